@@ -1,0 +1,2 @@
+//! forebay.
+fn main() {}

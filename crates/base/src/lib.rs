@@ -1,0 +1,1 @@
+//! forebay-base.
