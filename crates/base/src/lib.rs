@@ -1,1 +1,18 @@
-//! forebay-base.
+//! The ground floor: types, values, ids, units, limits, checksums and the one error type.
+//!
+//! Invariants: pure code. Nothing here reads a clock, a file, the environment or a thread.
+//! Must not know: how bytes lie in a block, on disk or in a query.
+#![forbid(unsafe_code)]
+
+pub mod checksum;
+pub mod error;
+pub mod ids;
+pub mod limits;
+pub mod types;
+pub mod units;
+pub mod value;
+
+pub use error::{Context, Error, ErrorKind, Position, Result};
+pub use ids::{ColumnId, SegmentId, TableId};
+pub use types::{LogicalType, PhysicalType, TimeUnit};
+pub use value::Value;

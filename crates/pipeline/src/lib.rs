@@ -1,1 +1,8 @@
-//! forebay-pipeline.
+//! What to compute: today the tests that a scan applies to columns; the pipeline IR grows here (DESIGN 4.4).
+//!
+//! Invariants: pure data and its meaning. Must not know: encodings, files, threads, Arrow.
+#![forbid(unsafe_code)]
+
+pub mod test;
+
+pub use test::{ColumnTest, Test};

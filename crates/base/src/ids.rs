@@ -1,0 +1,30 @@
+//! Ids as newtypes, so that a table is never mistaken for a column.
+
+use std::fmt;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident($inner:ty)) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub $inner);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+id! {
+    /// A table, unique for the life of a database; never reused.
+    TableId(u64)
+}
+id! {
+    /// A column, unique within its table; never reused after DROP COLUMN.
+    ColumnId(u32)
+}
+id! {
+    /// An immutable segment file, unique for the life of a database; never reused.
+    SegmentId(u64)
+}

@@ -1,0 +1,50 @@
+//! Every size in one place, with its reason.
+
+/// Rows of a full block (DESIGN 4.1; Data Blocks §3: up to 2^16 records). Positions in a block fit `u16`.
+pub const BLOCK_ROWS: usize = 1 << 16;
+
+/// A block is cut early when the strings of one column reach this many bytes, so that long values cannot make a
+/// block that does not fit in memory. One value may be larger: it is then alone in its block.
+pub const BLOCK_STRING_BYTES: usize = 32 << 20;
+
+/// Blocks of a row group: the unit in which tables are loaded and scanned. Chunks never cross it.
+pub const GROUP_BLOCKS: usize = 8;
+
+/// Encoded bytes that a chunk aims for when its number of blocks 2^k is chosen: reads of about a megabyte reach the
+/// bandwidth of an NVMe drive (Haas & Leis 2023) and still leave several per scan in flight.
+pub const CHUNK_TARGET_BYTES: usize = 1 << 20;
+
+/// Largest encoded chunk: one block of one column with one longest value and its offsets.
+pub const CHUNK_MAX_BYTES: usize = STRING_MAX_BYTES + (4 << 20);
+
+/// Alignment of chunks in a segment file and of every direct read or write.
+pub const IO_ALIGN: usize = 4096;
+
+/// Bytes of encoded chunk that are compressed and checksummed on their own, so that many inflate in parallel.
+pub const FRAME_BYTES: usize = 64 << 10;
+
+/// Longest string or blob. 1 GiB keeps all offsets inside one block below 2^31, the limit of Arrow views.
+pub const STRING_MAX_BYTES: usize = 1 << 30;
+
+/// Bytes of a string kept as bound of a zone; longer maxima are rounded up.
+pub const ZONE_STRING_BYTES: usize = 32;
+
+/// Digits of the widest decimal.
+pub const DECIMAL_DIGITS: u8 = 38;
+
+/// Digits of the widest decimal that is stored in 8 bytes.
+pub const DECIMAL64_DIGITS: u8 = 18;
+
+/// Columns of a table.
+pub const TABLE_COLUMNS: usize = 4096;
+
+/// Bytes of an identifier.
+pub const NAME_BYTES: usize = 255;
+
+/// Rows of one batch that leaves a scan: fits caches together with a handful of columns.
+pub const BATCH_ROWS: usize = 8192;
+
+const _: () = assert!(BLOCK_ROWS == u16::MAX as usize + 1, "positions in a block are u16");
+const _: () = assert!(FRAME_BYTES.is_multiple_of(16), "a frame holds whole values of every width");
+const _: () = assert!(CHUNK_MAX_BYTES < u32::MAX as usize, "lengths inside a chunk are u32");
+const _: () = assert!(BLOCK_ROWS.is_multiple_of(BATCH_ROWS), "a full block is whole batches");
