@@ -1,1 +1,37 @@
-//! forebay-block.
+//! What bytes mean: plain columns become encoded blocks (Data Blocks §3), encoded blocks become chunks on disk, and
+//! back. The byte layouts are in `docs/format.md`.
+//!
+//! Invariants: a block is flat, without pointers, little-endian and self-contained; whatever [`EncodedBlock::parse`]
+//! accepted can be read at any row without a panic. Pure code: no file, clock, environment or random source.
+//! Must not know: tables, files, tests of queries, Arrow.
+#![forbid(unsafe_code)]
+
+#[cfg(target_endian = "big")]
+compile_error!("encoded blocks are read in place and are little-endian");
+
+pub mod access;
+pub mod chunk;
+mod codec;
+pub mod column;
+mod distinct;
+pub mod encode;
+mod encode_fixed;
+mod encode_strings;
+pub mod header;
+pub mod native;
+pub mod parse;
+mod planes;
+pub mod validity;
+pub mod zone;
+
+pub use access::{Access, Codes, DictionaryValues, FixedValues, PlainAccess, StringValues, ValueRef, Values};
+pub use chunk::{ChunkOptions, Codec, CodecChoice, InflatedChunk, SealedChunk, inflate_chunk, seal_chunk};
+pub use column::{PlainColumn, PlainValues};
+pub use encode::{EncodeOptions, encode_block};
+pub use header::Encoding;
+pub use native::Native;
+pub use parse::EncodedBlock;
+pub use zone::Zone;
+
+#[doc(hidden)]
+pub use forebay_base::PhysicalType as __PhysicalType;

@@ -1,0 +1,117 @@
+//! A column as it comes to be encoded: values in memory, in any alignment, with an optional validity bitmap.
+
+use forebay_base::{Error, PhysicalType, Result, limits};
+
+use crate::native::Native;
+use crate::validity;
+
+/// One column of the rows of one future block.
+#[derive(Debug, Clone, Copy)]
+pub struct PlainColumn<'a> {
+    /// Physical type of the values.
+    pub physical: PhysicalType,
+    /// Rows, at most `limits::BLOCK_ROWS`.
+    pub rows: usize,
+    /// Bitmap with least significant bit first, 1 = valid, bit 0 = row 0; `None` = no NULLs.
+    pub validity: Option<&'a [u8]>,
+    /// The values.
+    pub values: PlainValues<'a>,
+}
+
+/// The values of a [`PlainColumn`].
+#[derive(Debug, Clone, Copy)]
+pub enum PlainValues<'a> {
+    /// `rows * width` little-endian bytes in any alignment; NULL rows hold anything.
+    Fixed(&'a [u8]),
+    /// One slice per row; NULL rows hold anything.
+    Bytes(&'a [&'a [u8]]),
+    /// Strings that come dictionary-encoded already: row `i` is `values[codes[i]]`. `values` may hold duplicates and
+    /// unused entries; NULL rows hold any code.
+    Dictionary {
+        /// One code per row.
+        codes: &'a [u32],
+        /// The dictionary.
+        values: &'a [&'a [u8]],
+    },
+}
+
+/// Rows that are handed out at a time: small enough to stay in the first-level cache, whole validity words.
+const PIECE_ROWS: usize = 1024;
+
+impl<'a> PlainColumn<'a> {
+    /// Checks that lengths and types agree. A failure is a bug of the caller.
+    pub(crate) fn check(&self) -> Result<()> {
+        let wrong = |what: String| Err(Error::internal(format!("cannot encode a block: {what}")));
+        if self.rows > limits::BLOCK_ROWS {
+            return wrong(format!("{} rows, a block holds {}", self.rows, limits::BLOCK_ROWS));
+        }
+        if self.validity.is_some_and(|bitmap| bitmap.len() < self.rows.div_ceil(8)) {
+            return wrong(format!("the validity bitmap is too short for {} rows", self.rows));
+        }
+        let (found, expected) = match (self.values, self.physical.width()) {
+            (PlainValues::Fixed(bytes), Some(width)) => (bytes.len(), self.rows * width),
+            (PlainValues::Bytes(values), None) => (values.len(), self.rows),
+            (PlainValues::Dictionary { codes, .. }, None) => (codes.len(), self.rows),
+            _ => return wrong(format!("values do not match the type {:?}", self.physical)),
+        };
+        if found != expected {
+            return wrong(format!("values have length {found}, expected {expected}"));
+        }
+        Ok(())
+    }
+}
+
+/// Fixed-width values in memory, with NULL rows replaced by one `fill` value so that no later pass has to look at
+/// validity.
+#[derive(Clone, Copy)]
+pub(crate) struct FixedRows<'a, T> {
+    bytes: &'a [u8],
+    validity: Option<&'a [u8]>,
+    fill: T,
+}
+
+impl<'a, T: Native> FixedRows<'a, T> {
+    /// `validity` is given only where there are NULLs and valid rows; NULL rows then read as the first valid value.
+    pub(crate) fn new(bytes: &'a [u8], validity: Option<&'a [u8]>) -> Self {
+        let mut rows = Self { bytes, validity: None, fill: T::zeroed() };
+        if let Some(first) = validity.and_then(validity::first_valid) {
+            rows.fill = rows.get(first);
+            rows.validity = validity;
+        }
+        rows
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() / T::WIDTH
+    }
+
+    /// The value of one row.
+    pub(crate) fn get(&self, row: usize) -> T {
+        if self.validity.is_some_and(|bitmap| !validity::is_valid(bitmap, row)) {
+            return self.fill;
+        }
+        bytemuck::pod_read_unaligned(&self.bytes[row * T::WIDTH..][..T::WIDTH])
+    }
+
+    /// Calls `visit` with consecutive pieces of the values.
+    pub(crate) fn for_each_piece(&self, mut visit: impl FnMut(&[T])) {
+        let mut copy = [T::zeroed(); PIECE_ROWS];
+        for (piece, bytes) in self.bytes.chunks(PIECE_ROWS * T::WIDTH).enumerate() {
+            let rows = bytes.len() / T::WIDTH;
+            let validity = self.validity.map(|bitmap| &bitmap[piece * PIECE_ROWS / 8..]);
+            let all_valid = validity.is_none_or(|bitmap| validity::all_valid(bitmap, rows));
+            match bytemuck::try_cast_slice(bytes) {
+                Ok(values) if all_valid => visit(values),
+                _ => {
+                    bytemuck::cast_slice_mut(&mut copy[..rows]).copy_from_slice(bytes);
+                    if let (false, Some(bitmap)) = (all_valid, validity) {
+                        for (row, value) in copy[..rows].iter_mut().enumerate() {
+                            *value = if validity::is_valid(bitmap, row) { *value } else { self.fill };
+                        }
+                    }
+                    visit(&copy[..rows]);
+                }
+            }
+        }
+    }
+}
