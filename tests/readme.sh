@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Runs the commands of README.md: every ```sh block below a line `<!-- run -->` or `<!-- run: slow -->`, in order, each in
+# a shell of its own but all in one scratch folder, as a reader would try them one after the other.
+# tests/readme.sh [quick|normal|long]: quick leaves the slow ones out. Ends with `N passed, M failed`.
+#
+# Two names mean what they mean to the reader: `cargo run` is the workspace's, wherever the scratch folder is, and
+# `forebay` is the program that was just built.
+set -euo pipefail
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+size="${1:-normal}"
+target="${CARGO_TARGET_DIR:-$root/target}"
+scratch="$(mktemp -d)"
+trap 'rm -rf "$scratch"' EXIT
+
+# Writes every marked block to a file of its own: NUMBER.sh, the first line saying where it stands.
+awk -v folder="$scratch/blocks" -v size="$size" '
+    BEGIN { system("mkdir -p " folder) }
+    /^<!-- run -->$/ { marked = 1; next }
+    /^<!-- run: slow -->$/ { marked = (size != "quick"); next }
+    /^```sh$/ && marked { file = sprintf("%s/%03d.sh", folder, ++count); print "# README.md:" NR > file; next }
+    /^```/ { file = ""; marked = 0; next }
+    file { print > file }
+' "$root/README.md"
+
+cat >"$scratch/prelude" <<PRELUDE
+set -euo pipefail
+export PATH="$target/release:\$PATH" CARGO_TARGET_DIR="$target"
+cargo() {
+    if [ "\$1" = run ]; then
+        shift
+        command cargo run --manifest-path "$root/Cargo.toml" "\$@"
+    else
+        (cd "$root" && command cargo "\$@")
+    fi
+}
+PRELUDE
+
+mkdir "$scratch/reader"
+cd "$scratch/reader"
+passed=0
+failed=0
+for block in "$scratch"/blocks/*.sh; do
+    [ -e "$block" ] || { echo "README.md has no runnable block"; failed=1; break; }
+    echo "+ $(sed '1s/^# //; s/$/ /' "$block" | tr '\n' ' ' | cut -c1-110)"
+    if BASH_ENV='' bash -c ". '$scratch/prelude'; . '$block'" </dev/null >"$scratch/output" 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED with status $?:"
+        cat "$block"
+    fi
+    tail -n 25 "$scratch/output"
+done
+printf '%d passed, %d failed\n' "$passed" "$failed"
+[ "$failed" -eq 0 ]
