@@ -1,1 +1,192 @@
-//! forebay-disk.
+//! How bytes move: files in a directory tree, on the machine's disks, in memory, or on a simulated disk that loses power.
+//!
+//! Invariants: bytes are either all read or the call fails; a message names the file, the offset and the length; nothing
+//! is mapped into memory; unsafe code is in the module `sys` alone. Reads and writes named *direct* pass the page cache by
+//! where the file system allows it.
+//! Must not know: what the bytes mean (chunks, log records, checksums), and the environment: modes come in.
+#![deny(unsafe_code)]
+
+/// Paths relative to a disk's root.
+mod path;
+
+/// Aligned memory and the budget that it comes from.
+mod buffer;
+
+/// The one place for unsafe code: aligned allocations and io_uring.
+#[allow(unsafe_code)]
+mod sys;
+
+/// Files on the machine's disks.
+mod local;
+
+/// Names of files and directories, for disks that live in memory.
+mod namespace;
+
+/// Locks between handles of one process, for disks that live in memory.
+mod locks;
+
+/// Plain files in memory.
+mod memory;
+
+/// What survives of one simulated file.
+mod content;
+
+/// A disk that fails and loses power on request, replayed from a seed.
+mod simulated;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use forebay_base::{Error, ErrorKind, Result, limits};
+
+pub use buffer::{AlignedBuffer, BufferPool};
+pub use local::{IoMode, LocalDisk};
+pub use memory::MemoryDisk;
+pub use simulated::{FaultKind, Faults, SimulatedDisk};
+
+/// How to open a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenMode {
+    /// An existing file, for reading.
+    Read,
+    /// An existing file, for reading and writing.
+    Write,
+    /// A new file, for reading and writing; [`ErrorKind::AlreadyExists`] if there is one.
+    Create,
+}
+
+/// How a lock is shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockKind {
+    /// Together with other shared holders.
+    Shared,
+    /// Alone.
+    Exclusive,
+}
+
+/// One read of a batch: fills `buffer` from `offset` on. Offset and length are multiples of [`limits::IO_ALIGN`].
+#[derive(Debug)]
+pub struct ReadRequest {
+    /// Where in the file, in bytes.
+    pub offset: u64,
+    /// What is filled.
+    pub buffer: AlignedBuffer,
+}
+
+/// A directory tree. Paths are relative to its root and separated by `/`; the empty path is the root.
+///
+/// A name that was made, removed or renamed survives a power loss only after [`Disk::sync_directory`] on its directory.
+pub trait Disk: Send + Sync + Debug {
+    /// Opens or makes the file at `path`.
+    fn open(&self, path: &str, mode: OpenMode) -> Result<Arc<dyn DiskFile>>;
+
+    /// Whether there is a file or directory at `path`.
+    fn exists(&self, path: &str) -> Result<bool>;
+
+    /// Names of the files in `directory`, sorted, without the directories in it; [`ErrorKind::NotFound`] if it is
+    /// missing.
+    fn list(&self, directory: &str) -> Result<Vec<String>>;
+
+    /// Makes the directory `path` with its parents; fine if it exists.
+    fn create_directory(&self, path: &str) -> Result<()>;
+
+    /// Removes the file at `path`. Open handles stay usable.
+    fn remove(&self, path: &str) -> Result<()>;
+
+    /// Renames the file `from` to `to`, replacing a file that is there.
+    fn rename(&self, from: &str, to: &str) -> Result<()>;
+
+    /// Makes every create, remove and rename in the directory `path` durable.
+    fn sync_directory(&self, path: &str) -> Result<()>;
+
+    /// Locks the name `path` until the result is dropped; never waits. On disk this is the lock of a file that is made
+    /// if it is missing. An exclusive holder leaves the text `holder` there for others to read.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Locked`], quoting the holder's text, if another handle holds it.
+    fn lock(&self, path: &str, kind: LockKind, holder: &str) -> Result<Box<dyn Send + Sync>>;
+
+    /// Where the root is, for messages.
+    fn describe(&self) -> String;
+}
+
+/// An open file, usable from many threads at once.
+///
+/// What was written survives a power loss only after [`DiskFile::sync`]. After a failed sync nothing is known of the
+/// writes since the last good one, and no later sync makes them good: the caller stops writing.
+pub trait DiskFile: Send + Sync + Debug {
+    /// Fills `buffer` from `offset` on, through the page cache: for logs and small metadata.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] if the file ends before.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// Writes all of `bytes` at `offset`, through the page cache; the file grows as needed, gaps read as zero.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Serves all `requests`, several in flight, past the page cache where possible. After an error the buffers hold
+    /// anything, or nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] if the file ends before a request does: writers pad to [`limits::IO_ALIGN`].
+    fn read_direct(&self, requests: &mut [ReadRequest]) -> Result<()> {
+        for request in requests.iter_mut() {
+            check_aligned(self.path(), request.offset, request.buffer.len())?;
+            self.read_at(request.offset, &mut request.buffer)?;
+        }
+        Ok(())
+    }
+
+    /// Writes `buffer` at `offset`, past the page cache where possible; both are multiples of [`limits::IO_ALIGN`].
+    fn write_direct(&self, offset: u64, buffer: &AlignedBuffer) -> Result<()> {
+        check_aligned(self.path(), offset, buffer.len())?;
+        self.write_at(offset, buffer)
+    }
+
+    /// Makes data and length durable.
+    fn sync(&self) -> Result<()>;
+
+    /// Length in bytes.
+    fn len(&self) -> Result<u64>;
+
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Cuts the file to `bytes`, or extends it with zeros.
+    fn set_len(&self, bytes: u64) -> Result<()>;
+
+    /// The path that the file was opened with, relative to the disk's root.
+    fn path(&self) -> &str;
+}
+
+fn check_aligned(path: &str, offset: u64, len: usize) -> Result<()> {
+    if offset.is_multiple_of(limits::IO_ALIGN as u64) && len.is_multiple_of(limits::IO_ALIGN) {
+        return Ok(());
+    }
+    Err(Error::internal(format!("direct transfer of {len} bytes at {offset} of {path} is not aligned")))
+}
+
+fn check_writable(path: &str, mode: OpenMode) -> Result<()> {
+    match mode {
+        OpenMode::Read => Err(Error::internal(format!("cannot change {path}: it was opened for reading"))),
+        OpenMode::Write | OpenMode::Create => Ok(()),
+    }
+}
+
+fn too_short(path: &str, offset: u64, len: usize, file_len: u64) -> Error {
+    Error::corrupt(format!(
+        "file is shorter than expected: cannot read {len} bytes at {offset} of {path}, which has {file_len} bytes"
+    ))
+    .hint("The file was cut or replaced; restore it from a backup")
+}
+
+fn locked(place: &str, holder: &str) -> Error {
+    let holder = match holder.trim() {
+        "" => "another process that reads it",
+        named => named,
+    };
+    Error::new(ErrorKind::Locked, format!("{place} is locked by {holder}"))
+        .hint("Close the other process and try again")
+}

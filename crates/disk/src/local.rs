@@ -1,0 +1,418 @@
+//! Files on the machine's disks: io_uring and O_DIRECT where the system allows them, pread and the page cache where not.
+//!
+//! Invariants: the ring only speeds up; whatever it leaves undone (short reads, errors, all of it without a ring) is done
+//! by pread, which is also where errors are told. A file has a buffered descriptor, and a direct one once it is needed.
+//! Must not know: the environment; who reads what.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use forebay_base::limits::{READ_PIECE_BYTES, READ_THREADS};
+use forebay_base::{Error, Result};
+use parking_lot::Mutex;
+
+use crate::path::normalize;
+use crate::sys::Ring;
+use crate::{
+    AlignedBuffer, Disk, DiskFile, LockKind, OpenMode, ReadRequest, check_aligned, check_writable, locked, too_short,
+};
+
+/// How direct reads reach the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IoMode {
+    /// io_uring where it works, else pread.
+    #[default]
+    Auto,
+    /// io_uring; an error where it is forbidden.
+    Uring,
+    /// pread.
+    Pread,
+}
+
+/// A directory of the machine. Clones share its rings.
+#[derive(Debug, Clone)]
+pub struct LocalDisk {
+    root: PathBuf,
+    paths: Arc<IoPaths>,
+}
+
+/// Which ways to the drive are open.
+#[derive(Debug)]
+struct IoPaths {
+    rings: Option<IdleRings>,
+    /// Why there are no rings, if they were wanted.
+    ring_refusal: Option<String>,
+    /// Whether the file system was seen to refuse O_DIRECT.
+    direct_refused: AtomicBool,
+    direct_probed: OnceLock<()>,
+}
+
+impl LocalDisk {
+    /// The directory `root`, which need not exist yet: `create_directory("")` makes it.
+    ///
+    /// # Errors
+    /// With [`IoMode::Uring`], if the system forbids io_uring.
+    pub fn open(root: &Path, mode: IoMode) -> Result<Self> {
+        let root =
+            std::path::absolute(root).map_err(|error| Error::io(format_args!("open {}", root.display()), &error))?;
+        let (rings, ring_refusal) = match (mode, IdleRings::open()) {
+            (IoMode::Pread, _) => (None, None),
+            (_, Ok(rings)) => (Some(rings), None),
+            (IoMode::Auto, Err(error)) => (None, Some(error.to_string())),
+            (IoMode::Uring, Err(error)) => {
+                let hint = "Allow the io_uring system calls (containers often forbid them), or choose pread";
+                return Err(Error::io("set up io_uring", &error).hint(hint));
+            }
+        };
+        let direct_refused = AtomicBool::new(false);
+        let paths = IoPaths { rings, ring_refusal, direct_refused, direct_probed: OnceLock::new() };
+        Ok(Self { root, paths: Arc::new(paths) })
+    }
+
+    /// How direct reads are done: `io_uring, O_DIRECT`, `pread, O_DIRECT` or `pread, buffered`.
+    pub fn io_description(&self) -> String {
+        self.paths.direct_probed.get_or_init(|| self.probe_direct());
+        let text = match (self.paths.direct_refused.load(Ordering::Relaxed), &self.paths.rings) {
+            (true, _) => "pread, buffered",
+            (false, Some(_)) => "io_uring, O_DIRECT",
+            (false, None) => "pread, O_DIRECT",
+        };
+        text.to_owned()
+    }
+
+    /// Why io_uring is not used although [`IoMode::Auto`] asked for it.
+    pub fn io_uring_refusal(&self) -> Option<&str> {
+        self.paths.ring_refusal.as_deref()
+    }
+
+    /// Asks the file system with a file that never gets a name. Where that cannot be made, files find out on their own.
+    fn probe_direct(&self) {
+        let unnamed =
+            OpenOptions::new().read(true).write(true).custom_flags(libc::O_TMPFILE | libc::O_DIRECT).open(&self.root);
+        if unnamed.is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL)) {
+            self.paths.direct_refused.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn full(&self, path: &str) -> Result<PathBuf> {
+        Ok(self.root.join(normalize(path)?))
+    }
+}
+
+impl Disk for LocalDisk {
+    fn open(&self, path: &str, mode: OpenMode) -> Result<Arc<dyn DiskFile>> {
+        let full = self.full(path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(mode != OpenMode::Read).create_new(mode == OpenMode::Create);
+        let verb = if mode == OpenMode::Create { "create" } else { "open" };
+        let buffered =
+            options.open(&full).map_err(|error| Error::io(format_args!("{verb} {}", full.display()), &error))?;
+        Ok(Arc::new(LocalFile {
+            path: path.to_owned(),
+            place: full.display().to_string(),
+            mode,
+            buffered,
+            direct: OnceLock::new(),
+            direct_refused: AtomicBool::new(false),
+            paths: Arc::clone(&self.paths),
+        }))
+    }
+
+    fn exists(&self, path: &str) -> Result<bool> {
+        let full = self.full(path)?;
+        full.try_exists().map_err(|error| Error::io(format_args!("look for {}", full.display()), &error))
+    }
+
+    fn list(&self, directory: &str) -> Result<Vec<String>> {
+        let full = self.full(directory)?;
+        let failed = |error| Error::io(format_args!("list {}", full.display()), &error);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&full).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            if !entry.file_type().map_err(failed)?.is_dir() {
+                names.push(entry.file_name().to_string_lossy().into_owned());
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// The root's own name is made durable here, as no path names the root's directory.
+    fn create_directory(&self, path: &str) -> Result<()> {
+        let full = self.full(path)?;
+        let is_new_root = full == self.root && !full.is_dir();
+        fs::create_dir_all(&full)
+            .map_err(|error| Error::io(format_args!("create directory {}", full.display()), &error))?;
+        match full.parent() {
+            Some(parent) if is_new_root => sync_directory_at(parent),
+            _ => Ok(()),
+        }
+    }
+
+    fn remove(&self, path: &str) -> Result<()> {
+        let full = self.full(path)?;
+        fs::remove_file(&full).map_err(|error| Error::io(format_args!("remove {}", full.display()), &error))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let (from, to) = (self.full(from)?, self.full(to)?);
+        fs::rename(&from, &to)
+            .map_err(|error| Error::io(format_args!("rename {} to {}", from.display(), to.display()), &error))
+    }
+
+    fn sync_directory(&self, path: &str) -> Result<()> {
+        sync_directory_at(&self.full(path)?)
+    }
+
+    fn lock(&self, path: &str, kind: LockKind, holder: &str) -> Result<Box<dyn Send + Sync>> {
+        let full = self.full(path)?;
+        let failed = |error| Error::io(format_args!("lock {}", full.display()), &error);
+        let (mut file, is_writable) = open_lock(&full, kind).map_err(failed)?;
+        let outcome = match kind {
+            LockKind::Shared => file.try_lock_shared(),
+            LockKind::Exclusive => file.try_lock(),
+        };
+        match outcome {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut found = Vec::new();
+                file.read_to_end(&mut found).map_err(failed)?;
+                return Err(locked(&full.display().to_string(), &String::from_utf8_lossy(&found)));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        // A text that is found now is that of a holder who ended without dropping the lock.
+        if is_writable {
+            file.set_len(0).map_err(failed)?;
+        }
+        if kind == LockKind::Exclusive {
+            file.write_all(holder.as_bytes()).map_err(failed)?;
+        }
+        Ok(Box::new(FileLock { file, kind }))
+    }
+
+    fn describe(&self) -> String {
+        self.root.display().to_string()
+    }
+}
+
+/// The lock file, and whether it can be written: readers may have no right to.
+fn open_lock(full: &Path, kind: LockKind) -> io::Result<(File, bool)> {
+    let writable = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(full);
+    match (writable, kind) {
+        (Ok(file), _) => Ok((file, true)),
+        (Err(error), LockKind::Exclusive) => Err(error),
+        (Err(error), LockKind::Shared) => File::open(full).map(|file| (file, false)).map_err(|_| error),
+    }
+}
+
+/// Holds a lock file; closing the descriptor unlocks it.
+struct FileLock {
+    file: File,
+    kind: LockKind,
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        if self.kind == LockKind::Exclusive {
+            // Only a courtesy to readers of the file: the lock itself goes with the descriptor.
+            let _ = self.file.set_len(0);
+        }
+    }
+}
+
+fn sync_directory_at(full: &Path) -> Result<()> {
+    let synced = File::open(full).and_then(|directory| directory.sync_all());
+    synced.map_err(|error| Error::io(format_args!("sync directory {}", full.display()), &error))
+}
+
+/// A file with its two descriptors.
+#[derive(Debug)]
+struct LocalFile {
+    path: String,
+    /// The full path, for messages.
+    place: String,
+    mode: OpenMode,
+    buffered: File,
+    direct: OnceLock<Option<File>>,
+    /// Whether a direct transfer was refused after the descriptor was granted.
+    direct_refused: AtomicBool,
+    paths: Arc<IoPaths>,
+}
+
+impl DiskFile for LocalFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        match self.buffered.read_exact_at(buffer, offset) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(too_short(&self.place, offset, buffer.len(), self.len()?))
+            }
+            outcome => outcome.map_err(|error| self.failed("read", buffer.len(), offset, &error)),
+        }
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        check_writable(&self.place, self.mode)?;
+        self.buffered.write_all_at(bytes, offset).map_err(|error| self.failed("write", bytes.len(), offset, &error))
+    }
+
+    fn read_direct(&self, requests: &mut [ReadRequest]) -> Result<()> {
+        for request in requests.iter() {
+            check_aligned(&self.place, request.offset, request.buffer.len())?;
+        }
+        let mut read_bytes = match (&self.paths.rings, self.direct()?) {
+            (Some(rings), Some(direct)) => rings.read(direct, requests).map_err(|error| {
+                Error::io(format_args!("wait for {} reads of {}", requests.len(), self.place), &error)
+            })?,
+            _ => Vec::new(),
+        }
+        .into_iter();
+        let mut missing = Vec::new();
+        for request in requests.iter_mut() {
+            let mut offset = request.offset;
+            for piece in request.buffer.chunks_mut(READ_PIECE_BYTES) {
+                let (len, done) = (piece.len(), read_bytes.next().unwrap_or(0));
+                if done < len {
+                    missing.push((offset + done as u64, &mut piece[done..]));
+                }
+                offset += len as u64;
+            }
+        }
+        self.read_missing(missing)
+    }
+
+    fn write_direct(&self, offset: u64, buffer: &AlignedBuffer) -> Result<()> {
+        check_writable(&self.place, self.mode)?;
+        check_aligned(&self.place, offset, buffer.len())?;
+        if let Some(direct) = self.direct()? {
+            match direct.write_all_at(buffer, offset) {
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.refuse_direct(),
+                outcome => return outcome.map_err(|error| self.failed("write", buffer.len(), offset, &error)),
+            }
+        }
+        self.write_at(offset, buffer)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.buffered.sync_data().map_err(|error| Error::io(format_args!("sync {}", self.place), &error))
+    }
+
+    fn len(&self) -> Result<u64> {
+        let metadata = self.buffered.metadata();
+        Ok(metadata.map_err(|error| Error::io(format_args!("find the length of {}", self.place), &error))?.len())
+    }
+
+    fn set_len(&self, bytes: u64) -> Result<()> {
+        check_writable(&self.place, self.mode)?;
+        let changed = self.buffered.set_len(bytes);
+        changed.map_err(|error| Error::io(format_args!("set the length of {} to {bytes}", self.place), &error))
+    }
+
+    fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+impl LocalFile {
+    /// The descriptor for direct transfers; `None` where the file system refuses them. It is opened through the buffered
+    /// one: the file may have been renamed or removed meanwhile.
+    fn direct(&self) -> Result<Option<&File>> {
+        if self.direct_refused.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        if let Some(direct) = self.direct.get() {
+            return Ok(direct.as_ref());
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).write(self.mode != OpenMode::Read).custom_flags(libc::O_DIRECT);
+        let opened = match options.open(format!("/proc/self/fd/{}", self.buffered.as_raw_fd())) {
+            Ok(direct) => Some(direct),
+            // EINVAL: no O_DIRECT on this file system. ENOENT: no /proc.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOENT)) => {
+                self.refuse_direct();
+                None
+            }
+            Err(error) => return Err(Error::io(format_args!("open {} for direct access", self.place), &error)),
+        };
+        Ok(self.direct.get_or_init(|| opened).as_ref())
+    }
+
+    fn refuse_direct(&self) {
+        self.direct_refused.store(true, Ordering::Relaxed);
+        self.paths.direct_refused.store(true, Ordering::Relaxed);
+    }
+
+    /// Reads `(offset, piece)`s with pread, several threads at once where there are several pieces.
+    fn read_missing(&self, mut pieces: Vec<(u64, &mut [u8])>) -> Result<()> {
+        if pieces.len() < 2 {
+            return pieces.iter_mut().try_for_each(|(offset, piece)| self.read_piece(*offset, piece));
+        }
+        let threads = pieces.len().min(READ_THREADS);
+        let queue = Mutex::new(pieces.into_iter());
+        let drain = || {
+            loop {
+                let Some((offset, piece)) = queue.lock().next() else { return Ok(()) };
+                self.read_piece(offset, piece)?;
+            }
+        };
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| std::thread::Builder::new().spawn_scoped(scope, drain)).collect();
+            let mut outcome = drain();
+            // A thread that could not be started leaves its share to the others.
+            for other in others.into_iter().flatten() {
+                outcome = outcome.and(other.join().expect("reading does not panic"));
+            }
+            outcome
+        })
+    }
+
+    /// One direct read; what it leaves, for example the unaligned rest before the end of the file, is read buffered.
+    fn read_piece(&self, offset: u64, piece: &mut [u8]) -> Result<()> {
+        let mut done = 0;
+        if check_aligned(&self.place, offset, piece.len()).is_ok()
+            && let Some(direct) = self.direct()?
+        {
+            match direct.read_at(piece, offset) {
+                Ok(read_bytes) => done = read_bytes,
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.refuse_direct(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed("read", piece.len(), offset, &error)),
+            }
+        }
+        self.read_at(offset + done as u64, &mut piece[done..])
+    }
+
+    fn failed(&self, verb: &str, len: usize, offset: u64, error: &io::Error) -> Error {
+        Error::io(format_args!("{verb} {len} bytes at {offset} of {}", self.place), error)
+    }
+}
+
+/// Rings that no thread uses at the moment. There are as many as threads ever read at once.
+struct IdleRings {
+    idle: Mutex<Vec<Ring>>,
+}
+
+impl IdleRings {
+    fn open() -> io::Result<Self> {
+        Ok(Self { idle: Mutex::new(vec![Ring::new()?]) })
+    }
+
+    /// Bytes read per piece; empty if no further ring can be had, which leaves all to pread.
+    fn read(&self, file: &File, requests: &mut [ReadRequest]) -> io::Result<Vec<usize>> {
+        let idle = self.idle.lock().pop();
+        let Some(mut ring) = idle.or_else(|| Ring::new().ok()) else { return Ok(Vec::new()) };
+        let read_bytes = ring.read(file, requests)?;
+        self.idle.lock().push(ring);
+        Ok(read_bytes)
+    }
+}
+
+impl std::fmt::Debug for IdleRings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("IdleRings").field("count", &self.idle.lock().len()).finish()
+    }
+}
