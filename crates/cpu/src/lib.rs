@@ -1,1 +1,17 @@
-//! forebay-cpu.
+//! Tests on codes and unpacking on the CPU: the interpreted, vectorised scan of one encoded block (Data Blocks §3.4,
+//! §4.2).
+//!
+//! Invariants: a test selects the rows that `forebay_pipeline::Test::passes` says, whatever the encoding; all forms are
+//! read through `forebay_block::Access`. Must not know: tables, files, chunks, what happens to selected rows.
+#![forbid(unsafe_code)]
+
+mod find;
+mod keys;
+mod lanes;
+pub mod selection;
+pub mod translate;
+pub mod unpack;
+
+pub use selection::Selection;
+pub use translate::{BlockTest, select_all, translate};
+pub use unpack::{unpack_codes, unpack_fixed, unpack_validity};

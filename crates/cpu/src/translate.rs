@@ -1,0 +1,246 @@
+//! A test, translated once per block into what its codes must be (Data Blocks §3.4), and its application.
+//!
+//! Invariants: a frame of reference shifts ranges by its base, an ordered dictionary is searched once per bound; rows are
+//! then compared without looking at values, except for plain strings.
+
+use std::ops::{Bound, RangeBounds};
+
+use forebay_block::{Access, Codes, EncodedBlock, Native, StringValues, Values, validity, with_native};
+use forebay_pipeline::Test;
+
+use crate::Selection;
+use crate::find::{self, MASK_ROWS, RowTest};
+use crate::keys::{KeyRange, RangeSet, StringRange, key_set, string_set};
+use crate::lanes::LaneTest;
+
+/// A [`Test`] in the terms of one block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BlockTest {
+    /// No row passes.
+    Never,
+    /// Every row passes.
+    Always,
+    /// The valid rows pass.
+    NotNull,
+    /// The NULL rows pass.
+    IsNull,
+    /// Valid rows pass by their code, or by their plain number.
+    Lanes(LaneTest),
+    /// Valid rows pass by their plain string.
+    Strings(StringTest),
+}
+
+/// A test on plain strings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StringTest(RangeSet<StringRange>);
+
+/// Translates `test` for `block`.
+pub fn translate(block: &EncodedBlock, test: &Test) -> BlockTest {
+    let (some, all) = (block.null_count() > 0, block.null_count() == block.rows());
+    match test {
+        Test::IsNull if all => return BlockTest::Always,
+        Test::IsNull if some => return BlockTest::IsNull,
+        Test::IsNull | Test::Never => return BlockTest::Never,
+        Test::IsNotNull if !all => return every_valid(block),
+        _ if all => return BlockTest::Never,
+        _ => {}
+    }
+    match block.access() {
+        Access::AllNull => BlockTest::Never,
+        Access::Constant(value) if test.passes(Some(&value.to_value())) => every_valid(block),
+        Access::Constant(_) => BlockTest::Never,
+        Access::FrameOfReference { base, codes } => {
+            let keys = key_set(test, block.physical());
+            let largest = match codes {
+                Codes::U8(_) => u8::MAX.into(),
+                Codes::U16(_) => u16::MAX.into(),
+                Codes::U32(_) => u32::MAX.into(),
+                Codes::U64(_) => u64::MAX.into(),
+            };
+            let shift = |(from, to): &KeyRange| (from.saturating_sub(base), to.saturating_sub(base));
+            lane_test(block, keys.ranges.iter().map(shift), keys.negated, (0, largest))
+        }
+        Access::Dictionary { values, .. } => {
+            let domain = (0, values.len() as i128 - 1);
+            match values {
+                Values::Fixed(values) => {
+                    let keys = key_set(test, block.physical());
+                    let key = |code: usize| with_native!(block.physical(), T => Native::key(values.native::<T>(code)).into(), bytes => 0);
+                    let codes = keys.ranges.iter().map(|(from, to)| {
+                        let below = partition_point(values.len(), |code| key(code) < *from);
+                        let through = partition_point(values.len(), |code| key(code) <= *to);
+                        (below as i128, through as i128 - 1)
+                    });
+                    lane_test(block, codes, keys.negated, domain)
+                }
+                Values::Strings(values) => {
+                    let strings = string_set(test);
+                    let codes = strings.ranges.iter().map(|range| string_codes(&values, range));
+                    lane_test(block, codes, strings.negated, domain)
+                }
+            }
+        }
+        Access::Plain(Values::Fixed(_)) => {
+            let keys = key_set(test, block.physical());
+            let domain = with_native!(block.physical(), T => <T as Native>::KEYS, bytes => (0, 0));
+            lane_test(block, keys.ranges.iter().copied(), keys.negated, domain)
+        }
+        Access::Plain(Values::Strings(_)) => {
+            let strings = string_set(test);
+            match (strings.ranges.is_empty(), strings.negated) {
+                (true, true) => every_valid(block),
+                (true, false) => BlockTest::Never,
+                _ => BlockTest::Strings(StringTest(strings)),
+            }
+        }
+    }
+}
+
+/// Translates and applies tests that must all pass; stops where no row is left.
+pub fn select_all<'a>(tests: impl IntoIterator<Item = (EncodedBlock<'a>, &'a Test)>, selection: &mut Selection) {
+    for (block, test) in tests {
+        if selection.is_empty() {
+            return;
+        }
+        translate(&block, test).select(&block, selection);
+    }
+}
+
+fn every_valid(block: &EncodedBlock) -> BlockTest {
+    if block.null_count() == 0 { BlockTest::Always } else { BlockTest::NotNull }
+}
+
+/// The test for lanes in `ranges` (ascending), which are cut to `domain`: all lanes that there can be.
+fn lane_test(
+    block: &EncodedBlock,
+    ranges: impl Iterator<Item = KeyRange>,
+    negated: bool,
+    domain: KeyRange,
+) -> BlockTest {
+    let mut merged: Vec<KeyRange> = Vec::new();
+    for (from, to) in ranges {
+        let (from, to) = (from.max(domain.0), to.min(domain.1));
+        match merged.last_mut() {
+            _ if from > to => {}
+            Some(last) if from <= last.1.saturating_add(1) => last.1 = last.1.max(to),
+            _ => merged.push((from, to)),
+        }
+    }
+    match (merged.as_slice(), negated) {
+        ([], false) => BlockTest::Never,
+        ([], true) => every_valid(block),
+        ([all], false) if *all == domain => every_valid(block),
+        ([all], true) if *all == domain => BlockTest::Never,
+        (ranges, negated) => BlockTest::Lanes(LaneTest::new(ranges, negated)),
+    }
+}
+
+/// The codes of the dictionary's strings in `range`.
+fn string_codes(values: &StringValues, (low, high): &StringRange) -> KeyRange {
+    let count = |is_before: &dyn Fn(&[u8]) -> bool| partition_point(values.len(), |code| is_before(values.get(code)));
+    let from = match low {
+        Bound::Included(low) => count(&|value| value < low.as_slice()),
+        Bound::Excluded(low) => count(&|value| value <= low.as_slice()),
+        Bound::Unbounded => 0,
+    };
+    let end = match high {
+        Bound::Included(high) => count(&|value| value <= high.as_slice()),
+        Bound::Excluded(high) => count(&|value| value < high.as_slice()),
+        Bound::Unbounded => values.len(),
+    };
+    (from as i128, end as i128 - 1)
+}
+
+/// The first index for which `is_before` does not hold; it holds for all indexes before that.
+fn partition_point(len: usize, is_before: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, len);
+    while low < high {
+        let middle = low.midpoint(high);
+        if is_before(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+impl BlockTest {
+    /// Keeps the selected rows that pass: finds matches in a range of rows, reduces positions. A range in which every row
+    /// passes stays as it is. `block` must be the one that the test was translated for.
+    pub fn select(&self, block: &EncodedBlock, selection: &mut Selection) {
+        match (self, block.access()) {
+            (Self::Always, _) => {}
+            (Self::NotNull | Self::IsNull, _) => match block.validity() {
+                Some(bitmap) => find::select(selection, &ValidityRows { bitmap, null: *self == Self::IsNull }),
+                None => debug_assert!(false, "{self:?} is for blocks with a validity bitmap"),
+            },
+            (Self::Lanes(test), Access::FrameOfReference { codes, .. } | Access::Dictionary { codes, .. }) => {
+                match codes {
+                    Codes::U8(codes) => test.select(codes, block.validity(), selection),
+                    Codes::U16(codes) => test.select(codes, block.validity(), selection),
+                    Codes::U32(codes) => test.select(codes, block.validity(), selection),
+                    Codes::U64(codes) => test.select(codes, block.validity(), selection),
+                }
+            }
+            (Self::Lanes(test), Access::Plain(Values::Fixed(values))) => with_native!(
+                block.physical(),
+                T => test.select::<T>(&values.natives::<T>(), block.validity(), selection),
+                bytes => selection.clear()
+            ),
+            (Self::Strings(StringTest(set)), Access::Plain(Values::Strings(values))) => {
+                find::select(selection, &StringRows { values, set, validity: block.validity() });
+            }
+            (Self::Never, _) => selection.clear(),
+            (test, access) => panic!("{test:?} was not translated for a block with {access:?}"),
+        }
+    }
+}
+
+struct ValidityRows<'a> {
+    bitmap: &'a [u8],
+    null: bool,
+}
+
+impl RowTest for ValidityRows<'_> {
+    fn mask(&self, row: usize, _count: usize) -> u64 {
+        let valid = validity::word(self.bitmap, row);
+        if self.null { !valid } else { valid }
+    }
+
+    fn passes(&self, row: usize) -> bool {
+        validity::is_valid(self.bitmap, row) != self.null
+    }
+}
+
+struct StringRows<'a> {
+    values: StringValues<'a>,
+    set: &'a RangeSet<StringRange>,
+    validity: Option<&'a [u8]>,
+}
+
+impl RowTest for StringRows<'_> {
+    fn mask(&self, row: usize, count: usize) -> u64 {
+        const { assert!(MASK_ROWS == u64::BITS as usize) };
+        (0..count).fold(0, |mask, i| mask | u64::from(self.passes(row + i)) << i)
+    }
+
+    fn passes(&self, row: usize) -> bool {
+        if self.validity.is_some_and(|bitmap| !validity::is_valid(bitmap, row)) {
+            return false;
+        }
+        let value = self.values.get(row);
+        let ranges = &self.set.ranges;
+        // Ranges ascend and are disjoint: only the last one that starts at or below the value can hold it.
+        let after = ranges.partition_point(|(low, _)| match low {
+            Bound::Included(low) => low.as_slice() <= value,
+            Bound::Excluded(low) => low.as_slice() < value,
+            Bound::Unbounded => true,
+        });
+        let is_in = after > 0 && {
+            let (_, high) = &ranges[after - 1];
+            (Bound::Unbounded, high.as_ref().map(Vec::as_slice)).contains(value)
+        };
+        is_in != self.set.negated
+    }
+}
