@@ -1,1 +1,36 @@
-//! forebay-store.
+//! Which rows exist: catalog, manifest, immutable segment files, the lock, and what survives a crash.
+//!
+//! A database is a directory (`docs/format.md`, "Database directory"): `HEAD`, `forebay.redb`, `segments/` and `LOCK`.
+//! Readers hold an immutable [`Catalog`]; one [`Transaction`] at a time builds the next one, and a commit is one redb
+//! transaction after the segment files it names are durable. What the manifest does not name does not exist.
+//!
+//! Invariants: a segment file never changes after it is published, and outlives the last snapshot that names it; every
+//! byte that is read back is checked before it is used. Must not know: SQL, Arrow, what a query asks.
+#![forbid(unsafe_code)]
+
+mod catalog;
+mod check;
+mod footer;
+mod head;
+mod manifest;
+mod rows;
+mod segment;
+mod serial;
+mod store;
+mod transaction;
+mod volume;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use catalog::{
+    Catalog, Column, ColumnDefinition, Constraint, DEFAULT_SCHEMA, Table, TableDefinition, View, names_equal,
+};
+pub use check::{CHECK_ERRORS, CheckReport};
+pub use footer::{ChunkLocation, Group, GroupColumn};
+pub use head::FORMAT_VERSION;
+pub use segment::Segment;
+pub use store::{OpenMode, Store};
+pub use transaction::Transaction;
+pub use writer::{SealedColumn, SealedGroup, SealedSegment, SegmentWriter};

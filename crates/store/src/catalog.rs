@@ -1,0 +1,303 @@
+//! The catalog: schemas, tables with their columns and segments, views. An immutable snapshot that commits replace.
+//!
+//! Names keep the case they were given and are found in any (ASCII) case, as in DuckDB. Tables and views of a schema
+//! share one space of names. Must not know: how it is stored, who reads it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use forebay_base::{ColumnId, Error, ErrorKind, LogicalType, Result, SegmentId, TableId, Value, limits};
+
+use crate::segment::Segment;
+
+/// The schema that every database has.
+pub const DEFAULT_SCHEMA: &str = "main";
+
+/// All schemas, tables and views at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Catalog {
+    /// By folded name.
+    pub(crate) schemas: BTreeMap<String, Arc<Schema>>,
+    pub(crate) tables: BTreeMap<TableId, Arc<Table>>,
+    /// By folded names of schema and object.
+    pub(crate) names: BTreeMap<(String, String), Named>,
+    /// Commits since the database was made.
+    pub(crate) commit: u64,
+    /// Id of the next schema, table or view.
+    pub(crate) next_object: u64,
+}
+
+/// A schema, by its id and its name as given.
+#[derive(Debug)]
+pub(crate) struct Schema {
+    pub(crate) id: u64,
+    pub(crate) name: String,
+}
+
+/// What a name stands for.
+#[derive(Debug, Clone)]
+pub(crate) enum Named {
+    Table(TableId),
+    View(Arc<View>),
+}
+
+/// A table.
+#[derive(Debug, Clone)]
+pub struct Table {
+    /// Unique for the life of the database.
+    pub id: TableId,
+    /// Schema, as the schema's name was given.
+    pub schema: String,
+    /// Name, as given.
+    pub name: String,
+    /// Columns, in their SQL order; never empty.
+    pub columns: Vec<Column>,
+    /// Declared constraints.
+    pub constraints: Vec<Constraint>,
+    /// Segments, in row order.
+    pub segments: Vec<Arc<Segment>>,
+    /// For each segment its place in row order, ascending: what the manifest stores, so that appending a segment
+    /// rewrites nothing.
+    pub(crate) positions: Vec<u64>,
+    pub(crate) next_column: u32,
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Unique within the table, never reused.
+    pub id: ColumnId,
+    /// Name, as given.
+    pub name: String,
+    /// Type.
+    pub logical: LogicalType,
+    /// False for NOT NULL.
+    pub nullable: bool,
+    /// SQL text of the DEFAULT for new rows.
+    pub default: Option<String>,
+    /// Value of rows in segments that lack the column because they are older than it; `None` is NULL.
+    pub missing: Option<Value>,
+}
+
+/// A declared constraint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Constraint {
+    /// PRIMARY KEY.
+    PrimaryKey(Vec<ColumnId>),
+    /// UNIQUE.
+    Unique(Vec<ColumnId>),
+    /// FOREIGN KEY (columns) REFERENCES table (references).
+    ForeignKey {
+        /// Referencing columns.
+        columns: Vec<ColumnId>,
+        /// `schema.name` of the referenced table.
+        table: String,
+        /// Referenced columns, by name.
+        references: Vec<String>,
+    },
+}
+
+/// A view: SQL text under a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct View {
+    pub(crate) id: u64,
+    /// Schema, as the schema's name was given.
+    pub schema: String,
+    /// Name, as given.
+    pub name: String,
+    /// Text of the query.
+    pub sql: String,
+}
+
+/// A table to be made. Its columns get the ids 0, 1, … in this order, and constraints name them so.
+#[derive(Debug, Clone)]
+pub struct TableDefinition {
+    /// An existing schema.
+    pub schema: String,
+    /// Name.
+    pub name: String,
+    /// Columns, in order.
+    pub columns: Vec<ColumnDefinition>,
+    /// Constraints. The columns of a primary key become NOT NULL.
+    pub constraints: Vec<Constraint>,
+}
+
+/// A column to be made.
+#[derive(Debug, Clone)]
+pub struct ColumnDefinition {
+    /// Name.
+    pub name: String,
+    /// Type.
+    pub logical: LogicalType,
+    /// False for NOT NULL.
+    pub nullable: bool,
+    /// SQL text of the DEFAULT for new rows.
+    pub default: Option<String>,
+    /// Value of the rows that exist already; `None` is NULL.
+    pub missing: Option<Value>,
+}
+
+/// Whether two names are the same name.
+pub fn names_equal(a: &str, b: &str) -> bool {
+    a.eq_ignore_ascii_case(b)
+}
+
+/// The form of a name under which it is found.
+pub(crate) fn fold(name: &str) -> String {
+    name.to_ascii_lowercase()
+}
+
+fn key(schema: &str, name: &str) -> (String, String) {
+    (fold(schema), fold(name))
+}
+
+impl Catalog {
+    /// Names of all schemas, in order.
+    pub fn schemas(&self) -> impl Iterator<Item = &str> {
+        self.schemas.values().map(|schema| schema.name.as_str())
+    }
+
+    /// Whether there is such a schema.
+    pub fn has_schema(&self, schema: &str) -> bool {
+        self.schemas.contains_key(&fold(schema))
+    }
+
+    /// The table of this name, if there is one.
+    pub fn table(&self, schema: &str, name: &str) -> Option<&Arc<Table>> {
+        match self.names.get(&key(schema, name))? {
+            Named::Table(id) => self.tables.get(id),
+            Named::View(_) => None,
+        }
+    }
+
+    /// The table with this id, if it is there.
+    pub fn table_by_id(&self, id: TableId) -> Option<&Arc<Table>> {
+        self.tables.get(&id)
+    }
+
+    /// All tables, in order of schema and name.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.names.values().filter_map(|named| match named {
+            Named::Table(id) => self.tables.get(id),
+            Named::View(_) => None,
+        })
+    }
+
+    /// The view of this name, if there is one.
+    pub fn view(&self, schema: &str, name: &str) -> Option<&Arc<View>> {
+        match self.names.get(&key(schema, name))? {
+            Named::Table(_) => None,
+            Named::View(view) => Some(view),
+        }
+    }
+
+    /// All views, in order of schema and name.
+    pub fn views(&self) -> impl Iterator<Item = &Arc<View>> {
+        self.names.values().filter_map(|named| match named {
+            Named::Table(_) => None,
+            Named::View(view) => Some(view),
+        })
+    }
+
+    /// Commits since the database was made: equal numbers, equal catalogs.
+    pub fn commit_number(&self) -> u64 {
+        self.commit
+    }
+
+    /// Every segment of every table.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = &Arc<Segment>> {
+        self.tables.values().flat_map(|table| &table.segments)
+    }
+
+    /// The schema of this name.
+    pub(crate) fn schema(&self, name: &str) -> Result<&Arc<Schema>> {
+        self.schemas
+            .get(&fold(name))
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("schema {name} does not exist")))
+    }
+
+    /// Gives `named` the name; an error if it is taken or not a name, or the schema is not there.
+    pub(crate) fn bind(&mut self, schema: &str, name: &str, named: Named) -> Result<()> {
+        check_name(name)?;
+        self.schema(schema)?;
+        let key = key(schema, name);
+        if let Some(taken) = self.names.get(&key) {
+            let what = match taken {
+                Named::Table(_) => "table",
+                Named::View(_) => "view",
+            };
+            return Err(Error::new(ErrorKind::AlreadyExists, format!("{what} {schema}.{name} exists already")));
+        }
+        self.names.insert(key, named);
+        Ok(())
+    }
+
+    pub(crate) fn unbind(&mut self, schema: &str, name: &str) -> Option<Named> {
+        self.names.remove(&key(schema, name))
+    }
+}
+
+impl Table {
+    /// Rows in all segments.
+    pub fn rows(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.rows()).sum()
+    }
+
+    /// `schema.name`.
+    pub fn full_name(&self) -> String {
+        format!("{}.{}", self.schema, self.name)
+    }
+
+    /// Position and column of this name.
+    pub fn column(&self, name: &str) -> Option<(usize, &Column)> {
+        self.columns.iter().enumerate().find(|(_, column)| names_equal(&column.name, name))
+    }
+
+    /// Position and column with this id.
+    pub fn column_by_id(&self, id: ColumnId) -> Option<(usize, &Column)> {
+        self.columns.iter().enumerate().find(|(_, column)| column.id == id)
+    }
+
+    /// The segment with this id, if the table has it.
+    pub fn segment(&self, id: SegmentId) -> Option<&Arc<Segment>> {
+        self.segments.iter().find(|segment| segment.id() == id)
+    }
+
+    /// Puts segments behind all others.
+    pub(crate) fn append(&mut self, segments: impl IntoIterator<Item = Arc<Segment>>) {
+        let next = self.positions.last().map_or(0, |last| last + 1);
+        for (position, segment) in (next..).zip(segments) {
+            self.segments.push(segment);
+            self.positions.push(position);
+        }
+    }
+}
+
+impl Constraint {
+    /// The table's own columns that take part.
+    pub fn columns(&self) -> &[ColumnId] {
+        match self {
+            Self::PrimaryKey(columns) | Self::Unique(columns) | Self::ForeignKey { columns, .. } => columns,
+        }
+    }
+
+    /// Whether this is a foreign key to the table `schema.name`.
+    pub(crate) fn refers_to(&self, full_name: &str) -> bool {
+        matches!(self, Self::ForeignKey { table, .. } if names_equal(table, full_name))
+    }
+}
+
+/// An error unless `name` can name something.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() {
+        return Err(Error::input("a name must not be empty"));
+    }
+    if name.len() > limits::NAME_BYTES {
+        let message = format!("the name {:.32}… is longer than {} bytes", name, limits::NAME_BYTES);
+        return Err(Error::input(message).hint("Choose a shorter name"));
+    }
+    if name.contains('\0') {
+        return Err(Error::input("a name must not contain a zero byte"));
+    }
+    Ok(())
+}

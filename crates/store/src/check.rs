@@ -1,0 +1,147 @@
+//! CHECK DATABASE: reads every byte that has a checksum, and says where one does not match.
+//!
+//! Must not know: what values mean; blocks are inflated and validated by `forebay_block`.
+
+use forebay_base::{Context, Error, ErrorKind, Result};
+use forebay_block::inflate_chunk;
+
+use crate::catalog::{Catalog, Table};
+use crate::manifest;
+use crate::segment::Segment;
+use crate::store::{Store, leftovers, load_catalog};
+
+/// Errors that a check reports in full; it counts the others.
+pub const CHECK_ERRORS: usize = 100;
+
+/// What a check found.
+#[derive(Debug, Default)]
+pub struct CheckReport {
+    /// Tables looked at.
+    pub tables: u64,
+    /// Segment files looked at.
+    pub segments: u64,
+    /// Chunks looked at.
+    pub chunks: u64,
+    /// Bytes of segment files looked at.
+    pub bytes: u64,
+    /// The first [`CHECK_ERRORS`] errors; each names table, column, chunk and file as far as they are known.
+    pub errors: Vec<Error>,
+    /// Number of errors.
+    pub error_count: u64,
+    /// Files that no table names (the next read-write open removes them).
+    pub orphans: Vec<String>,
+}
+
+impl CheckReport {
+    /// Whether everything is as it was written.
+    pub fn is_sound(&self) -> bool {
+        self.error_count == 0
+    }
+
+    fn note(&mut self, error: Error) {
+        self.error_count += 1;
+        if self.errors.len() < CHECK_ERRORS {
+            self.errors.push(error);
+        }
+    }
+}
+
+impl Store {
+    /// Verifies the manifest, every footer and every chunk. `progress` gets bytes done and in all; its error (a
+    /// cancellation) ends the check. Commits wait meanwhile; readers do not.
+    pub fn check(&self, progress: &mut dyn FnMut(u64, u64) -> Result<()>) -> Result<CheckReport> {
+        let _files_stand_still = self.pause_writers();
+        let volume = self.volume();
+        let catalog = self.catalog();
+        let mut report = CheckReport::default();
+        let loaded = manifest::load(&*volume.disk).and_then(|rows| load_catalog(&rows, volume));
+        match loaded {
+            Ok((root, _)) if root.commit == catalog.commit_number() => {}
+            Ok((root, _)) => report.note(Error::corrupt(format!(
+                "the manifest on disk is of commit {} instead of {}",
+                root.commit,
+                catalog.commit_number()
+            ))),
+            Err(error) => report.note(error),
+        }
+        for path in leftovers(&*volume.disk, &catalog)? {
+            if !volume.is_unnamed_path(&path) {
+                report.orphans.push(path);
+            }
+        }
+        check_tables(&catalog, &mut report, progress)?;
+        Ok(report)
+    }
+}
+
+fn check_tables(
+    catalog: &Catalog,
+    report: &mut CheckReport,
+    progress: &mut dyn FnMut(u64, u64) -> Result<()>,
+) -> Result<()> {
+    let total = catalog.segments().map(|segment| segment.file_bytes()).sum();
+    for table in catalog.tables() {
+        report.tables += 1;
+        for segment in &table.segments {
+            progress(report.bytes, total)?;
+            let bytes_before = report.bytes;
+            let checked = segment
+                .check_frame()
+                .and_then(|()| check_chunks(table, segment, report, &mut |done| progress(done, total)))
+                .context(|| format!("table {}", table.full_name()));
+            match checked {
+                Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
+                Err(error) => report.note(error),
+                Ok(()) => {}
+            }
+            report.segments += 1;
+            report.bytes = bytes_before + segment.file_bytes();
+        }
+    }
+    progress(total, total)
+}
+
+fn check_chunks(
+    table: &Table,
+    segment: &Segment,
+    report: &mut CheckReport,
+    progress: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<()> {
+    for (group_index, group) in segment.groups()?.iter().enumerate() {
+        for (column_index, column) in group.columns.iter().enumerate() {
+            let id = segment.columns()[column_index].0;
+            let name = table.column_by_id(id).map_or("(dropped)", |(_, column)| column.name.as_str());
+            for (chunk, location) in column.chunks.iter().enumerate() {
+                let checked = check_chunk(segment, group_index, column_index, chunk);
+                if let Err(error) = checked {
+                    let place = segment.describe_chunk(name, &table.full_name(), group_index, chunk);
+                    report.note(error.context(place));
+                }
+                report.chunks += 1;
+                report.bytes += location.stored_bytes;
+                progress(report.bytes)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads and inflates one chunk, and compares it with what the footer says of it.
+fn check_chunk(segment: &Segment, group_index: usize, column_index: usize, chunk: usize) -> Result<()> {
+    let group = &segment.groups()?[group_index];
+    let column = &group.columns[column_index];
+    let stored = segment.read_chunks(&[(group_index, column_index, chunk)])?;
+    let inflated = inflate_chunk(&stored[0], segment.columns()[column_index].1)?;
+    let first = chunk << column.blocks_log2;
+    let zones = &column.zones[first..column.zones.len().min(first + (1 << column.blocks_log2))];
+    if inflated.blocks() != zones.len() {
+        return Err(Error::corrupt("the chunk has another number of blocks than the footer says"));
+    }
+    for (index, zone) in zones.iter().enumerate() {
+        let block = inflated.block(index);
+        if block.rows() as u64 != u64::from(zone.rows) || block.null_count() as u64 != u64::from(zone.null_count) {
+            return Err(Error::corrupt(format!("block {index} has other rows or NULLs than the footer says")));
+        }
+    }
+    Ok(())
+}

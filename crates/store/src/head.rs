@@ -1,0 +1,132 @@
+//! `HEAD`: the format version, and the number of the last acknowledged commit.
+//!
+//! redb falls back to its previous commit when the newest one does not verify. After a crash that is right; after a
+//! flipped bit it would silently serve old rows. So every commit has a number, and `HEAD` remembers the last one that
+//! was acknowledged: a manifest that is older than `HEAD` is damaged.
+//!
+//! Invariants: two records in alternating sectors, and one is durable before the other is overwritten, so that a torn
+//! write leaves one valid; a number gets here only after its commit is durable, so `HEAD` is never ahead of the truth.
+
+use std::sync::Arc;
+
+use forebay_base::checksum::crc32c;
+use forebay_base::{Context, Error, ErrorKind, Result};
+use forebay_disk::{Disk, DiskFile, OpenMode};
+
+use crate::serial::{Reader, Writer};
+
+/// The format of a database directory that this program reads and writes.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// The file's name.
+pub(crate) const HEAD_PATH: &str = "HEAD";
+/// The file's name until its first content is durable.
+pub(crate) const HEAD_DRAFT_PATH: &str = "HEAD.tmp";
+/// First bytes of a record.
+pub(crate) const HEAD_MAGIC: [u8; 8] = *b"FBAYHEAD";
+/// Bytes of a record: magic, format version, commit number, CRC-32C.
+pub(crate) const HEAD_RECORD_BYTES: usize = 24;
+/// Distance between the two records.
+pub(crate) const HEAD_RECORD_STRIDE: u64 = 4096;
+/// Bytes of the file.
+pub(crate) const HEAD_BYTES: u64 = 2 * HEAD_RECORD_STRIDE;
+
+/// The open file and what it says.
+#[derive(Debug)]
+pub(crate) struct Head {
+    file: Arc<dyn DiskFile>,
+    commit: u64,
+    durable: bool,
+}
+
+fn record(commit: u64) -> Vec<u8> {
+    let mut writer = Writer::default();
+    writer.bytes.extend_from_slice(&HEAD_MAGIC);
+    writer.u32(FORMAT_VERSION);
+    writer.u64(commit);
+    let crc = crc32c(&writer.bytes);
+    writer.u32(crc);
+    writer.bytes
+}
+
+/// Format version and commit number of a record, if it is one.
+fn parse(bytes: &[u8]) -> Result<(u32, u64)> {
+    let mut reader = Reader::new(bytes, "a record of HEAD");
+    let magic = reader.take(HEAD_MAGIC.len())?;
+    let (version, commit, crc) = (reader.u32()?, reader.u64()?, reader.u32()?);
+    if magic != HEAD_MAGIC || crc != crc32c(&bytes[..bytes.len() - size_of::<u32>()]) {
+        return Err(reader.wrong("magic or checksum do not match"));
+    }
+    Ok((version, commit))
+}
+
+impl Head {
+    /// Writes the file of a new database: commit `commit` in both records, durable but for the directory entry.
+    pub(crate) fn create(disk: &dyn Disk, commit: u64) -> Result<()> {
+        let file = disk.open(HEAD_DRAFT_PATH, OpenMode::Create)?;
+        file.set_len(HEAD_BYTES)?;
+        for slot in 0..2 {
+            file.write_at(slot * HEAD_RECORD_STRIDE, &record(commit))?;
+        }
+        file.sync()?;
+        drop(file);
+        disk.rename(HEAD_DRAFT_PATH, HEAD_PATH)
+    }
+
+    /// Reads the file; `mode` must allow writing where [`Head::advance`] will be called.
+    pub(crate) fn open(disk: &dyn Disk, mode: OpenMode) -> Result<Self> {
+        let file = disk.open(HEAD_PATH, mode)?;
+        let mut newest = None;
+        for slot in 0..2 {
+            let mut bytes = [0; HEAD_RECORD_BYTES];
+            match file.read_at(slot * HEAD_RECORD_STRIDE, &mut bytes) {
+                Ok(()) => newest = newest.max(parse(&bytes).ok().map(|(version, commit)| (commit, version))),
+                Err(error) if error.kind() == ErrorKind::Corrupt => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let Some((commit, version)) = newest else {
+            return Err(Error::corrupt("neither record of HEAD is valid")
+                .context(disk.describe())
+                .hint("Restore the directory from a backup; the table data in segments/ may be intact"));
+        };
+        check_version(version).context(|| disk.describe())?;
+        Ok(Self { file, commit, durable: false })
+    }
+
+    /// The last commit that was acknowledged, or one before it.
+    pub(crate) fn commit(&self) -> u64 {
+        self.commit
+    }
+
+    /// Notes that `commit` is durable. Not itself durable before [`Head::settle`].
+    pub(crate) fn advance(&mut self, commit: u64) -> Result<()> {
+        self.durable = false;
+        self.file.write_at((commit % 2) * HEAD_RECORD_STRIDE, &record(commit))?;
+        self.commit = commit;
+        Ok(())
+    }
+
+    /// Makes sure that the file says `commit` durably, which must be the last durable commit: before the next one.
+    pub(crate) fn settle(&mut self, commit: u64) -> Result<()> {
+        if self.commit != commit {
+            self.advance(commit)?;
+        }
+        if !self.durable {
+            self.file.sync()?;
+            self.durable = true;
+        }
+        Ok(())
+    }
+}
+
+fn check_version(version: u32) -> Result<()> {
+    let (age, hint) = match version.cmp(&FORMAT_VERSION) {
+        std::cmp::Ordering::Equal => return Ok(()),
+        std::cmp::Ordering::Greater => ("a newer", "Upgrade Forebay"),
+        std::cmp::Ordering::Less => ("an older", "Export its tables with that Forebay and load them with this one"),
+    };
+    let message =
+        format!("the database was written by {age} Forebay (format {version}, this program reads {FORMAT_VERSION})");
+    Err(Error::new(ErrorKind::Version, message).hint(hint))
+}

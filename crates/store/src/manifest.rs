@@ -1,0 +1,251 @@
+//! Where manifest rows are kept: one redb table in `forebay.redb`.
+//!
+//! Loading never touches the file: redb opens a copy in memory, repairs it there if the last writer crashed, and
+//! verifies every page. So a read-only open needs no repair on disk, a damaged file is left as it was found, and what
+//! redb does with hostile bytes stays inside [`guarded`]. The file itself is opened for the first commit.
+//!
+//! Must not know: what rows mean.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use forebay_base::{Context, Error, ErrorKind, Result};
+use forebay_disk::{Disk, DiskFile, OpenMode};
+use redb::backends::InMemoryBackend;
+use redb::{Builder, Database, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition, TableError};
+
+use crate::rows::{KEY_BYTES, Key, Rows};
+
+/// The file's name.
+pub(crate) const MANIFEST_PATH: &str = "forebay.redb";
+
+/// The one table in the file: key, row.
+const MANIFEST_TABLE: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("manifest");
+
+/// Memory of redb's page cache. The manifest of thousands of segments is a few megabytes.
+const CACHE_BYTES: usize = 8 << 20;
+
+/// A longer file is not believed. Ten million segments fit.
+const FILE_MAX_BYTES: u64 = 4 << 30;
+
+/// The file is copied to memory in pieces of this size.
+const COPY_BYTES: usize = 1 << 20;
+
+/// The manifest of an open database.
+#[derive(Debug)]
+pub(crate) struct Manifest {
+    disk: Arc<dyn Disk>,
+    live: Option<Live>,
+}
+
+/// redb on the file itself.
+#[derive(Debug)]
+struct Live {
+    database: Option<Database>,
+    sync_failed: Arc<AtomicBool>,
+}
+
+/// How a commit ended.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// It is durable.
+    Committed,
+    /// Nothing changed, and the next commit may succeed.
+    Failed(Error),
+    /// Only reopening the database can tell; nothing may be written until then.
+    Unknown(Error),
+}
+
+impl Manifest {
+    pub(crate) fn new(disk: Arc<dyn Disk>) -> Self {
+        Self { disk, live: None }
+    }
+
+    /// Makes the file of a new database, with `rows` in it; durable but for the directory entry.
+    pub(crate) fn create(&mut self, rows: &Rows) -> Result<()> {
+        self.disk.open(MANIFEST_PATH, OpenMode::Create)?;
+        match self.commit(&Rows::new(), rows) {
+            Outcome::Committed => Ok(()),
+            Outcome::Failed(error) | Outcome::Unknown(error) => Err(error),
+        }
+    }
+
+    /// Replaces the rows `old`, which are the file's, by `new`.
+    pub(crate) fn commit(&mut self, old: &Rows, new: &Rows) -> Outcome {
+        let live = match &self.live {
+            Some(live) => live,
+            None => match Live::open(&*self.disk) {
+                Ok(live) => self.live.insert(live),
+                Err(error) => return Outcome::Failed(error),
+            },
+        };
+        let Err(error) = guarded(|| live.write(old, new)) else {
+            return Outcome::Committed;
+        };
+        // redb refuses everything after a failure, so it starts anew; what the file says decides what happened.
+        let sync_failed = live.sync_failed.load(Ordering::Acquire);
+        self.live = None;
+        if sync_failed || error.kind() != ErrorKind::OutOfSpace {
+            return Outcome::Unknown(error);
+        }
+        match load_durable(&*self.disk) {
+            Ok(rows) if rows == *new => Outcome::Committed,
+            Ok(rows) if rows == *old => Outcome::Failed(error),
+            Ok(_) | Err(_) => Outcome::Unknown(error),
+        }
+    }
+}
+
+impl Live {
+    fn open(disk: &dyn Disk) -> Result<Self> {
+        let file = disk.open(MANIFEST_PATH, OpenMode::Write)?;
+        let sync_failed = Arc::new(AtomicBool::new(false));
+        let backend = FileBackend { file, sync_failed: Arc::clone(&sync_failed) };
+        let database =
+            guarded(|| Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(backend).map_err(failure))?;
+        Ok(Self { database: Some(database), sync_failed })
+    }
+
+    /// One transaction with redb's immediate durability.
+    fn write(&self, old: &Rows, new: &Rows) -> Result<()> {
+        let database = self.database.as_ref().expect("only drop takes it");
+        let transaction = database.begin_write().map_err(failure)?;
+        {
+            let mut table = transaction.open_table(MANIFEST_TABLE).map_err(failure)?;
+            for key in old.keys().filter(|key| !new.contains_key(*key)) {
+                table.remove(key.as_slice()).map_err(failure)?;
+            }
+            for (key, row) in new.iter().filter(|(key, row)| old.get(*key) != Some(row)) {
+                table.insert(key.as_slice(), row.as_slice()).map_err(failure)?;
+            }
+        }
+        transaction.commit().map_err(failure)
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        // Closing writes; what it cannot write, the next open repairs.
+        let _repaired_at_next_open = guarded(|| {
+            drop(self.database.take());
+            Ok(())
+        });
+    }
+}
+
+/// All rows of the file, with redb's checksums verified, whatever state a crash left it in.
+pub(crate) fn load(disk: &dyn Disk) -> Result<Rows> {
+    let file = disk.open(MANIFEST_PATH, OpenMode::Read)?;
+    load_file(&*file).context(|| place(disk))
+}
+
+/// As [`load`], after making durable what will be seen: a commit may have reached the page cache and no further.
+pub(crate) fn load_durable(disk: &dyn Disk) -> Result<Rows> {
+    let file = disk.open(MANIFEST_PATH, OpenMode::Write)?;
+    file.sync()?;
+    load_file(&*file).context(|| place(disk))
+}
+
+/// Bytes of the file.
+pub(crate) fn file_bytes(disk: &dyn Disk) -> Result<u64> {
+    disk.open(MANIFEST_PATH, OpenMode::Read)?.len()
+}
+
+fn place(disk: &dyn Disk) -> String {
+    format!("file {MANIFEST_PATH} of {}", disk.describe())
+}
+
+fn load_file(file: &dyn DiskFile) -> Result<Rows> {
+    let bytes = file.len()?;
+    if bytes == 0 || bytes > FILE_MAX_BYTES {
+        return Err(Error::corrupt(format!("a manifest of {bytes} bytes is not credible")));
+    }
+    let copy = InMemoryBackend::new();
+    copy.set_len(bytes).map_err(|error| Error::io("copy the manifest", &error))?;
+    let mut buffer = vec![0; COPY_BYTES];
+    let mut offset = 0;
+    while offset < bytes {
+        let piece = &mut buffer[..COPY_BYTES.min(usize::try_from(bytes - offset).unwrap_or(COPY_BYTES))];
+        file.read_at(offset, piece)?;
+        copy.write(offset, piece).map_err(|error| Error::io("copy the manifest", &error))?;
+        offset += piece.len() as u64;
+    }
+    guarded(move || read_rows(copy))
+}
+
+fn read_rows(backend: InMemoryBackend) -> Result<Rows> {
+    let database = Builder::new()
+        .set_cache_size(CACHE_BYTES)
+        .set_check_integrity_on_open(true)
+        .create_with_backend(backend)
+        .map_err(failure)?;
+    let transaction = database.begin_read().map_err(failure)?;
+    let table = match transaction.open_table(MANIFEST_TABLE) {
+        Ok(table) => table,
+        Err(TableError::TableDoesNotExist(_)) => return Ok(Rows::new()),
+        Err(error) => return Err(failure(error)),
+    };
+    let mut rows = Rows::new();
+    for entry in table.iter().map_err(failure)? {
+        let (key, row) = entry.map_err(failure)?;
+        let key: Key = key.value().try_into().map_err(|_| {
+            Error::corrupt(format!("a manifest key has {} bytes instead of {KEY_BYTES}", key.value().len()))
+        })?;
+        rows.insert(key, row.value().to_vec());
+    }
+    Ok(rows)
+}
+
+/// Runs redb: a panic in it, which damaged bytes can cause, is an error.
+fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let message = panic.downcast_ref::<String>().map(String::as_str);
+        let message = message.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+        Err(Error::corrupt(format!("the manifest cannot be read: {message}")))
+    })
+}
+
+/// An error of redb, or the disk's own that passed through it.
+fn failure(error: impl Into<redb::Error>) -> Error {
+    match error.into() {
+        redb::Error::Io(error) => match error.downcast::<Error>() {
+            Ok(error) => error,
+            Err(error) => Error::io("access the manifest", &error),
+        },
+        redb::Error::Corrupted(message) => Error::corrupt(format!("the manifest is damaged: {message}")),
+        error => Error::corrupt(format!("the manifest cannot be used: {error}")),
+    }
+}
+
+/// A file of a [`Disk`] under redb.
+#[derive(Debug)]
+struct FileBackend {
+    file: Arc<dyn DiskFile>,
+    sync_failed: Arc<AtomicBool>,
+}
+
+impl StorageBackend for FileBackend {
+    fn len(&self) -> std::io::Result<u64> {
+        self.file.len().map_err(std::io::Error::other)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+        self.file.read_at(offset, out).map_err(std::io::Error::other)
+    }
+
+    fn set_len(&self, bytes: u64) -> std::io::Result<()> {
+        self.file.set_len(bytes).map_err(std::io::Error::other)
+    }
+
+    fn sync_data(&self) -> std::io::Result<()> {
+        self.file.sync().map_err(|error| {
+            self.sync_failed.store(true, Ordering::Release);
+            std::io::Error::other(error)
+        })
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
+        self.file.write_at(offset, data).map_err(std::io::Error::other)
+    }
+}

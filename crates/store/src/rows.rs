@@ -1,0 +1,293 @@
+//! The catalog as rows of the manifest, and back (`docs/format.md`, "Manifest").
+//!
+//! Every row ends in a CRC-32C over its key and payload, and the root row holds the number of rows and a CRC-32C over
+//! theirs: a row that changed, went missing, came back or was swapped is noticed when the catalog is loaded.
+//! Must not know: where rows are kept.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use forebay_base::checksum::crc32c;
+use forebay_base::{ColumnId, Context, Error, LogicalType, PhysicalType, Result, SegmentId, TableId};
+
+use crate::catalog::{Catalog, Column, Constraint, Named, Schema, Table, View, fold};
+use crate::head::FORMAT_VERSION;
+use crate::segment::{FooterLocation, Segment, SegmentParts};
+use crate::serial::{Reader, Writer};
+use crate::volume::Volume;
+
+/// Kind of row, the first byte of its key; the other eight are the id, big-endian.
+pub(crate) const ROW_ROOT: u8 = 0;
+pub(crate) const ROW_SCHEMA: u8 = 1;
+pub(crate) const ROW_TABLE: u8 = 2;
+pub(crate) const ROW_VIEW: u8 = 3;
+pub(crate) const ROW_SEGMENT: u8 = 4;
+
+const CONSTRAINT_PRIMARY_KEY: u8 = 0;
+const CONSTRAINT_UNIQUE: u8 = 1;
+const CONSTRAINT_FOREIGN_KEY: u8 = 2;
+
+/// Bytes of a key.
+pub(crate) const KEY_BYTES: usize = 9;
+/// Bytes of a row's checksum.
+const CRC_BYTES: usize = size_of::<u32>();
+
+pub(crate) type Key = [u8; KEY_BYTES];
+
+/// All rows of a manifest, with their checksums.
+pub(crate) type Rows = BTreeMap<Key, Vec<u8>>;
+
+/// What the root row says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Root {
+    pub(crate) commit: u64,
+    pub(crate) next_object: u64,
+    pub(crate) next_segment: u64,
+    rows: u64,
+    digest: u32,
+}
+
+pub(crate) fn key(kind: u8, id: u64) -> Key {
+    let mut key = [kind; KEY_BYTES];
+    key[1..].copy_from_slice(&id.to_be_bytes());
+    key
+}
+
+fn seal(rows: &mut Rows, key: Key, mut row: Writer) {
+    let crc = row_crc(&key, &row.bytes);
+    row.u32(crc);
+    rows.insert(key, row.bytes);
+}
+
+fn row_crc(key: &Key, payload: &[u8]) -> u32 {
+    let mut checked = Vec::with_capacity(key.len() + payload.len());
+    checked.extend_from_slice(key);
+    checked.extend_from_slice(payload);
+    crc32c(&checked)
+}
+
+/// Verifies a row's checksum; its payload.
+fn unseal<'a>(key: &Key, row: &'a [u8]) -> Result<&'a [u8]> {
+    let wrong = || Error::corrupt(format!("checksum mismatch in manifest row {key:02x?}"));
+    let (payload, crc) = row.split_last_chunk::<CRC_BYTES>().ok_or_else(wrong)?;
+    if row_crc(key, payload) == u32::from_le_bytes(*crc) { Ok(payload) } else { Err(wrong()) }
+}
+
+/// CRC-32C over the checksums of all rows but the root, in key order.
+fn digest(rows: &Rows) -> u32 {
+    let mut crcs = Vec::with_capacity(rows.len() * CRC_BYTES);
+    for (key, row) in rows {
+        if key[0] != ROW_ROOT {
+            crcs.extend_from_slice(&row[row.len().saturating_sub(CRC_BYTES)..]);
+        }
+    }
+    crc32c(&crcs)
+}
+
+/// The catalog as rows.
+pub(crate) fn encode(catalog: &Catalog, next_segment: u64) -> Rows {
+    let mut rows = Rows::new();
+    for schema in catalog.schemas.values() {
+        let mut row = Writer::default();
+        row.blob(schema.name.as_bytes());
+        seal(&mut rows, key(ROW_SCHEMA, schema.id), row);
+    }
+    for view in catalog.views() {
+        let mut row = Writer::default();
+        row.blob(view.schema.as_bytes());
+        row.blob(view.name.as_bytes());
+        row.blob(view.sql.as_bytes());
+        seal(&mut rows, key(ROW_VIEW, view.id), row);
+    }
+    for table in catalog.tables.values() {
+        seal(&mut rows, key(ROW_TABLE, table.id.0), encode_table(table));
+        for (segment, position) in table.segments.iter().zip(&table.positions) {
+            seal(&mut rows, key(ROW_SEGMENT, segment.id().0), encode_segment(segment, table.id, *position));
+        }
+    }
+    let mut root = Writer::default();
+    root.u32(FORMAT_VERSION);
+    root.u64(catalog.commit);
+    root.u64(catalog.next_object);
+    root.u64(next_segment);
+    root.u64(rows.len() as u64);
+    root.u32(digest(&rows));
+    seal(&mut rows, key(ROW_ROOT, 0), root);
+    rows
+}
+
+fn encode_table(table: &Table) -> Writer {
+    let mut row = Writer::default();
+    row.blob(table.schema.as_bytes());
+    row.blob(table.name.as_bytes());
+    row.u32(table.next_column);
+    row.count(table.columns.len());
+    for column in &table.columns {
+        row.u32(column.id.0);
+        row.blob(column.name.as_bytes());
+        row.blob(column.logical.to_string().as_bytes());
+        row.u8(u8::from(column.nullable));
+        row.optional_text(column.default.as_deref());
+        row.value(column.missing.as_ref());
+    }
+    row.count(table.constraints.len());
+    for constraint in &table.constraints {
+        row.u8(match constraint {
+            Constraint::PrimaryKey(_) => CONSTRAINT_PRIMARY_KEY,
+            Constraint::Unique(_) => CONSTRAINT_UNIQUE,
+            Constraint::ForeignKey { .. } => CONSTRAINT_FOREIGN_KEY,
+        });
+        row.count(constraint.columns().len());
+        for column in constraint.columns() {
+            row.u32(column.0);
+        }
+        if let Constraint::ForeignKey { table, references, .. } = constraint {
+            row.blob(table.as_bytes());
+            row.count(references.len());
+            for reference in references {
+                row.blob(reference.as_bytes());
+            }
+        }
+    }
+    row
+}
+
+fn encode_segment(segment: &Segment, table: TableId, position: u64) -> Writer {
+    let mut row = Writer::default();
+    row.u64(table.0);
+    row.u64(position);
+    row.u64(segment.rows());
+    row.u64(segment.file_bytes());
+    let footer = segment.footer();
+    row.u64(footer.offset);
+    row.u64(footer.bytes);
+    row.u32(footer.crc);
+    row.count(segment.columns().len());
+    for (id, physical) in segment.columns() {
+        row.u32(id.0);
+        row.u8(*physical as u8);
+    }
+    row
+}
+
+/// Verifies the checksums of all rows and that they are exactly the rows of one commit.
+pub(crate) fn verify(rows: &Rows) -> Result<Root> {
+    let root_key = key(ROW_ROOT, 0);
+    let root = rows.get(&root_key).ok_or_else(|| Error::corrupt("the manifest has no root row"))?;
+    let mut reader = Reader::new(unseal(&root_key, root)?, "the root row of the manifest");
+    let version = reader.u32()?;
+    let root = Root {
+        commit: reader.u64()?,
+        next_object: reader.u64()?,
+        next_segment: reader.u64()?,
+        rows: reader.u64()?,
+        digest: reader.u32()?,
+    };
+    if version != FORMAT_VERSION {
+        return Err(reader.wrong("its format version is not the one in HEAD"));
+    }
+    reader.finish()?;
+    for (key, row) in rows {
+        unseal(key, row)?;
+    }
+    if root.rows != rows.len() as u64 - 1 || root.digest != digest(rows) {
+        return Err(Error::corrupt("rows of the manifest are missing or out of date"));
+    }
+    Ok(root)
+}
+
+/// The catalog of rows that [`verify`] has found right; `volume` is where its segments are.
+pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<Catalog> {
+    let mut catalog = Catalog { commit: root.commit, next_object: root.next_object, ..Catalog::default() };
+    let mut segments: BTreeMap<TableId, BTreeMap<u64, Arc<Segment>>> = BTreeMap::new();
+    // Keys order rows by kind: schemas come before tables, tables before views.
+    for (key, row) in rows {
+        let what = format!("manifest row {key:02x?}");
+        let mut reader = Reader::new(unseal(key, row)?, &what);
+        let id = u64::from_be_bytes(*key.last_chunk().expect("a key is longer than an id"));
+        match key[0] {
+            ROW_ROOT => continue,
+            ROW_SCHEMA => {
+                let name = reader.text()?;
+                catalog.schemas.insert(fold(&name), Arc::new(Schema { id, name }));
+            }
+            ROW_TABLE => {
+                let table = decode_table(&mut reader, TableId(id))?;
+                catalog
+                    .bind(&table.schema, &table.name, Named::Table(table.id))
+                    .map_err(|e| reader.wrong(e.message()))?;
+                catalog.tables.insert(table.id, Arc::new(table));
+            }
+            ROW_VIEW => {
+                let view = View { id, schema: reader.text()?, name: reader.text()?, sql: reader.text()? };
+                let (schema, name) = (view.schema.clone(), view.name.clone());
+                catalog.bind(&schema, &name, Named::View(Arc::new(view))).map_err(|e| reader.wrong(e.message()))?;
+            }
+            ROW_SEGMENT => {
+                let (table, position, segment) = decode_segment(&mut reader, SegmentId(id), volume)?;
+                if segments.entry(table).or_default().insert(position, Arc::new(segment)).is_some() {
+                    return Err(reader.wrong("two segments have the same position"));
+                }
+            }
+            _ => return Err(reader.wrong("it is of an unknown kind")),
+        }
+        reader.finish()?;
+    }
+    for (table, segments) in segments {
+        let missing = || Error::corrupt(format!("the manifest has segments of table {table}, which it does not have"));
+        let table = Arc::make_mut(catalog.tables.get_mut(&table).ok_or_else(missing)?);
+        (table.positions, table.segments) = segments.into_iter().unzip();
+    }
+    Ok(catalog)
+}
+
+fn decode_table(reader: &mut Reader<'_>, id: TableId) -> Result<Table> {
+    let (schema, name, next_column) = (reader.text()?, reader.text()?, reader.u32()?);
+    let mut columns = Vec::with_capacity(reader.count(15)?);
+    for _ in 0..columns.capacity() {
+        columns.push(Column {
+            id: ColumnId(reader.u32()?),
+            name: reader.text()?,
+            logical: LogicalType::parse(&reader.text()?).context(|| format!("table {schema}.{name}"))?,
+            nullable: reader.flag()?,
+            default: reader.optional_text()?,
+            missing: reader.value()?,
+        });
+    }
+    let mut constraints = Vec::new();
+    for _ in 0..reader.count(5)? {
+        let kind = reader.u8()?;
+        let of = (0..reader.count(4)?).map(|_| reader.u32().map(ColumnId)).collect::<Result<Vec<_>>>()?;
+        constraints.push(match kind {
+            CONSTRAINT_PRIMARY_KEY => Constraint::PrimaryKey(of),
+            CONSTRAINT_UNIQUE => Constraint::Unique(of),
+            CONSTRAINT_FOREIGN_KEY => {
+                let table = reader.text()?;
+                let references = (0..reader.count(4)?).map(|_| reader.text()).collect::<Result<Vec<_>>>()?;
+                Constraint::ForeignKey { columns: of, table, references }
+            }
+            _ => return Err(reader.wrong("a constraint is of an unknown kind")),
+        });
+    }
+    if columns.is_empty() {
+        return Err(reader.wrong("it has no columns"));
+    }
+    Ok(Table { id, schema, name, columns, constraints, segments: Vec::new(), positions: Vec::new(), next_column })
+}
+
+fn decode_segment(reader: &mut Reader<'_>, id: SegmentId, volume: &Arc<Volume>) -> Result<(TableId, u64, Segment)> {
+    let (table, position) = (TableId(reader.u64()?), reader.u64()?);
+    let (rows, file_bytes) = (reader.u64()?, reader.u64()?);
+    let footer = FooterLocation { offset: reader.u64()?, bytes: reader.u64()?, crc: reader.u32()? };
+    let mut columns = Vec::new();
+    for _ in 0..reader.count(5)? {
+        let id = ColumnId(reader.u32()?);
+        let physical = PhysicalType::from_code(reader.u8()?).ok_or_else(|| reader.wrong("a column has no type"))?;
+        columns.push((id, physical));
+    }
+    if footer.offset.checked_add(footer.bytes).is_none_or(|end| end > file_bytes) {
+        return Err(reader.wrong("its footer lies outside its file"));
+    }
+    let parts = SegmentParts { id, columns, rows, file_bytes, footer };
+    Ok((table, position, Segment::published(Arc::clone(volume), parts)))
+}

@@ -1,0 +1,228 @@
+//! An immutable segment file as readers see it: rows, columns, row groups, and reads of its chunks.
+//!
+//! Invariants: the footer is read once, on first use, and verified before anything is taken from it. The file of a
+//! dropped segment is removed when the last reader lets go of it. Must not know: tables, what chunks contain.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use forebay_base::checksum::crc32c;
+use forebay_base::{ColumnId, Context, Error, PhysicalType, Result, SegmentId};
+use forebay_disk::{AlignedBuffer, DiskFile, OpenMode, ReadRequest};
+
+use crate::footer::{self, Expected, Group, header_page};
+use crate::volume::{Volume, locked, segment_path};
+
+/// A segment. Shared by every snapshot that names it.
+#[derive(Debug)]
+pub struct Segment {
+    parts: SegmentParts,
+    volume: Arc<Volume>,
+    file: OnceLock<Arc<dyn DiskFile>>,
+    groups: OnceLock<Vec<Group>>,
+    /// Held while the file is opened or the footer is read, so that both happen once.
+    loading: Mutex<()>,
+    remove_on_drop: AtomicBool,
+}
+
+/// What the manifest says about a segment.
+#[derive(Debug)]
+pub(crate) struct SegmentParts {
+    pub(crate) id: SegmentId,
+    pub(crate) columns: Vec<(ColumnId, PhysicalType)>,
+    pub(crate) rows: u64,
+    pub(crate) file_bytes: u64,
+    pub(crate) footer: FooterLocation,
+}
+
+/// Where the footer lies and what it must sum up to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FooterLocation {
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+    pub(crate) crc: u32,
+}
+
+impl Segment {
+    /// A segment that the manifest names.
+    pub(crate) fn published(volume: Arc<Volume>, parts: SegmentParts) -> Self {
+        Self::new(volume, parts, OnceLock::new(), OnceLock::new(), false)
+    }
+
+    /// A segment whose file was just written, and goes away with it unless it is published.
+    pub(crate) fn sealed(
+        volume: Arc<Volume>,
+        parts: SegmentParts,
+        file: Arc<dyn DiskFile>,
+        groups: Vec<Group>,
+    ) -> Self {
+        Self::new(volume, parts, file.into(), groups.into(), true)
+    }
+
+    fn new(
+        volume: Arc<Volume>,
+        parts: SegmentParts,
+        file: OnceLock<Arc<dyn DiskFile>>,
+        groups: OnceLock<Vec<Group>>,
+        remove_on_drop: bool,
+    ) -> Self {
+        Self { parts, volume, file, groups, loading: Mutex::new(()), remove_on_drop: remove_on_drop.into() }
+    }
+
+    /// Its id, which is also its file's name.
+    pub fn id(&self) -> SegmentId {
+        self.parts.id
+    }
+
+    /// Rows in all groups.
+    pub fn rows(&self) -> u64 {
+        self.parts.rows
+    }
+
+    /// Columns in the file, which may be fewer or more than the table has now.
+    pub fn columns(&self) -> &[(ColumnId, PhysicalType)] {
+        &self.parts.columns
+    }
+
+    /// Position of a column in [`Segment::columns`] and [`Group::columns`]; `None` where the segment is older than the
+    /// column, whose rows then have `Column::missing`.
+    pub fn column_index(&self, id: ColumnId) -> Option<usize> {
+        self.parts.columns.iter().position(|(column, _)| *column == id)
+    }
+
+    /// Bytes of the file.
+    pub fn file_bytes(&self) -> u64 {
+        self.parts.file_bytes
+    }
+
+    /// Path of the file in the database directory.
+    pub fn path(&self) -> String {
+        segment_path(self.parts.id)
+    }
+
+    /// Row groups in row order, from the footer.
+    pub fn groups(&self) -> Result<&[Group]> {
+        if let Some(groups) = self.groups.get() {
+            return Ok(groups);
+        }
+        let file = self.file()?;
+        let _loading = locked(&self.loading);
+        if let Some(groups) = self.groups.get() {
+            return Ok(groups);
+        }
+        let groups = self.read_groups(&**file)?;
+        Ok(self.groups.get_or_init(|| groups))
+    }
+
+    /// Bytes of a column (by its position in the segment): encoded, and stored in the file.
+    pub fn column_bytes(&self, column: usize) -> Result<(u64, u64)> {
+        let chunks = self.groups()?.iter().flat_map(|group| &group.columns[column].chunks);
+        Ok(chunks.fold((0, 0), |(encoded, stored), c| (encoded + c.encoded_bytes, stored + c.stored_bytes)))
+    }
+
+    /// Reads chunks named by (row group, column position in the segment, chunk), several in flight; the stored bytes of
+    /// each, in the order of the requests, unverified: `forebay_block::inflate_chunk` does that.
+    pub fn read_chunks(&self, requests: &[(usize, usize, usize)]) -> Result<Vec<AlignedBuffer>> {
+        self.read_chunks_into(requests, &|bytes| Ok(AlignedBuffer::zeroed(bytes)))
+    }
+
+    /// As [`Segment::read_chunks`], into buffers that `take` provides (of exactly the length it is asked for).
+    pub fn read_chunks_into(
+        &self,
+        requests: &[(usize, usize, usize)],
+        take: &dyn Fn(usize) -> Result<AlignedBuffer>,
+    ) -> Result<Vec<AlignedBuffer>> {
+        let groups = self.groups()?;
+        let mut reads = Vec::with_capacity(requests.len());
+        for (group, column, chunk) in requests {
+            let location = groups[*group].columns[*column].chunks[*chunk];
+            let bytes = usize::try_from(location.stored_bytes)
+                .map_err(|_| Error::corrupt(format!("chunk {chunk} of {} is too large", self.path())))?;
+            reads.push(ReadRequest { offset: location.offset, buffer: take(bytes)? });
+        }
+        self.file()?.read_direct(&mut reads)?;
+        Ok(reads.into_iter().map(|read| read.buffer).collect())
+    }
+
+    /// Names a chunk in an error: table, column, chunk and file.
+    pub fn describe_chunk(&self, column_name: &str, table: &str, group: usize, chunk: usize) -> String {
+        let path = self.path();
+        format!("table {table}, column {column_name}, row group {group}, chunk {chunk}, file {path}")
+    }
+
+    pub(crate) fn footer(&self) -> FooterLocation {
+        self.parts.footer
+    }
+
+    /// The file must go when this is dropped.
+    pub(crate) fn set_remove_on_drop(&self, remove: bool) {
+        self.remove_on_drop.store(remove, Ordering::Release);
+        if remove {
+            self.volume.note_unnamed(self.parts.id);
+        } else {
+            self.volume.forget_unnamed(self.parts.id);
+        }
+    }
+
+    /// Verifies header page, length and footer of the file as it is on disk now.
+    pub(crate) fn check_frame(&self) -> Result<()> {
+        let file = self.file()?;
+        let mut header = vec![0; header_page(self.parts.id).len()];
+        file.read_at(0, &mut header)?;
+        if header != header_page(self.parts.id) {
+            return Err(Error::corrupt("the header page is damaged").context(format!("file {}", self.path())));
+        }
+        let bytes = file.len()?;
+        if bytes != self.parts.file_bytes {
+            let message = format!("the file has {bytes} bytes instead of {}", self.parts.file_bytes);
+            return Err(Error::corrupt(message).context(format!("file {}", self.path())));
+        }
+        self.read_groups(&**file).map(drop)
+    }
+
+    fn file(&self) -> Result<&Arc<dyn DiskFile>> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let _loading = locked(&self.loading);
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let file = self.volume.disk.open(&self.path(), OpenMode::Read)?;
+        Ok(self.file.get_or_init(|| file))
+    }
+
+    fn read_groups(&self, file: &dyn DiskFile) -> Result<Vec<Group>> {
+        let FooterLocation { offset, bytes, crc } = self.parts.footer;
+        let wrong = || Error::corrupt("checksum mismatch in the footer");
+        let read = || {
+            if offset.checked_add(bytes).is_none_or(|end| end > self.parts.file_bytes)
+                || bytes < size_of::<u32>() as u64
+            {
+                return Err(wrong());
+            }
+            // A hostile length is refused before memory is taken for it.
+            if offset + bytes > file.len()? {
+                return Err(Error::corrupt("the file is shorter than its footer's place"));
+            }
+            let mut footer = vec![0; usize::try_from(bytes).map_err(|_| wrong())?];
+            file.read_at(offset, &mut footer)?;
+            let (payload, stored_crc) = footer.split_last_chunk::<4>().ok_or_else(wrong)?;
+            if crc32c(payload) != crc || u32::from_le_bytes(*stored_crc) != crc {
+                return Err(wrong());
+            }
+            let SegmentParts { id, columns, rows, .. } = &self.parts;
+            footer::decode(&footer, Expected { id: *id, columns, rows: *rows, offset })
+        };
+        read().context(|| format!("file {}", self.path()))
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if *self.remove_on_drop.get_mut() {
+            self.file.take();
+            self.volume.remove_segment(self.parts.id);
+        }
+    }
+}

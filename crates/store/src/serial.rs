@@ -1,0 +1,187 @@
+//! Little-endian, fixed-width values written to and read from bytes: the alphabet of footers, manifest rows and `HEAD`.
+//!
+//! Invariants: reading never panics and never allocates more than the bytes at hand can hold, whatever they are.
+
+use forebay_base::{Error, Result, Value};
+
+const VALUE_NONE: u8 = 0;
+const VALUE_INT: u8 = 1;
+const VALUE_FLOAT: u8 = 2;
+const VALUE_BYTES: u8 = 3;
+
+/// Appends values to bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Writer {
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Takes values from bytes; every failure is a corruption of `what`.
+#[derive(Debug)]
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+    what: &'a str,
+}
+
+macro_rules! integers {
+    ($($name:ident),*) => {
+        impl Writer {
+            $(pub(crate) fn $name(&mut self, value: $name) {
+                self.bytes.extend_from_slice(&value.to_le_bytes());
+            })*
+        }
+
+        impl Reader<'_> {
+            $(pub(crate) fn $name(&mut self) -> Result<$name> {
+                let mut bytes = [0; size_of::<$name>()];
+                bytes.copy_from_slice(self.take(size_of::<$name>())?);
+                Ok($name::from_le_bytes(bytes))
+            })*
+        }
+    };
+}
+
+integers!(u8, u32, u64, i128);
+
+impl Writer {
+    /// A count that [`Reader::count`] reads.
+    pub(crate) fn count(&mut self, count: usize) {
+        self.u32(u32::try_from(count).expect("counts are bounded by limits far below 2^32"));
+    }
+
+    /// Bytes of any length.
+    pub(crate) fn blob(&mut self, bytes: &[u8]) {
+        self.count(bytes.len());
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Text that may be missing.
+    pub(crate) fn optional_text(&mut self, text: Option<&str>) {
+        self.u8(u8::from(text.is_some()));
+        if let Some(text) = text {
+            self.blob(text.as_bytes());
+        }
+    }
+
+    /// A value or NULL.
+    pub(crate) fn value(&mut self, value: Option<&Value>) {
+        match value {
+            None => self.u8(VALUE_NONE),
+            Some(Value::Int(int)) => {
+                self.u8(VALUE_INT);
+                self.i128(*int);
+            }
+            Some(Value::Float(float)) => {
+                self.u8(VALUE_FLOAT);
+                self.u64(float.to_bits());
+            }
+            Some(Value::Bytes(bytes)) => {
+                self.u8(VALUE_BYTES);
+                self.blob(bytes);
+            }
+        }
+    }
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8], what: &'a str) -> Self {
+        Self { rest: bytes, what }
+    }
+
+    /// The error of bytes that are not what was written.
+    pub(crate) fn wrong(&self, why: &str) -> Error {
+        Error::corrupt(format!("{} is damaged: {why}", self.what))
+    }
+
+    pub(crate) fn take(&mut self, bytes: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(bytes).ok_or_else(|| self.wrong("it ends too early"))?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    /// A count of things that take at least `item_bytes` each in what remains.
+    pub(crate) fn count(&mut self, item_bytes: usize) -> Result<usize> {
+        let count = self.u32()? as usize;
+        if count.saturating_mul(item_bytes) > self.rest.len() {
+            return Err(self.wrong("it counts more than it holds"));
+        }
+        Ok(count)
+    }
+
+    pub(crate) fn flag(&mut self) -> Result<bool> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(self.wrong("a flag is neither 0 nor 1")),
+        }
+    }
+
+    pub(crate) fn blob(&mut self) -> Result<&'a [u8]> {
+        let bytes = self.count(1)?;
+        self.take(bytes)
+    }
+
+    pub(crate) fn text(&mut self) -> Result<String> {
+        let bytes = self.blob()?;
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(text.to_owned()),
+            Err(_) => Err(self.wrong("text is not UTF-8")),
+        }
+    }
+
+    pub(crate) fn optional_text(&mut self) -> Result<Option<String>> {
+        if self.flag()? { self.text().map(Some) } else { Ok(None) }
+    }
+
+    pub(crate) fn value(&mut self) -> Result<Option<Value>> {
+        Ok(match self.u8()? {
+            VALUE_NONE => None,
+            VALUE_INT => Some(Value::Int(self.i128()?)),
+            VALUE_FLOAT => Some(Value::Float(f64::from_bits(self.u64()?))),
+            VALUE_BYTES => Some(Value::Bytes(self.blob()?.to_vec())),
+            _ => return Err(self.wrong("a value has an unknown family")),
+        })
+    }
+
+    /// Everything must have been read.
+    pub(crate) fn finish(self) -> Result<()> {
+        if self.rest.is_empty() { Ok(()) } else { Err(self.wrong("bytes are left over")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_read_back_and_cuts_are_errors() {
+        let mut writer = Writer::default();
+        let values = [None, Some(Value::Int(i128::MIN)), Some(Value::Float(-0.5)), Some(Value::Bytes(b"abc".to_vec()))];
+        for value in &values {
+            writer.value(value.as_ref());
+        }
+        writer.optional_text(Some("naïve"));
+        writer.optional_text(None);
+        let mut reader = Reader::new(&writer.bytes, "row");
+        for value in &values {
+            assert_eq!(&reader.value().expect("own bytes"), value);
+        }
+        assert_eq!(reader.optional_text().expect("own bytes").as_deref(), Some("naïve"));
+        assert_eq!(reader.optional_text().expect("own bytes"), None);
+        reader.finish().expect("all was read");
+        for cut in 0..writer.bytes.len() {
+            let mut reader = Reader::new(&writer.bytes[..cut], "row");
+            let all = (0..4)
+                .try_for_each(|_| reader.value().map(drop))
+                .and_then(|()| reader.optional_text().map(drop))
+                .and_then(|()| reader.optional_text().map(drop));
+            assert!(all.is_err(), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn absurd_counts_are_errors_not_allocations() {
+        let mut reader = Reader::new(&[0xFF; 12], "row");
+        assert!(reader.blob().is_err());
+        assert!(Reader::new(&[0xFF; 12], "row").count(1).is_err());
+    }
+}

@@ -1,0 +1,407 @@
+//! Every call of the store, on disks in memory: what it does, what it refuses, and what is there after a reopen.
+
+use std::sync::Arc;
+
+use forebay_base::{ColumnId, ErrorKind, LogicalType, PhysicalType, Result, TableId, Value};
+use forebay_block::{ChunkOptions, EncodeOptions, PlainColumn, PlainValues, encode_block, inflate_chunk, seal_chunk};
+use forebay_disk::{Disk, MemoryDisk, OpenMode as FileMode};
+
+use crate::*;
+
+const INT: (ColumnId, PhysicalType) = (ColumnId(0), PhysicalType::I64);
+
+fn open(disk: &MemoryDisk) -> Result<Store> {
+    Store::open(Arc::new(disk.clone()), OpenMode::ReadWrite, "process 1 (test)")
+}
+
+fn column(name: &str, logical: LogicalType) -> ColumnDefinition {
+    ColumnDefinition { name: name.into(), logical, nullable: true, default: None, missing: None }
+}
+
+fn table(name: &str) -> TableDefinition {
+    let columns = vec![column("Id", LogicalType::Int64), column("note", LogicalType::Varchar)];
+    TableDefinition { schema: "main".into(), name: name.into(), columns, constraints: vec![] }
+}
+
+fn change<T>(store: &Store, edit: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+    let mut transaction = store.begin()?;
+    let value = edit(&mut transaction)?;
+    transaction.commit()?;
+    Ok(value)
+}
+
+/// A group of one column: one chunk per block.
+fn group(blocks: &[&[i64]]) -> SealedGroup {
+    let mut sealed = SealedColumn { chunks: vec![], blocks_log2: 0, zones: vec![] };
+    for values in blocks {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let plain = PlainColumn {
+            physical: PhysicalType::I64,
+            rows: values.len(),
+            validity: None,
+            values: PlainValues::Fixed(&bytes),
+        };
+        let mut encoded = Vec::new();
+        sealed.zones.push(encode_block(&plain, &EncodeOptions::default(), &mut encoded).expect("plain values encode"));
+        let chunk = seal_chunk(&encoded, &[0], &ChunkOptions::default()).expect("one block seals");
+        sealed.chunks.push(chunk);
+    }
+    SealedGroup { block_rows: blocks.iter().map(|block| block.len() as u32).collect(), columns: vec![sealed] }
+}
+
+fn segment(store: &Store, values: &[i64]) -> Result<SealedSegment> {
+    let writer = store.segment_writer(vec![INT])?;
+    writer.append_group(0, group(&[values]))?;
+    writer.finish()
+}
+
+/// First value and number of rows of every block of the first column.
+fn blocks(segment: &Segment) -> Vec<(Option<Value>, usize)> {
+    let mut found = Vec::new();
+    for (index, group) in segment.groups().expect("a sound footer").iter().enumerate() {
+        for (chunk, _) in group.columns[0].chunks.iter().enumerate() {
+            let stored = segment.read_chunks(&[(index, 0, chunk)]).expect("a chunk");
+            let inflated = inflate_chunk(&stored[0], PhysicalType::I64).expect("a sound chunk");
+            for block in 0..inflated.blocks() {
+                let zone = &group.columns[0].zones[found.len() % group.block_rows.len()];
+                found.push((zone.min.clone(), inflated.block(block).rows()));
+            }
+        }
+    }
+    found
+}
+
+fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
+    result.expect_err("this must fail").kind()
+}
+
+fn segment_files(disk: &MemoryDisk) -> usize {
+    disk.list("segments").expect("the folder is there").len()
+}
+
+#[test]
+fn tables_with_rows_are_there_after_a_reopen() {
+    let disk = MemoryDisk::new();
+    let store = open(&disk).expect("an empty disk becomes a database");
+    let id = change(&store, |t| t.create_table(table("Orders"))).expect("a table");
+    let writer = store.segment_writer(vec![INT]).expect("a writer");
+    writer.append_group(7, group(&[&[30, 31], &[32]])).expect("a group");
+    writer.append_group(2, group(&[&[10, 11, 12]])).expect("a group before it");
+    let sealed = writer.finish().expect("a segment");
+    assert_eq!(sealed.rows(), 6);
+    change(&store, |t| t.publish(id, vec![sealed])).expect("publish");
+    let check = |store: &Store| {
+        let catalog = store.catalog();
+        let table = catalog.table("MAIN", "orders").expect("found in any case");
+        assert_eq!((table.id, table.name.as_str(), table.rows()), (id, "Orders", 6));
+        assert_eq!(table.column("ID").expect("found in any case").1.name, "Id");
+        let expected = [(10, 3), (30, 2), (32, 1)].map(|(min, rows)| (Some(Value::Int(min)), rows));
+        let segment = &table.segments[0];
+        let groups = segment.groups().expect("groups");
+        assert_eq!(groups.iter().map(|g| (g.first_row, g.rows)).collect::<Vec<_>>(), [(0, 3), (3, 3)]);
+        assert_eq!(groups[0].columns[0].zones[0].min, expected[0].0);
+        assert_eq!(blocks(segment).iter().map(|b| b.1).collect::<Vec<_>>(), [3, 2, 1]);
+        assert!(segment.column_bytes(0).expect("sizes").1 >= 3 * 4096);
+        assert_eq!(segment.column_index(ColumnId(1)), None);
+        assert!(store.bytes_on_disk().expect("sizes") > segment.file_bytes());
+        let report = store.check(&mut |_, _| Ok(())).expect("a check");
+        assert!(report.is_sound() && report.orphans.is_empty(), "{report:?}");
+        assert_eq!((report.tables, report.segments, report.chunks), (1, 1, 3));
+        assert_eq!(report.bytes, segment.file_bytes());
+    };
+    check(&store);
+    drop(store);
+    check(&open(&disk).expect("reopen"));
+    let reader = Store::open(Arc::new(disk.clone()), OpenMode::ReadOnly, "reader").expect("read-only");
+    check(&reader);
+    assert_eq!(kind(reader.begin()), ErrorKind::Locked);
+    assert_eq!(kind(reader.segment_writer(vec![INT])), ErrorKind::Locked);
+}
+
+#[test]
+fn definitions_are_there_after_a_reopen() {
+    let disk = MemoryDisk::new();
+    let store = open(&disk).expect("a database");
+    change(&store, |t| {
+        t.create_schema("Sales")?;
+        let mut parent = table("parent");
+        parent.constraints.push(Constraint::PrimaryKey(vec![ColumnId(0)]));
+        let parent = t.create_table(parent)?;
+        let mut child = TableDefinition { schema: "sales".into(), ..table("child") };
+        child.columns[1].default = Some("'x'".into());
+        child.constraints.push(Constraint::Unique(vec![ColumnId(0), ColumnId(1)]));
+        child.constraints.push(Constraint::ForeignKey {
+            columns: vec![ColumnId(0)],
+            table: "main.PARENT".into(),
+            references: vec!["ID".into()],
+        });
+        t.create_table(child)?;
+        t.add_column(
+            parent,
+            ColumnDefinition {
+                missing: Some(Value::Int(7)),
+                nullable: false,
+                ..column("price", LogicalType::Decimal { precision: 12, scale: 2 })
+            },
+        )?;
+        t.create_view("SALES", "Recent", "select 1", false)
+    })
+    .expect("definitions");
+    let before = store.catalog();
+    drop(store);
+    let store = open(&disk).expect("reopen");
+    let after = store.catalog();
+    assert_eq!(format!("{before:?}"), format!("{after:?}"));
+    let parent = after.table("main", "parent").expect("a table");
+    assert!(!parent.columns[0].nullable, "a primary key is NOT NULL");
+    assert_eq!(after.view("sales", "RECENT").expect("a view").sql, "select 1");
+    assert_eq!(after.schemas().collect::<Vec<_>>(), ["main", "Sales"]);
+    assert_eq!((after.tables().count(), after.views().count()), (2, 1));
+}
+
+#[test]
+fn alterations_and_their_limits() {
+    let disk = MemoryDisk::new();
+    let store = open(&disk).expect("a database");
+    let mut t = store.begin().expect("a transaction");
+    let parent = t.create_table(table("parent")).expect("a table");
+    let mut definition = table("child");
+    let references = vec!["id".to_owned()];
+    definition.constraints = vec![
+        Constraint::PrimaryKey(vec![ColumnId(0)]),
+        Constraint::ForeignKey { columns: vec![ColumnId(0)], table: "main.parent".into(), references },
+    ];
+    let child = t.create_table(definition).expect("a table");
+    assert_eq!(kind(t.create_table(table("PARENT"))), ErrorKind::AlreadyExists);
+    assert_eq!(kind(t.create_table(TableDefinition { columns: vec![], ..table("e") })), ErrorKind::Input);
+    assert_eq!(kind(t.create_table(TableDefinition { schema: "no".into(), ..table("e") })), ErrorKind::NotFound);
+    assert_eq!(kind(t.create_table(table(&"n".repeat(300)))), ErrorKind::Input);
+    assert_eq!(kind(t.drop_table(parent)), ErrorKind::Constraint);
+    assert_eq!(kind(t.drop_column(parent, ColumnId(0))), ErrorKind::Constraint);
+    assert_eq!(kind(t.drop_column(child, ColumnId(0))), ErrorKind::Constraint);
+    assert_eq!(kind(t.set_nullable(child, ColumnId(0), true)), ErrorKind::Constraint);
+    assert_eq!(kind(t.rename_table(parent, "Child")), ErrorKind::AlreadyExists);
+    assert_eq!(kind(t.rename_column(parent, ColumnId(1), "ID")), ErrorKind::AlreadyExists);
+    assert_eq!(kind(t.add_column(parent, column("NOTE", LogicalType::Date))), ErrorKind::AlreadyExists);
+    assert_eq!(kind(t.drop_table(TableId(99))), ErrorKind::NotFound);
+
+    t.rename_table(parent, "Ancestor").expect("rename");
+    t.rename_column(parent, ColumnId(0), "key").expect("rename");
+    t.rename_table(parent, "ANCESTOR").expect("another case of its own name");
+    t.drop_column(parent, ColumnId(1)).expect("drop a column");
+    assert_eq!(kind(t.drop_column(parent, ColumnId(0))), ErrorKind::Constraint);
+    assert_eq!(t.add_column(parent, column("note", LogicalType::Date)).expect("add"), ColumnId(2));
+    t.set_default(parent, ColumnId(2), Some("now()".into())).expect("default");
+    t.set_nullable(parent, ColumnId(2), false).expect("not null");
+    let catalog = t.catalog();
+    assert!(catalog.table("main", "parent").is_none());
+    let altered = catalog.table("main", "ancestor").expect("the new name");
+    assert_eq!((altered.columns[1].nullable, altered.columns[1].default.as_deref()), (false, Some("now()")));
+    let foreign = &catalog.table_by_id(child).expect("the child").constraints[1];
+    let expected = Constraint::ForeignKey {
+        columns: vec![ColumnId(0)],
+        table: "main.ANCESTOR".into(),
+        references: vec!["key".into()],
+    };
+    assert_eq!(foreign, &expected);
+
+    t.create_view("main", "v", "select 1", false).expect("a view");
+    assert_eq!(kind(t.create_view("main", "V", "select 2", false)), ErrorKind::AlreadyExists);
+    assert_eq!(kind(t.create_view("main", "ancestor", "select 2", true)), ErrorKind::AlreadyExists);
+    t.create_view("main", "V", "select 2", true).expect("replaced");
+    t.create_schema("s").expect("a schema");
+    assert_eq!(kind(t.create_schema("S")), ErrorKind::AlreadyExists);
+    t.create_table(TableDefinition { schema: "s".into(), ..table("inner") }).expect("a table");
+    assert_eq!(kind(t.drop_schema("s", false)), ErrorKind::Constraint);
+    assert_eq!(kind(t.drop_schema("main", true)), ErrorKind::Input);
+    t.drop_schema("s", true).expect("cascade");
+    t.drop_table(child).expect("drop");
+    t.drop_table(parent).expect("nobody refers to it any more");
+    t.drop_view("main", "v").expect("drop");
+    assert_eq!(kind(t.drop_view("main", "v")), ErrorKind::NotFound);
+    assert_eq!(store.catalog().commit_number(), 0, "nothing was committed");
+    t.commit().expect("commit");
+    assert_eq!(store.catalog().tables().count(), 0);
+}
+
+#[test]
+fn what_is_not_published_leaves_no_file() {
+    let disk = MemoryDisk::new();
+    let store = open(&disk).expect("a database");
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    drop(store.segment_writer(vec![INT]).expect("a writer"));
+    drop(segment(&store, &[1]).expect("a segment"));
+    assert_eq!(segment_files(&disk), 0);
+    let mut transaction = store.begin().expect("a transaction");
+    transaction.publish(id, vec![segment(&store, &[1]).expect("a segment")]).expect("publish");
+    assert_eq!(transaction.catalog().table("main", "t").expect("t").rows(), 1);
+    assert_eq!(store.catalog().table("main", "t").expect("t").rows(), 0);
+    drop(transaction);
+    assert_eq!(segment_files(&disk), 0);
+    let wrong = store.segment_writer(vec![(ColumnId(1), PhysicalType::I8)]).expect("a writer").finish().expect("empty");
+    assert_eq!(kind(change(&store, |t| t.publish(id, vec![wrong]))), ErrorKind::Internal);
+    assert_eq!(segment_files(&disk), 0);
+}
+
+#[test]
+fn dropped_segments_stay_readable_for_old_snapshots_and_then_go() {
+    let disk = MemoryDisk::new();
+    let store = open(&disk).expect("a database");
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    let sealed = segment(&store, &[5, 6]).expect("a segment");
+    change(&store, |t| t.publish(id, vec![sealed])).expect("publish");
+    drop(store);
+    // Reopened, so that no file handle is open yet when the table goes.
+    let store = open(&disk).expect("reopen");
+    let snapshot = store.catalog();
+    change(&store, |t| t.drop_table(id)).expect("drop");
+    assert_eq!(store.catalog().tables().count(), 0);
+    assert_eq!(blocks(&snapshot.table("main", "t").expect("t").segments[0]), [(Some(Value::Int(5)), 2)]);
+    assert!(store.check(&mut |_, _| Ok(())).expect("a check").orphans.is_empty());
+    assert_eq!(segment_files(&disk), 1);
+    drop(snapshot);
+    assert_eq!(segment_files(&disk), 0);
+}
+
+#[test]
+fn replace_keeps_row_order_and_notices_changes() {
+    let disk = MemoryDisk::new();
+    let store = open(&disk).expect("a database");
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    let sealed: Vec<_> = (0..4).map(|n| segment(&store, &[n]).expect("a segment")).collect();
+    let ids: Vec<_> = sealed.iter().map(SealedSegment::id).collect();
+    change(&store, |t| t.publish(id, sealed)).expect("publish");
+    let minima = |store: &Store| -> Vec<Option<Value>> {
+        let catalog = store.catalog();
+        catalog.table("main", "t").expect("t").segments.iter().map(|s| blocks(s)[0].0.clone()).collect()
+    };
+    let ints = |values: &[i128]| values.iter().map(|v| Some(Value::Int(*v))).collect::<Vec<_>>();
+    let one = segment(&store, &[10]).expect("a segment");
+    change(&store, |t| t.replace(id, &ids[1..3], vec![one])).expect("two by one");
+    assert_eq!(minima(&store), ints(&[0, 10, 3]));
+    let many: Vec<_> = (20..24).map(|n| segment(&store, &[n]).expect("a segment")).collect();
+    change(&store, |t| t.replace(id, &ids[..1], many)).expect("one by four");
+    let expected = ints(&[20, 21, 22, 23, 10, 3]);
+    assert_eq!(minima(&store), expected);
+    let late = segment(&store, &[99]).expect("a segment");
+    assert_eq!(kind(change(&store, |t| t.replace(id, &ids[1..2], vec![late]))), ErrorKind::NotFound);
+    drop(store);
+    let store = open(&disk).expect("reopen");
+    assert_eq!(minima(&store), expected);
+    assert_eq!(segment_files(&disk), 6);
+}
+
+#[test]
+fn two_holders_and_what_they_are_told() {
+    let disk = MemoryDisk::new();
+    let store = open(&disk).expect("a database");
+    let error = open(&disk).expect_err("it is held");
+    assert_eq!(error.kind(), ErrorKind::Locked);
+    assert!(error.to_string().contains("process 1 (test)"), "{error}");
+    drop(store);
+    let reader = |holder: &str| Store::open(Arc::new(disk.clone()), OpenMode::ReadOnly, holder);
+    let _two = (reader("a").expect("a reader"), reader("b").expect("another"));
+    assert_eq!(kind(open(&disk)), ErrorKind::Locked);
+}
+
+#[test]
+fn directories_that_are_no_database() {
+    let empty: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    assert_eq!(kind(Store::open(Arc::clone(&empty), OpenMode::ReadOnly, "r")), ErrorKind::NotFound);
+    assert!(empty.list("").expect("the root").is_empty(), "nothing was made");
+    empty.open("notes.txt", FileMode::Create).expect("a file");
+    let error = Store::open(Arc::clone(&empty), OpenMode::ReadWrite, "r").expect_err("not ours");
+    assert_eq!(error.kind(), ErrorKind::Input);
+    assert!(error.to_string().contains("notes.txt"), "{error}");
+    assert_eq!(empty.list("").expect("the root"), ["notes.txt"]);
+
+    let disk = MemoryDisk::new();
+    let store = open(&disk).expect("a database");
+    change(&store, |t| t.create_view("main", "v", "select 1", false)).expect("a view");
+    drop(store);
+    disk.remove("HEAD").expect("it is there");
+    assert_eq!(kind(open(&disk)), ErrorKind::Corrupt, "a lost HEAD is not an empty directory");
+}
+
+#[test]
+fn other_format_versions_are_named() {
+    for (version, word) in [(FORMAT_VERSION + 1, "newer"), (FORMAT_VERSION - 1, "older")] {
+        let disk = MemoryDisk::new();
+        drop(open(&disk).expect("a database"));
+        let head = disk.open("HEAD", FileMode::Write).expect("HEAD");
+        for slot in [0, 4096] {
+            let mut record = [0; 24];
+            head.read_at(slot, &mut record).expect("a record");
+            record[8..12].copy_from_slice(&version.to_le_bytes());
+            let crc = forebay_base::checksum::crc32c(&record[..20]);
+            record[20..].copy_from_slice(&crc.to_le_bytes());
+            head.write_at(slot, &record).expect("write");
+        }
+        for mode in [OpenMode::ReadWrite, OpenMode::ReadOnly] {
+            let error = Store::open(Arc::new(disk.clone()), mode, "x").expect_err("another format");
+            assert_eq!(error.kind(), ErrorKind::Version);
+            let text = error.to_string();
+            assert!(text.contains(word) && text.contains(&format!("format {version}, this program reads 1")), "{text}");
+        }
+    }
+}
+
+#[test]
+fn an_older_manifest_than_head_is_noticed() {
+    let disk = MemoryDisk::new();
+    let store = open(&disk).expect("a database");
+    drop(store);
+    let read = |disk: &MemoryDisk| {
+        let file = disk.open("forebay.redb", FileMode::Read).expect("the manifest");
+        let mut bytes = vec![0; file.len().expect("its length") as usize];
+        file.read_at(0, &mut bytes).expect("its bytes");
+        bytes
+    };
+    let old = read(&disk);
+    let store = open(&disk).expect("a database");
+    change(&store, |t| t.create_table(table("t"))).expect("a table");
+    drop(store);
+    let file = disk.open("forebay.redb", FileMode::Write).expect("the manifest");
+    file.set_len(old.len() as u64).expect("cut");
+    file.write_at(0, &old).expect("put back");
+    let error = open(&disk).expect_err("a commit is missing");
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(error.to_string().contains("commit 0"), "{error}");
+}
+
+#[test]
+fn writers_take_turns() {
+    let store = open(&MemoryDisk::new()).expect("a database");
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let store = store.clone();
+            scope.spawn(move || {
+                for n in 0..5 {
+                    change(&store, |t| t.create_table(table(&format!("t{thread}_{n}")))).expect("a table");
+                }
+            });
+        }
+    });
+    assert_eq!(store.catalog().tables().count(), 20);
+    assert_eq!(store.catalog().commit_number(), 20);
+}
+
+#[test]
+fn groups_from_many_threads_land_in_order() {
+    let store = open(&MemoryDisk::new()).expect("a database");
+    let writer = store.segment_writer(vec![INT]).expect("a writer");
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let writer = &writer;
+            scope.spawn(move || {
+                for n in 0..8 {
+                    let index = n * 4 + thread;
+                    writer.append_group(index, group(&[&[index as i64]])).expect("a group");
+                }
+            });
+        }
+    });
+    assert_eq!(kind(writer.append_group(3, group(&[&[1]]))), ErrorKind::Internal);
+    let sealed = writer.finish().expect("a segment");
+    assert_eq!(sealed.rows(), 32);
+}

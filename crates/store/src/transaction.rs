@@ -1,0 +1,470 @@
+//! A transaction: changes to a private copy of the catalog, and the commit that makes them everyone's.
+//!
+//! Invariants: nothing is visible to others before the commit, and then all of it is. A commit is durable before it is
+//! visible; segment files are durable before the manifest names them, and go only after it stops naming them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use forebay_base::{ColumnId, Context, Error, ErrorKind, Result, SegmentId, TableId, limits};
+
+use crate::catalog::{
+    Catalog, Column, ColumnDefinition, Constraint, DEFAULT_SCHEMA, Named, Schema, Table, TableDefinition, View,
+    check_name, fold, names_equal,
+};
+use crate::manifest::Outcome;
+use crate::rows;
+use crate::segment::Segment;
+use crate::store::WriterTurn;
+use crate::volume::{SEGMENTS_DIRECTORY, locked};
+use crate::writer::SealedSegment;
+
+/// The one open transaction. Dropped without [`Transaction::commit`], it leaves no trace.
+#[derive(Debug)]
+pub struct Transaction {
+    // Before `turn`: what is dropped here may remove files, which is the writer's right.
+    working: Arc<Catalog>,
+    base: Arc<Catalog>,
+    turn: WriterTurn,
+}
+
+fn not_found(what: &str, name: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("{what} {name} does not exist"))
+}
+
+fn constraint(message: String) -> Error {
+    Error::new(ErrorKind::Constraint, message)
+}
+
+impl Transaction {
+    pub(crate) fn new(turn: WriterTurn, base: Arc<Catalog>) -> Self {
+        Self { working: Arc::clone(&base), base, turn }
+    }
+
+    /// The catalog with this transaction's changes.
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.working
+    }
+
+    /// Makes a schema.
+    pub fn create_schema(&mut self, name: &str) -> Result<()> {
+        check_name(name)?;
+        if self.working.has_schema(name) {
+            return Err(Error::new(ErrorKind::AlreadyExists, format!("schema {name} exists already")));
+        }
+        let id = self.next_object();
+        self.change().schemas.insert(fold(name), Arc::new(Schema { id, name: name.to_owned() }));
+        Ok(())
+    }
+
+    /// Drops a schema, with everything in it if `cascade`; otherwise it must be empty.
+    pub fn drop_schema(&mut self, name: &str, cascade: bool) -> Result<()> {
+        let schema = self.working.schema(name)?.name.clone();
+        if names_equal(&schema, DEFAULT_SCHEMA) {
+            return Err(Error::input(format!("schema {schema} cannot be dropped")));
+        }
+        let inside = |other: &str| names_equal(other, &schema);
+        let tables: Vec<_> = self.working.tables().filter(|table| inside(&table.schema)).cloned().collect();
+        let views: Vec<_> = self.working.views().filter(|view| inside(&view.schema)).cloned().collect();
+        let is_empty = tables.is_empty() && views.is_empty();
+        if !is_empty && !cascade {
+            let message = format!("schema {schema} is not empty");
+            return Err(constraint(message).hint("DROP SCHEMA … CASCADE drops what is in it too"));
+        }
+        for table in &tables {
+            self.check_unreferenced(table, |referrer| inside(&referrer.schema))?;
+        }
+        let catalog = self.change();
+        for table in tables {
+            catalog.unbind(&table.schema, &table.name);
+            catalog.tables.remove(&table.id);
+        }
+        for view in views {
+            catalog.unbind(&view.schema, &view.name);
+        }
+        catalog.schemas.remove(&fold(&schema));
+        Ok(())
+    }
+
+    /// Makes a table.
+    pub fn create_table(&mut self, definition: TableDefinition) -> Result<TableId> {
+        let TableDefinition { schema, name, columns, constraints } = definition;
+        let schema = self.working.schema(&schema)?.name.clone();
+        if columns.is_empty() || columns.len() > limits::TABLE_COLUMNS {
+            return Err(Error::input(format!("a table has 1 to {} columns", limits::TABLE_COLUMNS)));
+        }
+        let id = TableId(self.next_object());
+        let mut table = Table {
+            id,
+            schema,
+            name,
+            columns: Vec::with_capacity(columns.len()),
+            constraints: Vec::new(),
+            segments: Vec::new(),
+            positions: Vec::new(),
+            next_column: 0,
+        };
+        for column in columns {
+            table.add_column(column)?;
+        }
+        for constraint in constraints {
+            self.check_constraint(&table, &constraint)?;
+            if let Constraint::PrimaryKey(key) = &constraint {
+                table.columns.iter_mut().filter(|column| key.contains(&column.id)).for_each(|c| c.nullable = false);
+            }
+            table.constraints.push(constraint);
+        }
+        let catalog = self.change();
+        catalog.bind(&table.schema, &table.name, Named::Table(id))?;
+        catalog.tables.insert(id, Arc::new(table));
+        Ok(id)
+    }
+
+    /// Drops a table. Its segments stay readable for snapshots that have them.
+    pub fn drop_table(&mut self, id: TableId) -> Result<()> {
+        let table = Arc::clone(self.table(id)?);
+        self.check_unreferenced(&table, |referrer| referrer.id == id)?;
+        let catalog = self.change();
+        catalog.unbind(&table.schema, &table.name);
+        catalog.tables.remove(&id);
+        Ok(())
+    }
+
+    /// Renames a table within its schema.
+    pub fn rename_table(&mut self, id: TableId, new_name: &str) -> Result<()> {
+        let table = Arc::clone(self.table(id)?);
+        let catalog = self.change();
+        let old = catalog.unbind(&table.schema, &table.name);
+        if let Err(error) = catalog.bind(&table.schema, new_name, Named::Table(id)) {
+            if let Some(old) = old {
+                catalog.bind(&table.schema, &table.name, old)?;
+            }
+            return Err(error);
+        }
+        self.table_mut(id)?.name = new_name.to_owned();
+        let new_full_name = format!("{}.{new_name}", table.schema);
+        self.edit_references(&table.full_name(), |table, _| *table = new_full_name.clone());
+        Ok(())
+    }
+
+    /// Adds a column behind the others. Rows that exist get `definition.missing`.
+    pub fn add_column(&mut self, id: TableId, definition: ColumnDefinition) -> Result<ColumnId> {
+        let table = self.table_mut(id)?;
+        if !definition.nullable && definition.missing.is_none() && table.rows() > 0 {
+            let message =
+                format!("column {} is NOT NULL, but the rows of {} would be NULL", definition.name, table.name);
+            return Err(constraint(message).hint("Give it a DEFAULT"));
+        }
+        table.add_column(definition)
+    }
+
+    /// Drops a column; not the last one, nor one that a constraint needs.
+    pub fn drop_column(&mut self, id: TableId, column: ColumnId) -> Result<()> {
+        let table = Arc::clone(self.table(id)?);
+        let (position, dropped) = table.column_or_error(column)?;
+        if table.columns.len() == 1 {
+            return Err(constraint(format!("column {} is the last of table {}", dropped.name, table.name)));
+        }
+        if table.constraints.iter().any(|constraint| constraint.columns().contains(&column)) {
+            return Err(constraint(format!("column {} is part of a constraint of table {}", dropped.name, table.name)));
+        }
+        self.check_column_unreferenced(&table, &dropped.name)?;
+        self.table_mut(id)?.columns.remove(position);
+        Ok(())
+    }
+
+    /// Renames a column.
+    pub fn rename_column(&mut self, id: TableId, column: ColumnId, new_name: &str) -> Result<()> {
+        check_name(new_name)?;
+        let table = Arc::clone(self.table(id)?);
+        let (position, renamed) = table.column_or_error(column)?;
+        if table.column(new_name).is_some_and(|(_, other)| other.id != column) {
+            return Err(table.duplicate(new_name));
+        }
+        self.table_mut(id)?.columns[position].name = new_name.to_owned();
+        self.edit_references(&table.full_name(), |_, references| {
+            for reference in references.iter_mut().filter(|reference| names_equal(reference, &renamed.name)) {
+                *reference = new_name.to_owned();
+            }
+        });
+        Ok(())
+    }
+
+    /// Sets or drops the DEFAULT of new rows.
+    pub fn set_default(&mut self, id: TableId, column: ColumnId, default: Option<String>) -> Result<()> {
+        self.column_mut(id, column)?.default = default;
+        Ok(())
+    }
+
+    /// Drops or sets NOT NULL. That no row is NULL when it is set is for the caller to know.
+    pub fn set_nullable(&mut self, id: TableId, column: ColumnId, nullable: bool) -> Result<()> {
+        let table = self.table(id)?;
+        let in_key = |c: &Constraint| matches!(c, Constraint::PrimaryKey(key) if key.contains(&column));
+        if nullable && table.constraints.iter().any(in_key) {
+            return Err(constraint(format!("a column of the primary key of table {} stays NOT NULL", table.name)));
+        }
+        self.column_mut(id, column)?.nullable = nullable;
+        Ok(())
+    }
+
+    /// Makes a view, or replaces a view of that name if `replace`.
+    pub fn create_view(&mut self, schema: &str, name: &str, sql: &str, replace: bool) -> Result<()> {
+        let schema = self.working.schema(schema)?.name.clone();
+        if replace && self.working.view(&schema, name).is_some() {
+            self.drop_view(&schema, name)?;
+        }
+        let id = self.next_object();
+        let view = View { id, schema: schema.clone(), name: name.to_owned(), sql: sql.to_owned() };
+        self.change().bind(&schema, name, Named::View(Arc::new(view)))
+    }
+
+    /// Drops a view.
+    pub fn drop_view(&mut self, schema: &str, name: &str) -> Result<()> {
+        if self.working.view(schema, name).is_none() {
+            return Err(not_found("view", &format!("{schema}.{name}")));
+        }
+        self.change().unbind(schema, name);
+        Ok(())
+    }
+
+    /// Appends segments to a table.
+    pub fn publish(&mut self, id: TableId, segments: Vec<SealedSegment>) -> Result<()> {
+        let table = self.table_mut(id)?;
+        table.check_segments(&segments)?;
+        table.append(segments.into_iter().map(|sealed| sealed.segment));
+        Ok(())
+    }
+
+    /// Puts `new` segments where the `old` ones of a table are (at the first of them).
+    ///
+    /// # Errors
+    /// `NotFound` if an old one is no longer there: another transaction changed the table meanwhile.
+    pub fn replace(&mut self, id: TableId, old: &[SegmentId], new: Vec<SealedSegment>) -> Result<()> {
+        let table = self.table_mut(id)?;
+        table.check_segments(&new)?;
+        if let Some(gone) = old.iter().find(|id| table.segment(**id).is_none()) {
+            let message = format!("table {} was changed meanwhile (segment {gone} is gone)", table.full_name());
+            return Err(Error::new(ErrorKind::NotFound, message).hint("Run the statement again"));
+        }
+        table.replace(old, new.into_iter().map(|sealed| sealed.segment).collect());
+        Ok(())
+    }
+
+    /// Makes all changes durable, then visible.
+    ///
+    /// # Errors
+    /// The changes did not happen. Where even that is not certain (a failed write of the manifest), the store refuses
+    /// further writes, and reopening it shows all of the changes or none.
+    pub fn commit(mut self) -> Result<()> {
+        if Arc::ptr_eq(&self.working, &self.base) {
+            return Ok(());
+        }
+        self.change().commit += 1;
+        let Self { working, base, turn } = &self;
+        let inner = &turn.inner;
+        let volume = &inner.volume;
+        volume.check_writable()?;
+        let failed_sync = |error: &Error| {
+            if error.kind() != ErrorKind::OutOfSpace {
+                volume.fail(error);
+            }
+        };
+        let added = missing_from(working, base);
+        if !added.is_empty() {
+            volume.disk.sync_directory(SEGMENTS_DIRECTORY).inspect_err(failed_sync)?;
+        }
+        let mut written = locked(&inner.written);
+        let written = &mut *written;
+        written.head.settle(base.commit).inspect_err(failed_sync)?;
+        let next_segment = inner.next_segment.load(std::sync::atomic::Ordering::Relaxed);
+        let rows = rows::encode(working, next_segment);
+        match written.manifest.commit(&written.rows, &rows) {
+            Outcome::Committed => {}
+            Outcome::Failed(error) => return Err(error),
+            Outcome::Unknown(error) => {
+                // The manifest may name these files: the next open decides.
+                added.iter().for_each(|segment| segment.set_remove_on_drop(false));
+                volume.fail(&error);
+                return Err(error).context(|| "whether the commit took place shows when the database is reopened");
+            }
+        }
+        written.rows = rows;
+        // The commit stands whatever happens here, but no further one may overtake its number in HEAD.
+        let _the_commit_stands = written.head.advance(working.commit).inspect_err(|error| volume.fail(error));
+        added.iter().for_each(|segment| segment.set_remove_on_drop(false));
+        missing_from(base, working).iter().for_each(|segment| segment.set_remove_on_drop(true));
+        inner.set_catalog(Arc::clone(working));
+        Ok(())
+    }
+
+    fn change(&mut self) -> &mut Catalog {
+        Arc::make_mut(&mut self.working)
+    }
+
+    fn next_object(&mut self) -> u64 {
+        let catalog = self.change();
+        catalog.next_object += 1;
+        catalog.next_object - 1
+    }
+
+    fn table(&self, id: TableId) -> Result<&Arc<Table>> {
+        self.working.table_by_id(id).ok_or_else(|| not_found("table", &format!("number {id}")))
+    }
+
+    fn table_mut(&mut self, id: TableId) -> Result<&mut Table> {
+        self.table(id)?;
+        Ok(Arc::make_mut(self.change().tables.get_mut(&id).expect("it was there a line ago")))
+    }
+
+    fn column_mut(&mut self, id: TableId, column: ColumnId) -> Result<&mut Column> {
+        let table = self.table_mut(id)?;
+        let (position, _) = table.column_or_error(column)?;
+        Ok(&mut table.columns[position])
+    }
+
+    /// An error if a table for which `dropped_too` is false has a foreign key to `table`.
+    fn check_unreferenced(&self, table: &Table, dropped_too: impl Fn(&Table) -> bool) -> Result<()> {
+        let name = table.full_name();
+        let refers = |other: &&Arc<Table>| other.constraints.iter().any(|constraint| constraint.refers_to(&name));
+        match self.working.tables().filter(|other| !dropped_too(other)).find(refers) {
+            None => Ok(()),
+            Some(other) => {
+                let message = format!("table {name} is referenced by a foreign key of table {}", other.full_name());
+                Err(constraint(message).hint("Drop that table first"))
+            }
+        }
+    }
+
+    fn check_column_unreferenced(&self, table: &Table, column: &str) -> Result<()> {
+        let name = table.full_name();
+        let refers = |constraint: &Constraint| {
+            constraint.refers_to(&name)
+                && matches!(constraint, Constraint::ForeignKey { references, .. }
+                    if references.iter().any(|reference| names_equal(reference, column)))
+        };
+        match self.working.tables().find(|other| other.constraints.iter().any(refers)) {
+            None => Ok(()),
+            Some(other) => Err(constraint(format!(
+                "column {column} of table {name} is referenced by a foreign key of table {}",
+                other.full_name()
+            ))),
+        }
+    }
+
+    fn check_constraint(&self, table: &Table, declared: &Constraint) -> Result<()> {
+        for column in declared.columns() {
+            table.column_or_error(*column)?;
+        }
+        let Constraint::ForeignKey { columns, table: target, references } = declared else {
+            let second_key =
+                |c: &Constraint| matches!((c, declared), (Constraint::PrimaryKey(_), Constraint::PrimaryKey(_)));
+            if table.constraints.iter().any(second_key) {
+                return Err(Error::input(format!("table {} has two primary keys", table.name)));
+            }
+            return Ok(());
+        };
+        if columns.len() != references.len() {
+            return Err(Error::input("a foreign key has as many columns as it references"));
+        }
+        let found = self.working.tables().find(|other| names_equal(&other.full_name(), target));
+        let target = match found {
+            Some(found) => &**found,
+            None if names_equal(&table.full_name(), target) => table,
+            None => return Err(not_found("table", target)),
+        };
+        match references.iter().find(|name| target.column(name).is_none()) {
+            None => Ok(()),
+            Some(name) => Err(not_found("column", &format!("{name} of table {}", target.full_name()))),
+        }
+    }
+
+    /// Applies `edit` to the target and the referenced names of every foreign key to the table `full_name`.
+    fn edit_references(&mut self, full_name: &str, edit: impl Fn(&mut String, &mut Vec<String>)) {
+        let refers = |table: &Table| table.constraints.iter().any(|constraint| constraint.refers_to(full_name));
+        for table in self.change().tables.values_mut().filter(|table| refers(table)) {
+            for constraint in &mut Arc::make_mut(table).constraints {
+                let hit = constraint.refers_to(full_name);
+                if let (true, Constraint::ForeignKey { table, references, .. }) = (hit, constraint) {
+                    edit(table, references);
+                }
+            }
+        }
+    }
+}
+
+/// Segments of `of` that `other` does not have.
+fn missing_from(of: &Catalog, other: &Catalog) -> Vec<Arc<Segment>> {
+    let known: BTreeSet<SegmentId> = other.segments().map(|segment| segment.id()).collect();
+    of.segments().filter(|segment| !known.contains(&segment.id())).cloned().collect()
+}
+
+impl Table {
+    fn add_column(&mut self, definition: ColumnDefinition) -> Result<ColumnId> {
+        let ColumnDefinition { name, logical, nullable, default, missing } = definition;
+        check_name(&name)?;
+        if self.column(&name).is_some() {
+            return Err(self.duplicate(&name));
+        }
+        if self.columns.len() >= limits::TABLE_COLUMNS {
+            return Err(Error::input(format!("a table has at most {} columns", limits::TABLE_COLUMNS)));
+        }
+        let id = ColumnId(self.next_column);
+        self.next_column += 1;
+        self.columns.push(Column { id, name, logical, nullable, default, missing });
+        Ok(id)
+    }
+
+    fn duplicate(&self, name: &str) -> Error {
+        Error::new(ErrorKind::AlreadyExists, format!("table {} has a column {name} already", self.name))
+    }
+
+    fn column_or_error(&self, id: ColumnId) -> Result<(usize, &Column)> {
+        self.column_by_id(id).ok_or_else(|| not_found("column", &format!("number {id} of table {}", self.name)))
+    }
+
+    /// Segments of other types than the table's columns are a bug of the loader.
+    fn check_segments(&self, segments: &[SealedSegment]) -> Result<()> {
+        for sealed in segments {
+            for (id, physical) in sealed.segment.columns() {
+                let fits = match self.column_by_id(*id) {
+                    Some((_, column)) => column.logical.physical() == *physical,
+                    // Dropped while the segment was written.
+                    None => id.0 < self.next_column,
+                };
+                if !fits {
+                    let message = format!("segment {} does not fit table {}", sealed.id(), self.full_name());
+                    return Err(Error::internal(message));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn replace(&mut self, old: &[SegmentId], new: Vec<Arc<Segment>>) {
+        let old: BTreeSet<SegmentId> = old.iter().copied().collect();
+        let (segments, positions) = (std::mem::take(&mut self.segments), std::mem::take(&mut self.positions));
+        let first = segments.iter().position(|segment| old.contains(&segment.id())).unwrap_or(segments.len());
+        let mut places = Vec::with_capacity(segments.len() + new.len());
+        let mut freed = Vec::new();
+        let mut new = Some(new);
+        for (index, (segment, position)) in segments.into_iter().zip(positions).enumerate() {
+            if index == first {
+                places.extend(new.take().into_iter().flatten().map(|segment| (segment, None)));
+            }
+            if old.contains(&segment.id()) {
+                freed.push(position);
+            } else {
+                places.push((segment, Some(position)));
+            }
+        }
+        places.extend(new.into_iter().flatten().map(|segment| (segment, None)));
+        // Old positions are kept where they still ascend, and otherwise all are given anew.
+        let mut freed = freed.into_iter();
+        let kept: Option<Vec<u64>> = places.iter().map(|(_, position)| position.or_else(|| freed.next())).collect();
+        self.positions = match kept {
+            Some(kept) if kept.is_sorted_by(|a, b| a < b) => kept,
+            _ => (0..places.len() as u64).collect(),
+        };
+        self.segments = places.into_iter().map(|(segment, _)| segment).collect();
+    }
+}

@@ -1,0 +1,208 @@
+//! Writing a segment file: row groups arrive in any order, from any thread, and reach the disk at once.
+//!
+//! Invariants: no file is left behind by a writer or a sealed segment that is dropped unpublished. A sealed segment is
+//! durable but for its directory entry, which the commit that names it makes durable.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use forebay_base::{ColumnId, Error, ErrorKind, PhysicalType, Result, SegmentId, limits};
+use forebay_block::{SealedChunk, Zone};
+use forebay_disk::{DiskFile, OpenMode};
+
+use crate::footer::{self, ChunkLocation, Expected, Group, GroupColumn, HEADER_BYTES, chunk_count, header_page};
+use crate::segment::{FooterLocation, Segment, SegmentParts};
+use crate::volume::{Volume, locked, segment_path};
+
+/// A row group ready to be written.
+#[derive(Debug)]
+pub struct SealedGroup {
+    /// Rows of each block: 1 to [`limits::GROUP_BLOCKS`] blocks.
+    pub block_rows: Vec<u32>,
+    /// Columns, in the writer's order.
+    pub columns: Vec<SealedColumn>,
+}
+
+/// One column of a row group ready to be written.
+#[derive(Debug)]
+pub struct SealedColumn {
+    /// Chunks, in row order.
+    pub chunks: Vec<SealedChunk>,
+    /// A chunk has 2^`blocks_log2` blocks; the last may have fewer.
+    pub blocks_log2: u8,
+    /// One zone per block.
+    pub zones: Vec<Zone>,
+}
+
+/// Writes one segment file. Dropped unfinished, it removes the file.
+#[derive(Debug)]
+pub struct SegmentWriter {
+    id: SegmentId,
+    columns: Vec<(ColumnId, PhysicalType)>,
+    file: Option<Arc<dyn DiskFile>>,
+    volume: Arc<Volume>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Where the next group's chunks go.
+    next_offset: u64,
+    /// Groups that are in the file, by their index; `first_row` is not yet known.
+    groups: BTreeMap<u64, Group>,
+}
+
+/// A finished segment file that no table names yet. Dropped unpublished, it removes the file.
+#[derive(Debug)]
+pub struct SealedSegment {
+    pub(crate) segment: Arc<Segment>,
+}
+
+impl SealedSegment {
+    /// Its id.
+    pub fn id(&self) -> SegmentId {
+        self.segment.id()
+    }
+
+    /// Rows in it.
+    pub fn rows(&self) -> u64 {
+        self.segment.rows()
+    }
+
+    /// Bytes of its file.
+    pub fn file_bytes(&self) -> u64 {
+        self.segment.file_bytes()
+    }
+}
+
+impl SegmentWriter {
+    pub(crate) fn create(volume: Arc<Volume>, id: SegmentId, columns: Vec<(ColumnId, PhysicalType)>) -> Result<Self> {
+        volume.check_writable()?;
+        volume.note_unnamed(id);
+        let file = match volume.disk.open(&segment_path(id), OpenMode::Create) {
+            Ok(file) => file,
+            Err(error) => {
+                volume.forget_unnamed(id);
+                return Err(error);
+            }
+        };
+        let state = Mutex::new(State { next_offset: HEADER_BYTES, groups: BTreeMap::new() });
+        let writer = Self { id, columns, file: Some(file), volume, state };
+        writer.file().write_at(0, &header_page(id))?;
+        Ok(writer)
+    }
+
+    /// Id of the segment that is being written.
+    pub fn id(&self) -> SegmentId {
+        self.id
+    }
+
+    /// Writes a row group. `index` gives its place in row order; indices need not be dense. Callable from several
+    /// threads at once.
+    pub fn append_group(&self, index: u64, group: SealedGroup) -> Result<()> {
+        self.check(&group)?;
+        let bytes: u64 = chunks(&group).map(|chunk| chunk.bytes.len() as u64).sum();
+        let mut offset = {
+            let mut state = locked(&self.state);
+            let offset = state.next_offset;
+            state.next_offset += bytes;
+            offset
+        };
+        let mut columns = Vec::with_capacity(group.columns.len());
+        for column in group.columns {
+            let mut chunks = Vec::with_capacity(column.chunks.len());
+            for chunk in column.chunks {
+                self.file().write_at(offset, &chunk.bytes)?;
+                let stored_bytes = chunk.bytes.len() as u64;
+                chunks.push(ChunkLocation { offset, stored_bytes, encoded_bytes: chunk.encoded_bytes });
+                offset += stored_bytes;
+            }
+            columns.push(GroupColumn { blocks_log2: column.blocks_log2, chunks, zones: column.zones });
+        }
+        let rows = group.block_rows.iter().map(|rows| u64::from(*rows)).sum();
+        let written = Group { first_row: 0, rows, block_rows: group.block_rows, columns };
+        match locked(&self.state).groups.insert(index, written) {
+            None => Ok(()),
+            Some(_) => Err(Error::internal(format!("row group {index} was written twice"))),
+        }
+    }
+
+    /// Writes the footer and makes the file durable.
+    pub fn finish(mut self) -> Result<SealedSegment> {
+        let file = Arc::clone(self.file());
+        let state = self.state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let offset = state.next_offset;
+        let mut rows = 0;
+        let groups: Vec<Group> = std::mem::take(&mut state.groups)
+            .into_values()
+            .map(|mut group| {
+                group.first_row = rows;
+                rows += group.rows;
+                group
+            })
+            .collect();
+        let mut footer = footer::encode(Expected { id: self.id, columns: &self.columns, rows, offset }, &groups);
+        let bytes = footer.len() as u64;
+        let crc = *footer.last_chunk::<4>().expect("a footer ends in its checksum");
+        footer.resize(footer.len().next_multiple_of(limits::IO_ALIGN), 0);
+        file.write_at(offset, &footer)?;
+        file.sync().inspect_err(|error| {
+            // A full disk concerns this file alone; any other failed sync may have lost other files' writes too.
+            if error.kind() != ErrorKind::OutOfSpace {
+                self.volume.fail(error);
+            }
+        })?;
+        let parts = SegmentParts {
+            id: self.id,
+            columns: std::mem::take(&mut self.columns),
+            rows,
+            file_bytes: offset + footer.len() as u64,
+            footer: FooterLocation { offset, bytes, crc: u32::from_le_bytes(crc) },
+        };
+        // From here on the segment, not the writer, removes the file.
+        self.file = None;
+        let segment = Segment::sealed(Arc::clone(&self.volume), parts, file, groups);
+        Ok(SealedSegment { segment: Arc::new(segment) })
+    }
+
+    fn file(&self) -> &Arc<dyn DiskFile> {
+        self.file.as_ref().expect("only finish takes the file, and it takes the writer with it")
+    }
+
+    /// Groups come from the loader: anything inconsistent is a bug there, caught before it reaches the disk.
+    fn check(&self, group: &SealedGroup) -> Result<()> {
+        let blocks = group.block_rows.len();
+        let wrong = |what: &str| Err(Error::internal(format!("a row group of segment {} {what}", self.id)));
+        if blocks == 0 || blocks > limits::GROUP_BLOCKS || group.columns.len() != self.columns.len() {
+            return wrong("has the wrong number of blocks or columns");
+        }
+        if group.block_rows.iter().any(|rows| *rows == 0 || *rows as usize > limits::BLOCK_ROWS) {
+            return wrong("has an empty or oversized block");
+        }
+        for column in &group.columns {
+            let zones_match = column.zones.iter().map(|zone| zone.rows).eq(group.block_rows.iter().copied());
+            if usize::from(column.blocks_log2) > limits::GROUP_BLOCKS.ilog2() as usize
+                || column.chunks.len() != chunk_count(blocks, column.blocks_log2)
+                || !zones_match
+            {
+                return wrong("has chunks or zones that do not match its blocks");
+            }
+        }
+        if chunks(group).any(|chunk| chunk.bytes.is_empty() || !chunk.bytes.len().is_multiple_of(limits::IO_ALIGN)) {
+            return wrong("has a chunk that is not padded");
+        }
+        Ok(())
+    }
+}
+
+fn chunks(group: &SealedGroup) -> impl Iterator<Item = &SealedChunk> {
+    group.columns.iter().flat_map(|column| &column.chunks)
+}
+
+impl Drop for SegmentWriter {
+    fn drop(&mut self) {
+        if self.file.take().is_some() {
+            self.volume.remove_segment(self.id);
+        }
+    }
+}
