@@ -42,14 +42,15 @@ failed=0
 for block in "$scratch"/blocks/*.sh; do
     [ -e "$block" ] || { echo "README.md has no runnable block"; failed=1; break; }
     echo "+ $(sed '1s/^# //; s/$/ /' "$block" | tr '\n' ' ' | cut -c1-110)"
-    if BASH_ENV='' bash -c ". '$scratch/prelude'; . '$block'" </dev/null >"$scratch/output" 2>&1; then
+    status=0
+    BASH_ENV='' bash -c ". '$scratch/prelude'; . '$block'" </dev/null >"$scratch/output" 2>&1 || status=$?
+    tail -n 40 "$scratch/output"
+    if [ "$status" -eq 0 ]; then
         passed=$((passed + 1))
     else
         failed=$((failed + 1))
-        echo "FAILED with status $?:"
-        cat "$block"
+        echo "FAILED with status $status: $(head -n 1 "$block")"
     fi
-    tail -n 25 "$scratch/output"
 done
 printf '%d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]
