@@ -99,20 +99,14 @@ impl LocalDisk {
         }
     }
 
-    fn full(&self, path: &str) -> Result<PathBuf> {
-        Ok(self.root.join(normalize(path)?))
-    }
-}
-
-impl Disk for LocalDisk {
-    fn open(&self, path: &str, mode: OpenMode) -> Result<Arc<dyn DiskFile>> {
+    fn open_file(&self, path: &str, mode: OpenMode) -> Result<LocalFile> {
         let full = self.full(path)?;
         let mut options = OpenOptions::new();
         options.read(true).write(mode != OpenMode::Read).create_new(mode == OpenMode::Create);
         let verb = if mode == OpenMode::Create { "create" } else { "open" };
         let buffered =
             options.open(&full).map_err(|error| Error::io(format_args!("{verb} {}", full.display()), &error))?;
-        Ok(Arc::new(LocalFile {
+        Ok(LocalFile {
             path: path.to_owned(),
             place: full.display().to_string(),
             mode,
@@ -120,7 +114,17 @@ impl Disk for LocalDisk {
             direct: OnceLock::new(),
             direct_refused: AtomicBool::new(false),
             paths: Arc::clone(&self.paths),
-        }))
+        })
+    }
+
+    fn full(&self, path: &str) -> Result<PathBuf> {
+        Ok(self.root.join(normalize(path)?))
+    }
+}
+
+impl Disk for LocalDisk {
+    fn open(&self, path: &str, mode: OpenMode) -> Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(self.open_file(path, mode)?))
     }
 
     fn exists(&self, path: &str) -> Result<bool> {
@@ -414,5 +418,47 @@ impl IdleRings {
 impl std::fmt::Debug for IdleRings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("IdleRings").field("count", &self.idle.lock().len()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_base::ErrorKind;
+    use forebay_base::limits::IO_ALIGN;
+
+    use super::*;
+
+    /// A file system that grants the direct descriptor, or not, and then refuses direct transfers.
+    #[test]
+    fn a_refused_direct_transfer_is_done_buffered() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for mode in [IoMode::Auto, IoMode::Pread] {
+            let disk = LocalDisk::open(&directory.path().join(format!("{mode:?}")), mode).expect("a disk");
+            disk.create_directory("").expect("a root");
+            let file = disk.open_file("f", OpenMode::Create).expect("a file");
+            file.refuse_direct();
+            assert!(file.direct().expect("no error").is_none());
+            assert_eq!(disk.io_description(), "pread, buffered");
+            let mut page = AlignedBuffer::zeroed(IO_ALIGN);
+            page.fill(3);
+            file.write_direct(IO_ALIGN as u64, &page).expect("written");
+            let mut requests = [0, 1].map(|_| ReadRequest { offset: 4096, buffer: AlignedBuffer::zeroed(IO_ALIGN) });
+            file.read_direct(&mut requests).expect("read");
+            assert!(requests.iter().all(|request| request.buffer[..] == page[..]));
+        }
+    }
+
+    #[test]
+    fn what_a_ring_leaves_undone_is_told_by_pread() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let disk = LocalDisk::open(directory.path(), IoMode::Auto).expect("a disk");
+        let file = disk.open_file("f", OpenMode::Create).expect("a file");
+        file.write_at(0, &vec![1; 3 * READ_PIECE_BYTES + 100]).expect("written");
+        let mut requests = [ReadRequest { offset: 0, buffer: AlignedBuffer::zeroed(4 * READ_PIECE_BYTES) }];
+        let error = file.read_direct(&mut requests).expect_err("past the end");
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        let name = directory.path().join("f").display().to_string();
+        assert!(error.message().contains(&name) && error.message().contains("3145828 bytes"), "{error}");
+        assert!(!file.direct_refused.load(Ordering::Relaxed), "an unaligned end is no refusal");
     }
 }
