@@ -81,7 +81,12 @@ impl FrameCodec {
                 if self.compressor.is_none() {
                     self.compressor = Some(Compressor::new(ZSTD_LEVEL).ok()?);
                 }
-                self.compressor.as_mut()?.compress_to_buffer(source, self.packed.as_mut_slice()).ok()?
+                let compressor = self.compressor.as_mut()?;
+                let mut end = 0;
+                for plane in source.chunks(frame.len() / usize::from(stride)) {
+                    end += compressor.compress_to_buffer(plane, &mut self.packed[end..]).ok()?;
+                }
+                end
             }
         };
         (bytes < frame.len()).then(|| &self.packed[..bytes])

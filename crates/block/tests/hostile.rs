@@ -1,0 +1,122 @@
+//! Bytes that are not what was written: an error of kind `Corrupt`, or values, but never a panic or an over-read.
+
+mod cases;
+
+use cases::{Aligned, Case, Random, any_case, any_encoding, read};
+use forebay_base::{ErrorKind, PhysicalType, checksum::crc32c};
+use forebay_block::{ChunkOptions, Codec, CodecChoice, EncodedBlock, inflate_chunk, seal_chunk};
+use proptest::prelude::*;
+
+fn read_all(block: &EncodedBlock) {
+    for row in 0..block.rows() {
+        std::hint::black_box(read(block, row));
+    }
+}
+
+/// Flips some bytes, mostly in the first 128, and sometimes cuts the end off.
+fn damage(bytes: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for _ in 0..=random.below(3) {
+        let end = if random.below(3) > 0 { bytes.len().min(128) } else { bytes.len() };
+        let at = random.below(end as u64) as usize;
+        bytes[at] = match random.below(4) {
+            0 => 0,
+            1 => 0xff,
+            2 => bytes[at] ^ (1 << random.below(8)),
+            _ => random.next() as u8,
+        };
+    }
+    if random.below(4) == 0 {
+        bytes.truncate(random.below(bytes.len() as u64) as usize);
+    }
+    bytes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn damaged_blocks_never_panic(case in any_case(), force in any_encoding(), seed: u64) {
+        let (bytes, _) = case.encode(force, false);
+        let mut random = Random(seed);
+        for _ in 0..40 {
+            let damaged = Aligned::new(&damage(bytes.bytes(), &mut random));
+            match EncodedBlock::parse(damaged.bytes()) {
+                Ok(block) => read_all(&block),
+                Err(error) => prop_assert_eq!(error.kind(), ErrorKind::Corrupt),
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_chunks_never_panic(case in any_case(), codec in 0..3usize, seed: u64) {
+        let (bytes, _) = case.encode(None, false);
+        let options = ChunkOptions { codec: CodecChoice::Force(Codec::ALL[codec]) };
+        let sealed = seal_chunk(bytes.bytes(), &[0], &options).expect("valid blocks seal").bytes;
+        let mut random = Random(seed);
+        for round in 0..40 {
+            let mut damaged = damage(&sealed, &mut random);
+            if round % 2 == 0 {
+                repair_checksums(&mut damaged);
+            }
+            match inflate_chunk(&damaged, case.physical) {
+                Ok(chunk) => (0..chunk.blocks()).for_each(|block| read_all(&chunk.block(block))),
+                Err(error) => prop_assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Version)),
+            }
+        }
+    }
+}
+
+/// Makes damage pass the checksums, so that what lies behind them is tested as well.
+fn repair_checksums(chunk: &mut [u8]) {
+    let word = |chunk: &[u8], at: usize| {
+        chunk.get(at..at + 4).map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])) as usize
+    };
+    let (header, blocks, frames) = (word(chunk, 8), word(chunk, 20), word(chunk, 24));
+    if header < 36 || header > chunk.len() || frames > 1000 || blocks > 1000 {
+        return;
+    }
+    let mut at = header;
+    for frame in 0..frames {
+        let entry = 32 + 4 * blocks + 8 * frame;
+        let length = word(chunk, entry);
+        if entry + 8 > header || at + length > chunk.len() {
+            break;
+        }
+        let checksum = crc32c(&chunk[at..at + length]);
+        chunk[entry + 4..entry + 8].copy_from_slice(&checksum.to_le_bytes());
+        at += length;
+    }
+    let checksum = crc32c(&chunk[..header - 4]);
+    chunk[header - 4..header].copy_from_slice(&checksum.to_le_bytes());
+}
+
+#[test]
+fn every_flipped_bit_of_a_chunk_is_found() {
+    for codec in Codec::ALL {
+        let case = Case::generate(PhysicalType::I32, 2, 900, 10, 1);
+        let (bytes, _) = case.encode(None, false);
+        let options = ChunkOptions { codec: CodecChoice::Force(codec) };
+        let mut sealed = seal_chunk(bytes.bytes(), &[0], &options).expect("valid blocks seal").bytes;
+        let used = sealed.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        for bit in 0..used * 8 {
+            sealed[bit / 8] ^= 1 << (bit % 8);
+            let error = inflate_chunk(&sealed, PhysicalType::I32).expect_err("a flipped bit is found");
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "bit {bit}: {error}");
+            sealed[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert!(inflate_chunk(&sealed, PhysicalType::I32).is_ok());
+        let error = inflate_chunk(&sealed, PhysicalType::I64).expect_err("another type is found");
+        assert!(error.to_string().contains("block 0"), "{error}");
+    }
+}
+
+#[test]
+fn a_damaged_frame_is_named() {
+    let case = Case::generate(PhysicalType::I64, 6, 30_000, 0, 1);
+    let (bytes, _) = case.encode(None, false);
+    let mut sealed = seal_chunk(bytes.bytes(), &[0], &ChunkOptions::default()).expect("valid blocks seal").bytes;
+    sealed[150_000] ^= 1;
+    let error = inflate_chunk(&sealed, PhysicalType::I64).expect_err("the damage is found");
+    assert_eq!(error.to_string(), "frame 2 of 4 of a chunk: checksum mismatch");
+}

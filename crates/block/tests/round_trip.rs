@@ -1,0 +1,167 @@
+//! Whatever is encoded is read back bit by bit, in every encoding and through chunks of every codec.
+
+mod cases;
+
+use cases::{Aligned, Case, Cell, any_case, any_encoding, read};
+use forebay_base::{PhysicalType, Value, limits};
+use forebay_block::{
+    Access, ChunkOptions, Codec, CodecChoice, Codes, EncodeOptions, EncodedBlock, Encoding, PlainColumn, PlainValues,
+    Zone, encode_block, inflate_chunk, seal_chunk,
+};
+use proptest::prelude::*;
+
+fn check(case: &Case, block: &EncodedBlock, zone: &Zone) {
+    assert_eq!(block.rows(), case.cells.len());
+    assert_eq!(block.physical(), case.physical);
+    let nulls = case.cells.iter().filter(|cell| cell.is_none()).count();
+    assert_eq!((block.null_count(), zone.null_count as usize, zone.rows as usize), (nulls, nulls, case.cells.len()));
+    for (row, cell) in case.cells.iter().enumerate() {
+        assert_eq!(read(block, row), *cell, "row {row} of {:?} {:?}", block.physical(), block.encoding());
+    }
+    let values: Vec<Value> = (0..case.cells.len()).filter_map(|row| case.value(row)).collect();
+    match (values.iter().min(), &zone.min, values.iter().max(), &zone.max) {
+        (None, None, None, None) => {}
+        (Some(Value::Bytes(low)), Some(Value::Bytes(min)), Some(Value::Bytes(high)), max) => {
+            assert!(low.starts_with(min) && min.len() == low.len().min(limits::ZONE_STRING_BYTES));
+            match max {
+                Some(Value::Bytes(max)) => {
+                    assert!(max >= high && max.len() <= limits::ZONE_STRING_BYTES);
+                    assert!(max == high || high.len() > limits::ZONE_STRING_BYTES);
+                }
+                _ => assert!(high.len() > limits::ZONE_STRING_BYTES),
+            }
+        }
+        (low, min, high, max) => assert_eq!((low, high), (min.as_ref(), max.as_ref())),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn blocks_read_back(case in any_case(), force in any_encoding(), as_dictionary: bool) {
+        let (bytes, zone) = case.encode(force, as_dictionary);
+        let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
+        check(&case, &block, &zone);
+        let has_value = case.cells.iter().any(Option::is_some);
+        if let Some(force @ (Encoding::Dictionary | Encoding::Uncompressed)) = force && has_value {
+            prop_assert_eq!(block.encoding(), force);
+        }
+    }
+
+    #[test]
+    fn chunks_read_back(
+        physical in 0..12usize,
+        shapes in prop::collection::vec((0..8u8, 0usize..9000, any_encoding()), 1..5),
+        codec in prop_oneof![Just(CodecChoice::Auto), (0..3usize).prop_map(|c| CodecChoice::Force(Codec::ALL[c]))],
+        seed: u64,
+    ) {
+        let physical = PhysicalType::ALL[physical];
+        let (mut encoded, mut offsets, mut cases) = (vec![], vec![], vec![]);
+        for (shape, rows, force) in shapes {
+            let case = Case::generate(physical, shape, rows, 5, seed);
+            let (bytes, zone) = case.encode(force, false);
+            offsets.push(encoded.len() as u32);
+            encoded.extend_from_slice(bytes.bytes());
+            cases.push((case, zone));
+        }
+        let sealed = seal_chunk(&encoded, &offsets, &ChunkOptions { codec }).expect("valid blocks seal");
+        prop_assert!(sealed.bytes.len().is_multiple_of(limits::IO_ALIGN));
+        prop_assert_eq!(sealed.encoded_bytes, encoded.len() as u64);
+        // Once where frames are aligned in memory and once where they are not.
+        let mut shifted = vec![0];
+        shifted.extend_from_slice(&sealed.bytes);
+        for stored in [&sealed.bytes[..], &shifted[1..]] {
+            let inflated = inflate_chunk(stored, physical).expect("own chunks inflate");
+            prop_assert_eq!(inflated.blocks(), cases.len());
+            prop_assert!(inflated.memory_bytes() >= encoded.len());
+            for (index, (case, zone)) in cases.iter().enumerate() {
+                check(case, &inflated.block(index), zone);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_smallest_encoding_is_chosen() {
+    let encoding = |physical, shape, rows| {
+        let (bytes, _) = Case::generate(physical, shape, rows, 0, 3).encode(None, false);
+        EncodedBlock::parse(bytes.bytes()).expect("own blocks parse").encoding()
+    };
+    let full = limits::BLOCK_ROWS;
+    assert_eq!(encoding(PhysicalType::I64, 0, full), Encoding::SingleValue);
+    assert_eq!(encoding(PhysicalType::I64, 1, full), Encoding::Truncation);
+    assert_eq!(encoding(PhysicalType::I64, 3, full), Encoding::Truncation);
+    assert_eq!(encoding(PhysicalType::I64, 5, full), Encoding::Dictionary);
+    assert_eq!(encoding(PhysicalType::I64, 6, full), Encoding::Uncompressed);
+    assert_eq!(encoding(PhysicalType::F64, 1, full), Encoding::Dictionary);
+    assert_eq!(encoding(PhysicalType::F64, 6, full), Encoding::Uncompressed);
+    assert_eq!(encoding(PhysicalType::Bytes, 1, full), Encoding::Dictionary);
+    assert_eq!(encoding(PhysicalType::Bytes, 3, full), Encoding::Uncompressed);
+    assert_eq!(encoding(PhysicalType::I8, 6, full), Encoding::Uncompressed);
+}
+
+#[test]
+fn a_full_block_of_distinct_strings_fits_two_byte_codes() {
+    let cells = (0..limits::BLOCK_ROWS).map(|row| Some(Cell::Bytes(format!("{row}").into_bytes()))).collect();
+    let case = Case { physical: PhysicalType::Bytes, cells };
+    let (bytes, zone) = case.encode(Some(Encoding::Dictionary), false);
+    let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
+    let Access::Dictionary { values, codes: Codes::U16(_) } = block.access() else {
+        panic!("{:?}", block.access());
+    };
+    assert_eq!(values.len(), limits::BLOCK_ROWS);
+    check(&case, &block, &zone);
+}
+
+#[test]
+fn long_strings_and_their_neighbours_read_back() {
+    let long = |byte: u8, length: usize| Some(Cell::Bytes(vec![byte; length]));
+    let cells = vec![long(b'x', 5 << 20), None, long(b'y', 0), long(b'x', 5 << 20), long(b'z', 1)];
+    let case = Case { physical: PhysicalType::Bytes, cells };
+    for force in [None, Some(Encoding::Uncompressed), Some(Encoding::Dictionary)] {
+        let (bytes, zone) = case.encode(force, false);
+        let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
+        check(&case, &block, &zone);
+        let sealed = seal_chunk(bytes.bytes(), &[0], &ChunkOptions::default()).expect("valid blocks seal");
+        assert!(sealed.bytes.len() < 64 << 10, "repeated bytes compress");
+        let inflated = inflate_chunk(&sealed.bytes, PhysicalType::Bytes).expect("own chunks inflate");
+        check(&case, &inflated.block(0), &zone);
+    }
+}
+
+#[test]
+fn wrong_columns_are_errors_and_leave_the_output_alone() {
+    let encode = |column: PlainColumn, out: &mut Vec<u8>| encode_block(&column, &EncodeOptions::default(), out);
+    let fixed = |rows, values| PlainColumn { physical: PhysicalType::I32, rows, validity: None, values };
+    let (mut out, many) = (vec![0; 64], vec![0; 65_537 * 4]);
+    assert!(encode(fixed(2, PlainValues::Fixed(&[0; 7])), &mut out).is_err());
+    assert!(encode(fixed(1, PlainValues::Bytes(&[b"x"])), &mut out).is_err());
+    assert!(encode(fixed(65_537, PlainValues::Fixed(&many)), &mut out).is_err());
+    let short = PlainColumn { validity: Some(&[1]), ..fixed(9, PlainValues::Fixed(&[0; 36])) };
+    assert!(encode(short, &mut out).is_err());
+    let dictionary = PlainValues::Dictionary { codes: &[0, 2], values: &[b"a", b"b"] };
+    let beyond = PlainColumn { physical: PhysicalType::Bytes, rows: 2, validity: None, values: dictionary };
+    assert!(encode(beyond, &mut out).is_err());
+    assert_eq!(out.len(), 64);
+    out.push(0);
+    assert!(encode(fixed(1, PlainValues::Fixed(&[0; 4])), &mut out).is_err());
+}
+
+#[test]
+fn planes_make_numbers_smaller() {
+    let mut encoded = vec![];
+    let mut random = cases::Random(1);
+    let values: Vec<u8> = (0..limits::BLOCK_ROWS).flat_map(|_| (random.below(1 << 18) as u32).to_le_bytes()).collect();
+    let column = PlainColumn {
+        physical: PhysicalType::I32,
+        rows: limits::BLOCK_ROWS,
+        validity: None,
+        values: PlainValues::Fixed(&values),
+    };
+    encode_block(&column, &EncodeOptions::default(), &mut encoded).expect("a valid column encodes");
+    let encoded = Aligned::new(&encoded);
+    let sealed = seal_chunk(encoded.bytes(), &[0], &ChunkOptions::default()).expect("valid blocks seal");
+    assert_eq!(sealed.codec, Codec::Zstd);
+    assert!(sealed.bytes.len() < limits::BLOCK_ROWS * 5 / 2, "{} bytes for 18 bits a row", sealed.bytes.len());
+}
