@@ -1,0 +1,77 @@
+"""Runs the suites that drive the `forebay` binary from outside.
+
+    python tests/run.py --binary PATH [--quick | --long] [--only NAME]…
+
+Suites: random, ssb, tpch, sql, bad_inputs, kill, flips. The last line is `N passed, M failed`; the exit status is 0
+where nothing failed.
+"""
+
+import argparse
+import importlib
+import os
+import pathlib
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE / "differential"), str(HERE / "robustness")]
+
+from binary import Binary  # noqa: E402
+from report import Report  # noqa: E402
+
+# suite: (module, function)
+SUITES = {
+    "sql": ("sqltest", "run"),
+    "random": ("randomized", "run"),
+    "ssb": ("benchmarks", "run_ssb"),
+    "tpch": ("benchmarks", "run_tpch"),
+    "bad_inputs": ("bad_inputs", "run"),
+    "kill": ("kill", "run"),
+    "flips": ("flips", "run"),
+}
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", required=True, help="the program under test")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="a few minutes in all (the default)")
+    size.add_argument("--long", action="store_true", help="scale factor 1, 100 kills, 1,000 flips")
+    parser.add_argument("--only", action="append", choices=list(SUITES), help="run this suite only; may be repeated")
+    parser.add_argument("--seed", type=int, default=1, help="seed of random queries, kills and flips")
+    parser.add_argument("--queries", type=int, default=2000, help="number of random queries")
+    parser.add_argument("--query", type=int, help="run this random query only")
+    parser.add_argument("--kills", type=int, help="number of kills (quick 15, long 100)")
+    parser.add_argument("--flips", type=int, help="number of flips (quick 150, long 1,000)")
+    parser.add_argument("--file", help="run SQL files whose name contains this only")
+    parser.add_argument("--details", type=int, default=20, help="failures shown per suite")
+    parser.add_argument("--directory", help="where the temporary files go (default: the system's temporary directory)")
+    return parser.parse_args()
+
+
+def main():
+    options = arguments()
+    if not os.access(options.binary, os.X_OK):
+        sys.exit(f"--binary {options.binary}: no such program; build it with `cargo build --release`")
+    options.binary = Binary(options.binary)
+    options.kills = options.kills or (100 if options.long else 15)
+    options.flips = options.flips or (1000 if options.long else 150)
+    options.query_directory = HERE.parent / "bench" / "workload" / "queries"
+    options.sql_directory = HERE / "sql"
+    report = Report(details=options.details)
+    report.say(f"seed {options.seed}")
+    with tempfile.TemporaryDirectory(prefix="forebay-tests-", dir=options.directory) as directory:
+        options.directory = directory
+        for name in options.only or SUITES:
+            module, function = SUITES[name]
+            try:
+                getattr(importlib.import_module(module), function)(options, report)
+            except Exception as error:  # a suite that cannot go on is one failure, and the others still run
+                report.fail(name, f"the suite stopped: {type(error).__name__}: {error}")
+                if options.details > 20:
+                    raise
+    sys.exit(report.finish())
+
+
+if __name__ == "__main__":
+    main()
