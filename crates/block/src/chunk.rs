@@ -169,6 +169,11 @@ impl InflatedChunk {
         EncodedBlock::reopen(&bytes[start..end], self.headers[index])
     }
 
+    /// All encoded bytes, so that views into strings can keep the chunk as their owner.
+    pub fn as_bytes(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.memory)
+    }
+
     /// Bytes of memory that the chunk holds.
     pub fn memory_bytes(&self) -> usize {
         self.memory.capacity() * size_of::<u64>()

@@ -1,0 +1,182 @@
+//! `docs/format.md` against the constants, and golden bytes of every encoding.
+
+use expect_test::{Expect, expect};
+use forebay_base::{PhysicalType, limits};
+use forebay_block::{
+    ChunkOptions, Codec, CodecChoice, EncodeOptions, Encoding, PlainColumn, PlainValues, chunk, encode_block, header,
+    seal_chunk,
+};
+
+/// The number in the second column of the table row of `name`.
+fn documented(name: &str) -> u64 {
+    let text = include_str!("../../../docs/format.md");
+    let row = text.lines().find_map(|line| line.strip_prefix("| ")?.strip_prefix(name)?.strip_prefix(" | "));
+    let number = row.and_then(|row| row.split(" |").next()).unwrap_or_else(|| panic!("{name} has no row"));
+    let parsed = match number.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => number.parse(),
+    };
+    parsed.unwrap_or_else(|_| panic!("{name}: {number:?} is no number"))
+}
+
+#[test]
+fn the_document_has_the_numbers_of_the_code() {
+    let constants = [
+        ("BLOCK_MAGIC", header::BLOCK_MAGIC.into()),
+        ("BLOCK_HEADER_BYTES", header::BLOCK_HEADER_BYTES as u64),
+        ("SECTION_ALIGN", header::SECTION_ALIGN as u64),
+        ("FLAG_VALIDITY", header::FLAG_VALIDITY.into()),
+        ("BLOCK_ROWS", limits::BLOCK_ROWS as u64),
+        ("CHUNK_MAGIC", chunk::CHUNK_MAGIC.into()),
+        ("CHUNK_VERSION", chunk::CHUNK_VERSION.into()),
+        ("CHUNK_FIXED_BYTES", chunk::CHUNK_FIXED_BYTES as u64),
+        ("BLOCK_ENTRY_BYTES", chunk::BLOCK_ENTRY_BYTES as u64),
+        ("FRAME_ENTRY_BYTES", chunk::FRAME_ENTRY_BYTES as u64),
+        ("FRAME_BYTES", limits::FRAME_BYTES as u64),
+        ("CHUNK_MAX_BYTES", limits::CHUNK_MAX_BYTES as u64),
+        ("IO_ALIGN", limits::IO_ALIGN as u64),
+    ];
+    for (name, value) in constants {
+        assert_eq!(documented(name), value, "{name}");
+    }
+    for encoding in Encoding::ALL {
+        assert_eq!(documented(&format!("{encoding:?}")), encoding as u64, "{encoding:?}");
+    }
+    for codec in Codec::ALL {
+        assert_eq!(documented(&format!("{codec:?}")), codec as u64, "{codec:?}");
+    }
+    for physical in PhysicalType::ALL {
+        assert_eq!(documented(&format!("{physical:?}")), physical as u64, "{physical:?}");
+    }
+}
+
+fn block(
+    force: Encoding,
+    physical: PhysicalType,
+    validity: Option<&[u8]>,
+    rows: usize,
+    values: PlainValues,
+) -> Vec<u8> {
+    let mut out = vec![];
+    let column = PlainColumn { physical, rows, validity, values };
+    encode_block(&column, &EncodeOptions { force: Some(force) }, &mut out).expect("a valid column encodes");
+    out
+}
+
+/// 16 bytes a line; lines of zeros are left out.
+fn check(bytes: &[u8], expect: Expect) {
+    let mut text = format!("{} bytes\n", bytes.len());
+    for (index, line) in bytes.chunks(16).enumerate().filter(|(_, line)| line.iter().any(|byte| *byte != 0)) {
+        let hex: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
+        text += &format!("{:04x}: {}\n", index * 16, hex.join(" "));
+    }
+    expect.assert_eq(&text);
+}
+
+fn bytes_of<const N: usize>(values: [i32; N]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+const STRINGS: PlainValues = PlainValues::Bytes(&[b"pear", b"", b"fig", b"pear"]);
+
+#[test]
+fn golden_single_value() {
+    let values = bytes_of([-2, 9, -2]);
+    check(
+        &block(Encoding::SingleValue, PhysicalType::I32, Some(&[0b101]), 3, PlainValues::Fixed(&values)),
+        expect![[r#"
+            128 bytes
+            0000: 46 42 42 4b 00 03 00 01 03 00 00 00 01 00 00 00
+            0010: 80 00 00 00 00 00 00 00 40 00 00 00 00 00 00 00
+            0030: fe ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff
+            0040: 05 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+        "#]],
+    );
+    let text = PlainValues::Bytes(&[b"fig", b"fig"]);
+    check(&block(Encoding::SingleValue, PhysicalType::Bytes, None, 2, text), expect![[r#"
+        128 bytes
+        0000: 46 42 42 4b 00 0c 00 00 02 00 00 00 00 00 00 00
+        0010: 80 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+        0020: 00 00 00 00 40 00 00 00 03 00 00 00 00 00 00 00
+        0040: 66 69 67 00 00 00 00 00 00 00 00 00 00 00 00 00
+    "#]]);
+    check(&block(Encoding::Dictionary, PhysicalType::Bytes, Some(&[0]), 2, text), expect![[r#"
+        64 bytes
+        0000: 46 42 42 4b 00 0c 00 00 02 00 00 00 02 00 00 00
+        0010: 40 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+    "#]]);
+}
+
+#[test]
+fn golden_truncation() {
+    let values = bytes_of([1000, 1001, 7, 1300]);
+    check(
+        &block(Encoding::Truncation, PhysicalType::I32, Some(&[0b1011]), 4, PlainValues::Fixed(&values)),
+        expect![[r#"
+            192 bytes
+            0000: 46 42 42 4b 01 03 02 01 04 00 00 00 01 00 00 00
+            0010: c0 00 00 00 00 00 00 00 40 00 00 00 80 00 00 00
+            0030: e8 03 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+            0040: 0b 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+            0080: 00 00 01 00 00 00 2c 01 00 00 00 00 00 00 00 00
+        "#]],
+    );
+}
+
+#[test]
+fn golden_dictionary() {
+    let values = bytes_of([70_000, -1, 70_000, 5]);
+    check(&block(Encoding::Dictionary, PhysicalType::I32, None, 4, PlainValues::Fixed(&values)), expect![[r#"
+        192 bytes
+        0000: 46 42 42 4b 02 03 01 00 04 00 00 00 00 00 00 00
+        0010: c0 00 00 00 03 00 00 00 00 00 00 00 40 00 00 00
+        0020: 80 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+        0040: 02 00 02 01 00 00 00 00 00 00 00 00 00 00 00 00
+        0080: ff ff ff ff 05 00 00 00 70 11 01 00 00 00 00 00
+    "#]]);
+    check(&block(Encoding::Dictionary, PhysicalType::Bytes, None, 4, STRINGS), expect![[r#"
+        256 bytes
+        0000: 46 42 42 4b 02 0c 01 00 04 00 00 00 00 00 00 00
+        0010: 00 01 00 00 03 00 00 00 00 00 00 00 40 00 00 00
+        0020: 80 00 00 00 c0 00 00 00 07 00 00 00 00 00 00 00
+        0040: 02 00 01 02 00 00 00 00 00 00 00 00 00 00 00 00
+        0080: 00 00 00 00 00 00 00 00 03 00 00 00 07 00 00 00
+        00c0: 66 69 67 70 65 61 72 00 00 00 00 00 00 00 00 00
+    "#]]);
+}
+
+#[test]
+fn golden_uncompressed() {
+    let values = [1.5f64, -0.0].map(f64::to_le_bytes).concat();
+    check(&block(Encoding::Uncompressed, PhysicalType::F64, None, 2, PlainValues::Fixed(&values)), expect![[r#"
+        128 bytes
+        0000: 46 42 42 4b 03 0b 00 00 02 00 00 00 00 00 00 00
+        0010: 80 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+        0020: 40 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+        0040: 00 00 00 00 00 00 f8 3f 00 00 00 00 00 00 00 80
+    "#]]);
+    check(&block(Encoding::Uncompressed, PhysicalType::Bytes, None, 4, STRINGS), expect![[r#"
+        192 bytes
+        0000: 46 42 42 4b 03 0c 00 00 04 00 00 00 00 00 00 00
+        0010: c0 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+        0020: 40 00 00 00 80 00 00 00 0b 00 00 00 00 00 00 00
+        0040: 00 00 00 00 04 00 00 00 04 00 00 00 07 00 00 00
+        0050: 0b 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+        0080: 70 65 61 72 66 69 67 70 65 61 72 00 00 00 00 00
+    "#]]);
+}
+
+#[test]
+fn golden_chunk() {
+    let values: Vec<u8> = (0..512i32).flat_map(|value| (value * 300).to_le_bytes()).collect();
+    let block = block(Encoding::Uncompressed, PhysicalType::I32, None, 512, PlainValues::Fixed(&values));
+    let options = ChunkOptions { codec: CodecChoice::Force(Codec::Lz4) };
+    let sealed = seal_chunk(&block.repeat(2), &[0, block.len() as u32], &options).expect("valid blocks seal");
+    check(&sealed.bytes[..64], expect![[r#"
+        64 bytes
+        0000: 46 42 43 4b 01 00 01 04 40 00 00 00 80 10 00 00
+        0010: 00 00 01 00 02 00 00 00 01 00 00 00 00 00 00 00
+        0020: 00 00 00 00 40 08 00 00 74 02 00 00 9e 25 cf f0
+        0030: 00 00 00 00 00 00 00 00 00 00 00 00 43 e9 9d 46
+    "#]]);
+}
