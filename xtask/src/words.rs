@@ -22,9 +22,14 @@ const WRITTEN: &[&str] = &["rs", "md", "py", "sh", "toml", "test", "run", "yml"]
 /// The file of limits.
 const LIMITS: &str = "crates/base/src/limits.rs";
 
-/// Every Rust file opens with `//!`.
+/// Every Rust file opens with `//!`, and the head of a room says what the room must not know.
 pub(crate) fn check_heads(sources: &Sources, findings: &mut Vec<Finding>) {
     for (path, source) in sources.iter() {
+        let head = source.text.lines().take_while(|line| line.starts_with("//!"));
+        let head = head.map(|line| line[3..].trim()).collect::<Vec<_>>().join(" ");
+        if path.ends_with("src/lib.rs") && !head.is_empty() && !head.to_lowercase().contains("must not know") {
+            findings.push(Finding::new(path, 1, "say in the head what this room must not know"));
+        }
         if !source.text.starts_with("//! ") {
             findings.push(Finding::new(
                 path,
@@ -149,6 +154,8 @@ mod tests {
     fn heads() {
         one("a.rs", "fn f() {}\n", "a.rs:1: open with");
         one("a.rs", "\n//! A.\n", "a.rs:1: open with");
+        one("crates/a/src/lib.rs", "//! A.\n", "crates/a/src/lib.rs:1: say in the head");
+        assert_eq!(messages("crates/a/src/lib.rs", "//! A. Must not\n//! know: b.\n"), [""; 0]);
     }
 
     #[test]
