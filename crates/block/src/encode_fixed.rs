@@ -63,11 +63,11 @@ fn is_constant<T: Native>(rows: FixedRows<T>) -> bool {
 /// Bytes per code of a truncated block; `None` for floats and where the range needs more than 8 bytes.
 fn truncated_bytes<T: Native>(low: i128, high: i128) -> Option<usize> {
     let range = T::INTEGER.then(|| high.checked_sub(low))??;
-    match range {
-        ..0x100 => Some(1),
-        ..0x1_0000 => Some(2),
-        ..0x1_0000_0000 => Some(4),
-        ..0x1_0000_0000_0000_0000 => Some(8),
+    match i128::BITS - range.leading_zeros() {
+        0..=8 => Some(1),
+        9..=16 => Some(2),
+        17..=32 => Some(4),
+        33..=64 => Some(8),
         _ => None,
     }
 }

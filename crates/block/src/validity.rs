@@ -9,12 +9,12 @@ pub fn is_valid(bitmap: &[u8], row: usize) -> bool {
 /// 64 bits of the bitmap from bit `row` on, in any alignment; bits past its end are 0.
 #[inline]
 pub fn word(bitmap: &[u8], row: usize) -> u64 {
-    let (byte, shift) = (row >> 3, row & 7);
-    let mut bytes = [0; 16];
-    let rest = bitmap.get(byte..).unwrap_or_default();
-    let taken = rest.len().min(9);
-    bytes[..taken].copy_from_slice(&rest[..taken]);
-    (u128::from_le_bytes(bytes) >> shift) as u64
+    let (rest, shift) = (bitmap.get(row >> 3..).unwrap_or_default(), row & 7);
+    match (rest.first_chunk(), rest.get(8)) {
+        (Some(low), _) if shift == 0 => u64::from_le_bytes(*low),
+        (Some(low), Some(high)) => u64::from_le_bytes(*low) >> shift | u64::from(*high) << (64 - shift),
+        _ => rest.iter().take(8).rev().fold(0, |word, byte| word << 8 | u64::from(*byte)) >> shift,
+    }
 }
 
 /// Valid rows among the first `rows`.

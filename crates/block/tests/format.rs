@@ -93,18 +93,24 @@ fn golden_single_value() {
         "#]],
     );
     let text = PlainValues::Bytes(&[b"fig", b"fig"]);
-    check(&block(Encoding::SingleValue, PhysicalType::Bytes, None, 2, text), expect![[r#"
+    check(
+        &block(Encoding::SingleValue, PhysicalType::Bytes, None, 2, text),
+        expect![[r#"
         128 bytes
         0000: 46 42 42 4b 00 0c 00 00 02 00 00 00 00 00 00 00
         0010: 80 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
         0020: 00 00 00 00 40 00 00 00 03 00 00 00 00 00 00 00
         0040: 66 69 67 00 00 00 00 00 00 00 00 00 00 00 00 00
-    "#]]);
-    check(&block(Encoding::Dictionary, PhysicalType::Bytes, Some(&[0]), 2, text), expect![[r#"
+    "#]],
+    );
+    check(
+        &block(Encoding::Dictionary, PhysicalType::Bytes, Some(&[0]), 2, text),
+        expect![[r#"
         64 bytes
         0000: 46 42 42 4b 00 0c 00 00 02 00 00 00 02 00 00 00
         0010: 40 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -126,15 +132,20 @@ fn golden_truncation() {
 #[test]
 fn golden_dictionary() {
     let values = bytes_of([70_000, -1, 70_000, 5]);
-    check(&block(Encoding::Dictionary, PhysicalType::I32, None, 4, PlainValues::Fixed(&values)), expect![[r#"
+    check(
+        &block(Encoding::Dictionary, PhysicalType::I32, None, 4, PlainValues::Fixed(&values)),
+        expect![[r#"
         192 bytes
         0000: 46 42 42 4b 02 03 01 00 04 00 00 00 00 00 00 00
         0010: c0 00 00 00 03 00 00 00 00 00 00 00 40 00 00 00
         0020: 80 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
         0040: 02 00 02 01 00 00 00 00 00 00 00 00 00 00 00 00
         0080: ff ff ff ff 05 00 00 00 70 11 01 00 00 00 00 00
-    "#]]);
-    check(&block(Encoding::Dictionary, PhysicalType::Bytes, None, 4, STRINGS), expect![[r#"
+    "#]],
+    );
+    check(
+        &block(Encoding::Dictionary, PhysicalType::Bytes, None, 4, STRINGS),
+        expect![[r#"
         256 bytes
         0000: 46 42 42 4b 02 0c 01 00 04 00 00 00 00 00 00 00
         0010: 00 01 00 00 03 00 00 00 00 00 00 00 40 00 00 00
@@ -142,20 +153,26 @@ fn golden_dictionary() {
         0040: 02 00 01 02 00 00 00 00 00 00 00 00 00 00 00 00
         0080: 00 00 00 00 00 00 00 00 03 00 00 00 07 00 00 00
         00c0: 66 69 67 70 65 61 72 00 00 00 00 00 00 00 00 00
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn golden_uncompressed() {
     let values = [1.5f64, -0.0].map(f64::to_le_bytes).concat();
-    check(&block(Encoding::Uncompressed, PhysicalType::F64, None, 2, PlainValues::Fixed(&values)), expect![[r#"
+    check(
+        &block(Encoding::Uncompressed, PhysicalType::F64, None, 2, PlainValues::Fixed(&values)),
+        expect![[r#"
         128 bytes
         0000: 46 42 42 4b 03 0b 00 00 02 00 00 00 00 00 00 00
         0010: 80 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
         0020: 40 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
         0040: 00 00 00 00 00 00 f8 3f 00 00 00 00 00 00 00 80
-    "#]]);
-    check(&block(Encoding::Uncompressed, PhysicalType::Bytes, None, 4, STRINGS), expect![[r#"
+    "#]],
+    );
+    check(
+        &block(Encoding::Uncompressed, PhysicalType::Bytes, None, 4, STRINGS),
+        expect![[r#"
         192 bytes
         0000: 46 42 42 4b 03 0c 00 00 04 00 00 00 00 00 00 00
         0010: c0 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
@@ -163,7 +180,8 @@ fn golden_uncompressed() {
         0040: 00 00 00 00 04 00 00 00 04 00 00 00 07 00 00 00
         0050: 0b 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
         0080: 70 65 61 72 66 69 67 70 65 61 72 00 00 00 00 00
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -172,11 +190,14 @@ fn golden_chunk() {
     let block = block(Encoding::Uncompressed, PhysicalType::I32, None, 512, PlainValues::Fixed(&values));
     let options = ChunkOptions { codec: CodecChoice::Force(Codec::Lz4) };
     let sealed = seal_chunk(&block.repeat(2), &[0, block.len() as u32], &options).expect("valid blocks seal");
-    check(&sealed.bytes[..64], expect![[r#"
+    check(
+        &sealed.bytes[..64],
+        expect![[r#"
         64 bytes
         0000: 46 42 43 4b 01 00 01 04 40 00 00 00 80 10 00 00
         0010: 00 00 01 00 02 00 00 00 01 00 00 00 00 00 00 00
         0020: 00 00 00 00 40 08 00 00 74 02 00 00 9e 25 cf f0
         0030: 00 00 00 00 00 00 00 00 00 00 00 00 43 e9 9d 46
-    "#]]);
+    "#]],
+    );
 }

@@ -33,7 +33,7 @@ fn damage(bytes: &[u8], random: &mut Random) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
     #[test]
     fn damaged_blocks_never_panic(case in any_case(), force in any_encoding(), seed: u64) {

@@ -36,7 +36,7 @@ fn check(case: &Case, block: &EncodedBlock, zone: &Zone) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
     #[test]
     fn blocks_read_back(case in any_case(), force in any_encoding(), as_dictionary: bool) {

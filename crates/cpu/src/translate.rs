@@ -5,7 +5,7 @@
 
 use std::ops::{Bound, RangeBounds};
 
-use forebay_block::{Access, Codes, EncodedBlock, Native, StringValues, Values, validity, with_native};
+use forebay_block::{Access, Codes, EncodedBlock, FixedValues, Native, StringValues, Values, validity, with_native};
 use forebay_pipeline::Test;
 
 use crate::Selection;
@@ -60,25 +60,15 @@ pub fn translate(block: &EncodedBlock, test: &Test) -> BlockTest {
             let shift = |(from, to): &KeyRange| (from.saturating_sub(base), to.saturating_sub(base));
             lane_test(block, keys.ranges.iter().map(shift), keys.negated, (0, largest))
         }
-        Access::Dictionary { values, .. } => {
-            let domain = (0, values.len() as i128 - 1);
-            match values {
-                Values::Fixed(values) => {
-                    let keys = key_set(test, block.physical());
-                    let key = |code: usize| with_native!(block.physical(), T => Native::key(values.native::<T>(code)).into(), bytes => 0);
-                    let codes = keys.ranges.iter().map(|(from, to)| {
-                        let below = partition_point(values.len(), |code| key(code) < *from);
-                        let through = partition_point(values.len(), |code| key(code) <= *to);
-                        (below as i128, through as i128 - 1)
-                    });
-                    lane_test(block, codes, keys.negated, domain)
-                }
-                Values::Strings(values) => {
-                    let strings = string_set(test);
-                    let codes = strings.ranges.iter().map(|range| string_codes(&values, range));
-                    lane_test(block, codes, strings.negated, domain)
-                }
-            }
+        Access::Dictionary { values: Values::Fixed(values), .. } => with_native!(
+            block.physical(),
+            T => dictionary_test::<T>(block, &values, test),
+            bytes => BlockTest::Never
+        ),
+        Access::Dictionary { values: Values::Strings(values), .. } => {
+            let strings = string_set(test);
+            let codes = strings.ranges.iter().map(|range| string_codes(&values, range));
+            lane_test(block, codes, strings.negated, (0, values.len() as i128 - 1))
         }
         Access::Plain(Values::Fixed(_)) => {
             let keys = key_set(test, block.physical());
@@ -133,6 +123,18 @@ fn lane_test(
         ([all], true) if *all == domain => BlockTest::Never,
         (ranges, negated) => BlockTest::Lanes(LaneTest::new(ranges, negated)),
     }
+}
+
+/// The test for the codes of a dictionary of numbers.
+fn dictionary_test<T: Native>(block: &EncodedBlock, values: &FixedValues, test: &Test) -> BlockTest {
+    let keys = key_set(test, block.physical());
+    let key = |code: usize| -> i128 { values.native::<T>(code).key().into() };
+    let codes = keys.ranges.iter().map(|(from, to)| {
+        let below = partition_point(values.len(), |code| key(code) < *from);
+        let through = partition_point(values.len(), |code| key(code) <= *to);
+        (below as i128, through as i128 - 1)
+    });
+    lane_test(block, codes, keys.negated, (0, values.len() as i128 - 1))
 }
 
 /// The codes of the dictionary's strings in `range`.

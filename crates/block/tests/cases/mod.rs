@@ -16,10 +16,17 @@ pub enum Cell {
 }
 
 /// A column.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Case {
     pub physical: PhysicalType,
     pub cells: Vec<Option<Cell>>,
+}
+
+impl std::fmt::Debug for Case {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let start = &self.cells[..self.cells.len().min(8)];
+        write!(f, "{} rows of {:?}, {start:?} …", self.cells.len(), self.physical)
+    }
 }
 
 /// SplitMix64.
@@ -147,7 +154,7 @@ impl Case {
             if row % 3 == 0 || row < 2 {
                 entries.push(slice);
             }
-            let known = entries.iter().rposition(|entry| entry == slice).filter(|_| entries.len() < 300);
+            let known = (entries.len() < 300).then(|| entries.iter().rposition(|entry| entry == slice)).flatten();
             codes.push(known.unwrap_or(entries.len()) as u32);
             if known.is_none() {
                 entries.push(slice);
@@ -161,7 +168,7 @@ impl Case {
             PhysicalType::Bytes => PlainValues::Bytes(&slices),
             _ => PlainValues::Fixed(&fixed),
         };
-        let validity = (has_null || rows % 2 == 0).then_some(bitmap.as_slice());
+        let validity = (has_null || rows.is_multiple_of(2)).then_some(bitmap.as_slice());
         let column = PlainColumn { physical: self.physical, rows, validity, values };
         let mut out = vec![7; 64];
         let zone = encode_block(&column, &EncodeOptions { force }, &mut out).expect("a valid column encodes");

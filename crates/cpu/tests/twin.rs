@@ -1,0 +1,230 @@
+//! Every translated test against `Test::passes` on single values, and every unpacking against the naive reading, over
+//! all types, encodings, selections and NULLs.
+
+#[path = "../../block/tests/cases/mod.rs"]
+mod cases;
+
+use std::ops::Bound;
+
+use cases::{Aligned, Case, Cell, Random, any_case, any_encoding, read, value_of};
+use forebay_base::{PhysicalType, Value};
+use forebay_block::{Access, EncodedBlock, Encoding, Native, Values, validity, with_native};
+use forebay_cpu::{BlockTest, Selection, select_all, translate, unpack_codes, unpack_fixed, unpack_validity};
+use forebay_pipeline::Test;
+use proptest::prelude::*;
+
+/// A constant: a value of the column, one next to it, one at an edge, or one of another family.
+fn constant(case: &Case, random: &mut Random) -> Value {
+    let row = random.below(case.cells.len().max(1) as u64) as usize;
+    let known = case.cells.get(row).cloned().flatten().map(|cell| value_of(case.physical, &cell));
+    let edge = Case::generate(case.physical, 7, 1, 0, random.next()).value(0).expect("no NULL was asked for");
+    let known = known.unwrap_or(edge.clone());
+    match (random.below(24), known) {
+        (0, _) => Value::Int(i128::MAX),
+        (1, _) => Value::Int(i128::MIN),
+        (2, _) => Value::Int(3),
+        (3, _) => Value::Float(0.5),
+        (4, _) => Value::Bytes(b"b".to_vec()),
+        (5..8, _) => edge,
+        (8..11, Value::Int(value)) => Value::Int(value.saturating_add(1)),
+        (11..14, Value::Int(value)) => Value::Int(value.saturating_sub(1)),
+        (8..14, Value::Float(value)) => Value::Float(value + 0.001),
+        (8..11, Value::Bytes(mut value)) => {
+            value.push(0);
+            Value::Bytes(value)
+        }
+        (11..14, Value::Bytes(mut value)) => {
+            value.pop();
+            Value::Bytes(value)
+        }
+        (_, value) => value,
+    }
+}
+
+fn any_test(case: &Case, random: &mut Random) -> Test {
+    let bound = |random: &mut Random| match random.below(5) {
+        0 => Bound::Unbounded,
+        1 | 2 => Bound::Included(constant(case, random)),
+        _ => Bound::Excluded(constant(case, random)),
+    };
+    let list = |random: &mut Random, count: u64| {
+        let mut values: Vec<Value> = (0..count).map(|_| constant(case, random)).collect();
+        values.sort();
+        values.dedup();
+        values
+    };
+    match random.below(12) {
+        0..4 => Test::Range { low: bound(random), high: bound(random) },
+        4 => Test::equal(constant(case, random)),
+        5 => Test::NotEqual(constant(case, random)),
+        6 => Test::In(list(random, 3)),
+        7 => {
+            let count = random.below(60);
+            Test::In(list(random, count))
+        }
+        8 => {
+            let count = random.below(30);
+            Test::NotIn(list(random, count))
+        }
+        9 => Test::IsNull,
+        10 => Test::IsNotNull,
+        _ => Test::Never,
+    }
+}
+
+/// All rows, a range of them, or some of them.
+fn any_selection(rows: usize, random: &mut Random) -> Selection {
+    let end = random.below(rows as u64 + 1);
+    match random.below(3) {
+        0 => Selection::Rows(0..rows as u32),
+        1 => Selection::Rows(random.below(end + 1) as u32..end as u32),
+        _ => {
+            let step = 1 + random.below(9);
+            Selection::Positions((0..rows).filter(|_| random.below(step) == 0).map(|row| row as u16).collect())
+        }
+    }
+}
+
+fn check_test(case: &Case, block: &EncodedBlock, test: &Test, selection: &Selection) {
+    let expected: Vec<usize> = selection.rows().filter(|row| test.passes(case.value(*row).as_ref())).collect();
+    let mut found = selection.clone();
+    let block_test = translate(block, test);
+    block_test.select(block, &mut found);
+    let found_rows: Vec<usize> = found.rows().collect();
+    assert_eq!(found_rows, expected, "{test:?} as {block_test:?} on {:?} {:?}", block.encoding(), block.physical());
+    if !expected.is_empty() && expected.len() == selection.len() {
+        assert_eq!(&found, selection, "what passes as a whole stays as it is");
+    }
+}
+
+fn check_unpack(case: &Case, block: &EncodedBlock, selection: &Selection) {
+    let rows: Vec<usize> = selection.rows().collect();
+    with_native!(
+        case.physical,
+        T => {
+            let mut out: Vec<T> = vec![bytemuck::Zeroable::zeroed()];
+            unpack_fixed(block, selection, &mut out);
+            assert_eq!(out.len(), rows.len() + 1);
+            for (row, value) in rows.iter().zip(&out[1..]) {
+                if let Some(cell) = &case.cells[*row] {
+                    assert_eq!(&Cell::Bits(Native::bits(*value)), cell, "row {row}");
+                }
+            }
+        },
+        bytes => {}
+    );
+    if let Access::Dictionary { values, .. } = block.access() {
+        let mut codes = vec![7];
+        unpack_codes(block, selection, &mut codes);
+        assert_eq!(codes.len(), rows.len() + 1);
+        for (row, code) in rows.iter().zip(&codes[1..]) {
+            if let (Some(Cell::Bytes(bytes)), Values::Strings(values)) = (&case.cells[*row], values) {
+                assert_eq!(values.get(*code as usize), bytes.as_slice());
+            }
+        }
+    }
+    match unpack_validity(block, selection) {
+        None => assert_eq!(block.null_count(), 0),
+        Some(bitmap) => {
+            assert_eq!(bitmap.len(), rows.len().div_ceil(8));
+            for (index, row) in rows.iter().enumerate() {
+                assert_eq!(validity::is_valid(&bitmap, index), case.cells[*row].is_some(), "row {row}");
+            }
+            let selected_valid = validity::count_valid(&bitmap, rows.len());
+            let all_bits: u32 = bitmap.iter().map(|byte| byte.count_ones()).sum();
+            assert_eq!(selected_valid, all_bits as usize, "bits behind the selection are 0");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
+
+    #[test]
+    fn tests_on_codes_are_tests_on_values(case in any_case(), force in any_encoding(), seed: u64) {
+        let (bytes, _) = case.encode(force, false);
+        let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
+        let mut random = Random(seed);
+        for _ in 0..12 {
+            let test = any_test(&case, &mut random);
+            check_test(&case, &block, &test, &any_selection(case.cells.len(), &mut random));
+        }
+    }
+
+    #[test]
+    fn unpacking_reads_what_was_encoded(case in any_case(), force in any_encoding(), seed: u64) {
+        let (bytes, _) = case.encode(force, false);
+        let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
+        let mut random = Random(seed);
+        for _ in 0..4 {
+            check_unpack(&case, &block, &any_selection(case.cells.len(), &mut random));
+        }
+    }
+
+    #[test]
+    fn damaged_blocks_never_panic(case in any_case(), force in any_encoding(), seed: u64) {
+        let (bytes, _) = case.encode(force, false);
+        let mut random = Random(seed);
+        for _ in 0..30 {
+            let mut damaged = bytes.bytes().to_vec();
+            for _ in 0..=random.below(2) {
+                let end = if random.below(2) == 0 { 64 } else { damaged.len() };
+                damaged[random.below(end as u64) as usize] = random.next() as u8;
+            }
+            let damaged = Aligned::new(&damaged);
+            let Ok(block) = EncodedBlock::parse(damaged.bytes()) else { continue };
+            let test = any_test(&case, &mut random);
+            let mut selection = any_selection(block.rows(), &mut random);
+            translate(&block, &test).select(&block, &mut selection);
+            with_native!(block.physical(), T => unpack_fixed::<T>(&block, &selection, &mut vec![]), bytes => {});
+            unpack_validity(&block, &selection);
+            for row in selection.rows() {
+                std::hint::black_box(read(&block, row));
+            }
+        }
+    }
+}
+
+#[test]
+fn constants_out_of_range_decide_without_rows() {
+    let case = Case { physical: PhysicalType::I32, cells: (0..100).map(|row| Some(Cell::Bits(row * 1000))).collect() };
+    for force in [Encoding::Truncation, Encoding::Dictionary] {
+        let (bytes, _) = case.encode(Some(force), false);
+        let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
+        let above = |value| Test::Range { low: Bound::Excluded(Value::Int(value)), high: Bound::Unbounded };
+        assert_eq!(translate(&block, &above(-1)), BlockTest::Always);
+        assert_eq!(translate(&block, &above(i128::MAX)), BlockTest::Never);
+        assert_eq!(translate(&block, &Test::equal(Value::Int(-5))), BlockTest::Never);
+        assert_eq!(translate(&block, &Test::NotEqual(Value::Int(-5))), BlockTest::Always);
+        assert_eq!(translate(&block, &Test::IsNull), BlockTest::Never);
+    }
+    let (bytes, _) = case.encode(Some(Encoding::Dictionary), false);
+    let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
+    assert_eq!(translate(&block, &Test::equal(Value::Int(1001))), BlockTest::Never, "not in the dictionary");
+}
+
+#[test]
+fn all_tests_must_pass() {
+    let case = Case { physical: PhysicalType::I64, cells: (0..1000).map(|row| Some(Cell::Bits(row % 100))).collect() };
+    let (bytes, _) = case.encode(None, false);
+    let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
+    let below = Test::Range { low: Bound::Unbounded, high: Bound::Excluded(Value::Int(50)) };
+    let odd = Test::one_of((0..100).filter(|value| value % 2 == 1).map(Value::Int).collect());
+    let mut selection = Selection::Rows(0..1000);
+    select_all([(block, &below), (block, &odd)], &mut selection);
+    assert_eq!(selection.len(), 250);
+    select_all([(block, &Test::Never), (block, &odd)], &mut selection);
+    assert!(selection.is_empty());
+}
+
+#[test]
+fn full_blocks_reach_their_last_row() {
+    let cells = (0..65_536).map(|row| Some(Cell::Bits(row % 3))).collect();
+    let case = Case { physical: PhysicalType::U16, cells };
+    let (bytes, _) = case.encode(None, false);
+    let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
+    check_test(&case, &block, &Test::equal(Value::Int(0)), &Selection::Rows(0..65_536));
+    let all = Selection::Positions((0..=u16::MAX).collect());
+    check_test(&case, &block, &Test::NotEqual(Value::Int(1)), &all);
+    check_unpack(&case, &block, &all);
+}
