@@ -1,0 +1,203 @@
+"""Runs `tests/sql/*.test`: SQL and what it must give, one database per file.
+
+A file is a list of blocks, separated by empty lines; `#` starts a comment line outside blocks.
+
+    statement ok                    the SQL below must succeed
+    statement error REGEX           … must fail with a message that REGEX matches (case ignored)
+    query [sorted] [names]          the rows after `----`: values joined by `|`, NULL, true, 1.50, (empty); a line
+                                    `~REGEX` matches a row by regular expression. `sorted`: order does not matter;
+                                    `names`: the first line are the columns' names
+    rows N                          the query must give N rows
+    duckdb [sorted]                 as `query`, asked of DuckDB: reads the files that Forebay wrote
+    file NAME                       makes a file of the lines up to `----`
+    bytes NAME HEX                  makes a file of these bytes
+    reopen [read-only]              a new process from here on; with `--read-only`
+    shell REGEX ARGUMENTS…          runs the binary with these arguments; its output must match REGEX
+
+`${DIR}` is the file's own directory, `${DB}` its database. Everything else runs in as few processes as errors allow.
+"""
+
+import os
+import re
+import shlex
+from dataclasses import dataclass, field
+
+import duckdb
+
+from binary import Answer
+
+SPECIAL = {None: "NULL", True: "true", False: "false", "": "(empty)"}
+
+
+@dataclass
+class Block:
+    line: int
+    kind: str
+    arguments: str
+    sql: str = ""
+    expected: list = field(default_factory=list)
+
+
+def parse(text):
+    """The blocks of a test file."""
+    blocks, lines, index = [], text.split("\n"), 0
+    while index < len(lines):
+        head = lines[index]
+        index += 1
+        if not head.strip() or head.startswith("#"):
+            continue
+        kind, _, arguments = head.partition(" ")
+        block = Block(index, kind, arguments.strip())
+        blocks.append(block)
+        if kind in ("reopen", "bytes", "shell"):
+            continue
+        body, seen_rule = [], False
+        while index < len(lines) and (lines[index].strip() or (kind == "file" and not seen_rule)):
+            if lines[index] == "----":
+                seen_rule = True
+                if kind == "file":
+                    index += 1
+                    break
+            elif seen_rule:
+                block.expected.append(lines[index])
+            else:
+                body.append(lines[index])
+            index += 1
+        block.sql = "\n".join(body)
+        if kind not in ("statement", "query", "rows", "duckdb", "file"):
+            raise ValueError(f"line {block.line}: unknown block {kind!r}")
+    return blocks
+
+
+def show_value(value):
+    if value is None or isinstance(value, bool) or value == "":
+        return SPECIAL[value]
+    return str(value).replace("\\n", "\\\\n").replace("\n", "\\n").replace("\t", "\\t")
+
+
+def compare(block, answer):
+    """None where the answer is what the block expects."""
+    if answer.crashed:
+        return f"{block.sql}\n{answer.error}"
+    if block.kind == "statement" and block.arguments.startswith("error"):
+        pattern = block.arguments.removeprefix("error").strip()
+        if answer.error is None:
+            return f"{block.sql}\nexpected an error that matches {pattern}, but it succeeded"
+        if not re.search(pattern, answer.error, re.IGNORECASE | re.DOTALL):
+            return f"{block.sql}\nexpected an error that matches {pattern}\ngot: {answer.error}"
+        return None
+    if answer.error is not None:
+        return f"{block.sql}\n{answer.error}"
+    if block.kind == "statement":
+        return None
+    if block.kind == "rows":
+        wanted = int(block.arguments)
+        return None if len(answer.rows) == wanted else f"{block.sql}\nexpected {wanted} rows, got {len(answer.rows)}"
+    return compare_rows(block, answer)
+
+
+def compare_rows(block, answer):
+    options = block.arguments.split()
+    got = ["|".join(show_value(value) for _, value in row) for row in answer.rows]
+    expected = list(block.expected)
+    if "names" in options and answer.rows:
+        names = "|".join(name for name, _ in answer.rows[0])
+        if names != expected[0]:
+            return f"{block.sql}\nexpected columns {expected[0]}\ngot columns      {names}"
+    if "names" in options:
+        expected = expected[1:]
+    if "sorted" in options:
+        got.sort()
+        expected.sort()
+    if len(got) == len(expected) and all(map(matches, expected, got)):
+        return None
+    return "\n".join([block.sql, "expected:", *expected, "got:", *(got or ["(no rows)"])])
+
+
+def matches(expected, got):
+    return bool(re.fullmatch(expected[1:], got)) if expected.startswith("~") else expected == got
+
+
+class Runner:
+    """Runs one file."""
+
+    def __init__(self, binary, directory, report, name):
+        self.binary, self.directory, self.report, self.name = binary, directory, report, name
+        self.database = os.path.join(directory, "db")
+        self.options = []
+        self.waiting = []
+
+    def fill(self, text):
+        return text.replace("${DIR}", self.directory).replace("${DB}", self.database)
+
+    def run(self, blocks):
+        for block in blocks:
+            block.sql = self.fill(block.sql)
+            block.arguments = self.fill(block.arguments)
+            if block.kind in ("statement", "query", "rows"):
+                self.waiting.append(block)
+            else:
+                self.flush()
+                getattr(self, block.kind)(block)
+        self.flush()
+
+    def flush(self):
+        """Runs the statements collected so far."""
+        blocks, self.waiting = self.waiting, []
+        if not blocks:
+            return
+        try:
+            answers = self.binary.answers(
+                self.database, [block.sql for block in blocks], self.options, timeout=240, cwd=self.directory
+            )
+        except RuntimeError as error:
+            answers = [Answer(error=str(error), crashed=True)] * len(blocks)
+        for block, answer in zip(blocks, answers):
+            self.report.check(f"{self.name}:{block.line}", compare(block, answer))
+
+    def file(self, block):
+        with open(os.path.join(self.directory, block.arguments), "w", encoding="utf-8", newline="") as out:
+            out.write(block.sql + "\n")
+
+    def bytes(self, block):
+        name, data = block.arguments.split()
+        with open(os.path.join(self.directory, name), "wb") as out:
+            out.write(bytes.fromhex(data))
+
+    def reopen(self, block):
+        self.options = ["--read-only"] if block.arguments == "read-only" else []
+
+    def shell(self, block):
+        pattern, *arguments = shlex.split(block.arguments)
+        outcome = self.binary.run(*arguments, cwd=self.directory)
+        output = outcome.stdout.decode("utf-8", "replace") + outcome.stderr
+        found = re.search(pattern, output, re.DOTALL) and not outcome.crash()
+        self.report.check(f"{self.name}:{block.line}", None if found else f"expected {pattern}\ngot: {output[:1500]}")
+
+    def duckdb(self, block):
+        connection = duckdb.connect()
+        connection.execute("SET TimeZone = 'UTC'")
+        try:
+            result = connection.execute(block.sql)
+            names = [column[0] for column in result.description]
+            rows = [list(zip(names, map(duckdb_value, row))) for row in result.fetchall()]
+            answer = Answer(rows=rows)
+        except duckdb.Error as error:
+            answer = Answer(error=f"DuckDB: {error}")
+        self.report.check(f"{self.name}:{block.line}", compare(block, answer))
+
+
+def duckdb_value(value):
+    return "\\x" + value.hex() if isinstance(value, bytes) else value
+
+
+def run(options, report):
+    report.suite("SQL files")
+    for path in sorted(options.sql_directory.glob("*.test")):
+        if options.file and options.file not in path.name:
+            continue
+        directory = os.path.join(options.directory, "sql", path.stem)
+        os.makedirs(directory)
+        blocks = parse(path.read_text(encoding="utf-8"))
+        Runner(options.binary, directory, report, f"sql/{path.name}").run(blocks)
+    report.end()
