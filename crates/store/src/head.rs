@@ -99,19 +99,18 @@ impl Head {
         self.commit
     }
 
-    /// Notes that `commit` is durable. Not itself durable before [`Head::settle`].
+    /// Notes that `commit` is durable, if that is not yet noted. Itself not durable before [`Head::sync`].
     pub(crate) fn advance(&mut self, commit: u64) -> Result<()> {
-        self.durable = false;
-        self.file.write_at((commit % 2) * HEAD_RECORD_STRIDE, &record(commit))?;
-        self.commit = commit;
+        if self.commit != commit {
+            self.durable = false;
+            self.file.write_at((commit % 2) * HEAD_RECORD_STRIDE, &record(commit))?;
+            self.commit = commit;
+        }
         Ok(())
     }
 
-    /// Makes sure that the file says `commit` durably, which must be the last durable commit: before the next one.
-    pub(crate) fn settle(&mut self, commit: u64) -> Result<()> {
-        if self.commit != commit {
-            self.advance(commit)?;
-        }
+    /// Makes what was noted durable: before the other record is overwritten.
+    pub(crate) fn sync(&mut self) -> Result<()> {
         if !self.durable {
             self.file.sync()?;
             self.durable = true;

@@ -37,14 +37,13 @@ const COPY_BYTES: usize = 1 << 20;
 pub(crate) struct Manifest {
     disk: Arc<dyn Disk>,
     live: Option<Live>,
-}
-
-/// redb on the file itself.
-#[derive(Debug)]
-struct Live {
-    database: Option<Database>,
+    /// Whether a sync of the file ever failed: from then on nothing is known of it.
     sync_failed: Arc<AtomicBool>,
 }
+
+/// redb on the file itself. `None` only while it is dropped.
+#[derive(Debug)]
+struct Live(Option<Database>);
 
 /// How a commit ended.
 #[derive(Debug)]
@@ -59,7 +58,7 @@ pub(crate) enum Outcome {
 
 impl Manifest {
     pub(crate) fn new(disk: Arc<dyn Disk>) -> Self {
-        Self { disk, live: None }
+        Self { disk, live: None, sync_failed: Arc::default() }
     }
 
     /// Makes the file of a new database, with `rows` in it; durable but for the directory entry.
@@ -73,43 +72,43 @@ impl Manifest {
 
     /// Replaces the rows `old`, which are the file's, by `new`.
     pub(crate) fn commit(&mut self, old: &Rows, new: &Rows) -> Outcome {
-        let live = match &self.live {
-            Some(live) => live,
-            None => match Live::open(&*self.disk) {
-                Ok(live) => self.live.insert(live),
-                Err(error) => return Outcome::Failed(error),
-            },
-        };
-        let Err(error) = guarded(|| live.write(old, new)) else {
+        let Err(error) = self.live().and_then(|live| live.write(old, new)) else {
             return Outcome::Committed;
         };
-        // redb refuses everything after a failure, so it starts anew; what the file says decides what happened.
-        let sync_failed = live.sync_failed.load(Ordering::Acquire);
+        // redb refuses everything after a failure, so it starts anew.
         self.live = None;
-        if sync_failed || error.kind() != ErrorKind::OutOfSpace {
+        if self.sync_failed.load(Ordering::Acquire) || error.kind() != ErrorKind::OutOfSpace {
             return Outcome::Unknown(error);
         }
+        // On a full disk a write was refused and nothing is in doubt: the file says what happened.
         match load_durable(&*self.disk) {
             Ok(rows) if rows == *new => Outcome::Committed,
             Ok(rows) if rows == *old => Outcome::Failed(error),
             Ok(_) | Err(_) => Outcome::Unknown(error),
         }
     }
+    fn live(&mut self) -> Result<&Live> {
+        let live = match self.live.take() {
+            Some(live) => live,
+            None => {
+                let file = self.disk.open(MANIFEST_PATH, OpenMode::Write)?;
+                let backend = FileBackend { file, sync_failed: Arc::clone(&self.sync_failed) };
+                let database = || Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(backend);
+                Live(Some(guarded(|| database().map_err(failure))?))
+            }
+        };
+        Ok(self.live.insert(live))
+    }
 }
 
 impl Live {
-    fn open(disk: &dyn Disk) -> Result<Self> {
-        let file = disk.open(MANIFEST_PATH, OpenMode::Write)?;
-        let sync_failed = Arc::new(AtomicBool::new(false));
-        let backend = FileBackend { file, sync_failed: Arc::clone(&sync_failed) };
-        let database =
-            guarded(|| Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(backend).map_err(failure))?;
-        Ok(Self { database: Some(database), sync_failed })
-    }
-
     /// One transaction with redb's immediate durability.
     fn write(&self, old: &Rows, new: &Rows) -> Result<()> {
-        let database = self.database.as_ref().expect("only drop takes it");
+        guarded(|| self.replace_rows(old, new))
+    }
+
+    fn replace_rows(&self, old: &Rows, new: &Rows) -> Result<()> {
+        let database = self.0.as_ref().expect("only drop takes it");
         let transaction = database.begin_write().map_err(failure)?;
         {
             let mut table = transaction.open_table(MANIFEST_TABLE).map_err(failure)?;
@@ -128,7 +127,7 @@ impl Drop for Live {
     fn drop(&mut self) {
         // Closing writes; what it cannot write, the next open repairs.
         let _repaired_at_next_open = guarded(|| {
-            drop(self.database.take());
+            drop(self.0.take());
             Ok(())
         });
     }

@@ -264,18 +264,14 @@ impl Transaction {
         let inner = &turn.inner;
         let volume = &inner.volume;
         volume.check_writable()?;
-        let failed_sync = |error: &Error| {
-            if error.kind() != ErrorKind::OutOfSpace {
-                volume.fail(error);
-            }
-        };
         let added = missing_from(working, base);
         if !added.is_empty() {
-            volume.disk.sync_directory(SEGMENTS_DIRECTORY).inspect_err(failed_sync)?;
+            volume.disk.sync_directory(SEGMENTS_DIRECTORY).inspect_err(|error| volume.fail(error))?;
         }
         let mut written = locked(&inner.written);
         let written = &mut *written;
-        written.head.settle(base.commit).inspect_err(failed_sync)?;
+        written.head.advance(base.commit)?;
+        written.head.sync().inspect_err(|error| volume.fail(error))?;
         let next_segment = inner.next_segment.load(std::sync::atomic::Ordering::Relaxed);
         let rows = rows::encode(working, next_segment);
         match written.manifest.commit(&written.rows, &rows) {
@@ -289,8 +285,8 @@ impl Transaction {
             }
         }
         written.rows = rows;
-        // The commit stands whatever happens here, but no further one may overtake its number in HEAD.
-        let _the_commit_stands = written.head.advance(working.commit).inspect_err(|error| volume.fail(error));
+        // The commit stands whatever happens here; the next one notes its number again before it begins.
+        let _the_commit_stands = written.head.advance(working.commit);
         added.iter().for_each(|segment| segment.set_remove_on_drop(false));
         missing_from(base, working).iter().for_each(|segment| segment.set_remove_on_drop(true));
         inner.set_catalog(Arc::clone(working));

@@ -1,0 +1,291 @@
+//! Power losses and failing calls at every point of a random workload: each transaction happened whole or not at all,
+//! acknowledged ones are there, no file leaks, and everything reads back.
+//!
+//! `FOREBAY_CRASH_SEEDS=10000` runs that many seeds. A failure prints the seed; `FOREBAY_CRASH_SEED=n` runs it alone.
+
+mod model;
+
+use std::sync::Arc;
+
+use forebay_base::{Result, TableId};
+use forebay_disk::{Disk, FaultKind, Faults, SimulatedDisk};
+use forebay_store::{OpenMode, Store};
+use model::{Model, Random, definition, observe, write_segment};
+
+/// Transactions of one run.
+const STEPS: usize = 14;
+/// Calls that a run makes, about: points of failure are drawn below it.
+const CALLS: u64 = 420;
+
+/// What a run knows: what must be there, and what may be there instead.
+#[derive(Debug, Default)]
+struct Knowledge {
+    acknowledged: Model,
+    in_doubt: Option<Model>,
+    next_id: i64,
+}
+
+fn open(disk: &SimulatedDisk) -> Result<Store> {
+    Store::open(Arc::new(disk.clone()), OpenMode::ReadWrite, "crash test")
+}
+
+fn seeds() -> Vec<u64> {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number of seeds"));
+    match number("FOREBAY_CRASH_SEED") {
+        Some(seed) => vec![seed],
+        None => (0..number("FOREBAY_CRASH_SEEDS").unwrap_or(300)).collect(),
+    }
+}
+
+/// One random transaction; `known` follows it.
+fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()> {
+    let mut after = known.acknowledged.clone();
+    let tables: Vec<String> = after.tables.keys().cloned().collect();
+    let pick = |random: &mut Random| tables[random.below(tables.len() as u64) as usize].clone();
+    let id = |name: &str| -> TableId { store.catalog().table("main", name).expect("the model has it").id };
+    let mut rows = |random: &mut Random| -> Vec<i64> {
+        let first = known.next_id;
+        known.next_id += 1 + random.below(25) as i64;
+        (first..known.next_id).collect()
+    };
+    let fresh = format!("t{}", random.below(1000));
+    // Segments are written before the transaction, as a load does.
+    let choice = random.below(if tables.is_empty() { 2 } else { 10 });
+    let transaction = match choice {
+        0 => {
+            let mut transaction = store.begin()?;
+            if after.tables.insert(fresh.clone(), vec![]).is_none() {
+                let table = transaction.create_table(definition(&fresh))?;
+                let (left, right) = (rows(random), rows(random));
+                let sealed = vec![write_segment(store, &left)?, write_segment(store, &right)?];
+                transaction.publish(table, sealed)?;
+                after.tables.insert(fresh, vec![left, right]);
+            } else {
+                after = known.acknowledged.clone();
+            }
+            transaction
+        }
+        1 => {
+            let mut transaction = store.begin()?;
+            transaction.create_view("main", "v", &fresh, true)?;
+            after.views.insert("v".into(), fresh);
+            transaction
+        }
+        2..=4 => {
+            let (table, rows) = (pick(random), rows(random));
+            let sealed = write_segment(store, &rows)?;
+            let mut transaction = store.begin()?;
+            transaction.publish(id(&table), vec![sealed])?;
+            after.tables.get_mut(&table).expect("picked").push(rows);
+            transaction
+        }
+        5 => {
+            let table = pick(random);
+            let mut transaction = store.begin()?;
+            transaction.drop_table(id(&table))?;
+            after.tables.remove(&table);
+            transaction
+        }
+        6 => {
+            let table = pick(random);
+            let mut transaction = store.begin()?;
+            if !after.tables.contains_key(&fresh) {
+                transaction.rename_table(id(&table), &fresh)?;
+                let segments = after.tables.remove(&table).expect("picked");
+                after.tables.insert(fresh, segments);
+            }
+            transaction
+        }
+        7 => {
+            // All segments of a table become one.
+            let table = pick(random);
+            let merged = after.tables[&table].concat();
+            let sealed = write_segment(store, &merged)?;
+            let old: Vec<_> = {
+                let catalog = store.catalog();
+                catalog.table("main", &table).expect("picked").segments.iter().map(|segment| segment.id()).collect()
+            };
+            let mut transaction = store.begin()?;
+            transaction.replace(id(&table), &old, vec![sealed])?;
+            after.tables.insert(table, vec![merged]);
+            transaction
+        }
+        8 => {
+            // Given up: leaves nothing.
+            let (table, rows) = (pick(random), rows(random));
+            let mut transaction = store.begin()?;
+            transaction.publish(id(&table), vec![write_segment(store, &rows)?])?;
+            return Ok(());
+        }
+        _ => {
+            drop(write_segment(store, &rows(random))?);
+            return Ok(());
+        }
+    };
+    known.in_doubt = Some(after.clone());
+    transaction.commit()?;
+    known.acknowledged = after;
+    known.in_doubt = None;
+    Ok(())
+}
+
+/// What a store shows must be what is known; the knowledge is then certain.
+fn check(store: &Store, known: &mut Knowledge) {
+    settle(observe(store).expect("everything reads back"), known);
+}
+
+fn settle(seen: Model, known: &mut Knowledge) {
+    let is_whole = seen == known.acknowledged || Some(&seen) == known.in_doubt.as_ref();
+    assert!(is_whole, "saw {seen:?}, known {known:?}");
+    known.acknowledged = seen;
+    known.in_doubt = None;
+}
+
+/// A store that was just opened has no file too many or too few, and says so itself.
+fn check_files(disk: &SimulatedDisk, store: &Store) {
+    let catalog = store.catalog();
+    let mut named: Vec<_> = catalog.tables().flat_map(|table| table.segments.iter().map(|s| s.path())).collect();
+    named.sort();
+    let files: Vec<_> = disk.list("segments").expect("listed").iter().map(|file| format!("segments/{file}")).collect();
+    assert_eq!(files, named);
+    let mut top = disk.list("").expect("listed");
+    top.retain(|file| file != "LOCK");
+    assert_eq!(top, ["HEAD", "forebay.redb"]);
+    let report = store.check(&mut |_, _| Ok(())).expect("a check");
+    assert!(report.is_sound() && report.orphans.is_empty(), "{report:?}");
+}
+
+/// Runs the workload until it ends or the power goes.
+fn run_until_crash(disk: &SimulatedDisk, random: &mut Random, known: &mut Knowledge) {
+    let Ok(store) = open(disk) else { return };
+    for _ in 0..STEPS {
+        if step(&store, random, known).is_err() {
+            return;
+        }
+    }
+}
+
+/// After a power loss, and perhaps another one while reopening.
+fn recover(disk: &SimulatedDisk, random: &mut Random, known: &mut Knowledge) {
+    let mut disk = disk.crash();
+    if random.below(3) == 0 {
+        let faults = Faults { crash_at_call: Some(1 + random.below(60)), ..Faults::default() };
+        disk = disk.crash_with(faults);
+        // Where the power goes while reading, nothing more is learnt.
+        if let Ok(store) = open(&disk)
+            && let Ok(seen) = observe(&store)
+        {
+            settle(seen, known);
+            let _may_lose_power = step(&store, random, known);
+        }
+        disk = disk.crash();
+    }
+    let is_made = disk.exists("HEAD").expect("no faults now");
+    if is_made {
+        let reader =
+            Store::open(Arc::new(disk.clone()), OpenMode::ReadOnly, "reader").expect("read-only after a crash");
+        check(&reader, known);
+    }
+    let store = open(&disk).expect("it opens after a crash");
+    check(&store, known);
+    check_files(&disk, &store);
+    for _ in 0..3 {
+        step(&store, random, known).expect("it works after a crash");
+    }
+    check(&store, known);
+    drop(store);
+    let store = open(&disk).expect("it opens");
+    check(&store, known);
+    check_files(&disk, &store);
+}
+
+fn crash_at(seed: u64, call: u64) {
+    let mut random = Random(seed);
+    let mut known = Knowledge::default();
+    let disk = SimulatedDisk::new(seed, Faults { crash_at_call: Some(call), ..Faults::default() });
+    run_until_crash(&disk, &mut random, &mut known);
+    recover(&disk, &mut random, &mut known);
+}
+
+/// A call fails, the store goes on (or refuses to), and then the power goes or it is reopened.
+fn fail_at(seed: u64, call: u64, kind: FaultKind) {
+    let mut random = Random(seed);
+    let mut known = Knowledge::default();
+    let disk = SimulatedDisk::new(seed, Faults { fail_call: Some((call, kind)), ..Faults::default() });
+    match open(&disk) {
+        Err(_) => {}
+        Ok(store) => {
+            for _ in 0..STEPS {
+                let Err(error) = step(&store, &mut random, &mut known) else { continue };
+                let refuses = store.begin().is_err();
+                if !refuses {
+                    // Not closed by the failure: then it did not happen.
+                    known.in_doubt = None;
+                }
+                let may_refuse = kind == FaultKind::Eio || error.to_string().contains("cannot sync");
+                assert!(!refuses || may_refuse, "{error}");
+                let seen = observe(&store).expect("reads still work");
+                assert_eq!(seen, known.acknowledged, "a failed commit is not visible");
+                if refuses {
+                    let error = store.begin().expect_err("still closed");
+                    assert!(error.to_string().contains("Reopen it"), "{error}");
+                    break;
+                }
+            }
+        }
+    }
+    if disk.calls() < call {
+        // The workload made fewer calls.
+        return;
+    }
+    if random.below(2) == 0 {
+        return recover(&disk, &mut random, &mut known);
+    }
+    let store = open(&disk).expect("it opens after a failed call");
+    check(&store, &mut known);
+    check_files(&disk, &store);
+    for _ in 0..3 {
+        step(&store, &mut random, &mut known).expect("it works after a failed call");
+    }
+    drop(store);
+    recover(&disk, &mut random, &mut known);
+}
+
+/// Runs `test` with the seed in the message of its failure.
+fn with_seed(seed: u64, call: u64, test: impl FnOnce()) {
+    if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test)) {
+        eprintln!("seed {seed}, call {call}");
+        std::panic::resume_unwind(panic);
+    }
+}
+
+#[test]
+fn power_loss_at_a_random_call() {
+    for seed in seeds() {
+        let call = 1 + Random(!seed).below(CALLS);
+        with_seed(seed, call, || crash_at(seed, call));
+    }
+}
+
+#[test]
+fn power_loss_at_every_call() {
+    for call in 1..CALLS {
+        with_seed(1_000_000, call, || crash_at(1_000_000, call));
+    }
+}
+
+#[test]
+fn io_error_at_a_random_call() {
+    for seed in seeds() {
+        let call = 1 + Random(!seed).below(CALLS);
+        with_seed(seed, call, || fail_at(seed, call, FaultKind::Eio));
+    }
+}
+
+#[test]
+fn full_disk_at_a_random_call() {
+    for seed in seeds() {
+        let call = 1 + Random(!seed).below(CALLS);
+        with_seed(seed, call, || fail_at(seed, call, FaultKind::Enospc));
+    }
+}
