@@ -1,2 +1,120 @@
-//! forebay.
-fn main() {}
+//! The program `forebay`: a prompt, scripts, and the benchmark subcommands, over the public API.
+//!
+//! Invariants: exit status 0 is success, 1 an error that was reported, 2 wrong usage, 130 ended by ^C. Must not know:
+//! anything below the facade.
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod complete;
+mod format;
+mod highlight;
+mod interrupt;
+mod lexer;
+mod meta;
+mod output;
+mod progress;
+mod repl;
+mod report;
+mod shell;
+mod terminal;
+mod workload;
+
+use std::io::{BufReader, Cursor, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches};
+use forebay::{Database, Error, Options, Result};
+
+use args::{Arguments, Command, Run, Script};
+use interrupt::Interrupt;
+use shell::{Halt, Settings, Shell, Step};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let matches = Arguments::command().get_matches();
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let outcome = match arguments.command {
+        Some(Command::Gen(options)) => workload::run_gen(options),
+        Some(Command::Demo(options)) => workload::run_demo(options),
+        Some(Command::Bench(options)) => workload::run_bench(options),
+        Some(Command::Version) => print_version(),
+        None => {
+            let scripts = args::scripts(&arguments.run, &matches);
+            match open(&arguments.run, scripts.is_empty() && std::io::stdin().is_terminal()) {
+                Ok((shell, interactive)) => return run(shell, interactive, &scripts),
+                Err(error) => Err(error),
+            }
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            report(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn report(error: &Error) {
+    let color = terminal::has_color(&std::io::stderr());
+    // A closed stderr has nobody to tell.
+    let _ = std::io::stderr().write_all(report::error(error, None, 100, color).as_bytes());
+}
+
+fn print_version() -> Result<()> {
+    let line = concat!("forebay ", env!("CARGO_PKG_VERSION"), "\n");
+    match std::io::stdout().write_all(line.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::io("write to standard output", &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Opens the database and a session on it; `interactive` is whether a prompt follows.
+fn open(run: &Run, interactive: bool) -> Result<(Shell, bool)> {
+    let interrupt = Interrupt::install(interactive)?;
+    let options = Options { read_only: run.read_only, memory_bytes: run.memory, threads: run.threads };
+    let path = run.database.as_deref().filter(|path| *path != Path::new(":memory:"));
+    let database = match path {
+        Some(path) => Database::open(path, &options)?,
+        None => Database::in_memory(&options)?,
+    };
+    let settings = Settings {
+        format: run.format,
+        header: !run.no_header,
+        null: run.null.clone(),
+        max_rows: None,
+        timer: run.timing || (interactive && !run.quiet),
+        quiet: run.quiet,
+    };
+    Ok((Shell::new(database.session(), settings, path.map(Path::to_owned), interrupt), interactive))
+}
+
+/// Runs the scripts, or the prompt where there are none, or standard input where it is not a terminal.
+fn run(mut shell: Shell, interactive: bool, scripts: &[Script]) -> ExitCode {
+    let step = if interactive {
+        repl::run(&mut shell).map_err(|error| shell.report(&error, None))
+    } else if scripts.is_empty() {
+        run_stdin(&mut shell)
+    } else {
+        scripts.iter().try_for_each(|script| match script {
+            Script::Sql(sql) => shell.run_script(Cursor::new(sql), None),
+            Script::File(path) if path == "-" => run_stdin(&mut shell),
+            Script::File(path) => shell.read(path),
+        })
+    };
+    match step {
+        Ok(()) | Err(Halt::Quit | Halt::Closed) => ExitCode::SUCCESS,
+        Err(Halt::Failed) => ExitCode::FAILURE,
+        Err(Halt::Cancelled) => ExitCode::from(interrupt::EXIT_STATUS as u8),
+    }
+}
+
+fn run_stdin(shell: &mut Shell) -> Step {
+    shell.run_script(BufReader::new(std::io::stdin()), None)
+}

@@ -1,0 +1,240 @@
+//! The command line: what it says, not what is done.
+//!
+//! Invariants: wrong usage ends with status 2 and a message. Must not know: databases.
+
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Args, Parser, Subcommand, ValueEnum};
+
+use forebay_workload::Benchmark;
+use forebay_workload::generate::DEFAULT_SEED;
+
+use crate::format::Kind;
+
+const EXAMPLES: &str = "\
+Examples:
+  forebay                                       a database in memory, at a prompt
+  forebay mydb                                  open or make the database in the folder mydb
+  forebay mydb -c \"SELECT count(*) FROM t\"      run one statement
+  forebay mydb -f load.sql                      run a script
+  forebay -c \"SELECT * FROM 'data.parquet'\" --format csv > data.csv
+  forebay demo                                  see what it does, on generated data
+  forebay gen tpch --sf 1 --out tpch            write the tables of TPC-H as Parquet
+
+A database called like a command is opened as ./demo.";
+
+/// Forebay: a SQL database for data that does not fit in memory.
+#[derive(Debug, Parser)]
+#[command(name = "forebay", version, about, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub(crate) struct Arguments {
+    /// What to do instead of opening a database.
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    /// How to open a database and show results.
+    #[command(flatten)]
+    pub(crate) run: Run,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// Folder of the database, made if it does not exist [default: in memory]
+    #[arg(value_name = "DB")]
+    pub(crate) database: Option<PathBuf>,
+    /// Run SQL (or a meta command) and leave; may be repeated
+    #[arg(short = 'c', long = "command", value_name = "SQL")]
+    pub(crate) commands: Vec<String>,
+    /// Run a script and leave, - for standard input; may be repeated
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    pub(crate) files: Vec<String>,
+    /// How rows are written
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) format: Kind,
+    /// Change nothing
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// Memory to use, for example 8GiB [default: three quarters of the machine's]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(crate) memory: Option<u64>,
+    /// Threads to use [default: one per core]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub(crate) threads: Option<usize>,
+    /// Write no column names
+    #[arg(long)]
+    pub(crate) no_header: bool,
+    /// Text for NULL
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) null: Option<String>,
+    /// Nothing but results and errors
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// Show time, bytes read and pruning after each statement
+    #[arg(long)]
+    pub(crate) timing: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Generate the tables of a benchmark as files
+    Gen(Gen),
+    /// Generate a star schema, load it, query it and show what Forebay did
+    Demo(Demo),
+    /// Run a benchmark's queries and measure them
+    Bench(Bench),
+    /// Print the version
+    Version,
+}
+
+/// Formats of generated files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FileFormat {
+    /// Parquet
+    Parquet,
+    /// Text with | between values, as dbgen writes it
+    Tbl,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Gen {
+    /// ssb (Star Schema Benchmark) or tpch (TPC-H)
+    pub(crate) benchmark: Benchmark,
+    /// Scale factor: 1 is about six million rows of the largest table
+    #[arg(long = "sf", value_name = "N", default_value_t = 1.0)]
+    pub(crate) scale_factor: f64,
+    /// Folder for the files
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Format of the files
+    #[arg(long, value_enum, default_value = "parquet")]
+    pub(crate) format: FileFormat,
+    /// Threads to use [default: one per core]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub(crate) threads: Option<usize>,
+    /// Another seed gives other data of the same kind (ssb only)
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED)]
+    pub(crate) seed: u64,
+    /// Only these tables, separated by commas
+    #[arg(long, value_name = "TABLES", value_delimiter = ',')]
+    pub(crate) tables: Option<Vec<String>>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// Scale factor: 1 is six million rows, 0.6 GB of plain values
+    #[arg(long = "sf", value_name = "N", default_value_t = 1.0)]
+    pub(crate) scale_factor: f64,
+    /// Folder for data and database; a second run uses them again
+    #[arg(long = "db", value_name = "DIR", default_value = "forebay-demo")]
+    pub(crate) directory: PathBuf,
+    /// Memory to use, for example 8GiB [default: three quarters of the machine's]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(crate) memory: Option<u64>,
+    /// Threads to use [default: one per core]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub(crate) threads: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    /// ssb (Star Schema Benchmark) or tpch (TPC-H)
+    pub(crate) benchmark: Benchmark,
+    /// Scale factor
+    #[arg(long = "sf", value_name = "N", default_value_t = 1.0)]
+    pub(crate) scale_factor: f64,
+    /// Folder of the database, generated and loaded if it does not exist
+    #[arg(long = "db", value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+    /// Timed runs of each query
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = parse_count)]
+    pub(crate) runs: usize,
+    /// Empty all caches before each run
+    #[arg(long)]
+    pub(crate) cold: bool,
+    /// Write all figures to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Only this query, for example q1.1; may be repeated
+    #[arg(long = "query", value_name = "NAME")]
+    pub(crate) queries: Vec<String>,
+    /// Memory to use, for example 8GiB [default: three quarters of the machine's]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(crate) memory: Option<u64>,
+    /// Threads to use [default: one per core]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub(crate) threads: Option<usize>,
+}
+
+/// One `-c` or `-f`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Script {
+    /// The text itself.
+    Sql(String),
+    /// A file's name, `-` for standard input.
+    File(String),
+}
+
+/// All `-c` and `-f` in the order in which they were given.
+pub(crate) fn scripts(run: &Run, matches: &ArgMatches) -> Vec<Script> {
+    let indices = |id| matches.indices_of(id).into_iter().flatten();
+    let commands = indices("commands").zip(run.commands.iter().cloned().map(Script::Sql));
+    let files = indices("files").zip(run.files.iter().cloned().map(Script::File));
+    let mut all: Vec<(usize, Script)> = commands.chain(files).collect();
+    all.sort_by_key(|(index, _)| *index);
+    all.into_iter().map(|(_, script)| script).collect()
+}
+
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    match forebay::units::parse_bytes(text) {
+        Ok(0) => Err("memory must be more than nothing".into()),
+        Ok(bytes) => Ok(bytes),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn parse_count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("at least 1 is needed".into()),
+        Ok(count) if count <= 4096 => Ok(count),
+        Ok(_) => Err("at most 4096 are possible".into()),
+        Err(_) => Err("this is not a count".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, FromArgMatches};
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<(Arguments, Vec<Script>), clap::Error> {
+        let matches = Arguments::command().try_get_matches_from(line.split(' '))?;
+        let arguments = Arguments::from_arg_matches(&matches)?;
+        let scripts = scripts(&arguments.run, &matches);
+        Ok((arguments, scripts))
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn scripts_keep_their_order() {
+        let (arguments, scripts) = parse("forebay db -c a -f b -c c --memory 2GiB").expect("valid");
+        assert_eq!(arguments.run.database, Some(PathBuf::from("db")));
+        assert_eq!(arguments.run.memory, Some(2 << 30));
+        let sql = |text: &str| Script::Sql(text.into());
+        assert_eq!(scripts, [sql("a"), Script::File("b".into()), sql("c")]);
+    }
+
+    #[test]
+    fn commands_and_databases_are_told_apart() {
+        assert!(parse("forebay demo --sf 0.1").expect("valid").0.command.is_some());
+        let (arguments, _) = parse("forebay ./demo").expect("valid");
+        assert!(arguments.command.is_none());
+        assert_eq!(arguments.run.database, Some(PathBuf::from("./demo")));
+        for wrong in ["forebay --threads 0", "forebay --memory lots", "forebay --format xml", "forebay gen ssb --sf 1"]
+        {
+            assert_eq!(parse(wrong).expect_err("wrong usage").exit_code(), 2, "{wrong}");
+        }
+    }
+}

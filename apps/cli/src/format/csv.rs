@@ -1,0 +1,120 @@
+//! Comma-separated values after RFC 4180, with `\n` line ends.
+//!
+//! Invariants: NULL is the empty field and an empty string is `""`, so the two stay apart. Must not know: widths, colours.
+
+use std::io::{self, Write};
+
+use forebay::arrow::array::RecordBatch;
+use forebay::arrow::datatypes::Schema;
+
+use super::value::{Notation, cells};
+use super::{Format, Layout};
+
+pub(crate) struct Csv {
+    header: bool,
+    null: String,
+}
+
+impl Csv {
+    pub(crate) fn new(layout: Layout) -> Self {
+        Self { header: layout.header, null: layout.null.unwrap_or_default() }
+    }
+
+    /// Quotes what was appended to `out` since `start`, where that is needed.
+    fn quote_from(&self, start: usize, out: &mut String) {
+        let field = &out[start..];
+        if field != self.null && !field.contains(['"', ',', '\n', '\r']) {
+            return;
+        }
+        let quoted = format!("\"{}\"", field.replace('"', "\"\""));
+        out.replace_range(start.., &quoted);
+    }
+}
+
+impl Format for Csv {
+    fn begin(&mut self, schema: &Schema, out: &mut dyn Write) -> io::Result<()> {
+        if !self.header || schema.fields().is_empty() {
+            return Ok(());
+        }
+        let mut text = String::new();
+        for (index, field) in schema.fields().iter().enumerate() {
+            if index > 0 {
+                text.push(',');
+            }
+            let start = text.len();
+            text.push_str(field.name());
+            self.quote_from(start, &mut text);
+        }
+        text.push('\n');
+        out.write_all(text.as_bytes())
+    }
+
+    fn batch(&mut self, batch: &RecordBatch, out: &mut dyn Write) -> io::Result<()> {
+        let columns: Vec<_> = batch.columns().iter().map(|column| cells(column.as_ref(), Notation::Text)).collect();
+        let mut text = String::new();
+        for row in 0..batch.num_rows() {
+            for (index, column) in columns.iter().enumerate() {
+                if index > 0 {
+                    text.push(',');
+                }
+                let start = text.len();
+                if column(row, &mut text) {
+                    self.quote_from(start, &mut text);
+                } else {
+                    text.push_str(&self.null);
+                }
+            }
+            text.push('\n');
+        }
+        out.write_all(text.as_bytes())
+    }
+
+    fn end(&mut self, _out: &mut dyn Write) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use expect_test::expect;
+    use forebay::arrow::array::StringArray;
+
+    use super::super::tests::{batch, header, render, sample};
+    use super::super::{Kind, Layout};
+
+    #[test]
+    fn all_types_and_nulls() {
+        expect![[r#"
+            id,amount,ratio,ok,name,raw,day,at
+            9007199254740993,-12.05,1.0,true,"a|b, ""c""",\x00ff,2024-01-31,2024-01-31 12:34:56.123
+            ,,,,,,,
+        "#]]
+        .assert_eq(&render(Kind::Csv, header(), &[sample()]));
+    }
+
+    #[test]
+    fn null_text_and_empty_strings_stay_apart() {
+        let values = StringArray::from(vec![Some(""), None, Some("NA"), Some("two\nlines")]);
+        let rows = batch(vec![("a,b", Arc::new(values))]);
+        expect![[r#"
+            "a,b"
+            ""
+
+            NA
+            "two
+            lines"
+        "#]]
+        .assert_eq(&render(Kind::Csv, header(), &[rows.clone()]));
+        let layout = Layout { null: Some("NA".into()), ..Layout::default() };
+        expect![[r#"
+
+            NA
+            "NA"
+            "two
+            lines"
+        "#]]
+        .assert_eq(&render(Kind::Csv, layout, &[rows]));
+    }
+}

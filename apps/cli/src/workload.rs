@@ -1,0 +1,122 @@
+//! The subcommands that generate data and measure: `gen`, `demo`, `bench`.
+//!
+//! Invariants: the work itself is the workload crate's; here are only options, progress and the summary. Must not know: what
+//! a benchmark consists of.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use forebay::units::{format_bytes, format_count};
+use forebay::{Error, Result};
+use forebay_workload::demo::{DemoOptions, demo};
+use forebay_workload::generate::{Format, GenerateOptions, GeneratedFile, Progress, generate};
+use forebay_workload::run::{BenchOptions, bench};
+
+use crate::args::{Bench, Demo, FileFormat, Gen};
+use crate::progress::Ticker;
+use crate::terminal::width;
+
+/// Stdout that remembers whether its reader went away.
+struct Stdout {
+    inner: io::Stdout,
+    closed: bool,
+}
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes);
+        self.closed |= written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+        written
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// Runs `work` with stdout; a reader that went away is no error.
+fn with_stdout(work: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    let mut stdout = Stdout { inner: io::stdout(), closed: false };
+    let outcome = work(&mut stdout);
+    if stdout.closed { Ok(()) } else { outcome }
+}
+
+pub(crate) fn run_gen(gen_args: Gen) -> Result<()> {
+    let options = GenerateOptions {
+        scale_factor: gen_args.scale_factor,
+        out: gen_args.out,
+        format: match gen_args.format {
+            FileFormat::Parquet => Format::Parquet,
+            FileFormat::Tbl => Format::Tbl,
+        },
+        threads: gen_args.threads.unwrap_or(0),
+        seed: gen_args.seed,
+        tables: gen_args.tables,
+    };
+    let latest: Arc<Mutex<Option<(&'static str, f64)>>> = Arc::default();
+    let shown = Arc::clone(&latest);
+    let ticker = Ticker::start(move || {
+        let now = *shown.lock().unwrap_or_else(PoisonError::into_inner);
+        now.map(|(table, fraction)| (format!("generating {table}"), fraction))
+    });
+    let files = generate(gen_args.benchmark, &options, &|now: Progress| {
+        *latest.lock().unwrap_or_else(PoisonError::into_inner) = Some((now.table, now.fraction));
+    })?;
+    drop(ticker);
+    with_stdout(|out| {
+        out.write_all(summary(&files).as_bytes()).map_err(|error| Error::io("write to standard output", &error))
+    })
+}
+
+/// One line per file, numbers aligned.
+fn summary(files: &[GeneratedFile]) -> String {
+    let lines: Vec<[String; 3]> = files
+        .iter()
+        .map(|file| [file.path.display().to_string(), format_count(file.rows), format_bytes(file.bytes)])
+        .collect();
+    let widest = |at: usize| lines.iter().map(|line| width(&line[at])).max().unwrap_or(0);
+    let (path_width, rows_width, bytes_width) = (widest(0), widest(1), widest(2));
+    lines
+        .iter()
+        .map(|[path, rows, bytes]| format!("{path:path_width$}  {rows:>rows_width$} rows  {bytes:>bytes_width$}\n"))
+        .collect()
+}
+
+pub(crate) fn run_demo(demo_args: Demo) -> Result<()> {
+    let options = DemoOptions {
+        scale_factor: demo_args.scale_factor,
+        database: demo_args.directory,
+        threads: demo_args.threads,
+        memory_bytes: demo_args.memory,
+    };
+    with_stdout(|out| demo(&options, out))
+}
+
+pub(crate) fn run_bench(bench_args: Bench) -> Result<()> {
+    let options = BenchOptions {
+        benchmark: bench_args.benchmark,
+        scale_factor: bench_args.scale_factor,
+        database: bench_args.directory,
+        runs: bench_args.runs,
+        cold: bench_args.cold,
+        json: bench_args.json,
+        queries: bench_args.queries,
+        threads: bench_args.threads,
+        memory_bytes: bench_args.memory,
+    };
+    with_stdout(|out| bench(&options, out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_is_aligned() {
+        let file = |path: &str, rows, bytes| GeneratedFile { table: String::new(), path: path.into(), rows, bytes };
+        assert_eq!(
+            summary(&[file("out/date.tbl", 2557, 1536), file("out/lineorder.tbl", 6_000_000, 12)]),
+            "out/date.tbl           2,557 rows  1.50 KiB\nout/lineorder.tbl  6,000,000 rows      12 B\n"
+        );
+    }
+}
