@@ -210,7 +210,8 @@ fn failure(error: impl Into<redb::Error>) -> Error {
     match error.into() {
         redb::Error::Io(error) => match error.downcast::<Error>() {
             Ok(error) => error,
-            Err(error) => Error::io("access the manifest", &error),
+            // redb's own: the magic number, or a place outside the file.
+            Err(error) => Error::corrupt(format!("the manifest is damaged: {error}")),
         },
         redb::Error::Corrupted(message) => Error::corrupt(format!("the manifest is damaged: {message}")),
         error => Error::corrupt(format!("the manifest cannot be used: {error}")),
