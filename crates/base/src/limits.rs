@@ -20,14 +20,24 @@ pub const CHUNK_MAX_BYTES: usize = STRING_MAX_BYTES + (4 << 20);
 /// Alignment of chunks in a segment file and of every direct read or write.
 pub const IO_ALIGN: usize = 4096;
 
+/// A huge page. A drive moves a megabyte in one piece where it lies together in memory, and in 256 where it does not: on a
+/// virtual drive that halves the bandwidth.
+pub const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// Bytes that a pool of buffers asks of the system at once: whole huge pages, and few enough regions to keep lists short.
+pub const POOL_REGION_BYTES: usize = 32 << 20;
+
 /// Bytes of one read in flight; longer requests are split so that every request keeps the drive's queue full.
 pub const READ_PIECE_BYTES: usize = 1 << 20;
 
 /// Reads in flight per reading thread with io_uring: 32 pieces are far more than any drive needs to reach its bandwidth.
 pub const READ_QUEUE_DEPTH: usize = 32;
 
-/// Threads that one batch of reads uses where there is no io_uring; each has one read in flight.
+/// Threads that one batch of reads uses at most where there is no io_uring; each has one read in flight.
 pub const READ_THREADS: usize = 4;
+
+/// Bytes that such a thread is worth: to start it takes about a tenth of a millisecond, to read this a millisecond.
+pub const READ_THREAD_BYTES: usize = 2 << 20;
 
 /// Bytes of encoded chunk that are compressed and checksummed on their own, so that many inflate in parallel.
 pub const FRAME_BYTES: usize = 64 << 10;
@@ -53,6 +63,7 @@ pub const NAME_BYTES: usize = 255;
 /// Rows of one batch that leaves a scan: fits caches together with a handful of columns.
 pub const BATCH_ROWS: usize = 8192;
 
+const _: () = assert!(POOL_REGION_BYTES.is_multiple_of(HUGE_PAGE_BYTES), "regions are whole huge pages");
 const _: () = assert!(READ_PIECE_BYTES.is_multiple_of(IO_ALIGN), "pieces of a direct read are aligned");
 const _: () = assert!(BLOCK_ROWS == u16::MAX as usize + 1, "positions in a block are u16");
 const _: () = assert!(FRAME_BYTES.is_multiple_of(16), "a frame holds whole values of every width");

@@ -1,27 +1,33 @@
-//! Measures sequential direct reads of 1 MiB: `cargo run --release -p forebay-disk --example read_bandwidth -- DIR`.
+//! Measures sequential direct reads: `cargo run --release -p forebay-disk --example read_bandwidth -- DIR [KIB]`.
 //!
-//! Every figure is the median of five passes over a file of 1 GiB that is made in DIR and removed again.
+//! Requests have KIB KiB, by default 1024, and come in batches. Every figure is the median of five passes over a file of
+//! 1 GiB that is made in DIR and removed again.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use forebay_base::{Error, Result};
+use forebay_base::{Error, Result, units};
 use forebay_disk::{BufferPool, Disk, DiskFile, IoMode, LocalDisk, OpenMode, ReadRequest};
 
-const REQUEST_BYTES: usize = 1 << 20;
-const REQUESTS: usize = 1 << 10;
+const FILE_BYTES: usize = 1 << 30;
+const WRITE_BYTES: usize = 1 << 20;
 const PASSES: usize = 5;
 const FILE: &str = "read_bandwidth.tmp";
 
 fn main() -> Result<()> {
-    let Some(directory) = std::env::args().nth(1) else {
-        return Err(Error::input("say which directory to measure: read_bandwidth DIR"));
+    let mut arguments = std::env::args().skip(1);
+    let Some(directory) = arguments.next() else {
+        return Err(Error::input("say which directory to measure: read_bandwidth DIR [KIB]"));
+    };
+    let request_bytes = match arguments.next() {
+        None => 1 << 20,
+        Some(text) => units::parse_bytes(&format!("{text}k"))? as usize,
     };
     let directory = Path::new(&directory);
     write_file(&LocalDisk::open(directory, IoMode::Pread)?)?;
     for mode in [IoMode::Uring, IoMode::Pread] {
         match LocalDisk::open(directory, mode) {
-            Ok(disk) => measure(&disk)?,
+            Ok(disk) => measure(&disk, request_bytes)?,
             Err(error) => println!("{error}"),
         }
     }
@@ -30,41 +36,42 @@ fn main() -> Result<()> {
 
 fn write_file(disk: &LocalDisk) -> Result<()> {
     let file = disk.open(FILE, OpenMode::Create)?;
-    let mut buffer = BufferPool::new(REQUEST_BYTES).take(REQUEST_BYTES)?;
-    for request in 0..REQUESTS {
+    let mut buffer = BufferPool::new(WRITE_BYTES).take(WRITE_BYTES)?;
+    for request in 0..FILE_BYTES / WRITE_BYTES {
         for (word, bytes) in buffer.chunks_exact_mut(8).enumerate() {
             let mixed = ((request << 20) + word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             bytes.copy_from_slice(&mixed.to_le_bytes());
         }
-        file.write_direct((request * REQUEST_BYTES) as u64, &buffer)?;
+        file.write_direct((request * WRITE_BYTES) as u64, &buffer)?;
     }
     file.sync()
 }
 
-fn measure(disk: &LocalDisk) -> Result<()> {
+fn measure(disk: &LocalDisk, request_bytes: usize) -> Result<()> {
     let file = disk.open(FILE, OpenMode::Read)?;
-    let pool = BufferPool::new(64 * REQUEST_BYTES);
+    let pool = BufferPool::new(64 * request_bytes);
     println!("{}", disk.io_description());
     for depth in [1, 2, 4, 8, 16, 32] {
         let mut passes = Vec::new();
         for _ in 0..PASSES {
-            passes.push(read_all(&*file, &pool, depth)?);
+            passes.push(read_all(&*file, &pool, request_bytes, depth)?);
         }
         passes.sort_unstable();
-        let gigabytes = (REQUESTS * REQUEST_BYTES) as f64 / 1e9;
+        let size = units::format_bytes(request_bytes as u64);
+        let gigabytes = FILE_BYTES as f64 / 1e9;
         let [slowest, median, fastest] = [PASSES - 1, PASSES / 2, 0].map(|pass| gigabytes / passes[pass].as_secs_f64());
-        println!("  {depth:2} x 1 MiB: {median:.2} GB/s ({slowest:.2} to {fastest:.2})");
+        println!("  {depth:2} x {size}: {median:.2} GB/s ({slowest:.2} to {fastest:.2})");
     }
     Ok(())
 }
 
-fn read_all(file: &dyn DiskFile, pool: &BufferPool, depth: usize) -> Result<Duration> {
+fn read_all(file: &dyn DiskFile, pool: &BufferPool, request_bytes: usize, depth: usize) -> Result<Duration> {
     let start = Instant::now();
-    for batch in 0..REQUESTS / depth {
+    for batch in 0..FILE_BYTES / request_bytes / depth {
         let mut requests = Vec::with_capacity(depth);
         for slot in 0..depth {
-            let offset = ((batch * depth + slot) * REQUEST_BYTES) as u64;
-            requests.push(ReadRequest { offset, buffer: pool.take(REQUEST_BYTES)? });
+            let offset = ((batch * depth + slot) * request_bytes) as u64;
+            requests.push(ReadRequest { offset, buffer: pool.take(request_bytes)? });
         }
         file.read_direct(&mut requests)?;
     }

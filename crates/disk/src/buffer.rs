@@ -1,15 +1,15 @@
 //! Memory that direct reads and writes accept, and the budget that it comes from.
 //!
-//! Invariants: a buffer starts on an [`IO_ALIGN`] boundary and its capacity is a multiple of it; a pool never owns more
-//! bytes, taken and kept for reuse together, than its budget.
+//! Invariants: a buffer starts on an [`IO_ALIGN`] boundary and its capacity is a multiple of it; the buffers taken from a
+//! pool never exceed its budget.
 //! Must not know: files, and who holds the buffers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use forebay_base::limits::IO_ALIGN;
+use forebay_base::limits::{HUGE_PAGE_BYTES, IO_ALIGN, POOL_REGION_BYTES};
 use forebay_base::units::format_bytes;
 use forebay_base::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
@@ -25,7 +25,7 @@ pub struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// A buffer of `len` zeros outside of any pool, for writers and tests.
+    /// A buffer of `len` zeros outside of any pool and budget.
     ///
     /// # Panics
     /// If the system has no memory left.
@@ -34,7 +34,7 @@ impl AlignedBuffer {
         Self { pages, len, pool: None }
     }
 
-    /// Bytes up to which the memory reaches: [`slice::len`] rounded up to [`IO_ALIGN`] or more.
+    /// Bytes of memory behind the buffer: its length rounded up to [`IO_ALIGN`] or more.
     pub fn capacity(&self) -> usize {
         self.pages.len()
     }
@@ -68,8 +68,11 @@ impl fmt::Debug for AlignedBuffer {
     }
 }
 
-/// A budget of aligned memory. Clones share it. Buffers are reused by size class, so that steady reading allocates
-/// nothing and touches no fresh pages.
+/// A budget of aligned memory. Clones share it.
+///
+/// Memory comes from the system in regions of huge pages and is cut to measure, best fit first; what is given back is
+/// joined with its neighbours. So steady reading allocates nothing, and what a drive writes to lies together in memory.
+/// Fragments between buffers may make a pool own more than its budget, by an eighth and a region at most.
 #[derive(Clone)]
 pub struct BufferPool {
     shared: Arc<Shared>,
@@ -83,13 +86,13 @@ struct Shared {
 #[derive(Default)]
 struct State {
     in_use_bytes: usize,
-    kept_bytes: usize,
-    /// Buffers kept for reuse by capacity. No list is empty.
-    kept: BTreeMap<usize, Vec<Pages>>,
+    /// Bytes of all regions.
+    owned_bytes: usize,
+    free: FreePages,
 }
 
 impl BufferPool {
-    /// A pool that owns at most `budget_bytes`.
+    /// A pool whose buffers take at most `budget_bytes`.
     pub fn new(budget_bytes: usize) -> Self {
         Self { shared: Arc::new(Shared { budget_bytes, state: Mutex::default() }) }
     }
@@ -99,16 +102,28 @@ impl BufferPool {
     /// # Errors
     /// [`ErrorKind::OutOfMemory`] if the buffers in use leave too little of the budget.
     pub fn take(&self, len: usize) -> Result<AlignedBuffer> {
-        let capacity = size_class(len);
-        let pages = match self.shared.reserve(len, capacity)? {
-            Some(pages) => pages,
-            None => Pages::zeroed(capacity).ok_or_else(|| {
-                self.shared.state.lock().in_use_bytes -= capacity;
-                let wanted = format_bytes(capacity as u64);
-                Error::new(ErrorKind::OutOfMemory, format!("the system has no memory for a buffer of {wanted}"))
-                    .hint("Set a smaller memory limit")
-            })?,
+        let exhausted = |state: &State, why: &str| {
+            let [wanted, used, budget] =
+                [len, state.in_use_bytes, self.shared.budget_bytes].map(|bytes| format_bytes(bytes as u64));
+            let message = format!("{why}: a buffer of {wanted} is wanted, {used} of {budget} are in use");
+            Error::new(ErrorKind::OutOfMemory, message).hint("Raise the memory limit, or run fewer queries at once")
         };
+        let mut state = self.shared.state.lock();
+        let capacity = len.checked_next_multiple_of(IO_ALIGN).unwrap_or(usize::MAX);
+        if capacity > self.shared.budget_bytes.next_multiple_of(IO_ALIGN).saturating_sub(state.in_use_bytes) {
+            return Err(exhausted(&state, "the memory budget is exhausted"));
+        }
+        let pages = match state.free.take(capacity) {
+            Some(pages) => pages,
+            None => {
+                let grown = self.shared.grow(&mut state, capacity);
+                let mut pages = grown.ok_or_else(|| exhausted(&state, "no memory is left in one piece"))?;
+                let rest = pages.split_off(capacity);
+                state.free.insert(rest);
+                pages
+            }
+        };
+        state.in_use_bytes += capacity;
         Ok(AlignedBuffer { pages, len, pool: Some(Arc::clone(&self.shared)) })
     }
 
@@ -117,7 +132,7 @@ impl BufferPool {
         self.shared.state.lock().in_use_bytes
     }
 
-    /// Bytes that the pool may own.
+    /// Bytes that the buffers may take.
     pub fn budget_bytes(&self) -> usize {
         self.shared.budget_bytes
     }
@@ -133,77 +148,111 @@ impl fmt::Debug for BufferPool {
 }
 
 impl Shared {
-    /// Counts `capacity` bytes as taken; gives a kept buffer of that class, or nothing if it has to be allocated.
-    fn reserve(&self, len: usize, capacity: usize) -> Result<Option<Pages>> {
-        let mut state = self.state.lock();
-        if let Some(pages) = state.pop_kept(capacity) {
-            state.in_use_bytes += capacity;
-            return Ok(Some(pages));
+    /// A new region of at least `capacity`. Regions that are all free make room for it; `None` if the system has no
+    /// memory, or if fragments take too much of it.
+    fn grow(&self, state: &mut State, capacity: usize) -> Option<Pages> {
+        let wanted = capacity.max(self.budget_bytes.min(POOL_REGION_BYTES)).next_multiple_of(HUGE_PAGE_BYTES);
+        state.shrink(self.budget_bytes.saturating_sub(wanted));
+        if state.owned_bytes + wanted > self.budget_bytes + self.budget_bytes / 8 + POOL_REGION_BYTES {
+            return None;
         }
-        if state.in_use_bytes.saturating_add(capacity) > self.budget_bytes {
-            let [wanted, used, budget] = [len, state.in_use_bytes, self.budget_bytes].map(|b| format_bytes(b as u64));
-            let message =
-                format!("memory budget exhausted: a buffer of {wanted} is wanted, {used} of {budget} are in use");
-            return Err(Error::new(ErrorKind::OutOfMemory, message)
-                .hint("Raise the memory limit, or run fewer queries at once"));
-        }
-        while state.in_use_bytes + state.kept_bytes + capacity > self.budget_bytes {
-            let largest = *state.kept.keys().next_back().expect("kept bytes are in a list");
-            drop(state.pop_kept(largest));
-        }
-        state.in_use_bytes += capacity;
-        Ok(None)
+        let pages = Pages::region(wanted)?;
+        state.owned_bytes += pages.len();
+        Some(pages)
     }
 
     fn put_back(&self, pages: Pages) {
         let mut state = self.state.lock();
-        let capacity = pages.len();
-        state.in_use_bytes -= capacity;
-        if capacity > 0 {
-            state.kept_bytes += capacity;
-            state.kept.entry(capacity).or_default().push(pages);
-        }
+        state.in_use_bytes -= pages.len();
+        state.free.insert(pages);
+        state.shrink(self.budget_bytes.max(POOL_REGION_BYTES));
     }
 }
 
 impl State {
-    fn pop_kept(&mut self, capacity: usize) -> Option<Pages> {
-        let list = self.kept.get_mut(&capacity)?;
-        let pages = list.pop();
-        if list.is_empty() {
-            self.kept.remove(&capacity);
+    /// Gives regions that are all free back to the system until no more than `bytes` are owned, if that is possible.
+    fn shrink(&mut self, bytes: usize) {
+        while self.owned_bytes > bytes {
+            let Some(region) = self.free.pop_region() else { return };
+            self.owned_bytes -= region.len();
         }
-        self.kept_bytes -= pages.as_ref().map_or(0, Pages::len);
-        pages
     }
 }
 
-/// The capacity that serves `len`: four classes per doubling, so that at most a fifth of a large buffer is unused.
-fn size_class(len: usize) -> usize {
-    let step = (len.next_power_of_two() / 8).max(IO_ALIGN);
-    len.next_multiple_of(step)
+/// Pages that nobody uses. No two of them could be joined, and none is empty.
+#[derive(Default)]
+struct FreePages {
+    by_address: BTreeMap<usize, Pages>,
+    /// Length and address of each.
+    by_len: BTreeSet<(usize, usize)>,
+}
+
+impl FreePages {
+    /// `len` bytes from the smallest pages that have as many.
+    fn take(&mut self, len: usize) -> Option<Pages> {
+        if len == 0 {
+            return Some(Pages::default());
+        }
+        let (_, address) = *self.by_len.range((len, 0)..).next()?;
+        let mut pages = self.remove(address)?;
+        let rest = pages.split_off(len);
+        self.add(rest);
+        Some(pages)
+    }
+
+    /// Adds pages, joined with the free ones behind and before them.
+    fn insert(&mut self, mut pages: Pages) {
+        let behind = self.by_address.range(pages.address()..).next().map(|(address, _)| *address);
+        if let Some(behind) = behind.and_then(|address| self.remove(address))
+            && let Some(apart) = pages.join(behind)
+        {
+            self.add(apart);
+        }
+        let before = self.by_address.range(..pages.address()).next_back().map(|(address, _)| *address);
+        if let Some(mut before) = before.and_then(|address| self.remove(address)) {
+            pages = match before.join(pages) {
+                None => before,
+                Some(pages) => {
+                    self.add(before);
+                    pages
+                }
+            };
+        }
+        self.add(pages);
+    }
+
+    /// Pages that are a whole region.
+    fn pop_region(&mut self) -> Option<Pages> {
+        let address = self.by_address.values().find(|pages| pages.is_whole_region())?.address();
+        self.remove(address)
+    }
+
+    fn add(&mut self, pages: Pages) {
+        if pages.len() > 0 {
+            self.by_len.insert((pages.len(), pages.address()));
+            self.by_address.insert(pages.address(), pages);
+        }
+    }
+
+    fn remove(&mut self, address: usize) -> Option<Pages> {
+        let pages = self.by_address.remove(&address)?;
+        self.by_len.remove(&(pages.len(), address));
+        Some(pages)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use proptest::prelude::*;
 
-    #[test]
-    fn size_classes_waste_little() {
-        for len in (0..200_000).step_by(977).chain([IO_ALIGN, IO_ALIGN + 1, 1 << 30, (1 << 30) + 1]) {
-            let class = size_class(len);
-            assert!(class >= len && class.is_multiple_of(IO_ALIGN), "{len}");
-            assert!(class - len < IO_ALIGN.max(len / 4 + 1), "{len} takes {class}");
-            assert_eq!(size_class(class), class, "a class serves itself");
-        }
-    }
+    use super::*;
 
     #[test]
     fn buffers_are_aligned_and_reused() {
         let pool = BufferPool::new(1 << 20);
         let mut first = pool.take(5000).expect("in budget");
         assert_eq!(first.as_ptr().addr() % IO_ALIGN, 0);
-        assert_eq!((first.len(), first.capacity()), (5000, 8192));
+        assert_eq!((first.len(), first.capacity(), pool.in_use_bytes()), (5000, 8192, 8192));
         first.fill(7);
         let address = first.as_ptr();
         drop(first);
@@ -212,18 +261,28 @@ mod tests {
     }
 
     #[test]
-    fn the_budget_holds_with_kept_buffers() {
+    fn the_budget_holds_to_the_byte() {
         let pool = BufferPool::new(64 << 10);
         let taken: Vec<_> = (0..16).map(|_| pool.take(4096).expect("in budget")).collect();
         assert_eq!(pool.take(1).expect_err("over budget").kind(), ErrorKind::OutOfMemory);
         drop(taken);
-        let large = pool.take(64 << 10).expect("kept buffers make room");
+        let all = pool.take(64 << 10).expect("joined again");
         assert_eq!(pool.in_use_bytes(), 64 << 10);
-        let state = pool.shared.state.lock();
-        assert_eq!((state.kept_bytes, state.kept.len()), (0, 0));
-        drop(state);
+        drop(all);
+        for len in [(64 << 10) + 1, usize::MAX / 2, usize::MAX] {
+            assert_eq!(pool.take(len).expect_err("over budget").kind(), ErrorKind::OutOfMemory);
+        }
+    }
+
+    #[test]
+    fn free_regions_make_room_for_a_large_buffer() {
+        let pool = BufferPool::new(4 * POOL_REGION_BYTES);
+        let regions: Vec<_> = (0..4).map(|_| pool.take(POOL_REGION_BYTES).expect("in budget")).collect();
+        drop(regions);
+        let large = pool.take(4 * POOL_REGION_BYTES).expect("in budget");
+        assert_eq!(pool.shared.state.lock().owned_bytes, 4 * POOL_REGION_BYTES);
         drop(large);
-        assert_eq!(pool.take(usize::MAX / 2).expect_err("over budget").kind(), ErrorKind::OutOfMemory);
+        pool.take(1).expect("the large region is cut");
     }
 
     #[test]
@@ -231,5 +290,36 @@ mod tests {
         let pool = BufferPool::new(0);
         assert!(pool.take(0).expect("nothing").is_empty());
         assert!(AlignedBuffer::zeroed(0).is_empty());
+        let huge = AlignedBuffer::zeroed(HUGE_PAGE_BYTES + 1);
+        assert!(huge.len() == HUGE_PAGE_BYTES + 1 && huge.iter().all(|byte| *byte == 0));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        /// Every buffer keeps what was written to it whatever else is taken and given back, and all memory joins again.
+        #[test]
+        fn buffers_never_overlap(steps in proptest::collection::vec((0..3_u8, 0..400_000_usize, any::<usize>()), 1..120)) {
+            let pool = BufferPool::new(6 << 20);
+            let mut taken: Vec<(u8, AlignedBuffer)> = Vec::new();
+            for (mark, (action, len, at)) in steps.into_iter().enumerate() {
+                if action == 0 && !taken.is_empty() {
+                    let (mark, buffer) = taken.swap_remove(at % taken.len());
+                    prop_assert!(buffer.iter().all(|byte| *byte == mark));
+                } else if let Ok(mut buffer) = pool.take(len) {
+                    buffer.fill(mark as u8);
+                    taken.push((mark as u8, buffer));
+                }
+                let in_use: usize = taken.iter().map(|(_, buffer)| buffer.capacity()).sum();
+                prop_assert!(in_use <= 6 << 20);
+                prop_assert_eq!(pool.in_use_bytes(), in_use);
+            }
+            for (mark, buffer) in taken {
+                prop_assert!(buffer.iter().all(|byte| *byte == mark));
+            }
+            let state = pool.shared.state.lock();
+            prop_assert!(state.free.by_address.values().all(Pages::is_whole_region));
+            prop_assert_eq!(state.free.by_len.iter().map(|(len, _)| len).sum::<usize>(), state.owned_bytes);
+        }
     }
 }

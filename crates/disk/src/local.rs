@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use forebay_base::limits::{READ_PIECE_BYTES, READ_THREADS};
+use forebay_base::limits::{READ_PIECE_BYTES, READ_THREAD_BYTES, READ_THREADS};
 use forebay_base::{Error, Result};
 use parking_lot::Mutex;
 
@@ -350,12 +350,13 @@ impl LocalFile {
         self.paths.direct_refused.store(true, Ordering::Relaxed);
     }
 
-    /// Reads `(offset, piece)`s with pread, several threads at once where there are several pieces.
+    /// Reads `(offset, piece)`s with pread, by several threads at once where there is enough to read.
     fn read_missing(&self, mut pieces: Vec<(u64, &mut [u8])>) -> Result<()> {
-        if pieces.len() < 2 {
+        let bytes: usize = pieces.iter().map(|(_, piece)| piece.len()).sum();
+        let threads = (bytes / READ_THREAD_BYTES).min(READ_THREADS).min(pieces.len());
+        if threads < 2 {
             return pieces.iter_mut().try_for_each(|(offset, piece)| self.read_piece(*offset, piece));
         }
-        let threads = pieces.len().min(READ_THREADS);
         let queue = Mutex::new(pieces.into_iter());
         let drain = || {
             loop {
