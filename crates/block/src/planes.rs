@@ -27,9 +27,18 @@ pub(crate) fn merge(stride: u8, planes: &[u8], plain: &mut [u8]) {
 fn split_planes<const STRIDE: usize>(plain: &[u8], planes: &mut [u8]) {
     let groups = plain.as_chunks::<STRIDE>().0;
     for (j, plane) in planes.chunks_exact_mut(groups.len().max(1)).enumerate() {
-        for (byte, group) in plane.iter_mut().zip(groups) {
-            *byte = group[j];
-        }
+        split_plane(groups, 8 * j as u32, plane);
+    }
+}
+
+/// Copies the byte at `shift` bits of every group. Shifted words instead of bytes at a distance, and a shift that the
+/// compiler does not know, let it use vectors.
+#[inline(never)]
+fn split_plane<const STRIDE: usize>(groups: &[[u8; STRIDE]], shift: u32, plane: &mut [u8]) {
+    for (byte, group) in plane.iter_mut().zip(groups) {
+        let mut word = [0; 8];
+        word[..STRIDE].copy_from_slice(group);
+        *byte = (u64::from_le_bytes(word) >> shift) as u8;
     }
 }
 
