@@ -1,1 +1,21 @@
-//! forebay-workload.
+//! The workloads Forebay is measured with: generators for SSB and TPC-H, their queries and tables, the demonstration
+//! and the benchmark runner. Programs call it; it calls nothing but the public API of Forebay.
+//!
+//! Invariants: what is generated depends on benchmark, scale factor and seed alone, never on threads or time; queries
+//! are run through the facade as a user would run them. Must not know: command lines, terminals.
+#![forbid(unsafe_code)]
+
+mod benchmark;
+pub mod demo;
+pub mod generate;
+mod load;
+mod measure;
+mod pending;
+pub mod queries;
+mod report;
+pub mod run;
+pub mod schema;
+mod ssb;
+mod tpch;
+
+pub use benchmark::Benchmark;

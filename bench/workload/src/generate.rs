@@ -1,0 +1,222 @@
+//! Writes the tables of a benchmark into files, one file a table, with all threads on one table at a time.
+//!
+//! A table is a sequence of parts whose number and content do not depend on threads. Threads take parts in order, make
+//! and encode them, and append them to the file in order: files are equal byte for byte for any number of threads, and
+//! at most one part a thread is in memory. A file is written under a temporary name and renamed when it is complete.
+
+mod file;
+mod tbl;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use forebay::{Error, Result};
+
+pub use crate::benchmark::Benchmark;
+use crate::benchmark::check_scale_factor;
+use crate::{schema, ssb, tpch};
+use file::TableFile;
+
+/// The seed of data that nobody chose a seed for.
+pub const DEFAULT_SEED: u64 = 42;
+
+/// How tables are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Parquet with dictionaries and Snappy, row groups of about half a million rows. Snappy because it is what DuckDB
+    /// and Spark write unasked: every reader has it, and sizes and load times compare with other people's files.
+    Parquet,
+    /// Text as dbgen writes it: `|` after every value, the last one included.
+    Tbl,
+}
+
+impl Format {
+    /// The ending of file names, without the dot.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Parquet => "parquet",
+            Self::Tbl => "tbl",
+        }
+    }
+}
+
+/// What to generate, and where to.
+#[derive(Debug, Clone)]
+pub struct GenerateOptions {
+    /// Size of the data: 1 is about 6 million rows of the largest table. Fractions are fine.
+    pub scale_factor: f64,
+    /// Folder for the files; made when missing. Files of the same names are replaced.
+    pub out: PathBuf,
+    /// Format of the files.
+    pub format: Format,
+    /// Threads; 0 means one per core.
+    pub threads: usize,
+    /// Seed of the SSB data. TPC-H prescribes its own seeds and ignores this one.
+    pub seed: u64,
+    /// Only these tables; all when `None`.
+    pub tables: Option<Vec<String>>,
+}
+
+/// How far a generation is.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress {
+    /// The table being written.
+    pub table: &'static str,
+    /// Rows of it that are generated.
+    pub rows: u64,
+    /// Rows that it will have, about.
+    pub expected_rows: u64,
+    /// Share of all rows of all tables that are generated, 0 to 1.
+    pub fraction: f64,
+}
+
+/// A complete file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GeneratedFile {
+    /// Table.
+    pub table: String,
+    /// Where the file is.
+    pub path: PathBuf,
+    /// Rows in it.
+    pub rows: u64,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+/// The batches of one part.
+pub(crate) type Batches = Box<dyn Iterator<Item = Result<RecordBatch>>>;
+
+/// A table as a sequence of parts, each of which any thread can make at any time.
+pub(crate) trait TableSource: Sync {
+    /// The table's name.
+    fn name(&self) -> &'static str;
+    /// Columns of every batch.
+    fn schema(&self) -> SchemaRef;
+    /// Number of parts, at least 1. A part is a row group.
+    fn parts(&self) -> usize;
+    /// Rows of the table; an expected value where the number is drawn.
+    fn expected_rows(&self) -> u64;
+    /// The rows of part `index`.
+    fn part(&self, index: usize) -> Batches;
+}
+
+/// Generates the tables of `benchmark`. `progress` is called often and from several threads.
+///
+/// Errors: an unusable scale factor, an unknown table, a folder that cannot be written, a full disk.
+pub fn generate(
+    benchmark: Benchmark,
+    options: &GenerateOptions,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<Vec<GeneratedFile>> {
+    check_scale_factor(options.scale_factor)?;
+    let chosen = chosen_tables(benchmark, options.tables.as_deref())?;
+    fs::create_dir_all(&options.out).map_err(|e| Error::io(format!("make folder {}", options.out.display()), &e))?;
+    let sources = sources(benchmark, options.scale_factor, options.seed)?;
+    let sources: Vec<_> = sources.into_iter().filter(|source| chosen.contains(&source.name())).collect();
+    let all_rows = sources.iter().map(|source| source.expected_rows()).sum::<u64>().max(1);
+    let threads = match options.threads {
+        0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
+        threads => threads,
+    };
+    let mut files = Vec::with_capacity(sources.len());
+    let mut rows_before = 0;
+    for source in &sources {
+        let expected_rows = source.expected_rows();
+        let report = |rows: u64| {
+            let fraction = (rows_before + rows.min(expected_rows)) as f64 / all_rows as f64;
+            progress(Progress { table: source.name(), rows, expected_rows, fraction });
+        };
+        let path = options.out.join(format!("{}.{}", source.name(), options.format.extension()));
+        files.push(
+            write_table(source.as_ref(), &path, options.format, threads, &report)
+                .map_err(|e| e.context(format!("generating table {}", source.name())))?,
+        );
+        rows_before += expected_rows;
+    }
+    Ok(files)
+}
+
+/// All tables of `benchmark` at this size.
+pub(crate) fn sources(benchmark: Benchmark, scale_factor: f64, seed: u64) -> Result<Vec<Box<dyn TableSource>>> {
+    match benchmark {
+        Benchmark::Ssb => Ok(ssb::tables(scale_factor, seed)),
+        Benchmark::Tpch => tpch::tables(scale_factor),
+    }
+}
+
+fn chosen_tables(benchmark: Benchmark, wanted: Option<&[String]>) -> Result<Vec<&'static str>> {
+    let all = schema::table_names(benchmark);
+    let Some(wanted) = wanted else { return Ok(all.to_vec()) };
+    wanted
+        .iter()
+        .map(|name| {
+            all.iter().copied().find(|known| known.eq_ignore_ascii_case(name)).ok_or_else(|| {
+                Error::input(format!("{benchmark} has no table {name:?}"))
+                    .hint(format!("Its tables are {}", all.join(", ")))
+            })
+        })
+        .collect()
+}
+
+/// What threads share while they write one table.
+struct Turn {
+    /// The part whose turn it is to be appended.
+    next: usize,
+    file: TableFile,
+    failure: Option<Error>,
+}
+
+fn write_table(
+    source: &dyn TableSource,
+    path: &Path,
+    format: Format,
+    threads: usize,
+    report: &(dyn Fn(u64) + Sync),
+) -> Result<GeneratedFile> {
+    let (file, encoder) = TableFile::create(path, format, &source.schema())?;
+    let parts = source.parts();
+    let claimed = AtomicUsize::new(0);
+    let rows_done = AtomicU64::new(0);
+    let turn = Mutex::new(Turn { next: 0, file, failure: None });
+    let turned = Condvar::new();
+    let work = || {
+        loop {
+            let index = claimed.fetch_add(1, Ordering::Relaxed);
+            if index >= parts {
+                return;
+            }
+            let encoded = encoder.encode(source.part(index), |rows| {
+                report(rows_done.fetch_add(rows, Ordering::Relaxed) + rows);
+            });
+            let held = turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut held = turned
+                .wait_while(held, |turn| turn.next != index && turn.failure.is_none())
+                .unwrap_or_else(PoisonError::into_inner);
+            if held.failure.is_some() {
+                return;
+            }
+            match encoded.and_then(|part| held.file.append(part)) {
+                Ok(()) => held.next += 1,
+                Err(failure) => held.failure = Some(failure),
+            }
+            turned.notify_all();
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.min(parts) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let Turn { file, failure, .. } = turn.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(failure) = failure {
+        file.discard();
+        return Err(failure);
+    }
+    let (rows, bytes) = file.finish()?;
+    Ok(GeneratedFile { table: source.name().to_owned(), path: path.to_owned(), rows, bytes })
+}

@@ -1,0 +1,281 @@
+//! The benchmark runner: every query several times, warm or cold, with figures for people and for programs.
+
+mod machine;
+mod record;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use forebay::units::{format_bytes, format_count, format_seconds};
+use forebay::{Database, Error, Options, Result, Session};
+
+use crate::benchmark::Benchmark;
+use crate::load::{Wanted, prepare};
+use crate::measure::{Measured, run_sql};
+use crate::pending::Pending;
+use crate::queries::{Query, queries};
+use crate::report::{Columns, bandwidth, line, percent};
+
+/// What to measure, and how.
+#[derive(Debug, Clone)]
+pub struct BenchOptions {
+    /// Whose queries.
+    pub benchmark: Benchmark,
+    /// Scale factor of the data.
+    pub scale_factor: f64,
+    /// Directory of the database; generated and loaded when missing.
+    pub database: PathBuf,
+    /// Measured runs of each query; at least 1. Warm benchmarks run each query once more before, unmeasured.
+    pub runs: usize,
+    /// Empty Forebay's cache, and the system's where that is permitted, before every run.
+    pub cold: bool,
+    /// File for everything that was measured.
+    pub json: Option<PathBuf>,
+    /// Names of the queries to run (`q1.1`, `q22`); empty means all.
+    pub queries: Vec<String>,
+    /// Threads; by default one per core.
+    pub threads: Option<usize>,
+    /// Memory budget in bytes; by default that of [`forebay::Options`].
+    pub memory_bytes: Option<u64>,
+}
+
+/// All runs of one query.
+pub(crate) struct QueryRuns {
+    pub(crate) name: &'static str,
+    /// In the order they ran; not empty.
+    pub(crate) runs: Vec<Measured>,
+}
+
+impl QueryRuns {
+    /// Seconds, ascending.
+    fn sorted_seconds(&self) -> Vec<f64> {
+        let mut seconds: Vec<f64> = self.runs.iter().map(Measured::seconds).collect();
+        seconds.sort_by(f64::total_cmp);
+        seconds
+    }
+
+    pub(crate) fn spread(&self) -> Spread {
+        let sorted = self.sorted_seconds();
+        let middle = sorted.len() / 2;
+        let median =
+            if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) };
+        Spread { min: sorted[0], median, max: sorted[sorted.len() - 1] }
+    }
+
+    fn last(&self) -> &Measured {
+        self.runs.last().expect("a query has at least one run")
+    }
+}
+
+/// Seconds of the fastest, the middle and the slowest run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Spread {
+    pub(crate) min: f64,
+    pub(crate) median: f64,
+    pub(crate) max: f64,
+}
+
+/// Sum and geometric mean of the queries, for each figure of the spread.
+pub(crate) struct Summary {
+    pub(crate) total: Spread,
+    pub(crate) geometric_mean: Spread,
+}
+
+/// Whether the page cache was dropped in a cold benchmark; `None` in a warm one.
+pub(crate) type PageCacheDropped = Option<bool>;
+
+/// Runs the benchmark, reports on `out`, and writes the JSON file if one is asked for.
+///
+/// Errors: unknown queries, an unusable database directory or JSON path, and whatever the database reports.
+pub fn bench(options: &BenchOptions, out: &mut dyn Write) -> Result<()> {
+    if options.runs == 0 {
+        return Err(Error::input("a benchmark needs at least one run").hint("Use --runs 1 or more"));
+    }
+    let chosen = chosen_queries(options)?;
+    if let Some(path) = &options.json {
+        // An unwritable file should be known before an hour of measuring.
+        fs::write(path, "").map_err(|e| Error::io(format!("write {}", path.display()), &e))?;
+    }
+    let wanted = Wanted {
+        benchmark: options.benchmark,
+        scale_factor: options.scale_factor,
+        database: &options.database,
+        options: Options { read_only: false, memory_bytes: options.memory_bytes, threads: options.threads },
+        keep_files: false,
+    };
+    let database = prepare(&wanted, out)?;
+    let dropped = options.cold.then(|| machine::drop_page_cache().is_ok());
+    introduce(options, dropped, out)?;
+    let columns = Columns::new(&[6, 8, 9, 9, 9, 10, 6, 10]);
+    line(out, &columns.row(&["query", "rows", "min", "median", "max", "read", "pruned", "effective"]))?;
+    line(out, &columns.rule())?;
+    let session = database.session();
+    let mut all = Vec::with_capacity(chosen.len());
+    for query in &chosen {
+        let runs = measure(options, &database, &session, query)
+            .map_err(|e| e.context(format!("{} query {}", options.benchmark, query.name)))?;
+        let runs = QueryRuns { name: query.name, runs };
+        line(out, &row_of(&columns, &runs))?;
+        all.push(runs);
+    }
+    line(out, &columns.rule())?;
+    let summary = summarize(&all);
+    for (name, spread) in [("total", summary.total), ("geomean", summary.geometric_mean)] {
+        let [min, median, max] = [spread.min, spread.median, spread.max].map(format_seconds);
+        line(out, &columns.row(&[name, "", &min, &median, &max]))?;
+    }
+    if let Some(path) = &options.json {
+        write_json(path, options, dropped, &all, &summary)?;
+        line(out, &format!("\nEverything measured is in {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn chosen_queries(options: &BenchOptions) -> Result<Vec<Query>> {
+    let all = queries(options.benchmark, options.scale_factor);
+    if options.queries.is_empty() {
+        return Ok(all);
+    }
+    let bare = |name: &str| name.trim().to_ascii_lowercase().trim_start_matches('q').to_owned();
+    options
+        .queries
+        .iter()
+        .map(|wanted| {
+            all.iter().find(|query| bare(query.name) == bare(wanted)).cloned().ok_or_else(|| {
+                let names: Vec<_> = all.iter().map(|query| query.name).collect();
+                Error::input(format!("{} has no query {wanted:?}", options.benchmark))
+                    .hint(format!("Its queries are {}", names.join(", ")))
+            })
+        })
+        .collect()
+}
+
+fn introduce(options: &BenchOptions, dropped: PageCacheDropped, out: &mut dyn Write) -> Result<()> {
+    let how = match dropped {
+        None => "warm, after one unmeasured run".to_owned(),
+        Some(true) => "cold: Forebay's cache emptied and the system's page cache dropped before each".to_owned(),
+        Some(false) => "cold: Forebay's cache emptied before each; no permission to drop the page cache".to_owned(),
+    };
+    let runs = if options.runs == 1 { "1 run".to_owned() } else { format!("{} runs", options.runs) };
+    line(out, "")?;
+    line(out, &format!("{} at scale factor {}, {runs} of each query, {how}", options.benchmark, options.scale_factor))?;
+    line(out, "")
+}
+
+fn measure(options: &BenchOptions, database: &Database, session: &Session, query: &Query) -> Result<Vec<Measured>> {
+    if !options.cold {
+        run_sql(session, &query.sql)?;
+    }
+    let mut runs = Vec::with_capacity(options.runs);
+    for _ in 0..options.runs {
+        if options.cold {
+            database.clear_cache()?;
+            // Whether this is permitted was found out and reported before the first run.
+            drop(machine::drop_page_cache());
+        }
+        runs.push(run_sql(session, &query.sql)?.0);
+    }
+    Ok(runs)
+}
+
+fn row_of(columns: &Columns, runs: &QueryRuns) -> String {
+    let spread = runs.spread();
+    let [min, median, max] = [spread.min, spread.median, spread.max].map(format_seconds);
+    let last = runs.last();
+    columns.row(&[
+        runs.name,
+        &format_count(last.rows),
+        &min,
+        &median,
+        &max,
+        &format_bytes(last.metrics.read_bytes),
+        &percent(last.metrics.chunks_pruned, last.metrics.chunks),
+        &bandwidth(last.metrics.plain_bytes, spread.median),
+    ])
+}
+
+fn summarize(all: &[QueryRuns]) -> Summary {
+    let spreads: Vec<_> = all.iter().map(QueryRuns::spread).collect();
+    let total = |figure: fn(&Spread) -> f64| spreads.iter().map(figure).sum();
+    let mean = |figure: fn(&Spread) -> f64| {
+        let logarithms: f64 = spreads.iter().map(|spread| figure(spread).max(1e-9).ln()).sum();
+        (logarithms / spreads.len().max(1) as f64).exp()
+    };
+    Summary {
+        total: Spread { min: total(|s| s.min), median: total(|s| s.median), max: total(|s| s.max) },
+        geometric_mean: Spread { min: mean(|s| s.min), median: mean(|s| s.median), max: mean(|s| s.max) },
+    }
+}
+
+fn write_json(
+    path: &Path,
+    options: &BenchOptions,
+    dropped: PageCacheDropped,
+    all: &[QueryRuns],
+    summary: &Summary,
+) -> Result<()> {
+    let record = record::record(options, dropped, all, summary);
+    fs::write(path, format!("{record:#}\n")).map_err(|e| Error::io(format!("write {}", path.display()), &e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay::QueryMetrics;
+    use std::time::Duration;
+
+    fn runs(milliseconds: &[u64]) -> QueryRuns {
+        let run =
+            |&ms: &u64| Measured { elapsed: Duration::from_millis(ms), rows: 1, metrics: QueryMetrics::default() };
+        QueryRuns { name: "q1.1", runs: milliseconds.iter().map(run).collect() }
+    }
+
+    fn options(queries: &[&str]) -> BenchOptions {
+        BenchOptions {
+            benchmark: Benchmark::Ssb,
+            scale_factor: 1.0,
+            database: PathBuf::from("unused"),
+            runs: 1,
+            cold: false,
+            json: None,
+            queries: queries.iter().map(|&name| name.to_owned()).collect(),
+            threads: None,
+            memory_bytes: None,
+        }
+    }
+
+    #[test]
+    fn medians_of_odd_and_even_numbers_of_runs() {
+        assert_eq!(runs(&[30, 10, 20]).spread(), Spread { min: 0.01, median: 0.02, max: 0.03 });
+        assert!((runs(&[40, 10, 20, 30]).spread().median - 0.025).abs() < 1e-12);
+    }
+
+    #[test]
+    fn sums_and_geometric_means() {
+        let summary = summarize(&[runs(&[10]), runs(&[1000])]);
+        assert!((summary.total.median - 1.01).abs() < 1e-12);
+        assert!((summary.geometric_mean.median - 0.1).abs() < 1e-12);
+    }
+
+    #[test]
+    fn queries_are_chosen_by_name() {
+        let names = |wanted: &[&str]| -> Vec<_> {
+            chosen_queries(&options(wanted)).expect("known").iter().map(|query| query.name).collect()
+        };
+        assert_eq!(names(&["4.3", "Q1.1"]), ["q4.3", "q1.1"]);
+        assert_eq!(names(&[]).len(), 13);
+        let unknown = chosen_queries(&options(&["q5.1"])).expect_err("unknown").to_string();
+        assert!(unknown.contains("q5.1") && unknown.contains("q4.3"), "{unknown}");
+    }
+
+    #[test]
+    fn json_holds_every_run() {
+        let all = [runs(&[30, 10, 20])];
+        let record = record::record(&options(&[]), Some(false), &all, &summarize(&all));
+        assert_eq!(record["queries"][0]["runs"].as_array().map(Vec::len), Some(3));
+        assert_eq!(record["queries"][0]["runs"][1]["elapsed_ns"], 10_000_000);
+        assert_eq!(record["page_cache_dropped"], false);
+        assert!(record["date"].as_str().is_some_and(|date| date.len() == 20 && date.ends_with('Z')));
+    }
+}

@@ -1,0 +1,50 @@
+//! Everything a benchmark measured as one JSON document.
+
+use serde_json::{Value, json};
+
+use super::machine::{date, machine};
+use super::{BenchOptions, PageCacheDropped, QueryRuns, Spread, Summary};
+use crate::measure::Measured;
+
+/// Times of single runs are integers in nanoseconds (`_ns`), summaries seconds (`_s`), sizes bytes (`_bytes`).
+pub(super) fn record(options: &BenchOptions, dropped: PageCacheDropped, all: &[QueryRuns], summary: &Summary) -> Value {
+    json!({
+        "program": "forebay",
+        "version": env!("CARGO_PKG_VERSION"),
+        "date": date(),
+        "machine": machine(),
+        "benchmark": options.benchmark.name(),
+        "scale_factor": options.scale_factor,
+        "threads": options.threads,
+        "memory_limit_bytes": options.memory_bytes,
+        "cold": options.cold,
+        "page_cache_dropped": dropped,
+        "queries": all.iter().map(query).collect::<Vec<_>>(),
+        "total": spread(&summary.total),
+        "geometric_mean": spread(&summary.geometric_mean),
+    })
+}
+
+fn spread(spread: &Spread) -> Value {
+    json!({ "min_s": spread.min, "median_s": spread.median, "max_s": spread.max })
+}
+
+fn query(runs: &QueryRuns) -> Value {
+    let mut value = spread(&runs.spread());
+    value["name"] = json!(runs.name);
+    value["runs"] = runs.runs.iter().map(run).collect();
+    value
+}
+
+fn run(run: &Measured) -> Value {
+    let metrics = &run.metrics;
+    json!({
+        "elapsed_ns": run.elapsed.as_nanos() as u64,
+        "rows": run.rows,
+        "read_bytes": metrics.read_bytes,
+        "scanned_bytes": metrics.scanned_bytes,
+        "plain_bytes": metrics.plain_bytes,
+        "chunks": metrics.chunks,
+        "chunks_pruned": metrics.chunks_pruned,
+    })
+}
