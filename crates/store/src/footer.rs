@@ -10,6 +10,8 @@ use forebay_block::Zone;
 
 use crate::serial::{Reader, Writer};
 
+/// First bytes of a segment file.
+pub(crate) const HEADER_MAGIC: [u8; 8] = *b"FBAYSEG1";
 /// First bytes of a footer.
 pub(crate) const FOOTER_MAGIC: [u8; 8] = *b"FBAYFOOT";
 /// Layout of header page and footer.
@@ -78,7 +80,7 @@ pub(crate) fn chunk_count(blocks: usize, blocks_log2: u8) -> usize {
 /// The header page: says what the file is, for people and recovery tools.
 pub(crate) fn header_page(id: SegmentId) -> Vec<u8> {
     let mut writer = Writer::default();
-    writer.bytes.extend_from_slice(b"FBAYSEG1");
+    writer.bytes.extend_from_slice(&HEADER_MAGIC);
     writer.u32(SEGMENT_VERSION);
     writer.u64(id.0);
     let crc = crc32c(&writer.bytes);

@@ -23,9 +23,9 @@ pub(crate) const ROW_TABLE: u8 = 2;
 pub(crate) const ROW_VIEW: u8 = 3;
 pub(crate) const ROW_SEGMENT: u8 = 4;
 
-const CONSTRAINT_PRIMARY_KEY: u8 = 0;
-const CONSTRAINT_UNIQUE: u8 = 1;
-const CONSTRAINT_FOREIGN_KEY: u8 = 2;
+pub(crate) const CONSTRAINT_PRIMARY_KEY: u8 = 0;
+pub(crate) const CONSTRAINT_UNIQUE: u8 = 1;
+pub(crate) const CONSTRAINT_FOREIGN_KEY: u8 = 2;
 
 /// Bytes of a key.
 pub(crate) const KEY_BYTES: usize = 9;

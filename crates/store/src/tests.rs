@@ -6,7 +6,7 @@ use forebay_base::{ColumnId, ErrorKind, LogicalType, PhysicalType, Result, Table
 use forebay_block::{ChunkOptions, EncodeOptions, PlainColumn, PlainValues, encode_block, inflate_chunk, seal_chunk};
 use forebay_disk::{Disk, MemoryDisk, OpenMode as FileMode};
 
-use crate::*;
+use crate::{footer, head, manifest, rows, store, *};
 
 const INT: (ColumnId, PhysicalType) = (ColumnId(0), PhysicalType::I64);
 
@@ -404,4 +404,100 @@ fn groups_from_many_threads_land_in_order() {
     assert_eq!(kind(writer.append_group(3, group(&[&[1]]))), ErrorKind::Internal);
     let sealed = writer.finish().expect("a segment");
     assert_eq!(sealed.rows(), 32);
+}
+
+#[test]
+fn the_format_document_has_these_constants() {
+    let text = include_str!("../../../docs/format.md");
+    let constants = [
+        ("FORMAT_VERSION", u64::from(FORMAT_VERSION)),
+        ("HEAD_RECORD_BYTES", head::HEAD_RECORD_BYTES as u64),
+        ("HEAD_RECORD_STRIDE", head::HEAD_RECORD_STRIDE),
+        ("HEAD_BYTES", head::HEAD_BYTES),
+        ("SEGMENT_VERSION", u64::from(footer::SEGMENT_VERSION)),
+        ("HEADER_BYTES", footer::HEADER_BYTES),
+        ("GROUP_BLOCKS", forebay_base::limits::GROUP_BLOCKS as u64),
+        ("KEY_BYTES", rows::KEY_BYTES as u64),
+        ("ROW_ROOT", u64::from(rows::ROW_ROOT)),
+        ("ROW_SCHEMA", u64::from(rows::ROW_SCHEMA)),
+        ("ROW_TABLE", u64::from(rows::ROW_TABLE)),
+        ("ROW_VIEW", u64::from(rows::ROW_VIEW)),
+        ("ROW_SEGMENT", u64::from(rows::ROW_SEGMENT)),
+        ("CONSTRAINT_PRIMARY_KEY", u64::from(rows::CONSTRAINT_PRIMARY_KEY)),
+        ("CONSTRAINT_UNIQUE", u64::from(rows::CONSTRAINT_UNIQUE)),
+        ("CONSTRAINT_FOREIGN_KEY", u64::from(rows::CONSTRAINT_FOREIGN_KEY)),
+    ];
+    for (name, value) in constants {
+        let row = format!("\n| {name} | {value} |\n");
+        assert_eq!(text.matches(&row).count(), 1, "docs/format.md lacks {}", row.trim());
+    }
+    for magic in [&head::HEAD_MAGIC, &footer::FOOTER_MAGIC, &footer::HEADER_MAGIC] {
+        let magic = format!("the characters `{}`", std::str::from_utf8(magic).expect("letters"));
+        assert!(text.contains(&magic), "docs/format.md lacks {magic}");
+    }
+    for path in [head::HEAD_PATH, head::HEAD_DRAFT_PATH, manifest::MANIFEST_PATH, store::LOCK_PATH] {
+        assert!(text.contains(&format!("`{path}`")), "docs/format.md lacks {path}");
+    }
+}
+
+/// The bytes of a small segment file and of a manifest row, as `docs/format.md` has them.
+#[test]
+fn golden_bytes() {
+    let segments: [(ColumnId, PhysicalType); 1] = [INT];
+    let zone = forebay_block::Zone { rows: 2, null_count: 1, min: Some(Value::Int(-2)), max: None };
+    let chunk = ChunkLocation { offset: 4096, stored_bytes: 4096, encoded_bytes: 128 };
+    let column = GroupColumn { blocks_log2: 1, chunks: vec![chunk], zones: vec![zone] };
+    let group = Group { first_row: 0, rows: 2, block_rows: vec![2], columns: vec![column] };
+    let id = forebay_base::SegmentId(7);
+    let expected = footer::Expected { id, columns: &segments, rows: 2, offset: 8192 };
+    let bytes = footer::encode(expected, std::slice::from_ref(&group));
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let golden = concat!(
+        "46424159464f4f54",
+        "01000000",
+        "0700000000000000",
+        "0200000000000000", // magic, version, id, rows
+        "01000000",
+        "00000000",
+        "04", // columns: id 0, I64
+        "01000000",
+        "01000000",
+        "02000000", // one group of one block of two rows
+        "01",
+        "0010000000000000",
+        "0010000000000000",
+        "8000000000000000", // k and the chunk
+        "01000000",
+        "01feffffffffffffffffffffffffffffff",
+        "00", // the zone
+    );
+    assert_eq!(&hex[..golden.len()], golden);
+    assert_eq!(hex.len(), golden.len() + 8, "and a checksum");
+    assert_eq!(footer::decode(&bytes, expected).expect("own bytes"), [group]);
+}
+
+/// Whatever a footer's bytes are, decoding them is an error or a consistent list of groups.
+#[test]
+fn hostile_footers() {
+    let store = open(&MemoryDisk::new()).expect("a database");
+    let writer = store.segment_writer(vec![INT]).expect("a writer");
+    for index in 0..3 {
+        writer.append_group(index, group(&[&[1, 2, 3], &[4, 5], &[6]])).expect("a group");
+    }
+    let sealed = writer.finish().expect("a segment").segment;
+    let (columns, rows, offset) = (sealed.columns(), sealed.rows(), sealed.footer().offset);
+    let expected = footer::Expected { id: sealed.id(), columns, rows, offset };
+    let bytes = footer::encode(expected, sealed.groups().expect("groups"));
+    for at in 0..bytes.len() {
+        for mask in [1, 0x80, 0xFF] {
+            let mut hostile = bytes.clone();
+            hostile[at] ^= mask;
+            if let Ok(groups) = footer::decode(&hostile, expected) {
+                assert_eq!(groups.iter().map(|group| group.rows).sum::<u64>(), rows);
+                let chunks = groups.iter().flat_map(|group| &group.columns[0].chunks);
+                assert!(chunks.into_iter().all(|chunk| chunk.offset + chunk.stored_bytes <= offset));
+            }
+        }
+        assert!(footer::decode(&bytes[..at], expected).is_err(), "cut at {at}");
+    }
 }
