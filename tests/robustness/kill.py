@@ -1,0 +1,142 @@
+"""`kill -9` at random moments of COPY, CREATE TABLE AS, DROP and CHECKPOINT: at the next open each statement happened
+whole or not at all, the database checks out, and nothing leaks."""
+
+import os
+import random
+import shutil
+import signal
+import time
+
+import duckdb
+
+ROWS = 1_500_000
+SMALL_INSERTS = 40
+FIGURES = "count(*), sum(k), sum(g), min(v), max(v), count(DISTINCT v), sum(d)"
+
+# name: (statement, the table it changes)
+STATEMENTS = {
+    "COPY": ("COPY loaded FROM '{data}'", "loaded"),
+    "CREATE TABLE AS": ("CREATE TABLE made AS SELECT * FROM '{data}'", "made"),
+    "INSERT SELECT": ("INSERT INTO loaded SELECT * FROM whole", "loaded"),
+    "DROP": ("DROP TABLE whole", "whole"),
+    "CHECKPOINT": ("CHECKPOINT", "pieces"),
+}
+
+
+def make_data(path):
+    duckdb.connect(config={"threads": 2}).execute(
+        f"COPY (SELECT i AS k, (i % 100)::INTEGER AS g, md5((i % 50000)::VARCHAR) AS v, (i % 99999)::DECIMAL(18,2) / 4 AS d"
+        f" FROM range({ROWS}) AS numbers(i)) TO '{path}' (FORMAT parquet)"
+    )
+
+
+def make_database(binary, database, data):
+    """Tables to load into, to drop and to merge."""
+    binary.must(
+        database,
+        f"CREATE TABLE whole AS SELECT * FROM '{data}'",
+        f"CREATE TABLE loaded AS SELECT * FROM '{data}' LIMIT 100000",
+        f"CREATE TABLE pieces AS SELECT * FROM '{data}' LIMIT 1000",
+        *(f"INSERT INTO pieces SELECT k + {i}, g, v, d FROM loaded WHERE k < 20000" for i in range(SMALL_INSERTS)),
+    )
+
+
+def state(binary, database):
+    """Every table with its figures."""
+    names = sorted(row[0] for row in binary.rows(database, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'main'"))
+    answers = binary.answers(database, [f"SELECT {FIGURES} FROM {name}" for name in names])
+    for name, answer in zip(names, answers):
+        if answer.error:
+            raise RuntimeError(f"table {name}: {answer.error}")
+    return {name: [str(value) for _, value in answer.rows[0]] for name, answer in zip(names, answers)}
+
+
+def listing(database):
+    """Every file of the database with its size; the catalog's own size may change."""
+    found = {}
+    for folder, _, files in os.walk(database):
+        for name in files:
+            path = os.path.join(folder, name)
+            found[os.path.relpath(path, database)] = os.path.getsize(path) if name.endswith(".seg") else None
+    return found
+
+
+def kill_during(binary, database, statement, delay):
+    """Starts the statement, kills it after `delay` seconds; True where it had ended by itself."""
+    process = binary.start(database, "--quiet", "-c", statement)
+    try:
+        time.sleep(delay)
+        ended = process.poll() is not None
+        if not ended:
+            process.send_signal(signal.SIGKILL)
+        _, stderr = process.communicate(timeout=60)
+    finally:
+        if process.poll() is None:
+            process.kill()
+    if ended and process.returncode != 0:
+        raise RuntimeError(f"{statement}: {stderr.decode('utf-8', 'replace')}")
+    return ended
+
+
+def look(binary, database, before, after, acknowledged):
+    """What is wrong with the database after the kill; None where nothing is."""
+    found = state(binary, database)
+    if found != before and found != after:
+        return f"neither as before nor as after\nbefore {before}\nafter  {after}\nfound  {found}"
+    if acknowledged and found != after:
+        return f"the statement had ended, and is gone\nafter  {after}\nfound  {found}"
+    checked = binary.run(database, "-c", "CHECK DATABASE")
+    if checked.status != 0:
+        return f"CHECK DATABASE: {checked.stderr}"
+    files = listing(database)
+    state(binary, database)
+    if listing(database) != files:
+        return f"a second open changed the files\nfirst  {files}\nsecond {listing(database)}"
+    strangers = [name for name in files if not (name.endswith(".seg") or os.path.basename(name) in ("forebay.redb", "HEAD", "LOCK"))]
+    if strangers:
+        return f"files left over: {strangers}"
+    binary.must(database, *(f"DROP TABLE {name}" for name in found))
+    binary.must(database, "SELECT 1")
+    leaked = [name for name in listing(database) if name.endswith(".seg")]
+    return f"all tables are dropped, and these files remain: {leaked}" if leaked else None
+
+
+def measure(binary, original, work, statement):
+    """Seconds of the whole statement, and the state after it."""
+    shutil.rmtree(work, ignore_errors=True)
+    shutil.copytree(original, work)
+    start = time.monotonic()
+    binary.must(work, statement)
+    return time.monotonic() - start, state(binary, work)
+
+
+def run(options, report):
+    report.suite(f"kill -9, {options.kills} times, seed {options.seed}")
+    binary = options.binary
+    directory = os.path.join(options.directory, "kill")
+    os.makedirs(directory)
+    data, original, work = (os.path.join(directory, name) for name in ("data.parquet", "original", "work"))
+    make_data(data)
+    make_database(binary, original, data)
+    before = state(binary, original)
+    chance = random.Random(options.seed)
+    measured = {}
+    interrupted = 0
+    for number in range(options.kills):
+        name = list(STATEMENTS)[number % len(STATEMENTS)]
+        statement = STATEMENTS[name][0].format(data=data)
+        if name not in measured:
+            measured[name] = measure(binary, original, work, statement)
+        seconds, after = measured[name]
+        delay = chance.uniform(0, seconds * 1.05)
+        shutil.rmtree(work, ignore_errors=True)
+        shutil.copytree(original, work)
+        try:
+            ended = kill_during(binary, work, statement, delay)
+            interrupted += not ended
+            report.check(f"kill {number}: {name} after {delay * 1000:.0f} of {seconds * 1000:.0f} ms", look(binary, work, before, after, ended))
+        except (RuntimeError, ValueError) as error:
+            report.fail(f"kill {number}: {name} after {delay * 1000:.0f} of {seconds * 1000:.0f} ms", str(error))
+    report.check("most kills hit a running statement", None if interrupted * 2 > options.kills else f"only {interrupted} of {options.kills}")
+    shutil.rmtree(directory, ignore_errors=True)
+    report.end()
