@@ -46,8 +46,8 @@ pub(crate) struct Run {
     /// Run a script and leave, - for standard input; may be repeated
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     pub(crate) files: Vec<String>,
-    /// How rows are written
-    #[arg(long, value_enum, default_value = "table")]
+    /// How rows are written: table, csv, json, jsonl, markdown or line
+    #[arg(long, value_enum, default_value = "table", hide_possible_values = true)]
     pub(crate) format: Kind,
     /// Change nothing
     #[arg(long)]
@@ -103,8 +103,8 @@ pub(crate) struct Gen {
     /// Folder for the files
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
-    /// Format of the files
-    #[arg(long, value_enum, default_value = "parquet")]
+    /// Format of the files: parquet or tbl (text as dbgen writes it)
+    #[arg(long, value_enum, default_value = "parquet", hide_possible_values = true)]
     pub(crate) format: FileFormat,
     /// Threads to use [default: one per core]
     #[arg(long, value_name = "N", value_parser = parse_count)]

@@ -3,7 +3,7 @@
 //! Invariants: what needs data asks for it in SQL, through the session. Must not know: how a command is spelled.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, IsTerminal};
 use std::path::Path;
 
 use forebay::arrow::array::RecordBatch;
@@ -82,7 +82,7 @@ impl Shell {
 
     /// Says how a switch stands that was perhaps only turned over.
     fn confirm(&self, what: &str, on: bool) -> Step {
-        if !self.settings.quiet {
+        if !self.settings.quiet && std::io::stderr().is_terminal() {
             self.note(&format!("{what} is {}", if on { "on" } else { "off" }));
         }
         Ok(())

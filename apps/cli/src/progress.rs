@@ -74,7 +74,7 @@ fn bar(activity: &str, fraction: f64, elapsed: Duration, columns: usize) -> Stri
     let filled = (fraction * BAR_COLUMNS as f64).round() as usize;
     let mut text = format!("{}{} {:.0} %", "█".repeat(filled), "░".repeat(BAR_COLUMNS - filled), fraction * 100.0);
     // An estimate from less than a percent of the work is noise.
-    if fraction >= 0.01 && fraction < 1.0 {
+    if (0.01..1.0).contains(&fraction) {
         let left = elapsed.as_secs_f64() * (1.0 - fraction) / fraction;
         text.push_str(&format!(" · {} left", duration(left)));
     }

@@ -54,7 +54,11 @@ pub(crate) fn run(shell: &mut Shell) -> Result<()> {
                     shell.note("Type \\q or press ^D to leave");
                 }
             }
-            Err(ReadlineError::Eof) => return Ok(()),
+            Err(ReadlineError::Eof) => {
+                // What comes next starts on a line of its own.
+                shell.note("");
+                return Ok(());
+            }
             Err(ReadlineError::Io(error)) => return Err(Error::io("read from the terminal", &error)),
             Err(error) => return Err(Error::internal(format!("the line editor failed: {error}"))),
         }

@@ -106,7 +106,7 @@ mod tests {
             "two
             lines"
         "#]]
-        .assert_eq(&render(Kind::Csv, header(), &[rows.clone()]));
+        .assert_eq(&render(Kind::Csv, header(), std::slice::from_ref(&rows)));
         let layout = Layout { null: Some("NA".into()), ..Layout::default() };
         expect![[r#"
 

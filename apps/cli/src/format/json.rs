@@ -149,7 +149,7 @@ mod tests {
             {"l":[1, null],"o":{"s":"x"}}
             {"l":null,"o":{"s":null}}
         "#]]
-        .assert_eq(&render(Kind::Jsonl, Layout::default(), &[rows.clone()]));
+        .assert_eq(&render(Kind::Jsonl, Layout::default(), std::slice::from_ref(&rows)));
         expect![[r#"
             l,o
             "[1, NULL]",{'s': x}

@@ -384,3 +384,118 @@ fn fallback(array: &dyn Array) -> Cells<'_> {
         valid
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use forebay::arrow::array::types::IntervalMonthDayNano;
+    use forebay::arrow::array::{
+        ArrayRef, BinaryViewArray, Date32Array, Decimal128Array, Decimal256Array, DictionaryArray, DurationSecondArray,
+        FixedSizeListArray, Float32Array, Float64Array, Int8Array, Int32Builder, Int64Array, IntervalMonthDayNanoArray,
+        MapBuilder, NullArray, StringBuilder, StringViewArray, Time64MicrosecondArray, TimestampMillisecondArray,
+        TimestampSecondArray, UInt64Array,
+    };
+    use forebay::arrow::datatypes::Int32Type;
+    use forebay::arrow::datatypes::i256;
+
+    use super::*;
+
+    /// The values of `array` in both notations.
+    fn check(array: impl Array + 'static, text: &[&str], json: &[&str]) {
+        let array: ArrayRef = Arc::new(array);
+        for (notation, expected) in [(Notation::Text, text), (Notation::Json, json)] {
+            let cells = cells(array.as_ref(), notation);
+            let written: Vec<String> = (0..array.len())
+                .map(|row| {
+                    let mut out = String::new();
+                    if cells(row, &mut out) { out } else { format!("<null{out}>") }
+                })
+                .collect();
+            assert_eq!(written, expected, "{} {notation:?}", array.data_type());
+        }
+    }
+
+    fn same(array: impl Array + 'static, text: &[&str]) {
+        check(array, text, text);
+    }
+
+    #[test]
+    fn integers_keep_all_digits() {
+        same(Int8Array::from(vec![Some(-128), None]), &["-128", "<null>"]);
+        same(Int64Array::from(vec![i64::MIN, i64::MAX]), &["-9223372036854775808", "9223372036854775807"]);
+        same(UInt64Array::from(vec![u64::MAX]), &["18446744073709551615"]);
+    }
+
+    #[test]
+    fn floats_are_the_shortest_that_read_back() {
+        same(Float64Array::from(vec![1.0, -0.0, 0.1, 1e16, 5e-324]), &["1.0", "-0.0", "0.1", "1e16", "5e-324"]);
+        same(Float32Array::from(vec![0.1, 16_777_216.0]), &["0.1", "16777216.0"]);
+        check(
+            Float64Array::from(vec![f64::NAN, f64::INFINITY, f64::NEG_INFINITY]),
+            &["NaN", "Infinity", "-Infinity"],
+            &["\"NaN\"", "\"Infinity\"", "\"-Infinity\""],
+        );
+    }
+
+    #[test]
+    fn decimals_keep_their_scale() {
+        let decimals = |values: Vec<i128>, precision, scale| {
+            Decimal128Array::from(values).with_precision_and_scale(precision, scale).expect("it fits")
+        };
+        same(decimals(vec![5, -5, 0, 12_345], 10, 2), &["0.05", "-0.05", "0.00", "123.45"]);
+        same(decimals(vec![7, 0], 10, 0), &["7", "0"]);
+        same(decimals(vec![7, 0], 10, -2), &["700", "0"]);
+        same(decimals(vec![1 - 10i128.pow(38)], 38, 38), &[&format!("-0.{}", "9".repeat(38))]);
+        let wide = Decimal256Array::from(vec![i256::from_i128(-1205)]).with_precision_and_scale(50, 3);
+        same(wide.expect("it fits"), &["-1.205"]);
+    }
+
+    #[test]
+    fn text_and_blobs() {
+        check(StringViewArray::from(vec![Some("a\"\n"), None]), &["a\"\n", "<null>"], &["\"a\\\"\\n\"", "<null>"]);
+        check(BinaryViewArray::from(vec![b"\x00\xab".as_slice()]), &["\\x00ab"], &["\"\\\\x00ab\""]);
+        let codes: DictionaryArray<Int32Type> = vec![Some("x"), None, Some("y"), Some("x")].into_iter().collect();
+        check(codes, &["x", "<null>", "y", "x"], &["\"x\"", "<null>", "\"y\"", "\"x\""]);
+        same(NullArray::new(1), &["<null>"]);
+    }
+
+    #[test]
+    fn dates_times_and_intervals() {
+        check(Date32Array::from(vec![19_753]), &["2024-01-31"], &["\"2024-01-31\""]);
+        check(Time64MicrosecondArray::from(vec![45_296_000_100]), &["12:34:56.0001"], &["\"12:34:56.0001\""]);
+        let at = 1_706_704_496;
+        check(TimestampSecondArray::from(vec![at]), &["2024-01-31 12:34:56"], &["\"2024-01-31 12:34:56\""]);
+        let zoned = TimestampMillisecondArray::from(vec![at * 1000]).with_timezone("+05:30");
+        check(zoned, &["2024-01-31 18:04:56+05:30"], &["\"2024-01-31 18:04:56+05:30\""]);
+        let lost = TimestampMillisecondArray::from(vec![at * 1000]).with_timezone("Nowhere/Land");
+        check(lost, &["2024-01-31 12:34:56+00"], &["\"2024-01-31 12:34:56+00\""]);
+        let interval = IntervalMonthDayNanoArray::from(vec![IntervalMonthDayNano::new(13, -2, 1_500_000_000)]);
+        let text = "1 year 1 month -2 days 00:00:01.5";
+        check(interval, &[text], &[&format!("\"{text}\"")]);
+        check(DurationSecondArray::from(vec![-90_000]), &["-1 day -01:00:00"], &["\"-1 day -01:00:00\""]);
+    }
+
+    #[test]
+    fn extreme_values_do_not_panic() {
+        for at in [i64::MIN, i64::MAX] {
+            let array = TimestampSecondArray::from(vec![at]).with_timezone("+01:00");
+            cells(&array, Notation::Json)(0, &mut String::new());
+            cells(&DurationSecondArray::from(vec![at]), Notation::Text)(0, &mut String::new());
+            let interval = IntervalMonthDayNanoArray::from(vec![IntervalMonthDayNano::new(i32::MIN, i32::MIN, at)]);
+            cells(&interval, Notation::Text)(0, &mut String::new());
+        }
+    }
+
+    #[test]
+    fn nested_values() {
+        let pairs = vec![Some(vec![Some(1), None]), None];
+        let list = FixedSizeListArray::from_iter_primitive::<Int32Type, _, _>(pairs, 2);
+        check(list, &["[1, NULL]", "<null>"], &["[1, null]", "<null>"]);
+        let mut map = MapBuilder::new(None, StringBuilder::new(), Int32Builder::new());
+        map.keys().append_value("a\"b");
+        map.values().append_null();
+        map.append(true).expect("one value per key");
+        check(map.finish(), &["{a\"b=NULL}"], &["{\"a\\\"b\":null}"]);
+    }
+}
