@@ -1,6 +1,6 @@
 //! The block header: 64 bytes from which the place of every section follows. `docs/format.md`, "Encoded block".
 //!
-//! Invariants: [`Header::layout`] is the only place that knows where sections lie; stored offsets must equal it.
+//! Invariants: `Header::layout` is the only place that knows where sections lie; stored offsets must equal it.
 
 use forebay_base::{Error, PhysicalType, Result, limits};
 

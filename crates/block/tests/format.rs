@@ -162,7 +162,9 @@ fn golden_dictionary_of_floats() {
     // Equal values keep their bits, in the order of these.
     let nan = |payload: u32| f32::from_bits(0x7fc0_0000 | payload);
     let values = [nan(2), 0.0, nan(1), -0.0, f32::INFINITY, -1.0, 0.0].map(f32::to_le_bytes).concat();
-    check(&block(Encoding::Dictionary, PhysicalType::F32, None, 7, PlainValues::Fixed(&values)), expect![[r#"
+    check(
+        &block(Encoding::Dictionary, PhysicalType::F32, None, 7, PlainValues::Fixed(&values)),
+        expect![[r#"
         192 bytes
         0000: 46 42 42 4b 02 0a 01 00 07 00 00 00 00 00 00 00
         0010: c0 00 00 00 06 00 00 00 00 00 00 00 40 00 00 00
@@ -170,7 +172,8 @@ fn golden_dictionary_of_floats() {
         0040: 05 01 04 02 03 00 01 00 00 00 00 00 00 00 00 00
         0080: 00 00 80 bf 00 00 00 00 00 00 00 80 00 00 80 7f
         0090: 01 00 c0 7f 02 00 c0 7f 00 00 00 00 00 00 00 00
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
