@@ -2,7 +2,7 @@
 
     python tests/run.py --binary PATH [--quick | --long] [--only NAME]…
 
-Suites: random, ssb, tpch, sql, bad_inputs, kill, flips. The last line is `N passed, M failed`; the exit status is 0
+Suites: sql, random, ssb, tpch, program, bad_inputs, kill, flips. The last line is `N passed, M failed`; the exit status is 0
 where nothing failed.
 """
 
@@ -25,6 +25,7 @@ SUITES = {
     "random": ("randomized", "run"),
     "ssb": ("benchmarks", "run_ssb"),
     "tpch": ("benchmarks", "run_tpch"),
+    "program": ("program", "run"),
     "bad_inputs": ("bad_inputs", "run"),
     "kill": ("kill", "run"),
     "flips": ("flips", "run"),

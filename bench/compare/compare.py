@@ -232,7 +232,7 @@ def plot(path, options, middle):
     import matplotlib
 
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     queries = list(next(iter(middle.values())))
     figure, axes = pyplot.subplots(figsize=(max(8, 0.62 * len(queries)), 4.5), layout="constrained")
@@ -242,6 +242,8 @@ def plot(path, options, middle):
         heights = [math.nan if values[query] is None else values[query] * 1000 for query in queries]
         axes.bar(places, heights, width, label=engine)
     axes.set_yscale("log")
+    for axis_part in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+        axis_part(ticker.LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.5)))
     axes.set_ylabel("milliseconds (median, lower is better)")
     axes.set_xticks(range(len(queries)), queries)
     axes.set_title(f"{options.benchmark.upper()} scale factor {options.sf:g}, {options.threads} threads, warm, {options.runs} runs")

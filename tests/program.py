@@ -1,0 +1,154 @@
+"""The program as a user meets it: formats of output, scripts, ^C, broken pipes, several processes."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import time
+
+VALUES = (
+    "SELECT 1 AS i, CAST(12.50 AS DECIMAL(9,2)) AS d, CAST(0.1 AS DOUBLE) AS f, 'a|b,\"c\"' AS t, NULL AS n,"
+    " true AS b, DATE '2024-01-31' AS day, X'00ff' AS x"
+)
+SLOW = "SELECT count(*) FROM range(100000) AS a(x), range(100000) AS b(y) WHERE x * y % 7 = 3"
+
+
+def fine(outcome, *wanted):
+    """None where the program succeeded and its output holds all of `wanted`."""
+    crash = outcome.crash()
+    if crash or outcome.status != 0:
+        return f"{crash or outcome.status}: {outcome.stderr[:800]}"
+    text = outcome.stdout.decode("utf-8", "replace")
+    missing = [part for part in wanted if part not in text]
+    return f"without {missing}:\n{text[:1200]}" if missing else None
+
+
+def formats(binary, report):
+    run = lambda kind, *more: binary.run("--format", kind, *more, "-c", VALUES)
+    outcome = run("csv")
+    rows = list(csv.reader(io.StringIO(outcome.stdout.decode())))
+    wanted = [["i", "d", "f", "t", "n", "b", "day", "x"], ["1", "12.50", "0.1", 'a|b,"c"', "", "true", "2024-01-31", "\\x00ff"]]
+    report.check("csv", fine(outcome) or (None if rows == wanted else f"{rows}"))
+    rows = list(csv.reader(io.StringIO(run("csv", "--no-header", "--null", "nil").stdout.decode())))
+    report.check("csv without header", None if rows == [wanted[1][:4] + ["nil"] + wanted[1][5:]] else f"{rows}")
+    row = {"i": 1, "d": 12.5, "f": 0.1, "t": 'a|b,"c"', "n": None, "b": True, "day": "2024-01-31", "x": "\\x00ff"}
+    for kind in ("json", "jsonl"):
+        outcome = run(kind)
+        different = fine(outcome)
+        if not different:
+            got = json.loads(outcome.stdout)
+            different = None if (got[0] if kind == "json" else got) == row else f"{got}"
+        report.check(kind, different)
+    report.check("markdown", fine(run("markdown"), "| i", "12.50", "a\\|b", "---"))
+    report.check("line", fine(run("line"), "i = 1", "day = 2024-01-31"))
+    report.check("table", fine(run("table"), "12.50", "NULL", "│"))
+    report.check("empty result", fine(binary.run("--format", "csv", "-c", "SELECT 1 AS a WHERE false"), "a"))
+
+
+def scripts(binary, report, directory):
+    script = os.path.join(directory, "script.sql")
+    with open(script, "w", encoding="utf-8") as out:
+        out.write("-- a comment; with a semicolon\nCREATE TABLE t (a INTEGER);\n/* another; one */ INSERT INTO t VALUES (1), (2);\n")
+        out.write("SELECT ';' || a AS semi FROM t ORDER BY a;\nSELECT 'last without semicolon' AS l")
+    outcome = binary.run("--format", "csv", "-f", script)
+    report.check("script", fine(outcome, ";1", ";2", "last without semicolon"))
+    outcome = binary.run("--format", "csv", stdin=b"SELECT 41 + 1 AS answer;\n")
+    report.check("standard input", fine(outcome, "answer", "42"))
+    outcome = binary.run("-c", "CREATE TABLE t (a INTEGER)", "-c", "INSERT INTO t VALUES (7)", "-c", "SELECT a * 6 FROM t")
+    report.check("several -c share the database in memory", fine(outcome, "42"))
+    outcome = binary.run("-c", "SELECT 1;\nSELECT nope\nFROM range(3);")
+    report.check(
+        "an error points at its place",
+        None if outcome.status == 1 and "^" in outcome.stderr and "SELECT nope" in outcome.stderr else outcome.stderr,
+    )
+    outcome = binary.run("--timing", "-c", "SELECT count(*) FROM range(1000)")
+    report.check("timing", None if " ms" in outcome.stderr or " µs" in outcome.stderr else f"{outcome.stderr!r}")
+    outcome = binary.run("--help")
+    report.check("help", fine(outcome, "--format", "--read-only", "--memory"))
+    report.check("version", fine(binary.run("version"), "forebay"))
+
+
+def interrupted(binary, report, name, arguments, after):
+    """SIGINT ends the program with status 130, soon."""
+    process = binary.start(*arguments)
+    time.sleep(after)
+    if process.poll() is not None:
+        report.fail(name, f"ended too early: {process.communicate()[1].decode()}")
+        return
+    process.send_signal(signal.SIGINT)
+    start = time.monotonic()
+    try:
+        _, stderr = process.communicate(timeout=10)
+        seconds = time.monotonic() - start
+        good = process.returncode == 130 and b"panicked" not in stderr
+        report.check(name, None if good else f"status {process.returncode} after {seconds:.1f} s: {stderr.decode()[:600]}")
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        report.fail(name, "still running 10 s after SIGINT")
+
+
+def cancelling(binary, report, directory):
+    interrupted(binary, report, "^C ends a query", ["-c", SLOW], 1.5)
+    database = os.path.join(directory, "cancelled")
+    load = "CREATE TABLE t AS SELECT x, 'value ' || x AS v, x * 3 AS w FROM range(200000000) AS r(x)"
+    interrupted(binary, report, "^C ends a load", [database, "-c", load], 2.0)
+    outcome = binary.run(database, "-c", "CHECK DATABASE", "-c", "SHOW TABLES")
+    report.check("nothing of a cancelled load is there", fine(outcome))
+    left = [name for _, _, files in os.walk(database) for name in files if name.endswith(".seg")]
+    report.check("a cancelled load leaves no files", f"{left}" if left else None)
+
+
+def broken_pipe(binary, report):
+    command = f"'{binary.path}' --format csv -c 'SELECT * FROM range(5000000)' | head -n 3"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60, check=False)
+    good = done.stdout.count(b"\n") == 3 and not done.stderr
+    report.check("a broken pipe is no error", None if good else f"{done.stdout[:200]} {done.stderr.decode()[:400]}")
+
+
+def readers(binary, report, directory):
+    database = os.path.join(directory, "shared")
+    binary.must(database, "CREATE TABLE t AS SELECT * FROM range(100000) AS r(a)")
+    processes = [
+        subprocess.Popen(
+            [binary.path, database, "--read-only", "--format", "csv", "-c", "SELECT sum(a) FROM t"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+        )
+        for _ in range(4)
+    ]
+    results = [process.communicate(timeout=60) for process in processes]
+    wrong = [f"{out} {err}" for out, err in results if b"4999950000" not in out]
+    report.check("four read-only processes at once", "\n".join(wrong) or None)
+
+
+def little_memory(binary, report, directory):
+    """More groups and more data than memory: an answer or a clear error, and no killed process."""
+    database = os.path.join(directory, "memory")
+    binary.must(database, "CREATE TABLE t AS SELECT x AS k, 'some text ' || x AS v FROM range(2000000) AS r(x)")
+    for sql, wanted in (
+        ("SELECT count(*), sum(k) FROM t", "2000000,1999999000000"),
+        ("SELECT count(*) FROM (SELECT v, count(*) FROM t GROUP BY v)", "2000000"),
+        ("SELECT v FROM t ORDER BY v DESC LIMIT 1", "some text 999999"),
+    ):
+        outcome = binary.run(database, "--memory", "64MB", "--format", "csv", "-c", sql, timeout=120)
+        if outcome.status == 1 and "memory" in outcome.error_line():
+            report.ok()
+        else:
+            report.check(f"64 MB: {sql}", fine(outcome, wanted))
+
+
+def run(options, report):
+    report.suite("the program")
+    directory = os.path.join(options.directory, "program")
+    os.makedirs(directory)
+    formats(options.binary, report)
+    scripts(options.binary, report, directory)
+    cancelling(options.binary, report, directory)
+    broken_pipe(options.binary, report)
+    readers(options.binary, report, directory)
+    little_memory(options.binary, report, directory)
+    report.end()
