@@ -6,7 +6,7 @@
 use forebay::units::{format_bytes, format_count, format_seconds};
 use forebay::{Error, Position, QueryMetrics, ResultKind};
 
-use crate::terminal::{Paint, char_width, paint};
+use crate::terminal::{Paint, char_width, paint, push_visible};
 
 /// The text that an error's position counts in.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +21,8 @@ pub(crate) struct Source<'a> {
 
 /// The report of `error`, with a final line end; `columns` is the width of the terminal.
 pub(crate) fn error(error: &Error, source: Option<Source<'_>>, columns: usize, color: bool) -> String {
-    let one_line = error.to_string().replace(['\n', '\r'], " ");
+    let mut one_line = String::new();
+    push_visible(&error.to_string().replace(['\n', '\r', '\t'], " "), &mut one_line);
     let mut text = format!("{} {one_line}\n", paint("Error:", Paint::Red, color));
     if let Some(source) = source {
         match error.position() {
@@ -183,10 +184,10 @@ mod tests {
 
     #[test]
     fn errors_are_one_line_and_name_their_file() {
-        let failure = Error::input("two\nlines");
+        let failure = Error::input("two\nlines\x1b[2J");
         let source = Source { sql: "select", file: Some("a.sql"), line: 3 };
-        assert_eq!(error(&failure, Some(source), 80, false), "Error: two lines\n--> a.sql, line 3\n");
-        assert_eq!(error(&failure, None, 80, true), "\x1b[1;31mError:\x1b[0m two lines\n");
+        assert_eq!(error(&failure, Some(source), 80, false), "Error: two lines\\u{1b}[2J\n--> a.sql, line 3\n");
+        assert_eq!(error(&failure, None, 80, true), "\x1b[1;31mError:\x1b[0m two lines\\u{1b}[2J\n");
     }
 
     #[test]
