@@ -66,7 +66,7 @@ impl LocalDisk {
             (IoMode::Auto, Err(error)) => (None, Some(error.to_string())),
             (IoMode::Uring, Err(error)) => {
                 let hint = "Allow the io_uring system calls (containers often forbid them), or choose pread";
-                return Err(Error::io("set up io_uring", &error).hint(hint));
+                return Err(Error::unsupported(format!("io_uring does not work here: {error}")).hint(hint));
             }
         };
         let direct_refused = AtomicBool::new(false);
@@ -461,5 +461,21 @@ mod tests {
         let name = directory.path().join("f").display().to_string();
         assert!(error.message().contains(&name) && error.message().contains("3145828 bytes"), "{error}");
         assert!(!file.direct_refused.load(Ordering::Relaxed), "an unaligned end is no refusal");
+    }
+
+    #[test]
+    fn a_holder_that_died_is_not_blamed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let disk = LocalDisk::open(directory.path(), IoMode::Auto).expect("a disk");
+        fs::write(directory.path().join("LOCK"), "a process that was killed").expect("left behind");
+        let reader = disk.lock("LOCK", LockKind::Shared, "").expect("nobody holds it");
+        let message = disk.lock("LOCK", LockKind::Exclusive, "x").map(drop).expect_err("held").to_string();
+        assert!(!message.contains("killed"), "{message}");
+        drop(reader);
+        fs::write(directory.path().join("LOCK"), "a process that was killed").expect("left behind");
+        let _writer = disk.lock("LOCK", LockKind::Exclusive, "the writer").expect("nobody holds it");
+        let error = disk.lock("LOCK", LockKind::Shared, "").map(drop).expect_err("held");
+        let place = directory.path().join("LOCK").display().to_string();
+        assert_eq!(error.message(), format!("{place} is locked by the writer"));
     }
 }

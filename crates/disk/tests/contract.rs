@@ -83,7 +83,7 @@ fn modes_are_kept() {
 fn reading_past_the_end_is_corruption() {
     on_every_disk(|disk| {
         let file = create(disk, "f", &[1; 10]);
-        for (offset, len) in [(5, 6), (11, 1), (u64::MAX >> 1, 1)] {
+        for (offset, len) in [(5, 6), (11, 1), (u64::MAX >> 1, 1), (u64::MAX, 1)] {
             let error = file.read_at(offset, &mut vec![0; len]).expect_err("past the end");
             if offset < 100 {
                 assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
