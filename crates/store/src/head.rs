@@ -36,7 +36,18 @@ pub(crate) const HEAD_BYTES: u64 = 2 * HEAD_RECORD_STRIDE;
 pub(crate) struct Head {
     file: Arc<dyn DiskFile>,
     commit: u64,
-    durable: bool,
+    state: State,
+}
+
+/// How safe the newest record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Found in the file, where an earlier program's sync of it may have failed; or just being written.
+    Read,
+    /// Written.
+    Written,
+    /// Written and synced.
+    Durable,
 }
 
 fn record(commit: u64) -> Vec<u8> {
@@ -91,7 +102,7 @@ impl Head {
                 .hint("Restore the directory from a backup; the table data in segments/ may be intact"));
         };
         check_version(version).context(|| disk.describe())?;
-        Ok(Self { file, commit, durable: false })
+        Ok(Self { file, commit, state: State::Read })
     }
 
     /// The last commit that was acknowledged, or one before it.
@@ -99,21 +110,22 @@ impl Head {
         self.commit
     }
 
-    /// Notes that `commit` is durable, if that is not yet noted. Itself not durable before [`Head::sync`].
+    /// Notes that `commit` is durable, unless it has done so. Itself not durable before [`Head::sync`].
     pub(crate) fn advance(&mut self, commit: u64) -> Result<()> {
-        if self.commit != commit {
-            self.durable = false;
+        if self.state == State::Read || self.commit != commit {
+            self.state = State::Read;
             self.file.write_at((commit % 2) * HEAD_RECORD_STRIDE, &record(commit))?;
             self.commit = commit;
+            self.state = State::Written;
         }
         Ok(())
     }
 
     /// Makes what was noted durable: before the other record is overwritten.
     pub(crate) fn sync(&mut self) -> Result<()> {
-        if !self.durable {
+        if self.state != State::Durable {
             self.file.sync()?;
-            self.durable = true;
+            self.state = State::Durable;
         }
         Ok(())
     }

@@ -73,8 +73,12 @@ impl Store {
         let lock = disk.lock(LOCK_PATH, kind, holder)?;
         let volume = Arc::new(Volume::new(disk, lock));
         let disk = &*volume.disk;
-        if mode == OpenMode::ReadWrite && !disk.exists(HEAD_PATH)? {
-            create(&volume)?;
+        if mode == OpenMode::ReadWrite {
+            if !disk.exists(HEAD_PATH)? {
+                create(&volume)?;
+            }
+            // Also for whoever made the database and failed or was killed just before this.
+            disk.sync_directory("")?;
         }
         let head = Head::open(disk, file_mode(mode))?;
         let rows = match mode {
@@ -236,7 +240,8 @@ fn has_history(disk: &dyn Disk) -> bool {
     manifest::load(disk).and_then(|rows| rows::verify(&rows)).is_ok_and(|root| root.commit > 0)
 }
 
-/// Makes an empty database where there is none, or where a crash interrupted this: `HEAD` comes last.
+/// Makes an empty database where there is none, or where a crash interrupted this: `HEAD` comes last, and its name is
+/// not yet durable.
 fn create(volume: &Volume) -> Result<()> {
     let disk = &*volume.disk;
     for leftover in [MANIFEST_PATH, HEAD_DRAFT_PATH] {
@@ -253,8 +258,7 @@ fn create(volume: &Volume) -> Result<()> {
     // Closed, so that whoever opens it next finds nothing to repair.
     drop(manifest);
     disk.sync_directory("")?;
-    Head::create(disk, catalog.commit)?;
-    disk.sync_directory("")
+    Head::create(disk, catalog.commit)
 }
 
 /// Removes files that the manifest does not name: writers that crashed, drops that were not finished.
