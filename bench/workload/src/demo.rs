@@ -5,12 +5,11 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use forebay::units::{format_bytes, format_count, format_seconds};
-use forebay::{Database, Options, Result};
+use forebay::{ColumnStorage, Database, Options, Result};
 
 use crate::benchmark::Benchmark;
 use crate::load::{DATA_FOLDER, Wanted, prepare};
 use crate::measure::{Measured, run_sql};
-use crate::pending::{ColumnStorage, Pending};
 use crate::queries::{Query, queries};
 use crate::report::{Columns, bandwidth, bar, line, percent, shell_word};
 use crate::schema::fact_table;
@@ -67,7 +66,7 @@ fn show_queries(database: &Database, scale_factor: f64, out: &mut dyn Write) -> 
     let session = database.session();
     let mut shown = Vec::new();
     for query in queries(Benchmark::Ssb, scale_factor) {
-        database.clear_cache()?;
+        database.clear_cache();
         let from_disk = run_sql(&session, &query.sql).map_err(|e| e.context(format!("query {}", query.name)))?.0;
         let from_memory = run_sql(&session, &query.sql).map_err(|e| e.context(format!("query {}", query.name)))?.0;
         shown.push(Shown { query, from_disk, from_memory });

@@ -10,7 +10,6 @@ pub mod demo;
 pub mod generate;
 mod load;
 mod measure;
-mod pending;
 pub mod queries;
 mod report;
 pub mod run;

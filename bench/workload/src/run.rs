@@ -13,7 +13,6 @@ use forebay::{Database, Error, Options, Result, Session};
 use crate::benchmark::Benchmark;
 use crate::load::{Wanted, prepare};
 use crate::measure::{Measured, run_sql};
-use crate::pending::Pending;
 use crate::queries::{Query, queries};
 use crate::report::{Columns, bandwidth, line, percent};
 
@@ -170,7 +169,7 @@ fn measure(options: &BenchOptions, database: &Database, session: &Session, query
     let mut runs = Vec::with_capacity(options.runs);
     for _ in 0..options.runs {
         if options.cold {
-            database.clear_cache()?;
+            database.clear_cache();
             // Whether this is permitted was found out and reported before the first run.
             drop(machine::drop_page_cache());
         }
