@@ -501,3 +501,36 @@ fn hostile_footers() {
         assert!(footer::decode(&bytes[..at], expected).is_err(), "cut at {at}");
     }
 }
+
+#[test]
+fn on_the_machines_disk() {
+    use forebay_disk::{IoMode, LocalDisk};
+    let directory = tempfile::tempdir().expect("a directory");
+    let disk = |path: &std::path::Path| LocalDisk::open(path, IoMode::Auto).expect("a disk");
+    let local = |path, mode| Store::open(Arc::new(disk(path)), mode, "process 7 (test)");
+    let store = local(directory.path(), OpenMode::ReadWrite).expect("a database");
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    let sealed = segment(&store, &[5, 6]).expect("a segment");
+    change(&store, |t| t.publish(id, vec![sealed])).expect("publish");
+    let error = local(directory.path(), OpenMode::ReadOnly).expect_err("it is held");
+    assert!(error.kind() == ErrorKind::Locked && error.to_string().contains("process 7 (test)"), "{error}");
+
+    // A copy of the files of a database that is open: what a killed process leaves.
+    let killed = tempfile::tempdir().expect("a directory");
+    std::fs::create_dir(killed.path().join("segments")).expect("a folder");
+    for file in ["HEAD", "forebay.redb", "segments/0000000001.seg"] {
+        std::fs::copy(directory.path().join(file), killed.path().join(file)).expect("a copy");
+    }
+    let before = std::fs::read(killed.path().join("forebay.redb")).expect("the manifest");
+    drop(store);
+    for place in [directory.path(), killed.path()] {
+        let store = local(place, OpenMode::ReadOnly).expect("read-only");
+        let catalog = store.catalog();
+        assert_eq!(blocks(&catalog.table("main", "t").expect("t").segments[0]), [(Some(Value::Int(5)), 2)]);
+        assert!(store.check(&mut |_, _| Ok(())).expect("a check").is_sound());
+    }
+    assert_eq!(std::fs::read(killed.path().join("forebay.redb")).expect("the manifest"), before, "left as it was");
+    let store = local(killed.path(), OpenMode::ReadWrite).expect("read-write");
+    change(&store, |t| t.drop_table(id)).expect("drop");
+    assert!(!killed.path().join("segments/0000000001.seg").exists());
+}
