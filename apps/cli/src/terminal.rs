@@ -55,8 +55,8 @@ pub(crate) fn has_color(stream: &impl IsTerminal) -> bool {
 
 /// Columns and rows of the terminal; `None` where there is no terminal.
 pub(crate) fn size() -> Option<(usize, usize)> {
-    let (width, height) = terminal_size::terminal_size()?;
-    (width.0 > 0 && height.0 > 0).then_some((usize::from(width.0), usize::from(height.0)))
+    let (height, width) = console::Term::stdout().size_checked()?;
+    (width > 0 && height > 0).then_some((usize::from(width), usize::from(height)))
 }
 
 /// Columns that `text` takes on a terminal.

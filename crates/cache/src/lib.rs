@@ -1,1 +1,140 @@
-//! forebay-cache.
+//! Where bytes stay: inflated chunks kept in memory within a budget of bytes, so that a warm query reads nothing.
+//!
+//! Policy today: least recently used. The proportional policy (HPCache §4) takes its place behind the same calls.
+//! Invariants: never holds more than its budget; values are shared, so eviction never takes bytes from a running scan.
+//! Must not know: what the bytes mean.
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A cache of shared values by key, bounded by the sum of the bytes given at insertion.
+pub struct ChunkCache<K, V> {
+    state: Mutex<State<K, V>>,
+    budget_bytes: usize,
+}
+
+struct State<K, V> {
+    entries: HashMap<K, Entry<V>>,
+    by_use: BTreeMap<u64, K>,
+    clock: u64,
+    held_bytes: usize,
+}
+
+struct Entry<V> {
+    value: Arc<V>,
+    bytes: usize,
+    last_use: u64,
+}
+
+impl<K: Hash + Eq + Clone, V> ChunkCache<K, V> {
+    /// An empty cache of at most `budget_bytes`; 0 keeps nothing.
+    pub fn new(budget_bytes: usize) -> Self {
+        let state = State { entries: HashMap::new(), by_use: BTreeMap::new(), clock: 0, held_bytes: 0 };
+        Self { state: Mutex::new(state), budget_bytes }
+    }
+
+    /// The value under `key`, marked as just used.
+    pub fn get(&self, key: &K) -> Option<Arc<V>> {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        state.clock += 1;
+        let entry = state.entries.get_mut(key)?;
+        state.by_use.remove(&entry.last_use);
+        entry.last_use = state.clock;
+        state.by_use.insert(state.clock, key.clone());
+        Some(Arc::clone(&entry.value))
+    }
+
+    /// Keeps `value`, which takes `bytes` of memory, and evicts what was used longest ago. A value larger than the
+    /// whole budget is not kept.
+    pub fn insert(&self, key: K, value: Arc<V>, bytes: usize) {
+        if bytes > self.budget_bytes {
+            return;
+        }
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        state.remove(&key);
+        while state.held_bytes + bytes > self.budget_bytes {
+            let Some((_, oldest)) = state.by_use.first_key_value() else { break };
+            let oldest = oldest.clone();
+            state.remove(&oldest);
+        }
+        state.clock += 1;
+        state.by_use.insert(state.clock, key.clone());
+        state.held_bytes += bytes;
+        state.entries.insert(key, Entry { value, bytes, last_use: state.clock });
+    }
+
+    /// Drops every value.
+    pub fn clear(&self) {
+        let mut state = self.lock();
+        state.entries.clear();
+        state.by_use.clear();
+        state.held_bytes = 0;
+    }
+
+    /// Bytes held now.
+    pub fn held_bytes(&self) -> usize {
+        self.lock().held_bytes
+    }
+
+    /// Most bytes ever held.
+    pub fn budget_bytes(&self) -> usize {
+        self.budget_bytes
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<K, V>> {
+        // Every change leaves the state whole, so a panicking holder is no reason to stop.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Hash + Eq + Clone, V> State<K, V> {
+    fn remove(&mut self, key: &K) {
+        if let Some(entry) = self.entries.remove(key) {
+            self.by_use.remove(&entry.last_use);
+            self.held_bytes -= entry.bytes;
+        }
+    }
+}
+
+impl<K: Hash + Eq + Clone, V> fmt::Debug for ChunkCache<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let held_bytes = self.held_bytes();
+        f.debug_struct("ChunkCache").field("held_bytes", &held_bytes).field("budget_bytes", &self.budget_bytes).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evicts_what_was_used_longest_ago() {
+        let cache = ChunkCache::new(30);
+        for key in 0..3 {
+            cache.insert(key, Arc::new(key * 10), 10);
+        }
+        assert_eq!(cache.get(&0).as_deref(), Some(&0));
+        cache.insert(3, Arc::new(30), 10);
+        assert!(cache.get(&1).is_none());
+        assert!(cache.get(&0).is_some() && cache.get(&2).is_some() && cache.get(&3).is_some());
+        assert_eq!(cache.held_bytes(), 30);
+    }
+
+    #[test]
+    fn replaces_and_refuses() {
+        let cache = ChunkCache::new(30);
+        cache.insert("a", Arc::new(1), 10);
+        cache.insert("a", Arc::new(2), 20);
+        assert_eq!(cache.held_bytes(), 20);
+        cache.insert("b", Arc::new(3), 31);
+        assert!(cache.get(&"b").is_none());
+        cache.clear();
+        assert!(cache.get(&"a").is_none());
+        assert_eq!(cache.held_bytes(), 0);
+    }
+}

@@ -1,1 +1,22 @@
-//! forebay-engine.
+//! Runs pipelines: prune → read → inflate → test on codes → collect; and the way in: plain rows → blocks → chunks.
+//!
+//! Reading order: [`run`] is the read flow on one screen, [`load`] the write flow.
+//! Invariants: synchronous; every byte and chunk that a query touches is counted in its [`Metrics`].
+//! Must not know: SQL, DataFusion, expressions beyond [`RowFilter`].
+#![forbid(unsafe_code)]
+
+pub mod cancel;
+pub mod chunks;
+pub mod collect;
+pub mod compact;
+pub mod load;
+pub mod metrics;
+pub mod plain;
+pub mod run;
+pub mod types;
+
+pub use cancel::CancelToken;
+pub use chunks::{ChunkKey, Engine};
+pub use load::{LoadTarget, Loader};
+pub use metrics::Metrics;
+pub use run::{Morsel, RowFilter, Scan};

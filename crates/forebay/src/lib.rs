@@ -4,13 +4,31 @@
 #![forbid(unsafe_code)]
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use arrow;
 pub use forebay_base::{Error, ErrorKind, Position, Result, units};
+pub use forebay_sql::ResultKind;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use forebay_disk::{Disk, IoMode, LocalDisk, MemoryDisk};
+use forebay_engine::Engine;
+use forebay_sql::Shared;
+use forebay_store::{OpenMode, Store};
+
+/// Share of the memory budget that keeps inflated chunks; the rest is for running queries.
+const CACHE_SHARE: f64 = 0.5;
+
+/// Share of the machine's memory that is the budget where none is given.
+const DEFAULT_MEMORY_SHARE: f64 = 0.75;
+
+/// Least memory budget: below it not even one row group of a wide table can be loaded.
+const LEAST_MEMORY_BYTES: u64 = 64 << 20;
+
+/// Stack of a worker: plans of deeply nested SQL recurse.
+const WORKER_STACK_BYTES: usize = 8 << 20;
 
 /// How to open a database.
 #[derive(Debug, Clone, Default)]
@@ -25,49 +43,173 @@ pub struct Options {
 
 /// An open database. Clones share it.
 #[derive(Debug, Clone)]
-pub struct Database {}
+pub struct Database {
+    shared: Shared,
+}
+
+/// What one column takes, in all its rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnStorage {
+    /// Schema of the table.
+    pub schema: String,
+    /// Table.
+    pub table: String,
+    /// Column.
+    pub column: String,
+    /// Rows.
+    pub rows: u64,
+    /// Bytes of the plain values: their width, or the strings and four bytes each.
+    pub plain_bytes: u64,
+    /// Bytes of the encoded blocks, as a warm scan reads them.
+    pub encoded_bytes: u64,
+    /// Bytes of the chunks on disk.
+    pub stored_bytes: u64,
+    /// Chunks.
+    pub chunks: u64,
+}
 
 impl Database {
     /// Opens the database directory at `path`, or makes it.
-    pub fn open(_path: &Path, _options: &Options) -> Result<Self> {
-        Err(Error::unsupported("not there yet"))
+    pub fn open(path: &Path, options: &Options) -> Result<Self> {
+        if !path.exists() {
+            if options.read_only {
+                let message = format!("database {} does not exist", path.display());
+                return Err(Error::new(ErrorKind::NotFound, message).hint("Open it without read-only to make it"));
+            }
+            std::fs::create_dir_all(path)
+                .map_err(|error| Error::io(format!("make directory {}", path.display()), &error))?;
+        }
+        if !path.is_dir() {
+            return Err(Error::input(format!("{} is a file, and a database is a directory", path.display()))
+                .hint(format!("To query a file: forebay -c \"SELECT * FROM '{}'\"", path.display())));
+        }
+        Self::on_disk(Arc::new(LocalDisk::open(path, IoMode::Auto)?), options)
     }
 
     /// A database that lives as long as this handle.
-    pub fn in_memory(_options: &Options) -> Result<Self> {
-        Err(Error::unsupported("not there yet"))
+    pub fn in_memory(options: &Options) -> Result<Self> {
+        Self::on_disk(Arc::new(MemoryDisk::new()), &Options { read_only: false, ..options.clone() })
+    }
+
+    fn on_disk(disk: Arc<dyn Disk>, options: &Options) -> Result<Self> {
+        let memory_bytes = match options.memory_bytes {
+            Some(bytes) if bytes < LEAST_MEMORY_BYTES => {
+                return Err(Error::input(format!("a memory budget of {} is too small", units::format_bytes(bytes)))
+                    .hint(format!("Give at least {}", units::format_bytes(LEAST_MEMORY_BYTES))));
+            }
+            Some(bytes) => bytes,
+            None => (machine_memory_bytes() as f64 * DEFAULT_MEMORY_SHARE) as u64,
+        };
+        let threads = match options.threads {
+            Some(threads) if !(1..=1024).contains(&threads) => {
+                return Err(Error::input(format!("{threads} threads are not possible")).hint("Give 1 to 1024"));
+            }
+            Some(threads) => threads,
+            None => std::thread::available_parallelism().map_or(1, usize::from),
+        };
+        let mode = if options.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
+        let holder = format!("process {}", std::process::id());
+        let store = Store::open(disk, mode, &holder)?;
+        let cache_bytes = (memory_bytes as f64 * CACHE_SHARE) as usize;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(threads)
+            .thread_name("forebay-worker")
+            .thread_stack_size(WORKER_STACK_BYTES)
+            .enable_all()
+            .build()
+            .map_err(|error| Error::io("start worker threads", &error))?;
+        let environment = forebay_sql::environment(memory_bytes as usize - cache_bytes)?;
+        let engine = Arc::new(Engine::new(store, cache_bytes));
+        Ok(Self { shared: Shared { engine, runtime: Arc::new(runtime), environment, threads } })
     }
 
     /// A new session with default settings.
     pub fn session(&self) -> Session {
-        Session {}
+        Session { inner: forebay_sql::Session::new(self.shared.clone()) }
     }
+
+    /// Forgets every chunk in memory, so that the next query reads from disk.
+    pub fn clear_cache(&self) {
+        self.shared.engine.cache().clear();
+    }
+
+    /// Worker threads.
+    pub fn threads(&self) -> usize {
+        self.shared.threads
+    }
+
+    /// What every column of every table takes.
+    pub fn storage(&self) -> Result<Vec<ColumnStorage>> {
+        let mut all = Vec::new();
+        for table in self.shared.engine.store().catalog().tables() {
+            for column in &table.columns {
+                let mut storage = ColumnStorage {
+                    schema: table.schema.clone(),
+                    table: table.name.clone(),
+                    column: column.name.clone(),
+                    rows: table.rows(),
+                    plain_bytes: 0,
+                    encoded_bytes: 0,
+                    stored_bytes: 0,
+                    chunks: 0,
+                };
+                for segment in &table.segments {
+                    let Some(index) = segment.column_index(column.id) else { continue };
+                    for group in segment.groups()? {
+                        let layout = &group.columns[index];
+                        storage.plain_bytes += layout.plain_bytes;
+                        storage.encoded_bytes += layout.chunks.iter().map(|chunk| chunk.encoded_bytes).sum::<u64>();
+                        storage.stored_bytes += layout.chunks.iter().map(|chunk| chunk.stored_bytes).sum::<u64>();
+                        storage.chunks += layout.chunks.len() as u64;
+                    }
+                }
+                all.push(storage);
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Memory of this machine, or what a container may use of it.
+fn machine_memory_bytes() -> u64 {
+    let read = |path: &str| std::fs::read_to_string(path).ok();
+    let total = read("/proc/meminfo").and_then(|text| {
+        let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+        line.split_whitespace().nth(1)?.parse::<u64>().ok()
+    });
+    let total = total.map_or(4 << 30, |kib| kib * 1024);
+    let limit = read("/sys/fs/cgroup/memory.max").and_then(|text| text.trim().parse::<u64>().ok());
+    limit.map_or(total, |limit| limit.min(total)).max(LEAST_MEMORY_BYTES)
 }
 
 /// Settings and the running statement of one user.
 #[derive(Debug)]
-pub struct Session {}
+pub struct Session {
+    inner: forebay_sql::Session,
+}
 
-/// One parsed statement with its source text.
+/// One statement with its source text.
 #[derive(Debug, Clone)]
 pub struct Statement {
     /// The statement's own text.
     pub text: String,
 }
 
-/// Cancels whatever its session runs; usable from a signal handler thread.
+/// Cancels whatever its session runs; usable from another thread.
 #[derive(Debug, Clone)]
-pub struct Canceller {}
+pub struct Canceller(forebay_sql::Canceller);
 
 impl Canceller {
     /// The running statement ends with [`ErrorKind::Cancelled`]; the session stays usable.
-    pub fn cancel(&self) {}
+    pub fn cancel(&self) {
+        self.0.cancel();
+    }
 }
 
 /// How far the running statement is.
 #[derive(Debug, Clone)]
 pub struct Progress {
-    /// What is being done, for example `loading lineorder`.
+    /// What is being done, for example `loading`.
     pub activity: String,
     /// 0 to 1.
     pub fraction: f64,
@@ -85,84 +227,84 @@ pub struct Names {
 }
 
 impl Session {
-    /// Splits and parses a script. The error of a syntax error carries its [`Position`] in `sql`.
-    pub fn statements(&self, _sql: &str) -> Result<Vec<Statement>> {
-        Err(Error::unsupported("not there yet"))
+    /// Splits a script into its statements. The error of an unreadable script carries its [`Position`] in `sql`.
+    pub fn statements(&self, sql: &str) -> Result<Vec<Statement>> {
+        Ok(forebay_sql::parse::split(sql)?.into_iter().map(|text| Statement { text }).collect())
     }
 
     /// Runs one statement. Rows come from [`QueryResult::next_batch`] while the query runs. Positions in errors count
     /// in [`Statement::text`].
-    pub fn execute(&self, _statement: &Statement) -> Result<QueryResult> {
-        Err(Error::unsupported("not there yet"))
+    pub fn execute(&self, statement: &Statement) -> Result<QueryResult> {
+        Ok(QueryResult { answer: self.inner.execute(&statement.text)? })
     }
 
     /// Whether `sql` ends outside of strings, comments and parentheses, with a semicolon: what a prompt needs to know.
-    pub fn is_complete(_sql: &str) -> bool {
-        true
+    pub fn is_complete(sql: &str) -> bool {
+        forebay_sql::parse::is_complete(sql)
     }
 
     /// A handle that cancels this session's running statement.
     pub fn canceller(&self) -> Canceller {
-        Canceller {}
+        Canceller(self.inner.canceller())
     }
 
-    /// How far the running statement is; `None` where that is unknown or nothing runs. Callable from another thread
-    /// through [`Session::watcher`].
+    /// A handle that watches this session's running statement from another thread.
     pub fn watcher(&self) -> Watcher {
-        Watcher {}
+        Watcher(self.inner.canceller())
     }
 
     /// Names for completion.
     pub fn names(&self) -> Names {
-        Names::default()
+        let (tables, columns, functions) = self.inner.names();
+        Names { tables, columns, functions }
     }
 }
 
 /// Watches the running statement of a session from another thread.
 #[derive(Debug, Clone)]
-pub struct Watcher {}
+pub struct Watcher(forebay_sql::Canceller);
 
 impl Watcher {
     /// How far the running statement is; `None` where that is unknown or nothing runs.
     pub fn progress(&self) -> Option<Progress> {
-        None
+        self.0.progress().map(|(activity, fraction)| Progress { activity, fraction })
     }
-}
-
-/// What kind of result a statement has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ResultKind {
-    /// Rows, read with [`QueryResult::next_batch`].
-    Rows,
-    /// A change of this many rows (INSERT, COPY, CREATE TABLE AS).
-    Changed(u64),
-    /// Done, nothing to count; the text says what (`CREATE TABLE`).
-    Done(String),
 }
 
 /// A running or finished statement.
 #[derive(Debug)]
-pub struct QueryResult {}
+pub struct QueryResult {
+    answer: forebay_sql::Answer,
+}
 
 impl QueryResult {
     /// What kind of result this is.
     pub fn kind(&self) -> &ResultKind {
-        &ResultKind::Rows
+        self.answer.kind()
     }
 
     /// Columns of the rows.
     pub fn schema(&self) -> SchemaRef {
-        SchemaRef::new(arrow::datatypes::Schema::empty())
+        self.answer.schema()
     }
 
     /// The next rows, `None` at the end.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        Ok(None)
+        self.answer.next_batch()
     }
 
     /// Figures of the work done so far; final after the last batch.
     pub fn metrics(&self) -> QueryMetrics {
-        QueryMetrics::default()
+        let figures = self.answer.figures();
+        QueryMetrics {
+            elapsed: self.answer.elapsed(),
+            rows: self.answer.rows(),
+            read_bytes: figures.read_bytes,
+            scanned_bytes: figures.scanned_bytes,
+            plain_bytes: figures.plain_bytes,
+            chunks: figures.chunks,
+            chunks_pruned: figures.chunks_pruned,
+        }
     }
 }
 

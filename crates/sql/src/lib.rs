@@ -1,1 +1,29 @@
-//! forebay-sql.
+//! SQL: DataFusion parses, plans and runs what pipelines do not run yet; catalog, DDL, loading and scans are ours.
+//! DataFusion stops here: nothing above or below knows it.
+//!
+//! Reading order: a statement's life is [`session`]; a query's scan is [`table`] → [`scan`] → `forebay_engine::run`.
+//! Must not know: file layouts, encodings, terminals.
+#![forbid(unsafe_code)]
+
+pub mod arithmetic;
+pub mod catalog;
+pub mod copy;
+pub mod ddl;
+pub mod environment;
+pub mod error;
+pub mod explain;
+pub mod files;
+pub mod filter;
+pub mod load;
+pub mod parse;
+pub mod predicate;
+pub mod scan;
+pub mod session;
+pub mod show;
+pub mod statement;
+pub mod statistics;
+pub mod table;
+pub mod types;
+
+pub use environment::environment;
+pub use session::{Answer, Canceller, ResultKind, Session, Shared};

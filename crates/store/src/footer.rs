@@ -37,6 +37,8 @@ pub struct Group {
 pub struct GroupColumn {
     /// A chunk has 2^`blocks_log2` blocks; the last may have fewer.
     pub blocks_log2: u8,
+    /// Bytes of the plain values: their width, or the strings and four bytes each.
+    pub plain_bytes: u64,
     /// Chunks, in row order.
     pub chunks: Vec<ChunkLocation>,
     /// One zone per block.
@@ -109,6 +111,7 @@ pub(crate) fn encode(expected: Expected<'_>, groups: &[Group]) -> Vec<u8> {
         }
         for column in &group.columns {
             writer.u8(column.blocks_log2);
+            writer.u64(column.plain_bytes);
             for chunk in &column.chunks {
                 writer.u64(chunk.offset);
                 writer.u64(chunk.stored_bytes);
@@ -186,6 +189,7 @@ fn decode_column(reader: &mut Reader<'_>, block_rows: &[u32], physical: Physical
     if 1usize.checked_shl(blocks_log2.into()).is_none_or(|blocks| blocks > limits::GROUP_BLOCKS) {
         return Err(reader.wrong("a chunk is larger than its row group"));
     }
+    let plain_bytes = reader.u64()?;
     let mut chunks = Vec::with_capacity(chunk_count(block_rows.len(), blocks_log2));
     for _ in 0..chunks.capacity() {
         let chunk = ChunkLocation { offset: reader.u64()?, stored_bytes: reader.u64()?, encoded_bytes: reader.u64()? };
@@ -203,7 +207,7 @@ fn decode_column(reader: &mut Reader<'_>, block_rows: &[u32], physical: Physical
         }
         zones.push(zone);
     }
-    Ok(GroupColumn { blocks_log2, chunks, zones })
+    Ok(GroupColumn { blocks_log2, plain_bytes, chunks, zones })
 }
 
 impl ChunkLocation {

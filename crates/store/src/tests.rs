@@ -32,8 +32,9 @@ fn change<T>(store: &Store, edit: impl FnOnce(&mut Transaction) -> Result<T>) ->
 
 /// A group of one column: one chunk per block.
 fn group(blocks: &[&[i64]]) -> SealedGroup {
-    let mut sealed = SealedColumn { chunks: vec![], blocks_log2: 0, zones: vec![] };
+    let mut sealed = SealedColumn { chunks: vec![], blocks_log2: 0, plain_bytes: 0, zones: vec![] };
     for values in blocks {
+        sealed.plain_bytes += size_of_val(*values) as u64;
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         let plain = PlainColumn {
             physical: PhysicalType::I64,
@@ -100,6 +101,7 @@ fn tables_with_rows_are_there_after_a_reopen() {
         let groups = segment.groups().expect("groups");
         assert_eq!(groups.iter().map(|g| (g.first_row, g.rows)).collect::<Vec<_>>(), [(0, 3), (3, 3)]);
         assert_eq!(groups[0].columns[0].zones[0].min, expected[0].0);
+        assert_eq!(groups[1].columns[0].plain_bytes, 24);
         assert_eq!(blocks(segment).iter().map(|b| b.1).collect::<Vec<_>>(), [3, 2, 1]);
         assert!(segment.column_bytes(0).expect("sizes").1 >= 3 * 4096);
         assert_eq!(segment.column_index(ColumnId(1)), None);
@@ -446,7 +448,7 @@ fn golden_bytes() {
     let segments: [(ColumnId, PhysicalType); 1] = [INT];
     let zone = forebay_block::Zone { rows: 2, null_count: 1, min: Some(Value::Int(-2)), max: None };
     let chunk = ChunkLocation { offset: 4096, stored_bytes: 4096, encoded_bytes: 128 };
-    let column = GroupColumn { blocks_log2: 1, chunks: vec![chunk], zones: vec![zone] };
+    let column = GroupColumn { blocks_log2: 1, plain_bytes: 16, chunks: vec![chunk], zones: vec![zone] };
     let group = Group { first_row: 0, rows: 2, block_rows: vec![2], columns: vec![column] };
     let id = forebay_base::SegmentId(7);
     let expected = footer::Expected { id, columns: &segments, rows: 2, offset: 8192 };
@@ -464,9 +466,10 @@ fn golden_bytes() {
         "01000000",
         "02000000", // one group of one block of two rows
         "01",
+        "1000000000000000",
         "0010000000000000",
         "0010000000000000",
-        "8000000000000000", // k and the chunk
+        "8000000000000000", // k, plain bytes and the chunk
         "01000000",
         "01feffffffffffffffffffffffffffffff",
         "00", // the zone

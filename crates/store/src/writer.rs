@@ -30,6 +30,8 @@ pub struct SealedColumn {
     pub chunks: Vec<SealedChunk>,
     /// A chunk has 2^`blocks_log2` blocks; the last may have fewer.
     pub blocks_log2: u8,
+    /// Bytes of the plain values: their width, or the strings and four bytes each.
+    pub plain_bytes: u64,
     /// One zone per block.
     pub zones: Vec<Zone>,
 }
@@ -120,7 +122,8 @@ impl SegmentWriter {
                 ChunkLocation { offset: offset - stored_bytes, stored_bytes, encoded_bytes: chunk.encoded_bytes }
             });
             let chunks = locations.collect();
-            columns.push(GroupColumn { blocks_log2: column.blocks_log2, chunks, zones: column.zones });
+            let SealedColumn { blocks_log2, plain_bytes, zones, .. } = column;
+            columns.push(GroupColumn { blocks_log2, plain_bytes, chunks, zones });
         }
         let rows = group.block_rows.iter().map(|rows| u64::from(*rows)).sum();
         let written = Group { first_row: 0, rows, block_rows: group.block_rows, columns };

@@ -1,0 +1,111 @@
+//! Chunks by key: from the cache, else read and inflated.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use forebay_base::{Context, ErrorKind, PhysicalType, Result, SegmentId};
+use forebay_block::{InflatedChunk, inflate_chunk};
+use forebay_cache::ChunkCache;
+use forebay_store::{Segment, Store};
+
+use crate::Metrics;
+
+/// Names one chunk of the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ChunkKey {
+    /// The segment file.
+    pub segment: SegmentId,
+    /// Row group in the segment.
+    pub group: u32,
+    /// Column in the segment.
+    pub column: u32,
+    /// Chunk of the column in the row group.
+    pub chunk: u32,
+}
+
+/// What scans of one database share.
+#[derive(Debug)]
+pub struct Engine {
+    store: Store,
+    cache: ChunkCache<ChunkKey, InflatedChunk>,
+}
+
+/// A chunk that a scan wants, with what an error has to say about it.
+#[derive(Debug, Clone, Copy)]
+pub struct WantedChunk<'a> {
+    /// Column in the segment.
+    pub column: usize,
+    /// Chunk of the column in the row group.
+    pub chunk: usize,
+    /// How the column's values lie.
+    pub physical: PhysicalType,
+    /// The column's name.
+    pub name: &'a str,
+}
+
+impl Engine {
+    /// An engine over `store` that keeps up to `cache_bytes` of inflated chunks.
+    pub fn new(store: Store, cache_bytes: usize) -> Self {
+        Self { store, cache: ChunkCache::new(cache_bytes) }
+    }
+
+    /// The database below.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The cache of inflated chunks.
+    pub fn cache(&self) -> &ChunkCache<ChunkKey, InflatedChunk> {
+        &self.cache
+    }
+
+    /// The wanted chunks of one row group, in order. What is not in the cache is read in one go, several reads in
+    /// flight, then inflated.
+    pub fn chunks(
+        &self,
+        segment: &Segment,
+        group: usize,
+        wanted: &[WantedChunk<'_>],
+        table: &str,
+        metrics: &Metrics,
+    ) -> Result<Vec<Arc<InflatedChunk>>> {
+        let key = |wanted: &WantedChunk<'_>| ChunkKey {
+            segment: segment.id(),
+            group: group as u32,
+            column: wanted.column as u32,
+            chunk: wanted.chunk as u32,
+        };
+        let mut found: Vec<Option<Arc<InflatedChunk>>> =
+            wanted.iter().map(|wanted| self.cache.get(&key(wanted))).collect();
+        let missing: Vec<usize> = (0..wanted.len()).filter(|index| found[*index].is_none()).collect();
+        if !missing.is_empty() {
+            let places: Vec<(usize, usize, usize)> =
+                missing.iter().map(|index| (group, wanted[*index].column, wanted[*index].chunk)).collect();
+            let started = Instant::now();
+            let buffers = segment.read_chunks(&places).map_err(|error| match error.kind() {
+                // A file that is too short or gone is damage to the table, and the user needs to know which.
+                ErrorKind::Corrupt | ErrorKind::NotFound => {
+                    let first = &wanted[missing[0]];
+                    error.context(segment.describe_chunk(first.name, table, group, first.chunk))
+                }
+                _ => error.context(format!("table {table}")),
+            })?;
+            metrics.read_ns.add(started.elapsed().as_nanos() as u64);
+            let started = Instant::now();
+            for (index, buffer) in missing.into_iter().zip(buffers) {
+                let wanted = &wanted[index];
+                metrics.read_bytes.add(buffer.len() as u64);
+                let chunk = inflate_chunk(&buffer, wanted.physical)
+                    .context(|| segment.describe_chunk(wanted.name, table, group, wanted.chunk))?;
+                let chunk = Arc::new(chunk);
+                self.cache.insert(key(wanted), Arc::clone(&chunk), chunk.memory_bytes());
+                found[index] = Some(chunk);
+            }
+            metrics.inflate_ns.add(started.elapsed().as_nanos() as u64);
+        }
+        let chunks: Vec<_> = found.into_iter().flatten().collect();
+        debug_assert_eq!(chunks.len(), wanted.len());
+        metrics.scanned_bytes.add(chunks.iter().map(|chunk| chunk.memory_bytes() as u64).sum());
+        Ok(chunks)
+    }
+}

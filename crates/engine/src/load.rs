@@ -1,0 +1,266 @@
+//! The write flow: batches → blocks → chunks → row groups of a segment.
+//!
+//! One [`LoadTarget`] is one new segment; every worker has a [`Loader`] of its own and hands in whole row groups. The
+//! order of rows is the order of loaders, then the order in which a loader got them.
+//! Invariants: holds at most one block of plain rows and one row group of encoded bytes per loader.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use forebay_base::{Context, Error, ErrorKind, LogicalType, Result, limits};
+use forebay_block::{ChunkOptions, CodecChoice, SealedChunk, Zone, seal_chunk};
+use forebay_store::{Column, SealedColumn, SealedGroup, SealedSegment, SegmentWriter, Store};
+
+use crate::plain::encode_array;
+
+/// A segment that is being written by several loaders.
+#[derive(Debug)]
+pub struct LoadTarget {
+    writer: SegmentWriter,
+    columns: Vec<LoadColumn>,
+    rows: AtomicU64,
+}
+
+#[derive(Debug)]
+struct LoadColumn {
+    name: String,
+    logical: LogicalType,
+    nullable: bool,
+}
+
+impl LoadTarget {
+    /// A new segment of `store` for rows of these columns.
+    pub fn new(store: &Store, columns: &[Column]) -> Result<Arc<Self>> {
+        let layout = columns.iter().map(|column| (column.id, column.logical.physical())).collect();
+        let columns = columns
+            .iter()
+            .map(|column| LoadColumn {
+                name: column.name.clone(),
+                logical: column.logical.clone(),
+                nullable: column.nullable,
+            })
+            .collect();
+        Ok(Arc::new(Self { writer: store.segment_writer(layout)?, columns, rows: AtomicU64::new(0) }))
+    }
+
+    /// Rows in finished row groups.
+    pub fn rows(&self) -> u64 {
+        self.rows.load(Ordering::Relaxed)
+    }
+
+    /// Writes the footer and makes the file durable; all loaders must be finished. `None` when there were no rows.
+    pub fn finish(self) -> Result<Option<SealedSegment>> {
+        match self.rows() {
+            0 => Ok(None),
+            _ => self.writer.finish().map(Some),
+        }
+    }
+}
+
+/// One worker's way into a [`LoadTarget`].
+#[derive(Debug)]
+pub struct Loader {
+    target: Arc<LoadTarget>,
+    /// Upper half of the group index: loaders come one after the other in the segment.
+    loader: u64,
+    groups: u64,
+    /// Plain batches of the block in the making.
+    batches: Vec<RecordBatch>,
+    block_rows: usize,
+    /// Bytes of the longest-growing string column of the block in the making.
+    string_bytes: Vec<usize>,
+    /// Encoded blocks of the group in the making.
+    group: GroupBuilder,
+}
+
+#[derive(Debug, Default)]
+struct GroupBuilder {
+    rows: Vec<u32>,
+    columns: Vec<EncodedColumn>,
+}
+
+#[derive(Debug, Default)]
+struct EncodedColumn {
+    bytes: Vec<u8>,
+    block_offsets: Vec<u32>,
+    zones: Vec<Zone>,
+    plain_bytes: u64,
+}
+
+impl Loader {
+    /// The `loader`-th worker of `target`.
+    pub fn new(target: Arc<LoadTarget>, loader: u32) -> Self {
+        let columns = target.columns.len();
+        let mut built = Self {
+            target,
+            loader: u64::from(loader),
+            groups: 0,
+            batches: Vec::new(),
+            block_rows: 0,
+            string_bytes: vec![0; columns],
+            group: GroupBuilder::default(),
+        };
+        built.group.columns.resize_with(columns, EncodedColumn::default);
+        built
+    }
+
+    /// Adds rows. Columns must have the Arrow types of the target's columns, in order.
+    pub fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.check_nulls(batch)?;
+        let mut start = 0;
+        while start < batch.num_rows() {
+            let rows = self.fitting_rows(batch, start)?;
+            self.batches.push(batch.slice(start, rows));
+            self.block_rows += rows;
+            start += rows;
+            if start < batch.num_rows() || self.block_rows == limits::BLOCK_ROWS {
+                self.end_block()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Encodes what is left and hands in the last row group.
+    pub fn finish(mut self) -> Result<()> {
+        self.end_block()?;
+        self.end_group()
+    }
+
+    fn check_nulls(&self, batch: &RecordBatch) -> Result<()> {
+        for (column, array) in self.target.columns.iter().zip(batch.columns()) {
+            if !column.nullable && array.null_count() > 0 {
+                return Err(Error::new(
+                    ErrorKind::Constraint,
+                    format!("NULL in column {}, which is NOT NULL; no row was added", column.name),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// How many rows from `start` on go into the current block: up to its row limit, and until the strings of one
+    /// column reach their limit. At least one, so that a very long string makes a block of its own.
+    fn fitting_rows(&mut self, batch: &RecordBatch, start: usize) -> Result<usize> {
+        let mut rows = (batch.num_rows() - start).min(limits::BLOCK_ROWS - self.block_rows);
+        for (index, array) in batch.columns().iter().enumerate() {
+            let Some(length_of) = string_lengths(array) else { continue };
+            let mut bytes = self.string_bytes[index];
+            for row in 0..rows {
+                let length = length_of(start + row);
+                if length > limits::STRING_MAX_BYTES {
+                    return Err(Error::input(format!(
+                        "a value of column {} has {length} bytes; the longest possible value has {}",
+                        self.target.columns[index].name,
+                        limits::STRING_MAX_BYTES
+                    )));
+                }
+                if bytes + length > limits::BLOCK_STRING_BYTES && (row > 0 || self.block_rows > 0) {
+                    rows = row;
+                    break;
+                }
+                bytes += length;
+            }
+            if rows == 0 {
+                // The next value opens a new block.
+                self.end_block()?;
+                return self.fitting_rows(batch, start);
+            }
+        }
+        for (index, array) in batch.columns().iter().enumerate() {
+            if let Some(length_of) = string_lengths(array) {
+                self.string_bytes[index] += (start..start + rows).map(length_of).sum::<usize>();
+            }
+        }
+        Ok(rows)
+    }
+
+    fn end_block(&mut self) -> Result<()> {
+        if self.block_rows == 0 {
+            return Ok(());
+        }
+        for (index, column) in self.target.columns.iter().enumerate() {
+            let array = self.take_column(index)?;
+            let encoded = &mut self.group.columns[index];
+            encoded.block_offsets.push(encoded.bytes.len() as u32);
+            let zone = encode_array(&array, &column.logical, &mut encoded.bytes)
+                .context(|| format!("column {}", column.name))?;
+            encoded.zones.push(zone);
+            encoded.plain_bytes += match column.logical.physical().width() {
+                Some(width) => (width * self.block_rows) as u64,
+                None => (self.string_bytes[index] + size_of::<u32>() * self.block_rows) as u64,
+            };
+        }
+        self.group.rows.push(self.block_rows as u32);
+        self.batches.clear();
+        self.block_rows = 0;
+        self.string_bytes.fill(0);
+        let encoded_bytes = self.group.columns.iter().map(|column| column.bytes.len()).max().unwrap_or(0);
+        if self.group.rows.len() == limits::GROUP_BLOCKS || encoded_bytes >= limits::CHUNK_MAX_BYTES / 4 {
+            self.end_group()?;
+        }
+        Ok(())
+    }
+
+    fn take_column(&self, index: usize) -> Result<ArrayRef> {
+        let parts: Vec<&dyn Array> = self.batches.iter().map(|batch| batch.column(index).as_ref()).collect();
+        match parts.len() {
+            1 => Ok(Arc::clone(self.batches[0].column(index))),
+            _ => {
+                arrow::compute::concat(&parts).map_err(|error| Error::internal(format!("cannot join batches: {error}")))
+            }
+        }
+    }
+
+    fn end_group(&mut self) -> Result<()> {
+        if self.group.rows.is_empty() {
+            return Ok(());
+        }
+        let block_rows = std::mem::take(&mut self.group.rows);
+        let rows: u64 = block_rows.iter().map(|rows| u64::from(*rows)).sum();
+        let columns = self.group.columns.iter_mut().map(EncodedColumn::seal).collect::<Result<_>>()?;
+        let index = (self.loader << 32) | self.groups;
+        self.target.writer.append_group(index, SealedGroup { block_rows, columns })?;
+        self.target.rows.fetch_add(rows, Ordering::Relaxed);
+        self.groups += 1;
+        Ok(())
+    }
+}
+
+impl EncodedColumn {
+    /// Cuts the encoded blocks into chunks of 2^k blocks of about [`limits::CHUNK_TARGET_BYTES`] and empties `self`.
+    fn seal(&mut self) -> Result<SealedColumn> {
+        let blocks = self.block_offsets.len();
+        let block_bytes = (self.bytes.len() / blocks).max(1);
+        let blocks_log2 = (0..=limits::GROUP_BLOCKS.ilog2())
+            .rev()
+            .find(|log2| block_bytes << log2 <= limits::CHUNK_TARGET_BYTES)
+            .unwrap_or(0);
+        let options = ChunkOptions { codec: CodecChoice::Auto };
+        let mut chunks: Vec<SealedChunk> = Vec::with_capacity(blocks.div_ceil(1 << blocks_log2));
+        for first in (0..blocks).step_by(1 << blocks_log2) {
+            let start = self.block_offsets[first];
+            let after = first + (1 << blocks_log2);
+            let end = self.block_offsets.get(after).map_or(self.bytes.len(), |end| *end as usize);
+            let offsets: Vec<u32> =
+                self.block_offsets[first..after.min(blocks)].iter().map(|offset| offset - start).collect();
+            chunks.push(seal_chunk(&self.bytes[start as usize..end], &offsets, &options)?);
+        }
+        self.bytes.clear();
+        self.block_offsets.clear();
+        let zones = std::mem::take(&mut self.zones);
+        let plain_bytes = std::mem::take(&mut self.plain_bytes);
+        Ok(SealedColumn { chunks, blocks_log2: blocks_log2 as u8, plain_bytes, zones })
+    }
+}
+
+/// Length in bytes of a row's string, for arrays of strings or blobs.
+fn string_lengths(array: &ArrayRef) -> Option<impl Fn(usize) -> usize + use<'_>> {
+    let views = match array.data_type() {
+        arrow::datatypes::DataType::Utf8View => array.as_string_view().views(),
+        arrow::datatypes::DataType::BinaryView => array.as_binary_view().views(),
+        _ => return None,
+    };
+    // The low four bytes of a view are the length (Arrow columnar format, variable-size binary view).
+    Some(move |row: usize| views[row] as u32 as usize)
+}

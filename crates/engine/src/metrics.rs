@@ -1,0 +1,84 @@
+//! What a statement cost: counted where the work is done, never estimated.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+        /// Counters of one statement, shared by its workers.
+        #[derive(Debug, Default)]
+        pub struct Metrics { $($(#[$doc])* pub $name: Counter),+ }
+
+        /// The counters at one moment.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct MetricsSnapshot { $($(#[$doc])* pub $name: u64),+ }
+
+        impl Metrics {
+            /// The counters now.
+            pub fn snapshot(&self) -> MetricsSnapshot {
+                MetricsSnapshot { $($name: self.$name.get()),+ }
+            }
+
+            /// Adds the counters of `other`.
+            pub fn add_all(&self, other: &MetricsSnapshot) {
+                $(self.$name.add(other.$name);)+
+            }
+        }
+    };
+}
+
+/// A count that several threads add to.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `amount`.
+    pub fn add(&self, amount: u64) {
+        self.0.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// The sum so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+counters! {
+    /// Bytes of chunks read from disk.
+    read_bytes,
+    /// Encoded bytes of the chunks that scans looked at, from cache or disk.
+    scanned_bytes,
+    /// Plain bytes of the touched columns of all rows of the scanned tables.
+    plain_bytes,
+    /// Chunks of the touched columns.
+    chunks,
+    /// Chunks of the touched columns that were never needed.
+    chunks_pruned,
+    /// Blocks of the scanned tables.
+    blocks,
+    /// Blocks that min and max ruled out.
+    blocks_pruned,
+    /// Morsels finished.
+    morsels_done,
+    /// Rows of blocks that were not ruled out.
+    rows_in,
+    /// Rows that left the scan.
+    rows_out,
+    /// Nanoseconds spent waiting for reads.
+    read_ns,
+    /// Nanoseconds spent inflating.
+    inflate_ns,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snapshots_add_up() {
+        let (a, b) = (Metrics::default(), Metrics::default());
+        a.read_bytes.add(3);
+        b.add_all(&a.snapshot());
+        b.add_all(&a.snapshot());
+        assert_eq!(b.snapshot(), MetricsSnapshot { read_bytes: 6, ..Default::default() });
+    }
+}

@@ -1,0 +1,116 @@
+//! Arrow arrays as the plain columns that encoders take.
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{
+    ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, IntervalMonthDayNanoType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use forebay_base::{Error, LogicalType, PhysicalType, Result, TimeUnit};
+use forebay_block::{EncodeOptions, PlainColumn, PlainValues, Zone, encode_block};
+
+/// Encodes `array`, which has the Arrow type of `logical`, as one block appended to `out`.
+pub fn encode_array(array: &ArrayRef, logical: &LogicalType, out: &mut Vec<u8>) -> Result<Zone> {
+    let validity = array.nulls().filter(|nulls| nulls.null_count() > 0).map(bitmap);
+    let validity = validity.as_deref();
+    let encode = |values: PlainValues<'_>, out: &mut Vec<u8>| {
+        let column = PlainColumn { physical: logical.physical(), rows: array.len(), validity, values };
+        encode_block(&column, &EncodeOptions::default(), out)
+    };
+    match logical {
+        LogicalType::Varchar => {
+            let strings = array.as_string_view_opt().ok_or_else(|| mismatch(array, logical))?;
+            let slices: Vec<&[u8]> = (0..strings.len()).map(|row| strings.value(row).as_bytes()).collect();
+            encode(PlainValues::Bytes(&slices), out)
+        }
+        LogicalType::Blob => {
+            let blobs = array.as_binary_view_opt().ok_or_else(|| mismatch(array, logical))?;
+            let slices: Vec<&[u8]> = (0..blobs.len()).map(|row| blobs.value(row)).collect();
+            encode(PlainValues::Bytes(&slices), out)
+        }
+        LogicalType::Bool => {
+            let bools = array.as_boolean_opt().ok_or_else(|| mismatch(array, logical))?;
+            let bytes: Vec<u8> = bools.values().iter().map(u8::from).collect();
+            encode(PlainValues::Fixed(&bytes), out)
+        }
+        LogicalType::Decimal { .. } if logical.physical() == PhysicalType::I64 => {
+            let wide = array.as_primitive_opt::<Decimal128Type>().ok_or_else(|| mismatch(array, logical))?;
+            // NULL rows may hold anything, so the narrowing must not fail on them.
+            let bytes: Vec<u8> = wide.values().iter().flat_map(|value| (*value as i64).to_le_bytes()).collect();
+            encode(PlainValues::Fixed(&bytes), out)
+        }
+        LogicalType::Interval => {
+            let intervals =
+                array.as_primitive_opt::<IntervalMonthDayNanoType>().ok_or_else(|| mismatch(array, logical))?;
+            let bytes: Vec<u8> =
+                intervals.values().iter().flat_map(|value| interval_bits(*value).to_le_bytes()).collect();
+            encode(PlainValues::Fixed(&bytes), out)
+        }
+        _ => encode(PlainValues::Fixed(native_bytes(array, logical)?), out),
+    }
+}
+
+/// Months, days and nanoseconds in one stored integer, most significant first.
+pub fn interval_bits(value: arrow::datatypes::IntervalMonthDayNano) -> i128 {
+    (i128::from(value.months) << 96) | (i128::from(value.days as u32) << 64) | i128::from(value.nanoseconds as u64)
+}
+
+/// The inverse of [`interval_bits`].
+pub fn interval_of_bits(bits: i128) -> arrow::datatypes::IntervalMonthDayNano {
+    arrow::datatypes::IntervalMonthDayNano::new((bits >> 96) as i32, (bits >> 64) as i32, bits as i64)
+}
+
+fn native_bytes<'a>(array: &'a ArrayRef, logical: &LogicalType) -> Result<&'a [u8]> {
+    use arrow::datatypes::{
+        Time64MicrosecondType, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+        TimestampSecondType,
+    };
+    fn bytes<T: ArrowPrimitiveType>(array: &ArrayRef) -> Option<&[u8]> {
+        array.as_primitive_opt::<T>().map(|array| array.values().inner().as_slice())
+    }
+    let bytes = match logical {
+        LogicalType::Int8 => bytes::<Int8Type>(array),
+        LogicalType::Int16 => bytes::<Int16Type>(array),
+        LogicalType::Int32 => bytes::<Int32Type>(array),
+        LogicalType::Int64 => bytes::<Int64Type>(array),
+        LogicalType::UInt8 => bytes::<UInt8Type>(array),
+        LogicalType::UInt16 => bytes::<UInt16Type>(array),
+        LogicalType::UInt32 => bytes::<UInt32Type>(array),
+        LogicalType::UInt64 => bytes::<UInt64Type>(array),
+        LogicalType::Float32 => bytes::<Float32Type>(array),
+        LogicalType::Float64 => bytes::<Float64Type>(array),
+        LogicalType::Decimal { .. } => bytes::<Decimal128Type>(array),
+        LogicalType::Date => bytes::<Date32Type>(array),
+        LogicalType::Time => bytes::<Time64MicrosecondType>(array),
+        LogicalType::Timestamp { unit: TimeUnit::Second, .. } => bytes::<TimestampSecondType>(array),
+        LogicalType::Timestamp { unit: TimeUnit::Milli, .. } => bytes::<TimestampMillisecondType>(array),
+        LogicalType::Timestamp { unit: TimeUnit::Micro, .. } => bytes::<TimestampMicrosecondType>(array),
+        LogicalType::Timestamp { unit: TimeUnit::Nano, .. } => bytes::<TimestampNanosecondType>(array),
+        LogicalType::Bool | LogicalType::Interval | LogicalType::Varchar | LogicalType::Blob => None,
+    };
+    bytes.ok_or_else(|| mismatch(array, logical))
+}
+
+fn mismatch(array: &ArrayRef, logical: &LogicalType) -> Error {
+    Error::internal(format!("a {} array cannot be loaded into a {logical} column", array.data_type()))
+}
+
+/// The bitmap of valid rows from bit 0 on, whatever bit the array's own starts at.
+fn bitmap(nulls: &NullBuffer) -> Vec<u8> {
+    nulls.inner().sliced().as_slice().to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::datatypes::IntervalMonthDayNano;
+
+    #[test]
+    fn intervals_survive_as_integers() {
+        for (months, days, nanoseconds) in [(0, 0, 0), (-1, -1, -1), (i32::MIN, i32::MAX, i64::MIN), (14, -3, i64::MAX)]
+        {
+            let interval = IntervalMonthDayNano::new(months, days, nanoseconds);
+            assert_eq!(interval_of_bits(interval_bits(interval)), interval);
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! The read flow of one row group, on one screen: prune → read → inflate → test on codes → filter → collect.
+//!
+//! Workers share a [`Scan`] and take row groups from its cursor, one [`Morsel`] at a time. Columns that no test or filter
+//! needs are read only once a row of their chunk has survived (late materialisation).
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use forebay_base::{Error, Result, limits};
+use forebay_block::InflatedChunk;
+use forebay_cpu::{Selection, translate};
+use forebay_pipeline::ColumnTest;
+use forebay_store::{Column, Group, GroupColumn, Segment, Table};
+
+use crate::chunks::{Engine, WantedChunk};
+use crate::collect::{collect_block, collect_constant};
+use crate::types::arrow_type;
+use crate::{CancelToken, Metrics};
+
+/// A predicate over rows that codes cannot answer, evaluated on Arrow batches by its owner.
+pub trait RowFilter: Send {
+    /// Positions in the table's list of columns that [`RowFilter::select`] reads, in the order of its batches.
+    fn columns(&self) -> &[usize];
+    /// Which rows of `batch` pass; NULL does not.
+    fn select(&mut self, batch: &RecordBatch) -> Result<BooleanArray>;
+    /// False when evaluating this filter does not pay at present (it lets nearly everything pass and others check too).
+    fn pays(&self) -> bool {
+        true
+    }
+}
+
+/// One row group to scan.
+#[derive(Debug, Clone, Copy)]
+pub struct Morsel {
+    segment: usize,
+    group: usize,
+}
+
+/// A scan of one table, shared by its workers.
+#[derive(Debug)]
+pub struct Scan {
+    engine: Arc<Engine>,
+    table: Arc<Table>,
+    columns: Vec<usize>,
+    schema: SchemaRef,
+    morsels: Vec<Morsel>,
+    cursor: AtomicUsize,
+    metrics: Arc<Metrics>,
+    cancel: CancelToken,
+}
+
+impl Scan {
+    /// A scan of `table` that gives the columns at these positions of its list.
+    pub fn new(
+        engine: Arc<Engine>,
+        table: Arc<Table>,
+        columns: Vec<usize>,
+        metrics: Arc<Metrics>,
+        cancel: CancelToken,
+    ) -> Result<Self> {
+        let mut morsels = Vec::new();
+        for (index, segment) in table.segments.iter().enumerate() {
+            morsels.extend((0..segment.groups()?.len()).map(|group| Morsel { segment: index, group }));
+        }
+        let schema = schema_of(&table, &columns);
+        Ok(Self { engine, table, columns, schema, morsels, cursor: AtomicUsize::new(0), metrics, cancel })
+    }
+
+    /// The columns of the batches.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The number of morsels.
+    pub fn morsels(&self) -> usize {
+        self.morsels.len()
+    }
+
+    /// The next morsel that no worker has taken.
+    pub fn next_morsel(&self) -> Option<Morsel> {
+        self.morsels.get(self.cursor.fetch_add(1, Ordering::Relaxed)).copied()
+    }
+
+    /// Prunes and selects in one morsel; the rows come from [`MorselRows::next_block`].
+    pub fn run(
+        self: &Arc<Self>,
+        morsel: Morsel,
+        tests: &[ColumnTest],
+        filters: &mut [Box<dyn RowFilter>],
+    ) -> Result<MorselRows> {
+        let segment = Arc::clone(&self.table.segments[morsel.segment]);
+        let group = segment.groups()?[morsel.group].clone();
+        let blocks = group.block_rows.len();
+        let mut rows = MorselRows {
+            scan: Arc::clone(self),
+            segment,
+            group_index: morsel.group,
+            chunks: vec![Vec::new(); self.table.columns.len()],
+            selections: group.block_rows.iter().map(|rows| Selection::Rows(0..*rows)).collect(),
+            group,
+            next: 0,
+        };
+        let pending = rows.prune(tests);
+        rows.load(pending.iter().map(|(test, _)| test.column))?;
+        for (test, undecided) in &pending {
+            rows.test(test, undecided)?;
+        }
+        for filter in filters.iter_mut().filter(|filter| filter.pays()) {
+            rows.load(filter.columns().iter().copied())?;
+            for block in 0..blocks {
+                rows.filter(block, filter.as_mut())?;
+            }
+        }
+        rows.load(self.columns.iter().copied())?;
+        rows.account(tests, filters);
+        Ok(rows)
+    }
+}
+
+/// The surviving rows of a morsel.
+#[derive(Debug)]
+pub struct MorselRows {
+    scan: Arc<Scan>,
+    segment: Arc<Segment>,
+    group_index: usize,
+    group: Group,
+    /// Per column of the table: its chunks in this row group, as far as they were needed.
+    chunks: Vec<Vec<Option<Arc<InflatedChunk>>>>,
+    /// Per block.
+    selections: Vec<Selection>,
+    next: usize,
+}
+
+impl MorselRows {
+    /// The batches of the next block that has rows; `None` at the end of the morsel.
+    pub fn next_block(&mut self) -> Result<Option<Vec<RecordBatch>>> {
+        while self.next < self.selections.len() {
+            let block = self.next;
+            self.next += 1;
+            if self.selections[block].is_empty() {
+                continue;
+            }
+            self.scan.cancel.check()?;
+            let mut batches = Vec::new();
+            for piece in pieces(&self.selections[block]) {
+                batches.push(self.batch(block, &self.scan.columns, &self.scan.schema, &piece)?);
+            }
+            return Ok(Some(batches));
+        }
+        Ok(None)
+    }
+
+    /// Rules out whole blocks by their zones. Returns the tests that remain, each with the blocks where it must be
+    /// evaluated on codes.
+    fn prune<'t>(&mut self, tests: &'t [ColumnTest]) -> Vec<(&'t ColumnTest, Vec<usize>)> {
+        let mut pending = Vec::new();
+        for test in tests {
+            let Some(index) = self.segment.column_index(self.scan.table.columns[test.column].id) else {
+                if !test.test.passes(self.scan.table.columns[test.column].missing.as_ref()) {
+                    self.selections.fill(Selection::Rows(0..0));
+                }
+                continue;
+            };
+            let mut undecided = Vec::new();
+            for (block, zone) in self.group.columns[index].zones.iter().enumerate() {
+                if !forebay_prune::may_pass(zone, &test.test) {
+                    self.selections[block] = Selection::Rows(0..0);
+                } else if !forebay_prune::must_pass(zone, &test.test) {
+                    undecided.push(block);
+                }
+            }
+            if !undecided.is_empty() {
+                pending.push((test, undecided));
+            }
+        }
+        let metrics = &self.scan.metrics;
+        let pruned = self.selections.iter().filter(|selection| selection.is_empty()).count();
+        metrics.blocks.add(self.selections.len() as u64);
+        metrics.blocks_pruned.add(pruned as u64);
+        metrics.rows_in.add(self.selections.iter().map(|selection| selection.len() as u64).sum());
+        pending
+    }
+
+    /// Evaluates one test on the codes of these blocks.
+    fn test(&mut self, test: &ColumnTest, blocks: &[usize]) -> Result<()> {
+        for &block in blocks.iter() {
+            if self.selections[block].is_empty() {
+                continue;
+            }
+            self.scan.cancel.check()?;
+            let Some((chunk, index)) = self.chunk_of(test.column, block) else {
+                return Err(Error::internal("a test's column was not loaded"));
+            };
+            let chunk = Arc::clone(chunk);
+            let view = chunk.block(index);
+            translate(&view, &test.test).select(&view, &mut self.selections[block]);
+        }
+        Ok(())
+    }
+
+    /// Keeps the rows of one block that pass `filter`.
+    fn filter(&mut self, block: usize, filter: &mut dyn RowFilter) -> Result<()> {
+        if self.selections[block].is_empty() || !filter.pays() {
+            return Ok(());
+        }
+        self.scan.cancel.check()?;
+        let columns = filter.columns().to_vec();
+        let schema = schema_of(&self.scan.table, &columns);
+        let mut kept: Vec<u16> = Vec::new();
+        let pieces = pieces(&self.selections[block]);
+        for piece in pieces {
+            let batch = self.batch(block, &columns, &schema, &piece)?;
+            let mask = filter.select(&batch)?;
+            let passing = match mask.nulls() {
+                Some(nulls) => mask.values() & nulls.inner(),
+                None => mask.values().clone(),
+            };
+            match &piece {
+                Selection::Rows(rows) => kept.extend(passing.set_indices().map(|row| (row as u32 + rows.start) as u16)),
+                Selection::Positions(positions) => kept.extend(passing.set_indices().map(|row| positions[row])),
+            }
+        }
+        if kept.len() < self.selections[block].len() {
+            self.selections[block] = Selection::Positions(kept);
+        }
+        Ok(())
+    }
+
+    /// Makes sure that the chunks of these columns are there for every block that still has rows.
+    fn load(&mut self, columns: impl Iterator<Item = usize>) -> Result<()> {
+        let scan = Arc::clone(&self.scan);
+        let table = &scan.table;
+        let mut wanted = Vec::new();
+        let mut places = Vec::new();
+        for column in columns {
+            let Some(index) = self.segment.column_index(table.columns[column].id) else { continue };
+            let layout = &self.group.columns[index];
+            self.chunks[column].resize(layout.chunks.len(), None);
+            for chunk in 0..layout.chunks.len() {
+                let blocks =
+                    chunk << layout.blocks_log2..((chunk + 1) << layout.blocks_log2).min(self.selections.len());
+                let needed = self.selections[blocks].iter().any(|selection| !selection.is_empty());
+                if needed && self.chunks[column][chunk].is_none() && !places.contains(&(column, chunk)) {
+                    let source = &table.columns[column];
+                    let physical = source.logical.physical();
+                    wanted.push(WantedChunk { column: index, chunk, physical, name: &source.name });
+                    places.push((column, chunk));
+                }
+            }
+        }
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        self.scan.cancel.check()?;
+        let name = format!("{}.{}", table.schema, table.name);
+        let chunks = scan.engine.chunks(&self.segment, self.group_index, &wanted, &name, &scan.metrics)?;
+        for ((column, chunk), loaded) in places.into_iter().zip(chunks) {
+            self.check_shape(column, chunk, &loaded)?;
+            self.chunks[column][chunk] = Some(loaded);
+        }
+        Ok(())
+    }
+
+    /// A chunk must hold the blocks that the footer promises.
+    fn check_shape(&self, column: usize, chunk: usize, loaded: &InflatedChunk) -> Result<()> {
+        let Some(layout) = self.group_column(column) else { return Ok(()) };
+        let first = chunk << layout.blocks_log2;
+        let promised =
+            &self.group.block_rows[first..(first + (1 << layout.blocks_log2)).min(self.group.block_rows.len())];
+        let holds = (0..loaded.blocks()).map(|block| loaded.block(block).rows() as u32);
+        if loaded.blocks() != promised.len() || !holds.eq(promised.iter().copied()) {
+            let source = &self.scan.table.columns[column];
+            let place = self.segment.describe_chunk(&source.name, &self.scan.table.name, self.group_index, chunk);
+            return Err(Error::corrupt("the chunk holds other blocks than the footer says").context(place));
+        }
+        Ok(())
+    }
+
+    fn group_column(&self, column: usize) -> Option<&GroupColumn> {
+        let index = self.segment.column_index(self.scan.table.columns[column].id)?;
+        Some(&self.group.columns[index])
+    }
+
+    fn chunk_of(&self, column: usize, block: usize) -> Option<(&Arc<InflatedChunk>, usize)> {
+        let log2 = self.group_column(column)?.blocks_log2;
+        let chunk = self.chunks[column].get(block >> log2)?.as_ref()?;
+        Some((chunk, block & ((1 << log2) - 1)))
+    }
+
+    fn batch(&self, block: usize, columns: &[usize], schema: &SchemaRef, selection: &Selection) -> Result<RecordBatch> {
+        let mut arrays = Vec::with_capacity(columns.len());
+        for &column in columns {
+            let source = &self.scan.table.columns[column];
+            arrays.push(match self.chunk_of(column, block) {
+                Some((chunk, index)) => collect_block(chunk, index, &source.logical, selection)?,
+                None if self.group_column(column).is_some() => {
+                    return Err(Error::internal(format!("column {} was not loaded", source.name)));
+                }
+                None => collect_constant(source.missing.as_ref(), &source.logical, selection.len())?,
+            });
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(selection.len()));
+        RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)
+            .map_err(|error| Error::internal(format!("a scan made an invalid batch: {error}")))
+    }
+
+    /// Counts what this morsel touched and what it could leave alone.
+    fn account(&self, tests: &[ColumnTest], filters: &[Box<dyn RowFilter>]) {
+        let mut touched: Vec<usize> = self.scan.columns.clone();
+        touched.extend(tests.iter().map(|test| test.column));
+        touched.extend(filters.iter().flat_map(|filter| filter.columns().iter().copied()));
+        touched.sort_unstable();
+        touched.dedup();
+        let metrics = &self.scan.metrics;
+        for column in touched {
+            let Some(layout) = self.group_column(column) else { continue };
+            let loaded = self.chunks[column].iter().flatten().count();
+            metrics.chunks.add(layout.chunks.len() as u64);
+            metrics.chunks_pruned.add((layout.chunks.len() - loaded) as u64);
+            metrics.plain_bytes.add(layout.plain_bytes);
+        }
+        metrics.rows_out.add(self.selections.iter().map(|selection| selection.len() as u64).sum());
+        metrics.morsels_done.add(1);
+    }
+}
+
+/// The Arrow schema of these columns of `table`.
+pub fn schema_of(table: &Table, columns: &[usize]) -> SchemaRef {
+    schema_of_columns(columns.iter().map(|column| &table.columns[*column]))
+}
+
+/// The Arrow schema of columns.
+pub fn schema_of_columns<'a>(columns: impl IntoIterator<Item = &'a Column>) -> SchemaRef {
+    let field = |column: &Column| Field::new(&column.name, arrow_type(&column.logical), column.nullable);
+    Arc::new(Schema::new(columns.into_iter().map(field).collect::<Vec<_>>()))
+}
+
+/// The selection in pieces of at most [`limits::BATCH_ROWS`] rows.
+fn pieces(selection: &Selection) -> Vec<Selection> {
+    match selection {
+        Selection::Rows(rows) => {
+            let step = |start: u32| -> Range<u32> { start..(start + limits::BATCH_ROWS as u32).min(rows.end) };
+            (rows.start..rows.end).step_by(limits::BATCH_ROWS).map(|start| Selection::Rows(step(start))).collect()
+        }
+        Selection::Positions(positions) => {
+            positions.chunks(limits::BATCH_ROWS).map(|piece| Selection::Positions(piece.to_vec())).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_cover_the_selection_once() {
+        let rows = pieces(&Selection::Rows(3..20_000));
+        let covered: Vec<u32> = rows
+            .iter()
+            .flat_map(|piece| match piece {
+                Selection::Rows(rows) => rows.clone(),
+                Selection::Positions(_) => 0..0,
+            })
+            .collect();
+        assert_eq!(covered, (3..20_000).collect::<Vec<_>>());
+        assert!(pieces(&Selection::Positions(Vec::new())).is_empty());
+    }
+}

@@ -1,0 +1,201 @@
+//! Overflow is an error: integer `+`, `-`, `*` and unary minus become checked functions, and `sum` of 64-bit integers
+//! becomes a sum of decimals, which cannot overflow (DESIGN 4.11, 4.14). DataFusion's own operators wrap around.
+
+use std::sync::Arc;
+
+use datafusion::arrow::compute::kernels::numeric;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
+use datafusion::logical_expr::expr::{AggregateFunction, Cast};
+use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
+};
+use datafusion::optimizer::AnalyzerRule;
+
+/// Digits of any 64-bit integer, signed or not.
+const INT64_DIGITS: u8 = 20;
+
+/// Replaces wrapping integer arithmetic. Must run before type coercion.
+#[derive(Debug)]
+pub struct CheckedArithmetic {
+    add: Arc<ScalarUDF>,
+    subtract: Arc<ScalarUDF>,
+    multiply: Arc<ScalarUDF>,
+    negate: Arc<ScalarUDF>,
+}
+
+impl Default for CheckedArithmetic {
+    fn default() -> Self {
+        let binary = |op| {
+            Arc::new(ScalarUDF::from(CheckedBinary { op, signature: Signature::user_defined(Volatility::Immutable) }))
+        };
+        Self {
+            add: binary(Operator::Plus),
+            subtract: binary(Operator::Minus),
+            multiply: binary(Operator::Multiply),
+            negate: Arc::new(ScalarUDF::from(CheckedNegate { signature: Signature::any(1, Volatility::Immutable) })),
+        }
+    }
+}
+
+impl AnalyzerRule for CheckedArithmetic {
+    fn name(&self) -> &str {
+        "checked_arithmetic"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(|plan| {
+            let mut schema = merge_schema(&plan.inputs());
+            if let LogicalPlan::TableScan(scan) = &plan {
+                let source = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
+                schema.merge(&source);
+            }
+            schema.merge(plan.schema());
+            let rewritten = plan.map_expressions(|expr| expr.transform_up(|expr| self.rewrite(expr, &schema)))?;
+            rewritten.map_data(LogicalPlan::recompute_schema)
+        })
+        .data()
+    }
+}
+
+impl CheckedArithmetic {
+    fn rewrite(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+        let is_integer = |expr: &Expr| expr.get_type(schema).is_ok_and(|data_type| data_type.is_integer());
+        match expr {
+            Expr::BinaryExpr(binary) => {
+                let function = match binary.op {
+                    Operator::Plus => &self.add,
+                    Operator::Minus => &self.subtract,
+                    Operator::Multiply => &self.multiply,
+                    _ => return Ok(Transformed::no(Expr::BinaryExpr(binary))),
+                };
+                if !is_integer(&binary.left) || !is_integer(&binary.right) {
+                    return Ok(Transformed::no(Expr::BinaryExpr(binary)));
+                }
+                Ok(Transformed::yes(function.call(vec![*binary.left, *binary.right])))
+            }
+            Expr::Negative(inner) if is_integer(&inner) && !matches!(*inner, Expr::Literal(..)) => {
+                Ok(Transformed::yes(self.negate.call(vec![*inner])))
+            }
+            Expr::AggregateFunction(mut sum) if sums_int64(&sum, schema) => {
+                let argument = std::mem::take(&mut sum.params.args)
+                    .into_iter()
+                    .map(|argument| Expr::Cast(Cast::new(Box::new(argument), DataType::Decimal128(INT64_DIGITS, 0))));
+                sum.params.args = argument.collect();
+                Ok(Transformed::yes(Expr::AggregateFunction(sum)))
+            }
+            other => Ok(Transformed::no(other)),
+        }
+    }
+}
+
+fn sums_int64(function: &AggregateFunction, schema: &DFSchema) -> bool {
+    let [argument] = function.params.args.as_slice() else { return false };
+    function.func.name() == "sum"
+        && argument.get_type(schema).is_ok_and(|data_type| matches!(data_type, DataType::Int64 | DataType::UInt64))
+}
+
+/// `+`, `-` or `*` that fails where the result leaves its type.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct CheckedBinary {
+    op: Operator,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for CheckedBinary {
+    fn name(&self) -> &str {
+        match self.op {
+            Operator::Plus => "checked_add",
+            Operator::Minus => "checked_subtract",
+            _ => "checked_multiply",
+        }
+    }
+
+    /// As the operator would be called, so that `SELECT a + 1` keeps its column name.
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        match args {
+            [left, right] => Ok(format!("{} {} {}", left.schema_name(), self.op, right.schema_name())),
+            _ => internal_err!("{} takes two arguments", self.name()),
+        }
+    }
+
+    fn display_name(&self, args: &[Expr]) -> Result<String> {
+        match args {
+            [left, right] => Ok(format!("{left} {} {right}", self.op)),
+            _ => internal_err!("{} takes two arguments", self.name()),
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let [left, right] = types else { return internal_err!("{} takes two arguments", self.name()) };
+        let (left, right) = BinaryTypeCoercer::new(left, &self.op, right).get_input_types()?;
+        Ok(vec![left, right])
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        let [left, right] = types else { return internal_err!("{} takes two arguments", self.name()) };
+        BinaryTypeCoercer::new(left, &self.op, right).get_result_type()
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [left, right] = args.args.as_slice() else {
+            return internal_err!("{} takes two arguments", self.name());
+        };
+        let kernel = match self.op {
+            Operator::Plus => numeric::add,
+            Operator::Minus => numeric::sub,
+            _ => numeric::mul,
+        };
+        datafusion::physical_expr_common::datum::apply(left, right, kernel)
+    }
+}
+
+/// Unary minus that fails on the least value of its type.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct CheckedNegate {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for CheckedNegate {
+    fn name(&self) -> &str {
+        "checked_negate"
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        match args {
+            [inner] => Ok(format!("(- {})", inner.schema_name())),
+            _ => internal_err!("{} takes one argument", self.name()),
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match types {
+            [only] => Ok(only.clone()),
+            _ => internal_err!("{} takes one argument", self.name()),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match args.args.as_slice() {
+            [ColumnarValue::Array(array)] => Ok(ColumnarValue::Array(numeric::neg(array)?)),
+            [ColumnarValue::Scalar(scalar)] => {
+                let negated = numeric::neg(&scalar.to_array()?)?;
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&negated, 0)?))
+            }
+            _ => internal_err!("{} takes one argument", self.name()),
+        }
+    }
+}

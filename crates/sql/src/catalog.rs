@@ -1,0 +1,181 @@
+//! Snapshots of the store's catalog as DataFusion's catalogs, and everything one statement is planned with.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
+use datafusion::common::{DFSchema, DataFusionError, Result as DataFusionResult};
+use datafusion::datasource::ViewTable;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::Expr;
+use forebay_base::{Error, Result};
+use forebay_engine::Engine;
+use forebay_store::{Catalog, Table};
+
+use crate::error::{from_datafusion, into_datafusion};
+use crate::files;
+use crate::statement::StatementContext;
+use crate::table::ForebayTable;
+
+/// The name of the one catalog.
+pub const CATALOG: &str = "forebay";
+
+/// Views within views; more is a cycle.
+const VIEW_DEPTH: usize = 32;
+
+/// What one statement is planned with: a snapshot of the catalog and the session's settings.
+pub struct Planner {
+    base: SessionState,
+    engine: Arc<Engine>,
+    snapshot: Arc<Catalog>,
+    statement: Arc<StatementContext>,
+    view_depth: AtomicUsize,
+}
+
+impl fmt::Debug for Planner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Planner").field("commit", &self.snapshot.commit_number()).finish_non_exhaustive()
+    }
+}
+
+impl Planner {
+    /// A planner over the engine's present catalog. `base` holds the settings and functions.
+    pub fn new(base: SessionState, engine: Arc<Engine>, statement: Arc<StatementContext>) -> Arc<Self> {
+        let snapshot = engine.store().catalog();
+        Arc::new(Self { base, engine, snapshot, statement, view_depth: AtomicUsize::new(0) })
+    }
+
+    /// The catalog of this statement.
+    pub fn snapshot(&self) -> &Arc<Catalog> {
+        &self.snapshot
+    }
+
+    /// The engine that runs this statement.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// The statement.
+    pub fn statement(&self) -> &Arc<StatementContext> {
+        &self.statement
+    }
+
+    /// A DataFusion session that sees this snapshot.
+    pub fn state(self: &Arc<Self>) -> SessionState {
+        let mut state = self.base.clone();
+        state.config_mut().set_extension(Arc::clone(&self.statement));
+        state.register_catalog_list(Arc::new(Databases(Arc::clone(self))));
+        state
+    }
+
+    /// `table` as DataFusion sees it.
+    pub fn provider(self: &Arc<Self>, table: &Arc<Table>) -> Result<ForebayTable> {
+        let mut defaults = HashMap::new();
+        for column in &table.columns {
+            if let Some(text) = &column.default {
+                let expr = self.default_expr(text).map_err(from_datafusion)?;
+                defaults.insert(column.name.clone(), expr);
+            }
+        }
+        Ok(ForebayTable::new(Arc::clone(&self.engine), Arc::clone(table), Arc::clone(&self.statement), defaults))
+    }
+
+    /// The expression of a DEFAULT clause, which may not name columns.
+    pub fn default_expr(self: &Arc<Self>, text: &str) -> DataFusionResult<Expr> {
+        self.base.create_logical_expr(text, &DFSchema::empty())
+    }
+
+    async fn view(self: &Arc<Self>, name: &str, sql: &str) -> DataFusionResult<Arc<dyn TableProvider>> {
+        let depth = self.view_depth.fetch_add(1, Ordering::Relaxed);
+        if depth >= VIEW_DEPTH {
+            let error =
+                Error::input(format!("view {name} refers to itself, or to more than {VIEW_DEPTH} views in turn"));
+            return Err(into_datafusion(error.hint("Create it anew with CREATE OR REPLACE VIEW")));
+        }
+        let state = self.state();
+        let planned = Box::pin(async { state.create_logical_plan(sql).await }).await;
+        self.view_depth.fetch_sub(1, Ordering::Relaxed);
+        let plan = planned.map_err(|error| error.context(format!("view {name}")))?;
+        Ok(Arc::new(ViewTable::new(plan, Some(sql.to_owned()))))
+    }
+}
+
+/// The list of catalogs: one, whatever name it is asked by is resolved in it.
+#[derive(Debug)]
+struct Databases(Arc<Planner>);
+
+impl CatalogProviderList for Databases {
+    fn register_catalog(&self, _name: String, _catalog: Arc<dyn CatalogProvider>) -> Option<Arc<dyn CatalogProvider>> {
+        None
+    }
+
+    fn catalog_names(&self) -> Vec<String> {
+        vec![CATALOG.to_owned()]
+    }
+
+    fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
+        name.eq_ignore_ascii_case(CATALOG).then(|| Arc::new(Schemas(Arc::clone(&self.0))) as Arc<dyn CatalogProvider>)
+    }
+}
+
+#[derive(Debug)]
+struct Schemas(Arc<Planner>);
+
+impl CatalogProvider for Schemas {
+    fn schema_names(&self) -> Vec<String> {
+        self.0.snapshot.schemas().map(str::to_owned).collect()
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        self.0.snapshot.has_schema(name).then(|| {
+            Arc::new(Tables { planner: Arc::clone(&self.0), schema: name.to_owned() }) as Arc<dyn SchemaProvider>
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Tables {
+    planner: Arc<Planner>,
+    schema: String,
+}
+
+#[async_trait]
+impl SchemaProvider for Tables {
+    fn table_names(&self) -> Vec<String> {
+        let snapshot = &self.planner.snapshot;
+        let here = |schema: &str| forebay_store::names_equal(schema, &self.schema);
+        let tables = snapshot.tables().filter(|table| here(&table.schema)).map(|table| table.name.clone());
+        let views = snapshot.views().filter(|view| here(&view.schema)).map(|view| view.name.clone());
+        tables.chain(views).collect()
+    }
+
+    async fn table(&self, name: &str) -> DataFusionResult<Option<Arc<dyn TableProvider>>> {
+        let snapshot = &self.planner.snapshot;
+        if let Some(table) = snapshot.table(&self.schema, name) {
+            let provider = self.planner.provider(table).map_err(into_datafusion)?;
+            return Ok(Some(Arc::new(provider)));
+        }
+        if let Some(view) = snapshot.view(&self.schema, name) {
+            return self.planner.view(&view.name, &view.sql).await.map(Some);
+        }
+        if files::looks_like_path(name) {
+            let state = self.planner.state();
+            return files::open(&state, name, &files::Options::default()).await.map(Some).map_err(into_datafusion);
+        }
+        let known = self.table_names();
+        let error = Error::new(forebay_base::ErrorKind::NotFound, format!("table {name} does not exist"));
+        let error = match crate::error::suggestion(name, known.iter().map(String::as_str)) {
+            Some(other) => error.hint(format!("Did you mean {other}?")),
+            None => error,
+        };
+        Err(DataFusionError::External(Box::new(error)))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.planner.snapshot.table(&self.schema, name).is_some()
+            || self.planner.snapshot.view(&self.schema, name).is_some()
+    }
+}

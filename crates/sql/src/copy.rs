@@ -1,0 +1,433 @@
+//! COPY: files into tables, queries into files.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, RecordBatch, StringArray};
+use datafusion::arrow::compute::{CastOptions, cast_with_options};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::ScalarValue;
+use datafusion::common::config::{CsvOptions, JsonOptions, TableParquetOptions};
+use datafusion::common::parsers::CompressionTypeVariant;
+use datafusion::dataframe::DataFrameWriteOptions;
+use datafusion::datasource::provider_as_source;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
+use datafusion::prelude::{DataFrame, cast, ident as column_expr};
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_engine::types::arrow_type;
+use forebay_store::{Column, Table, names_equal};
+
+use crate::catalog::Planner;
+use crate::ddl::{ident, unknown_column};
+use crate::error::from_datafusion;
+use crate::files::{self, Format, Options, TRAILING_COLUMN};
+
+/// Rows that the search for a bad value converts at a time.
+const DIAGNOSIS_ROWS: usize = 8192;
+
+/// What COPY … FROM reads: the plan, and what is needed to say where a bad value is.
+#[derive(Debug)]
+pub struct Input {
+    /// Rows in the order of the table's columns.
+    pub plan: LogicalPlan,
+    /// The files.
+    pub files: Vec<String>,
+    format: Format,
+    /// Columns as they lie in the files.
+    columns: Vec<Column>,
+    options: Options,
+}
+
+/// Plans `COPY table (names) FROM path`.
+pub async fn plan_input(
+    planner: &Arc<Planner>,
+    state: &SessionState,
+    table: &Table,
+    names: &[datafusion::sql::sqlparser::ast::Ident],
+    path: &str,
+    mut options: Options,
+) -> Result<Input> {
+    let listed: Vec<Column> = match names.is_empty() {
+        true => table.columns.clone(),
+        false => names
+            .iter()
+            .map(|name| {
+                let found = table.column(&ident(name)).map(|(_, column)| column.clone());
+                found.ok_or_else(|| {
+                    unknown_column(&ident(name), table.columns.iter().map(|column| column.name.as_str()))
+                })
+            })
+            .collect::<Result<_>>()?,
+    };
+    let files = files::matching_files(path)?;
+    let first = files.first().map_or(path, String::as_str);
+    let Some(format) = options.format.or_else(|| Format::of_path(first)) else {
+        return Err(Error::input(format!("the format of {path} is not clear from its name"))
+            .hint("Say COPY … FROM … (FORMAT csv), or tbl, parquet or json"));
+    };
+    options.format = Some(format);
+    let mut columns = listed;
+    if matches!(format, Format::Csv | Format::Tbl) {
+        columns = delimited_columns(format, first, columns, names.is_empty(), &mut options)?;
+    }
+    if format == Format::Json {
+        options.schema = Some(text_schema(&columns, false));
+    }
+    let provider = files::open(state, path, &options).await?;
+    let file_schema = provider.schema();
+    let scan =
+        LogicalPlanBuilder::scan(path_name(path), provider_as_source(provider), None).map_err(from_datafusion)?;
+    let mut values = Vec::with_capacity(table.columns.len());
+    for column in &table.columns {
+        values.push(column_value(planner, column, &columns, &file_schema, format, first)?);
+    }
+    let plan = scan.project(values).and_then(LogicalPlanBuilder::build).map_err(from_datafusion)?;
+    Ok(Input { plan, files, format, columns, options })
+}
+
+fn path_name(path: &str) -> datafusion::common::TableReference {
+    datafusion::common::TableReference::bare(path)
+}
+
+/// Which of the table's columns a delimited file has, in its order: by its header where that names the columns.
+fn delimited_columns(
+    format: Format,
+    first: &str,
+    listed: Vec<Column>,
+    by_header: bool,
+    options: &mut Options,
+) -> Result<Vec<Column>> {
+    let mut columns = listed;
+    if options.header.is_none() && format == Format::Csv {
+        options.header = Some(has_header(first, &columns, options)?);
+    }
+    if by_header && options.header == Some(true) {
+        if let Some(ordered) = columns_of_header(first, &columns, options)? {
+            columns = ordered;
+        }
+    }
+    let trailing = format == Format::Tbl && files::has_trailing_delimiter(first, options)?;
+    options.schema = Some(text_schema(&columns, trailing));
+    Ok(columns)
+}
+
+/// The types in which a text file's columns are read: their own where the reader knows them, else text that is cast.
+fn text_schema(columns: &[Column], trailing: bool) -> SchemaRef {
+    let mut fields: Vec<Field> = columns
+        .iter()
+        .map(|column| {
+            let own = arrow_type(&column.logical);
+            let read = match own {
+                DataType::BinaryView | DataType::Interval(_) | DataType::Boolean => DataType::Utf8View,
+                DataType::Timestamp(..) | DataType::Time64(_) => DataType::Utf8View,
+                own => own,
+            };
+            Field::new(&column.name, read, true)
+        })
+        .collect();
+    if trailing {
+        fields.push(Field::new(TRAILING_COLUMN, DataType::Utf8View, true));
+    }
+    Arc::new(Schema::new(fields))
+}
+
+fn column_value(
+    planner: &Arc<Planner>,
+    column: &Column,
+    in_file: &[Column],
+    file_schema: &Schema,
+    format: Format,
+    file: &str,
+) -> Result<Expr> {
+    let target = arrow_type(&column.logical);
+    if in_file.iter().any(|other| other.id == column.id) {
+        let found = file_schema.fields().iter().find(|field| names_equal(field.name(), &column.name));
+        if let Some(field) = found {
+            let value = column_expr(field.name().as_str());
+            let value = if *field.data_type() == target { value } else { cast(value, target) };
+            return Ok(value.alias(&column.name));
+        }
+        if format == Format::Parquet {
+            let names: Vec<&str> = file_schema.fields().iter().map(|field| field.name().as_str()).collect();
+            let error = Error::new(ErrorKind::NotFound, format!("file {file} has no column {}", column.name));
+            return Err(match crate::error::suggestion(&column.name, names.iter().copied()) {
+                Some(other) => error.hint(format!("It has a column {other}")),
+                None => error.hint(format!("Its columns are {}", shown_names(&names))),
+            });
+        }
+    }
+    let value = match &column.default {
+        Some(text) => planner.default_expr(text).map_err(from_datafusion)?,
+        None => lit(ScalarValue::Null),
+    };
+    Ok(cast(value, target).alias(&column.name))
+}
+
+fn shown_names(names: &[&str]) -> String {
+    match names.len() {
+        0..=8 => names.join(", "),
+        more => format!("{}, … {} more", names[..8].join(", "), more - 8),
+    }
+}
+
+/// The first record of a delimited file.
+fn first_record(path: &str, options: &Options) -> Result<Vec<String>> {
+    let mut records = Records::open(path, options)?;
+    Ok(records
+        .next()?
+        .map(|record| record.fields.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect())
+        .unwrap_or_default())
+}
+
+/// Whether the first line names columns: some of the table's columns, or at least no value that one could hold.
+fn has_header(path: &str, columns: &[Column], options: &Options) -> Result<bool> {
+    let record = first_record(path, options)?;
+    let is_name = |text: &String| columns.iter().any(|column| names_equal(column.name.as_str(), text.trim()));
+    Ok(!record.is_empty() && record.iter().filter(|text| is_name(text)).count() * 2 >= record.len())
+}
+
+/// The columns in the order of the header; `None` where the header does not name exactly them.
+fn columns_of_header(path: &str, columns: &[Column], options: &Options) -> Result<Option<Vec<Column>>> {
+    let record = first_record(path, options)?;
+    let find = |text: &String| columns.iter().find(|column| names_equal(&column.name, text.trim())).cloned();
+    let found: Option<Vec<Column>> = record.iter().map(find).collect();
+    Ok(found.filter(|found| !found.is_empty()))
+}
+
+/// One record of a delimited file and the line where it begins, from 1.
+struct Record {
+    line: u64,
+    fields: Vec<Vec<u8>>,
+}
+
+/// A plain sequential reader of delimited text that knows lines; used for headers and to find bad values, not to load.
+struct Records {
+    reader: csv_core::Reader,
+    input: Box<dyn std::io::Read>,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    path: String,
+}
+
+impl Records {
+    fn open(path: &str, options: &Options) -> Result<Self> {
+        let format = options.format.unwrap_or(Format::Csv);
+        let compression = options.compression.unwrap_or_else(|| files::split_compression(&path.to_ascii_lowercase()).1);
+        let csv = files::csv_options(format, path, compression, options)?;
+        let mut builder = csv_core::ReaderBuilder::new();
+        builder.delimiter(csv.delimiter).quote(csv.quote).escape(csv.escape);
+        Ok(Self {
+            reader: builder.build(),
+            input: files::decompressed(path, compression)?,
+            buffer: vec![0; 1 << 16],
+            start: 0,
+            end: 0,
+            path: path.to_owned(),
+        })
+    }
+
+    fn next(&mut self) -> Result<Option<Record>> {
+        use csv_core::ReadRecordResult as R;
+        let (mut out, mut ends) = (vec![0; 1024], vec![0; 64]);
+        let (mut written, mut fields) = (0, 0);
+        let line = self.reader.line();
+        loop {
+            if self.start == self.end {
+                let read = std::io::Read::read(&mut self.input, &mut self.buffer);
+                self.end = read.map_err(|error| Error::io(format!("read {}", self.path), &error))?;
+                self.start = 0;
+            }
+            let input = &self.buffer[self.start..self.end];
+            let (result, used, wrote, ended) = self.reader.read_record(input, &mut out[written..], &mut ends[fields..]);
+            self.start += used;
+            written += wrote;
+            fields += ended;
+            match result {
+                R::InputEmpty => {}
+                R::OutputFull => out.resize(out.len() * 2, 0),
+                R::OutputEndsFull => ends.resize(ends.len() * 2, 0),
+                R::End => return Ok(None),
+                R::Record => {
+                    let starts = std::iter::once(0).chain(ends[..fields].iter().copied());
+                    let slices = starts.zip(&ends[..fields]).map(|(start, end)| out[start..*end].to_vec());
+                    return Ok(Some(Record { line, fields: slices.collect() }));
+                }
+            }
+        }
+    }
+}
+
+impl Input {
+    /// The place of the first bad value of the files, if the load failed for one; else `error` as it is.
+    pub fn diagnose(&self, error: Error) -> Error {
+        let is_about_data = matches!(error.kind(), ErrorKind::Input | ErrorKind::Internal | ErrorKind::Io);
+        if !is_about_data || !matches!(self.format, Format::Csv | Format::Tbl) {
+            return error.context(format!("file {}", self.files.join(", ")));
+        }
+        for file in &self.files {
+            match self.find_bad_value(file) {
+                Ok(Some(found)) => return found,
+                Ok(None) => {}
+                Err(other) => return other,
+            }
+        }
+        error.context(format!("file {}", self.files.join(", ")))
+    }
+
+    fn find_bad_value(&self, file: &str) -> Result<Option<Error>> {
+        let mut records = Records::open(file, &self.options)?;
+        if self.options.header == Some(true) {
+            records.next()?;
+        }
+        let mut pending: Vec<Record> = Vec::new();
+        loop {
+            let record = records.next()?;
+            let is_end = record.is_none();
+            if let Some(record) = record {
+                // A trailing delimiter gives one empty field more.
+                let trailing = self.format == Format::Tbl && record.fields.last().is_some_and(Vec::is_empty);
+                let fields = record.fields.len() - usize::from(trailing && record.fields.len() > self.columns.len());
+                let is_blank = record.fields.len() == 1 && record.fields[0].is_empty();
+                if fields != self.columns.len() && !is_blank {
+                    let message = format!("the line has {fields} values where {} are expected", self.columns.len());
+                    return Ok(Some(place(Error::input(message), file, record.line, None)));
+                }
+                pending.push(record);
+            }
+            if is_end || pending.len() == DIAGNOSIS_ROWS {
+                for (index, column) in self.columns.iter().enumerate() {
+                    if let Some(error) = self.bad_in_column(file, index, column, &pending)? {
+                        return Ok(Some(error));
+                    }
+                }
+                pending.clear();
+            }
+            if is_end {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn bad_in_column(&self, file: &str, index: usize, column: &Column, records: &[Record]) -> Result<Option<Error>> {
+        let null = self.options.null.as_deref().unwrap_or("");
+        let mut values = Vec::with_capacity(records.len());
+        for record in records {
+            let bytes = record.fields.get(index).map_or(&[][..], Vec::as_slice);
+            match std::str::from_utf8(bytes) {
+                Ok(text) => values.push((text != null).then_some(text)),
+                Err(_) => {
+                    let error = Error::input(format!("the value of column {} is not valid UTF-8", column.name));
+                    return Ok(Some(place(error, file, record.line, Some(index))));
+                }
+            }
+        }
+        let texts = StringArray::from(values);
+        let converted = cast_with_options(&texts, &arrow_type(&column.logical), &CastOptions::default());
+        let converted = converted.map_err(|error| Error::internal(error.to_string()))?;
+        for (row, record) in records.iter().enumerate() {
+            if texts.is_valid(row) && converted.is_null(row) {
+                let shown: String = texts.value(row).chars().take(40).collect();
+                let message = format!("cannot read {shown:?} as {} for column {}", column.logical, column.name);
+                return Ok(Some(place(Error::input(message), file, record.line, Some(index))));
+            }
+            if !column.nullable && texts.is_null(row) {
+                let message = format!("NULL in column {}, which is NOT NULL", column.name);
+                let error = Error::new(ErrorKind::Constraint, message);
+                return Ok(Some(place(error, file, record.line, Some(index))));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn place(error: Error, file: &str, line: u64, column: Option<usize>) -> Error {
+    let error = match column {
+        Some(column) => error.context(format!("line {line}, column {}", column + 1)),
+        None => error.context(format!("line {line}")),
+    };
+    error.context(format!("file {file}")).hint("No row was loaded")
+}
+
+/// Writes the rows of `plan` into one file and returns their number.
+pub async fn write(state: SessionState, plan: LogicalPlan, path: &str, options: &Options) -> Result<u64> {
+    let Some(format) = options.format.or_else(|| Format::of_path(path)) else {
+        return Err(Error::input(format!("the format of {path} is not clear from its name"))
+            .hint("Name it *.csv, *.tbl, *.parquet or *.json, or say COPY … TO … (FORMAT csv)"));
+    };
+    let target = std::path::Path::new(path);
+    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if parent.is_some_and(|parent| !parent.is_dir()) {
+        return Err(Error::new(
+            ErrorKind::NotFound,
+            format!("directory {} does not exist", parent.unwrap_or(target).display()),
+        ));
+    }
+    if target.is_dir() {
+        return Err(Error::input(format!("{path} is a directory")));
+    }
+    let compression = options.compression.unwrap_or_else(|| files::split_compression(&path.to_ascii_lowercase()).1);
+    // A failed write must not leave half a file under the wanted name.
+    let temporary = format!("{path}.part");
+    let full = std::path::absolute(&temporary).map_err(|error| Error::io(format!("write {path}"), &error))?;
+    let full = full.to_string_lossy().into_owned();
+    let write = DataFrameWriteOptions::new().with_single_file_output(true);
+    let frame = DataFrame::new(state, plan);
+    let written = match format {
+        Format::Csv | Format::Tbl => {
+            let csv = csv_writer(format, path, compression, options)?;
+            frame.write_csv(&full, write, Some(csv)).await
+        }
+        Format::Parquet => {
+            let mut parquet = TableParquetOptions::default();
+            parquet.global.compression = Some(match compression {
+                CompressionTypeVariant::ZSTD => "zstd(3)".to_owned(),
+                CompressionTypeVariant::GZIP => "gzip(6)".to_owned(),
+                _ => "snappy".to_owned(),
+            });
+            frame.write_parquet(&full, write, Some(parquet)).await
+        }
+        Format::Json => {
+            let json = JsonOptions { compression, ..JsonOptions::default() };
+            frame.write_json(&full, write, Some(json)).await
+        }
+    };
+    let batches = written.map_err(|error| {
+        // Nothing to keep; that it cannot be removed is no news beside the error.
+        let _ = std::fs::remove_file(&temporary);
+        from_datafusion(error).context(format!("file {path}"))
+    })?;
+    if !std::path::Path::new(&temporary).exists() {
+        // No rows, no file: an empty one says so.
+        std::fs::write(&temporary, b"").map_err(|error| Error::io(format!("write {path}"), &error))?;
+    }
+    std::fs::rename(&temporary, path).map_err(|error| Error::io(format!("write {path}"), &error))?;
+    Ok(written_rows(&batches))
+}
+
+fn csv_writer(
+    format: Format,
+    path: &str,
+    compression: CompressionTypeVariant,
+    options: &Options,
+) -> Result<CsvOptions> {
+    let mut csv = files::csv_options(format, path, compression, options)?;
+    csv.null_value = options.null.clone();
+    csv.null_regex = None;
+    csv.newlines_in_values = None;
+    if format == Format::Tbl {
+        csv.quote = options.quote.unwrap_or(b'"');
+    }
+    Ok(csv)
+}
+
+fn written_rows(batches: &[RecordBatch]) -> u64 {
+    use datafusion::arrow::array::AsArray;
+    use datafusion::arrow::datatypes::UInt64Type;
+    batches
+        .iter()
+        .filter_map(|batch| batch.columns().first()?.as_primitive_opt::<UInt64Type>())
+        .flatten()
+        .flatten()
+        .sum()
+}

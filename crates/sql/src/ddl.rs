@@ -1,0 +1,433 @@
+//! CREATE, DROP and ALTER: one store transaction per statement.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::Schema;
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::ColumnarValue;
+use datafusion::sql::sqlparser::ast::{
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, CreateTable, CreateView, Expr,
+    Ident, IndexColumn, ObjectName, ObjectNamePart, ObjectType, RenameTableNameKind, TableConstraint,
+};
+use forebay_base::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId, Value};
+use forebay_engine::types::arrow_type;
+use forebay_store::{
+    ColumnDefinition, Constraint, DEFAULT_SCHEMA, SealedSegment, Table, TableDefinition, Transaction, names_equal,
+};
+
+use crate::catalog::{CATALOG, Planner};
+use crate::error::{from_datafusion, suggestion};
+use crate::types::sql_type;
+
+/// A schema and a name in it.
+#[derive(Debug, Clone)]
+pub struct QualifiedName {
+    /// Schema.
+    pub schema: String,
+    /// Name.
+    pub name: String,
+}
+
+impl QualifiedName {
+    /// Resolves `name`, `schema.name` or `forebay.schema.name`.
+    pub fn of(name: &ObjectName, default_schema: &str) -> Result<Self> {
+        let parts: Vec<String> = name.0.iter().filter_map(ObjectNamePart::as_ident).map(ident).collect();
+        let (schema, name) = match parts.as_slice() {
+            [name] => (default_schema.to_owned(), name.clone()),
+            [schema, name] => (schema.clone(), name.clone()),
+            [catalog, schema, name] if names_equal(catalog, CATALOG) => (schema.clone(), name.clone()),
+            _ => return Err(Error::input(format!("{name} is not a table name")).hint("Write table or schema.table")),
+        };
+        Ok(Self { schema, name })
+    }
+}
+
+/// An identifier in the case that it is stored in: quoted as written, else as DataFusion resolves it.
+pub fn ident(ident: &Ident) -> String {
+    match ident.quote_style {
+        Some(_) => ident.value.clone(),
+        None => ident.value.to_lowercase(),
+    }
+}
+
+/// The table of this name, or an error that suggests another.
+pub fn find_table(planner: &Planner, name: &QualifiedName) -> Result<Arc<Table>> {
+    let catalog = planner.snapshot();
+    if let Some(table) = catalog.table(&name.schema, &name.name) {
+        return Ok(Arc::clone(table));
+    }
+    if catalog.view(&name.schema, &name.name).is_some() {
+        return Err(Error::input(format!("{} is a view, not a table", name.name)));
+    }
+    let error = Error::new(ErrorKind::NotFound, format!("table {} does not exist", name.name));
+    Err(match suggestion(&name.name, catalog.tables().map(|table| table.name.as_str())) {
+        Some(other) => error.hint(format!("Did you mean {other}?")),
+        None => error,
+    })
+}
+
+/// The definition that a CREATE TABLE statement with a list of columns gives.
+pub fn table_definition(planner: &Arc<Planner>, create: &CreateTable, name: QualifiedName) -> Result<TableDefinition> {
+    let mut columns = Vec::with_capacity(create.columns.len());
+    let mut constraints = Vec::new();
+    for (index, column) in create.columns.iter().enumerate() {
+        columns.push(column_definition(planner, column)?);
+        let id = ColumnId(index as u32);
+        for option in &column.options {
+            match &option.option {
+                ColumnOption::PrimaryKey(_) => constraints.push(Constraint::PrimaryKey(vec![id])),
+                ColumnOption::Unique(_) => constraints.push(Constraint::Unique(vec![id])),
+                ColumnOption::ForeignKey(key) => {
+                    let references = key.referred_columns.iter().map(ident).collect();
+                    constraints.push(foreign_key(planner, vec![id], &key.foreign_table, references, &name)?);
+                }
+                _ => {}
+            }
+        }
+    }
+    let position = |wanted: &str| {
+        let found = columns.iter().position(|column: &ColumnDefinition| names_equal(&column.name, wanted));
+        let found = found.map(|index| ColumnId(index as u32));
+        found.ok_or_else(|| unknown_column(wanted, columns.iter().map(|column| column.name.as_str())))
+    };
+    for constraint in &create.constraints {
+        constraints.push(match constraint {
+            TableConstraint::PrimaryKey(key) => Constraint::PrimaryKey(index_columns(&key.columns, &position)?),
+            TableConstraint::Unique(key) => Constraint::Unique(index_columns(&key.columns, &position)?),
+            TableConstraint::ForeignKey(key) => {
+                let ids = key.columns.iter().map(|column| position(&ident(column))).collect::<Result<_>>()?;
+                let references = key.referred_columns.iter().map(ident).collect();
+                foreign_key(planner, ids, &key.foreign_table, references, &name)?
+            }
+            other => return Err(Error::unsupported(format!("the constraint {other} is not supported"))),
+        });
+    }
+    if constraints.iter().filter(|constraint| matches!(constraint, Constraint::PrimaryKey(_))).count() > 1 {
+        return Err(Error::input(format!("table {} has more than one primary key", name.name)));
+    }
+    Ok(TableDefinition { schema: name.schema, name: name.name, columns, constraints })
+}
+
+fn index_columns(columns: &[IndexColumn], position: &dyn Fn(&str) -> Result<ColumnId>) -> Result<Vec<ColumnId>> {
+    columns
+        .iter()
+        .map(|column| match &column.column.expr {
+            Expr::Identifier(name) => position(&ident(name)),
+            other => Err(Error::unsupported(format!("a key over the expression {other} is not supported"))),
+        })
+        .collect()
+}
+
+fn foreign_key(
+    planner: &Planner,
+    columns: Vec<ColumnId>,
+    table: &ObjectName,
+    references: Vec<String>,
+    referrer: &QualifiedName,
+) -> Result<Constraint> {
+    let name = QualifiedName::of(table, &referrer.schema)?;
+    let is_self = names_equal(&name.schema, &referrer.schema) && names_equal(&name.name, &referrer.name);
+    if is_self {
+        return Ok(Constraint::ForeignKey { columns, table: format!("{}.{}", name.schema, name.name), references });
+    }
+    let found = find_table(planner, &name)?;
+    let references = match references.is_empty() {
+        true => crate::table::primary_key(&found),
+        false => references,
+    };
+    if references.len() != columns.len() {
+        return Err(Error::input(format!(
+            "a foreign key of {} columns refers to {} columns of {}",
+            columns.len(),
+            references.len(),
+            found.name
+        )));
+    }
+    for reference in &references {
+        if found.column(reference).is_none() {
+            return Err(unknown_column(reference, found.columns.iter().map(|column| column.name.as_str())));
+        }
+    }
+    Ok(Constraint::ForeignKey { columns, table: format!("{}.{}", found.schema, found.name), references })
+}
+
+/// An error about a column that is not there.
+pub fn unknown_column<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Error {
+    let error = Error::new(ErrorKind::NotFound, format!("column {wanted} does not exist"));
+    match suggestion(wanted, names) {
+        Some(other) => error.hint(format!("Did you mean {other}?")),
+        None => error,
+    }
+}
+
+fn column_definition(planner: &Arc<Planner>, column: &ColumnDef) -> Result<ColumnDefinition> {
+    let logical = sql_type(&column.data_type).map_err(|error| error.context(format!("column {}", column.name)))?;
+    let mut definition =
+        ColumnDefinition { name: ident(&column.name), logical, nullable: true, default: None, missing: None };
+    for option in &column.options {
+        match &option.option {
+            ColumnOption::Null | ColumnOption::Unique(_) | ColumnOption::ForeignKey(_) | ColumnOption::Comment(_) => {}
+            ColumnOption::NotNull | ColumnOption::PrimaryKey(_) => definition.nullable = false,
+            ColumnOption::Default(expr) => {
+                let text = expr.to_string();
+                definition.missing = default_value(planner, &text, &definition.logical)?;
+                definition.default = Some(text);
+            }
+            other => {
+                return Err(Error::unsupported(format!("the column option {other} is not supported"))
+                    .context(format!("column {}", definition.name)));
+            }
+        }
+    }
+    Ok(definition)
+}
+
+/// The present value of a DEFAULT expression, as a column of type `logical` stores it.
+pub fn default_value(planner: &Arc<Planner>, text: &str, logical: &LogicalType) -> Result<Option<Value>> {
+    let evaluate = || -> datafusion::common::Result<ScalarValue> {
+        let state = planner.state();
+        let empty = DFSchema::empty();
+        let expr = state.create_logical_expr(text, &empty)?;
+        let physical = state.create_physical_expr(expr, &empty)?;
+        let one_row = RecordBatch::try_new_with_options(
+            Arc::new(Schema::empty()),
+            Vec::new(),
+            &datafusion::arrow::array::RecordBatchOptions::new().with_row_count(Some(1)),
+        )?;
+        let scalar = match physical.evaluate(&one_row)? {
+            ColumnarValue::Scalar(scalar) => scalar,
+            ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0)?,
+        };
+        scalar.cast_to(&arrow_type(logical))
+    };
+    let scalar = evaluate().map_err(|error| from_datafusion(error).context(format!("DEFAULT {text}")))?;
+    if scalar.is_null() {
+        return Ok(None);
+    }
+    let value = crate::predicate::stored_value(&scalar, logical);
+    value.map(Some).ok_or_else(|| Error::input(format!("DEFAULT {text} is not a {logical}")))
+}
+
+/// Makes a table together with its first rows. `Ok(false)`: it exists and that is fine.
+pub fn create_table(
+    mut transaction: Transaction,
+    definition: TableDefinition,
+    rows: Option<SealedSegment>,
+    replace: bool,
+) -> Result<()> {
+    if replace {
+        let old = transaction.catalog().table(&definition.schema, &definition.name).map(|table| table.id);
+        if let Some(old) = old {
+            transaction.drop_table(old)?;
+        }
+    }
+    let id = transaction.create_table(definition)?;
+    transaction.publish(id, rows.into_iter().collect())?;
+    transaction.commit()
+}
+
+/// The text of a view's query, and a check that it can be planned.
+pub async fn create_view(state: &SessionState, planner: &Planner, view: &CreateView, schema: &str) -> Result<()> {
+    if view.materialized || view.temporary {
+        return Err(Error::unsupported("materialized and temporary views are not supported"));
+    }
+    let name = QualifiedName::of(&view.name, schema)?;
+    let text = match view.columns.is_empty() {
+        true => view.query.to_string(),
+        false => {
+            let columns: Vec<String> = view.columns.iter().map(|column| column.name.to_string()).collect();
+            format!("SELECT * FROM ({}) AS {}({})", view.query, view.name.0[view.name.0.len() - 1], columns.join(", "))
+        }
+    };
+    state.create_logical_plan(&text).await.map_err(from_datafusion)?;
+    let mut transaction = planner.engine().store().begin()?;
+    let exists = transaction.catalog().view(&name.schema, &name.name).is_some();
+    if exists && view.if_not_exists {
+        return Ok(());
+    }
+    transaction.create_view(&name.schema, &name.name, &text, view.or_replace)?;
+    transaction.commit()
+}
+
+/// DROP TABLE, VIEW or SCHEMA.
+pub fn drop(
+    planner: &Planner,
+    kind: &ObjectType,
+    names: &[ObjectName],
+    if_exists: bool,
+    cascade: bool,
+    schema: &str,
+) -> Result<()> {
+    let mut transaction = planner.engine().store().begin()?;
+    for object in names {
+        match kind {
+            ObjectType::Table => {
+                let name = QualifiedName::of(object, schema)?;
+                match transaction.catalog().table(&name.schema, &name.name).map(|table| table.id) {
+                    Some(id) => transaction.drop_table(id)?,
+                    None if if_exists => {}
+                    None => return Err(find_table(planner, &name).err().unwrap_or_else(|| gone(&name.name))),
+                }
+            }
+            ObjectType::View => {
+                let name = QualifiedName::of(object, schema)?;
+                match transaction.catalog().view(&name.schema, &name.name).is_some() {
+                    true => transaction.drop_view(&name.schema, &name.name)?,
+                    false if if_exists => {}
+                    false => {
+                        let names: Vec<String> = transaction.catalog().views().map(|view| view.name.clone()).collect();
+                        let error = Error::new(ErrorKind::NotFound, format!("view {} does not exist", name.name));
+                        return Err(match suggestion(&name.name, names.iter().map(String::as_str)) {
+                            Some(other) => error.hint(format!("Did you mean {other}?")),
+                            None => error,
+                        });
+                    }
+                }
+            }
+            ObjectType::Schema => {
+                let name = QualifiedName::of(object, DEFAULT_SCHEMA)?.name;
+                match transaction.catalog().has_schema(&name) {
+                    true => transaction.drop_schema(&name, cascade)?,
+                    false if if_exists => {}
+                    false => return Err(Error::new(ErrorKind::NotFound, format!("schema {name} does not exist"))),
+                }
+            }
+            other => return Err(Error::unsupported(format!("DROP {other} is not supported"))),
+        }
+    }
+    transaction.commit()
+}
+
+fn gone(name: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("table {name} was dropped meanwhile"))
+}
+
+/// ALTER TABLE.
+pub fn alter_table(planner: &Arc<Planner>, alter: &AlterTable, schema: &str) -> Result<()> {
+    let name = QualifiedName::of(&alter.name, schema)?;
+    let table = match find_table(planner, &name) {
+        Err(error) if alter.if_exists && error.kind() == ErrorKind::NotFound => return Ok(()),
+        found => found?,
+    };
+    let mut transaction = planner.engine().store().begin()?;
+    for operation in &alter.operations {
+        let table = match transaction.catalog().table_by_id(table.id) {
+            Some(table) => Arc::clone(table),
+            None => return Err(gone(&name.name)),
+        };
+        alter_once(planner, &mut transaction, &table, operation)?;
+    }
+    transaction.commit()
+}
+
+fn alter_once(
+    planner: &Arc<Planner>,
+    transaction: &mut Transaction,
+    table: &Table,
+    operation: &AlterTableOperation,
+) -> Result<()> {
+    match operation {
+        AlterTableOperation::AddColumn { if_not_exists, column_def, .. } => {
+            if *if_not_exists && table.column(&ident(&column_def.name)).is_some() {
+                return Ok(());
+            }
+            let definition = column_definition(planner, column_def)?;
+            transaction.add_column(table.id, definition).map(|_| ())
+        }
+        AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
+            for column in column_names {
+                match find_column(table, column) {
+                    Ok(id) => transaction.drop_column(table.id, id)?,
+                    Err(_) if *if_exists => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(())
+        }
+        AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
+            let id = find_column(table, old_column_name)?;
+            transaction.rename_column(table.id, id, &ident(new_column_name))
+        }
+        AlterTableOperation::RenameTable { table_name } => {
+            let (RenameTableNameKind::As(new) | RenameTableNameKind::To(new)) = table_name;
+            let new = QualifiedName::of(new, &table.schema)?;
+            if !names_equal(&new.schema, &table.schema) {
+                return Err(Error::unsupported("a table cannot be moved to another schema"));
+            }
+            transaction.rename_table(table.id, &new.name)
+        }
+        AlterTableOperation::AlterColumn { column_name, op } => {
+            alter_column(planner, transaction, table, find_column(table, column_name)?, op)
+        }
+        other => Err(Error::unsupported(format!("ALTER TABLE … {other} is not supported"))),
+    }
+}
+
+fn alter_column(
+    planner: &Arc<Planner>,
+    transaction: &mut Transaction,
+    table: &Table,
+    column: ColumnId,
+    operation: &AlterColumnOperation,
+) -> Result<()> {
+    let Some((_, definition)) = table.column_by_id(column) else { return Err(gone(&table.name)) };
+    match operation {
+        AlterColumnOperation::SetDefault { value } => {
+            let text = value.to_string();
+            default_value(planner, &text, &definition.logical)?;
+            transaction.set_default(table.id, column, Some(text))
+        }
+        AlterColumnOperation::DropDefault => transaction.set_default(table.id, column, None),
+        AlterColumnOperation::DropNotNull => transaction.set_nullable(table.id, column, true),
+        AlterColumnOperation::SetNotNull => {
+            if has_nulls(table, column)? {
+                let message = format!("column {} of table {} holds NULLs", definition.name, table.name);
+                return Err(Error::new(ErrorKind::Constraint, message));
+            }
+            transaction.set_nullable(table.id, column, false)
+        }
+        AlterColumnOperation::SetDataType { .. } => {
+            Err(Error::unsupported(format!("the type of column {} cannot be changed", definition.name))
+                .hint("Use CREATE TABLE … AS SELECT with a CAST"))
+        }
+        AlterColumnOperation::AddGenerated { .. } => Err(Error::unsupported("generated columns are not supported")),
+    }
+}
+
+fn has_nulls(table: &Table, column: ColumnId) -> Result<bool> {
+    let missing_is_null = table.column_by_id(column).is_some_and(|(_, column)| column.missing.is_none());
+    for segment in &table.segments {
+        let Some(index) = segment.column_index(column) else {
+            if missing_is_null {
+                return Ok(true);
+            }
+            continue;
+        };
+        for group in segment.groups()? {
+            if group.columns[index].zones.iter().any(|zone| zone.null_count > 0) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+fn find_column(table: &Table, name: &Ident) -> Result<ColumnId> {
+    let name = ident(name);
+    match table.column(&name) {
+        Some((_, column)) => Ok(column.id),
+        None => Err(unknown_column(&name, table.columns.iter().map(|column| column.name.as_str()))),
+    }
+}
+
+/// Empties a table.
+pub fn truncate(planner: &Planner, table: TableId) -> Result<u64> {
+    let mut transaction = planner.engine().store().begin()?;
+    let Some(table) = transaction.catalog().table_by_id(table).map(Arc::clone) else { return Err(gone("")) };
+    let old: Vec<_> = table.segments.iter().map(|segment| segment.id()).collect();
+    transaction.replace(table.id, &old, Vec::new())?;
+    transaction.commit()?;
+    Ok(table.rows())
+}

@@ -1,0 +1,287 @@
+//! Files as tables: `FROM 'file.parquet'`, globs, and what COPY … FROM reads.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::catalog::TableProvider;
+use datafusion::common::config::CsvOptions;
+use datafusion::common::parsers::CompressionTypeVariant;
+use datafusion::datasource::file_format::FileFormat;
+use datafusion::datasource::file_format::csv::CsvFormat;
+use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
+use datafusion::datasource::file_format::json::JsonFormat;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
+use datafusion::execution::SessionState;
+use forebay_base::{Error, ErrorKind, Result};
+
+use crate::error::from_datafusion;
+
+/// The formats that files come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Delimited text.
+    Csv,
+    /// As written by the TPC's generators: `|` between the values and after the last one, no header.
+    Tbl,
+    /// Apache Parquet.
+    Parquet,
+    /// One JSON object a line.
+    Json,
+}
+
+/// How to read or write a file, where its name does not say.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// FORMAT.
+    pub format: Option<Format>,
+    /// DELIMITER.
+    pub delimiter: Option<u8>,
+    /// HEADER.
+    pub header: Option<bool>,
+    /// NULL: the text that stands for NULL.
+    pub null: Option<String>,
+    /// QUOTE.
+    pub quote: Option<u8>,
+    /// ESCAPE.
+    pub escape: Option<u8>,
+    /// COMPRESSION.
+    pub compression: Option<CompressionTypeVariant>,
+    /// The columns to read, in the order of the file. Inferred where it is not given.
+    pub schema: Option<SchemaRef>,
+}
+
+/// Whether a table name is meant as a file.
+pub fn looks_like_path(name: &str) -> bool {
+    name.contains(['/', '*', '?']) || Format::of_path(name).is_some()
+}
+
+impl Format {
+    /// The format that a file's name tells, behind endings of compression.
+    pub fn of_path(path: &str) -> Option<Self> {
+        let lower = path.to_ascii_lowercase();
+        let (stem, _) = split_compression(&lower);
+        let extension = Path::new(stem).extension()?.to_str()?;
+        Some(match extension {
+            "csv" | "tsv" => Self::Csv,
+            "tbl" => Self::Tbl,
+            "parquet" | "pq" => Self::Parquet,
+            "json" | "jsonl" | "ndjson" => Self::Json,
+            _ => return None,
+        })
+    }
+
+    /// The format of this name in an option.
+    pub fn of_name(name: &str) -> Result<Self> {
+        Ok(match name.to_ascii_lowercase().as_str() {
+            "csv" | "text" => Self::Csv,
+            "tbl" => Self::Tbl,
+            "parquet" => Self::Parquet,
+            "json" | "jsonl" | "ndjson" => Self::Json,
+            _ => {
+                return Err(Error::input(format!("format {name} does not exist")).hint("Use csv, tbl, parquet or json"));
+            }
+        })
+    }
+}
+
+/// The name without its ending of compression, and the compression.
+pub fn split_compression(path: &str) -> (&str, CompressionTypeVariant) {
+    for (ending, kind) in [
+        (".gz", CompressionTypeVariant::GZIP),
+        (".zst", CompressionTypeVariant::ZSTD),
+        (".bz2", CompressionTypeVariant::BZIP2),
+        (".xz", CompressionTypeVariant::XZ),
+    ] {
+        if let Some(stem) = path.strip_suffix(ending) {
+            return (stem, kind);
+        }
+    }
+    (path, CompressionTypeVariant::UNCOMPRESSED)
+}
+
+/// Opens the file or the files of a glob as one table.
+pub async fn open(state: &SessionState, path: &str, options: &Options) -> Result<Arc<dyn TableProvider>> {
+    let files = matching_files(path)?;
+    let first = files.first().map_or(path, String::as_str);
+    let format = match options.format.or_else(|| Format::of_path(first)) {
+        Some(format) => format,
+        None => {
+            return Err(Error::input(format!("the format of {path} is not clear from its name"))
+                .hint("Name it *.csv, *.tbl, *.parquet or *.json, or say COPY … (FORMAT csv)"));
+        }
+    };
+    let compression = options.compression.unwrap_or_else(|| split_compression(&first.to_ascii_lowercase()).1);
+    let urls = files
+        .iter()
+        .map(|file| ListingTableUrl::parse(absolute(file)?.replace('%', "%25")).map_err(from_datafusion))
+        .collect::<Result<Vec<_>>>()?;
+    let reader = reader(state, format, first, compression, options)?;
+    let listing = ListingOptions::new(reader).with_file_extension("");
+    let schema = match &options.schema {
+        Some(schema) => Arc::clone(schema),
+        None => {
+            let inferred = listing.infer_schema(state, &urls[0]).await;
+            let inferred = inferred.map_err(|error| from_datafusion(error).context(format!("file {first}")))?;
+            match format {
+                Format::Tbl => without_trailing(&inferred, first, options)?,
+                _ => inferred,
+            }
+        }
+    };
+    let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(listing).with_schema(schema);
+    let table = ListingTable::try_new(config).map_err(from_datafusion)?;
+    Ok(Arc::new(table))
+}
+
+/// The files that a path or glob names, sorted; an error where there are none.
+pub fn matching_files(path: &str) -> Result<Vec<String>> {
+    let is_glob = path.contains(['*', '?', '[']) && !Path::new(path).exists();
+    if is_glob {
+        let wrong = |error: glob::PatternError| Error::input(format!("the pattern {path} is not valid: {error}"));
+        let mut found = Vec::new();
+        for entry in glob::glob(path).map_err(wrong)? {
+            let entry = entry.map_err(|error| Error::io(format!("read {}", error.path().display()), error.error()))?;
+            if entry.is_file() {
+                found.push(entry.to_string_lossy().into_owned());
+            }
+        }
+        if found.is_empty() {
+            return Err(Error::new(ErrorKind::NotFound, format!("no file matches {path}")));
+        }
+        found.sort();
+        return Ok(found);
+    }
+    let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("file {path} does not exist")),
+        _ => Error::io(format!("read {path}"), &error),
+    })?;
+    if metadata.is_dir() {
+        return Err(Error::input(format!("{path} is a directory"))
+            .hint(format!("Name its files, for example '{path}/*.parquet'")));
+    }
+    std::fs::File::open(path).map_err(|error| Error::io(format!("open {path}"), &error))?;
+    Ok(vec![path.to_owned()])
+}
+
+fn absolute(path: &str) -> Result<String> {
+    let full = std::path::absolute(path).map_err(|error| Error::io(format!("find {path}"), &error))?;
+    full.into_os_string().into_string().map_err(|_| Error::input(format!("the path of {path} is not UTF-8")))
+}
+
+fn reader(
+    state: &SessionState,
+    format: Format,
+    path: &str,
+    compression: CompressionTypeVariant,
+    options: &Options,
+) -> Result<Arc<dyn FileFormat>> {
+    let compressed = FileCompressionType::from(compression);
+    Ok(match format {
+        Format::Parquet => Arc::new(ParquetFormat::default().with_options(state.default_table_options().parquet)),
+        Format::Json => Arc::new(JsonFormat::default().with_file_compression_type(compressed)),
+        Format::Csv | Format::Tbl => {
+            Arc::new(CsvFormat::default().with_options(csv_options(format, path, compression, options)?))
+        }
+    })
+}
+
+/// The details of delimited text: what the options say, else what the format means, else what the file shows.
+pub fn csv_options(
+    format: Format,
+    path: &str,
+    compression: CompressionTypeVariant,
+    options: &Options,
+) -> Result<CsvOptions> {
+    let tabs = path.to_ascii_lowercase().contains(".tsv");
+    let delimiter = options.delimiter.unwrap_or(match format {
+        Format::Tbl => b'|',
+        _ if tabs => b'\t',
+        _ => b',',
+    });
+    let header = options.header.unwrap_or(format == Format::Csv);
+    let mut csv = CsvOptions {
+        has_header: Some(header),
+        delimiter,
+        escape: options.escape.filter(|escape| Some(*escape) != options.quote.or(Some(b'"'))),
+        compression,
+        newlines_in_values: Some(false),
+        null_regex: options.null.as_ref().map(|null| format!("^{}$", escape_regex(null))),
+        ..CsvOptions::default()
+    };
+    // The TPC's files have no quoting: a quote in them is a quote.
+    csv.quote = options.quote.unwrap_or(if format == Format::Tbl { 0x01 } else { b'"' });
+    Ok(csv)
+}
+
+fn escape_regex(text: &str) -> String {
+    text.chars().flat_map(|c| (!c.is_alphanumeric()).then_some('\\').into_iter().chain([c])).collect()
+}
+
+/// A `.tbl` file without the empty column that its trailing delimiter makes.
+fn without_trailing(schema: &SchemaRef, path: &str, options: &Options) -> Result<SchemaRef> {
+    let mut fields: Vec<Field> = schema.fields().iter().map(|field| field.as_ref().clone()).collect();
+    if !has_trailing_delimiter(path, options)? {
+        return Ok(Arc::clone(schema));
+    }
+    if let Some(last) = fields.last_mut() {
+        *last = Field::new(TRAILING_COLUMN, DataType::Utf8View, true);
+    }
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+/// The name of the empty column behind a trailing delimiter.
+pub const TRAILING_COLUMN: &str = "_trailing";
+
+/// Whether the first line of an uncompressed or compressed `.tbl` file ends with its delimiter.
+pub fn has_trailing_delimiter(path: &str, options: &Options) -> Result<bool> {
+    use std::io::{BufRead, BufReader, Read};
+    let compression = options.compression.unwrap_or_else(|| split_compression(&path.to_ascii_lowercase()).1);
+    let mut line = Vec::new();
+    let input = decompressed(path, compression)?.take(1 << 20);
+    BufReader::new(input).read_until(b'\n', &mut line).map_err(|error| Error::io(format!("read {path}"), &error))?;
+    while line.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
+        line.pop();
+    }
+    Ok(line.last() == Some(&options.delimiter.unwrap_or(b'|')))
+}
+
+/// The file's plain bytes.
+pub fn decompressed(path: &str, compression: CompressionTypeVariant) -> Result<Box<dyn std::io::Read>> {
+    let file = std::fs::File::open(path).map_err(|error| Error::io(format!("open {path}"), &error))?;
+    Ok(match compression {
+        CompressionTypeVariant::UNCOMPRESSED => Box::new(file),
+        CompressionTypeVariant::GZIP => Box::new(flate2::read::MultiGzDecoder::new(file)),
+        CompressionTypeVariant::ZSTD => {
+            Box::new(zstd::Decoder::new(file).map_err(|error| Error::io(format!("read {path}"), &error))?)
+        }
+        other => {
+            return Err(Error::unsupported(format!("compression {other:?} of {path}")).hint("Use gzip or zstd"));
+        }
+    })
+}
+
+/// The bytes of all files together, for progress.
+pub fn total_bytes(files: &[String]) -> u64 {
+    files.iter().filter_map(|file| std::fs::metadata(file).ok()).map(|metadata| metadata.len()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_told_by_names() {
+        assert_eq!(Format::of_path("a/b.CSV.gz"), Some(Format::Csv));
+        assert_eq!(Format::of_path("lineorder.tbl"), Some(Format::Tbl));
+        assert_eq!(Format::of_path("x.jsonl.zst"), Some(Format::Json));
+        assert_eq!(Format::of_path("main.orders"), None);
+        assert!(looks_like_path("data/*.parquet") && !looks_like_path("orders"));
+    }
+
+    #[test]
+    fn null_texts_are_taken_literally() {
+        assert_eq!(escape_regex("N/A."), r"N\/A\.");
+    }
+}

@@ -1,0 +1,91 @@
+//! Rows of a physical plan into a new segment: INSERT, COPY … FROM and CREATE TABLE AS.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::compute::{CastOptions, cast_with_options};
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::util::display::FormatOptions;
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use forebay_base::{Context, Error, ErrorKind, LogicalType, Result};
+use forebay_engine::run::schema_of_columns;
+use forebay_engine::{Engine, LoadTarget, Loader};
+use forebay_store::{Column, SealedSegment};
+use futures::StreamExt;
+use tokio::task::JoinSet;
+
+use crate::error::from_datafusion;
+use crate::statement::StatementContext;
+
+/// Runs `plan` and writes its rows, whose columns are in the order of `columns`, into a new segment. Returns the segment
+/// (`None` without rows) and the number of rows.
+pub async fn load(
+    engine: &Engine,
+    plan: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+    columns: &[Column],
+    statement: &Arc<StatementContext>,
+) -> Result<(Option<SealedSegment>, u64)> {
+    let target = LoadTarget::new(engine.store(), columns)?;
+    let schema = schema_of_columns(columns);
+    let types: Arc<[LogicalType]> = columns.iter().map(|column| column.logical.clone()).collect();
+    let mut workers = JoinSet::new();
+    for partition in 0..plan.output_partitioning().partition_count() {
+        let mut rows = plan.execute(partition, Arc::clone(&context)).map_err(from_datafusion)?;
+        let mut loader = Loader::new(Arc::clone(&target), partition as u32);
+        let (schema, types, statement) = (Arc::clone(&schema), Arc::clone(&types), Arc::clone(statement));
+        workers.spawn(async move {
+            while let Some(batch) = rows.next().await {
+                statement.cancel.check()?;
+                let batch = convert(&batch.map_err(from_datafusion)?, &schema, &types)?;
+                loader.push(&batch)?;
+                statement.advance(batch.num_rows() as u64);
+            }
+            loader.finish()
+        });
+    }
+    while let Some(finished) = workers.join_next().await {
+        // The first failure ends the others when `workers` is dropped.
+        finished.map_err(|error| worker_error(&error))??;
+    }
+    statement.cancel.check()?;
+    let target = Arc::into_inner(target).ok_or_else(|| Error::internal("a loader outlived its load"))?;
+    let rows = target.rows();
+    Ok((target.finish()?, rows))
+}
+
+/// What a worker that did not finish died of.
+pub fn worker_error(error: &tokio::task::JoinError) -> Error {
+    match error.is_cancelled() {
+        true => Error::new(ErrorKind::Cancelled, "the query was cancelled"),
+        false => Error::internal(format!("a worker stopped: {error}")),
+    }
+}
+
+/// The batch with the columns' own Arrow types.
+pub fn convert(batch: &RecordBatch, schema: &SchemaRef, types: &[LogicalType]) -> Result<RecordBatch> {
+    let arrays = (0..types.len())
+        .map(|index| {
+            convert_array(batch.column(index), schema.field(index).data_type(), &types[index])
+                .context(|| format!("column {}", schema.field(index).name()))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    // Nullability is the loader's to check, with a message of its own.
+    let fields: Vec<_> = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
+    let relaxed = Arc::new(datafusion::arrow::datatypes::Schema::new(fields));
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(relaxed, arrays, &options)
+        .map_err(|error| Error::internal(format!("a load made an invalid batch: {error}")))
+}
+
+fn convert_array(array: &ArrayRef, data_type: &DataType, logical: &LogicalType) -> Result<ArrayRef> {
+    if array.data_type() == data_type {
+        return Ok(Arc::clone(array));
+    }
+    let options = CastOptions { safe: false, format_options: FormatOptions::default() };
+    cast_with_options(array, data_type, &options).map_err(|error| {
+        let converted = from_datafusion(error.into());
+        Error::input(format!("cannot store {} as {logical}: {}", array.data_type(), converted.message()))
+    })
+}

@@ -1,0 +1,200 @@
+//! DataFusion's physical expressions as tests on columns: what codes and metadata can answer.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
+};
+use forebay_base::{LogicalType, TimeUnit, Value};
+use forebay_pipeline::{ColumnTest, Test};
+
+/// What became of one conjunct.
+#[derive(Debug)]
+pub enum Translated {
+    /// The tests together mean exactly the conjunct.
+    Exact(Vec<ColumnTest>),
+    /// The tests are implied by the conjunct, which must be evaluated as well.
+    Implied(Vec<ColumnTest>),
+}
+
+/// Translates a conjunct whose columns are positions in `types`.
+pub fn translate(expr: &Arc<dyn PhysicalExpr>, types: &[LogicalType]) -> Translated {
+    match exact(expr, types) {
+        Some(tests) => Translated::Exact(tests),
+        None => Translated::Implied(prefix_of_like(expr, types).into_iter().collect()),
+    }
+}
+
+fn exact(expr: &Arc<dyn PhysicalExpr>, types: &[LogicalType]) -> Option<Vec<ColumnTest>> {
+    let one = |column: usize, test: Test| Some(vec![ColumnTest { column, test }]);
+    if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
+        if *binary.op() == Operator::And {
+            let mut tests = exact(binary.left(), types)?;
+            tests.extend(exact(binary.right(), types)?);
+            return Some(tests);
+        }
+        let (column, literal, op) = match (column_of(binary.left()), column_of(binary.right())) {
+            (Some(column), None) => (column, literal_of(binary.right())?, *binary.op()),
+            (None, Some(column)) => (column, literal_of(binary.left())?, binary.op().swap()?),
+            _ => return None,
+        };
+        let value = value_of(literal, types.get(column)?)?;
+        return one(column, comparison(op, value)?);
+    }
+    if let Some(list) = expr.downcast_ref::<InListExpr>() {
+        let column = column_of(list.expr())?;
+        let logical = types.get(column)?;
+        let mut values = Vec::with_capacity(list.len());
+        for item in list.list() {
+            match value_of(literal_of(item)?, logical)? {
+                Some(value) => values.push(value),
+                // x NOT IN (…, NULL) is never true; in x IN (…, NULL) the NULL adds nothing that passes.
+                None if list.negated() => return one(column, Test::Never),
+                None => {}
+            }
+        }
+        let test = match (list.negated(), Test::one_of(values)) {
+            (false, test) => test,
+            (true, Test::In(values)) => Test::NotIn(values),
+            (true, Test::Range { low: Bound::Included(value), .. }) => Test::NotEqual(value),
+            (true, _) => return None,
+        };
+        return one(column, test);
+    }
+    if let Some(null) = expr.downcast_ref::<IsNullExpr>() {
+        return one(column_of(null.arg())?, Test::IsNull);
+    }
+    if let Some(null) = expr.downcast_ref::<IsNotNullExpr>() {
+        return one(column_of(null.arg())?, Test::IsNotNull);
+    }
+    if let Some(not) = expr.downcast_ref::<NotExpr>() {
+        return one(bool_column(not.arg(), types)?, Test::equal(Value::Int(0)));
+    }
+    one(bool_column(expr, types)?, Test::equal(Value::Int(1)))
+}
+
+fn comparison(op: Operator, value: Option<Value>) -> Option<Test> {
+    let Some(value) = value else {
+        return matches!(
+            op,
+            Operator::Eq | Operator::NotEq | Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq
+        )
+        .then_some(Test::Never);
+    };
+    Some(match op {
+        Operator::Eq => Test::equal(value),
+        Operator::NotEq => Test::NotEqual(value),
+        Operator::Lt => Test::Range { low: Bound::Unbounded, high: Bound::Excluded(value) },
+        Operator::LtEq => Test::Range { low: Bound::Unbounded, high: Bound::Included(value) },
+        Operator::Gt => Test::Range { low: Bound::Excluded(value), high: Bound::Unbounded },
+        Operator::GtEq => Test::Range { low: Bound::Included(value), high: Bound::Unbounded },
+        _ => return None,
+    })
+}
+
+/// `LIKE 'abc%…'` implies a range of strings that begin with the part before the first wildcard.
+fn prefix_of_like(expr: &Arc<dyn PhysicalExpr>, types: &[LogicalType]) -> Option<ColumnTest> {
+    let like = expr.downcast_ref::<LikeExpr>()?;
+    if like.negated() || like.case_insensitive() {
+        return None;
+    }
+    let column = column_of(like.expr())?;
+    let Some(Value::Bytes(pattern)) = value_of(literal_of(like.pattern())?, types.get(column)?)? else { return None };
+    let end = pattern.iter().position(|byte| matches!(byte, b'%' | b'_' | b'\\')).unwrap_or(pattern.len());
+    let low = pattern[..end].to_vec();
+    let mut high = low.clone();
+    // Text never holds the byte 0xFF, so the last byte can always be raised.
+    *high.last_mut()? += 1;
+    let test = Test::Range { low: Bound::Included(Value::Bytes(low)), high: Bound::Excluded(Value::Bytes(high)) };
+    Some(ColumnTest { column, test })
+}
+
+fn column_of(expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
+    expr.downcast_ref::<Column>().map(Column::index)
+}
+
+fn bool_column(expr: &Arc<dyn PhysicalExpr>, types: &[LogicalType]) -> Option<usize> {
+    column_of(expr).filter(|column| types.get(*column) == Some(&LogicalType::Bool))
+}
+
+fn literal_of(expr: &Arc<dyn PhysicalExpr>) -> Option<&ScalarValue> {
+    expr.downcast_ref::<Literal>().map(Literal::value)
+}
+
+/// The literal as a value of a column of type `logical`; inner `None` is NULL, outer `None` that the types do not meet.
+fn value_of(literal: &ScalarValue, logical: &LogicalType) -> Option<Option<Value>> {
+    if literal.is_null() {
+        return Some(None);
+    }
+    stored_value(literal, logical).map(Some)
+}
+
+/// A non-NULL scalar as the value that a column of type `logical` stores; `None` where the types do not meet exactly.
+pub fn stored_value(literal: &ScalarValue, logical: &LogicalType) -> Option<Value> {
+    use ScalarValue as S;
+    let int = |value: i128| Some(Value::Int(value));
+    match (literal, logical) {
+        (S::Boolean(Some(v)), LogicalType::Bool) => int(i128::from(*v)),
+        (S::Int8(Some(v)), LogicalType::Int8) => int(i128::from(*v)),
+        (S::Int16(Some(v)), LogicalType::Int16) => int(i128::from(*v)),
+        (S::Int32(Some(v)), LogicalType::Int32) | (S::Date32(Some(v)), LogicalType::Date) => int(i128::from(*v)),
+        (S::Int64(Some(v)), LogicalType::Int64) | (S::Time64Microsecond(Some(v)), LogicalType::Time) => {
+            int(i128::from(*v))
+        }
+        (S::UInt8(Some(v)), LogicalType::UInt8) => int(i128::from(*v)),
+        (S::UInt16(Some(v)), LogicalType::UInt16) => int(i128::from(*v)),
+        (S::UInt32(Some(v)), LogicalType::UInt32) => int(i128::from(*v)),
+        (S::UInt64(Some(v)), LogicalType::UInt64) => int(i128::from(*v)),
+        (S::Float32(Some(v)), LogicalType::Float32) => Some(Value::Float(f64::from(*v))),
+        (S::Float64(Some(v)), LogicalType::Float64) => Some(Value::Float(*v)),
+        (S::Decimal128(Some(v), _, s), LogicalType::Decimal { scale, .. }) if *s == *scale as i8 => int(*v),
+        (S::TimestampSecond(Some(v), _), LogicalType::Timestamp { unit: TimeUnit::Second, .. })
+        | (S::TimestampMillisecond(Some(v), _), LogicalType::Timestamp { unit: TimeUnit::Milli, .. })
+        | (S::TimestampMicrosecond(Some(v), _), LogicalType::Timestamp { unit: TimeUnit::Micro, .. })
+        | (S::TimestampNanosecond(Some(v), _), LogicalType::Timestamp { unit: TimeUnit::Nano, .. }) => {
+            int(i128::from(*v))
+        }
+        (S::IntervalMonthDayNano(Some(v)), LogicalType::Interval) => int(forebay_engine::plain::interval_bits(*v)),
+        (S::Utf8(Some(v)) | S::LargeUtf8(Some(v)) | S::Utf8View(Some(v)), LogicalType::Varchar) => {
+            Some(Value::Bytes(v.clone().into_bytes()))
+        }
+        (S::Binary(Some(v)) | S::LargeBinary(Some(v)) | S::BinaryView(Some(v)), LogicalType::Blob) => {
+            Some(Value::Bytes(v.clone()))
+        }
+        _ => None,
+    }
+    .filter(|_| logical.is_ordered() || matches!(literal, S::IntervalMonthDayNano(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::physical_expr::expressions::{binary, lit};
+
+    fn check(op: Operator, literal: ScalarValue, expect: Option<Test>) {
+        let schema = Schema::new(vec![Field::new("a", DataType::Int32, true)]);
+        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new("a", 0));
+        let expr = binary(column, op, lit(literal), &schema).expect("valid");
+        match (translate(&expr, &[LogicalType::Int32]), expect) {
+            (Translated::Exact(tests), Some(test)) => assert_eq!(tests, vec![ColumnTest { column: 0, test }]),
+            (Translated::Implied(tests), None) => assert!(tests.is_empty()),
+            (got, expect) => panic!("{got:?} instead of {expect:?}"),
+        }
+    }
+
+    #[test]
+    fn comparisons_translate() {
+        let three = || Value::Int(3);
+        check(Operator::Eq, ScalarValue::Int32(Some(3)), Some(Test::equal(three())));
+        check(Operator::NotEq, ScalarValue::Int32(Some(3)), Some(Test::NotEqual(three())));
+        let below = Test::Range { low: Bound::Unbounded, high: Bound::Excluded(three()) };
+        check(Operator::Lt, ScalarValue::Int32(Some(3)), Some(below));
+        check(Operator::Eq, ScalarValue::Int32(None), Some(Test::Never));
+        check(Operator::IsDistinctFrom, ScalarValue::Int32(None), None);
+    }
+}

@@ -1,0 +1,159 @@
+//! Answers about the database itself: SHOW, DESCRIBE, SUMMARIZE, CHECK DATABASE.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use forebay_base::{Error, Result};
+use forebay_store::{Catalog, CheckReport, names_equal};
+
+use crate::catalog::CATALOG;
+use crate::table::primary_key;
+use crate::types::shown_type;
+
+/// A column of answers.
+type Answer = (&'static str, ArrayRef);
+
+fn batch(columns: Vec<Answer>) -> Result<RecordBatch> {
+    let fields: Vec<Field> =
+        columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true)).collect();
+    let arrays = columns.into_iter().map(|(_, array)| array).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).map_err(|error| Error::internal(error.to_string()))
+}
+
+fn text<T: Into<String>>(values: impl IntoIterator<Item = T>) -> ArrayRef {
+    Arc::new(values.into_iter().map(|value| Some(value.into())).collect::<StringArray>())
+}
+
+fn optional_text(values: impl IntoIterator<Item = Option<String>>) -> ArrayRef {
+    Arc::new(values.into_iter().collect::<StringArray>())
+}
+
+fn count(values: impl IntoIterator<Item = u64>) -> ArrayRef {
+    Arc::new(values.into_iter().collect::<UInt64Array>())
+}
+
+/// SHOW TABLES: tables and views of one schema, or of all with their rows.
+pub fn tables(catalog: &Catalog, schema: &str, all: bool) -> Result<RecordBatch> {
+    let mut found: Vec<(String, String, Option<u64>, usize)> = Vec::new();
+    for table in catalog.tables() {
+        found.push((table.schema.clone(), table.name.clone(), Some(table.rows()), table.columns.len()));
+    }
+    for view in catalog.views() {
+        found.push((view.schema.clone(), view.name.clone(), None, 0));
+    }
+    found.retain(|(of, ..)| all || names_equal(of, schema));
+    found.sort();
+    if !all {
+        return batch(vec![("name", text(found.into_iter().map(|(_, name, ..)| name)))]);
+    }
+    let rows: UInt64Array = found.iter().map(|(_, _, rows, _)| *rows).collect();
+    let kinds = found.iter().map(|(_, _, rows, _)| if rows.is_some() { "table" } else { "view" });
+    batch(vec![
+        ("database", text(found.iter().map(|_| CATALOG))),
+        ("schema", text(found.iter().map(|(schema, ..)| schema.as_str()))),
+        ("name", text(found.iter().map(|(_, name, ..)| name.as_str()))),
+        ("kind", text(kinds)),
+        ("columns", count(found.iter().map(|(.., columns)| *columns as u64))),
+        ("rows", Arc::new(rows)),
+    ])
+}
+
+/// SHOW SCHEMAS.
+pub fn schemas(catalog: &Catalog) -> Result<RecordBatch> {
+    batch(vec![("schema", text(catalog.schemas()))])
+}
+
+/// SHOW DATABASES.
+pub fn databases(path: &str) -> Result<RecordBatch> {
+    batch(vec![("database", text([CATALOG])), ("path", text([path]))])
+}
+
+/// DESCRIBE a query.
+pub fn describe_schema(schema: &Schema) -> Result<RecordBatch> {
+    let fields = schema.fields();
+    batch(vec![
+        ("column_name", text(fields.iter().map(|field| field.name().as_str()))),
+        ("column_type", text(fields.iter().map(|field| shown_type(field.data_type())))),
+        ("null", text(fields.iter().map(|field| if field.is_nullable() { "YES" } else { "NO" }))),
+    ])
+}
+
+/// DESCRIBE a table.
+pub fn describe_table(table: &forebay_store::Table) -> Result<RecordBatch> {
+    let key = primary_key(table);
+    let columns = &table.columns;
+    batch(vec![
+        ("column_name", text(columns.iter().map(|column| column.name.as_str()))),
+        ("column_type", text(columns.iter().map(|column| column.logical.to_string()))),
+        ("null", text(columns.iter().map(|column| if column.nullable { "YES" } else { "NO" }))),
+        ("key", optional_text(columns.iter().map(|column| key.contains(&column.name).then(|| "PRI".to_owned())))),
+        ("default", optional_text(columns.iter().map(|column| column.default.clone()))),
+    ])
+}
+
+/// CHECK DATABASE, where nothing is wrong.
+pub fn check_report(report: &CheckReport) -> Result<RecordBatch> {
+    batch(vec![
+        ("tables", count([report.tables])),
+        ("segments", count([report.segments])),
+        ("chunks", count([report.chunks])),
+        ("bytes", count([report.bytes])),
+        ("errors", count([report.error_count])),
+        ("orphans", count([report.orphans.len() as u64])),
+    ])
+}
+
+/// The query whose one row answers SUMMARIZE, for columns of these names and types.
+pub fn summarize_query(source: &str, schema: &Schema) -> String {
+    let mut parts = vec!["count(*)".to_owned()];
+    for field in schema.fields() {
+        let name = format!("\"{}\"", field.name().replace('"', "\"\""));
+        let ordered = !matches!(field.data_type(), DataType::Interval(_));
+        let bound = |function: &str| match ordered {
+            true => format!("CAST({function}({name}) AS VARCHAR)"),
+            false => "CAST(NULL AS VARCHAR)".to_owned(),
+        };
+        parts.push(bound("min"));
+        parts.push(bound("max"));
+        parts.push(format!("count(DISTINCT {name})"));
+        match field.data_type().is_numeric() {
+            true => {
+                parts.push(format!("CAST(avg(CAST({name} AS DOUBLE)) AS VARCHAR)"));
+                parts.push(format!("CAST(stddev(CAST({name} AS DOUBLE)) AS VARCHAR)"));
+            }
+            false => parts.extend(["CAST(NULL AS VARCHAR)".to_owned(), "CAST(NULL AS VARCHAR)".to_owned()]),
+        }
+        parts.push(format!("count({name})"));
+    }
+    let columns: Vec<String> =
+        parts.into_iter().enumerate().map(|(index, part)| format!("{part} AS c{index}")).collect();
+    format!("SELECT {} FROM {source}", columns.join(", "))
+}
+
+/// The figures that [`summarize_query`] computes for every column.
+const SUMMARY_FIGURES: usize = 6;
+
+/// The answer to SUMMARIZE: a row for every column, from the one row of [`summarize_query`] as text.
+pub fn summary(schema: &Schema, row: &[Option<String>]) -> Result<RecordBatch> {
+    let rows: u64 = row.first().and_then(|value| value.as_deref()).and_then(|value| value.parse().ok()).unwrap_or(0);
+    let figure = |column: usize, index: usize| row.get(1 + column * SUMMARY_FIGURES + index).cloned().flatten();
+    let number =
+        |column: usize, index: usize| figure(column, index).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    let columns = 0..schema.fields().len();
+    let nulls = |column: usize| match rows {
+        0 => None,
+        _ => Some(format!("{:.2}", 100.0 * (rows - number(column, 5)) as f64 / rows as f64)),
+    };
+    batch(vec![
+        ("column_name", text(schema.fields().iter().map(|field| field.name().as_str()))),
+        ("column_type", text(schema.fields().iter().map(|field| shown_type(field.data_type())))),
+        ("min", optional_text(columns.clone().map(|column| figure(column, 0)))),
+        ("max", optional_text(columns.clone().map(|column| figure(column, 1)))),
+        ("unique", count(columns.clone().map(|column| number(column, 2)))),
+        ("avg", optional_text(columns.clone().map(|column| figure(column, 3)))),
+        ("std", optional_text(columns.clone().map(|column| figure(column, 4)))),
+        ("count", count(columns.clone().map(|_| rows))),
+        ("null_percentage", optional_text(columns.map(nulls))),
+    ])
+}

@@ -1,0 +1,96 @@
+//! What belongs to one running statement: its cancel flag, its figures, its progress.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use forebay_engine::metrics::MetricsSnapshot;
+use forebay_engine::{CancelToken, Metrics};
+
+/// Shared by the operators of one statement; reaches them as an extension of DataFusion's session configuration.
+#[derive(Debug)]
+pub struct StatementContext {
+    /// Ends the statement.
+    pub cancel: CancelToken,
+    /// When it began.
+    pub started: Instant,
+    scans: Mutex<Vec<Arc<Metrics>>>,
+    morsels: AtomicU64,
+    activity: Mutex<String>,
+    /// Rows or bytes done and expected, for work that is not a scan of ours (reading a file).
+    loaded: AtomicU64,
+    expected: AtomicU64,
+}
+
+impl StatementContext {
+    /// A statement that begins now.
+    pub fn new(cancel: CancelToken, activity: &str) -> Self {
+        Self {
+            cancel,
+            started: Instant::now(),
+            scans: Mutex::default(),
+            morsels: AtomicU64::new(0),
+            activity: Mutex::new(activity.to_owned()),
+            loaded: AtomicU64::new(0),
+            expected: AtomicU64::new(0),
+        }
+    }
+
+    /// Adds a scan of so many morsels to the statement.
+    pub fn watch(&self, metrics: &Arc<Metrics>, morsels: usize) {
+        let mut scans = self.scans.lock().unwrap_or_else(PoisonError::into_inner);
+        if !scans.iter().any(|known| Arc::ptr_eq(known, metrics)) {
+            scans.push(Arc::clone(metrics));
+            self.morsels.fetch_add(morsels as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// The figures of all scans together.
+    pub fn figures(&self) -> MetricsSnapshot {
+        let sum = Metrics::default();
+        for scan in self.scans.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            sum.add_all(&scan.snapshot());
+        }
+        sum.snapshot()
+    }
+
+    /// Says that a load expects so many units of work.
+    pub fn expect(&self, units: u64) {
+        self.expected.store(units, Ordering::Relaxed);
+    }
+
+    /// Says that so many more units of a load are done.
+    pub fn advance(&self, units: u64) {
+        self.loaded.fetch_add(units, Ordering::Relaxed);
+    }
+
+    /// What is being done and how much of it is done, from 0 to 1; `None` where that is unknown.
+    pub fn progress(&self) -> Option<(String, f64)> {
+        let activity = self.activity.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let expected = self.expected.load(Ordering::Relaxed);
+        let (done, all) = match expected {
+            0 => (self.figures().morsels_done, self.morsels.load(Ordering::Relaxed)),
+            _ => (self.loaded.load(Ordering::Relaxed), expected),
+        };
+        (all > 0).then(|| (activity, (done as f64 / all as f64).min(1.0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_follows_morsels_then_expectations() {
+        let context = StatementContext::new(CancelToken::default(), "scanning");
+        assert_eq!(context.progress(), None);
+        let metrics = Arc::new(Metrics::default());
+        context.watch(&metrics, 4);
+        context.watch(&metrics, 4);
+        metrics.morsels_done.add(1);
+        assert_eq!(context.progress(), Some(("scanning".to_owned(), 0.25)));
+        context.expect(10);
+        context.advance(5);
+        assert_eq!(context.progress(), Some(("scanning".to_owned(), 0.5)));
+    }
+}

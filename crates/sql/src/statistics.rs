@@ -1,0 +1,185 @@
+//! What DataFusion's optimizer may know of a scan: row counts, and min and max of columns from the zones of blocks.
+
+use std::sync::Arc;
+
+use datafusion::common::stats::Precision;
+use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
+use datafusion::physical_expr::PhysicalExpr;
+use forebay_base::{LogicalType, TimeUnit, Value};
+use forebay_block::Zone;
+use forebay_pipeline::Test;
+use forebay_store::Table;
+
+use crate::filter::Predicates;
+
+/// Share of rows taken to pass a predicate that nothing is known of.
+const UNKNOWN_SELECTIVITY: f64 = 0.2;
+
+/// Share of rows taken to be equal to a constant in a column of text.
+const EQUAL_TEXT_SELECTIVITY: f64 = 0.05;
+
+/// Statistics of the rows of `table` that pass `predicates` (over the table's columns), for the columns in `projection`.
+pub fn of_scan(table: &Table, projection: &[usize], predicates: &[Arc<dyn PhysicalExpr>]) -> Statistics {
+    let rows = table.rows() as usize;
+    let types: Vec<LogicalType> = table.columns.iter().map(|column| column.logical.clone()).collect();
+    let parts = Predicates::of(predicates, &types);
+    let exact = parts.tests.is_empty() && parts.residual.is_empty();
+    let mut selectivity = UNKNOWN_SELECTIVITY.powi(parts.residual.len().min(3) as i32);
+    for test in &parts.tests {
+        let zone = column_zone(table, test.column);
+        selectivity *= test_selectivity(&test.test, zone.as_ref(), &types[test.column]);
+    }
+    let passing = ((rows as f64 * selectivity).ceil() as usize).min(rows);
+    let mut row_bytes = 0;
+    let column_statistics = projection
+        .iter()
+        .map(|&column| {
+            row_bytes += types[column].physical().width().unwrap_or(16);
+            column_statistics(column_zone(table, column).as_ref(), &types[column], exact)
+        })
+        .collect();
+    let bytes = passing.saturating_mul(row_bytes);
+    Statistics {
+        num_rows: if exact { Precision::Exact(rows) } else { Precision::Inexact(passing) },
+        total_byte_size: Precision::Inexact(bytes),
+        column_statistics,
+    }
+}
+
+/// The zone of a whole column; `None` where the footers cannot be read or a segment lacks the column.
+fn column_zone(table: &Table, column: usize) -> Option<Zone> {
+    let mut whole: Option<Zone> = None;
+    for segment in &table.segments {
+        let index = segment.column_index(table.columns[column].id)?;
+        for group in segment.groups().ok()? {
+            for zone in &group.columns[index].zones {
+                whole = Some(match whole {
+                    None => zone.clone(),
+                    Some(whole) => join(&whole, zone),
+                });
+            }
+        }
+    }
+    whole
+}
+
+fn join(a: &Zone, b: &Zone) -> Zone {
+    let bound = |x: &Option<Value>, y: &Option<Value>, a_nulls: bool, b_nulls: bool, least: bool| match (x, y) {
+        (Some(x), Some(y)) => Some(if least { x.min(y) } else { x.max(y) }.clone()),
+        // No bound because there is no value, or because none could be kept.
+        (Some(x), None) if b_nulls => Some(x.clone()),
+        (None, Some(y)) if a_nulls => Some(y.clone()),
+        _ => None,
+    };
+    let (a_nulls, b_nulls) = (a.null_count == a.rows, b.null_count == b.rows);
+    Zone {
+        rows: a.rows.saturating_add(b.rows),
+        null_count: a.null_count.saturating_add(b.null_count),
+        min: bound(&a.min, &b.min, a_nulls, b_nulls, true),
+        max: bound(&a.max, &b.max, a_nulls, b_nulls, false),
+    }
+}
+
+fn column_statistics(zone: Option<&Zone>, logical: &LogicalType, exact: bool) -> ColumnStatistics {
+    let Some(zone) = zone else { return ColumnStatistics::new_unknown() };
+    let bound = |value: &Option<Value>| match value.as_ref().and_then(|value| scalar(value, logical)) {
+        Some(scalar) if exact => Precision::Exact(scalar),
+        Some(scalar) => Precision::Inexact(scalar),
+        None => Precision::Absent,
+    };
+    let nulls = zone.null_count as usize;
+    // Row counts saturate far above what one process scans; a saturated count is no count.
+    let null_count = match exact && zone.rows < u32::MAX {
+        true => Precision::Exact(nulls),
+        false => Precision::Inexact(nulls),
+    };
+    let min_value = bound(&zone.min);
+    let max_value = bound(&zone.max);
+    ColumnStatistics { null_count, min_value, max_value, ..ColumnStatistics::new_unknown() }
+}
+
+/// The stored value as a scalar; `None` for floats and strings, whose zones do not hold exact bounds.
+fn scalar(value: &Value, logical: &LogicalType) -> Option<ScalarValue> {
+    let Value::Int(value) = value else { return None };
+    let value = *value;
+    Some(match logical {
+        LogicalType::Bool => ScalarValue::Boolean(Some(value != 0)),
+        LogicalType::Int8 => ScalarValue::Int8(Some(value as i8)),
+        LogicalType::Int16 => ScalarValue::Int16(Some(value as i16)),
+        LogicalType::Int32 => ScalarValue::Int32(Some(value as i32)),
+        LogicalType::Int64 => ScalarValue::Int64(Some(value as i64)),
+        LogicalType::UInt8 => ScalarValue::UInt8(Some(value as u8)),
+        LogicalType::UInt16 => ScalarValue::UInt16(Some(value as u16)),
+        LogicalType::UInt32 => ScalarValue::UInt32(Some(value as u32)),
+        LogicalType::UInt64 => ScalarValue::UInt64(Some(value as u64)),
+        LogicalType::Decimal { precision, scale } => ScalarValue::Decimal128(Some(value), *precision, *scale as i8),
+        LogicalType::Date => ScalarValue::Date32(Some(value as i32)),
+        LogicalType::Time => ScalarValue::Time64Microsecond(Some(value as i64)),
+        LogicalType::Timestamp { unit, zone } => {
+            let zone = zone.as_deref().map(Into::into);
+            let value = Some(value as i64);
+            match unit {
+                TimeUnit::Second => ScalarValue::TimestampSecond(value, zone),
+                TimeUnit::Milli => ScalarValue::TimestampMillisecond(value, zone),
+                TimeUnit::Micro => ScalarValue::TimestampMicrosecond(value, zone),
+                TimeUnit::Nano => ScalarValue::TimestampNanosecond(value, zone),
+            }
+        }
+        _ => return None,
+    })
+}
+
+fn test_selectivity(test: &Test, zone: Option<&Zone>, logical: &LogicalType) -> f64 {
+    use std::ops::Bound;
+    let span = zone.and_then(|zone| match (&zone.min, &zone.max) {
+        (Some(Value::Int(min)), Some(Value::Int(max))) => Some((*min, *max)),
+        _ => None,
+    });
+    let one = match (logical, span) {
+        (LogicalType::Varchar | LogicalType::Blob, _) => EQUAL_TEXT_SELECTIVITY,
+        (_, Some((min, max))) => 1.0 / ((max - min) as f64 + 1.0).min(1e6),
+        _ => EQUAL_TEXT_SELECTIVITY,
+    };
+    match test {
+        Test::Never => 0.0,
+        Test::IsNull => zone.map_or(0.1, |zone| f64::from(zone.null_count) / f64::from(zone.rows.max(1))),
+        Test::IsNotNull | Test::NotEqual(_) | Test::NotIn(_) => 1.0,
+        Test::In(values) => (one * values.len() as f64).min(1.0),
+        Test::Range { low: Bound::Included(low), high: Bound::Included(high) } if low == high => one,
+        Test::Range { low, high } => {
+            let Some((min, max)) = span else { return UNKNOWN_SELECTIVITY };
+            let edge = |bound: &Bound<Value>, otherwise: i128| match bound {
+                Bound::Included(Value::Int(value)) | Bound::Excluded(Value::Int(value)) => *value,
+                _ => otherwise,
+            };
+            let (low, high) = (edge(low, min).max(min), edge(high, max).min(max));
+            ((high - low) as f64 / ((max - min) as f64).max(1.0)).clamp(0.001, 1.0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ops::Bound;
+
+    #[test]
+    fn ranges_are_shares_of_the_span() {
+        let zone = Zone { rows: 100, null_count: 0, min: Some(Value::Int(0)), max: Some(Value::Int(99)) };
+        let half = Test::Range { low: Bound::Included(Value::Int(50)), high: Bound::Unbounded };
+        let share = test_selectivity(&half, Some(&zone), &LogicalType::Int32);
+        assert!((0.45..0.55).contains(&share), "{share}");
+        let one = test_selectivity(&Test::equal(Value::Int(3)), Some(&zone), &LogicalType::Int32);
+        assert!((one - 0.01).abs() < 1e-9, "{one}");
+    }
+
+    #[test]
+    fn zones_without_values_do_not_hide_bounds() {
+        let some = Zone { rows: 2, null_count: 0, min: Some(Value::Int(1)), max: Some(Value::Int(2)) };
+        let nulls = Zone { rows: 2, null_count: 2, min: None, max: None };
+        let cut = Zone { rows: 2, null_count: 0, min: Some(Value::Int(0)), max: None };
+        assert_eq!(join(&some, &nulls).max, Some(Value::Int(2)));
+        assert_eq!(join(&some, &cut).max, None);
+        assert_eq!(join(&some, &cut).min, Some(Value::Int(0)));
+    }
+}
