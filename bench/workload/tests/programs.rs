@@ -1,0 +1,91 @@
+//! The demonstration and the benchmark from an empty directory to the last line, and again on what is there.
+
+use std::path::Path;
+
+use forebay_workload::Benchmark;
+use forebay_workload::demo::{DemoOptions, demo};
+use forebay_workload::run::{BenchOptions, bench};
+
+fn shown(database: &Path, scale_factor: f64) -> String {
+    let options =
+        DemoOptions { scale_factor, database: database.to_owned(), threads: Some(2), memory_bytes: Some(1 << 30) };
+    let mut out = Vec::new();
+    demo(&options, &mut out).expect("the demonstration runs");
+    String::from_utf8(out).expect("text")
+}
+
+#[test]
+fn the_demonstration_runs_twice() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let database = folder.path().join("demo");
+    let first = shown(&database, 0.01);
+    assert!(first.contains("Loaded lineorder"), "{first}");
+    for expected in ["q1.1", "q4.3", "effective", "lo_shipmode", "total"] {
+        assert!(first.contains(expected), "{expected} is missing in\n{first}");
+    }
+    // The path of a temporary folder may be long; everything else fits 100 columns.
+    let place = database.display().to_string();
+    for line in first.lines().filter(|line| !line.contains(&place)) {
+        assert!(line.chars().count() <= 100, "too wide: {line}");
+    }
+    let second = shown(&database, 0.01);
+    assert!(second.contains("is there already") && !second.contains("Loaded"), "{second}");
+
+    let mut out = Vec::new();
+    let other = DemoOptions { scale_factor: 0.02, database, ..DemoOptions::default() };
+    let refused = demo(&other, &mut out).expect_err("another scale factor is there").to_string();
+    assert!(refused.contains("holds other data") && refused.contains("300 rows"), "{refused}");
+}
+
+fn options(benchmark: Benchmark, database: &Path) -> BenchOptions {
+    BenchOptions {
+        benchmark,
+        scale_factor: 0.01,
+        database: database.to_owned(),
+        runs: 2,
+        cold: false,
+        json: None,
+        queries: Vec::new(),
+        threads: Some(2),
+        memory_bytes: Some(1 << 30),
+    }
+}
+
+#[test]
+fn both_benchmarks_run_warm_and_cold() {
+    for (benchmark, last, count) in [(Benchmark::Ssb, "q4.3", 13), (Benchmark::Tpch, "q22", 22)] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let database = folder.path().join("bench");
+        let json = folder.path().join("figures.json");
+        let mut out = Vec::new();
+        let warm = BenchOptions { json: Some(json.clone()), ..options(benchmark, &database) };
+        bench(&warm, &mut out).expect("the benchmark runs");
+        let text = String::from_utf8(out).expect("text");
+        assert!(text.contains(last) && text.contains("geomean"), "{text}");
+        assert!(!database.join("data").join("region.parquet").exists(), "generated files are gone after loading");
+        let written = std::fs::read_to_string(&json).expect("the JSON file");
+        let record: serde_json::Value = serde_json::from_str(&written).expect("JSON");
+        assert_eq!(record["queries"].as_array().map(Vec::len), Some(count));
+        assert_eq!(record["cold"], false);
+
+        let mut out = Vec::new();
+        let cold = BenchOptions { cold: true, queries: vec![last.to_owned()], ..options(benchmark, &database) };
+        bench(&cold, &mut out).expect("the benchmark runs");
+        let text = String::from_utf8(out).expect("text");
+        assert!(text.contains("cold") && text.contains(last) && text.contains("is there already"), "{text}");
+    }
+}
+
+#[test]
+fn mistakes_are_found_before_work_begins() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let database = folder.path().join("bench");
+    let failure = |changed: BenchOptions| bench(&changed, &mut Vec::new()).expect_err("a mistake").to_string();
+    let base = || options(Benchmark::Ssb, &database);
+    assert!(failure(BenchOptions { runs: 0, ..base() }).contains("at least one run"));
+    assert!(failure(BenchOptions { queries: vec!["q9.9".into()], ..base() }).contains("q9.9"));
+    assert!(failure(BenchOptions { scale_factor: -1.0, ..base() }).contains("out of range"));
+    let json = Some(folder.path().join("missing").join("figures.json"));
+    assert!(failure(BenchOptions { json, ..base() }).contains("cannot write"));
+    assert!(!database.exists(), "nothing was made");
+}
