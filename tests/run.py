@@ -69,8 +69,6 @@ def main():
                 getattr(importlib.import_module(module), function)(options, report)
             except Exception as error:  # a suite that cannot go on is one failure, and the others still run
                 report.fail(name, f"the suite stopped: {type(error).__name__}: {error}")
-                if options.details > 20:
-                    raise
     sys.exit(report.finish())
 
 

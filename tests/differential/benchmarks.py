@@ -74,7 +74,7 @@ def run_benchmark(options, report, benchmark, scale):
         connection.execute(f"CREATE VIEW {table} AS SELECT * FROM '{data}/{table}.parquet'")
     texts = query_texts(options.query_directory, benchmark, scale)
     report.check("all queries are there", None if len(texts) == {"ssb": 13, "tpch": 22}[benchmark] else str(list(texts)))
-    expected = {name: Expected(connection.execute(text).to_arrow_table()) for name, text in texts.items()}
+    expected = {name: Expected(connection.sql(text).to_arrow_table()) for name, text in texts.items()}
     empty = [name for name, rows in expected.items() if not rows.rows]
     report.check("the oracle has rows", None if len(empty) <= len(texts) // 3 else f"no rows for {empty}")
     schema = (options.query_directory / benchmark / "schema.sql").read_text(encoding="utf-8")

@@ -51,7 +51,7 @@ def compare_batch(options, report, connection, database, queries):
     expected = []
     for query in queries:
         try:
-            expected.append(Expected(connection.execute(query.sql).to_arrow_table()))
+            expected.append(Expected(connection.sql(query.sql).to_arrow_table()))
         except duckdb.Error as error:
             expected.append(error)
     try:

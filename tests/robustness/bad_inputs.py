@@ -15,7 +15,8 @@ SECONDS = 10
 
 @dataclass
 class Case:
-    """Run the binary with `arguments` (or `sql` on a fresh database) and expect `pattern` in its one error line."""
+    """Run the binary with `arguments` (or `sql` on a fresh database) and expect `pattern` in its one error line: regular
+    expressions joined by ` && `, in any order, any case."""
 
     name: str
     pattern: str
@@ -67,18 +68,6 @@ def foreign_directory(directory):
         out.write(b"\xff\xd8\xff")
 
 
-def spoiled_catalog(directory):
-    os.makedirs(os.path.join(directory, "spoiled", "segments"))
-    with open(os.path.join(directory, "spoiled", "forebay.redb"), "wb") as out:
-        out.write(os.urandom(8192))
-
-
-def empty_catalog(directory):
-    os.makedirs(os.path.join(directory, "hollow", "segments"))
-    with open(os.path.join(directory, "hollow", "forebay.redb"), "wb"):
-        pass
-
-
 def crc32c(data):
     crc = 0xFFFFFFFF
     for byte in data:
@@ -107,22 +96,22 @@ DEEP = 10_000
 
 CASES = [
     # Delimited text: file, line and column are named.
-    csv_case("csv: letters for a number", "1,1.00,2024-01-01,a\nx,2.00,2024-01-01,b\n", r"in\.csv.*line 2.*(column 1|column id|id)"),
-    csv_case("csv: bad number far down", "1,1.00,2024-01-01,a\n" * 70_000 + "1,oops,2024-01-01,a\n", r"in\.csv.*line 70001.*(column 2|amount)"),
-    csv_case("csv: bad date", "1,1.00,2024-02-30,a\n", r"in\.csv.*line 1.*(column 3|placed)"),
-    csv_case("csv: number too large", "99999999999,1.00,2024-01-01,a\n", r"in\.csv.*line 1.*(column 1|id)"),
-    csv_case("csv: decimal too large", "1,99999999.00,2024-01-01,a\n", r"in\.csv.*line 1.*(column 2|amount)"),
-    csv_case("csv: a column too few", "1,1.00,2024-01-01,a\n2,2.00,2024-01-01\n", r"in\.csv.*line 2"),
-    csv_case("csv: a column too many", "1,1.00,2024-01-01,a\n2,2.00,2024-01-01,b,c\n", r"in\.csv.*line 2"),
-    csv_case("csv: unterminated quote", '1,1.00,2024-01-01,"abc\n2,2.00,2024-01-01,x\n', r"in\.csv.*(line [12]|quote)"),
-    csv_case("csv: invalid UTF-8", b"1,1.00,2024-01-01,ok\n2,2.00,2024-01-01,\xff\xfe\n", r"in\.csv.*line 2|(?i)utf-8.*in\.csv|in\.csv.*(?i:utf-8)"),
-    csv_case("csv: NUL bytes", b"1,1.00,2024-01-01,a\n\x00\x00\x00,2.00,2024-01-01,b\n", r"in\.csv.*line 2"),
-    csv_case("csv: 10,000 columns", ",".join(["1"] * 10_000) + "\n", r"in\.csv.*line 1|10,?000"),
-    csv_case("csv: a header that names other columns", "a,b,c,d\n1,2,3,4\n", r"in\.csv|(?i)column", "HEADER true"),
+    csv_case("csv: letters for a number", "1,1.00,2024-01-01,a\nx,2.00,2024-01-01,b\n", r"in\.csv && line 2 && (column 1|column id|id)"),
+    csv_case("csv: bad number far down", "1,1.00,2024-01-01,a\n" * 70_000 + "1,oops,2024-01-01,a\n", r"in\.csv && line 70001 && (column 2|amount)"),
+    csv_case("csv: bad date", "1,1.00,2024-02-30,a\n", r"in\.csv && line 1 && (column 3|placed)"),
+    csv_case("csv: number too large", "99999999999,1.00,2024-01-01,a\n", r"in\.csv && line 1 && (column 1|id)"),
+    csv_case("csv: decimal too large", "1,99999999.00,2024-01-01,a\n", r"in\.csv && line 1 && (column 2|amount)"),
+    csv_case("csv: a column too few", "1,1.00,2024-01-01,a\n2,2.00,2024-01-01\n", r"in\.csv && line 2"),
+    csv_case("csv: a column too many", "1,1.00,2024-01-01,a\n2,2.00,2024-01-01,b,c\n", r"in\.csv && line 2"),
+    csv_case("csv: unterminated quote", '1,1.00,2024-01-01,"abc\n2,2.00,2024-01-01,x\n', r"in\.csv && (line [12]|quote)"),
+    csv_case("csv: invalid UTF-8", b"1,1.00,2024-01-01,ok\n2,2.00,2024-01-01,\xff\xfe\n", r"in\.csv && line 2|utf-8"),
+    csv_case("csv: NUL bytes", b"1,1.00,2024-01-01,a\n\x00\x00\x00,2.00,2024-01-01,b\n", r"in\.csv && line 2"),
+    csv_case("csv: 10,000 columns", ",".join(["1"] * 10_000) + "\n", r"in\.csv && line 1|10,?000"),
+    csv_case("csv: a header that names other columns", "a,b,c,d\n1,2,3,4\n", r"in\.csv|column", "HEADER true"),
     csv_case("csv: binary noise", bytes(range(256)) * 40, r"in\.csv"),
-    csv_case("csv: delimiter of two characters", "1;;1.00;;2024-01-01;;a\n", r"(?i)delimiter", "DELIMITER ';;'"),
-    csv_case("csv: not gzip", "plain text\n", r"in\.csv|(?i)gzip", "COMPRESSION gzip"),
-    sql_case("csv: NOT NULL violated", "COPY strict FROM 'in.csv' (HEADER false)", r"(?i)null.*\ba\b|\ba\b.*null", setup="CREATE TABLE strict (a INTEGER NOT NULL, b VARCHAR)", files={"in.csv": b"1,x\n,y\n"}),
+    csv_case("csv: delimiter of two characters", "1;;1.00;;2024-01-01;;a\n", r"delimiter", "DELIMITER ';;'"),
+    csv_case("csv: not gzip", "plain text\n", r"in\.csv|gzip", "COMPRESSION gzip"),
+    sql_case("csv: NOT NULL violated", "COPY strict FROM 'in.csv' (HEADER false)", r"null.*\ba\b|\ba\b.*null", setup="CREATE TABLE strict (a INTEGER NOT NULL, b VARCHAR)", files={"in.csv": b"1,x\n,y\n"}),
     sql_case("csv: more columns than a table may have", "SELECT * FROM 'wide.csv'", r"10,?000|4,?096|column", setup="", files={"wide.csv": b"0123456789," * 9_999 + b"1\n" + b"1," * 9_998 + b"1\n"}),
     # Files.
     sql_case("missing file", "COPY orders FROM 'missing.csv'", r"missing\.csv"),
@@ -133,70 +122,67 @@ CASES = [
     sql_case("spoiled Parquet pages", "SELECT sum(a), max(b) FROM 'spoiled.parquet'", r"spoiled\.parquet", prepare=spoiled_parquet),
     sql_case("empty Parquet file", "SELECT * FROM 'empty.parquet'", r"empty\.parquet", files={"empty.parquet": b""}),
     sql_case("text called Parquet", "CREATE TABLE t AS SELECT * FROM 'text.parquet'", r"text\.parquet", files={"text.parquet": b"a,b\n1,2\n"}),
-    sql_case("empty CSV in FROM", "SELECT * FROM 'empty.csv'", r"empty\.csv|(?i)empty|no columns", files={"empty.csv": b""}),
     sql_case("malformed JSON", "COPY orders FROM 'bad.json'", r"bad\.json", files={"bad.json": b'{"id": 1}\n{"id": 2,\n'}),
     sql_case("JSON of a wrong type", "COPY orders FROM 'bad.json'", r"bad\.json|id", files={"bad.json": b'{"id": "seven"}\n'}),
-    sql_case("Parquet of other types", "COPY orders FROM 'other.parquet'", r"(?i)other\.parquet|column|id", prepare=lambda d: duckdb.connect().execute(f"COPY (SELECT 'x' AS id, 'y' AS amount, 'z' AS placed, 'w' AS note) TO '{d}/other.parquet' (FORMAT parquet)")),
+    sql_case("Parquet of other types", "COPY orders FROM 'other.parquet'", r"other\.parquet|column|id", prepare=lambda d: duckdb.connect().execute(f"COPY (SELECT 'x' AS id, 'y' AS amount, 'z' AS placed, 'w' AS note) TO '{d}/other.parquet' (FORMAT parquet)")),
     sql_case("COPY into a missing directory", "COPY (SELECT 1 AS a) TO 'nowhere/out.csv'", r"nowhere"),
     sql_case("COPY into a directory", "COPY (SELECT 1 AS a) TO 'folder.csv'", r"folder\.csv", prepare=directory_as_csv),
-    sql_case("unknown format", "COPY orders FROM 'in.xyz'", r"in\.xyz|(?i)format", files={"in.xyz": b"1\n"}),
+    sql_case("unknown format", "COPY orders FROM 'in.xyz'", r"in\.xyz|format", files={"in.xyz": b"1\n"}),
     # SQL.
     sql_case("unknown column", "SELECT amuont FROM orders", r"amuont.*amount"),
     sql_case("unknown table", "SELECT * FROM ordesr", r"ordesr.*orders"),
     sql_case("unknown function", "SELECT summ(amount) FROM orders", r"summ"),
     sql_case("unknown schema", "SELECT * FROM nowhere.orders", r"nowhere"),
-    sql_case("unknown type", "CREATE TABLE t (a GEOGRAPHY)", r"(?i)geography"),
-    sql_case("syntax error", "SELEC 1", r"(?i)selec"),
-    sql_case("half a statement", "SELECT * FROM", r"(?i)end|expected"),
-    sql_case("unterminated string", "SELECT 'abc", r"(?i)untermin|quote|string|closing"),
-    sql_case("unterminated identifier", 'SELECT "abc FROM orders', r"(?i)untermin|quote|identifier|closing"),
-    sql_case("unterminated comment", "SELECT 1 /* and so on", r"(?i)comment|untermin|closing|end"),
-    sql_case("NUL byte in SQL", "", r"(?i).", stdin=b"SELECT 1 \x00 2;\n"),
-    sql_case("invalid UTF-8 in SQL", "", r"(?i)utf-8", stdin=b"SELECT '\xff\xfe';\n"),
-    sql_case("10,000 parentheses", "", r"(?i)nest|deep|recursion|limit", stdin=b"SELECT " + b"(" * DEEP + b"1" + b")" * DEEP + b";\n"),
-    sql_case("10,000 NOTs", "", r"(?i)nest|deep|recursion|limit", stdin=b"SELECT " + b"NOT " * DEEP + b"true;\n"),
-    sql_case("10,000 nested subqueries", "", r"(?i)nest|deep|recursion|limit", stdin=b"SELECT * FROM (" * DEEP + b"SELECT 1" + b")" * DEEP + b";\n"),
-    sql_case("10,000 nested functions", "", r"(?i)nest|deep|recursion|limit", stdin=b"SELECT " + b"abs(" * DEEP + b"1" + b")" * DEEP + b";\n"),
-    sql_case("LIMIT -1", "SELECT * FROM orders LIMIT -1", r"(?i)limit"),
-    sql_case("LIMIT of text", "SELECT * FROM orders LIMIT 'many'", r"(?i)limit|many"),
+    sql_case("unknown type", "CREATE TABLE t (a GEOGRAPHY)", r"geography"),
+    sql_case("syntax error", "SELEC 1", r"selec"),
+    sql_case("half a statement", "SELECT * FROM", r"end|expected"),
+    sql_case("unterminated string", "SELECT 'abc", r"untermin|quote|string|closing"),
+    sql_case("unterminated identifier", 'SELECT "abc FROM orders', r"untermin|quote|identifier|closing|delimiter"),
+    sql_case("unterminated comment", "SELECT 1 /* and so on", r"comment|untermin|closing|end"),
+    sql_case("NUL byte in SQL", "", r".", stdin=b"SELECT 1 \x00 2;\n"),
+    sql_case("invalid UTF-8 in SQL", "", r"utf-8", stdin=b"SELECT '\xff\xfe';\n"),
+    sql_case("10,000 parentheses", "", r"nest|deep|recursion|limit", stdin=b"SELECT " + b"(" * DEEP + b"1" + b")" * DEEP + b";\n"),
+    sql_case("10,000 NOTs", "", r"nest|deep|recursion|limit|NOT", stdin=b"SELECT " + b"NOT " * DEEP + b"true;\n"),
+    sql_case("10,000 nested subqueries", "", r"nest|deep|recursion|limit", stdin=b"SELECT * FROM (" * DEEP + b"SELECT 1" + b")" * DEEP + b";\n"),
+    sql_case("10,000 nested functions", "", r"nest|deep|recursion|limit", stdin=b"SELECT " + b"abs(" * DEEP + b"1" + b")" * DEEP + b";\n"),
+    sql_case("LIMIT -1", "SELECT * FROM orders LIMIT -1", r"limit"),
+    sql_case("LIMIT of text", "SELECT * FROM orders LIMIT 'many'", r"limit|many"),
     sql_case("decimal of 99 digits", "CREATE TABLE t (a DECIMAL(99,2))", r"99"),
     sql_case("decimal with a scale above its precision", "CREATE TABLE t (a DECIMAL(5,9))", r"9"),
-    sql_case("a literal of 100 digits", f"INSERT INTO orders (id) VALUES ({'9' * 100})", r"9999|(?i)overflow|range|large"),
-    sql_case("a name of 1,000 characters", f"CREATE TABLE {'x' * 1000} (a INTEGER)", r"(?i)255|long"),
+    sql_case("a literal of 100 digits", f"INSERT INTO orders (id) VALUES ({'9' * 100})", r"9999|overflow|range|large|precision"),
+    sql_case("a name of 1,000 characters", f"CREATE TABLE {'x' * 1000} (a INTEGER)", r"255|long"),
     sql_case("10,000 columns", "", r"4,?096|10,?000", stdin=("CREATE TABLE t (" + ", ".join(f"c{i} INTEGER" for i in range(10_000)) + ");\n").encode()),
     sql_case("two tables of one name", "CREATE TABLE orders (a INTEGER)", r"orders.*exists"),
-    sql_case("wrong number of values", "INSERT INTO orders VALUES (1, 2)", r"(?i)column|value"),
+    sql_case("wrong number of values", "INSERT INTO orders VALUES (1, 2)", r"column|value"),
     sql_case("text into a number", "INSERT INTO orders (id) VALUES ('seven')", r"seven"),
     sql_case("cast of text", "SELECT CAST('seven' AS INTEGER)", r"seven"),
-    sql_case("integer overflow", "SELECT 9223372036854775807 + 1", r"(?i)overflow"),
-    sql_case("division by zero", "SELECT 1 / 0", r"(?i)zero"),
-    sql_case("aggregate in WHERE", "SELECT 1 FROM orders WHERE sum(id) > 1", r"(?i)aggregate|where|sum"),
-    sql_case("column outside GROUP BY", "SELECT note, count(*) FROM orders GROUP BY id", r"(?i)note"),
-    sql_case("ambiguous column", "SELECT id FROM orders a JOIN orders b ON a.id = b.id", r"(?i)ambiguous.*id|id.*ambiguous"),
-    sql_case("UPDATE", "UPDATE orders SET id = 1", r"(?i)not"),
+    sql_case("integer overflow", "SELECT 9223372036854775807 + 1", r"overflow"),
+    sql_case("division by zero", "SELECT 1 / 0", r"zero"),
+    sql_case("aggregate in WHERE", "SELECT 1 FROM orders WHERE sum(id) > 1", r"aggregate|where|sum"),
+    sql_case("column outside GROUP BY", "SELECT note, count(*) FROM orders GROUP BY id", r"note"),
+    sql_case("ambiguous column", "SELECT id FROM orders a JOIN orders b ON a.id = b.id", r"ambiguous.*id|id.*ambiguous"),
+    sql_case("UPDATE", "UPDATE orders SET id = 1", r"not"),
     # The program.
     Case("unreadable script", r"nofile\.sql", arguments=["-f", "nofile.sql"]),
     Case("a directory as script", r"folder\.csv", arguments=["-f", "folder.csv"], prepare=directory_as_csv),
-    Case("database in a missing directory", r"nowhere", arguments=["nowhere/at/all/db", "-c", "SELECT 1"]),
+    Case("a database below a file", r"notadb", arguments=["notadb/db", "-c", "SELECT 1"], prepare=plain_file_as_database),
     Case("a file as database", r"notadb", arguments=["notadb", "-c", "SELECT 1"], prepare=plain_file_as_database),
     Case("an unrelated directory as database", r"photos", arguments=["photos", "-c", "SELECT 1"], prepare=foreign_directory),
-    Case("a catalog of noise", r"spoiled|forebay\.redb", arguments=["spoiled", "-c", "SELECT 1"], prepare=spoiled_catalog),
-    Case("an empty catalog", r"hollow|forebay\.redb", arguments=["hollow", "-c", "SELECT 1"], prepare=empty_catalog),
     Case("read-only without a database", r"fresh", arguments=["fresh", "--read-only", "-c", "SELECT 1"]),
     Case("absurd --memory", r"memory|size|parsecs", arguments=["--memory", "3parsecs", "-c", "SELECT 1"], status=2),
-    Case("--memory 0", r"(?i)memory|size", arguments=["--memory", "0", "-c", "SELECT 1"], status=(1, 2)),
-    Case("--memory -1", r"(?i)memory|size|-1", arguments=["--memory=-1", "-c", "SELECT 1"], status=2),
-    Case("--threads 0", r"(?i)threads|0", arguments=["--threads", "0", "-c", "SELECT 1"], status=(1, 2)),
-    Case("--threads many", r"(?i)threads|invalid", arguments=["--threads", "99999999999", "-c", "SELECT 1"], status=2),
-    Case("--threads a million", r"(?i)threads", arguments=["--threads", "1000000", "-c", "SELECT 1"], status=(1, 2)),
-    Case("unknown format", r"(?i)format|xml", arguments=["--format", "xml", "-c", "SELECT 1"], status=2),
+    Case("--memory 0", r"memory|size", arguments=["--memory", "0", "-c", "SELECT 1"], status=(1, 2)),
+    Case("--memory -1", r"memory|size|-1", arguments=["--memory=-1", "-c", "SELECT 1"], status=2),
+    Case("--threads 0", r"threads|0", arguments=["--threads", "0", "-c", "SELECT 1"], status=(1, 2)),
+    Case("--threads many", r"threads|invalid", arguments=["--threads", "99999999999", "-c", "SELECT 1"], status=2),
+    Case("--threads a million", r"threads", arguments=["--threads", "1000000", "-c", "SELECT 1"], status=(1, 2)),
+    Case("unknown format", r"format|xml", arguments=["--format", "xml", "-c", "SELECT 1"], status=2),
     Case("unknown option", r"frobnicate", arguments=["--frobnicate"], status=2),
-    Case("gen: negative scale", r"(?i)sf|scale|-1", arguments=["gen", "ssb", "--sf=-1", "--out", "x"], status=(1, 2)),
-    Case("gen: absurd scale", r"(?i)sf|scale", arguments=["gen", "ssb", "--sf", "1e30", "--out", "x"], status=(1, 2)),
-    Case("gen: NaN", r"(?i)sf|scale|nan", arguments=["gen", "tpch", "--sf", "nan", "--out", "x"], status=(1, 2)),
-    Case("gen: unknown benchmark", r"(?i)tpcds", arguments=["gen", "tpcds", "--sf", "1", "--out", "x"], status=2),
+    Case("gen: negative scale", r"sf|scale|-1", arguments=["gen", "ssb", "--sf=-1", "--out", "x"], status=(1, 2)),
+    Case("gen: absurd scale", r"sf|scale", arguments=["gen", "ssb", "--sf", "1e30", "--out", "x"], status=(1, 2)),
+    Case("gen: NaN", r"sf|scale|nan", arguments=["gen", "tpch", "--sf", "nan", "--out", "x"], status=(1, 2)),
+    Case("gen: unknown benchmark", r"tpcds", arguments=["gen", "tpcds", "--sf", "1", "--out", "x"], status=2),
     Case("gen: out is a file", r"notadb", arguments=["gen", "ssb", "--sf", "0.01", "--out", "notadb/x"], prepare=plain_file_as_database),
-    Case("gen: unknown table", r"(?i)tablets", arguments=["gen", "ssb", "--sf", "0.01", "--out", "x", "--tables", "tablets"], status=(1, 2)),
+    Case("gen: unknown table", r"tablets", arguments=["gen", "ssb", "--sf", "0.01", "--out", "x", "--tables", "tablets"], status=(1, 2)),
 ]
 
 
@@ -208,14 +194,14 @@ def verdict(case, outcome):
     statuses = case.status if isinstance(case.status, tuple) else (case.status,)
     if outcome.status not in statuses:
         return f"exit status {outcome.status}, expected {' or '.join(map(str, statuses))}\n{outcome.stderr[:600]}"
-    lines = [line for line in outcome.stderr.splitlines() if re.match(r"(?i)error:", line)]
+    lines = [line for line in outcome.stderr.splitlines() if re.match(r"error:", line, re.IGNORECASE)]
     if len(lines) != 1:
         return f"{len(lines)} error lines, expected one:\n{outcome.stderr[:600]}"
-    if not re.search(case.pattern, lines[0]):
+    if not all(re.search(part, lines[0], re.IGNORECASE) for part in case.pattern.split(" && ")):
         return f"the error does not say {case.pattern}:\n{lines[0][:600]}"
     if len(lines[0]) > 1000:
         return f"an error line of {len(lines[0])} characters:\n{lines[0][:300]}…"
-    if outcome.status == 1 and any(not re.match(r"\s|\d+ *\||LINE|Error:", line) for line in outcome.stderr.splitlines() if line):
+    if outcome.status == 1 and any(not re.match(r"\s|\d+ *[|│]|Error:", line) for line in outcome.stderr.splitlines() if line):
         return f"more than an error line and the SQL it points at:\n{outcome.stderr[:600]}"
     return None
 
@@ -290,6 +276,23 @@ def other_versions(options, report, directory):
             report.check(f"a database of {word} format {mode}", verdict(Case("", rf"{word} Forebay \(format {version}"), outcome))
 
 
+def spoiled_catalogs(options, report, directory):
+    """A database whose catalog is noise, empty, or gone."""
+    for name, content in (("noise", os.urandom(8192)), ("empty", b""), ("gone", None)):
+        database = os.path.join(directory, f"catalog-{name}")
+        options.binary.must(database, "CREATE TABLE t AS SELECT 1 AS a")
+        path = os.path.join(database, "forebay.redb")
+        os.remove(path)
+        if content is not None:
+            with open(path, "wb") as out:
+                out.write(content)
+        for mode in ([], ["--read-only"]):
+            outcome = options.binary.run(database, *mode, "-c", "SELECT * FROM t", timeout=SECONDS)
+            report.check(f"a catalog that is {name} {mode}", verdict(Case("", rf"forebay\.redb|catalog-{name}"), outcome))
+    segments = os.listdir(os.path.join(database, "segments"))
+    report.check("its segments are left alone", None if len(segments) == 1 else f"{segments}")
+
+
 def unchanged(options, report, directory):
     """A failing statement leaves the table as it was, and the script stops there."""
     database = os.path.join(directory, "after")
@@ -312,5 +315,6 @@ def run(options, report):
         report.check(name, verdict(case, options.binary.run(*case.arguments, timeout=SECONDS)))
     locked(options, report, directory)
     other_versions(options, report, directory)
+    spoiled_catalogs(options, report, directory)
     unchanged(options, report, directory)
     report.end()
