@@ -42,6 +42,9 @@ pub const READ_THREAD_BYTES: usize = 2 << 20;
 /// Bytes of encoded chunk that are compressed and checksummed on their own, so that many inflate in parallel.
 pub const FRAME_BYTES: usize = 64 << 10;
 
+/// Bytes of stored chunks that are on their way from disk to inflation, over all scans.
+pub const READ_POOL_BYTES: usize = 256 << 20;
+
 /// Longest string or blob. 1 GiB keeps all offsets inside one block below 2^31, the limit of Arrow views.
 pub const STRING_MAX_BYTES: usize = 1 << 30;
 

@@ -3,7 +3,10 @@
 //!
 //! Invariants: loops over 64 lanes are branch-free and plain enough for the compiler to vectorise.
 
+use std::sync::Arc;
+
 use forebay_block::{Native, validity};
+use forebay_pipeline::KeySet;
 
 use crate::Selection;
 use crate::find::{self, MASK_ROWS, RowTest};
@@ -78,6 +81,9 @@ enum LaneSet {
     Ranges(Vec<(u128, u128)>),
     /// Bit `lane - low` says whether a lane is in the set.
     Bitmap { low: u128, bits: Vec<u64> },
+    /// Bit `lane - low` of the keys' words. Codes are counted from the block's base, so that they are widened before `low`
+    /// is taken off; plain numbers wrap around in their own width.
+    Keys { low: i128, keys: Arc<KeySet>, codes: bool },
     /// Ranges relative to `low`, ascending and disjoint.
     Sorted { low: u128, ranges: Vec<(u128, u128)> },
 }
@@ -103,6 +109,11 @@ impl LaneTest {
         Self { set, negated }
     }
 
+    /// Lanes `l` for which `l - low` is a bit of `keys`; `codes` says that lanes are codes.
+    pub(crate) fn of_keys(keys: &Arc<KeySet>, low: i128, codes: bool) -> Self {
+        Self { set: LaneSet::Keys { low, keys: Arc::clone(keys), codes }, negated: false }
+    }
+
     /// Keeps the selected rows whose lane passes and that are valid.
     pub(crate) fn select<T: Scan>(&self, values: &[T], validity: Option<&[u8]>, selection: &mut Selection) {
         match &self.set {
@@ -115,6 +126,13 @@ impl LaneTest {
             }
             LaneSet::Bitmap { low, bits } => {
                 self.select_by(BitmapPredicate { low: T::Lane::narrow(*low), bits }, values, validity, selection);
+            }
+            LaneSet::Keys { low, keys, codes: true } => {
+                self.select_by(CodePredicate { low: *low as u64, bits: keys.words() }, values, validity, selection);
+            }
+            LaneSet::Keys { low, keys, codes: false } => {
+                let low = T::Lane::narrow(*low as u128);
+                self.select_by(BitmapPredicate { low, bits: keys.words() }, values, validity, selection);
             }
             LaneSet::Sorted { low, ranges } => {
                 let ranges = ranges.iter().map(|(a, b)| (T::Lane::narrow(*a), T::Lane::narrow(*b))).collect();
@@ -199,6 +217,20 @@ impl<L: Lane> Predicate<L> for BitmapPredicate<'_, L> {
     fn contains(&self, lane: L) -> bool {
         let number = lane.above(self.low).wide();
         let word = usize::try_from(number / 64).ok().and_then(|word| self.bits.get(word));
+        word.is_some_and(|word| word >> (number % 64) & 1 == 1)
+    }
+}
+
+struct CodePredicate<'a> {
+    low: u64,
+    bits: &'a [u64],
+}
+
+impl<L: Lane> Predicate<L> for CodePredicate<'_> {
+    #[inline]
+    fn contains(&self, lane: L) -> bool {
+        let number = (lane.wide() as u64).wrapping_sub(self.low);
+        let word = self.bits.get((number / 64) as usize);
         word.is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 }

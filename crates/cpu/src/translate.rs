@@ -4,9 +4,11 @@
 //! then compared without looking at values, except for plain strings.
 
 use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
 
 use forebay_block::{Access, Codes, EncodedBlock, FixedValues, Native, StringValues, Values, validity, with_native};
-use forebay_pipeline::Test;
+use forebay_base::PhysicalType;
+use forebay_pipeline::{KeySet, Test};
 
 use crate::Selection;
 use crate::find::{self, MASK_ROWS, RowTest};
@@ -44,6 +46,9 @@ pub fn translate(block: &EncodedBlock, test: &Test) -> BlockTest {
         Test::IsNotNull if !all => return every_valid(block),
         _ if all => return BlockTest::Never,
         _ => {}
+    }
+    if let Test::Keys(keys) = test {
+        return keys_test(block, keys);
     }
     match block.access() {
         Access::AllNull => BlockTest::Never,
@@ -122,6 +127,29 @@ fn lane_test(
         ([all], false) if *all == domain => every_valid(block),
         ([all], true) if *all == domain => BlockTest::Never,
         (ranges, negated) => BlockTest::Lanes(LaneTest::new(ranges, negated)),
+    }
+}
+
+/// The test for integers in `keys`: codes are moved by the distance of base and least key, then looked up.
+fn keys_test(block: &EncodedBlock, keys: &Arc<KeySet>) -> BlockTest {
+    match block.access() {
+        Access::Constant(value) if Test::Keys(Arc::clone(keys)).passes(Some(&value.to_value())) => every_valid(block),
+        Access::FrameOfReference { base, .. } => {
+            BlockTest::Lanes(LaneTest::of_keys(keys, keys.low().saturating_sub(base), true))
+        }
+        Access::Dictionary { values: Values::Fixed(values), .. } => {
+            let is_key = |code: usize| with_native!(
+                block.physical(),
+                T => T::INTEGER && keys.contains(values.native::<T>(code).bits()),
+                bytes => false
+            );
+            let codes = (0..values.len()).filter(|code| is_key(*code)).map(|code| (code as i128, code as i128));
+            lane_test(block, codes, false, (0, values.len() as i128 - 1))
+        }
+        Access::Plain(Values::Fixed(_)) if !matches!(block.physical(), PhysicalType::F32 | PhysicalType::F64) => {
+            BlockTest::Lanes(LaneTest::of_keys(keys, keys.low(), false))
+        }
+        _ => BlockTest::Never,
     }
 }
 

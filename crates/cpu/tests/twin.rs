@@ -10,7 +10,7 @@ use cases::{Aligned, Case, Cell, Random, any_case, any_encoding, read, value_of}
 use forebay_base::{PhysicalType, Value};
 use forebay_block::{Access, EncodedBlock, Encoding, Native, Values, validity, with_native};
 use forebay_cpu::{BlockTest, Selection, select_all, translate, unpack_codes, unpack_fixed, unpack_validity};
-use forebay_pipeline::Test;
+use forebay_pipeline::{KeySet, Test};
 use proptest::prelude::*;
 
 /// A constant: a value of the column, one next to it, one at an edge, or one of another family.
@@ -53,7 +53,11 @@ fn any_test(case: &Case, random: &mut Random) -> Test {
         values.dedup();
         values
     };
-    match random.below(12) {
+    let integer = |value| match value {
+        Value::Int(value) => Some(value),
+        _ => None,
+    };
+    match random.below(13) {
         0..4 => Test::Range { low: bound(random), high: bound(random) },
         4 => Test::equal(constant(case, random)),
         5 => Test::NotEqual(constant(case, random)),
@@ -67,6 +71,10 @@ fn any_test(case: &Case, random: &mut Random) -> Test {
             Test::NotIn(list(random, count))
         }
         9 => Test::IsNull,
+        11 => {
+            let integers: Vec<i128> = list(random, 20).into_iter().filter_map(integer).collect();
+            KeySet::new(integers.into_iter()).map_or(Test::Never, |keys| Test::Keys(keys.into()))
+        }
         10 => Test::IsNotNull,
         _ => Test::Never,
     }

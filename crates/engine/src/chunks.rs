@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use forebay_base::{Context, ErrorKind, PhysicalType, Result, SegmentId};
+use forebay_base::{Context, ErrorKind, PhysicalType, Result, SegmentId, limits};
 use forebay_block::{InflatedChunk, inflate_chunk};
 use forebay_cache::ChunkCache;
+use forebay_disk::{AlignedBuffer, BufferPool};
 use forebay_store::{Segment, Store};
 
 use crate::Metrics;
@@ -28,6 +29,8 @@ pub struct ChunkKey {
 pub struct Engine {
     store: Store,
     cache: ChunkCache<ChunkKey, InflatedChunk>,
+    /// Stored bytes on their way from disk to inflation.
+    buffers: BufferPool,
 }
 
 /// A chunk that a scan wants, with what an error has to say about it.
@@ -46,7 +49,7 @@ pub struct WantedChunk<'a> {
 impl Engine {
     /// An engine over `store` that keeps up to `cache_bytes` of inflated chunks.
     pub fn new(store: Store, cache_bytes: usize) -> Self {
-        Self { store, cache: ChunkCache::new(cache_bytes) }
+        Self { store, cache: ChunkCache::new(cache_bytes), buffers: BufferPool::new(limits::READ_POOL_BYTES) }
     }
 
     /// The database below.
@@ -82,7 +85,9 @@ impl Engine {
             let places: Vec<(usize, usize, usize)> =
                 missing.iter().map(|index| (group, wanted[*index].column, wanted[*index].chunk)).collect();
             let started = Instant::now();
-            let buffers = segment.read_chunks(&places).map_err(|error| match error.kind() {
+            // A chunk larger than the pool gets memory of its own.
+            let take = |bytes| self.buffers.take(bytes).or_else(|_| Ok(AlignedBuffer::zeroed(bytes)));
+            let buffers = segment.read_chunks_into(&places, &take).map_err(|error| match error.kind() {
                 // A file that is too short or gone is damage to the table, and the user needs to know which.
                 ErrorKind::Corrupt | ErrorKind::NotFound => {
                     let first = &wanted[missing[0]];

@@ -40,7 +40,7 @@ fn rewrite(engine: &Arc<Engine>, part: Table, cancel: &CancelToken) -> Result<Op
     let metrics = Arc::new(Metrics::default());
     let scan = Arc::new(Scan::new(Arc::clone(engine), Arc::new(part), columns, metrics, cancel.clone())?);
     while let Some(morsel) = scan.next_morsel() {
-        let mut rows = scan.run(morsel, &[], &mut [])?;
+        let mut rows = scan.run(morsel, &mut [], &mut [])?;
         while let Some(batches) = rows.next_block()? {
             for batch in batches {
                 loader.push(&batch)?;

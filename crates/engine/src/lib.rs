@@ -19,4 +19,4 @@ pub use cancel::CancelToken;
 pub use chunks::{ChunkKey, Engine};
 pub use load::{LoadTarget, Loader};
 pub use metrics::Metrics;
-pub use run::{Morsel, RowFilter, Scan};
+pub use run::{Morsel, RankedTest, RowFilter, Scan};

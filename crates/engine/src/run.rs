@@ -32,6 +32,42 @@ pub trait RowFilter: Send {
     }
 }
 
+/// A test with what it has been seen to do, so that the most selective one goes first.
+#[derive(Debug, Clone)]
+pub struct RankedTest {
+    /// The test.
+    pub test: ColumnTest,
+    /// Whoever gave it checks again, so that it may be left out where it does not pay.
+    pub optional: bool,
+    rows_in: u64,
+    rows_out: u64,
+}
+
+/// After this many rows a test's share of passing rows is believed.
+const TRIAL_ROWS: u64 = limits::BLOCK_ROWS as u64;
+
+/// An optional test that lets more than this share of rows pass costs more than it saves.
+const PAYING_SHARE: f64 = 0.9;
+
+impl RankedTest {
+    /// A test that has not been seen yet.
+    pub fn new(test: ColumnTest, optional: bool) -> Self {
+        Self { test, optional, rows_in: 0, rows_out: 0 }
+    }
+
+    /// Share of rows that passed; a half as long as nothing is known.
+    fn share(&self) -> f64 {
+        match self.rows_in < TRIAL_ROWS {
+            true => 0.5,
+            false => self.rows_out as f64 / self.rows_in as f64,
+        }
+    }
+
+    fn pays(&self) -> bool {
+        !self.optional || self.share() < PAYING_SHARE
+    }
+}
+
 /// One row group to scan.
 #[derive(Debug, Clone, Copy)]
 pub struct Morsel {
@@ -88,7 +124,7 @@ impl Scan {
     pub fn run(
         self: &Arc<Self>,
         morsel: Morsel,
-        tests: &[ColumnTest],
+        tests: &mut [RankedTest],
         filters: &mut [Box<dyn RowFilter>],
     ) -> Result<MorselRows> {
         let segment = Arc::clone(&self.table.segments[morsel.segment]);
@@ -103,10 +139,11 @@ impl Scan {
             group,
             next: 0,
         };
+        tests.sort_by(|a, b| a.share().total_cmp(&b.share()));
         let pending = rows.prune(tests);
-        rows.load(pending.iter().map(|(test, _)| test.column))?;
+        rows.load(pending.iter().map(|(test, _)| tests[*test].test.column))?;
         for (test, undecided) in &pending {
-            rows.test(test, undecided)?;
+            rows.test(&mut tests[*test], undecided)?;
         }
         for filter in filters.iter_mut().filter(|filter| filter.pays()) {
             rows.load(filter.columns().iter().copied())?;
@@ -155,9 +192,10 @@ impl MorselRows {
 
     /// Rules out whole blocks by their zones. Returns the tests that remain, each with the blocks where it must be
     /// evaluated on codes.
-    fn prune<'t>(&mut self, tests: &'t [ColumnTest]) -> Vec<(&'t ColumnTest, Vec<usize>)> {
+    fn prune(&mut self, tests: &[RankedTest]) -> Vec<(usize, Vec<usize>)> {
         let mut pending = Vec::new();
-        for test in tests {
+        for (position, ranked) in tests.iter().enumerate() {
+            let test = &ranked.test;
             let Some(index) = self.segment.column_index(self.scan.table.columns[test.column].id) else {
                 if !test.test.passes(self.scan.table.columns[test.column].missing.as_ref()) {
                     self.selections.fill(Selection::Rows(0..0));
@@ -172,8 +210,8 @@ impl MorselRows {
                     undecided.push(block);
                 }
             }
-            if !undecided.is_empty() {
-                pending.push((test, undecided));
+            if !undecided.is_empty() && ranked.pays() {
+                pending.push((position, undecided));
             }
         }
         let metrics = &self.scan.metrics;
@@ -185,7 +223,8 @@ impl MorselRows {
     }
 
     /// Evaluates one test on the codes of these blocks.
-    fn test(&mut self, test: &ColumnTest, blocks: &[usize]) -> Result<()> {
+    fn test(&mut self, ranked: &mut RankedTest, blocks: &[usize]) -> Result<()> {
+        let test = &ranked.test;
         for &block in blocks.iter() {
             if self.selections[block].is_empty() {
                 continue;
@@ -196,7 +235,9 @@ impl MorselRows {
             };
             let chunk = Arc::clone(chunk);
             let view = chunk.block(index);
+            ranked.rows_in += self.selections[block].len() as u64;
             translate(&view, &test.test).select(&view, &mut self.selections[block]);
+            ranked.rows_out += self.selections[block].len() as u64;
         }
         Ok(())
     }
@@ -308,9 +349,9 @@ impl MorselRows {
     }
 
     /// Counts what this morsel touched and what it could leave alone.
-    fn account(&self, tests: &[ColumnTest], filters: &[Box<dyn RowFilter>]) {
+    fn account(&self, tests: &[RankedTest], filters: &[Box<dyn RowFilter>]) {
         let mut touched: Vec<usize> = self.scan.columns.clone();
-        touched.extend(tests.iter().map(|test| test.column));
+        touched.extend(tests.iter().map(|ranked| ranked.test.column));
         touched.extend(filters.iter().flat_map(|filter| filter.columns().iter().copied()));
         touched.sort_unstable();
         touched.dedup();

@@ -1,8 +1,11 @@
 //! SARGable tests on one column (Data Blocks §3.4), in canonical form, and their meaning on single values.
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 use forebay_base::Value;
+
+use crate::KeySet;
 
 /// A test on one column. A NULL passes only [`Test::IsNull`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +21,8 @@ pub enum Test {
     NotEqual(Value),
     /// One of these values: sorted, without duplicates.
     In(Vec<Value>),
+    /// One of these integers, of which there may be very many: what a join has learned of its keys.
+    Keys(Arc<KeySet>),
     /// None of these values: sorted, without duplicates.
     NotIn(Vec<Value>),
     /// NULL.
@@ -75,6 +80,7 @@ impl Test {
             }
             Self::NotEqual(other) => value != other,
             Self::In(values) => values.binary_search(value).is_ok(),
+            Self::Keys(keys) => matches!(value, Value::Int(value) if keys.contains(*value)),
             Self::NotIn(values) => values.binary_search(value).is_err(),
             Self::IsNull | Self::Never => false,
             Self::IsNotNull => true,

@@ -30,6 +30,10 @@ pub fn may_pass(zone: &Zone, test: &Test) -> bool {
             };
             values.get(first).is_some_and(|value| zone.max.as_ref().is_none_or(|max| value <= max))
         }
+        Test::Keys(keys) => match (&zone.min, &zone.max) {
+            (Some(Value::Int(min)), Some(Value::Int(max))) => keys.meets(*min, *max),
+            _ => true,
+        },
         Test::NotEqual(value) => !is_only(zone, value),
         Test::NotIn(values) => !values.iter().any(|value| is_only(zone, value)),
         Test::IsNull | Test::IsNotNull | Test::Never => true,
@@ -62,7 +66,7 @@ pub fn must_pass(zone: &Zone, test: &Test) -> bool {
         }
         Test::NotEqual(value) => is_outside(zone, value),
         Test::NotIn(values) => values.iter().all(|value| is_outside(zone, value)),
-        Test::In(_) | Test::IsNull | Test::Never => false,
+        Test::In(_) | Test::Keys(_) | Test::IsNull | Test::Never => false,
     }
 }
 
@@ -113,6 +117,8 @@ mod tests {
                 all.push(Test::NotIn(vec![Value::Int(low.min(high)), Value::Int(low.max(high))]));
             }
             all.push(Test::NotEqual(Value::Int(low)));
+            let keys = forebay_pipeline::KeySet::new([low, low + 2].into_iter()).expect("close keys");
+            all.push(Test::Keys(keys.into()));
         }
         all
     }

@@ -37,6 +37,7 @@ pub fn test_text(column: &Column, test: &Test) -> String {
         }
         Test::NotEqual(other) => format!("{name} <> {}", value(other)),
         Test::In(values) => format!("{name} IN ({})", list(values, &value)),
+        Test::Keys(keys) => format!("{name} IN ({} keys from {} to {})", keys.count(), keys.low(), keys.high()),
         Test::NotIn(values) => format!("{name} NOT IN ({})", list(values, &value)),
         Test::IsNull => format!("{name} IS NULL"),
         Test::IsNotNull => format!("{name} IS NOT NULL"),

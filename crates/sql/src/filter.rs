@@ -10,9 +10,9 @@ use datafusion::physical_expr::split_conjunction;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
 use datafusion::scalar::ScalarValue;
-use forebay_base::{Error, LogicalType, Result};
-use forebay_engine::RowFilter;
-use forebay_pipeline::ColumnTest;
+use forebay_base::{Error, LogicalType, Result, Value};
+use forebay_engine::{RankedTest, RowFilter};
+use forebay_pipeline::{ColumnTest, KeySet, Test};
 
 use crate::error::from_datafusion;
 use crate::predicate::{Translated, translate};
@@ -58,7 +58,20 @@ impl Predicates {
             .map(|predicate| snapshot_physical_expr(Arc::clone(predicate)))
             .collect::<datafusion::common::Result<Vec<_>>>()
             .map_err(from_datafusion)?;
-        Ok(Self::of(&current, types))
+        let mut parts = Self::of(&current, types);
+        for ColumnTest { test, .. } in &mut parts.tests {
+            if let Test::In(values) = test {
+                if let Some(keys) = key_set(values) {
+                    *test = Test::Keys(Arc::new(keys));
+                }
+            }
+        }
+        Ok(parts)
+    }
+
+    /// The tests, as a scan ranks them.
+    pub fn ranked(&self, optional: bool) -> Vec<RankedTest> {
+        self.tests.iter().map(|test| RankedTest::new(test.clone(), optional)).collect()
     }
 
     /// Row filters for the residual conjuncts.
@@ -68,6 +81,17 @@ impl Predicates {
             .map(|expr| Ok(Box::new(ExpressionFilter::new(expr, optional)?) as Box<dyn RowFilter>))
             .collect()
     }
+}
+
+/// The keys of a join's build side, if they are integers that lie close together.
+fn key_set(values: &[Value]) -> Option<KeySet> {
+    if !values.iter().all(|value| matches!(value, Value::Int(_))) {
+        return None;
+    }
+    KeySet::new(values.iter().filter_map(|value| match value {
+        Value::Int(key) => Some(*key),
+        _ => None,
+    }))
 }
 
 fn is_true(expr: &Arc<dyn PhysicalExpr>) -> bool {

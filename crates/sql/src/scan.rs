@@ -26,7 +26,7 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSe
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use forebay_base::{Error, LogicalType, limits};
 use forebay_engine::run::{MorselRows, schema_of};
-use forebay_engine::{Engine, Metrics, RowFilter, Scan};
+use forebay_engine::{Engine, Metrics, RankedTest, RowFilter, Scan};
 use forebay_store::Table;
 use futures::Stream;
 
@@ -206,11 +206,10 @@ impl ExecutionPlan for ScanExec {
         Ok(Box::pin(ScanStream {
             scan,
             types: self.types(),
-            fixed,
+            tests: fixed.ranked(false),
             filters,
             dynamic: self.dynamic.clone(),
             generations: Vec::new(),
-            learned: Predicates::default(),
             optional: Vec::new(),
             coalescer: BatchCoalescer::new(Arc::clone(&self.schema), batch_rows)
                 .with_biggest_coalesce_batch_size(Some(batch_rows / 2)),
@@ -296,11 +295,10 @@ impl ExecutionPlan for ScanExec {
 struct ScanStream {
     scan: Arc<Scan>,
     types: Vec<LogicalType>,
-    fixed: Predicates,
+    tests: Vec<RankedTest>,
     filters: Vec<Box<dyn RowFilter>>,
     dynamic: Vec<Arc<dyn PhysicalExpr>>,
     generations: Vec<u64>,
-    learned: Predicates,
     optional: Vec<Box<dyn RowFilter>>,
     coalescer: BatchCoalescer,
     ready: VecDeque<RecordBatch>,
@@ -336,10 +334,9 @@ impl ScanStream {
                 None => match self.scan.next_morsel() {
                     Some(morsel) => {
                         self.learn()?;
-                        let tests: Vec<_> = self.fixed.tests.iter().chain(&self.learned.tests).cloned().collect();
                         let fixed = self.filters.len();
                         self.filters.append(&mut self.optional);
-                        let rows = self.scan.run(morsel, &tests, &mut self.filters);
+                        let rows = self.scan.run(morsel, &mut self.tests, &mut self.filters);
                         self.optional = self.filters.split_off(fixed);
                         self.rows = Some(rows?);
                     }
@@ -356,8 +353,10 @@ impl ScanStream {
     fn learn(&mut self) -> forebay_base::Result<()> {
         let now: Vec<u64> = self.dynamic.iter().map(snapshot_generation).collect();
         if now != self.generations {
-            self.learned = Predicates::of_dynamic(&self.dynamic, &self.types)?;
-            self.optional = self.learned.row_filters(true)?;
+            let learned = Predicates::of_dynamic(&self.dynamic, &self.types)?;
+            self.optional = learned.row_filters(true)?;
+            self.tests.retain(|ranked| !ranked.optional);
+            self.tests.extend(learned.ranked(true));
             self.generations = now;
         }
         Ok(())

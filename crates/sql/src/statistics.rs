@@ -145,6 +145,7 @@ fn test_selectivity(test: &Test, zone: Option<&Zone>, logical: &LogicalType) -> 
         Test::IsNull => zone.map_or(0.1, |zone| f64::from(zone.null_count) / f64::from(zone.rows.max(1))),
         Test::IsNotNull | Test::NotEqual(_) | Test::NotIn(_) => 1.0,
         Test::In(values) => (one * values.len() as f64).min(1.0),
+        Test::Keys(keys) => (one * keys.count() as f64).min(1.0),
         Test::Range { low: Bound::Included(low), high: Bound::Included(high) } if low == high => one,
         Test::Range { low, high } => {
             let Some((min, max)) = span else { return UNKNOWN_SELECTIVITY };
