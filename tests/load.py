@@ -22,6 +22,7 @@ import duckdb
 job = json.loads(sys.argv[1])
 start = time.monotonic()
 connection = duckdb.connect(job["database"], config={"threads": job["threads"]})
+connection.execute("SET enable_progress_bar = false")
 for statement in job["statements"]:
     connection.execute(statement)
 connection.close()
