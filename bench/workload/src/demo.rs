@@ -37,7 +37,7 @@ impl Default for DemoOptions {
 ///
 /// Errors: a directory that holds something else, a full disk, and whatever the database reports.
 pub fn demo(options: &DemoOptions, out: &mut dyn Write) -> Result<()> {
-    line(out, &format!("Forebay demo: Star Schema Benchmark at scale factor {}", options.scale_factor))?;
+    line(out, &format!("Forebay demo: the Star Schema Benchmark in {}", options.database.display()))?;
     line(out, "")?;
     let wanted = Wanted {
         benchmark: Benchmark::Ssb,

@@ -17,7 +17,7 @@ use forebay::{Database, Error, Options, Result, Session};
 use crate::benchmark::{Benchmark, check_scale_factor};
 use crate::generate::{self, DEFAULT_SEED, Format, GenerateOptions, GeneratedFile};
 use crate::measure::run_sql;
-use crate::report::line;
+use crate::report::{Columns, line};
 use crate::schema::{self, TableDefinition};
 
 /// Folder of generated files inside the database directory.
@@ -48,18 +48,36 @@ pub(crate) fn prepare(wanted: &Wanted<'_>, out: &mut dyn Write) -> Result<Databa
     let session = database.session();
     let missing = missing_tables(wanted, &session)?;
     if missing.is_empty() {
-        line(out, &format!("{} is there already; using it as it is.", wanted.database.display()))?;
+        let Wanted { benchmark, scale_factor, .. } = wanted;
+        line(out, &format!("{benchmark} at scale factor {scale_factor} is there already; using it."))?;
         return Ok(database);
     }
     let folder = wanted.database.join(DATA_FOLDER);
-    let files = generate_files(wanted, &missing, &folder, out)?;
-    for ((definition, found), file) in missing.iter().zip(&files) {
-        load_table(&session, definition, found, file, out)?;
-    }
-    if !wanted.keep_files {
-        for file in &files {
+    line(out, &format!("Making {} at scale factor {}, as Parquet files in", wanted.benchmark, wanted.scale_factor))?;
+    line(out, &format!("{} and from there as tables:", folder.display()))?;
+    line(out, "")?;
+    let columns = Columns::new(&[10, 13, 10, 10, 10, 12]);
+    line(out, &columns.row(&["table", "rows", "Parquet", "generated", "loaded", "rows/s"]))?;
+    line(out, &columns.rule())?;
+    for (definition, found) in &missing {
+        let started = Instant::now();
+        let file = generate_table(wanted, definition, &folder)?;
+        let generated = started.elapsed().as_secs_f64();
+        let started = Instant::now();
+        load_table(&session, definition, found, &file)?;
+        let loaded = started.elapsed().as_secs_f64();
+        if !wanted.keep_files {
             fs::remove_file(&file.path).map_err(|e| Error::io(format!("remove {}", file.path.display()), &e))?;
         }
+        let cells = [
+            definition.name,
+            &format_count(file.rows),
+            &format_bytes(file.bytes),
+            &format_seconds(generated),
+            &format_seconds(loaded),
+            &format_count((file.rows as f64 / loaded.max(1e-9)) as u64),
+        ];
+        line(out, &columns.row(&cells))?;
     }
     Ok(database)
 }
@@ -105,58 +123,33 @@ fn count(session: &Session, table: &str) -> Result<u64> {
     column.map(|column| column.value(0) as u64).ok_or_else(|| Error::internal(format!("no row count of {table}")))
 }
 
-fn generate_files(
-    wanted: &Wanted<'_>,
-    missing: &[(TableDefinition, Found)],
-    folder: &Path,
-    out: &mut dyn Write,
-) -> Result<Vec<GeneratedFile>> {
-    line(
-        out,
-        &format!("Generating {} at scale factor {} into {}", wanted.benchmark, wanted.scale_factor, folder.display()),
-    )?;
-    let started = Instant::now();
+fn generate_table(wanted: &Wanted<'_>, definition: &TableDefinition, folder: &Path) -> Result<GeneratedFile> {
     let options = GenerateOptions {
         scale_factor: wanted.scale_factor,
         out: folder.to_owned(),
         format: Format::Parquet,
         threads: wanted.options.threads.unwrap_or(0),
         seed: DEFAULT_SEED,
-        tables: Some(missing.iter().map(|(definition, _)| definition.name.to_owned()).collect()),
+        tables: Some(vec![definition.name.to_owned()]),
     };
-    let files = generate::generate(wanted.benchmark, &options, &|_| ())?;
-    let rows = files.iter().map(|file| file.rows).sum();
-    let bytes = files.iter().map(|file| file.bytes).sum();
-    let seconds = format_seconds(started.elapsed().as_secs_f64());
-    line(out, &format!("  {} rows, {} of Parquet in {seconds}", format_count(rows), format_bytes(bytes)))?;
-    Ok(files)
+    let mut files = generate::generate(wanted.benchmark, &options, &|_| ())?;
+    files.pop().ok_or_else(|| Error::internal(format!("table {} was not generated", definition.name)))
 }
 
-fn load_table(
-    session: &Session,
-    definition: &TableDefinition,
-    found: &Found,
-    file: &GeneratedFile,
-    out: &mut dyn Write,
-) -> Result<()> {
-    let started = Instant::now();
+fn load_table(session: &Session, definition: &TableDefinition, found: &Found, file: &GeneratedFile) -> Result<()> {
     if matches!(found, Found::Missing) {
         run_sql(session, &definition.create)?;
     }
     let path = file.path.display().to_string().replace('\'', "''");
     run_sql(session, &format!("COPY {} FROM '{path}' (FORMAT parquet)", definition.name))?;
     let loaded = count(session, definition.name)?;
-    if loaded != file.rows {
-        return Err(Error::internal(format!(
-            "table {} has {loaded} rows after loading {} from {}",
-            definition.name,
-            file.rows,
-            file.path.display()
-        )));
+    if loaded == file.rows {
+        return Ok(());
     }
-    let seconds = started.elapsed().as_secs_f64();
-    let rate = format_count((file.rows as f64 / seconds.max(1e-9)) as u64);
-    let name = definition.name;
-    let rows = format_count(file.rows);
-    line(out, &format!("Loaded {name:<10} {rows:>14} rows in {:>9}  {rate:>12} rows/s", format_seconds(seconds)))
+    Err(Error::internal(format!(
+        "table {} has {loaded} rows after loading {} from {}",
+        definition.name,
+        file.rows,
+        file.path.display()
+    )))
 }

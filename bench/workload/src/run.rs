@@ -153,8 +153,8 @@ fn chosen_queries(options: &BenchOptions) -> Result<Vec<Query>> {
 fn introduce(options: &BenchOptions, dropped: PageCacheDropped, out: &mut dyn Write) -> Result<()> {
     let how = match dropped {
         None => "warm, after one unmeasured run".to_owned(),
-        Some(true) => "cold: Forebay's cache emptied and the system's page cache dropped before each".to_owned(),
-        Some(false) => "cold: Forebay's cache emptied before each; no permission to drop the page cache".to_owned(),
+        Some(true) => "cold (page cache dropped too)".to_owned(),
+        Some(false) => "cold (page cache kept: no permission)".to_owned(),
     };
     let runs = if options.runs == 1 { "1 run".to_owned() } else { format!("{} runs", options.runs) };
     line(out, "")?;
