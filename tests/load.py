@@ -9,6 +9,7 @@ Parquet at least 1.0, .tbl at least 0.6, peak memory under 2 GiB, stored size at
 import argparse
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -87,14 +88,11 @@ def load_duckdb(options, path, create, source):
         statements = [f"CREATE TABLE lineorder AS SELECT * FROM '{source}'"]
     else:
         # dbgen ends its lines with the delimiter: one more, empty column.
-        columns = create.rsplit("PRIMARY KEY", 1)[0].rstrip().rstrip(",")
-        plain = columns.replace(" NOT NULL", "") + ")"
-        names = [line.split()[0] for line in plain.splitlines()[1:] if line.strip().startswith("lo_")]
-        types = {line.split()[0]: line.split()[1].rstrip(",") for line in plain.splitlines()[1:] if line.strip().startswith("lo_")}
-        described = ", ".join(f"'{name}': '{types[name]}'" for name in names)
+        types = dict(re.findall(r"^\s+(lo_\w+) (\w+)", create, re.MULTILINE))
+        described = ", ".join(f"'{name}': '{kind}'" for name, kind in types.items())
         statements = [
-            f"CREATE TABLE lineorder AS SELECT {', '.join(names)} FROM read_csv('{source}', delim = '|', header = false,"
-            f" columns = {{{described}, 'ending': 'VARCHAR'}}, null_padding = false)"
+            f"CREATE TABLE lineorder AS SELECT {', '.join(types)} FROM read_csv('{source}', delim = '|', header = false,"
+            f" columns = {{{described}, 'ending': 'VARCHAR'}})"
         ]
     job = {"database": path, "threads": options.threads, "statements": statements}
     _, peak, output = measured([sys.executable, "-c", DUCKDB, json.dumps(job)])
