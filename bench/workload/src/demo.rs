@@ -105,8 +105,8 @@ fn show_queries(database: &Database, scale_factor: f64, out: &mut dyn Write) -> 
     ];
     line(out, &columns.row(&cells))?;
     line(out, "")?;
-    line(out, "pruned: chunks of the query's columns that were never read, because statistics or other columns ruled")?;
-    line(out, "them out. effective: plain bytes of the query's columns by the time in memory; the bars compare it.")
+    line(out, "pruned: chunks of the query's columns that were never read, since no row in them was needed.")?;
+    line(out, "effective: plain bytes of the query's columns by the time in memory; the bars compare it.")
 }
 
 fn show_storage(storage: &[ColumnStorage], out: &mut dyn Write) -> Result<()> {
