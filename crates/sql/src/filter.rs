@@ -60,10 +60,10 @@ impl Predicates {
             .map_err(from_datafusion)?;
         let mut parts = Self::of(&current, types);
         for ColumnTest { test, .. } in &mut parts.tests {
-            if let Test::In(values) = test {
-                if let Some(keys) = key_set(values) {
-                    *test = Test::Keys(Arc::new(keys));
-                }
+            if let Test::In(values) = test
+                && let Some(keys) = key_set(values)
+            {
+                *test = Test::Keys(Arc::new(keys));
             }
         }
         Ok(parts)

@@ -5,6 +5,7 @@
 //! Must not know: file layouts, encodings, terminals.
 #![forbid(unsafe_code)]
 
+pub mod answer;
 pub mod arithmetic;
 pub mod catalog;
 pub mod copy;
@@ -17,13 +18,16 @@ pub mod filter;
 pub mod load;
 pub mod parse;
 pub mod predicate;
+pub(crate) mod run;
 pub mod scan;
 pub mod session;
+pub(crate) mod settings;
 pub mod show;
 pub mod statement;
 pub mod statistics;
 pub mod table;
 pub mod types;
 
+pub use answer::{Answer, ResultKind};
 pub use environment::environment;
-pub use session::{Answer, Canceller, ResultKind, Session, Shared};
+pub use session::{Canceller, Session, Shared};

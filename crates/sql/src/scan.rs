@@ -143,7 +143,7 @@ impl DisplayAs for ScanExec {
             write!(f, ", on rows=[{}]", rest.join(" AND "))?;
         }
         if !self.dynamic.is_empty() {
-            let dynamic: Vec<String> = self.dynamic.iter().map(|expr| crate::explain::shortened(expr)).collect();
+            let dynamic: Vec<String> = self.dynamic.iter().map(crate::explain::shortened).collect();
             write!(f, ", at run time=[{}]", dynamic.join(" AND "))?;
         }
         if let Some(limit) = self.limit {

@@ -6,9 +6,8 @@ use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 use datafusion::physical_expr::PhysicalExpr;
 use forebay_base::{LogicalType, TimeUnit, Value};
-use forebay_block::Zone;
 use forebay_pipeline::Test;
-use forebay_store::Table;
+use forebay_store::{Table, Zone};
 
 use crate::filter::Predicates;
 

@@ -1,0 +1,110 @@
+//! What a statement gives back: rows as they come, and what they cost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use forebay_base::Result;
+use forebay_engine::CancelToken;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::load;
+use crate::statement::StatementContext;
+
+/// What kind of result a statement has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ResultKind {
+    /// Rows.
+    Rows,
+    /// A change of so many rows.
+    Changed(u64),
+    /// Done, nothing to count.
+    Done(String),
+}
+
+/// A running or finished statement.
+#[derive(Debug)]
+pub struct Answer {
+    pub(crate) kind: ResultKind,
+    pub(crate) schema: SchemaRef,
+    pub(crate) statement: Arc<StatementContext>,
+    pub(crate) rows: u64,
+    pub(crate) elapsed: Option<Duration>,
+    pub(crate) source: Source,
+}
+
+/// Where an answer's rows come from.
+#[derive(Debug)]
+pub(crate) enum Source {
+    Batches(std::vec::IntoIter<RecordBatch>),
+    Task {
+        receiver: mpsc::Receiver<Result<RecordBatch>>,
+        task: JoinHandle<()>,
+        runtime: Arc<Runtime>,
+        cancel: CancelToken,
+    },
+}
+
+impl Answer {
+    /// What kind of result this is.
+    pub fn kind(&self) -> &ResultKind {
+        &self.kind
+    }
+
+    /// The columns of the rows.
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    /// The next rows; `None` at the end.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let next = match &mut self.source {
+            Source::Batches(batches) => batches.next(),
+            Source::Task { receiver, task, runtime, cancel } => match receiver.blocking_recv() {
+                Some(batch) => Some(batch?),
+                None => {
+                    if let Err(error) = runtime.block_on(task) {
+                        cancel.check()?;
+                        return Err(load::worker_error(&error));
+                    }
+                    None
+                }
+            },
+        };
+        match &next {
+            Some(batch) => self.rows += batch.num_rows() as u64,
+            None => {
+                self.elapsed.get_or_insert(self.statement.started.elapsed());
+                self.source = Source::Batches(Vec::new().into_iter());
+            }
+        }
+        Ok(next)
+    }
+
+    /// Rows returned so far, or changed.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Time since the statement began; final after the last batch.
+    pub fn elapsed(&self) -> Duration {
+        self.elapsed.unwrap_or_else(|| self.statement.started.elapsed())
+    }
+
+    /// The figures of the scans so far.
+    pub fn figures(&self) -> forebay_engine::metrics::MetricsSnapshot {
+        self.statement.figures()
+    }
+}
+
+impl Drop for Answer {
+    /// A result that nobody reads any more stops its query.
+    fn drop(&mut self) {
+        if let Source::Task { task, .. } = &self.source {
+            task.abort();
+        }
+    }
+}

@@ -1,0 +1,467 @@
+//! One statement on its way from its parsed form to an answer.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{AsArray, RecordBatch};
+use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion::common::DFSchema;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{DmlStatement, LogicalPlan, Statement as PlanStatementNode, WriteOp};
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::sql::parser::Statement as PlanStatement;
+use datafusion::sql::sqlparser::ast::{CreateTable, ObjectName, SchemaName, Statement as Ast, TableObject};
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_store::{ColumnDefinition, DEFAULT_SCHEMA, SealedSegment, TableDefinition, names_equal};
+use futures::StreamExt;
+use tokio::sync::mpsc;
+
+use crate::answer::{Answer, ResultKind, Source};
+use crate::catalog::Planner;
+use crate::copy;
+use crate::ddl::{self, QualifiedName};
+use crate::error::from_datafusion;
+use crate::load;
+use crate::parse::{Command, Copy, CopySource};
+use crate::session::{Session, lock};
+use crate::settings;
+use crate::show;
+use crate::statement::StatementContext;
+
+/// Batches that wait for a slow reader.
+const BUFFERED_BATCHES: usize = 4;
+
+/// One statement on its way.
+pub(crate) struct Run<'a> {
+    session: &'a Session,
+    planner: Arc<Planner>,
+    statement: Arc<StatementContext>,
+}
+
+impl<'a> Run<'a> {
+    /// A statement of `session` that is planned with `planner`.
+    pub(crate) fn new(session: &'a Session, planner: Arc<Planner>, statement: Arc<StatementContext>) -> Self {
+        Self { session, planner, statement }
+    }
+
+    /// Runs it.
+    pub(crate) fn command(&self, command: Command) -> Result<Answer> {
+        let catalog = self.planner.snapshot();
+        match command {
+            Command::Plan(statement) => self.plan_statement(*statement),
+            Command::Copy(copy) => self.copy(*copy),
+            Command::Checkpoint => self.checkpoint(),
+            Command::CheckDatabase => self.check_database(),
+            Command::Describe(text) => self.describe(&text),
+            Command::Summarize(text) => self.summarize(&text),
+            Command::ShowTables { all } => self.batch(show::tables(catalog, &self.session.default_schema(), all)?),
+            Command::ShowSchemas => self.batch(show::schemas(catalog)?),
+            Command::ShowDatabases => self.batch(show::databases(&self.planner.engine().store().path_description())?),
+            Command::Use(name) => self.use_schema(name.trim_matches('"')),
+        }
+    }
+
+    fn plan_statement(&self, statement: PlanStatement) -> Result<Answer> {
+        let ast = match &statement {
+            PlanStatement::Statement(ast) => ast.as_ref(),
+            PlanStatement::CreateExternalTable(_) => {
+                return Err(Error::unsupported("CREATE EXTERNAL TABLE is not supported")
+                    .hint("Query the file by its name: SELECT * FROM 'file.parquet'"));
+            }
+            PlanStatement::CopyTo(_) | PlanStatement::Explain(_) | PlanStatement::Reset(_) => {
+                return self.query(statement);
+            }
+        };
+        let schema = self.session.default_schema();
+        match ast {
+            Ast::CreateTable(create) => self.create_table(create),
+            Ast::CreateView(view) => {
+                self.session.wait(ddl::create_view(&self.state(), &self.planner, view, &schema))?;
+                self.done("CREATE VIEW")
+            }
+            Ast::CreateSchema { schema_name, if_not_exists, .. } => self.create_schema(schema_name, *if_not_exists),
+            Ast::Drop { object_type, names, if_exists, cascade, .. } => {
+                ddl::drop(&self.planner, object_type, names, *if_exists, *cascade, &schema)?;
+                self.done(&format!("DROP {object_type}"))
+            }
+            Ast::AlterTable(alter) => {
+                ddl::alter_table(&self.planner, alter, &schema)?;
+                self.done("ALTER TABLE")
+            }
+            Ast::Truncate(truncate) => {
+                let mut rows = 0;
+                for target in &truncate.table_names {
+                    let table = ddl::find_table(&self.planner, &QualifiedName::of(&target.name, &schema)?)?;
+                    rows += ddl::truncate(&self.planner, table.id)?;
+                }
+                self.changed(rows)
+            }
+            Ast::Insert(insert) => {
+                if insert.on.is_some() || insert.or.is_some() || insert.returning.is_some() || insert.replace_into {
+                    return Err(Error::unsupported(
+                        "INSERT with ON CONFLICT, OR REPLACE or RETURNING is not supported yet",
+                    ));
+                }
+                let TableObject::TableName(name) = &insert.table else {
+                    return Err(Error::unsupported("INSERT into a function is not supported"));
+                };
+                let name = name.clone();
+                self.insert(statement, &name)
+            }
+            Ast::Update { .. } => Err(not_yet("UPDATE")),
+            Ast::Delete(_) => {
+                Err(not_yet("DELETE").hint("TRUNCATE empties a table; CREATE TABLE … AS keeps some rows"))
+            }
+            Ast::Merge { .. } => Err(not_yet("MERGE")),
+            Ast::StartTransaction { .. } => {
+                Err(not_yet("BEGIN").hint("Every statement is a transaction of its own for now"))
+            }
+            Ast::Commit { .. } => Err(not_yet("COMMIT").hint("Every statement is a transaction of its own for now")),
+            Ast::Rollback { .. } => {
+                Err(not_yet("ROLLBACK").hint("Every statement is a transaction of its own for now"))
+            }
+            _ => self.query(statement),
+        }
+    }
+
+    fn state(&self) -> SessionState {
+        self.planner.state()
+    }
+
+    fn query(&self, statement: PlanStatement) -> Result<Answer> {
+        let state = self.state();
+        let plan = self.session.wait(async { state.statement_to_plan(statement).await.map_err(from_datafusion) })?;
+        match &plan {
+            LogicalPlan::Statement(PlanStatementNode::SetVariable(set)) => {
+                settings::set(&mut lock(&self.session.base), &set.variable, &set.value)?;
+                self.done("SET")
+            }
+            LogicalPlan::Statement(PlanStatementNode::ResetVariable(_)) => Err(not_yet("RESET")),
+            LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_) => {
+                Err(Error::unsupported(format!("the statement {} is not supported", plan.display())))
+            }
+            _ => self.stream(&state, &plan),
+        }
+    }
+
+    /// Plans `plan` for execution.
+    fn physical(&self, state: &SessionState, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
+        self.session.wait(async { state.create_physical_plan(plan).await.map_err(from_datafusion) })
+    }
+
+    fn stream(&self, state: &SessionState, plan: &LogicalPlan) -> Result<Answer> {
+        let physical = self.physical(state, plan)?;
+        let schema = physical.schema();
+        let context = state.task_ctx();
+        let (sender, receiver) = mpsc::channel(BUFFERED_BATCHES);
+        let runtime = Arc::clone(&self.session.shared.runtime);
+        let task = runtime.spawn(async move {
+            let mut rows = match execute_stream(physical, context) {
+                Ok(rows) => rows,
+                Err(error) => {
+                    // A reader that is gone does not want the error either.
+                    let _ = sender.send(Err(from_datafusion(error))).await;
+                    return;
+                }
+            };
+            while let Some(batch) = rows.next().await {
+                let failed = batch.is_err();
+                if sender.send(batch.map_err(from_datafusion)).await.is_err() || failed {
+                    return;
+                }
+            }
+        });
+        *lock(&self.session.running.task) = Some(task.abort_handle());
+        let cancel = self.statement.cancel.clone();
+        let source = Source::Task { receiver, task, runtime, cancel };
+        Ok(self.answer(ResultKind::Rows, schema, source))
+    }
+
+    fn answer(&self, kind: ResultKind, schema: SchemaRef, source: Source) -> Answer {
+        Answer { kind, schema, statement: Arc::clone(&self.statement), rows: 0, elapsed: None, source }
+    }
+
+    fn batch(&self, batch: RecordBatch) -> Result<Answer> {
+        let schema = batch.schema();
+        Ok(self.answer(ResultKind::Rows, schema, Source::Batches(vec![batch].into_iter())))
+    }
+
+    fn finished(&self, kind: ResultKind) -> Result<Answer> {
+        let schema = SchemaRef::new(Schema::empty());
+        let mut answer = self.answer(kind, schema, Source::Batches(Vec::new().into_iter()));
+        answer.elapsed = Some(self.statement.started.elapsed());
+        Ok(answer)
+    }
+
+    fn done(&self, what: &str) -> Result<Answer> {
+        self.finished(ResultKind::Done(what.to_owned()))
+    }
+
+    fn changed(&self, rows: u64) -> Result<Answer> {
+        let mut answer = self.finished(ResultKind::Changed(rows))?;
+        answer.rows = rows;
+        Ok(answer)
+    }
+
+    fn use_schema(&self, name: &str) -> Result<Answer> {
+        if !self.planner.snapshot().has_schema(name) {
+            return Err(Error::new(ErrorKind::NotFound, format!("schema {name} does not exist")));
+        }
+        lock(&self.session.base).config_mut().options_mut().catalog.default_schema = name.to_owned();
+        *lock(&self.session.schema) = name.to_owned();
+        self.done("USE")
+    }
+
+    fn create_schema(&self, name: &SchemaName, if_not_exists: bool) -> Result<Answer> {
+        let SchemaName::Simple(name) = name else {
+            return Err(Error::unsupported("schemas have no owners"));
+        };
+        let name = QualifiedName::of(name, DEFAULT_SCHEMA)?.name;
+        let mut transaction = self.planner.engine().store().begin()?;
+        if !(if_not_exists && transaction.catalog().has_schema(&name)) {
+            transaction.create_schema(&name)?;
+            transaction.commit()?;
+        }
+        self.done("CREATE SCHEMA")
+    }
+
+    fn create_table(&self, create: &CreateTable) -> Result<Answer> {
+        if create.temporary || create.external || create.like.is_some() || create.clone.is_some() {
+            return Err(Error::unsupported("temporary and external tables, LIKE and CLONE are not supported"));
+        }
+        let name = QualifiedName::of(&create.name, &self.session.default_schema())?;
+        let catalog = self.planner.snapshot();
+        let exists = catalog.table(&name.schema, &name.name).is_some();
+        if exists && create.if_not_exists {
+            return self.done("CREATE TABLE");
+        }
+        if !catalog.has_schema(&name.schema) {
+            return Err(Error::new(ErrorKind::NotFound, format!("schema {} does not exist", name.schema)));
+        }
+        if (exists && !create.or_replace) || catalog.view(&name.schema, &name.name).is_some() {
+            return Err(Error::new(ErrorKind::AlreadyExists, format!("table {} exists already", name.name))
+                .hint("DROP it first, or use CREATE OR REPLACE TABLE or CREATE TABLE IF NOT EXISTS"));
+        }
+        let store = self.planner.engine().store();
+        let Some(query) = &create.query else {
+            let definition = ddl::table_definition(&self.planner, create, name)?;
+            ddl::create_table(store.begin()?, definition, None, create.or_replace)?;
+            return self.done("CREATE TABLE");
+        };
+        // Only to fail early on a read-only database.
+        drop(store.begin()?);
+        let state = self.state();
+        let text = query.to_string();
+        let plan = self.session.wait(async { state.create_logical_plan(&text).await.map_err(from_datafusion) })?;
+        let physical = self.physical(&state, &plan)?;
+        let definition = definition_of_query(name, plan.schema(), create)?;
+        let columns = stored_columns(&definition);
+        let (segment, rows) = self.load(&state, physical, &columns)?;
+        ddl::create_table(store.begin()?, definition, segment, create.or_replace)?;
+        self.changed(rows)
+    }
+
+    fn load(
+        &self,
+        state: &SessionState,
+        physical: Arc<dyn ExecutionPlan>,
+        columns: &[forebay_store::Column],
+    ) -> Result<(Option<SealedSegment>, u64)> {
+        if let Ok(statistics) = StatisticsContext::new().compute(physical.as_ref(), &StatisticsArgs::new())
+            && let Some(rows) = statistics.num_rows.get_value()
+        {
+            self.statement.expect(*rows as u64);
+        }
+        let engine = self.planner.engine();
+        self.session.wait(load::load(engine, physical, state.task_ctx(), columns, &self.statement))
+    }
+
+    fn insert(&self, statement: PlanStatement, name: &ObjectName) -> Result<Answer> {
+        let name = QualifiedName::of(name, &self.session.default_schema())?;
+        let table = ddl::find_table(&self.planner, &name)?;
+        // Only to fail early on a read-only database.
+        drop(self.planner.engine().store().begin()?);
+        let state = self.state();
+        let plan = self.session.wait(async { state.statement_to_plan(statement).await.map_err(from_datafusion) })?;
+        let LogicalPlan::Dml(DmlStatement { op: WriteOp::Insert(_), input, .. }) = plan else {
+            return Err(Error::internal("an INSERT was planned as something else"));
+        };
+        let physical = self.physical(&state, &input)?;
+        let (segment, rows) = self.load(&state, physical, &table.columns)?;
+        self.publish(&table, segment)?;
+        self.changed(rows)
+    }
+
+    fn publish(&self, table: &forebay_store::Table, segment: Option<SealedSegment>) -> Result<()> {
+        let Some(segment) = segment else { return Ok(()) };
+        let mut transaction = self.planner.engine().store().begin()?;
+        transaction.publish(table.id, vec![segment])?;
+        transaction.commit()
+    }
+
+    fn copy(&self, copy: Copy) -> Result<Answer> {
+        let state = self.state();
+        let schema = self.session.default_schema();
+        if copy.to {
+            let text = match &copy.source {
+                CopySource::Query(query) => query.to_string(),
+                CopySource::Table(name, columns) if columns.is_empty() => format!("SELECT * FROM {name}"),
+                CopySource::Table(name, columns) => {
+                    let columns: Vec<String> = columns.iter().map(ToString::to_string).collect();
+                    format!("SELECT {} FROM {name}", columns.join(", "))
+                }
+            };
+            let rows = self.session.wait(async {
+                let plan = state.create_logical_plan(&text).await.map_err(from_datafusion)?;
+                copy::write(state.clone(), plan, &copy.path, &copy.options).await
+            })?;
+            return self.changed(rows);
+        }
+        let CopySource::Table(name, names) = &copy.source else {
+            return Err(Error::internal("COPY (query) FROM was parsed"));
+        };
+        let table = ddl::find_table(&self.planner, &QualifiedName::of(name, &schema)?)?;
+        // Only to fail early on a read-only database.
+        drop(self.planner.engine().store().begin()?);
+        let input =
+            self.session.wait(copy::plan_input(&self.planner, &state, &table, names, &copy.path, copy.options))?;
+        let loaded =
+            self.physical(&state, &input.plan).and_then(|physical| self.load(&state, physical, &table.columns));
+        let (segment, rows) = match loaded {
+            Err(error) if error.kind() != ErrorKind::Cancelled => return Err(input.diagnose(error)),
+            loaded => loaded?,
+        };
+        self.publish(&table, segment)?;
+        self.changed(rows)
+    }
+
+    fn checkpoint(&self) -> Result<Answer> {
+        let engine = self.planner.engine();
+        for table in self.planner.snapshot().tables() {
+            let merged = forebay_engine::compact::merge_small(engine, table, &self.statement.cancel)?;
+            if merged.is_empty() {
+                continue;
+            }
+            let mut transaction = engine.store().begin()?;
+            for (old, new) in merged {
+                transaction.replace(table.id, &old, vec![new])?;
+            }
+            transaction.commit()?;
+        }
+        drop(engine.store().begin()?);
+        self.done("CHECKPOINT")
+    }
+
+    fn check_database(&self) -> Result<Answer> {
+        let statement = Arc::clone(&self.statement);
+        let mut reported = 0;
+        let report = self.planner.engine().store().check(&mut |done, total| {
+            statement.expect(total);
+            statement.advance(done - reported);
+            reported = done;
+            statement.cancel.check()
+        })?;
+        match report.errors.first() {
+            None => self.batch(show::check_report(&report)?),
+            Some(first) => {
+                let error = first.clone();
+                Err(match report.error_count {
+                    1 => error,
+                    count => error.context(format!("the first of {count} errors")),
+                })
+            }
+        }
+    }
+
+    fn describe(&self, text: &str) -> Result<Answer> {
+        let name = text.trim().trim_end_matches(';');
+        if let Ok(parsed) = parse_name(name) {
+            let name = QualifiedName::of(&parsed, &self.session.default_schema())?;
+            if let Some(table) = self.planner.snapshot().table(&name.schema, &name.name) {
+                return self.batch(show::describe_table(table)?);
+            }
+        }
+        let (plan, _) = self.plan_source(name)?;
+        self.batch(show::describe_schema(plan.schema().as_arrow())?)
+    }
+
+    fn plan_source(&self, text: &str) -> Result<(LogicalPlan, String)> {
+        let first = text.split_whitespace().next().unwrap_or("").to_ascii_uppercase();
+        let is_query = matches!(first.as_str(), "SELECT" | "FROM" | "WITH" | "VALUES") || first.starts_with('(');
+        let source = if is_query { format!("({text})") } else { text.to_owned() };
+        let state = self.state();
+        let query = format!("SELECT * FROM {source}");
+        let plan = self.session.wait(async { state.create_logical_plan(&query).await.map_err(from_datafusion) })?;
+        Ok((plan, source))
+    }
+
+    fn summarize(&self, text: &str) -> Result<Answer> {
+        let (plan, source) = self.plan_source(text)?;
+        let schema = plan.schema().as_arrow().clone();
+        let state = self.state();
+        let query = show::summarize_query(&source, &schema);
+        let plan = self.session.wait(async { state.create_logical_plan(&query).await.map_err(from_datafusion) })?;
+        let mut answer = self.stream(&state, &plan)?;
+        let mut row = Vec::new();
+        while let Some(batch) = answer.next_batch()? {
+            for column in batch.columns() {
+                let texts = datafusion::arrow::compute::cast(column, &DataType::Utf8)
+                    .map_err(|error| Error::internal(error.to_string()))?;
+                row.push(texts.as_string::<i32>().iter().next().flatten().map(str::to_owned));
+            }
+        }
+        self.batch(show::summary(&schema, &row)?)
+    }
+}
+
+fn parse_name(text: &str) -> Result<ObjectName> {
+    use datafusion::sql::sqlparser::{dialect::DuckDbDialect, parser::Parser, tokenizer::Token};
+    let wrong = |_| Error::input("not a name");
+    let dialect = DuckDbDialect {};
+    let mut parser = Parser::new(&dialect).try_with_sql(text).map_err(wrong)?;
+    let name = parser.parse_object_name(false).map_err(wrong)?;
+    match parser.peek_token().token {
+        Token::EOF => Ok(name),
+        _ => Err(Error::input("not a name")),
+    }
+}
+
+fn not_yet(what: &str) -> Error {
+    Error::unsupported(format!("{what} is not there yet"))
+}
+
+/// The table that holds the rows of a query: CREATE TABLE name [(columns)] AS query.
+fn definition_of_query(name: QualifiedName, schema: &DFSchema, create: &CreateTable) -> Result<TableDefinition> {
+    let mut columns: Vec<ColumnDefinition> = Vec::with_capacity(schema.fields().len());
+    if !create.columns.is_empty() && create.columns.len() != schema.fields().len() {
+        let message = format!("{} columns are named for a query of {}", create.columns.len(), schema.fields().len());
+        return Err(Error::input(message));
+    }
+    for (index, field) in schema.fields().iter().enumerate() {
+        let mut column = match create.columns.get(index) {
+            Some(named) => ddl::ident(&named.name),
+            None => field.name().clone(),
+        };
+        let mut suffix = 1;
+        while columns.iter().any(|other| names_equal(&other.name, &column)) {
+            column = format!("{}_{suffix}", field.name());
+            suffix += 1;
+        }
+        let logical = forebay_engine::types::logical_type(field.data_type(), &column)?;
+        columns.push(ColumnDefinition { name: column, logical, nullable: true, default: None, missing: None });
+    }
+    Ok(TableDefinition { schema: name.schema, name: name.name, columns, constraints: Vec::new() })
+}
+
+/// The columns as the table will have them: ids count from 0.
+fn stored_columns(definition: &TableDefinition) -> Vec<forebay_store::Column> {
+    let column = |(index, column): (usize, &ColumnDefinition)| forebay_store::Column {
+        id: forebay_base::ColumnId(index as u32),
+        name: column.name.clone(),
+        logical: column.logical.clone(),
+        nullable: column.nullable,
+        default: column.default.clone(),
+        missing: column.missing.clone(),
+    };
+    definition.columns.iter().enumerate().map(column).collect()
+}

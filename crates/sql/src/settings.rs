@@ -1,0 +1,88 @@
+//! Settings: what a session starts with, and what SET changes.
+
+use std::sync::Arc;
+
+use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::prelude::SessionConfig;
+use forebay_base::{Error, Result};
+use forebay_store::DEFAULT_SCHEMA;
+
+use crate::arithmetic::CheckedArithmetic;
+use crate::catalog::CATALOG;
+use crate::error::from_datafusion;
+use crate::session::Shared;
+use crate::types::TypeNames;
+
+/// Build sides up to this size are built once and shared, rather than both sides being repartitioned.
+const SHARED_BUILD_BYTES: usize = 256 << 20;
+
+/// Rows of a shared build side.
+const SHARED_BUILD_ROWS: usize = 4 << 20;
+
+/// Keys up to which a join tells the scan of its probe side every one of them, so that they are tested on codes.
+const PUSHED_KEYS: usize = 1 << 17;
+
+/// DataFusion's state for a new session.
+pub(crate) fn base_state(shared: &Shared) -> SessionState {
+    let mut config = SessionConfig::new()
+        .with_target_partitions(shared.threads)
+        .with_batch_size(forebay_base::limits::BATCH_ROWS)
+        .with_information_schema(true)
+        .with_default_catalog_and_schema(CATALOG, DEFAULT_SCHEMA)
+        .with_create_default_catalog_and_schema(false);
+    let options = config.options_mut();
+    options.sql_parser.collect_spans = true;
+    options.sql_parser.parse_float_as_decimal = true;
+    options.optimizer.hash_join_single_partition_threshold = SHARED_BUILD_BYTES;
+    options.optimizer.hash_join_single_partition_threshold_rows = SHARED_BUILD_ROWS;
+    options.optimizer.hash_join_inlist_pushdown_max_size = PUSHED_KEYS * size_of::<i64>();
+    options.optimizer.hash_join_inlist_pushdown_max_distinct_values = PUSHED_KEYS;
+    options.execution.parquet.pushdown_filters = true;
+    let builder = SessionStateBuilder::new()
+        .with_config(config)
+        .with_runtime_env(Arc::clone(&shared.environment))
+        .with_default_features()
+        .with_type_planner(Arc::new(TypeNames));
+    let state = builder.build();
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(CheckedArithmetic::default())];
+    rules.extend(state.analyzer().rules.iter().cloned());
+    SessionStateBuilder::new_from_existing(state).with_analyzer_rules(rules).build()
+}
+
+/// SET variable = value.
+pub(crate) fn set(base: &mut SessionState, variable: &str, value: &str) -> Result<()> {
+    match variable {
+        "device" | "forebay.device" => match value.to_ascii_lowercase().as_str() {
+            "auto" | "cpu" => {}
+            "gpu" => {
+                return Err(Error::unsupported("this version of Forebay runs queries on the CPU only")
+                    .hint("SET device = auto or cpu"));
+            }
+            _ => return Err(Error::input(format!("device {value} does not exist")).hint("Use auto, cpu or gpu")),
+        },
+        "threads" => {
+            let threads: usize =
+                value.parse().ok().filter(|threads| (1..=1024).contains(threads)).ok_or_else(|| {
+                    Error::input(format!("threads = {value} is not possible")).hint("Give a number from 1 to 1024")
+                })?;
+            base.config_mut().options_mut().execution.target_partitions = threads;
+        }
+        "memory_limit" | "max_memory" => {
+            return Err(Error::unsupported("the memory budget is fixed when a database is opened")
+                .hint("Start forebay with --memory"));
+        }
+        _ if variable.starts_with("datafusion.") => {
+            base.config_mut().options_mut().set(variable, value).map_err(from_datafusion)?;
+        }
+        _ => {
+            let known = ["device", "threads", "memory_limit"];
+            let error = Error::input(format!("there is no setting {variable}"));
+            return Err(match crate::error::suggestion(variable, known.into_iter()) {
+                Some(other) => error.hint(format!("Did you mean {other}?")),
+                None => error.hint("Settings are device and threads"),
+            });
+        }
+    }
+    Ok(())
+}
