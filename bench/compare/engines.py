@@ -58,6 +58,7 @@ class ChDB:
         self.session = Session(os.path.join(job["directory"], "chdb"))
         self.query(f"SET max_threads = {job['threads']}")
         self.query("SET schema_inference_make_columns_nullable = 0")
+        self.query("SET join_use_nulls = 1")
         self.query("SET allow_experimental_correlated_subqueries = 1")
         self.query("CREATE DATABASE IF NOT EXISTS bench")
         self.query("USE bench")
