@@ -21,6 +21,18 @@ pub fn compare_floats(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
+/// The one form in which a float is stored: the positive quiet NaN for every NaN, 0 for -0. With it the order of IEEE 754's
+/// `totalOrder`, which arrow's kernels use, is that of [`compare_floats`].
+pub fn canonical_f64(value: f64) -> f64 {
+    // -0 + 0 is 0.
+    if value.is_nan() { f64::NAN } else { value + 0.0 }
+}
+
+/// As [`canonical_f64`].
+pub fn canonical_f32(value: f32) -> f32 {
+    if value.is_nan() { f32::NAN } else { value + 0.0 }
+}
+
 impl Ord for Value {
     /// Total order within a family; across families (a bug of the caller) by family.
     fn cmp(&self, other: &Self) -> Ordering {
@@ -66,5 +78,15 @@ mod tests {
         assert!(Value::Float(f64::NAN) > Value::Float(f64::INFINITY));
         assert_eq!(Value::Float(f64::NAN), Value::Float(-f64::NAN));
         assert_eq!(Value::Float(-0.0), Value::Float(0.0));
+    }
+
+    #[test]
+    fn canonical_floats_have_one_form_per_value() {
+        for value in [0.0, -0.0, f64::NAN, -f64::NAN, f64::NEG_INFINITY, 1e-320, -2.5] {
+            let canonical = canonical_f64(value);
+            assert_eq!(compare_floats(canonical, value), Ordering::Equal);
+            assert!(!(canonical.is_sign_negative() && (canonical == 0.0 || canonical.is_nan())));
+        }
+        assert!(canonical_f32(-0.0).is_sign_positive() && canonical_f32(-f32::NAN).is_sign_positive());
     }
 }

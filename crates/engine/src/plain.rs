@@ -1,12 +1,14 @@
 //! Arrow arrays as the plain columns that encoders take.
 
+use std::borrow::Cow;
+
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
     ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, IntervalMonthDayNanoType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Int64Type, IntervalMonthDayNanoType, ToByteSlice, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use forebay_base::{Error, LogicalType, PhysicalType, Result, TimeUnit};
+use forebay_base::{Error, LogicalType, PhysicalType, Result, TimeUnit, canonical_f32, canonical_f64};
 use forebay_block::{EncodeOptions, PlainColumn, PlainValues, Zone, encode_block};
 
 /// Encodes `array`, which has the Arrow type of `logical`, as one block appended to `out`.
@@ -33,6 +35,12 @@ pub fn encode_array(array: &ArrayRef, logical: &LogicalType, out: &mut Vec<u8>) 
             let bytes: Vec<u8> = bools.values().iter().map(u8::from).collect();
             encode(PlainValues::Fixed(&bytes), out)
         }
+        LogicalType::Float32 => {
+            encode(PlainValues::Fixed(&canonical::<Float32Type>(array, logical, canonical_f32)?), out)
+        }
+        LogicalType::Float64 => {
+            encode(PlainValues::Fixed(&canonical::<Float64Type>(array, logical, canonical_f64)?), out)
+        }
         LogicalType::Decimal { .. } if logical.physical() == PhysicalType::I64 => {
             let wide = array.as_primitive_opt::<Decimal128Type>().ok_or_else(|| mismatch(array, logical))?;
             // NULL rows may hold anything, so the narrowing must not fail on them.
@@ -48,6 +56,21 @@ pub fn encode_array(array: &ArrayRef, logical: &LogicalType, out: &mut Vec<u8>) 
         }
         _ => encode(PlainValues::Fixed(native_bytes(array, logical)?), out),
     }
+}
+
+/// The bytes of floats, each in its canonical form; as they lie where they have it.
+fn canonical<'a, T: ArrowPrimitiveType>(
+    array: &'a ArrayRef,
+    logical: &LogicalType,
+    form: fn(T::Native) -> T::Native,
+) -> Result<Cow<'a, [u8]>> {
+    let floats = array.as_primitive_opt::<T>().ok_or_else(|| mismatch(array, logical))?;
+    let is_canonical = |value: &T::Native| value.to_byte_slice() == form(*value).to_byte_slice();
+    if floats.values().iter().all(is_canonical) {
+        return Ok(Cow::Borrowed(floats.values().inner().as_slice()));
+    }
+    let forms: Vec<T::Native> = floats.values().iter().map(|value| form(*value)).collect();
+    Ok(Cow::Owned(forms.to_byte_slice().to_vec()))
 }
 
 /// Months, days and nanoseconds in one stored integer, most significant first.
@@ -77,8 +100,6 @@ fn native_bytes<'a>(array: &'a ArrayRef, logical: &LogicalType) -> Result<&'a [u
         LogicalType::UInt16 => bytes::<UInt16Type>(array),
         LogicalType::UInt32 => bytes::<UInt32Type>(array),
         LogicalType::UInt64 => bytes::<UInt64Type>(array),
-        LogicalType::Float32 => bytes::<Float32Type>(array),
-        LogicalType::Float64 => bytes::<Float64Type>(array),
         LogicalType::Decimal { .. } => bytes::<Decimal128Type>(array),
         LogicalType::Date => bytes::<Date32Type>(array),
         LogicalType::Time => bytes::<Time64MicrosecondType>(array),
@@ -86,6 +107,7 @@ fn native_bytes<'a>(array: &'a ArrayRef, logical: &LogicalType) -> Result<&'a [u
         LogicalType::Timestamp { unit: TimeUnit::Milli, .. } => bytes::<TimestampMillisecondType>(array),
         LogicalType::Timestamp { unit: TimeUnit::Micro, .. } => bytes::<TimestampMicrosecondType>(array),
         LogicalType::Timestamp { unit: TimeUnit::Nano, .. } => bytes::<TimestampNanosecondType>(array),
+        LogicalType::Float32 | LogicalType::Float64 => None,
         LogicalType::Bool | LogicalType::Interval | LogicalType::Varchar | LogicalType::Blob => None,
     };
     bytes.ok_or_else(|| mismatch(array, logical))
@@ -103,7 +125,17 @@ fn bitmap(nulls: &NullBuffer) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow::array::Float64Array;
     use arrow::datatypes::IntervalMonthDayNano;
+    use std::sync::Arc;
+
+    #[test]
+    fn floats_are_stored_in_their_canonical_form() {
+        let array: ArrayRef = Arc::new(Float64Array::from(vec![-0.0, -f64::NAN, 1.5]));
+        let bytes = canonical::<Float64Type>(&array, &LogicalType::Float64, canonical_f64).expect("floats");
+        let expect: Vec<u8> = [0.0, f64::NAN, 1.5].into_iter().flat_map(f64::to_le_bytes).collect();
+        assert_eq!(bytes.as_ref(), expect);
+    }
 
     #[test]
     fn intervals_survive_as_integers() {

@@ -1,21 +1,27 @@
 //! Overflow is an error: integer `+`, `-`, `*` and unary minus become checked functions, and `sum` of 64-bit integers
 //! becomes a sum of decimals, which cannot overflow (DESIGN 4.11, 4.14). DataFusion's own operators wrap around.
+//! `//` is the division that truncates.
 
 use std::sync::Arc;
 
+use datafusion::arrow::array::{ArrayRef, AsArray};
 use datafusion::arrow::compute::kernels::numeric;
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::{AggregateFunction, Cast};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+use forebay_base::{canonical_f32, canonical_f64};
+
+use crate::coercion::rewrite_expressions;
 
 /// Digits of any 64-bit integer, signed or not.
 const INT64_DIGITS: u8 = 20;
@@ -49,23 +55,14 @@ impl AnalyzerRule for CheckedArithmetic {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|plan| {
-            let mut schema = merge_schema(&plan.inputs());
-            if let LogicalPlan::TableScan(scan) = &plan {
-                let source = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
-                schema.merge(&source);
-            }
-            schema.merge(plan.schema());
-            let rewritten = plan.map_expressions(|expr| expr.transform_up(|expr| self.rewrite(expr, &schema)))?;
-            rewritten.map_data(LogicalPlan::recompute_schema)
-        })
-        .data()
+        rewrite_expressions(plan, &|expr, schema| self.rewrite(expr, schema))
     }
 }
 
 impl CheckedArithmetic {
     fn rewrite(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         let is_integer = |expr: &Expr| expr.get_type(schema).is_ok_and(|data_type| data_type.is_integer());
+        let is_float = |expr: &Expr| expr.get_type(schema).is_ok_and(|data_type| data_type.is_floating());
         match expr {
             Expr::BinaryExpr(binary) => {
                 let function = match binary.op {
@@ -79,7 +76,9 @@ impl CheckedArithmetic {
                 }
                 Ok(Transformed::yes(function.call(vec![*binary.left, *binary.right])))
             }
-            Expr::Negative(inner) if is_integer(&inner) && !matches!(*inner, Expr::Literal(..)) => {
+            Expr::Negative(inner)
+                if (is_integer(&inner) || is_float(&inner)) && !matches!(*inner, Expr::Literal(..)) =>
+            {
                 Ok(Transformed::yes(self.negate.call(vec![*inner])))
             }
             Expr::AggregateFunction(mut sum) if sums_int64(&sum, schema) => {
@@ -91,6 +90,20 @@ impl CheckedArithmetic {
             }
             other => Ok(Transformed::no(other)),
         }
+    }
+}
+
+/// Plans `a // b`.
+#[derive(Debug)]
+pub struct IntegerDivision;
+
+impl ExprPlanner for IntegerDivision {
+    fn plan_binary_op(&self, expr: RawBinaryExpr, _schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        if expr.op != BinaryOperator::DuckIntegerDivide {
+            return Ok(PlannerResult::Original(expr));
+        }
+        let (left, right) = (Box::new(expr.left), Box::new(expr.right));
+        Ok(PlannerResult::Planned(Expr::BinaryExpr(BinaryExpr::new(left, Operator::Divide, right))))
     }
 }
 
@@ -159,7 +172,7 @@ impl ScalarUDFImpl for CheckedBinary {
     }
 }
 
-/// Unary minus that fails on the least value of its type.
+/// Unary minus that fails on the least value of an integer type, and makes neither -0 nor a negative NaN of a float.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CheckedNegate {
     signature: Signature,
@@ -190,12 +203,24 @@ impl ScalarUDFImpl for CheckedNegate {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         match args.args.as_slice() {
-            [ColumnarValue::Array(array)] => Ok(ColumnarValue::Array(numeric::neg(array)?)),
+            [ColumnarValue::Array(array)] => Ok(ColumnarValue::Array(negated(array)?)),
             [ColumnarValue::Scalar(scalar)] => {
-                let negated = numeric::neg(&scalar.to_array()?)?;
+                let negated = negated(&scalar.to_array()?)?;
                 Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&negated, 0)?))
             }
             _ => internal_err!("{} takes one argument", self.name()),
         }
     }
+}
+
+fn negated(array: &ArrayRef) -> Result<ArrayRef> {
+    Ok(match array.data_type() {
+        DataType::Float32 => {
+            Arc::new(array.as_primitive::<Float32Type>().unary::<_, Float32Type>(|value| canonical_f32(-value)))
+        }
+        DataType::Float64 => {
+            Arc::new(array.as_primitive::<Float64Type>().unary::<_, Float64Type>(|value| canonical_f64(-value)))
+        }
+        _ => numeric::neg(array)?,
+    })
 }

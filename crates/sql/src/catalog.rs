@@ -2,21 +2,24 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
 use datafusion::common::{DFSchema, DataFusionError, Result as DataFusionResult};
 use datafusion::datasource::ViewTable;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::sql::parser::Statement as PlanStatement;
 use forebay_base::{Error, Result};
 use forebay_engine::Engine;
 use forebay_store::{Catalog, Table};
 
 use crate::error::{from_datafusion, into_datafusion};
 use crate::files;
+use crate::names;
+use crate::parse;
 use crate::statement::StatementContext;
 use crate::table::ForebayTable;
 
@@ -33,6 +36,7 @@ pub struct Planner {
     snapshot: Arc<Catalog>,
     statement: Arc<StatementContext>,
     view_depth: AtomicUsize,
+    files: Mutex<HashMap<String, Arc<dyn TableProvider>>>,
 }
 
 impl fmt::Debug for Planner {
@@ -45,7 +49,7 @@ impl Planner {
     /// A planner over the engine's present catalog. `base` holds the settings and functions.
     pub fn new(base: SessionState, engine: Arc<Engine>, statement: Arc<StatementContext>) -> Arc<Self> {
         let snapshot = engine.store().catalog();
-        Arc::new(Self { base, engine, snapshot, statement, view_depth: AtomicUsize::new(0) })
+        Arc::new(Self { base, engine, snapshot, statement, view_depth: AtomicUsize::new(0), files: Mutex::default() })
     }
 
     /// The catalog of this statement.
@@ -88,6 +92,30 @@ impl Planner {
         self.base.create_logical_expr(text, &DFSchema::empty())
     }
 
+    /// Plans a query or INSERT, with names of columns in any case.
+    pub async fn plan(self: &Arc<Self>, state: &SessionState, mut statement: PlanStatement) -> Result<LogicalPlan> {
+        names::resolve(state, &mut statement).await?;
+        state.statement_to_plan(statement).await.map_err(from_datafusion)
+    }
+
+    /// As [`Planner::plan`], from text.
+    pub async fn plan_text(self: &Arc<Self>, state: &SessionState, text: &str) -> Result<LogicalPlan> {
+        self.plan(state, parse::parse_plan(text)?).await
+    }
+
+    /// The file or files of a query, opened once per statement.
+    async fn file(self: &Arc<Self>, path: &str) -> Result<Arc<dyn TableProvider>> {
+        let known = |files: &Mutex<HashMap<String, Arc<dyn TableProvider>>>| {
+            files.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
+        };
+        if let Some(opened) = known(&self.files) {
+            return Ok(opened);
+        }
+        let opened = files::open(&self.state(), path, &files::Options::default()).await?;
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), Arc::clone(&opened));
+        Ok(opened)
+    }
+
     async fn view(self: &Arc<Self>, name: &str, sql: &str) -> DataFusionResult<Arc<dyn TableProvider>> {
         let depth = self.view_depth.fetch_add(1, Ordering::Relaxed);
         if depth >= VIEW_DEPTH {
@@ -96,9 +124,9 @@ impl Planner {
             return Err(into_datafusion(error.hint("Create it anew with CREATE OR REPLACE VIEW")));
         }
         let state = self.state();
-        let planned = Box::pin(async { state.create_logical_plan(sql).await }).await;
+        let planned = Box::pin(self.plan_text(&state, sql)).await;
         self.view_depth.fetch_sub(1, Ordering::Relaxed);
-        let plan = planned.map_err(|error| error.context(format!("view {name}")))?;
+        let plan = planned.map_err(|error| into_datafusion(error.context(format!("view {name}"))))?;
         Ok(Arc::new(ViewTable::new(plan, Some(sql.to_owned()))))
     }
 }
@@ -162,8 +190,10 @@ impl SchemaProvider for Tables {
             return self.planner.view(&view.name, &view.sql).await.map(Some);
         }
         if files::looks_like_path(name) {
-            let state = self.planner.state();
-            return files::open(&state, name, &files::Options::default()).await.map(Some).map_err(into_datafusion);
+            return self.planner.file(name).await.map(Some).map_err(into_datafusion);
+        }
+        if self.planner.base.table_functions().contains_key(name) {
+            return Ok(None);
         }
         let known = self.table_names();
         let error = Error::new(forebay_base::ErrorKind::NotFound, format!("table {name} does not exist"));

@@ -44,12 +44,9 @@ impl QualifiedName {
     }
 }
 
-/// An identifier in the case that it is stored in: quoted as written, else as DataFusion resolves it.
+/// An identifier as it is stored: as it is written, quoted or not. It is found in any case.
 pub fn ident(ident: &Ident) -> String {
-    match ident.quote_style {
-        Some(_) => ident.value.clone(),
-        None => ident.value.to_lowercase(),
-    }
+    ident.value.clone()
 }
 
 /// The table of this name, or an error that suggests another.
@@ -229,7 +226,7 @@ pub fn create_table(
 }
 
 /// The text of a view's query, and a check that it can be planned.
-pub async fn create_view(state: &SessionState, planner: &Planner, view: &CreateView, schema: &str) -> Result<()> {
+pub async fn create_view(state: &SessionState, planner: &Arc<Planner>, view: &CreateView, schema: &str) -> Result<()> {
     if view.materialized || view.temporary {
         return Err(Error::unsupported("materialized and temporary views are not supported"));
     }
@@ -241,7 +238,7 @@ pub async fn create_view(state: &SessionState, planner: &Planner, view: &CreateV
             format!("SELECT * FROM ({}) AS {}({})", view.query, view.name.0[view.name.0.len() - 1], columns.join(", "))
         }
     };
-    state.create_logical_plan(&text).await.map_err(from_datafusion)?;
+    planner.plan_text(state, &text).await?;
     let mut transaction = planner.engine().store().begin()?;
     let exists = transaction.catalog().view(&name.schema, &name.name).is_some();
     if exists && view.if_not_exists {

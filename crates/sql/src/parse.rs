@@ -11,6 +11,7 @@ use forebay_base::{Error, Position, Result};
 
 use crate::error::{from_datafusion, split_position};
 use crate::files::{Format, Options};
+use crate::from_first::add_select;
 
 /// Nesting of expressions and subqueries that the parser follows before it gives up with an error.
 const RECURSION_LIMIT: usize = 200;
@@ -158,7 +159,7 @@ pub fn parse(text: &str) -> Result<Command> {
         String::new()
     };
     Ok(match words.as_slice() {
-        ["COPY", ..] => Command::Copy(Box::new(parse_copy(text)?)),
+        ["COPY", ..] => Command::Copy(Box::new(parse_copy(tokens)?)),
         ["CHECKPOINT"] => Command::Checkpoint,
         ["CHECK", "DATABASE"] => Command::CheckDatabase,
         ["SUMMARIZE" | "SUMMARISE", _, ..] => Command::Summarize(behind(1)),
@@ -170,13 +171,17 @@ pub fn parse(text: &str) -> Result<Command> {
         ["SHOW", "SCHEMAS"] => Command::ShowSchemas,
         ["SHOW", "DATABASES"] => Command::ShowDatabases,
         ["USE", _] => Command::Use(behind(1)),
-        _ => Command::Plan(Box::new(parse_plan(text)?)),
+        _ => Command::Plan(Box::new(parse_tokens(tokens)?)),
     })
 }
 
 /// Parses a statement that DataFusion knows.
 pub fn parse_plan(text: &str) -> Result<PlanStatement> {
-    let mut statements = DFParserBuilder::new(text)
+    parse_tokens(tokens(text)?)
+}
+
+fn parse_tokens(tokens: Vec<TokenWithSpan>) -> Result<PlanStatement> {
+    let mut statements = DFParserBuilder::new(add_select(tokens))
         .with_dialect(&DuckDbDialect {})
         .with_recursion_limit(RECURSION_LIMIT)
         .build()
@@ -193,10 +198,10 @@ fn parser_error(error: ParserError) -> Error {
     from_datafusion(datafusion::common::DataFusionError::SQL(Box::new(error), None))
 }
 
-fn parse_copy(text: &str) -> Result<Copy> {
+fn parse_copy(tokens: Vec<TokenWithSpan>) -> Result<Copy> {
     let dialect = DuckDbDialect {};
-    let mut parser =
-        Parser::new(&dialect).with_recursion_limit(RECURSION_LIMIT).try_with_sql(text).map_err(parser_error)?;
+    let parser = Parser::new(&dialect).with_recursion_limit(RECURSION_LIMIT);
+    let mut parser = parser.with_tokens_with_locations(add_select(tokens));
     parser.expect_keyword(Keyword::COPY).map_err(parser_error)?;
     let source = if parser.consume_token(&Token::LParen) {
         let query = parser.parse_query().map_err(parser_error)?;
@@ -289,7 +294,7 @@ fn parse_option(parser: &mut Parser<'_>, key: &str, options: &mut Options) -> Re
         "compression" | "codec" => options.compression = Some(compression(&option_word(parser)?)?),
         _ => {
             let known = ["format", "delimiter", "quote", "escape", "null", "header", "compression"];
-            let error = Error::input(format!("COPY has no option {key}"));
+            let error = Error::input(format!("there is no option {key}"));
             return Err(match crate::error::suggestion(key, known.into_iter()) {
                 Some(other) => error.hint(format!("Did you mean {}?", other.to_uppercase())),
                 None => error.hint("Options are FORMAT, DELIMITER, HEADER, NULL, QUOTE, ESCAPE and COMPRESSION"),
@@ -297,6 +302,13 @@ fn parse_option(parser: &mut Parser<'_>, key: &str, options: &mut Options) -> Re
         }
     }
     Ok(())
+}
+
+/// Sets an option that is given by its name and the text of its value.
+pub fn set_option(options: &mut Options, name: &str, value: &str) -> Result<()> {
+    let dialect = DuckDbDialect {};
+    let value = Token::SingleQuotedString(value.to_owned());
+    parse_option(&mut Parser::new(&dialect).with_tokens(vec![value]), &name.to_lowercase(), options)
 }
 
 fn flag(parser: &mut Parser<'_>) -> Result<bool> {

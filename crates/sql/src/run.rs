@@ -21,6 +21,7 @@ use crate::catalog::Planner;
 use crate::copy;
 use crate::ddl::{self, QualifiedName};
 use crate::error::from_datafusion;
+use crate::insert;
 use crate::load;
 use crate::parse::{Command, Copy, CopySource};
 use crate::session::{Session, lock};
@@ -130,7 +131,7 @@ impl<'a> Run<'a> {
 
     fn query(&self, statement: PlanStatement) -> Result<Answer> {
         let state = self.state();
-        let plan = self.session.wait(async { state.statement_to_plan(statement).await.map_err(from_datafusion) })?;
+        let plan = self.session.wait(self.planner.plan(&state, statement))?;
         match &plan {
             LogicalPlan::Statement(PlanStatementNode::SetVariable(set)) => {
                 settings::set(&mut lock(&self.session.base), &set.variable, &set.value)?;
@@ -251,8 +252,8 @@ impl<'a> Run<'a> {
         // Only to fail early on a read-only database.
         drop(store.begin()?);
         let state = self.state();
-        let text = query.to_string();
-        let plan = self.session.wait(async { state.create_logical_plan(&text).await.map_err(from_datafusion) })?;
+        let query = PlanStatement::Statement(Box::new(Ast::Query(query.clone())));
+        let plan = self.session.wait(self.planner.plan(&state, query))?;
         let physical = self.physical(&state, &plan)?;
         let definition = definition_of_query(name, plan.schema(), create)?;
         let columns = stored_columns(&definition);
@@ -276,13 +277,14 @@ impl<'a> Run<'a> {
         self.session.wait(load::load(engine, physical, state.task_ctx(), columns, &self.statement))
     }
 
-    fn insert(&self, statement: PlanStatement, name: &ObjectName) -> Result<Answer> {
+    fn insert(&self, mut statement: PlanStatement, name: &ObjectName) -> Result<Answer> {
         let name = QualifiedName::of(name, &self.session.default_schema())?;
         let table = ddl::find_table(&self.planner, &name)?;
+        insert::fill_defaults(&mut statement, &table)?;
         // Only to fail early on a read-only database.
         drop(self.planner.engine().store().begin()?);
         let state = self.state();
-        let plan = self.session.wait(async { state.statement_to_plan(statement).await.map_err(from_datafusion) })?;
+        let plan = self.session.wait(self.planner.plan(&state, statement))?;
         let LogicalPlan::Dml(DmlStatement { op: WriteOp::Insert(_), input, .. }) = plan else {
             return Err(Error::internal("an INSERT was planned as something else"));
         };
@@ -312,7 +314,7 @@ impl<'a> Run<'a> {
                 }
             };
             let rows = self.session.wait(async {
-                let plan = state.create_logical_plan(&text).await.map_err(from_datafusion)?;
+                let plan = self.planner.plan_text(&state, &text).await?;
                 copy::write(state.clone(), plan, &copy.path, &copy.options).await
             })?;
             return self.changed(rows);
@@ -391,7 +393,7 @@ impl<'a> Run<'a> {
         let source = if is_query { format!("({text})") } else { text.to_owned() };
         let state = self.state();
         let query = format!("SELECT * FROM {source}");
-        let plan = self.session.wait(async { state.create_logical_plan(&query).await.map_err(from_datafusion) })?;
+        let plan = self.session.wait(self.planner.plan_text(&state, &query))?;
         Ok((plan, source))
     }
 
@@ -400,7 +402,7 @@ impl<'a> Run<'a> {
         let schema = plan.schema().as_arrow().clone();
         let state = self.state();
         let query = show::summarize_query(&source, &schema);
-        let plan = self.session.wait(async { state.create_logical_plan(&query).await.map_err(from_datafusion) })?;
+        let plan = self.session.wait(self.planner.plan_text(&state, &query))?;
         let mut answer = self.stream(&state, &plan)?;
         let mut row = Vec::new();
         while let Some(batch) = answer.next_batch()? {

@@ -2,17 +2,21 @@
 
 use std::sync::Arc;
 
+use datafusion::config::Dialect;
 use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::prelude::SessionConfig;
 use forebay_base::{Error, Result};
 use forebay_store::DEFAULT_SCHEMA;
 
-use crate::arithmetic::CheckedArithmetic;
+use crate::arithmetic::{CheckedArithmetic, IntegerDivision};
 use crate::catalog::CATALOG;
+use crate::coercion::CommonTypes;
 use crate::error::from_datafusion;
 use crate::session::Shared;
 use crate::types::TypeNames;
+use crate::{extrema, read_functions};
 
 /// Build sides up to this size are built once and shared, rather than both sides being repartitioned.
 const SHARED_BUILD_BYTES: usize = 256 << 20;
@@ -32,6 +36,7 @@ pub(crate) fn base_state(shared: &Shared) -> SessionState {
         .with_default_catalog_and_schema(CATALOG, DEFAULT_SCHEMA)
         .with_create_default_catalog_and_schema(false);
     let options = config.options_mut();
+    options.sql_parser.dialect = Dialect::DuckDB;
     options.sql_parser.collect_spans = true;
     options.sql_parser.parse_float_as_decimal = true;
     options.optimizer.hash_join_single_partition_threshold = SHARED_BUILD_BYTES;
@@ -39,15 +44,29 @@ pub(crate) fn base_state(shared: &Shared) -> SessionState {
     options.optimizer.hash_join_inlist_pushdown_max_size = PUSHED_KEYS * size_of::<i64>();
     options.optimizer.hash_join_inlist_pushdown_max_distinct_values = PUSHED_KEYS;
     options.execution.parquet.pushdown_filters = true;
-    let builder = SessionStateBuilder::new()
+    // The optimizer's top-k of groups loses rows and can panic.
+    options.optimizer.enable_topk_aggregation = false;
+    let state = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(Arc::clone(&shared.environment))
         .with_default_features()
-        .with_type_planner(Arc::new(TypeNames));
-    let state = builder.build();
-    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(CheckedArithmetic::default())];
+        .with_type_planner(Arc::new(TypeNames))
+        .build();
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
+        vec![Arc::new(CommonTypes), Arc::new(CheckedArithmetic::default())];
     rules.extend(state.analyzer().rules.iter().cloned());
-    SessionStateBuilder::new_from_existing(state).with_analyzer_rules(rules).build()
+    let mut expressions: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(IntegerDivision)];
+    expressions.extend(state.expr_planners().iter().cloned());
+    let mut aggregates: Vec<_> = state.aggregate_functions().values().cloned().collect();
+    // The later of two functions of one name holds.
+    aggregates.extend(extrema::functions());
+    let mut state = SessionStateBuilder::new_from_existing(state)
+        .with_analyzer_rules(rules)
+        .with_expr_planners(expressions)
+        .with_aggregate_functions(aggregates)
+        .build();
+    read_functions::register(&mut state);
+    state
 }
 
 /// SET variable = value.

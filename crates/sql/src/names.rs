@@ -1,0 +1,243 @@
+//! Names in any case: a column `Id` is found as `id` and `ID`, and shown as `Id`. DataFusion makes unquoted names
+//! lower-case and compares exactly, so unquoted names of columns whose stored name has upper-case letters are replaced by
+//! the stored name, quoted, before planning. Also here: number literals with an exponent become DOUBLE, and named arguments
+//! of `read_csv` and the like, which the planner does not know, become texts.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+
+use datafusion::execution::SessionState;
+use datafusion::sql::parser::Statement as PlanStatement;
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType, ExactNumberInfo, ExcludeSelectItem, Expr, FunctionArg, FunctionArgExpr, Ident, JoinConstraint,
+    JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem, Statement as Ast, TableAlias, TableFactor,
+    Value, ValueWithSpan, VisitMut, VisitorMut, WildcardAdditionalOptions,
+};
+use forebay_base::Result;
+
+use crate::error::from_datafusion;
+use crate::read_functions;
+
+/// Replaces names in `statement`, which may name tables, views and files.
+pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Result<()> {
+    let references = state.resolve_table_references(statement).map_err(from_datafusion)?;
+    let mut names = StoredNames::default();
+    let mut plain = HashSet::new();
+    for reference in references {
+        let catalog = &state.config_options().catalog;
+        let resolved = reference.resolve(&catalog.default_catalog, &catalog.default_schema);
+        let schemas = state.catalog_list().catalog(&resolved.catalog);
+        let Some(schema) = schemas.and_then(|schemas| schemas.schema(&resolved.schema)) else { continue };
+        // What is wrong with a table is said when the statement is planned.
+        let Ok(Some(table)) = schema.table(&resolved.table).await else { continue };
+        for field in table.schema().fields() {
+            let lower = field.name().to_lowercase();
+            if lower == *field.name() {
+                plain.insert(lower);
+            } else {
+                names.0.entry(lower).or_insert_with(|| field.name().clone());
+            }
+        }
+    }
+    names.0.retain(|lower, _| !plain.contains(lower));
+    visit(statement, &mut names);
+    Ok(())
+}
+
+fn visit(statement: &mut PlanStatement, names: &mut StoredNames) {
+    match statement {
+        PlanStatement::Statement(ast) => {
+            let _: ControlFlow<()> = ast.visit(names);
+        }
+        PlanStatement::Explain(explain) => visit(&mut explain.statement, names),
+        PlanStatement::CreateExternalTable(_) | PlanStatement::CopyTo(_) | PlanStatement::Reset(_) => {}
+    }
+}
+
+/// Stored names of columns by their lower-case form, where the two differ.
+#[derive(Debug, Default)]
+struct StoredNames(HashMap<String, String>);
+
+impl StoredNames {
+    fn replace(&self, name: &mut Ident) {
+        if name.quote_style.is_some() || self.0.is_empty() {
+            return;
+        }
+        if let Some(stored) = self.0.get(&name.value.to_lowercase()) {
+            *name = Ident { value: stored.clone(), quote_style: Some('"'), span: name.span };
+        }
+    }
+
+    fn replace_last(&self, name: &mut ObjectName) {
+        if let Some(ObjectNamePart::Identifier(last)) = name.0.last_mut() {
+            self.replace(last);
+        }
+    }
+
+    fn replace_in_alias(&self, alias: &mut Option<TableAlias>) {
+        for column in alias.iter_mut().flat_map(|alias| alias.columns.iter_mut()) {
+            self.replace(&mut column.name);
+        }
+    }
+
+    fn replace_in_wildcard(&self, options: &mut WildcardAdditionalOptions) {
+        match &mut options.opt_exclude {
+            Some(ExcludeSelectItem::Single(column)) => self.replace_last(column),
+            Some(ExcludeSelectItem::Multiple(columns)) => {
+                columns.iter_mut().for_each(|column| self.replace_last(column));
+            }
+            None => {}
+        }
+        if let Some(except) = &mut options.opt_except {
+            self.replace(&mut except.first_element);
+            except.additional_elements.iter_mut().for_each(|column| self.replace(column));
+        }
+        for item in options.opt_replace.iter_mut().flat_map(|replace| replace.items.iter_mut()) {
+            self.replace(&mut item.column_name);
+        }
+    }
+}
+
+impl VisitorMut for StoredNames {
+    type Break = ();
+
+    fn pre_visit_statement(&mut self, statement: &mut Ast) -> ControlFlow<()> {
+        if let Ast::Insert(insert) = statement {
+            insert.columns.iter_mut().for_each(|column| self.replace_last(column));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        for table in query.with.iter_mut().flat_map(|with| with.cte_tables.iter_mut()) {
+            table.alias.columns.iter_mut().for_each(|column| self.replace(&mut column.name));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        for item in &mut select.projection {
+            match item {
+                SelectItem::ExprWithAlias { alias, .. } => self.replace(alias),
+                SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {
+                    self.replace_in_wildcard(options);
+                }
+                SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAliases { .. } => {}
+            }
+        }
+        for join in select.from.iter_mut().flat_map(|table| table.joins.iter_mut()) {
+            if let Some(JoinConstraint::Using(columns)) = constraint(&mut join.join_operator) {
+                columns.iter_mut().for_each(|column| self.replace_last(column));
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        match table {
+            TableFactor::Table { name, alias, args, .. } => {
+                self.replace_in_alias(alias);
+                if let Some(arguments) = args {
+                    let function = name.to_string().to_lowercase();
+                    if read_functions::is_one(&function) {
+                        arguments.args.iter_mut().for_each(unname);
+                    }
+                    name.0 = vec![ObjectNamePart::Identifier(Ident::new(function))];
+                }
+            }
+            TableFactor::Derived { alias, .. } => self.replace_in_alias(alias),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Identifier(name) => self.replace(name),
+            Expr::CompoundIdentifier(parts) => {
+                if let Some(last) = parts.last_mut() {
+                    self.replace(last);
+                }
+            }
+            Expr::Value(ValueWithSpan { value: Value::Number(text, _), span }) if text.contains(['e', 'E']) => {
+                let text = Value::SingleQuotedString(text.clone());
+                *expr = Expr::Cast {
+                    kind: CastKind::Cast,
+                    expr: Box::new(Expr::Value(ValueWithSpan { value: text, span: *span })),
+                    data_type: DataType::Double(ExactNumberInfo::None),
+                    array: false,
+                    format: None,
+                };
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// `delim = '|'` as the text `delim=|`.
+fn unname(argument: &mut FunctionArg) {
+    let FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } = argument else { return };
+    let value = match value {
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => text.clone(),
+        other => other.to_string(),
+    };
+    let text = Value::SingleQuotedString(format!("{}={value}", name.value.to_lowercase()));
+    *argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(text.into())));
+}
+
+fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+    use JoinOperator as J;
+    match operator {
+        J::Join(constraint)
+        | J::Inner(constraint)
+        | J::Left(constraint)
+        | J::LeftOuter(constraint)
+        | J::Right(constraint)
+        | J::RightOuter(constraint)
+        | J::FullOuter(constraint)
+        | J::Semi(constraint)
+        | J::LeftSemi(constraint)
+        | J::RightSemi(constraint)
+        | J::Anti(constraint)
+        | J::LeftAnti(constraint)
+        | J::RightAnti(constraint) => Some(constraint),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::parse_plan;
+
+    fn check(text: &str, expect: &str) {
+        let stored = [("id", "Id"), ("total", "Total")];
+        let mut names = StoredNames(stored.map(|(lower, name)| (lower.to_owned(), name.to_owned())).into());
+        let mut statement = parse_plan(text).expect("parses");
+        visit(&mut statement, &mut names);
+        assert_eq!(statement.to_string(), expect);
+    }
+
+    #[test]
+    fn unquoted_names_of_mixed_case_columns_are_replaced() {
+        check("SELECT ID, t.id, x FROM t WHERE total > 1", "SELECT \"Id\", t.\"Id\", x FROM t WHERE \"Total\" > 1");
+        check("SELECT * EXCLUDE (id) FROM t", "SELECT * EXCLUDE (\"Id\") FROM t");
+        check("SELECT 1 FROM a JOIN b USING (id)", "SELECT 1 FROM a JOIN b USING(\"Id\")");
+        check("INSERT INTO t (id) VALUES (1)", "INSERT INTO t (\"Id\") VALUES (1)");
+        check("SELECT \"id\" FROM t", "SELECT \"id\" FROM t");
+    }
+
+    #[test]
+    fn numbers_with_an_exponent_are_doubles() {
+        check("SELECT 1e300, 1.5", "SELECT CAST('1e300' AS DOUBLE), 1.5");
+    }
+
+    #[test]
+    fn named_arguments_become_texts() {
+        check(
+            "SELECT 1 FROM read_csv('a', delim = '|', header = false)",
+            "SELECT 1 FROM read_csv('a', 'delim=|', 'header=false')",
+        );
+    }
+}
