@@ -15,7 +15,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use forebay_disk::{Disk, IoMode, LocalDisk, MemoryDisk};
 use forebay_engine::Engine;
-use forebay_sql::Shared;
+use forebay_sql::{Shared, Workers};
 use forebay_store::{OpenMode, Store};
 
 /// Share of the memory budget that keeps inflated chunks; the rest is for running queries.
@@ -120,7 +120,7 @@ impl Database {
             .map_err(|error| Error::io("start worker threads", &error))?;
         let environment = forebay_sql::environment(memory_bytes as usize - cache_bytes)?;
         let engine = Arc::new(Engine::new(store, cache_bytes));
-        Ok(Self { shared: Shared { engine, runtime: Arc::new(runtime), environment, threads } })
+        Ok(Self { shared: Shared { engine, runtime: Arc::new(Workers::new(runtime)), environment, threads } })
     }
 
     /// A new session with default settings.

@@ -7,11 +7,11 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use forebay_base::Result;
 use forebay_engine::CancelToken;
-use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::load;
+use crate::session::Workers;
 use crate::statement::StatementContext;
 
 /// What kind of result a statement has.
@@ -43,7 +43,7 @@ pub(crate) enum Source {
     Task {
         receiver: mpsc::Receiver<Result<RecordBatch>>,
         task: JoinHandle<()>,
-        runtime: Arc<Runtime>,
+        runtime: Arc<Workers>,
         cancel: CancelToken,
     },
 }

@@ -19,13 +19,40 @@ use crate::run::Run;
 use crate::settings;
 use crate::statement::StatementContext;
 
+/// The worker threads. Dropped, they are not waited for: a cancelled query may still be in a long computation.
+#[derive(Debug)]
+pub struct Workers(Option<Runtime>);
+
+impl Workers {
+    /// Takes the runtime over.
+    pub fn new(runtime: Runtime) -> Self {
+        Self(Some(runtime))
+    }
+}
+
+impl std::ops::Deref for Workers {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        self.0.as_ref().expect("the runtime is only taken when it is dropped")
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
 /// What sessions of one database share.
 #[derive(Debug, Clone)]
 pub struct Shared {
     /// Scans and loads.
     pub engine: Arc<Engine>,
     /// Runs DataFusion's operators.
-    pub runtime: Arc<Runtime>,
+    pub runtime: Arc<Workers>,
     /// DataFusion's memory budget and spill files.
     pub environment: Arc<RuntimeEnv>,
     /// Worker threads.

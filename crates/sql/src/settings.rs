@@ -11,6 +11,7 @@ use forebay_base::{Error, Result};
 use forebay_store::DEFAULT_SCHEMA;
 
 use crate::arithmetic::{CheckedArithmetic, IntegerDivision};
+use crate::cancel::CancellableJoins;
 use crate::catalog::CATALOG;
 use crate::coercion::CommonTypes;
 use crate::error::from_datafusion;
@@ -64,6 +65,7 @@ pub(crate) fn base_state(shared: &Shared) -> SessionState {
         .with_analyzer_rules(rules)
         .with_expr_planners(expressions)
         .with_aggregate_functions(aggregates)
+        .with_physical_optimizer_rule(Arc::new(CancellableJoins))
         .build();
     read_functions::register(&mut state);
     state
