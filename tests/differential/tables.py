@@ -167,7 +167,7 @@ def make_table(connection, directory, name, seed):
 
 def samples(connection, name, column):
     """Up to 12 values of the column as literals: the least, the greatest and some between."""
-    values = connection.execute(
+    values = connection.sql(
         f"SELECT {column.name} AS value FROM ((SELECT {column.name} FROM {name} WHERE {column.name} IS NOT NULL"
         f" ORDER BY hash({column.name}) LIMIT 10) UNION ALL (SELECT min({column.name}) FROM {name})"
         f" UNION ALL (SELECT max({column.name}) FROM {name})) ORDER BY 1 NULLS LAST"
