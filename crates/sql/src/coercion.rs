@@ -16,6 +16,7 @@ use datafusion::logical_expr::{
     Between, BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Union,
 };
 use datafusion::optimizer::AnalyzerRule;
+use forebay_base::{canonical_f32, canonical_f64};
 
 /// Functions whose arguments become one type.
 const UNIFYING: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "nullif", "nvl"];
@@ -69,6 +70,12 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::Literal(ScalarValue::Binary(bytes), metadata) => {
             Ok(Transformed::yes(Expr::Literal(ScalarValue::BinaryView(bytes), metadata)))
         }
+        Expr::Cast(Cast { expr, field }) if matches!(field.data_type(), DataType::Float32 | DataType::Float64) => {
+            Ok(match float_literal(&expr, field.data_type()) {
+                Some(literal) => Transformed::yes(literal),
+                None => Transformed::no(Expr::Cast(Cast { expr, field })),
+            })
+        }
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(op) || op == Operator::Minus => {
             let both = vec![*left, *right];
             let both = match op {
@@ -103,6 +110,20 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// `CAST('-0.0' AS DOUBLE)` in its canonical form.
+fn float_literal(expr: &Expr, data_type: &DataType) -> Option<Expr> {
+    let Expr::Literal(text @ (ScalarValue::Utf8(Some(_)) | ScalarValue::Utf8View(Some(_))), _) = expr else {
+        return None;
+    };
+    // What is not a number is said when the cast is evaluated.
+    let value = match text.cast_to(data_type).ok()? {
+        ScalarValue::Float32(Some(value)) => ScalarValue::Float32(Some(canonical_f32(value))),
+        ScalarValue::Float64(Some(value)) => ScalarValue::Float64(Some(canonical_f64(value))),
+        _ => return None,
+    };
+    Some(Expr::Literal(value, None))
 }
 
 fn is_comparison(op: Operator) -> bool {

@@ -11,6 +11,7 @@ use datafusion::common::parsers::CompressionTypeVariant;
 use datafusion::dataframe::DataFrameWriteOptions;
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::SessionState;
+use datafusion::functions::core::expr_fn::nullif;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
 use datafusion::prelude::{DataFrame, cast, ident as column_expr};
 use forebay_base::{Error, ErrorKind, Result};
@@ -21,6 +22,8 @@ use crate::catalog::Planner;
 use crate::ddl::{ident, unknown_column};
 use crate::error::from_datafusion;
 use crate::files::{self, Format, Options, TRAILING_COLUMN};
+use crate::json;
+use crate::records::{Record, Records};
 
 /// Rows that the search for a bad value converts at a time.
 const DIAGNOSIS_ROWS: usize = 8192;
@@ -70,16 +73,16 @@ pub async fn plan_input(
     if matches!(format, Format::Csv | Format::Tbl) {
         columns = delimited_columns(format, first, columns, names.is_empty(), &mut options)?;
     }
-    if format == Format::Json {
-        options.schema = Some(text_schema(&columns, false));
-    }
-    let provider = files::open(state, path, &options).await?;
+    let provider = match format {
+        Format::Json => json::open(&files, &columns, &options)?,
+        _ => files::open(state, path, &options).await?,
+    };
     let file_schema = provider.schema();
     let scan =
         LogicalPlanBuilder::scan(path_name(path), provider_as_source(provider), None).map_err(from_datafusion)?;
     let mut values = Vec::with_capacity(table.columns.len());
     for column in &table.columns {
-        values.push(column_value(planner, column, &columns, &file_schema, format, first)?);
+        values.push(column_value(planner, column, &columns, &file_schema, &options, first)?);
     }
     let plan = scan.project(values).and_then(LogicalPlanBuilder::build).map_err(from_datafusion)?;
     Ok(Input { plan, files, format, columns, options })
@@ -107,17 +110,19 @@ fn delimited_columns(
         }
     }
     let trailing = format == Format::Tbl && files::has_trailing_delimiter(first, options)?;
-    options.schema = Some(text_schema(&columns, trailing));
+    options.schema = Some(text_schema(&columns, trailing, options.null.is_some()));
     Ok(columns)
 }
 
-/// The types in which a text file's columns are read: their own where the reader knows them, else text that is cast.
-fn text_schema(columns: &[Column], trailing: bool) -> SchemaRef {
+/// The types in which a text file's columns are read: their own where the reader knows them, else text that is cast. With
+/// a text for NULL all are read as text.
+fn text_schema(columns: &[Column], trailing: bool, has_null_text: bool) -> SchemaRef {
     let mut fields: Vec<Field> = columns
         .iter()
         .map(|column| {
             let own = arrow_type(&column.logical);
             let read = match own {
+                _ if has_null_text => DataType::Utf8View,
                 DataType::BinaryView | DataType::Interval(_) | DataType::Boolean => DataType::Utf8View,
                 DataType::Timestamp(..) | DataType::Time64(_) => DataType::Utf8View,
                 own => own,
@@ -136,18 +141,21 @@ fn column_value(
     column: &Column,
     in_file: &[Column],
     file_schema: &Schema,
-    format: Format,
+    options: &Options,
     file: &str,
 ) -> Result<Expr> {
     let target = arrow_type(&column.logical);
     if in_file.iter().any(|other| other.id == column.id) {
         let found = file_schema.fields().iter().find(|field| names_equal(field.name(), &column.name));
         if let Some(field) = found {
-            let value = column_expr(field.name().as_str());
+            let mut value = column_expr(field.name().as_str());
+            if let (Some(null), DataType::Utf8View) = (&options.null, field.data_type()) {
+                value = nullif(value, lit(null.as_str()));
+            }
             let value = if *field.data_type() == target { value } else { cast(value, target) };
             return Ok(value.alias(&column.name));
         }
-        if format == Format::Parquet {
+        if options.format == Some(Format::Parquet) {
             let names: Vec<&str> = file_schema.fields().iter().map(|field| field.name().as_str()).collect();
             let error = Error::new(ErrorKind::NotFound, format!("file {file} has no column {}", column.name));
             return Err(match crate::error::suggestion(&column.name, names.iter().copied()) {
@@ -194,85 +202,32 @@ fn columns_of_header(path: &str, columns: &[Column], options: &Options) -> Resul
     Ok(found.filter(|found| !found.is_empty()))
 }
 
-/// One record of a delimited file and the line where it begins, from 1.
-struct Record {
-    line: u64,
-    fields: Vec<Vec<u8>>,
-}
-
-/// A plain sequential reader of delimited text that knows lines; used for headers and to find bad values, not to load.
-struct Records {
-    reader: csv_core::Reader,
-    input: Box<dyn std::io::Read>,
-    buffer: Vec<u8>,
-    start: usize,
-    end: usize,
-    path: String,
-}
-
-impl Records {
-    fn open(path: &str, options: &Options) -> Result<Self> {
-        let format = options.format.unwrap_or(Format::Csv);
-        let compression = options.compression.unwrap_or_else(|| files::split_compression(&path.to_ascii_lowercase()).1);
-        let csv = files::csv_options(format, path, compression, options)?;
-        let mut builder = csv_core::ReaderBuilder::new();
-        builder.delimiter(csv.delimiter).quote(csv.quote).escape(csv.escape);
-        Ok(Self {
-            reader: builder.build(),
-            input: files::decompressed(path, compression)?,
-            buffer: vec![0; 1 << 16],
-            start: 0,
-            end: 0,
-            path: path.to_owned(),
-        })
-    }
-
-    fn next(&mut self) -> Result<Option<Record>> {
-        use csv_core::ReadRecordResult as R;
-        let (mut out, mut ends) = (vec![0; 1024], vec![0; 64]);
-        let (mut written, mut fields) = (0, 0);
-        let line = self.reader.line();
-        loop {
-            if self.start == self.end {
-                let read = std::io::Read::read(&mut self.input, &mut self.buffer);
-                self.end = read.map_err(|error| Error::io(format!("read {}", self.path), &error))?;
-                self.start = 0;
-            }
-            let input = &self.buffer[self.start..self.end];
-            let (result, used, wrote, ended) = self.reader.read_record(input, &mut out[written..], &mut ends[fields..]);
-            self.start += used;
-            written += wrote;
-            fields += ended;
-            match result {
-                R::InputEmpty => {}
-                R::OutputFull => out.resize(out.len() * 2, 0),
-                R::OutputEndsFull => ends.resize(ends.len() * 2, 0),
-                R::End => return Ok(None),
-                R::Record => {
-                    let starts = std::iter::once(0).chain(ends[..fields].iter().copied());
-                    let slices = starts.zip(&ends[..fields]).map(|(start, end)| out[start..*end].to_vec());
-                    return Ok(Some(Record { line, fields: slices.collect() }));
-                }
-            }
-        }
-    }
-}
-
 impl Input {
     /// The place of the first bad value of the files, if the load failed for one; else `error` as it is.
     pub fn diagnose(&self, error: Error) -> Error {
         let is_about_data = matches!(error.kind(), ErrorKind::Input | ErrorKind::Internal | ErrorKind::Io);
-        if !is_about_data || !matches!(self.format, Format::Csv | Format::Tbl) {
-            return error.context(format!("file {}", self.files.join(", ")));
-        }
         for file in &self.files {
-            match self.find_bad_value(file) {
+            let found = match self.format {
+                _ if !is_about_data => break,
+                Format::Parquet => break,
+                Format::Json => self.find_bad_line(file),
+                Format::Csv | Format::Tbl => self.find_bad_value(file),
+            };
+            match found {
                 Ok(Some(found)) => return found,
                 Ok(None) => {}
                 Err(other) => return other,
             }
         }
+        if error.to_string().contains("file ") {
+            return error;
+        }
         error.context(format!("file {}", self.files.join(", ")))
+    }
+
+    fn find_bad_line(&self, file: &str) -> Result<Option<Error>> {
+        let found = json::find_bad_line(file, &self.columns, &self.options)?;
+        Ok(found.map(|(line, error)| place(error, file, line, None)))
     }
 
     fn find_bad_value(&self, file: &str) -> Result<Option<Error>> {

@@ -19,6 +19,34 @@ pub fn from_datafusion(error: DataFusionError) -> Error {
     }
 }
 
+/// As [`from_datafusion`], for an error while `files` are read: one about their content names them.
+pub fn from_reading(error: DataFusionError, files: &[String]) -> Error {
+    let is_about_content = is_about_content(&error);
+    let converted = from_datafusion(error);
+    match files {
+        [file] if is_about_content => converted.context(format!("file {file}")),
+        [first, .., last] if is_about_content => converted.context(format!("one of the files {first} to {last}")),
+        _ => converted,
+    }
+}
+
+fn is_about_content(error: &DataFusionError) -> bool {
+    use datafusion::arrow::error::ArrowError as A;
+    match error {
+        DataFusionError::ParquetError(_) | DataFusionError::ObjectStore(_) => true,
+        DataFusionError::ArrowError(arrow, _) => match arrow.as_ref() {
+            A::ParseError(_) | A::CsvError(_) | A::JsonError(_) | A::ParquetError(_) => true,
+            A::ExternalError(inner) => inner.downcast_ref::<DataFusionError>().is_some_and(is_about_content),
+            _ => false,
+        },
+        DataFusionError::External(inner) => inner.downcast_ref::<DataFusionError>().is_some_and(is_about_content),
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => is_about_content(inner),
+        DataFusionError::Shared(inner) => is_about_content(inner),
+        DataFusionError::Collection(errors) => errors.first().is_some_and(is_about_content),
+        _ => false,
+    }
+}
+
 fn convert(error: DataFusionError) -> Error {
     match error {
         DataFusionError::External(inner) => match inner.downcast::<Error>() {
@@ -57,6 +85,9 @@ fn convert(error: DataFusionError) -> Error {
         }
         DataFusionError::NotImplemented(text) => Error::unsupported(one_line(&text)),
         DataFusionError::Plan(text) => plan_error(&one_line(&text)),
+        DataFusionError::Internal(text) | DataFusionError::Execution(text) if text.contains(NO_FUNCTION) => {
+            plan_error(&one_line(&text))
+        }
         DataFusionError::Internal(text) => Error::internal(one_line(first_line(&text))),
         other => by_text(&other.strip_backtrace()),
     }
@@ -78,10 +109,11 @@ fn convert_arrow(error: datafusion::arrow::error::ArrowError) -> Error {
                 Err(other) => Error::new(ErrorKind::Io, one_line(&other.to_string())),
             },
         },
-        A::CastError(text) | A::ParseError(text) | A::InvalidArgumentError(text) | A::ComputeError(text) => {
+        A::ParseError(text) => parse_error(&one_line(&text)),
+        A::CastError(text) | A::InvalidArgumentError(text) | A::ComputeError(text) => {
             Error::input(lower_first(&one_line(&text)))
         }
-        A::CsvError(text) => Error::input(one_line(&text)),
+        A::CsvError(text) => csv_error(&one_line(&text)),
         A::JsonError(text) => Error::input(format!("invalid JSON: {}", one_line(&text))),
         A::ParquetError(text) => Error::input(format!("the Parquet file cannot be read: {}", one_line(&text))),
         A::IoError(text, os) => match os.kind() {
@@ -90,6 +122,51 @@ fn convert_arrow(error: datafusion::arrow::error::ArrowError) -> Error {
         },
         other => Error::input(one_line(&other.to_string())),
     }
+}
+
+/// The CSV reader counts lines and columns from 0.
+fn parse_error(text: &str) -> Error {
+    let found = || {
+        let rest = text.strip_prefix("Error while parsing value '")?;
+        let (rest, _) = rest.rsplit_once(". Row data: ")?;
+        let (rest, line) = rest.rsplit_once(" at line ")?;
+        let (rest, column) = rest.rsplit_once(" for column ")?;
+        let (value, type_name) = rest.rsplit_once("' as type '")?;
+        let (column, line): (u64, u64) = (column.parse().ok()?, line.parse().ok()?);
+        let type_name = sql_types(type_name.trim_end_matches('\''));
+        let error = Error::input(format!("cannot read {value:?} as {type_name}"));
+        Some(error.context(format!("line {}, column {}", line + 1, column + 1)))
+    };
+    found().unwrap_or_else(|| Error::input(lower_first(text)))
+}
+
+/// `incorrect number of fields for line 2, expected 3 got 2`, whose lines count from 1.
+fn csv_error(text: &str) -> Error {
+    Error::input(lower_first(text.trim_start_matches("Csv error: ")))
+}
+
+/// Arrow's names of types in a message as SQL's.
+fn sql_types(text: &str) -> String {
+    const NAMES: [(&str, &str); 13] = [
+        ("Utf8View", "VARCHAR"),
+        ("LargeUtf8", "VARCHAR"),
+        ("Utf8", "VARCHAR"),
+        ("BinaryView", "BLOB"),
+        ("Float64", "DOUBLE"),
+        ("Float32", "FLOAT"),
+        ("Int64", "BIGINT"),
+        ("Int32", "INTEGER"),
+        ("Int16", "SMALLINT"),
+        ("Int8", "TINYINT"),
+        ("Date32", "DATE"),
+        ("Decimal128", "DECIMAL"),
+        ("Boolean", "BOOLEAN"),
+    ];
+    let mut text = text.to_owned();
+    for (arrow, sql) in NAMES {
+        text = text.replace(&format!("U{arrow}"), &format!("U{sql}")).replace(arrow, sql);
+    }
+    text
 }
 
 fn convert_parser(error: ParserError) -> Error {
@@ -147,8 +224,33 @@ fn plan_error(text: &str) -> Error {
     let table = text.strip_prefix("table '").and_then(|rest| rest.strip_suffix("' not found"));
     match table {
         Some(table) => Error::new(ErrorKind::NotFound, format!("table {} does not exist", short_name(table))),
-        None => Error::input(lower_first(text)),
+        None if text.contains(NO_FUNCTION) => no_function(text),
+        None if text.contains(NOT_GROUPED) => not_grouped(text),
+        None => Error::input(lower_first(&sql_types(text))),
     }
+}
+
+/// DataFusion's words for a call whose arguments have types that the function does not take.
+const NO_FUNCTION: &str = "No function matches the given name and argument types '";
+
+fn no_function(text: &str) -> Error {
+    let call = text.split(NO_FUNCTION).nth(1).and_then(|rest| rest.split("'.").next()).unwrap_or(text);
+    let error = Error::input(format!("there is no function {}", sql_types(call)));
+    match text.split("Candidate functions: ").nth(1) {
+        Some(known) if known.len() < 200 && !known.contains("UserDefined") => {
+            error.hint(format!("Candidates are {}", sql_types(known)))
+        }
+        _ => error.hint("Cast the arguments to the types that it takes"),
+    }
+}
+
+/// DataFusion's words for a column that is neither grouped nor aggregated.
+const NOT_GROUPED: &str = " must appear in the GROUP BY clause or must be part of an aggregate function";
+
+fn not_grouped(text: &str) -> Error {
+    let before = text.split(NOT_GROUPED).next().unwrap_or(text);
+    let column = before.rsplit('"').nth(1).unwrap_or(before);
+    Error::input(format!("column {column} must be in GROUP BY or inside an aggregate function"))
 }
 
 /// `forebay.main.t` → `t`.
@@ -167,7 +269,7 @@ pub fn suggestion<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Opt
     names
         .map(|name| (strsim::damerau_levenshtein(&wanted, &name.to_lowercase()), name))
         .min()
-        .filter(|(distance, name)| *distance <= (wanted.len().max(name.len()) / 3).max(1))
+        .filter(|(distance, name)| *distance <= (wanted.len().max(name.len()) / 3).max(1) && *distance < wanted.len())
         .map(|(_, name)| name.to_owned())
 }
 
@@ -222,9 +324,22 @@ mod tests {
     }
 
     #[test]
+    fn messages_speak_sql() {
+        let text = "Error while parsing value 'x' as type 'Int32' for column 0 at line 2. Row data: '[x,1]'";
+        let error = parse_error(text).to_string();
+        assert!(error.contains("\"x\" as INTEGER") && error.contains("line 3, column 1"), "{error}");
+        let text = "While expanding wildcard, column \"t.b\" must appear in the GROUP BY clause or must be part of an \
+                    aggregate function, currently only \"t.a\" appears in the SELECT clause satisfies this requirement";
+        assert_eq!(plan_error(text).message(), "column t.b must be in GROUP BY or inside an aggregate function");
+        let text = "Function 'sum' failed. No function matches the given name and argument types 'sum(Utf8View)'. You";
+        assert_eq!(plan_error(text).message(), "there is no function sum(VARCHAR)");
+    }
+
+    #[test]
     fn close_names_are_suggested() {
         let names = ["lo_revenue", "lo_discount"];
         assert_eq!(suggestion("lo_revenu", names.into_iter()).as_deref(), Some("lo_revenue"));
         assert_eq!(suggestion("price", names.into_iter()), None);
+        assert_eq!(suggestion("b", ["g"].into_iter()), None);
     }
 }

@@ -17,6 +17,8 @@ use datafusion::execution::SessionState;
 use forebay_base::{Error, ErrorKind, Result};
 
 use crate::error::from_datafusion;
+use crate::records::{self, Quotes};
+use crate::statement::StatementContext;
 
 /// The formats that files come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,7 +119,15 @@ pub async fn open(state: &SessionState, path: &str, options: &Options) -> Result
         .iter()
         .map(|file| ListingTableUrl::parse(absolute(file)?.replace('%', "%25")).map_err(from_datafusion))
         .collect::<Result<Vec<_>>>()?;
-    let reader = reader(state, format, first, compression, options)?;
+    let spans_lines = match format {
+        Format::Parquet => check_parquet_sizes(&files).map(|()| false)?,
+        Format::Json => false,
+        Format::Csv | Format::Tbl => check_quotes(&files, format, options)?,
+    };
+    let reader = reader(state, format, first, compression, options, spans_lines)?;
+    if let Some(statement) = state.config().get_extension::<StatementContext>() {
+        statement.reads(&files);
+    }
     let listing = ListingOptions::new(reader).with_file_extension("");
     let schema = match &options.schema {
         Some(schema) => Arc::clone(schema),
@@ -165,6 +175,44 @@ pub fn matching_files(path: &str) -> Result<Vec<String>> {
     Ok(vec![path.to_owned()])
 }
 
+/// A Parquet file has at least its magic bytes at both ends and the length of its footer.
+fn check_parquet_sizes(files: &[String]) -> Result<()> {
+    const LEAST_BYTES: u64 = 12;
+    for file in files {
+        let metadata = std::fs::metadata(file).map_err(|error| Error::io(format!("read {file}"), &error))?;
+        if metadata.len() < LEAST_BYTES {
+            return Err(Error::input(format!(
+                "file {file} is too small to be a Parquet file: {} bytes",
+                metadata.len()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether values of the delimited files span lines; an error where a quote is not closed.
+fn check_quotes(files: &[String], format: Format, options: &Options) -> Result<bool> {
+    if format == Format::Tbl && options.quote.is_none() {
+        return Ok(false);
+    }
+    let mut spans_lines = false;
+    for file in files {
+        let compression = options.compression.unwrap_or_else(|| split_compression(&file.to_ascii_lowercase()).1);
+        match records::quotes(file, &csv_options(format, file, compression, options)?)? {
+            Quotes::Inline => {}
+            Quotes::SpanLines => spans_lines = true,
+            Quotes::Open => {
+                let options = Options { format: Some(format), ..options.clone() };
+                let line = records::last_line(file, &options)?;
+                return Err(Error::input("a quote is not closed")
+                    .context(format!("line {line}"))
+                    .context(format!("file {file}")));
+            }
+        }
+    }
+    Ok(spans_lines)
+}
+
 fn absolute(path: &str) -> Result<String> {
     let full = std::path::absolute(path).map_err(|error| Error::io(format!("find {path}"), &error))?;
     full.into_os_string().into_string().map_err(|_| Error::input(format!("the path of {path} is not UTF-8")))
@@ -176,13 +224,17 @@ fn reader(
     path: &str,
     compression: CompressionTypeVariant,
     options: &Options,
+    spans_lines: bool,
 ) -> Result<Arc<dyn FileFormat>> {
     let compressed = FileCompressionType::from(compression);
     Ok(match format {
         Format::Parquet => Arc::new(ParquetFormat::default().with_options(state.default_table_options().parquet)),
         Format::Json => Arc::new(JsonFormat::default().with_file_compression_type(compressed)),
         Format::Csv | Format::Tbl => {
-            Arc::new(CsvFormat::default().with_options(csv_options(format, path, compression, options)?))
+            let mut csv = csv_options(format, path, compression, options)?;
+            // Only lines that are records can be shared among threads.
+            csv.newlines_in_values = Some(spans_lines);
+            Arc::new(CsvFormat::default().with_options(csv))
         }
     })
 }
@@ -248,7 +300,7 @@ pub fn has_trailing_delimiter(path: &str, options: &Options) -> Result<bool> {
 }
 
 /// The file's plain bytes.
-pub fn decompressed(path: &str, compression: CompressionTypeVariant) -> Result<Box<dyn std::io::Read>> {
+pub fn decompressed(path: &str, compression: CompressionTypeVariant) -> Result<Box<dyn std::io::Read + Send>> {
     let file = std::fs::File::open(path).map_err(|error| Error::io(format!("open {path}"), &error))?;
     Ok(match compression {
         CompressionTypeVariant::UNCOMPRESSED => Box::new(file),

@@ -7,6 +7,7 @@
 
 pub mod answer;
 pub mod arithmetic;
+pub(crate) mod cancel;
 pub mod catalog;
 pub mod coercion;
 pub mod copy;
@@ -19,11 +20,13 @@ pub mod files;
 pub mod filter;
 pub mod from_first;
 pub mod insert;
+pub mod json;
 pub mod load;
 pub mod names;
 pub mod parse;
 pub mod predicate;
 pub mod read_functions;
+pub mod records;
 pub(crate) mod run;
 pub mod scan;
 pub mod session;
@@ -36,4 +39,4 @@ pub mod types;
 
 pub use answer::{Answer, ResultKind};
 pub use environment::environment;
-pub use session::{Canceller, Session, Shared};
+pub use session::{Canceller, Session, Shared, Workers};

@@ -1,7 +1,8 @@
 //! Names in any case: a column `Id` is found as `id` and `ID`, and shown as `Id`. DataFusion makes unquoted names
 //! lower-case and compares exactly, so unquoted names of columns whose stored name has upper-case letters are replaced by
-//! the stored name, quoted, before planning. Also here: number literals with an exponent become DOUBLE, and named arguments
-//! of `read_csv` and the like, which the planner does not know, become texts.
+//! the stored name, quoted, before planning. Also here, on the way through the statement: columns of a SELECT list get names
+//! of their own, number literals with an exponent become DOUBLE and `X'…'` BLOB, and named arguments of `read_csv` and the
+//! like, which the planner does not know, become texts.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -11,7 +12,7 @@ use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, ExactNumberInfo, ExcludeSelectItem, Expr, FunctionArg, FunctionArgExpr, Ident, JoinConstraint,
     JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem, Statement as Ast, TableAlias, TableFactor,
-    Value, ValueWithSpan, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    Value, ValueWithSpan, VisitMut, VisitorMut, WildcardAdditionalOptions, visit_expressions_mut,
 };
 use forebay_base::Result;
 
@@ -116,6 +117,7 @@ impl VisitorMut for StoredNames {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        name_apart(&mut select.projection);
         for item in &mut select.projection {
             match item {
                 SelectItem::ExprWithAlias { alias, .. } => self.replace(alias),
@@ -159,19 +161,71 @@ impl VisitorMut for StoredNames {
                     self.replace(last);
                 }
             }
-            Expr::Value(ValueWithSpan { value: Value::Number(text, _), span }) if text.contains(['e', 'E']) => {
-                let text = Value::SingleQuotedString(text.clone());
-                *expr = Expr::Cast {
-                    kind: CastKind::Cast,
-                    expr: Box::new(Expr::Value(ValueWithSpan { value: text, span: *span })),
-                    data_type: DataType::Double(ExactNumberInfo::None),
-                    array: false,
-                    format: None,
-                };
-            }
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+
+    /// After the visit of its parts, so that the literals inside of the casts stay.
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let Expr::Value(literal) = expr else { return ControlFlow::Continue(()) };
+        let (value, data_type) = match &literal.value {
+            Value::Number(text, _) if text.contains(['e', 'E']) => {
+                (Value::SingleQuotedString(text.clone()), DataType::Double(ExactNumberInfo::None))
+            }
+            Value::HexStringLiteral(text) => (Value::HexStringLiteral(text.clone()), DataType::Blob(None)),
+            _ => return ControlFlow::Continue(()),
+        };
+        let inner = Box::new(Expr::Value(ValueWithSpan { value, span: literal.span }));
+        *expr = Expr::Cast { kind: CastKind::Cast, expr: inner, data_type, array: false, format: None };
+        ControlFlow::Continue(())
+    }
+}
+
+/// Gives each column of a SELECT list a name of its own. DataFusion's names leave casts out, so two casts of one column
+/// have one name.
+fn name_apart(projection: &mut [SelectItem]) {
+    let mut seen = HashSet::new();
+    for item in projection {
+        let (key, shown) = match item {
+            SelectItem::UnnamedExpr(expr) => (without_casts(expr), shown_name(expr)),
+            SelectItem::ExprWithAlias { alias, .. } => (alias.value.to_lowercase(), alias.value.clone()),
+            _ => continue,
+        };
+        if seen.insert(key) {
+            continue;
+        }
+        let mut name = shown.clone();
+        let mut suffix = 1;
+        while !seen.insert(name.to_lowercase()) {
+            name = format!("{shown}_{suffix}");
+            suffix += 1;
+        }
+        let alias = Ident::with_quote('"', name);
+        match item {
+            SelectItem::UnnamedExpr(expr) => *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias },
+            SelectItem::ExprWithAlias { alias: old, .. } => *old = alias,
+            _ => {}
+        }
+    }
+}
+
+fn without_casts(expr: &Expr) -> String {
+    let mut expr = expr.clone();
+    let _: ControlFlow<()> = visit_expressions_mut(&mut expr, |part| {
+        while let Expr::Cast { expr: inner, .. } = part {
+            *part = inner.as_ref().clone();
+        }
+        ControlFlow::Continue(())
+    });
+    expr.to_string().to_lowercase()
+}
+
+fn shown_name(expr: &Expr) -> String {
+    match expr {
+        Expr::Identifier(name) => name.value.clone(),
+        Expr::CompoundIdentifier(parts) => parts.last().map(|part| part.value.clone()).unwrap_or_default(),
+        other => other.to_string(),
     }
 }
 
@@ -230,7 +284,17 @@ mod tests {
 
     #[test]
     fn numbers_with_an_exponent_are_doubles() {
-        check("SELECT 1e300, 1.5", "SELECT CAST('1e300' AS DOUBLE), 1.5");
+        check("SELECT 1e300, 1.5, X'00'", "SELECT CAST('1e300' AS DOUBLE), 1.5, CAST(X'00' AS BLOB)");
+    }
+
+    #[test]
+    fn columns_of_one_name_are_told_apart() {
+        check("SELECT a, a, t.a FROM t", "SELECT a, a AS \"a_1\", t.a FROM t");
+        check(
+            "SELECT CAST(a AS INT), CAST(a AS DOUBLE)",
+            "SELECT CAST(a AS INT), CAST(a AS DOUBLE) AS \"CAST(a AS DOUBLE)\"",
+        );
+        check("SELECT 1 AS x, 2 AS X", "SELECT 1 AS x, 2 AS \"X_1\"");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::answer::{Answer, ResultKind, Source};
 use crate::catalog::Planner;
 use crate::copy;
 use crate::ddl::{self, QualifiedName};
-use crate::error::from_datafusion;
+use crate::error::{from_datafusion, from_reading};
 use crate::insert;
 use crate::load;
 use crate::parse::{Command, Copy, CopySource};
@@ -156,6 +156,7 @@ impl<'a> Run<'a> {
         let context = state.task_ctx();
         let (sender, receiver) = mpsc::channel(BUFFERED_BATCHES);
         let runtime = Arc::clone(&self.session.shared.runtime);
+        let statement = Arc::clone(&self.statement);
         let task = runtime.spawn(async move {
             let mut rows = match execute_stream(physical, context) {
                 Ok(rows) => rows,
@@ -167,7 +168,8 @@ impl<'a> Run<'a> {
             };
             while let Some(batch) = rows.next().await {
                 let failed = batch.is_err();
-                if sender.send(batch.map_err(from_datafusion)).await.is_err() || failed {
+                let batch = batch.map_err(|error| from_reading(error, &statement.files()));
+                if sender.send(batch).await.is_err() || failed {
                     return;
                 }
             }

@@ -20,6 +20,8 @@ pub struct StatementContext {
     /// Rows or bytes done and expected, for work that is not a scan of ours (reading a file).
     loaded: AtomicU64,
     expected: AtomicU64,
+    /// Files that it reads, other than the database's.
+    files: Mutex<Vec<String>>,
 }
 
 impl StatementContext {
@@ -33,6 +35,7 @@ impl StatementContext {
             activity: Mutex::new(activity.to_owned()),
             loaded: AtomicU64::new(0),
             expected: AtomicU64::new(0),
+            files: Mutex::default(),
         }
     }
 
@@ -52,6 +55,19 @@ impl StatementContext {
             sum.add_all(&scan.snapshot());
         }
         sum.snapshot()
+    }
+
+    /// Says that the statement reads these files.
+    pub fn reads(&self, files: &[String]) {
+        let mut known = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        known.extend_from_slice(files);
+        known.sort();
+        known.dedup();
+    }
+
+    /// The files that it reads, other than the database's, sorted.
+    pub fn files(&self) -> Vec<String> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Says that a load expects so many units of work.
