@@ -6,8 +6,8 @@
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-use forebay_block::{Access, Codes, EncodedBlock, FixedValues, Native, StringValues, Values, validity, with_native};
 use forebay_base::PhysicalType;
+use forebay_block::{Access, Codes, EncodedBlock, FixedValues, Native, StringValues, Values, validity, with_native};
 use forebay_pipeline::{KeySet, Test};
 
 use crate::Selection;
@@ -138,11 +138,13 @@ fn keys_test(block: &EncodedBlock, keys: &Arc<KeySet>) -> BlockTest {
             BlockTest::Lanes(LaneTest::of_keys(keys, keys.low().saturating_sub(base), true))
         }
         Access::Dictionary { values: Values::Fixed(values), .. } => {
-            let is_key = |code: usize| with_native!(
-                block.physical(),
-                T => T::INTEGER && keys.contains(values.native::<T>(code).bits()),
-                bytes => false
-            );
+            let is_key = |code: usize| {
+                with_native!(
+                    block.physical(),
+                    T => T::INTEGER && keys.contains(values.native::<T>(code).bits()),
+                    bytes => false
+                )
+            };
             let codes = (0..values.len()).filter(|code| is_key(*code)).map(|code| (code as i128, code as i128));
             lane_test(block, codes, false, (0, values.len() as i128 - 1))
         }
