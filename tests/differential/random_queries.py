@@ -13,6 +13,7 @@ from tables import COLUMNS, TABLES
 BY_NAME = {column.name: column for column in COLUMNS}
 COMPARISONS = ["=", "<>", "<", "<=", ">", ">="]
 ORDERED_ROWS = 200
+NEARLY_CONSTANT = {"c1", "cs", "cn", "g", "s", "ss", "dx", "fx", "gx", "x64", "u64", "d38", "tx"}
 
 
 @dataclass
@@ -80,10 +81,10 @@ class Generator:
         """Values beside those in the data, some outside the range of the column's type."""
         return {
             "bool": ["true", "false"],
-            "int": ["0", "-1", "128", "-40000", "70000", "5000000000", "42"],
+            "int": ["0", "-1", "128", "-40000", "70000", "5000000000", "42", "10.5", "-0.5", "CAST('2.5e2' AS DOUBLE)"],
             "float": ["0", "1.5", "-2.25", "100", "CAST('NaN' AS DOUBLE)", "CAST('-Infinity' AS DOUBLE)"],
-            "decimal": ["0", "1", "-7", "CAST('0.005' AS DECIMAL(10,3))", "CAST('123.45' AS DECIMAL(9,2))"],
-            "date": ["DATE '1900-02-28'", "DATE '2024-02-29'", "'1995-06-17'"],
+            "decimal": ["0", "1", "-7", "0.25", "CAST('-12.5' AS DOUBLE)", "CAST('0.005' AS DECIMAL(10,3))", "CAST('123.45' AS DECIMAL(9,2))"],
+            "date": ["DATE '1900-02-28'", "DATE '2024-02-29'", "'1995-06-17'", "TIMESTAMP '1995-06-17 12:00:00'"],
             "time": ["TIME '00:00:00'", "TIME '23:59:59.999999'"],
             "timestamp": ["TIMESTAMP '1970-01-01 00:00:00'", "TIMESTAMP '2000-01-01 00:00:30'", "DATE '2000-01-01'"],
             "timestamptz": ["TIMESTAMPTZ '2001-09-09 01:46:40+00'", "TIMESTAMPTZ '2001-09-09 01:46:40+02'"],
@@ -289,8 +290,7 @@ class Generator:
         left = Source(self.pick_table((1, 1, 20, 20, 15, 20, 0)), "a")
         if self.chance(0.7):
             right = Source(self.tables["d"], "b")
-            key = self.random.choice(["g", "i8", "u8", "i16", "k", "so"])
-            condition = f"a.{key} = b.k"
+            condition = self.random.choice([self.join_on_key, self.join_on_key, self.join_on_any])()
         else:
             right = Source(self.pick_table((1, 1, 20, 10, 10, 10, 10)), "b")
             condition = "a.k = b.k"
@@ -304,6 +304,16 @@ class Generator:
             return [left, right], from_clause
         from_clause = f"FROM {left.table.name} a {kind} {right.table.name} b ON {condition}"
         return [left, right], from_clause + self.where([left, right], 0.7)
+
+    def join_on_key(self):
+        """The right table's unique key."""
+        return f"a.{self.random.choice(['g', 'i8', 'u8', 'i16', 'k', 'so', 'u64', 'd9'])} = b.k"
+
+    def join_on_any(self):
+        """Columns of one family, of equal or different types, without those of so few values that rows explode."""
+        left = self.pick_column(lambda c: c.family not in ("bool", "blob", "time") and c.name not in NEARLY_CONSTANT)
+        right = self.pick_column(lambda c: c.family == left.family and c.name not in NEARLY_CONSTANT)
+        return f"a.{left.name} = b.{right.name}"
 
     def join_totals(self):
         sources, from_where = self.joined()

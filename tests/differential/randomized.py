@@ -7,7 +7,7 @@ import duckdb
 from binary import Answer
 from random_queries import Generator
 from rows import Expected, difference
-from tables import TABLES, create_table_sql, make_table
+from tables import COLUMNS, TABLES, create_table_sql, make_table
 
 BATCH = 100
 
@@ -18,11 +18,43 @@ def connect():
     return connection
 
 
+def second_opinion(connection, sql):
+    """DuckDB's rows without its Top-N. DuckDB 2.0 pushes the filter that Top-N makes into the optional side of an outer
+    join, and gives NULLs for rows that match (`… a LEFT JOIN b … ORDER BY b.x NULLS FIRST LIMIT 10`). Not the rule, because
+    without Top-N it forgets LIMIT above a join with an empty side."""
+    connection.execute("SET disabled_optimizers = 'top_n'")
+    try:
+        return Expected(connection.sql(sql).to_arrow_table())
+    finally:
+        connection.execute("SET disabled_optimizers = ''")
+
+
 def load_sql(table):
     """Statements that load a test table into Forebay."""
     if table.load == "ctas":
         return [f"CREATE TABLE {table.name} AS SELECT * FROM '{table.path}'"]
-    return [create_table_sql(table.name), f"COPY {table.name} FROM '{table.path}'"]
+    if table.load == "copy":
+        return [create_table_sql(table.name), f"COPY {table.name} FROM '{table.path}'"]
+    return load_in_parts(table)
+
+
+def load_in_parts(table):
+    """Several segments, some merged by CHECKPOINT, and a column younger than the first rows, which show its default."""
+    late, early = COLUMNS[-1], COLUMNS[:-1]
+    assert late.name == "ss"
+    names = ", ".join(column.name for column in early)
+    bounds = [0, table.rows // 100, table.rows // 75, table.rows // 3, table.rows]
+    parts = [f"SELECT {{columns}} FROM '{table.path}' WHERE k >= {low} AND k < {high}" for low, high in zip(bounds, bounds[1:])]
+    columns = (f"{c.name} {c.type}{' NOT NULL' if c.not_null else ''}" for c in early)
+    return [
+        f"CREATE TABLE {table.name} ({', '.join(columns)})",
+        f"INSERT INTO {table.name} {parts[0].format(columns=names)}",
+        f"INSERT INTO {table.name} {parts[1].format(columns=names)}",
+        # Rows of the first parts have ss = 'v0000': the value of k // 1000 below 1,000.
+        f"ALTER TABLE {table.name} ADD COLUMN ss VARCHAR DEFAULT 'v0000'",
+        *(["CHECKPOINT"] if table.rows > 1000 else []),
+        *(f"INSERT INTO {table.name} {part.format(columns='*')}" for part in parts[2:]),
+    ]
 
 
 def run(options, report):
@@ -64,4 +96,7 @@ def compare_batch(options, report, connection, database, queries):
             report.fail(name, f"the oracle refused the query: {wanted}\n{query.sql}")
             continue
         different = difference(wanted, answer, query.ordered)
+        if different and answer.error is None and not difference(second_opinion(connection, query.sql), answer, query.ordered):
+            report.say(f"   {name}: DuckDB contradicts itself, without Top-N it gives Forebay's rows")
+            different = None
         report.check(name, different and f"{query.sql}\n{different}")

@@ -37,7 +37,7 @@ QUERIES = [
     " WHERE table_schema IN ('main', 'other') ORDER BY 1, 2",
 ]
 
-HONEST = re.compile(r"corrupt|checksum|damaged|version|not a Forebay|shorter|truncated|invalid|missing|mismatch|does not match|unexpected|lost|is wrong|magic number", re.IGNORECASE)
+HONEST = re.compile(r"corrupt|checksum|damaged|version|not a Forebay|shorter|truncated|invalid|missing|mismatch|does not match|unexpected|lost|is valid|is wrong|magic number", re.IGNORECASE)
 
 
 def read_everything(binary, database, read_only):
