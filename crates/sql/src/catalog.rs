@@ -70,6 +70,8 @@ impl Planner {
     /// A DataFusion session that sees this snapshot.
     pub fn state(self: &Arc<Self>) -> SessionState {
         let mut state = self.base.clone();
+        // The time that current_date and now() tell.
+        state.mark_start_execution();
         state.config_mut().set_extension(Arc::clone(&self.statement));
         state.register_catalog_list(Arc::new(Databases(Arc::clone(self))));
         state

@@ -23,11 +23,11 @@ const UNIFYING: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "nullif"
 
 /// Inserts the casts. Must run before type coercion.
 #[derive(Debug)]
-pub struct CommonTypes;
+pub struct UnifiedTypes;
 
-impl AnalyzerRule for CommonTypes {
+impl AnalyzerRule for UnifiedTypes {
     fn name(&self) -> &str {
-        "common_types"
+        "unified_types"
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
@@ -233,7 +233,7 @@ fn unify_union(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if targets.iter().all(Option::is_none) {
         return Ok(Transformed::no(LogicalPlan::Union(Union { inputs, schema })));
     }
-    let cast_input = |input: Arc<LogicalPlan>| {
+    let cast_input = |input: &Arc<LogicalPlan>| {
         let columns: Vec<Expr> = input
             .schema()
             .iter()
@@ -249,10 +249,10 @@ fn unify_union(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
                 }
             })
             .collect();
-        LogicalPlanBuilder::from(input).project(columns)?.build().map(Arc::new)
+        LogicalPlanBuilder::from(Arc::clone(input)).project(columns)?.build().map(Arc::new)
     };
-    let inputs = inputs.into_iter().map(cast_input).collect::<Result<_>>()?;
-    Ok(Transformed::yes(LogicalPlan::Union(Union { inputs, schema })))
+    let inputs = inputs.iter().map(cast_input).collect::<Result<_>>()?;
+    Ok(Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?)))
 }
 
 #[cfg(test)]

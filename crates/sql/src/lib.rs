@@ -29,6 +29,7 @@ pub mod read_functions;
 pub mod records;
 pub(crate) mod run;
 pub mod scan;
+pub mod select_list;
 pub mod session;
 pub(crate) mod settings;
 pub mod show;

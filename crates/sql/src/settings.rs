@@ -13,7 +13,7 @@ use forebay_store::DEFAULT_SCHEMA;
 use crate::arithmetic::{CheckedArithmetic, IntegerDivision};
 use crate::cancel::CancellableJoins;
 use crate::catalog::CATALOG;
-use crate::coercion::CommonTypes;
+use crate::coercion::UnifiedTypes;
 use crate::error::from_datafusion;
 use crate::session::Shared;
 use crate::types::TypeNames;
@@ -54,7 +54,7 @@ pub(crate) fn base_state(shared: &Shared) -> SessionState {
         .with_type_planner(Arc::new(TypeNames))
         .build();
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
-        vec![Arc::new(CommonTypes), Arc::new(CheckedArithmetic::default())];
+        vec![Arc::new(UnifiedTypes), Arc::new(CheckedArithmetic::default())];
     rules.extend(state.analyzer().rules.iter().cloned());
     let mut expressions: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(IntegerDivision)];
     expressions.extend(state.expr_planners().iter().cloned());

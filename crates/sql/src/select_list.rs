@@ -1,0 +1,191 @@
+//! Names of the columns of a SELECT list, given before planning: an expression is called by its text in SQL, and no two
+//! columns have one name. DataFusion would call `a + 1` by its plan, refuses `SELECT a, a`, and leaves casts out of names,
+//! so that it takes `sum(a)` and `sum(CAST(a AS DOUBLE))` for one.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, Value, visit_expressions, visit_expressions_mut,
+};
+use datafusion::sql::sqlparser::dialect::DuckDbDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use forebay_engine::types::arrow_type;
+
+use crate::types::sql_type;
+
+/// ORDER BY an expression of the SELECT list becomes its position. Must run before [`name_columns`].
+pub fn order_by_positions(query: &mut Query) {
+    let SetExpr::Select(select) = query.body.as_ref() else { return };
+    let Some(OrderByKind::Expressions(orders)) = query.order_by.as_mut().map(|order| &mut order.kind) else { return };
+    let mut positions = HashMap::new();
+    for (index, item) in select.projection.iter().enumerate() {
+        match item {
+            SelectItem::UnnamedExpr(expr) if !is_column(expr) => {
+                positions.entry(expr.to_string()).or_insert(index + 1);
+            }
+            SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => return,
+            _ => {}
+        }
+    }
+    for order in orders {
+        if let (Some(position), false) = (positions.get(&order.expr.to_string()), is_column(&order.expr)) {
+            order.expr = Expr::Value(Value::Number(position.to_string(), false).into());
+        }
+    }
+}
+
+/// Gives each column its name.
+pub fn name_columns(select: &mut Select) {
+    let mut taken = Taken::default();
+    for item in &mut select.projection {
+        match item {
+            SelectItem::UnnamedExpr(expr) => {
+                if let Some(name) = taken.name(expr) {
+                    let alias = Ident::with_quote('"', name);
+                    *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+                }
+            }
+            SelectItem::ExprWithAlias { alias, .. } => {
+                let name = taken.alias(&alias.value);
+                if name != alias.value {
+                    *alias = Ident::with_quote('"', name);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn is_column(expr: &Expr) -> bool {
+    matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+}
+
+/// Names of the columns so far, in lower case.
+#[derive(Default)]
+struct Taken {
+    aliases: HashSet<String>,
+    /// By their names, the columns as written: `a` and `t.a` may be one, `t.a` and `u.a` are two.
+    columns: HashMap<String, Vec<String>>,
+}
+
+impl Taken {
+    /// The alias that an expression without one needs.
+    fn name(&mut self, expr: &Expr) -> Option<String> {
+        let text = expr.to_string();
+        let last = match expr {
+            Expr::Identifier(name) => name,
+            Expr::CompoundIdentifier(parts) => parts.last()?,
+            _ => return Some(self.alias(&text)),
+        };
+        let (name, text) = (last.value.to_lowercase(), text.to_lowercase());
+        let same = |other: &String| *other == text || *other == name || text == name;
+        if self.aliases.contains(&name) || self.columns.get(&name).is_some_and(|columns| columns.iter().any(same)) {
+            return Some(self.alias(&last.value));
+        }
+        self.columns.entry(name).or_default().push(text);
+        None
+    }
+
+    /// `wanted`, or the first of `wanted_1`, `wanted_2` … that is free.
+    fn alias(&mut self, wanted: &str) -> String {
+        let mut name = wanted.to_owned();
+        let mut suffix = 1;
+        while self.columns.contains_key(&name.to_lowercase()) || !self.aliases.insert(name.to_lowercase()) {
+            name = format!("{wanted}_{suffix}");
+            suffix += 1;
+        }
+        name
+    }
+}
+
+/// Calls that differ in casts only get functions in place of the casts, which are part of their names.
+pub fn tell_casts_apart(select: &mut Select) {
+    let mut calls: HashMap<String, HashSet<String>> = HashMap::new();
+    let _: ControlFlow<()> = visit_expressions(select, |expr| {
+        if matches!(expr, Expr::Function(_)) {
+            calls.entry(without_casts(expr)).or_default().insert(expr.to_string());
+        }
+        ControlFlow::Continue(())
+    });
+    calls.retain(|_, texts| texts.len() > 1);
+    if calls.is_empty() {
+        return;
+    }
+    let _: ControlFlow<()> = visit_expressions_mut(select, |expr| {
+        if matches!(expr, Expr::Function(_)) && calls.contains_key(&without_casts(expr)) {
+            let _: ControlFlow<()> = visit_expressions_mut(expr, |part| {
+                if let Some(call) = cast_call(part) {
+                    *part = call;
+                }
+                ControlFlow::Continue(())
+            });
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+fn without_casts(expr: &Expr) -> String {
+    let mut expr = expr.clone();
+    let _: ControlFlow<()> = visit_expressions_mut(&mut expr, |part| {
+        while let Expr::Cast { expr: inner, .. } = part {
+            *part = inner.as_ref().clone();
+        }
+        ControlFlow::Continue(())
+    });
+    expr.to_string()
+}
+
+/// `CAST(a AS DOUBLE)` as `arrow_cast(a, 'Float64')`.
+fn cast_call(expr: &Expr) -> Option<Expr> {
+    let Expr::Cast { expr: inner, data_type, .. } = expr else { return None };
+    let text = format!("arrow_cast({inner}, '{}')", arrow_type(&sql_type(data_type).ok()?));
+    Parser::new(&DuckDbDialect {}).try_with_sql(&text).and_then(|mut parser| parser.parse_expr()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expect: &str) {
+        let dialect = DuckDbDialect {};
+        let parser = Parser::new(&dialect).try_with_sql(text);
+        let mut query = parser.and_then(|mut parser| parser.parse_query()).expect("parses");
+        order_by_positions(&mut query);
+        if let SetExpr::Select(select) = query.body.as_mut() {
+            name_columns(select);
+            tell_casts_apart(select);
+        }
+        assert_eq!(query.to_string(), expect);
+    }
+
+    #[test]
+    fn expressions_are_called_by_their_text() {
+        check("SELECT a, count(*), 1", "SELECT a, count(*) AS \"count(*)\", 1 AS \"1\"");
+    }
+
+    #[test]
+    fn columns_of_one_name_are_told_apart() {
+        check("SELECT a, a, t.a FROM t", "SELECT a, a AS \"a_1\", t.a AS \"a_2\" FROM t");
+        check("SELECT t.a, u.a FROM t, u", "SELECT t.a, u.a FROM t, u");
+        check("SELECT 1 AS x, 2 AS X, x", "SELECT 1 AS x, 2 AS \"X_1\", x AS \"x_2\"");
+    }
+
+    #[test]
+    fn order_by_finds_the_select_list() {
+        check(
+            "SELECT DISTINCT a % 2 FROM t ORDER BY a % 2 DESC",
+            "SELECT DISTINCT a % 2 AS \"a % 2\" FROM t ORDER BY 1 DESC",
+        );
+        check("SELECT a FROM t ORDER BY a", "SELECT a FROM t ORDER BY a");
+        check("SELECT *, -a FROM t ORDER BY -a", "SELECT *, -a AS \"-a\" FROM t ORDER BY -a");
+    }
+
+    #[test]
+    fn calls_that_differ_in_casts_are_told_apart() {
+        check(
+            "SELECT sum(a) AS x, sum(CAST(a AS DOUBLE)) AS y, CAST(a AS INT) AS z FROM t",
+            "SELECT sum(a) AS x, sum(arrow_cast(a, 'Float64')) AS y, CAST(a AS INT) AS z FROM t",
+        );
+    }
+}
