@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -141,6 +142,51 @@ def little_memory(binary, report, directory):
             report.check(f"64 MB: {sql}", fine(outcome, wanted))
 
 
+UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+def bytes_read(binary, database, sql):
+    """What a fresh process says that it read from disk for a query."""
+    outcome = binary.run(database, "--read-only", "--timing", "-c", sql)
+    found = re.search(r"read ([\d.]+) (B|KiB|MiB|GiB)", outcome.stderr)
+    if outcome.status != 0 or "ms" not in outcome.stderr and "µs" not in outcome.stderr:
+        raise RuntimeError(f"{sql}: {outcome.stderr}")
+    return float(found[1]) * UNITS[found[2]] if found else 0.0
+
+
+def reading(binary, report, directory):
+    """A query reads the columns it touches, after pruning, and no more."""
+    columns = {
+        "k": "n",
+        "g": "n % 10",
+        "t": "'text ' || (n * 7919 % 100003)",
+        "x": "CAST(n * 31 % 65521 AS DOUBLE) / 3",
+        "m": "md5(CAST(n AS VARCHAR))",
+    }
+    rows = "FROM range(1000000) AS r(n)"
+    wide = os.path.join(directory, "wide")
+    binary.must(wide, f"CREATE TABLE t AS SELECT {', '.join(f'{text} AS {name}' for name, text in columns.items())} {rows}")
+    stored = {}
+    for name, text in columns.items():
+        alone = os.path.join(directory, f"alone-{name}")
+        binary.must(alone, f"CREATE TABLE t AS SELECT {text} AS {name} {rows}")
+        stored[name] = sum(entry.stat().st_size for entry in os.scandir(os.path.join(alone, "segments")))
+    slack = 64 * 2**10
+    cases = [
+        ("SELECT sum(k) FROM t", stored["k"]),
+        ("SELECT max(x), min(t) FROM t", stored["x"] + stored["t"]),
+        ("SELECT g, count(*) FROM t WHERE length(m) = 32 GROUP BY g", stored["g"] + stored["m"]),
+        ("SELECT count(*) FROM t", 0),
+        ("SELECT sum(x) FROM t WHERE k BETWEEN 10 AND 1000", (stored["x"] + stored["k"]) / 3),
+        ("SELECT sum(x) FROM t WHERE k < 0", 0),
+    ]
+    for sql, limit in cases:
+        got = bytes_read(binary, wide, sql)
+        report.check(f"bytes read: {sql}", None if got <= limit * 1.02 + slack else f"read {got:.0f} bytes, at most {limit:.0f} are needed")
+        if limit > 2**20:
+            report.check(f"bytes read are true: {sql}", None if got >= limit * 0.2 else f"read {got:.0f} bytes of {limit:.0f}")
+
+
 def run(options, report):
     report.suite("the program")
     directory = os.path.join(options.directory, "program")
@@ -151,4 +197,5 @@ def run(options, report):
     broken_pipe(options.binary, report)
     readers(options.binary, report, directory)
     little_memory(options.binary, report, directory)
+    reading(options.binary, report, directory)
     report.end()

@@ -1,0 +1,80 @@
+"""A full disk: the statement fails with a clear message, nothing of it stays, everything before it is there, and the
+database can still be opened, read and made smaller. Needs the right to mount a small file system."""
+
+import os
+import subprocess
+
+SIZE_MB = 24
+LOAD = "CREATE TABLE big AS SELECT n, md5(CAST(n AS VARCHAR)) AS v FROM range(3000000) AS r(n)"
+
+
+def full(outcome):
+    """None where the outcome is the clear error of a full disk."""
+    if outcome.crash():
+        return f"{outcome.crash()}\n{outcome.stderr[:600]}"
+    if outcome.status == 1 and "No space left" in outcome.error_line():
+        return None
+    return f"status {outcome.status}: {outcome.stderr[:600]}"
+
+
+def fine(outcome, wanted=b""):
+    if outcome.crash() or outcome.status != 0 or wanted not in outcome.stdout:
+        return f"{outcome.crash() or outcome.status}: {outcome.stderr[:600]} {outcome.stdout[:300]}"
+    return None
+
+
+def segments(database):
+    return sorted(os.listdir(os.path.join(database, "segments")))
+
+
+def fill(path):
+    """Takes all space that is left."""
+    with open(path, "wb", buffering=0) as out:
+        try:
+            while out.write(b"\0" * 4096):
+                pass
+        except OSError:
+            pass
+
+
+def steps(binary, report, mounted):
+    database = os.path.join(mounted, "db")
+    ballast = os.path.join(mounted, "ballast")
+    count = ("--format", "csv", "-c", "SELECT count(*) FROM small")
+    binary.must(database, "CREATE TABLE small AS SELECT n FROM range(10000) AS r(n)")
+    before = segments(database)
+    for name, statement in (("CREATE TABLE AS", LOAD), ("INSERT", "INSERT INTO small SELECT n * 48271 % 2147483647 FROM range(3000000) AS r(n)")):
+        if name == "INSERT":
+            fill(ballast)
+            os.truncate(ballast, os.path.getsize(ballast) - 2**20)
+        report.check(f"{name} on a disk that fills", full(binary.run(database, "-c", statement, timeout=120)))
+        report.check(f"{name}: nothing is left over", None if segments(database) == before else f"{segments(database)}")
+        report.check(f"{name}: rows before are there", fine(binary.run(database, *count), b"10000"))
+    fill(ballast)
+    report.check("INSERT on a full disk", full(binary.run(database, "-c", "INSERT INTO small VALUES (1)")))
+    report.check("reading on a full disk", fine(binary.run(database, *count), b"10000"))
+    report.check("reading read-only on a full disk", fine(binary.run(database, "--read-only", *count), b"10000"))
+    os.remove(ballast)
+    report.check("space is back: rows", fine(binary.run(database, *count), b"10000"))
+    report.check("space is back: CHECK DATABASE", fine(binary.run(database, "-c", "CHECK DATABASE")))
+    report.check("space is back: INSERT", fine(binary.run(database, "-c", "INSERT INTO small VALUES (1)")))
+
+
+def run(options, report):
+    report.suite("a full disk")
+    mounted = os.path.join(options.directory, "full")
+    os.makedirs(mounted)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_MB}m", "tmpfs", mounted]
+    try:
+        allowed = subprocess.run(mount, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        allowed = False
+    if not allowed:
+        report.say("   skipped: file systems cannot be mounted here")
+        report.end()
+        return
+    try:
+        steps(options.binary, report, mounted)
+    finally:
+        subprocess.run(["umount", mounted], capture_output=True, check=False)
+    report.end()
