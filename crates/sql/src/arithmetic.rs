@@ -10,7 +10,7 @@ use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
-use datafusion::logical_expr::expr::{AggregateFunction, Cast};
+use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::{
@@ -25,6 +25,9 @@ use crate::coercion::rewrite_expressions;
 
 /// Digits of any 64-bit integer, signed or not.
 const INT64_DIGITS: u8 = 20;
+
+/// Digits of a decimal up to which a sum in 16 bytes cannot overflow.
+const SUMMED_DIGITS: u8 = 28;
 
 /// Replaces wrapping integer arithmetic. Must run before type coercion.
 #[derive(Debug)]
@@ -81,12 +84,13 @@ impl CheckedArithmetic {
             {
                 Ok(Transformed::yes(self.negate.call(vec![*inner])))
             }
-            Expr::AggregateFunction(mut sum) if sums_int64(&sum, schema) => {
-                let argument = std::mem::take(&mut sum.params.args)
-                    .into_iter()
-                    .map(|argument| Expr::Cast(Cast::new(Box::new(argument), DataType::Decimal128(INT64_DIGITS, 0))));
-                sum.params.args = argument.collect();
-                Ok(Transformed::yes(Expr::AggregateFunction(sum)))
+            Expr::AggregateFunction(mut sum) if sum.func.name() == "sum" => {
+                let widened = widen(&mut sum.params.args, schema);
+                Ok(Transformed::new_transformed(Expr::AggregateFunction(sum), widened))
+            }
+            Expr::WindowFunction(mut sum) if sum.fun.name() == "sum" => {
+                let widened = widen(&mut sum.params.args, schema);
+                Ok(Transformed::new_transformed(Expr::WindowFunction(sum), widened))
             }
             other => Ok(Transformed::no(other)),
         }
@@ -107,10 +111,19 @@ impl ExprPlanner for IntegerDivision {
     }
 }
 
-fn sums_int64(function: &AggregateFunction, schema: &DFSchema) -> bool {
-    let [argument] = function.params.args.as_slice() else { return false };
-    function.func.name() == "sum"
-        && argument.get_type(schema).is_ok_and(|data_type| matches!(data_type, DataType::Int64 | DataType::UInt64))
+/// Casts the argument of a sum to a type in which no sum of it overflows; false where its own type will do.
+fn widen(arguments: &mut [Expr], schema: &DFSchema) -> bool {
+    let [argument] = arguments else { return false };
+    let wide = match argument.get_type(schema) {
+        Ok(DataType::Int64 | DataType::UInt64) => DataType::Decimal128(INT64_DIGITS, 0),
+        // DataFusion's sum of a decimal has ten digits more, but at most as many as its storage has.
+        Ok(DataType::Decimal128(precision, scale)) if precision > SUMMED_DIGITS => {
+            DataType::Decimal256(precision, scale)
+        }
+        _ => return false,
+    };
+    *argument = Expr::Cast(Cast::new(Box::new(std::mem::take(argument)), wide));
+    true
 }
 
 /// `+`, `-` or `*` that fails where the result leaves its type.
