@@ -2,7 +2,7 @@
 
     python tests/run.py --binary PATH [--quick | --long] [--only NAME]…
 
-Suites: sql, random, ssb, tpch, program, bad_inputs, full_disk, kill, flips. The last line is `N passed, M failed`; the exit status is 0
+Suites: sql, random, files, ssb, tpch, program, bad_inputs, full_disk, kill, flips. The last line is `N passed, M failed`; the exit status is 0
 where nothing failed.
 """
 
@@ -23,6 +23,7 @@ from report import Report  # noqa: E402
 SUITES = {
     "sql": ("sqltest", "run"),
     "random": ("randomized", "run"),
+    "files": ("files", "run"),
     "ssb": ("benchmarks", "run_ssb"),
     "tpch": ("benchmarks", "run_tpch"),
     "program": ("program", "run"),
