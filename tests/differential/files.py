@@ -65,7 +65,7 @@ def duckdb_reads(directory, source, name):
     header = "false" if name.startswith("semicolon") else "true"
     return (
         f"SELECT {names} FROM read_csv('{path}', columns = {{{described}}}, delim = '{delimiter}', header = {header},"
-        f" nullstr = 'nil', quote = '\"', escape = '\"') ORDER BY k",
+        f" auto_detect = false, nullstr = 'nil', quote = '\"', escape = '\"') ORDER BY k",
         names,
     )
 
