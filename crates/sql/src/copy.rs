@@ -11,13 +11,14 @@ use datafusion::common::parsers::CompressionTypeVariant;
 use datafusion::dataframe::DataFrameWriteOptions;
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::SessionState;
-use datafusion::functions::core::expr_fn::nullif;
+use datafusion::functions::core::expr_fn::{coalesce, nullif};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
 use datafusion::prelude::{DataFrame, cast, ident as column_expr};
-use forebay_base::{Error, ErrorKind, Result};
+use forebay_base::{Error, ErrorKind, LogicalType, Result};
 use forebay_engine::types::arrow_type;
 use forebay_store::{Column, Table, names_equal};
 
+use crate::blob_text::{blob_of_text, text_of_blob};
 use crate::catalog::Planner;
 use crate::ddl::{ident, unknown_column};
 use crate::error::from_datafusion;
@@ -104,10 +105,11 @@ fn delimited_columns(
     if options.header.is_none() && format == Format::Csv {
         options.header = Some(has_header(first, &columns, options)?);
     }
-    if by_header && options.header == Some(true) {
-        if let Some(ordered) = columns_of_header(first, &columns, options)? {
-            columns = ordered;
-        }
+    if by_header
+        && options.header == Some(true)
+        && let Some(ordered) = columns_of_header(first, &columns, options)?
+    {
+        columns = ordered;
     }
     let trailing = format == Format::Tbl && files::has_trailing_delimiter(first, options)?;
     options.schema = Some(text_schema(&columns, trailing, options.null.is_some()));
@@ -150,7 +152,15 @@ fn column_value(
         if let Some(field) = found {
             let mut value = column_expr(field.name().as_str());
             if let (Some(null), DataType::Utf8View) = (&options.null, field.data_type()) {
+                // The reader holds every empty value for NULL; beside a text for NULL, an empty text is one.
+                if !null.is_empty() && column.logical == LogicalType::Varchar {
+                    value = coalesce(vec![value, lit("")]);
+                }
                 value = nullif(value, lit(null.as_str()));
+            }
+            if column.logical == LogicalType::Blob && options.format != Some(Format::Parquet) {
+                value = blob_of_text(cast(value, DataType::Utf8View));
+                return Ok(value.alias(&column.name));
             }
             let value = if *field.data_type() == target { value } else { cast(value, target) };
             return Ok(value.alias(&column.name));
@@ -182,7 +192,7 @@ fn shown_names(names: &[&str]) -> String {
 fn first_record(path: &str, options: &Options) -> Result<Vec<String>> {
     let mut records = Records::open(path, options)?;
     Ok(records
-        .next()?
+        .next_record()?
         .map(|record| record.fields.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect())
         .unwrap_or_default())
 }
@@ -233,11 +243,11 @@ impl Input {
     fn find_bad_value(&self, file: &str) -> Result<Option<Error>> {
         let mut records = Records::open(file, &self.options)?;
         if self.options.header == Some(true) {
-            records.next()?;
+            records.next_record()?;
         }
         let mut pending: Vec<Record> = Vec::new();
         loop {
-            let record = records.next()?;
+            let record = records.next_record()?;
             let is_end = record.is_none();
             if let Some(record) = record {
                 // A trailing delimiter gives one empty field more.
@@ -327,6 +337,7 @@ pub async fn write(state: SessionState, plan: LogicalPlan, path: &str, options: 
     let full = std::path::absolute(&temporary).map_err(|error| Error::io(format!("write {path}"), &error))?;
     let full = full.to_string_lossy().into_owned();
     let write = DataFrameWriteOptions::new().with_single_file_output(true);
+    let plan = if format == Format::Parquet { plan } else { blobs_as_text(plan)? };
     let frame = DataFrame::new(state, plan);
     let written = match format {
         Format::Csv | Format::Tbl => {
@@ -358,6 +369,31 @@ pub async fn write(state: SessionState, plan: LogicalPlan, path: &str, options: 
     }
     std::fs::rename(&temporary, path).map_err(|error| Error::io(format!("write {path}"), &error))?;
     Ok(written_rows(&batches))
+}
+
+fn blobs_as_text(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let is_blob = |data_type: &DataType| {
+        matches!(
+            data_type,
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_)
+        )
+    };
+    if !plan.schema().fields().iter().any(|field| is_blob(field.data_type())) {
+        return Ok(plan);
+    }
+    let columns: Vec<Expr> =
+        plan.schema()
+            .iter()
+            .map(|(qualifier, field)| {
+                let column = Expr::Column((qualifier, field).into());
+                match is_blob(field.data_type()) {
+                    true => text_of_blob(cast(column, DataType::BinaryView))
+                        .alias_qualified(qualifier.cloned(), field.name()),
+                    false => column,
+                }
+            })
+            .collect();
+    LogicalPlanBuilder::from(plan).project(columns).and_then(LogicalPlanBuilder::build).map_err(from_datafusion)
 }
 
 fn csv_writer(

@@ -7,6 +7,7 @@
 
 pub mod answer;
 pub mod arithmetic;
+pub mod blob_text;
 pub(crate) mod cancel;
 pub mod catalog;
 pub mod coercion;

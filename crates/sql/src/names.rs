@@ -4,9 +4,10 @@
 //! of their own, number literals with an exponent become DOUBLE and `X'…'` BLOB, and named arguments of `read_csv` and the
 //! like, which the planner does not know, become texts.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
+use datafusion::arrow::datatypes::Schema;
 use datafusion::execution::SessionState;
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{
@@ -23,7 +24,6 @@ use crate::{read_functions, select_list};
 pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Result<()> {
     let references = state.resolve_table_references(statement).map_err(from_datafusion)?;
     let mut names = StoredNames::default();
-    let mut plain = HashSet::new();
     for reference in references {
         let catalog = &state.config_options().catalog;
         let resolved = reference.resolve(&catalog.default_catalog, &catalog.default_schema);
@@ -31,40 +31,52 @@ pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Res
         let Some(schema) = schemas.and_then(|schemas| schemas.schema(&resolved.schema)) else { continue };
         // What is wrong with a table is said when the statement is planned.
         let Ok(Some(table)) = schema.table(&resolved.table).await else { continue };
-        for field in table.schema().fields() {
-            let lower = field.name().to_lowercase();
-            if lower == *field.name() {
-                plain.insert(lower);
-            } else {
-                names.0.entry(lower).or_insert_with(|| field.name().clone());
-            }
+        names.add(&table.schema());
+    }
+    let mut calls = FunctionCalls::default();
+    visit(statement, &mut calls);
+    for (function, arguments) in &calls.0 {
+        if let Ok(table) = read_functions::open(state, function, arguments).await {
+            names.add(&table.schema());
         }
     }
-    names.0.retain(|lower, _| !plain.contains(lower));
     visit(statement, &mut names);
     Ok(())
 }
 
-fn visit(statement: &mut PlanStatement, names: &mut StoredNames) {
+fn visit(statement: &mut PlanStatement, visitor: &mut impl VisitorMut<Break = ()>) {
     match statement {
         PlanStatement::Statement(ast) => {
-            let _: ControlFlow<()> = ast.visit(names);
+            let _ = ast.visit(visitor);
         }
-        PlanStatement::Explain(explain) => visit(&mut explain.statement, names),
+        PlanStatement::Explain(explain) => visit(&mut explain.statement, visitor),
         PlanStatement::CreateExternalTable(_) | PlanStatement::CopyTo(_) | PlanStatement::Reset(_) => {}
     }
 }
 
-/// Stored names of columns by their lower-case form, where the two differ.
+/// Stored names of columns by their lower-case form.
 #[derive(Debug, Default)]
 struct StoredNames(HashMap<String, String>);
 
 impl StoredNames {
+    /// Where one name is stored in several cases, the lower-case one is meant.
+    fn add(&mut self, schema: &Schema) {
+        for field in schema.fields() {
+            let lower = field.name().to_lowercase();
+            if lower == *field.name() {
+                self.0.insert(lower.clone(), lower);
+            } else {
+                self.0.entry(lower).or_insert_with(|| field.name().clone());
+            }
+        }
+    }
+
     fn replace(&self, name: &mut Ident) {
-        if name.quote_style.is_some() || self.0.is_empty() {
+        if name.quote_style.is_some() {
             return;
         }
-        if let Some(stored) = self.0.get(&name.value.to_lowercase()) {
+        let lower = name.value.to_lowercase();
+        if let Some(stored) = self.0.get(&lower).filter(|stored| **stored != lower) {
             *name = Ident { value: stored.clone(), quote_style: Some('"'), span: name.span };
         }
     }
@@ -139,16 +151,7 @@ impl VisitorMut for StoredNames {
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
         match table {
-            TableFactor::Table { name, alias, args, .. } => {
-                self.replace_in_alias(alias);
-                if let Some(arguments) = args {
-                    let function = name.to_string().to_lowercase();
-                    if read_functions::is_one(&function) {
-                        arguments.args.iter_mut().for_each(unname);
-                    }
-                    name.0 = vec![ObjectNamePart::Identifier(Ident::new(function))];
-                }
-            }
+            TableFactor::Table { alias, .. } => self.replace_in_alias(alias),
             TableFactor::Derived { alias, .. } => self.replace_in_alias(alias),
             _ => {}
         }
@@ -181,6 +184,35 @@ impl VisitorMut for StoredNames {
         let inner = Box::new(Expr::Value(ValueWithSpan { value, span: literal.span }));
         *expr = Expr::Cast { kind: CastKind::Cast, expr: inner, data_type, array: false, format: None };
         ControlFlow::Continue(())
+    }
+}
+
+/// The calls of functions that read files, and their arguments, which become texts.
+#[derive(Debug, Default)]
+struct FunctionCalls(Vec<(String, Vec<String>)>);
+
+impl VisitorMut for FunctionCalls {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        let TableFactor::Table { name, args: Some(arguments), .. } = table else { return ControlFlow::Continue(()) };
+        let function = name.to_string().to_lowercase();
+        name.0 = vec![ObjectNamePart::Identifier(Ident::new(&function))];
+        if read_functions::is_one(&function) {
+            arguments.args.iter_mut().for_each(unname);
+            self.0.push((function, arguments.args.iter().filter_map(text).collect()));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn text(argument: &FunctionArg) -> Option<String> {
+    match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(ValueWithSpan {
+            value: Value::SingleQuotedString(text),
+            ..
+        }))) => Some(text.clone()),
+        _ => None,
     }
 }
 
@@ -224,13 +256,14 @@ mod tests {
         let stored = [("id", "Id"), ("total", "Total")];
         let mut names = StoredNames(stored.map(|(lower, name)| (lower.to_owned(), name.to_owned())).into());
         let mut statement = parse_plan(text).expect("parses");
+        visit(&mut statement, &mut FunctionCalls::default());
         visit(&mut statement, &mut names);
         assert_eq!(statement.to_string(), expect);
     }
 
     #[test]
     fn unquoted_names_of_mixed_case_columns_are_replaced() {
-        check("SELECT ID, t.id, x FROM t WHERE total > 1", "SELECT \"Id\", t.\"Id\", x FROM t WHERE \"Total\" > 1");
+        check("SELECT ID, t.total, x FROM t WHERE id > 1", "SELECT \"Id\", t.\"Total\", x FROM t WHERE \"Id\" > 1");
         check("SELECT * EXCLUDE (id) FROM t", "SELECT * EXCLUDE (\"Id\") FROM t");
         check("SELECT x FROM a JOIN b USING (id)", "SELECT x FROM a JOIN b USING(\"Id\")");
         check("INSERT INTO t (id) VALUES (1)", "INSERT INTO t (\"Id\") VALUES (1)");

@@ -101,7 +101,7 @@ pub fn is_complete(script: &str) -> bool {
             last.is_none_or(|token| token.token == Token::SemiColon)
         }
         // An open string or comment goes on in the next line; other errors are the parser's to report.
-        Err(error) => !error.message().to_lowercase().contains("unterminated"),
+        Err(error) => !["unterminated", "unexpected eof"].iter().any(|open| error.message().contains(open)),
     }
 }
 
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn scripts_split_at_semicolons_outside_of_strings_and_comments() {
         let script = "select 'a;b'; -- no; statement\n;;\nselect \"x;y\" /* ; */ from t";
-        let expected = vec!["select 'a;b'".to_owned(), "select \"x;y\" /* ; */ from t".to_owned()];
+        let expected = ["select 'a;b'".to_owned(), "select \"x;y\" /* ; */ from t".to_owned()];
         let got = split(script).expect("splits");
         assert_eq!(got[0], expected[0]);
         assert!(got[1].ends_with(&expected[1]), "{got:?}");

@@ -24,8 +24,8 @@ const FUNCTIONS: [(&str, Format); 6] = [
 
 /// Adds the functions to a session.
 pub fn register(state: &mut SessionState) {
-    for (name, format) in FUNCTIONS {
-        state.register_udtf(name, Arc::new(ReadFile { name, format }));
+    for (name, _) in FUNCTIONS {
+        state.register_udtf(name, Arc::new(ReadFile(name)));
     }
 }
 
@@ -34,33 +34,36 @@ pub fn is_one(name: &str) -> bool {
     FUNCTIONS.iter().any(|(known, _)| *known == name)
 }
 
-#[derive(Debug)]
-struct ReadFile {
-    name: &'static str,
-    format: Format,
+/// The table that a call of `function` gives.
+pub async fn open(state: &SessionState, function: &str, arguments: &[String]) -> Result<Arc<dyn TableProvider>> {
+    let Some((name, format)) = FUNCTIONS.iter().find(|(known, _)| *known == function) else {
+        return Err(Error::internal(format!("{function} reads no files")));
+    };
+    let Some((path, rest)) = arguments.split_first() else {
+        return Err(Error::input(format!("{name} needs the path of a file")));
+    };
+    let mut options = Options { format: Some(*format), ..Options::default() };
+    for text in rest {
+        let Some((option, value)) = text.split_once('=') else {
+            return Err(Error::input(format!("{name}: {text:?} is not an option"))
+                .hint("Write options as name = value, for example header = false"));
+        };
+        parse::set_option(&mut options, option, value)?;
+    }
+    files::open(state, path, &options).await
 }
 
+#[derive(Debug)]
+struct ReadFile(&'static str);
+
 impl ReadFile {
-    fn options(&self, arguments: &[Expr]) -> Result<(String, Options)> {
-        let mut texts = arguments.iter().map(|argument| match argument {
-            Expr::Literal(ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)), _) => Ok(text.as_str()),
-            other => Err(Error::input(format!("{}: {other} is not a text", self.name))
-                .hint(format!("Write {}('path'), with options as name = value", self.name))),
-        });
-        let Some(path) = texts.next() else {
-            return Err(Error::input(format!("{} needs the path of a file", self.name)));
+    fn texts(&self, arguments: &[Expr]) -> Result<Vec<String>> {
+        let text = |argument: &Expr| match argument {
+            Expr::Literal(ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)), _) => Ok(text.clone()),
+            other => Err(Error::input(format!("{}: {other} is not a text", self.0))
+                .hint(format!("Write {}('path'), with options as name = value", self.0))),
         };
-        let path = path?.to_owned();
-        let mut options = Options { format: Some(self.format), ..Options::default() };
-        for text in texts {
-            let text = text?;
-            let Some((name, value)) = text.split_once('=') else {
-                return Err(Error::input(format!("{}: {text:?} is not an option", self.name))
-                    .hint("Write options as name = value, for example header = false"));
-            };
-            parse::set_option(&mut options, name, value)?;
-        }
-        Ok((path, options))
+        arguments.iter().map(text).collect()
     }
 }
 
@@ -69,8 +72,8 @@ impl TableFunctionImpl for ReadFile {
         let Some(state) = args.session().as_any().downcast_ref::<SessionState>() else {
             return Err(DataFusionError::Internal("a session is of another kind".to_owned()));
         };
-        let (path, options) = self.options(args.exprs()).map_err(into_datafusion)?;
+        let texts = self.texts(args.exprs()).map_err(into_datafusion)?;
         // Planning waits for the file's first bytes anyhow.
-        futures::executor::block_on(files::open(state, &path, &options)).map_err(into_datafusion)
+        futures::executor::block_on(open(state, self.0, &texts)).map_err(into_datafusion)
     }
 }
