@@ -152,8 +152,8 @@ fn column_value(
         if let Some(field) = found {
             let mut value = column_expr(field.name().as_str());
             if let (Some(null), DataType::Utf8View) = (&options.null, field.data_type()) {
-                // The reader holds every empty value for NULL; beside a text for NULL, an empty text is one.
-                if !null.is_empty() && column.logical == LogicalType::Varchar {
+                // The reader holds every empty value for NULL; beside a text for NULL, an empty text or blob is one.
+                if !null.is_empty() && matches!(column.logical, LogicalType::Varchar | LogicalType::Blob) {
                     value = coalesce(vec![value, lit("")]);
                 }
                 value = nullif(value, lit(null.as_str()));

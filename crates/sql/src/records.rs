@@ -109,7 +109,7 @@ impl QuoteState {
 pub fn last_line(path: &str, options: &Options) -> Result<u64> {
     let mut records = Records::open(path, options)?;
     let mut line = 1;
-    while let Some(record) = records.next()? {
+    while let Some(record) = records.next_record()? {
         line = record.line;
     }
     Ok(line)
@@ -153,7 +153,7 @@ impl Records {
     }
 
     /// The next record; `None` at the end.
-    pub fn next(&mut self) -> Result<Option<Record>> {
+    pub fn next_record(&mut self) -> Result<Option<Record>> {
         use csv_core::ReadRecordResult as R;
         let (mut out, mut ends) = (vec![0; 1024], vec![0; 64]);
         let (mut written, mut fields) = (0, 0);

@@ -69,10 +69,11 @@ impl ScanExec {
         partitions: usize,
     ) -> Self {
         let schema = schema_of(&table, &projection);
-        let groups = table.segments.iter().map(|segment| segment.groups().map_or(1, <[_]>::len)).sum::<usize>();
+        // A small table is read by one worker: that is quick, and its rows come in the order they were added.
+        let blocks = (table.rows() as usize).div_ceil(limits::BLOCK_ROWS);
         let properties = Arc::new(PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(&schema)),
-            Partitioning::UnknownPartitioning(partitions.min(groups).max(1)),
+            Partitioning::UnknownPartitioning(partitions.min(blocks / limits::GROUP_BLOCKS + 1)),
             EmissionType::Incremental,
             Boundedness::Bounded,
         ));
