@@ -195,7 +195,11 @@ impl Disk for LocalDisk {
             file.set_len(0).map_err(failed)?;
         }
         if kind == LockKind::Exclusive {
-            file.write_all(holder.as_bytes()).map_err(failed)?;
+            match file.write_all(holder.as_bytes()) {
+                // The text is for others' messages; a full disk is no reason not to read a database.
+                Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {}
+                written => written.map_err(failed)?,
+            }
         }
         Ok(Box::new(FileLock { file, kind }))
     }

@@ -46,8 +46,11 @@ pub async fn load(
         });
     }
     while let Some(finished) = workers.join_next().await {
-        // The first failure ends the others when `workers` is dropped.
-        finished.map_err(|error| worker_error(&error))??;
+        if let Err(error) = finished.map_err(|error| worker_error(&error)).flatten() {
+            // The first failure ends the others; their last one removes the unfinished segment.
+            workers.shutdown().await;
+            return Err(error);
+        }
     }
     statement.cancel.check()?;
     let target = Arc::into_inner(target).ok_or_else(|| Error::internal("a loader outlived its load"))?;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use datafusion::execution::SessionState;
 use datafusion::execution::runtime_env::RuntimeEnv;
@@ -19,7 +20,11 @@ use crate::run::Run;
 use crate::settings;
 use crate::statement::StatementContext;
 
-/// The worker threads. Dropped, they are not waited for: a cancelled query may still be in a long computation.
+/// How long closing a database waits for its workers: long enough for a failed load to remove its file, short enough for a
+/// cancelled query that is still in a long computation.
+const LAST_WAIT: Duration = Duration::from_millis(200);
+
+/// The worker threads. Dropped, they are waited for, but not for long.
 #[derive(Debug)]
 pub struct Workers(Option<Runtime>);
 
@@ -41,7 +46,7 @@ impl std::ops::Deref for Workers {
 impl Drop for Workers {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
+            runtime.shutdown_timeout(LAST_WAIT);
         }
     }
 }
