@@ -8,6 +8,7 @@
 mod find;
 mod keys;
 mod lanes;
+pub mod layout;
 pub mod selection;
 pub mod translate;
 pub mod unpack;

@@ -1,8 +1,9 @@
-//! What to compute: today the tests that a scan applies to columns; the pipeline IR grows here (DESIGN 4.4).
+//! What to compute: the tests that a scan applies to columns, and the pipeline IR with its text form, verifier and interpreter (DESIGN 4.4).
 //!
 //! Invariants: pure data and its meaning. Must not know: encodings, files, threads, Arrow.
 #![forbid(unsafe_code)]
 
+pub mod ir;
 pub mod key_set;
 pub mod test;
 
