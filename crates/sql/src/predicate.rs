@@ -42,8 +42,11 @@ fn exact(expr: &Arc<dyn PhysicalExpr>, types: &[LogicalType]) -> Option<Vec<Colu
             (None, Some(column)) => (column, literal_of(binary.left())?, binary.op().swap()?),
             _ => return None,
         };
-        let value = value_of(literal, types.get(column)?)?;
-        return one(column, comparison(op, value)?);
+        let logical = types.get(column)?;
+        if !logical.is_ordered() && !matches!(op, Operator::Eq | Operator::NotEq) {
+            return None;
+        }
+        return one(column, comparison(op, value_of(literal, logical)?)?);
     }
     if let Some(list) = expr.downcast_ref::<InListExpr>() {
         let column = column_of(list.expr())?;
@@ -167,20 +170,23 @@ pub fn stored_value(literal: &ScalarValue, logical: &LogicalType) -> Option<Valu
         }
         _ => None,
     }
-    .filter(|_| logical.is_ordered() || matches!(literal, S::IntervalMonthDayNano(_)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::arrow::datatypes::{Field, Schema};
     use datafusion::physical_expr::expressions::{binary, lit};
 
-    fn check(op: Operator, literal: ScalarValue, expect: Option<Test>) {
-        let schema = Schema::new(vec![Field::new("a", DataType::Int32, true)]);
+    fn comparison_with(literal: ScalarValue, op: Operator, logical: LogicalType) -> Translated {
+        let schema = Schema::new(vec![Field::new("a", forebay_engine::types::arrow_type(&logical), true)]);
         let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new("a", 0));
         let expr = binary(column, op, lit(literal), &schema).expect("valid");
-        match (translate(&expr, &[LogicalType::Int32]), expect) {
+        translate(&expr, &[logical])
+    }
+
+    fn check(op: Operator, literal: ScalarValue, expect: Option<Test>) {
+        match (comparison_with(literal, op, LogicalType::Int32), expect) {
             (Translated::Exact(tests), Some(test)) => assert_eq!(tests, vec![ColumnTest { column: 0, test }]),
             (Translated::Implied(tests), None) => assert!(tests.is_empty()),
             (got, expect) => panic!("{got:?} instead of {expect:?}"),
@@ -196,5 +202,19 @@ mod tests {
         check(Operator::Lt, ScalarValue::Int32(Some(3)), Some(below));
         check(Operator::Eq, ScalarValue::Int32(None), Some(Test::Never));
         check(Operator::IsDistinctFrom, ScalarValue::Int32(None), None);
+    }
+
+    /// The stored integers of intervals are not in their order.
+    #[test]
+    fn intervals_are_compared_for_equality_alone() {
+        let day = || ScalarValue::new_interval_mdn(0, 1, 0);
+        for op in [Operator::Lt, Operator::LtEq, Operator::Gt, Operator::GtEq] {
+            let translated = comparison_with(day(), op, LogicalType::Interval);
+            assert!(matches!(&translated, Translated::Implied(tests) if tests.is_empty()), "{op}: {translated:?}");
+        }
+        for op in [Operator::Eq, Operator::NotEq] {
+            let translated = comparison_with(day(), op, LogicalType::Interval);
+            assert!(matches!(translated, Translated::Exact(_)), "{op}: {translated:?}");
+        }
     }
 }
