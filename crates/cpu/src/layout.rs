@@ -124,12 +124,19 @@ fn accumulated(aggregate: &Aggregate) -> ValueType {
 
 /// A directory slot of a build side or of groups: the row's number plus one in the low bits (0 = empty), a tag above.
 /// Build sides: the tag has one bit set for each row that hangs on the slot, [`tag_bit`] of its hash (a Bloom filter of
-/// 16 bits); rows are chained by their word 0. Groups: open addressing, one row per slot, the tag is the top of its hash.
+/// 16 bits); rows are chained by their word 0. Groups: open addressing with linear probing, one row per slot, the tag is
+/// [`group_tag`] of its hash.
 pub const SLOT_ROW_BITS: u32 = 48;
 
 /// The tag bit of a hash in a build side's directory slot, already in place.
 pub fn tag_bit(hash: u64) -> u64 {
     1 << (SLOT_ROW_BITS + ((hash >> 28) & 15) as u32)
+}
+
+/// The tag of a hash in a directory slot of groups, already in place. Its bits are not those that choose the slot, which
+/// neighbours share.
+pub fn group_tag(hash: u64) -> u64 {
+    hash << 32 >> SLOT_ROW_BITS << SLOT_ROW_BITS
 }
 
 /// The hash of a key starts with this.
