@@ -134,9 +134,11 @@ fn test_selectivity(test: &Test, zone: Option<&Zone>, logical: &LogicalType) -> 
         (Some(Value::Int(min)), Some(Value::Int(max))) => Some((*min, *max)),
         _ => None,
     });
+    // In floats: the span of the widest decimals, or of intervals as they are stored, is beyond an i128.
+    let distance = |from: i128, to: i128| to as f64 - from as f64;
     let one = match (logical, span) {
         (LogicalType::Varchar | LogicalType::Blob, _) => EQUAL_TEXT_SELECTIVITY,
-        (_, Some((min, max))) => 1.0 / ((max - min) as f64 + 1.0).min(1e6),
+        (_, Some((min, max))) => 1.0 / (distance(min, max) + 1.0).min(1e6),
         _ => EQUAL_TEXT_SELECTIVITY,
     };
     match test {
@@ -153,7 +155,7 @@ fn test_selectivity(test: &Test, zone: Option<&Zone>, logical: &LogicalType) -> 
                 _ => otherwise,
             };
             let (low, high) = (edge(low, min).max(min), edge(high, max).min(max));
-            ((high - low) as f64 / ((max - min) as f64).max(1.0)).clamp(0.001, 1.0)
+            (distance(low, high) / distance(min, max).max(1.0)).clamp(0.001, 1.0)
         }
     }
 }
@@ -171,6 +173,18 @@ mod tests {
         assert!((0.45..0.55).contains(&share), "{share}");
         let one = test_selectivity(&Test::equal(Value::Int(3)), Some(&zone), &LogicalType::Int32);
         assert!((one - 0.01).abs() < 1e-9, "{one}");
+    }
+
+    #[test]
+    fn the_widest_span_is_no_overflow() {
+        let zone =
+            Zone { rows: 9, null_count: 0, min: Some(Value::Int(i128::MIN)), max: Some(Value::Int(i128::MAX)) };
+        let share = |test: &Test| test_selectivity(test, Some(&zone), &LogicalType::Interval);
+        assert!((share(&Test::equal(Value::Int(0))) - 1e-6).abs() < 1e-9);
+        let half = share(&Test::Range { low: Bound::Included(Value::Int(0)), high: Bound::Unbounded });
+        assert!((0.45..0.55).contains(&half), "{half}");
+        let none = share(&Test::Range { low: Bound::Included(Value::Int(9)), high: Bound::Excluded(Value::Int(1)) });
+        assert!(none <= 0.001, "{none}");
     }
 
     #[test]
