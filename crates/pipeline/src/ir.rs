@@ -8,7 +8,8 @@
 //! - a register of a nullable type may be NULL; operations give NULL where an operand is NULL, but for `and`, `or`
 //!   (Kleene's logic), [`Op::IsNull`], [`Op::Select`] and [`Op::Coalesce`];
 //! - integers never wrap: an operation whose result does not fit is an error, and so is division by zero;
-//! - floats are ordered with NaN equal to itself and above all others, and -0.0 is 0.0;
+//! - floats are ordered with NaN equal to itself and above all others, and -0.0 is 0.0: the result of an operation is
+//!   canonical ([`forebay_base::canonical_f64`]), so that equal values divide alike;
 //! - NULL keys of a join match nothing; NULL keys of a group are one group.
 //!
 //! Must not know: encodings, files, Arrow, how states are laid out in memory.
@@ -152,7 +153,7 @@ pub enum Source {
         /// One register per key and aggregate.
         columns: Vec<Register>,
     },
-    /// The rows of a build side by whether a [`Sink::Mark`] or a probe that marks met them.
+    /// The rows of a build side by whether a [`Sink::Mark`] met them.
     BuildRows {
         /// A join state that keeps all rows.
         state: StateId,
@@ -214,7 +215,8 @@ pub struct Compute {
     pub typed: Typed,
     /// What is computed.
     pub op: Op,
-    /// Operations that can fail within a CASE are only done where their branch is taken.
+    /// A Bool. Operations that can fail within a CASE are only done where their branch is taken: what reads `to` is
+    /// guarded likewise, cannot fail, or is a [`Op::Select`] that does not choose it. Nothing else may depend on it.
     pub guard: Option<Register>,
     /// The bounds of the columns prove that the result fits its type, so that no execution needs to check.
     pub fits: bool,
@@ -310,7 +312,7 @@ pub enum Arithmetic {
     Multiply,
     /// Quotient: integers are cut towards zero, and division by zero is an error; floats as IEEE 754 has it.
     Divide,
-    /// Remainder with the dividend's sign; integers only.
+    /// Remainder with the dividend's sign; integers only. The least value by -1 leaves 0; by zero is an error.
     Remainder,
     /// Quotient rounded half away from zero, for decimals; integers only.
     DivideRounded,

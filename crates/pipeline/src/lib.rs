@@ -3,9 +3,25 @@
 //! Invariants: pure data and its meaning. Must not know: encodings, files, threads, Arrow.
 #![forbid(unsafe_code)]
 
+pub mod case;
+pub mod fault;
+pub mod interpret;
 pub mod ir;
 pub mod key_set;
+pub mod like;
+mod names;
+pub mod parse;
+pub mod scalar;
+pub mod semantics;
 pub mod test;
+pub mod text;
+mod tokens;
+pub mod verify;
 
+pub use fault::Fault;
+pub use interpret::Machine;
 pub use key_set::KeySet;
+pub use like::LikePattern;
+pub use scalar::Scalar;
 pub use test::{ColumnTest, Test};
+pub use verify::{register_types, verify};
