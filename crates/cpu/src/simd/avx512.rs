@@ -1,0 +1,153 @@
+//! 64-byte vectors: comparisons give masks at once, positions come from compressing lanes.
+
+use std::arch::x86_64::*;
+
+use super::{WORD_ROWS, portable};
+
+/// At most so many bits of a word are looked up one by one rather than all by gathers.
+const FEW_BITS: u32 = 12;
+
+macro_rules! range {
+    ($name:ident, $lane:ident, $signed:ident, $load:ident, $set:ident, $sub:ident, $compare:ident, $lanes:literal) => {
+        /// See [`super::range`].
+        #[target_feature(enable = "avx512f,avx512bw")]
+        pub(super) fn $name(values: &[$lane], low: $lane, span: $lane, masks: &mut [u64]) {
+            let (words, rest) = values.as_chunks::<WORD_ROWS>();
+            let (lows, spans) = ($set(low as $signed), $set(span as $signed));
+            let (full, tail) = masks.split_at_mut(words.len());
+            for (values, mask) in words.iter().zip(full) {
+                if *mask == 0 {
+                    continue;
+                }
+                let mut bits = 0u64;
+                for part in 0..WORD_ROWS / $lanes {
+                    // SAFETY: `part * lanes + lanes` is at most 64, the length of `values`.
+                    let lanes = unsafe { $load(values.as_ptr().add(part * $lanes).cast()) };
+                    bits |= u64::from($compare($sub(lanes, lows), spans)) << (part * $lanes);
+                }
+                *mask &= bits;
+            }
+            portable::range(rest, low, span, tail);
+        }
+    };
+}
+range!(range_u8, u8, i8, _mm512_loadu_epi8, _mm512_set1_epi8, _mm512_sub_epi8, _mm512_cmple_epu8_mask, 64);
+range!(range_u16, u16, i16, _mm512_loadu_epi16, _mm512_set1_epi16, _mm512_sub_epi16, _mm512_cmple_epu16_mask, 32);
+range!(range_u32, u32, i32, _mm512_loadu_epi32, _mm512_set1_epi32, _mm512_sub_epi32, _mm512_cmple_epu32_mask, 16);
+range!(range_u64, u64, i64, _mm512_loadu_epi64, _mm512_set1_epi64, _mm512_sub_epi64, _mm512_cmple_epu64_mask, 8);
+
+/// See [`super::members`]: the bits of all 256 lanes fit one vector.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+pub(super) fn members_u8(values: &[u8], low: u64, bits: &[u64], masks: &mut [u64]) {
+    let mut table = [0u8; 64];
+    for lane in 0..=u8::MAX {
+        let number = u64::from(lane).wrapping_sub(low);
+        let word = bits.get((number / 64) as usize).copied().unwrap_or(0);
+        table[usize::from(lane / 8)] |= ((word >> (number % 64) & 1) as u8) << (lane % 8);
+    }
+    let single: [u8; 16] = [1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128];
+    // SAFETY: the arrays have 64 and 16 bytes.
+    let (table, single) =
+        unsafe { (_mm512_loadu_epi8(table.as_ptr().cast()), _mm_loadu_si128(single.as_ptr().cast())) };
+    let single = _mm512_broadcast_i32x4(single);
+    let (words, rest) = values.as_chunks::<WORD_ROWS>();
+    let (full, tail) = masks.split_at_mut(words.len());
+    for (values, mask) in words.iter().zip(full) {
+        // SAFETY: `values` has 64 bytes.
+        let lanes = unsafe { _mm512_loadu_epi8(values.as_ptr().cast()) };
+        let bytes = _mm512_and_si512(_mm512_srli_epi16::<3>(lanes), _mm512_set1_epi8(31));
+        let found = _mm512_permutexvar_epi8(bytes, table);
+        let wanted = _mm512_shuffle_epi8(single, _mm512_and_si512(lanes, _mm512_set1_epi8(7)));
+        *mask &= _mm512_test_epi8_mask(found, wanted);
+    }
+    portable::members(rest, low, bits, tail);
+}
+
+/// 16 lanes of 32 bits: which of them are members. `limit` is the number of bits in `bits`.
+#[target_feature(enable = "avx512f,avx512bw")]
+#[inline]
+fn members_of_16(lanes: __m512i, low: __m512i, limit: __m512i, bits: &[u64]) -> u64 {
+    let numbers = _mm512_sub_epi32(lanes, low);
+    let inside = _mm512_cmplt_epu32_mask(numbers, limit);
+    let words = _mm512_srli_epi32::<5>(numbers);
+    // SAFETY: lanes outside of `limit` are not read; the others lie in `bits`, seen as words of 32 bits.
+    let found =
+        unsafe { _mm512_mask_i32gather_epi32::<4>(_mm512_setzero_si512(), inside, words, bits.as_ptr().cast()) };
+    let wanted = _mm512_sllv_epi32(_mm512_set1_epi32(1), _mm512_and_si512(numbers, _mm512_set1_epi32(31)));
+    u64::from(_mm512_mask_test_epi32_mask(inside, found, wanted))
+}
+
+macro_rules! members {
+    ($name:ident, $lane:ident, $widen:expr) => {
+        /// See [`super::members`].
+        #[target_feature(enable = "avx512f,avx512bw")]
+        pub(super) fn $name(values: &[$lane], low: u64, bits: &[u64], masks: &mut [u64]) {
+            // Differences must be the same modulo 2^32 as modulo 2^64 for all that can be members.
+            let is_narrow = low as i64 >= -(1 << 31) && (low as i64) < (1 << 31) && bits.len() < (1 << 25);
+            if !is_narrow {
+                return portable::members(values, low, bits, masks);
+            }
+            // Numbers below `low` wrap to large ones, which must lie above all bits; none may wrap to a small one.
+            let limit = bits.len() as u64 * 64;
+            let wraps = (low as i64) < 0 && $lane::BITS == 32 || limit.wrapping_add(low) > 1 << 32 && (low as i64) >= 0;
+            if wraps {
+                return portable::members(values, low, bits, masks);
+            }
+            let (lows, limit) = (_mm512_set1_epi32(low as i32), _mm512_set1_epi32(limit as i32));
+            let (words, rest) = values.as_chunks::<WORD_ROWS>();
+            let (full, tail) = masks.split_at_mut(words.len());
+            for (values, mask) in words.iter().zip(full) {
+                if mask.count_ones() <= FEW_BITS {
+                    *mask = portable::members_of_word(values, low, bits, *mask);
+                    continue;
+                }
+                let mut found = 0u64;
+                for part in 0..4 {
+                    // SAFETY: `part * 16 + 16` is at most 64, the length of `values`.
+                    let lanes = unsafe { $widen(values.as_ptr().add(part * 16).cast()) };
+                    found |= members_of_16(lanes, lows, limit, bits) << (part * 16);
+                }
+                *mask &= found;
+            }
+            portable::members(rest, low, bits, tail);
+        }
+    };
+}
+members!(members_u16, u16, |from| _mm512_cvtepu16_epi32(_mm256_loadu_si256(from)));
+members!(members_u32, u32, |from| _mm512_loadu_epi32(from));
+
+/// See [`super::members`]. Eight-byte lanes are rare: no gathers for them.
+#[target_feature(enable = "avx512f")]
+pub(super) fn members_u64(values: &[u64], low: u64, bits: &[u64], masks: &mut [u64]) {
+    portable::members(values, low, bits, masks);
+}
+
+/// See [`super::positions`].
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2")]
+pub(super) fn positions(masks: &[u64], out: &mut Vec<u16>) {
+    const LANES: usize = 32;
+    let count: usize = masks.iter().map(|mask| mask.count_ones() as usize).sum();
+    let start = out.len();
+    out.reserve(count + LANES);
+    let mut first = [0u16; LANES];
+    for (lane, number) in first.iter_mut().enumerate() {
+        *number = lane as u16;
+    }
+    // SAFETY: `first` has 64 bytes.
+    let mut numbers = unsafe { _mm512_loadu_epi16(first.as_ptr().cast()) };
+    let step = _mm512_set1_epi16(LANES as i16);
+    let mut filled = start;
+    for mask in masks {
+        for half in [*mask as u32, (*mask >> 32) as u32] {
+            if half != 0 {
+                let packed = _mm512_maskz_compress_epi16(half, numbers);
+                // SAFETY: at most `count` positions are filled before this store, and a whole vector more is reserved.
+                unsafe { _mm512_storeu_epi16(out.as_mut_ptr().add(filled).cast(), packed) };
+                filled += half.count_ones() as usize;
+            }
+            numbers = _mm512_add_epi16(numbers, step);
+        }
+    }
+    // SAFETY: `filled - start` is `count`, all of which was stored.
+    unsafe { out.set_len(filled) };
+}

@@ -1,0 +1,262 @@
+//! Finding matches with the processor's vector units (Data Blocks §4.2, Appendix C): one bit for each row, 64 rows to a
+//! word, and from the bits to positions.
+//!
+//! A flavour is chosen once, at run time; the portable one is what the others are tested against. Callers see safe
+//! functions; `unsafe` stays in this module. Must not know: encodings, NULLs, what a test means.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod portable;
+
+/// Rows of a word of bits.
+pub const WORD_ROWS: usize = 64;
+
+/// The vector instructions that are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Flavour {
+    /// Whatever the compiler makes of plain loops.
+    Portable = 1,
+    /// 32-byte vectors.
+    Avx2 = 2,
+    /// 64-byte vectors with masks, byte permutations (VBMI) and compression of 16-bit lanes (VBMI2).
+    Avx512 = 3,
+}
+
+impl Flavour {
+    /// All of them, from the plainest.
+    pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
+
+    /// Its name in settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+        }
+    }
+
+    /// Whether this processor has it.
+    pub fn is_available(self) -> bool {
+        match self {
+            Self::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => is_x86_feature_detected!("avx2"),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => {
+                is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512vbmi")
+                    && is_x86_feature_detected!("avx512vbmi2")
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => false,
+        }
+    }
+
+    /// The best one that this processor has.
+    pub fn best() -> Self {
+        Self::ALL.into_iter().rev().find(|flavour| flavour.is_available()).unwrap_or(Self::Portable)
+    }
+
+    /// The one in use.
+    pub fn current() -> Self {
+        match IN_USE.load(Ordering::Relaxed) {
+            1 => Self::Portable,
+            2 => Self::Avx2,
+            3 => Self::Avx512,
+            _ => {
+                let best = Self::best();
+                IN_USE.store(best as u8, Ordering::Relaxed);
+                best
+            }
+        }
+    }
+
+    /// Takes `flavour` from now on, in the whole process; false where this processor does not have it.
+    pub fn choose(flavour: Self) -> bool {
+        let available = flavour.is_available();
+        if available {
+            IN_USE.store(flavour as u8, Ordering::Relaxed);
+        }
+        available
+    }
+}
+
+/// The flavour in use; 0 where none was chosen yet.
+static IN_USE: AtomicU8 = AtomicU8::new(0);
+
+/// An unsigned lane that vectors hold.
+pub trait Lane: Copy + Ord + bytemuck::Pod {
+    /// Bits of `masks` for lanes `v` of `values` with `v - low <= span` (modulo the lane's width); see [`range`].
+    #[doc(hidden)]
+    fn range(flavour: Flavour, values: &[Self], low: Self, span: Self, masks: &mut [u64]);
+    /// Bits of `masks` for lanes whose number less `low` is a bit of `bits`; see [`members`].
+    #[doc(hidden)]
+    fn members(flavour: Flavour, values: &[Self], low: u64, bits: &[u64], masks: &mut [u64]);
+    /// `self - low`, wrapping, in the lane's width.
+    #[doc(hidden)]
+    fn above(self, low: Self) -> Self;
+    /// Zero-extended.
+    #[doc(hidden)]
+    fn wide(self) -> u64;
+}
+
+macro_rules! lane {
+    ($($lane:ident $range:ident $members:ident),*) => {$(
+        impl Lane for $lane {
+            fn range(flavour: Flavour, values: &[Self], low: Self, span: Self, masks: &mut [u64]) {
+                match flavour {
+                    #[cfg(target_arch = "x86_64")]
+                    // SAFETY: a flavour is in use only where the processor was found to have its instructions.
+                    Flavour::Avx512 => unsafe { avx512::$range(values, low, span, masks) },
+                    #[cfg(target_arch = "x86_64")]
+                    // SAFETY: as above.
+                    Flavour::Avx2 => unsafe { avx2::$range(values, low, span, masks) },
+                    _ => portable::range(values, low, span, masks),
+                }
+            }
+
+            fn members(flavour: Flavour, values: &[Self], low: u64, bits: &[u64], masks: &mut [u64]) {
+                match flavour {
+                    #[cfg(target_arch = "x86_64")]
+                    // SAFETY: a flavour is in use only where the processor was found to have its instructions.
+                    Flavour::Avx512 => unsafe { avx512::$members(values, low, bits, masks) },
+                    _ => portable::members(values, low, bits, masks),
+                }
+            }
+
+            #[inline]
+            fn above(self, low: Self) -> Self {
+                self.wrapping_sub(low)
+            }
+
+            #[inline]
+            fn wide(self) -> u64 {
+                self.into()
+            }
+        }
+    )*};
+}
+lane!(u8 range_u8 members_u8, u16 range_u16 members_u16, u32 range_u32 members_u32, u64 range_u64 members_u64);
+
+/// Keeps those bits of `masks` whose lanes lie in `low..=low + span` (modulo the lane's width). Bit `i % 64` of word
+/// `i / 64` stands for `values[i]`; bits behind the last value stay as they are, words of zeros are not looked at.
+pub fn range<L: Lane>(values: &[L], low: L, span: L, masks: &mut [u64]) {
+    L::range(Flavour::current(), values, low, span, &mut masks[..values.len().div_ceil(WORD_ROWS)]);
+}
+
+/// Keeps those bits of `masks` whose lanes, less `low`, are set in `bits`; `low` may be "negative" (modulo 2^64). The
+/// rest is as with [`range`].
+pub fn members<L: Lane>(values: &[L], low: u64, bits: &[u64], masks: &mut [u64]) {
+    L::members(Flavour::current(), values, low, bits, &mut masks[..values.len().div_ceil(WORD_ROWS)]);
+}
+
+/// Appends the positions of all bits of `masks`, ascending; at most 65,536 bits.
+pub fn positions(masks: &[u64], out: &mut Vec<u16>) {
+    assert!(masks.len() <= (1 << 16) / WORD_ROWS, "positions have 16 bits");
+    match Flavour::current() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a flavour is in use only where the processor was found to have its instructions.
+        Flavour::Avx512 => unsafe { avx512::positions(masks, out) },
+        _ => portable::positions(masks, out),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers that look random, the same every time.
+    fn noise(seed: u64) -> impl FnMut() -> u64 {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        }
+    }
+
+    fn masks_of(rows: usize, next: &mut impl FnMut() -> u64, kind: u64) -> Vec<u64> {
+        let word = |next: &mut dyn FnMut() -> u64| match kind % 4 {
+            0 => u64::MAX,
+            1 => next(),
+            2 => next() & next() & next() & next() & next(),
+            _ => {
+                if next() % 3 == 0 {
+                    next()
+                } else {
+                    0
+                }
+            }
+        };
+        (0..rows.div_ceil(WORD_ROWS)).map(|_| word(next)).collect()
+    }
+
+    fn check<L: Lane>(from: impl Fn(u64) -> L) {
+        let mut next = noise(7);
+        for case in 0..400 {
+            let rows = [0, 1, 63, 64, 65, 127, 128, 1000, 4096, 65_536][case % 10];
+            let small = case % 3 == 0;
+            let values: Vec<L> = (0..rows).map(|_| from(if small { next() % 40 } else { next() })).collect();
+            let (low, span) = match small {
+                true => (from(next() % 40), from(next() % 20)),
+                false => (from(next()), from(next() >> (next() % 64))),
+            };
+            let given = masks_of(rows, &mut next, case as u64);
+            let bits: Vec<u64> = (0..next() % 70).map(|_| next()).collect();
+            let start = if case % 2 == 0 { next() % 100 } else { (next() % 100).wrapping_neg() };
+            for flavour in Flavour::ALL.into_iter().filter(|flavour| flavour.is_available()) {
+                let naive = |passes: &dyn Fn(L) -> bool| -> Vec<u64> {
+                    let mut masks = given.clone();
+                    for (row, value) in values.iter().enumerate().filter(|(_, value)| !passes(**value)) {
+                        let _ = value;
+                        masks[row / 64] &= !(1 << (row % 64));
+                    }
+                    masks
+                };
+                let mut masks = given.clone();
+                L::range(flavour, &values, low, span, &mut masks);
+                assert_eq!(masks, naive(&|value| value.above(low) <= span), "range, {flavour:?}, case {case}");
+                let mut masks = given.clone();
+                L::members(flavour, &values, start, &bits, &mut masks);
+                let member = |value: L| {
+                    let number = value.wide().wrapping_sub(start);
+                    bits.get((number / 64) as usize).is_some_and(|word| word >> (number % 64) & 1 == 1)
+                };
+                assert_eq!(masks, naive(&member), "members, {flavour:?}, case {case}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_flavour_keeps_the_same_bits() {
+        check(|bits| bits as u8);
+        check(|bits| bits as u16);
+        check(|bits| bits as u32);
+        check(|bits| bits);
+    }
+
+    #[test]
+    fn every_flavour_gives_the_same_positions() {
+        let mut next = noise(3);
+        for case in 0..200 {
+            let masks = masks_of([0, 64, 128, 6400, 65_536][case as usize % 5], &mut next, case);
+            let naive: Vec<u16> = (0..masks.len() * 64)
+                .filter(|row| masks[row / 64] >> (row % 64) & 1 == 1)
+                .map(|row| row as u16)
+                .collect();
+            let mut plain = vec![9];
+            portable::positions(&masks, &mut plain);
+            assert_eq!(plain[1..], naive, "portable, case {case}");
+            let mut fast = vec![9];
+            positions(&masks, &mut fast);
+            assert_eq!(fast, plain, "case {case}");
+        }
+    }
+}
