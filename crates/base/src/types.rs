@@ -42,7 +42,7 @@ pub enum LogicalType {
     Float32,
     /// IEEE binary64.
     Float64,
-    /// Scaled integer; 8 bytes up to precision 18, 16 bytes up to 38 (DESIGN 4.14).
+    /// Scaled integer; 8 bytes up to precision 18, 16 bytes up to 38.
     Decimal {
         /// Digits in all, 1 to 38.
         precision: u8,

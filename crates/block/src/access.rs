@@ -1,4 +1,4 @@
-//! The closed set of access forms (DESIGN 4.2): how the values of any encoded block are read. Backends implement these
+//! The closed set of access forms (ARCHITECTURE.md, Encodings): how the values of any encoded block are read. Backends implement these
 //! and nothing else.
 
 use std::borrow::Cow;

@@ -1,5 +1,5 @@
 //! Compressing single frames. Every frame is split into byte planes, then compressed on its own by a standard codec
-//! (DESIGN 4.6: formats on disk are open).
+//! (ARCHITECTURE.md, Codecs: formats on disk are open).
 //!
 //! Invariants: decompression writes exactly the expected number of bytes or fails; scratch memory is two frames per
 //! thread.

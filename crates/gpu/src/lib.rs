@@ -1,7 +1,7 @@
 //! The second way to compute: pipelines on a graphics processor. Today only the setting that chooses the processor.
 //!
 //! Invariants: nothing of CUDA at build time; the driver, the kernel compiler and the decoders are loaded at run time
-//! where they are installed (DESIGN §1). Results are those of `forebay-cpu`, bit for bit on integers and decimals.
+//! where they are installed. Results are those of `forebay-cpu`, bit for bit on integers and decimals.
 //! Must not know: tables, files, SQL. It will see encoded blocks and pipelines.
 #![forbid(unsafe_code)]
 
