@@ -28,10 +28,22 @@ impl AlignedBuffer {
     /// A buffer of `len` zeros outside of any pool and budget.
     ///
     /// # Panics
-    /// If the system has no memory left.
+    /// If the system has no memory left: for small buffers, or where that is the end anyway.
     pub fn zeroed(len: usize) -> Self {
-        let pages = Pages::zeroed(len.next_multiple_of(IO_ALIGN)).expect("the system has memory for a small buffer");
-        Self { pages, len, pool: None }
+        Self::try_zeroed(len).expect("the system has memory for a small buffer")
+    }
+
+    /// A buffer of `len` zeros outside of any pool and budget.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`] if the system has no memory left.
+    pub fn try_zeroed(len: usize) -> Result<Self> {
+        let no_memory = || {
+            let message = format!("the system has no memory for a buffer of {}", format_bytes(len as u64));
+            Error::new(ErrorKind::OutOfMemory, message).hint("End other programs, or give the database less memory")
+        };
+        let pages = len.checked_next_multiple_of(IO_ALIGN).and_then(Pages::zeroed).ok_or_else(no_memory)?;
+        Ok(Self { pages, len, pool: None })
     }
 
     /// Bytes of memory behind the buffer: its length rounded up to [`IO_ALIGN`] or more.
@@ -292,6 +304,14 @@ mod tests {
         assert!(AlignedBuffer::zeroed(0).is_empty());
         let huge = AlignedBuffer::zeroed(HUGE_PAGE_BYTES + 1);
         assert!(huge.len() == HUGE_PAGE_BYTES + 1 && huge.iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn memory_that_is_not_there_is_an_error() {
+        for len in [usize::MAX, usize::MAX / 2, 1 << 60] {
+            assert_eq!(AlignedBuffer::try_zeroed(len).expect_err("too much").kind(), ErrorKind::OutOfMemory);
+        }
+        assert_eq!(AlignedBuffer::try_zeroed(5).expect("a little").capacity(), IO_ALIGN);
     }
 
     proptest! {

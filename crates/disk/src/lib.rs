@@ -83,8 +83,7 @@ pub trait Disk: Send + Sync + Debug {
     /// Whether there is a file or directory at `path`.
     fn exists(&self, path: &str) -> Result<bool>;
 
-    /// Names of the files in `directory`, sorted, without the directories in it; [`ErrorKind::NotFound`] if it is
-    /// missing.
+    /// Names of what is in `directory`, sorted; those of directories end in `/`. [`ErrorKind::NotFound`] if it is missing.
     fn list(&self, directory: &str) -> Result<Vec<String>>;
 
     /// Makes the directory `path` with its parents; fine if it exists.
@@ -96,8 +95,13 @@ pub trait Disk: Send + Sync + Debug {
     /// Renames the file `from` to `to`, replacing a file that is there.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
 
-    /// Makes every create, remove and rename in the directory `path` durable.
-    fn sync_directory(&self, path: &str) -> Result<()>;
+    /// Opens the directory `path`, to make the names in it durable. A failure here leaves no name in doubt.
+    fn open_directory(&self, path: &str) -> Result<Box<dyn DiskDirectory>>;
+
+    /// Opens and syncs the directory `path`.
+    fn sync_directory(&self, path: &str) -> Result<()> {
+        self.open_directory(path)?.sync()
+    }
 
     /// Locks the name `path` until the result is dropped; never waits. On disk this is the lock of a file that is made
     /// if it is missing. An exclusive holder leaves the text `holder` there for others to read.
@@ -108,6 +112,12 @@ pub trait Disk: Send + Sync + Debug {
 
     /// Where the root is, for messages.
     fn describe(&self) -> String;
+}
+
+/// An open directory.
+pub trait DiskDirectory: Send + Sync + Debug {
+    /// Makes every create, remove and rename in it durable. After a failure nothing is known of them.
+    fn sync(&self) -> Result<()>;
 }
 
 /// An open file, usable from many threads at once.
@@ -184,7 +194,7 @@ fn too_short(path: &str, offset: u64, len: usize, file_len: u64) -> Error {
 
 fn locked(place: &str, holder: &str) -> Error {
     let holder = match holder.trim() {
-        "" => "another process that reads it",
+        "" => "another process",
         named => named,
     };
     Error::new(ErrorKind::Locked, format!("{place} is locked by {holder}"))

@@ -17,9 +17,10 @@ use forebay_base::{Error, Result};
 use parking_lot::Mutex;
 
 use crate::path::normalize;
-use crate::sys::Ring;
+use crate::sys::{Ring, raise_open_files};
 use crate::{
-    AlignedBuffer, Disk, DiskFile, LockKind, OpenMode, ReadRequest, check_aligned, check_writable, locked, too_short,
+    AlignedBuffer, Disk, DiskDirectory, DiskFile, LockKind, OpenMode, ReadRequest, check_aligned, check_writable,
+    locked, too_short,
 };
 
 /// How direct reads reach the kernel.
@@ -45,32 +46,31 @@ pub struct LocalDisk {
 #[derive(Debug)]
 struct IoPaths {
     rings: Option<IdleRings>,
-    /// Why there are no rings, if they were wanted.
-    ring_refusal: Option<String>,
     /// Whether the file system was seen to refuse O_DIRECT.
     direct_refused: AtomicBool,
     direct_probed: OnceLock<()>,
 }
 
 impl LocalDisk {
-    /// The directory `root`, which need not exist yet: `create_directory("")` makes it.
+    /// The directory `root`, which need not exist yet: `create_directory("")` makes it. The process may then have as many
+    /// open files as the system lets it.
     ///
     /// # Errors
     /// With [`IoMode::Uring`], if the system forbids io_uring.
     pub fn open(root: &Path, mode: IoMode) -> Result<Self> {
         let root =
             std::path::absolute(root).map_err(|error| Error::io(format_args!("open {}", root.display()), &error))?;
-        let (rings, ring_refusal) = match (mode, IdleRings::open()) {
-            (IoMode::Pread, _) => (None, None),
-            (_, Ok(rings)) => (Some(rings), None),
-            (IoMode::Auto, Err(error)) => (None, Some(error.to_string())),
+        raise_open_files();
+        let rings = match (mode, IdleRings::open()) {
+            (IoMode::Pread, _) | (IoMode::Auto, Err(_)) => None,
+            (_, Ok(rings)) => Some(rings),
             (IoMode::Uring, Err(error)) => {
                 let hint = "Allow the io_uring system calls (containers often forbid them), or choose pread";
                 return Err(Error::unsupported(format!("io_uring does not work here: {error}")).hint(hint));
             }
         };
         let direct_refused = AtomicBool::new(false);
-        let paths = IoPaths { rings, ring_refusal, direct_refused, direct_probed: OnceLock::new() };
+        let paths = IoPaths { rings, direct_refused, direct_probed: OnceLock::new() };
         Ok(Self { root, paths: Arc::new(paths) })
     }
 
@@ -83,11 +83,6 @@ impl LocalDisk {
             (false, None) => "pread, O_DIRECT",
         };
         text.to_owned()
-    }
-
-    /// Why io_uring is not used although [`IoMode::Auto`] asked for it.
-    pub fn io_uring_refusal(&self) -> Option<&str> {
-        self.paths.ring_refusal.as_deref()
     }
 
     /// Asks the file system with a file that never gets a name. Where that cannot be made, files find out on their own.
@@ -138,24 +133,20 @@ impl Disk for LocalDisk {
         let mut names = Vec::new();
         for entry in fs::read_dir(&full).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            if !entry.file_type().map_err(failed)?.is_dir() {
-                names.push(entry.file_name().to_string_lossy().into_owned());
-            }
+            let is_directory = entry.file_type().map_err(failed)?.is_dir();
+            names.push(entry.file_name().to_string_lossy().into_owned() + if is_directory { "/" } else { "" });
         }
         names.sort_unstable();
         Ok(names)
     }
 
-    /// The root's own name is made durable here, as no path names the root's directory.
+    /// The names that are made here are durable afterwards: no path names the directories above the root.
     fn create_directory(&self, path: &str) -> Result<()> {
         let full = self.full(path)?;
-        let is_new_root = full == self.root && !full.is_dir();
+        let parents = parents_of_missing(&full);
         fs::create_dir_all(&full)
             .map_err(|error| Error::io(format_args!("create directory {}", full.display()), &error))?;
-        match full.parent() {
-            Some(parent) if is_new_root => sync_directory_at(parent),
-            _ => Ok(()),
-        }
+        parents.into_iter().try_for_each(|parent| LocalDirectory::open(parent.to_owned())?.sync())
     }
 
     fn remove(&self, path: &str) -> Result<()> {
@@ -169,8 +160,8 @@ impl Disk for LocalDisk {
             .map_err(|error| Error::io(format_args!("rename {} to {}", from.display(), to.display()), &error))
     }
 
-    fn sync_directory(&self, path: &str) -> Result<()> {
-        sync_directory_at(&self.full(path)?)
+    fn open_directory(&self, path: &str) -> Result<Box<dyn DiskDirectory>> {
+        Ok(Box::new(LocalDirectory::open(self.full(path)?)?))
     }
 
     fn lock(&self, path: &str, kind: LockKind, holder: &str) -> Result<Box<dyn Send + Sync>> {
@@ -234,9 +225,32 @@ impl Drop for FileLock {
     }
 }
 
-fn sync_directory_at(full: &Path) -> Result<()> {
-    let synced = File::open(full).and_then(|directory| directory.sync_all());
-    synced.map_err(|error| Error::io(format_args!("sync directory {}", full.display()), &error))
+/// The directories that get a new name when `full` is made with its parents, innermost first.
+fn parents_of_missing(full: &Path) -> Vec<&Path> {
+    full.ancestors().take_while(|path| !path.exists()).filter_map(Path::parent).collect()
+}
+
+/// A directory that is open for its sync.
+#[derive(Debug)]
+struct LocalDirectory {
+    full: PathBuf,
+    opened: File,
+}
+
+impl LocalDirectory {
+    fn open(full: PathBuf) -> Result<Self> {
+        let failed = |error| Error::io(format_args!("open directory {}", full.display()), &error);
+        // Only a directory: a sync of a file would make no name durable.
+        let opened = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(&full).map_err(failed)?;
+        Ok(Self { full, opened })
+    }
+}
+
+impl DiskDirectory for LocalDirectory {
+    fn sync(&self) -> Result<()> {
+        let synced = self.opened.sync_all();
+        synced.map_err(|error| Error::io(format_args!("sync directory {}", self.full.display()), &error))
+    }
 }
 
 /// A file with its two descriptors.
@@ -465,6 +479,20 @@ mod tests {
         let name = directory.path().join("f").display().to_string();
         assert!(error.message().contains(&name) && error.message().contains("3145828 bytes"), "{error}");
         assert!(!file.direct_refused.load(Ordering::Relaxed), "an unaligned end is no refusal");
+    }
+
+    /// A power loss must not take the name of a directory that was made, however many were missing above it.
+    #[test]
+    fn every_new_name_above_a_directory_is_synced() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let at = |path: &str| directory.path().join(path);
+        assert_eq!(parents_of_missing(&at("a/b/c")), [at("a/b"), at("a"), directory.path().to_owned()]);
+        let disk = LocalDisk::open(&at("a/b/c"), IoMode::Auto).expect("a disk");
+        disk.create_directory("").expect("a root");
+        assert!(at("a/b/c").is_dir() && parents_of_missing(&at("a/b/c")).is_empty());
+        assert_eq!(parents_of_missing(&at("a/d")), [at("a")]);
+        fs::write(at("a/file"), "").expect("a file");
+        assert!(LocalDirectory::open(at("a/file")).is_err(), "only directories");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::locks::LockTable;
 use crate::namespace::Namespace;
 use crate::path::normalize;
-use crate::{Disk, DiskFile, LockKind, OpenMode, check_writable, too_short};
+use crate::{Disk, DiskDirectory, DiskFile, LockKind, OpenMode, check_writable, too_short};
 
 type Bytes = Arc<RwLock<Vec<u8>>>;
 
@@ -65,8 +65,9 @@ impl Disk for MemoryDisk {
         self.names.lock().rename(&normalize(from)?, &normalize(to)?).map(drop)
     }
 
-    fn sync_directory(&self, path: &str) -> Result<()> {
-        self.names.lock().check_directory(&normalize(path)?, "sync directory")
+    fn open_directory(&self, path: &str) -> Result<Box<dyn DiskDirectory>> {
+        self.names.lock().check_directory(&normalize(path)?, "open directory")?;
+        Ok(Box::new(MemoryDirectory))
     }
 
     fn lock(&self, path: &str, kind: LockKind, holder: &str) -> Result<Box<dyn Send + Sync>> {
@@ -75,6 +76,15 @@ impl Disk for MemoryDisk {
 
     fn describe(&self) -> String {
         "memory".to_owned()
+    }
+}
+
+#[derive(Debug)]
+struct MemoryDirectory;
+
+impl DiskDirectory for MemoryDirectory {
+    fn sync(&self) -> Result<()> {
+        Ok(())
     }
 }
 

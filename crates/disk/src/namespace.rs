@@ -105,17 +105,22 @@ impl<F: Clone> Namespace<F> {
         Ok(file)
     }
 
-    /// Names of the files in `directory`, sorted.
+    /// Names of what is in `directory`, sorted; those of directories end in `/`.
     pub(crate) fn list(&self, directory: &str) -> Result<Vec<String>> {
         self.check_directory(directory, "list")?;
         let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
-        let inside = self.entries.range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded));
+        let inside = self.entries.range::<str, _>((Bound::Excluded(prefix.as_str()), Bound::Unbounded));
         let names = inside
             .take_while(|(path, _)| path.starts_with(&prefix))
-            .filter(|(_, entry)| matches!(entry, Entry::File(_)))
-            .map(|(path, _)| &path[prefix.len()..])
-            .filter(|name| !name.contains('/'));
-        Ok(names.map(str::to_owned).collect())
+            .filter(|(path, _)| !path[prefix.len()..].contains('/'))
+            .map(|(path, entry)| match entry {
+                Entry::File(_) => path[prefix.len()..].to_owned(),
+                Entry::Directory => format!("{}/", &path[prefix.len()..]),
+            });
+        let mut names: Vec<String> = names.collect();
+        // The end of a directory's name may move it behind another.
+        names.sort_unstable();
+        Ok(names)
     }
 
     pub(crate) fn put(&mut self, path: &str, entry: Entry<F>) {

@@ -14,7 +14,7 @@ use crate::content::{Change, Content, SECTOR_BYTES};
 use crate::locks::LockTable;
 use crate::namespace::{Entry, Namespace};
 use crate::path::{normalize, parent};
-use crate::{Disk, DiskFile, LockKind, OpenMode, check_writable, too_short};
+use crate::{Disk, DiskDirectory, DiskFile, LockKind, OpenMode, check_writable, too_short};
 
 /// What goes wrong in a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -314,16 +314,12 @@ impl Disk for SimulatedDisk {
         })
     }
 
-    fn sync_directory(&self, path: &str) -> Result<()> {
-        let directory = normalize(path)?;
+    fn open_directory(&self, path: &str) -> Result<Box<dyn DiskDirectory>> {
+        let name = normalize(path)?;
         let mut machine = self.machine.lock();
-        let fate = machine.begin(&format!("sync directory {path}"))?;
-        machine.names.check_directory(&directory, "sync directory")?;
-        match fate {
-            Fate::Fails(FaultKind::Eio | FaultKind::Enospc, error) | Fate::Dies(error) => return Err(error),
-            Fate::Works | Fate::Fails(..) => machine.sync_names(&directory),
-        }
-        Ok(())
+        machine.begin_reading(&format!("open directory {path}"))?;
+        machine.names.check_directory(&name, "open directory")?;
+        Ok(Box::new(SimulatedDirectory { name, machine: Arc::clone(&self.machine) }))
     }
 
     fn lock(&self, path: &str, kind: LockKind, holder: &str) -> Result<Box<dyn Send + Sync>> {
@@ -334,6 +330,23 @@ impl Disk for SimulatedDisk {
 
     fn describe(&self) -> String {
         format!("simulated disk of seed {}", self.machine.lock().seed)
+    }
+}
+
+#[derive(Debug)]
+struct SimulatedDirectory {
+    name: String,
+    machine: Arc<Mutex<Machine>>,
+}
+
+impl DiskDirectory for SimulatedDirectory {
+    fn sync(&self) -> Result<()> {
+        let mut machine = self.machine.lock();
+        match machine.begin(&format!("sync directory {}", self.name))? {
+            Fate::Fails(FaultKind::Eio | FaultKind::Enospc, error) | Fate::Dies(error) => return Err(error),
+            Fate::Works | Fate::Fails(..) => machine.sync_names(&self.name),
+        }
+        Ok(())
     }
 }
 

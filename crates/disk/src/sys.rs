@@ -1,4 +1,4 @@
-//! The one place for unsafe code in this crate: aligned allocations and io_uring.
+//! The one place for unsafe code in this crate: aligned allocations, io_uring, and the limit of open files.
 //!
 //! Invariants: every byte of [`Pages`] is initialised; while the kernel may write to a buffer nothing in this process
 //! can reach it. Must not know: paths, modes, errors of Forebay.
@@ -9,7 +9,7 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use forebay_base::limits::{HUGE_PAGE_BYTES, IO_ALIGN, READ_PIECE_BYTES, READ_QUEUE_DEPTH};
 use io_uring::{IoUring, Probe, opcode, types};
@@ -163,6 +163,22 @@ impl Drop for Region {
         // SAFETY: mapped in `map`; the last `Pages` of it is gone, and so is every reference into it.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
+}
+
+/// Raises this process's limit of open files from the soft one, often 1,024, to the hard one. Where that is refused,
+/// things stay as they are.
+pub(crate) fn raise_open_files() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: both calls get a valid pointer to an initialised `rlimit` that outlives them.
+        unsafe {
+            if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 && limit.rlim_cur < limit.rlim_max {
+                limit.rlim_cur = limit.rlim_max;
+                libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+            }
+        }
+    });
 }
 
 /// An io_uring for reads, used by one thread at a time.

@@ -100,12 +100,12 @@ fn the_same_seed_tells_the_same_story() {
 
 #[test]
 fn after_the_power_is_gone_every_call_fails_until_the_crash() {
-    let disk = SimulatedDisk::new(3, Faults { crash_at_call: Some(5), fail_call: None });
+    let disk = SimulatedDisk::new(3, Faults { crash_at_call: Some(6), fail_call: None });
     let lock = disk.lock("LOCK", LockKind::Exclusive, "first").expect("free");
     let file = disk.open("f", OpenMode::Create).expect("call 2");
     file.sync().expect("call 3");
-    disk.sync_directory("").expect("call 4");
-    assert_eq!(disk.calls(), 4);
+    disk.sync_directory("").expect("calls 4 and 5");
+    assert_eq!(disk.calls(), 5);
     let error = file.write_at(0, &[1; 2048]).expect_err("the power goes");
     assert_eq!(error.kind(), ErrorKind::Io);
     assert!(file.sync().is_err() && file.len().is_err() && disk.list("").is_err() && disk.exists("f").is_err());
@@ -167,11 +167,11 @@ fn a_failed_write_leaves_whole_sectors() {
 #[test]
 fn a_failed_sync_is_not_mended_by_the_next() {
     let lost = (0..100).filter(|seed| {
-        let disk = SimulatedDisk::new(*seed, Faults { fail_call: Some((4, FaultKind::Eio)), crash_at_call: None });
+        let disk = SimulatedDisk::new(*seed, Faults { fail_call: Some((5, FaultKind::Eio)), crash_at_call: None });
         let file = disk.open("f", OpenMode::Create).expect("call 1");
-        disk.sync_directory("").expect("call 2");
-        file.write_at(0, b"acknowledged?").expect("call 3");
-        assert_eq!(file.sync().expect_err("call 4").kind(), ErrorKind::Io);
+        disk.sync_directory("").expect("calls 2 and 3");
+        file.write_at(0, b"acknowledged?").expect("call 4");
+        assert_eq!(file.sync().expect_err("call 5").kind(), ErrorKind::Io);
         file.sync().expect("the kernel forgot");
         assert_eq!(read(&disk, "f").expect("there").len(), 13, "the page cache still has it");
         read(&disk.crash(), "f").expect("there").is_empty()
