@@ -1,6 +1,6 @@
 //! Every size in one place, with its reason.
 
-/// Rows of a full block (DESIGN 4.1; Data Blocks §3: up to 2^16 records). Positions in a block fit `u16`.
+/// Rows of a full block (Data Blocks §3: up to 2^16 records). Positions in a block fit `u16`.
 pub const BLOCK_ROWS: usize = 1 << 16;
 
 /// A block is cut early when the strings of one column reach this many bytes, so that long values cannot make a
@@ -41,6 +41,10 @@ pub const READ_THREAD_BYTES: usize = 2 << 20;
 
 /// Bytes of encoded chunk that are compressed and checksummed on their own, so that many inflate in parallel.
 pub const FRAME_BYTES: usize = 64 << 10;
+
+/// Segment files that are kept open for reading, with up to two descriptors each: small INSERTs make thousands of segments,
+/// and a process may have as few as 256 descriptors. To open a file takes microseconds, to read a chunk of it more.
+pub const OPEN_SEGMENTS: usize = 64;
 
 /// Bytes of stored chunks that are on their way from disk to inflation, over all scans.
 pub const READ_POOL_BYTES: usize = 256 << 20;

@@ -90,7 +90,7 @@ pub enum Constraint {
     ForeignKey {
         /// Referencing columns.
         columns: Vec<ColumnId>,
-        /// `schema.name` of the referenced table.
+        /// The referenced table, as [`full_name`] writes it.
         table: String,
         /// Referenced columns, by name.
         references: Vec<String>,
@@ -145,6 +145,16 @@ pub fn names_equal(a: &str, b: &str) -> bool {
 /// The form of a name under which it is found.
 pub(crate) fn fold(name: &str) -> String {
     name.to_ascii_lowercase()
+}
+
+/// `schema.name`, for messages and foreign keys. A part with a dot or a quote in it stands in quotes, as in SQL, so that
+/// different tables never have the same full name.
+pub fn full_name(schema: &str, name: &str) -> String {
+    let part = |part: &str| match part.contains(['.', '"']) {
+        true => format!("\"{}\"", part.replace('"', "\"\"")),
+        false => part.to_owned(),
+    };
+    format!("{}.{}", part(schema), part(name))
 }
 
 fn key(schema: &str, name: &str) -> (String, String) {
@@ -243,9 +253,9 @@ impl Table {
         self.segments.iter().map(|segment| segment.rows()).sum()
     }
 
-    /// `schema.name`.
+    /// Its [`full_name`].
     pub fn full_name(&self) -> String {
-        format!("{}.{}", self.schema, self.name)
+        full_name(&self.schema, &self.name)
     }
 
     /// Position and column of this name.
@@ -273,6 +283,17 @@ impl Table {
     }
 }
 
+impl Column {
+    /// Whether a row of `segment`, which is one of this column's table, is NULL here.
+    pub fn has_nulls_in(&self, segment: &Segment) -> Result<bool> {
+        let Some(index) = segment.column_index(self.id) else {
+            return Ok(self.missing.is_none() && segment.rows() > 0);
+        };
+        let mut zones = segment.groups()?.iter().flat_map(|group| &group.columns[index].zones);
+        Ok(zones.any(|zone| zone.null_count > 0))
+    }
+}
+
 impl Constraint {
     /// The table's own columns that take part.
     pub fn columns(&self) -> &[ColumnId] {
@@ -281,7 +302,7 @@ impl Constraint {
         }
     }
 
-    /// Whether this is a foreign key to the table `schema.name`.
+    /// Whether this is a foreign key to the table of this [`full_name`].
     pub(crate) fn refers_to(&self, full_name: &str) -> bool {
         matches!(self, Self::ForeignKey { table, .. } if names_equal(table, full_name))
     }

@@ -6,6 +6,7 @@ use forebay_base::{Context, Error, ErrorKind, Result};
 use forebay_block::inflate_chunk;
 
 use crate::catalog::{Catalog, Table};
+use crate::head::Head;
 use crate::manifest;
 use crate::segment::Segment;
 use crate::store::{Store, leftovers, load_catalog};
@@ -33,27 +34,33 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
-    /// Whether everything is as it was written.
-    pub fn is_sound(&self) -> bool {
-        self.error_count == 0
-    }
-
-    fn note(&mut self, error: Error) {
+    /// Counts an error that says that something is damaged; any other one says that it could not be looked at.
+    fn note(&mut self, error: Error) -> Result<()> {
+        if !matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound) {
+            return Err(error);
+        }
         self.error_count += 1;
         if self.errors.len() < CHECK_ERRORS {
             self.errors.push(error);
         }
+        Ok(())
     }
 }
 
 impl Store {
-    /// Verifies the manifest, every footer and every chunk. `progress` gets bytes done and in all; its error (a
+    /// Verifies `HEAD`, the manifest, every footer and every chunk. `progress` gets bytes done and in all; its error (a
     /// cancellation) ends the check. Commits wait meanwhile; readers do not.
+    ///
+    /// # Errors
+    /// What is damaged is in the report. What cannot be read for another reason ends the check.
     pub fn check(&self, progress: &mut dyn FnMut(u64, u64) -> Result<()>) -> Result<CheckReport> {
         let _files_stand_still = self.pause_writers();
         let volume = self.volume();
         let catalog = self.catalog();
         let mut report = CheckReport::default();
+        for error in Head::check(&*volume.disk)? {
+            report.note(error)?;
+        }
         let loaded = manifest::load(&*volume.disk).and_then(|rows| load_catalog(&rows, volume));
         match loaded {
             Ok((root, _)) if root.commit == catalog.commit_number() => {}
@@ -61,11 +68,12 @@ impl Store {
                 "the manifest on disk is of commit {} instead of {}",
                 root.commit,
                 catalog.commit_number()
-            ))),
-            Err(error) => report.note(error),
+            )))?,
+            Err(error) => report.note(error)?,
         }
         for path in leftovers(&*volume.disk, &catalog)? {
-            if !volume.is_unnamed_path(&path) {
+            // A reader may have let go of it, which removes it, since the folder was listed.
+            if !volume.is_unnamed_path(&path) && volume.disk.exists(&path)? {
                 report.orphans.push(path);
             }
         }
@@ -89,10 +97,8 @@ fn check_tables(
                 .check_frame()
                 .and_then(|()| check_chunks(table, segment, report, &mut |done| progress(done, total)))
                 .context(|| format!("table {}", table.full_name()));
-            match checked {
-                Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
-                Err(error) => report.note(error),
-                Ok(()) => {}
+            if let Err(error) = checked {
+                report.note(error)?;
             }
             report.segments += 1;
             report.bytes = bytes_before + segment.file_bytes();
@@ -115,7 +121,7 @@ fn check_chunks(
                 let checked = check_chunk(segment, group_index, column_index, chunk);
                 if let Err(error) = checked {
                     let place = segment.describe_chunk(name, &table.full_name(), group_index, chunk);
-                    report.note(error.context(place));
+                    report.note(error.context(place))?;
                 }
                 report.chunks += 1;
                 report.bytes += location.stored_bytes;

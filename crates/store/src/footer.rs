@@ -56,14 +56,6 @@ pub struct ChunkLocation {
     pub encoded_bytes: u64,
 }
 
-impl GroupColumn {
-    /// The chunk that holds block `block` of the group, and the block's number in that chunk.
-    pub fn chunk_of_block(&self, block: usize) -> (usize, usize) {
-        let chunk = block >> self.blocks_log2;
-        (chunk, block - (chunk << self.blocks_log2))
-    }
-}
-
 /// What a footer is checked against: from the manifest.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Expected<'a> {
@@ -190,8 +182,9 @@ fn decode_column(reader: &mut Reader<'_>, block_rows: &[u32], physical: Physical
         return Err(reader.wrong("a chunk is larger than its row group"));
     }
     let plain_bytes = reader.u64()?;
-    let mut chunks = Vec::with_capacity(chunk_count(block_rows.len(), blocks_log2));
-    for _ in 0..chunks.capacity() {
+    let count = chunk_count(block_rows.len(), blocks_log2);
+    let mut chunks = Vec::with_capacity(count);
+    for _ in 0..count {
         let chunk = ChunkLocation { offset: reader.u64()?, stored_bytes: reader.u64()?, encoded_bytes: reader.u64()? };
         if !chunk.is_plausible(end) {
             return Err(reader.wrong("a chunk lies outside the file"));

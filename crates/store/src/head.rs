@@ -71,6 +71,15 @@ fn parse(bytes: &[u8]) -> Result<(u32, u64)> {
     Ok((version, commit))
 }
 
+/// Format version and commit number of each record.
+fn read_records(file: &dyn DiskFile) -> [Result<(u32, u64)>; 2] {
+    [0, 1].map(|slot| {
+        let mut bytes = [0; HEAD_RECORD_BYTES];
+        file.read_at(slot * HEAD_RECORD_STRIDE, &mut bytes)?;
+        parse(&bytes)
+    })
+}
+
 impl Head {
     /// Writes the file of a new database: commit `commit` in both records, durable but for the directory entry.
     pub(crate) fn create(disk: &dyn Disk, commit: u64) -> Result<()> {
@@ -88,10 +97,9 @@ impl Head {
     pub(crate) fn open(disk: &dyn Disk, mode: OpenMode) -> Result<Self> {
         let file = disk.open(HEAD_PATH, mode)?;
         let mut newest = None;
-        for slot in 0..2 {
-            let mut bytes = [0; HEAD_RECORD_BYTES];
-            match file.read_at(slot * HEAD_RECORD_STRIDE, &mut bytes) {
-                Ok(()) => newest = newest.max(parse(&bytes).ok().map(|(version, commit)| (commit, version))),
+        for record in read_records(&*file) {
+            match record {
+                Ok((version, commit)) => newest = newest.max(Some((commit, version))),
                 Err(error) if error.kind() == ErrorKind::Corrupt => {}
                 Err(error) => return Err(error),
             }
@@ -103,6 +111,13 @@ impl Head {
         };
         check_version(version).context(|| disk.describe())?;
         Ok(Self { file, commit, state: State::Read })
+    }
+
+    /// Why each record that cannot be read cannot; opening is content with one that can.
+    pub(crate) fn check(disk: &dyn Disk) -> Result<Vec<Error>> {
+        let file = disk.open(HEAD_PATH, OpenMode::Read)?;
+        let errors = read_records(&*file).into_iter().filter_map(Result::err);
+        Ok(errors.map(|error| error.context(format!("file {HEAD_PATH}"))).collect())
     }
 
     /// The last commit that was acknowledged, or one before it.

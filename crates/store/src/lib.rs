@@ -25,7 +25,7 @@ mod writer;
 mod tests;
 
 pub use catalog::{
-    Catalog, Column, ColumnDefinition, Constraint, DEFAULT_SCHEMA, Table, TableDefinition, View, names_equal,
+    Catalog, Column, ColumnDefinition, Constraint, DEFAULT_SCHEMA, Table, TableDefinition, View, full_name, names_equal,
 };
 pub use check::{CHECK_ERRORS, CheckReport};
 pub use footer::{ChunkLocation, Group, GroupColumn};

@@ -76,7 +76,15 @@ impl Manifest {
 
     /// Replaces the rows `old`, which are the file's, by `new`.
     pub(crate) fn commit(&mut self, old: &Rows, new: &Rows) -> Outcome {
-        let Err(error) = self.live().and_then(|live| live.write(old, new)) else {
+        let live = match self.live.take() {
+            Some(live) => Ok(live),
+            None => match self.disk.open(MANIFEST_PATH, OpenMode::Write) {
+                Ok(file) => Live::new(FileBackend { file, sync_failed: Arc::clone(&self.sync_failed) }),
+                // A file that cannot even be opened is as it was.
+                Err(error) => return Outcome::Failed(error),
+            },
+        };
+        let Err(error) = live.and_then(|live| self.live.insert(live).write(old, new)) else {
             return Outcome::Committed;
         };
         // redb refuses everything after a failure, so it starts anew.
@@ -91,21 +99,14 @@ impl Manifest {
             Ok(_) | Err(_) => Outcome::Unknown(error),
         }
     }
-    fn live(&mut self) -> Result<&Live> {
-        let live = match self.live.take() {
-            Some(live) => live,
-            None => {
-                let file = self.disk.open(MANIFEST_PATH, OpenMode::Write)?;
-                let backend = FileBackend { file, sync_failed: Arc::clone(&self.sync_failed) };
-                let database = || Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(backend);
-                Live(Some(guarded(|| database().map_err(failure))?))
-            }
-        };
-        Ok(self.live.insert(live))
-    }
 }
 
 impl Live {
+    fn new(backend: FileBackend) -> Result<Self> {
+        let database = || Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(backend);
+        Ok(Self(Some(guarded(|| database().map_err(failure))?)))
+    }
+
     /// One transaction with redb's immediate durability.
     fn write(&self, old: &Rows, new: &Rows) -> Result<()> {
         guarded(|| self.replace_rows(old, new))
@@ -160,11 +161,6 @@ pub(crate) fn load_durable(disk: &dyn Disk) -> Result<Rows> {
         Ok(rows)
     };
     load().context(|| place(disk))
-}
-
-/// Bytes of the file.
-pub(crate) fn file_bytes(disk: &dyn Disk) -> Result<u64> {
-    disk.open(MANIFEST_PATH, OpenMode::Read)?.len()
 }
 
 fn place(disk: &dyn Disk) -> String {

@@ -243,8 +243,9 @@ pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<C
 
 fn decode_table(reader: &mut Reader<'_>, id: TableId) -> Result<Table> {
     let (schema, name, next_column) = (reader.text()?, reader.text()?, reader.u32()?);
-    let mut columns = Vec::with_capacity(reader.count(15)?);
-    for _ in 0..columns.capacity() {
+    let count = reader.count(15)?;
+    let mut columns = Vec::with_capacity(count);
+    for _ in 0..count {
         columns.push(Column {
             id: ColumnId(reader.u32()?),
             name: reader.text()?,

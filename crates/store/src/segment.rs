@@ -1,14 +1,14 @@
 //! An immutable segment file as readers see it: rows, columns, row groups, and reads of its chunks.
 //!
-//! Invariants: the footer is read once, on first use, and verified before anything is taken from it. The file of a
-//! dropped segment is removed when the last reader lets go of it. Must not know: tables, what chunks contain.
+//! Invariants: the footer is read once, on first use, and verified before anything is taken from it. The file is opened
+//! for a read and not kept. The file of a dropped segment is removed when the last reader lets go of it. Must not know: tables, what chunks contain.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use forebay_base::checksum::crc32c;
 use forebay_base::{ColumnId, Context, Error, PhysicalType, Result, SegmentId};
-use forebay_disk::{AlignedBuffer, DiskFile, OpenMode, ReadRequest};
+use forebay_disk::{AlignedBuffer, DiskFile, ReadRequest};
 
 use crate::footer::{self, Expected, Group, header_page};
 use crate::volume::{Volume, locked, segment_path};
@@ -18,9 +18,8 @@ use crate::volume::{Volume, locked, segment_path};
 pub struct Segment {
     parts: SegmentParts,
     volume: Arc<Volume>,
-    file: OnceLock<Arc<dyn DiskFile>>,
     groups: OnceLock<Vec<Group>>,
-    /// Held while the file is opened or the footer is read, so that both happen once.
+    /// Held while the footer is read, so that this happens once.
     loading: Mutex<()>,
     remove_on_drop: AtomicBool,
 }
@@ -46,27 +45,16 @@ pub(crate) struct FooterLocation {
 impl Segment {
     /// A segment that the manifest names.
     pub(crate) fn published(volume: Arc<Volume>, parts: SegmentParts) -> Self {
-        Self::new(volume, parts, OnceLock::new(), OnceLock::new(), false)
+        Self::new(volume, parts, OnceLock::new(), false)
     }
 
     /// A segment whose file was just written, and goes away with it unless it is published.
-    pub(crate) fn sealed(
-        volume: Arc<Volume>,
-        parts: SegmentParts,
-        file: Arc<dyn DiskFile>,
-        groups: Vec<Group>,
-    ) -> Self {
-        Self::new(volume, parts, file.into(), groups.into(), true)
+    pub(crate) fn sealed(volume: Arc<Volume>, parts: SegmentParts, groups: Vec<Group>) -> Self {
+        Self::new(volume, parts, groups.into(), true)
     }
 
-    fn new(
-        volume: Arc<Volume>,
-        parts: SegmentParts,
-        file: OnceLock<Arc<dyn DiskFile>>,
-        groups: OnceLock<Vec<Group>>,
-        remove_on_drop: bool,
-    ) -> Self {
-        Self { parts, volume, file, groups, loading: Mutex::new(()), remove_on_drop: remove_on_drop.into() }
+    fn new(volume: Arc<Volume>, parts: SegmentParts, groups: OnceLock<Vec<Group>>, remove_on_drop: bool) -> Self {
+        Self { parts, volume, groups, loading: Mutex::new(()), remove_on_drop: remove_on_drop.into() }
     }
 
     /// Its id, which is also its file's name.
@@ -105,25 +93,18 @@ impl Segment {
         if let Some(groups) = self.groups.get() {
             return Ok(groups);
         }
-        let file = self.file()?;
         let _loading = locked(&self.loading);
         if let Some(groups) = self.groups.get() {
             return Ok(groups);
         }
-        let groups = self.read_groups(&**file)?;
+        let groups = self.read_groups(&*self.file()?)?;
         Ok(self.groups.get_or_init(|| groups))
-    }
-
-    /// Bytes of a column (by its position in the segment): encoded, and stored in the file.
-    pub fn column_bytes(&self, column: usize) -> Result<(u64, u64)> {
-        let chunks = self.groups()?.iter().flat_map(|group| &group.columns[column].chunks);
-        Ok(chunks.fold((0, 0), |(encoded, stored), c| (encoded + c.encoded_bytes, stored + c.stored_bytes)))
     }
 
     /// Reads chunks named by (row group, column position in the segment, chunk), several in flight; the stored bytes of
     /// each, in the order of the requests, unverified: `forebay_block::inflate_chunk` does that.
     pub fn read_chunks(&self, requests: &[(usize, usize, usize)]) -> Result<Vec<AlignedBuffer>> {
-        self.read_chunks_into(requests, &|bytes| Ok(AlignedBuffer::zeroed(bytes)))
+        self.read_chunks_into(requests, &AlignedBuffer::try_zeroed)
     }
 
     /// As [`Segment::read_chunks`], into buffers that `take` provides (of exactly the length it is asked for).
@@ -177,19 +158,11 @@ impl Segment {
             let message = format!("the file has {bytes} bytes instead of {}", self.parts.file_bytes);
             return Err(Error::corrupt(message).context(format!("file {}", self.path())));
         }
-        self.read_groups(&**file).map(drop)
+        self.read_groups(&*file).map(drop)
     }
 
-    fn file(&self) -> Result<&Arc<dyn DiskFile>> {
-        if let Some(file) = self.file.get() {
-            return Ok(file);
-        }
-        let _loading = locked(&self.loading);
-        if let Some(file) = self.file.get() {
-            return Ok(file);
-        }
-        let file = self.volume.disk.open(&self.path(), OpenMode::Read)?;
-        Ok(self.file.get_or_init(|| file))
+    fn file(&self) -> Result<Arc<dyn DiskFile>> {
+        self.volume.segment_file(self.parts.id)
     }
 
     fn read_groups(&self, file: &dyn DiskFile) -> Result<Vec<Group>> {
@@ -221,7 +194,6 @@ impl Segment {
 impl Drop for Segment {
     fn drop(&mut self) {
         if *self.remove_on_drop.get_mut() {
-            self.file.take();
             self.volume.remove_segment(self.parts.id);
         }
     }

@@ -132,12 +132,6 @@ impl Store {
         self.inner.mode == OpenMode::ReadOnly
     }
 
-    /// Bytes of all published segments and the manifest.
-    pub fn bytes_on_disk(&self) -> Result<u64> {
-        let segments: u64 = self.catalog().segments().map(|segment| segment.file_bytes()).sum();
-        Ok(segments + manifest::file_bytes(&*self.inner.volume.disk)?)
-    }
-
     /// Where the database is, for messages.
     pub fn path_description(&self) -> String {
         self.inner.volume.disk.describe()
@@ -213,16 +207,18 @@ fn check_directory(disk: &dyn Disk, mode: OpenMode) -> Result<()> {
     if disk.exists(HEAD_PATH)? {
         return Ok(());
     }
-    let ours = [LOCK_PATH, MANIFEST_PATH, HEAD_DRAFT_PATH];
-    let files = disk.list("")?;
+    let segments = format!("{SEGMENTS_DIRECTORY}/");
+    let ours = [LOCK_PATH, MANIFEST_PATH, HEAD_DRAFT_PATH, &segments];
+    let names = disk.list("")?;
+    let has = |path: &str| names.iter().any(|name| name == path);
     let place = disk.describe();
-    if let Some(foreign) = files.iter().find(|file| !ours.contains(&file.as_str())) {
-        let message = format!("{place} is not a Forebay database: it has no file {HEAD_PATH} but a file {foreign}");
+    if let Some(foreign) = names.iter().find(|name| !ours.contains(&name.as_str())) {
+        let message = format!("{place} is not a Forebay database: it has no file {HEAD_PATH}, but it has {foreign}");
         return Err(Error::input(message).hint("Name another directory; a new or empty one becomes a database"));
     }
     // A database is made HEAD last. Without HEAD there is nothing to lose, unless HEAD itself was lost.
-    let has_segments = disk.exists(SEGMENTS_DIRECTORY)? && !disk.list(SEGMENTS_DIRECTORY)?.is_empty();
-    if has_segments || (files.iter().any(|file| file == MANIFEST_PATH) && has_history(disk)) {
+    let has_segments = has(&segments) && !disk.list(SEGMENTS_DIRECTORY)?.is_empty();
+    if has_segments || (has(MANIFEST_PATH) && has_history(disk)?) {
         let message = format!("the file {HEAD_PATH} of database {place} is missing");
         return Err(Error::corrupt(message).hint("Restore it from a backup of the directory"));
     }
@@ -235,9 +231,13 @@ fn check_directory(disk: &dyn Disk, mode: OpenMode) -> Result<()> {
     }
 }
 
-/// Whether the manifest has seen a commit after the one that made it.
-fn has_history(disk: &dyn Disk) -> bool {
-    manifest::load(disk).and_then(|rows| rows::verify(&rows)).is_ok_and(|root| root.commit > 0)
+/// Whether the manifest has seen a commit after the one that made it. One that a crash left half made has not.
+fn has_history(disk: &dyn Disk) -> Result<bool> {
+    match manifest::load(disk).and_then(|rows| rows::verify(&rows)) {
+        Ok(root) => Ok(root.commit > 0),
+        Err(error) if error.kind() == ErrorKind::Corrupt => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Makes an empty database where there is none, or where a crash interrupted this: `HEAD` comes last, and its name is

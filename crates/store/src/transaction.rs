@@ -10,7 +10,7 @@ use forebay_base::{ColumnId, Context, Error, ErrorKind, Result, SegmentId, Table
 
 use crate::catalog::{
     Catalog, Column, ColumnDefinition, Constraint, DEFAULT_SCHEMA, Named, Schema, Table, TableDefinition, View,
-    check_name, fold, names_equal,
+    check_name, fold, full_name, names_equal,
 };
 use crate::manifest::Outcome;
 use crate::rows;
@@ -142,7 +142,7 @@ impl Transaction {
             return Err(error);
         }
         self.table_mut(id)?.name = new_name.to_owned();
-        let new_full_name = format!("{}.{new_name}", table.schema);
+        let new_full_name = full_name(&table.schema, new_name);
         self.edit_references(&table.full_name(), |table, _| *table = new_full_name.clone());
         Ok(())
     }
@@ -228,6 +228,9 @@ impl Transaction {
     }
 
     /// Appends segments to a table.
+    ///
+    /// # Errors
+    /// `Constraint` if they hold NULLs in a column that became NOT NULL while they were written.
     pub fn publish(&mut self, id: TableId, segments: Vec<SealedSegment>) -> Result<()> {
         let table = self.table_mut(id)?;
         table.check_segments(&segments)?;
@@ -266,7 +269,9 @@ impl Transaction {
         volume.check_writable()?;
         let added = missing_from(working, base);
         if !added.is_empty() {
-            volume.disk.sync_directory(SEGMENTS_DIRECTORY).inspect_err(|error| volume.fail(error))?;
+            // Where the folder cannot even be opened, nothing is in doubt.
+            let folder = volume.disk.open_directory(SEGMENTS_DIRECTORY)?;
+            folder.sync().inspect_err(|error| volume.fail(error))?;
         }
         let mut written = locked(&inner.written);
         let written = &mut *written;
@@ -418,9 +423,17 @@ impl Table {
         self.column_by_id(id).ok_or_else(|| not_found("column", &format!("number {id} of table {}", self.name)))
     }
 
-    /// Segments of other types than the table's columns are a bug of the loader.
+    /// Segments of other types than the table's columns are a bug of the loader. NULLs are not: it knew the columns as they
+    /// were when it began.
     fn check_segments(&self, segments: &[SealedSegment]) -> Result<()> {
         for sealed in segments {
+            for column in self.columns.iter().filter(|column| !column.nullable) {
+                if column.has_nulls_in(&sealed.segment)? {
+                    let message =
+                        format!("column {} of table {} is NOT NULL since then", column.name, self.full_name());
+                    return Err(constraint(message).hint("Run the statement again"));
+                }
+            }
             for (id, physical) in sealed.segment.columns() {
                 let fits = match self.column_by_id(*id) {
                     Some((_, column)) => column.logical.physical() == *physical,

@@ -3,11 +3,11 @@
 //! Invariants: the lock is held as long as anything can still touch a file, so a file is only ever removed by the
 //! process that may. Must not know: what is in the files.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use forebay_base::{Error, ErrorKind, Result, SegmentId};
-use forebay_disk::Disk;
+use forebay_base::{Error, ErrorKind, Result, SegmentId, limits};
+use forebay_disk::{Disk, DiskFile, OpenMode};
 
 /// Folder of the segment files.
 pub(crate) const SEGMENTS_DIRECTORY: &str = "segments";
@@ -17,6 +17,8 @@ pub(crate) struct Volume {
     pub(crate) disk: Arc<dyn Disk>,
     /// Segment files that exist and that the manifest does not name: being written, sealed, or dropped but still read.
     unnamed: Mutex<BTreeSet<SegmentId>>,
+    /// Segment files that are open for reading, the one opened last behind the others; at most [`limits::OPEN_SEGMENTS`].
+    open_files: Mutex<VecDeque<(SegmentId, Arc<dyn DiskFile>)>>,
     /// Why nothing may be written any more.
     failure: Mutex<Option<Error>>,
     _lock: Box<dyn Send + Sync>,
@@ -34,7 +36,29 @@ pub(crate) fn segment_path(id: SegmentId) -> String {
 
 impl Volume {
     pub(crate) fn new(disk: Arc<dyn Disk>, lock: Box<dyn Send + Sync>) -> Self {
-        Self { disk, unnamed: Mutex::default(), failure: Mutex::default(), _lock: lock }
+        let (unnamed, open_files, failure) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { disk, unnamed, open_files, failure, _lock: lock }
+    }
+
+    /// The file of segment `id`, for reading; opened if it is not open, and closed when many others were opened since.
+    /// It can be opened again at any time: a file is removed when nobody can ask for it any more.
+    pub(crate) fn segment_file(&self, id: SegmentId) -> Result<Arc<dyn DiskFile>> {
+        let find = |files: &VecDeque<(SegmentId, Arc<dyn DiskFile>)>| {
+            files.iter().find(|(open, _)| *open == id).map(|(_, file)| Arc::clone(file))
+        };
+        if let Some(file) = find(&locked(&self.open_files)) {
+            return Ok(file);
+        }
+        let file = self.disk.open(&segment_path(id), OpenMode::Read)?;
+        let mut files = locked(&self.open_files);
+        if let Some(opened_meanwhile) = find(&files) {
+            return Ok(opened_meanwhile);
+        }
+        if files.len() >= limits::OPEN_SEGMENTS {
+            files.pop_front();
+        }
+        files.push_back((id, Arc::clone(&file)));
+        Ok(file)
     }
 
     /// From here on every write is refused (a failed fsync leaves unknown what is on disk; Rebello et al. 2020).
@@ -68,8 +92,9 @@ impl Volume {
         locked(&self.unnamed).iter().any(|id| segment_path(*id) == path)
     }
 
-    /// Removes `id`'s file. A failure leaves garbage that the next open removes.
+    /// Closes and removes `id`'s file. A failure leaves garbage that the next open removes.
     pub(crate) fn remove_segment(&self, id: SegmentId) {
+        locked(&self.open_files).retain(|(open, _)| *open != id);
         let _garbage_if_it_fails = self.disk.remove(&segment_path(id));
         self.forget_unnamed(id);
     }

@@ -165,7 +165,7 @@ impl SegmentWriter {
         };
         // From here on the segment, not the writer, removes the file.
         self.file = None;
-        let segment = Segment::sealed(Arc::clone(&self.volume), parts, file, groups);
+        let segment = Segment::sealed(Arc::clone(&self.volume), parts, groups);
         Ok(SealedSegment { segment: Arc::new(segment) })
     }
 
@@ -182,7 +182,7 @@ impl SegmentWriter {
                 is_first || bytes <= limits::CHUNK_TARGET_BYTES
             });
             let (run, later) = rest.split_at(together.count());
-            let mut buffer = AlignedBuffer::zeroed(run.iter().map(|chunk| chunk.len()).sum());
+            let mut buffer = AlignedBuffer::try_zeroed(run.iter().map(|chunk| chunk.len()).sum())?;
             let mut unfilled = &mut buffer[..];
             for chunk in run {
                 let (place, behind) = unfilled.split_at_mut(chunk.len());

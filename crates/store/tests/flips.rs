@@ -207,6 +207,21 @@ fn cut_grown_and_missing_files() {
     }
 }
 
+/// A database opens with one record of `HEAD`; CHECK DATABASE says that the other one is damaged.
+#[test]
+fn a_check_reads_both_records_of_head() {
+    let (files, _, _) = database();
+    for at in [8, 4096 + 12] {
+        let disk = disk_of(&files);
+        let file = disk.open("HEAD", FileMode::Write).expect("it is there");
+        file.write_at(at, &[files[0].1[at as usize] ^ 1]).expect("flip");
+        let store = open(&disk, OpenMode::ReadOnly).expect("one record is enough");
+        let report = store.check(&mut |_, _| Ok(())).expect("a check");
+        assert_eq!(report.error_count, 1);
+        assert!(report.errors[0].to_string().contains("HEAD"), "{}", report.errors[0]);
+    }
+}
+
 /// CHECK DATABASE names table, column, chunk and file of a damaged chunk, and goes on.
 #[test]
 fn a_check_names_what_is_damaged() {

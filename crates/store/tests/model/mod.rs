@@ -141,8 +141,8 @@ fn read_segment(segment: &Segment) -> Result<Vec<i64>> {
             let chunks =
                 stored.iter().map(|stored| inflate_chunk(stored, physical)).collect::<Result<Vec<InflatedChunk>>>()?;
             for (index, rows) in group.block_rows.iter().enumerate() {
-                let (chunk, block) = column.chunk_of_block(index);
-                let block = chunks[chunk].block(block);
+                let chunk = index >> column.blocks_log2;
+                let block = chunks[chunk].block(index - (chunk << column.blocks_log2));
                 if block.rows() != *rows as usize {
                     return Err(Error::corrupt("a block has other rows than its group"));
                 }
