@@ -33,6 +33,7 @@ pub(crate) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     check_rooms(&rooms, &manifests, findings);
     check_layers(&rooms, &manifests, findings);
     check_outside(text, &manifests, findings);
+    check_versions(tree, &manifests, findings);
 }
 
 /// `crates/base` → `base`.
@@ -162,6 +163,21 @@ fn check_outside(text: &str, manifests: &[Manifest], findings: &mut Vec<Finding>
     }
 }
 
+/// The root lists no version that no crate uses.
+fn check_versions(tree: &Tree, manifests: &[Manifest], findings: &mut Vec<Finding>) {
+    let used: BTreeSet<&str> = manifests
+        .iter()
+        .flat_map(|manifest| &manifest.dependencies)
+        .map(|dependency| dependency.name.as_str())
+        .collect();
+    for (line, name) in manifest::versions(tree.text(manifest::ROOT).unwrap_or_default()) {
+        // A room that nothing uses yet is listed like the others.
+        if !used.contains(name.as_str()) && room_of_package(&name, manifests).is_none() {
+            findings.push(Finding::new(manifest::ROOT, line, format!("no crate uses `{name}`: remove the line")));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,7 +188,12 @@ mod tests {
 
     /// The messages for a house of two crates.
     fn messages(house: &str, base: &str, top: &str) -> Vec<String> {
-        let tree = Tree::of(&[(PATH, house), ("crates/base/Cargo.toml", base), ("crates/top/Cargo.toml", top)]);
+        messages_with_root("", house, base, top)
+    }
+
+    fn messages_with_root(root: &str, house: &str, base: &str, top: &str) -> Vec<String> {
+        let crates = [("crates/base/Cargo.toml", base), ("crates/top/Cargo.toml", top)];
+        let tree = Tree::of(&[&[(PATH, house), (manifest::ROOT, root)], &crates[..]].concat());
         let mut findings = Vec::new();
         check(&tree, &mut findings);
         findings.iter().map(ToString::to_string).collect()
@@ -213,6 +234,14 @@ mod tests {
         );
         one(&messages(&HOUSE.replace("| 0 |", "| zero |"), BASE, TOP), "write the row as");
         one(&messages("", BASE, TOP), "no table marked `<!-- table: rooms -->`");
+    }
+
+    #[test]
+    fn every_version_of_the_root_is_used() {
+        let root = "[workspace.dependencies]\nredb = \"4\"\nforebay-top = { path = \"crates/top\" }\n";
+        assert_eq!(messages_with_root(root, HOUSE, BASE, TOP), [""; 0]);
+        let unused = format!("{root}rand = {{ version = \"0.10\", features = [\n    \"std\",\n] }}\n");
+        one(&messages_with_root(&unused, HOUSE, BASE, TOP), "Cargo.toml:4: no crate uses `rand`");
     }
 
     #[test]

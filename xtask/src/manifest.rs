@@ -3,6 +3,9 @@
 use crate::Finding;
 use crate::tree::Tree;
 
+/// The manifest of the workspace, which holds every version.
+pub(crate) const ROOT: &str = "Cargo.toml";
+
 /// One crate of the workspace.
 #[derive(Debug)]
 pub(crate) struct Manifest {
@@ -43,6 +46,11 @@ pub(crate) fn read_all(tree: &Tree, findings: &mut Vec<Finding>) -> Vec<Manifest
         manifests.push(manifest);
     }
     manifests
+}
+
+/// Line and name of every dependency that the root's text gives a version or a path.
+pub(crate) fn versions(text: &str) -> impl Iterator<Item = (usize, String)> + '_ {
+    lines_of(text, "workspace.dependencies").map(|(line, name, _)| (line, name))
 }
 
 /// `None` if the text has no `[package]` (the workspace itself).
