@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use forebay_base::{Error, Result, limits};
+use forebay_base::{Error, Result, Value, limits};
 use forebay_block::InflatedChunk;
 use forebay_cpu::{Selection, translate};
 use forebay_pipeline::ColumnTest;
@@ -171,6 +171,15 @@ pub struct MorselRows {
     next: usize,
 }
 
+/// Where a column's values of one block are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Stored<'a> {
+    /// In this block of the chunk.
+    Block(&'a Arc<InflatedChunk>, usize),
+    /// The segment is older than the column: every row has this value.
+    Missing(Option<&'a Value>),
+}
+
 impl MorselRows {
     /// The batches of the next block that has rows; `None` at the end of the morsel.
     pub fn next_block(&mut self) -> Result<Option<Vec<RecordBatch>>> {
@@ -188,6 +197,23 @@ impl MorselRows {
             return Ok(Some(batches));
         }
         Ok(None)
+    }
+
+    /// The surviving rows of each block.
+    pub(crate) fn selections(&self) -> &[Selection] {
+        &self.selections
+    }
+
+    /// Where the values of a column are for one block that has surviving rows. The scan must give the column.
+    pub(crate) fn stored(&self, column: usize, block: usize) -> Result<Stored<'_>> {
+        match self.chunk_of(column, block) {
+            Some((chunk, index)) => Ok(Stored::Block(chunk, index)),
+            None if self.group_column(column).is_some() => {
+                let name = &self.scan.table.columns[column].name;
+                Err(Error::internal(format!("column {name} was not loaded")))
+            }
+            None => Ok(Stored::Missing(self.scan.table.columns[column].missing.as_ref())),
+        }
     }
 
     /// Rules out whole blocks by their zones. Returns the tests that remain, each with the blocks where it must be
@@ -335,12 +361,9 @@ impl MorselRows {
         let mut arrays = Vec::with_capacity(columns.len());
         for &column in columns {
             let source = &self.scan.table.columns[column];
-            arrays.push(match self.chunk_of(column, block) {
-                Some((chunk, index)) => collect_block(chunk, index, &source.logical, selection)?,
-                None if self.group_column(column).is_some() => {
-                    return Err(Error::internal(format!("column {} was not loaded", source.name)));
-                }
-                None => collect_constant(source.missing.as_ref(), &source.logical, selection.len())?,
+            arrays.push(match self.stored(column, block)? {
+                Stored::Block(chunk, index) => collect_block(chunk, index, &source.logical, selection)?,
+                Stored::Missing(value) => collect_constant(value, &source.logical, selection.len())?,
             });
         }
         let options = RecordBatchOptions::new().with_row_count(Some(selection.len()));
