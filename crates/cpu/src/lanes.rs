@@ -79,11 +79,10 @@ pub struct LaneTest {
 enum LaneSet {
     /// Few ranges as (lowest, distance to the highest).
     Ranges(Vec<(u128, u128)>),
-    /// Bit `lane - low` says whether a lane is in the set.
-    Bitmap { low: u128, bits: Vec<u64> },
-    /// Bit `lane - low` of the keys' words. Codes are counted from the block's base, so that they are widened before `low`
-    /// is taken off; plain numbers wrap around in their own width.
-    Keys { low: i128, keys: Arc<KeySet>, codes: bool },
+    /// Bit `lane - first` says whether a lane of at most `first + span` is in the set.
+    Bitmap { first: u128, span: u128, bits: Vec<u64> },
+    /// As `Bitmap`, where bit `lane - first + skip` is one of the keys' words.
+    Keys { first: u128, span: u128, skip: u64, keys: Arc<KeySet> },
     /// Ranges relative to `low`, ascending and disjoint.
     Sorted { low: u128, ranges: Vec<(u128, u128)> },
 }
@@ -93,25 +92,32 @@ impl LaneTest {
     pub(crate) fn new(ranges: &[(i128, i128)], negated: bool) -> Self {
         let (first, last) = (ranges[0].0, ranges[ranges.len() - 1].1);
         let distance = |from: i128, to: i128| to.wrapping_sub(from) as u128;
-        let low = first as u128;
         let set = if ranges.len() <= FEW_RANGES {
             LaneSet::Ranges(ranges.iter().map(|(from, to)| (*from as u128, distance(*from, *to))).collect())
         } else if distance(first, last) < BITMAP_NUMBERS {
-            let mut bits = vec![0; distance(first, last) as usize / 64 + 1];
+            let span = distance(first, last);
+            let mut bits = vec![0; span as usize / 64 + 1];
             for number in ranges.iter().flat_map(|(from, to)| distance(first, *from)..=distance(first, *to)) {
                 bits[number as usize / 64] |= 1 << (number % 64);
             }
-            LaneSet::Bitmap { low, bits }
+            LaneSet::Bitmap { first: first as u128, span, bits }
         } else {
             let ranges = ranges.iter().map(|(from, to)| (distance(first, *from), distance(first, *to))).collect();
-            LaneSet::Sorted { low, ranges }
+            LaneSet::Sorted { low: first as u128, ranges }
         };
         Self { set, negated }
     }
 
-    /// Lanes `l` for which `l - low` is a bit of `keys`; `codes` says that lanes are codes.
-    pub(crate) fn of_keys(keys: &Arc<KeySet>, low: i128, codes: bool) -> Self {
-        Self { set: LaneSet::Keys { low, keys: Arc::clone(keys), codes }, negated: false }
+    /// Lanes of `domain` (all that there can be) that, counted from `base`, are keys; `None` where no lane can be one.
+    pub(crate) fn of_keys(keys: &Arc<KeySet>, base: i128, domain: (i128, i128)) -> Option<Self> {
+        let (low, high) = (keys.low().saturating_sub(base), keys.high().saturating_sub(base));
+        // Lanes wrap around in their own width, so that a key beyond them would be found among them.
+        let (first, last) = (low.max(domain.0), high.min(domain.1));
+        if first > last {
+            return None;
+        }
+        let (skip, span) = ((first - low) as u64, (last - first) as u128);
+        Some(Self { set: LaneSet::Keys { first: first as u128, span, skip, keys: Arc::clone(keys) }, negated: false })
     }
 
     /// Keeps the selected rows whose lane passes and that are valid.
@@ -124,15 +130,12 @@ impl LaneTest {
                 let predicate: Vec<_> = ranges.iter().map(|range| RangePredicate::<T::Lane>::new(*range)).collect();
                 self.select_by(predicate, values, validity, selection);
             }
-            LaneSet::Bitmap { low, bits } => {
-                self.select_by(BitmapPredicate { low: T::Lane::narrow(*low), bits }, values, validity, selection);
+            LaneSet::Bitmap { first, span, bits } => {
+                self.select_by(BitmapPredicate::<T::Lane>::new(*first, *span, 0, bits), values, validity, selection);
             }
-            LaneSet::Keys { low, keys, codes: true } => {
-                self.select_by(CodePredicate { low: *low as u64, bits: keys.words() }, values, validity, selection);
-            }
-            LaneSet::Keys { low, keys, codes: false } => {
-                let low = T::Lane::narrow(*low as u128);
-                self.select_by(BitmapPredicate { low, bits: keys.words() }, values, validity, selection);
+            LaneSet::Keys { first, span, skip, keys } => {
+                let predicate = BitmapPredicate::<T::Lane>::new(*first, *span, *skip, keys.words());
+                self.select_by(predicate, values, validity, selection);
             }
             LaneSet::Sorted { low, ranges } => {
                 let ranges = ranges.iter().map(|(a, b)| (T::Lane::narrow(*a), T::Lane::narrow(*b))).collect();
@@ -208,30 +211,26 @@ impl<L: Lane> Predicate<L> for Vec<RangePredicate<L>> {
 }
 
 struct BitmapPredicate<'a, L> {
-    low: L,
+    first: L,
+    span: L,
+    skip: u64,
     bits: &'a [u64],
+}
+
+impl<'a, L: Lane> BitmapPredicate<'a, L> {
+    fn new(first: u128, span: u128, skip: u64, bits: &'a [u64]) -> Self {
+        Self { first: L::narrow(first), span: L::narrow(span), skip, bits }
+    }
 }
 
 impl<L: Lane> Predicate<L> for BitmapPredicate<'_, L> {
     #[inline]
     fn contains(&self, lane: L) -> bool {
-        let number = lane.above(self.low).wide();
-        let word = usize::try_from(number / 64).ok().and_then(|word| self.bits.get(word));
-        word.is_some_and(|word| word >> (number % 64) & 1 == 1)
-    }
-}
-
-struct CodePredicate<'a> {
-    low: u64,
-    bits: &'a [u64],
-}
-
-impl<L: Lane> Predicate<L> for CodePredicate<'_> {
-    #[inline]
-    fn contains(&self, lane: L) -> bool {
-        let number = (lane.wide() as u64).wrapping_sub(self.low);
+        let above = lane.above(self.first);
+        // What is cut off here belongs to lanes that are out of the span.
+        let number = (above.wide() as u64).wrapping_add(self.skip);
         let word = self.bits.get((number / 64) as usize);
-        word.is_some_and(|word| word >> (number % 64) & 1 == 1)
+        word.is_some_and(|word| word >> (number % 64) & 1 == 1) & (above <= self.span)
     }
 }
 

@@ -6,7 +6,6 @@
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-use forebay_base::PhysicalType;
 use forebay_block::{Access, Codes, EncodedBlock, FixedValues, Native, StringValues, Values, validity, with_native};
 use forebay_pipeline::{KeySet, Test};
 
@@ -56,14 +55,8 @@ pub fn translate(block: &EncodedBlock, test: &Test) -> BlockTest {
         Access::Constant(_) => BlockTest::Never,
         Access::FrameOfReference { base, codes } => {
             let keys = key_set(test, block.physical());
-            let largest = match codes {
-                Codes::U8(_) => u8::MAX.into(),
-                Codes::U16(_) => u16::MAX.into(),
-                Codes::U32(_) => u32::MAX.into(),
-                Codes::U64(_) => u64::MAX.into(),
-            };
             let shift = |(from, to): &KeyRange| (from.saturating_sub(base), to.saturating_sub(base));
-            lane_test(block, keys.ranges.iter().map(shift), keys.negated, (0, largest))
+            lane_test(block, keys.ranges.iter().map(shift), keys.negated, (0, largest_code(codes)))
         }
         Access::Dictionary { values: Values::Fixed(values), .. } => with_native!(
             block.physical(),
@@ -88,16 +81,6 @@ pub fn translate(block: &EncodedBlock, test: &Test) -> BlockTest {
                 _ => BlockTest::Strings(StringTest(strings)),
             }
         }
-    }
-}
-
-/// Translates and applies tests that must all pass; stops where no row is left.
-pub fn select_all<'a>(tests: impl IntoIterator<Item = (EncodedBlock<'a>, &'a Test)>, selection: &mut Selection) {
-    for (block, test) in tests {
-        if selection.is_empty() {
-            return;
-        }
-        translate(&block, test).select(&block, selection);
     }
 }
 
@@ -130,13 +113,12 @@ fn lane_test(
     }
 }
 
-/// The test for integers in `keys`: codes are moved by the distance of base and least key, then looked up.
+/// The test for integers in `keys`, which are looked up with codes and plain integers as they are.
 fn keys_test(block: &EncodedBlock, keys: &Arc<KeySet>) -> BlockTest {
+    let lanes = |base, domain| LaneTest::of_keys(keys, base, domain).map_or(BlockTest::Never, BlockTest::Lanes);
     match block.access() {
         Access::Constant(value) if Test::Keys(Arc::clone(keys)).passes(Some(&value.to_value())) => every_valid(block),
-        Access::FrameOfReference { base, .. } => {
-            BlockTest::Lanes(LaneTest::of_keys(keys, keys.low().saturating_sub(base), true))
-        }
+        Access::FrameOfReference { base, codes } => lanes(base, (0, largest_code(codes))),
         Access::Dictionary { values: Values::Fixed(values), .. } => {
             let is_key = |code: usize| {
                 with_native!(
@@ -148,10 +130,21 @@ fn keys_test(block: &EncodedBlock, keys: &Arc<KeySet>) -> BlockTest {
             let codes = (0..values.len()).filter(|code| is_key(*code)).map(|code| (code as i128, code as i128));
             lane_test(block, codes, false, (0, values.len() as i128 - 1))
         }
-        Access::Plain(Values::Fixed(_)) if !matches!(block.physical(), PhysicalType::F32 | PhysicalType::F64) => {
-            BlockTest::Lanes(LaneTest::of_keys(keys, keys.low(), false))
-        }
+        Access::Plain(Values::Fixed(_)) => with_native!(
+            block.physical(),
+            T => if T::INTEGER { lanes(0, T::KEYS) } else { BlockTest::Never },
+            bytes => BlockTest::Never
+        ),
         _ => BlockTest::Never,
+    }
+}
+
+fn largest_code(codes: Codes) -> i128 {
+    match codes {
+        Codes::U8(_) => u8::MAX.into(),
+        Codes::U16(_) => u16::MAX.into(),
+        Codes::U32(_) => u32::MAX.into(),
+        Codes::U64(_) => u64::MAX.into(),
     }
 }
 

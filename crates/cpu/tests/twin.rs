@@ -9,7 +9,7 @@ use std::ops::Bound;
 use cases::{Aligned, Case, Cell, Random, any_case, any_encoding, read, value_of};
 use forebay_base::{PhysicalType, Value};
 use forebay_block::{Access, EncodedBlock, Encoding, Native, Values, validity, with_native};
-use forebay_cpu::{BlockTest, Selection, select_all, translate, unpack_codes, unpack_fixed, unpack_validity};
+use forebay_cpu::{BlockTest, Selection, translate, unpack_codes, unpack_fixed, unpack_validity};
 use forebay_pipeline::{KeySet, Test};
 use proptest::prelude::*;
 
@@ -72,8 +72,11 @@ fn any_test(case: &Case, random: &mut Random) -> Test {
         }
         9 => Test::IsNull,
         11 => {
-            let integers: Vec<i128> = list(random, 20).into_iter().filter_map(integer).collect();
-            KeySet::new(integers.into_iter()).map_or(Test::Never, |keys| Test::Keys(keys.into()))
+            // Close keys around one constant, which may be an end of the type.
+            let around = integer(constant(case, random)).unwrap_or(0);
+            let distances: Vec<i128> = (0..=random.below(30)).map(|_| i128::from(random.below(400)) - 200).collect();
+            let keys = KeySet::new(distances.iter().map(|distance| around.saturating_add(*distance)));
+            keys.map_or(Test::Never, |keys| Test::Keys(keys.into()))
         }
         10 => Test::IsNotNull,
         _ => Test::Never,
@@ -212,17 +215,33 @@ fn constants_out_of_range_decide_without_rows() {
 }
 
 #[test]
-fn all_tests_must_pass() {
-    let case = Case { physical: PhysicalType::I64, cells: (0..1000).map(|row| Some(Cell::Bits(row % 100))).collect() };
-    let (bytes, _) = case.encode(None, false);
-    let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
-    let below = Test::Range { low: Bound::Unbounded, high: Bound::Excluded(Value::Int(50)) };
-    let odd = Test::one_of((0..100).filter(|value| value % 2 == 1).map(Value::Int).collect());
-    let mut selection = Selection::Rows(0..1000);
-    select_all([(block, &below), (block, &odd)], &mut selection);
-    assert_eq!(selection.len(), 250);
-    select_all([(block, &Test::Never), (block, &odd)], &mut selection);
-    assert!(selection.is_empty());
+fn keys_beyond_a_type_are_none_of_its_values() {
+    let ends = |physical, low: i128, high: i128| {
+        let cells = [low, low + 1, low + 9, high - 9, high - 1, high].map(|value| Some(Cell::Bits(value))).to_vec();
+        Case { physical, cells }
+    };
+    let cases = [
+        ends(PhysicalType::I8, -128, 127),
+        ends(PhysicalType::U8, 0, 255),
+        ends(PhysicalType::I64, i64::MIN.into(), i64::MAX.into()),
+        ends(PhysicalType::U64, 0, u64::MAX.into()),
+        ends(PhysicalType::I128, 5, 5 + i128::from(u64::MAX)),
+        ends(PhysicalType::I128, i128::MIN, i128::MAX),
+    ];
+    for case in cases {
+        for end in [case.cells[0].clone(), case.cells[5].clone()] {
+            let Some(Cell::Bits(end)) = end else { panic!("no NULL was asked for") };
+            for (from, to) in [(-12, 12), (-12, -1), (1, 12), (1, 70), (-70, -1), (0, 1 << 20), (-(1 << 20), 0)] {
+                let keys = KeySet::new((end.saturating_add(from)..=end.saturating_add(to)).step_by(3));
+                let test = Test::Keys(keys.expect("keys lie close").into());
+                for force in Encoding::ALL {
+                    let (bytes, _) = case.encode(Some(force), false);
+                    let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
+                    check_test(&case, &block, &test, &Selection::Rows(0..6));
+                }
+            }
+        }
+    }
 }
 
 #[test]
