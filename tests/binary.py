@@ -55,6 +55,17 @@ class Answer:
     crashed: bool = False
 
 
+def failure(outcome, crash):
+    """The answer of a statement that the process did not survive; `crash` says how, if it was not an error.
+
+    An error is its line alone: what follows it names places in the script, which are the suite's and not the test's.
+    """
+    message = outcome.stderr.strip() or f"exit status {outcome.status} without a message"
+    if crash:
+        return Answer(error=f"{crash}\n{message}", crashed=True)
+    return Answer(error=outcome.error_line() or message)
+
+
 def first_line_with(text, part):
     return next((line for line in text.splitlines() if part in line), "")
 
@@ -74,8 +85,8 @@ class Binary:
     def __init__(self, path):
         self.path = os.path.abspath(path)
 
-    def run(self, *arguments, stdin=b"", timeout=60, cwd=None, environment=None):
-        """One process to its end; killed after `timeout` seconds."""
+    def run(self, *arguments, stdin=b"", timeout=60, cwd=None, environment=None, **more):
+        """One process to its end; killed after `timeout` seconds. `more` goes to `subprocess.Popen`."""
         start = time.monotonic()
         process = subprocess.Popen(
             [self.path, *map(str, arguments)],
@@ -84,6 +95,7 @@ class Binary:
             stderr=subprocess.PIPE,
             cwd=cwd,
             env={**os.environ, **(environment or {})},
+            **more,
         )
         timed_out = False
         try:
@@ -130,10 +142,12 @@ class Binary:
             reason = outcome.crash() or outcome.stderr.strip() or f"exit status {outcome.status} and no output"
             raise RuntimeError(f"the program did not reach the first statement: {reason}")
         answers = answers[1:]
+        crash = outcome.crash()
         if len(answers) < len(statements):
-            crash = outcome.crash()
-            message = outcome.stderr.strip() or f"exit status {outcome.status} without a message"
-            answers.append(Answer(error=f"{crash}\n{message}" if crash else message, crashed=crash is not None))
+            answers.append(failure(outcome, crash))
+        elif crash or outcome.status != 0:
+            # All statements were answered, and then the program did not end as it should.
+            answers[-1] = failure(outcome, crash or "a failure after the last answer")
         return answers
 
     @staticmethod

@@ -48,14 +48,16 @@ def arguments():
 def measured(command):
     """Wall seconds, peak resident bytes and output of a child that must succeed."""
     start = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    output = process.stdout.read()
-    errors = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.monotonic() - start
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        sys.exit(f"{command[0]} failed: {errors.decode('utf-8', 'replace')}")
+    # A file, not a second pipe: a child that fills one pipe while the other is read would wait for ever.
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
+        output = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.monotonic() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            errors.seek(0)
+            sys.exit(f"{command[0]} failed: {errors.read().decode('utf-8', 'replace')}")
     return seconds, usage.ru_maxrss * 1024, output
 
 

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import time
@@ -127,7 +128,7 @@ def readers(binary, report, directory):
 
 
 def little_memory(binary, report, directory):
-    """More groups and more data than memory: an answer or a clear error, and no killed process."""
+    """More groups and more data than memory: the right answer."""
     database = os.path.join(directory, "memory")
     binary.must(database, "CREATE TABLE t AS SELECT x AS k, 'some text ' || x AS v FROM range(2000000) AS r(x)")
     for sql, wanted in (
@@ -136,12 +137,40 @@ def little_memory(binary, report, directory):
         ("SELECT v FROM t ORDER BY v DESC LIMIT 1", "some text 999999"),
     ):
         outcome = binary.run(database, "--memory", "64MB", "--format", "csv", "-c", sql, timeout=120)
-        if outcome.status == 1 and "memory" in outcome.error_line():
-            report.ok()
-        else:
-            report.check(f"64 MB: {sql}", fine(outcome, wanted))
+        report.check(f"64 MB: {sql}", fine(outcome, wanted))
 
 
+def refused_options(binary, report, directory):
+    """Options that cannot be met are refused before a database is made."""
+    database = os.path.join(directory, "refused")
+    for options in (["--memory", "1MB"], ["--threads", "2000"]):
+        outcome = binary.run(database, *options, "-c", "SELECT 1")
+        good = outcome.status == 1 and outcome.error_line() and not os.path.exists(database)
+        report.check(f"{options[0]} is refused and makes nothing", None if good else f"{outcome.stderr} {os.path.exists(database)}")
+
+
+def few_descriptors(binary, report, directory):
+    """A segment for every INSERT, and many more of them than files may be open."""
+    database = os.path.join(directory, "pieces")
+    script = os.path.join(directory, "inserts.sql")
+    with open(script, "w", encoding="utf-8") as out:
+        out.write("CREATE TABLE t (a BIGINT, b VARCHAR);\n")
+        out.writelines(f"INSERT INTO t VALUES ({number}, 'row {number}');\n" for number in range(INSERTS))
+    count = ("--format", "csv", "-c", "SELECT count(*), sum(a), max(b), count(DISTINCT b) FROM t")
+    wanted = f"{INSERTS},{INSERTS * (INSERTS - 1) // 2},row 999,{INSERTS}"
+    run = lambda *arguments: binary.run(
+        database, *arguments, timeout=300, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+    )
+    report.check("many small INSERTs", fine(run("--quiet", "-f", script)))
+    report.check("a query over many segments", fine(run(*count), wanted))
+    report.check("CHECK DATABASE of many segments", fine(run("-c", "CHECK DATABASE")))
+    report.check("CHECKPOINT of many segments", fine(run("-c", "CHECKPOINT", *count), wanted))
+    report.check("CHECK DATABASE after it", fine(run("-c", "CHECK DATABASE", *count), wanted))
+    left = len(os.listdir(os.path.join(database, "segments")))
+    report.check("CHECKPOINT merges them", None if left < 10 else f"{left} segments")
+
+
+INSERTS = 1200
 UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
@@ -197,5 +226,7 @@ def run(options, report):
     broken_pipe(options.binary, report)
     readers(options.binary, report, directory)
     little_memory(options.binary, report, directory)
+    refused_options(options.binary, report, directory)
+    few_descriptors(options.binary, report, directory)
     reading(options.binary, report, directory)
     report.end()

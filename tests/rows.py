@@ -62,8 +62,10 @@ def read_value(cell, kind):
             raise Unreadable(f"{cell!r} is not a boolean")
         return cell
     if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        if not isinstance(cell, Number):
+            raise Unreadable(f"{cell!r} is not a number")
         try:
-            return Decimal(cell) if isinstance(cell, (Number, str)) else Decimal("NaN")
+            return Decimal(cell)
         except InvalidOperation as error:
             raise Unreadable(f"{cell!r} is not a number") from error
     if pa.types.is_floating(kind):

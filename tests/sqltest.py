@@ -193,9 +193,9 @@ def duckdb_value(value):
 
 def run(options, report):
     report.suite("SQL files")
-    for path in sorted(options.sql_directory.glob("*.test")):
-        if options.file and options.file not in path.name:
-            continue
+    paths = [path for path in sorted(options.sql_directory.glob("*.test")) if (options.file or "") in path.name]
+    report.check(f"SQL files called {options.file or '*'}", None if paths else "there is none")
+    for path in paths:
         directory = os.path.join(options.directory, "sql", path.stem)
         os.makedirs(directory)
         blocks = parse(path.read_text(encoding="utf-8"))

@@ -35,7 +35,7 @@ def declared(table, columns):
 
 
 def own_statements(directory, source, name, number):
-    """Writes `source` to a file, reads it into a new table, and counts by column the values that differ."""
+    """Writes `source` to a file, reads it into a new table, counts by column the values that differ, and all its rows."""
     columns = columns_for(name)
     names = ", ".join(column.name for column in columns)
     path = os.path.join(directory, f"{source}-{name}")
@@ -47,6 +47,7 @@ def own_statements(directory, source, name, number):
         f"COPY {back} FROM '{path}' {from_}",
         f"SELECT count(*) AS n, {', '.join(f'sum(CASE WHEN (a.{c.name} IS DISTINCT FROM b.{c.name}) THEN 1 ELSE 0 END) AS {c.name}' for c in columns)}"
         f" FROM {source} a LEFT JOIN {back} b ON a.k = b.k",
+        f"SELECT count(*) AS n FROM {back}",
     ]
 
 
@@ -70,12 +71,12 @@ def duckdb_reads(directory, source, name):
     )
 
 
-def differing_columns(row, rows):
-    """Columns whose values changed on their way through a file; None where there are none."""
-    (_, count), *columns = row
+def differing_columns(row, back, rows):
+    """Columns whose values changed on their way through a file; None where there are none, and as many rows came back."""
+    (_, paired), *columns = row
     changed = [f"{name}: {number} of {rows} values differ" for name, number in columns if number and int(number)]
-    if int(count) != rows:
-        changed.insert(0, f"{count} rows came back, {rows} were written")
+    if (int(back), int(paired)) != (rows, rows):
+        changed.insert(0, f"{back} rows came back, {rows} were written, paired by key there are {paired}")
     return "\n".join(changed) or None
 
 
@@ -94,7 +95,8 @@ def run(options, report):
             answers = options.binary.answers(database, statements)
             error = next((f"{sql}\n{answer.error}" for sql, answer in zip(statements, answers) if answer.error), None)
             if not error:
-                error = differing_columns(answers[3].rows[0], table.rows)
+                [[(_, back)]] = answers[4].rows
+                error = differing_columns(answers[3].rows[0], back, table.rows)
             report.check(f"table {table.name} through {name}", error)
             sql, names = duckdb_reads(directory, table.name, name)
             try:

@@ -3,14 +3,19 @@ panic, within ten seconds."""
 
 import os
 import re
-import stat
+import shutil
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass, field
 
 import duckdb
 
+from binary import Binary
+
 SECONDS = 10
+# The user and group without rights.
+NOBODY = 65534
 
 
 @dataclass
@@ -168,6 +173,7 @@ CASES = [
     Case("a database below a file", r"notadb", arguments=["notadb/db", "-c", "SELECT 1"], prepare=plain_file_as_database),
     Case("a file as database", r"notadb", arguments=["notadb", "-c", "SELECT 1"], prepare=plain_file_as_database),
     Case("an unrelated directory as database", r"photos", arguments=["photos", "-c", "SELECT 1"], prepare=foreign_directory),
+    Case("a directory of directories as database", r"albums", arguments=["albums", "-c", "SELECT 1"], prepare=lambda d: os.makedirs(os.path.join(d, "albums", "summer"))),
     Case("read-only without a database", r"fresh", arguments=["fresh", "--read-only", "-c", "SELECT 1"]),
     Case("absurd --memory", r"memory|size|parsecs", arguments=["--memory", "3parsecs", "-c", "SELECT 1"], status=2),
     Case("--memory 0", r"memory|size", arguments=["--memory", "0", "-c", "SELECT 1"], status=(1, 2)),
@@ -224,19 +230,45 @@ def run_case(options, directory, case):
     return verdict(case, options.binary.run(*arguments, stdin=case.stdin, timeout=case.seconds, cwd=directory))
 
 
-def unreadable(options, directory):
-    """A file and a directory without permission; as root, who may read everything, there is nothing to see."""
-    if os.geteuid() == 0:
-        return
-    path = os.path.join(directory, "secret.csv")
-    with open(path, "w", encoding="utf-8") as out:
-        out.write("1\n")
-    os.chmod(path, 0)
-    yield "unreadable file", Case("", r"secret\.csv", arguments=["-c", f"SELECT * FROM '{path}'"])
-    closed = os.path.join(directory, "closed")
-    os.makedirs(closed)
-    os.chmod(closed, stat.S_IRUSR)
-    yield "unreadable directory", Case("", r"closed", arguments=[os.path.join(closed, "db"), "-c", "SELECT 1"])
+def unreadable(options, report):
+    """Files and directories without permission. Root may read everything, so for root another user looks at them, with a
+    copy of the program where that user can reach it."""
+    with tempfile.TemporaryDirectory(prefix="forebay-unreadable-") as directory:
+        binary, user = options.binary, {}
+        if os.geteuid() == 0:
+            os.chmod(directory, 0o755)
+            binary = Binary(shutil.copy2(binary.path, os.path.join(directory, "forebay")))
+            os.chmod(binary.path, 0o755)
+            user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+        place = lambda name: os.path.join(directory, name)
+        try:
+            reachable = binary.run("version", cwd=directory, **user).status == 0
+        except OSError:
+            reachable = False
+        if not reachable:
+            report.say("   skipped: files without permission, since no other user can run the program here")
+            return
+        with open(place("secret.csv"), "w", encoding="utf-8") as out:
+            out.write("1\n")
+        options.binary.must(place("private"), "CREATE TABLE t AS SELECT 1 AS a")
+        os.makedirs(place("closed"))
+        os.makedirs(place("fixed"))
+        modes = {"secret.csv": 0, "closed": 0, "private": 0, "fixed": 0o555}
+        for name, mode in modes.items():
+            os.chmod(place(name), mode)
+        for name, pattern, arguments in (
+            ("unreadable file", r"secret\.csv.*permission", ["-c", "SELECT * FROM 'secret.csv'"]),
+            ("unreadable directory", r"closed.*permission", ["closed/db", "-c", "SELECT 1"]),
+            ("files of an unreadable directory", r"closed", ["-c", "SELECT * FROM 'closed/a.csv'"]),
+            ("unreadable database", r"private.*permission", ["private", "-c", "SELECT * FROM t"]),
+            ("unreadable database, read-only", r"private.*permission", ["private", "--read-only", "-c", "SELECT * FROM t"]),
+            ("database in a directory that cannot be written", r"fixed.*permission", ["fixed/db", "-c", "SELECT 1"]),
+            ("COPY into a directory that cannot be written", r"fixed.*permission", ["-c", "COPY (SELECT 1 AS a) TO 'fixed/a.csv'"]),
+        ):
+            outcome = binary.run(*arguments, timeout=SECONDS, cwd=directory, **user)
+            report.check(name, verdict(Case("", pattern), outcome))
+        for name in modes:
+            os.chmod(place(name), 0o755)
 
 
 def locked(options, report, directory):
@@ -311,8 +343,7 @@ def run(options, report):
             report.check(case.name, run_case(options, os.path.join(directory, str(index)), case))
         except RuntimeError as error:
             report.fail(case.name, f"the preparation failed: {error}")
-    for name, case in unreadable(options, directory):
-        report.check(name, verdict(case, options.binary.run(*case.arguments, timeout=SECONDS)))
+    unreadable(options, report)
     locked(options, report, directory)
     other_versions(options, report, directory)
     spoiled_catalogs(options, report, directory)
