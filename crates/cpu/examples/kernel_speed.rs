@@ -7,7 +7,7 @@ use std::time::Instant;
 use forebay_base::{PhysicalType, Value, limits::BLOCK_ROWS};
 use forebay_block::{EncodeOptions, EncodedBlock, Encoding, PlainColumn, PlainValues, encode_block};
 use forebay_cpu::{Selection, translate, unpack_codes, unpack_fixed};
-use forebay_pipeline::Test;
+use forebay_pipeline::{KeySet, Test};
 
 /// Seconds of the fastest of some runs.
 fn fastest(mut work: impl FnMut()) -> f64 {
@@ -39,6 +39,9 @@ fn main() {
         }
         let list = Test::one_of((0..100).map(|index| Value::Int(i128::from(range / 101 * index))).collect());
         measure_test(&format!("find 100 values, {name} codes"), &block, &list, &all_rows(), width);
+        let keys = KeySet::new((0..i128::from(range.min(1 << 20))).step_by(7)).expect("keys lie close");
+        let keys = Test::Keys(keys.into());
+        measure_test(&format!("find keys, {name} codes"), &block, &keys, &all_rows(), width);
         let tenth = Selection::Positions(
             (0..BLOCK_ROWS).filter(|row| random(*row) >> 9 & 7 == 0).map(|row| row as u16).collect(),
         );

@@ -1,15 +1,16 @@
 //! Tests of numbers as they lie in a block: codes, plain integers, order keys of plain floats. All of them are unsigned
 //! lanes in which a range is one subtraction and one comparison.
 //!
-//! Invariants: loops over 64 lanes are branch-free and plain enough for the compiler to vectorise.
+//! Invariants: what vectors can do goes through [`crate::simd`]; other loops over 64 lanes are branch-free and plain
+//! enough for the compiler to vectorise.
 
 use std::sync::Arc;
 
 use forebay_block::{Native, validity};
 use forebay_pipeline::KeySet;
 
-use crate::Selection;
-use crate::find::{self, MASK_ROWS, RowTest};
+use crate::matches::{Matches, RowTest};
+use crate::simd::{self, Flavour, WORD_ROWS};
 
 /// An unsigned number.
 pub(crate) trait Lane: Copy + Ord {
@@ -41,29 +42,60 @@ macro_rules! lane {
 }
 lane!(u8, u16, u32, u64, u128);
 
+/// Lanes as the processor's vectors take them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Vectors<'a> {
+    U8(&'a [u8]),
+    U16(&'a [u16]),
+    U32(&'a [u32]),
+    U64(&'a [u64]),
+}
+
 /// A native whose values, read as [`Scan::lane`], are ranges where they are ranges in SQL's order (modulo 2^bits).
 pub(crate) trait Scan: Native {
     /// The lane type.
     type Lane: Lane;
     /// The low bits of the order key.
     fn lane(self) -> Self::Lane;
+    /// The lanes of `values` where they need not be computed and vectors take them.
+    fn vectors(values: &[Self]) -> Option<Vectors<'_>>;
 }
 
 macro_rules! scan {
-    ($($native:ident $lane:ident),*) => {$(
+    ($($native:ident $lane:ident $vectors:expr),*) => {$(
         impl Scan for $native {
             type Lane = $lane;
             #[inline]
             fn lane(self) -> $lane {
                 self.key() as $lane
             }
+            fn vectors(values: &[Self]) -> Option<Vectors<'_>> {
+                let vectors: Option<fn(&[Self]) -> Vectors<'_>> = $vectors;
+                vectors.map(|vectors| vectors(values))
+            }
         }
     )*};
 }
-scan!(i8 u8, i16 u16, i32 u32, i64 u64, i128 u128, u8 u8, u16 u16, u32 u32, u64 u64, f32 u64, f64 u64);
+scan!(
+    i8 u8 Some(|values| Vectors::U8(bytemuck::cast_slice(values))),
+    u8 u8 Some(|values| Vectors::U8(values)),
+    i16 u16 Some(|values| Vectors::U16(bytemuck::cast_slice(values))),
+    u16 u16 Some(|values| Vectors::U16(values)),
+    i32 u32 Some(|values| Vectors::U32(bytemuck::cast_slice(values))),
+    u32 u32 Some(|values| Vectors::U32(values)),
+    i64 u64 Some(|values| Vectors::U64(bytemuck::cast_slice(values))),
+    u64 u64 Some(|values| Vectors::U64(values)),
+    i128 u128 None,
+    f32 u64 None,
+    f64 u64 None
+);
 
 /// Ranges that are tested one after the other, vectorised.
 const FEW_RANGES: usize = 4;
+/// What comparing a lane within a vector costs, where looking at one lane alone costs 1 (`examples/kernel_speed.rs`).
+const RANGE_COST: f64 = 0.04;
+/// What gathering a lane's bit costs likewise.
+const MEMBERS_COST: f64 = 0.3;
 /// Numbers that a bitmap may cover.
 const BITMAP_NUMBERS: u128 = 1 << 16;
 
@@ -79,10 +111,13 @@ pub struct LaneTest {
 enum LaneSet {
     /// Few ranges as (lowest, distance to the highest).
     Ranges(Vec<(u128, u128)>),
-    /// Bit `lane - first` says whether a lane of at most `first + span` is in the set.
-    Bitmap { first: u128, span: u128, bits: Vec<u64> },
-    /// As `Bitmap`, where bit `lane - first + skip` is one of the keys' words.
-    Keys { first: u128, span: u128, skip: u64, keys: Arc<KeySet> },
+    /// Bit `lane - low` says whether a lane is in the set.
+    Bitmap { low: u128, bits: Vec<u64> },
+    /// As `Bitmap`, of the keys' words; all keys are lanes.
+    Keys { low: u128, keys: Arc<KeySet> },
+    /// As `Keys`, but some keys are beyond the lanes, which have at most 4 bytes and are widened so as not to wrap around to
+    /// them.
+    FarKeys { low: i128, keys: Arc<KeySet> },
     /// Ranges relative to `low`, ascending and disjoint.
     Sorted { low: u128, ranges: Vec<(u128, u128)> },
 }
@@ -92,54 +127,63 @@ impl LaneTest {
     pub(crate) fn new(ranges: &[(i128, i128)], negated: bool) -> Self {
         let (first, last) = (ranges[0].0, ranges[ranges.len() - 1].1);
         let distance = |from: i128, to: i128| to.wrapping_sub(from) as u128;
+        let low = first as u128;
         let set = if ranges.len() <= FEW_RANGES {
             LaneSet::Ranges(ranges.iter().map(|(from, to)| (*from as u128, distance(*from, *to))).collect())
         } else if distance(first, last) < BITMAP_NUMBERS {
-            let span = distance(first, last);
-            let mut bits = vec![0; span as usize / 64 + 1];
+            let mut bits = vec![0; distance(first, last) as usize / 64 + 1];
             for number in ranges.iter().flat_map(|(from, to)| distance(first, *from)..=distance(first, *to)) {
                 bits[number as usize / 64] |= 1 << (number % 64);
             }
-            LaneSet::Bitmap { first: first as u128, span, bits }
+            LaneSet::Bitmap { low, bits }
         } else {
             let ranges = ranges.iter().map(|(from, to)| (distance(first, *from), distance(first, *to))).collect();
-            LaneSet::Sorted { low: first as u128, ranges }
+            LaneSet::Sorted { low, ranges }
         };
         Self { set, negated }
     }
 
-    /// Lanes of `domain` (all that there can be) that, counted from `base`, are keys; `None` where no lane can be one.
+    /// Lanes of `domain`, all that there can be, that are keys when `base` is added; `None` where none can be one.
     pub(crate) fn of_keys(keys: &Arc<KeySet>, base: i128, domain: (i128, i128)) -> Option<Self> {
         let (low, high) = (keys.low().saturating_sub(base), keys.high().saturating_sub(base));
-        // Lanes wrap around in their own width, so that a key beyond them would be found among them.
         let (first, last) = (low.max(domain.0), high.min(domain.1));
         if first > last {
             return None;
         }
-        let (skip, span) = ((first - low) as u64, (last - first) as u128);
-        Some(Self { set: LaneSet::Keys { first: first as u128, span, skip, keys: Arc::clone(keys) }, negated: false })
+        let set = if (first, last) == (low, high) {
+            LaneSet::Keys { low: low as u128, keys: Arc::clone(keys) }
+        } else if domain.0 == 0 && domain.1 <= u32::MAX.into() {
+            LaneSet::FarKeys { low, keys: Arc::clone(keys) }
+        } else {
+            let bits = part_of_bits(keys.words(), (first - low) as usize, (last - low) as usize);
+            LaneSet::Bitmap { low: first as u128, bits }
+        };
+        Some(Self { set, negated: false })
     }
 
-    /// Keeps the selected rows whose lane passes and that are valid.
-    pub(crate) fn select<T: Scan>(&self, values: &[T], validity: Option<&[u8]>, selection: &mut Selection) {
+    /// Keeps the rows whose lane passes and that are valid.
+    pub(crate) fn select<T: Scan>(&self, values: &[T], validity: Option<&[u8]>, matches: &mut Matches) {
         match &self.set {
             LaneSet::Ranges(ranges) if ranges.len() == 1 => {
-                self.select_by(RangePredicate::<T::Lane>::new(ranges[0]), values, validity, selection);
+                self.select_by(RangePredicate::<T::Lane>::new(ranges[0]), values, validity, matches);
             }
             LaneSet::Ranges(ranges) => {
                 let predicate: Vec<_> = ranges.iter().map(|range| RangePredicate::<T::Lane>::new(*range)).collect();
-                self.select_by(predicate, values, validity, selection);
+                self.select_by(predicate, values, validity, matches);
             }
-            LaneSet::Bitmap { first, span, bits } => {
-                self.select_by(BitmapPredicate::<T::Lane>::new(*first, *span, 0, bits), values, validity, selection);
+            LaneSet::Bitmap { low, bits } => {
+                self.select_by(BitmapPredicate { low: T::Lane::narrow(*low), bits }, values, validity, matches);
             }
-            LaneSet::Keys { first, span, skip, keys } => {
-                let predicate = BitmapPredicate::<T::Lane>::new(*first, *span, *skip, keys.words());
-                self.select_by(predicate, values, validity, selection);
+            LaneSet::Keys { low, keys } => {
+                let low = T::Lane::narrow(*low);
+                self.select_by(BitmapPredicate { low, bits: keys.words() }, values, validity, matches);
+            }
+            LaneSet::FarKeys { low, keys } => {
+                self.select_by(FarPredicate { low: *low as u64, bits: keys.words() }, values, validity, matches);
             }
             LaneSet::Sorted { low, ranges } => {
                 let ranges = ranges.iter().map(|(a, b)| (T::Lane::narrow(*a), T::Lane::narrow(*b))).collect();
-                self.select_by(SortedPredicate { low: T::Lane::narrow(*low), ranges }, values, validity, selection);
+                self.select_by(SortedPredicate { low: T::Lane::narrow(*low), ranges }, values, validity, matches);
             }
         }
     }
@@ -149,10 +193,24 @@ impl LaneTest {
         predicate: impl Predicate<T::Lane>,
         values: &[T],
         validity: Option<&[u8]>,
-        selection: &mut Selection,
+        matches: &mut Matches,
     ) {
-        find::select(selection, &LaneRows { values, validity, negated: self.negated, predicate });
+        matches.keep(&LaneRows { values, validity, negated: self.negated, predicate });
     }
+}
+
+/// Bits `from..=to`.
+fn part_of_bits(words: &[u64], from: usize, to: usize) -> Vec<u64> {
+    let word = |index: usize| words.get(index).copied().unwrap_or(0);
+    let shifted = |bit: usize| match bit % 64 {
+        0 => word(bit / 64),
+        shift => word(bit / 64) >> shift | word(bit / 64 + 1) << (64 - shift),
+    };
+    let mut part: Vec<u64> = (from..=to).step_by(64).map(shifted).collect();
+    if let Some(last) = part.last_mut() {
+        *last &= u64::MAX >> (63 - (to - from) % 64);
+    }
+    part
 }
 
 /// A set of lanes in the lanes' own width.
@@ -160,18 +218,28 @@ trait Predicate<L: Lane> {
     fn contains(&self, lane: L) -> bool;
 
     #[inline]
-    fn mask<T: Scan<Lane = L>>(&self, values: &[T; MASK_ROWS]) -> u64 {
-        let mut flags = [0; MASK_ROWS];
+    fn mask<T: Scan<Lane = L>>(&self, values: &[T; WORD_ROWS]) -> u64 {
+        let mut flags = [0; WORD_ROWS];
         for (flag, value) in flags.iter_mut().zip(values) {
             *flag = u8::from(self.contains(value.lane()));
         }
         pack(flags)
     }
+
+    /// Takes away the bits of lanes that are not in the set, by vectors; false where it cannot.
+    fn thin(&self, _lanes: Vectors<'_>, _masks: &mut [u64]) -> bool {
+        false
+    }
+
+    /// What that costs for each lane, where [`Predicate::contains`] costs 1.
+    fn thinning_cost(&self) -> f64 {
+        1.0
+    }
 }
 
 /// One bit for each byte that is 1.
 #[inline]
-fn pack(flags: [u8; MASK_ROWS]) -> u64 {
+fn pack(flags: [u8; WORD_ROWS]) -> u64 {
     let mut bytes = [0; 8];
     for (byte, flags) in bytes.iter_mut().zip(flags.as_chunks::<8>().0) {
         // The product moves the lowest bit of byte i to bit 56 + i; no two bits meet.
@@ -196,6 +264,21 @@ impl<L: Lane> Predicate<L> for RangePredicate<L> {
     fn contains(&self, lane: L) -> bool {
         lane.above(self.low) <= self.span
     }
+
+    fn thin(&self, lanes: Vectors<'_>, masks: &mut [u64]) -> bool {
+        let (low, span) = (self.low.wide(), self.span.wide());
+        match lanes {
+            Vectors::U8(lanes) => simd::range(lanes, low as u8, span as u8, masks),
+            Vectors::U16(lanes) => simd::range(lanes, low as u16, span as u16, masks),
+            Vectors::U32(lanes) => simd::range(lanes, low as u32, span as u32, masks),
+            Vectors::U64(lanes) => simd::range(lanes, low as u64, span as u64, masks),
+        }
+        true
+    }
+
+    fn thinning_cost(&self) -> f64 {
+        RANGE_COST
+    }
 }
 
 impl<L: Lane> Predicate<L> for Vec<RangePredicate<L>> {
@@ -205,32 +288,52 @@ impl<L: Lane> Predicate<L> for Vec<RangePredicate<L>> {
     }
 
     #[inline]
-    fn mask<T: Scan<Lane = L>>(&self, values: &[T; MASK_ROWS]) -> u64 {
+    fn mask<T: Scan<Lane = L>>(&self, values: &[T; WORD_ROWS]) -> u64 {
         self.iter().fold(0, |mask, range| mask | range.mask(values))
+    }
+
+    fn thin(&self, lanes: Vectors<'_>, masks: &mut [u64]) -> bool {
+        let mut any = vec![0; masks.len()];
+        for range in self {
+            let mut one = masks.to_vec();
+            range.thin(lanes, &mut one);
+            any.iter_mut().zip(one).for_each(|(any, one)| *any |= one);
+        }
+        masks.copy_from_slice(&any);
+        true
+    }
+
+    fn thinning_cost(&self) -> f64 {
+        RANGE_COST * self.len() as f64
     }
 }
 
 struct BitmapPredicate<'a, L> {
-    first: L,
-    span: L,
-    skip: u64,
+    low: L,
     bits: &'a [u64],
-}
-
-impl<'a, L: Lane> BitmapPredicate<'a, L> {
-    fn new(first: u128, span: u128, skip: u64, bits: &'a [u64]) -> Self {
-        Self { first: L::narrow(first), span: L::narrow(span), skip, bits }
-    }
 }
 
 impl<L: Lane> Predicate<L> for BitmapPredicate<'_, L> {
     #[inline]
     fn contains(&self, lane: L) -> bool {
-        let above = lane.above(self.first);
-        // What is cut off here belongs to lanes that are out of the span.
-        let number = (above.wide() as u64).wrapping_add(self.skip);
+        let number = lane.above(self.low).wide();
+        let word = usize::try_from(number / 64).ok().and_then(|word| self.bits.get(word));
+        word.is_some_and(|word| word >> (number % 64) & 1 == 1)
+    }
+}
+
+/// As [`BitmapPredicate`], for lanes that are short enough not to wrap around as 8 bytes.
+struct FarPredicate<'a> {
+    low: u64,
+    bits: &'a [u64],
+}
+
+impl<L: Lane> Predicate<L> for FarPredicate<'_> {
+    #[inline]
+    fn contains(&self, lane: L) -> bool {
+        let number = (lane.wide() as u64).wrapping_sub(self.low);
         let word = self.bits.get((number / 64) as usize);
-        word.is_some_and(|word| word >> (number % 64) & 1 == 1) & (above <= self.span)
+        word.is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 }
 
@@ -258,7 +361,7 @@ impl<T: Scan, P: Predicate<T::Lane>> RowTest for LaneRows<'_, T, P> {
     #[inline]
     fn mask(&self, row: usize, count: usize) -> u64 {
         let values = &self.values[row..row + count];
-        let mask = match values.first_chunk::<MASK_ROWS>() {
+        let mask = match values.first_chunk::<WORD_ROWS>() {
             Some(values) => self.predicate.mask(values),
             None => values.iter().rev().fold(0, |mask, v| mask << 1 | u64::from(self.predicate.contains(v.lane()))),
         };
@@ -270,5 +373,30 @@ impl<T: Scan, P: Predicate<T::Lane>> RowTest for LaneRows<'_, T, P> {
     fn passes(&self, row: usize) -> bool {
         let passes = self.predicate.contains(self.values[row].lane()) != self.negated;
         passes & self.validity.is_none_or(|bitmap| validity::is_valid(bitmap, row))
+    }
+
+    fn thin(&self, rows: usize, masks: &mut [u64]) {
+        let by_words = |masks: &mut [u64]| {
+            for (word, mask) in masks.iter_mut().enumerate().filter(|(_, mask)| **mask != 0) {
+                let row = word * WORD_ROWS;
+                *mask &= self.mask(row, WORD_ROWS.min(rows - row));
+            }
+        };
+        let Some(lanes) = T::vectors(&self.values[..rows]) else { return by_words(masks) };
+        let mut inside = if self.negated { masks.to_vec() } else { Vec::new() };
+        let thinned = if self.negated { &mut inside[..] } else { &mut *masks };
+        if !self.predicate.thin(lanes, thinned) {
+            return by_words(masks);
+        }
+        masks.iter_mut().zip(&inside).for_each(|(mask, inside)| *mask &= !inside);
+        if let Some(bitmap) = self.validity {
+            for (word, mask) in masks.iter_mut().enumerate() {
+                *mask &= validity::word(bitmap, word * WORD_ROWS);
+            }
+        }
+    }
+
+    fn thinning_cost(&self) -> f64 {
+        if T::vectors(&[]).is_some() { self.predicate.thinning_cost() } else { 1.0 }
     }
 }
