@@ -496,6 +496,16 @@ mod tests {
     }
 
     #[test]
+    fn as_many_files_may_be_open_as_the_system_allows() {
+        let directory = tempfile::tempdir().expect("a directory");
+        LocalDisk::open(directory.path(), IoMode::Auto).expect("a disk");
+        let limits = fs::read_to_string("/proc/self/limits").expect("told");
+        let line = limits.lines().find(|line| line.starts_with("Max open files")).expect("told");
+        let numbers: Vec<_> = line.split_whitespace().skip(3).take(2).collect();
+        assert_eq!(numbers[0], numbers[1], "{line}");
+    }
+
+    #[test]
     fn a_holder_that_died_is_not_blamed() {
         let directory = tempfile::tempdir().expect("a directory");
         let disk = LocalDisk::open(directory.path(), IoMode::Auto).expect("a disk");
