@@ -5,16 +5,22 @@
 //! read through `forebay_block::Access`. Must not know: tables, files, chunks, what happens to selected rows.
 #![deny(unsafe_code)]
 
+pub mod arena;
+pub mod dictionary;
 mod find;
+pub mod join;
 mod keys;
 mod lanes;
 pub mod layout;
+mod parallel;
+pub mod rows;
 pub mod selection;
 #[allow(unsafe_code)]
 pub mod simd;
 pub mod translate;
 pub mod unpack;
+pub mod vector;
 
-pub use selection::Selection;
+pub use selection::{Selected, Selection};
 pub use translate::{BlockTest, translate};
 pub use unpack::{unpack_codes, unpack_fixed, unpack_validity};

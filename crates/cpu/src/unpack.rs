@@ -3,12 +3,32 @@
 use forebay_block::{Access, Codes, EncodedBlock, Native, ValueRef, Values, validity};
 
 use crate::Selection;
+use crate::selection::Selected;
 
 /// Appends the selected values to `out`; NULL rows give any value. `T` must be the block's physical type.
 pub fn unpack_fixed<T: Native>(block: &EncodedBlock, selection: &Selection, out: &mut Vec<T>) {
+    let start = out.len();
+    out.resize(start + selection.len(), T::zeroed());
+    fill_fixed(block, &selection.all(), &mut out[start..]);
+}
+
+/// Appends the dictionary codes of the selected rows to `out`. The block must be a dictionary block.
+pub fn unpack_codes(block: &EncodedBlock, selection: &Selection, out: &mut Vec<u32>) {
+    let Access::Dictionary { codes, .. } = block.access() else {
+        panic!("codes are unpacked from dictionary blocks, not from {:?}", block.encoding());
+    };
+    let start = out.len();
+    out.resize(start + selection.len(), 0);
+    fill_codes(codes, &selection.all(), &mut out[start..]);
+}
+
+/// Writes the values of `rows` to `out`, which has as many; NULL rows give any value. `T` must be the block's physical
+/// type.
+pub fn fill_fixed<T: Native>(block: &EncodedBlock, rows: &Selected, out: &mut [T]) {
     assert_eq!(T::PHYSICAL, block.physical(), "a block is unpacked as its own type");
+    assert_eq!(rows.len(), out.len(), "one value for each row");
     match block.access() {
-        Access::AllNull => out.extend(std::iter::repeat_n(T::zeroed(), selection.len())),
+        Access::AllNull => out.fill(T::zeroed()),
         Access::Constant(value) => {
             let bits = match value {
                 ValueRef::Int(value) => value,
@@ -16,25 +36,24 @@ pub fn unpack_fixed<T: Native>(block: &EncodedBlock, selection: &Selection, out:
                 ValueRef::Float64(value) => value.bits(),
                 ValueRef::Bytes(_) => unreachable!("a fixed-width block has no string"),
             };
-            let value = T::from_bits(bits).expect("parsing checked that the constant is of the block's type");
-            out.extend(std::iter::repeat_n(value, selection.len()));
+            out.fill(T::from_bits(bits).expect("parsing checked that the constant is of the block's type"));
         }
         Access::FrameOfReference { base, codes } => {
             let base = T::from_bits(base).expect("parsing checked that the base is of the block's type");
-            with_codes(codes, selection, FromFrame { base, out });
+            with_codes(codes, rows, FromFrame { base, out });
         }
         Access::Dictionary { values: Values::Fixed(values), codes } => {
-            with_codes(codes, selection, FromDictionary { values: &values.natives(), out });
+            with_codes(codes, rows, FromDictionary { values: &values.natives(), out });
         }
-        Access::Plain(Values::Fixed(values)) => match selection {
-            Selection::Rows(rows) => {
-                let start = out.len();
-                out.resize(start + rows.len(), T::zeroed());
+        Access::Plain(Values::Fixed(values)) => match rows {
+            Selected::Rows(rows) => {
                 let bytes = &values.bytes()[rows.start as usize * T::WIDTH..rows.end as usize * T::WIDTH];
-                bytemuck::cast_slice_mut(&mut out[start..]).copy_from_slice(bytes);
+                bytemuck::cast_slice_mut(out).copy_from_slice(bytes);
             }
-            Selection::Positions(positions) => {
-                out.extend(positions.iter().map(|row| values.native::<T>(usize::from(*row))));
+            Selected::Positions(positions) => {
+                for (slot, row) in out.iter_mut().zip(*positions) {
+                    *slot = values.native(usize::from(*row));
+                }
             }
         },
         Access::Dictionary { values: Values::Strings(_), .. } | Access::Plain(Values::Strings(_)) => {
@@ -43,12 +62,48 @@ pub fn unpack_fixed<T: Native>(block: &EncodedBlock, selection: &Selection, out:
     }
 }
 
-/// Appends the dictionary codes of the selected rows to `out`. The block must be a dictionary block.
-pub fn unpack_codes(block: &EncodedBlock, selection: &Selection, out: &mut Vec<u32>) {
-    let Access::Dictionary { codes, .. } = block.access() else {
-        panic!("codes are unpacked from dictionary blocks, not from {:?}", block.encoding());
+/// Writes the codes of `rows`, which must fit 4 bytes, to `out`, which has as many.
+pub(crate) fn fill_codes(codes: Codes, rows: &Selected, out: &mut [u32]) {
+    assert_eq!(rows.len(), out.len(), "one code for each row");
+    with_codes(codes, rows, FromFrame { base: 0u32, out });
+}
+
+/// Writes whether `rows` are valid to `out`, which has as many, one byte each, 1 = valid. False, and nothing written, where
+/// the block has no NULL.
+pub fn fill_validity(block: &EncodedBlock, rows: &Selected, out: &mut [u8]) -> bool {
+    assert_eq!(rows.len(), out.len(), "one byte for each row");
+    if block.null_count() == 0 {
+        return false;
+    }
+    let Some(bitmap) = block.validity() else {
+        out.fill(0);
+        return true;
     };
-    with_codes(codes, selection, FromFrame { base: 0u32, out });
+    match rows {
+        Selected::Rows(rows) => {
+            for (bytes, row) in out.chunks_mut(64).zip(rows.clone().step_by(64)) {
+                let word = validity::word(bitmap, row as usize);
+                for (bytes, bits) in bytes.chunks_mut(8).zip(word.to_le_bytes()) {
+                    bytes.copy_from_slice(&bytes_of_bits(bits)[..bytes.len()]);
+                }
+            }
+        }
+        Selected::Positions(positions) => {
+            for (byte, row) in out.iter_mut().zip(*positions) {
+                *byte = u8::from(validity::is_valid(bitmap, usize::from(*row)));
+            }
+        }
+    }
+    true
+}
+
+/// Eight bits as eight bytes of 0 or 1, the least significant one first.
+#[inline]
+fn bytes_of_bits(bits: u8) -> [u8; 8] {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    // Every byte keeps its own bit; adding 127 carries it into the byte's top.
+    let own = (u64::from(bits) * EACH) & 0x8040_2010_0804_0201;
+    (((own + 0x7f * EACH) >> 7) & EACH).to_le_bytes()
 }
 
 /// Bitmap of the selected rows' validity, least significant bit first, 1 = valid; `None` where the block has no NULL.
@@ -83,48 +138,53 @@ pub fn unpack_validity(block: &EncodedBlock, selection: &Selection) -> Option<Ve
 }
 
 /// What is made of codes, in whatever width they are.
-trait CodeSink {
+pub(crate) trait CodeSink {
     fn take<C: Copy + Into<u64>>(self, codes: impl Iterator<Item = C>);
 }
 
 struct FromFrame<'a, T> {
     base: T,
-    out: &'a mut Vec<T>,
+    out: &'a mut [T],
 }
 
 impl<T: Native> CodeSink for FromFrame<'_, T> {
     #[inline]
     fn take<C: Copy + Into<u64>>(self, codes: impl Iterator<Item = C>) {
-        self.out.extend(codes.map(|code| self.base.plus(code.into())));
+        for (slot, code) in self.out.iter_mut().zip(codes) {
+            *slot = self.base.plus(code.into());
+        }
     }
 }
 
-struct FromDictionary<'a, T> {
-    values: &'a [T],
-    out: &'a mut Vec<T>,
+/// Values looked up by code.
+pub(crate) struct FromDictionary<'a, T> {
+    pub(crate) values: &'a [T],
+    pub(crate) out: &'a mut [T],
 }
 
-impl<T: Native> CodeSink for FromDictionary<'_, T> {
+impl<T: Copy> CodeSink for FromDictionary<'_, T> {
     #[inline]
     fn take<C: Copy + Into<u64>>(self, codes: impl Iterator<Item = C>) {
-        self.out.extend(codes.map(|code| self.values[code.into() as usize]));
+        for (slot, code) in self.out.iter_mut().zip(codes) {
+            *slot = self.values[code.into() as usize];
+        }
     }
 }
 
 #[inline]
-fn with_codes(codes: Codes, selection: &Selection, sink: impl CodeSink) {
+pub(crate) fn with_codes(codes: Codes, rows: &Selected, sink: impl CodeSink) {
     match codes {
-        Codes::U8(codes) => selected(codes, selection, sink),
-        Codes::U16(codes) => selected(codes, selection, sink),
-        Codes::U32(codes) => selected(codes, selection, sink),
-        Codes::U64(codes) => selected(codes, selection, sink),
+        Codes::U8(codes) => selected(codes, rows, sink),
+        Codes::U16(codes) => selected(codes, rows, sink),
+        Codes::U32(codes) => selected(codes, rows, sink),
+        Codes::U64(codes) => selected(codes, rows, sink),
     }
 }
 
 #[inline]
-fn selected<C: Copy + Into<u64>>(codes: &[C], selection: &Selection, sink: impl CodeSink) {
-    match selection {
-        Selection::Rows(rows) => sink.take(codes[rows.start as usize..rows.end as usize].iter().copied()),
-        Selection::Positions(positions) => sink.take(positions.iter().map(|row| codes[usize::from(*row)])),
+fn selected<C: Copy + Into<u64>>(codes: &[C], rows: &Selected, sink: impl CodeSink) {
+    match rows {
+        Selected::Rows(rows) => sink.take(codes[rows.start as usize..rows.end as usize].iter().copied()),
+        Selected::Positions(positions) => sink.take(positions.iter().map(|row| codes[usize::from(*row)])),
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Numbers that a set may span: 16 MiB of bits.
-const SPAN_LIMIT: u128 = 1 << 27;
+pub const SPAN_LIMIT: u128 = 1 << 27;
 
 /// Integers between a least and a greatest one. Never empty.
 #[derive(Clone, PartialEq, Eq)]
@@ -27,8 +27,17 @@ impl KeySet {
             let number = (key - low) as usize;
             words[number / 64] |= 1 << (number % 64);
         }
+        Self::of_words(low, words)
+    }
+
+    /// The set whose least key is `low` and that has bit `key - low` for each of its keys; `None` where it spans too much.
+    /// Panics where bit 0 is not set.
+    pub fn of_words(low: i128, mut words: Vec<u64>) -> Option<Self> {
+        assert!(words.first().is_some_and(|word| word & 1 == 1), "the least key has bit 0");
+        words.truncate(words.iter().rposition(|word| *word != 0)? + 1);
+        let last = words.len() * 64 - 1 - words[words.len() - 1].leading_zeros() as usize;
         let count = words.iter().map(|word| word.count_ones() as usize).sum();
-        Some(Self { low, high, words, count })
+        ((last as u128) < SPAN_LIMIT).then(|| Self { low, high: low + last as i128, words, count })
     }
 
     /// Whether `key` is in the set.
@@ -98,6 +107,16 @@ mod tests {
             }
         }
         assert!(!set.contains(i128::MIN) && !set.contains(i128::MAX));
+    }
+
+    #[test]
+    fn is_made_of_words() {
+        let keys = [-3i128, 0, 61, 200];
+        let set = KeySet::new(keys.iter().copied()).expect("keys lie close");
+        let mut words = set.words().to_vec();
+        words.extend([0, 0]);
+        assert_eq!(KeySet::of_words(-3, words), Some(set));
+        assert_eq!(KeySet::of_words(5, vec![1]).map(|set| (set.low(), set.high(), set.count())), Some((5, 5, 1)));
     }
 
     #[test]

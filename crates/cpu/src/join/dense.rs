@@ -1,0 +1,213 @@
+//! Join tables by key: a bitmap of keys and an array for each payload column.
+//!
+//! Invariants: keys are distinct, so that each entry is written once, by one thread; entries without a key are 0.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use forebay_pipeline::KeySet;
+use forebay_pipeline::ir::{JoinState, ValueType};
+
+use super::{ColumnRange, DenseColumn};
+use crate::arena::Arena;
+use crate::parallel;
+use crate::rows::{Field, RowBuffer, Valid};
+
+/// A bitmap and arrays.
+#[derive(Debug)]
+pub(super) struct DenseTable {
+    keys: Arc<KeySet>,
+    columns: Vec<Column>,
+    /// What the entries of bytes refer to.
+    arena: Arena,
+}
+
+#[derive(Debug)]
+struct Column {
+    layout: DenseColumn,
+    field: Field,
+    base: i64,
+    entries: Entries,
+    validity: Vec<AtomicU8>,
+}
+
+/// Workers write at the same time, each its own entries; atomics make that safe and cost nothing.
+#[derive(Debug)]
+enum Entries {
+    One(Vec<AtomicU8>),
+    Two(Vec<AtomicU16>),
+    Four(Vec<AtomicU32>),
+    Eight(Vec<AtomicU64>),
+    Sixteen(Vec<[AtomicU64; 2]>),
+}
+
+/// The set of the valid keys, which lie in this range, of rows that come in several parts. `None` where they span too much.
+pub(super) fn key_bits<'a, R>(
+    (low, high): (i64, i64),
+    parts: Vec<R>,
+    key: &Field,
+    threads: usize,
+) -> Option<Arc<KeySet>>
+where
+    R: Iterator<Item = &'a [u64]> + Send,
+{
+    let words = high.wrapping_sub(low) as u64 / 64 + 1;
+    let words: Vec<AtomicU64> = (0..words).map(|_| AtomicU64::new(0)).collect();
+    let is_alone = threads == 1 || parts.len() == 1;
+    parallel::map(threads, parts, |rows| {
+        for row in rows.filter(|row| key.is_valid(row)) {
+            let number = (row[key.word] as i64).wrapping_sub(low) as u64;
+            let (word, bit) = (&words[(number / 64) as usize], 1 << (number % 64));
+            // A single writer need not lock the memory.
+            if is_alone {
+                word.store(word.load(Ordering::Relaxed) | bit, Ordering::Relaxed);
+            } else {
+                word.fetch_or(bit, Ordering::Relaxed);
+            }
+        }
+    });
+    let words = words.into_iter().map(AtomicU64::into_inner).collect();
+    KeySet::of_words(i128::from(low), words).map(Arc::new)
+}
+
+impl DenseTable {
+    /// How the payload would lie.
+    pub(super) fn columns(state: &JoinState, payload: &[ColumnRange]) -> Vec<DenseColumn> {
+        let column = |(typed, range): (&forebay_pipeline::ir::Typed, &ColumnRange)| DenseColumn {
+            bytes: match typed.value {
+                ValueType::Bool => 1,
+                ValueType::F64 => 8,
+                ValueType::I128 | ValueType::Bytes => 16,
+                ValueType::I64 => match range.range.map_or(0, |(low, high)| high.wrapping_sub(low) as u64) {
+                    0..=0xff => 1,
+                    0x100..=0xffff => 2,
+                    0x1_0000..=0xffff_ffff => 4,
+                    _ => 8,
+                },
+            },
+            validity: typed.nullable,
+        };
+        state.payload.iter().zip(payload).map(column).collect()
+    }
+
+    /// Bytes that such arrays of `span` entries take.
+    pub(super) fn bytes(columns: &[DenseColumn], span: u64) -> u64 {
+        let entry: u64 = columns.iter().map(|column| u64::from(column.bytes) + u64::from(column.validity)).sum();
+        span * entry + span / 8
+    }
+
+    /// The table of rows with these keys; `fields` are the key and the payload.
+    pub(super) fn build(
+        keys: Arc<KeySet>,
+        layout: Vec<DenseColumn>,
+        payload: &[ColumnRange],
+        fields: &[Field],
+        parts: Vec<RowBuffer>,
+        threads: usize,
+    ) -> Self {
+        let span = (keys.high() - keys.low()) as usize + 1;
+        let (key, fields) = fields.split_first().expect("there is a key");
+        let column = |((layout, field), range): ((DenseColumn, &Field), &ColumnRange)| Column {
+            layout,
+            field: *field,
+            base: range.range.map_or(0, |(low, _)| low),
+            entries: Entries::new(layout.bytes, span),
+            validity: if layout.validity { zeroed(span, AtomicU8::new) } else { Vec::new() },
+        };
+        let columns: Vec<Column> = layout.into_iter().zip(fields).zip(payload).map(column).collect();
+        let low = keys.low() as i64;
+        parallel::map(threads, parts.iter().collect(), |part: &RowBuffer| {
+            for row in part.rows().filter(|row| key.is_valid(row)) {
+                let entry = (row[key.word] as i64).wrapping_sub(low) as usize;
+                columns.iter().for_each(|column| column.write(entry, row));
+            }
+        });
+        let mut arena = Arena::default();
+        arena.append(parts.into_iter().map(|part| part.into_parts().1));
+        Self { keys, columns, arena }
+    }
+
+    pub(super) fn keys(&self) -> &Arc<KeySet> {
+        &self.keys
+    }
+
+    pub(super) fn layout(&self) -> Vec<DenseColumn> {
+        self.columns.iter().map(|column| column.layout).collect()
+    }
+
+    /// Entries, validity and base of each column.
+    pub(super) fn addresses(&self) -> Vec<(u64, u64, i64)> {
+        let validity = |column: &Column| match column.layout.validity {
+            true => column.validity.as_ptr().expose_provenance() as u64,
+            false => 0,
+        };
+        self.columns.iter().map(|column| (column.entries.address(), validity(column), column.base)).collect()
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let bytes = |column: &Column| column.entries.memory_bytes() + column.validity.capacity();
+        self.columns.iter().map(bytes).sum::<usize>() + self.arena.memory_bytes()
+    }
+}
+
+impl Column {
+    #[inline]
+    fn write(&self, entry: usize, row: &[u64]) {
+        const ORDER: Ordering = Ordering::Relaxed;
+        if !matches!(self.field.valid, Valid::Always) {
+            if !self.field.is_valid(row) {
+                return;
+            }
+            self.validity[entry].store(1, ORDER);
+        }
+        let first = row[self.field.word];
+        let offset = if self.field.value == ValueType::I64 { first.wrapping_sub(self.base as u64) } else { first };
+        match &self.entries {
+            Entries::One(entries) => entries[entry].store(offset as u8, ORDER),
+            Entries::Two(entries) => entries[entry].store(offset as u16, ORDER),
+            Entries::Four(entries) => entries[entry].store(offset as u32, ORDER),
+            Entries::Eight(entries) => entries[entry].store(offset, ORDER),
+            Entries::Sixteen(entries) => {
+                entries[entry][0].store(first, ORDER);
+                entries[entry][1].store(row[self.field.word + 1], ORDER);
+            }
+        }
+    }
+}
+
+fn zeroed<T, N: From<u8>>(count: usize, new: impl Fn(N) -> T) -> Vec<T> {
+    (0..count).map(|_| new(N::from(0))).collect()
+}
+
+/// Runs `$body` with `$entries` bound to the entries of any width.
+macro_rules! with_entries {
+    ($self:expr, $entries:ident => $body:expr) => {
+        match $self {
+            Entries::One($entries) => $body,
+            Entries::Two($entries) => $body,
+            Entries::Four($entries) => $body,
+            Entries::Eight($entries) => $body,
+            Entries::Sixteen($entries) => $body,
+        }
+    };
+}
+
+impl Entries {
+    fn new(bytes: u8, count: usize) -> Self {
+        match bytes {
+            1 => Self::One(zeroed(count, AtomicU8::new)),
+            2 => Self::Two(zeroed(count, AtomicU16::new)),
+            4 => Self::Four(zeroed(count, AtomicU32::new)),
+            8 => Self::Eight(zeroed(count, AtomicU64::new)),
+            _ => Self::Sixteen(zeroed(count, |zero: u64| [AtomicU64::new(zero), AtomicU64::new(zero)])),
+        }
+    }
+
+    fn address(&self) -> u64 {
+        with_entries!(self, entries => entries.as_ptr().expose_provenance() as u64)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        with_entries!(self, entries => size_of_val(entries.as_slice()))
+    }
+}
