@@ -429,8 +429,8 @@ impl Table {
         for sealed in segments {
             for column in self.columns.iter().filter(|column| !column.nullable) {
                 if column.has_nulls_in(&sealed.segment)? {
-                    let message =
-                        format!("column {} of table {} is NOT NULL since then", column.name, self.full_name());
+                    let name = format!("column {} of table {}", column.name, self.full_name());
+                    let message = format!("{name} became NOT NULL meanwhile, and a new row is NULL there");
                     return Err(constraint(message).hint("Run the statement again"));
                 }
             }
