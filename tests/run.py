@@ -2,7 +2,7 @@
 
     python tests/run.py --binary PATH [--quick | --long] [--only NAME]…
 
-Suites: sql, random, files, ssb, tpch, program, bad_inputs, full_disk, kill, flips. The last line is `N passed, M failed`; the exit status is 0
+Suites: harness, sql, random, files, ssb, tpch, program, bad_inputs, full_disk, kill, flips. The last line is `N passed, M failed`; the exit status is 0
 where nothing failed.
 """
 
@@ -21,6 +21,7 @@ from report import Report  # noqa: E402
 
 # suite: (module, function)
 SUITES = {
+    "harness": ("harness", "run"),
     "sql": ("sqltest", "run"),
     "random": ("randomized", "run"),
     "files": ("files", "run"),
