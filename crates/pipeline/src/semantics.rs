@@ -290,7 +290,8 @@ mod tests {
         }
         let mut days = 0;
         for year in (-900..1970).rev() {
-            for (month, length) in (1..).zip(lengths(year)).rev() {
+            for (index, length) in lengths(year).into_iter().enumerate().rev() {
+                let month = index as i64 + 1;
                 days -= length;
                 assert_eq!(parts(days), [year, month, 1]);
                 assert_eq!(parts(days + length - 1), [year, month, length]);
