@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use forebay_base::{PhysicalType, Value, limits::BLOCK_ROWS};
 use forebay_block::{EncodeOptions, EncodedBlock, Encoding, PlainColumn, PlainValues, encode_block};
-use forebay_cpu::{Selection, translate, unpack_codes, unpack_fixed};
+use forebay_cpu::{Matches, Selection, translate, unpack_codes, unpack_fixed};
 use forebay_pipeline::{KeySet, Test};
 
 /// Seconds of the fastest of some runs.
@@ -98,13 +98,15 @@ fn encode(physical: PhysicalType, bits: &dyn Fn(usize) -> u64, force: Encoding) 
 
 fn measure_test(name: &str, block: &EncodedBlock, test: &Test, from: &Selection, width: usize) {
     let test = translate(block, test);
-    let mut selection = from.clone();
-    let copying = fastest(|| selection.clone_from(from));
+    let begin = || Matches::new(from.clone(), block.rows());
+    let beginning = fastest(|| drop(std::hint::black_box(begin())));
+    let mut selected = 0;
     let seconds = fastest(|| {
-        selection.clone_from(from);
-        test.select(block, &mut selection);
+        let mut matches = begin();
+        test.select(block, &mut matches);
+        selected = matches.finish().len();
     });
-    print(name, selection.len(), from.len(), seconds - copying, width);
+    print(name, selected, from.len(), seconds - beginning, width);
 }
 
 fn measure_unpack<T: forebay_block::Native>(name: &str, block: &EncodedBlock, selection: &Selection) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use forebay_block::{Native, validity};
 use forebay_pipeline::KeySet;
 
-use crate::matches::{Matches, RowTest};
+use crate::matches::{Matches, RowTest, thin_by_words};
 use crate::simd::{self, Flavour, WORD_ROWS};
 
 /// An unsigned number.
@@ -49,6 +49,18 @@ pub(crate) enum Vectors<'a> {
     U16(&'a [u16]),
     U32(&'a [u32]),
     U64(&'a [u64]),
+}
+
+impl Vectors<'_> {
+    /// See [`simd::members`].
+    fn members(self, low: u64, bits: &[u64], masks: &mut [u64]) {
+        match self {
+            Self::U8(lanes) => simd::members(lanes, low, bits, masks),
+            Self::U16(lanes) => simd::members(lanes, low, bits, masks),
+            Self::U32(lanes) => simd::members(lanes, low, bits, masks),
+            Self::U64(lanes) => simd::members(lanes, low, bits, masks),
+        }
+    }
 }
 
 /// A native whose values, read as [`Scan::lane`], are ranges where they are ranges in SQL's order (modulo 2^bits).
@@ -320,6 +332,31 @@ impl<L: Lane> Predicate<L> for BitmapPredicate<'_, L> {
         let word = usize::try_from(number / 64).ok().and_then(|word| self.bits.get(word));
         word.is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
+
+    fn thin(&self, lanes: Vectors<'_>, masks: &mut [u64]) -> bool {
+        // Vectors do not wrap around in the lanes' own width, which a set of signed numbers can do.
+        let highest = self.bits.iter().rposition(|word| *word != 0);
+        let span = highest.map_or(0, |word| word as u128 * 64 + u128::from(self.bits[word].ilog2()));
+        let last = self.low.wide().saturating_add(span);
+        if last > L::narrow(u128::MAX).wide() || last > u64::MAX.into() {
+            return false;
+        }
+        lanes.members(self.low.wide() as u64, self.bits, masks);
+        true
+    }
+
+    fn thinning_cost(&self) -> f64 {
+        members_cost(size_of::<L>())
+    }
+}
+
+/// What looking a lane of so many bytes up in a bitmap costs with vectors, where one lane alone costs 1.
+fn members_cost(lane_bytes: usize) -> f64 {
+    match (Flavour::current(), lane_bytes) {
+        (Flavour::Avx512, 1) => RANGE_COST,
+        (Flavour::Avx512, 2 | 4) => MEMBERS_COST,
+        _ => 1.0,
+    }
 }
 
 /// As [`BitmapPredicate`], for lanes that are short enough not to wrap around as 8 bytes.
@@ -334,6 +371,14 @@ impl<L: Lane> Predicate<L> for FarPredicate<'_> {
         let number = (lane.wide() as u64).wrapping_sub(self.low);
         let word = self.bits.get((number / 64) as usize);
         word.is_some_and(|word| word >> (number % 64) & 1 == 1)
+    }
+    fn thin(&self, lanes: Vectors<'_>, masks: &mut [u64]) -> bool {
+        lanes.members(self.low, self.bits, masks);
+        true
+    }
+
+    fn thinning_cost(&self) -> f64 {
+        members_cost(size_of::<L>())
     }
 }
 
@@ -376,17 +421,11 @@ impl<T: Scan, P: Predicate<T::Lane>> RowTest for LaneRows<'_, T, P> {
     }
 
     fn thin(&self, rows: usize, masks: &mut [u64]) {
-        let by_words = |masks: &mut [u64]| {
-            for (word, mask) in masks.iter_mut().enumerate().filter(|(_, mask)| **mask != 0) {
-                let row = word * WORD_ROWS;
-                *mask &= self.mask(row, WORD_ROWS.min(rows - row));
-            }
-        };
-        let Some(lanes) = T::vectors(&self.values[..rows]) else { return by_words(masks) };
+        let Some(lanes) = T::vectors(&self.values[..rows]) else { return thin_by_words(self, rows, masks) };
         let mut inside = if self.negated { masks.to_vec() } else { Vec::new() };
         let thinned = if self.negated { &mut inside[..] } else { &mut *masks };
         if !self.predicate.thin(lanes, thinned) {
-            return by_words(masks);
+            return thin_by_words(self, rows, masks);
         }
         masks.iter_mut().zip(&inside).for_each(|(mask, inside)| *mask &= !inside);
         if let Some(bitmap) = self.validity {

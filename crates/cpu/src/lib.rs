@@ -7,11 +7,11 @@
 
 pub mod arena;
 pub mod dictionary;
-mod find;
 pub mod join;
 mod keys;
 mod lanes;
 pub mod layout;
+pub mod matches;
 mod parallel;
 pub mod rows;
 pub mod selection;
@@ -21,6 +21,7 @@ pub mod translate;
 pub mod unpack;
 pub mod vector;
 
+pub use matches::Matches;
 pub use selection::{Selected, Selection};
 pub use translate::{BlockTest, translate};
 pub use unpack::{unpack_codes, unpack_fixed, unpack_validity};

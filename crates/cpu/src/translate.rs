@@ -9,10 +9,10 @@ use std::sync::Arc;
 use forebay_block::{Access, Codes, EncodedBlock, FixedValues, Native, StringValues, Values, validity, with_native};
 use forebay_pipeline::{KeySet, Test};
 
-use crate::Selection;
-use crate::find::{self, MASK_ROWS, RowTest};
 use crate::keys::{KeyRange, RangeSet, StringRange, key_set, string_set};
 use crate::lanes::LaneTest;
+use crate::matches::{Matches, RowTest};
+use crate::simd::WORD_ROWS;
 
 /// A [`Test`] in the terms of one block.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -193,30 +193,30 @@ fn partition_point(len: usize, is_before: impl Fn(usize) -> bool) -> usize {
 impl BlockTest {
     /// Keeps the selected rows that pass: finds matches in a range of rows, reduces positions. A range in which every row
     /// passes stays as it is. `block` must be the one that the test was translated for.
-    pub fn select(&self, block: &EncodedBlock, selection: &mut Selection) {
+    pub fn select(&self, block: &EncodedBlock, matches: &mut Matches) {
         match (self, block.access()) {
             (Self::Always, _) => {}
             (Self::NotNull | Self::IsNull, _) => match block.validity() {
-                Some(bitmap) => find::select(selection, &ValidityRows { bitmap, null: *self == Self::IsNull }),
+                Some(bitmap) => matches.keep(&ValidityRows { bitmap, null: *self == Self::IsNull }),
                 None => debug_assert!(false, "{self:?} is for blocks with a validity bitmap"),
             },
             (Self::Lanes(test), Access::FrameOfReference { codes, .. } | Access::Dictionary { codes, .. }) => {
                 match codes {
-                    Codes::U8(codes) => test.select(codes, block.validity(), selection),
-                    Codes::U16(codes) => test.select(codes, block.validity(), selection),
-                    Codes::U32(codes) => test.select(codes, block.validity(), selection),
-                    Codes::U64(codes) => test.select(codes, block.validity(), selection),
+                    Codes::U8(codes) => test.select(codes, block.validity(), matches),
+                    Codes::U16(codes) => test.select(codes, block.validity(), matches),
+                    Codes::U32(codes) => test.select(codes, block.validity(), matches),
+                    Codes::U64(codes) => test.select(codes, block.validity(), matches),
                 }
             }
             (Self::Lanes(test), Access::Plain(Values::Fixed(values))) => with_native!(
                 block.physical(),
-                T => test.select::<T>(&values.natives::<T>(), block.validity(), selection),
-                bytes => selection.clear()
+                T => test.select::<T>(&values.natives::<T>(), block.validity(), matches),
+                bytes => matches.clear()
             ),
             (Self::Strings(StringTest(set)), Access::Plain(Values::Strings(values))) => {
-                find::select(selection, &StringRows { values, set, validity: block.validity() });
+                matches.keep(&StringRows { values, set, validity: block.validity() });
             }
-            (Self::Never, _) => selection.clear(),
+            (Self::Never, _) => matches.clear(),
             (test, access) => panic!("{test:?} was not translated for a block with {access:?}"),
         }
     }
@@ -246,7 +246,7 @@ struct StringRows<'a> {
 
 impl RowTest for StringRows<'_> {
     fn mask(&self, row: usize, count: usize) -> u64 {
-        const { assert!(MASK_ROWS == u64::BITS as usize) };
+        const { assert!(WORD_ROWS == u64::BITS as usize) };
         (0..count).fold(0, |mask, i| mask | u64::from(self.passes(row + i)) << i)
     }
 

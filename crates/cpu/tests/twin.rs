@@ -9,7 +9,8 @@ use std::ops::Bound;
 use cases::{Aligned, Case, Cell, Random, any_case, any_encoding, read, value_of};
 use forebay_base::{PhysicalType, Value};
 use forebay_block::{Access, EncodedBlock, Encoding, Native, Values, validity, with_native};
-use forebay_cpu::{BlockTest, Selection, translate, unpack_codes, unpack_fixed, unpack_validity};
+use forebay_cpu::simd::Flavour;
+use forebay_cpu::{BlockTest, Matches, Selection, translate, unpack_codes, unpack_fixed, unpack_validity};
 use forebay_pipeline::{KeySet, Test};
 use proptest::prelude::*;
 
@@ -98,9 +99,13 @@ fn any_selection(rows: usize, random: &mut Random) -> Selection {
 
 fn check_test(case: &Case, block: &EncodedBlock, test: &Test, selection: &Selection) {
     let expected: Vec<usize> = selection.rows().filter(|row| test.passes(case.value(*row).as_ref())).collect();
-    let mut found = selection.clone();
+    let mut matches = Matches::new(selection.clone(), block.rows());
+    // Threads may take each other's flavour, which must not matter.
+    let flavours: Vec<_> = Flavour::ALL.into_iter().filter(|flavour| flavour.is_available()).collect();
+    Flavour::choose(flavours[(selection.len() + case.cells.len()) % flavours.len()]);
     let block_test = translate(block, test);
-    block_test.select(block, &mut found);
+    block_test.select(block, &mut matches);
+    let found = matches.finish();
     let found_rows: Vec<usize> = found.rows().collect();
     assert_eq!(found_rows, expected, "{test:?} as {block_test:?} on {:?} {:?}", block.encoding(), block.physical());
     if !expected.is_empty() && expected.len() == selection.len() {
@@ -153,7 +158,7 @@ proptest! {
 
     #[test]
     fn tests_on_codes_are_tests_on_values(case in any_case(), force in any_encoding(), seed: u64) {
-        let (bytes, _) = case.encode(force, false);
+        let (bytes, _) = case.encode(force);
         let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
         let mut random = Random(seed);
         for _ in 0..12 {
@@ -164,7 +169,7 @@ proptest! {
 
     #[test]
     fn unpacking_reads_what_was_encoded(case in any_case(), force in any_encoding(), seed: u64) {
-        let (bytes, _) = case.encode(force, false);
+        let (bytes, _) = case.encode(force);
         let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
         let mut random = Random(seed);
         for _ in 0..4 {
@@ -174,7 +179,7 @@ proptest! {
 
     #[test]
     fn damaged_blocks_never_panic(case in any_case(), force in any_encoding(), seed: u64) {
-        let (bytes, _) = case.encode(force, false);
+        let (bytes, _) = case.encode(force);
         let mut random = Random(seed);
         for _ in 0..30 {
             let mut damaged = bytes.bytes().to_vec();
@@ -185,8 +190,9 @@ proptest! {
             let damaged = Aligned::new(&damaged);
             let Ok(block) = EncodedBlock::parse(damaged.bytes()) else { continue };
             let test = any_test(&case, &mut random);
-            let mut selection = any_selection(block.rows(), &mut random);
-            translate(&block, &test).select(&block, &mut selection);
+            let mut matches = Matches::new(any_selection(block.rows(), &mut random), block.rows());
+            translate(&block, &test).select(&block, &mut matches);
+            let selection = matches.finish();
             with_native!(block.physical(), T => unpack_fixed::<T>(&block, &selection, &mut vec![]), bytes => {});
             unpack_validity(&block, &selection);
             for row in selection.rows() {
@@ -200,7 +206,7 @@ proptest! {
 fn constants_out_of_range_decide_without_rows() {
     let case = Case { physical: PhysicalType::I32, cells: (0..100).map(|row| Some(Cell::Bits(row * 1000))).collect() };
     for force in [Encoding::Truncation, Encoding::Dictionary] {
-        let (bytes, _) = case.encode(Some(force), false);
+        let (bytes, _) = case.encode(Some(force));
         let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
         let above = |value| Test::Range { low: Bound::Excluded(Value::Int(value)), high: Bound::Unbounded };
         assert_eq!(translate(&block, &above(-1)), BlockTest::Always);
@@ -209,7 +215,7 @@ fn constants_out_of_range_decide_without_rows() {
         assert_eq!(translate(&block, &Test::NotEqual(Value::Int(-5))), BlockTest::Always);
         assert_eq!(translate(&block, &Test::IsNull), BlockTest::Never);
     }
-    let (bytes, _) = case.encode(Some(Encoding::Dictionary), false);
+    let (bytes, _) = case.encode(Some(Encoding::Dictionary));
     let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
     assert_eq!(translate(&block, &Test::equal(Value::Int(1001))), BlockTest::Never, "not in the dictionary");
 }
@@ -235,7 +241,7 @@ fn keys_beyond_a_type_are_none_of_its_values() {
                 let keys = KeySet::new((end.saturating_add(from)..=end.saturating_add(to)).step_by(3));
                 let test = Test::Keys(keys.expect("keys lie close").into());
                 for force in Encoding::ALL {
-                    let (bytes, _) = case.encode(Some(force), false);
+                    let (bytes, _) = case.encode(Some(force));
                     let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
                     check_test(&case, &block, &test, &Selection::Rows(0..6));
                 }
@@ -248,7 +254,7 @@ fn keys_beyond_a_type_are_none_of_its_values() {
 fn full_blocks_reach_their_last_row() {
     let cells = (0..65_536).map(|row| Some(Cell::Bits(row % 3))).collect();
     let case = Case { physical: PhysicalType::U16, cells };
-    let (bytes, _) = case.encode(None, false);
+    let (bytes, _) = case.encode(None);
     let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
     check_test(&case, &block, &Test::equal(Value::Int(0)), &Selection::Rows(0..65_536));
     let all = Selection::Positions((0..=u16::MAX).collect());

@@ -11,7 +11,7 @@ use arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use forebay_base::{Error, Result, Value, limits};
 use forebay_block::InflatedChunk;
-use forebay_cpu::{Selection, translate};
+use forebay_cpu::{Matches, Selection, translate};
 use forebay_pipeline::ColumnTest;
 use forebay_store::{Column, Group, GroupColumn, Segment, Table};
 
@@ -142,9 +142,11 @@ impl Scan {
         tests.sort_by(|a, b| a.share().total_cmp(&b.share()));
         let pending = rows.prune(tests);
         rows.load(pending.iter().map(|(test, _)| tests[*test].test.column))?;
+        let mut matches = rows.matches();
         for (test, undecided) in &pending {
-            rows.test(&mut tests[*test], undecided)?;
+            rows.test(&mut tests[*test], undecided, &mut matches)?;
         }
+        rows.selections = matches.into_iter().map(Matches::finish).collect();
         for filter in filters.iter_mut().filter(|filter| filter.pays()) {
             rows.load(filter.columns().iter().copied())?;
             for block in 0..blocks {
@@ -248,11 +250,18 @@ impl MorselRows {
         pending
     }
 
+    /// The rows of each block before tests on codes.
+    fn matches(&mut self) -> Vec<Matches> {
+        let rows = self.group.block_rows.iter();
+        self.selections.drain(..).zip(rows).map(|(selection, rows)| Matches::new(selection, *rows as usize)).collect()
+    }
+
     /// Evaluates one test on the codes of these blocks.
-    fn test(&mut self, ranked: &mut RankedTest, blocks: &[usize]) -> Result<()> {
+    fn test(&self, ranked: &mut RankedTest, blocks: &[usize], matches: &mut [Matches]) -> Result<()> {
         let test = &ranked.test;
         for &block in blocks.iter() {
-            if self.selections[block].is_empty() {
+            let matches = &mut matches[block];
+            if matches.is_empty() {
                 continue;
             }
             self.scan.cancel.check()?;
@@ -261,9 +270,9 @@ impl MorselRows {
             };
             let chunk = Arc::clone(chunk);
             let view = chunk.block(index);
-            ranked.rows_in += self.selections[block].len() as u64;
-            translate(&view, &test.test).select(&view, &mut self.selections[block]);
-            ranked.rows_out += self.selections[block].len() as u64;
+            ranked.rows_in += matches.len() as u64;
+            translate(&view, &test.test).select(&view, matches);
+            ranked.rows_out += matches.len() as u64;
         }
         Ok(())
     }
