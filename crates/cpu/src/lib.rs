@@ -7,12 +7,14 @@
 
 pub mod arena;
 pub mod dictionary;
+pub mod groups;
 pub mod join;
 mod keys;
 mod lanes;
 pub mod layout;
 pub mod matches;
 mod parallel;
+mod partition;
 pub mod rows;
 pub mod selection;
 #[allow(unsafe_code)]

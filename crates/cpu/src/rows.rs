@@ -175,6 +175,20 @@ impl Field {
             Valid::Word(word) => row[word] != 0,
         }
     }
+
+    /// Whether two rows, in which it is valid, have the same value.
+    #[inline]
+    pub(crate) fn is_equal(&self, a: &[u64], b: &[u64], arena: &Arena) -> bool {
+        let word = self.word;
+        match self.value {
+            ValueType::Bool | ValueType::I64 | ValueType::F64 => a[word] == b[word],
+            ValueType::I128 => a[word..word + 2] == b[word..word + 2],
+            ValueType::Bytes => {
+                let bytes = |row: &[u64]| arena.get(row[word], row[word + 1] as usize);
+                a[word + 1] == b[word + 1] && bytes(a) == bytes(b)
+            }
+        }
+    }
 }
 
 impl RowSet {
@@ -239,11 +253,6 @@ impl RowSet {
     /// Words of a row.
     pub(crate) fn words(&self) -> usize {
         self.words
-    }
-
-    /// The bytes that rows refer to.
-    pub(crate) fn arena(&self) -> &Arc<Arena> {
-        &self.arena
     }
 
     /// The memory of the rows, in order.

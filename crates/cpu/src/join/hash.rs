@@ -1,7 +1,7 @@
 //! Join tables by hash: rows in chains that hang on a directory.
 //!
-//! Rows are brought together by the top bits of their hash first, so that each partition with its part of the directory
-//! fits a cache, and so that threads link partitions without seeing each other.
+//! Rows are brought together by the top bits of their hash first (`partition.rs`): each partition has its own part of the
+//! directory, which stays in a cache while it is linked, and threads link partitions without seeing each other.
 //!
 //! Invariants: a chain holds rows of one slot; rows with NULL in their key are on no chain.
 
@@ -9,19 +9,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 
-use forebay_pipeline::ir::ValueType;
-
 use super::{JoinAddresses, is_matched, unmatched};
 use crate::arena::Arena;
-use crate::layout::{RowLayout, SLOT_ROW_BITS, WORD, tag_bit};
+use crate::layout::{RowLayout, SLOT_ROW_BITS, tag_bit};
 use crate::parallel;
+use crate::partition::{Chunks, Partitioned, count_rows, gather};
 use crate::rows::{Field, RowBuffer, RowSet};
 use crate::vector::Vector;
 
-/// Bytes of rows that a partition aims for: with its directory it stays in a second-level cache while it is linked.
-const PARTITION_BYTES: usize = 512 << 10;
-/// Bits of the number of partitions at most: more streams than this are slow to write.
-const PARTITION_BITS: u32 = 9;
 /// The bits of a slot that hold the row.
 const ROW_MASK: u64 = (1 << SLOT_ROW_BITS) - 1;
 /// The word of a row that holds the next row.
@@ -40,9 +35,6 @@ pub(super) struct HashTable {
     matched: Vec<AtomicU8>,
 }
 
-/// The rows of one worker: in chunks.
-type Chunks = Vec<Vec<u64>>;
-
 impl HashTable {
     /// The table of all rows, the first `keys` values of which are the key.
     pub(super) fn build(
@@ -57,11 +49,9 @@ impl HashTable {
         let mut arena = Arena::default();
         arena.append(arenas.into_iter());
         let words = row.words;
-        let rows = parts.iter().flatten().map(Vec::len).sum::<usize>() / words;
+        let rows = count_rows(&parts, words);
         let slot_bits = (rows * 2).next_power_of_two().max(2).ilog2();
-        let partitions = (rows * words * WORD).div_ceil(PARTITION_BYTES).max(1).next_power_of_two();
-        let partition_bits = partitions.ilog2().min(PARTITION_BITS).min(slot_bits);
-        let (mut memory, counts) = gather(parts, words, partition_bits, threads);
+        let Partitioned { mut memory, counts, .. } = gather(parts, (words, HASH), slot_bits, threads);
         let mut directory = vec![0; 1 << slot_bits];
         let fields = Field::of_row(row);
         let key_fields = fields[..keys].to_vec();
@@ -107,41 +97,6 @@ impl HashTable {
     pub(super) fn memory_bytes(&self) -> usize {
         self.rows.memory_bytes() + size_of_val(self.directory.as_slice()) + self.matched.capacity()
     }
-}
-
-/// All rows in one piece, by the top bits of their hash, and the number of rows of each partition.
-fn gather(mut parts: Vec<Chunks>, words: usize, partition_bits: u32, threads: usize) -> (Vec<u64>, Vec<usize>) {
-    // Two shifts, because one by all bits is none.
-    let partition_of = |row: &[u64]| (row[HASH] >> 1 >> (u64::BITS - 1 - partition_bits)) as usize;
-    let rows: usize = parts.iter().flatten().map(Vec::len).sum::<usize>() / words;
-    let is_in_one_piece = parts.iter().flatten().count() <= 1;
-    if partition_bits == 0 && is_in_one_piece {
-        return (parts.iter_mut().flat_map(std::mem::take).next().unwrap_or_default(), vec![rows]);
-    }
-    let counts: Vec<Vec<usize>> = parallel::map(threads, parts.iter().collect(), |part: &Chunks| {
-        let mut counts = vec![0; 1 << partition_bits];
-        let rows = part.iter().flat_map(|chunk| chunk.chunks_exact(words));
-        rows.for_each(|row| counts[partition_of(row)] += 1);
-        counts
-    });
-    let mut memory = vec![0; rows * words];
-    let mut rest = memory.as_mut_slice();
-    let mut slices: Vec<Vec<&mut [u64]>> = parts.iter().map(|_| Vec::with_capacity(1 << partition_bits)).collect();
-    for partition in 0..1 << partition_bits {
-        for (slices, counts) in slices.iter_mut().zip(&counts) {
-            slices.push(rest.split_off_mut(..counts[partition] * words).expect("memory was taken for all rows"));
-        }
-    }
-    parallel::map(threads, parts.into_iter().zip(slices).collect(), |(part, mut slices)| {
-        for chunk in part {
-            for row in chunk.chunks_exact(words) {
-                let slice = slices[partition_of(row)].split_off_mut(..words).expect("these rows were counted");
-                slice.copy_from_slice(row);
-            }
-        }
-    });
-    let total = |partition: usize| counts.iter().map(|counts| counts[partition]).sum();
-    (memory, (0..1 << partition_bits).map(total).collect())
 }
 
 /// What linking needs to know.
@@ -199,25 +154,11 @@ impl Link<'_> {
     fn is_linked(&self, rows: &[u64], first: usize, mut next: u64, row: &[u64]) -> bool {
         while next != 0 {
             let other = &rows[(next as usize - 1 - first) * self.words..][..self.words];
-            if other[HASH] == row[HASH] && self.keys.iter().all(|key| equal(key, other, row, self.arena)) {
+            if other[HASH] == row[HASH] && self.keys.iter().all(|key| key.is_equal(other, row, self.arena)) {
                 return true;
             }
             next = other[NEXT];
         }
         false
-    }
-}
-
-/// Whether two rows have the same value, which is not NULL.
-#[inline]
-pub(crate) fn equal(field: &Field, a: &[u64], b: &[u64], arena: &Arena) -> bool {
-    let word = field.word;
-    match field.value {
-        ValueType::Bool | ValueType::I64 | ValueType::F64 => a[word] == b[word],
-        ValueType::I128 => a[word..word + 2] == b[word..word + 2],
-        ValueType::Bytes => {
-            let bytes = |row: &[u64]| arena.get(row[word], row[word + 1] as usize);
-            a[word + 1] == b[word + 1] && bytes(a) == bytes(b)
-        }
     }
 }

@@ -1,0 +1,274 @@
+//! Group tables: what an aggregation leaves behind, first one part for each worker, then all of them merged.
+//!
+//! Invariants: no two rows of a part have the same key; a part's rows and directory move only in [`GroupPart::insert`].
+
+mod merge;
+
+use forebay_pipeline::Fault;
+use forebay_pipeline::ir::{AggregateState, ValueType};
+
+use crate::arena::Arena;
+use crate::layout::{GroupRow, SLOT_ROW_BITS, WORD, group_tag};
+use crate::rows::{Field, RowSet, Valid};
+
+/// Slots of dense groups at most.
+const DENSE_SLOTS: u128 = 1 << 20;
+/// Bytes of dense groups at most, for each worker: they should stay in its caches.
+const DENSE_BYTES: u128 = 8 << 20;
+/// Slots of a part's first directory.
+const FIRST_SLOTS: usize = 1 << 10;
+
+/// What compiled code depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum GroupLayout {
+    /// Rows found by the hash of their key.
+    Hash,
+    /// One slot for each possible key. Its row has only accumulators: the word of an accumulator is counted from the end of
+    /// the key ([`GroupRow::key`]'s words).
+    Dense,
+}
+
+/// The part of a key in dense groups. The slot of a row is the sum of its key parts' numbers times their strides; the
+/// number of a value is `value - low`, that of NULL is `span`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DenseKey {
+    /// The least value.
+    pub low: i64,
+    /// Values lie in `low..low + span`.
+    pub span: u64,
+    /// Slots from one value to the next.
+    pub stride: u64,
+}
+
+/// How the groups of an aggregation are found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupPlan {
+    layout: GroupLayout,
+    /// One for each key part where dense.
+    keys: Vec<DenseKey>,
+    slots: usize,
+}
+
+impl GroupPlan {
+    /// Dense where the values of all key parts lie in a known range (`ranges`, one for each, both ends included; booleans
+    /// need none) and there are few enough combinations. Without keys there is one slot.
+    pub fn pick(state: &AggregateState, ranges: &[Option<(i64, i64)>]) -> Self {
+        assert_eq!(ranges.len(), state.keys.len(), "one range for each key part");
+        let row = GroupRow::new(state);
+        let slot_bytes = ((row.words - row.key.words) * WORD + 1) as u128;
+        let mut slots: u128 = 1;
+        let mut keys = Vec::with_capacity(ranges.len());
+        for (typed, range) in state.keys.iter().zip(ranges) {
+            let range = match typed.value {
+                ValueType::Bool => Some((0, 1)),
+                ValueType::I64 => *range,
+                ValueType::I128 | ValueType::F64 | ValueType::Bytes => None,
+            };
+            let Some((low, high)) = range.filter(|(low, high)| low <= high) else { return Self::hash() };
+            let span = (i128::from(high) - i128::from(low) + 1) as u128;
+            let stride = slots;
+            slots = slots.saturating_mul(span + u128::from(typed.nullable));
+            if slots > DENSE_SLOTS || slots.saturating_mul(slot_bytes) > DENSE_BYTES {
+                return Self::hash();
+            }
+            keys.push(DenseKey { low, span: span as u64, stride: stride as u64 });
+        }
+        Self { layout: GroupLayout::Dense, keys, slots: slots as usize }
+    }
+
+    /// By hash, whatever the keys are. Not for states without keys.
+    pub fn hash() -> Self {
+        Self { layout: GroupLayout::Hash, keys: Vec::new(), slots: 0 }
+    }
+
+    /// What compiled code depends on.
+    pub fn layout(&self) -> GroupLayout {
+        self.layout
+    }
+
+    /// The key parts of dense groups.
+    pub fn keys(&self) -> &[DenseKey] {
+        &self.keys
+    }
+}
+
+/// Where a part lies. What its layout does not have is 0 or empty.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GroupAddresses {
+    /// Row or slot 0.
+    pub rows: u64,
+    /// Dense: one byte a slot, 1 once it has seen a row.
+    pub touched: u64,
+    /// Hash: the directory (`layout.rs`), searched from slot `hash >> shift` on, behind the last one comes the first.
+    pub directory: u64,
+    /// At most 63.
+    pub shift: u32,
+    /// Number of slots of the directory, a power of two.
+    pub slots: u64,
+    /// The key parts of dense groups.
+    pub keys: Vec<DenseKey>,
+}
+
+/// The groups of one worker.
+#[derive(Debug)]
+pub struct GroupPart {
+    plan: GroupPlan,
+    row: GroupRow,
+    /// Words of a row here: without the key where dense.
+    words: usize,
+    rows: Vec<u64>,
+    touched: Vec<u8>,
+    directory: Vec<u64>,
+    /// Bytes that rows refer to.
+    arena: Arena,
+}
+
+impl GroupPart {
+    /// No groups yet.
+    pub fn new(state: &AggregateState, plan: &GroupPlan) -> Self {
+        assert!(plan.layout == GroupLayout::Dense || !state.keys.is_empty(), "without keys there is one slot");
+        let row = GroupRow::new(state);
+        let (words, directory) = match plan.layout {
+            GroupLayout::Hash => (row.words, vec![0; FIRST_SLOTS]),
+            GroupLayout::Dense => (row.words - row.key.words, Vec::new()),
+        };
+        let (rows, touched) = (vec![0; plan.slots * words], vec![0; plan.slots]);
+        Self { plan: plan.clone(), row, words, rows, touched, directory, arena: Arena::default() }
+    }
+
+    /// How its groups are found.
+    pub fn plan(&self) -> &GroupPlan {
+        &self.plan
+    }
+
+    /// Where its parts lie, until the next [`GroupPart::insert`].
+    pub fn addresses(&mut self) -> GroupAddresses {
+        let of_words = |words: &mut Vec<u64>| words.as_mut_ptr().expose_provenance() as u64;
+        let keys = self.plan.keys.clone();
+        let rows = of_words(&mut self.rows);
+        match self.plan.layout {
+            GroupLayout::Dense => {
+                let touched = self.touched.as_mut_ptr().expose_provenance() as u64;
+                GroupAddresses { rows, touched, keys, ..GroupAddresses::default() }
+            }
+            GroupLayout::Hash => {
+                let (directory, slots) = (of_words(&mut self.directory), self.directory.len() as u64);
+                GroupAddresses { rows, directory, shift: self.shift(), slots, ..GroupAddresses::default() }
+            }
+        }
+    }
+
+    /// Adds a group whose key is not there yet and gives the address of its row. `key` are the words of the key behind the
+    /// hash: validity if any, then the values, whose bytes were kept by [`GroupPart::keep_bytes`].
+    pub fn insert(&mut self, hash: u64, key: &[u64]) -> u64 {
+        assert_eq!(self.plan.layout, GroupLayout::Hash, "dense groups are all there");
+        assert_eq!(key.len(), self.row.key.words - 1, "the words of a key without its hash");
+        let group = self.rows.len() / self.words;
+        if (group + 1) * 2 > self.directory.len() {
+            self.grow();
+        }
+        self.take_slot(hash, group);
+        self.rows.push(hash);
+        self.rows.extend_from_slice(key);
+        self.rows.resize((group + 1) * self.words, 0);
+        (self.rows.as_mut_ptr().expose_provenance() + group * self.words * WORD) as u64
+    }
+
+    /// The address of a copy of bytes that a row refers to.
+    pub fn keep_bytes(&mut self, bytes: &[u8]) -> u64 {
+        self.arena.keep(bytes)
+    }
+
+    /// The address of a copy of bytes, which take the place of `length` bytes at `address`, an accumulator's: those must not
+    /// be read any more. Length 0 is nothing to replace.
+    pub fn replace_bytes(&mut self, address: u64, length: usize, bytes: &[u8]) -> u64 {
+        self.arena.replace(address, length, bytes)
+    }
+
+    /// Number of groups. Takes time where dense.
+    pub fn len(&self) -> usize {
+        match self.plan.layout {
+            GroupLayout::Hash => self.rows.len() / self.words,
+            GroupLayout::Dense => self.touched.iter().filter(|touched| **touched != 0).count(),
+        }
+    }
+
+    /// True where there is no group.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of memory that the part holds.
+    pub fn memory_bytes(&self) -> usize {
+        let words = self.rows.capacity() + self.directory.capacity();
+        words * WORD + self.touched.capacity() + self.arena.memory_bytes()
+    }
+
+    fn shift(&self) -> u32 {
+        u64::BITS - self.directory.len().ilog2()
+    }
+
+    fn grow(&mut self) {
+        self.directory = vec![0; self.directory.len() * 2];
+        for group in 0..self.rows.len() / self.words {
+            self.take_slot(self.rows[group * self.words], group);
+        }
+    }
+
+    /// Puts a group into the first free slot for its hash.
+    fn take_slot(&mut self, hash: u64, group: usize) {
+        let mut slot = (hash >> self.shift()) as usize;
+        while self.directory[slot] != 0 {
+            slot = (slot + 1) % self.directory.len();
+        }
+        self.directory[slot] = (group as u64 + 1) | group_tag(hash);
+    }
+}
+
+const _: () = assert!(SLOT_ROW_BITS == 48, "a group's number and its tag share a word");
+
+/// Finished groups.
+#[derive(Debug)]
+pub struct GroupTable {
+    rows: RowSet,
+}
+
+impl GroupTable {
+    /// The groups of all workers, which found them by this plan: accumulators of equal keys are combined.
+    pub fn merge(
+        state: &AggregateState,
+        plan: &GroupPlan,
+        parts: Vec<GroupPart>,
+        threads: usize,
+    ) -> Result<Self, Fault> {
+        let row = GroupRow::new(state);
+        let (chunks, arena) = merge::merge(&row, plan, parts, threads)?;
+        let mut fields = Field::of_row(&row.key);
+        fields.extend(row.accumulators.iter().map(|accumulator| Field {
+            value: accumulator.aggregate.result().value,
+            word: accumulator.word,
+            valid: accumulator.seen.map_or(Valid::Always, Valid::Word),
+        }));
+        Ok(Self { rows: RowSet::new(row.words, chunks, fields, arena) })
+    }
+
+    /// The groups: keys, then aggregates.
+    pub fn rows(&self) -> &RowSet {
+        &self.rows
+    }
+
+    /// Number of groups.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// True where there is no group.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Bytes of memory that the table holds.
+    pub fn memory_bytes(&self) -> usize {
+        self.rows.memory_bytes()
+    }
+}

@@ -1,0 +1,225 @@
+//! Merging the groups of several workers: dense ones slot by slot, others by partitions of their hash.
+//!
+//! Invariants: what comes out are whole rows ([`GroupRow`]), one for each key; sums that must fit their type do.
+
+use std::sync::Arc;
+
+use forebay_base::compare_floats;
+use forebay_pipeline::Fault;
+use forebay_pipeline::ir::{AggregateFunction, ValueType};
+
+use super::{GroupLayout, GroupPart, GroupPlan};
+use crate::arena::Arena;
+use crate::join::FEW_ROWS;
+use crate::layout::{Accumulator, GroupRow, words};
+use crate::parallel;
+use crate::partition::{Chunks, Partitioned, count_rows, gather};
+use crate::rows::{Field, wide};
+
+/// Slots that a thread merges at a time.
+const SLOTS_AT_A_TIME: usize = 1 << 14;
+
+/// The rows of all groups, and what they refer to.
+pub(super) fn merge(
+    row: &GroupRow,
+    plan: &GroupPlan,
+    mut parts: Vec<GroupPart>,
+    threads: usize,
+) -> Result<(Chunks, Arc<Arena>), Fault> {
+    assert!(parts.iter().all(|part| part.plan == *plan), "parts are merged as they were made");
+    let mut arena = Arena::default();
+    arena.append(parts.iter_mut().map(|part| std::mem::take(&mut part.arena)));
+    let merge = Merge { row, accumulators: counted_from_key(row), keys: Field::of_row(&row.key), arena: &arena };
+    let chunks = match plan.layout {
+        GroupLayout::Dense => merge.dense(plan, &parts, threads)?,
+        GroupLayout::Hash => {
+            let rows = parts.into_iter().map(|part| vec![part.rows]).filter(|chunks| !chunks[0].is_empty()).collect();
+            merge.hash(rows, threads)?
+        }
+    };
+    Ok((chunks, Arc::new(arena)))
+}
+
+/// The accumulators with their words counted from the end of the key.
+fn counted_from_key(row: &GroupRow) -> Vec<Accumulator> {
+    let behind = |accumulator: &Accumulator| Accumulator {
+        word: accumulator.word - row.key.words,
+        seen: accumulator.seen.map(|seen| seen - row.key.words),
+        ..*accumulator
+    };
+    row.accumulators.iter().map(behind).collect()
+}
+
+struct Merge<'a> {
+    row: &'a GroupRow,
+    accumulators: Vec<Accumulator>,
+    keys: Vec<Field>,
+    arena: &'a Arena,
+}
+
+impl Merge<'_> {
+    /// Rows of the slots that some part has touched. Without keys there is one slot, which nobody needs to touch.
+    fn dense(&self, plan: &GroupPlan, parts: &[GroupPart], threads: usize) -> Result<Chunks, Fault> {
+        let ranges = (0..plan.slots).step_by(SLOTS_AT_A_TIME);
+        let ranges = ranges.map(|from| from..plan.slots.min(from + SLOTS_AT_A_TIME)).collect();
+        let words = self.row.words - self.row.key.words;
+        let is_only = plan.keys.is_empty();
+        let merged = parallel::map(threads, ranges, |slots| {
+            let mut rows = Vec::new();
+            for slot in slots {
+                let start = rows.len();
+                if is_only {
+                    self.push_key(plan, slot, &mut rows);
+                }
+                for part in parts.iter().filter(|part| is_only || part.touched[slot] != 0) {
+                    if rows.len() == start {
+                        self.push_key(plan, slot, &mut rows);
+                    }
+                    self.combine(&mut rows[start + self.row.key.words..], &part.rows[slot * words..][..words])?;
+                }
+            }
+            self.check(&rows)?;
+            Ok(rows)
+        });
+        merged.into_iter().collect()
+    }
+
+    /// Appends a row with the key of a slot and empty accumulators.
+    fn push_key(&self, plan: &GroupPlan, slot: usize, rows: &mut Vec<u64>) {
+        let start = rows.len();
+        rows.resize(start + self.row.words, 0);
+        let row = &mut rows[start..];
+        for ((place, key), next) in self.row.key.places.iter().zip(&plan.keys).zip(1..) {
+            let end = plan.keys.get(next).map_or(plan.slots as u64, |next| next.stride);
+            let number = slot as u64 % end / key.stride;
+            if number == key.span {
+                continue;
+            }
+            row[place.word] = key.low.wrapping_add(number as i64) as u64;
+            if let (Some(word), Some(bit)) = (self.row.key.validity, place.bit) {
+                row[word] |= 1 << bit;
+            }
+        }
+    }
+
+    /// One row for each key among the rows of all parts.
+    fn hash(&self, mut parts: Vec<Chunks>, threads: usize) -> Result<Chunks, Fault> {
+        if parts.len() <= 1 {
+            let rows = parts.pop().unwrap_or_default();
+            rows.iter().try_for_each(|rows| self.check(rows))?;
+            return Ok(rows);
+        }
+        let words = self.row.words;
+        let threads = if count_rows(&parts, words) < FEW_ROWS { 1 } else { threads };
+        let Partitioned { memory, counts, bits } = gather(parts, (words, 0), u64::BITS, threads);
+        let mut rest = memory.as_slice();
+        let slices = counts.iter().map(|count| rest.split_off(..count * words).expect("all rows were counted"));
+        let merged = parallel::map(threads, slices.collect(), |rows| self.partition(rows, bits));
+        merged.into_iter().collect()
+    }
+
+    /// One row for each key among the rows of a partition, whose hashes have the same top `bits`.
+    fn partition(&self, rows: &[u64], bits: u32) -> Result<Vec<u64>, Fault> {
+        let words = self.row.words;
+        let slots = (rows.len() / words * 2).next_power_of_two().max(2);
+        let shift = u64::BITS - slots.ilog2();
+        // Numbers of merged rows plus one; 0 is free.
+        let mut directory = vec![0usize; slots];
+        let mut merged: Vec<u64> = Vec::new();
+        for row in rows.chunks_exact(words) {
+            let mut slot = (row[0] << bits >> shift) as usize;
+            loop {
+                let Some(group) = directory[slot].checked_sub(1) else {
+                    directory[slot] = merged.len() / words + 1;
+                    merged.extend_from_slice(row);
+                    break;
+                };
+                let into = &mut merged[group * words..][..words];
+                if into[0] == row[0] && self.has_key(into, row) {
+                    let (key, into) = into.split_at_mut(self.row.key.words);
+                    self.combine(into, &row[key.len()..])?;
+                    break;
+                }
+                slot = (slot + 1) % slots;
+            }
+        }
+        self.check(&merged)?;
+        Ok(merged)
+    }
+
+    /// Whether two rows have the same key; NULL is equal to NULL.
+    fn has_key(&self, a: &[u64], b: &[u64]) -> bool {
+        self.row.key.validity.is_none_or(|word| a[word] == b[word])
+            && self.keys.iter().all(|key| !key.is_valid(a) || key.is_equal(a, b, self.arena))
+    }
+
+    /// Adds what the accumulators `from` have seen to those of `into`; both begin behind the key.
+    fn combine(&self, into: &mut [u64], from: &[u64]) -> Result<(), Fault> {
+        self.accumulators.iter().try_for_each(|accumulator| combine(accumulator, into, from, self.arena))
+    }
+
+    /// Sums of I64 were added in I128 and must fit at last.
+    fn check(&self, rows: &[u64]) -> Result<(), Fault> {
+        let narrow = |accumulator: &&Accumulator| {
+            let is_sum = accumulator.aggregate.function == AggregateFunction::Sum;
+            is_sum && accumulator.aggregate.result().value == ValueType::I64
+        };
+        for accumulator in self.row.accumulators.iter().filter(narrow) {
+            for row in rows.chunks_exact(self.row.words) {
+                i64::try_from(wide(&row[accumulator.word..])).map_err(|_| Fault::Overflow)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn combine(accumulator: &Accumulator, into: &mut [u64], from: &[u64], arena: &Arena) -> Result<(), Fault> {
+    let first = accumulator.word;
+    let range = first..first + words(accumulator.value);
+    if let Some(seen) = accumulator.seen {
+        if from[seen] == 0 {
+            return Ok(());
+        }
+        if std::mem::replace(&mut into[seen], 1) == 0 {
+            into[range.clone()].copy_from_slice(&from[range]);
+            return Ok(());
+        }
+    }
+    match accumulator.aggregate.function {
+        AggregateFunction::CountRows
+        | AggregateFunction::Count
+        | AggregateFunction::Sum
+        | AggregateFunction::SumWide
+        | AggregateFunction::SumFitting => add(accumulator.value, &mut into[range.clone()], &from[range])?,
+        function @ (AggregateFunction::Min | AggregateFunction::Max) => {
+            let order = compare(accumulator.value, &from[range.clone()], &into[range.clone()], arena);
+            if if function == AggregateFunction::Min { order.is_lt() } else { order.is_gt() } {
+                into[range.clone()].copy_from_slice(&from[range]);
+            }
+        }
+        AggregateFunction::First => {}
+    }
+    Ok(())
+}
+
+fn add(value: ValueType, into: &mut [u64], from: &[u64]) -> Result<(), Fault> {
+    match value {
+        ValueType::I64 => into[0] = (into[0] as i64).checked_add(from[0] as i64).ok_or(Fault::Overflow)? as u64,
+        ValueType::F64 => into[0] = (f64::from_bits(into[0]) + f64::from_bits(from[0])).to_bits(),
+        ValueType::I128 => {
+            let sum = wide(into).checked_add(wide(from)).ok_or(Fault::Overflow)?;
+            into.copy_from_slice(&[sum as u64, (sum >> 64) as u64]);
+        }
+        ValueType::Bool | ValueType::Bytes => unreachable!("only numbers are summed"),
+    }
+    Ok(())
+}
+
+fn compare(value: ValueType, a: &[u64], b: &[u64], arena: &Arena) -> std::cmp::Ordering {
+    match value {
+        ValueType::Bool | ValueType::I64 => (a[0] as i64).cmp(&(b[0] as i64)),
+        ValueType::F64 => compare_floats(f64::from_bits(a[0]), f64::from_bits(b[0])),
+        ValueType::I128 => wide(a).cmp(&wide(b)),
+        ValueType::Bytes => arena.get(a[0], a[1] as usize).cmp(arena.get(b[0], b[1] as usize)),
+    }
+}
