@@ -57,13 +57,6 @@ fn main() {
             measure_encode(name, PhysicalType::Bytes, PlainValues::Bytes(&slices), bytes),
         ));
     }
-    for distinct in [25, 2000] {
-        let texts: Vec<String> = (0..distinct).map(|value| format!("Customer#{:09}", random(value))).collect();
-        let values: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
-        let codes: Vec<u32> = (0..BLOCK_ROWS).map(|row| (random(row) % distinct as u64) as u32).collect();
-        let values = PlainValues::Dictionary { codes: &codes, values: &values };
-        measure_encode(&format!("dictionary of {distinct} strings"), PhysicalType::Bytes, values, BLOCK_ROWS * 18);
-    }
     println!("\n{:34}{:>12}{:>10}{:>12}{:>12}", "chunk of 8 blocks", "codec", "ratio", "seal GB/s", "inflate GB/s");
     for (name, physical, block) in &chunks {
         for codec in [CodecChoice::Auto, CodecChoice::Force(Codec::Lz4), CodecChoice::Force(Codec::Zstd)] {

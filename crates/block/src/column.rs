@@ -25,14 +25,6 @@ pub enum PlainValues<'a> {
     Fixed(&'a [u8]),
     /// One slice per row; NULL rows hold anything.
     Bytes(&'a [&'a [u8]]),
-    /// Strings that come dictionary-encoded already: row `i` is `values[codes[i]]`. `values` may hold duplicates and
-    /// unused entries; NULL rows hold any code.
-    Dictionary {
-        /// One code per row.
-        codes: &'a [u32],
-        /// The dictionary.
-        values: &'a [&'a [u8]],
-    },
 }
 
 /// Rows that are handed out at a time: small enough to stay in the first-level cache, whole validity words.
@@ -51,7 +43,6 @@ impl<'a> PlainColumn<'a> {
         let (found, expected) = match (self.values, self.physical.width()) {
             (PlainValues::Fixed(bytes), Some(width)) => (bytes.len(), self.rows * width),
             (PlainValues::Bytes(values), None) => (values.len(), self.rows),
-            (PlainValues::Dictionary { codes, .. }, None) => (codes.len(), self.rows),
             _ => return wrong(format!("values do not match the type {:?}", self.physical)),
         };
         if found != expected {

@@ -14,7 +14,7 @@ use crate::{encode_fixed, encode_strings, validity};
 /// How to encode.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EncodeOptions {
-    /// Use this encoding (the setting `force_encoding`); where it cannot represent the data, the best one is used.
+    /// Use this encoding, so that tests reach all of them; where it cannot represent the data, the best one is used.
     pub force: Option<Encoding>,
 }
 
@@ -66,8 +66,7 @@ fn encode_values(column: &PlainColumn, options: &EncodeOptions, block: &mut Bloc
             T => encode_fixed::encode::<T>(bytes, options.force, block),
             bytes => Err(Error::internal("cannot encode a block: strings without offsets"))
         ),
-        PlainValues::Bytes(values) => encode_strings::encode_slices(values, options.force, block),
-        PlainValues::Dictionary { codes, values } => encode_strings::encode_codes(codes, values, options.force, block),
+        PlainValues::Bytes(values) => encode_strings::encode(values, options.force, block),
     }
 }
 

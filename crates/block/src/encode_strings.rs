@@ -1,6 +1,4 @@
-//! Encoding of strings: constant, dictionary, or as they are; from slices or from a dictionary that they came with.
-
-use std::borrow::Cow;
+//! Encoding of strings: constant, dictionary, or as they are.
 
 use forebay_base::{Error, Result, limits};
 
@@ -14,7 +12,7 @@ use crate::zone::{string_max, string_min};
 const OFFSET_BYTES: usize = size_of::<u32>();
 
 /// Encodes one slice per row, of which at least one is valid.
-pub(crate) fn encode_slices(values: &[&[u8]], force: Option<Encoding>, block: &mut BlockWriter) -> Result<Bounds> {
+pub(crate) fn encode(values: &[&[u8]], force: Option<Encoding>, block: &mut BlockWriter) -> Result<Bounds> {
     let valid = valid_rows(block.validity);
     let row = |row: usize| if valid(row) { values[row] } else { &[] };
     let first = first_row(block.validity);
@@ -35,50 +33,9 @@ pub(crate) fn encode_slices(values: &[&[u8]], force: Option<Encoding>, block: &m
         }
     };
     match interned {
-        Some((distinct, ids)) => Ranked::new(distinct, |id| id as u32).write(&ids, block),
+        Some((distinct, ids)) => Ranked::new(&distinct).write(&ids, block),
         None => write_plain(values.len(), row, valid, block),
     }
-}
-
-/// Encodes rows `values[codes[i]]`, of which at least one is valid.
-pub(crate) fn encode_codes(
-    codes: &[u32],
-    values: &[&[u8]],
-    force: Option<Encoding>,
-    block: &mut BlockWriter,
-) -> Result<Bounds> {
-    let valid = valid_rows(block.validity);
-    let first = codes[first_row(block.validity)];
-    let codes: Cow<[u32]> = match block.validity {
-        None => Cow::Borrowed(codes),
-        Some(_) => codes.iter().enumerate().map(|(row, code)| if valid(row) { *code } else { first }).collect(),
-    };
-    let beyond = |code: u32| {
-        Error::internal(format!("cannot encode a block: code {code} in a dictionary of {} strings", values.len()))
-    };
-    let mut used = vec![false; values.len()];
-    for code in codes.iter() {
-        *used.get_mut(*code as usize).ok_or_else(|| beyond(*code))? = true;
-    }
-    let entries: Vec<&[u8]> = values.iter().zip(&used).filter(|(_, used)| **used).map(|(value, _)| *value).collect();
-    let entry_codes: Vec<u32> = (0..values.len() as u32).filter(|code| used[*code as usize]).collect();
-    let ranked = Ranked::new(entries, |entry| entry_codes[entry]);
-
-    let row = |row: usize| if valid(row) { values[codes[row] as usize] } else { &[] };
-    if ranked.values.len() == 1 && matches!(force, None | Some(Encoding::SingleValue | Encoding::Truncation)) {
-        return write_constant(ranked.values[0], block);
-    }
-    let dictionary_bytes = ranked.bytes(codes.len());
-    let is_smaller = || {
-        let offsets = (codes.len() + 1) * OFFSET_BYTES;
-        dictionary_bytes < offsets || dictionary_bytes < offsets + (0..codes.len()).map(|r| row(r).len()).sum::<usize>()
-    };
-    let takes_dictionary = match force {
-        Some(Encoding::Uncompressed) => false,
-        Some(Encoding::Dictionary) => true,
-        _ => is_smaller(),
-    };
-    if takes_dictionary { ranked.write(&codes, block) } else { write_plain(codes.len(), row, valid, block) }
 }
 
 fn valid_rows(bitmap: Option<&[u8]>) -> impl Fn(usize) -> bool + Copy {
@@ -157,32 +114,18 @@ struct Ranked<'a> {
 }
 
 impl<'a> Ranked<'a> {
-    /// Sorts `entries`, which may hold duplicates but not more than 2^16 distinct values; `id` names an entry's id.
-    fn new(entries: Vec<&'a [u8]>, id: impl Fn(usize) -> u32) -> Self {
+    /// Sorts at most 2^16 distinct values; a value's id is its position.
+    fn new(distinct: &[&'a [u8]]) -> Self {
         let mut order: Vec<(u64, u32)> =
-            entries.iter().enumerate().map(|(entry, value)| (prefix(value), entry as u32)).collect();
+            distinct.iter().enumerate().map(|(id, value)| (prefix(value), id as u32)).collect();
         order.sort_unstable_by(|(a_prefix, a), (b_prefix, b)| {
-            a_prefix.cmp(b_prefix).then_with(|| entries[*a as usize].cmp(entries[*b as usize]))
+            a_prefix.cmp(b_prefix).then_with(|| distinct[*a as usize].cmp(distinct[*b as usize]))
         });
-        let ids = (0..entries.len()).map(&id).max().map_or(0, |max| max as usize + 1);
-        let mut ranked = Self { values: Vec::with_capacity(entries.len()), ranks: vec![0; ids] };
-        for (_, entry) in order {
-            let value = entries[entry as usize];
-            if ranked.values.last() != Some(&value) {
-                ranked.values.push(value);
-            }
-            ranked.ranks[id(entry as usize) as usize] = (ranked.values.len() - 1) as u16;
+        let mut ranks = vec![0; distinct.len()];
+        for (rank, (_, id)) in order.iter().enumerate() {
+            ranks[*id as usize] = rank as u16;
         }
-        ranked
-    }
-
-    fn string_bytes(&self) -> usize {
-        self.values.iter().map(|value| value.len()).sum()
-    }
-
-    fn bytes(&self, rows: usize) -> usize {
-        let count = self.values.len();
-        rows * BlockWriter::dictionary_code_bytes(count) + (count + 1) * OFFSET_BYTES + self.string_bytes()
+        Self { values: order.iter().map(|(_, id)| distinct[*id as usize]).collect(), ranks }
     }
 
     /// Writes a dictionary block of the rows with these ids.
@@ -193,7 +136,7 @@ impl<'a> Ranked<'a> {
             encoding: Encoding::Dictionary,
             code_bytes: code_bytes as u8,
             dictionary_count: count as u32,
-            string_bytes: string_bytes(self.string_bytes())?,
+            string_bytes: string_bytes(self.values.iter().map(|value| value.len()).sum())?,
             ..block.header
         })?;
         block.write_codes(code_bytes, |visit| visit(ids), |id: u32| u64::from(self.ranks[id as usize]));

@@ -7,6 +7,7 @@ use forebay_base::{Error, PhysicalType, Result};
 
 use crate::access::{Access, Codes, FixedValues, StringValues, ValueRef, Values};
 use crate::header::{Encoding, Header, Section};
+use crate::native::Native;
 use crate::validity;
 
 /// An encoded block over borrowed bytes.
@@ -63,8 +64,24 @@ impl<'a> EncodedBlock<'a> {
             if largest >= count {
                 return Err("a code is beyond the dictionary");
             }
+            // Tests search it, so that one in another order would not fail but give wrong rows.
+            if !self.dictionary_ascends() {
+                return Err("the dictionary does not ascend");
+            }
         }
         Ok(())
+    }
+
+    fn dictionary_ascends(&self) -> bool {
+        match self.values() {
+            Values::Fixed(values) => crate::with_native!(
+                self.header.physical,
+                T => (1..values.len())
+                    .fold(true, |ascends, next| ascends & precedes::<T>(values.native(next - 1), values.native(next))),
+                bytes => false
+            ),
+            Values::Strings(values) => (1..values.len()).all(|next| values.get(next - 1) < values.get(next)),
+        }
     }
 
     /// Rows of the block.
@@ -85,11 +102,6 @@ impl<'a> EncodedBlock<'a> {
     /// How the block is encoded; readers use [`EncodedBlock::access`].
     pub fn encoding(&self) -> Encoding {
         self.header.encoding
-    }
-
-    /// Bytes of the block.
-    pub fn encoded_bytes(&self) -> usize {
-        self.bytes.len()
     }
 
     /// Bitmap of valid rows, least significant bit first; `None` unless there are both NULLs and valid rows.
@@ -142,4 +154,11 @@ impl<'a> EncodedBlock<'a> {
     fn numbers<T: bytemuck::Pod>(&self, section: Section) -> &'a [T] {
         bytemuck::cast_slice(section.of(self.bytes))
     }
+}
+
+/// The order of dictionaries: by key, and by bits where floats are equal.
+#[inline]
+fn precedes<T: Native>(a: T, b: T) -> bool {
+    let (key, next) = (a.key(), b.key());
+    key < next || (!T::INTEGER && key == next && a.bits() < b.bits())
 }

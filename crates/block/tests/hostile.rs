@@ -2,9 +2,9 @@
 
 mod cases;
 
-use cases::{Aligned, Case, Random, any_case, any_encoding, read};
+use cases::{Aligned, Case, Cell, Random, any_case, any_encoding, read};
 use forebay_base::{ErrorKind, PhysicalType, checksum::crc32c};
-use forebay_block::{ChunkOptions, Codec, CodecChoice, EncodedBlock, inflate_chunk, seal_chunk};
+use forebay_block::{ChunkOptions, Codec, CodecChoice, EncodedBlock, Encoding, inflate_chunk, seal_chunk};
 use proptest::prelude::*;
 
 fn read_all(block: &EncodedBlock) {
@@ -37,7 +37,7 @@ proptest! {
 
     #[test]
     fn damaged_blocks_never_panic(case in any_case(), force in any_encoding(), seed: u64) {
-        let (bytes, _) = case.encode(force, false);
+        let (bytes, _) = case.encode(force);
         let mut random = Random(seed);
         for _ in 0..40 {
             let damaged = Aligned::new(&damage(bytes.bytes(), &mut random));
@@ -50,7 +50,7 @@ proptest! {
 
     #[test]
     fn damaged_chunks_never_panic(case in any_case(), codec in 0..3usize, seed: u64) {
-        let (bytes, _) = case.encode(None, false);
+        let (bytes, _) = case.encode(None);
         let options = ChunkOptions { codec: CodecChoice::Force(Codec::ALL[codec]) };
         let sealed = seal_chunk(bytes.bytes(), &[0], &options).expect("valid blocks seal").bytes;
         let mut random = Random(seed);
@@ -95,7 +95,7 @@ fn repair_checksums(chunk: &mut [u8]) {
 fn every_flipped_bit_of_a_chunk_is_found() {
     for codec in Codec::ALL {
         let case = Case::generate(PhysicalType::I32, 2, 900, 10, 1);
-        let (bytes, _) = case.encode(None, false);
+        let (bytes, _) = case.encode(None);
         let options = ChunkOptions { codec: CodecChoice::Force(codec) };
         let mut sealed = seal_chunk(bytes.bytes(), &[0], &options).expect("valid blocks seal").bytes;
         let used = sealed.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
@@ -114,9 +114,41 @@ fn every_flipped_bit_of_a_chunk_is_found() {
 #[test]
 fn a_damaged_frame_is_named() {
     let case = Case::generate(PhysicalType::I64, 6, 30_000, 0, 1);
-    let (bytes, _) = case.encode(None, false);
+    let (bytes, _) = case.encode(None);
     let mut sealed = seal_chunk(bytes.bytes(), &[0], &ChunkOptions::default()).expect("valid blocks seal").bytes;
     sealed[150_000] ^= 1;
     let error = inflate_chunk(&sealed, PhysicalType::I64).expect_err("the damage is found");
     assert_eq!(error.to_string(), "frame 2 of 4 of a chunk: checksum mismatch");
+}
+
+#[test]
+fn a_dictionary_that_does_not_ascend_is_found() {
+    let floats = |values: [f64; 3]| values.map(|value| Some(Cell::Bits(value.to_bits().into()))).to_vec();
+    let strings = [b"ab", b"cd", b"ce"].map(|value| Some(Cell::Bytes(value.to_vec()))).to_vec();
+    let cases = [
+        (8, Case { physical: PhysicalType::I64, cells: [-5, 0, 7].map(|value| Some(Cell::Bits(value))).to_vec() }),
+        (16, Case { physical: PhysicalType::I128, cells: [-5, 0, 7].map(|value| Some(Cell::Bits(value))).to_vec() }),
+        (8, Case { physical: PhysicalType::F64, cells: floats([-5.0, 0.5, 7.0]) }),
+        (8, Case { physical: PhysicalType::F64, cells: floats([0.0, -0.0, f64::NAN]) }),
+        (2, Case { physical: PhysicalType::Bytes, cells: strings }),
+    ];
+    for (width, case) in cases {
+        let (bytes, _) = case.encode(Some(Encoding::Dictionary));
+        assert!(EncodedBlock::parse(bytes.bytes()).is_ok());
+        // Strings of one length lie like numbers, in the section behind their offsets.
+        let field = if case.physical == PhysicalType::Bytes { 36 } else { 32 };
+        let start = u32::from_le_bytes([0, 1, 2, 3].map(|byte| bytes.bytes()[field + byte])) as usize;
+        for (from, to) in [(0, 1), (1, 2), (2, 0)] {
+            let mut damaged = bytes.bytes().to_vec();
+            let (from, to) = (start + from * width, start + to * width);
+            let mut swapped = damaged.clone();
+            (0..width).for_each(|byte| swapped.swap(from + byte, to + byte));
+            damaged.copy_within(from..from + width, to);
+            for damaged in [damaged, swapped] {
+                let damaged = Aligned::new(&damaged);
+                let error = EncodedBlock::parse(damaged.bytes()).expect_err("the order is checked");
+                assert!(error.to_string().contains("does not ascend"), "{:?}: {error}", case.physical);
+            }
+        }
+    }
 }

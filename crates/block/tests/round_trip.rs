@@ -39,8 +39,8 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
     #[test]
-    fn blocks_read_back(case in any_case(), force in any_encoding(), as_dictionary: bool) {
-        let (bytes, zone) = case.encode(force, as_dictionary);
+    fn blocks_read_back(case in any_case(), force in any_encoding()) {
+        let (bytes, zone) = case.encode(force);
         let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
         check(&case, &block, &zone);
         let has_value = case.cells.iter().any(Option::is_some);
@@ -60,7 +60,7 @@ proptest! {
         let (mut encoded, mut offsets, mut cases) = (vec![], vec![], vec![]);
         for (shape, rows, force) in shapes {
             let case = Case::generate(physical, shape, rows, 5, seed);
-            let (bytes, zone) = case.encode(force, false);
+            let (bytes, zone) = case.encode(force);
             offsets.push(encoded.len() as u32);
             encoded.extend_from_slice(bytes.bytes());
             cases.push((case, zone));
@@ -85,7 +85,7 @@ proptest! {
 #[test]
 fn the_smallest_encoding_is_chosen() {
     let encoding = |physical, shape, rows| {
-        let (bytes, _) = Case::generate(physical, shape, rows, 0, 3).encode(None, false);
+        let (bytes, _) = Case::generate(physical, shape, rows, 0, 3).encode(None);
         EncodedBlock::parse(bytes.bytes()).expect("own blocks parse").encoding()
     };
     let full = limits::BLOCK_ROWS;
@@ -105,7 +105,7 @@ fn the_smallest_encoding_is_chosen() {
 fn a_full_block_of_distinct_strings_fits_two_byte_codes() {
     let cells = (0..limits::BLOCK_ROWS).map(|row| Some(Cell::Bytes(format!("{row}").into_bytes()))).collect();
     let case = Case { physical: PhysicalType::Bytes, cells };
-    let (bytes, zone) = case.encode(Some(Encoding::Dictionary), false);
+    let (bytes, zone) = case.encode(Some(Encoding::Dictionary));
     let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
     let Access::Dictionary { values, codes: Codes::U16(_) } = block.access() else {
         panic!("{:?}", block.access());
@@ -120,7 +120,7 @@ fn long_strings_and_their_neighbours_read_back() {
     let cells = vec![long(b'x', 5 << 20), None, long(b'y', 0), long(b'x', 5 << 20), long(b'z', 1)];
     let case = Case { physical: PhysicalType::Bytes, cells };
     for force in [None, Some(Encoding::Uncompressed), Some(Encoding::Dictionary)] {
-        let (bytes, zone) = case.encode(force, false);
+        let (bytes, zone) = case.encode(force);
         let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
         check(&case, &block, &zone);
         let sealed = seal_chunk(bytes.bytes(), &[0], &ChunkOptions::default()).expect("valid blocks seal");
@@ -140,9 +140,6 @@ fn wrong_columns_are_errors_and_leave_the_output_alone() {
     assert!(encode(fixed(65_537, PlainValues::Fixed(&many)), &mut out).is_err());
     let short = PlainColumn { validity: Some(&[1]), ..fixed(9, PlainValues::Fixed(&[0; 36])) };
     assert!(encode(short, &mut out).is_err());
-    let dictionary = PlainValues::Dictionary { codes: &[0, 2], values: &[b"a", b"b"] };
-    let beyond = PlainColumn { physical: PhysicalType::Bytes, rows: 2, validity: None, values: dictionary };
-    assert!(encode(beyond, &mut out).is_err());
     assert_eq!(out.len(), 64);
     out.push(0);
     assert!(encode(fixed(1, PlainValues::Fixed(&[0; 4])), &mut out).is_err());

@@ -125,8 +125,8 @@ impl Case {
         Self { physical, cells }
     }
 
-    /// Encodes; strings from slices, or from a dictionary with duplicates and unused entries.
-    pub fn encode(&self, force: Option<Encoding>, as_dictionary: bool) -> (Aligned, Zone) {
+    /// Encodes, as `force` says where it says something.
+    pub fn encode(&self, force: Option<Encoding>) -> (Aligned, Zone) {
         let rows = self.cells.len();
         let mut bitmap = vec![0u8; rows.div_ceil(8)];
         for row in (0..rows).filter(|row| self.cells[*row].is_some()) {
@@ -148,23 +148,7 @@ impl Case {
                 _ => unreachable!("cells match their type"),
             }
         }
-        let mut entries: Vec<&[u8]> = vec![b"unused", b"another"];
-        let mut codes = vec![];
-        for (row, slice) in slices.iter().enumerate() {
-            if row % 3 == 0 || row < 2 {
-                entries.push(slice);
-            }
-            let known = (entries.len() < 300).then(|| entries.iter().rposition(|entry| entry == slice)).flatten();
-            codes.push(known.unwrap_or(entries.len()) as u32);
-            if known.is_none() {
-                entries.push(slice);
-            }
-            if self.cells[row].is_none() {
-                codes[row] = u32::MAX;
-            }
-        }
         let values = match self.physical {
-            PhysicalType::Bytes if as_dictionary => PlainValues::Dictionary { codes: &codes, values: &entries },
             PhysicalType::Bytes => PlainValues::Bytes(&slices),
             _ => PlainValues::Fixed(&fixed),
         };
