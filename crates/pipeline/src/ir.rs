@@ -462,6 +462,16 @@ impl Aggregate {
     }
 }
 
+impl Sink {
+    /// The state that it fills; marks change a state that is there.
+    pub fn fills(&self) -> Option<StateId> {
+        match self {
+            Self::Build { state, .. } | Self::Aggregate { state, .. } => Some(*state),
+            Self::Mark { .. } | Self::Collect { .. } => None,
+        }
+    }
+}
+
 impl Op {
     /// The registers that it reads, in order.
     pub fn operands(&self) -> Vec<Register> {

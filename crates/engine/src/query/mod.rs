@@ -1,0 +1,116 @@
+//! Runs a program of pipelines over tables (Data Blocks §4): for each pipeline in turn, compile it for the states that are
+//! there, let the workers take morsels, make one state of what they leave.
+//!
+//! Reading order: [`run`], then `runner` (a pipeline's life), `source` (morsels become vectors), `output` (vectors become
+//! Arrow). Invariants: the answer does not depend on the number of workers or on the execution; nothing is returned
+//! before the whole program has run. Must not know: SQL, DataFusion.
+
+mod interpreted;
+mod output;
+mod runner;
+mod source;
+mod specialise;
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use forebay_base::Result;
+use forebay_pipeline::ir::{DictionaryId, Program};
+use forebay_store::Table;
+
+use crate::{CancelToken, Engine, Metrics, RowFilter};
+
+pub use source::column_range;
+
+/// A program with what it is bound to.
+#[derive(Debug)]
+pub struct Query {
+    /// What is computed; verified by whoever made it.
+    pub program: Program,
+    /// The tables, by the numbers that the program gives them.
+    pub tables: Vec<QueryTable>,
+    /// The columns of the result; their Arrow types say how the collected values are shown.
+    pub schema: SchemaRef,
+    /// Per column of the result: the dictionary whose ids it holds.
+    pub dictionaries: Vec<Option<DictionaryId>>,
+}
+
+/// A table of a query.
+#[derive(Debug)]
+pub struct QueryTable {
+    /// The table.
+    pub table: Arc<Table>,
+    /// What rows must pass besides the source's tests: what neither codes nor the IR can answer.
+    pub filters: Vec<Arc<dyn FilterSource>>,
+    /// What scanning it costs.
+    pub metrics: Arc<Metrics>,
+}
+
+/// Makes a row filter for each worker.
+pub trait FilterSource: fmt::Debug + Send + Sync {
+    /// A filter of its own for one worker; columns are positions in the table's list.
+    fn filter(&self) -> Result<Box<dyn RowFilter>>;
+}
+
+/// What executes pipelines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Execution {
+    /// The IR's interpreter, on one thread: the oracle.
+    Interpreter,
+    /// Machine code.
+    #[default]
+    Compiled,
+}
+
+/// How to run a query.
+#[derive(Debug, Clone)]
+pub struct QueryOptions {
+    /// Workers, at least one.
+    pub threads: usize,
+    /// What executes pipelines.
+    pub execution: Execution,
+    /// Bytes that the query's states may take together; more is [`forebay_base::ErrorKind::OutOfMemory`].
+    pub memory_bytes: usize,
+}
+
+/// What a query gave.
+#[derive(Debug)]
+pub struct QueryOutput {
+    /// The rows, in no order.
+    pub batches: Vec<RecordBatch>,
+    /// One per pipeline.
+    pub reports: Vec<PipelineReport>,
+}
+
+/// What one pipeline did.
+#[derive(Debug, Clone, Default)]
+pub struct PipelineReport {
+    /// Rows that entered the first step.
+    pub rows_in: u64,
+    /// Rows, groups or build rows that it left.
+    pub rows_out: u64,
+    /// Wall time without compilation.
+    pub elapsed_ns: u64,
+    /// Time to compile it; 0 where its code was there already.
+    pub compile_ns: u64,
+    /// Workers.
+    pub threads: usize,
+    /// What was learned and chosen at run time: layouts of states, filters handed to the scan.
+    pub notes: Vec<String>,
+}
+
+/// Runs `query` to its end. Errors: those of reading, [`forebay_base::ErrorKind::Overflow`] and other faults of its
+/// arithmetic, [`forebay_base::ErrorKind::OutOfMemory`], [`forebay_base::ErrorKind::Cancelled`].
+pub fn run(
+    engine: &Arc<Engine>,
+    query: &Query,
+    options: &QueryOptions,
+    cancel: &CancelToken,
+) -> Result<QueryOutput> {
+    match options.execution {
+        Execution::Interpreter => interpreted::run(engine, query, cancel),
+        Execution::Compiled => runner::Runner::new(engine, query, options, cancel).run(),
+    }
+}

@@ -1,0 +1,153 @@
+//! What is only known while a query runs, and makes its next pipeline cheaper: keys of finished build sides become tests
+//! of the scan (early probing, Data Blocks Appendix E; join filters), probes that those tests answer fall away, ranges of
+//! group keys make dense groups.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use forebay_base::Value;
+use forebay_cpu::compile::Finished;
+use forebay_cpu::dictionary::Dictionary;
+use forebay_cpu::groups::GroupLayout;
+use forebay_cpu::join::{JoinLayout, JoinTable};
+use forebay_pipeline::ir::{
+    Pipeline, Probe, ProbeKind, Program, Register, Sink, Source, State, StateId, Step, ValueType,
+};
+use forebay_pipeline::{ColumnTest, Test};
+
+use super::Query;
+use super::source::column_range;
+use crate::RankedTest;
+
+/// Ids that a column of strings is taken to have at most, until it shows more: groups by few short codes stay dense.
+pub(super) const FEW_IDS: usize = 32;
+
+/// A program with one pipeline as it is compiled now.
+pub(super) struct Specialised {
+    /// The program; the pipeline is without the probes that its scan answers.
+    pub(super) program: Program,
+    /// The tests of its scan.
+    pub(super) tests: Vec<RankedTest>,
+    /// How its groups lie.
+    pub(super) groups: Option<GroupLayout>,
+    /// Dense groups hold only as long as each of these dictionaries has at most [`FEW_IDS`] strings.
+    pub(super) few: Vec<usize>,
+    /// What was chosen, for EXPLAIN ANALYZE.
+    pub(super) notes: Vec<String>,
+}
+
+/// What is known besides the program.
+pub(super) struct Known<'a> {
+    pub(super) query: &'a Query,
+    pub(super) finished: &'a [Option<Arc<Finished>>],
+    pub(super) dictionaries: &'a [Arc<Dictionary>],
+    /// Whether dictionaries of columns that the pipeline itself reads may be taken to stay small.
+    pub(super) trusting: bool,
+}
+
+impl Known<'_> {
+    /// Pipeline `index` with all that is known.
+    pub(super) fn specialise(&self, index: usize) -> Specialised {
+        let mut program = self.query.program.clone();
+        let (mut tests, mut notes) = (Vec::new(), Vec::new());
+        if let Source::Table(source) = &program.pipelines[index].source {
+            tests.extend(source.tests.iter().map(|test| RankedTest::new(test.clone(), false)));
+        }
+        let steps = std::mem::take(&mut program.pipelines[index].steps);
+        let mut kept = Vec::with_capacity(steps.len());
+        for step in steps {
+            let learned = match &step {
+                Step::Probe(probe) => self.learn(&program.pipelines[index].source, probe),
+                Step::Compute(_) | Step::Filter(_) => None,
+            };
+            let Some((test, answered)) = learned else {
+                kept.push(step);
+                continue;
+            };
+            if let Test::Keys(keys) = &test.test {
+                let role = if answered { "in place of the probe" } else { "before the probe" };
+                notes.push(format!("{} keys tested in the scan, {role}", keys.count()));
+            }
+            tests.push(RankedTest::new(test, !answered));
+            if !answered {
+                kept.push(step);
+            }
+        }
+        program.pipelines[index].steps = kept;
+        let mut few = Vec::new();
+        let groups = self.groups(&program.pipelines[index], &mut few);
+        notes.extend(groups.as_ref().map(|layout| {
+            if layout.is_dense() { "dense groups".to_owned() } else { "hashed groups".to_owned() }
+        }));
+        if !groups.as_ref().is_some_and(GroupLayout::is_dense) {
+            few.clear();
+        }
+        Specialised { program, tests, groups, few, notes }
+    }
+
+    fn joined(&self, state: StateId) -> Option<&JoinTable> {
+        match self.finished[state.0 as usize].as_deref() {
+            Some(Finished::Join(table)) => Some(table),
+            _ => None,
+        }
+    }
+
+    /// A test that a scan of `source` can do for `probe`, and whether it says all that the probe says.
+    fn learn(&self, source: &Source, probe: &Probe) -> Option<(ColumnTest, bool)> {
+        // Only where rows without a match are lost may the scan leave them out.
+        if !matches!(probe.kind, ProbeKind::Inner | ProbeKind::Semi) {
+            return None;
+        }
+        let (Source::Table(source), [key]) = (source, probe.keys.as_slice()) else { return None };
+        let column = source.columns.iter().find(|column| column.to == *key)?;
+        if column.typed.value != ValueType::I64 || column.dictionary.is_some() {
+            return None;
+        }
+        let table = self.joined(probe.state)?;
+        let test = |test| ColumnTest { column: column.column, test };
+        if table.is_empty() {
+            return Some((test(Test::Never), false));
+        }
+        if let Some(keys) = table.key_set() {
+            let answered = probe.kind == ProbeKind::Semi && probe.condition.is_none() && table.layout() == JoinLayout::Set;
+            return Some((test(Test::Keys(keys)), answered));
+        }
+        let (low, high) = table.key_range()?;
+        let bound = |value: i64| Bound::Included(Value::Int(value.into()));
+        Some((test(Test::Range { low: bound(low), high: bound(high) }), false))
+    }
+
+    fn groups(&self, pipeline: &Pipeline, few: &mut Vec<usize>) -> Option<GroupLayout> {
+        let Sink::Aggregate { state, keys, .. } = &pipeline.sink else { return None };
+        let State::Aggregate(aggregate) = &self.query.program.states[state.0 as usize] else { return None };
+        let ranges: Vec<_> = keys.iter().map(|key| self.key_range(pipeline, *key, few)).collect();
+        Some(GroupLayout::pick(aggregate, &ranges))
+    }
+
+    /// Least and greatest value of a group key, where something tells them before the pipeline runs.
+    fn key_range(&self, pipeline: &Pipeline, key: Register, few: &mut Vec<usize>) -> Option<(i64, i64)> {
+        if let Source::Table(source) = &pipeline.source
+            && let Some(column) = source.columns.iter().find(|column| column.to == key)
+        {
+            if let Some(dictionary) = column.dictionary {
+                let number = dictionary.0 as usize;
+                few.push(number);
+                let trusted = self.trusting && self.dictionaries[number].len() <= FEW_IDS;
+                return trusted.then_some((0, FEW_IDS as i64 - 1));
+            }
+            return match column.typed.value {
+                ValueType::Bool => Some((0, 1)),
+                ValueType::I64 => {
+                    let (low, high) = column_range(&self.query.tables[source.table].table, column.column)?;
+                    Some((i64::try_from(low).ok()?, i64::try_from(high).ok()?))
+                }
+                _ => None,
+            };
+        }
+        pipeline.steps.iter().find_map(|step| {
+            let Step::Probe(probe) = step else { return None };
+            let (payload, _) = probe.columns.iter().find(|(_, to)| *to == key)?;
+            self.joined(probe.state)?.payload_range(*payload)
+        })
+    }
+}
