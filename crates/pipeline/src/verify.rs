@@ -20,29 +20,12 @@ pub fn verify(program: &Program) -> Result<()> {
     }
     let mut filled = vec![false; program.states.len()];
     for (number, pipeline) in program.pipelines.iter().enumerate() {
-        let types =
-            Scope::check(program, &filled, pipeline).map_err(|error| error.context(format!("pipeline {number}")));
-        types?;
         let is_last = number + 1 == program.pipelines.len();
-        let outcome = match pipeline.sink {
-            Sink::Build { state, .. } | Sink::Aggregate { state, .. } => {
-                if std::mem::replace(&mut filled[state.0 as usize], true) {
-                    Err("a state is filled twice")
-                } else {
-                    Ok(())
-                }
-            }
-            Sink::Collect { .. } if !is_last => Err("only the last pipeline collects"),
-            _ => Ok(()),
-        };
-        let outcome = match pipeline.sink {
-            Sink::Collect { .. } => outcome,
-            _ if is_last => Err("the last pipeline must collect"),
-            _ => outcome,
-        };
-        outcome.map_err(|message| {
-            Error::internal(format!("{message}: {}", pipeline.sink)).context(format!("pipeline {number}"))
-        })?;
+        let outcome = Scope::check(program, &filled, pipeline).and_then(|_| {
+            let fills = fill(&pipeline.sink, is_last, &mut filled);
+            fills.map_err(|message| Error::internal(format!("{message}: {}", pipeline.sink)))
+        });
+        outcome.map_err(|error| error.context(format!("pipeline {number}")))?;
     }
     if program.pipelines.is_empty() {
         return Err(Error::internal("a program without pipelines"));
@@ -51,6 +34,19 @@ pub fn verify(program: &Program) -> Result<()> {
         Some(state) => Err(Error::internal(format!("state {state} is never filled: {}", program.states[state]))),
         None => Ok(()),
     }
+}
+
+/// Notes what a checked sink fills.
+fn fill(sink: &Sink, is_last: bool, filled: &mut [bool]) -> Check {
+    match sink {
+        Sink::Build { state, .. } | Sink::Aggregate { state, .. } => {
+            let before = std::mem::replace(&mut filled[state.0 as usize], true);
+            ensure(!before, "a state is filled twice")?;
+        }
+        Sink::Mark { .. } => {}
+        Sink::Collect { .. } => return ensure(is_last, "only the last pipeline collects"),
+    }
+    ensure(!is_last, "the last pipeline must collect")
 }
 
 /// The types of a pipeline's registers, by number, as its steps see them: `None` for numbers that nothing writes. The
@@ -64,6 +60,9 @@ pub fn register_types(program: &Program, pipeline: &Pipeline) -> Result<Vec<Opti
     }
     Ok(types)
 }
+
+/// Registers of a pipeline; executions number theirs by it.
+const REGISTER_LIMIT: u32 = 1 << 16;
 
 /// A check of one line; the message says what is wrong with it.
 type Check<T = ()> = std::result::Result<T, String>;
@@ -127,6 +126,7 @@ impl<'a> Scope<'a> {
     }
 
     fn write(&mut self, register: Register, typed: Typed) -> Check {
+        ensure(register.0 < REGISTER_LIMIT, &format!("registers are numbered below {REGISTER_LIMIT}"))?;
         match self.written.insert(register, typed) {
             Some(_) => Err(format!("{register} is written twice")),
             None => Ok(()),
@@ -313,12 +313,10 @@ impl<'a> Scope<'a> {
             Op::Coalesce(a, b) => Ok(null_of(&[(*a, result)])? & null_of(&[(*b, result)])?),
             Op::Convert(a) => {
                 let from = self.read(*a)?;
-                let converts = match (from.value, result) {
-                    (ValueType::F64, to) => to == ValueType::F64,
-                    (ValueType::Bool | ValueType::I64 | ValueType::I128, to) => is_number(to),
-                    (ValueType::Bytes, _) => false,
-                };
-                ensure(converts, &format!("{} does not become {}", from.value.name(), result.name()))?;
+                ensure(
+                    converts(from.value, result),
+                    &format!("{} does not become {}", from.value.name(), result.name()),
+                )?;
                 Ok(from.nullable)
             }
             Op::DatePart(_, a) => {
@@ -332,10 +330,7 @@ impl<'a> Scope<'a> {
             Op::In { value, list } => {
                 gives(ValueType::Bool)?;
                 let typed = self.read(*value)?;
-                let is_of =
-                    |constant| Scalar::of_constant(constant, typed.value).is_some_and(|constant| !constant.is_null());
-                ensure(list.iter().all(is_of), &format!("the list is not of {}", typed.value.name()))?;
-                ensure(list.is_sorted_by(|a, b| compare_constants(a, b).is_lt()), "the list is not in order")?;
+                check_list(list, typed.value)?;
                 Ok(typed.nullable)
             }
             Op::Substring { value, length, .. } => {
@@ -385,6 +380,22 @@ impl<'a> Scope<'a> {
         }
         Ok(())
     }
+}
+
+/// Whether [`Op::Convert`] makes one type of another.
+fn converts(from: ValueType, to: ValueType) -> bool {
+    match from {
+        ValueType::F64 => to == ValueType::F64,
+        ValueType::Bool | ValueType::I64 | ValueType::I128 => is_number(to),
+        ValueType::Bytes => false,
+    }
+}
+
+/// Checks the list of an [`Op::In`].
+fn check_list(list: &[Constant], value: ValueType) -> Check {
+    let is_of = |constant| Scalar::of_constant(constant, value).is_some_and(|constant| !constant.is_null());
+    ensure(list.iter().all(is_of), &format!("the list is not of {}", value.name()))?;
+    ensure(list.is_sorted_by(|a, b| compare_constants(a, b).is_lt()), "the list is not in order")
 }
 
 fn check_test(test: &ColumnTest) -> Check {
