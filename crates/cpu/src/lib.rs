@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 pub mod arena;
+pub mod compile;
 pub mod dictionary;
 pub mod groups;
 pub mod join;
@@ -16,6 +17,8 @@ pub mod matches;
 mod parallel;
 mod partition;
 pub mod rows;
+#[cfg(test)]
+mod scalars;
 pub mod selection;
 #[allow(unsafe_code)]
 pub mod simd;

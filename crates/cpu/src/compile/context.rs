@@ -1,0 +1,151 @@
+//! The words of the context that compiled code gets: where its vectors, states and scratch words lie.
+//!
+//! One place says which word is what; the lowering reads words by these numbers and [`super::run`] fills them.
+
+use forebay_pipeline::ir::{Pipeline, Program, Sink, Source, State, StateId, Step};
+
+use crate::layout;
+
+/// Number of rows of this run.
+pub(super) const ROWS: usize = 0;
+/// Address of the sink, for runtime functions.
+pub(super) const SINK: usize = 1;
+/// Address where the next row of a build side or result begins.
+pub(super) const CURSOR: usize = 2;
+/// End of the memory for such rows.
+pub(super) const LIMIT: usize = 3;
+/// Two words for what a runtime function gives back besides a fault.
+pub(super) const RESULT: usize = 4;
+/// The address of the groups' rows.
+pub(super) const GROUP_ROWS: usize = 6;
+/// One byte per group: whether it has seen a row. Dense groups only.
+pub(super) const GROUP_TOUCHED: usize = 7;
+/// The groups' directory.
+pub(super) const GROUP_DIRECTORY: usize = 8;
+/// A hash shifted by this is its slot in the directory.
+pub(super) const GROUP_SHIFT: usize = 9;
+/// First word of what depends on the pipeline.
+const FIRST: usize = 10;
+
+/// Words of a dense group key.
+pub(super) const DENSE_KEY_WORDS: usize = 3;
+
+/// Where the parts of a join state's addresses lie behind its first word.
+#[derive(Clone, Copy)]
+pub(super) enum JoinWord {
+    /// The least key.
+    Low = 0,
+    /// Keys are below `low + span`.
+    Span = 1,
+    /// One bit per key.
+    Bits = 2,
+    /// Rows.
+    Rows = 3,
+    /// Directory.
+    Directory = 4,
+    /// A hash shifted by this is its slot.
+    Shift = 5,
+    /// One byte per row.
+    Matched = 6,
+}
+
+/// Words before a join state's columns.
+const JOIN_WORDS: usize = 7;
+/// Words of a payload column in the dense layout: data, validity, base.
+const JOIN_COLUMN_WORDS: usize = 3;
+
+/// Which word of the context is what, for one pipeline.
+#[derive(Debug, Clone)]
+pub(super) struct Context {
+    columns: usize,
+    joins: Vec<(StateId, usize)>,
+    keys: usize,
+    scratch: usize,
+    /// Number of words.
+    pub(super) words: usize,
+}
+
+impl Context {
+    /// The context of `pipeline`.
+    pub(super) fn new(program: &Program, pipeline: &Pipeline) -> Self {
+        let columns = FIRST;
+        let mut next = columns + 2 * source_columns(pipeline);
+        let mut joins: Vec<(StateId, usize)> = Vec::new();
+        for state in probed(pipeline) {
+            if joins.iter().all(|(known, _)| *known != state) {
+                joins.push((state, next));
+                let payload = match program.states.get(state.0 as usize) {
+                    Some(State::Join(join)) => join.payload.len(),
+                    _ => 0,
+                };
+                next += JOIN_WORDS + JOIN_COLUMN_WORDS * payload;
+            }
+        }
+        let keys = next;
+        let mut scratch = keys;
+        if let Sink::Aggregate { state, keys: registers, .. } = &pipeline.sink {
+            scratch += DENSE_KEY_WORDS * registers.len();
+            next = scratch;
+            if let Some(State::Aggregate(aggregate)) = program.states.get(state.0 as usize) {
+                next += layout::GroupRow::new(aggregate).key.words;
+            }
+        }
+        Self { columns, joins, keys, scratch, words: next }
+    }
+
+    /// The word with the address of a source column's values; its validity follows.
+    pub(super) fn column(&self, column: usize) -> usize {
+        self.columns + 2 * column
+    }
+
+    /// The join states that are read, each with its first word.
+    pub(super) fn joins(&self) -> &[(StateId, usize)] {
+        &self.joins
+    }
+
+    /// A word of a join state that the pipeline probes or marks.
+    pub(super) fn join(&self, state: StateId, word: JoinWord) -> usize {
+        self.first_of(state) + word as usize
+    }
+
+    /// The word with the address of a payload column's values; validity and base follow.
+    pub(super) fn join_column(&self, state: StateId, column: usize) -> usize {
+        self.first_of(state) + JOIN_WORDS + JOIN_COLUMN_WORDS * column
+    }
+
+    /// The word with the least value of a dense group key; its span and its stride in bytes follow.
+    pub(super) fn dense_key(&self, key: usize) -> usize {
+        self.keys + DENSE_KEY_WORDS * key
+    }
+
+    /// The first of the words for the key of a new group.
+    pub(super) fn new_key(&self) -> usize {
+        self.scratch
+    }
+
+    fn first_of(&self, state: StateId) -> usize {
+        let known = self.joins.iter().find(|(known, _)| *known == state);
+        known.expect("every probed state was given its words").1
+    }
+}
+
+/// Number of the source's columns.
+pub(super) fn source_columns(pipeline: &Pipeline) -> usize {
+    match &pipeline.source {
+        Source::Table(table) => table.columns.len(),
+        Source::Groups { columns, .. } | Source::BuildRows { columns, .. } => columns.len(),
+    }
+}
+
+/// The join states that a pipeline reads, in order.
+fn probed(pipeline: &Pipeline) -> impl Iterator<Item = StateId> {
+    let probes = pipeline.steps.iter().filter_map(|step| match step {
+        Step::Probe(probe) => Some(probe.state),
+        _ => None,
+    });
+    let marked = match &pipeline.sink {
+        Sink::Mark { state, .. } => Some(*state),
+        _ => None,
+    };
+    probes.chain(marked)
+}

@@ -1,0 +1,571 @@
+//! From a pipeline to a function: the loop over the rows of one set of vectors, and the steps that each row takes, fused
+//! and with its values in registers.
+//!
+//! Invariants: a NULL value's words hold anything, except that bytes are always readable (their length is 0 then); Bools
+//! are 0 or 1 in 8 bits. Columns and payloads are loaded where the first step needs them, in a block that dominates every
+//! later use: [`Lowering::need`] is called on the straight way only, never inside a branch.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{
+    AbiParam, Block, BlockArg, InstBuilder, MemFlagsData, SigRef, Signature, Type, Value, types,
+};
+use cranelift_codegen::isa::CallConv;
+use cranelift_frontend::FunctionBuilder;
+use forebay_base::{PhysicalType, canonical_f64};
+use forebay_pipeline::LikePattern;
+use forebay_pipeline::ir::{
+    Compute, Constant, Pipeline, Program, Register, Sink, Source, State, StateId, Step, Typed, ValueType,
+};
+
+use super::context::{Context, ROWS};
+use super::probe::{Chain, Payload};
+use super::run::{Function, Members};
+use super::{Shapes, state_columns};
+use crate::layout::WORD;
+use crate::vector::{physical_of, physical_of_column};
+
+/// Loads and stores of the rows that this function writes, and of the context's words that change.
+pub(super) const MUTABLE: MemFlagsData = MemFlagsData::trusted();
+/// Loads of what no one writes while the function runs; not to be moved above the test that allows them.
+pub(super) const STEADY: MemFlagsData = MemFlagsData::trusted().with_readonly();
+/// Loads of the context's steady words.
+pub(super) const ANYWHERE: MemFlagsData = MemFlagsData::trusted().with_readonly().with_can_move();
+
+/// A value in registers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cell {
+    /// Its type.
+    pub(super) value: ValueType,
+    /// The value, or the low or first word of two.
+    pub(super) low: Value,
+    /// The high word of an I128, the length of bytes.
+    pub(super) high: Option<Value>,
+    /// Whether it is not NULL; `None` where it never is.
+    pub(super) valid: Option<Value>,
+    /// The integer that it always is.
+    pub(super) known: Option<i128>,
+    /// An integer fits so many bits, its sign included; floats and bytes do not look at it.
+    pub(super) bits: u32,
+}
+
+impl Cell {
+    /// A value of one word that is never NULL.
+    pub(super) fn new(value: ValueType, low: Value) -> Self {
+        Self { value, low, high: None, valid: None, known: None, bits: width(value) }
+    }
+}
+
+/// What a register holds while the function is built.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Held {
+    /// Nothing yet.
+    Absent,
+    /// A value.
+    Ready(Cell),
+    /// A column of the source that nobody needed yet.
+    Column(usize),
+    /// A payload column of a join's match that nobody needed yet.
+    Payload(Payload),
+}
+
+/// Constants that compiled code refers to by address.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// Text.
+    pub(super) bytes: Vec<Arc<[u8]>>,
+    /// Patterns of LIKE.
+    pub(super) patterns: Vec<Box<LikePattern>>,
+    /// Lists of IN.
+    pub(super) members: Vec<Box<Members>>,
+}
+
+/// A function while it is built.
+pub(super) struct Lowering<'a, 'f> {
+    pub(super) builder: FunctionBuilder<'f>,
+    pub(super) program: &'a Program,
+    pub(super) pipeline: &'a Pipeline,
+    pub(super) shapes: &'a Shapes,
+    pub(super) layout: Context,
+    pub(super) kept: &'a mut Kept,
+    /// The address of the context.
+    pub(super) context: Value,
+    /// The number of the row in its vectors.
+    pub(super) row: Value,
+    /// Where a row goes that is dropped or done.
+    pub(super) next: Block,
+    registers: Vec<Held>,
+    faults: BTreeMap<u64, Block>,
+    pub(super) chains: Vec<Chain>,
+    signatures: BTreeMap<(usize, usize), SigRef>,
+    call_conv: CallConv,
+}
+
+impl<'a, 'f> Lowering<'a, 'f> {
+    /// Builds the whole function.
+    pub(super) fn build(
+        mut builder: FunctionBuilder<'f>,
+        program: &'a Program,
+        pipeline: &'a Pipeline,
+        shapes: &'a Shapes,
+        kept: &'a mut Kept,
+    ) -> FunctionBuilder<'f> {
+        let entry = builder.create_block();
+        builder.append_block_params_for_function_params(entry);
+        builder.switch_to_block(entry);
+        let context = builder.block_params(entry)[0];
+        let call_conv = builder.func.signature.call_conv;
+        let lowering = Self {
+            program,
+            pipeline,
+            shapes,
+            layout: Context::new(program, pipeline),
+            kept,
+            context,
+            row: context,
+            next: entry,
+            registers: Vec::new(),
+            faults: BTreeMap::new(),
+            chains: Vec::new(),
+            signatures: BTreeMap::new(),
+            call_conv,
+            builder,
+        };
+        lowering.rows()
+    }
+
+    /// The loop over rows.
+    fn rows(mut self) -> FunctionBuilder<'f> {
+        let (body, advance, done) = (self.block(), self.block(), self.block());
+        let accumulators = self.begin_sink();
+        let rows = self.steady(ROWS);
+        let zero = self.int(0);
+        self.row = self.builder.append_block_param(body, types::I64);
+        self.branch_with(rows, body, &[zero], done, &[]);
+
+        self.builder.switch_to_block(body);
+        self.next = advance;
+        self.bind_source();
+        let pipeline = self.pipeline;
+        for step in &pipeline.steps {
+            self.step(step);
+        }
+        self.sink(&accumulators);
+        let next = self.next;
+        self.jump(next, &[]);
+
+        self.builder.switch_to_block(advance);
+        let following = self.builder.ins().iadd_imm_s(self.row, 1);
+        let more = self.builder.ins().icmp(IntCC::UnsignedLessThan, following, rows);
+        self.branch_with(more, body, &[following], done, &[]);
+
+        self.builder.switch_to_block(done);
+        self.end_sink(&accumulators);
+        let fine = self.int(0);
+        self.builder.ins().return_(&[fine]);
+        self.emit_chains();
+        self.emit_faults();
+        self.builder.seal_all_blocks();
+        self.builder
+    }
+
+    fn bind_source(&mut self) {
+        let pipeline = self.pipeline;
+        match &pipeline.source {
+            Source::Table(table) => {
+                for (number, column) in table.columns.iter().enumerate() {
+                    self.hold(column.to, Held::Column(number));
+                }
+            }
+            Source::Groups { columns, .. } | Source::BuildRows { columns, .. } => {
+                for (number, to) in columns.iter().enumerate() {
+                    self.hold(*to, Held::Column(number));
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Compute(compute) => self.compute(compute),
+            Step::Filter(register) => {
+                self.need(&[*register]);
+                let passes = self.truth(*register);
+                let (on, next) = (self.block(), self.next);
+                self.branch(passes, on, next);
+                self.builder.switch_to_block(on);
+            }
+            Step::Probe(probe) => self.probe(probe),
+        }
+    }
+
+    /// One computation; what it needs is loaded before its guard is looked at.
+    pub(super) fn compute(&mut self, compute: &Compute) {
+        let mut needed = compute.op.operands();
+        needed.extend(compute.guard);
+        self.need(&needed);
+        let cell = match compute.guard {
+            Some(guard) if self.can_fail(compute) => self.guarded(guard, compute),
+            _ => self.operation(compute),
+        };
+        self.hold(compute.to, Held::Ready(cell));
+    }
+
+    /// Computes where `guard` is true, and gives zeros elsewhere.
+    fn guarded(&mut self, guard: Register, compute: &Compute) -> Cell {
+        let (taken, skipped, merged) = (self.block(), self.block(), self.block());
+        let condition = self.truth(guard);
+        self.branch(condition, taken, skipped);
+        self.builder.switch_to_block(taken);
+        let computed = self.operation(compute);
+        let arguments = Self::parts(&computed);
+        self.jump(merged, &arguments);
+        self.builder.switch_to_block(skipped);
+        let empty = self.null(Typed { value: computed.value, nullable: computed.valid.is_some() });
+        let arguments = Self::parts(&empty);
+        self.jump(merged, &arguments);
+        let cell = self.parameters(merged, &computed);
+        self.builder.switch_to_block(merged);
+        cell
+    }
+
+    /// The words of a cell in a fixed order, for the arguments of a block.
+    pub(super) fn parts(cell: &Cell) -> Vec<Value> {
+        [Some(cell.low), cell.high, cell.valid].into_iter().flatten().collect()
+    }
+
+    /// A cell like `like` whose words are new parameters of `block`.
+    pub(super) fn parameters(&mut self, block: Block, like: &Cell) -> Cell {
+        let mut parameter = |type_| self.builder.append_block_param(block, type_);
+        Cell {
+            low: parameter(word_type(like.value)),
+            high: like.high.map(|_| parameter(types::I64)),
+            valid: like.valid.map(|_| parameter(types::I8)),
+            known: None,
+            bits: width(like.value),
+            ..*like
+        }
+    }
+
+    /// The NULL of a type, with zeros for words; not valid where the type is nullable.
+    pub(super) fn null(&mut self, typed: Typed) -> Cell {
+        let low = match typed.value {
+            ValueType::Bool => self.builder.ins().iconst(types::I8, 0),
+            ValueType::F64 => self.builder.ins().f64const(0.0),
+            _ => self.int(0),
+        };
+        let high = matches!(typed.value, ValueType::I128 | ValueType::Bytes).then(|| self.int(0));
+        let valid = typed.nullable.then(|| self.builder.ins().iconst(types::I8, 0));
+        Cell { low, high, valid, ..Cell::new(typed.value, low) }
+    }
+
+    /// Sees to it that registers hold their values from here on.
+    pub(super) fn need(&mut self, registers: &[Register]) {
+        for register in registers {
+            let cell = match self.registers.get(register.0 as usize) {
+                Some(Held::Column(number)) => self.load_column(*number),
+                Some(Held::Payload(payload)) => {
+                    let payload = *payload;
+                    self.load_payload(&payload)
+                }
+                _ => continue,
+            };
+            self.hold(*register, Held::Ready(cell));
+        }
+    }
+
+    /// The value of a register that was needed.
+    pub(super) fn cell(&self, register: Register) -> Cell {
+        match self.registers.get(register.0 as usize) {
+            Some(Held::Ready(cell)) => *cell,
+            held => unreachable!("verified: {register:?} was written before it is read, it is {held:?}"),
+        }
+    }
+
+    /// Says what a register holds.
+    pub(super) fn hold(&mut self, register: Register, held: Held) {
+        let number = register.0 as usize;
+        if self.registers.len() <= number {
+            self.registers.resize(number + 1, Held::Absent);
+        }
+        self.registers[number] = held;
+    }
+
+    /// Whether a Bool is true; NULL is not.
+    pub(super) fn truth(&mut self, register: Register) -> Value {
+        let cell = self.cell(register);
+        match cell.valid {
+            Some(valid) => self.builder.ins().band(cell.low, valid),
+            None => cell.low,
+        }
+    }
+
+    /// Loads a column of the source for this row.
+    fn load_column(&mut self, number: usize) -> Cell {
+        let (typed, physical) = self.source_column(number);
+        let word = self.layout.column(number);
+        let base = self.steady(word);
+        let shift = match physical {
+            PhysicalType::I8 | PhysicalType::U8 => 0,
+            PhysicalType::I16 | PhysicalType::U16 => 1,
+            PhysicalType::I32 | PhysicalType::U32 | PhysicalType::F32 => 2,
+            PhysicalType::I64 | PhysicalType::U64 | PhysicalType::F64 => 3,
+            PhysicalType::I128 | PhysicalType::Bytes => 4,
+        };
+        let address = self.element(base, self.row, shift);
+        let (low, high) = self.load_physical(physical, typed.value, address);
+        let valid = typed.nullable.then(|| {
+            let base = self.steady(word + 1);
+            let address = self.element(base, self.row, 0);
+            self.builder.ins().load(types::I8, STEADY, address, 0)
+        });
+        let bits = match physical {
+            PhysicalType::Bytes | PhysicalType::F32 | PhysicalType::F64 => width(typed.value),
+            PhysicalType::U8 | PhysicalType::U16 | PhysicalType::U32 | PhysicalType::U64 => (8 << shift) + 1,
+            _ => 8 << shift,
+        };
+        let mut cell = Cell { high, valid, bits, ..Cell::new(typed.value, low) };
+        self.make_readable(&mut cell);
+        cell
+    }
+
+    /// The length of NULL bytes is 0, whatever was loaded.
+    pub(super) fn make_readable(&mut self, cell: &mut Cell) {
+        if let (ValueType::Bytes, Some(valid), Some(length)) = (cell.value, cell.valid, cell.high) {
+            let zero = self.int(0);
+            cell.high = Some(self.builder.ins().select(valid, length, zero));
+        }
+    }
+
+    fn load_physical(&mut self, physical: PhysicalType, value: ValueType, at: Value) -> (Value, Option<Value>) {
+        let ins = self.builder.ins();
+        match physical {
+            PhysicalType::U8 if value == ValueType::Bool => (ins.load(types::I8, STEADY, at, 0), None),
+            PhysicalType::I8 => (ins.sload8(types::I64, STEADY, at, 0), None),
+            PhysicalType::I16 => (ins.sload16(types::I64, STEADY, at, 0), None),
+            PhysicalType::I32 => (ins.sload32(STEADY, at, 0), None),
+            PhysicalType::I64 => (ins.load(types::I64, STEADY, at, 0), None),
+            PhysicalType::U8 => (ins.uload8(types::I64, STEADY, at, 0), None),
+            PhysicalType::U16 => (ins.uload16(types::I64, STEADY, at, 0), None),
+            PhysicalType::U32 => (ins.uload32(STEADY, at, 0), None),
+            PhysicalType::U64 => {
+                let low = ins.load(types::I64, STEADY, at, 0);
+                (low, Some(self.int(0)))
+            }
+            PhysicalType::F32 => {
+                let single = ins.load(types::F32, STEADY, at, 0);
+                let double = self.builder.ins().fpromote(types::F64, single);
+                (self.without_negative_zero(double), None)
+            }
+            PhysicalType::F64 => {
+                let double = ins.load(types::F64, STEADY, at, 0);
+                (self.without_negative_zero(double), None)
+            }
+            PhysicalType::I128 | PhysicalType::Bytes => {
+                let low = ins.load(types::I64, STEADY, at, 0);
+                (low, Some(self.builder.ins().load(types::I64, STEADY, at, WORD as i32)))
+            }
+        }
+    }
+
+    /// What a source's column is loaded as, and in which width its vector holds it.
+    fn source_column(&self, number: usize) -> (Typed, PhysicalType) {
+        match &self.pipeline.source {
+            Source::Table(table) => {
+                let column = &table.columns[number];
+                (column.typed, physical_of_column(column))
+            }
+            Source::Groups { state, .. } | Source::BuildRows { state, .. } => {
+                let typed = state_columns(self.state(*state))[number];
+                (typed, physical_of(typed.value))
+            }
+        }
+    }
+
+    fn state(&self, state: StateId) -> &'a State {
+        &self.program.states[state.0 as usize]
+    }
+
+    pub(super) fn join_state(&self, state: StateId) -> &'a forebay_pipeline::ir::JoinState {
+        match self.state(state) {
+            State::Join(join) => join,
+            State::Aggregate(_) => unreachable!("verified: a probed state is a build side"),
+        }
+    }
+
+    pub(super) fn aggregate_state(&self, state: StateId) -> &'a forebay_pipeline::ir::AggregateState {
+        match self.state(state) {
+            State::Aggregate(aggregate) => aggregate,
+            State::Join(_) => unreachable!("verified: groups go into an aggregation"),
+        }
+    }
+
+    fn sink(&mut self, accumulators: &super::sink::Accumulators) {
+        let pipeline = self.pipeline;
+        match &pipeline.sink {
+            Sink::Build { state, keys, payload } => self.build_row(*state, keys, payload),
+            Sink::Mark { state, keys, columns, condition } => {
+                self.mark_rows(*state, keys, columns, condition.as_ref());
+            }
+            Sink::Aggregate { state, keys, arguments } => self.aggregate(*state, keys, arguments, accumulators),
+            Sink::Collect { columns } => self.collect(columns),
+        }
+    }
+}
+
+// What every part of the lowering says with Cranelift.
+impl Lowering<'_, '_> {
+    /// A new block.
+    pub(super) fn block(&mut self) -> Block {
+        self.builder.create_block()
+    }
+
+    /// An integer constant of 64 bits.
+    pub(super) fn int(&mut self, value: i64) -> Value {
+        self.builder.ins().iconst(types::I64, value)
+    }
+
+    /// `base + index * 2^shift`.
+    pub(super) fn element(&mut self, base: Value, index: Value, shift: i64) -> Value {
+        let offset = if shift == 0 { index } else { self.builder.ins().ishl_imm_u(index, shift) };
+        self.builder.ins().iadd(base, offset)
+    }
+
+    /// A word of the context that does not change during a run.
+    pub(super) fn steady(&mut self, word: usize) -> Value {
+        self.builder.ins().load(types::I64, ANYWHERE, self.context, offset(word))
+    }
+
+    /// A word of the context that runtime functions and this one change.
+    pub(super) fn changing(&mut self, word: usize) -> Value {
+        self.builder.ins().load(types::I64, MUTABLE, self.context, offset(word))
+    }
+
+    /// Writes a word of the context.
+    pub(super) fn set(&mut self, word: usize, value: Value) {
+        self.builder.ins().store(MUTABLE, value, self.context, offset(word));
+    }
+
+    pub(super) fn jump(&mut self, to: Block, arguments: &[Value]) {
+        let arguments: Vec<BlockArg> = arguments.iter().map(|value| BlockArg::Value(*value)).collect();
+        self.builder.ins().jump(to, &arguments);
+    }
+
+    pub(super) fn branch(&mut self, condition: Value, yes: Block, no: Block) {
+        self.branch_with(condition, yes, &[], no, &[]);
+    }
+
+    pub(super) fn branch_with(&mut self, condition: Value, yes: Block, with: &[Value], no: Block, or_with: &[Value]) {
+        let [with, or_with] =
+            [with, or_with].map(|values| values.iter().map(|value| BlockArg::Value(*value)).collect::<Vec<_>>());
+        self.builder.ins().brif(condition, yes, &with, no, &or_with);
+    }
+
+    /// Leaves the function with a fault where `condition` is not 0.
+    pub(super) fn fault_if(&mut self, condition: Value, code: u64) {
+        let (fault, fine) = (self.fault(code), self.block());
+        self.branch(condition, fault, fine);
+        self.builder.switch_to_block(fine);
+    }
+
+    /// Leaves the function with the code that a runtime function gave, unless it is 0.
+    pub(super) fn fault_with(&mut self, code: Value) {
+        let (fault, fine) = (self.block(), self.block());
+        self.branch(code, fault, fine);
+        self.builder.switch_to_block(fault);
+        self.builder.set_cold_block(fault);
+        self.builder.ins().return_(&[code]);
+        self.builder.switch_to_block(fine);
+    }
+
+    /// The block that returns `code`.
+    fn fault(&mut self, code: u64) -> Block {
+        if let Some(block) = self.faults.get(&code) {
+            return *block;
+        }
+        let block = self.block();
+        self.builder.set_cold_block(block);
+        self.faults.insert(code, block);
+        block
+    }
+
+    fn emit_faults(&mut self) {
+        for (code, block) in std::mem::take(&mut self.faults) {
+            self.builder.switch_to_block(block);
+            let code = self.int(code as i64);
+            self.builder.ins().return_(&[code]);
+        }
+    }
+
+    /// Calls a runtime function and gives its results. All parameters and results are words.
+    pub(super) fn call(&mut self, function: Function, arguments: &[Value]) -> Vec<Value> {
+        let shape = (arguments.len(), function.results());
+        let call_conv = self.call_conv;
+        let builder = &mut self.builder;
+        let signature = *self.signatures.entry(shape).or_insert_with(|| {
+            let words = |count| vec![AbiParam::new(types::I64); count];
+            builder.import_signature(Signature { params: words(shape.0), returns: words(shape.1), call_conv })
+        });
+        let callee = self.int(function.address() as i64);
+        let call = self.builder.ins().call_indirect(signature, callee, arguments);
+        self.builder.inst_results(call).to_vec()
+    }
+
+    /// A constant in registers.
+    pub(super) fn constant(&mut self, constant: &Constant, typed: Typed) -> Cell {
+        match constant {
+            Constant::Null => self.null(Typed::nullable(typed.value)),
+            Constant::Bool(value) => {
+                let low = self.builder.ins().iconst(types::I8, i64::from(*value));
+                Cell::new(ValueType::Bool, low)
+            }
+            Constant::Int(value) => {
+                let low = self.int(*value as i64);
+                let wide = typed.value == ValueType::I128;
+                let high = wide.then(|| self.int((*value >> 64) as i64));
+                let bits = 129 - if *value < 0 { !*value } else { *value }.leading_zeros();
+                Cell { high, bits, known: Some(*value), ..Cell::new(typed.value, low) }
+            }
+            Constant::Float(value) => {
+                let low = self.builder.ins().f64const(canonical_f64(*value));
+                Cell::new(ValueType::F64, low)
+            }
+            Constant::Bytes(bytes) => {
+                let (low, high) = self.keep(bytes);
+                Cell { high: Some(high), ..Cell::new(ValueType::Bytes, low) }
+            }
+        }
+    }
+
+    /// The address and length of constant bytes, which live as long as the code.
+    pub(super) fn keep(&mut self, bytes: &Arc<[u8]>) -> (Value, Value) {
+        self.kept.bytes.push(Arc::clone(bytes));
+        let address = self.int(bytes.as_ptr().expose_provenance() as i64);
+        (address, self.int(bytes.len() as i64))
+    }
+}
+
+/// The type of a value's first word in a register.
+pub(super) fn word_type(value: ValueType) -> Type {
+    match value {
+        ValueType::Bool => types::I8,
+        ValueType::F64 => types::F64,
+        ValueType::I64 | ValueType::I128 | ValueType::Bytes => types::I64,
+    }
+}
+
+/// Bits of an integer type.
+pub(super) fn width(value: ValueType) -> u32 {
+    match value {
+        ValueType::Bool => 2,
+        ValueType::I64 | ValueType::F64 | ValueType::Bytes => 64,
+        ValueType::I128 => 128,
+    }
+}
+
+/// The offset of a word in bytes.
+pub(super) fn offset(word: usize) -> i32 {
+    (word * WORD) as i32
+}

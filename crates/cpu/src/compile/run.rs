@@ -1,0 +1,507 @@
+//! Running compiled code: the one module of this part that has `unsafe`. It calls the code, holds the functions that the
+//! code calls, and makes slices of the addresses that pass between them.
+//!
+//! What all of it relies on: a [`Worker`] fills the context with addresses of vectors and states that it borrows or owns
+//! during the call, of the types and lengths that the code was compiled for (it checks those that callers choose); code
+//! from a verified program reads and writes by the layouts of `layout.rs` only, and passes to the functions here addresses
+//! that it got from the context, from rows, or from [`Kept`].
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use cranelift_jit::JITModule;
+use forebay_base::{Error, Result};
+use forebay_pipeline::ir::{Arithmetic, Constant, DatePart, ValueType};
+use forebay_pipeline::semantics::{arithmetic_i64, arithmetic_i128, date_part, substring};
+use forebay_pipeline::{Fault, LikePattern};
+
+use super::context::{
+    CURSOR, DENSE_KEY_WORDS, GROUP_DIRECTORY, GROUP_ROWS, GROUP_SHIFT, GROUP_TOUCHED, JoinWord, LIMIT, RESULT, ROWS,
+    SINK,
+};
+use super::{Compiled, Finished, KEY_OUT_OF_RANGE, Part, SinkKind};
+use crate::groups::{GroupPart, GroupPlan};
+use crate::layout::hash_bytes;
+use crate::rows::RowBuffer;
+use crate::vector::{VECTOR_ROWS, Vector};
+
+/// Machine code of one pipeline.
+pub(super) struct Code {
+    module: Option<JITModule>,
+    entry: extern "C" fn(*mut u64) -> u64,
+}
+
+// SAFETY: the module is only looked at again to free its memory, by the last owner; the code itself is never changed and
+// keeps nothing between calls.
+unsafe impl Send for Code {}
+// SAFETY: as above.
+unsafe impl Sync for Code {}
+
+impl Code {
+    /// The finished function of `module` at this address, which was built to take a context.
+    pub(super) fn new(module: JITModule, address: *const u8) -> Self {
+        // SAFETY: the address is that of a function in the module with this signature, compiled for this machine.
+        let entry = unsafe { std::mem::transmute::<*const u8, extern "C" fn(*mut u64) -> u64>(address) };
+        Self { module: Some(module), entry }
+    }
+}
+
+impl Drop for Code {
+    fn drop(&mut self) {
+        if let Some(module) = self.module.take() {
+            // SAFETY: no one can call the code any more, since whoever runs it owns a share of it.
+            unsafe { module.free_memory() }
+        }
+    }
+}
+
+/// What runtime functions work on.
+enum SinkState {
+    Rows(RowBuffer),
+    Groups(Box<GroupPart>),
+    Marks,
+}
+
+/// Runs a compiled pipeline on one thread.
+pub struct Worker {
+    compiled: Arc<Compiled>,
+    /// Keeps the states alive whose addresses are in the context.
+    _finished: Vec<Arc<Finished>>,
+    sink: SinkState,
+    context: Vec<u64>,
+}
+
+/// For columns that are valid throughout.
+static ALL_VALID: [u8; VECTOR_ROWS] = [1; VECTOR_ROWS];
+
+impl Worker {
+    /// A worker that looks `finished` states up, by state. `groups` says how the groups are found that the
+    /// pipeline fills.
+    pub fn new(
+        compiled: &Arc<Compiled>,
+        finished: &[Option<Arc<Finished>>],
+        groups: Option<&GroupPlan>,
+    ) -> Result<Self> {
+        let mut worker = Self {
+            compiled: Arc::clone(compiled),
+            _finished: Vec::new(),
+            sink: match &compiled.sink {
+                SinkKind::Build(words) | SinkKind::Collect(words) => SinkState::Rows(RowBuffer::new(*words)),
+                SinkKind::Mark => SinkState::Marks,
+                SinkKind::Aggregate(state) => {
+                    let plan = groups.ok_or_else(|| Error::internal("a worker without a plan of its groups"))?;
+                    if compiled.shapes.groups != Some(plan.layout()) {
+                        return Err(Error::internal("groups of another layout than was compiled for"));
+                    }
+                    SinkState::Groups(Box::new(GroupPart::new(state, plan)))
+                }
+            },
+            context: vec![0; compiled.context.words],
+        };
+        for (state, _) in compiled.context.joins().to_vec() {
+            let table = finished.get(state.0 as usize).and_then(Option::as_ref);
+            let table = table.ok_or_else(|| Error::internal("a probed state is not finished"))?;
+            worker.bind_join(state, table)?;
+        }
+        worker.bind_dense_keys();
+        Ok(worker)
+    }
+
+    fn bind_join(&mut self, state: forebay_pipeline::ir::StateId, finished: &Arc<Finished>) -> Result<()> {
+        let Finished::Join(table) = &**finished else {
+            return Err(Error::internal("a probed state is no build side"));
+        };
+        if self.compiled.shapes.joins.get(state.0 as usize) != Some(&Some(table.layout())) {
+            return Err(Error::internal("a build side of another layout than was compiled for"));
+        }
+        let (layout, addresses) = (&self.compiled.context, table.addresses());
+        let words = [
+            (JoinWord::Low, addresses.low as u64),
+            (JoinWord::Span, addresses.span),
+            (JoinWord::Bits, addresses.bits),
+            (JoinWord::Rows, addresses.rows),
+            (JoinWord::Directory, addresses.directory),
+            (JoinWord::Shift, u64::from(addresses.shift)),
+            (JoinWord::Matched, addresses.matched),
+        ];
+        for (word, value) in words {
+            self.context[layout.join(state, word)] = value;
+        }
+        for (number, (data, validity, base)) in addresses.columns.iter().enumerate() {
+            let word = layout.join_column(state, number);
+            self.context[word..word + 3].copy_from_slice(&[*data, *validity, *base as u64]);
+        }
+        self._finished.push(Arc::clone(finished));
+        Ok(())
+    }
+
+    fn bind_dense_keys(&mut self) {
+        if let SinkState::Groups(part) = &self.sink {
+            for (number, key) in part.plan().keys().iter().enumerate() {
+                let word = self.compiled.context.dense_key(number);
+                self.context[word..word + DENSE_KEY_WORDS].copy_from_slice(&[key.low as u64, key.span, key.stride]);
+            }
+        }
+    }
+
+    /// Takes the first `rows` rows of `vectors`, which are the source's columns in order, through the pipeline. After an
+    /// error the worker's rows are incomplete.
+    pub fn run(&mut self, vectors: &[Vector], rows: usize) -> Result<()> {
+        let columns = &self.compiled.columns;
+        if vectors.len() != columns.len() {
+            return Err(Error::internal(format!("{} vectors for {} columns", vectors.len(), columns.len())));
+        }
+        for (number, (vector, (physical, nullable))) in vectors.iter().zip(columns).enumerate() {
+            let nulls = vector.validity_address();
+            if vector.physical() != *physical || vector.rows() < rows || (nulls != 0 && !nullable) {
+                return Err(Error::internal(format!("vector {number} is not of its column's type or length")));
+            }
+            let word = self.compiled.context.column(number);
+            self.context[word] = vector.data_address();
+            self.context[word + 1] = if nulls == 0 { ALL_VALID.as_ptr().expose_provenance() as u64 } else { nulls };
+        }
+        if rows > VECTOR_ROWS {
+            return Err(Error::internal(format!("{rows} rows in one run")));
+        }
+        self.context[ROWS] = rows as u64;
+        open(&mut self.context, &mut self.sink);
+        self.context[SINK] = (&raw mut self.sink).expose_provenance() as u64;
+        let code = (self.compiled.code.entry)(self.context.as_mut_ptr());
+        if let SinkState::Rows(buffer) = &mut self.sink {
+            buffer.set_cursor(self.context[CURSOR]);
+        }
+        match Fault::from_code(code) {
+            None if code == 0 => Ok(()),
+            None if code == KEY_OUT_OF_RANGE => Err(Error::internal("a key of a group is out of its range")),
+            None => Err(Error::internal(format!("compiled code returned {code}"))),
+            Some(fault) => Err(fault.into()),
+        }
+    }
+
+    /// Bytes of memory that the worker's part of the sink holds.
+    pub fn memory_bytes(&self) -> usize {
+        match &self.sink {
+            SinkState::Rows(buffer) => buffer.memory_bytes(),
+            SinkState::Groups(part) => part.memory_bytes(),
+            SinkState::Marks => 0,
+        }
+    }
+
+    /// Number of rows that the worker has added to a build side or result, or of its groups where they are hashed.
+    pub fn finish(self) -> Part {
+        match (self.sink, &self.compiled.sink) {
+            (SinkState::Rows(buffer), SinkKind::Build(_)) => Part::Build(buffer),
+            (SinkState::Rows(buffer), _) => Part::Collect(buffer),
+            (SinkState::Groups(part), _) => Part::Groups(*part),
+            (SinkState::Marks, _) => Part::Marked,
+        }
+    }
+}
+
+/// Says in the context where the sink's memory lies.
+fn open(context: &mut [u64], sink: &mut SinkState) {
+    match sink {
+        SinkState::Rows(buffer) => {
+            context[CURSOR] = buffer.cursor();
+            context[LIMIT] = buffer.limit();
+        }
+        SinkState::Groups(part) => {
+            let addresses = part.addresses();
+            context[GROUP_ROWS] = addresses.rows;
+            context[GROUP_TOUCHED] = addresses.touched;
+            context[GROUP_DIRECTORY] = addresses.directory;
+            context[GROUP_SHIFT] = u64::from(addresses.shift);
+        }
+        SinkState::Marks => {}
+    }
+}
+
+/// The functions that compiled code calls. Parameters and results are words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Function {
+    /// (context, operation, a, b) -> fault; the result is in the context.
+    Arithmetic64,
+    /// (context, operation, a low, a high, b low, b high) -> fault; the result is in the context.
+    Arithmetic128,
+    /// (part, days) -> number
+    DatePart,
+    /// (address, length, start, length in characters, whether that counts) -> (address, length)
+    Substring,
+    /// (address, length, address, length) -> negative, 0 or positive
+    CompareBytes,
+    /// (address, address, length) -> 0 or 1
+    EqualBytes,
+    /// (address, length) -> word
+    HashBytes,
+    /// (low, high) -> bits
+    FloatOf,
+    /// (pattern, address, length) -> 0 or 1
+    Like,
+    /// (list, low, high) -> 0 or 1
+    Member,
+    /// (context): room for at least one more row
+    Grow,
+    /// (context, address, length) -> address
+    KeepBytes,
+    /// (context, old address, old length, address, length) -> address
+    ReplaceBytes,
+    /// (context, hash, address of the key's words, number of them) -> address of the row
+    NewGroup,
+}
+
+impl Function {
+    /// Where it lies.
+    pub(super) fn address(self) -> u64 {
+        let address = match self {
+            Self::Arithmetic64 => arithmetic64 as *const (),
+            Self::Arithmetic128 => arithmetic128 as *const (),
+            Self::DatePart => part_of_date as *const (),
+            Self::Substring => part_of_text as *const (),
+            Self::CompareBytes => compare_bytes as *const (),
+            Self::EqualBytes => equal_bytes as *const (),
+            Self::HashBytes => hash_of_bytes as *const (),
+            Self::FloatOf => float_of as *const (),
+            Self::Like => like as *const (),
+            Self::Member => member as *const (),
+            Self::Grow => grow as *const (),
+            Self::KeepBytes => keep_bytes as *const (),
+            Self::ReplaceBytes => replace_bytes as *const (),
+            Self::NewGroup => new_group as *const (),
+        };
+        address.expose_provenance() as u64
+    }
+
+    /// Number of results.
+    pub(super) fn results(self) -> usize {
+        match self {
+            Self::Grow => 0,
+            Self::Substring => 2,
+            _ => 1,
+        }
+    }
+}
+
+/// The constants of an IN list.
+#[derive(Debug)]
+pub(super) enum Members {
+    I64(Vec<i64>),
+    I128(Vec<i128>),
+    /// Canonical bits.
+    F64(Vec<u64>),
+    Bytes(Vec<Arc<[u8]>>),
+}
+
+impl Members {
+    /// A list of constants of one type, none of them NULL.
+    pub(super) fn new(value: ValueType, list: &[Constant]) -> Self {
+        let integers = || {
+            list.iter().filter_map(|constant| match constant {
+                Constant::Int(value) => Some(*value),
+                _ => None,
+            })
+        };
+        let mut members = match value {
+            ValueType::I128 => Self::I128(integers().collect()),
+            ValueType::F64 => Self::F64(list.iter().filter_map(float_bits).collect()),
+            ValueType::Bytes => Self::Bytes(list.iter().filter_map(text).collect()),
+            ValueType::I64 | ValueType::Bool => Self::I64(integers().filter_map(|x| i64::try_from(x).ok()).collect()),
+        };
+        match &mut members {
+            Self::I64(list) => list.sort_unstable(),
+            Self::I128(list) => list.sort_unstable(),
+            Self::F64(list) => list.sort_unstable(),
+            Self::Bytes(list) => list.sort_unstable(),
+        }
+        members
+    }
+}
+
+fn float_bits(constant: &Constant) -> Option<u64> {
+    match constant {
+        Constant::Float(value) => Some(forebay_base::canonical_f64(*value).to_bits()),
+        _ => None,
+    }
+}
+
+fn text(constant: &Constant) -> Option<Arc<[u8]>> {
+    match constant {
+        Constant::Bytes(bytes) => Some(Arc::clone(bytes)),
+        _ => None,
+    }
+}
+
+/// Two words.
+#[repr(C)]
+struct Pair(u64, u64);
+
+/// All arithmetic, by number.
+const ARITHMETIC: [Arithmetic; 6] = [
+    Arithmetic::Add,
+    Arithmetic::Subtract,
+    Arithmetic::Multiply,
+    Arithmetic::Divide,
+    Arithmetic::Remainder,
+    Arithmetic::DivideRounded,
+];
+
+/// All parts of dates, by number.
+const DATE_PARTS: [DatePart; 3] = [DatePart::Year, DatePart::Month, DatePart::Day];
+
+/// The bytes that compiled code names.
+///
+/// # Safety
+/// They must be readable and unchanged while the slice is used.
+unsafe fn slice<'a>(address: u64, length: u64) -> &'a [u8] {
+    if length == 0 {
+        return &[];
+    }
+    // SAFETY: the caller says so; the address is not 0 because no bytes of a length are there.
+    unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(address as usize), length as usize) }
+}
+
+/// The sink of the worker that runs.
+///
+/// # Safety
+/// `context` is the one that [`Worker::run`] gave.
+unsafe fn sink<'a>(context: *mut u64) -> &'a mut SinkState {
+    // SAFETY: the worker wrote its sink's address there, and does not touch it before the code returns.
+    unsafe { &mut *std::ptr::with_exposed_provenance_mut(*context.add(SINK) as usize) }
+}
+
+/// The words of the context before those that depend on the pipeline.
+///
+/// # Safety
+/// `context` is the one that [`Worker::run`] gave.
+unsafe fn words<'a>(context: *mut u64) -> &'a mut [u64] {
+    // SAFETY: every context has them, and compiled code does not run beside this function.
+    unsafe { std::slice::from_raw_parts_mut(context, GROUP_SHIFT + 1) }
+}
+
+unsafe extern "C" fn arithmetic64(context: *mut u64, operation: u64, a: i64, b: i64) -> u64 {
+    match arithmetic_i64(ARITHMETIC[operation as usize], a, b) {
+        Ok(result) => {
+            // SAFETY: it is the worker's context.
+            let words = unsafe { words(context) };
+            words[RESULT] = result as u64;
+            0
+        }
+        Err(fault) => fault.code(),
+    }
+}
+
+unsafe extern "C" fn arithmetic128(context: *mut u64, operation: u64, a: u64, a_high: u64, b: u64, b_high: u64) -> u64 {
+    match arithmetic_i128(ARITHMETIC[operation as usize], wide(a, a_high), wide(b, b_high)) {
+        Ok(result) => {
+            // SAFETY: it is the worker's context.
+            let words = unsafe { words(context) };
+            (words[RESULT], words[RESULT + 1]) = (result as u64, (result >> 64) as u64);
+            0
+        }
+        Err(fault) => fault.code(),
+    }
+}
+
+fn wide(low: u64, high: u64) -> i128 {
+    (i128::from(high as i64) << 64) | i128::from(low)
+}
+
+extern "C" fn part_of_date(part: u64, days: i64) -> i64 {
+    date_part(DATE_PARTS[part as usize], days)
+}
+
+unsafe extern "C" fn part_of_text(address: u64, length: u64, start: i64, characters: i64, limited: u64) -> Pair {
+    // SAFETY: bytes in registers are readable.
+    let text = unsafe { slice(address, length) };
+    let part = substring(text, start, (limited != 0).then_some(characters));
+    // The part lies in the text, whose address was exposed where it came from.
+    let offset = part.as_ptr().addr().wrapping_sub(text.as_ptr().addr()) as u64;
+    if part.is_empty() { Pair(address, 0) } else { Pair(address + offset, part.len() as u64) }
+}
+
+unsafe extern "C" fn compare_bytes(a: u64, a_length: u64, b: u64, b_length: u64) -> i64 {
+    // SAFETY: bytes in registers and rows are readable.
+    let (a, b) = unsafe { (slice(a, a_length), slice(b, b_length)) };
+    match a.cmp(b) {
+        Ordering::Less => -1,
+        Ordering::Equal => 0,
+        Ordering::Greater => 1,
+    }
+}
+
+unsafe extern "C" fn equal_bytes(a: u64, b: u64, length: u64) -> u64 {
+    // SAFETY: bytes in registers and rows are readable, and both have this length.
+    u64::from(a == b || unsafe { slice(a, length) == slice(b, length) })
+}
+
+unsafe extern "C" fn hash_of_bytes(address: u64, length: u64) -> u64 {
+    // SAFETY: bytes in registers are readable.
+    hash_bytes(unsafe { slice(address, length) })
+}
+
+extern "C" fn float_of(low: u64, high: u64) -> u64 {
+    (wide(low, high) as f64).to_bits()
+}
+
+unsafe extern "C" fn like(pattern: u64, address: u64, length: u64) -> u64 {
+    // SAFETY: the pattern is one that the code keeps; bytes in registers are readable.
+    let (pattern, text) =
+        unsafe { (&*std::ptr::with_exposed_provenance::<LikePattern>(pattern as usize), slice(address, length)) };
+    u64::from(pattern.matches(text))
+}
+
+unsafe extern "C" fn member(list: u64, low: u64, high: u64) -> u64 {
+    // SAFETY: the list is one that the code keeps.
+    let list = unsafe { &*std::ptr::with_exposed_provenance::<Members>(list as usize) };
+    u64::from(match list {
+        Members::I64(list) => list.binary_search(&(low as i64)).is_ok(),
+        Members::I128(list) => list.binary_search(&wide(low, high)).is_ok(),
+        Members::F64(list) => list.binary_search(&low).is_ok(),
+        Members::Bytes(list) => {
+            // SAFETY: bytes in registers are readable.
+            let text = unsafe { slice(low, high) };
+            list.binary_search_by(|member| (**member).cmp(text)).is_ok()
+        }
+    })
+}
+
+unsafe extern "C" fn grow(context: *mut u64) {
+    // SAFETY: it is the worker's context.
+    let (sink, words) = unsafe { (sink(context), words(context)) };
+    if let SinkState::Rows(buffer) = sink {
+        buffer.grow(words[CURSOR]);
+    }
+    open(words, sink);
+}
+
+unsafe extern "C" fn keep_bytes(context: *mut u64, address: u64, length: u64) -> u64 {
+    // SAFETY: it is the worker's context, and bytes in registers are readable.
+    let (sink, bytes) = unsafe { (sink(context), slice(address, length)) };
+    match sink {
+        SinkState::Rows(buffer) => buffer.keep_bytes(bytes),
+        SinkState::Groups(part) => part.keep_bytes(bytes),
+        SinkState::Marks => 0,
+    }
+}
+
+unsafe extern "C" fn replace_bytes(context: *mut u64, old: u64, old_length: u64, address: u64, length: u64) -> u64 {
+    // SAFETY: it is the worker's context, and bytes in registers are readable; they are copied before the old ones, which
+    // no register holds, are used again.
+    let (sink, bytes) = unsafe { (sink(context), slice(address, length)) };
+    match sink {
+        SinkState::Groups(part) => part.replace_bytes(old, old_length as usize, bytes),
+        SinkState::Rows(_) | SinkState::Marks => 0,
+    }
+}
+
+unsafe extern "C" fn new_group(context: *mut u64, hash: u64, key: u64, words: u64) -> u64 {
+    // SAFETY: it is the worker's context, and the key's words lie in it behind those that are written here.
+    let (sink, key) = unsafe {
+        let key = std::ptr::with_exposed_provenance::<u64>(key as usize);
+        (sink(context), std::slice::from_raw_parts(key, words as usize))
+    };
+    let SinkState::Groups(part) = sink else { return 0 };
+    let row = part.insert(hash, key);
+    // SAFETY: as above.
+    open(unsafe { self::words(context) }, sink);
+    row
+}

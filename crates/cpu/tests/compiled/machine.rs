@@ -1,0 +1,185 @@
+//! Runs programs by compiled code over rows of scalars, in every way that an engine may: vectors of any length, several
+//! workers, each layout of build sides and groups.
+
+use std::sync::Arc;
+
+use forebay_base::{Error, Result};
+use forebay_cpu::compile::{Compiled, Finished, Part, Shapes, Worker, collect, compile, finish_as};
+use forebay_cpu::groups::GroupPlan;
+use forebay_cpu::join::JoinKind;
+use forebay_cpu::vector::{Vector, physical_of, physical_of_column};
+use forebay_pipeline::ir::*;
+use forebay_pipeline::{Scalar, register_types};
+
+/// How a program is run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Execution {
+    /// Rows of a vector at most.
+    pub(crate) vector_rows: usize,
+    /// Workers that take vectors in turn.
+    pub(crate) workers: usize,
+    /// The layout of build sides, where it is possible.
+    pub(crate) joins: Option<JoinKind>,
+    /// Groups are dense where they can be.
+    pub(crate) dense: bool,
+}
+
+/// Vectors, and their number of rows.
+type Batch = (Vec<Vector>, usize);
+
+/// The rows of the result, in ascending order.
+pub(crate) fn run(
+    program: &Program,
+    rows: &dyn Fn(&TableSource) -> Vec<Vec<Scalar>>,
+    execution: &Execution,
+) -> Result<Vec<Vec<Scalar>>> {
+    let mut finished: Vec<Option<Arc<Finished>>> = program.states.iter().map(|_| None).collect();
+    for (number, pipeline) in program.pipelines.iter().enumerate() {
+        let batches = batches(pipeline, rows, &finished, execution.vector_rows)?;
+        let mut groups = None;
+        if let Sink::Aggregate { state, .. } = &pipeline.sink {
+            let State::Aggregate(aggregate) = &program.states[state.0 as usize] else { unreachable!() };
+            let hashed = GroupPlan::pick(aggregate, &vec![None; aggregate.keys.len()]);
+            if execution.dense && !aggregate.keys.is_empty() {
+                // A first run tells the ranges of the keys.
+                let parts = run_pipeline(program, number, &finished, Some(&hashed), &batches, 1)?;
+                let table = finish_as(program, *state, parts, 1, None)?;
+                groups = Some(GroupPlan::pick(aggregate, &key_ranges(aggregate, &table)));
+            } else {
+                groups = Some(hashed);
+            }
+        }
+        let parts = run_pipeline(program, number, &finished, groups.as_ref(), &batches, execution.workers)?;
+        match &pipeline.sink {
+            Sink::Build { state, .. } | Sink::Aggregate { state, .. } => {
+                let done = finish_as(program, *state, parts, execution.workers, execution.joins)?;
+                finished[state.0 as usize] = Some(Arc::new(done));
+            }
+            Sink::Mark { .. } => {}
+            Sink::Collect { columns } => {
+                let types = register_types(program, pipeline)?;
+                let types: Vec<Typed> =
+                    columns.iter().map(|column| types[column.0 as usize].expect("it was written")).collect();
+                let set = collect(program, pipeline, parts)?;
+                let mut result = Vec::new();
+                for from in (0..set.len()).step_by(100) {
+                    let mut vectors = Vec::new();
+                    set.read(from..set.len().min(from + 100), &mut vectors);
+                    result.extend(scalars(&vectors, &types, set.len().min(from + 100) - from));
+                }
+                result.sort();
+                return Ok(result);
+            }
+        }
+    }
+    Err(Error::internal("nothing was collected"))
+}
+
+fn run_pipeline(
+    program: &Program,
+    number: usize,
+    finished: &[Option<Arc<Finished>>],
+    groups: Option<&GroupPlan>,
+    batches: &[Batch],
+    workers: usize,
+) -> Result<Vec<Part>> {
+    let joins = finished.iter().map(|finished| match finished.as_deref() {
+        Some(Finished::Join(table)) => Some(table.layout()),
+        _ => None,
+    });
+    let shapes = Shapes { joins: joins.collect(), groups: groups.map(GroupPlan::layout) };
+    let compiled: Arc<Compiled> = compile(program, number, &shapes)?;
+    let workers = (0..workers).map(|_| Worker::new(&compiled, finished, groups));
+    let mut workers = workers.collect::<Result<Vec<Worker>>>()?;
+    for (number, batch) in batches.iter().enumerate() {
+        let turn = number % workers.len();
+        workers[turn].run(&batch.0, batch.1)?;
+    }
+    Ok(workers.into_iter().map(Worker::finish).collect())
+}
+
+/// The source's rows as vectors.
+fn batches(
+    pipeline: &Pipeline,
+    rows: &dyn Fn(&TableSource) -> Vec<Vec<Scalar>>,
+    finished: &[Option<Arc<Finished>>],
+    vector_rows: usize,
+) -> Result<Vec<Batch>> {
+    match &pipeline.source {
+        Source::Table(table) => {
+            let columns: Vec<_> = table.columns.iter().map(physical_of_column).collect();
+            let rows = rows(table);
+            // A vector of no rows is a run, too.
+            let chunks = std::iter::once(&rows[..0]).chain(rows.chunks(vector_rows));
+            Ok(chunks.map(|rows| (vectors(&columns, rows), rows.len())).collect())
+        }
+        Source::Groups { state, .. } | Source::BuildRows { state, .. } => {
+            let mut batches = Vec::new();
+            let table = finished[state.0 as usize].as_deref().ok_or_else(|| Error::internal("not finished"))?;
+            let len = match table {
+                Finished::Join(table) => table.len(),
+                Finished::Groups(table) => table.len(),
+            };
+            for from in (0..len).step_by(vector_rows) {
+                let range = from..len.min(from + vector_rows);
+                let mut vectors = Vec::new();
+                let rows = match (table, &pipeline.source) {
+                    (Finished::Join(table), Source::BuildRows { matched, .. }) => {
+                        table.read(range, *matched, &mut vectors)
+                    }
+                    (Finished::Groups(table), _) => {
+                        table.rows().read(range.clone(), &mut vectors);
+                        range.len()
+                    }
+                    _ => return Err(Error::internal("a source of another kind")),
+                };
+                batches.push((vectors, rows));
+            }
+            Ok(batches)
+        }
+    }
+}
+
+fn vectors(columns: &[forebay_base::PhysicalType], rows: &[Vec<Scalar>]) -> Vec<Vector> {
+    let vector = |(number, physical): (usize, &forebay_base::PhysicalType)| {
+        let values: Vec<_> = rows.iter().map(|row| row[number].to_value()).collect();
+        let mut vector = Vector::default();
+        vector.load_values(*physical, &values.iter().map(Option::as_ref).collect::<Vec<_>>());
+        vector
+    };
+    columns.iter().enumerate().map(vector).collect()
+}
+
+fn scalars(vectors: &[Vector], types: &[Typed], rows: usize) -> Vec<Vec<Scalar>> {
+    let row = |row| {
+        let values = vectors.iter().zip(types);
+        let read = |(vector, typed): (&Vector, &Typed)| {
+            assert_eq!(vector.physical(), physical_of(typed.value));
+            vector.scalar(row, typed.value)
+        };
+        values.map(read).collect()
+    };
+    (0..rows).map(row).collect()
+}
+
+fn key_ranges(state: &AggregateState, table: &Finished) -> Vec<Option<(i64, i64)>> {
+    let Finished::Groups(table) = table else { return Vec::new() };
+    let mut vectors = Vec::new();
+    let mut ranges = vec![None; state.keys.len()];
+    for from in (0..table.len()).step_by(1000) {
+        let range = from..table.len().min(from + 1000);
+        table.rows().read(range.clone(), &mut vectors);
+        for row in scalars(&vectors[..state.keys.len()], &state.keys, range.len()) {
+            for (range, value) in ranges.iter_mut().zip(row) {
+                let number = match value {
+                    Scalar::I64(number) => number,
+                    Scalar::Bool(value) => i64::from(value),
+                    _ => continue,
+                };
+                let (low, high) = range.unwrap_or((number, number));
+                *range = Some((number.min(low), number.max(high)));
+            }
+        }
+    }
+    ranges
+}
