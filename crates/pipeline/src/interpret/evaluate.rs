@@ -10,6 +10,7 @@ use crate::semantics::{
 use crate::{Fault, LikePattern, Scalar};
 
 /// The registers of one row. A register without a value is undefined: nothing wrote it, or its guard was not true.
+#[derive(Default)]
 pub(super) struct Registers(Vec<Option<Scalar>>);
 
 /// A value that a row depends on is not defined.
@@ -18,9 +19,9 @@ pub(super) fn undefined(register: Register) -> Error {
 }
 
 impl Registers {
-    /// No register is written yet.
-    pub(super) fn new() -> Self {
-        Self(Vec::new())
+    /// Forgets a row.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
     }
 
     /// Writes a register; `None` leaves it undefined.

@@ -109,9 +109,10 @@ impl Machine {
     ) -> Result<()> {
         let pipeline = &self.program.pipelines[number];
         let mut filling = self.start(&pipeline.sink)?;
+        let mut registers = Registers::default();
         for row in rows {
             let row = row?;
-            let mut registers = Registers::new();
+            registers.clear();
             if row.len() != columns.len() {
                 return Err(Error::internal(format!("a row has {} columns, not {}", row.len(), columns.len())));
             }
@@ -160,18 +161,18 @@ impl Machine {
 
     /// The steps from `at` on, then the sink.
     fn steps(&self, pipeline: &Pipeline, at: usize, registers: &mut Registers, filling: &mut Filling) -> Result<()> {
-        match pipeline.steps.get(at) {
-            None => self.sink(&pipeline.sink, registers, filling),
-            Some(Step::Compute(compute)) => {
-                registers.compute(compute)?;
-                self.steps(pipeline, at + 1, registers, filling)
+        for (number, step) in pipeline.steps.iter().enumerate().skip(at) {
+            match step {
+                Step::Compute(compute) => registers.compute(compute)?,
+                Step::Filter(register) => {
+                    if !registers.is_true(*register)? {
+                        return Ok(());
+                    }
+                }
+                Step::Probe(probe) => return self.probe(probe, pipeline, number, registers, filling),
             }
-            Some(Step::Filter(register)) => match registers.is_true(*register)? {
-                true => self.steps(pipeline, at + 1, registers, filling),
-                false => Ok(()),
-            },
-            Some(Step::Probe(probe)) => self.probe(probe, pipeline, at, registers, filling),
         }
+        self.sink(&pipeline.sink, registers, filling)
     }
 
     fn probe(
