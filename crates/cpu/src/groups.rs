@@ -3,6 +3,8 @@
 //! Invariants: no two rows of a part have the same key; a part's rows and directory move only in [`GroupPart::insert`].
 
 mod merge;
+#[cfg(test)]
+mod tests;
 
 use forebay_pipeline::Fault;
 use forebay_pipeline::ir::{AggregateState, ValueType};

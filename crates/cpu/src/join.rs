@@ -5,6 +5,8 @@
 
 mod dense;
 mod hash;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -144,6 +144,32 @@ impl DenseTable {
         self.columns.iter().map(|column| (column.entries.address(), validity(column), column.base)).collect()
     }
 
+    /// The value that compiled code would read.
+    #[cfg(test)]
+    pub(super) fn scalar(&self, column: usize, entry: usize, value: ValueType) -> forebay_pipeline::Scalar {
+        use forebay_pipeline::Scalar;
+        let column = &self.columns[column];
+        if column.layout.validity && column.validity[entry].load(Ordering::Relaxed) == 0 {
+            return Scalar::Null;
+        }
+        let (low, high) = match &column.entries {
+            Entries::One(entries) => (u64::from(entries[entry].load(Ordering::Relaxed)), 0),
+            Entries::Two(entries) => (u64::from(entries[entry].load(Ordering::Relaxed)), 0),
+            Entries::Four(entries) => (u64::from(entries[entry].load(Ordering::Relaxed)), 0),
+            Entries::Eight(entries) => (entries[entry].load(Ordering::Relaxed), 0),
+            Entries::Sixteen(entries) => {
+                (entries[entry][0].load(Ordering::Relaxed), entries[entry][1].load(Ordering::Relaxed))
+            }
+        };
+        match value {
+            ValueType::Bool => Scalar::Bool(low != 0),
+            ValueType::I64 => Scalar::I64(column.base.wrapping_add(low as i64)),
+            ValueType::F64 => Scalar::F64(f64::from_bits(low)),
+            ValueType::I128 => Scalar::I128(crate::rows::wide(&[low, high])),
+            ValueType::Bytes => Scalar::bytes(self.arena.get(low, high as usize)),
+        }
+    }
+
     pub(super) fn memory_bytes(&self) -> usize {
         let bytes = |column: &Column| column.entries.memory_bytes() + column.validity.capacity();
         self.columns.iter().map(bytes).sum::<usize>() + self.arena.memory_bytes()

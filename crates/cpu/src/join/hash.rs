@@ -94,6 +94,18 @@ impl HashTable {
         count
     }
 
+    /// The word of a slot of the directory.
+    #[cfg(test)]
+    pub(super) fn slot(&self, slot: usize) -> u64 {
+        self.directory[slot]
+    }
+
+    /// Marks a row as met.
+    #[cfg(test)]
+    pub(super) fn mark(&self, row: usize) {
+        self.matched[row].store(1, std::sync::atomic::Ordering::Relaxed);
+    }
+
     pub(super) fn memory_bytes(&self) -> usize {
         self.rows.memory_bytes() + size_of_val(self.directory.as_slice()) + self.matched.capacity()
     }
