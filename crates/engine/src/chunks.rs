@@ -6,6 +6,7 @@ use std::time::Instant;
 use forebay_base::{Context, ErrorKind, PhysicalType, Result, SegmentId, limits};
 use forebay_block::{InflatedChunk, inflate_chunk};
 use forebay_cache::ChunkCache;
+use forebay_cpu::compile::CompileCache;
 use forebay_disk::{AlignedBuffer, BufferPool};
 use forebay_store::{Segment, Store};
 
@@ -31,6 +32,8 @@ pub struct Engine {
     cache: ChunkCache<ChunkKey, InflatedChunk>,
     /// Stored bytes on their way from disk to inflation.
     buffers: BufferPool,
+    /// Machine code of pipelines.
+    code: CompileCache,
 }
 
 /// A chunk that a scan wants, with what an error has to say about it.
@@ -49,7 +52,12 @@ pub struct WantedChunk<'a> {
 impl Engine {
     /// An engine over `store` that keeps up to `cache_bytes` of inflated chunks.
     pub fn new(store: Store, cache_bytes: usize) -> Self {
-        Self { store, cache: ChunkCache::new(cache_bytes), buffers: BufferPool::new(limits::READ_POOL_BYTES) }
+        Self {
+            store,
+            cache: ChunkCache::new(cache_bytes),
+            buffers: BufferPool::new(limits::READ_POOL_BYTES),
+            code: CompileCache::default(),
+        }
     }
 
     /// The database below.
@@ -60,6 +68,11 @@ impl Engine {
     /// The cache of inflated chunks.
     pub fn cache(&self) -> &ChunkCache<ChunkKey, InflatedChunk> {
         &self.cache
+    }
+
+    /// Pipelines that were compiled before.
+    pub fn code(&self) -> &CompileCache {
+        &self.code
     }
 
     /// The wanted chunks of one row group, in order. What is not in the cache is read in one go, several reads in
@@ -85,8 +98,11 @@ impl Engine {
             let places: Vec<(usize, usize, usize)> =
                 missing.iter().map(|index| (group, wanted[*index].column, wanted[*index].chunk)).collect();
             let started = Instant::now();
-            // A chunk larger than the pool gets memory of its own.
-            let take = |bytes| self.buffers.take(bytes).or_else(|_| Ok(AlignedBuffer::zeroed(bytes)));
+            // What does not fit into the pool gets memory of its own.
+            let take = |bytes| match self.buffers.take(bytes) {
+                Err(error) if error.kind() == ErrorKind::OutOfMemory => AlignedBuffer::try_zeroed(bytes),
+                taken => taken,
+            };
             let buffers = segment.read_chunks_into(&places, &take).map_err(|error| match error.kind() {
                 // A file that is too short or gone is damage to the table, and the user needs to know which.
                 ErrorKind::Corrupt | ErrorKind::NotFound => {

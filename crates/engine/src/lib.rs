@@ -1,6 +1,7 @@
 //! Runs pipelines: prune → read → inflate → test on codes → collect; and the way in: plain rows → blocks → chunks.
 //!
-//! Reading order: [`run`] is the read flow on one screen, [`load`] the write flow.
+//! Reading order: [`run`] is the read flow on one screen, [`query`] runs programs of pipelines over it, [`load`] is the
+//! write flow.
 //! Invariants: synchronous; every byte and chunk that a query touches is counted in its [`Metrics`].
 //! Must not know: SQL, DataFusion, expressions beyond [`RowFilter`].
 #![forbid(unsafe_code)]
@@ -12,6 +13,7 @@ pub mod compact;
 pub mod load;
 pub mod metrics;
 pub mod plain;
+pub mod query;
 pub mod run;
 pub mod types;
 

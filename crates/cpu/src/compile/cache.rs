@@ -31,6 +31,12 @@ struct Entry {
     used: u64,
 }
 
+impl std::fmt::Debug for CompileCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CompileCache").finish_non_exhaustive()
+    }
+}
+
 impl CompileCache {
     /// The code of a pipeline, and whether it was there already.
     pub fn compile(&self, program: &Program, pipeline: usize, shapes: &Shapes) -> Result<(Arc<Compiled>, bool)> {

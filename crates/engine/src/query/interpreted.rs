@@ -5,10 +5,10 @@ use std::sync::Arc;
 use forebay_base::{Error, Result};
 use forebay_cpu::dictionary::Dictionary;
 use forebay_cpu::vector::Vector;
+use forebay_pipeline::Scalar;
 use forebay_pipeline::interpret::Machine;
 use forebay_pipeline::ir::{Program, Sink, Source, Typed};
 use forebay_pipeline::verify::register_types;
-use forebay_pipeline::Scalar;
 
 use super::source::VectorLoader;
 use super::{PipelineReport, Query, QueryOutput, output};
@@ -35,8 +35,7 @@ pub(super) fn run(engine: &Arc<Engine>, query: &Query, cancel: &CancelToken) -> 
         let bound = &query.tables[source.table];
         let columns = source.columns.iter().map(|column| column.column).collect();
         let metrics = Arc::clone(&bound.metrics);
-        let scan =
-            Arc::new(Scan::new(Arc::clone(engine), Arc::clone(&bound.table), columns, metrics, cancel.clone())?);
+        let scan = Arc::new(Scan::new(Arc::clone(engine), Arc::clone(&bound.table), columns, metrics, cancel.clone())?);
         let mut tests: Vec<_> = source.tests.iter().map(|test| RankedTest::new(test.clone(), false)).collect();
         let mut filters = bound.filters.iter().map(|filter| filter.filter()).collect::<Result<Vec<_>>>()?;
         let mut loader = VectorLoader::new(source, &dictionaries);
@@ -53,7 +52,9 @@ pub(super) fn run(engine: &Arc<Engine>, query: &Query, cancel: &CancelToken) -> 
                     cancel.check()?;
                     rows_in += count as u64;
                     let types = source.columns.iter().map(|column| column.typed.value);
-                    let row = |row| vectors.iter().zip(types.clone()).map(|(vector, value)| vector.scalar(row, value)).collect();
+                    let row = |row| {
+                        vectors.iter().zip(types.clone()).map(|(vector, value)| vector.scalar(row, value)).collect()
+                    };
                     return Ok(Some((0..count).map(row).collect()));
                 }
                 morsel = None;
@@ -85,7 +86,10 @@ fn result_types(program: &Program) -> Result<Vec<Typed>> {
     };
     let types = register_types(program, last)?;
     let of = |register: &forebay_pipeline::ir::Register| types.get(register.0 as usize).copied().flatten();
-    columns.iter().map(|register| of(register).ok_or_else(|| Error::internal("a collected register has no type"))).collect()
+    columns
+        .iter()
+        .map(|register| of(register).ok_or_else(|| Error::internal("a collected register has no type")))
+        .collect()
 }
 
 fn vectors(rows: &[Vec<Scalar>], types: &[Typed]) -> Vec<Vector> {

@@ -103,12 +103,7 @@ pub struct PipelineReport {
 
 /// Runs `query` to its end. Errors: those of reading, [`forebay_base::ErrorKind::Overflow`] and other faults of its
 /// arithmetic, [`forebay_base::ErrorKind::OutOfMemory`], [`forebay_base::ErrorKind::Cancelled`].
-pub fn run(
-    engine: &Arc<Engine>,
-    query: &Query,
-    options: &QueryOptions,
-    cancel: &CancelToken,
-) -> Result<QueryOutput> {
+pub fn run(engine: &Arc<Engine>, query: &Query, options: &QueryOptions, cancel: &CancelToken) -> Result<QueryOutput> {
     match options.execution {
         Execution::Interpreter => interpreted::run(engine, query, cancel),
         Execution::Compiled => runner::Runner::new(engine, query, options, cancel).run(),

@@ -113,7 +113,8 @@ where
             return Ok(T::Native::default());
         }
         let wide = integer(vector, row).ok_or_else(|| Error::internal("an integer column holds something else"))?;
-        wide.try_into().map_err(|_| Error::new(forebay_base::ErrorKind::Overflow, format!("{wide} does not fit {}", T::DATA_TYPE)))
+        wide.try_into()
+            .map_err(|_| Error::new(forebay_base::ErrorKind::Overflow, format!("{wide} does not fit {}", T::DATA_TYPE)))
     };
     let values = (0..vector.rows()).map(value).collect::<Result<Vec<_>>>()?;
     Ok(PrimitiveArray::new(ScalarBuffer::from(values), nulls(vector)))

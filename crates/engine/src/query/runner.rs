@@ -8,6 +8,7 @@ use arrow::array::RecordBatch;
 use forebay_base::{Error, ErrorKind, Result, units};
 use forebay_cpu::compile::{Compiled, Finished, Part, Shapes, Worker, collect, finish};
 use forebay_cpu::dictionary::Dictionary;
+use forebay_cpu::groups::GroupPlan;
 use forebay_cpu::vector::{VECTOR_ROWS, Vector};
 use forebay_pipeline::ir::{Pipeline, Sink, Source, StateId, Step, TableSource};
 
@@ -137,19 +138,16 @@ impl<'a> Runner<'a> {
     /// Runs one pipeline; gives what its workers left.
     fn pipeline(&mut self, index: usize, trusting: bool) -> std::result::Result<Vec<Part>, Stop> {
         self.cancel.check()?;
-        let known = Known {
-            query: self.query,
-            finished: &self.finished,
-            dictionaries: &self.dictionaries,
-            trusting,
-        };
+        let known = Known { query: self.query, finished: &self.finished, dictionaries: &self.dictionaries, trusting };
         let special = known.specialise(index);
         let layout = |state: &Option<Arc<Finished>>| match state.as_deref() {
             Some(Finished::Join(table)) => Some(table.layout()),
             _ => None,
         };
-        let shapes =
-            Shapes { joins: self.finished.iter().map(layout).collect(), groups: special.groups.clone() };
+        let shapes = Shapes {
+            joins: self.finished.iter().map(layout).collect(),
+            groups: special.groups.as_ref().map(GroupPlan::layout),
+        };
         let (compiled, known) = self.engine.code().compile(&special.program, index, &shapes)?;
         let mut report = PipelineReport {
             compile_ns: if known { 0 } else { compiled.compile_ns() },
@@ -192,19 +190,22 @@ impl<'a> Runner<'a> {
                 Some(Finished::Groups(table)) => {
                     let read = |range: std::ops::Range<usize>, vectors: &mut Vec<Vector>| {
                         let rows = range.len();
-                        table.read(range, vectors);
+                        table.rows().read(range, vectors);
                         rows
                     };
-                    self.on_workers(table.len().div_ceil(STATE_MORSEL_ROWS), || self.scan_state(table.len(), read, task))
+                    self.on_workers(table.len().div_ceil(STATE_MORSEL_ROWS), || {
+                        self.scan_state(table.len(), read, task)
+                    })
                 }
                 _ => Err(Stop::Failed(Error::internal("groups are scanned before they are finished"))),
             },
             Source::BuildRows { state, matched, .. } => match self.finished[state.0 as usize].as_deref() {
                 Some(Finished::Join(table)) => {
-                    let read = |range: std::ops::Range<usize>, vectors: &mut Vec<Vector>| {
-                        table.read(range, *matched, vectors)
-                    };
-                    self.on_workers(table.len().div_ceil(STATE_MORSEL_ROWS), || self.scan_state(table.len(), read, task))
+                    let read =
+                        |range: std::ops::Range<usize>, vectors: &mut Vec<Vector>| table.read(range, *matched, vectors);
+                    self.on_workers(table.len().div_ceil(STATE_MORSEL_ROWS), || {
+                        self.scan_state(table.len(), read, task)
+                    })
                 }
                 _ => Err(Stop::Failed(Error::internal("build rows are scanned before they are finished"))),
             },
@@ -230,12 +231,7 @@ impl<'a> Runner<'a> {
     }
 
     /// One worker's share of a table.
-    fn scan(
-        &self,
-        source: &TableSource,
-        scan: &Arc<Scan>,
-        task: &Task<'_>,
-    ) -> std::result::Result<Part, Stop> {
+    fn scan(&self, source: &TableSource, scan: &Arc<Scan>, task: &Task<'_>) -> std::result::Result<Part, Stop> {
         let mut worker = self.worker(task)?;
         let mut loader = VectorLoader::new(source, &self.dictionaries);
         let mut tests: Vec<RankedTest> = task.special.tests.clone();

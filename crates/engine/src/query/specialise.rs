@@ -8,7 +8,7 @@ use std::sync::Arc;
 use forebay_base::Value;
 use forebay_cpu::compile::Finished;
 use forebay_cpu::dictionary::Dictionary;
-use forebay_cpu::groups::GroupLayout;
+use forebay_cpu::groups::{GroupLayout, GroupPlan};
 use forebay_cpu::join::{JoinLayout, JoinTable};
 use forebay_pipeline::ir::{
     Pipeline, Probe, ProbeKind, Program, Register, Sink, Source, State, StateId, Step, ValueType,
@@ -29,7 +29,7 @@ pub(super) struct Specialised {
     /// The tests of its scan.
     pub(super) tests: Vec<RankedTest>,
     /// How its groups lie.
-    pub(super) groups: Option<GroupLayout>,
+    pub(super) groups: Option<GroupPlan>,
     /// Dense groups hold only as long as each of these dictionaries has at most [`FEW_IDS`] strings.
     pub(super) few: Vec<usize>,
     /// What was chosen, for EXPLAIN ANALYZE.
@@ -76,11 +76,13 @@ impl Known<'_> {
         program.pipelines[index].steps = kept;
         let mut few = Vec::new();
         let groups = self.groups(&program.pipelines[index], &mut few);
-        notes.extend(groups.as_ref().map(|layout| {
-            if layout.is_dense() { "dense groups".to_owned() } else { "hashed groups".to_owned() }
-        }));
-        if !groups.as_ref().is_some_and(GroupLayout::is_dense) {
-            few.clear();
+        match groups.as_ref().map(GroupPlan::layout) {
+            Some(GroupLayout::Dense) => notes.push("dense groups".to_owned()),
+            Some(GroupLayout::Hash) => {
+                few.clear();
+                notes.push("hashed groups".to_owned());
+            }
+            None => {}
         }
         Specialised { program, tests, groups, few, notes }
     }
@@ -109,7 +111,8 @@ impl Known<'_> {
             return Some((test(Test::Never), false));
         }
         if let Some(keys) = table.key_set() {
-            let answered = probe.kind == ProbeKind::Semi && probe.condition.is_none() && table.layout() == JoinLayout::Set;
+            let answered =
+                probe.kind == ProbeKind::Semi && probe.condition.is_none() && table.layout() == JoinLayout::Set;
             return Some((test(Test::Keys(keys)), answered));
         }
         let (low, high) = table.key_range()?;
@@ -117,11 +120,11 @@ impl Known<'_> {
         Some((test(Test::Range { low: bound(low), high: bound(high) }), false))
     }
 
-    fn groups(&self, pipeline: &Pipeline, few: &mut Vec<usize>) -> Option<GroupLayout> {
+    fn groups(&self, pipeline: &Pipeline, few: &mut Vec<usize>) -> Option<GroupPlan> {
         let Sink::Aggregate { state, keys, .. } = &pipeline.sink else { return None };
         let State::Aggregate(aggregate) = &self.query.program.states[state.0 as usize] else { return None };
         let ranges: Vec<_> = keys.iter().map(|key| self.key_range(pipeline, *key, few)).collect();
-        Some(GroupLayout::pick(aggregate, &ranges))
+        Some(GroupPlan::pick(aggregate, &ranges))
     }
 
     /// Least and greatest value of a group key, where something tells them before the pipeline runs.
