@@ -269,8 +269,25 @@ fn the_interpreter_notices_broken_promises() {
             assert!(error.contains("is used where its guard is not true"), "{error}");
         }
     }
-    let operand = breach("r2: i64 = neg r0 if r1\nr3: i64 = neg r2\ncollect (r0)", "(5, false)");
-    assert!(operand.contains("an operand is undefined: r3: i64 = neg r2"), "{operand}");
+    for reads in ["neg r2", "div r2, r0 fits", "rem r0, r2 fits"] {
+        let operand = breach(&format!("r2: i64 = neg r0 if r1\nr3: i64 = {reads}\ncollect (r0)"), "(5, false)");
+        assert!(operand.contains(&format!("an operand is undefined: r3: i64 = {reads}")), "{operand}");
+    }
+}
+
+#[test]
+fn what_cannot_fail_may_read_what_is_undefined() {
+    let lines = "r2: i64 = neg r0 if r1\nr3: i64 = neg r2 fits\nr4: f64 = convert r3\nr5: f64 = add r4, r4\n\
+                 r6: bool = lt r5, r4\nr7: bool? = and r1, r6\nr8: i64 = select r1, r3, r0\n\
+                 r9: bool = const true\nr10: bool = or r6, r9\ncollect (r7, r8, r10)";
+    let scan = "scan 0 t (r0: i64 = column 0 a i64, r1: bool? = column 1 b u8)";
+    let text = format!(
+        "== case harmless\nprogram 0 dictionaries\npipeline\n{scan}\n{lines}\n== table 0\n(5, false)\n(-5, true)\n\
+         == result\n(false, 5, true)\n(true, -5, true)\n"
+    );
+    let case = Case::read(&text).expect("a case").remove(0);
+    verify(&case.program).expect("a program");
+    assert_eq!(Ok(case.interpret().expect("nothing fails")), case.expect);
 }
 
 #[test]

@@ -86,12 +86,8 @@ impl Registers {
             operands.iter().map(|register| self.get(*register).cloned()).collect::<Result<_>>()?;
         let Some(values) = defined else {
             // Garbage is harmless where nothing reads the result, unless the operation fails on it.
-            let can_fail = can_fail(&compute.op) && !compute.fits;
-            return if can_fail {
-                Err(Error::internal(format!("an operand is undefined: {compute}")))
-            } else {
-                Ok(None)
-            };
+            let outcome = Err(Error::internal(format!("an operand is undefined: {compute}")));
+            return if can_fail(compute) { outcome } else { Ok(None) };
         };
         match apply(&compute.op, compute.typed.value, &values)? {
             Ok(value) => Ok(Some(value)),
@@ -122,8 +118,16 @@ impl Registers {
 }
 
 /// Whether some operands make an operation fail.
-fn can_fail(op: &Op) -> bool {
-    matches!(op, Op::Arithmetic(..) | Op::Negate(_) | Op::Convert(_))
+fn can_fail(compute: &Compute) -> bool {
+    use Arithmetic::{Divide, DivideRounded, Remainder};
+    let is_integer = matches!(compute.typed.value, ValueType::I64 | ValueType::I128);
+    match compute.op {
+        // What fits can still be by zero.
+        Op::Arithmetic(Divide | Remainder | DivideRounded, ..) => is_integer,
+        Op::Arithmetic(..) | Op::Negate(_) => is_integer && !compute.fits,
+        Op::Convert(_) => compute.typed.value == ValueType::I64 && !compute.fits,
+        _ => false,
+    }
 }
 
 fn boolean(value: &Scalar) -> Result<Option<bool>> {
