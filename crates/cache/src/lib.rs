@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// A cache of shared values by key, bounded by the sum of the bytes given at insertion.
 pub struct ChunkCache<K, V> {
     state: Mutex<State<K, V>>,
+    /// Most bytes ever held.
     budget_bytes: usize,
 }
 
@@ -79,11 +80,6 @@ impl<K: Hash + Eq + Clone, V> ChunkCache<K, V> {
     /// Bytes held now.
     pub fn held_bytes(&self) -> usize {
         self.lock().held_bytes
-    }
-
-    /// Most bytes ever held.
-    pub fn budget_bytes(&self) -> usize {
-        self.budget_bytes
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K, V>> {
