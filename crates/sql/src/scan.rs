@@ -25,6 +25,7 @@ use datafusion::physical_plan::filter_pushdown::{
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use forebay_base::{Error, LogicalType, limits};
+use forebay_engine::metrics::MetricsSnapshot;
 use forebay_engine::run::{MorselRows, schema_of};
 use forebay_engine::{Engine, Metrics, RankedTest, RowFilter, Scan};
 use forebay_store::Table;
@@ -224,20 +225,7 @@ impl ExecutionPlan for ScanExec {
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
-        let figures = self.counters.snapshot();
-        // Set afresh on every call: the counters are the truth, the set is how DataFusion shows them.
-        let shown = ExecutionPlanMetricsSet::new();
-        for (name, value) in [
-            ("bytes_read", figures.read_bytes),
-            ("bytes_scanned", figures.scanned_bytes),
-            ("chunks", figures.chunks),
-            ("chunks_pruned", figures.chunks_pruned),
-            ("blocks", figures.blocks),
-            ("blocks_pruned", figures.blocks_pruned),
-            ("rows_in", figures.rows_in),
-        ] {
-            MetricBuilder::new(&shown).global_counter(name).add(value as usize);
-        }
+        let shown = shown_figures(&self.counters.snapshot());
         let mut all = self.metrics.clone_inner();
         for metric in shown.clone_inner().iter() {
             all.push(Arc::clone(metric));
@@ -290,6 +278,23 @@ impl ExecutionPlan for ScanExec {
         let node: Arc<dyn ExecutionPlan> = Arc::new(taken);
         Ok(FilterPushdownPropagation::with_parent_pushdown_result(answers).with_updated_node(node))
     }
+}
+
+/// The figures of a scan as DataFusion shows them. Made afresh on every call: the counters are the truth.
+pub(crate) fn shown_figures(figures: &MetricsSnapshot) -> ExecutionPlanMetricsSet {
+    let shown = ExecutionPlanMetricsSet::new();
+    for (name, value) in [
+        ("bytes_read", figures.read_bytes),
+        ("bytes_scanned", figures.scanned_bytes),
+        ("chunks", figures.chunks),
+        ("chunks_pruned", figures.chunks_pruned),
+        ("blocks", figures.blocks),
+        ("blocks_pruned", figures.blocks_pruned),
+        ("rows_in", figures.rows_in),
+    ] {
+        MetricBuilder::new(&shown).global_counter(name).add(value as usize);
+    }
+    shown
 }
 
 /// One partition's share of a scan.

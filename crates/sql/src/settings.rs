@@ -12,6 +12,7 @@ use forebay_store::DEFAULT_SCHEMA;
 
 use crate::arithmetic::{CheckedArithmetic, IntegerDivision};
 use crate::cancel::CancellableJoins;
+use crate::carve::{CarvingPlanner, Execution};
 use crate::catalog::CATALOG;
 use crate::coercion::UnifiedTypes;
 use crate::error::from_datafusion;
@@ -66,6 +67,7 @@ pub(crate) fn base_state(shared: &Shared) -> SessionState {
         .with_expr_planners(expressions)
         .with_aggregate_functions(aggregates)
         .with_physical_optimizer_rule(Arc::new(CancellableJoins))
+        .with_query_planner(Arc::new(CarvingPlanner))
         .build();
     read_functions::register(&mut state);
     state
@@ -89,6 +91,9 @@ pub(crate) fn set(base: &mut SessionState, variable: &str, value: &str) -> Resul
                 })?;
             base.config_mut().options_mut().execution.target_partitions = threads;
         }
+        "execution" | "forebay.execution" => {
+            base.config_mut().set_extension(Arc::new(Execution::parse(value)?));
+        }
         "memory_limit" | "max_memory" => {
             return Err(Error::unsupported("the memory budget is fixed when a database is opened")
                 .hint("Start forebay with --memory"));
@@ -97,11 +102,11 @@ pub(crate) fn set(base: &mut SessionState, variable: &str, value: &str) -> Resul
             base.config_mut().options_mut().set(variable, value).map_err(from_datafusion)?;
         }
         _ => {
-            let known = ["device", "threads", "memory_limit"];
+            let known = ["device", "execution", "threads", "memory_limit"];
             let error = Error::input(format!("there is no setting {variable}"));
             return Err(match crate::error::suggestion(variable, known.into_iter()) {
                 Some(other) => error.hint(format!("Did you mean {other}?")),
-                None => error.hint("Settings are device and threads"),
+                None => error.hint("Settings are device, execution and threads"),
             });
         }
     }

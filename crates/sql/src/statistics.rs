@@ -12,7 +12,7 @@ use forebay_store::{Table, Zone};
 use crate::filter::Predicates;
 
 /// Share of rows taken to pass a predicate that nothing is known of.
-const UNKNOWN_SELECTIVITY: f64 = 0.2;
+pub(crate) const UNKNOWN_SELECTIVITY: f64 = 0.2;
 
 /// Share of rows taken to be equal to a constant in a column of text.
 const EQUAL_TEXT_SELECTIVITY: f64 = 0.05;
@@ -46,7 +46,7 @@ pub fn of_scan(table: &Table, projection: &[usize], predicates: &[Arc<dyn Physic
 }
 
 /// The zone of a whole column; `None` where the footers cannot be read or a segment lacks the column.
-fn column_zone(table: &Table, column: usize) -> Option<Zone> {
+pub(crate) fn column_zone(table: &Table, column: usize) -> Option<Zone> {
     let mut whole: Option<Zone> = None;
     for segment in &table.segments {
         let index = segment.column_index(table.columns[column].id)?;
@@ -128,7 +128,8 @@ fn scalar(value: &Value, logical: &LogicalType) -> Option<ScalarValue> {
     })
 }
 
-fn test_selectivity(test: &Test, zone: Option<&Zone>, logical: &LogicalType) -> f64 {
+/// The share of rows taken to pass a test.
+pub(crate) fn test_selectivity(test: &Test, zone: Option<&Zone>, logical: &LogicalType) -> f64 {
     use std::ops::Bound;
     let span = zone.and_then(|zone| match (&zone.min, &zone.max) {
         (Some(Value::Int(min)), Some(Value::Int(max))) => Some((*min, *max)),

@@ -47,6 +47,11 @@ impl ForebayTable {
         Self { engine, table, statement, schema, constraints, defaults }
     }
 
+    /// The engine that holds the table.
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
     /// The table itself.
     pub fn table(&self) -> &Arc<Table> {
         &self.table
