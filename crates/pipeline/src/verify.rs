@@ -313,10 +313,7 @@ impl<'a> Scope<'a> {
             Op::Coalesce(a, b) => Ok(null_of(&[(*a, result)])? & null_of(&[(*b, result)])?),
             Op::Convert(a) => {
                 let from = self.read(*a)?;
-                ensure(
-                    converts(from.value, result),
-                    &format!("{} does not become {}", from.value.name(), result.name()),
-                )?;
+                check_conversion(from.value, result)?;
                 Ok(from.nullable)
             }
             Op::DatePart(_, a) => {
@@ -382,13 +379,14 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Whether [`Op::Convert`] makes one type of another.
-fn converts(from: ValueType, to: ValueType) -> bool {
-    match from {
+/// Checks that [`Op::Convert`] makes one type of another.
+fn check_conversion(from: ValueType, to: ValueType) -> Check {
+    let converts = match from {
         ValueType::F64 => to == ValueType::F64,
         ValueType::Bool | ValueType::I64 | ValueType::I128 => is_number(to),
         ValueType::Bytes => false,
-    }
+    };
+    ensure(converts, &format!("{} does not become {}", from.name(), to.name()))
 }
 
 /// Checks the list of an [`Op::In`].
