@@ -177,7 +177,7 @@ pub fn compile(program: &Program, pipeline: usize, shapes: &Shapes) -> Result<Ar
     build(program, pipeline, shapes, false).map(Arc::new)
 }
 
-/// Compiles a pipeline and keeps its text for readers.
+/// Compiles a pipeline, has Cranelift verify it, and keeps its text for readers.
 pub fn compile_with_text(program: &Program, pipeline: usize, shapes: &Shapes) -> Result<Arc<Compiled>> {
     build(program, pipeline, shapes, true).map(Arc::new)
 }
@@ -198,6 +198,9 @@ fn build(program: &Program, number: usize, shapes: &Shapes, with_text: bool) -> 
     let frontend = module.target_config();
     let builder = FunctionBuilder::new(&mut function.func, &mut builders);
     Lowering::build(builder, program, pipeline, shapes, &mut kept).finalize(frontend);
+    if with_text {
+        cranelift_codegen::verify_function(&function.func, module.isa()).map_err(internal)?;
+    }
     let mut text = with_text.then(|| function.func.display().to_string());
     let id = module.declare_function("pipeline", Linkage::Local, &function.func.signature).map_err(internal)?;
     module.define_function(id, &mut function).map_err(internal)?;
@@ -227,12 +230,11 @@ fn target() -> Result<OwnedTargetIsa> {
     static TARGET: OnceLock<std::result::Result<OwnedTargetIsa, String>> = OnceLock::new();
     let target = TARGET.get_or_init(|| {
         let mut flags = settings::builder();
-        let verifies = if cfg!(debug_assertions) || cfg!(test) { "true" } else { "false" };
         let list = [
             ("opt_level", "speed"),
             ("is_pic", "false"),
             ("use_colocated_libcalls", "false"),
-            ("enable_verifier", verifies),
+            ("enable_verifier", "false"),
         ];
         for (name, value) in list {
             flags.set(name, value).map_err(|error| error.to_string())?;

@@ -236,17 +236,10 @@ impl Lowering<'_, '_> {
     /// Looks a key up: goes on in a block for each match and in `none` where there is none or no more.
     fn search(&mut self, state: StateId, keys: &[Register], none: Block) -> (Match, Search) {
         let cells: Vec<Cell> = keys.iter().map(|key| self.cell(*key)).collect();
-        // NULL matches nothing.
-        for cell in &cells {
-            if let Some(valid) = cell.valid {
-                let on = self.block();
-                self.branch(valid, on, none);
-                self.builder.switch_to_block(on);
-            }
-        }
         let shapes = self.shapes;
         match shapes.join(state) {
             JoinLayout::Set | JoinLayout::Dense { .. } => {
+                self.drop_nulls(&cells, none);
                 let number = self.search_bits(state, &cells[0], none);
                 (Match::Number(number), Search { none, head: None })
             }
@@ -254,6 +247,15 @@ impl Lowering<'_, '_> {
                 let (row, head) = self.search_rows(state, &cells, none);
                 (Match::Row(row), Search { none, head: (!unique).then_some(head) })
             }
+        }
+    }
+
+    /// NULL keys match nothing.
+    fn drop_nulls(&mut self, keys: &[Cell], none: Block) {
+        for valid in keys.iter().filter_map(|key| key.valid) {
+            let on = self.block();
+            self.branch(valid, on, none);
+            self.builder.switch_to_block(on);
         }
     }
 
@@ -282,7 +284,9 @@ impl Lowering<'_, '_> {
     fn search_rows(&mut self, state: StateId, keys: &[Cell], none: Block) -> (Value, Block) {
         let row_layout = layout::build_row(self.join_state(state));
         let (tagged, head, present, found) = (self.block(), self.block(), self.block(), self.block());
+        // What the loop over rows reads is made before the first way to `none`, from which a left join may come back to it.
         let hash = self.hash(keys);
+        self.drop_nulls(keys, none);
         let directory = self.join_word(state, JoinWord::Directory);
         let shift = self.join_word(state, JoinWord::Shift);
         let slot = self.builder.ins().ushr(hash, shift);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use forebay_base::{Error, Result};
-use forebay_cpu::compile::{Compiled, Finished, Part, Shapes, Worker, collect, compile, finish_as};
+use forebay_cpu::compile::{Compiled, Finished, Part, Shapes, Worker, collect, compile_with_text, finish_as};
 use forebay_cpu::groups::GroupPlan;
 use forebay_cpu::join::JoinKind;
 use forebay_cpu::vector::{Vector, physical_of, physical_of_column};
@@ -88,7 +88,7 @@ fn run_pipeline(
         _ => None,
     });
     let shapes = Shapes { joins: joins.collect(), groups: groups.map(GroupPlan::layout) };
-    let compiled: Arc<Compiled> = compile(program, number, &shapes)?;
+    let compiled: Arc<Compiled> = compile_with_text(program, number, &shapes)?;
     let workers = (0..workers).map(|_| Worker::new(&compiled, finished, groups));
     let mut workers = workers.collect::<Result<Vec<Worker>>>()?;
     for (number, batch) in batches.iter().enumerate() {
