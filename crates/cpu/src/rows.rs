@@ -107,7 +107,12 @@ impl RowBuffer {
 
     /// The rows.
     pub fn rows(&self) -> impl Iterator<Item = &[u64]> + Clone {
-        self.chunks.iter().flat_map(|chunk| chunk.memory[..chunk.rows * self.words].chunks_exact(self.words))
+        self.chunks().flat_map(|chunk| chunk.chunks_exact(self.words))
+    }
+
+    /// The rows as they lie together.
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = &[u64]> + Clone {
+        self.chunks.iter().map(|chunk| &chunk.memory[..chunk.rows * self.words])
     }
 
     /// Bytes of memory that the buffer holds.

@@ -60,7 +60,7 @@ pub(crate) fn scalar(typed: Typed, random: u64, domain: u64) -> Scalar {
         ValueType::I64 if is_extreme && random & 1 == 0 => Scalar::I64(i64::MIN),
         ValueType::I64 if is_extreme => Scalar::I64(i64::MAX),
         ValueType::I64 => Scalar::I64(number as i64 - 3),
-        ValueType::I128 => Scalar::I128((i128::from(number) - 2) << (random >> 50 & 1) * 90),
+        ValueType::I128 => Scalar::I128((i128::from(number) - 2) << ((random >> 50 & 1) * 90)),
         ValueType::F64 if is_extreme => Scalar::float(f64::NAN),
         ValueType::F64 => Scalar::float(number as f64 / 4.0 - 1.0),
         ValueType::Bytes if is_extreme => Scalar::bytes(&[number as u8; 5000]),

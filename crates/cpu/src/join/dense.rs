@@ -78,7 +78,7 @@ impl DenseTable {
                 ValueType::Bool => 1,
                 ValueType::F64 => 8,
                 ValueType::I128 | ValueType::Bytes => 16,
-                ValueType::I64 => match range.range.map_or(0, |(low, high)| high.wrapping_sub(low) as u64) {
+                ValueType::I64 => match range.range().map_or(0, |(low, high)| high.wrapping_sub(low) as u64) {
                     0..=0xff => 1,
                     0x100..=0xffff => 2,
                     0x1_0000..=0xffff_ffff => 4,
@@ -110,7 +110,7 @@ impl DenseTable {
         let column = |((layout, field), range): ((DenseColumn, &Field), &ColumnRange)| Column {
             layout,
             field: *field,
-            base: range.range.map_or(0, |(low, _)| low),
+            base: range.range().map_or(0, |(low, _)| low),
             entries: Entries::new(layout.bytes, span),
             validity: if layout.validity { zeroed(span, AtomicU8::new) } else { Vec::new() },
         };
