@@ -158,7 +158,7 @@ impl Strings {
         let bits = self.slots.len().ilog2();
         let mut slot = (hash >> (u64::BITS - bits)) as usize;
         while self.slots[slot] != UNKNOWN && !is_it(self.slots[slot]) {
-            slot = (slot + 1) % self.slots.len();
+            slot = (slot + 1) & (self.slots.len() - 1);
         }
         slot
     }

@@ -221,7 +221,7 @@ impl GroupPart {
     fn take_slot(&mut self, hash: u64, group: usize) {
         let mut slot = (hash >> self.shift()) as usize;
         while self.directory[slot] != 0 {
-            slot = (slot + 1) % self.directory.len();
+            slot = (slot + 1) & (self.directory.len() - 1);
         }
         self.directory[slot] = (group as u64 + 1) | group_tag(hash);
     }

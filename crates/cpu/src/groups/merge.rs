@@ -140,7 +140,7 @@ impl Merge<'_> {
                     self.combine(into, &row[key.len()..])?;
                     break;
                 }
-                slot = (slot + 1) % slots;
+                slot = (slot + 1) & (slots - 1);
             }
         }
         self.check(&merged)?;
