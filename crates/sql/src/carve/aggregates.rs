@@ -6,10 +6,12 @@ use datafusion::logical_expr::expr::AggregateFunction as PlanFunction;
 use forebay_pipeline::ir::{Aggregate, AggregateFunction, Arithmetic, Typed, ValueType};
 
 use super::Reason;
+use super::carver::Carver;
 use super::expression::Scope;
 use super::interval::Interval;
-use super::relation::{Call, Carver, count_bounds, countable};
-use super::scalar::{Literal, Range, Scalar, Shape};
+use super::relation::{Call, count_bounds, countable};
+use super::scalar::Scalar;
+use super::shape::{Literal, Range, Shape};
 use super::types::{decimal, greatest_of_digits, power_of_ten};
 
 impl Carver<'_> {

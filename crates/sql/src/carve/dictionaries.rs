@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 
 use forebay_pipeline::ir::ValueType;
 
-use super::relation::{Carver, Join, JoinKind, Relation};
-use super::scalar::{Scalar, Variable};
+use super::carver::Carver;
+use super::relation::{Join, JoinKind, Relation};
+use super::scalar::Scalar;
+use super::shape::Variable;
 
 /// The columns of strings whose values are needed in other pipelines than the one that scans them.
 pub fn computed_with(carver: &Carver<'_>, relation: &Relation, columns: &[Scalar]) -> BTreeSet<Variable> {
@@ -21,7 +23,7 @@ pub fn computed_with(carver: &Carver<'_>, relation: &Relation, columns: &[Scalar
 }
 
 /// The table that a relation's last pipeline scans.
-fn source(relation: &Relation) -> Option<usize> {
+pub fn source(relation: &Relation) -> Option<usize> {
     match relation {
         Relation::Scan(table) => Some(*table),
         Relation::Filter { input, .. } => source(input),

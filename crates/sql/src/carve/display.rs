@@ -2,8 +2,10 @@
 
 use forebay_pipeline::ir::{AggregateFunction, Arithmetic, Comparison, DatePart};
 
-use super::relation::{Call, Carver};
-use super::scalar::{Literal, Node, Scalar};
+use super::carver::Carver;
+use super::relation::Call;
+use super::scalar::{Node, Scalar};
+use super::shape::Literal;
 
 /// Values of a list that are shown.
 const SHOWN_VALUES: usize = 5;

@@ -11,12 +11,14 @@ use forebay_pipeline::ir::{
 };
 
 use super::Reason;
+use super::carver::Carver;
 use super::dictionaries;
 use super::display::{list, shown};
 use super::estimate::variables_of;
 use super::registers::{Carried, Flow, wider};
-use super::relation::{Aggregate, Carver, Join, JoinKind, Relation};
-use super::scalar::{Scalar, Variable};
+use super::relation::{Aggregate, Join, JoinKind, Relation};
+use super::scalar::Scalar;
+use super::shape::Variable;
 
 /// A program and how it reads.
 #[derive(Debug)]

@@ -4,8 +4,10 @@
 
 use std::collections::BTreeSet;
 
-use super::relation::{Aggregate, Carver, Existence, Group, Join, JoinKind, Relation, as_equality};
-use super::scalar::{Node, Scalar, Variable};
+use super::carver::Carver;
+use super::relation::{Aggregate, Existence, Group, Join, JoinKind, Relation, as_equality};
+use super::scalar::{Node, Scalar};
+use super::shape::Variable;
 use crate::statistics::UNKNOWN_SELECTIVITY;
 
 /// Share of rows taken to pass a comparison that is no equality.

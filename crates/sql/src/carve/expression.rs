@@ -10,9 +10,10 @@ use datafusion::logical_expr::{Between, BinaryExpr, Case, Expr, ExprSchemable, O
 use forebay_pipeline::ir::{Arithmetic, Comparison, DatePart};
 
 use super::Reason;
+use super::carver::Carver;
 use super::number;
-use super::relation::Carver;
-use super::scalar::{Literal, Scalar};
+use super::scalar::Scalar;
+use super::shape::Literal;
 use super::types::{is_integer, literal, range_of, same_values};
 
 /// What the columns of an expression stand for.

@@ -1,13 +1,15 @@
 //! From DataFusion's optimised plan to pipelines: the largest subtrees that pipelines can run are cut out of the plan and
 //! become one operator each; what is above and beside them stays with DataFusion.
 //!
-//! Reading order: [`relation`] (what a subtree computes) with [`expression`] and [`table`], [`order`] (in which order),
+//! Reading order: [`relation`] (what a subtree computes), [`carver`] with [`expression`] and [`table`], [`order`] (in which order),
 //! [`emit`] (as which pipelines), [`operator`] (how they are run). Invariant: trying to carve never fails a query; what is
 //! not understood completely is left to DataFusion, with a [`Reason`].
 
 mod aggregates;
+mod carver;
 mod dictionaries;
 mod display;
+mod early;
 mod emit;
 mod estimate;
 mod expression;
@@ -19,6 +21,7 @@ mod order;
 mod registers;
 mod relation;
 mod scalar;
+mod shape;
 mod table;
 mod types;
 

@@ -15,8 +15,10 @@ use forebay_engine::{Engine, Metrics, RowFilter};
 use forebay_pipeline::ir::AggregateFunction;
 
 use super::Reason;
+use super::carver::Carver;
+use super::early::computed_early;
 use super::emit::emit;
-use super::relation::{Carver, Relation};
+use super::relation::Relation;
 use super::scalar::Scalar;
 use super::types::{is_collected, shape_of};
 use crate::filter::Predicates;
@@ -53,12 +55,13 @@ impl PipelinesNode {
         if is_in_zones(&carver, &relation) {
             return Err(Reason::new("metadata knows the answer"));
         }
-        let columns = result_columns(plan, columns)?;
+        let mut columns = result_columns(plan, columns)?;
         let relation = carver.ordered(relation)?;
         for mut single in std::mem::take(&mut carver.singles) {
             single.relation = carver.ordered(single.relation)?;
             carver.singles.push(single);
         }
+        let relation = computed_early(&mut carver, relation, &mut columns);
         let emitted = emit(&carver, &relation, &columns)?;
         if let Err(error) = forebay_pipeline::verify(&emitted.program) {
             debug_assert!(false, "{error}\n{}", emitted.program);
@@ -121,7 +124,7 @@ fn is_in_zones(carver: &Carver<'_>, relation: &Relation) -> bool {
         let column = call.argument.as_ref().map(|argument| (argument.as_variable().is_some(), argument.shape().value));
         match (call.function, column) {
             (AggregateFunction::CountRows, _) | (AggregateFunction::Count, Some((true, _))) => true,
-            (AggregateFunction::Min | AggregateFunction::Max, Some((true, value))) => super::scalar::is_integer(value),
+            (AggregateFunction::Min | AggregateFunction::Max, Some((true, value))) => super::shape::is_integer(value),
             _ => false,
         }
     });

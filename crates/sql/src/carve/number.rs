@@ -7,7 +7,8 @@ use forebay_pipeline::ir::Arithmetic;
 
 use super::Reason;
 use super::interval::Interval;
-use super::scalar::{Range, Scalar};
+use super::scalar::Scalar;
+use super::shape::Range;
 use super::types::{decimal, greatest_of_digits, is_integer, power_of_ten, range_of, same_values, shape_of};
 
 /// Digits that a quotient of decimals has more than its dividend.

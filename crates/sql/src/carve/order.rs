@@ -8,9 +8,11 @@ use std::collections::BTreeSet;
 use forebay_pipeline::ir::Comparison;
 
 use super::Reason;
+use super::carver::Carver;
 use super::estimate::variables_of;
-use super::relation::{Aggregate, Carver, Existence, Group, Join, JoinKind, Relation, as_equality, filtered};
-use super::scalar::{Scalar, Variable};
+use super::relation::{Aggregate, Existence, Group, Join, JoinKind, Relation, as_equality, filtered};
+use super::scalar::Scalar;
+use super::shape::Variable;
 
 /// Items up to which all orders are looked at: 3^10 splits.
 const EXACT_ITEMS: usize = 10;

@@ -10,8 +10,9 @@ use forebay_pipeline::ir::{
 };
 
 use super::Reason;
-use super::relation::Carver;
-use super::scalar::{Literal, Node, Scalar, Variable};
+use super::carver::Carver;
+use super::scalar::{Node, Scalar};
+use super::shape::{Literal, Variable};
 
 /// A pipeline without its sink.
 #[derive(Debug)]
@@ -110,6 +111,11 @@ impl Flow {
         if let Some(register) = self.known.values.get(&variable) {
             return Ok(*register);
         }
+        if let Some(computed) = self.computed(carver, variable) {
+            let register = self.value(carver, &computed, computed.shape().value)?;
+            self.known.values.insert(variable, register);
+            return Ok(register);
+        }
         let loaded = self.load(carver, variable, None)?;
         let wanted = carver.info(variable).shape.value;
         let typed = self.typed(loaded);
@@ -120,6 +126,12 @@ impl Flow {
         };
         self.known.values.insert(variable, register);
         Ok(register)
+    }
+
+    /// What a variable is computed as in the pipeline that scans its table, which this must be.
+    fn computed(&self, carver: &Carver<'_>, variable: Variable) -> Option<Scalar> {
+        let table = &carver.tables[self.scanned()?];
+        table.computed.iter().find(|(known, _)| *known == variable).map(|(_, scalar)| scalar.clone())
     }
 
     /// Loads a column of the scanned table.

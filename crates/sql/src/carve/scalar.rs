@@ -8,32 +8,18 @@ use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use forebay_base::{canonical_f64, compare_floats};
-use forebay_pipeline::ir::{Arithmetic, Comparison, Constant, DatePart, ValueType};
+use forebay_base::canonical_f64;
+use forebay_pipeline::ir::{Arithmetic, Comparison, DatePart, ValueType};
 
 use super::Reason;
 use super::interval::Interval;
+use super::shape::{Literal, Range, Shape, Variable, fits_i64, is_integer, width};
 
 /// Nodes of one expression; more is left to DataFusion.
 const MOST_NODES: u32 = 4096;
 
 /// Nodes above one another: expressions are walked by recursion.
 pub const MOST_DEPTH: u32 = 200;
-
-/// A column of a table, a group or the result of an aggregate: what pipelines carry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Variable(pub u32);
-
-/// What is known of a scalar's values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
-    /// The type that it is computed in.
-    pub value: ValueType,
-    /// It may be NULL.
-    pub nullable: bool,
-    /// The bounds of an integer; that of 16 bytes for all other types.
-    pub interval: Interval,
-}
 
 /// An expression.
 #[derive(Debug, Clone)]
@@ -97,58 +83,6 @@ pub enum Node {
     },
 }
 
-/// A constant that can be compared and hashed.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Literal {
-    /// NULL.
-    Null,
-    /// true or false.
-    Bool(bool),
-    /// An integer.
-    Int(i128),
-    /// The bits of a float in its canonical form.
-    Float(u64),
-    /// Text or blob.
-    Bytes(Arc<[u8]>),
-}
-
-impl Literal {
-    /// As the IR writes it.
-    pub fn constant(&self) -> Constant {
-        match self {
-            Self::Null => Constant::Null,
-            Self::Bool(value) => Constant::Bool(*value),
-            Self::Int(value) => Constant::Int(*value),
-            Self::Float(bits) => Constant::Float(f64::from_bits(*bits)),
-            Self::Bytes(bytes) => Constant::Bytes(Arc::clone(bytes)),
-        }
-    }
-
-    /// The order of constants of one type.
-    fn compare(&self, other: &Self) -> std::cmp::Ordering {
-        match (self, other) {
-            (Self::Bool(a), Self::Bool(b)) => a.cmp(b),
-            (Self::Int(a), Self::Int(b)) => a.cmp(b),
-            (Self::Float(a), Self::Float(b)) => compare_floats(f64::from_bits(*a), f64::from_bits(*b)),
-            (Self::Bytes(a), Self::Bytes(b)) => a.cmp(b),
-            _ => std::cmp::Ordering::Equal,
-        }
-    }
-}
-
-/// How far a number may go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Range {
-    /// A binary64.
-    Float,
-    /// An error beyond 8 bytes.
-    I64,
-    /// An error beyond 16 bytes.
-    I128,
-    /// An error beyond these bounds, which the IR cannot notice.
-    Bounds(Interval),
-}
-
 impl PartialEq for Scalar {
     fn eq(&self, other: &Self) -> bool {
         self.shape.value == other.shape.value && (Arc::ptr_eq(&self.node, &other.node) || self.node == other.node)
@@ -162,20 +96,6 @@ impl Hash for Scalar {
         self.shape.value.hash(state);
         self.node.hash(state);
     }
-}
-
-/// Whether it is one of the integers.
-pub fn is_integer(value: ValueType) -> bool {
-    matches!(value, ValueType::I64 | ValueType::I128)
-}
-
-fn fits_i64(interval: Interval) -> bool {
-    Interval::I64.contains(interval)
-}
-
-/// The narrowest type of integers within `interval`.
-pub fn width(interval: Interval) -> ValueType {
-    if fits_i64(interval) { ValueType::I64 } else { ValueType::I128 }
 }
 
 impl Scalar {
@@ -283,6 +203,37 @@ impl Scalar {
         let mut all = BTreeSet::new();
         self.collect_variables(&mut all);
         all
+    }
+
+    /// The same value where `replace` gives other scalars of the same shape for some parts, the largest first.
+    pub fn replaced(&self, replace: &mut dyn FnMut(&Self) -> Option<Self>) -> Self {
+        if let Some(other) = replace(self) {
+            return other;
+        }
+        let mut of = |scalar: &Self| scalar.replaced(replace);
+        let node = match &*self.node {
+            Node::Variable(_) | Node::Constant(_) => return self.clone(),
+            Node::Arithmetic(op, a, b) => Node::Arithmetic(*op, of(a), of(b)),
+            Node::Negate(a) => Node::Negate(of(a)),
+            Node::Compare(op, a, b) => Node::Compare(*op, of(a), of(b)),
+            Node::And(a, b) => Node::And(of(a), of(b)),
+            Node::Or(a, b) => Node::Or(of(a), of(b)),
+            Node::Not(a) => Node::Not(of(a)),
+            Node::IsNull(a) => Node::IsNull(of(a)),
+            Node::Case { branches, otherwise } => {
+                let branches = branches.iter().map(|(when, then)| (of(when), of(then))).collect();
+                Node::Case { branches, otherwise: of(otherwise) }
+            }
+            Node::Coalesce(a, b) => Node::Coalesce(of(a), of(b)),
+            Node::Convert(a) => Node::Convert(of(a)),
+            Node::DatePart(part, a) => Node::DatePart(*part, of(a)),
+            Node::Like(a, pattern) => Node::Like(of(a), Arc::clone(pattern)),
+            Node::In(a, list) => Node::In(of(a), list.clone()),
+            Node::Substring { value, start, length } => {
+                Node::Substring { value: of(value), start: *start, length: *length }
+            }
+        };
+        Self { node: Arc::new(node), ..self.clone() }
     }
 
     /// The same value with tighter bounds that its maker has proven.
@@ -506,24 +457,6 @@ fn number(range: Range, exact: Option<Interval>, narrow: bool) -> Result<(ValueT
     // The operands of a 64-bit operation are 64-bit values, and its own check is the right one.
     let in_i64 = narrow && (range == Range::I64 || (proven && fits_i64(interval)));
     Ok((if in_i64 { ValueType::I64 } else { ValueType::I128 }, interval, proven))
-}
-
-impl Shape {
-    /// A type whose values have no bounds.
-    pub fn of(value: ValueType, nullable: bool) -> Self {
-        let interval = if value == ValueType::I64 { Interval::I64 } else { Interval::I128 };
-        Self { value, nullable, interval }
-    }
-
-    /// Of values of either shape.
-    fn either(self, other: Self) -> Self {
-        let interval = self.interval.around(other.interval);
-        let value = match (self.value, other.value) {
-            (ValueType::I128, ValueType::I64) | (ValueType::I64, ValueType::I128) => ValueType::I128,
-            (value, _) => value,
-        };
-        Self { value, nullable: self.nullable || other.nullable, interval }
-    }
 }
 
 impl Node {

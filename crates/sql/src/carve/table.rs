@@ -20,10 +20,12 @@ use forebay_pipeline::ir::ValueType;
 use forebay_store::{Constraint, Table};
 
 use super::Reason;
+use super::carver::{Carver, Translated};
 use super::expression::Scope;
 use super::interval::Interval;
-use super::relation::{Carver, Relation, Translated, VariableInfo, filtered};
-use super::scalar::{Scalar, Variable, width};
+use super::relation::{Relation, VariableInfo, filtered};
+use super::scalar::Scalar;
+use super::shape::{Variable, width};
 use super::types::{column_bounds, shape_of};
 use crate::filter::Predicates;
 use crate::predicate::{Translated as Tested, translate};
@@ -55,12 +57,14 @@ pub struct ScannedTable {
     pub rows: f64,
     /// The columns that the query reads.
     columns: BTreeMap<usize, Variable>,
+    /// What is computed where it is scanned, and carried from there.
+    pub computed: Vec<(Variable, Scalar)>,
 }
 
 impl ScannedTable {
-    /// The columns that the query reads.
+    /// The columns that the query reads, and what is computed of them.
     pub fn variables(&self) -> impl Iterator<Item = Variable> + '_ {
-        self.columns.values().copied()
+        self.columns.values().copied().chain(self.computed.iter().map(|(variable, _)| *variable))
     }
 
     /// How a column is stored.
@@ -115,7 +119,16 @@ impl Carver<'_> {
         let rows = table.rows() as f64;
         let alias = scan.table_name.table().to_owned();
         let columns = BTreeMap::new();
-        self.tables.push(ScannedTable { table, alias, tests: Vec::new(), residual: Vec::new(), rows, columns });
+        let computed = Vec::new();
+        self.tables.push(ScannedTable {
+            table,
+            alias,
+            tests: Vec::new(),
+            residual: Vec::new(),
+            rows,
+            columns,
+            computed,
+        });
         let predicates = self.scan_filters(position, &schema, scan)?;
         let projection: Vec<usize> = match &scan.projection {
             Some(columns) => columns.clone(),

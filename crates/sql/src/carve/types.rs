@@ -7,7 +7,8 @@ use forebay_pipeline::ir::ValueType;
 
 use super::Reason;
 use super::interval::Interval;
-use super::scalar::{Range, Scalar, Shape};
+use super::scalar::Scalar;
+use super::shape::{Range, Shape};
 
 /// The greatest number of so many digits, where 16 bytes hold it.
 pub fn greatest_of_digits(digits: u8) -> i128 {
@@ -59,7 +60,7 @@ pub fn shape_of(data_type: &DataType, nullable: bool) -> Result<Shape, Reason> {
         T::Decimal128(..) | T::Decimal256(..) => Interval::I128,
         other => return Err(Reason::new(format!("type {other}"))),
     };
-    Ok(Shape { value: super::scalar::width(interval), nullable, interval })
+    Ok(Shape { value: super::shape::width(interval), nullable, interval })
 }
 
 /// How far results of arithmetic in a type may go. `wraps`: the operation does not fail where DataFusion's would wrap.
