@@ -305,3 +305,78 @@ fn read_field<'a>(
 pub(crate) fn wide(words: &[u64]) -> i128 {
     (u128::from(words[0]) | u128::from(words[1]) << 64) as i128
 }
+
+#[cfg(test)]
+mod tests {
+    use forebay_pipeline::Scalar;
+    use forebay_pipeline::ir::Typed;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::scalars::{any_typed, random, row_of, rows_of, scalar};
+
+    #[test]
+    fn the_cursor_counts_whole_rows() {
+        for words in [0, 1, 3, 10_000] {
+            let mut buffer = RowBuffer::new(words);
+            let row_bytes = (buffer.words() * WORD) as u64;
+            assert_eq!((buffer.cursor(), buffer.limit(), buffer.memory_bytes()), (0, 0, 0));
+            let mut rows = 0;
+            for round in 0..20 {
+                buffer.grow(buffer.cursor());
+                let room = (buffer.limit() - buffer.cursor()) / row_bytes;
+                assert!(room >= 1 && buffer.limit() == buffer.cursor() + room * row_bytes);
+                // Not every chunk is filled to its end.
+                let written = room - u64::from(round % 3 == 0);
+                buffer.set_cursor(buffer.cursor() + written * row_bytes);
+                rows += written as usize;
+                assert_eq!((buffer.len(), buffer.rows().count()), (rows, rows));
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "the cursor is at a row of the buffer")]
+    fn a_cursor_within_a_row_is_wrong() {
+        let mut buffer = RowBuffer::new(2);
+        buffer.grow(0);
+        buffer.set_cursor(buffer.cursor() + 8);
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_pushed_is_read(
+            types in prop::collection::vec(any_typed(), 0..6),
+            sizes in prop::collection::vec(0usize..3000, 0..4),
+            mut seed: u64,
+        ) {
+            let layout = RowLayout::new(0, types.iter().copied());
+            let mut expected: Vec<Vec<Scalar>> = Vec::new();
+            let mut fill = |rows: usize| {
+                let mut buffer = RowBuffer::new(layout.words);
+                for _ in 0..rows {
+                    let row: Vec<Scalar> = types.iter().map(|typed| scalar(*typed, random(&mut seed), 100)).collect();
+                    let words = row_of(&layout, &row, &mut |bytes| buffer.keep_bytes(bytes));
+                    buffer.push(&words);
+                    expected.push(row);
+                }
+                buffer
+            };
+            let buffers = sizes.into_iter().map(&mut fill).collect();
+            let set = RowSet::of_buffers(&layout, buffers);
+            prop_assert_eq!(set.len(), expected.len());
+            check(&set, &types, &expected, &mut seed);
+        }
+    }
+
+    /// Reads ranges, with vectors that held something else before.
+    fn check(set: &RowSet, types: &[Typed], expected: &[Vec<Scalar>], seed: &mut u64) {
+        let mut vectors = Vec::new();
+        for _ in 0..10 {
+            let start = (random(seed) % (expected.len() as u64 + 1)) as usize;
+            let end = start + (random(seed) % ((expected.len() - start).min(8192) as u64 + 1)) as usize;
+            set.read(start..end, &mut vectors);
+            assert_eq!(rows_of(&vectors, end - start, types), expected[start..end]);
+        }
+    }
+}
