@@ -24,8 +24,10 @@ pub(super) const GROUP_TOUCHED: usize = 7;
 pub(super) const GROUP_DIRECTORY: usize = 8;
 /// A hash shifted by this is its slot in the directory.
 pub(super) const GROUP_SHIFT: usize = 9;
+/// The address of the columns between stages.
+pub(super) const STAGES: usize = 10;
 /// First word of what depends on the pipeline.
-const FIRST: usize = 10;
+const FIRST: usize = 11;
 
 /// Words of a dense group key.
 pub(super) const DENSE_KEY_WORDS: usize = 3;

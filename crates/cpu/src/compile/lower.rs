@@ -1,5 +1,4 @@
-//! From a pipeline to a function: the loop over the rows of one set of vectors, and the steps that each row takes, fused
-//! and with its values in registers.
+//! From a pipeline to a function: the steps that a row takes, fused and with its values in registers.
 //!
 //! Invariants: a NULL value's words hold anything, except that bytes are always readable (their length is 0 then); Bools
 //! are 0 or 1 in 8 bits. Columns and payloads are loaded where the first step needs them, in a block that dominates every
@@ -8,21 +7,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     AbiParam, Block, BlockArg, InstBuilder, MemFlagsData, SigRef, Signature, Type, Value, types,
 };
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::FunctionBuilder;
-use forebay_base::{PhysicalType, canonical_f64};
-use forebay_pipeline::LikePattern;
+use forebay_base::{PhysicalType, Result, canonical_f64};
 use forebay_pipeline::ir::{
-    Compute, Constant, Pipeline, Program, Register, Sink, Source, State, StateId, Step, Typed, ValueType,
+    Compute, Constant, Op, Pipeline, Program, Register, Sink, Source, State, StateId, Step, Typed, ValueType,
 };
+use forebay_pipeline::{LikePattern, register_types};
 
-use super::context::{Context, ROWS};
+use super::context::Context;
 use super::probe::{Chain, Payload};
 use super::run::{Function, Members};
+use super::stages::{StageColumn, Staged};
 use super::{Shapes, state_columns};
 use crate::layout::WORD;
 use crate::vector::{physical_of, physical_of_column};
@@ -60,7 +59,7 @@ impl Cell {
 
 /// What a register holds while the function is built.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Held {
+pub(super) enum Held<'a> {
     /// Nothing yet.
     Absent,
     /// A value.
@@ -69,6 +68,12 @@ pub(super) enum Held {
     Column(usize),
     /// A payload column of a join's match that nobody needed yet.
     Payload(Payload),
+    /// A constant that nobody needed yet.
+    Constant(&'a Compute),
+    /// A value that an earlier stage kept.
+    Staged(Staged),
+    /// A payload column of a join's match, whose place an earlier stage kept.
+    StagedPayload(Payload, StageColumn),
 }
 
 /// Constants that compiled code refers to by address.
@@ -96,7 +101,14 @@ pub(super) struct Lowering<'a, 'f> {
     pub(super) row: Value,
     /// Where a row goes that is dropped or done.
     pub(super) next: Block,
-    registers: Vec<Held>,
+    pub(super) registers: Vec<Held<'a>>,
+    pub(super) types: Vec<Option<Typed>>,
+    /// The position of the row in the columns between stages.
+    pub(super) position: Value,
+    /// The columns of hashes and directory slots that were computed ahead for the next look-up.
+    pub(super) hashed: Option<(StageColumn, StageColumn)>,
+    /// Number of columns between stages.
+    pub(super) stage_columns: usize,
     faults: BTreeMap<u64, Block>,
     pub(super) chains: Vec<Chain>,
     signatures: BTreeMap<(usize, usize), SigRef>,
@@ -104,14 +116,15 @@ pub(super) struct Lowering<'a, 'f> {
 }
 
 impl<'a, 'f> Lowering<'a, 'f> {
-    /// Builds the whole function.
+    /// Builds the whole function. Also gives the words that its stages need.
     pub(super) fn build(
         mut builder: FunctionBuilder<'f>,
         program: &'a Program,
         pipeline: &'a Pipeline,
         shapes: &'a Shapes,
         kept: &'a mut Kept,
-    ) -> FunctionBuilder<'f> {
+    ) -> Result<(FunctionBuilder<'f>, usize)> {
+        let types = register_types(program, pipeline)?;
         let entry = builder.create_block();
         builder.append_block_params_for_function_params(entry);
         builder.switch_to_block(entry);
@@ -127,51 +140,20 @@ impl<'a, 'f> Lowering<'a, 'f> {
             row: context,
             next: entry,
             registers: Vec::new(),
+            types,
+            position: context,
+            hashed: None,
+            stage_columns: 0,
             faults: BTreeMap::new(),
             chains: Vec::new(),
             signatures: BTreeMap::new(),
             call_conv,
             builder,
         };
-        lowering.rows()
+        Ok(lowering.rows())
     }
 
-    /// The loop over rows.
-    fn rows(mut self) -> FunctionBuilder<'f> {
-        let (body, advance, done) = (self.block(), self.block(), self.block());
-        let accumulators = self.begin_sink();
-        let rows = self.steady(ROWS);
-        let zero = self.int(0);
-        self.row = self.builder.append_block_param(body, types::I64);
-        self.branch_with(rows, body, &[zero], done, &[]);
-
-        self.builder.switch_to_block(body);
-        self.next = advance;
-        self.bind_source();
-        let pipeline = self.pipeline;
-        for step in &pipeline.steps {
-            self.step(step);
-        }
-        self.sink(&accumulators);
-        let next = self.next;
-        self.jump(next, &[]);
-
-        self.builder.switch_to_block(advance);
-        let following = self.builder.ins().iadd_imm_s(self.row, 1);
-        let more = self.builder.ins().icmp(IntCC::UnsignedLessThan, following, rows);
-        self.branch_with(more, body, &[following], done, &[]);
-
-        self.builder.switch_to_block(done);
-        self.end_sink(&accumulators);
-        let fine = self.int(0);
-        self.builder.ins().return_(&[fine]);
-        self.emit_chains();
-        self.emit_faults();
-        self.builder.seal_all_blocks();
-        self.builder
-    }
-
-    fn bind_source(&mut self) {
+    pub(super) fn bind_source(&mut self) {
         let pipeline = self.pipeline;
         match &pipeline.source {
             Source::Table(table) => {
@@ -187,8 +169,11 @@ impl<'a, 'f> Lowering<'a, 'f> {
         }
     }
 
-    fn step(&mut self, step: &Step) {
+    pub(super) fn step(&mut self, step: &'a Step) {
         match step {
+            Step::Compute(compute) if matches!(compute.op, Op::Constant(_)) => {
+                self.hold(compute.to, Held::Constant(compute));
+            }
             Step::Compute(compute) => self.compute(compute),
             Step::Filter(register) => {
                 self.need(&[*register]);
@@ -264,13 +249,16 @@ impl<'a, 'f> Lowering<'a, 'f> {
     /// Sees to it that registers hold their values from here on.
     pub(super) fn need(&mut self, registers: &[Register]) {
         for register in registers {
-            let cell = match self.registers.get(register.0 as usize) {
-                Some(Held::Column(number)) => self.load_column(*number),
-                Some(Held::Payload(payload)) => {
-                    let payload = *payload;
-                    self.load_payload(&payload)
+            let cell = match self.held(*register) {
+                Held::Column(number) => self.load_column(number),
+                Held::Payload(payload) => self.load_payload(&payload),
+                Held::Constant(compute) => self.operation(compute),
+                Held::Staged(staged) => self.load_staged_cell(&staged),
+                Held::StagedPayload(payload, column) => {
+                    let found = self.load_staged(column, types::I64);
+                    self.load_payload(&payload.at(found))
                 }
-                _ => continue,
+                Held::Ready(_) | Held::Absent => continue,
             };
             self.hold(*register, Held::Ready(cell));
         }
@@ -284,8 +272,25 @@ impl<'a, 'f> Lowering<'a, 'f> {
         }
     }
 
+    /// What a register holds.
+    pub(super) fn held(&self, register: Register) -> Held<'a> {
+        self.registers.get(register.0 as usize).copied().unwrap_or(Held::Absent)
+    }
+
+    /// Constants are made again where they are needed next.
+    pub(super) fn constants_again(&mut self) {
+        let pipeline = self.pipeline;
+        for step in &pipeline.steps {
+            if let Step::Compute(compute) = step
+                && matches!((&compute.op, self.held(compute.to)), (Op::Constant(_), Held::Ready(_) | Held::Staged(_)))
+            {
+                self.hold(compute.to, Held::Constant(compute));
+            }
+        }
+    }
+
     /// Says what a register holds.
-    pub(super) fn hold(&mut self, register: Register, held: Held) {
+    pub(super) fn hold(&mut self, register: Register, held: Held<'a>) {
         let number = register.0 as usize;
         if self.registers.len() <= number {
             self.registers.resize(number + 1, Held::Absent);
@@ -402,7 +407,7 @@ impl<'a, 'f> Lowering<'a, 'f> {
         }
     }
 
-    fn sink(&mut self, accumulators: &super::sink::Accumulators) {
+    pub(super) fn sink(&mut self, accumulators: &super::sink::Accumulators) {
         let pipeline = self.pipeline;
         match &pipeline.sink {
             Sink::Build { state, keys, payload } => self.build_row(*state, keys, payload),
@@ -491,7 +496,7 @@ impl Lowering<'_, '_> {
         block
     }
 
-    fn emit_faults(&mut self) {
+    pub(super) fn emit_faults(&mut self) {
         for (code, block) in std::mem::take(&mut self.faults) {
             self.builder.switch_to_block(block);
             let code = self.int(code as i64);

@@ -13,6 +13,7 @@ mod probe;
 #[allow(unsafe_code)]
 mod run;
 mod sink;
+mod stages;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -66,6 +67,8 @@ pub struct Compiled {
     /// Constants that the code refers to by address.
     _kept: Kept,
     context: Context,
+    /// Words that a worker has for what goes from stage to stage.
+    stage_words: usize,
     shapes: Shapes,
     /// How the source's columns must lie in their vectors, and whether they may have NULLs.
     columns: Vec<(PhysicalType, bool)>,
@@ -197,7 +200,8 @@ fn build(program: &Program, number: usize, shapes: &Shapes, with_text: bool) -> 
     let mut builders = FunctionBuilderContext::new();
     let frontend = module.target_config();
     let builder = FunctionBuilder::new(&mut function.func, &mut builders);
-    Lowering::build(builder, program, pipeline, shapes, &mut kept).finalize(frontend);
+    let (builder, stage_words) = Lowering::build(builder, program, pipeline, shapes, &mut kept)?;
+    builder.finalize(frontend);
     if with_text {
         cranelift_codegen::verify_function(&function.func, module.isa()).map_err(internal)?;
     }
@@ -213,6 +217,7 @@ fn build(program: &Program, number: usize, shapes: &Shapes, with_text: bool) -> 
         code: run::Code::new(module, address),
         _kept: kept,
         context,
+        stage_words,
         shapes: shapes.clone(),
         columns: columns(program, pipeline),
         sink: sink_kind(program, pipeline),

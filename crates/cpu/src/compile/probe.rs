@@ -29,7 +29,18 @@ pub(super) enum Match {
 pub(super) struct Payload {
     state: StateId,
     column: usize,
-    found: Match,
+    pub(super) found: Match,
+}
+
+impl Payload {
+    /// The same column of the match at this number or address.
+    pub(super) fn at(self, place: Value) -> Self {
+        let found = match self.found {
+            Match::Number(_) => Match::Number(place),
+            Match::Row(_) => Match::Row(place),
+        };
+        Self { found, ..self }
+    }
 }
 
 /// The blocks between which a look-up runs.
@@ -285,20 +296,19 @@ impl Lowering<'_, '_> {
         let row_layout = layout::build_row(self.join_state(state));
         let (tagged, head, present, found) = (self.block(), self.block(), self.block(), self.block());
         // What the loop over rows reads is made before the first way to `none`, from which a left join may come back to it.
-        let hash = self.hash(keys);
+        let (hash, slot) = match self.hashed.take() {
+            Some((hashes, slots)) => (self.load_staged(hashes, types::I64), self.load_staged(slots, types::I64)),
+            None => {
+                let hash = self.hash(keys);
+                let directory = self.join_word(state, JoinWord::Directory);
+                let shift = self.join_word(state, JoinWord::Shift);
+                let slot = self.builder.ins().ushr(hash, shift);
+                let address = self.element(directory, slot, 3);
+                (hash, self.builder.ins().load(types::I64, STEADY, address, 0))
+            }
+        };
         self.drop_nulls(keys, none);
-        let directory = self.join_word(state, JoinWord::Directory);
-        let shift = self.join_word(state, JoinWord::Shift);
-        let slot = self.builder.ins().ushr(hash, shift);
-        let address = self.element(directory, slot, 3);
-        let slot = self.builder.ins().load(types::I64, STEADY, address, 0);
-        // The tag's bits of a slot tell most keys that are not there without a look at their rows.
-        let chosen = self.builder.ins().ushr_imm_u(hash, 28);
-        let chosen = self.builder.ins().band_imm_u(chosen, 15);
-        let tags = self.builder.ins().ushr_imm_u(slot, i64::from(SLOT_ROW_BITS));
-        let one = self.int(1);
-        let mask = self.builder.ins().ishl(one, chosen);
-        let tag = self.builder.ins().band(tags, mask);
+        let tag = self.tagged(hash, slot);
         self.branch(tag, tagged, none);
         self.builder.switch_to_block(tagged);
         let first = self.row_number(slot);
@@ -319,6 +329,17 @@ impl Lowering<'_, '_> {
         self.jump(head, &[following]);
         self.builder.switch_to_block(found);
         (row, head)
+    }
+
+    /// Not 0 where some row on the slot may have this hash: the slot's tag bits tell most keys that are not there without
+    /// a look at their rows.
+    pub(super) fn tagged(&mut self, hash: Value, slot: Value) -> Value {
+        let chosen = self.builder.ins().ushr_imm_u(hash, 28);
+        let chosen = self.builder.ins().band_imm_u(chosen, 15);
+        let tags = self.builder.ins().ushr_imm_u(slot, i64::from(SLOT_ROW_BITS));
+        let one = self.int(1);
+        let mask = self.builder.ins().ishl(one, chosen);
+        self.builder.ins().band(tags, mask)
     }
 
     /// Rows whose hash differs go to `other`; fixed-size keys are compared themselves.
@@ -488,7 +509,7 @@ impl Lowering<'_, '_> {
         Cell { high, valid, ..Cell::new(typed.value, low) }
     }
 
-    fn join_word(&mut self, state: StateId, word: JoinWord) -> Value {
+    pub(super) fn join_word(&mut self, state: StateId, word: JoinWord) -> Value {
         let word = self.layout.join(state, word);
         self.steady(word)
     }

@@ -17,7 +17,7 @@ use forebay_pipeline::{Fault, LikePattern};
 
 use super::context::{
     CURSOR, DENSE_KEY_WORDS, GROUP_DIRECTORY, GROUP_ROWS, GROUP_SHIFT, GROUP_TOUCHED, JoinWord, LIMIT, RESULT, ROWS,
-    SINK,
+    SINK, STAGES,
 };
 use super::{Compiled, Finished, KEY_OUT_OF_RANGE, Part, SinkKind};
 use crate::groups::{GroupPart, GroupPlan};
@@ -69,6 +69,8 @@ pub struct Worker {
     _finished: Vec<Arc<Finished>>,
     sink: SinkState,
     context: Vec<u64>,
+    /// What goes from stage to stage.
+    stages: Vec<u64>,
 }
 
 /// For columns that are valid throughout.
@@ -97,6 +99,7 @@ impl Worker {
                 }
             },
             context: vec![0; compiled.context.words],
+            stages: vec![0; compiled.stage_words],
         };
         for (state, _) in compiled.context.joins().to_vec() {
             let table = finished.get(state.0 as usize).and_then(Option::as_ref);
@@ -164,6 +167,7 @@ impl Worker {
             return Err(Error::internal(format!("{rows} rows in one run")));
         }
         self.context[ROWS] = rows as u64;
+        self.context[STAGES] = self.stages.as_mut_ptr().expose_provenance() as u64;
         open(&mut self.context, &mut self.sink);
         self.context[SINK] = (&raw mut self.sink).expose_provenance() as u64;
         let code = (self.compiled.code.entry)(self.context.as_mut_ptr());

@@ -240,7 +240,10 @@ impl Lowering<'_, '_> {
         let (head, taken, other, miss, found) = (self.block(), self.block(), self.block(), self.block(), self.block());
         let slot = self.builder.append_block_param(head, types::I64);
         let row = self.builder.append_block_param(found, types::I64);
-        let hash = self.hash(keys);
+        let hash = match self.hashed.take() {
+            Some((hashes, _)) => self.load_staged(hashes, types::I64),
+            None => self.hash(keys),
+        };
         let words = self.key_words(&group_row.key, keys);
         let shift = self.changing(GROUP_SHIFT);
         let first = self.builder.ins().ushr(hash, shift);

@@ -580,7 +580,9 @@ impl Generator {
             2 | 3 if number == ValueType::I128 && self.wild => (None, AggregateFunction::CountRows),
             2 | 3 => (Some(self.register(scope, number)), AggregateFunction::Sum),
             4 => {
-                let function = *self.random.pick(&[AggregateFunction::SumWide, AggregateFunction::SumFitting]);
+                // Whatever is added of what fits must fit.
+                let fits = !self.wild && self.random.percent(50);
+                let function = if fits { AggregateFunction::SumFitting } else { AggregateFunction::SumWide };
                 (Some(self.register(scope, ValueType::I64)), function)
             }
             5 => (Some(self.register(scope, any)), AggregateFunction::Min),
