@@ -7,28 +7,20 @@ use crate::selection::Selected;
 
 /// Appends the selected values to `out`; NULL rows give any value. `T` must be the block's physical type.
 pub fn unpack_fixed<T: Native>(block: &EncodedBlock, selection: &Selection, out: &mut Vec<T>) {
-    let start = out.len();
-    out.resize(start + selection.len(), T::zeroed());
-    fill_fixed(block, &selection.all(), &mut out[start..]);
-}
-
-/// Appends the dictionary codes of the selected rows to `out`. The block must be a dictionary block.
-pub fn unpack_codes(block: &EncodedBlock, selection: &Selection, out: &mut Vec<u32>) {
-    let Access::Dictionary { codes, .. } = block.access() else {
-        panic!("codes are unpacked from dictionary blocks, not from {:?}", block.encoding());
-    };
-    let start = out.len();
-    out.resize(start + selection.len(), 0);
-    fill_codes(codes, &selection.all(), &mut out[start..]);
+    unpack_to(block, &selection.all(), out);
 }
 
 /// Writes the values of `rows` to `out`, which has as many; NULL rows give any value. `T` must be the block's physical
 /// type.
 pub fn fill_fixed<T: Native>(block: &EncodedBlock, rows: &Selected, out: &mut [T]) {
-    assert_eq!(T::PHYSICAL, block.physical(), "a block is unpacked as its own type");
     assert_eq!(rows.len(), out.len(), "one value for each row");
+    unpack_to(block, rows, out);
+}
+
+fn unpack_to<T: Native>(block: &EncodedBlock, rows: &Selected, out: impl Target<T>) {
+    assert_eq!(T::PHYSICAL, block.physical(), "a block is unpacked as its own type");
     match block.access() {
-        Access::AllNull => out.fill(T::zeroed()),
+        Access::AllNull => out.take(std::iter::repeat_n(T::zeroed(), rows.len())),
         Access::Constant(value) => {
             let bits = match value {
                 ValueRef::Int(value) => value,
@@ -36,7 +28,8 @@ pub fn fill_fixed<T: Native>(block: &EncodedBlock, rows: &Selected, out: &mut [T
                 ValueRef::Float64(value) => value.bits(),
                 ValueRef::Bytes(_) => unreachable!("a fixed-width block has no string"),
             };
-            out.fill(T::from_bits(bits).expect("parsing checked that the constant is of the block's type"));
+            let value = T::from_bits(bits).expect("parsing checked that the constant is of the block's type");
+            out.take(std::iter::repeat_n(value, rows.len()));
         }
         Access::FrameOfReference { base, codes } => {
             let base = T::from_bits(base).expect("parsing checked that the base is of the block's type");
@@ -47,19 +40,24 @@ pub fn fill_fixed<T: Native>(block: &EncodedBlock, rows: &Selected, out: &mut [T
         }
         Access::Plain(Values::Fixed(values)) => match rows {
             Selected::Rows(rows) => {
-                let bytes = &values.bytes()[rows.start as usize * T::WIDTH..rows.end as usize * T::WIDTH];
-                bytemuck::cast_slice_mut(out).copy_from_slice(bytes);
+                out.take_bytes(&values.bytes()[rows.start as usize * T::WIDTH..rows.end as usize * T::WIDTH]);
             }
             Selected::Positions(positions) => {
-                for (slot, row) in out.iter_mut().zip(*positions) {
-                    *slot = values.native(usize::from(*row));
-                }
+                out.take(positions.iter().map(|row| values.native::<T>(usize::from(*row))));
             }
         },
         Access::Dictionary { values: Values::Strings(_), .. } | Access::Plain(Values::Strings(_)) => {
             unreachable!("a fixed-width block has no strings")
         }
     }
+}
+
+/// Appends the dictionary codes of the selected rows to `out`. The block must be a dictionary block.
+pub fn unpack_codes(block: &EncodedBlock, selection: &Selection, out: &mut Vec<u32>) {
+    let Access::Dictionary { codes, .. } = block.access() else {
+        panic!("codes are unpacked from dictionary blocks, not from {:?}", block.encoding());
+    };
+    with_codes(codes, &selection.all(), FromFrame { base: 0u32, out });
 }
 
 /// Writes the codes of `rows`, which must fit 4 bytes, to `out`, which has as many.
@@ -142,32 +140,61 @@ pub(crate) trait CodeSink {
     fn take<C: Copy + Into<u64>>(self, codes: impl Iterator<Item = C>);
 }
 
-struct FromFrame<'a, T> {
-    base: T,
-    out: &'a mut [T],
+/// Where values go: behind those of a vector, or over those of a slice, which has as many.
+trait Target<T> {
+    fn take(self, values: impl Iterator<Item = T>);
+    fn take_bytes(self, bytes: &[u8]);
 }
 
-impl<T: Native> CodeSink for FromFrame<'_, T> {
+impl<T: Native> Target<T> for &mut Vec<T> {
     #[inline]
-    fn take<C: Copy + Into<u64>>(self, codes: impl Iterator<Item = C>) {
-        for (slot, code) in self.out.iter_mut().zip(codes) {
-            *slot = self.base.plus(code.into());
-        }
+    fn take(self, values: impl Iterator<Item = T>) {
+        self.extend(values);
+    }
+
+    fn take_bytes(self, bytes: &[u8]) {
+        let start = self.len();
+        self.resize(start + bytes.len() / T::WIDTH, T::zeroed());
+        self[start..].take_bytes(bytes);
     }
 }
 
-/// Values looked up by code.
-pub(crate) struct FromDictionary<'a, T> {
-    pub(crate) values: &'a [T],
-    pub(crate) out: &'a mut [T],
+impl<T: Native> Target<T> for &mut [T] {
+    #[inline]
+    fn take(self, values: impl Iterator<Item = T>) {
+        for (slot, value) in self.iter_mut().zip(values) {
+            *slot = value;
+        }
+    }
+
+    fn take_bytes(self, bytes: &[u8]) {
+        bytemuck::cast_slice_mut(self).copy_from_slice(bytes);
+    }
 }
 
-impl<T: Copy> CodeSink for FromDictionary<'_, T> {
+struct FromFrame<T, O> {
+    base: T,
+    out: O,
+}
+
+impl<T: Native, O: Target<T>> CodeSink for FromFrame<T, O> {
     #[inline]
     fn take<C: Copy + Into<u64>>(self, codes: impl Iterator<Item = C>) {
-        for (slot, code) in self.out.iter_mut().zip(codes) {
-            *slot = self.values[code.into() as usize];
-        }
+        let Self { base, out } = self;
+        out.take(codes.map(|code| base.plus(code.into())));
+    }
+}
+
+struct FromDictionary<'a, T, O> {
+    values: &'a [T],
+    out: O,
+}
+
+impl<T: Native, O: Target<T>> CodeSink for FromDictionary<'_, T, O> {
+    #[inline]
+    fn take<C: Copy + Into<u64>>(self, codes: impl Iterator<Item = C>) {
+        let Self { values, out } = self;
+        out.take(codes.map(|code| values[code.into() as usize]));
     }
 }
 
