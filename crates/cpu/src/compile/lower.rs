@@ -30,8 +30,6 @@ use crate::vector::{physical_of, physical_of_column};
 pub(super) const MUTABLE: MemFlagsData = MemFlagsData::trusted();
 /// Loads of what no one writes while the function runs; not to be moved above the test that allows them.
 pub(super) const STEADY: MemFlagsData = MemFlagsData::trusted().with_readonly();
-/// Loads of the context's steady words.
-pub(super) const ANYWHERE: MemFlagsData = MemFlagsData::trusted().with_readonly().with_can_move();
 
 /// A value in registers.
 #[derive(Debug, Clone, Copy)]
@@ -82,9 +80,9 @@ pub(super) struct Kept {
     /// Text.
     pub(super) bytes: Vec<Arc<[u8]>>,
     /// Patterns of LIKE.
-    pub(super) patterns: Vec<Box<LikePattern>>,
+    pub(super) patterns: Vec<Arc<LikePattern>>,
     /// Lists of IN.
-    pub(super) members: Vec<Box<Members>>,
+    pub(super) members: Vec<Arc<Members>>,
 }
 
 /// A function while it is built.
@@ -105,8 +103,8 @@ pub(super) struct Lowering<'a, 'f> {
     pub(super) types: Vec<Option<Typed>>,
     /// The position of the row in the columns between stages.
     pub(super) position: Value,
-    /// The columns of hashes and directory slots that were computed ahead for the next look-up.
-    pub(super) hashed: Option<(StageColumn, StageColumn)>,
+    /// The column of hashes that were computed ahead for the next look-up.
+    pub(super) hashed: Option<StageColumn>,
     /// Number of columns between stages.
     pub(super) stage_columns: usize,
     faults: BTreeMap<u64, Block>,
@@ -438,9 +436,10 @@ impl Lowering<'_, '_> {
         self.builder.ins().iadd(base, offset)
     }
 
-    /// A word of the context that does not change during a run.
+    /// A word of the context that does not change during a run. It is loaded wherever it is used: moved out of the loop,
+    /// all of them together would be spilled, and reloaded on every way back to the loop's head.
     pub(super) fn steady(&mut self, word: usize) -> Value {
-        self.builder.ins().load(types::I64, ANYWHERE, self.context, offset(word))
+        self.builder.ins().load(types::I64, STEADY, self.context, offset(word))
     }
 
     /// A word of the context that runtime functions and this one change.

@@ -1,6 +1,8 @@
 //! What each operation of the IR is in machine instructions. Integers are checked by flags where their widths do not prove
 //! that the result fits; what is long or rare is a call of the function in `forebay_pipeline` that defines it.
 
+use std::sync::Arc;
+
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use forebay_pipeline::ir::{Arithmetic, Comparison, Compute, Constant, Op, Register, Typed, ValueType};
@@ -458,8 +460,8 @@ impl Lowering<'_, '_> {
 
     fn like(&mut self, value: Register, pattern: &[u8]) -> Cell {
         let text = self.cell(value);
-        let pattern = Box::new(LikePattern::new(pattern));
-        let address = self.int((&raw const *pattern).expose_provenance() as i64);
+        let pattern = Arc::new(LikePattern::new(pattern));
+        let address = self.int(Arc::as_ptr(&pattern).expose_provenance() as i64);
         self.kept.patterns.push(pattern);
         let (start, bytes) = words_of(&text);
         let matches = self.call(Function::Like, &[address, start, bytes])[0];
@@ -514,8 +516,8 @@ impl Lowering<'_, '_> {
 
     /// Whether a value is in a list, by a runtime function.
     fn listed(&mut self, cell: &Cell, list: &[Constant]) -> Value {
-        let members = Box::new(Members::new(cell.value, list));
-        let address = self.int((&raw const *members).expose_provenance() as i64);
+        let members = Arc::new(Members::new(cell.value, list));
+        let address = self.int(Arc::as_ptr(&members).expose_provenance() as i64);
         self.kept.members.push(members);
         let low = match cell.value {
             ValueType::F64 => self.canonical_bits(cell.low),

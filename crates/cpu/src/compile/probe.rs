@@ -296,18 +296,16 @@ impl Lowering<'_, '_> {
         let row_layout = layout::build_row(self.join_state(state));
         let (tagged, head, present, found) = (self.block(), self.block(), self.block(), self.block());
         // What the loop over rows reads is made before the first way to `none`, from which a left join may come back to it.
-        let (hash, slot) = match self.hashed.take() {
-            Some((hashes, slots)) => (self.load_staged(hashes, types::I64), self.load_staged(slots, types::I64)),
-            None => {
-                let hash = self.hash(keys);
-                let directory = self.join_word(state, JoinWord::Directory);
-                let shift = self.join_word(state, JoinWord::Shift);
-                let slot = self.builder.ins().ushr(hash, shift);
-                let address = self.element(directory, slot, 3);
-                (hash, self.builder.ins().load(types::I64, STEADY, address, 0))
-            }
+        let hash = match self.hashed.take() {
+            Some(hashes) => self.load_staged(hashes, types::I64),
+            None => self.hash(keys),
         };
         self.drop_nulls(keys, none);
+        let directory = self.join_word(state, JoinWord::Directory);
+        let shift = self.join_word(state, JoinWord::Shift);
+        let slot = self.builder.ins().ushr(hash, shift);
+        let address = self.element(directory, slot, 3);
+        let slot = self.builder.ins().load(types::I64, STEADY, address, 0);
         let tag = self.tagged(hash, slot);
         self.branch(tag, tagged, none);
         self.builder.switch_to_block(tagged);

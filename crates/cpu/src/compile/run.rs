@@ -191,7 +191,7 @@ impl Worker {
         }
     }
 
-    /// Number of rows that the worker has added to a build side or result, or of its groups where they are hashed.
+    /// What the worker adds to the state or result that the pipeline fills.
     pub fn finish(self) -> Part {
         match (self.sink, &self.compiled.sink) {
             (SinkState::Rows(buffer), SinkKind::Build(_)) => Part::Build(buffer),

@@ -241,7 +241,7 @@ impl Lowering<'_, '_> {
         let slot = self.builder.append_block_param(head, types::I64);
         let row = self.builder.append_block_param(found, types::I64);
         let hash = match self.hashed.take() {
-            Some((hashes, _)) => self.load_staged(hashes, types::I64),
+            Some(hashes) => self.load_staged(hashes, types::I64),
             None => self.hash(keys),
         };
         let words = self.key_words(&group_row.key, keys);

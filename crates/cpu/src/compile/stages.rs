@@ -17,7 +17,7 @@ use cranelift_frontend::{FunctionBuilder, Variable};
 use forebay_pipeline::ir::{Compute, Condition, Op, ProbeKind, Register, Sink, StateId, Step, ValueType};
 
 use super::context::{GROUP_DIRECTORY, GROUP_ROWS, GROUP_SHIFT, JoinWord, RESULT, ROWS, STAGES};
-use super::lower::{Cell, Held, Lowering, MUTABLE, word_type};
+use super::lower::{Cell, Held, Lowering, MUTABLE, offset, word_type};
 use super::probe::{Match, Payload};
 use super::sink::Accumulators;
 use crate::groups::GroupLayout;
@@ -333,62 +333,75 @@ impl<'a, 'f> Lowering<'a, 'f> {
         StageColumn(self.stage_columns - 1)
     }
 
-    /// Computes the hashes of all rows and loads what they lead to. Gives the columns of hashes and of directory slots.
-    fn load_ahead(&mut self, ahead: Ahead, input: &Input) -> (StageColumn, StageColumn) {
-        let (hashes, slots) = (self.stage_column(), self.stage_column());
+    /// Computes the hashes of all rows into a column, and loads what they lead to where that is far away.
+    fn load_ahead(&mut self, ahead: Ahead, input: &Input) -> StageColumn {
+        let hashes = self.stage_column();
         let before = self.registers.clone();
         let rows = self.begin_rows(input);
         let keys = self.keys_ahead(ahead);
         self.need(&keys);
         let cells: Vec<Cell> = keys.iter().map(|key| self.cell(*key)).collect();
         let hash = self.hash(&cells);
-        let (directory, shift) = self.directory_ahead(ahead);
-        let slot = self.builder.ins().ushr(hash, shift);
-        let address = self.element(directory, slot, 3);
-        let slot = self.builder.ins().load(types::I64, MUTABLE, address, 0);
         self.keep_word(hashes, rows.position, hash);
-        self.keep_word(slots, rows.position, slot);
         self.jump(rows.advance, &[]);
         self.end_loop(&rows);
         self.registers = before;
 
         let (large, done) = (self.block(), self.block());
-        let (_, shift) = self.directory_ahead(ahead);
+        let (directory, shift) = self.directory_ahead(ahead);
         let is_large = self.builder.ins().icmp_imm_u(IntCC::UnsignedLessThanOrEqual, shift, LARGE_SHIFT);
         self.branch(is_large, large, done);
         self.builder.switch_to_block(large);
-        self.touch_rows(ahead, input.count, hashes, slots);
-        self.jump(done, &[]);
-        self.builder.switch_to_block(done);
-        (hashes, slots)
-    }
-
-    /// Loads the rows that slots name, for the cache.
-    fn touch_rows(&mut self, ahead: Ahead, count: Value, hashes: StageColumn, slots: StageColumn) {
-        let touched = self.variable(types::I64, 0);
-        let rows = self.begin_loop(count);
-        self.position = rows.position;
-        let slot = self.load_staged(slots, types::I64);
-        let (directory, _) = self.directory_ahead(ahead);
-        let (memory, words, likely) = match ahead {
+        self.touch(input.count, hashes, 1, |lowering, hash| {
+            let slot = lowering.builder.ins().ushr(hash, shift);
+            lowering.element(directory, slot, 3)
+        });
+        let (memory, words) = match ahead {
             Ahead::Probe(step) => {
                 let state = self.probed(step);
-                let hash = self.load_staged(hashes, types::I64);
-                let memory = self.join_word(state, JoinWord::Rows);
-                (memory, layout::build_row(self.join_state(state)).words, self.tagged(hash, slot))
+                (self.join_word(state, JoinWord::Rows), layout::build_row(self.join_state(state)).words)
             }
-            Ahead::Groups => (self.changing(GROUP_ROWS), self.group_row().words, slot),
+            Ahead::Groups => (self.changing(GROUP_ROWS), self.group_row().words),
         };
-        let number = self.row_number(slot);
-        let row = self.row_address(memory, number, words);
-        // Where there is no row, a word that is there for certain.
-        let address = self.builder.ins().select(likely, row, directory);
-        let word = self.builder.ins().load(types::I64, MUTABLE, address, 0);
-        let before = self.builder.use_var(touched);
-        let all = self.builder.ins().bxor(before, word);
+        let zero = self.int(0);
+        let hashes_at = self.staged_address(hashes, zero);
+        self.touch(input.count, hashes, words, |lowering, hash| {
+            let slot = lowering.builder.ins().ushr(hash, shift);
+            let address = lowering.element(directory, slot, 3);
+            let slot = lowering.builder.ins().load(types::I64, MUTABLE, address, 0);
+            let likely = match ahead {
+                Ahead::Probe(_) => lowering.tagged(hash, slot),
+                Ahead::Groups => slot,
+            };
+            let number = lowering.row_number(slot);
+            let row = lowering.row_address(memory, number, words);
+            // Where there is no row, words that are there for certain.
+            lowering.builder.ins().select(likely, row, hashes_at)
+        });
+        self.jump(done, &[]);
+        self.builder.switch_to_block(done);
+        hashes
+    }
+
+    /// Loads the first and the last of some words for each hash. The loop does nothing else, so that many loads are under
+    /// way at once.
+    fn touch(&mut self, count: Value, hashes: StageColumn, words: usize, address: impl Fn(&mut Self, Value) -> Value) {
+        let touched = self.variable(types::I64, 0);
+        let zero = self.int(0);
+        let first = self.staged_address(hashes, zero);
+        let rows = self.begin_loop(count);
+        let hash = self.element(first, rows.position, 3);
+        let hash = self.builder.ins().load(types::I64, MUTABLE, hash, 0);
+        let address = address(self, hash);
+        let mut all = self.builder.use_var(touched);
+        for word in BTreeSet::from([0, (words - 1).min(CHUNK - 1)]) {
+            let word = self.builder.ins().load(types::I64, MUTABLE, address, offset(word));
+            all = self.builder.ins().bxor(all, word);
+        }
         self.builder.def_var(touched, all);
         self.jump(rows.advance, &[]);
         self.end_loop(&rows);
+        // Something must come of the loads, or they would not be done.
         let all = self.builder.use_var(touched);
         self.set(RESULT, all);
     }
