@@ -27,6 +27,11 @@ const DEFAULT_MEMORY_SHARE: f64 = 0.75;
 /// Least memory budget: below it not even one row group of a wide table can be loaded.
 const LEAST_MEMORY_BYTES: u64 = 64 << 20;
 
+/// What stands before a control group's name in `/proc/self/cgroup`, where the groups are, and the file that holds the
+/// memory limit: of version 2, and of version 1.
+const CONTROL_GROUPS: [(&str, &str, &str); 2] =
+    [("::/", "/sys/fs/cgroup", "memory.max"), (":memory:/", "/sys/fs/cgroup/memory", "memory.limit_in_bytes")];
+
 /// Stack of a worker: plans of deeply nested SQL recurse.
 const WORKER_STACK_BYTES: usize = 8 << 20;
 
@@ -71,43 +76,32 @@ pub struct ColumnStorage {
 impl Database {
     /// Opens the database directory at `path`, or makes it.
     pub fn open(path: &Path, options: &Options) -> Result<Self> {
-        if !path.exists() {
-            if options.read_only {
-                let message = format!("database {} does not exist", path.display());
-                return Err(Error::new(ErrorKind::NotFound, message).hint("Open it without read-only to make it"));
-            }
-            std::fs::create_dir_all(path)
-                .map_err(|error| Error::io(format!("make directory {}", path.display()), &error))?;
+        let resources = Resources::of(options)?;
+        let exists = path.try_exists();
+        let exists = exists.map_err(|error| Error::io(format_args!("look for {}", path.display()), &error))?;
+        if !exists && options.read_only {
+            let message = format!("database {} does not exist", path.display());
+            return Err(Error::new(ErrorKind::NotFound, message).hint("Open it without read-only to make it"));
         }
-        if !path.is_dir() {
+        if exists && !path.is_dir() {
             return Err(Error::input(format!("{} is a file, and a database is a directory", path.display()))
                 .hint(format!("To query a file: forebay -c \"SELECT * FROM '{}'\"", path.display())));
         }
-        Self::on_disk(Arc::new(LocalDisk::open(path, IoMode::Auto)?), options)
+        let disk = LocalDisk::open(path, IoMode::Auto)?;
+        if !exists {
+            disk.create_directory("")?;
+        }
+        Self::on_disk(Arc::new(disk), options.read_only, resources)
     }
 
     /// A database that lives as long as this handle.
     pub fn in_memory(options: &Options) -> Result<Self> {
-        Self::on_disk(Arc::new(MemoryDisk::new()), &Options { read_only: false, ..options.clone() })
+        Self::on_disk(Arc::new(MemoryDisk::new()), false, Resources::of(options)?)
     }
 
-    fn on_disk(disk: Arc<dyn Disk>, options: &Options) -> Result<Self> {
-        let memory_bytes = match options.memory_bytes {
-            Some(bytes) if bytes < LEAST_MEMORY_BYTES => {
-                return Err(Error::input(format!("a memory budget of {} is too small", units::format_bytes(bytes)))
-                    .hint(format!("Give at least {}", units::format_bytes(LEAST_MEMORY_BYTES))));
-            }
-            Some(bytes) => bytes,
-            None => (machine_memory_bytes() as f64 * DEFAULT_MEMORY_SHARE) as u64,
-        };
-        let threads = match options.threads {
-            Some(threads) if !(1..=1024).contains(&threads) => {
-                return Err(Error::input(format!("{threads} threads are not possible")).hint("Give 1 to 1024"));
-            }
-            Some(threads) => threads,
-            None => std::thread::available_parallelism().map_or(1, usize::from),
-        };
-        let mode = if options.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
+    fn on_disk(disk: Arc<dyn Disk>, read_only: bool, resources: Resources) -> Result<Self> {
+        let Resources { memory_bytes, threads } = resources;
+        let mode = if read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
         let holder = format!("process {}", std::process::id());
         let store = Store::open(disk, mode, &holder)?;
         let cache_bytes = (memory_bytes as f64 * CACHE_SHARE) as usize;
@@ -170,16 +164,57 @@ impl Database {
     }
 }
 
+/// What a database may use.
+struct Resources {
+    memory_bytes: u64,
+    threads: usize,
+}
+
+impl Resources {
+    /// What `options` ask for, or else what there is; checked before anything is made.
+    fn of(options: &Options) -> Result<Self> {
+        let memory_bytes = match options.memory_bytes {
+            Some(bytes) if bytes < LEAST_MEMORY_BYTES => {
+                return Err(Error::input(format!("a memory budget of {} is too small", units::format_bytes(bytes)))
+                    .hint(format!("Give at least {}", units::format_bytes(LEAST_MEMORY_BYTES))));
+            }
+            Some(bytes) => bytes,
+            None => (machine_memory_bytes() as f64 * DEFAULT_MEMORY_SHARE) as u64,
+        };
+        let threads = match options.threads {
+            Some(threads) if !(1..=1024).contains(&threads) => {
+                return Err(Error::input(format!("{threads} threads are not possible")).hint("Give 1 to 1024"));
+            }
+            Some(threads) => threads,
+            None => std::thread::available_parallelism().map_or(1, usize::from),
+        };
+        Ok(Self { memory_bytes, threads })
+    }
+}
+
 /// Memory of this machine, or what a container may use of it.
 fn machine_memory_bytes() -> u64 {
-    let read = |path: &str| std::fs::read_to_string(path).ok();
-    let total = read("/proc/meminfo").and_then(|text| {
+    let read = |path: &Path| std::fs::read_to_string(path).ok();
+    let total = read(Path::new("/proc/meminfo")).and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
         line.split_whitespace().nth(1)?.parse::<u64>().ok()
     });
     let total = total.map_or(4 << 30, |kib| kib * 1024);
-    let limit = read("/sys/fs/cgroup/memory.max").and_then(|text| text.trim().parse::<u64>().ok());
+    let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
+    let limit = group_memory_bytes(&groups, read);
     limit.map_or(total, |limit| limit.min(total)).max(LEAST_MEMORY_BYTES)
+}
+
+/// Least memory limit of the control groups that this process is in: `groups` is its `/proc/self/cgroup`, which names the
+/// innermost one.
+fn group_memory_bytes(groups: &str, read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
+    let least_of = |(mark, root, file): &(&str, &str, &str)| {
+        let innermost = groups.lines().find_map(|line| Some(line.split_once(mark)?.1)).unwrap_or_default();
+        let innermost = Path::new(root).join(innermost);
+        let all = innermost.ancestors().take_while(|group| group.starts_with(root));
+        all.filter_map(|group| read(&group.join(file))?.trim().parse::<u64>().ok()).min()
+    };
+    CONTROL_GROUPS.iter().filter_map(least_of).min()
 }
 
 /// Settings and the running statement of one user.
@@ -326,4 +361,38 @@ pub struct QueryMetrics {
     pub chunks: u64,
     /// Chunks of the touched columns that were never needed.
     pub chunks_pruned: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_limit_of_all_groups_above_counts() {
+        let read = |path: &Path| match path.to_str()? {
+            "/sys/fs/cgroup/a/b/memory.max" => Some("max\n".to_owned()),
+            "/sys/fs/cgroup/a/memory.max" => Some("1000\n".to_owned()),
+            "/sys/fs/cgroup/memory.max" => Some("3000\n".to_owned()),
+            "/sys/fs/cgroup/memory/c/memory.limit_in_bytes" => Some("500\n".to_owned()),
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes" => Some("9223372036854771712\n".to_owned()),
+            _ => None,
+        };
+        assert_eq!(group_memory_bytes("1:cpu:/x\n0::/a/b\n", read), Some(1000));
+        assert_eq!(group_memory_bytes("0::/\n", read), Some(3000));
+        assert_eq!(group_memory_bytes("4:memory:/c\n1:cpu:/x\n0::/a/b\n", read), Some(500));
+        assert_eq!(group_memory_bytes("", read), Some(3000));
+        assert_eq!(group_memory_bytes("0::/a/b\n", |_| None), None);
+    }
+
+    #[test]
+    fn refused_options_make_nothing() {
+        let place = std::env::temp_dir().join(format!("forebay-refused-{}", std::process::id()));
+        for options in [
+            Options { memory_bytes: Some(1 << 20), ..Options::default() },
+            Options { threads: Some(2000), ..Options::default() },
+        ] {
+            assert_eq!(Database::open(&place, &options).expect_err("refused").kind(), ErrorKind::Input);
+            assert!(!place.exists());
+        }
+    }
 }
