@@ -14,7 +14,8 @@ use datafusion::sql::sqlparser::ast::{
 use forebay_base::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId, Value};
 use forebay_engine::types::arrow_type;
 use forebay_store::{
-    ColumnDefinition, Constraint, DEFAULT_SCHEMA, SealedSegment, Table, TableDefinition, Transaction, names_equal,
+    Column, ColumnDefinition, Constraint, DEFAULT_SCHEMA, SealedSegment, Table, TableDefinition, Transaction,
+    full_name, names_equal,
 };
 
 use crate::catalog::{CATALOG, Planner};
@@ -127,7 +128,7 @@ fn foreign_key(
     let name = QualifiedName::of(table, &referrer.schema)?;
     let is_self = names_equal(&name.schema, &referrer.schema) && names_equal(&name.name, &referrer.name);
     if is_self {
-        return Ok(Constraint::ForeignKey { columns, table: format!("{}.{}", name.schema, name.name), references });
+        return Ok(Constraint::ForeignKey { columns, table: full_name(&name.schema, &name.name), references });
     }
     let found = find_table(planner, &name)?;
     let references = match references.is_empty() {
@@ -147,7 +148,7 @@ fn foreign_key(
             return Err(unknown_column(reference, found.columns.iter().map(|column| column.name.as_str())));
         }
     }
-    Ok(Constraint::ForeignKey { columns, table: format!("{}.{}", found.schema, found.name), references })
+    Ok(Constraint::ForeignKey { columns, table: found.full_name(), references })
 }
 
 /// An error about a column that is not there.
@@ -379,7 +380,7 @@ fn alter_column(
         AlterColumnOperation::DropDefault => transaction.set_default(table.id, column, None),
         AlterColumnOperation::DropNotNull => transaction.set_nullable(table.id, column, true),
         AlterColumnOperation::SetNotNull => {
-            if has_nulls(table, column)? {
+            if has_nulls(table, definition)? {
                 let message = format!("column {} of table {} holds NULLs", definition.name, table.name);
                 return Err(Error::new(ErrorKind::Constraint, message));
             }
@@ -393,19 +394,10 @@ fn alter_column(
     }
 }
 
-fn has_nulls(table: &Table, column: ColumnId) -> Result<bool> {
-    let missing_is_null = table.column_by_id(column).is_some_and(|(_, column)| column.missing.is_none());
+fn has_nulls(table: &Table, column: &Column) -> Result<bool> {
     for segment in &table.segments {
-        let Some(index) = segment.column_index(column) else {
-            if missing_is_null {
-                return Ok(true);
-            }
-            continue;
-        };
-        for group in segment.groups()? {
-            if group.columns[index].zones.iter().any(|zone| zone.null_count > 0) {
-                return Ok(true);
-            }
+        if column.has_nulls_in(segment)? {
+            return Ok(true);
         }
     }
     Ok(false)
