@@ -9,7 +9,7 @@ use forebay_base::Value;
 use forebay_cpu::compile::Finished;
 use forebay_cpu::dictionary::Dictionary;
 use forebay_cpu::groups::{GroupLayout, GroupPlan};
-use forebay_cpu::join::{JoinLayout, JoinTable};
+use forebay_cpu::join::JoinTable;
 use forebay_pipeline::ir::{
     Pipeline, Probe, ProbeKind, Program, Register, Sink, Source, State, StateId, Step, ValueType,
 };
@@ -111,8 +111,9 @@ impl Known<'_> {
             return Some((test(Test::Never), false));
         }
         if let Some(keys) = table.key_set() {
-            let answered =
-                probe.kind == ProbeKind::Semi && probe.condition.is_none() && table.layout() == JoinLayout::Set;
+            // One match at most, and nothing of it is read: being a key is all that there is to know.
+            let once = probe.kind == ProbeKind::Semi || table.is_unique();
+            let answered = once && probe.condition.is_none() && probe.columns.is_empty();
             return Some((test(Test::Keys(keys)), answered));
         }
         let (low, high) = table.key_range()?;
