@@ -5,11 +5,16 @@
 //! Invariants: code is made of verified programs only; every execution gives what `forebay_pipeline::Machine` gives.
 //! Must not know: tables, files, chunks, threads.
 
+mod ahead;
 mod cache;
+mod compare;
 mod context;
+mod emit;
 mod lower;
+mod members;
 mod ops;
 mod probe;
+mod row;
 #[allow(unsafe_code)]
 mod run;
 mod sink;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use cranelift_jit::JITModule;
 use forebay_base::{Error, Result};
-use forebay_pipeline::ir::{Arithmetic, Constant, DatePart, ValueType};
+use forebay_pipeline::ir::{Arithmetic, DatePart};
 use forebay_pipeline::semantics::{arithmetic_i64, arithmetic_i128, date_part, substring};
 use forebay_pipeline::{Fault, LikePattern};
 
@@ -19,6 +19,7 @@ use super::context::{
     CURSOR, DENSE_KEY_WORDS, GROUP_DIRECTORY, GROUP_ROWS, GROUP_SHIFT, GROUP_TOUCHED, JoinWord, LIMIT, RESULT, ROWS,
     SINK, STAGES,
 };
+use super::members::Members;
 use super::{Compiled, Finished, KEY_OUT_OF_RANGE, Part, SinkKind};
 use crate::groups::{GroupPart, GroupPlan};
 use crate::layout::hash_bytes;
@@ -282,55 +283,6 @@ impl Function {
             Self::Substring => 2,
             _ => 1,
         }
-    }
-}
-
-/// The constants of an IN list.
-#[derive(Debug)]
-pub(super) enum Members {
-    I64(Vec<i64>),
-    I128(Vec<i128>),
-    /// Canonical bits.
-    F64(Vec<u64>),
-    Bytes(Vec<Arc<[u8]>>),
-}
-
-impl Members {
-    /// A list of constants of one type, none of them NULL.
-    pub(super) fn new(value: ValueType, list: &[Constant]) -> Self {
-        let integers = || {
-            list.iter().filter_map(|constant| match constant {
-                Constant::Int(value) => Some(*value),
-                _ => None,
-            })
-        };
-        let mut members = match value {
-            ValueType::I128 => Self::I128(integers().collect()),
-            ValueType::F64 => Self::F64(list.iter().filter_map(float_bits).collect()),
-            ValueType::Bytes => Self::Bytes(list.iter().filter_map(text).collect()),
-            ValueType::I64 | ValueType::Bool => Self::I64(integers().filter_map(|x| i64::try_from(x).ok()).collect()),
-        };
-        match &mut members {
-            Self::I64(list) => list.sort_unstable(),
-            Self::I128(list) => list.sort_unstable(),
-            Self::F64(list) => list.sort_unstable(),
-            Self::Bytes(list) => list.sort_unstable(),
-        }
-        members
-    }
-}
-
-fn float_bits(constant: &Constant) -> Option<u64> {
-    match constant {
-        Constant::Float(value) => Some(forebay_base::canonical_f64(*value).to_bits()),
-        _ => None,
-    }
-}
-
-fn text(constant: &Constant) -> Option<Arc<[u8]>> {
-    match constant {
-        Constant::Bytes(bytes) => Some(Arc::clone(bytes)),
-        _ => None,
     }
 }
 

@@ -14,20 +14,19 @@ use std::ops::Range;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use cranelift_frontend::{FunctionBuilder, Variable};
-use forebay_pipeline::ir::{Compute, Condition, Op, ProbeKind, Register, Sink, StateId, Step, ValueType};
+use forebay_pipeline::ir::{Compute, Condition, Op, ProbeKind, Register, Sink, Step, ValueType};
 
-use super::context::{GROUP_DIRECTORY, GROUP_ROWS, GROUP_SHIFT, JoinWord, RESULT, ROWS, STAGES};
-use super::lower::{Cell, Held, Lowering, MUTABLE, offset, word_type};
+use super::ahead::Ahead;
+use super::context::{ROWS, STAGES};
+use super::lower::{Cell, Held, Lowering, MUTABLE, word_type};
 use super::probe::{Match, Payload};
 use super::sink::Accumulators;
 use crate::groups::GroupLayout;
 use crate::join::JoinLayout;
-use crate::layout::{self, GroupRow, WORD};
+use crate::layout::WORD;
 
 /// Rows that go from stage to stage at once: their columns stay in the second-level cache.
-const CHUNK: usize = 1024;
-/// A directory with at least 2^64 / 2^this slots does not fit the second-level cache, so that its rows are loaded ahead.
-const LARGE_SHIFT: i64 = 48;
+pub(super) const CHUNK: usize = 1024;
 
 /// A part of a pipeline that runs as a loop of its own.
 struct Stage {
@@ -36,15 +35,6 @@ struct Stage {
     branchless: bool,
     /// What is looked up first, and is loaded ahead.
     ahead: Option<Ahead>,
-}
-
-/// Whose rows are loaded ahead.
-#[derive(Clone, Copy)]
-enum Ahead {
-    /// Those that this step probes.
-    Probe(usize),
-    /// The groups that the sink fills.
-    Groups,
 }
 
 /// A column of words between stages, by number.
@@ -62,8 +52,8 @@ pub(super) struct Staged {
 }
 
 /// The rows that a stage goes through.
-struct Input {
-    count: Value,
+pub(super) struct Input {
+    pub(super) count: Value,
     /// The number of the first row, or the column with the numbers.
     rows: Rows,
 }
@@ -74,12 +64,12 @@ enum Rows {
 }
 
 /// A loop while it is filled.
-struct Loop {
+pub(super) struct Loop {
     body: Block,
-    advance: Block,
+    pub(super) advance: Block,
     after: Block,
     count: Value,
-    position: Value,
+    pub(super) position: Value,
 }
 
 impl<'a, 'f> Lowering<'a, 'f> {
@@ -317,132 +307,24 @@ impl<'a, 'f> Lowering<'a, 'f> {
         self.builder.ins().load(type_, MUTABLE, address, 0)
     }
 
-    fn keep_word(&mut self, column: StageColumn, at: Value, word: Value) {
+    pub(super) fn keep_word(&mut self, column: StageColumn, at: Value, word: Value) {
         let address = self.staged_address(column, at);
         self.builder.ins().store(MUTABLE, word, address, 0);
     }
 
-    fn staged_address(&mut self, column: StageColumn, at: Value) -> Value {
+    pub(super) fn staged_address(&mut self, column: StageColumn, at: Value) -> Value {
         let base = self.steady(STAGES);
         let first = self.builder.ins().iadd_imm_s(base, (column.0 * CHUNK * WORD) as i64);
         self.element(first, at, 3)
     }
 
-    fn stage_column(&mut self) -> StageColumn {
+    pub(super) fn stage_column(&mut self) -> StageColumn {
         self.stage_columns += 1;
         StageColumn(self.stage_columns - 1)
     }
 
-    /// Computes the hashes of all rows into a column, and loads what they lead to where that is far away.
-    fn load_ahead(&mut self, ahead: Ahead, input: &Input) -> StageColumn {
-        let hashes = self.stage_column();
-        let before = self.registers.clone();
-        let rows = self.begin_rows(input);
-        let keys = self.keys_ahead(ahead);
-        self.need(&keys);
-        let cells: Vec<Cell> = keys.iter().map(|key| self.cell(*key)).collect();
-        let hash = self.hash(&cells);
-        self.keep_word(hashes, rows.position, hash);
-        self.jump(rows.advance, &[]);
-        self.end_loop(&rows);
-        self.registers = before;
-
-        let (large, done) = (self.block(), self.block());
-        let (directory, shift) = self.directory_ahead(ahead);
-        let is_large = self.builder.ins().icmp_imm_u(IntCC::UnsignedLessThanOrEqual, shift, LARGE_SHIFT);
-        self.branch(is_large, large, done);
-        self.builder.switch_to_block(large);
-        self.touch(input.count, hashes, 1, |lowering, hash| {
-            let slot = lowering.builder.ins().ushr(hash, shift);
-            lowering.element(directory, slot, 3)
-        });
-        let (memory, words) = match ahead {
-            Ahead::Probe(step) => {
-                let state = self.probed(step);
-                (self.join_word(state, JoinWord::Rows), layout::build_row(self.join_state(state)).words)
-            }
-            Ahead::Groups => (self.changing(GROUP_ROWS), self.group_row().words),
-        };
-        let zero = self.int(0);
-        let hashes_at = self.staged_address(hashes, zero);
-        self.touch(input.count, hashes, words, |lowering, hash| {
-            let slot = lowering.builder.ins().ushr(hash, shift);
-            let address = lowering.element(directory, slot, 3);
-            let slot = lowering.builder.ins().load(types::I64, MUTABLE, address, 0);
-            let likely = match ahead {
-                Ahead::Probe(_) => lowering.tagged(hash, slot),
-                Ahead::Groups => slot,
-            };
-            let number = lowering.row_number(slot);
-            let row = lowering.row_address(memory, number, words);
-            // Where there is no row, words that are there for certain.
-            lowering.builder.ins().select(likely, row, hashes_at)
-        });
-        self.jump(done, &[]);
-        self.builder.switch_to_block(done);
-        hashes
-    }
-
-    /// Loads the first and the last of some words for each hash. The loop does nothing else, so that many loads are under
-    /// way at once.
-    fn touch(&mut self, count: Value, hashes: StageColumn, words: usize, address: impl Fn(&mut Self, Value) -> Value) {
-        let touched = self.variable(types::I64, 0);
-        let zero = self.int(0);
-        let first = self.staged_address(hashes, zero);
-        let rows = self.begin_loop(count);
-        let hash = self.element(first, rows.position, 3);
-        let hash = self.builder.ins().load(types::I64, MUTABLE, hash, 0);
-        let address = address(self, hash);
-        let mut all = self.builder.use_var(touched);
-        for word in BTreeSet::from([0, (words - 1).min(CHUNK - 1)]) {
-            let word = self.builder.ins().load(types::I64, MUTABLE, address, offset(word));
-            all = self.builder.ins().bxor(all, word);
-        }
-        self.builder.def_var(touched, all);
-        self.jump(rows.advance, &[]);
-        self.end_loop(&rows);
-        // Something must come of the loads, or they would not be done.
-        let all = self.builder.use_var(touched);
-        self.set(RESULT, all);
-    }
-
-    fn keys_ahead(&self, ahead: Ahead) -> Vec<Register> {
-        match (ahead, &self.pipeline.sink) {
-            (Ahead::Probe(step), _) => match &self.pipeline.steps[step] {
-                Step::Probe(probe) => probe.keys.clone(),
-                Step::Compute(_) | Step::Filter(_) => unreachable!("a stage was cut before a probe"),
-            },
-            (Ahead::Groups, Sink::Aggregate { keys, .. }) => keys.clone(),
-            (Ahead::Groups, _) => unreachable!("a stage was cut before groups"),
-        }
-    }
-
-    fn directory_ahead(&mut self, ahead: Ahead) -> (Value, Value) {
-        match ahead {
-            Ahead::Probe(step) => {
-                let state = self.probed(step);
-                (self.join_word(state, JoinWord::Directory), self.join_word(state, JoinWord::Shift))
-            }
-            Ahead::Groups => (self.changing(GROUP_DIRECTORY), self.changing(GROUP_SHIFT)),
-        }
-    }
-
-    fn probed(&self, step: usize) -> StateId {
-        match &self.pipeline.steps[step] {
-            Step::Probe(probe) => probe.state,
-            Step::Compute(_) | Step::Filter(_) => unreachable!("a stage was cut before a probe"),
-        }
-    }
-
-    fn group_row(&self) -> GroupRow {
-        match &self.pipeline.sink {
-            Sink::Aggregate { state, .. } => GroupRow::new(self.aggregate_state(*state)),
-            _ => unreachable!("a stage was cut before groups"),
-        }
-    }
-
     /// Begins a loop over rows, each with its number.
-    fn begin_rows(&mut self, input: &Input) -> Loop {
+    pub(super) fn begin_rows(&mut self, input: &Input) -> Loop {
         let rows = self.begin_loop(input.count);
         self.position = rows.position;
         self.row = match input.rows {
@@ -452,7 +334,7 @@ impl<'a, 'f> Lowering<'a, 'f> {
         rows
     }
 
-    fn begin_loop(&mut self, count: Value) -> Loop {
+    pub(super) fn begin_loop(&mut self, count: Value) -> Loop {
         let (body, advance, after) = (self.block(), self.block(), self.block());
         let position = self.builder.append_block_param(body, types::I64);
         let zero = self.int(0);
@@ -461,7 +343,7 @@ impl<'a, 'f> Lowering<'a, 'f> {
         Loop { body, advance, after, count, position }
     }
 
-    fn end_loop(&mut self, rows: &Loop) {
+    pub(super) fn end_loop(&mut self, rows: &Loop) {
         self.builder.switch_to_block(rows.advance);
         let following = self.builder.ins().iadd_imm_s(rows.position, 1);
         let more = self.builder.ins().icmp(IntCC::UnsignedLessThan, following, rows.count);
