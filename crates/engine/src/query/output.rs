@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, ArrowPrimitiveType, BinaryViewBuilder, BooleanArray, Decimal128Array, Int64Array, PrimitiveArray,
-    RecordBatch, RecordBatchOptions, StringViewBuilder,
+    ArrayRef, ArrowPrimitiveType, BinaryViewBuilder, BooleanArray, Decimal128Array, Decimal256Array, Int64Array,
+    PrimitiveArray, RecordBatch, RecordBatchOptions, StringViewBuilder,
 };
 use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::{
     DataType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Time64MicrosecondType,
-    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type, i256,
 };
 use forebay_base::{Error, PhysicalType, Result};
 use forebay_cpu::dictionary::{Dictionary, Strings};
@@ -74,6 +74,13 @@ fn array(vector: &Vector, data_type: &DataType, strings: Option<&Strings>) -> Re
         DataType::Decimal128(precision, scale) => {
             let values: Vec<i128> = (0..rows).map(|row| integer(vector, row).unwrap_or_default()).collect();
             let array = Decimal128Array::new(ScalarBuffer::from(values), nulls(vector));
+            let typed = array.with_precision_and_scale(*precision, *scale);
+            Arc::new(typed.map_err(|error| Error::internal(error.to_string()))?)
+        }
+        DataType::Decimal256(precision, scale) => {
+            let wide = |row| i256::from_i128(integer(vector, row).unwrap_or_default());
+            let values: Vec<i256> = (0..rows).map(wide).collect();
+            let array = Decimal256Array::new(ScalarBuffer::from(values), nulls(vector));
             let typed = array.with_precision_and_scale(*precision, *scale);
             Arc::new(typed.map_err(|error| Error::internal(error.to_string()))?)
         }
