@@ -1,6 +1,8 @@
 //! Comma-separated values after RFC 4180, with `\n` line ends.
 //!
-//! Invariants: NULL is the empty field and an empty string is `""`, so the two stay apart. Must not know: widths, colours.
+//! Invariants: NULL is the text for it, by default the empty field, and a string that reads like it is quoted, so that the
+//! two stay apart. No row is an empty line, which readers skip: a lone NULL without a text is `""`. Must not know: widths,
+//! colours.
 
 use std::io::{self, Write};
 
@@ -13,26 +15,36 @@ use super::{Format, Layout};
 pub(crate) struct Csv {
     header: bool,
     null: String,
+    /// `null` is quoted even though it is NULL.
+    is_null_quoted: bool,
 }
 
 impl Csv {
     pub(crate) fn new(layout: Layout) -> Self {
-        Self { header: layout.header, null: layout.null.unwrap_or_default() }
+        Self { header: layout.header, null: layout.null.unwrap_or_default(), is_null_quoted: false }
     }
 
     /// Quotes what was appended to `out` since `start`, where that is needed.
     fn quote_from(&self, start: usize, out: &mut String) {
-        let field = &out[start..];
-        if field != self.null && !field.contains(['"', ',', '\n', '\r']) {
-            return;
+        if out[start..] == self.null || is_special(&out[start..]) {
+            quote(start, out);
         }
-        let quoted = format!("\"{}\"", field.replace('"', "\"\""));
-        out.replace_range(start.., &quoted);
     }
+}
+
+fn is_special(field: &str) -> bool {
+    field.contains(['"', ',', '\n', '\r'])
+}
+
+fn quote(start: usize, out: &mut String) {
+    let quoted = format!("\"{}\"", out[start..].replace('"', "\"\""));
+    out.replace_range(start.., &quoted);
 }
 
 impl Format for Csv {
     fn begin(&mut self, schema: &Schema, out: &mut dyn Write) -> io::Result<()> {
+        let is_empty_line = self.null.is_empty() && schema.fields().len() == 1;
+        self.is_null_quoted = is_empty_line || is_special(&self.null);
         if !self.header || schema.fields().is_empty() {
             return Ok(());
         }
@@ -62,6 +74,9 @@ impl Format for Csv {
                     self.quote_from(start, &mut text);
                 } else {
                     text.push_str(&self.null);
+                    if self.is_null_quoted {
+                        quote(start, &mut text);
+                    }
                 }
             }
             text.push('\n');
@@ -79,7 +94,7 @@ mod tests {
     use std::sync::Arc;
 
     use expect_test::expect;
-    use forebay::arrow::array::StringArray;
+    use forebay::arrow::array::{NullArray, StringArray};
 
     use super::super::tests::{batch, header, render, sample};
     use super::super::{Kind, Layout};
@@ -97,24 +112,41 @@ mod tests {
     #[test]
     fn null_text_and_empty_strings_stay_apart() {
         let values = StringArray::from(vec![Some(""), None, Some("NA"), Some("two\nlines")]);
-        let rows = batch(vec![("a,b", Arc::new(values))]);
+        let rows = batch(vec![("a,b", Arc::new(values.clone()))]);
+        let two = batch(vec![("a,b", Arc::new(values)), ("n", Arc::new(NullArray::new(4)))]);
         expect![[r#"
-            "a,b"
-            ""
-
-            NA
+            "a,b",n
+            "",
+            ,
+            NA,
             "two
-            lines"
+            lines",
         "#]]
-        .assert_eq(&render(Kind::Csv, header(), std::slice::from_ref(&rows)));
+        .assert_eq(&render(Kind::Csv, header(), &[two]));
         let layout = Layout { null: Some("NA".into()), ..Layout::default() };
         expect![[r#"
-
+            ""
             NA
             "NA"
             "two
             lines"
         "#]]
         .assert_eq(&render(Kind::Csv, layout, &[rows]));
+    }
+
+    /// Readers skip empty lines.
+    #[test]
+    fn no_row_is_an_empty_line() {
+        let rows = batch(vec![("a", Arc::new(StringArray::from(vec![Some("x"), None, Some("")])))]);
+        assert_eq!(render(Kind::Csv, header(), std::slice::from_ref(&rows)), "a\nx\n\"\"\n\"\"\n");
+        let layout = Layout { null: Some("-".into()), ..Layout::default() };
+        assert_eq!(render(Kind::Csv, layout, &[rows]), "x\n-\n\"\"\n");
+    }
+
+    #[test]
+    fn a_text_for_null_is_one_field() {
+        let rows = batch(vec![("a", Arc::new(StringArray::from(vec![Some("x"), None, Some("a,b")])))]);
+        let layout = Layout { null: Some("a,b".into()), ..Layout::default() };
+        assert_eq!(render(Kind::Csv, layout, &[rows]), "x\n\"a,b\"\n\"a,b\"\n");
     }
 }
