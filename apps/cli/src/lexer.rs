@@ -93,6 +93,24 @@ pub(crate) fn tokens(text: &str, state: &mut State) -> Vec<(Token, Range<usize>)
     found
 }
 
+/// Where the statements of `sql` begin: with what is neither blank nor comment.
+pub(crate) fn beginnings(sql: &str) -> Vec<usize> {
+    let mut found = Vec::new();
+    let mut has_begun = false;
+    for (token, range) in tokens(sql, &mut State::default()) {
+        match token {
+            Token::Space | Token::Comment => {}
+            Token::Semicolon => has_begun = false,
+            _ if has_begun => {}
+            _ => {
+                has_begun = true;
+                found.push(range.start);
+            }
+        }
+    }
+    found
+}
+
 /// Joins what belongs together: the opening of a string or comment and its rest; `''` continues a string.
 fn push(found: &mut Vec<(Token, Range<usize>)>, token: Token, range: Range<usize>) {
     match found.last_mut() {
@@ -271,6 +289,15 @@ mod tests {
                 assert_eq!(end, piece.len(), "cut {cut}");
             }
         }
+    }
+
+    #[test]
+    fn statements_begin_behind_comments() {
+        let sql = "-- a; b\nselect ';x'; /* select 2 */ ; ;\n /* /* ; */ */ select 2";
+        let begun: Vec<&str> = beginnings(sql).into_iter().map(|start| &sql[start..start + 8]).collect();
+        assert_eq!(begun, ["select '", "select 2"]);
+        assert_eq!(beginnings(sql).last(), Some(&(sql.len() - 8)));
+        assert!(beginnings(" -- nothing\n;").is_empty());
     }
 
     #[test]

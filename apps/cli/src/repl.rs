@@ -59,6 +59,9 @@ pub(crate) fn run(shell: &mut Shell) -> Result<()> {
                 shell.note("");
                 return Ok(());
             }
+            Err(ReadlineError::Io(error)) if error.kind() == std::io::ErrorKind::InvalidData => {
+                shell.report(&Error::input("what was typed is not UTF-8 text").hint("The line was left out"), None);
+            }
             Err(ReadlineError::Io(error)) => return Err(Error::io("read from the terminal", &error)),
             Err(error) => return Err(Error::internal(format!("the line editor failed: {error}"))),
         }

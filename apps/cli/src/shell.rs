@@ -13,7 +13,7 @@ use forebay::{Error, ErrorKind, QueryResult, Result, ResultKind, Session, Statem
 
 use crate::format::{Format, Kind, Layout, Plan};
 use crate::interrupt::{Interrupt, Watch};
-use crate::lexer::Splitter;
+use crate::lexer::{Splitter, beginnings};
 use crate::output::Output;
 use crate::progress::Ticker;
 use crate::report::{self, Source};
@@ -112,6 +112,8 @@ impl Shell {
             };
             let line = if number == 1 { line.trim_start_matches('\u{feff}') } else { &line };
             if splitter.is_between_statements() && line.starts_with(['\\', '.']) {
+                // No more than comments.
+                pending.clear();
                 self.run_meta(line)?;
                 continue;
             }
@@ -126,18 +128,19 @@ impl Shell {
         if pending.trim().is_empty() { Ok(()) } else { self.run_sql(&pending, file, pending_line) }
     }
 
-    /// Runs the statements of `sql`, which begins at `line` of `file`.
+    /// Runs the statements of `sql`, which begins at `line` of `file`, without the comments before each.
     fn run_sql(&mut self, sql: &str, file: Option<&str>, line: u64) -> Step {
         let statements = match self.session.statements(sql) {
             Ok(statements) => statements,
             Err(error) => return Err(self.report(&error, Some(Source { sql, file, line }))),
         };
-        let mut at = 0;
-        for statement in &statements {
-            let start = sql[at..].find(&statement.text).map_or(at, |found| at + found);
+        let starts = beginnings(sql);
+        for (index, statement) in statements.iter().enumerate() {
+            let start = starts.get(index).copied().unwrap_or(0);
+            let comments = beginnings(&statement.text).first().copied().unwrap_or(0);
+            let statement = Statement { text: statement.text[comments..].to_owned() };
             let before = sql[..start].bytes().filter(|&byte| byte == b'\n').count() as u64;
-            at = (start + statement.text.len()).min(sql.len());
-            self.run_statement(statement, Source { sql: &statement.text, file, line: line + before })?;
+            self.run_statement(&statement, Source { sql: &statement.text, file, line: line + before })?;
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use forebay::arrow::datatypes::{DataType, Schema};
 
 use super::Format;
 use super::value::{Notation, cells};
+use crate::lexer::beginnings;
 use crate::terminal::{Paint, paint};
 
 /// Writes the result of EXPLAIN: of two columns the first is a heading.
@@ -27,7 +28,9 @@ impl Plan {
     pub(crate) fn fits(statement: &str, schema: &Schema) -> bool {
         let text =
             |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8);
-        let explains = statement.split_whitespace().next().is_some_and(|word| word.eq_ignore_ascii_case("explain"));
+        let begin = beginnings(statement).first().copied().unwrap_or(0);
+        let first = statement[begin..].split_whitespace().next();
+        let explains = first.is_some_and(|word| word.eq_ignore_ascii_case("explain"));
         explains && (1..=2).contains(&schema.fields().len()) && schema.fields().iter().all(|f| text(f.data_type()))
     }
 }
@@ -77,6 +80,7 @@ mod tests {
             ("plan", Arc::new(StringArray::from(vec!["Limit: 1\n  Scan: t\n", "Scan t"]))),
         ]);
         assert!(Plan::fits("EXPLAIN select 1", &rows.schema()));
+        assert!(Plan::fits("-- why\n/* so */ explain select 1", &rows.schema()));
         assert!(!Plan::fits("select plan_type, plan from t", &rows.schema()));
         let mut out = Vec::new();
         Plan::new(false).batch(&rows, &mut out).expect("memory takes all bytes");
