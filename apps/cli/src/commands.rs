@@ -7,13 +7,12 @@ use std::io::{BufReader, IsTerminal};
 use std::path::Path;
 
 use forebay::arrow::array::RecordBatch;
-use forebay::arrow::datatypes::SchemaRef;
 use forebay::{Error, Result};
 
 use crate::complete::quoted;
 use crate::format::Kind;
-use crate::format::types::sql_name;
-use crate::format::value::{Notation, cells};
+use crate::format::value::{Cells, Notation, cells};
+use crate::lexer::{State, Token, tokens};
 use crate::meta::{self, Meta};
 use crate::shell::{Halt, Shell, Step};
 
@@ -23,8 +22,9 @@ const TABLES: &str = "SELECT table_schema AS schema, table_name AS name, table_t
 const VIEWS: &str = "SELECT table_schema AS schema, table_name AS name FROM information_schema.tables \
      WHERE table_schema <> 'information_schema' AND table_type = 'VIEW' ORDER BY 1, 2";
 
-const BASE_TABLES: &str = "SELECT table_schema, table_name FROM information_schema.tables \
-     WHERE table_schema <> 'information_schema' AND table_type = 'BASE TABLE' ORDER BY 1, 2";
+/// Views last: they are made of tables.
+const ALL_NAMES: &str = "SELECT table_schema, table_name FROM information_schema.tables \
+     WHERE table_schema <> 'information_schema' ORDER BY table_type = 'VIEW', 1, 2";
 
 impl Shell {
     /// Parses and does the meta command in `line`.
@@ -41,7 +41,7 @@ impl Shell {
             Meta::Quit => Err(Halt::Quit),
             Meta::Tables => self.show_query(TABLES),
             Meta::Views => self.show_query(VIEWS),
-            Meta::Describe(name) => self.show_query(&format!("DESCRIBE {}", as_table(&name))),
+            Meta::Describe(name) => self.show_query(&format!("DESCRIBE {name}")),
             Meta::Databases => self.write_text(&self.databases()),
             Meta::Schema(name) => {
                 let text = self.schemas(name.as_deref()).map_err(|error| self.report(&error, None))?;
@@ -102,24 +102,37 @@ impl Shell {
         }
     }
 
-    /// CREATE TABLE of one table or of all.
+    /// The CREATE statement of one table or view, or of all.
     fn schemas(&self, name: Option<&str>) -> Result<String> {
         let names = match name {
-            Some(name) => vec![as_table(name)],
-            None => two_texts(&self.query(BASE_TABLES)?.1)
+            Some(name) => vec![name.to_owned()],
+            None => texts(&self.query(ALL_NAMES)?.1)
                 .into_iter()
-                .map(|(schema, name)| match schema.as_str() {
-                    "public" | "main" => quoted(&name),
-                    _ => format!("{}.{}", quoted(&schema), quoted(&name)),
+                .map(|row| match row.as_slice() {
+                    [Some(schema), Some(name)] if schema != "main" => format!("{}.{}", quoted(schema), quoted(name)),
+                    [_, name] => quoted(name.as_deref().unwrap_or_default()),
+                    _ => String::new(),
                 })
                 .collect(),
         };
-        let mut text = String::new();
-        for name in names {
-            let (schema, _) = self.query(&format!("SELECT * FROM {name} LIMIT 0"))?;
-            text.push_str(&create_table(&name, &schema));
+        names.iter().map(|name| self.definition(name)).collect()
+    }
+
+    /// The CREATE statement of the table or view `name`.
+    fn definition(&self, name: &str) -> Result<String> {
+        let (schema, batches) = self.query(&format!("DESCRIBE {name}"))?;
+        // A table has keys and defaults, a view only columns.
+        if schema.field_with_name("key").is_ok() {
+            return Ok(create_table(name, &texts(&batches)));
         }
-        Ok(text)
+        let parts = name_parts(name);
+        let mut query = "SELECT definition FROM information_schema.views WHERE definition IS NOT NULL".to_owned();
+        for (part, column) in parts.iter().rev().zip(["table_name", "table_schema"]) {
+            query.push_str(&format!(" AND lower({column}) = lower('{}')", part.replace('\'', "''")));
+        }
+        let found = texts(&self.query(&query)?.1).into_iter().flatten().flatten().next();
+        let definition = found.ok_or_else(|| Error::internal(format!("view {name} has no definition")))?;
+        Ok(format!("CREATE VIEW {name} AS {definition};\n"))
     }
 
     /// Runs the script at `path`.
@@ -139,70 +152,82 @@ impl Shell {
     }
 }
 
-/// `name` as the user wrote it where it can be SQL (`t`, `main.t`, `"t"`), else quoted.
-fn as_table(name: &str) -> String {
-    let plain = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_');
-    if name.split('.').all(plain) { name.to_owned() } else { quoted(name) }
-}
-
-/// The rows of two text columns.
-fn two_texts(batches: &[RecordBatch]) -> Vec<(String, String)> {
+/// The values of all rows as text.
+fn texts(batches: &[RecordBatch]) -> Vec<Vec<Option<String>>> {
     let mut rows = Vec::new();
     for batch in batches {
         let columns: Vec<_> = batch.columns().iter().map(|column| cells(column.as_ref(), Notation::Text)).collect();
         for row in 0..batch.num_rows() {
-            let mut texts = columns.iter().map(|column| {
+            let text = |cell: &Cells<'_>| {
                 let mut text = String::new();
-                column(row, &mut text);
-                text
-            });
-            rows.push((texts.next().unwrap_or_default(), texts.next().unwrap_or_default()));
+                cell(row, &mut text).then_some(text)
+            };
+            rows.push(columns.iter().map(text).collect());
         }
     }
     rows
 }
 
-fn create_table(name: &str, schema: &SchemaRef) -> String {
-    let columns: Vec<String> = schema
-        .fields()
-        .iter()
-        .map(|field| {
-            let required = if field.is_nullable() { "" } else { " NOT NULL" };
-            format!("    {} {}{required}", quoted(field.name()), sql_name(field.data_type()))
-        })
-        .collect();
-    format!("CREATE TABLE {name} (\n{}\n);\n", columns.join(",\n"))
+/// The parts of a name as SQL writes it, without their quotes.
+fn name_parts(name: &str) -> Vec<String> {
+    let parts = tokens(name, &mut State::default()).into_iter().filter_map(|(token, range)| match token {
+        Token::Word => Some(name[range].to_owned()),
+        Token::QuotedName => {
+            let inner = name[range].strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+            inner.map(|inner| inner.replace("\"\"", "\""))
+        }
+        _ => None,
+    });
+    parts.collect()
+}
+
+/// CREATE TABLE from the rows of DESCRIBE: name, type, NULL allowed, key, default.
+fn create_table(name: &str, rows: &[Vec<Option<String>>]) -> String {
+    let mut lines = Vec::new();
+    let mut key = Vec::new();
+    for row in rows {
+        let cell = |index: usize| row.get(index).and_then(Option::as_deref);
+        let column = quoted(cell(0).unwrap_or_default());
+        let required = if cell(2) == Some("NO") { " NOT NULL" } else { "" };
+        let default = cell(4).map(|text| format!(" DEFAULT {text}")).unwrap_or_default();
+        lines.push(format!("    {column} {}{required}{default}", cell(1).unwrap_or_default()));
+        if cell(3) == Some("PRI") {
+            key.push(column);
+        }
+    }
+    if !key.is_empty() {
+        lines.push(format!("    PRIMARY KEY ({})", key.join(", ")));
+    }
+    format!("CREATE TABLE {name} (\n{}\n);\n", lines.join(",\n"))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use expect_test::expect;
-    use forebay::arrow::datatypes::{DataType, Field, Schema};
 
     use super::*;
 
     #[test]
     fn create_table_can_be_run_again() {
-        let schema = Arc::new(Schema::new(vec![
-            Field::new("id", DataType::Int64, false),
-            Field::new("Full Name", DataType::Utf8View, true),
-            Field::new("price", DataType::Decimal128(15, 2), true),
-        ]));
+        let row = |cells: [&str; 5]| cells.map(|cell| (!cell.is_empty()).then(|| cell.to_owned())).to_vec();
+        let rows = [
+            row(["id", "BIGINT", "NO", "PRI", ""]),
+            row(["Full Name", "VARCHAR", "YES", "", ""]),
+            row(["order", "DECIMAL(15,2)", "YES", "", "0.5"]),
+        ];
         expect![[r#"
             CREATE TABLE t (
                 id BIGINT NOT NULL,
                 "Full Name" VARCHAR,
-                price DECIMAL(15,2)
+                "order" DECIMAL(15,2) DEFAULT 0.5,
+                PRIMARY KEY (id)
             );
         "#]]
-        .assert_eq(&create_table("t", &schema));
+        .assert_eq(&create_table("t", &rows));
     }
 
     #[test]
-    fn names_are_quoted_only_where_needed() {
-        assert_eq!(as_table("main.t"), "main.t");
-        assert_eq!(as_table("my table"), "\"my table\"");
+    fn names_are_taken_apart() {
+        assert_eq!(name_parts("main.\"my.\"\"t\"\"\""), ["main", "my.\"t\""]);
     }
 }

@@ -4,6 +4,7 @@
 
 use forebay::{Error, Result};
 
+use crate::complete::quoted;
 use crate::format::Kind;
 
 /// One parsed meta command.
@@ -13,7 +14,7 @@ pub(crate) enum Meta {
     Help,
     /// Leaves the program.
     Quit,
-    /// Shows the columns of a table.
+    /// Shows the columns of a table, whose name is written as in SQL.
     Describe(String),
     /// Lists tables and views.
     Tables,
@@ -21,7 +22,7 @@ pub(crate) enum Meta {
     Views,
     /// Shows which database is open.
     Databases,
-    /// Shows CREATE TABLE of one or of all tables.
+    /// Shows the CREATE statement of one table or view, whose name is written as in SQL, or of all.
     Schema(Option<String>),
     /// Switches between a table and one value per line.
     Expanded,
@@ -73,7 +74,7 @@ pub(crate) const NAMES: &[&str] = &[
 pub(crate) const HELP: &str = "\
 Statements end with a semicolon. TAB completes, ^C cancels, ^D leaves.
 
-  \\d NAME             .schema [NAME]   columns of a table; its CREATE TABLE
+  \\d NAME             .schema [NAME]   columns of a table; its CREATE statement
   \\d  \\dt             .tables          tables and views
   \\dv                                  views
   \\l                  .databases       the open database
@@ -96,13 +97,15 @@ Statements end with a semicolon. TAB completes, ^C cancels, ^D leaves.
 pub(crate) fn parse(line: &str) -> Result<Meta> {
     let words = split(line.trim().trim_end_matches(';').trim_end())?;
     let mut words = words.into_iter();
-    let name = words.next().unwrap_or_default();
-    let arguments: Vec<String> = words.collect();
+    let name = words.next().unwrap_or_default().text;
+    let written: Vec<Word> = words.collect();
+    let arguments: Vec<String> = written.iter().map(|word| word.text.clone()).collect();
     let optional = || match arguments.as_slice() {
         [] => Ok(None),
         [one] => Ok(Some(one.clone())),
         [_, extra, ..] => Err(Error::input(format!("{name} takes one argument, not also {extra:?}"))),
     };
+    let table = || Ok::<_, Error>(optional()?.and(written.first()).map(Word::as_table));
     let one = |what: &str| {
         optional()?.ok_or_else(|| Error::input(format!("{name} needs {what}, for example {name} {}", example(what))))
     };
@@ -114,11 +117,10 @@ pub(crate) fn parse(line: &str) -> Result<Meta> {
     let meta = match name.as_str() {
         "\\?" | "\\h" | ".help" => return Ok(Meta::Help),
         "\\q" | ".quit" | ".exit" => Meta::Quit,
-        "\\d" => return Ok(optional()?.map_or(Meta::Tables, Meta::Describe)),
-        "\\dt" | ".tables" => return Ok(optional()?.map_or(Meta::Tables, Meta::Describe)),
+        "\\d" | "\\dt" | ".tables" => return Ok(table()?.map_or(Meta::Tables, Meta::Describe)),
         "\\dv" => Meta::Views,
         "\\l" | ".databases" => Meta::Databases,
-        ".schema" => return Ok(Meta::Schema(optional()?)),
+        ".schema" => return Ok(Meta::Schema(table()?)),
         "\\x" => Meta::Expanded,
         "\\timing" | ".timer" => return Ok(Meta::Timer(optional()?.map(|text| switch(&text)).transpose()?)),
         "\\i" | ".read" => return Ok(Meta::Read(one("a file")?)),
@@ -171,21 +173,53 @@ fn unknown(name: &str) -> Error {
     Error::input(format!("there is no command {name}")).hint(hint)
 }
 
+/// One word of a command.
+#[derive(Debug, Clone, Default)]
+struct Word {
+    /// Without its quotes.
+    text: String,
+    /// As it was written.
+    source: String,
+}
+
+impl Word {
+    /// The name of a table as SQL takes it: with double quotes as it was written (`"my.t"`, `main."my t"`), with single
+    /// ones or strange characters one name (`'my t'`), else as it is (`t`, `main.t`).
+    fn as_table(&self) -> String {
+        let plain = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_');
+        if self.source.contains('"') {
+            self.source.clone()
+        } else if !self.source.contains('\'') && self.text.split('.').all(plain) {
+            let parts: Vec<String> = self.text.split('.').map(named).collect();
+            parts.join(".")
+        } else {
+            quoted(&self.text)
+        }
+    }
+}
+
+/// One part of a name, quoted only where it means something else: names are found in any case.
+fn named(part: &str) -> String {
+    let lower = quoted(&part.to_lowercase());
+    if lower.starts_with('"') { lower } else { part.to_owned() }
+}
+
 /// Words between blanks; quotes hold blanks together.
-fn split(line: &str) -> Result<Vec<String>> {
+fn split(line: &str) -> Result<Vec<Word>> {
     let mut words = Vec::new();
-    let mut word: Option<String> = None;
+    let mut word: Option<Word> = None;
     let mut quote = None;
     for character in line.chars() {
+        if quote.is_none() && character.is_whitespace() {
+            words.extend(word.take());
+            continue;
+        }
+        let word = word.get_or_insert_default();
+        word.source.push(character);
         match quote {
             Some(open) if character == open => quote = None,
-            Some(_) => word.get_or_insert_default().push(character),
-            None if character == '\'' || character == '"' => {
-                quote = Some(character);
-                word.get_or_insert_default();
-            }
-            None if character.is_whitespace() => words.extend(word.take()),
-            None => word.get_or_insert_default().push(character),
+            None if character == '\'' || character == '"' => quote = Some(character),
+            _ => word.text.push(character),
         }
     }
     if let Some(open) = quote {
@@ -209,7 +243,24 @@ mod tests {
         assert_eq!(parse(".timer off").expect("a command"), Meta::Timer(Some(false)));
         assert_eq!(parse(".nullvalue ''").expect("a command"), Meta::NullValue(String::new()));
         assert_eq!(parse(".maxrows 0").expect("a command"), Meta::MaxRows(0));
-        assert_eq!(parse("\\d 'My Table'").expect("a command"), Meta::Describe("My Table".into()));
+    }
+
+    #[test]
+    fn names_of_tables_become_sql() {
+        for (written, name) in [
+            ("t", "t"),
+            ("main.T", "main.T"),
+            ("order", "\"order\""),
+            ("main.order", "main.\"order\""),
+            ("'My Table'", "\"My Table\""),
+            ("my-table", "\"my-table\""),
+            ("\"my.t\"", "\"my.t\""),
+            ("main.\"my t\";", "main.\"my t\""),
+            ("'my.t'", "\"my.t\""),
+        ] {
+            assert_eq!(parse(&format!("\\d {written}")).expect("a command"), Meta::Describe(name.into()));
+            assert_eq!(parse(&format!(".schema {written}")).expect("a command"), Meta::Schema(Some(name.into())));
+        }
     }
 
     #[test]
