@@ -2,9 +2,10 @@
 //!
 //! Invariants: wrong usage ends with status 2 and a message. Must not know: databases.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::{ArgMatches, Args, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use forebay_workload::Benchmark;
 use forebay_workload::generate::DEFAULT_SEED;
@@ -41,7 +42,7 @@ pub(crate) struct Run {
     #[arg(value_name = "DB")]
     pub(crate) database: Option<PathBuf>,
     /// Run SQL (or a meta command) and leave; may be repeated
-    #[arg(short = 'c', long = "command", value_name = "SQL")]
+    #[arg(short = 'c', long = "command", value_name = "SQL", allow_hyphen_values = true)]
     pub(crate) commands: Vec<String>,
     /// Run a script and leave, - for standard input; may be repeated
     #[arg(short = 'f', long = "file", value_name = "FILE")]
@@ -49,7 +50,7 @@ pub(crate) struct Run {
     /// How rows are written: table, csv, json, jsonl, markdown or line
     #[arg(long, value_enum, default_value = "table", hide_possible_values = true)]
     pub(crate) format: Kind,
-    /// Change nothing
+    /// Change nothing: for a database that exists
     #[arg(long)]
     pub(crate) read_only: bool,
     /// Memory to use, for example 8GiB [default: three quarters of the machine's]
@@ -98,7 +99,7 @@ pub(crate) struct Gen {
     /// ssb (Star Schema Benchmark) or tpch (TPC-H)
     pub(crate) benchmark: Benchmark,
     /// Scale factor: 1 is about six million rows of the largest table
-    #[arg(long = "sf", value_name = "N", default_value_t = 1.0)]
+    #[arg(long = "sf", value_name = "N", default_value_t = 1.0, allow_negative_numbers = true)]
     pub(crate) scale_factor: f64,
     /// Folder for the files
     #[arg(long, value_name = "DIR")]
@@ -119,8 +120,8 @@ pub(crate) struct Gen {
 
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
-    /// Scale factor: 1 is six million rows, 0.6 GB of plain values
-    #[arg(long = "sf", value_name = "N", default_value_t = 1.0)]
+    /// Scale factor: 1 is six million rows, half a gigabyte of plain values
+    #[arg(long = "sf", value_name = "N", default_value_t = 1.0, allow_negative_numbers = true)]
     pub(crate) scale_factor: f64,
     /// Folder for data and database; a second run uses them again
     #[arg(long = "db", value_name = "DIR", default_value = "forebay-demo")]
@@ -138,7 +139,7 @@ pub(crate) struct Bench {
     /// ssb (Star Schema Benchmark) or tpch (TPC-H)
     pub(crate) benchmark: Benchmark,
     /// Scale factor
-    #[arg(long = "sf", value_name = "N", default_value_t = 1.0)]
+    #[arg(long = "sf", value_name = "N", default_value_t = 1.0, allow_negative_numbers = true)]
     pub(crate) scale_factor: f64,
     /// Folder of the database, generated and loaded if it does not exist
     #[arg(long = "db", value_name = "DIR")]
@@ -161,6 +162,29 @@ pub(crate) struct Bench {
     /// Threads to use [default: one per core]
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(crate) threads: Option<usize>,
+}
+
+impl Run {
+    /// Where the database lies; `None` in memory.
+    pub(crate) fn place(&self) -> Option<&Path> {
+        self.database.as_deref().filter(|path| *path != Path::new(":memory:"))
+    }
+
+    /// Refuses options that say nothing together.
+    fn check(&self) -> Result<(), clap::Error> {
+        if self.read_only && self.place().is_none() {
+            let message = "--read-only needs the folder of a database: one in memory is empty";
+            return Err(Arguments::command().error(ErrorKind::MissingRequiredArgument, message));
+        }
+        Ok(())
+    }
+}
+
+/// What the command line says.
+pub(crate) fn parse(matches: &ArgMatches) -> Result<Arguments, clap::Error> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    arguments.run.check()?;
+    Ok(arguments)
 }
 
 /// One `-c` or `-f`.
@@ -190,24 +214,27 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
+/// A number of threads or runs.
 fn parse_count(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("at least 1 is needed".into()),
-        Ok(count) if count <= 4096 => Ok(count),
-        Ok(_) => Err("at most 4096 are possible".into()),
+        Ok(count) if count <= 1024 => Ok(count),
+        Ok(_) => Err("at most 1024 are possible".into()),
         Err(_) => Err("this is not a count".into()),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory, FromArgMatches};
-
     use super::*;
 
     fn parse(line: &str) -> Result<(Arguments, Vec<Script>), clap::Error> {
-        let matches = Arguments::command().try_get_matches_from(line.split(' '))?;
-        let arguments = Arguments::from_arg_matches(&matches)?;
+        parse_words(line.split(' '))
+    }
+
+    fn parse_words<'a>(words: impl Iterator<Item = &'a str>) -> Result<(Arguments, Vec<Script>), clap::Error> {
+        let matches = Arguments::command().try_get_matches_from(words)?;
+        let arguments = super::parse(&matches)?;
         let scripts = scripts(&arguments.run, &matches);
         Ok((arguments, scripts))
     }
@@ -232,9 +259,27 @@ mod tests {
         let (arguments, _) = parse("forebay ./demo").expect("valid");
         assert!(arguments.command.is_none());
         assert_eq!(arguments.run.database, Some(PathBuf::from("./demo")));
-        for wrong in ["forebay --threads 0", "forebay --memory lots", "forebay --format xml", "forebay gen ssb --sf 1"]
-        {
+        for wrong in [
+            "forebay --threads 0",
+            "forebay --threads 1025",
+            "forebay --memory lots",
+            "forebay --format xml",
+            "forebay gen ssb --sf 1",
+            "forebay --read-only",
+            "forebay :memory: --read-only",
+        ] {
             assert_eq!(parse(wrong).expect_err("wrong usage").exit_code(), 2, "{wrong}");
         }
+        assert!(parse("forebay db --read-only").is_ok());
+    }
+
+    #[test]
+    fn values_may_begin_with_a_hyphen() {
+        let words = ["forebay", "-c", "-- a comment\nSELECT 1", "-c", "-1", "db"];
+        let (arguments, scripts) = parse_words(words.into_iter()).expect("valid");
+        assert_eq!(scripts, [Script::Sql("-- a comment\nSELECT 1".into()), Script::Sql("-1".into())]);
+        assert_eq!(arguments.run.database, Some(PathBuf::from("db")));
+        let (arguments, _) = parse("forebay gen ssb --sf -1 --out x").expect("a number, if a useless one");
+        assert!(matches!(arguments.command, Some(Command::Gen(Gen { scale_factor: -1.0, .. }))));
     }
 }

@@ -24,7 +24,7 @@ use std::io::{BufReader, Cursor, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::CommandFactory;
 use forebay::{Database, Error, Options, Result};
 
 use args::{Arguments, Command, Run, Script};
@@ -36,7 +36,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let matches = Arguments::command().get_matches();
-    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let arguments = args::parse(&matches).unwrap_or_else(|error| error.exit());
     let outcome = match arguments.command {
         Some(Command::Gen(options)) => workload::run_gen(options),
         Some(Command::Demo(options)) => workload::run_demo(options),
@@ -79,7 +79,7 @@ fn print_version() -> Result<()> {
 fn open(run: &Run, interactive: bool) -> Result<(Shell, bool)> {
     let interrupt = Interrupt::install(interactive)?;
     let options = Options { read_only: run.read_only, memory_bytes: run.memory, threads: run.threads };
-    let path = run.database.as_deref().filter(|path| *path != Path::new(":memory:"));
+    let path = run.place();
     let database = match path {
         Some(path) => Database::open(path, &options)?,
         None => Database::in_memory(&options)?,
