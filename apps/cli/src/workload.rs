@@ -82,12 +82,19 @@ fn summary(files: &[GeneratedFile]) -> String {
         .collect()
 }
 
+/// This program as the user called it, by its path or by a name that the shell finds.
+fn program() -> String {
+    let called = std::env::args_os().next().filter(|name| !name.is_empty());
+    called.map_or_else(|| "forebay".to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
 pub(crate) fn run_demo(demo_args: Demo) -> Result<()> {
     let options = DemoOptions {
         scale_factor: demo_args.scale_factor,
         database: demo_args.directory,
         threads: demo_args.threads,
         memory_bytes: demo_args.memory,
+        program: program(),
     };
     with_stdout(|out| demo(&options, out))
 }

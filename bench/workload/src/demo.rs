@@ -25,11 +25,19 @@ pub struct DemoOptions {
     pub threads: Option<usize>,
     /// Memory budget in bytes; by default that of [`forebay::Options`].
     pub memory_bytes: Option<u64>,
+    /// How the user calls this program, for the commands that are suggested.
+    pub program: String,
 }
 
 impl Default for DemoOptions {
     fn default() -> Self {
-        Self { scale_factor: 1.0, database: PathBuf::from("forebay-demo"), threads: None, memory_bytes: None }
+        Self {
+            scale_factor: 1.0,
+            database: PathBuf::from("forebay-demo"),
+            threads: None,
+            memory_bytes: None,
+            program: "forebay".to_owned(),
+        }
     }
 }
 
@@ -133,12 +141,13 @@ fn show_storage(storage: &[ColumnStorage], out: &mut dyn Write) -> Result<()> {
 }
 
 fn show_next_steps(options: &DemoOptions, out: &mut dyn Write) -> Result<()> {
+    let program = shell_word(&options.program);
     let directory = options.database.display().to_string();
-    let file = options.database.join(DATA_FOLDER).join("lineorder.parquet");
+    let file = options.database.join(DATA_FOLDER).join("lineorder.parquet").display().to_string();
     line(out, "What next:")?;
-    line(out, &format!("  forebay {}", shell_word(&directory)))?;
+    line(out, &format!("  {program} {}", shell_word(&directory)))?;
     line(out, "      opens a prompt; try  SELECT lo_shipmode, sum(lo_revenue) FROM lineorder GROUP BY ALL;")?;
-    let sql = format!("SELECT count(*) FROM '{}'", file.display());
-    line(out, &format!("  forebay -c \"{sql}\""))?;
+    let sql = format!("SELECT count(*) FROM '{}'", file.replace('\'', "''"));
+    line(out, &format!("  {program} -c {}", shell_word(&sql)))?;
     line(out, "      queries a file without loading it.")
 }

@@ -2,7 +2,8 @@
 //!
 //! A table is a sequence of parts whose number and content do not depend on threads. Threads take parts in order, make
 //! and encode them, and append them to the file in order: files are equal byte for byte for any number of threads, and
-//! at most one part a thread is in memory. A file is written under a temporary name and renamed when it is complete.
+//! at most one part a thread is in memory. A file is written under a temporary name and renamed when it is complete; the
+//! temporary one never outlives its table.
 
 mod file;
 mod tbl;
@@ -162,6 +163,22 @@ fn chosen_tables(benchmark: Benchmark, wanted: Option<&[String]>) -> Result<Vec<
         .collect()
 }
 
+/// Ends the work of all threads if this one panics: nobody would take its turn.
+struct EndOnPanic<'a> {
+    turn: &'a Mutex<Turn>,
+    turned: &'a Condvar,
+}
+
+impl Drop for EndOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut held = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            held.failure.get_or_insert_with(|| Error::internal("a generator thread panicked"));
+            self.turned.notify_all();
+        }
+    }
+}
+
 /// What threads share while they write one table.
 struct Turn {
     /// The part whose turn it is to be appended.
@@ -184,6 +201,7 @@ fn write_table(
     let turn = Mutex::new(Turn { next: 0, file, failure: None });
     let turned = Condvar::new();
     let work = || {
+        let _guard = EndOnPanic { turn: &turn, turned: &turned };
         loop {
             let index = claimed.fetch_add(1, Ordering::Relaxed);
             if index >= parts {
@@ -214,9 +232,59 @@ fn write_table(
     });
     let Turn { file, failure, .. } = turn.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some(failure) = failure {
-        file.discard();
         return Err(failure);
     }
     let (rows, bytes) = file.finish()?;
     Ok(GeneratedFile { table: source.name().to_owned(), path: path.to_owned(), rows, bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
+
+    use arrow::array::Int32Array;
+    use arrow::datatypes::{DataType, Field, Schema};
+
+    use super::*;
+
+    /// A table whose part 3 panics.
+    struct Broken;
+
+    impl TableSource for Broken {
+        fn name(&self) -> &'static str {
+            "broken"
+        }
+
+        fn schema(&self) -> SchemaRef {
+            Arc::new(Schema::new(vec![Field::new("a", DataType::Int32, false)]))
+        }
+
+        fn parts(&self) -> usize {
+            8
+        }
+
+        fn expected_rows(&self) -> u64 {
+            8
+        }
+
+        fn part(&self, index: usize) -> Batches {
+            assert_ne!(index, 3, "this part cannot be made");
+            let batch = RecordBatch::try_new(self.schema(), vec![Arc::new(Int32Array::from(vec![1]))]);
+            Box::new(std::iter::once(batch.map_err(|error| Error::internal(error.to_string()))))
+        }
+    }
+
+    #[test]
+    fn a_panic_ends_all_threads_and_leaves_no_file() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("broken.tbl");
+        for threads in [1, 4] {
+            let write = || write_table(&Broken, &path, Format::Tbl, threads, &|_| ());
+            // The panic goes on, or what it left is reported.
+            let outcome = catch_unwind(AssertUnwindSafe(write));
+            assert!(!matches!(outcome, Ok(Ok(_))), "{threads} threads");
+            assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "{threads} threads");
+        }
+    }
 }

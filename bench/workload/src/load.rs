@@ -20,8 +20,12 @@ use crate::measure::run_sql;
 use crate::report::{Columns, line};
 use crate::schema::{self, TableDefinition};
 
-/// Folder of generated files inside the database directory.
-pub(crate) const DATA_FOLDER: &str = "data";
+/// Folder of generated files inside the database directory: a name that nobody else's files have.
+pub(crate) const DATA_FOLDER: &str = "forebay-generated";
+
+/// A fact table whose number of rows is drawn has the expected number, give or take this many times its square root: the
+/// standard deviation is about that root.
+const DEVIATIONS: f64 = 6.0;
 
 /// What to make ready.
 pub(crate) struct Wanted<'a> {
@@ -79,6 +83,10 @@ pub(crate) fn prepare(wanted: &Wanted<'_>, out: &mut dyn Write) -> Result<Databa
         ];
         line(out, &columns.row(&cells))?;
     }
+    if !wanted.keep_files {
+        // It stays where it holds something else.
+        drop(fs::remove_dir(&folder));
+    }
     Ok(database)
 }
 
@@ -89,9 +97,12 @@ fn missing_tables(wanted: &Wanted<'_>, session: &Session) -> Result<Vec<(TableDe
     let mut missing = Vec::new();
     for (definition, source) in definitions.into_iter().zip(sources) {
         let exists = names.iter().any(|name| name.eq_ignore_ascii_case(definition.name));
-        // The number of rows of a fact table is drawn; its dimensions tell the scale factor.
-        let expected = (definition.name != schema::fact_table(wanted.benchmark)).then(|| source.expected_rows());
-        let found = if exists { inspect(wanted, session, definition.name, expected)? } else { Found::Missing };
+        // The number of rows of a fact table is drawn.
+        let expected = source.expected_rows();
+        let is_drawn = definition.name == schema::fact_table(wanted.benchmark);
+        let tolerance = if is_drawn { (DEVIATIONS * (expected as f64).sqrt()) as u64 } else { 0 };
+        let found =
+            if exists { inspect(wanted, session, definition.name, expected, tolerance)? } else { Found::Missing };
         if !matches!(found, Found::Complete) {
             missing.push((definition, found));
         }
@@ -99,21 +110,24 @@ fn missing_tables(wanted: &Wanted<'_>, session: &Session) -> Result<Vec<(TableDe
     Ok(missing)
 }
 
-fn inspect(wanted: &Wanted<'_>, session: &Session, table: &str, expected: Option<u64>) -> Result<Found> {
+fn inspect(wanted: &Wanted<'_>, session: &Session, table: &str, expected: u64, tolerance: u64) -> Result<Found> {
     let rows = count(session, table)?;
-    match expected {
-        _ if rows == 0 => Ok(Found::Empty),
-        Some(expected) if expected != rows => Err(Error::input(format!(
-            "{} holds other data: table {table} has {} rows, {} at scale factor {} has {}",
-            wanted.database.display(),
-            format_count(rows),
-            wanted.benchmark,
-            wanted.scale_factor,
-            format_count(expected)
-        ))
-        .hint("Use another directory or the scale factor it was made with")),
-        _ => Ok(Found::Complete),
+    if rows == 0 {
+        return Ok(Found::Empty);
     }
+    if rows.abs_diff(expected) <= tolerance {
+        return Ok(Found::Complete);
+    }
+    Err(Error::input(format!(
+        "{} holds other data: table {table} has {} rows, {} at scale factor {} has {}{}",
+        wanted.database.display(),
+        format_count(rows),
+        wanted.benchmark,
+        wanted.scale_factor,
+        if tolerance > 0 { "about " } else { "" },
+        format_count(expected)
+    ))
+    .hint("Use another directory or the scale factor it was made with"))
 }
 
 fn count(session: &Session, table: &str) -> Result<u64> {

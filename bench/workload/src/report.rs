@@ -29,7 +29,7 @@ pub(crate) fn bar(share: f64) -> String {
     bar
 }
 
-/// Right-aligned columns of fixed width; the first and the last one are left-aligned.
+/// Columns of fixed width, the first one left-aligned, the others right-aligned.
 pub(crate) struct Columns {
     widths: Vec<usize>,
 }
@@ -61,7 +61,7 @@ impl Columns {
     }
 }
 
-/// `0.4512` → `45 %`.
+/// The share of `part` in `whole`, such as `45 %`; `–` of nothing.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { "–".to_owned() } else { format!("{:.0} %", 100.0 * part as f64 / whole as f64) }
 }
@@ -84,6 +84,8 @@ pub(crate) fn shell_word(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
     if !name.is_empty() && name.chars().all(plain) {
         name.to_owned()
+    } else if name.contains('\'') && !name.contains(['"', '$', '`', '\\', '!']) {
+        format!("\"{name}\"")
     } else {
         format!("'{}'", name.replace('\'', r"'\''"))
     }
@@ -115,6 +117,8 @@ mod tests {
         assert_eq!(percent(0, 0), "–");
         assert_eq!(bandwidth(1_820_000_000, 0.1), "18.2 GB/s");
         assert_eq!(shell_word("my db"), "'my db'");
+        assert_eq!(shell_word("FROM 'a'"), "\"FROM 'a'\"");
+        assert_eq!(shell_word("FROM '$a'"), r"'FROM '\''$a'\'''");
         assert_eq!(shell_word("data/x.parquet"), "data/x.parquet");
     }
 }

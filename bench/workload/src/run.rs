@@ -93,8 +93,9 @@ pub fn bench(options: &BenchOptions, out: &mut dyn Write) -> Result<()> {
     }
     let chosen = chosen_queries(options)?;
     if let Some(path) = &options.json {
-        // An unwritable file should be known before an hour of measuring.
-        fs::write(path, "").map_err(|e| Error::io(format!("write {}", path.display()), &e))?;
+        // An unwritable file should be known before an hour of measuring; what it holds stays until there is something new.
+        let opened = fs::OpenOptions::new().append(true).create(true).open(path);
+        opened.map_err(|e| Error::io(format!("write {}", path.display()), &e))?;
     }
     let wanted = Wanted {
         benchmark: options.benchmark,

@@ -174,6 +174,21 @@ fn errors_say_what_to_do() {
 }
 
 #[test]
+fn a_file_that_cannot_be_finished_is_gone() {
+    for format in [Format::Parquet, Format::Tbl] {
+        let out = folder();
+        // A folder that is not empty is in the way of the finished file.
+        let occupied = out.path().join("region").with_extension(format.extension());
+        fs::create_dir_all(occupied.join("inside")).expect("a folder");
+        let tables = Some(vec!["region".to_owned()]);
+        let failed =
+            generate(Benchmark::Tpch, &GenerateOptions { tables, ..options(out.path(), 1.0, format, 1) }, &|_| ());
+        assert!(failed.is_err());
+        assert_eq!(fs::read_dir(out.path()).expect("a folder").count(), 1, "only the folder is left");
+    }
+}
+
+#[test]
 fn progress_ends_at_one() {
     let out = folder();
     let last = std::sync::Mutex::new(0.0f64);

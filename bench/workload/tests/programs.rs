@@ -9,8 +9,13 @@ use forebay_workload::run::{BenchOptions, bench};
 use forebay_workload::schema::tables;
 
 fn shown(database: &Path, scale_factor: f64) -> String {
-    let options =
-        DemoOptions { scale_factor, database: database.to_owned(), threads: Some(2), memory_bytes: Some(1 << 30) };
+    let options = DemoOptions {
+        scale_factor,
+        database: database.to_owned(),
+        threads: Some(2),
+        memory_bytes: Some(1 << 30),
+        program: "bin/forebay".to_owned(),
+    };
     let mut out = Vec::new();
     demo(&options, &mut out).expect("the demonstration runs");
     String::from_utf8(out).expect("text")
@@ -30,6 +35,7 @@ fn the_demonstration_runs_twice() {
     for line in first.lines().filter(|line| !line.contains(&place)) {
         assert!(line.chars().count() <= 100, "too wide: {line}");
     }
+    assert!(first.contains("  bin/forebay -c "), "{first}");
     let second = shown(&database, 0.01);
     assert!(second.contains("is there already") && !second.contains("loaded"), "{second}");
 
@@ -81,7 +87,7 @@ fn both_benchmarks_run_warm_and_cold() {
         bench(&warm, &mut out).expect("the benchmark runs");
         let text = String::from_utf8(out).expect("text");
         assert!(text.contains(last) && text.contains("geomean"), "{text}");
-        assert!(!database.join("data").join("region.parquet").exists(), "generated files are gone after loading");
+        assert!(!database.join("forebay-generated").exists(), "generated files are gone after loading");
         let written = std::fs::read_to_string(&json).expect("the JSON file");
         let record: serde_json::Value = serde_json::from_str(&written).expect("JSON");
         assert_eq!(record["queries"].as_array().map(Vec::len), Some(count));
@@ -93,6 +99,51 @@ fn both_benchmarks_run_warm_and_cold() {
         let text = String::from_utf8(out).expect("text");
         assert!(text.contains("cold") && text.contains(last) && text.contains("is there already"), "{text}");
     }
+}
+
+/// What is there is neither overwritten nor removed, and a run that fails keeps the figures of an earlier one.
+#[test]
+fn files_of_others_are_left_alone() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let write = |path: &Path, text: &str| {
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(path, text).expect("a file");
+    };
+    let database = folder.path().join("bench");
+    drop(Database::open(&database, &Options::default()).expect("a new database"));
+    let own = database.join("data").join("region.parquet");
+    write(&own, "mine");
+    let options = BenchOptions { queries: vec!["q6".to_owned()], ..options(Benchmark::Tpch, &database) };
+    bench(&options, &mut Vec::new()).expect("the benchmark runs");
+    assert_eq!(std::fs::read_to_string(&own).expect("still there"), "mine");
+
+    let photos = folder.path().join("photos");
+    write(&photos.join("cat.jpg"), "cat");
+    let json = folder.path().join("figures.json");
+    write(&json, "earlier");
+    let foreign = BenchOptions { database: photos.clone(), json: Some(json.clone()), ..options };
+    bench(&foreign, &mut Vec::new()).expect_err("this is no database");
+    let refused = demo(&DemoOptions { database: photos.clone(), ..DemoOptions::default() }, &mut Vec::new());
+    refused.expect_err("this is no database");
+    assert_eq!(std::fs::read_dir(&photos).expect("still there").count(), 1);
+    assert_eq!(std::fs::read_to_string(&json).expect("still there"), "earlier");
+}
+
+/// A fact table of a few rows is not the benchmark's.
+#[test]
+fn another_fact_table_is_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let database = folder.path().join("bench");
+    {
+        let opened = Database::open(&database, &Options::default()).expect("a new database");
+        let session = opened.session();
+        for statement in session.statements("CREATE TABLE lineorder AS SELECT 1 AS lo_orderkey").expect("valid SQL") {
+            session.execute(&statement).expect("a new table");
+        }
+    }
+    let refused = bench(&options(Benchmark::Ssb, &database), &mut Vec::new()).expect_err("one row is not all");
+    let text = refused.to_string();
+    assert!(text.contains("lineorder has 1 rows") && text.contains("has about 60,000"), "{text}");
 }
 
 #[test]

@@ -21,12 +21,23 @@ use super::{Batches, Format, tbl};
 /// Bytes of the buffer between encoded parts and the operating system.
 const WRITE_BUFFER_BYTES: usize = 1 << 20;
 
-/// An incomplete file under its temporary name.
+/// An incomplete file under its temporary name, removed if it is not finished.
 pub(super) struct TableFile {
     path: PathBuf,
-    temporary: PathBuf,
     rows: u64,
     writer: Writer,
+    // Dropped behind the writer.
+    temporary: Temporary,
+}
+
+/// Removes the file of this name in the end, unless it has another name by then.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // Whatever led here is what to report.
+        drop(fs::remove_file(&self.0));
+    }
 }
 
 enum Writer {
@@ -59,8 +70,9 @@ enum PartBytes {
 impl TableFile {
     /// Makes the file that will be `path`.
     pub(super) fn create(path: &Path, format: Format, schema: &SchemaRef) -> Result<(Self, PartEncoder)> {
-        let temporary = path.with_extension(format!("{}.partial", format.extension()));
-        let file = File::create(&temporary).map_err(|e| Error::io(format!("make file {}", temporary.display()), &e))?;
+        let name = path.with_extension(format!("{}.partial", format.extension()));
+        let file = File::create(&name).map_err(|e| Error::io(format!("make file {}", name.display()), &e))?;
+        let temporary = Temporary(name);
         let file = BufWriter::with_capacity(WRITE_BUFFER_BYTES, file);
         let (writer, kind) = match format {
             Format::Tbl => (Writer::Tbl(file), EncoderKind::Tbl),
@@ -73,22 +85,22 @@ impl TableFile {
                 let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
                 let writer = ArrowWriter::try_new_with_options(file, Arc::clone(schema), options);
                 let (writer, factory) =
-                    writer.and_then(ArrowWriter::into_serialized_writer).map_err(|e| write_error(&temporary, e))?;
+                    writer.and_then(ArrowWriter::into_serialized_writer).map_err(|e| write_error(&temporary.0, e))?;
                 (Writer::Parquet(Box::new(writer)), EncoderKind::Parquet(Box::new(factory)))
             }
         };
         let encoder = PartEncoder { schema: Arc::clone(schema), kind };
-        Ok((Self { path: path.to_owned(), temporary, rows: 0, writer }, encoder))
+        Ok((Self { path: path.to_owned(), rows: 0, writer, temporary }, encoder))
     }
 
     /// Appends the next part.
     pub(super) fn append(&mut self, part: EncodedPart) -> Result<()> {
         match (&mut self.writer, part.bytes) {
             (Writer::Tbl(file), PartBytes::Text(text)) => {
-                file.write_all(&text).map_err(|e| Error::io(format!("write {}", self.temporary.display()), &e))?;
+                file.write_all(&text).map_err(|e| Error::io(format!("write {}", self.temporary.0.display()), &e))?;
             }
             (Writer::Parquet(writer), PartBytes::RowGroup(columns)) => {
-                append_row_group(writer, columns).map_err(|e| write_error(&self.temporary, e))?;
+                append_row_group(writer, columns).map_err(|e| write_error(&self.temporary.0, e))?;
             }
             _ => return Err(Error::internal("a part was encoded for another format than its file has")),
         }
@@ -106,14 +118,8 @@ impl TableFile {
         let file = file.into_inner().map_err(|e| failed(e.error()))?;
         let bytes = file.metadata().map_err(|e| failed(&e))?.len();
         drop(file);
-        fs::rename(&self.temporary, &self.path).map_err(|e| failed(&e))?;
+        fs::rename(&self.temporary.0, &self.path).map_err(|e| failed(&e))?;
         Ok((self.rows, bytes))
-    }
-
-    /// Removes what was written. The error that led here is the one to report, so this one has none.
-    pub(super) fn discard(self) {
-        drop(self.writer);
-        drop(fs::remove_file(&self.temporary));
     }
 }
 
