@@ -3,7 +3,8 @@
     python3 -m venv venv && venv/bin/pip install -r bench/compare/requirements.txt
     venv/bin/python bench/compare/compare.py --binary PATH [--benchmark ssb|tpch] [--sf 1] [--runs 5] [--out DIR]
 
-Engines take turns: every round runs all queries once in each of them, the first round warms up and does not count.
+Engines take turns: every round runs all queries in each of them, the first round warms up and does not count. In a round
+a query runs twice in a row, and the second run is measured: everywhere it is as warm as `forebay bench` makes it.
 Prints medians and ratios to Forebay, the total and the geometric mean; writes compare.json and compare.png into --out.
 A query that an engine does not answer is shown as failed, with its message, and left out of that engine's ratios.
 """
@@ -28,13 +29,20 @@ FOREBAY = "forebay"
 ORDER = [FOREBAY, "duckdb", "chdb", "polars", "datafusion"]
 
 
+def positive(text):
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number}: at least 1 is needed")
+    return number
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", required=True, help="the forebay program")
     parser.add_argument("--benchmark", choices=["ssb", "tpch"], default="ssb")
     parser.add_argument("--sf", type=float, default=1.0)
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--runs", type=positive, default=5)
+    parser.add_argument("--threads", type=positive, default=os.cpu_count())
     parser.add_argument("--engines", default=",".join(ORDER), help="separated by commas")
     parser.add_argument("--out", default="compare", help="folder for compare.json and compare.png")
     parser.add_argument("--data", help="folder for generated files and databases, used again when it is there")
@@ -80,7 +88,13 @@ class Worker:
         return json.loads(line) if line else {"error": f"the process of {self.name} ended"}
 
     def round(self, queries):
-        return {name: self.ask({"name": name, "sql": sql}) for name, sql in queries.items()}
+        """Each query twice; the second answer counts, unless the first is an error."""
+        answers = {}
+        for name, sql in queries.items():
+            request = {"name": name, "sql": sql}
+            first = self.ask(request)
+            answers[name] = first if "error" in first else self.ask(request)
+        return answers
 
     def close(self):
         self.process.stdin.close()
@@ -88,7 +102,7 @@ class Worker:
 
 
 class Forebay:
-    """`forebay bench`, one measured run a round; it warms each query up itself."""
+    """`forebay bench`, one measured run a round; it runs each query once before, unmeasured."""
 
     def __init__(self, options, directory):
         self.options = options
@@ -122,10 +136,14 @@ def generate(options, directory):
     """The Parquet files, made by `forebay gen`; table to path."""
     data = os.path.join(directory, f"{options.benchmark}-{options.sf:g}")
     if not os.path.isdir(data):
-        command = [options.binary, "gen", options.benchmark, "--sf", f"{options.sf:g}", "--out", data]
+        # Under its name it is complete.
+        partial = f"{data}.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        command = [options.binary, "gen", options.benchmark, "--sf", f"{options.sf:g}", "--out", partial]
         if subprocess.run(command, check=False).returncode != 0:
-            shutil.rmtree(data, ignore_errors=True)
+            shutil.rmtree(partial, ignore_errors=True)
             sys.exit("the data could not be generated")
+        os.rename(partial, data)
     return {path.stem: str(path) for path in sorted(pathlib.Path(data).glob("*.parquet"))}
 
 
