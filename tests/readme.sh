@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs the commands of README.md: every ```sh block below a line `<!-- run -->` or `<!-- run: slow -->`, in order, each in
-# a shell of its own but all in one scratch folder, as a reader would try them one after the other.
+# Runs the commands of README.md: every ```sh block below a line `<!-- run -->` or `<!-- run: slow -->`, in order, in one
+# scratch folder that looks like a checkout after a build. What a block exports (PATH) holds for those after it, as in a
+# reader's shell; nothing else tells them where `forebay` is.
 # tests/readme.sh [quick|normal|long]: quick leaves the slow ones out. Ends with `N passed, M failed`.
 #
-# Two names mean what they mean to the reader: `cargo run` is the workspace's, wherever the scratch folder is, and
-# `forebay` is the program that was just built.
+# `cargo` is the workspace's, wherever the scratch folder is.
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 size="${1:-normal}"
@@ -24,7 +24,9 @@ awk -v folder="$scratch/blocks" -v size="$size" '
 
 cat >"$scratch/prelude" <<PRELUDE
 set -euo pipefail
-export PATH="$target/release:\$PATH" CARGO_TARGET_DIR="$target"
+export CARGO_TARGET_DIR="$target"
+if [ -e "$scratch/environment" ]; then . "$scratch/environment"; fi
+trap 'export -p >"$scratch/environment"' EXIT
 cargo() {
     if [ "\$1" = run ]; then
         shift
@@ -36,6 +38,7 @@ cargo() {
 PRELUDE
 
 mkdir "$scratch/reader"
+ln -s "$target" "$scratch/reader/target"
 cd "$scratch/reader"
 passed=0
 failed=0
