@@ -3,10 +3,13 @@
 mod generator;
 mod machine;
 
-use forebay_base::{ErrorKind, Result};
+use forebay_base::{ErrorKind, PhysicalType, Result, Value};
+use forebay_cpu::compile::{CompileCache, Shapes, Worker, compile};
+use forebay_cpu::groups::{GroupLayout, GroupPlan};
 use forebay_cpu::join::JoinKind;
+use forebay_cpu::vector::Vector;
 use forebay_pipeline::case::Case;
-use forebay_pipeline::ir::{Aggregate, AggregateFunction, State};
+use forebay_pipeline::ir::{Aggregate, AggregateFunction, Program, State};
 use forebay_pipeline::{Scalar, verify};
 
 use generator::Generator;
@@ -151,4 +154,157 @@ fn random_programs_give_what_the_interpreter_gives() {
     let (results, faults) = random(seed, programs);
     println!("FOREBAY_SEED={seed}: {results} results, {faults} faults of {programs} programs");
     assert!(results * 2 > programs || programs < 10, "too few programs have a result: {results}");
+}
+
+const GROUPED: &str = "program 0 dictionaries
+state a0: aggregate (i64) { sum(i64) }
+pipeline
+  scan 0 t (r0: i64 = column 0 a i64, r1: i64 = column 1 b i64)
+  aggregate a0 (r0) { r1 }
+pipeline
+  groups a0 (r0, r1)
+  collect (r0, r1)
+";
+
+/// A worker for [`GROUPED`] whose groups have keys from 1 to 3, over these rows.
+fn run_dense(rows: &[(i64, i64)]) -> Result<()> {
+    let program = Program::parse(GROUPED)?;
+    let State::Aggregate(groups) = &program.states[0] else { unreachable!() };
+    let plan = GroupPlan::pick(groups, &[Some((1, 3))]);
+    assert_eq!(plan.layout(), GroupLayout::Dense);
+    let shapes = Shapes { joins: vec![None], groups: Some(plan.layout()) };
+    let compiled = compile(&program, 0, &shapes)?;
+    let mut worker = Worker::new(&compiled, &[None], Some(&plan))?;
+    let column = |number: fn(&(i64, i64)) -> i64| {
+        let values: Vec<Value> = rows.iter().map(|row| Value::Int(number(row).into())).collect();
+        let mut vector = Vector::default();
+        vector.load_values(PhysicalType::I64, &values.iter().map(Some).collect::<Vec<_>>());
+        vector
+    };
+    worker.run(&[column(|row| row.0), column(|row| row.1)], rows.len())
+}
+
+#[test]
+fn keys_out_of_their_range_are_no_write_elsewhere() {
+    assert!(run_dense(&[(1, 1), (3, 1)]).is_ok());
+    for key in [0, 4, -1, i64::MIN, i64::MAX] {
+        let error = run_dense(&[(1, 1), (key, 1)]).expect_err("the key has no slot");
+        assert_eq!(error.kind(), ErrorKind::Internal, "{error}");
+    }
+}
+
+#[test]
+fn workers_refuse_what_they_were_not_compiled_for() {
+    let program = Program::parse(GROUPED).expect("the text is right");
+    assert!(compile(&program, 0, &Shapes::default()).is_err(), "without the layout of groups");
+    let shapes = Shapes { joins: vec![None], groups: Some(GroupLayout::Hash) };
+    let compiled = compile(&program, 0, &shapes).expect("it compiles");
+    let State::Aggregate(groups) = &program.states[0] else { unreachable!() };
+    assert!(Worker::new(&compiled, &[None], None).is_err(), "without a plan");
+    assert!(Worker::new(&compiled, &[None], Some(&GroupPlan::pick(groups, &[Some((1, 3))]))).is_err(), "another plan");
+    let mut worker = Worker::new(&compiled, &[None], Some(&GroupPlan::hash())).expect("the plan fits");
+    let mut narrow = Vector::default();
+    narrow.load_values(PhysicalType::I32, &[Some(&Value::Int(1))]);
+    let mut null = Vector::default();
+    null.load_values(PhysicalType::I64, &[None]);
+    let again = || {
+        let mut vector = Vector::default();
+        vector.load_values(PhysicalType::I64, &[Some(&Value::Int(1))]);
+        vector
+    };
+    assert!(worker.run(&[again()], 1).is_err(), "too few vectors");
+    assert!(worker.run(&[again(), narrow], 1).is_err(), "another type");
+    assert!(worker.run(&[again(), null], 1).is_err(), "NULL in a column without");
+    assert!(worker.run(&[again(), again()], 2).is_err(), "more rows than there are");
+    assert!(worker.run(&[again(), again()], 1).is_ok());
+}
+
+#[test]
+fn the_cache_knows_what_code_depends_on() {
+    let program = Program::parse(GROUPED).expect("the text is right");
+    let cache = CompileCache::default();
+    let is_there = |program: &Program, pipeline, groups| {
+        let shapes = Shapes { joins: vec![None], groups };
+        cache.compile(program, pipeline, &shapes).expect("it compiles").1
+    };
+    assert!(!is_there(&program, 0, Some(GroupLayout::Hash)));
+    assert!(is_there(&program, 0, Some(GroupLayout::Hash)));
+    assert!(!is_there(&program, 0, Some(GroupLayout::Dense)), "another layout");
+    assert!(!is_there(&program, 1, None), "another pipeline");
+    let other = Program::parse(&GROUPED.replace("sum(i64)", "sum_wide(i64)")).expect("the text is right");
+    assert!(!is_there(&other, 0, Some(GroupLayout::Hash)), "another state");
+    assert!(!is_there(&other, 1, None), "a source of other types");
+    assert!(is_there(&program, 1, None));
+}
+
+/// Rows that fill many chunks and vectors, and states that do not fit the second-level cache.
+fn many_rows(count: u64, salt: u64) -> Vec<Vec<Scalar>> {
+    let row = |number: u64| {
+        let mixed = (number ^ salt << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 16;
+        let text = |number: u64| Scalar::bytes(format!("{number} and something behind it").as_bytes());
+        let null_or = |of: u64, value| if mixed % of == 0 { Scalar::Null } else { value };
+        vec![
+            Scalar::I64((mixed % 60_000) as i64),
+            null_or(50, text(mixed % 60_000 % 7)),
+            null_or(20, Scalar::I64((mixed >> 20) as i64 % 1000)),
+            Scalar::I128(i128::from(mixed >> 30) << 40),
+            Scalar::F64((mixed % 97) as f64),
+        ]
+    };
+    (0..count).map(row).collect()
+}
+
+#[test]
+fn large_states_give_what_the_interpreter_gives() {
+    let text = "program 0 dictionaries
+state j0: join (KEYS) -> (i64?, bytes?)
+state a1: aggregate (GROUP) { rows, sum(i64?), sum(i128), max(f64), min(bytes?) }
+pipeline
+  scan 0 t (r0: i64 = column 0 a i64, r1: bytes? = column 1 b bytes, r2: i64? = column 2 c i64)
+  build j0 (ON) -> (r2, r1)
+pipeline
+  scan 1 u (r0: i64 = column 0 a i64, r1: bytes? = column 1 b bytes, r2: i64? = column 2 c i64, \
+     r3: i128 = column 3 d i128, r4: f64 = column 4 e f64)
+  r5: i64 = const 900
+  r6: bool? = lt r2, r5
+  filter r6
+  PROBE
+  aggregate a1 (BY) { -, r2, r3, r4, r1 }
+pipeline
+  groups a1 (COLUMNS, r10, r11, r12, r13, r14)
+  collect (COLUMNS, r10, r11, r12, r13, r14)
+";
+    let tables = [many_rows(60_000, 1), many_rows(20_000, 2)];
+    let probes = [
+        ("probe inner j0 (ON) -> (0 r7, 1 r8)", "r7"),
+        ("probe left j0 (ON) -> (0 r7, 1 r8) when { r9: bool? = lt r7, r2; r9 }", "r8"),
+        ("probe semi j0 (ON) -> ()", "r0"),
+        ("probe anti j0 (ON) -> (0 r7) when { r9: bool? = ge r7, r2; r9 }", "r1"),
+        ("probe mark r7 j0 (ON) -> ()", "r7"),
+    ];
+    for (keys, on) in [("i64, bytes?", "r0, r1"), ("i64", "r0"), ("i64, i64?", "r0, r2")] {
+        for (probe, by) in probes {
+            let by_type = match by {
+                "r0" => "i64",
+                "r7" if probe.contains("mark") => "bool",
+                "r7" => "i64?",
+                _ => "bytes?",
+            };
+            let text = text.replace("PROBE", probe).replace("KEYS", keys).replace("ON", on);
+            let text = text.replace("GROUP", &format!("{by_type}, i64")).replace("BY", &format!("{by}, r0"));
+            let program = Program::parse(&text.replace("COLUMNS", "r0, r1")).expect("the text is right");
+            let case = Case { name: String::new(), program, tables: tables.to_vec(), expect: Ok(Vec::new()) };
+            verify(&case.program).expect("it has a meaning");
+            let expected = case.interpret();
+            assert!(expected.as_ref().is_ok_and(|rows| !rows.is_empty()));
+            for (vector_rows, workers, joins) in [(8192, 1, None), (5000, 2, Some(JoinKind::Hash))] {
+                let execution = Execution { vector_rows, workers, joins, dense: false };
+                let found = run(&case.program, &|source| case.rows(source), &execution);
+                if let Err(message) = compare(&expected, &found) {
+                    panic!("{execution:?}\n{}\n{}", case.program, &message[..message.len().min(2000)]);
+                }
+            }
+        }
+    }
 }
