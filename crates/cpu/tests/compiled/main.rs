@@ -243,7 +243,7 @@ fn many_rows(count: u64, salt: u64) -> Vec<Vec<Scalar>> {
         let mixed = (number ^ salt << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 16;
         let text = |number: u64| Scalar::bytes(format!("{number} and something behind it").as_bytes());
-        let null_or = |of: u64, value| if mixed % of == 0 { Scalar::Null } else { value };
+        let null_or = |of: u64, value| if mixed.is_multiple_of(of) { Scalar::Null } else { value };
         vec![
             Scalar::I64((mixed % 60_000) as i64),
             null_or(50, text(mixed % 60_000 % 7)),
