@@ -26,6 +26,10 @@ const BUILD_COST: f64 = 3.0;
 /// To carry a row of a result on.
 const ROW_COST: f64 = 0.5;
 
+/// A build side that is itself a join may well have so many times the rows that are guessed; one that is probed by too
+/// many rows does less harm than one that is built of them.
+const DOUBT: f64 = 8.0;
+
 /// Rows of a build side that stay in the caches of a core, and in those of the processor; a probe beyond costs more.
 const NEAR_ROWS: f64 = 20_000.0;
 const FAR_ROWS: f64 = 500_000.0;
@@ -296,7 +300,8 @@ impl Orderer<'_, '_> {
             let residual: Vec<Scalar> = residual.map(|(_, predicate)| predicate.clone()).collect();
             (probe.1.rows * build.1.rows * share * self.carver.selectivity(&residual)).max(1.0)
         });
-        let cost = cost + join_cost(probe.1.rows, build.1.rows) + rows * ROW_COST;
+        let doubt = if build.1.split.is_some() { DOUBT } else { 1.0 };
+        let cost = cost + join_cost(probe.1.rows, build.1.rows * doubt) + rows * ROW_COST;
         Some(Plan { cost, rows, split, built: false })
     }
 }
@@ -383,5 +388,65 @@ impl Builder<'_> {
             .map(|(_, predicate)| predicate.clone())
             .collect();
         Ok(Relation::Join(Join { kind: JoinKind::Inner, probe: outer, build: inner, keys, residual }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_pipeline::ir::ValueType;
+
+    use super::*;
+    use crate::carve::shape::Shape;
+
+    fn column(variable: u32) -> Scalar {
+        Scalar::variable(Variable(variable), Shape::of(ValueType::I64, false))
+    }
+
+    fn equal(a: u32, b: u32) -> Scalar {
+        Scalar::compare(Comparison::Equal, column(a), column(b)).expect("two integers")
+    }
+
+    /// Ten variables a leaf: 0 to 9 are the first leaf's.
+    fn mask_of(variables: &BTreeSet<Variable>) -> Mask {
+        variables.iter().fold(0, |mask, variable| mask | 1 << (variable.0 / 10))
+    }
+
+    fn edges(predicates: Vec<Scalar>) -> (Vec<Edge>, Vec<Scalar>) {
+        edges_of(predicates, &mask_of).expect("integers are comparable")
+    }
+
+    #[test]
+    fn equalities_that_follow_are_edges_too() {
+        let (edges, rest) = edges(vec![equal(0, 10), equal(10, 20)]);
+        let masks: Vec<(Mask, Mask)> = edges.iter().map(|edge| (edge.left.0, edge.right.0)).collect();
+        assert_eq!(masks, [(1, 2), (1, 4), (2, 4)]);
+        assert!(rest.is_empty());
+        assert_eq!(crossing(&edges, 1, 2 | 4).len(), 1, "one of a class is enough");
+        assert_eq!(crossing(&edges, 2, 8), []);
+    }
+
+    #[test]
+    fn columns_of_one_leaf_that_equal_a_third_are_compared() {
+        let (edges, rest) = edges(vec![equal(0, 10), equal(10, 1)]);
+        assert_eq!(edges.len(), 2);
+        assert_eq!(rest, [equal(0, 1)]);
+        let (edges, rest) = self::edges(vec![equal(0, 1)]);
+        assert_eq!((edges.len(), rest), (0, vec![equal(0, 1)]));
+    }
+
+    #[test]
+    fn several_classes_are_parts_of_one_key() {
+        let (edges, _) = edges(vec![equal(0, 10), equal(1, 11), equal(11, 20)]);
+        let keys = crossing(&edges, 1, 2 | 4);
+        assert_eq!(keys, [(&column(0), &column(10)), (&column(1), &column(11))]);
+        let sum = Scalar::arithmetic(
+            forebay_pipeline::ir::Arithmetic::Add,
+            crate::carve::shape::Range::I64,
+            column(0),
+            column(10),
+        );
+        let both = Scalar::compare(Comparison::Equal, sum.expect("a sum"), column(20)).expect("two integers");
+        let (edges, rest) = self::edges(vec![both.clone()]);
+        assert_eq!((edges.len(), rest), (0, vec![both]));
     }
 }

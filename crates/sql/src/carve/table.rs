@@ -39,8 +39,8 @@ const DICTIONARY_ROW_BYTES: f64 = 2.5;
 const SMALL_TABLE_ROWS: u64 = 20_000;
 
 /// Different strings of a column whose codes have one byte, and of one whose codes have two.
-const FEW_STRINGS: f64 = 256.0;
-const MANY_STRINGS: f64 = 65_536.0;
+const FEW_STRINGS: f64 = 20.0;
+const MANY_STRINGS: f64 = 1_000.0;
 
 /// One scan of a table.
 #[derive(Debug)]
