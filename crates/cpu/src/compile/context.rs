@@ -4,6 +4,8 @@
 
 use forebay_pipeline::ir::{Pipeline, Program, Sink, Source, State, StateId, Step};
 
+use super::Shapes;
+use crate::join::JoinLayout;
 use crate::layout;
 
 /// Number of rows of this run.
@@ -93,6 +95,16 @@ impl Context {
             }
         }
         Self { columns, joins, keys, scratch, words: next }
+    }
+
+    /// About how many words a run reads that do not change.
+    pub(super) fn steady_words(&self, shapes: &Shapes) -> usize {
+        let of_join = |(state, _): &(StateId, usize)| match shapes.join(*state) {
+            JoinLayout::Set | JoinLayout::Hash { .. } => 3,
+            JoinLayout::Dense { payload } => 3 + 2 * payload.len(),
+        };
+        let columns = self.joins.first().map_or(self.keys, |(_, first)| *first) - self.columns;
+        columns / 2 + self.joins.iter().map(of_join).sum::<usize>() + (self.scratch - self.keys)
     }
 
     /// The word with the address of a source column's values; its validity follows.

@@ -6,7 +6,7 @@ use cranelift_codegen::ir::{AbiParam, Block, BlockArg, InstBuilder, Signature, V
 use forebay_base::canonical_f64;
 use forebay_pipeline::ir::{Constant, Typed, ValueType};
 
-use super::lower::{Cell, Lowering, MUTABLE, STEADY, offset};
+use super::lower::{Cell, Lowering, MUTABLE, offset};
 use super::run::Function;
 
 impl Lowering<'_, '_> {
@@ -26,10 +26,9 @@ impl Lowering<'_, '_> {
         self.builder.ins().iadd(base, offset)
     }
 
-    /// A word of the context that does not change during a run. It is loaded wherever it is used: moved out of the loop,
-    /// all of them together would be spilled, and reloaded on every way back to the loop's head.
+    /// A word of the context that does not change during a run.
     pub(super) fn steady(&mut self, word: usize) -> Value {
-        self.builder.ins().load(types::I64, STEADY, self.context, offset(word))
+        self.builder.ins().load(types::I64, self.steady_flags, self.context, offset(word))
     }
 
     /// A word of the context that runtime functions and this one change.

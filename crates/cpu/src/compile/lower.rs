@@ -29,6 +29,10 @@ pub(super) const MUTABLE: MemFlagsData = MemFlagsData::trusted();
 /// Loads of what no one writes while the function runs; not to be moved above the test that allows them.
 pub(super) const STEADY: MemFlagsData = MemFlagsData::trusted().with_readonly();
 
+/// Steady words of the context that stay in registers throughout the loops of a pipeline: more than these would be spilled,
+/// and reloaded on every way back to a loop's head, so that they are loaded wherever they are used.
+const WORDS_IN_REGISTERS: usize = 8;
+
 /// A value in registers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cell {
@@ -91,6 +95,8 @@ pub(super) struct Lowering<'a, 'f> {
     pub(super) shapes: &'a Shapes,
     pub(super) layout: Context,
     pub(super) kept: &'a mut Kept,
+    /// How steady words of the context are loaded.
+    pub(super) steady_flags: MemFlagsData,
     /// The address of the context.
     pub(super) context: Value,
     /// The number of the row in its vectors.
@@ -126,11 +132,14 @@ impl<'a, 'f> Lowering<'a, 'f> {
         builder.switch_to_block(entry);
         let context = builder.block_params(entry)[0];
         let call_conv = builder.func.signature.call_conv;
+        let layout = Context::new(program, pipeline);
+        let few = layout.steady_words(shapes) <= WORDS_IN_REGISTERS;
         let lowering = Self {
             program,
             pipeline,
             shapes,
-            layout: Context::new(program, pipeline),
+            layout,
+            steady_flags: if few { STEADY.with_can_move() } else { STEADY },
             kept,
             context,
             row: context,
