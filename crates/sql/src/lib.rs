@@ -9,7 +9,7 @@ pub mod answer;
 pub mod arithmetic;
 pub mod blob_text;
 pub(crate) mod cancel;
-pub(crate) mod carve;
+pub mod carve;
 pub mod catalog;
 pub mod coercion;
 pub mod copy;

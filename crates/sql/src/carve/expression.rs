@@ -93,11 +93,16 @@ impl Carver<'_> {
             _ => None,
         };
         let (left_type, right_type) = (scope.data_type(&binary.left)?, scope.data_type(&binary.right)?);
+        let distinct = matches!(binary.op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom);
+        if (comparison.is_some() || distinct) && !same_values(&left_type, &right_type) {
+            return Err(Reason::new(format!("{left_type} beside {right_type}")));
+        }
         if let Some(comparison) = comparison {
-            return match same_values(&left_type, &right_type) {
-                true => Scalar::compare(comparison, left, right),
-                false => Err(Reason::new(format!("{left_type} beside {right_type}"))),
-            };
+            return Scalar::compare(comparison, left, right);
+        }
+        if distinct {
+            let same = not_distinct(left, right)?;
+            return if binary.op == Operator::IsDistinctFrom { Scalar::not(same) } else { Ok(same) };
         }
         let op = match binary.op {
             Operator::Plus => Arithmetic::Add,
@@ -291,6 +296,12 @@ impl Carver<'_> {
 
 fn is_true(condition: Scalar) -> Result<Scalar, Reason> {
     Scalar::coalesce(condition, Scalar::bool(false))
+}
+
+/// Whether two values are equal or both NULL.
+fn not_distinct(left: Scalar, right: Scalar) -> Result<Scalar, Reason> {
+    let both_null = Scalar::and(Scalar::is_null(left.clone())?, Scalar::is_null(right.clone())?)?;
+    Scalar::or(both_null, is_true(Scalar::compare(Comparison::Equal, left, right)?)?)
 }
 
 fn is_text(data_type: &DataType) -> bool {

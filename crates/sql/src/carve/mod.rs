@@ -5,25 +5,25 @@
 //! [`emit`] (as which pipelines), [`operator`] (how they are run). Invariant: trying to carve never fails a query; what is
 //! not understood completely is left to DataFusion, with a [`Reason`].
 
-mod aggregates;
-mod carver;
-mod dictionaries;
-mod display;
-mod early;
-mod emit;
-mod estimate;
-mod expression;
-mod interval;
-mod node;
-mod number;
-mod operator;
-mod order;
-mod registers;
-mod relation;
-mod scalar;
-mod shape;
-mod table;
-mod types;
+pub mod aggregates;
+pub mod carver;
+pub mod dictionaries;
+pub mod display;
+pub mod early;
+pub mod emit;
+pub mod estimate;
+pub mod expression;
+pub mod interval;
+pub mod node;
+pub mod number;
+pub mod operator;
+pub mod order;
+pub mod registers;
+pub mod relation;
+pub mod scalar;
+pub mod shape;
+pub mod table;
+pub mod types;
 
 use std::fmt;
 use std::sync::Arc;
@@ -47,11 +47,11 @@ use operator::PipelinesPlanner;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Execution {
     /// Machine code.
+    #[default]
     Compiled,
     /// The interpreter of the pipeline IR.
     Interpreter,
     /// DataFusion's operators: nothing is carved.
-    #[default]
     DataFusion,
 }
 

@@ -262,6 +262,10 @@ impl Scalar {
         };
         let narrow = left.shape.value == ValueType::I64 && right.shape.value == ValueType::I64;
         let (value, interval, proven) = number(range, exact, narrow)?;
+        let constants = left.as_constant().is_some() && right.as_constant().is_some() && !nullable;
+        if constants && proven && interval.low == interval.high {
+            return Ok(Self::integer(interval.low));
+        }
         // Dividing by zero is an error of its own, and the remainder of the least number by -1 may be one.
         let divides = matches!(op, Arithmetic::Divide | Arithmetic::DivideRounded | Arithmetic::Remainder);
         let fits = proven
@@ -451,7 +455,13 @@ fn number(range: Range, exact: Option<Interval>, narrow: bool) -> Result<(ValueT
     };
     let proven = exact.is_some_and(|exact| limits.contains(exact));
     let interval = exact.map_or(limits, |exact| exact.within(limits));
-    if matches!(range, Range::Bounds(_)) && !proven {
+    // Only arithmetic in 8 bytes notices what leaves 8 bytes.
+    let is_noticed = match range {
+        Range::Bounds(_) => false,
+        Range::I64 => narrow,
+        Range::Float | Range::I128 => true,
+    };
+    if !is_noticed && !proven {
         return Err(Reason::new("a result may leave its type"));
     }
     // The operands of a 64-bit operation are 64-bit values, and its own check is the right one.
