@@ -3,12 +3,17 @@
 /// Rows of a full block (Data Blocks §3: up to 2^16 records). Positions in a block fit `u16`.
 pub const BLOCK_ROWS: usize = 1 << 16;
 
-/// A block is cut early when the strings of one column reach this many bytes, so that long values cannot make a
-/// block that does not fit in memory. One value may be larger: it is then alone in its block.
-pub const BLOCK_STRING_BYTES: usize = 32 << 20;
+/// A block is cut early when the plain values of all columns reach this many bytes, so that neither long values nor many
+/// columns make one that does not fit in memory. Rows of up to 512 bytes fill whole blocks. One row may be larger: it is
+/// then alone in its block.
+pub const BLOCK_BYTES: usize = 32 << 20;
 
 /// Blocks of a row group: the unit in which tables are loaded and scanned. Chunks never cross it.
 pub const GROUP_BLOCKS: usize = 8;
+
+/// A row group ends early when the encoded blocks of all columns reach this many bytes: every worker of a load and of a scan
+/// holds a whole one in memory. Columns still have chunks of [`CHUNK_TARGET_BYTES`] in it when there are a hundred.
+pub const GROUP_BYTES: usize = 128 << 20;
 
 /// Encoded bytes that a chunk aims for when its number of blocks 2^k is chosen: reads of about a megabyte reach the
 /// bandwidth of an NVMe drive (Haas & Leis 2023) and still leave several per scan in flight.
@@ -75,4 +80,5 @@ const _: () = assert!(READ_PIECE_BYTES.is_multiple_of(IO_ALIGN), "pieces of a di
 const _: () = assert!(BLOCK_ROWS == u16::MAX as usize + 1, "positions in a block are u16");
 const _: () = assert!(FRAME_BYTES.is_multiple_of(16), "a frame holds whole values of every width");
 const _: () = assert!(CHUNK_MAX_BYTES < u32::MAX as usize, "lengths inside a chunk are u32");
+const _: () = assert!(GROUP_BYTES + CHUNK_MAX_BYTES < u32::MAX as usize, "offsets in a column of a row group are u32");
 const _: () = assert!(BLOCK_ROWS.is_multiple_of(BATCH_ROWS), "a full block is whole batches");

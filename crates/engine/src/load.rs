@@ -2,7 +2,8 @@
 //!
 //! One [`LoadTarget`] is one new segment; every worker has a [`Loader`] of its own and hands in whole row groups. The
 //! order of rows is the order of loaders, then the order in which a loader got them.
-//! Invariants: holds at most one block of plain rows and one row group of encoded bytes per loader.
+//! Invariants: holds at most one block of plain rows and one row group of encoded bytes per loader, both of bounded size
+//! ([`limits::BLOCK_BYTES`], [`limits::GROUP_BYTES`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,8 +69,12 @@ pub struct Loader {
     /// Plain batches of the block in the making.
     batches: Vec<RecordBatch>,
     block_rows: usize,
-    /// Bytes of the longest-growing string column of the block in the making.
+    /// Plain bytes of the block in the making.
+    block_bytes: usize,
+    /// Bytes of its strings, per column.
     string_bytes: Vec<usize>,
+    /// Plain bytes of rows that are about to be added, one by one.
+    row_bytes: Vec<usize>,
     /// Encoded blocks of the group in the making.
     group: GroupBuilder,
 }
@@ -98,7 +103,9 @@ impl Loader {
             groups: 0,
             batches: Vec::new(),
             block_rows: 0,
+            block_bytes: 0,
             string_bytes: vec![0; columns],
+            row_bytes: Vec::new(),
             group: GroupBuilder::default(),
         };
         built.group.columns.resize_with(columns, EncodedColumn::default);
@@ -139,40 +146,53 @@ impl Loader {
         Ok(())
     }
 
-    /// How many rows from `start` on go into the current block: up to its row limit, and until the strings of one
-    /// column reach their limit. At least one, so that a very long string makes a block of its own.
+    /// How many rows from `start` on go into the current block: up to its row limit, and until its values reach
+    /// [`limits::BLOCK_BYTES`]. At least one, so that a very long row makes a block of its own.
     fn fitting_rows(&mut self, batch: &RecordBatch, start: usize) -> Result<usize> {
-        let mut rows = (batch.num_rows() - start).min(limits::BLOCK_ROWS - self.block_rows);
-        for (index, array) in batch.columns().iter().enumerate() {
+        self.measure_rows(batch, start, (batch.num_rows() - start).min(limits::BLOCK_ROWS - self.block_rows))?;
+        let (mut rows, mut block_bytes) = (0, self.block_bytes);
+        for row_bytes in &self.row_bytes {
+            let is_first = self.block_rows + rows == 0;
+            if block_bytes + row_bytes > limits::BLOCK_BYTES && !is_first {
+                break;
+            }
+            block_bytes += row_bytes;
+            rows += 1;
+        }
+        if rows == 0 {
+            // The next row opens a new block.
+            self.end_block()?;
+            return self.fitting_rows(batch, start);
+        }
+        self.block_bytes = block_bytes;
+        for (bytes, array) in self.string_bytes.iter_mut().zip(batch.columns()) {
+            if let Some(length_of) = string_lengths(array) {
+                *bytes += (start..start + rows).map(length_of).sum::<usize>();
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Fills [`Loader::row_bytes`] for `rows` rows from `start` on.
+    fn measure_rows(&mut self, batch: &RecordBatch, start: usize, rows: usize) -> Result<()> {
+        let fixed_bytes = self.target.columns.iter().filter_map(|column| column.logical.physical().width()).sum();
+        self.row_bytes.clear();
+        self.row_bytes.resize(rows, fixed_bytes);
+        for (column, array) in self.target.columns.iter().zip(batch.columns()) {
             let Some(length_of) = string_lengths(array) else { continue };
-            let mut bytes = self.string_bytes[index];
-            for row in 0..rows {
+            for (row, bytes) in self.row_bytes.iter_mut().enumerate() {
                 let length = length_of(start + row);
                 if length > limits::STRING_MAX_BYTES {
                     return Err(Error::input(format!(
                         "a value of column {} has {length} bytes; the longest possible value has {}",
-                        self.target.columns[index].name,
+                        column.name,
                         limits::STRING_MAX_BYTES
                     )));
                 }
-                if bytes + length > limits::BLOCK_STRING_BYTES && (row > 0 || self.block_rows > 0) {
-                    rows = row;
-                    break;
-                }
-                bytes += length;
-            }
-            if rows == 0 {
-                // The next value opens a new block.
-                self.end_block()?;
-                return self.fitting_rows(batch, start);
+                *bytes += length;
             }
         }
-        for (index, array) in batch.columns().iter().enumerate() {
-            if let Some(length_of) = string_lengths(array) {
-                self.string_bytes[index] += (start..start + rows).map(length_of).sum::<usize>();
-            }
-        }
-        Ok(rows)
+        Ok(())
     }
 
     fn end_block(&mut self) -> Result<()> {
@@ -194,9 +214,10 @@ impl Loader {
         self.group.rows.push(self.block_rows as u32);
         self.batches.clear();
         self.block_rows = 0;
+        self.block_bytes = 0;
         self.string_bytes.fill(0);
-        let encoded_bytes = self.group.columns.iter().map(|column| column.bytes.len()).max().unwrap_or(0);
-        if self.group.rows.len() == limits::GROUP_BLOCKS || encoded_bytes >= limits::CHUNK_MAX_BYTES / 4 {
+        let encoded_bytes: usize = self.group.columns.iter().map(|column| column.bytes.len()).sum();
+        if self.group.rows.len() == limits::GROUP_BLOCKS || encoded_bytes >= limits::GROUP_BYTES {
             self.end_group()?;
         }
         Ok(())
