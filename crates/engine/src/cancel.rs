@@ -1,26 +1,27 @@
-//! Cancellation: one flag per statement, looked at between morsels, blocks and batches.
+//! Cancellation: a flag that is looked at between morsels, blocks and batches.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use forebay_base::{Error, ErrorKind, Result};
 
-/// A flag that a user sets and that work looks at. Clones share it.
+/// A flag that a user sets and that the statement in progress looks at; a session has one for all its statements, one after
+/// the other. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct CancelToken(Arc<AtomicBool>);
 
 impl CancelToken {
-    /// Asks the work to end.
+    /// Asks the statement in progress to end.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Makes the token ready for the next statement.
+    /// Takes back what was asked, before the next statement starts.
     pub fn reset(&self) {
         self.0.store(false, Ordering::Relaxed);
     }
 
-    /// Whether the work should end.
+    /// Whether the statement should end.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

@@ -106,8 +106,10 @@ impl Engine {
             let buffers = segment.read_chunks_into(&places, &take).map_err(|error| match error.kind() {
                 // A file that is too short or gone is damage to the table, and the user needs to know which.
                 ErrorKind::Corrupt | ErrorKind::NotFound => {
-                    let first = &wanted[missing[0]];
-                    error.context(segment.describe_chunk(first.name, table, group, first.chunk))
+                    // One at a time, since the reads together do not say which of them failed.
+                    let fails = |place: &(usize, usize, usize)| segment.read_chunks(&[*place]).is_err();
+                    let failed = &wanted[missing[places.iter().position(fails).unwrap_or(0)]];
+                    error.context(segment.describe_chunk(failed.name, table, group, failed.chunk))
                 }
                 _ => error.context(format!("table {table}")),
             })?;
@@ -126,7 +128,7 @@ impl Engine {
         }
         let chunks: Vec<_> = found.into_iter().flatten().collect();
         debug_assert_eq!(chunks.len(), wanted.len());
-        metrics.scanned_bytes.add(chunks.iter().map(|chunk| chunk.memory_bytes() as u64).sum());
+        metrics.scanned_bytes.add(chunks.iter().map(|chunk| chunk.as_bytes().len() as u64).sum());
         Ok(chunks)
     }
 }

@@ -1,6 +1,6 @@
 //! The collecting sink: selected rows of a block as Arrow arrays.
 //!
-//! Strings are never copied: arrays share the buffer of their inflated chunk.
+//! Strings are never copied, but for those of constant blocks: arrays share the buffer of their inflated chunk.
 
 use std::sync::Arc;
 
@@ -14,29 +14,110 @@ use arrow::datatypes::{
     TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use forebay_base::{Error, LogicalType, PhysicalType, Result, TimeUnit, Value};
-use forebay_block::{
-    Access, DictionaryValues, EncodedBlock, InflatedChunk, Native, PlainAccess, StringValues, ValueRef,
-};
+use forebay_block::{Access, EncodedBlock, InflatedChunk, Native, StringValues, ValueRef, Values};
 use forebay_cpu::{Selection, unpack_codes, unpack_fixed, unpack_validity};
 
 use crate::plain::interval_of_bits;
 use crate::types::arrow_type;
 
-/// The selected rows of block `index` of `chunk` as an array of the Arrow type of `logical`.
-pub fn collect_block(
-    chunk: &Arc<InflatedChunk>,
-    index: usize,
-    logical: &LogicalType,
-    selection: &Selection,
-) -> Result<ArrayRef> {
-    let block = chunk.block(index);
-    if let Access::AllNull = block.access() {
-        return Ok(new_null_array(&arrow_type(logical), selection.len()));
+/// One block of a column on its way to Arrow arrays, piece by piece.
+#[derive(Debug)]
+pub struct BlockValues<'a> {
+    chunk: &'a Arc<InflatedChunk>,
+    block: EncodedBlock<'a>,
+    logical: &'a LogicalType,
+    /// The strings of a dictionary or a constant, checked once for all pieces.
+    entries: Option<ArrayRef>,
+}
+
+impl<'a> BlockValues<'a> {
+    /// Block `index` of `chunk`, whose column has the type `logical`; about `rows` of its rows will be asked for.
+    pub fn open(chunk: &'a Arc<InflatedChunk>, index: usize, logical: &'a LogicalType, rows: usize) -> Result<Self> {
+        let mut values = Self { chunk, block: chunk.block(index), logical, entries: None };
+        values.entries = match values.block.access() {
+            Access::Constant(ValueRef::Bytes(bytes)) => {
+                Some(collect_constant(Some(&Value::Bytes(bytes.to_vec())), logical, 1)?)
+            }
+            // A dictionary of more entries than rows is not worth an array.
+            Access::Dictionary { values: Values::Strings(strings), .. } if strings.len() <= rows => {
+                Some(values.view_array(&strings, &mut (0..strings.len()), None)?)
+            }
+            _ => None,
+        };
+        Ok(values)
     }
-    match logical.physical() {
-        PhysicalType::Bytes => collect_strings(chunk, &block, logical, selection),
-        _ => collect_fixed(&block, logical, selection),
+
+    /// The selected rows as an array of the column's Arrow type.
+    pub fn collect(&self, selection: &Selection) -> Result<ArrayRef> {
+        if let Access::AllNull = self.block.access() {
+            return Ok(new_null_array(&arrow_type(self.logical), selection.len()));
+        }
+        match self.logical.physical() {
+            PhysicalType::Bytes => self.strings(selection),
+            _ => collect_fixed(&self.block, self.logical, selection),
+        }
     }
+
+    fn strings(&self, selection: &Selection) -> Result<ArrayRef> {
+        let nulls = validity(&self.block, selection);
+        let codes = || {
+            let mut codes = Vec::with_capacity(selection.len());
+            unpack_codes(&self.block, selection, &mut codes);
+            codes
+        };
+        match (self.block.access(), &self.entries) {
+            (Access::Dictionary { .. }, Some(entries)) => take(entries, codes(), nulls),
+            (Access::Dictionary { values: Values::Strings(strings), .. }, None) => {
+                self.view_array(&strings, &mut codes().into_iter().map(|code| code as usize), nulls)
+            }
+            (Access::Constant(_), Some(entries)) => take(entries, vec![0; selection.len()], nulls),
+            (Access::Plain(Values::Strings(strings)), _) => self.view_array(&strings, &mut selection.rows(), nulls),
+            _ => Err(Error::corrupt("a column of strings holds numbers")),
+        }
+    }
+
+    /// An array of views into the chunk's own bytes for these rows of `strings`.
+    fn view_array(
+        &self,
+        strings: &StringValues<'_>,
+        rows: &mut dyn Iterator<Item = usize>,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef> {
+        let (bytes, offsets) = (strings.bytes(), strings.offsets());
+        let start = bytes.as_ptr() as usize - self.chunk.as_bytes().as_ptr() as usize;
+        let views: ScalarBuffer<u128> =
+            rows.map(|row| make_view(strings.get(row), 0, offsets[row])).collect::<Vec<_>>().into();
+        let owner = bytes::Bytes::from_owner(Owner(Arc::clone(self.chunk)));
+        let buffers = vec![Buffer::from(owner.slice(start..start + bytes.len()))];
+        Ok(match self.logical {
+            LogicalType::Varchar => {
+                Arc::new(StringViewArray::try_new(views, buffers, nulls).map_err(|_| invalid_text())?)
+            }
+            _ => Arc::new(BinaryViewArray::try_new(views, buffers, nulls).map_err(internal)?),
+        })
+    }
+}
+
+/// The chunk's buffer as the owner that Arrow keeps alive.
+struct Owner(Arc<InflatedChunk>);
+
+impl AsRef<[u8]> for Owner {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+fn take(entries: &ArrayRef, codes: Vec<u32>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+    let codes = UInt32Array::new(ScalarBuffer::from(codes), nulls);
+    arrow::compute::take(entries, &codes, None).map_err(internal)
+}
+
+fn invalid_text() -> Error {
+    Error::corrupt("a text is not UTF-8")
+}
+
+fn internal(error: arrow::error::ArrowError) -> Error {
+    Error::internal(error.to_string())
 }
 
 /// `rows` times the same value, for columns that a segment does not have.
@@ -45,7 +126,7 @@ pub fn collect_constant(value: Option<&Value>, logical: &LogicalType, rows: usiz
     let Some(value) = value else { return Ok(new_null_array(&data_type, rows)) };
     let one: ArrayRef = match (value, logical) {
         (Value::Bytes(bytes), LogicalType::Varchar) => {
-            let text = std::str::from_utf8(bytes).map_err(|_| Error::corrupt("a default value is not UTF-8"))?;
+            let text = std::str::from_utf8(bytes).map_err(|_| invalid_text())?;
             Arc::new(StringViewArray::from_iter_values([text]))
         }
         (Value::Bytes(bytes), _) => Arc::new(BinaryViewArray::from_iter_values([bytes])),
@@ -59,16 +140,14 @@ pub fn collect_constant(value: Option<&Value>, logical: &LogicalType, rows: usiz
         }
         (Value::Int(value), _) => {
             let wide = PrimitiveArray::<Decimal128Type>::from_value(*value, 1);
-            let wide = wide.with_precision_and_scale(38, 0).map_err(|error| Error::internal(error.to_string()))?;
+            let wide = wide.with_precision_and_scale(38, 0).map_err(internal)?;
             integer_array(&wide, &data_type)?
         }
     };
-    let indices = UInt32Array::from_value(0, rows);
-    arrow::compute::take(&one, &indices, None).map_err(|error| Error::internal(error.to_string()))
+    take(&one, vec![0; rows], None)
 }
 
 fn integer_array(wide: &PrimitiveArray<Decimal128Type>, data_type: &DataType) -> Result<ArrayRef> {
-    let internal = |error: arrow::error::ArrowError| Error::internal(error.to_string());
     let value = wide.value(0);
     Ok(match data_type {
         DataType::Decimal128(precision, scale) => Arc::new(
@@ -148,7 +227,7 @@ fn collect_fixed(block: &EncodedBlock<'_>, logical: &LogicalType, selection: &Se
             };
             let array = PrimitiveArray::<Decimal128Type>::new(ScalarBuffer::from(values), validity(block, selection));
             let typed = array.with_precision_and_scale(*precision, *scale as i8);
-            Arc::new(typed.map_err(|error| Error::internal(error.to_string()))?)
+            Arc::new(typed.map_err(internal)?)
         }
         LogicalType::Interval => {
             let values: Vec<_> = native::<i128>(block, selection).into_iter().map(interval_of_bits).collect();
@@ -158,67 +237,5 @@ fn collect_fixed(block: &EncodedBlock<'_>, logical: &LogicalType, selection: &Se
         LogicalType::Varchar | LogicalType::Blob => {
             return Err(Error::internal("strings are not fixed-width values"));
         }
-    })
-}
-
-fn collect_strings(
-    chunk: &Arc<InflatedChunk>,
-    block: &EncodedBlock<'_>,
-    logical: &LogicalType,
-    selection: &Selection,
-) -> Result<ArrayRef> {
-    let nulls = validity(block, selection);
-    match block.access() {
-        Access::Dictionary { values: DictionaryValues::Strings(strings), .. } => {
-            let entries = view_array(chunk, &strings, &mut (0..strings.len()), logical, None)?;
-            let mut codes = Vec::with_capacity(selection.len());
-            unpack_codes(block, selection, &mut codes);
-            let codes = UInt32Array::new(ScalarBuffer::from(codes), nulls);
-            arrow::compute::take(&entries, &codes, None).map_err(|error| Error::internal(error.to_string()))
-        }
-        Access::Plain(PlainAccess::Strings(strings)) => match selection {
-            Selection::Rows(rows) => {
-                view_array(chunk, &strings, &mut (rows.start as usize..rows.end as usize), logical, nulls)
-            }
-            Selection::Positions(positions) => {
-                view_array(chunk, &strings, &mut positions.iter().map(|row| usize::from(*row)), logical, nulls)
-            }
-        },
-        Access::Constant(ValueRef::Bytes(bytes)) => {
-            let one = collect_constant(Some(&Value::Bytes(bytes.to_vec())), logical, 1)?;
-            let zeros = UInt32Array::new(ScalarBuffer::from(vec![0u32; selection.len()]), nulls);
-            arrow::compute::take(&one, &zeros, None).map_err(|error| Error::internal(error.to_string()))
-        }
-        _ => Err(Error::corrupt("a column of strings holds numbers")),
-    }
-}
-
-/// The chunk's buffer as the owner that Arrow keeps alive.
-struct Owner(Arc<InflatedChunk>);
-
-impl AsRef<[u8]> for Owner {
-    fn as_ref(&self) -> &[u8] {
-        self.0.as_bytes()
-    }
-}
-
-/// An array of views into the chunk's own bytes for these rows of `strings`.
-fn view_array(
-    chunk: &Arc<InflatedChunk>,
-    strings: &StringValues<'_>,
-    rows: &mut dyn Iterator<Item = usize>,
-    logical: &LogicalType,
-    nulls: Option<NullBuffer>,
-) -> Result<ArrayRef> {
-    let (bytes, offsets) = (strings.bytes(), strings.offsets());
-    let start = bytes.as_ptr() as usize - chunk.as_bytes().as_ptr() as usize;
-    let views: ScalarBuffer<u128> =
-        rows.map(|row| make_view(strings.get(row), 0, offsets[row])).collect::<Vec<_>>().into();
-    let owner = bytes::Bytes::from_owner(Owner(Arc::clone(chunk)));
-    let buffers = vec![Buffer::from(owner.slice(start..start + bytes.len()))];
-    let wrong = |error: arrow::error::ArrowError| Error::corrupt(format!("invalid text: {error}"));
-    Ok(match logical {
-        LogicalType::Varchar => Arc::new(StringViewArray::try_new(views, buffers, nulls).map_err(wrong)?),
-        _ => Arc::new(BinaryViewArray::try_new(views, buffers, nulls).map_err(wrong)?),
     })
 }

@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use forebay_base::{Error, Result, Value, limits};
+use forebay_base::{Context, Error, LogicalType, Result, Value, limits};
 use forebay_block::InflatedChunk;
 use forebay_cpu::{Matches, Selection, translate};
 use forebay_pipeline::ColumnTest;
 use forebay_store::{Column, Group, GroupColumn, Segment, Table};
 
 use crate::chunks::{Engine, WantedChunk};
-use crate::collect::{collect_block, collect_constant};
+use crate::collect::{BlockValues, collect_constant};
 use crate::types::arrow_type;
 use crate::{CancelToken, Metrics};
 
@@ -182,6 +182,18 @@ pub(crate) enum Stored<'a> {
     Missing(Option<&'a Value>),
 }
 
+/// What one column of a block's batches is made from.
+struct Source<'a> {
+    column: usize,
+    block: usize,
+    values: SourceValues<'a>,
+}
+
+enum SourceValues<'a> {
+    Block(BlockValues<'a>),
+    Missing(Option<&'a Value>, &'a LogicalType),
+}
+
 impl MorselRows {
     /// The batches of the next block that has rows; `None` at the end of the morsel.
     pub fn next_block(&mut self) -> Result<Option<Vec<RecordBatch>>> {
@@ -192,11 +204,9 @@ impl MorselRows {
                 continue;
             }
             self.scan.cancel.check()?;
-            let mut batches = Vec::new();
-            for piece in pieces(&self.selections[block]) {
-                batches.push(self.batch(block, &self.scan.columns, &self.scan.schema, &piece)?);
-            }
-            return Ok(Some(batches));
+            let sources = self.sources(block, &self.scan.columns)?;
+            let batch = |piece: Selection| self.batch(&sources, &self.scan.schema, &piece);
+            return pieces(&self.selections[block]).into_iter().map(batch).collect::<Result<_>>().map(Some);
         }
         Ok(None)
     }
@@ -286,9 +296,9 @@ impl MorselRows {
         let columns = filter.columns().to_vec();
         let schema = schema_of(&self.scan.table, &columns);
         let mut kept: Vec<u16> = Vec::new();
-        let pieces = pieces(&self.selections[block]);
-        for piece in pieces {
-            let batch = self.batch(block, &columns, &schema, &piece)?;
+        let sources = self.sources(block, &columns)?;
+        for piece in pieces(&self.selections[block]) {
+            let batch = self.batch(&sources, &schema, &piece)?;
             let mask = filter.select(&batch)?;
             let passing = match mask.nulls() {
                 Some(nulls) => mask.values() & nulls.inner(),
@@ -331,7 +341,7 @@ impl MorselRows {
             return Ok(());
         }
         self.scan.cancel.check()?;
-        let name = format!("{}.{}", table.schema, table.name);
+        let name = table.full_name();
         let chunks = scan.engine.chunks(&self.segment, self.group_index, &wanted, &name, &scan.metrics)?;
         for ((column, chunk), loaded) in places.into_iter().zip(chunks) {
             self.check_shape(column, chunk, &loaded)?;
@@ -348,11 +358,16 @@ impl MorselRows {
             &self.group.block_rows[first..(first + (1 << layout.blocks_log2)).min(self.group.block_rows.len())];
         let holds = (0..loaded.blocks()).map(|block| loaded.block(block).rows() as u32);
         if loaded.blocks() != promised.len() || !holds.eq(promised.iter().copied()) {
-            let source = &self.scan.table.columns[column];
-            let place = self.segment.describe_chunk(&source.name, &self.scan.table.name, self.group_index, chunk);
-            return Err(Error::corrupt("the chunk holds other blocks than the footer says").context(place));
+            let wrong = Error::corrupt("the chunk holds other blocks than the footer says");
+            return Err(wrong.context(self.place(column, chunk)));
         }
         Ok(())
+    }
+
+    /// Names a chunk in an error.
+    fn place(&self, column: usize, chunk: usize) -> String {
+        let table = &self.scan.table;
+        self.segment.describe_chunk(&table.columns[column].name, &table.full_name(), self.group_index, chunk)
     }
 
     fn group_column(&self, column: usize) -> Option<&GroupColumn> {
@@ -366,15 +381,44 @@ impl MorselRows {
         Some((chunk, block & ((1 << log2) - 1)))
     }
 
-    fn batch(&self, block: usize, columns: &[usize], schema: &SchemaRef, selection: &Selection) -> Result<RecordBatch> {
-        let mut arrays = Vec::with_capacity(columns.len());
-        for &column in columns {
-            let source = &self.scan.table.columns[column];
-            arrays.push(match self.stored(column, block)? {
-                Stored::Block(chunk, index) => collect_block(chunk, index, &source.logical, selection)?,
-                Stored::Missing(value) => collect_constant(value, &source.logical, selection.len())?,
-            });
+    /// What the columns of one block's batches are made from.
+    fn sources<'a>(&'a self, block: usize, columns: &[usize]) -> Result<Vec<Source<'a>>> {
+        let rows = self.selections[block].len();
+        columns
+            .iter()
+            .map(|&column| {
+                let logical = &self.scan.table.columns[column].logical;
+                let values = match self.stored(column, block)? {
+                    Stored::Missing(value) => SourceValues::Missing(value, logical),
+                    Stored::Block(chunk, index) => {
+                        let values = BlockValues::open(chunk, index, logical, rows);
+                        SourceValues::Block(values.context(|| self.place_of_block(column, block))?)
+                    }
+                };
+                Ok(Source { column, block, values })
+            })
+            .collect()
+    }
+
+    fn place_of_block(&self, column: usize, block: usize) -> String {
+        match self.group_column(column) {
+            Some(layout) => self.place(column, block >> layout.blocks_log2),
+            None => {
+                let table = &self.scan.table;
+                format!("table {}, default of column {}", table.full_name(), table.columns[column].name)
+            }
         }
+    }
+
+    fn batch(&self, sources: &[Source<'_>], schema: &SchemaRef, selection: &Selection) -> Result<RecordBatch> {
+        let array = |source: &Source<'_>| {
+            let array = match &source.values {
+                SourceValues::Block(values) => values.collect(selection),
+                SourceValues::Missing(value, logical) => collect_constant(*value, logical, selection.len()),
+            };
+            array.context(|| self.place_of_block(source.column, source.block))
+        };
+        let arrays = sources.iter().map(array).collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(selection.len()));
         RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)
             .map_err(|error| Error::internal(format!("a scan made an invalid batch: {error}")))
