@@ -1,12 +1,14 @@
 //! Overflow is an error: integer `+`, `-`, `*` and unary minus become checked functions, and `sum` of 64-bit integers
-//! becomes a sum of decimals, which cannot overflow (DESIGN 4.11, 4.14). DataFusion's own operators wrap around.
-//! `//` is the division that truncates.
+//! becomes a sum of decimals, which cannot overflow. DataFusion's own operators wrap around. Floats are calculated by the
+//! same functions, which give their results in canonical form (see [`floats`](crate::floats)). `//` is `/`, as in DuckDB:
+//! it cuts the quotient of integers to an integer, and divides other numbers as they are.
+
+mod flat;
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, AsArray};
 use datafusion::arrow::compute::kernels::numeric;
-use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
@@ -14,14 +16,15 @@ use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility,
+    BinaryExpr, ColumnarValue, Expr, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
-use forebay_base::{canonical_f32, canonical_f64};
 
 use crate::coercion::rewrite_expressions;
+use crate::floats::canonical_value;
+use crate::typed::ChildTypes;
 
 /// Digits of any 64-bit integer, signed or not.
 const INT64_DIGITS: u8 = 20;
@@ -35,6 +38,8 @@ pub struct CheckedArithmetic {
     add: Arc<ScalarUDF>,
     subtract: Arc<ScalarUDF>,
     multiply: Arc<ScalarUDF>,
+    divide: Arc<ScalarUDF>,
+    modulo: Arc<ScalarUDF>,
     negate: Arc<ScalarUDF>,
 }
 
@@ -47,6 +52,8 @@ impl Default for CheckedArithmetic {
             add: binary(Operator::Plus),
             subtract: binary(Operator::Minus),
             multiply: binary(Operator::Multiply),
+            divide: binary(Operator::Divide),
+            modulo: binary(Operator::Modulo),
             negate: Arc::new(ScalarUDF::from(CheckedNegate { signature: Signature::any(1, Volatility::Immutable) })),
         }
     }
@@ -58,43 +65,57 @@ impl AnalyzerRule for CheckedArithmetic {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        rewrite_expressions(plan, &|expr, schema| self.rewrite(expr, schema))
+        rewrite_expressions(plan, &|expr, types, _| self.rewrite(expr, types))
     }
 }
 
 impl CheckedArithmetic {
-    fn rewrite(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-        let is_integer = |expr: &Expr| expr.get_type(schema).is_ok_and(|data_type| data_type.is_integer());
-        let is_float = |expr: &Expr| expr.get_type(schema).is_ok_and(|data_type| data_type.is_floating());
+    fn rewrite(&self, expr: Expr, types: &ChildTypes) -> Result<Transformed<Expr>> {
+        Ok(match expr {
+            Expr::AggregateFunction(mut sum) if sum.func.name() == "sum" => {
+                let widened = widen(&mut sum.params.args, types);
+                Transformed::new_transformed(Expr::AggregateFunction(sum), widened)
+            }
+            Expr::WindowFunction(mut sum) if sum.fun.name() == "sum" => {
+                let widened = widen(&mut sum.params.args, types);
+                Transformed::new_transformed(Expr::WindowFunction(sum), widened)
+            }
+            other => self.checked(other, types).update_data(flat::flatten),
+        })
+    }
+
+    /// `expr` as a call, if it is arithmetic.
+    fn checked(&self, expr: Expr, types: &ChildTypes) -> Transformed<Expr> {
+        let is_integer = |data_type: &Option<DataType>| data_type.as_ref().is_some_and(DataType::is_integer);
+        let is_float = |data_type: &Option<DataType>| data_type.as_ref().is_some_and(DataType::is_floating);
         match expr {
-            Expr::BinaryExpr(binary) => {
+            Expr::BinaryExpr(binary) if types.iter().all(is_integer) || gives_float(binary.op, types) => {
                 let function = match binary.op {
                     Operator::Plus => &self.add,
                     Operator::Minus => &self.subtract,
                     Operator::Multiply => &self.multiply,
-                    _ => return Ok(Transformed::no(Expr::BinaryExpr(binary))),
+                    // Of integers they cannot overflow, but for one quotient, which DataFusion refuses itself.
+                    Operator::Divide if types.iter().any(is_float) => &self.divide,
+                    Operator::Modulo if types.iter().any(is_float) => &self.modulo,
+                    _ => return Transformed::no(Expr::BinaryExpr(binary)),
                 };
-                if !is_integer(&binary.left) || !is_integer(&binary.right) {
-                    return Ok(Transformed::no(Expr::BinaryExpr(binary)));
-                }
-                Ok(Transformed::yes(function.call(vec![*binary.left, *binary.right])))
+                Transformed::yes(function.call(vec![*binary.left, *binary.right]))
             }
             Expr::Negative(inner)
-                if (is_integer(&inner) || is_float(&inner)) && !matches!(*inner, Expr::Literal(..)) =>
+                if types.iter().all(|own| is_integer(own) || is_float(own)) && !matches!(*inner, Expr::Literal(..)) =>
             {
-                Ok(Transformed::yes(self.negate.call(vec![*inner])))
+                Transformed::yes(self.negate.call(vec![*inner]))
             }
-            Expr::AggregateFunction(mut sum) if sum.func.name() == "sum" => {
-                let widened = widen(&mut sum.params.args, schema);
-                Ok(Transformed::new_transformed(Expr::AggregateFunction(sum), widened))
-            }
-            Expr::WindowFunction(mut sum) if sum.fun.name() == "sum" => {
-                let widened = widen(&mut sum.params.args, schema);
-                Ok(Transformed::new_transformed(Expr::WindowFunction(sum), widened))
-            }
-            other => Ok(Transformed::no(other)),
+            other => Transformed::no(other),
         }
     }
+}
+
+/// Whether `op` of operands of these types, one of them a float, is a float.
+fn gives_float(op: Operator, types: &ChildTypes) -> bool {
+    let [Some(left), Some(right)] = types else { return false };
+    (left.is_floating() || right.is_floating())
+        && BinaryTypeCoercer::new(left, &op, right).get_result_type().is_ok_and(|result| result.is_floating())
 }
 
 /// Plans `a // b`.
@@ -112,13 +133,13 @@ impl ExprPlanner for IntegerDivision {
 }
 
 /// Casts the argument of a sum to a type in which no sum of it overflows; false where its own type will do.
-fn widen(arguments: &mut [Expr], schema: &DFSchema) -> bool {
-    let [argument] = arguments else { return false };
-    let wide = match argument.get_type(schema) {
-        Ok(DataType::Int64 | DataType::UInt64) => DataType::Decimal128(INT64_DIGITS, 0),
+fn widen(arguments: &mut [Expr], types: &ChildTypes) -> bool {
+    let ([argument], Some(Some(own))) = (arguments, types.first()) else { return false };
+    let wide = match own {
+        DataType::Int64 | DataType::UInt64 => DataType::Decimal128(INT64_DIGITS, 0),
         // DataFusion's sum of a decimal has ten digits more, but at most as many as its storage has.
-        Ok(DataType::Decimal128(precision, scale)) if precision > SUMMED_DIGITS => {
-            DataType::Decimal256(precision, scale)
+        DataType::Decimal128(precision, scale) if *precision > SUMMED_DIGITS => {
+            DataType::Decimal256(*precision, *scale)
         }
         _ => return false,
     };
@@ -126,7 +147,7 @@ fn widen(arguments: &mut [Expr], schema: &DFSchema) -> bool {
     true
 }
 
-/// `+`, `-` or `*` that fails where the result leaves its type.
+/// An operator that fails where an integer leaves its type, and gives floats in canonical form.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CheckedBinary {
     op: Operator,
@@ -138,6 +159,8 @@ impl ScalarUDFImpl for CheckedBinary {
         match self.op {
             Operator::Plus => "checked_add",
             Operator::Minus => "checked_subtract",
+            Operator::Divide => "checked_divide",
+            Operator::Modulo => "checked_modulo",
             _ => "checked_multiply",
         }
     }
@@ -176,13 +199,20 @@ impl ScalarUDFImpl for CheckedBinary {
         let [left, right] = args.args.as_slice() else {
             return internal_err!("{} takes two arguments", self.name());
         };
-        let kernel = match self.op {
-            Operator::Plus => numeric::add,
-            Operator::Minus => numeric::sub,
-            _ => numeric::mul,
-        };
-        datafusion::physical_expr_common::datum::apply(left, right, kernel)
+        calculate(left, self.op, right)
     }
+}
+
+/// `left op right` of one type, where `op` is an operator of [`CheckedArithmetic`].
+fn calculate(left: &ColumnarValue, op: Operator, right: &ColumnarValue) -> Result<ColumnarValue> {
+    let kernel = match op {
+        Operator::Plus => numeric::add,
+        Operator::Minus => numeric::sub,
+        Operator::Divide => numeric::div,
+        Operator::Modulo => numeric::rem,
+        _ => numeric::mul,
+    };
+    canonical_value(datafusion::physical_expr_common::datum::apply(left, right, kernel)?)
 }
 
 /// Unary minus that fails on the least value of an integer type, and makes neither -0 nor a negative NaN of a float.
@@ -216,24 +246,17 @@ impl ScalarUDFImpl for CheckedNegate {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         match args.args.as_slice() {
-            [ColumnarValue::Array(array)] => Ok(ColumnarValue::Array(negated(array)?)),
-            [ColumnarValue::Scalar(scalar)] => {
-                let negated = negated(&scalar.to_array()?)?;
-                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&negated, 0)?))
-            }
+            [only] => negated_value(only),
             _ => internal_err!("{} takes one argument", self.name()),
         }
     }
 }
 
-fn negated(array: &ArrayRef) -> Result<ArrayRef> {
-    Ok(match array.data_type() {
-        DataType::Float32 => {
-            Arc::new(array.as_primitive::<Float32Type>().unary::<_, Float32Type>(|value| canonical_f32(-value)))
+fn negated_value(value: &ColumnarValue) -> Result<ColumnarValue> {
+    canonical_value(match value {
+        ColumnarValue::Array(array) => ColumnarValue::Array(numeric::neg(array)?),
+        ColumnarValue::Scalar(scalar) => {
+            ColumnarValue::Scalar(ScalarValue::try_from_array(&numeric::neg(&scalar.to_array()?)?, 0)?)
         }
-        DataType::Float64 => {
-            Arc::new(array.as_primitive::<Float64Type>().unary::<_, Float64Type>(|value| canonical_f64(-value)))
-        }
-        _ => numeric::neg(array)?,
     })
 }

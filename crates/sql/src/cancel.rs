@@ -15,7 +15,9 @@ use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskCo
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
-use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
+use datafusion::physical_plan::joins::{
+    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PiecewiseMergeJoinExec, SortMergeJoinExec, SymmetricHashJoinExec,
+};
 use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use forebay_engine::CancelToken;
@@ -31,7 +33,12 @@ pub(crate) struct CancellableJoins;
 impl PhysicalOptimizerRule for CancellableJoins {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_up(|node| {
-            let is_join = node.is::<HashJoinExec>() || node.is::<NestedLoopJoinExec>() || node.is::<CrossJoinExec>();
+            let is_join = node.is::<HashJoinExec>()
+                || node.is::<NestedLoopJoinExec>()
+                || node.is::<CrossJoinExec>()
+                || node.is::<SortMergeJoinExec>()
+                || node.is::<PiecewiseMergeJoinExec>()
+                || node.is::<SymmetricHashJoinExec>();
             Ok(match is_join {
                 true => Transformed::yes(Arc::new(CancelExec { input: node }) as Arc<dyn ExecutionPlan>),
                 false => Transformed::no(node),

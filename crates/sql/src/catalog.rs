@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
@@ -14,19 +13,20 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement as PlanStatement;
 use forebay_base::{Error, Result};
 use forebay_engine::Engine;
-use forebay_store::{Catalog, Table};
+use forebay_store::{Catalog, Table, View};
 
 use crate::error::{from_datafusion, into_datafusion};
 use crate::files;
 use crate::names;
 use crate::parse;
+use crate::session::lock;
 use crate::statement::StatementContext;
 use crate::table::ForebayTable;
 
 /// The name of the one catalog.
 pub const CATALOG: &str = "forebay";
 
-/// Views within views; more is a cycle.
+/// Views within views.
 const VIEW_DEPTH: usize = 32;
 
 /// What one statement is planned with: a snapshot of the catalog and the session's settings.
@@ -35,8 +35,17 @@ pub struct Planner {
     engine: Arc<Engine>,
     snapshot: Arc<Catalog>,
     statement: Arc<StatementContext>,
-    view_depth: AtomicUsize,
+    /// By schema and name.
+    views: Mutex<HashMap<(String, String), PlannedView>>,
     files: Mutex<HashMap<String, Arc<dyn TableProvider>>>,
+}
+
+/// A view that a statement has come upon. Each is planned once: views upon views would be planned over and over.
+#[derive(Clone)]
+enum PlannedView {
+    /// Being planned further up: it must not be met again.
+    Begun,
+    Done(Result<Arc<dyn TableProvider>>),
 }
 
 impl fmt::Debug for Planner {
@@ -49,7 +58,7 @@ impl Planner {
     /// A planner over the engine's present catalog. `base` holds the settings and functions.
     pub fn new(base: SessionState, engine: Arc<Engine>, statement: Arc<StatementContext>) -> Arc<Self> {
         let snapshot = engine.store().catalog();
-        Arc::new(Self { base, engine, snapshot, statement, view_depth: AtomicUsize::new(0), files: Mutex::default() })
+        Arc::new(Self { base, engine, snapshot, statement, views: Mutex::default(), files: Mutex::default() })
     }
 
     /// The catalog of this statement.
@@ -107,29 +116,46 @@ impl Planner {
 
     /// The file or files of a query, opened once per statement.
     async fn file(self: &Arc<Self>, path: &str) -> Result<Arc<dyn TableProvider>> {
-        let known = |files: &Mutex<HashMap<String, Arc<dyn TableProvider>>>| {
-            files.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
-        };
-        if let Some(opened) = known(&self.files) {
+        let known = lock(&self.files).get(path).cloned();
+        if let Some(opened) = known {
             return Ok(opened);
         }
         let opened = files::open(&self.state(), path, &files::Options::default()).await?;
-        self.files.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), Arc::clone(&opened));
+        lock(&self.files).insert(path.to_owned(), Arc::clone(&opened));
         Ok(opened)
     }
 
-    async fn view(self: &Arc<Self>, name: &str, sql: &str) -> DataFusionResult<Arc<dyn TableProvider>> {
-        let depth = self.view_depth.fetch_add(1, Ordering::Relaxed);
-        if depth >= VIEW_DEPTH {
-            let error =
-                Error::input(format!("view {name} refers to itself, or to more than {VIEW_DEPTH} views in turn"));
-            return Err(into_datafusion(error.hint("Create it anew with CREATE OR REPLACE VIEW")));
+    async fn view(self: &Arc<Self>, view: &View) -> Result<Arc<dyn TableProvider>> {
+        let key = (view.schema.clone(), view.name.clone());
+        if let Some(known) = self.begin_view(&key) {
+            return known;
         }
         let state = self.state();
-        let planned = Box::pin(self.plan_text(&state, sql)).await;
-        self.view_depth.fetch_sub(1, Ordering::Relaxed);
-        let plan = planned.map_err(|error| into_datafusion(error.context(format!("view {name}"))))?;
-        Ok(Arc::new(ViewTable::new(plan, Some(sql.to_owned()))))
+        let planned = Box::pin(self.plan_text(&state, &view.sql)).await;
+        let provider = planned
+            .map(|plan| Arc::new(ViewTable::new(plan, Some(view.sql.clone()))) as Arc<dyn TableProvider>)
+            .map_err(|error| error.context(format!("view {}", view.name)));
+        lock(&self.views).insert(key, PlannedView::Done(provider.clone()));
+        provider
+    }
+
+    /// What is known of a view; if nothing is, planning it has begun.
+    fn begin_view(&self, key: &(String, String)) -> Option<Result<Arc<dyn TableProvider>>> {
+        let mut views = lock(&self.views);
+        let name = &key.1;
+        let wrong = match views.get(key) {
+            Some(PlannedView::Done(provider)) => return Some(provider.clone()),
+            Some(PlannedView::Begun) => format!("view {name} refers to itself"),
+            None => {
+                let begun = views.values().filter(|view| matches!(view, PlannedView::Begun)).count();
+                if begun < VIEW_DEPTH {
+                    views.insert(key.clone(), PlannedView::Begun);
+                    return None;
+                }
+                format!("view {name} is more than {VIEW_DEPTH} views deep")
+            }
+        };
+        Some(Err(Error::input(wrong).hint("Create it anew with CREATE OR REPLACE VIEW")))
     }
 }
 
@@ -189,7 +215,7 @@ impl SchemaProvider for Tables {
             return Ok(Some(Arc::new(provider)));
         }
         if let Some(view) = snapshot.view(&self.schema, name) {
-            return self.planner.view(&view.name, &view.sql).await.map(Some);
+            return self.planner.view(view).await.map(Some).map_err(into_datafusion);
         }
         if files::looks_like_path(name) {
             return self.planner.file(name).await.map(Some).map_err(into_datafusion);

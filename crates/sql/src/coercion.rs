@@ -1,14 +1,15 @@
 //! Types in common where DataFusion would choose others: dates and text beside timestamps become the timestamp's own
 //! unit (not nanoseconds, which end in 2262), floats beside decimals stay floats, binary literals are blobs. The casts are
-//! put in before DataFusion's type coercion, which then finds nothing to do.
+//! put in before DataFusion's type coercion, which then finds nothing to do. The rows of VALUES have their types before:
+//! a date beside timestamps is one of nanoseconds there.
 
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr::{Cast, InList, ScalarFunction};
+use datafusion::logical_expr::expr::{Cast, InList, InSubquery, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::type_coercion::binary::{comparison_coercion, type_union_coercion};
 use datafusion::logical_expr::utils::merge_schema;
@@ -17,6 +18,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 use forebay_base::{canonical_f32, canonical_f64};
+
+use crate::typed::{self, ChildTypes};
 
 /// Functions whose arguments become one type.
 const UNIFYING: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "nullif", "nvl"];
@@ -31,14 +34,15 @@ impl AnalyzerRule for UnifiedTypes {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        rewrite_expressions(plan, &|expr, schema| rewrite(expr, schema))
+        rewrite_expressions(plan, &rewrite)
     }
 }
 
-/// Rewrites every expression of `plan` and its subqueries from the leaves up. Columns keep their names.
-pub fn rewrite_expressions(
+/// Rewrites every expression of `plan` and its subqueries from the leaves up: see [`typed::Rewrite`]. Columns keep their
+/// names.
+pub(crate) fn rewrite_expressions(
     plan: LogicalPlan,
-    rewrite: &dyn Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
+    rewrite: &dyn Fn(Expr, &ChildTypes, &DFSchema) -> Result<Transformed<Expr>>,
 ) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|plan| {
         let mut schema = merge_schema(&plan.inputs());
@@ -50,13 +54,13 @@ pub fn rewrite_expressions(
         let names = NamePreserver::new(&plan);
         let rewritten = plan.map_expressions(|expr| {
             let name = names.save(&expr);
-            let done = expr.transform_up(|expr| rewrite(expr, &schema))?;
+            let done = typed::transform_up(expr, &schema, &|expr, types| rewrite(expr, types, &schema))?;
             Ok(match done.transformed {
                 true => done.update_data(|expr| name.restore(expr)),
                 false => done,
             })
         })?;
-        let rewritten = rewritten.transform_data(unify_union)?;
+        let rewritten = rewritten.transform_data(unify_union)?.transform_data(unify_join_keys)?;
         match rewritten.transformed {
             true => rewritten.map_data(LogicalPlan::recompute_schema),
             false => Ok(rewritten),
@@ -65,7 +69,7 @@ pub fn rewrite_expressions(
     .data()
 }
 
-fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+fn rewrite(expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
         Expr::Literal(ScalarValue::Binary(bytes), metadata) => {
             Ok(Transformed::yes(Expr::Literal(ScalarValue::BinaryView(bytes), metadata)))
@@ -79,8 +83,8 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(op) || op == Operator::Minus => {
             let both = vec![*left, *right];
             let both = match op {
-                Operator::Minus => unify_times(both, schema)?,
-                _ => unify(both, comparison_coercion, schema)?,
+                Operator::Minus => unify_times(both, types, schema)?,
+                _ => unify(both, types, comparison_coercion, schema)?,
             };
             Ok(both.update_data(|mut both| {
                 let (right, left) = (both.pop(), both.pop());
@@ -89,7 +93,7 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             }))
         }
         Expr::Between(Between { expr, negated, low, high }) => {
-            let all = unify(vec![*expr, *low, *high], comparison_coercion, schema)?;
+            let all = unify(vec![*expr, *low, *high], types, comparison_coercion, schema)?;
             Ok(all.update_data(|all| {
                 let mut all = all.into_iter().map(Box::new);
                 let mut next = || all.next().unwrap_or_default();
@@ -98,14 +102,15 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         Expr::InList(InList { expr, list, negated }) => {
             let all = std::iter::once(*expr).chain(list).collect();
-            Ok(unify(all, comparison_coercion, schema)?.update_data(|mut all| {
+            Ok(unify(all, types, comparison_coercion, schema)?.update_data(|mut all| {
                 let expr = Box::new(all.remove(0));
                 Expr::InList(InList { expr, list: all, negated })
             }))
         }
-        Expr::Case(case) => unify_case(case, schema),
+        Expr::Case(case) => unify_case(case, types, schema),
+        Expr::InSubquery(membership) => unify_membership(membership, types, schema),
         Expr::ScalarFunction(ScalarFunction { func, args }) if UNIFYING.contains(&func.name()) => {
-            Ok(unify(args, type_union_coercion, schema)?
+            Ok(unify(args, types, type_union_coercion, schema)?
                 .update_data(|args| Expr::ScalarFunction(ScalarFunction { func, args })))
         }
         other => Ok(Transformed::no(other)),
@@ -131,17 +136,23 @@ fn is_comparison(op: Operator) -> bool {
     matches!(op, O::Eq | O::NotEq | O::Lt | O::LtEq | O::Gt | O::GtEq | O::IsDistinctFrom | O::IsNotDistinctFrom)
 }
 
-fn unify_case(case: Case, schema: &DFSchema) -> Result<Transformed<Expr>> {
+fn unify_case(case: Case, types: &ChildTypes, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Case { expr, when_then_expr, else_expr } = case;
+    // Types come in the order of the text: the subject, each WHEN with its THEN, ELSE.
+    let (subject_type, branch_types) = types.split_at(usize::from(expr.is_some()).min(types.len()));
+    let (pairs, else_type) = branch_types.split_at((2 * when_then_expr.len()).min(branch_types.len()));
+    let when_types = subject_type.iter().chain(pairs.iter().step_by(2)).cloned().collect::<Vec<_>>();
+    let then_types = pairs.iter().skip(1).step_by(2).chain(else_type).cloned().collect::<Vec<_>>();
     let (whens, mut thens): (Vec<Expr>, Vec<Expr>) =
         when_then_expr.into_iter().map(|(when, then)| (*when, *then)).unzip();
     let has_else = else_expr.is_some();
     thens.extend(else_expr.map(|expr| *expr));
-    let thens = unify(thens, type_union_coercion, schema)?;
+    let thens = unify(thens, &then_types, type_union_coercion, schema)?;
     let (whens, subject) = match expr {
         None => (Transformed::no(whens), None),
         Some(subject) => {
-            let mut all = unify(std::iter::once(*subject).chain(whens).collect(), comparison_coercion, schema)?;
+            let all = std::iter::once(*subject).chain(whens).collect();
+            let mut all = unify(all, &when_types, comparison_coercion, schema)?;
             let subject = all.data.remove(0);
             (all, Some(Box::new(subject)))
         }
@@ -155,14 +166,15 @@ fn unify_case(case: Case, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(if transformed { Transformed::yes(case) } else { Transformed::no(case) })
 }
 
-/// `expressions` with casts to the type that we hold they have in common, where that is not DataFusion's.
+/// `expressions`, of these types, with casts to the type that we hold they have in common, where that is not DataFusion's.
 fn unify(
     expressions: Vec<Expr>,
+    types: &ChildTypes,
     theirs: fn(&DataType, &DataType) -> Option<DataType>,
     schema: &DFSchema,
 ) -> Result<Transformed<Vec<Expr>>> {
-    let types = expressions.iter().map(|expr| expr.get_type(schema)).collect::<Result<Vec<_>>>();
-    let Some(common) = types.ok().and_then(|types| common_type(&types, theirs)) else {
+    let types: Option<Vec<DataType>> = types.iter().cloned().collect();
+    let Some(common) = types.and_then(|types| common_type(&types, theirs)) else {
         return Ok(Transformed::no(expressions));
     };
     let casts = expressions.into_iter().map(|expr| expr.cast_to(&common, schema)).collect::<Result<_>>()?;
@@ -170,12 +182,10 @@ fn unify(
 }
 
 /// As [`unify`], for a difference: only dates and timestamps are brought together.
-fn unify_times(expressions: Vec<Expr>, schema: &DFSchema) -> Result<Transformed<Vec<Expr>>> {
-    let is_time = |expr: &Expr| {
-        expr.get_type(schema).is_ok_and(|data_type| matches!(data_type, DataType::Date32 | DataType::Timestamp(..)))
-    };
-    match expressions.iter().all(is_time) {
-        true => unify(expressions, comparison_coercion, schema),
+fn unify_times(expressions: Vec<Expr>, types: &ChildTypes, schema: &DFSchema) -> Result<Transformed<Vec<Expr>>> {
+    let is_time = |data_type: &Option<DataType>| matches!(data_type, Some(DataType::Date32 | DataType::Timestamp(..)));
+    match types.iter().all(is_time) {
+        true => unify(expressions, types, comparison_coercion, schema),
         false => Ok(Transformed::no(expressions)),
     }
 }
@@ -217,6 +227,40 @@ fn ordered_common_type(left: &DataType, right: &DataType) -> Option<DataType> {
         (T::BinaryView, T::Binary | T::LargeBinary) => T::BinaryView,
         _ => return None,
     })
+}
+
+/// `x IN (SELECT y …)` with casts to our common type of `x` and `y`.
+fn unify_membership(membership: InSubquery, types: &ChildTypes, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let InSubquery { expr, subquery, negated } = membership;
+    let (qualifier, field) = subquery.subquery.schema().qualified_field(0);
+    let own = types.first().cloned().flatten();
+    let Some(common) = own.and_then(|own| our_common_type(&own, field.data_type())) else {
+        return Ok(Transformed::no(Expr::InSubquery(InSubquery { expr, subquery, negated })));
+    };
+    let column = Expr::Column((qualifier, field).into()).cast_to(&common, subquery.subquery.schema())?;
+    let column = column.alias_qualified(qualifier.cloned(), field.name());
+    let plan = LogicalPlanBuilder::from(Arc::clone(&subquery.subquery)).project([column])?.build()?;
+    let expr = Box::new(expr.cast_to(&common, schema)?);
+    let subquery = subquery.with_plan(Arc::new(plan));
+    Ok(Transformed::yes(Expr::InSubquery(InSubquery { expr, subquery, negated })))
+}
+
+/// A join with casts to our common types of its keys.
+fn unify_join_keys(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Join(mut join) = plan else { return Ok(Transformed::no(plan)) };
+    let mut transformed = false;
+    for (left, right) in &mut join.on {
+        let (left_schema, right_schema) = (join.left.schema(), join.right.schema());
+        let (Ok(left_type), Ok(right_type)) = (left.get_type(left_schema), right.get_type(right_schema)) else {
+            continue;
+        };
+        if let Some(common) = our_common_type(&left_type, &right_type) {
+            *left = std::mem::take(left).cast_to(&common, left_schema)?;
+            *right = std::mem::take(right).cast_to(&common, right_schema)?;
+            transformed = true;
+        }
+    }
+    Ok(Transformed::new_transformed(LogicalPlan::Join(join), transformed))
 }
 
 /// Inputs of a UNION with casts to our common types of their columns.

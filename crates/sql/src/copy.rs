@@ -1,30 +1,26 @@
-//! COPY: files into tables, queries into files.
+//! COPY … FROM: files into tables.
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, RecordBatch, StringArray};
-use datafusion::arrow::compute::{CastOptions, cast_with_options};
+use datafusion::arrow::array::{Array, ArrayRef, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
-use datafusion::common::config::{CsvOptions, JsonOptions, TableParquetOptions};
-use datafusion::common::parsers::CompressionTypeVariant;
-use datafusion::dataframe::DataFrameWriteOptions;
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::SessionState;
-use datafusion::functions::core::expr_fn::{coalesce, nullif};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
-use datafusion::prelude::{DataFrame, cast, ident as column_expr};
+use datafusion::prelude::{cast, ident as column_expr};
 use forebay_base::{Error, ErrorKind, LogicalType, Result};
 use forebay_engine::types::arrow_type;
 use forebay_store::{Column, Table, names_equal};
 
-use crate::blob_text::{blob_of_text, text_of_blob};
+use crate::blob_text::blob_of_text;
+use crate::casts;
 use crate::catalog::Planner;
 use crate::ddl::{ident, unknown_column};
 use crate::error::from_datafusion;
 use crate::files::{self, Format, Options, TRAILING_COLUMN};
 use crate::json;
-use crate::records::{Record, Records};
+use crate::records::{Record, Records, first_record};
 
 /// Rows that the search for a bad value converts at a time.
 const DIAGNOSIS_ROWS: usize = 8192;
@@ -33,7 +29,7 @@ const DIAGNOSIS_ROWS: usize = 8192;
 #[derive(Debug)]
 pub struct Input {
     /// Rows in the order of the table's columns.
-    pub plan: LogicalPlan,
+    pub plan: Arc<LogicalPlan>,
     /// The files.
     pub files: Vec<String>,
     format: Format,
@@ -72,7 +68,7 @@ pub async fn plan_input(
     options.format = Some(format);
     let mut columns = listed;
     if matches!(format, Format::Csv | Format::Tbl) {
-        columns = delimited_columns(format, first, columns, names.is_empty(), &mut options)?;
+        columns = delimited_columns(format, &files, columns, names.is_empty(), &mut options)?;
     }
     let provider = match format {
         Format::Json => json::open(&files, &columns, &options)?,
@@ -86,7 +82,7 @@ pub async fn plan_input(
         values.push(column_value(planner, column, &columns, &file_schema, &options, first)?);
     }
     let plan = scan.project(values).and_then(LogicalPlanBuilder::build).map_err(from_datafusion)?;
-    Ok(Input { plan, files, format, columns, options })
+    Ok(Input { plan: Arc::new(plan), files, format, columns, options })
 }
 
 fn path_name(path: &str) -> datafusion::common::TableReference {
@@ -96,14 +92,22 @@ fn path_name(path: &str) -> datafusion::common::TableReference {
 /// Which of the table's columns a delimited file has, in its order: by its header where that names the columns.
 fn delimited_columns(
     format: Format,
-    first: &str,
+    files: &[String],
     listed: Vec<Column>,
     by_header: bool,
     options: &mut Options,
 ) -> Result<Vec<Column>> {
     let mut columns = listed;
+    let Some((first, others)) = files.split_first() else { return Ok(columns) };
     if options.header.is_none() && format == Format::Csv {
-        options.header = Some(has_header(first, &columns, options)?);
+        let header = has_header(first, &columns, options)?;
+        for other in others {
+            if !header && has_header(other, &columns, options)? {
+                let error = Error::input(format!("the first line names columns, but not that of {first}"));
+                return Err(error.context(format!("file {other}")).hint("Say HEADER true or HEADER false"));
+            }
+        }
+        options.header = Some(header);
     }
     if by_header
         && options.header == Some(true)
@@ -126,7 +130,8 @@ fn text_schema(columns: &[Column], trailing: bool, has_null_text: bool) -> Schem
             let read = match own {
                 _ if has_null_text => DataType::Utf8View,
                 DataType::BinaryView | DataType::Interval(_) | DataType::Boolean => DataType::Utf8View,
-                DataType::Timestamp(..) | DataType::Time64(_) => DataType::Utf8View,
+                // The reader would cut digits of decimals off.
+                DataType::Timestamp(..) | DataType::Time64(_) | DataType::Decimal128(..) => DataType::Utf8View,
                 own => own,
             };
             Field::new(&column.name, read, true)
@@ -152,11 +157,8 @@ fn column_value(
         if let Some(field) = found {
             let mut value = column_expr(field.name().as_str());
             if let (Some(null), DataType::Utf8View) = (&options.null, field.data_type()) {
-                // The reader holds every empty value for NULL; beside a text for NULL, an empty text or blob is one.
-                if !null.is_empty() && matches!(column.logical, LogicalType::Varchar | LogicalType::Blob) {
-                    value = coalesce(vec![value, lit("")]);
-                }
-                value = nullif(value, lit(null.as_str()));
+                let holds_text = matches!(column.logical, LogicalType::Varchar | LogicalType::Blob);
+                value = files::without_null_text(value, null, holds_text);
             }
             if column.logical == LogicalType::Blob && options.format != Some(Format::Parquet) {
                 value = blob_of_text(cast(value, DataType::Utf8View));
@@ -186,15 +188,6 @@ fn shown_names(names: &[&str]) -> String {
         0..=8 => names.join(", "),
         more => format!("{}, … {} more", names[..8].join(", "), more - 8),
     }
-}
-
-/// The first record of a delimited file.
-fn first_record(path: &str, options: &Options) -> Result<Vec<String>> {
-    let mut records = Records::open(path, options)?;
-    Ok(records
-        .next_record()?
-        .map(|record| record.fields.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect())
-        .unwrap_or_default())
 }
 
 /// Whether the first line names columns: some of the table's columns, or at least no value that one could hold.
@@ -288,7 +281,7 @@ impl Input {
             }
         }
         let texts = StringArray::from(values);
-        let converted = cast_with_options(&texts, &arrow_type(&column.logical), &CastOptions::default());
+        let converted = casts::cast(&(Arc::new(texts.clone()) as ArrayRef), &arrow_type(&column.logical), true);
         let converted = converted.map_err(|error| Error::internal(error.to_string()))?;
         for (row, record) in records.iter().enumerate() {
             if texts.is_valid(row) && converted.is_null(row) {
@@ -312,113 +305,4 @@ fn place(error: Error, file: &str, line: u64, column: Option<usize>) -> Error {
         None => error.context(format!("line {line}")),
     };
     error.context(format!("file {file}")).hint("No row was loaded")
-}
-
-/// Writes the rows of `plan` into one file and returns their number.
-pub async fn write(state: SessionState, plan: LogicalPlan, path: &str, options: &Options) -> Result<u64> {
-    let Some(format) = options.format.or_else(|| Format::of_path(path)) else {
-        return Err(Error::input(format!("the format of {path} is not clear from its name"))
-            .hint("Name it *.csv, *.tbl, *.parquet or *.json, or say COPY … TO … (FORMAT csv)"));
-    };
-    let target = std::path::Path::new(path);
-    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
-    if parent.is_some_and(|parent| !parent.is_dir()) {
-        return Err(Error::new(
-            ErrorKind::NotFound,
-            format!("directory {} does not exist", parent.unwrap_or(target).display()),
-        ));
-    }
-    if target.is_dir() {
-        return Err(Error::input(format!("{path} is a directory")));
-    }
-    let compression = options.compression.unwrap_or_else(|| files::split_compression(&path.to_ascii_lowercase()).1);
-    // A failed write must not leave half a file under the wanted name.
-    let temporary = format!("{path}.part");
-    let full = std::path::absolute(&temporary).map_err(|error| Error::io(format!("write {path}"), &error))?;
-    let full = full.to_string_lossy().into_owned();
-    let write = DataFrameWriteOptions::new().with_single_file_output(true);
-    let plan = if format == Format::Parquet { plan } else { blobs_as_text(plan)? };
-    let frame = DataFrame::new(state, plan);
-    let written = match format {
-        Format::Csv | Format::Tbl => {
-            let csv = csv_writer(format, path, compression, options)?;
-            frame.write_csv(&full, write, Some(csv)).await
-        }
-        Format::Parquet => {
-            let mut parquet = TableParquetOptions::default();
-            parquet.global.compression = Some(match compression {
-                CompressionTypeVariant::ZSTD => "zstd(3)".to_owned(),
-                CompressionTypeVariant::GZIP => "gzip(6)".to_owned(),
-                _ => "snappy".to_owned(),
-            });
-            frame.write_parquet(&full, write, Some(parquet)).await
-        }
-        Format::Json => {
-            let json = JsonOptions { compression, ..JsonOptions::default() };
-            frame.write_json(&full, write, Some(json)).await
-        }
-    };
-    let batches = written.map_err(|error| {
-        // Nothing to keep; that it cannot be removed is no news beside the error.
-        let _ = std::fs::remove_file(&temporary);
-        from_datafusion(error).context(format!("file {path}"))
-    })?;
-    if !std::path::Path::new(&temporary).exists() {
-        // No rows, no file: an empty one says so.
-        std::fs::write(&temporary, b"").map_err(|error| Error::io(format!("write {path}"), &error))?;
-    }
-    std::fs::rename(&temporary, path).map_err(|error| Error::io(format!("write {path}"), &error))?;
-    Ok(written_rows(&batches))
-}
-
-fn blobs_as_text(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let is_blob = |data_type: &DataType| {
-        matches!(
-            data_type,
-            DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_)
-        )
-    };
-    if !plan.schema().fields().iter().any(|field| is_blob(field.data_type())) {
-        return Ok(plan);
-    }
-    let columns: Vec<Expr> =
-        plan.schema()
-            .iter()
-            .map(|(qualifier, field)| {
-                let column = Expr::Column((qualifier, field).into());
-                match is_blob(field.data_type()) {
-                    true => text_of_blob(cast(column, DataType::BinaryView))
-                        .alias_qualified(qualifier.cloned(), field.name()),
-                    false => column,
-                }
-            })
-            .collect();
-    LogicalPlanBuilder::from(plan).project(columns).and_then(LogicalPlanBuilder::build).map_err(from_datafusion)
-}
-
-fn csv_writer(
-    format: Format,
-    path: &str,
-    compression: CompressionTypeVariant,
-    options: &Options,
-) -> Result<CsvOptions> {
-    let mut csv = files::csv_options(format, path, compression, options)?;
-    csv.null_value = options.null.clone();
-    csv.null_regex = None;
-    csv.newlines_in_values = None;
-    if format == Format::Tbl {
-        csv.quote = options.quote.unwrap_or(b'"');
-    }
-    Ok(csv)
-}
-
-fn written_rows(batches: &[RecordBatch]) -> u64 {
-    use datafusion::arrow::array::AsArray;
-    use datafusion::arrow::datatypes::UInt64Type;
-    batches
-        .iter()
-        .filter_map(|batch| batch.columns().first()?.as_primitive_opt::<UInt64Type>())
-        .flatten()
-        .flatten()
-        .sum()
 }

@@ -18,6 +18,7 @@ use forebay_store::{
     full_name, names_equal,
 };
 
+use crate::casts;
 use crate::catalog::{CATALOG, Planner};
 use crate::error::{from_datafusion, suggestion};
 use crate::types::sql_type;
@@ -198,7 +199,7 @@ pub fn default_value(planner: &Arc<Planner>, text: &str, logical: &LogicalType) 
             ColumnarValue::Scalar(scalar) => scalar,
             ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0)?,
         };
-        scalar.cast_to(&arrow_type(logical))
+        casts::cast_scalar(&scalar, &arrow_type(logical))
     };
     let scalar = evaluate().map_err(|error| from_datafusion(error).context(format!("DEFAULT {text}")))?;
     if scalar.is_null() {
@@ -208,7 +209,7 @@ pub fn default_value(planner: &Arc<Planner>, text: &str, logical: &LogicalType) 
     value.map(Some).ok_or_else(|| Error::input(format!("DEFAULT {text} is not a {logical}")))
 }
 
-/// Makes a table together with its first rows. `Ok(false)`: it exists and that is fine.
+/// Makes a table together with its first rows; with `replace`, in place of one of its name.
 pub fn create_table(
     mut transaction: Transaction,
     definition: TableDefinition,

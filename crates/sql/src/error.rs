@@ -76,12 +76,17 @@ fn convert(error: DataFusionError) -> Error {
         },
         DataFusionError::SQL(parser, _) => convert_parser(*parser),
         DataFusionError::SchemaError(schema, _) => convert_schema(*schema),
-        DataFusionError::ResourcesExhausted(text) => Error::new(ErrorKind::OutOfMemory, one_line(&text))
-            .hint("Give Forebay more memory with --memory, or SET memory_limit"),
+        DataFusionError::ResourcesExhausted(text) => {
+            Error::new(ErrorKind::OutOfMemory, one_line(&text)).hint("Give Forebay more memory with --memory")
+        }
         DataFusionError::IoError(os) => Error::io("read or write a file", &os),
         DataFusionError::ObjectStore(store) => convert_store(&store.to_string()),
         DataFusionError::ParquetError(parquet) => {
             Error::new(ErrorKind::Input, format!("the Parquet file cannot be read: {}", one_line(&parquet.to_string())))
+        }
+        DataFusionError::NotImplemented(text) if is_subquery(&text) => {
+            Error::unsupported("a subquery in this place is not supported yet")
+                .hint("A join, or a subquery that counts, often says the same")
         }
         DataFusionError::NotImplemented(text) => Error::unsupported(one_line(&text)),
         DataFusionError::Plan(text) => plan_error(&one_line(&text)),
@@ -91,6 +96,14 @@ fn convert(error: DataFusionError) -> Error {
         DataFusionError::Internal(text) => Error::internal(one_line(first_line(&text))),
         other => by_text(&other.strip_backtrace()),
     }
+}
+
+/// DataFusion's words for what it cannot run begin so; behind them is the whole expression.
+fn is_subquery(text: &str) -> bool {
+    let Some((_, expr)) = text.split_once("Physical plan does not support logical expression ") else { return false };
+    ["InSubquery", "Exists", "SetComparison", "ScalarSubquery", "OuterReferenceColumn"]
+        .iter()
+        .any(|kind| expr.starts_with(kind))
 }
 
 fn convert_arrow(error: datafusion::arrow::error::ArrowError) -> Error {

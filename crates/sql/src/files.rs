@@ -3,8 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::error::ArrowError;
 use datafusion::catalog::TableProvider;
+use datafusion::common::DataFusionError;
 use datafusion::common::config::CsvOptions;
 use datafusion::common::parsers::CompressionTypeVariant;
 use datafusion::datasource::file_format::FileFormat;
@@ -13,11 +16,18 @@ use datafusion::datasource::file_format::file_compression_type::FileCompressionT
 use datafusion::datasource::file_format::json::JsonFormat;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
-use datafusion::execution::SessionState;
+use datafusion::datasource::{ViewTable, provider_as_source};
+use datafusion::execution::{SendableRecordBatchStream, SessionState};
+use datafusion::functions::core::expr_fn::{coalesce, nullif};
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder, lit};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::prelude::{cast, ident};
 use forebay_base::{Error, ErrorKind, Result};
+use futures::StreamExt;
 
-use crate::error::from_datafusion;
+use crate::error::{from_datafusion, into_datafusion};
 use crate::records::{self, Quotes};
+use crate::single_column;
 use crate::statement::StatementContext;
 
 /// The formats that files come in.
@@ -117,32 +127,77 @@ pub async fn open(state: &SessionState, path: &str, options: &Options) -> Result
     let compression = options.compression.unwrap_or_else(|| split_compression(&first.to_ascii_lowercase()).1);
     let urls = files
         .iter()
-        .map(|file| ListingTableUrl::parse(absolute(file)?.replace('%', "%25")).map_err(from_datafusion))
+        .map(|file| ListingTableUrl::parse(url(file)?).map_err(from_datafusion))
         .collect::<Result<Vec<_>>>()?;
     let spans_lines = match format {
         Format::Parquet => check_parquet_sizes(&files).map(|()| false)?,
         Format::Json => false,
-        Format::Csv | Format::Tbl => check_quotes(&files, format, options)?,
+        Format::Csv | Format::Tbl => {
+            check_headers(&files, format, options)?;
+            check_quotes(&files, format, options)?
+        }
     };
     let reader = reader(state, format, first, compression, options, spans_lines)?;
     if let Some(statement) = state.config().get_extension::<StatementContext>() {
         statement.reads(&files);
     }
     let listing = ListingOptions::new(reader).with_file_extension("");
-    let schema = match &options.schema {
+    let inferred = match &options.schema {
         Some(schema) => Arc::clone(schema),
         None => {
             let inferred = listing.infer_schema(state, &urls[0]).await;
             let inferred = inferred.map_err(|error| from_datafusion(error).context(format!("file {first}")))?;
             match format {
-                Format::Tbl => without_trailing(&inferred, first, options)?,
+                Format::Tbl => with_trailing(&inferred, first, options)?,
                 _ => inferred,
             }
         }
     };
-    let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(listing).with_schema(schema);
-    let table = ListingTable::try_new(config).map_err(from_datafusion)?;
-    Ok(Arc::new(table))
+    let is_text = matches!(format, Format::Csv | Format::Tbl);
+    let null = options.null.as_deref().filter(|_| is_text);
+    let schema = if null.is_some() && options.schema.is_none() { all_text(&inferred) } else { Arc::clone(&inferred) };
+    let table = if is_text && single_column::reads(&schema, options) {
+        single_column::open(&files, &csv_options(format, first, compression, options)?, &schema)?
+    } else {
+        let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(listing).with_schema(schema);
+        Arc::new(ListingTable::try_new(config).map_err(from_datafusion)?)
+    };
+    match options.schema.is_none() && (null.is_some() || format == Format::Tbl) {
+        true => view(table, &inferred, null),
+        false => Ok(table),
+    }
+}
+
+/// Every column as text.
+fn all_text(schema: &Schema) -> SchemaRef {
+    let field = |field: &Arc<Field>| Field::new(field.name(), DataType::Utf8View, true);
+    Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>()))
+}
+
+/// The columns of `table` in the types of `schema`, NULL where they are the text `null`, and without what is behind the
+/// last delimiter.
+fn view(table: Arc<dyn TableProvider>, schema: &Schema, null: Option<&str>) -> Result<Arc<dyn TableProvider>> {
+    let column = |field: &Arc<Field>| {
+        let mut value = ident(field.name().as_str());
+        if let Some(null) = null {
+            let holds_text = field.data_type().is_string();
+            value = cast(without_null_text(value, null, holds_text), field.data_type().clone());
+        }
+        value.alias(field.name())
+    };
+    let columns = schema.fields().iter().filter(|field| field.name() != TRAILING_COLUMN).map(column);
+    let plan = LogicalPlanBuilder::scan("file", provider_as_source(table), None)
+        .and_then(|scan| scan.project(columns.collect::<Vec<Expr>>()))
+        .and_then(LogicalPlanBuilder::build)
+        .map_err(from_datafusion)?;
+    Ok(Arc::new(ViewTable::new(plan, None)))
+}
+
+/// A column that was read as text, NULL where it is the text `null`. The reader holds every empty value for NULL; beside
+/// another text for NULL, an empty text is one.
+pub fn without_null_text(value: Expr, null: &str, holds_text: bool) -> Expr {
+    let value = if holds_text && !null.is_empty() { coalesce(vec![value, lit("")]) } else { value };
+    nullif(value, lit(null))
 }
 
 /// The files that a path or glob names, sorted; an error where there are none.
@@ -190,6 +245,34 @@ fn check_parquet_sizes(files: &[String]) -> Result<()> {
     Ok(())
 }
 
+/// A header is that of all files: their columns are told by it, in its order.
+fn check_headers(files: &[String], format: Format, options: &Options) -> Result<()> {
+    let Some((first, others)) = files.split_first().filter(|(_, others)| !others.is_empty()) else { return Ok(()) };
+    let is_read = |file: &&String| {
+        let compression = options.compression.unwrap_or_else(|| split_compression(&file.to_ascii_lowercase()).1);
+        !matches!(compression, CompressionTypeVariant::BZIP2 | CompressionTypeVariant::XZ)
+    };
+    if !options.header.unwrap_or(format == Format::Csv) || !is_read(&first) {
+        return Ok(());
+    }
+    let options = Options { format: Some(format), ..options.clone() };
+    let names = |file: &String| -> Result<Vec<String>> {
+        let record = records::first_record(file, &options)?;
+        Ok(record.iter().map(|name| name.trim().to_lowercase()).collect())
+    };
+    let expected = names(first)?;
+    for file in others.iter().filter(is_read) {
+        let own = names(file)?;
+        // A file without any line has no rows either.
+        if !own.is_empty() && own != expected {
+            let shown = |names: &[String]| names.iter().take(8).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let message = format!("the header is {}, but {} in {first}", shown(&own), shown(&expected));
+            return Err(Error::input(message).context(format!("file {file}")).hint("Read the files one by one"));
+        }
+    }
+    Ok(())
+}
+
 /// Whether values of the delimited files span lines; an error where a quote is not closed.
 fn check_quotes(files: &[String], format: Format, options: &Options) -> Result<bool> {
     if format == Format::Tbl && options.quote.is_none() {
@@ -213,9 +296,18 @@ fn check_quotes(files: &[String], format: Format, options: &Options) -> Result<b
     Ok(spans_lines)
 }
 
-fn absolute(path: &str) -> Result<String> {
+/// The URL of a file, in which no character of its path has a meaning of its own.
+pub fn url(path: &str) -> Result<String> {
     let full = std::path::absolute(path).map_err(|error| Error::io(format!("find {path}"), &error))?;
-    full.into_os_string().into_string().map_err(|_| Error::input(format!("the path of {path} is not UTF-8")))
+    let full = full.to_str().ok_or_else(|| Error::input(format!("the path of {path} is not UTF-8")))?;
+    let mut url = "file://".to_owned();
+    for byte in full.bytes() {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => url.push(char::from(byte)),
+            other => url.push_str(&format!("%{other:02X}")),
+        }
+    }
+    Ok(url)
 }
 
 fn reader(
@@ -262,8 +354,7 @@ pub fn csv_options(
         null_regex: options.null.as_ref().map(|null| format!("^{}$", escape_regex(null))),
         ..CsvOptions::default()
     };
-    // The TPC's files have no quoting: a quote in them is a quote.
-    csv.quote = options.quote.unwrap_or(if format == Format::Tbl { 0x01 } else { b'"' });
+    csv.quote = options.quote.unwrap_or(if format == Format::Tbl { TBL_QUOTE } else { b'"' });
     Ok(csv)
 }
 
@@ -271,8 +362,8 @@ fn escape_regex(text: &str) -> String {
     text.chars().flat_map(|c| (!c.is_alphanumeric()).then_some('\\').into_iter().chain([c])).collect()
 }
 
-/// A `.tbl` file without the empty column that its trailing delimiter makes.
-fn without_trailing(schema: &SchemaRef, path: &str, options: &Options) -> Result<SchemaRef> {
+/// The columns of a `.tbl` file, where the empty one that its trailing delimiter makes has its own name.
+fn with_trailing(schema: &SchemaRef, path: &str, options: &Options) -> Result<SchemaRef> {
     let mut fields: Vec<Field> = schema.fields().iter().map(|field| field.as_ref().clone()).collect();
     if !has_trailing_delimiter(path, options)? {
         return Ok(Arc::clone(schema));
@@ -282,6 +373,9 @@ fn without_trailing(schema: &SchemaRef, path: &str, options: &Options) -> Result
     }
     Ok(Arc::new(Schema::new(fields)))
 }
+
+/// A quote that no `.tbl` file has: in such a file, `"` is a character like others.
+pub const TBL_QUOTE: u8 = 0x01;
 
 /// The name of the empty column behind a trailing delimiter.
 pub const TRAILING_COLUMN: &str = "_trailing";
@@ -314,9 +408,16 @@ pub fn decompressed(path: &str, compression: CompressionTypeVariant) -> Result<B
     })
 }
 
-/// The bytes of all files together, for progress.
-pub fn total_bytes(files: &[String]) -> u64 {
-    files.iter().filter_map(|file| std::fs::metadata(file).ok()).map(|metadata| metadata.len()).sum()
+/// The batches of a reader that was opened, or why it was not.
+pub fn stream(
+    schema: &SchemaRef,
+    opened: Result<impl Iterator<Item = std::result::Result<RecordBatch, ArrowError>> + Send + 'static>,
+) -> SendableRecordBatchStream {
+    let batches = match opened {
+        Ok(batches) => futures::stream::iter(batches.map(|batch| batch.map_err(DataFusionError::from))).left_stream(),
+        Err(error) => futures::stream::iter([Err(into_datafusion(error))]).right_stream(),
+    };
+    Box::pin(RecordBatchStreamAdapter::new(Arc::clone(schema), batches))
 }
 
 #[cfg(test)]
@@ -330,6 +431,11 @@ mod tests {
         assert_eq!(Format::of_path("x.jsonl.zst"), Some(Format::Json));
         assert_eq!(Format::of_path("main.orders"), None);
         assert!(looks_like_path("data/*.parquet") && !looks_like_path("orders"));
+    }
+
+    #[test]
+    fn no_character_of_a_path_has_a_meaning_in_its_url() {
+        assert_eq!(url("/a b/100%[1]?*#.csv").expect("a path"), "file:///a%20b/100%25%5B1%5D%3F%2A%23.csv");
     }
 
     #[test]

@@ -4,21 +4,20 @@ use std::fmt;
 use std::io::{BufRead, BufReader, Cursor};
 use std::sync::Arc;
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::arrow::json::{Reader, ReaderBuilder};
 use datafusion::catalog::TableProvider;
 use datafusion::catalog::streaming::StreamingTable;
-use datafusion::common::DataFusionError;
 use datafusion::common::parsers::CompressionTypeVariant;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
-use forebay_base::{Error, Result, limits};
+use forebay_base::{Error, LogicalType, Result, limits};
 use forebay_engine::types::arrow_type;
 use forebay_store::Column;
-use futures::StreamExt;
 
-use crate::error::{from_datafusion, into_datafusion};
+use crate::casts;
+use crate::error::from_datafusion;
 use crate::files::{self, Options};
 
 /// The files as one table with a column for each of `columns`, found by name.
@@ -32,11 +31,13 @@ pub fn open(paths: &[String], columns: &[Column], options: &Options) -> Result<A
     Ok(Arc::new(StreamingTable::try_new(schema, partitions).map_err(from_datafusion)?))
 }
 
-/// The types in which columns are read: their own, or text where JSON has no such values.
+/// The types in which columns are read: their own, or text where JSON has no such values, or the reader cuts digits off.
 fn read_schema(columns: &[Column]) -> SchemaRef {
     let field = |column: &Column| {
         let own = match arrow_type(&column.logical) {
-            DataType::BinaryView | DataType::Interval(_) | DataType::Utf8View => DataType::Utf8,
+            DataType::BinaryView | DataType::Interval(_) | DataType::Utf8View | DataType::Decimal128(..) => {
+                DataType::Utf8
+            }
             own => own,
         };
         Field::new(&column.name, own, true)
@@ -70,13 +71,7 @@ impl PartitionStream for JsonFile {
     fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
         let input = files::decompressed(&self.path, self.compression);
         let opened = input.and_then(|input| reader(&self.schema, BufReader::with_capacity(1 << 20, input)));
-        let batches = match opened {
-            Ok(batches) => {
-                futures::stream::iter(batches.map(|batch| batch.map_err(DataFusionError::from))).left_stream()
-            }
-            Err(error) => futures::stream::iter([Err(into_datafusion(error))]).right_stream(),
-        };
-        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches))
+        files::stream(&self.schema, opened)
     }
 }
 
@@ -87,10 +82,22 @@ pub fn find_bad_line(path: &str, columns: &[Column], options: &Options) -> Resul
     let lines = BufReader::new(files::decompressed(path, compression)?).split(b'\n');
     for (index, line) in lines.enumerate() {
         let line = line.map_err(|error| Error::io(format!("read {path}"), &error))?;
-        let failed = reader(&schema, Cursor::new(line))?.find_map(std::result::Result::err);
-        if let Some(error) = failed {
-            return Ok(Some((index as u64 + 1, from_datafusion(error.into()))));
+        for batch in reader(&schema, Cursor::new(line))? {
+            let checked = batch.map_err(|error| from_datafusion(error.into()));
+            if let Err(error) = checked.and_then(|batch| check_decimals(&batch, columns)) {
+                return Ok(Some((index as u64 + 1, error)));
+            }
         }
     }
     Ok(None)
+}
+
+fn check_decimals(batch: &RecordBatch, columns: &[Column]) -> Result<()> {
+    for (array, column) in batch.columns().iter().zip(columns) {
+        if let LogicalType::Decimal { .. } = column.logical {
+            casts::cast(array, &arrow_type(&column.logical), false)
+                .map_err(|error| from_datafusion(error.into()).context(format!("column {}", column.name)))?;
+        }
+    }
+    Ok(())
 }

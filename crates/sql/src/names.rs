@@ -4,43 +4,42 @@
 //! of their own, number literals with an exponent become DOUBLE and `X'…'` BLOB, and named arguments of `read_csv` and the
 //! like, which the planner does not know, become texts.
 
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use datafusion::arrow::datatypes::Schema;
 use datafusion::execution::SessionState;
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, ExactNumberInfo, ExcludeSelectItem, Expr, FunctionArg, FunctionArgExpr, Ident, JoinConstraint,
-    JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem, Statement as Ast, TableAlias, TableFactor,
-    Value, ValueWithSpan, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement as Ast, TableAlias,
+    TableFactor, TableObject, Value, ValueWithSpan, VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 use forebay_base::Result;
 
 use crate::error::from_datafusion;
+use crate::scopes::Scopes;
 use crate::{read_functions, select_list};
 
 /// Replaces names in `statement`, which may name tables, views and files.
 pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Result<()> {
     let references = state.resolve_table_references(statement).map_err(from_datafusion)?;
-    let mut names = StoredNames::default();
+    let mut scopes = Scopes::default();
     for reference in references {
         let catalog = &state.config_options().catalog;
-        let resolved = reference.resolve(&catalog.default_catalog, &catalog.default_schema);
+        let resolved = reference.clone().resolve(&catalog.default_catalog, &catalog.default_schema);
         let schemas = state.catalog_list().catalog(&resolved.catalog);
         let Some(schema) = schemas.and_then(|schemas| schemas.schema(&resolved.schema)) else { continue };
         // What is wrong with a table is said when the statement is planned.
         let Ok(Some(table)) = schema.table(&resolved.table).await else { continue };
-        names.add(&table.schema());
+        scopes.add_table(&reference, &table.schema());
     }
     let mut calls = FunctionCalls::default();
     visit(statement, &mut calls);
     for (function, arguments) in &calls.0 {
         if let Ok(table) = read_functions::open(state, function, arguments).await {
-            names.add(&table.schema());
+            scopes.add_unnamed(&table.schema());
         }
     }
-    visit(statement, &mut names);
+    visit(statement, &mut Names { scopes });
     Ok(())
 }
 
@@ -54,31 +53,15 @@ fn visit(statement: &mut PlanStatement, visitor: &mut impl VisitorMut<Break = ()
     }
 }
 
-/// Stored names of columns by their lower-case form.
-#[derive(Debug, Default)]
-struct StoredNames(HashMap<String, String>);
+/// Replaces names by the stored ones.
+#[derive(Debug)]
+struct Names {
+    scopes: Scopes,
+}
 
-impl StoredNames {
-    /// Where one name is stored in several cases, the lower-case one is meant.
-    fn add(&mut self, schema: &Schema) {
-        for field in schema.fields() {
-            let lower = field.name().to_lowercase();
-            if lower == *field.name() {
-                self.0.insert(lower.clone(), lower);
-            } else {
-                self.0.entry(lower).or_insert_with(|| field.name().clone());
-            }
-        }
-    }
-
+impl Names {
     fn replace(&self, name: &mut Ident) {
-        if name.quote_style.is_some() {
-            return;
-        }
-        let lower = name.value.to_lowercase();
-        if let Some(stored) = self.0.get(&lower).filter(|stored| **stored != lower) {
-            *name = Ident { value: stored.clone(), quote_style: Some('"'), span: name.span };
-        }
+        self.scopes.replace(None, name);
     }
 
     fn replace_last(&self, name: &mut ObjectName) {
@@ -89,7 +72,7 @@ impl StoredNames {
 
     fn replace_in_alias(&self, alias: &mut Option<TableAlias>) {
         for column in alias.iter_mut().flat_map(|alias| alias.columns.iter_mut()) {
-            self.replace(&mut column.name);
+            self.scopes.all().replace(&mut column.name);
         }
     }
 
@@ -111,12 +94,19 @@ impl StoredNames {
     }
 }
 
-impl VisitorMut for StoredNames {
+impl VisitorMut for Names {
     type Break = ();
 
     fn pre_visit_statement(&mut self, statement: &mut Ast) -> ControlFlow<()> {
-        if let Ast::Insert(insert) = statement {
-            insert.columns.iter_mut().for_each(|column| self.replace_last(column));
+        if let Ast::Insert(insert) = statement
+            && let TableObject::TableName(table) = &insert.table
+            && let Some(names) = self.scopes.table(table)
+        {
+            for column in insert.columns.iter_mut().filter_map(|column| column.0.last_mut()) {
+                if let ObjectNamePart::Identifier(name) = column {
+                    names.replace(name);
+                }
+            }
         }
         ControlFlow::Continue(())
     }
@@ -124,14 +114,26 @@ impl VisitorMut for StoredNames {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         select_list::order_by_positions(query);
         for table in query.with.iter_mut().flat_map(|with| with.cte_tables.iter_mut()) {
-            table.alias.columns.iter_mut().for_each(|column| self.replace(&mut column.name));
+            table.alias.columns.iter_mut().for_each(|column| self.scopes.all().replace(&mut column.name));
         }
+        // ORDER BY sees the tables of the SELECT.
+        let select = match query.body.as_ref() {
+            SetExpr::Select(select) => Some(select.as_ref()),
+            _ => None,
+        };
+        self.scopes.enter(select);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.scopes.leave();
         ControlFlow::Continue(())
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         select_list::name_columns(select);
         select_list::tell_casts_apart(select);
+        self.scopes.enter(Some(select));
         for item in &mut select.projection {
             match item {
                 SelectItem::ExprWithAlias { alias, .. } => self.replace(alias),
@@ -149,6 +151,11 @@ impl VisitorMut for StoredNames {
         ControlFlow::Continue(())
     }
 
+    fn post_visit_select(&mut self, _select: &mut Select) -> ControlFlow<()> {
+        self.scopes.leave();
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
         match table {
             TableFactor::Table { alias, .. } => self.replace_in_alias(alias),
@@ -162,8 +169,8 @@ impl VisitorMut for StoredNames {
         match expr {
             Expr::Identifier(name) => self.replace(name),
             Expr::CompoundIdentifier(parts) => {
-                if let Some(last) = parts.last_mut() {
-                    self.replace(last);
+                if let Some((last, before)) = parts.split_last_mut() {
+                    self.scopes.replace(before.last(), last);
                 }
             }
             _ => {}
@@ -251,10 +258,19 @@ fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
 mod tests {
     use super::*;
     use crate::parse::parse_plan;
+    use datafusion::arrow::datatypes::{DataType, Field, Schema};
 
     fn check(text: &str, expect: &str) {
-        let stored = [("id", "Id"), ("total", "Total")];
-        let mut names = StoredNames(stored.map(|(lower, name)| (lower.to_owned(), name.to_owned())).into());
+        let schema = |names: &[&str]| {
+            Schema::new(names.iter().map(|name| Field::new(*name, DataType::Int32, true)).collect::<Vec<_>>())
+        };
+        let mut scopes = Scopes::default();
+        scopes.add_table(&"t".into(), &schema(&["Id", "Total"]));
+        scopes.add_table(&"a".into(), &schema(&["Id"]));
+        scopes.add_table(&"b".into(), &schema(&["Id"]));
+        scopes.add_table(&"lower".into(), &schema(&["key"]));
+        scopes.add_table(&"upper".into(), &schema(&["Key"]));
+        let mut names = Names { scopes };
         let mut statement = parse_plan(text).expect("parses");
         visit(&mut statement, &mut FunctionCalls::default());
         visit(&mut statement, &mut names);
@@ -268,6 +284,21 @@ mod tests {
         check("SELECT x FROM a JOIN b USING (id)", "SELECT x FROM a JOIN b USING(\"Id\")");
         check("INSERT INTO t (id) VALUES (1)", "INSERT INTO t (\"Id\") VALUES (1)");
         check("SELECT \"id\" FROM t", "SELECT \"id\" FROM t");
+    }
+
+    #[test]
+    fn names_are_those_of_the_tables_in_scope() {
+        check(
+            "SELECT upper.key, l.key FROM lower l JOIN upper ON l.key = upper.key",
+            "SELECT upper.\"Key\", l.key FROM lower l JOIN upper ON l.key = upper.\"Key\"",
+        );
+        check("SELECT key FROM upper ORDER BY key", "SELECT \"Key\" FROM upper ORDER BY \"Key\"");
+        check(
+            "SELECT key FROM lower WHERE EXISTS (SELECT 1 FROM upper WHERE KEY = lower.KEY)",
+            "SELECT key FROM lower WHERE EXISTS (SELECT 1 AS \"1\" FROM upper WHERE \"Key\" = lower.KEY)",
+        );
+        check("INSERT INTO upper (key) SELECT key FROM lower", "INSERT INTO upper (\"Key\") SELECT key FROM lower");
+        check("SELECT x.id FROM (SELECT id FROM t) AS x", "SELECT x.\"Id\" FROM (SELECT \"Id\" FROM t) AS x");
     }
 
     #[test]

@@ -1,19 +1,22 @@
 //! Scripts to statements, and the few statements that DataFusion's parser does not know.
 
+use std::any::TypeId;
+
 use datafusion::common::parsers::CompressionTypeVariant;
 use datafusion::sql::parser::{DFParserBuilder, Statement as PlanStatement};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query};
-use datafusion::sql::sqlparser::dialect::DuckDbDialect;
+use datafusion::sql::sqlparser::dialect::{Dialect, DuckDbDialect};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{IsOptional, Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use forebay_base::{Error, Position, Result};
 
+use crate::depth;
 use crate::error::{from_datafusion, split_position};
 use crate::files::{Format, Options};
 use crate::from_first::add_select;
 
-/// Nesting of expressions and subqueries that the parser follows before it gives up with an error.
+/// Nesting of parentheses and subqueries that the parser follows before it gives up with an error.
 const RECURSION_LIMIT: usize = 200;
 
 /// One statement.
@@ -105,8 +108,30 @@ pub fn is_complete(script: &str) -> bool {
     }
 }
 
+/// DuckDB's dialect as DuckDB reads it: comments nest.
+#[derive(Debug)]
+struct Tokens;
+
+impl Dialect for Tokens {
+    fn dialect(&self) -> TypeId {
+        DuckDbDialect {}.dialect()
+    }
+
+    fn is_identifier_start(&self, ch: char) -> bool {
+        DuckDbDialect {}.is_identifier_start(ch)
+    }
+
+    fn is_identifier_part(&self, ch: char) -> bool {
+        DuckDbDialect {}.is_identifier_part(ch)
+    }
+
+    fn supports_nested_comments(&self) -> bool {
+        true
+    }
+}
+
 fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
-    Tokenizer::new(&DuckDbDialect {}, text).tokenize_with_location().map_err(|error| {
+    Tokenizer::new(&Tokens, text).tokenize_with_location().map_err(|error| {
         let (message, position) = split_position(&error.to_string());
         let error = Error::input(format!("syntax error: {}", message.to_lowercase()));
         match position {
@@ -137,7 +162,7 @@ impl<'a> Offsets<'a> {
 
 /// Parses one statement.
 pub fn parse(text: &str) -> Result<Command> {
-    let tokens = tokens(text)?;
+    let tokens = depth::check(tokens(text)?)?;
     let words: Vec<String> = tokens
         .iter()
         .filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF))
@@ -177,7 +202,7 @@ pub fn parse(text: &str) -> Result<Command> {
 
 /// Parses a statement that DataFusion knows.
 pub fn parse_plan(text: &str) -> Result<PlanStatement> {
-    parse_tokens(tokens(text)?)
+    parse_tokens(depth::check(tokens(text)?)?)
 }
 
 fn parse_tokens(tokens: Vec<TokenWithSpan>) -> Result<PlanStatement> {
@@ -194,7 +219,8 @@ fn parse_tokens(tokens: Vec<TokenWithSpan>) -> Result<PlanStatement> {
     }
 }
 
-fn parser_error(error: ParserError) -> Error {
+/// An error of the parser as ours.
+pub(crate) fn parser_error(error: ParserError) -> Error {
     from_datafusion(datafusion::common::DataFusionError::SQL(Box::new(error), None))
 }
 
@@ -364,6 +390,8 @@ mod tests {
             ("select 1;", true),
             ("select ';", false),
             ("/* ;", false),
+            ("/* /* ; */ ;", false),
+            ("/* /* ; */ */ ;", true),
             ("", true),
             ("a; -- b", true),
         ] {
@@ -394,8 +422,21 @@ mod tests {
     }
 
     #[test]
+    fn comments_nest() {
+        assert_eq!(split("select /* a /* ; */ b; */ 1; select 2").expect("splits").len(), 2);
+        assert!(parse("select /* a /* b */ 1").is_err());
+    }
+
+    #[test]
     fn deep_nesting_is_an_error() {
         let text = format!("select {}1{}", "(".repeat(10_000), ")".repeat(10_000));
         assert!(parse(&text).is_err());
+        for (operator, end) in [("+", ""), (" and ", ""), (" union all select ", ""), ("+", " from from")] {
+            let text = format!("select {}{end}", vec!["a"; 100_000].join(operator));
+            let error = parse(&text).expect_err("too deep").to_string();
+            assert!(error.contains("nested too deeply: 99999 levels; at most 1000"), "{error}");
+            let copy = format!("copy ({text}) to 'x.csv'");
+            assert!(parse(&copy).is_err());
+        }
     }
 }

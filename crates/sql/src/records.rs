@@ -8,6 +8,7 @@ use datafusion::common::parsers::CompressionTypeVariant;
 use forebay_base::{Error, Result};
 
 use crate::files::{self, Format, Options};
+use crate::single_column;
 
 /// Bytes read at a time.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -75,25 +76,33 @@ impl QuoteState {
             self.was_closed = false;
             return;
         }
-        for byte in bytes {
-            let closed = std::mem::take(&mut self.was_closed);
-            if std::mem::take(&mut self.is_escaped) {
-                // Stands for itself, whatever it is.
-            } else if self.is_inside {
-                if *byte == self.quote {
-                    self.is_inside = false;
-                    self.was_closed = true;
-                } else if Some(*byte) == self.escape {
-                    self.is_escaped = true;
-                } else if *byte == b'\n' {
-                    self.spans_lines = true;
-                }
-            } else if *byte == self.quote {
-                let begins = matches!(self.previous, b'\n' | b'\r') || self.previous == self.delimiter;
-                self.is_inside = closed || begins;
+        bytes.iter().for_each(|byte| self.take(*byte));
+    }
+
+    fn take(&mut self, byte: u8) {
+        let closed = std::mem::take(&mut self.was_closed);
+        if std::mem::take(&mut self.is_escaped) {
+            // Stands for itself, whatever it is.
+        } else if self.is_inside {
+            if byte == self.quote {
+                self.is_inside = false;
+                self.was_closed = true;
+            } else if Some(byte) == self.escape {
+                self.is_escaped = true;
+            } else if byte == b'\n' {
+                self.spans_lines = true;
             }
-            self.previous = *byte;
+        } else if byte == self.quote {
+            let begins = is_line_end(self.previous) || self.previous == self.delimiter;
+            self.is_inside = closed || begins;
         }
+        self.previous = byte;
+    }
+
+    /// Whether the line that `byte` ends is empty.
+    fn ends_empty_line(&self, byte: u8) -> bool {
+        let is_second_half = byte == b'\n' && self.previous == b'\r';
+        is_line_end(byte) && is_line_end(self.previous) && !is_second_half && !self.is_inside && !self.is_escaped
     }
 
     fn result(&self) -> Quotes {
@@ -103,6 +112,64 @@ impl QuoteState {
             (false, false) => Quotes::Inline,
         }
     }
+}
+
+fn is_line_end(byte: u8) -> bool {
+    matches!(byte, b'\n' | b'\r')
+}
+
+/// A file of one column in which an empty line is a row: it gets quotes on its way to readers, which would skip it.
+pub struct EmptyLines<R> {
+    input: R,
+    state: QuoteState,
+    /// Rows have begun: the lines before the header are none.
+    has_begun: bool,
+    read: Vec<u8>,
+    ready: Vec<u8>,
+    taken: usize,
+}
+
+impl<R: Read> EmptyLines<R> {
+    /// Reads `input`, which is written as `csv` says.
+    pub fn new(input: R, csv: &CsvOptions) -> Self {
+        let has_begun = csv.has_header != Some(true);
+        let read = vec![0; BUFFER_BYTES];
+        Self { input, state: QuoteState::new(csv), has_begun, read, ready: Vec::new(), taken: 0 }
+    }
+
+    fn refill(&mut self) -> std::io::Result<()> {
+        let count = self.input.read(&mut self.read)?;
+        self.ready.clear();
+        self.taken = 0;
+        for byte in &self.read[..count] {
+            if self.has_begun && self.state.ends_empty_line(*byte) {
+                self.ready.extend([self.state.quote; 2]);
+            }
+            self.has_begun |= !is_line_end(*byte);
+            self.ready.push(*byte);
+            self.state.take(*byte);
+        }
+        Ok(())
+    }
+}
+
+impl<R: Read> Read for EmptyLines<R> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        if self.taken == self.ready.len() {
+            self.refill()?;
+        }
+        let count = out.len().min(self.ready.len() - self.taken);
+        out[..count].copy_from_slice(&self.ready[self.taken..self.taken + count]);
+        self.taken += count;
+        Ok(count)
+    }
+}
+
+/// The values of the first record of a delimited file; none where it is empty.
+pub fn first_record(path: &str, options: &Options) -> Result<Vec<String>> {
+    let record = Records::open(path, options)?.next_record()?;
+    let fields = record.map(|record| record.fields).unwrap_or_default();
+    Ok(fields.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect())
 }
 
 /// The line, from 1, where the last record of a file begins.
@@ -142,9 +209,11 @@ impl Records {
         let csv = files::csv_options(format, path, compression, options)?;
         let mut builder = csv_core::ReaderBuilder::new();
         builder.delimiter(csv.delimiter).quote(csv.quote).escape(csv.escape);
+        let input = files::decompressed(path, compression)?;
+        let has_one_column = options.schema.as_ref().is_some_and(|schema| single_column::reads(schema, options));
         Ok(Self {
             reader: builder.build(),
-            input: files::decompressed(path, compression)?,
+            input: if has_one_column { Box::new(EmptyLines::new(input, &csv)) } else { input },
             buffer: vec![0; 1 << 16],
             start: 0,
             end: 0,
@@ -209,5 +278,31 @@ mod tests {
         check("1,\"two\nlines\"\n", Quotes::SpanLines);
         check("1,\"abc\n2,x\n", Quotes::Open);
         check("\"\",\"\"\n\"\"\"\"", Quotes::Inline);
+    }
+
+    /// Gives one byte at a time.
+    struct Bytes<'a>(&'a [u8]);
+
+    impl Read for Bytes<'_> {
+        fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+            let count = out.len().min(1);
+            self.0.read(&mut out[..count])
+        }
+    }
+
+    #[test]
+    fn empty_lines_of_one_column_become_rows() {
+        let check = |text: &str, has_header: bool, expect: &str| {
+            let csv = CsvOptions { has_header: Some(has_header), ..CsvOptions::default() };
+            let (mut whole, mut bytewise) = (String::new(), String::new());
+            EmptyLines::new(text.as_bytes(), &csv).read_to_string(&mut whole).expect("text");
+            EmptyLines::new(Bytes(text.as_bytes()), &csv).read_to_string(&mut bytewise).expect("text");
+            assert_eq!((whole.as_str(), bytewise.as_str()), (expect, expect), "{text:?}");
+        };
+        check("a\nx\n\ny\n", true, "a\nx\n\"\"\ny\n");
+        check("\n\na\n\n\n", true, "\n\na\n\"\"\n\"\"\n");
+        check("\nx", false, "\"\"\nx");
+        check("x\r\n\r\ny\r\n", false, "x\r\n\"\"\r\ny\r\n");
+        check("\"x\n\ny\"\n\"\"\n\nz", false, "\"x\n\ny\"\n\"\"\n\"\"\nz");
     }
 }

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{AsArray, RecordBatch};
-use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
-use datafusion::common::DFSchema;
+use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Schema, SchemaRef};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DmlStatement, LogicalPlan, Statement as PlanStatementNode, WriteOp};
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as PlanStatement;
-use datafusion::sql::sqlparser::ast::{CreateTable, ObjectName, SchemaName, Statement as Ast, TableObject};
+use datafusion::sql::sqlparser::ast::{
+    ColumnDef, CreateTable, DataType as SqlType, ObjectName, SchemaName, Statement as Ast, TableObject,
+};
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_store::{ColumnDefinition, DEFAULT_SCHEMA, SealedSegment, TableDefinition, names_equal};
 use futures::StreamExt;
@@ -19,11 +20,12 @@ use tokio::sync::mpsc;
 use crate::answer::{Answer, ResultKind, Source};
 use crate::catalog::Planner;
 use crate::copy;
+use crate::copy_to;
 use crate::ddl::{self, QualifiedName};
 use crate::error::{from_datafusion, from_reading};
 use crate::insert;
 use crate::load;
-use crate::parse::{Command, Copy, CopySource};
+use crate::parse::{Command, Copy, CopySource, parse_plan};
 use crate::session::{Session, lock};
 use crate::settings;
 use crate::show;
@@ -129,9 +131,18 @@ impl<'a> Run<'a> {
         self.planner.state()
     }
 
+    fn plan(&self, state: &SessionState, statement: PlanStatement) -> Result<LogicalPlan> {
+        let (planner, state) = (Arc::clone(&self.planner), state.clone());
+        self.session.wait_apart(async move { planner.plan(&state, statement).await })
+    }
+
+    fn plan_text(&self, state: &SessionState, text: &str) -> Result<LogicalPlan> {
+        self.plan(state, parse_plan(text)?)
+    }
+
     fn query(&self, statement: PlanStatement) -> Result<Answer> {
         let state = self.state();
-        let plan = self.session.wait(self.planner.plan(&state, statement))?;
+        let plan = self.plan(&state, statement)?;
         match &plan {
             LogicalPlan::Statement(PlanStatementNode::SetVariable(set)) => {
                 settings::set(&mut lock(&self.session.base), &set.variable, &set.value)?;
@@ -141,17 +152,18 @@ impl<'a> Run<'a> {
             LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_) => {
                 Err(Error::unsupported(format!("the statement {} is not supported", plan.display())))
             }
-            _ => self.stream(&state, &plan),
+            _ => self.stream(&state, plan),
         }
     }
 
     /// Plans `plan` for execution.
-    fn physical(&self, state: &SessionState, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
-        self.session.wait(async { state.create_physical_plan(plan).await.map_err(from_datafusion) })
+    fn physical(&self, state: &SessionState, plan: Arc<LogicalPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let state = state.clone();
+        self.session.wait_apart(async move { state.create_physical_plan(&plan).await.map_err(from_datafusion) })
     }
 
-    fn stream(&self, state: &SessionState, plan: &LogicalPlan) -> Result<Answer> {
-        let physical = self.physical(state, plan)?;
+    fn stream(&self, state: &SessionState, plan: LogicalPlan) -> Result<Answer> {
+        let physical = self.physical(state, Arc::new(plan))?;
         let schema = physical.schema();
         let context = state.task_ctx();
         let (sender, receiver) = mpsc::channel(BUFFERED_BATCHES);
@@ -175,6 +187,11 @@ impl<'a> Run<'a> {
             }
         });
         *lock(&self.session.running.task) = Some(task.abort_handle());
+        // Who cancelled before found no task to abort.
+        if let Err(cancelled) = self.statement.cancel.check() {
+            task.abort();
+            return Err(cancelled);
+        }
         let cancel = self.statement.cancel.clone();
         let source = Source::Task { receiver, task, runtime, cancel };
         Ok(self.answer(ResultKind::Rows, schema, source))
@@ -255,9 +272,9 @@ impl<'a> Run<'a> {
         drop(store.begin()?);
         let state = self.state();
         let query = PlanStatement::Statement(Box::new(Ast::Query(query.clone())));
-        let plan = self.session.wait(self.planner.plan(&state, query))?;
-        let physical = self.physical(&state, &plan)?;
-        let definition = definition_of_query(name, plan.schema(), create)?;
+        let plan = self.plan(&state, query)?;
+        let physical = self.physical(&state, Arc::new(plan))?;
+        let definition = definition_of_query(name, &physical.schema(), create)?;
         let columns = stored_columns(&definition);
         let (segment, rows) = self.load(&state, physical, &columns)?;
         ddl::create_table(store.begin()?, definition, segment, create.or_replace)?;
@@ -286,11 +303,11 @@ impl<'a> Run<'a> {
         // Only to fail early on a read-only database.
         drop(self.planner.engine().store().begin()?);
         let state = self.state();
-        let plan = self.session.wait(self.planner.plan(&state, statement))?;
+        let plan = self.plan(&state, statement)?;
         let LogicalPlan::Dml(DmlStatement { op: WriteOp::Insert(_), input, .. }) = plan else {
             return Err(Error::internal("an INSERT was planned as something else"));
         };
-        let physical = self.physical(&state, &input)?;
+        let physical = self.physical(&state, input)?;
         let (segment, rows) = self.load(&state, physical, &table.columns)?;
         self.publish(&table, segment)?;
         self.changed(rows)
@@ -315,10 +332,8 @@ impl<'a> Run<'a> {
                     format!("SELECT {} FROM {name}", columns.join(", "))
                 }
             };
-            let rows = self.session.wait(async {
-                let plan = self.planner.plan_text(&state, &text).await?;
-                copy::write(state.clone(), plan, &copy.path, &copy.options).await
-            })?;
+            let plan = self.plan_text(&state, &text)?;
+            let rows = self.session.wait(copy_to::write(state, plan, &copy.path, &copy.options))?;
             return self.changed(rows);
         }
         let CopySource::Table(name, names) = &copy.source else {
@@ -329,8 +344,8 @@ impl<'a> Run<'a> {
         drop(self.planner.engine().store().begin()?);
         let input =
             self.session.wait(copy::plan_input(&self.planner, &state, &table, names, &copy.path, copy.options))?;
-        let loaded =
-            self.physical(&state, &input.plan).and_then(|physical| self.load(&state, physical, &table.columns));
+        let physical = self.physical(&state, Arc::clone(&input.plan));
+        let loaded = physical.and_then(|physical| self.load(&state, physical, &table.columns));
         let (segment, rows) = match loaded {
             Err(error) if error.kind() != ErrorKind::Cancelled => return Err(input.diagnose(error)),
             loaded => loaded?,
@@ -395,7 +410,7 @@ impl<'a> Run<'a> {
         let source = if is_query { format!("({text})") } else { text.to_owned() };
         let state = self.state();
         let query = format!("SELECT * FROM {source}");
-        let plan = self.session.wait(self.planner.plan_text(&state, &query))?;
+        let plan = self.plan_text(&state, &query)?;
         Ok((plan, source))
     }
 
@@ -404,8 +419,8 @@ impl<'a> Run<'a> {
         let schema = plan.schema().as_arrow().clone();
         let state = self.state();
         let query = show::summarize_query(&source, &schema);
-        let plan = self.session.wait(self.planner.plan_text(&state, &query))?;
-        let mut answer = self.stream(&state, &plan)?;
+        let plan = self.plan_text(&state, &query)?;
+        let mut answer = self.stream(&state, plan)?;
         let mut row = Vec::new();
         while let Some(batch) = answer.next_batch()? {
             for column in batch.columns() {
@@ -435,7 +450,12 @@ fn not_yet(what: &str) -> Error {
 }
 
 /// The table that holds the rows of a query: CREATE TABLE name [(columns)] AS query.
-fn definition_of_query(name: QualifiedName, schema: &DFSchema, create: &CreateTable) -> Result<TableDefinition> {
+fn definition_of_query(name: QualifiedName, schema: &Schema, create: &CreateTable) -> Result<TableDefinition> {
+    let is_name = |column: &ColumnDef| column.data_type == SqlType::Unspecified && column.options.is_empty();
+    if !create.columns.iter().all(is_name) || !create.constraints.is_empty() {
+        return Err(Error::unsupported("types and constraints of columns are not supported in CREATE TABLE … AS")
+            .hint("CAST in the query, or use CREATE TABLE and INSERT … SELECT"));
+    }
     let mut columns: Vec<ColumnDefinition> = Vec::with_capacity(schema.fields().len());
     if !create.columns.is_empty() && create.columns.len() != schema.fields().len() {
         let message = format!("{} columns are named for a query of {}", create.columns.len(), schema.fields().len());
@@ -451,7 +471,12 @@ fn definition_of_query(name: QualifiedName, schema: &DFSchema, create: &CreateTa
             column = format!("{}_{suffix}", field.name());
             suffix += 1;
         }
-        let logical = forebay_engine::types::logical_type(field.data_type(), &column)?;
+        let stored = match field.data_type() {
+            // Sums are wider than what they add; one that is too wide for a table fails when it is stored.
+            DataType::Decimal256(_, scale) => DataType::Decimal128(DECIMAL128_MAX_PRECISION, *scale),
+            other => other.clone(),
+        };
+        let logical = forebay_engine::types::logical_type(&stored, &column)?;
         columns.push(ColumnDefinition { name: column, logical, nullable: true, default: None, missing: None });
     }
     Ok(TableDefinition { schema: name.schema, name: name.name, columns, constraints: Vec::new() })

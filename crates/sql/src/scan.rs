@@ -17,7 +17,7 @@ use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskCo
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::expressions::DynamicFilterTracking;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_expr_common::physical_expr::snapshot_generation;
+use datafusion::physical_expr_common::physical_expr::{is_volatile, snapshot_generation};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
 use datafusion::physical_plan::filter_pushdown::{
     ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
@@ -245,6 +245,8 @@ impl ExecutionPlan for ScanExec {
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        // The smaller of two limits holds.
+        let limit = self.limit.into_iter().chain(limit).min();
         Some(Arc::new(Self { limit, ..self.clone() }))
     }
 
@@ -259,20 +261,25 @@ impl ExecutionPlan for ScanExec {
         child_pushdown_result: ChildPushdownResult,
         _config: &ConfigOptions,
     ) -> DataFusionResult<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        let parents = &child_pushdown_result.parent_filters;
+        if self.limit.is_some() || parents.is_empty() {
+            // Filters come after the limit: before it, other rows would be the first ones.
+            let answers = vec![PushedDown::No; parents.len()];
+            return Ok(FilterPushdownPropagation::with_parent_pushdown_result(answers));
+        }
         let mut taken = self.clone();
         let mut answers = Vec::new();
-        for parent in &child_pushdown_result.parent_filters {
+        for parent in parents {
             let predicate = self.over_table(&parent.filter)?;
-            if DynamicFilterTracking::classify(&predicate).contains_dynamic_filter() {
+            if is_volatile(&predicate) {
+                answers.push(PushedDown::No);
+            } else if DynamicFilterTracking::classify(&predicate).contains_dynamic_filter() {
                 taken.dynamic.push(predicate);
                 answers.push(PushedDown::No);
             } else {
                 taken.predicates.push(predicate);
                 answers.push(PushedDown::Yes);
             }
-        }
-        if answers.is_empty() {
-            return Ok(FilterPushdownPropagation::with_parent_pushdown_result(answers));
         }
         taken.statistics = Arc::new(crate::statistics::of_scan(&self.table, &self.projection, &taken.predicates));
         let node: Arc<dyn ExecutionPlan> = Arc::new(taken);

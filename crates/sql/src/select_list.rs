@@ -6,7 +6,8 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, Value, visit_expressions, visit_expressions_mut,
+    CastKind, Expr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, Value, visit_expressions,
+    visit_expressions_mut,
 };
 use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -21,7 +22,7 @@ pub fn order_by_positions(query: &mut Query) {
     let mut positions = HashMap::new();
     for (index, item) in select.projection.iter().enumerate() {
         match item {
-            SelectItem::UnnamedExpr(expr) if !is_column(expr) => {
+            SelectItem::UnnamedExpr(expr) if !is_plain(expr) => {
                 positions.entry(expr.to_string()).or_insert(index + 1);
             }
             SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => return,
@@ -29,7 +30,8 @@ pub fn order_by_positions(query: &mut Query) {
         }
     }
     for order in orders {
-        if let (Some(position), false) = (positions.get(&order.expr.to_string()), is_column(&order.expr)) {
+        // A literal is a position already.
+        if let (Some(position), false) = (positions.get(&order.expr.to_string()), is_plain(&order.expr)) {
             order.expr = Expr::Value(Value::Number(position.to_string(), false).into());
         }
     }
@@ -57,8 +59,9 @@ pub fn name_columns(select: &mut Select) {
     }
 }
 
-fn is_column(expr: &Expr) -> bool {
-    matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+/// Whether this is a column or a literal.
+fn is_plain(expr: &Expr) -> bool {
+    matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_))
 }
 
 /// Names of the columns so far, in lower case.
@@ -138,8 +141,12 @@ fn without_casts(expr: &Expr) -> String {
 
 /// `CAST(a AS DOUBLE)` as `arrow_cast(a, 'Float64')`.
 fn cast_call(expr: &Expr) -> Option<Expr> {
-    let Expr::Cast { expr: inner, data_type, .. } = expr else { return None };
-    let text = format!("arrow_cast({inner}, '{}')", arrow_type(&sql_type(data_type).ok()?));
+    let Expr::Cast { kind, expr: inner, data_type, .. } = expr else { return None };
+    let function = match kind {
+        CastKind::Cast | CastKind::DoubleColon => "arrow_cast",
+        CastKind::TryCast | CastKind::SafeCast => "arrow_try_cast",
+    };
+    let text = format!("{function}({inner}, '{}')", arrow_type(&sql_type(data_type).ok()?));
     Parser::new(&DuckDbDialect {}).try_with_sql(&text).and_then(|mut parser| parser.parse_expr()).ok()
 }
 
@@ -178,6 +185,7 @@ mod tests {
             "SELECT DISTINCT a % 2 AS \"a % 2\" FROM t ORDER BY 1 DESC",
         );
         check("SELECT a FROM t ORDER BY a", "SELECT a FROM t ORDER BY a");
+        check("SELECT a, 1 FROM t ORDER BY 1 DESC", "SELECT a, 1 AS \"1\" FROM t ORDER BY 1 DESC");
         check("SELECT *, -a FROM t ORDER BY -a", "SELECT *, -a AS \"-a\" FROM t ORDER BY -a");
     }
 
@@ -186,6 +194,10 @@ mod tests {
         check(
             "SELECT sum(a) AS x, sum(CAST(a AS DOUBLE)) AS y, CAST(a AS INT) AS z FROM t",
             "SELECT sum(a) AS x, sum(arrow_cast(a, 'Float64')) AS y, CAST(a AS INT) AS z FROM t",
+        );
+        check(
+            "SELECT sum(a) AS x, sum(TRY_CAST(a AS INT)) AS y FROM t",
+            "SELECT sum(a) AS x, sum(arrow_try_cast(a, 'Int32')) AS y FROM t",
         );
     }
 }

@@ -163,9 +163,27 @@ impl Session {
         let running = &self.running;
         self.shared.runtime.block_on(async {
             let cancelled = running.cancelled.notified();
+            running.cancel.check()?;
             tokio::select! {
                 done = work => done,
                 () = cancelled => Err(Error::new(ErrorKind::Cancelled, "the query was cancelled")),
+            }
+        })
+    }
+
+    /// As [`Session::wait`], for work that computes without waiting, such as planning: it has a thread of its own, and if
+    /// the statement is cancelled, it is left to itself there.
+    pub(crate) fn wait_apart<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let handle = self.shared.runtime.handle().clone();
+        let task = self.shared.runtime.spawn_blocking(move || handle.block_on(work));
+        self.wait(async {
+            match task.await {
+                Ok(done) => done,
+                Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
+                Err(_) => Err(Error::internal("a statement's planning was stopped")),
             }
         })
     }

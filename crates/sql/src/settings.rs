@@ -13,12 +13,15 @@ use forebay_store::DEFAULT_SCHEMA;
 use crate::arithmetic::{CheckedArithmetic, IntegerDivision};
 use crate::cancel::CancellableJoins;
 use crate::carve::{CarvingPlanner, Execution};
+use crate::casts::RoundingCasts;
 use crate::catalog::CATALOG;
 use crate::coercion::UnifiedTypes;
 use crate::error::from_datafusion;
+use crate::floats::CanonicalFloats;
+use crate::membership::Membership;
 use crate::session::Shared;
 use crate::types::TypeNames;
-use crate::{extrema, read_functions};
+use crate::{extrema, pushdown, read_functions};
 
 /// Build sides up to this size are built once and shared, rather than both sides being repartitioned.
 const SHARED_BUILD_BYTES: usize = 256 << 20;
@@ -54,18 +57,26 @@ pub(crate) fn base_state(shared: &Shared) -> SessionState {
         .with_default_features()
         .with_type_planner(Arc::new(TypeNames))
         .build();
-    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
-        vec![Arc::new(UnifiedTypes), Arc::new(CheckedArithmetic::default())];
+    // Each sees what those before it put in.
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(Membership),
+        Arc::new(CanonicalFloats::default()),
+        Arc::new(UnifiedTypes),
+        Arc::new(CheckedArithmetic::default()),
+        Arc::new(RoundingCasts),
+    ];
     rules.extend(state.analyzer().rules.iter().cloned());
     let mut expressions: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(IntegerDivision)];
     expressions.extend(state.expr_planners().iter().cloned());
     let mut aggregates: Vec<_> = state.aggregate_functions().values().cloned().collect();
     // The later of two functions of one name holds.
     aggregates.extend(extrema::functions());
+    let physical = pushdown::with_bars(state.physical_optimizers());
     let mut state = SessionStateBuilder::new_from_existing(state)
         .with_analyzer_rules(rules)
         .with_expr_planners(expressions)
         .with_aggregate_functions(aggregates)
+        .with_physical_optimizer_rules(physical)
         .with_physical_optimizer_rule(Arc::new(CancellableJoins))
         .with_query_planner(Arc::new(CarvingPlanner))
         .build();

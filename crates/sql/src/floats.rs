@@ -1,0 +1,122 @@
+//! One NaN and one zero: floats are grouped, joined and compared by their bits above the scan, so whatever computes one
+//! gives it in the canonical form in which tables store it. Processors make a negative NaN of `0 / 0`, and `round(-0.4)`
+//! is -0.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, AsArray};
+use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
+};
+use datafusion::optimizer::AnalyzerRule;
+use forebay_base::{canonical_f32, canonical_f64};
+
+/// The values in canonical form, if they are floats.
+pub fn canonical(array: &ArrayRef) -> ArrayRef {
+    match array.data_type() {
+        DataType::Float32 => Arc::new(array.as_primitive::<Float32Type>().unary::<_, Float32Type>(canonical_f32)),
+        DataType::Float64 => Arc::new(array.as_primitive::<Float64Type>().unary::<_, Float64Type>(canonical_f64)),
+        _ => Arc::clone(array),
+    }
+}
+
+/// As [`canonical`], for a value of an expression.
+pub fn canonical_value(value: ColumnarValue) -> Result<ColumnarValue> {
+    Ok(match value {
+        ColumnarValue::Array(array) => ColumnarValue::Array(canonical(&array)),
+        ColumnarValue::Scalar(scalar) if scalar.data_type().is_floating() => {
+            ColumnarValue::Scalar(ScalarValue::try_from_array(&canonical(&scalar.to_array()?), 0)?)
+        }
+        other => other,
+    })
+}
+
+/// Brings the results of DataFusion's functions into canonical form. Operators and casts have functions of our own.
+#[derive(Debug)]
+pub struct CanonicalFloats(Arc<ScalarUDF>);
+
+impl Default for CanonicalFloats {
+    fn default() -> Self {
+        Self(Arc::new(ScalarUDF::from(Canonical { signature: Signature::any(1, Volatility::Immutable) })))
+    }
+}
+
+impl AnalyzerRule for CanonicalFloats {
+    fn name(&self) -> &str {
+        "canonical_floats"
+    }
+
+    /// Must run before the rules that bring in functions of our own.
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(|plan| {
+            let mut schema = merge_schema(&plan.inputs());
+            schema.merge(plan.schema());
+            let names = NamePreserver::new(&plan);
+            let rewritten = plan.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let wrapped = expr.transform_up(|expr| {
+                    let is_float = matches!(expr, Expr::ScalarFunction(_))
+                        && expr.get_type(&schema).is_ok_and(|data_type| data_type.is_floating());
+                    Ok(match is_float {
+                        true => Transformed::yes(self.0.call(vec![expr])),
+                        false => Transformed::no(expr),
+                    })
+                })?;
+                Ok(match wrapped.transformed {
+                    true => wrapped.update_data(|expr| name.restore(expr)),
+                    false => wrapped,
+                })
+            })?;
+            match rewritten.transformed {
+                true => rewritten.map_data(LogicalPlan::recompute_schema),
+                false => Ok(rewritten),
+            }
+        })
+        .data()
+    }
+}
+
+/// Its argument in canonical form.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Canonical {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Canonical {
+    fn name(&self) -> &str {
+        "canonical"
+    }
+
+    /// As its argument, so that columns keep their names.
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        match args {
+            [inner] => Ok(inner.schema_name().to_string()),
+            _ => internal_err!("{} takes one argument", self.name()),
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match types {
+            [only] => Ok(only.clone()),
+            _ => internal_err!("{} takes one argument", self.name()),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match <[ColumnarValue; 1]>::try_from(args.args) {
+            Ok([only]) => canonical_value(only),
+            Err(_) => internal_err!("{} takes one argument", self.name()),
+        }
+    }
+}
