@@ -38,11 +38,14 @@ impl AnalyzerRule for UnifiedTypes {
     }
 }
 
+/// Rewrites an expression whose children are rewritten and have these types, over columns of this schema.
+type RewriteInSchema<'a> = dyn Fn(Expr, &ChildTypes, &DFSchema) -> Result<Transformed<Expr>> + 'a;
+
 /// Rewrites every expression of `plan` and its subqueries from the leaves up: see [`typed::Rewrite`]. Columns keep their
 /// names.
 pub(crate) fn rewrite_expressions(
     plan: LogicalPlan,
-    rewrite: &dyn Fn(Expr, &ChildTypes, &DFSchema) -> Result<Transformed<Expr>>,
+    rewrite: &RewriteInSchema<'_>,
 ) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|plan| {
         let mut schema = merge_schema(&plan.inputs());

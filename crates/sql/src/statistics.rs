@@ -178,8 +178,7 @@ mod tests {
 
     #[test]
     fn the_widest_span_is_no_overflow() {
-        let zone =
-            Zone { rows: 9, null_count: 0, min: Some(Value::Int(i128::MIN)), max: Some(Value::Int(i128::MAX)) };
+        let zone = Zone { rows: 9, null_count: 0, min: Some(Value::Int(i128::MIN)), max: Some(Value::Int(i128::MAX)) };
         let share = |test: &Test| test_selectivity(test, Some(&zone), &LogicalType::Interval);
         assert!((share(&Test::equal(Value::Int(0))) - 1e-6).abs() < 1e-9);
         let half = share(&Test::Range { low: Bound::Included(Value::Int(0)), high: Bound::Unbounded });

@@ -47,15 +47,15 @@ impl Carver<'_> {
             }
             Expr::Literal(value, _) => literal(value),
             Expr::BinaryExpr(binary) => self.binary(binary, scope),
-            Expr::Not(inner) => Scalar::not(self.expression(inner, scope)?),
+            Expr::Not(inner) => Scalar::negation(self.expression(inner, scope)?),
             Expr::IsNull(inner) | Expr::IsUnknown(inner) => Scalar::is_null(self.expression(inner, scope)?),
             Expr::IsNotNull(inner) | Expr::IsNotUnknown(inner) => {
-                Scalar::not(Scalar::is_null(self.expression(inner, scope)?)?)
+                Scalar::negation(Scalar::is_null(self.expression(inner, scope)?)?)
             }
             Expr::IsTrue(inner) => is_true(self.expression(inner, scope)?),
-            Expr::IsNotTrue(inner) => Scalar::not(is_true(self.expression(inner, scope)?)?),
-            Expr::IsFalse(inner) => is_true(Scalar::not(self.expression(inner, scope)?)?),
-            Expr::IsNotFalse(inner) => Scalar::not(is_true(Scalar::not(self.expression(inner, scope)?)?)?),
+            Expr::IsNotTrue(inner) => Scalar::negation(is_true(self.expression(inner, scope)?)?),
+            Expr::IsFalse(inner) => is_true(Scalar::negation(self.expression(inner, scope)?)?),
+            Expr::IsNotFalse(inner) => Scalar::negation(is_true(Scalar::negation(self.expression(inner, scope)?)?)?),
             Expr::Negative(inner) => {
                 let data_type = scope.data_type(inner)?;
                 if matches!(data_type, DataType::Float64) {
@@ -102,7 +102,7 @@ impl Carver<'_> {
         }
         if distinct {
             let same = not_distinct(left, right)?;
-            return if binary.op == Operator::IsDistinctFrom { Scalar::not(same) } else { Ok(same) };
+            return if binary.op == Operator::IsDistinctFrom { Scalar::negation(same) } else { Ok(same) };
         }
         let op = match binary.op {
             Operator::Plus => Arithmetic::Add,
@@ -131,7 +131,7 @@ impl Carver<'_> {
         let high = self.expression(&between.high, scope)?;
         let above = Scalar::compare(Comparison::GreaterOrEqual, value.clone(), low)?;
         let within = Scalar::and(above, Scalar::compare(Comparison::LessOrEqual, value, high)?)?;
-        if between.negated { Scalar::not(within) } else { Ok(within) }
+        if between.negated { Scalar::negation(within) } else { Ok(within) }
     }
 
     fn case(&mut self, case: &Case, scope: &Scope<'_>) -> Result<Scalar, Reason> {
@@ -185,7 +185,7 @@ impl Carver<'_> {
             }
         }
         let found = Scalar::one_of(value, items)?;
-        if list.negated { Scalar::not(found) } else { Ok(found) }
+        if list.negated { Scalar::negation(found) } else { Ok(found) }
     }
 
     fn like(&mut self, like: &Like, scope: &Scope<'_>) -> Result<Scalar, Reason> {
@@ -201,7 +201,7 @@ impl Carver<'_> {
             Some(Literal::Bytes(pattern)) if !pattern.contains(&b'\\') => Scalar::like(value, pattern)?,
             _ => return Err(Reason::new("LIKE with a pattern that is computed or escaped")),
         };
-        if like.negated { Scalar::not(found) } else { Ok(found) }
+        if like.negated { Scalar::negation(found) } else { Ok(found) }
     }
 
     fn function(&mut self, function: &ScalarFunction, scope: &Scope<'_>) -> Result<Scalar, Reason> {

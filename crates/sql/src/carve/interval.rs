@@ -54,7 +54,7 @@ impl Interval {
     }
 
     /// Sums.
-    pub fn add(self, other: Self) -> Option<Self> {
+    pub fn plus(self, other: Self) -> Option<Self> {
         Some(Self { low: self.low.checked_add(other.low)?, high: self.high.checked_add(other.high)? })
     }
 
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_has_no_bounds() {
-        assert_eq!(Interval::I128.add(Interval::only(1)), None);
+        assert_eq!(Interval::I128.plus(Interval::only(1)), None);
         assert_eq!(Interval::I128.negate(), None);
         assert_eq!(Interval::I64.multiply(Interval::I64).map(|i| i.high), Some(1 << 126));
         assert_eq!(Interval::new(-2, 3).sum(10), Some(Interval::new(-20, 30)));

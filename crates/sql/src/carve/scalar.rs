@@ -254,7 +254,7 @@ impl Scalar {
         right.expect_integer()?;
         let (a, b) = (left.shape.interval, right.shape.interval);
         let exact = match op {
-            Arithmetic::Add => a.add(b),
+            Arithmetic::Add => a.plus(b),
             Arithmetic::Subtract => a.subtract(b),
             Arithmetic::Multiply => a.multiply(b),
             Arithmetic::Divide | Arithmetic::DivideRounded => a.divide(b),
@@ -313,7 +313,7 @@ impl Scalar {
     }
 
     /// `NOT operand`.
-    pub fn not(operand: Self) -> Result<Self, Reason> {
+    pub fn negation(operand: Self) -> Result<Self, Reason> {
         operand.expect(ValueType::Bool)?;
         let shape = Shape::of(ValueType::Bool, operand.shape.nullable);
         Self::new(Node::Not(operand), shape, true)
