@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn results_lie_within_their_bounds() {
-        check("sum", Interval::add, |x, y| Some(x + y));
+        check("sum", Interval::plus, |x, y| Some(x + y));
         check("difference", Interval::subtract, |x, y| Some(x - y));
         check("product", Interval::multiply, |x, y| Some(x * y));
         check("quotient", Interval::divide, i128::checked_div);
