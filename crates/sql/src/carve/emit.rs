@@ -41,6 +41,7 @@ pub fn emit(carver: &Carver<'_>, relation: &Relation, columns: &[Scalar]) -> Res
         computed,
         dictionaries: HashMap::new(),
         singles: vec![None; carver.singles.len()],
+        restriction: None,
     };
     let mut flow = emitter.flow(relation, &variables_of(columns))?;
     emitter.bind_singles(&mut flow, columns)?;
@@ -59,7 +60,19 @@ struct Emitter<'a, 'b> {
     dictionaries: HashMap<Variable, DictionaryId>,
     /// The states of relations of one row, once they are built.
     singles: Vec<Option<StateId>>,
+    /// For the aggregation that comes next.
+    restriction: Option<Restriction>,
 }
+
+/// Groups that are not in a state are of no use: their rows can be left out before they are grouped.
+struct Restriction {
+    state: StateId,
+    /// The group's keys that the state is looked up by, and the types of its keys.
+    keys: Vec<(Variable, ValueType)>,
+}
+
+/// A state with more rows than this share of the groups does not restrict them.
+const RESTRICTING_SHARE: f64 = 0.5;
 
 impl Emitter<'_, '_> {
     fn state(&mut self, state: State) -> StateId {
@@ -262,6 +275,9 @@ impl Emitter<'_, '_> {
         };
         wanted.retain(|(variable, _)| !twins.iter().any(|(twin, _)| twin == variable));
         let state = self.build_side(join, &wanted, false)?;
+        if matches!(join.kind, JoinKind::Inner | JoinKind::Semi) {
+            self.restriction = self.restriction(join, state);
+        }
         // The probing side.
         let mut below = needed.clone();
         below.extend(&residual);
@@ -312,6 +328,40 @@ impl Emitter<'_, '_> {
         Ok(flow)
     }
 
+    /// What a join's build side tells the aggregation that probes it.
+    fn restriction(&self, join: &Join, state: StateId) -> Option<Restriction> {
+        let mut probe = &*join.probe;
+        while let Relation::Filter { input, .. } = probe {
+            probe = input;
+        }
+        let Relation::Aggregate(aggregate) = probe else { return None };
+        let key = |(probe, build): &(Scalar, Scalar)| {
+            let variable = probe.as_variable()?;
+            let (_, grouped) = aggregate.keys.iter().find(|(key, _)| *key == variable)?;
+            (!grouped.fallible()).then(|| (variable, wider(probe.shape().value, build.shape().value)))
+        };
+        let keys = join.keys.iter().map(key).collect::<Option<Vec<_>>>()?;
+        let pays = self.carver.rows(&join.build) < RESTRICTING_SHARE * self.carver.rows(probe);
+        pays.then_some(Restriction { state, keys })
+    }
+
+    /// Leaves out the rows of groups that nobody asks for.
+    fn restrict(&mut self, flow: &mut Flow, aggregate: &Aggregate, restriction: Restriction) -> Result<(), Reason> {
+        let mut keys = Vec::with_capacity(restriction.keys.len());
+        for (variable, value) in &restriction.keys {
+            let (_, key) = aggregate
+                .keys
+                .iter()
+                .find(|(key, _)| key == variable)
+                .ok_or_else(|| Reason::new("a restriction of other groups"))?;
+            keys.push(flow.value(self.carver, key, *value)?);
+        }
+        let (state, columns) = (restriction.state, Vec::new());
+        flow.steps.push(Step::Probe(Probe { state, kind: ProbeKind::Semi, keys, columns, condition: None }));
+        flow.text.push(format!("only groups of {}", state_name(state)));
+        Ok(())
+    }
+
     /// The build side's variable of a key part that has the values and the type of the probe's.
     fn twin(&self, join: &Join, part: usize) -> Option<Variable> {
         let (probe, build) = &join.keys[part];
@@ -355,6 +405,7 @@ impl Emitter<'_, '_> {
         let wanted: Vec<(Variable, Scalar)> =
             wanted.intersection(&owned).map(|variable| (*variable, carver.scalar(*variable))).collect();
         let state = self.build_side(join, &wanted, true)?;
+        self.restriction = self.restriction(join, state);
         let mut below = residual.clone();
         below.extend(variables_of(join.keys.iter().map(|(key, _)| key)));
         let mut flow = self.flow(&join.probe, &below)?;
@@ -395,7 +446,11 @@ impl Emitter<'_, '_> {
         // Sums and counts that nobody reads need not be made.
         let calls: Vec<_> = aggregate.calls.iter().filter(|call| needed.contains(&call.result)).collect();
         let below = variables_of(keys.iter().chain(calls.iter().filter_map(|call| call.argument.as_ref())));
+        let restriction = self.restriction.take();
         let mut flow = self.flow(&aggregate.input, &below)?;
+        if let Some(restriction) = restriction {
+            self.restrict(&mut flow, aggregate, restriction)?;
+        }
         self.bind_singles(&mut flow, keys.iter().chain(calls.iter().filter_map(|call| call.argument.as_ref())))?;
         let mut carried = Vec::with_capacity(keys.len());
         for key in &keys {

@@ -11,7 +11,7 @@ use super::shape::Variable;
 use crate::statistics::UNKNOWN_SELECTIVITY;
 
 /// Share of rows taken to pass a comparison that is no equality.
-const RANGE_SELECTIVITY: f64 = 0.33;
+const RANGE_SELECTIVITY: f64 = 0.4;
 
 /// Share of rows of text taken to match a pattern.
 const PATTERN_SELECTIVITY: f64 = 0.1;

@@ -3,6 +3,7 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::Schema;
@@ -15,8 +16,8 @@ use datafusion::logical_expr::{Expr, TableScan};
 use datafusion::physical_expr::PhysicalExpr;
 use forebay_base::{LogicalType, PhysicalType, Value};
 use forebay_engine::types::arrow_type;
-use forebay_pipeline::ColumnTest;
 use forebay_pipeline::ir::ValueType;
+use forebay_pipeline::{ColumnTest, Test};
 use forebay_store::{Constraint, Table};
 
 use super::Reason;
@@ -38,9 +39,11 @@ const DICTIONARY_ROW_BYTES: f64 = 2.5;
 /// Rows up to which every column of strings is worth a dictionary.
 const SMALL_TABLE_ROWS: u64 = 20_000;
 
-/// Different strings of a column whose codes have one byte, and of one whose codes have two.
-const FEW_STRINGS: f64 = 20.0;
-const MANY_STRINGS: f64 = 1_000.0;
+/// Bytes of an encoded block besides its codes and strings, about: its header, the padding of two sections, one offset.
+const BLOCK_OVERHEAD_BYTES: f64 = 64.0 + 2.0 * 32.0 + 4.0;
+
+/// Sections of a block are padded to multiples of so many bytes.
+const SECTION_ALIGN: u32 = 64;
 
 /// One scan of a table.
 #[derive(Debug)]
@@ -101,6 +104,58 @@ fn encoded_row_bytes(table: &Table, column: usize) -> Option<f64> {
     Some(bytes as f64 / table.rows().max(1) as f64)
 }
 
+/// Different strings of a column, from the room that the dictionaries of its first blocks take; `None` where it has none.
+fn dictionary_entries(table: &Table, column: usize) -> Option<f64> {
+    let segment = table.segments.first()?;
+    let group = segment.groups().ok()?.first()?;
+    let layout = &group.columns[segment.column_index(table.columns[column].id)?];
+    let blocks = group.block_rows.len() as f64;
+    let rows = group.block_rows.iter().map(|rows| f64::from(rows.next_multiple_of(SECTION_ALIGN))).sum::<f64>();
+    let encoded = layout.chunks.iter().map(|chunk| chunk.encoded_bytes).sum::<u64>() as f64;
+    let validity = if layout.zones.iter().any(|zone| zone.null_count > 0) { rows / 8.0 } else { 0.0 };
+    let entries = encoded - validity - blocks * BLOCK_OVERHEAD_BYTES;
+    let entry_bytes = layout.plain_bytes as f64 / (group.rows as f64).max(1.0);
+    // Codes have one byte, or two where there are more than 256 entries.
+    let of_width = |width: f64| ((entries - rows * width) / blocks / entry_bytes.max(4.0)).max(1.0);
+    match (of_width(1.0), of_width(2.0)) {
+        (few, _) if few <= 256.0 => Some(few),
+        (_, many) if many <= 65_536.0 && many * blocks < rows => Some(many),
+        _ => None,
+    }
+}
+
+/// The tests with the ranges of a column as one: two bounds are no independent chances.
+fn merged(tests: &[ColumnTest]) -> Vec<ColumnTest> {
+    let mut merged: Vec<ColumnTest> = Vec::with_capacity(tests.len());
+    for next in tests {
+        let known = merged.iter_mut().find(|known| known.column == next.column);
+        match (known.map(|known| &mut known.test), &next.test) {
+            (Some(Test::Range { low, high }), Test::Range { low: next_low, high: next_high }) => {
+                // The tighter bound of each side, where one says which it is.
+                if *low == Bound::Unbounded {
+                    low.clone_from(next_low);
+                }
+                if *high == Bound::Unbounded {
+                    high.clone_from(next_high);
+                }
+            }
+            _ => merged.push(next.clone()),
+        }
+    }
+    merged
+}
+
+/// The share of rows that pass a test of strings of which there are so many different ones.
+fn string_selectivity(test: &Test, distinct: f64) -> Option<f64> {
+    Some(match test {
+        Test::Range { low: Bound::Included(low), high: Bound::Included(high) } if low == high => 1.0 / distinct,
+        Test::In(values) => (values.len() as f64 / distinct).min(1.0),
+        Test::NotEqual(_) => 1.0 - 1.0 / distinct,
+        Test::NotIn(values) => (1.0 - values.len() as f64 / distinct).max(0.0),
+        _ => return None,
+    })
+}
+
 impl Carver<'_> {
     /// A scan of one of our tables.
     pub fn scan(&mut self, scan: &TableScan) -> Result<Translated, Reason> {
@@ -146,14 +201,12 @@ impl Carver<'_> {
         let types: Vec<LogicalType> =
             self.tables[position].table.columns.iter().map(|column| column.logical.clone()).collect();
         let mut predicates = Vec::new();
-        let mut rest = 0;
         for part in scan.filters.iter().flat_map(split_conjunction) {
             let part = unnormalize_col(part.clone());
             let physical = self.session.create_physical_expr(part.clone(), &bare).map_err(lost)?;
             let parts = Predicates::of(std::slice::from_ref(&physical), &types);
             self.tables[position].tests.extend(parts.tests);
             for residual in parts.residual {
-                rest += 1;
                 // A filter that is a conjunction after all would be evaluated twice, which is no harm.
                 debug_assert!(matches!(translate(&residual, &types), Tested::Implied(_)));
                 match self.scan_predicate(position, &bare, &part) {
@@ -162,11 +215,17 @@ impl Carver<'_> {
                 }
             }
         }
-        let mut selectivity = UNKNOWN_SELECTIVITY.powi(rest.min(3));
         let scanned = &self.tables[position];
-        for test in &scanned.tests {
-            let zone = column_zone(&scanned.table, test.column);
-            selectivity *= test_selectivity(&test.test, zone.as_ref(), &types[test.column]);
+        let mut selectivity = UNKNOWN_SELECTIVITY.powi(scanned.residual.len().min(3) as i32);
+        for test in &merged(&scanned.tests) {
+            let entries = match types[test.column].physical() {
+                PhysicalType::Bytes => dictionary_entries(&scanned.table, test.column),
+                _ => None,
+            };
+            selectivity *= entries.and_then(|entries| string_selectivity(&test.test, entries)).unwrap_or_else(|| {
+                let zone = column_zone(&scanned.table, test.column);
+                test_selectivity(&test.test, zone.as_ref(), &types[test.column])
+            });
         }
         self.tables[position].rows *= selectivity;
         Ok(predicates)
@@ -210,11 +269,7 @@ impl Carver<'_> {
                 distinct = distinct.min(span as f64);
             }
             ValueType::Bytes => {
-                let estimate = match encoded_row_bytes(&scanned.table, column) {
-                    Some(bytes) if bytes <= 1.2 => FEW_STRINGS,
-                    Some(bytes) if bytes <= DICTIONARY_ROW_BYTES => MANY_STRINGS,
-                    _ => f64::INFINITY,
-                };
+                let estimate = dictionary_entries(&scanned.table, column).unwrap_or(f64::INFINITY);
                 distinct = distinct.min(estimate);
             }
             ValueType::Bool => distinct = 2.0,
