@@ -188,7 +188,7 @@ mod tests {
             1 => next(),
             2 => next() & next() & next() & next() & next(),
             _ => {
-                if next() % 3 == 0 {
+                if next().is_multiple_of(3) {
                     next()
                 } else {
                     0
