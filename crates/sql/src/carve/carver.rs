@@ -64,7 +64,7 @@ impl<'a> Carver<'a> {
     }
 
     /// The variable that names a scalar's values above a pipeline breaker.
-    fn named(&mut self, name: &str, scalar: &Scalar, nullable: bool) -> Variable {
+    pub fn named(&mut self, name: &str, scalar: &Scalar, nullable: bool) -> Variable {
         let same_as = scalar.as_variable();
         let distinct = same_as.map_or(f64::INFINITY, |source| self.info(source).distinct);
         let shape = Shape { nullable: nullable || scalar.shape().nullable, ..scalar.shape() };

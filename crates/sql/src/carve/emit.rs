@@ -15,6 +15,7 @@ use super::carver::Carver;
 use super::dictionaries;
 use super::display::{list, shown};
 use super::estimate::variables_of;
+use super::reduce::Restriction;
 use super::registers::{Carried, Flow, wider};
 use super::relation::{Aggregate, Join, JoinKind, Relation};
 use super::scalar::Scalar;
@@ -42,6 +43,7 @@ pub fn emit(carver: &Carver<'_>, relation: &Relation, columns: &[Scalar]) -> Res
         dictionaries: HashMap::new(),
         singles: vec![None; carver.singles.len()],
         restriction: None,
+        key_states: HashMap::new(),
     };
     let mut flow = emitter.flow(relation, &variables_of(columns))?;
     emitter.bind_singles(&mut flow, columns)?;
@@ -51,28 +53,21 @@ pub fn emit(carver: &Carver<'_>, relation: &Relation, columns: &[Scalar]) -> Res
     Ok(Emitted { program: emitter.program, text: emitter.text, dictionaries })
 }
 
-struct Emitter<'a, 'b> {
-    carver: &'a Carver<'b>,
-    program: Program,
-    text: Vec<Vec<String>>,
+/// Writes pipelines, the build sides before what probes them.
+pub(super) struct Emitter<'a, 'b> {
+    pub(super) carver: &'a Carver<'b>,
+    pub(super) program: Program,
+    pub(super) text: Vec<Vec<String>>,
     /// Columns of strings whose values are needed somewhere else than where they are scanned.
-    computed: BTreeSet<Variable>,
-    dictionaries: HashMap<Variable, DictionaryId>,
+    pub(super) computed: BTreeSet<Variable>,
+    pub(super) dictionaries: HashMap<Variable, DictionaryId>,
     /// The states of relations of one row, once they are built.
-    singles: Vec<Option<StateId>>,
+    pub(super) singles: Vec<Option<StateId>>,
     /// For the aggregation that comes next.
-    restriction: Option<Restriction>,
+    pub(super) restriction: Option<Restriction>,
+    /// States that hold every value of a variable as their only key, with their rows.
+    pub(super) key_states: HashMap<Variable, (StateId, f64)>,
 }
-
-/// Groups that are not in a state are of no use: their rows can be left out before they are grouped.
-struct Restriction {
-    state: StateId,
-    /// The group's keys that the state is looked up by, and the types of its keys.
-    keys: Vec<(Variable, ValueType)>,
-}
-
-/// A state with more rows than this share of the groups does not restrict them.
-const RESTRICTING_SHARE: f64 = 0.5;
 
 impl Emitter<'_, '_> {
     fn state(&mut self, state: State) -> StateId {
@@ -275,6 +270,7 @@ impl Emitter<'_, '_> {
         };
         wanted.retain(|(variable, _)| !twins.iter().any(|(twin, _)| twin == variable));
         let state = self.build_side(join, &wanted, false)?;
+        self.keep_keys(join, state);
         if matches!(join.kind, JoinKind::Inner | JoinKind::Semi) {
             self.restriction = self.restriction(join, state);
         }
@@ -285,6 +281,9 @@ impl Emitter<'_, '_> {
         let mut flow = self.flow(&join.probe, &below)?;
         self.bind_singles(&mut flow, join.keys.iter().map(|(key, _)| key).chain(&join.residual))?;
         let keys = self.key_registers(&mut flow, join, |(probe, _)| probe)?;
+        if matches!(join.kind, JoinKind::Inner | JoinKind::Semi) {
+            self.reduce(&mut flow, join)?;
+        }
         let is_left = matches!(join.kind, JoinKind::Left(_));
         let registers = self.payload_registers(&mut flow, state, is_left, |_| true);
         let mut seen: Vec<(Variable, Carried)> = Vec::with_capacity(registers.len());
@@ -326,40 +325,6 @@ impl Emitter<'_, '_> {
             _ => {}
         }
         Ok(flow)
-    }
-
-    /// What a join's build side tells the aggregation that probes it.
-    fn restriction(&self, join: &Join, state: StateId) -> Option<Restriction> {
-        let mut probe = &*join.probe;
-        while let Relation::Filter { input, .. } = probe {
-            probe = input;
-        }
-        let Relation::Aggregate(aggregate) = probe else { return None };
-        let key = |(probe, build): &(Scalar, Scalar)| {
-            let variable = probe.as_variable()?;
-            let (_, grouped) = aggregate.keys.iter().find(|(key, _)| *key == variable)?;
-            (!grouped.fallible()).then(|| (variable, wider(probe.shape().value, build.shape().value)))
-        };
-        let keys = join.keys.iter().map(key).collect::<Option<Vec<_>>>()?;
-        let pays = self.carver.rows(&join.build) < RESTRICTING_SHARE * self.carver.rows(probe);
-        pays.then_some(Restriction { state, keys })
-    }
-
-    /// Leaves out the rows of groups that nobody asks for.
-    fn restrict(&mut self, flow: &mut Flow, aggregate: &Aggregate, restriction: Restriction) -> Result<(), Reason> {
-        let mut keys = Vec::with_capacity(restriction.keys.len());
-        for (variable, value) in &restriction.keys {
-            let (_, key) = aggregate
-                .keys
-                .iter()
-                .find(|(key, _)| key == variable)
-                .ok_or_else(|| Reason::new("a restriction of other groups"))?;
-            keys.push(flow.value(self.carver, key, *value)?);
-        }
-        let (state, columns) = (restriction.state, Vec::new());
-        flow.steps.push(Step::Probe(Probe { state, kind: ProbeKind::Semi, keys, columns, condition: None }));
-        flow.text.push(format!("only groups of {}", state_name(state)));
-        Ok(())
     }
 
     /// The build side's variable of a key part that has the values and the type of the probe's.
@@ -492,7 +457,7 @@ impl Emitter<'_, '_> {
 }
 
 /// How people read a state's number.
-fn state_name(state: StateId) -> String {
+pub(super) fn state_name(state: StateId) -> String {
     format!("#{}", state.0)
 }
 

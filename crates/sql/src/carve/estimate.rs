@@ -13,6 +13,9 @@ use crate::statistics::UNKNOWN_SELECTIVITY;
 /// Share of rows taken to pass a comparison that is no equality.
 const RANGE_SELECTIVITY: f64 = 0.4;
 
+/// Share of groups taken to pass a comparison of an aggregate: who asks for them wants the unusual ones.
+const HAVING_SELECTIVITY: f64 = 0.05;
+
 /// Share of rows of text taken to match a pattern.
 const PATTERN_SELECTIVITY: f64 = 0.1;
 
@@ -27,7 +30,9 @@ impl Carver<'_> {
             Relation::Filter { input, predicates } => self.rows(input) * self.selectivity(predicates),
             Relation::Group(group) => self.group_rows(group),
             Relation::Join(join) => self.join_rows(join),
-            Relation::Aggregate(aggregate) => self.groups(aggregate),
+            Relation::Aggregate(Aggregate { input, keys, .. }) => {
+                self.groups(keys.iter().map(|(_, key)| key), self.rows(input))
+            }
         }
     }
 
@@ -56,10 +61,9 @@ impl Carver<'_> {
         .max(1.0)
     }
 
-    fn groups(&self, aggregate: &Aggregate) -> f64 {
-        let rows = self.rows(&aggregate.input);
-        let groups = aggregate.keys.iter().map(|(_, key)| self.distinct(key, rows)).product::<f64>();
-        groups.min(rows).max(1.0)
+    /// Groups of so many rows.
+    pub fn groups<'s>(&self, keys: impl Iterator<Item = &'s Scalar>, rows: f64) -> f64 {
+        keys.map(|key| self.distinct(key, rows)).product::<f64>().min(rows).max(1.0)
     }
 
     /// The share of `outer` rows that the existence lets pass.
@@ -139,6 +143,15 @@ impl Carver<'_> {
         known.min(rows)
     }
 
+    /// Whether a scalar is an aggregate, or made of some.
+    fn is_result(&self, scalar: &Scalar) -> bool {
+        let aggregated = |variable: &Variable| {
+            let info = self.info(*variable);
+            info.column.is_none() && info.same_as.is_none() && self.single_of(*variable).is_none()
+        };
+        scalar.variables().iter().any(aggregated)
+    }
+
     /// The share of rows that pass all of these.
     pub fn selectivity(&self, predicates: &[Scalar]) -> f64 {
         predicates.iter().map(|predicate| self.predicate_selectivity(predicate)).product::<f64>().max(1e-6)
@@ -156,6 +169,7 @@ impl Carver<'_> {
                 1.0 / self.distinct(a, 1e6).max(self.distinct(b, 1e6)).clamp(1.0, 1e4)
             }
             Node::Compare(forebay_pipeline::ir::Comparison::NotEqual, ..) => 0.9,
+            Node::Compare(_, a, b) if self.is_result(a) || self.is_result(b) => HAVING_SELECTIVITY,
             Node::Compare(..) => RANGE_SELECTIVITY,
             Node::Like(..) => PATTERN_SELECTIVITY,
             Node::In(value, list) => (list.len() as f64 / self.distinct(value, 1e4).max(1.0)).min(1.0),

@@ -16,6 +16,7 @@ use forebay_pipeline::ir::AggregateFunction;
 
 use super::Reason;
 use super::carver::Carver;
+use super::eager::grouped_early;
 use super::early::computed_early;
 use super::emit::emit;
 use super::relation::Relation;
@@ -61,6 +62,7 @@ impl PipelinesNode {
             single.relation = carver.ordered(single.relation)?;
             carver.singles.push(single);
         }
+        let relation = grouped_early(&mut carver, relation)?;
         let relation = computed_early(&mut carver, relation, &mut columns);
         let emitted = emit(&carver, &relation, &columns)?;
         if let Err(error) = forebay_pipeline::verify(&emitted.program) {

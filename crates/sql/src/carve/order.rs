@@ -28,7 +28,7 @@ const ROW_COST: f64 = 0.5;
 
 /// A build side that is itself a join may well have so many times the rows that are guessed; one that is probed by too
 /// many rows does less harm than one that is built of them.
-const DOUBT: f64 = 8.0;
+const DOUBT: f64 = 1.5;
 
 /// Rows of a build side that stay in the caches of a core, and in those of the processor; a probe beyond costs more.
 const NEAR_ROWS: f64 = 20_000.0;

@@ -10,9 +10,10 @@ use datafusion::arrow::datatypes::Schema;
 use datafusion::catalog::TableProvider;
 use datafusion::common::DFSchema;
 use datafusion::datasource::source_as_provider;
+use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::expr_rewriter::unnormalize_col;
 use datafusion::logical_expr::utils::split_conjunction;
-use datafusion::logical_expr::{Expr, TableScan};
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableScan};
 use datafusion::physical_expr::PhysicalExpr;
 use forebay_base::{LogicalType, PhysicalType, Value};
 use forebay_engine::types::arrow_type;
@@ -124,6 +125,31 @@ fn dictionary_entries(table: &Table, column: usize) -> Option<f64> {
     }
 }
 
+/// `a = 1 OR a = 2 OR a IN (3, 4)` as one list, which codes answer.
+fn one_of(predicate: &Expr) -> Option<Expr> {
+    fn collect<'e>(predicate: &'e Expr, column: &mut Option<&'e Expr>, list: &mut Vec<Expr>) -> Option<()> {
+        let (subject, values) = match predicate {
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+                collect(left, column, list)?;
+                return collect(right, column, list);
+            }
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => (left, std::slice::from_ref(&**right)),
+            Expr::InList(InList { expr, list, negated: false }) => (expr, list.as_slice()),
+            _ => return None,
+        };
+        let is_constant = |value: &Expr| matches!(value, Expr::Literal(..));
+        if !matches!(**subject, Expr::Column(_)) || !values.iter().all(is_constant) {
+            return None;
+        }
+        list.extend_from_slice(values);
+        (*column.get_or_insert(subject) == &**subject).then_some(())
+    }
+    let Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) = predicate else { return None };
+    let (mut column, mut list) = (None, Vec::new());
+    collect(predicate, &mut column, &mut list)?;
+    Some(Expr::InList(InList::new(Box::new(column?.clone()), list, false)))
+}
+
 /// The tests with the ranges of a column as one: two bounds are no independent chances.
 fn merged(tests: &[ColumnTest]) -> Vec<ColumnTest> {
     let mut merged: Vec<ColumnTest> = Vec::with_capacity(tests.len());
@@ -203,6 +229,7 @@ impl Carver<'_> {
         let mut predicates = Vec::new();
         for part in scan.filters.iter().flat_map(split_conjunction) {
             let part = unnormalize_col(part.clone());
+            let part = one_of(&part).unwrap_or(part);
             let physical = self.session.create_physical_expr(part.clone(), &bare).map_err(lost)?;
             let parts = Predicates::of(std::slice::from_ref(&physical), &types);
             self.tables[position].tests.extend(parts.tests);
