@@ -170,6 +170,10 @@ impl ScalarUDFImpl for Flat {
 
 /// The types that the operands are cast to, and that of the result.
 fn binary_types(left: &DataType, op: Operator, right: &DataType) -> Result<(DataType, DataType, DataType)> {
+    // What nearly all steps are, and what takes DataFusion's coercion a calculation with empty arrays.
+    if left == right && (left.is_integer() || left.is_floating()) {
+        return Ok((left.clone(), right.clone(), left.clone()));
+    }
     let coercer = BinaryTypeCoercer::new(left, &op, right);
     let (left, right) = coercer.get_input_types()?;
     Ok((left, right, coercer.get_result_type()?))
