@@ -43,10 +43,7 @@ type RewriteInSchema<'a> = dyn Fn(Expr, &ChildTypes, &DFSchema) -> Result<Transf
 
 /// Rewrites every expression of `plan` and its subqueries from the leaves up: see [`typed::Rewrite`]. Columns keep their
 /// names.
-pub(crate) fn rewrite_expressions(
-    plan: LogicalPlan,
-    rewrite: &RewriteInSchema<'_>,
-) -> Result<LogicalPlan> {
+pub(crate) fn rewrite_expressions(plan: LogicalPlan, rewrite: &RewriteInSchema<'_>) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|plan| {
         let mut schema = merge_schema(&plan.inputs());
         if let LogicalPlan::TableScan(scan) = &plan {

@@ -4,11 +4,11 @@
 //!
 //! ```text
 //! x IN (SELECT y …)      is true   if  EXISTS (SELECT … WHERE x = y)
-//! x NOT IN (SELECT y …)  is true   if  NOT EXISTS (SELECT … WHERE (x = y) IS NOT FALSE)
+//!                        is NULL   if  not, but EXISTS (SELECT … WHERE y IS NULL) OR x IS NULL AND EXISTS (SELECT …)
 //! ```
 //!
-//! The second is taken apart where the subquery is uncorrelated, so that its join is one on `x = y`. Forms that DataFusion
-//! plans wrongly, or not at all, are refused. Must run before types are unified: it makes comparisons.
+//! These are joins that can hash. Forms that DataFusion plans wrongly, or not at all, are refused. Must run before types
+//! are unified: it makes comparisons.
 
 use std::sync::Arc;
 
@@ -277,11 +277,7 @@ impl Member {
 
     /// True where `x NOT IN S` is true, else false.
     fn is_not_in(&self) -> Result<Expr> {
-        let equal = self.is_equal();
-        if is_correlated(&self.membership.subquery) {
-            return Ok(not(self.exists(Some(Expr::IsNotFalse(Box::new(equal))))?));
-        }
-        let mut parts = vec![not(self.exists(Some(equal))?)];
+        let mut parts = vec![not(self.exists(Some(self.is_equal()))?)];
         if self.y_may_be_null {
             parts.push(not(self.exists(Some(self.inner.clone().is_null()))?));
         }
@@ -294,14 +290,9 @@ impl Member {
 
     /// `x IN S` with all three values.
     fn value(&self) -> Result<Expr> {
+        let x = self.membership.expr.as_ref().clone();
         let matches = self.exists(Some(self.is_equal()))?;
-        let is_unknown = if is_correlated(&self.membership.subquery) {
-            self.exists(Some(self.is_equal().is_null()))?
-        } else {
-            let x = self.membership.expr.as_ref().clone();
-            let holds_null = self.exists(Some(self.inner.clone().is_null()))?;
-            holds_null.or(x.is_null().and(self.exists(None)?))
-        };
+        let is_unknown = self.exists(Some(self.inner.clone().is_null()))?.or(x.is_null().and(self.exists(None)?));
         let unknown = Expr::Literal(ScalarValue::Boolean(None), None);
         let when_then_expr = vec![(Box::new(matches), Box::new(lit(true))), (Box::new(is_unknown), Box::new(unknown))];
         Ok(Expr::Case(Case { expr: None, when_then_expr, else_expr: Some(Box::new(lit(false))) }))

@@ -1,0 +1,212 @@
+//! Programs over stored tables: compiled code on several workers gives what the interpreter gives on one, and both what a
+//! plain loop over the rows gives.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringViewArray};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use forebay_base::{ErrorKind, LogicalType, Result};
+use forebay_disk::MemoryDisk;
+use forebay_engine::query::{Execution, Query, QueryOptions, QueryOutput, QueryTable, run};
+use forebay_engine::{CancelToken, Engine, LoadTarget, Loader, Metrics};
+use forebay_pipeline::ir::{DictionaryId, Program};
+use forebay_store::{ColumnDefinition, DEFAULT_SCHEMA, OpenMode, Store, Table, TableDefinition};
+
+/// A fact row: date key, customer key, amount.
+type Fact = (i32, Option<i32>, i64);
+/// A customer: key, region, segment.
+type Customer = (i32, String, String);
+
+struct Star {
+    engine: Arc<Engine>,
+    facts: Vec<Fact>,
+    customers: Vec<Customer>,
+}
+
+fn column(name: &str, logical: LogicalType, nullable: bool) -> ColumnDefinition {
+    ColumnDefinition { name: name.into(), logical, nullable, default: None, missing: None }
+}
+
+fn add_table(engine: &Engine, name: &str, columns: Vec<ColumnDefinition>, arrays: Vec<ArrayRef>) -> Result<()> {
+    let mut transaction = engine.store().begin()?;
+    let definition =
+        TableDefinition { schema: DEFAULT_SCHEMA.into(), name: name.into(), columns, constraints: Vec::new() };
+    let id = transaction.create_table(definition)?;
+    transaction.commit()?;
+    let catalog = engine.store().catalog();
+    let table = catalog.table_by_id(id).expect("it was just made");
+    let target = LoadTarget::new(engine.store(), &table.columns)?;
+    let mut loader = Loader::new(Arc::clone(&target), 0);
+    let fields = arrays.iter().zip(&table.columns);
+    let fields: Vec<_> =
+        fields.map(|(array, column)| Field::new(&column.name, array.data_type().clone(), true)).collect();
+    loader.push(&RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).expect("columns of one length"))?;
+    loader.finish()?;
+    let segment = Arc::into_inner(target).expect("the loader is done").finish()?;
+    let mut transaction = engine.store().begin()?;
+    transaction.publish(id, segment.into_iter().collect())?;
+    transaction.commit()
+}
+
+/// Rows that look random, the same every time.
+fn star(facts: usize, customers: usize) -> Star {
+    let random = |row: usize, salt: u64| {
+        let mixed = (row as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ salt;
+        (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 24
+    };
+    let fact = |row| {
+        let customer = (random(row, 1) % 97 != 0).then(|| (random(row, 2) % (customers as u64 + 9)) as i32);
+        (19_920_101 + (random(row, 3) % 2500) as i32, customer, (random(row, 4) % 100_000) as i64)
+    };
+    let customer = |row| {
+        let region = format!("REGION {}", random(row, 5) % 5);
+        (row as i32, region, format!("segment number {}", random(row, 6) % 40))
+    };
+    let facts: Vec<Fact> = (0..facts).map(fact).collect();
+    let customers: Vec<Customer> = (0..customers).map(customer).collect();
+    let disk = Arc::new(MemoryDisk::new());
+    let store = Store::open(disk, OpenMode::ReadWrite, "test").expect("an empty disk");
+    let engine = Arc::new(Engine::new(store, 1 << 30));
+    let fact_columns = vec![
+        column("f_date", LogicalType::Int32, false),
+        column("f_customer", LogicalType::Int32, true),
+        column("f_amount", LogicalType::Int64, false),
+    ];
+    let arrays: Vec<ArrayRef> = vec![
+        Arc::new(Int32Array::from_iter_values(facts.iter().map(|fact| fact.0))),
+        Arc::new(Int32Array::from_iter(facts.iter().map(|fact| fact.1))),
+        Arc::new(Int64Array::from_iter_values(facts.iter().map(|fact| fact.2))),
+    ];
+    add_table(&engine, "fact", fact_columns, arrays).expect("facts load");
+    let customer_columns = vec![
+        column("c_key", LogicalType::Int32, false),
+        column("c_region", LogicalType::Varchar, false),
+        column("c_segment", LogicalType::Varchar, false),
+    ];
+    let arrays: Vec<ArrayRef> = vec![
+        Arc::new(Int32Array::from_iter_values(customers.iter().map(|customer| customer.0))),
+        Arc::new(StringViewArray::from_iter_values(customers.iter().map(|customer| &customer.1))),
+        Arc::new(StringViewArray::from_iter_values(customers.iter().map(|customer| &customer.2))),
+    ];
+    add_table(&engine, "customer", customer_columns, arrays).expect("customers load");
+    Star { engine, facts, customers }
+}
+
+impl Star {
+    fn table(&self, name: &str) -> Arc<Table> {
+        Arc::clone(self.engine.store().catalog().table(DEFAULT_SCHEMA, name).expect("it was loaded"))
+    }
+
+    fn query(&self, program: &str, types: &[(DataType, Option<u32>)]) -> Query {
+        let bound =
+            |name| QueryTable { table: self.table(name), filters: Vec::new(), metrics: Arc::new(Metrics::default()) };
+        let fields: Vec<_> = types
+            .iter()
+            .enumerate()
+            .map(|(index, (data, _))| Field::new(format!("c{index}"), data.clone(), true))
+            .collect();
+        Query {
+            program: Program::parse(program).expect("the program is well formed"),
+            tables: vec![bound("fact"), bound("customer")],
+            schema: Arc::new(Schema::new(fields)),
+            dictionaries: types.iter().map(|(_, dictionary)| dictionary.map(DictionaryId)).collect(),
+        }
+    }
+
+    fn run(&self, query: &Query, execution: Execution, threads: usize, memory_bytes: usize) -> Result<QueryOutput> {
+        run(&self.engine, query, &QueryOptions { threads, execution, memory_bytes }, &CancelToken::default())
+    }
+}
+
+/// The star join of the tests: facts of some dates with customers of a region, grouped by segment.
+const BY_SEGMENT: &str = "program 1 dictionaries
+state j0: join (i64) -> (i64)
+state a0: aggregate (i64) { rows, sum(i64) }
+pipeline
+  scan 1 customer (r0: i64 = column 0 c_key i32, r1: i64 = column 2 c_segment bytes in d0) where column 1 = \"REGION 3\"
+  build j0 (r0) -> (r1)
+pipeline
+  scan 0 fact (r0: i64? = column 1 f_customer i32, r1: i64 = column 2 f_amount i64) where column 0 in 19920101..=19920900
+  probe inner j0 (r0) -> (0 r2)
+  aggregate a0 (r2) { -, r1 }
+pipeline
+  groups a0 (r0, r1, r2)
+  collect (r0, r1, r2)
+";
+
+fn grouped(output: &QueryOutput) -> BTreeMap<String, (i64, i64)> {
+    let mut groups = BTreeMap::new();
+    for batch in &output.batches {
+        let names = batch.column(0).as_string_view();
+        let number = |column: usize, row| batch.column(column).as_primitive::<Int64Type>().value(row);
+        for row in 0..batch.num_rows() {
+            let new = groups.insert(names.value(row).to_owned(), (number(1, row), number(2, row)));
+            assert!(new.is_none(), "group {} came twice", names.value(row));
+        }
+    }
+    groups
+}
+
+#[test]
+fn a_star_join_gives_what_a_loop_gives() {
+    let star = star(700_000, 5_000);
+    let mut naive: BTreeMap<String, (i64, i64)> = BTreeMap::new();
+    for (date, customer, amount) in &star.facts {
+        let customer = customer.and_then(|key| star.customers.get(key as usize));
+        if let Some((_, region, segment)) = customer
+            && (19_920_101..=19_920_900).contains(date)
+            && region == "REGION 3"
+        {
+            let group = naive.entry(segment.clone()).or_default();
+            *group = (group.0 + 1, group.1 + amount);
+        }
+    }
+    let types = [(DataType::Utf8View, Some(0)), (DataType::Int64, None), (DataType::Int64, None)];
+    let query = star.query(BY_SEGMENT, &types);
+    for threads in [1, 2, 5] {
+        let output = star.run(&query, Execution::Compiled, threads, 1 << 30).expect("it runs");
+        assert_eq!(grouped(&output), naive, "{threads} threads");
+        assert_eq!(output.reports.len(), 3);
+        assert!(output.reports[1].notes.iter().any(|note| note.contains("keys tested in the scan")), "{output:?}");
+    }
+    let output = star.run(&query, Execution::Interpreter, 1, 1 << 30).expect("it runs");
+    assert_eq!(grouped(&output), naive);
+}
+
+/// Groups by a column of strings that has more values than dense groups were made for: the pipeline runs again.
+#[test]
+fn many_strings_outgrow_dense_groups() {
+    let star = star(10, 300_000);
+    let program = "program 1 dictionaries
+state a0: aggregate (i64) { rows }
+pipeline
+  scan 1 customer (r0: i64 = column 2 c_segment bytes in d0)
+  aggregate a0 (r0) { - }
+pipeline
+  groups a0 (r0, r1)
+  collect (r0, r1)
+";
+    let query = star.query(program, &[(DataType::Utf8View, Some(0)), (DataType::Int64, None)]);
+    let output = star.run(&query, Execution::Compiled, 2, 1 << 30).expect("it runs");
+    let counts: Vec<i64> =
+        output.batches.iter().flat_map(|batch| batch.column(1).as_primitive::<Int64Type>().values().to_vec()).collect();
+    assert_eq!((counts.len(), counts.iter().sum::<i64>()), (40, 300_000));
+}
+
+#[test]
+fn states_beyond_the_budget_and_cancelled_queries_are_errors() {
+    let star = star(10_000, 200_000);
+    let types = [(DataType::Utf8View, Some(0)), (DataType::Int64, None), (DataType::Int64, None)];
+    let query = star.query(BY_SEGMENT, &types);
+    let error = star.run(&query, Execution::Compiled, 2, 100_000).expect_err("the build side is larger");
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+    let cancel = CancelToken::default();
+    cancel.cancel();
+    for execution in [Execution::Compiled, Execution::Interpreter] {
+        let options = QueryOptions { threads: 2, execution, memory_bytes: 1 << 30 };
+        let error = run(&star.engine, &query, &options, &cancel).expect_err("it was cancelled before");
+        assert_eq!(error.kind(), ErrorKind::Cancelled);
+    }
+    assert!(star.run(&query, Execution::Compiled, 2, 1 << 30).is_ok(), "the next query works");
+}
