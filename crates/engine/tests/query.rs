@@ -122,16 +122,16 @@ impl Star {
 /// The star join of the tests: facts of some dates with customers of a region, grouped by segment.
 const BY_SEGMENT: &str = "program 1 dictionaries
 state j0: join (i64) -> (i64)
-state a0: aggregate (i64) { rows, sum(i64) }
+state a1: aggregate (i64) { rows, sum(i64) }
 pipeline
   scan 1 customer (r0: i64 = column 0 c_key i32, r1: i64 = column 2 c_segment bytes in d0) where column 1 = \"REGION 3\"
   build j0 (r0) -> (r1)
 pipeline
   scan 0 fact (r0: i64? = column 1 f_customer i32, r1: i64 = column 2 f_amount i64) where column 0 in 19920101..=19920900
   probe inner j0 (r0) -> (0 r2)
-  aggregate a0 (r2) { -, r1 }
+  aggregate a1 (r2) { -, r1 }
 pipeline
-  groups a0 (r0, r1, r2)
+  groups a1 (r0, r1, r2)
   collect (r0, r1, r2)
 ";
 

@@ -17,16 +17,19 @@ pub(crate) struct Csv {
     null: String,
     /// `null` is quoted even though it is NULL.
     is_null_quoted: bool,
+    /// There is one column, so that an empty field would be an empty line.
+    is_alone: bool,
 }
 
 impl Csv {
     pub(crate) fn new(layout: Layout) -> Self {
-        Self { header: layout.header, null: layout.null.unwrap_or_default(), is_null_quoted: false }
+        Self { header: layout.header, null: layout.null.unwrap_or_default(), is_null_quoted: false, is_alone: false }
     }
 
     /// Quotes what was appended to `out` since `start`, where that is needed.
     fn quote_from(&self, start: usize, out: &mut String) {
-        if out[start..] == self.null || is_special(&out[start..]) {
+        let is_empty_line = self.is_alone && out.len() == start;
+        if out[start..] == self.null || is_empty_line || is_special(&out[start..]) {
             quote(start, out);
         }
     }
@@ -43,8 +46,8 @@ fn quote(start: usize, out: &mut String) {
 
 impl Format for Csv {
     fn begin(&mut self, schema: &Schema, out: &mut dyn Write) -> io::Result<()> {
-        let is_empty_line = self.null.is_empty() && schema.fields().len() == 1;
-        self.is_null_quoted = is_empty_line || is_special(&self.null);
+        self.is_alone = schema.fields().len() == 1;
+        self.is_null_quoted = self.is_alone && self.null.is_empty() || is_special(&self.null);
         if !self.header || schema.fields().is_empty() {
             return Ok(());
         }
