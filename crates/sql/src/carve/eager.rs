@@ -62,7 +62,9 @@ fn pays(carver: &Carver<'_>, join: &Join, keys: &[(Variable, Scalar)], calls: &[
         }
     };
     let rows = carver.rows(&join.build);
+    // Without keys there is one group over no row too, whose counts are 0 and not sums of nothing.
     is_left
+        && !keys.is_empty()
         && keys.iter().all(|(_, key)| of_probe(key))
         && calls.iter().all(splits)
         && join.keys.iter().all(|(_, key)| !key.fallible())

@@ -3,8 +3,6 @@
 //! Only what is used above a pipeline breaker is carried over it. Strings that are nowhere computed with are carried as ids
 //! of a dictionary where their column has few different ones.
 
-mod restrict;
-
 use std::collections::{BTreeSet, HashMap};
 
 use forebay_pipeline::ir::{
@@ -22,7 +20,6 @@ use super::registers::{Carried, Flow, wider};
 use super::relation::{Aggregate, Join, JoinKind, Relation};
 use super::scalar::Scalar;
 use super::shape::Variable;
-use restrict::Restriction;
 
 /// A program and how it reads.
 #[derive(Debug)]
@@ -71,12 +68,6 @@ pub(super) struct Emitter<'a, 'b> {
     /// States that hold every value of a variable as their only key, with their rows.
     pub(super) key_states: HashMap<Variable, (StateId, f64)>,
 }
-
-/// Variables that are carried, with what they are made of.
-type Wanted = Vec<(Variable, Scalar)>;
-
-/// Variables that are a part of a join's key, and which.
-type Twins = Vec<(Variable, usize)>;
 
 impl Emitter<'_, '_> {
     fn state(&mut self, state: State) -> StateId {
@@ -254,13 +245,15 @@ impl Emitter<'_, '_> {
         payload.map(|(_, typed)| flow.fresh(Typed { nullable: typed.nullable || nullable, ..*typed })).collect()
     }
 
-    /// What is read of a join's build side besides its keys; and for an inner join its keys by part that are variables:
-    /// they are the probe's and need not be carried twice.
-    fn wanted(&self, join: &Join, needed: &BTreeSet<Variable>, residual: &BTreeSet<Variable>) -> (Wanted, Twins) {
+    /// A join whose probing rows go on.
+    fn probe(&mut self, join: &Join, needed: &BTreeSet<Variable>) -> Result<Flow, Reason> {
         let carver = self.carver;
+        let residual = variables_of(&join.residual);
         let mut owned = BTreeSet::new();
         join.build.variables(carver, &mut owned);
-        let mut wanted: Wanted = match &join.kind {
+        let is_inner = matches!(join.kind, JoinKind::Inner);
+        // The build side: its keys, and what is read of it.
+        let mut wanted: Vec<(Variable, Scalar)> = match &join.kind {
             JoinKind::Left(renamed) => renamed.iter().filter(|(seen, _)| needed.contains(seen)).cloned().collect(),
             JoinKind::Inner => needed.intersection(&owned).map(|v| (*v, carver.scalar(*v))).collect(),
             _ => Vec::new(),
@@ -270,20 +263,12 @@ impl Emitter<'_, '_> {
                 wanted.push((*variable, carver.scalar(*variable)));
             }
         }
-        let twins: Twins = match join.kind {
-            JoinKind::Inner => (0..join.keys.len()).filter_map(|part| Some((self.twin(join, part)?, part))).collect(),
-            _ => Vec::new(),
+        // An inner join's build keys are the probe's: they need not be carried twice.
+        let twins: Vec<(Variable, usize)> = match is_inner {
+            false => Vec::new(),
+            true => (0..join.keys.len()).filter_map(|part| Some((self.twin(join, part)?, part))).collect(),
         };
         wanted.retain(|(variable, _)| !twins.iter().any(|(twin, _)| twin == variable));
-        (wanted, twins)
-    }
-
-    /// A join whose probing rows go on.
-    fn probe(&mut self, join: &Join, needed: &BTreeSet<Variable>) -> Result<Flow, Reason> {
-        let carver = self.carver;
-        let residual = variables_of(&join.residual);
-        let is_inner = matches!(join.kind, JoinKind::Inner);
-        let (wanted, twins) = self.wanted(join, needed, &residual);
         let state = self.build_side(join, &wanted, false)?;
         self.keep_keys(join, state);
         if matches!(join.kind, JoinKind::Inner | JoinKind::Semi) {
