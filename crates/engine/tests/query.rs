@@ -127,7 +127,7 @@ pipeline
   scan 1 customer (r0: i64 = column 0 c_key i32, r1: i64 = column 2 c_segment bytes in d0) where column 1 = \"REGION 3\"
   build j0 (r0) -> (r1)
 pipeline
-  scan 0 fact (r0: i64? = column 1 f_customer i32, r1: i64 = column 2 f_amount i64) where column 0 in 19920101..=19920900
+  scan 0 fact (r0: i64? = column 1 f_customer i32, r1: i64 = column 2 f_amount i64) where column 0 >= 19920101 and <= 19920900
   probe inner j0 (r0) -> (0 r2)
   aggregate a1 (r2) { -, r1 }
 pipeline
