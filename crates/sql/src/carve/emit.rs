@@ -69,6 +69,12 @@ pub(super) struct Emitter<'a, 'b> {
     pub(super) key_states: HashMap<Variable, (StateId, f64)>,
 }
 
+/// Variables that are carried, with what they are made of.
+type Wanted = Vec<(Variable, Scalar)>;
+
+/// Variables that are a part of a join's key, and which.
+type Twins = Vec<(Variable, usize)>;
+
 impl Emitter<'_, '_> {
     fn state(&mut self, state: State) -> StateId {
         self.program.states.push(state);
@@ -245,15 +251,13 @@ impl Emitter<'_, '_> {
         payload.map(|(_, typed)| flow.fresh(Typed { nullable: typed.nullable || nullable, ..*typed })).collect()
     }
 
-    /// A join whose probing rows go on.
-    fn probe(&mut self, join: &Join, needed: &BTreeSet<Variable>) -> Result<Flow, Reason> {
+    /// What is read of a join's build side besides its keys; and for an inner join its keys by part that are variables:
+    /// they are the probe's and need not be carried twice.
+    fn wanted(&self, join: &Join, needed: &BTreeSet<Variable>, residual: &BTreeSet<Variable>) -> (Wanted, Twins) {
         let carver = self.carver;
-        let residual = variables_of(&join.residual);
         let mut owned = BTreeSet::new();
         join.build.variables(carver, &mut owned);
-        let is_inner = matches!(join.kind, JoinKind::Inner);
-        // The build side: its keys, and what is read of it.
-        let mut wanted: Vec<(Variable, Scalar)> = match &join.kind {
+        let mut wanted: Wanted = match &join.kind {
             JoinKind::Left(renamed) => renamed.iter().filter(|(seen, _)| needed.contains(seen)).cloned().collect(),
             JoinKind::Inner => needed.intersection(&owned).map(|v| (*v, carver.scalar(*v))).collect(),
             _ => Vec::new(),
@@ -263,12 +267,20 @@ impl Emitter<'_, '_> {
                 wanted.push((*variable, carver.scalar(*variable)));
             }
         }
-        // An inner join's build keys are the probe's: they need not be carried twice.
-        let twins: Vec<(Variable, usize)> = match is_inner {
-            false => Vec::new(),
-            true => (0..join.keys.len()).filter_map(|part| Some((self.twin(join, part)?, part))).collect(),
+        let twins: Twins = match join.kind {
+            JoinKind::Inner => (0..join.keys.len()).filter_map(|part| Some((self.twin(join, part)?, part))).collect(),
+            _ => Vec::new(),
         };
         wanted.retain(|(variable, _)| !twins.iter().any(|(twin, _)| twin == variable));
+        (wanted, twins)
+    }
+
+    /// A join whose probing rows go on.
+    fn probe(&mut self, join: &Join, needed: &BTreeSet<Variable>) -> Result<Flow, Reason> {
+        let carver = self.carver;
+        let residual = variables_of(&join.residual);
+        let is_inner = matches!(join.kind, JoinKind::Inner);
+        let (wanted, twins) = self.wanted(join, needed, &residual);
         let state = self.build_side(join, &wanted, false)?;
         self.keep_keys(join, state);
         if matches!(join.kind, JoinKind::Inner | JoinKind::Semi) {
