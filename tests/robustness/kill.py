@@ -134,10 +134,12 @@ def run(options, report):
         try:
             ended = kill_during(binary, work, statement, delay)
             interrupted += not ended
+            if ended:
+                # It is quicker than it was: what else the machine does has changed.
+                measured[name] = (min(seconds, delay), after)
             report.check(f"kill {number}: {name} after {delay * 1000:.0f} of {seconds * 1000:.0f} ms", look(binary, work, before, after, ended))
         except (RuntimeError, ValueError) as error:
             report.fail(f"kill {number}: {name} after {delay * 1000:.0f} of {seconds * 1000:.0f} ms", str(error))
-    # How long a statement takes changes with what else the machine does: a quarter is enough to say that kills hit.
-    report.check("many kills hit a running statement", None if interrupted * 4 > options.kills else f"only {interrupted} of {options.kills}")
+    report.check("most kills hit a running statement", None if interrupted * 2 > options.kills else f"only {interrupted} of {options.kills}")
     shutil.rmtree(directory, ignore_errors=True)
     report.end()
