@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use forebay_base::{PhysicalType, Value, limits::BLOCK_ROWS};
 use forebay_block::{EncodeOptions, EncodedBlock, Encoding, PlainColumn, PlainValues, encode_block};
+use forebay_cpu::simd::Flavour;
 use forebay_cpu::{Matches, Selection, translate, unpack_codes, unpack_fixed};
 use forebay_pipeline::{KeySet, Test};
 
@@ -98,7 +99,7 @@ fn encode(physical: PhysicalType, bits: &dyn Fn(usize) -> u64, force: Encoding) 
 
 fn measure_test(name: &str, block: &EncodedBlock, test: &Test, from: &Selection, width: usize) {
     let test = translate(block, test);
-    let begin = || Matches::new(from.clone(), block.rows());
+    let begin = || Matches::new(from.clone(), block.rows(), Flavour::best());
     let beginning = fastest(|| drop(std::hint::black_box(begin())));
     let mut selected = 0;
     let seconds = fastest(|| {

@@ -53,12 +53,12 @@ pub(crate) enum Vectors<'a> {
 
 impl Vectors<'_> {
     /// See [`simd::members`].
-    fn members(self, low: u64, bits: &[u64], masks: &mut [u64]) {
+    fn members(self, flavour: Flavour, low: u64, bits: &[u64], masks: &mut [u64]) {
         match self {
-            Self::U8(lanes) => simd::members(lanes, low, bits, masks),
-            Self::U16(lanes) => simd::members(lanes, low, bits, masks),
-            Self::U32(lanes) => simd::members(lanes, low, bits, masks),
-            Self::U64(lanes) => simd::members(lanes, low, bits, masks),
+            Self::U8(lanes) => simd::members(flavour, lanes, low, bits, masks),
+            Self::U16(lanes) => simd::members(flavour, lanes, low, bits, masks),
+            Self::U32(lanes) => simd::members(flavour, lanes, low, bits, masks),
+            Self::U64(lanes) => simd::members(flavour, lanes, low, bits, masks),
         }
     }
 }
@@ -239,12 +239,12 @@ trait Predicate<L: Lane> {
     }
 
     /// Takes away the bits of lanes that are not in the set, by vectors; false where it cannot.
-    fn thin(&self, _lanes: Vectors<'_>, _masks: &mut [u64]) -> bool {
+    fn thin(&self, _flavour: Flavour, _lanes: Vectors<'_>, _masks: &mut [u64]) -> bool {
         false
     }
 
     /// What that costs for each lane, where [`Predicate::contains`] costs 1.
-    fn thinning_cost(&self) -> f64 {
+    fn thinning_cost(&self, _flavour: Flavour) -> f64 {
         1.0
     }
 }
@@ -277,18 +277,18 @@ impl<L: Lane> Predicate<L> for RangePredicate<L> {
         lane.above(self.low) <= self.span
     }
 
-    fn thin(&self, lanes: Vectors<'_>, masks: &mut [u64]) -> bool {
+    fn thin(&self, flavour: Flavour, lanes: Vectors<'_>, masks: &mut [u64]) -> bool {
         let (low, span) = (self.low.wide(), self.span.wide());
         match lanes {
-            Vectors::U8(lanes) => simd::range(lanes, low as u8, span as u8, masks),
-            Vectors::U16(lanes) => simd::range(lanes, low as u16, span as u16, masks),
-            Vectors::U32(lanes) => simd::range(lanes, low as u32, span as u32, masks),
-            Vectors::U64(lanes) => simd::range(lanes, low as u64, span as u64, masks),
+            Vectors::U8(lanes) => simd::range(flavour, lanes, low as u8, span as u8, masks),
+            Vectors::U16(lanes) => simd::range(flavour, lanes, low as u16, span as u16, masks),
+            Vectors::U32(lanes) => simd::range(flavour, lanes, low as u32, span as u32, masks),
+            Vectors::U64(lanes) => simd::range(flavour, lanes, low as u64, span as u64, masks),
         }
         true
     }
 
-    fn thinning_cost(&self) -> f64 {
+    fn thinning_cost(&self, _flavour: Flavour) -> f64 {
         RANGE_COST
     }
 }
@@ -304,18 +304,18 @@ impl<L: Lane> Predicate<L> for Vec<RangePredicate<L>> {
         self.iter().fold(0, |mask, range| mask | range.mask(values))
     }
 
-    fn thin(&self, lanes: Vectors<'_>, masks: &mut [u64]) -> bool {
+    fn thin(&self, flavour: Flavour, lanes: Vectors<'_>, masks: &mut [u64]) -> bool {
         let mut any = vec![0; masks.len()];
         for range in self {
             let mut one = masks.to_vec();
-            range.thin(lanes, &mut one);
+            range.thin(flavour, lanes, &mut one);
             any.iter_mut().zip(one).for_each(|(any, one)| *any |= one);
         }
         masks.copy_from_slice(&any);
         true
     }
 
-    fn thinning_cost(&self) -> f64 {
+    fn thinning_cost(&self, _flavour: Flavour) -> f64 {
         RANGE_COST * self.len() as f64
     }
 }
@@ -333,7 +333,7 @@ impl<L: Lane> Predicate<L> for BitmapPredicate<'_, L> {
         word.is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 
-    fn thin(&self, lanes: Vectors<'_>, masks: &mut [u64]) -> bool {
+    fn thin(&self, flavour: Flavour, lanes: Vectors<'_>, masks: &mut [u64]) -> bool {
         // Vectors do not wrap around in the lanes' own width, which a set of signed numbers can do.
         let highest = self.bits.iter().rposition(|word| *word != 0);
         let span = highest.map_or(0, |word| word as u128 * 64 + u128::from(self.bits[word].ilog2()));
@@ -341,18 +341,18 @@ impl<L: Lane> Predicate<L> for BitmapPredicate<'_, L> {
         if last > L::narrow(u128::MAX).wide() || last > u64::MAX.into() {
             return false;
         }
-        lanes.members(self.low.wide() as u64, self.bits, masks);
+        lanes.members(flavour, self.low.wide() as u64, self.bits, masks);
         true
     }
 
-    fn thinning_cost(&self) -> f64 {
-        members_cost(size_of::<L>())
+    fn thinning_cost(&self, flavour: Flavour) -> f64 {
+        members_cost(flavour, size_of::<L>())
     }
 }
 
 /// What looking a lane of so many bytes up in a bitmap costs with vectors, where one lane alone costs 1.
-fn members_cost(lane_bytes: usize) -> f64 {
-    match (Flavour::current(), lane_bytes) {
+fn members_cost(flavour: Flavour, lane_bytes: usize) -> f64 {
+    match (flavour, lane_bytes) {
         (Flavour::Avx512, 1) => RANGE_COST,
         (Flavour::Avx512, 2 | 4) => MEMBERS_COST,
         _ => 1.0,
@@ -372,13 +372,13 @@ impl<L: Lane> Predicate<L> for FarPredicate<'_> {
         let word = self.bits.get((number / 64) as usize);
         word.is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
-    fn thin(&self, lanes: Vectors<'_>, masks: &mut [u64]) -> bool {
-        lanes.members(self.low, self.bits, masks);
+    fn thin(&self, flavour: Flavour, lanes: Vectors<'_>, masks: &mut [u64]) -> bool {
+        lanes.members(flavour, self.low, self.bits, masks);
         true
     }
 
-    fn thinning_cost(&self) -> f64 {
-        members_cost(size_of::<L>())
+    fn thinning_cost(&self, flavour: Flavour) -> f64 {
+        members_cost(flavour, size_of::<L>())
     }
 }
 
@@ -420,11 +420,11 @@ impl<T: Scan, P: Predicate<T::Lane>> RowTest for LaneRows<'_, T, P> {
         passes & self.validity.is_none_or(|bitmap| validity::is_valid(bitmap, row))
     }
 
-    fn thin(&self, rows: usize, masks: &mut [u64]) {
+    fn thin(&self, flavour: Flavour, rows: usize, masks: &mut [u64]) {
         let Some(lanes) = T::vectors(&self.values[..rows]) else { return thin_by_words(self, rows, masks) };
         let mut inside = if self.negated { masks.to_vec() } else { Vec::new() };
         let thinned = if self.negated { &mut inside[..] } else { &mut *masks };
-        if !self.predicate.thin(lanes, thinned) {
+        if !self.predicate.thin(flavour, lanes, thinned) {
             return thin_by_words(self, rows, masks);
         }
         masks.iter_mut().zip(&inside).for_each(|(mask, inside)| *mask &= !inside);
@@ -435,7 +435,7 @@ impl<T: Scan, P: Predicate<T::Lane>> RowTest for LaneRows<'_, T, P> {
         }
     }
 
-    fn thinning_cost(&self) -> f64 {
-        if T::vectors(&[]).is_some() { self.predicate.thinning_cost() } else { 1.0 }
+    fn thinning_cost(&self, flavour: Flavour) -> f64 {
+        if T::vectors(&[]).is_some() { self.predicate.thinning_cost(flavour) } else { 1.0 }
     }
 }

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use crate::Selection;
-use crate::simd::{self, WORD_ROWS};
+use crate::simd::{self, Flavour, WORD_ROWS};
 
 /// A test on the rows of a block.
 pub(crate) trait RowTest {
@@ -17,12 +17,12 @@ pub(crate) trait RowTest {
     fn passes(&self, row: usize) -> bool;
 
     /// Takes away those bits of `masks` whose rows do not pass, among the first `rows` rows.
-    fn thin(&self, rows: usize, masks: &mut [u64]) {
+    fn thin(&self, _flavour: Flavour, rows: usize, masks: &mut [u64]) {
         thin_by_words(self, rows, masks);
     }
 
     /// What [`RowTest::thin`] costs for each row, where [`RowTest::passes`] costs 1.
-    fn thinning_cost(&self) -> f64 {
+    fn thinning_cost(&self, _flavour: Flavour) -> f64 {
         1.0
     }
 }
@@ -40,6 +40,8 @@ pub(crate) fn thin_by_words(test: &(impl RowTest + ?Sized), rows: usize, masks: 
 pub struct Matches {
     /// Rows of the block.
     rows: usize,
+    /// What the tests run on.
+    flavour: Flavour,
     form: Form,
 }
 
@@ -55,13 +57,13 @@ enum Form {
 }
 
 impl Matches {
-    /// Begins with `selection` of a block of `rows` rows.
-    pub fn new(selection: Selection, rows: usize) -> Self {
+    /// Begins with `selection` of a block of `rows` rows, which tests will thin out by these instructions.
+    pub fn new(selection: Selection, rows: usize, flavour: Flavour) -> Self {
         let form = match selection {
             Selection::Rows(rows) => Form::Range(rows),
             Selection::Positions(positions) => Form::Positions(positions),
         };
-        Self { rows, form }
+        Self { rows, flavour, form }
     }
 
     /// Number of rows that are left.
@@ -98,17 +100,17 @@ impl Matches {
             return Selection::Rows(start as u32..end as u32);
         }
         let mut positions = Vec::new();
-        simd::positions(&words, &mut positions);
+        simd::positions(self.flavour, &words, &mut positions);
         Selection::Positions(positions)
     }
 
     /// Keeps the rows that pass.
     pub(crate) fn keep(&mut self, test: &impl RowTest) {
         if let Form::Bits { words, count } = &self.form
-            && (*count as f64) < self.rows as f64 * test.thinning_cost()
+            && (*count as f64) < self.rows as f64 * test.thinning_cost(self.flavour)
         {
             let mut positions = Vec::with_capacity(*count);
-            simd::positions(words, &mut positions);
+            simd::positions(self.flavour, words, &mut positions);
             self.form = Form::Positions(positions);
         }
         if let Form::Range(rows) = &self.form {
@@ -117,7 +119,7 @@ impl Matches {
         }
         match &mut self.form {
             Form::Bits { words, count } => {
-                test.thin(self.rows, words);
+                test.thin(self.flavour, self.rows, words);
                 *count = words.iter().map(|word| word.count_ones() as usize).sum();
             }
             Form::Positions(positions) => reduce(positions, test),
@@ -165,14 +167,14 @@ mod tests {
             self.0[row]
         }
 
-        fn thinning_cost(&self) -> f64 {
+        fn thinning_cost(&self, _flavour: Flavour) -> f64 {
             self.1
         }
     }
 
     fn kept(tests: &[Flags], rows: Range<u32>) -> Selection {
         let block = tests[0].0.len();
-        let mut matches = Matches::new(Selection::Rows(rows.clone()), block);
+        let mut matches = Matches::new(Selection::Rows(rows.clone()), block, Flavour::best());
         let mut naive: Vec<usize> = rows.map(|row| row as usize).collect();
         for test in tests {
             matches.keep(test);

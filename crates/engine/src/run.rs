@@ -11,6 +11,7 @@ use arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use forebay_base::{Context, Error, LogicalType, Result, Value, limits};
 use forebay_block::InflatedChunk;
+use forebay_cpu::simd::Flavour;
 use forebay_cpu::{Matches, Selection, translate};
 use forebay_pipeline::ColumnTest;
 use forebay_store::{Column, Group, GroupColumn, Segment, Table};
@@ -68,6 +69,19 @@ impl RankedTest {
     }
 }
 
+/// How scans run, whatever they read; settings of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScanSettings {
+    /// The vector instructions of the tests on codes.
+    pub simd: Flavour,
+}
+
+impl Default for ScanSettings {
+    fn default() -> Self {
+        Self { simd: Flavour::best() }
+    }
+}
+
 /// One row group to scan.
 #[derive(Debug, Clone, Copy)]
 pub struct Morsel {
@@ -86,6 +100,7 @@ pub struct Scan {
     cursor: AtomicUsize,
     metrics: Arc<Metrics>,
     cancel: CancelToken,
+    settings: ScanSettings,
 }
 
 impl Scan {
@@ -102,7 +117,13 @@ impl Scan {
             morsels.extend((0..segment.groups()?.len()).map(|group| Morsel { segment: index, group }));
         }
         let schema = schema_of(&table, &columns);
-        Ok(Self { engine, table, columns, schema, morsels, cursor: AtomicUsize::new(0), metrics, cancel })
+        let (cursor, settings) = (AtomicUsize::new(0), ScanSettings::default());
+        Ok(Self { engine, table, columns, schema, morsels, cursor, metrics, cancel, settings })
+    }
+
+    /// The same scan, run as `settings` say.
+    pub fn with_settings(self, settings: ScanSettings) -> Self {
+        Self { settings, ..self }
     }
 
     /// The columns of the batches.
@@ -263,7 +284,9 @@ impl MorselRows {
     /// The rows of each block before tests on codes.
     fn matches(&mut self) -> Vec<Matches> {
         let rows = self.group.block_rows.iter();
-        self.selections.drain(..).zip(rows).map(|(selection, rows)| Matches::new(selection, *rows as usize)).collect()
+        let simd = self.scan.settings.simd;
+        let matches = |(selection, rows): (Selection, &u32)| Matches::new(selection, *rows as usize, simd);
+        self.selections.drain(..).zip(rows).map(matches).collect()
     }
 
     /// Evaluates one test on the codes of these blocks.

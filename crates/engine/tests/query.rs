@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use forebay_base::{ErrorKind, LogicalType, Result};
 use forebay_disk::MemoryDisk;
 use forebay_engine::query::{Execution, Query, QueryOptions, QueryOutput, QueryTable, run};
-use forebay_engine::{CancelToken, Engine, LoadTarget, Loader, Metrics};
+use forebay_engine::{CancelToken, Engine, LoadTarget, Loader, Metrics, ScanSettings};
 use forebay_pipeline::ir::{DictionaryId, Program};
 use forebay_store::{ColumnDefinition, DEFAULT_SCHEMA, OpenMode, Store, Table, TableDefinition};
 
@@ -115,7 +115,12 @@ impl Star {
     }
 
     fn run(&self, query: &Query, execution: Execution, threads: usize, memory_bytes: usize) -> Result<QueryOutput> {
-        run(&self.engine, query, &QueryOptions { threads, execution, memory_bytes }, &CancelToken::default())
+        run(
+            &self.engine,
+            query,
+            &QueryOptions { threads, execution, memory_bytes, scan: ScanSettings::default() },
+            &CancelToken::default(),
+        )
     }
 }
 
@@ -204,7 +209,8 @@ fn states_beyond_the_budget_and_cancelled_queries_are_errors() {
     let cancel = CancelToken::default();
     cancel.cancel();
     for execution in [Execution::Compiled, Execution::Interpreter] {
-        let options = QueryOptions { threads: 2, execution, memory_bytes: 1 << 30 };
+        let scan = ScanSettings::default();
+        let options = QueryOptions { threads: 2, execution, memory_bytes: 1 << 30, scan };
         let error = run(&star.engine, &query, &options, &cancel).expect_err("it was cancelled before");
         assert_eq!(error.kind(), ErrorKind::Cancelled);
     }

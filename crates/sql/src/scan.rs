@@ -27,7 +27,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Par
 use forebay_base::{Error, LogicalType, limits};
 use forebay_engine::metrics::MetricsSnapshot;
 use forebay_engine::run::{MorselRows, schema_of};
-use forebay_engine::{Engine, Metrics, RankedTest, RowFilter, Scan};
+use forebay_engine::{Engine, Metrics, RankedTest, RowFilter, Scan, ScanSettings};
 use forebay_store::Table;
 use futures::Stream;
 
@@ -111,7 +111,7 @@ impl ScanExec {
             .data()
     }
 
-    fn shared_scan(&self) -> forebay_base::Result<Arc<Scan>> {
+    fn shared_scan(&self, settings: ScanSettings) -> forebay_base::Result<Arc<Scan>> {
         if let Some(scan) = self.scan.get() {
             return Ok(Arc::clone(scan));
         }
@@ -123,7 +123,7 @@ impl ScanExec {
             self.statement.cancel.clone(),
         )?;
         self.statement.watch(&self.counters, scan.morsels());
-        Ok(Arc::clone(self.scan.get_or_init(|| Arc::new(scan))))
+        Ok(Arc::clone(self.scan.get_or_init(|| Arc::new(scan.with_settings(settings)))))
     }
 }
 
@@ -201,7 +201,8 @@ impl ExecutionPlan for ScanExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> DataFusionResult<SendableRecordBatchStream> {
-        let scan = self.shared_scan().map_err(into_datafusion)?;
+        let settings = crate::settings::of_scans(context.session_config());
+        let scan = self.shared_scan(settings).map_err(into_datafusion)?;
         let batch_rows = context.session_config().batch_size().min(limits::BATCH_ROWS);
         let fixed = Predicates::of(&self.predicates, &self.types());
         let filters = fixed.row_filters(false).map_err(into_datafusion)?;

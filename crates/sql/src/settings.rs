@@ -8,6 +8,7 @@ use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::prelude::SessionConfig;
 use forebay_base::{Error, Result};
+use forebay_engine::{Flavour, ScanSettings};
 use forebay_store::DEFAULT_SCHEMA;
 
 use crate::arithmetic::{CheckedArithmetic, IntegerDivision};
@@ -105,6 +106,10 @@ pub(crate) fn set(base: &mut SessionState, variable: &str, value: &str) -> Resul
         "execution" | "forebay.execution" => {
             base.config_mut().set_extension(Arc::new(Execution::parse(value)?));
         }
+        "simd" | "forebay.simd" => {
+            let settings = ScanSettings { simd: flavour(value)?, ..of_scans(base.config()) };
+            base.config_mut().set_extension(Arc::new(settings));
+        }
         "memory_limit" | "max_memory" => {
             return Err(Error::unsupported("the memory budget is fixed when a database is opened")
                 .hint("Start forebay with --memory"));
@@ -113,13 +118,48 @@ pub(crate) fn set(base: &mut SessionState, variable: &str, value: &str) -> Resul
             base.config_mut().options_mut().set(variable, value).map_err(from_datafusion)?;
         }
         _ => {
-            let known = ["device", "execution", "threads", "memory_limit"];
+            let known = ["device", "execution", "simd", "threads", "memory_limit"];
             let error = Error::input(format!("there is no setting {variable}"));
             return Err(match crate::error::suggestion(variable, known.into_iter()) {
                 Some(other) => error.hint(format!("Did you mean {other}?")),
-                None => error.hint("Settings are device, execution and threads"),
+                None => error.hint("Settings are device, execution, simd and threads"),
             });
         }
     }
     Ok(())
+}
+
+/// How the scans of a session run.
+pub(crate) fn of_scans(config: &SessionConfig) -> ScanSettings {
+    config.get_extension::<ScanSettings>().map_or_else(ScanSettings::default, |settings| *settings)
+}
+
+/// The vector instructions of this name.
+fn flavour(name: &str) -> Result<Flavour> {
+    if name.eq_ignore_ascii_case("auto") {
+        return Ok(Flavour::best());
+    }
+    let known = Flavour::ALL.into_iter().find(|flavour| flavour.name().eq_ignore_ascii_case(name));
+    let flavour = known.ok_or_else(|| {
+        Error::input(format!("simd {name} does not exist")).hint("Use auto, avx512, avx2 or portable")
+    })?;
+    match flavour.is_available() {
+        true => Ok(flavour),
+        false => Err(Error::unsupported(format!("this processor does not have the instructions of simd = {name}"))
+            .hint(format!("SET simd = auto, which is {} here", Flavour::best().name()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flavours_are_known_by_name() {
+        for known in Flavour::ALL.into_iter().filter(|flavour| flavour.is_available()) {
+            assert_eq!(flavour(&known.name().to_uppercase()).expect("it is available"), known);
+        }
+        assert_eq!(flavour("auto").expect("always"), Flavour::best());
+        assert!(flavour("neon").is_err());
+    }
 }

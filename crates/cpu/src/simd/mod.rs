@@ -1,10 +1,10 @@
 //! Finding matches with the processor's vector units (Data Blocks §4.2, Appendix C): one bit for each row, 64 rows to a
 //! word, and from the bits to positions.
 //!
-//! A flavour is chosen once, at run time; the portable one is what the others are tested against. Callers see safe
-//! functions; `unsafe` stays in this module. Must not know: encodings, NULLs, what a test means.
+//! Callers say which flavour; the portable one is what the others are tested against. Callers see safe functions;
+//! `unsafe` stays in this module. Must not know: encodings, NULLs, what a test means.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::OnceLock;
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -17,14 +17,13 @@ pub const WORD_ROWS: usize = 64;
 
 /// The vector instructions that are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
 pub enum Flavour {
     /// Whatever the compiler makes of plain loops.
-    Portable = 1,
+    Portable,
     /// 32-byte vectors.
-    Avx2 = 2,
+    Avx2,
     /// 64-byte vectors with masks, byte permutations (VBMI) and compression of 16-bit lanes (VBMI2).
-    Avx512 = 3,
+    Avx512,
 }
 
 impl Flavour {
@@ -60,35 +59,16 @@ impl Flavour {
 
     /// The best one that this processor has.
     pub fn best() -> Self {
-        Self::ALL.into_iter().rev().find(|flavour| flavour.is_available()).unwrap_or(Self::Portable)
+        static BEST: OnceLock<Flavour> = OnceLock::new();
+        let find = || Self::ALL.into_iter().rev().find(|flavour| flavour.is_available()).unwrap_or(Self::Portable);
+        *BEST.get_or_init(find)
     }
 
-    /// The one in use.
-    pub fn current() -> Self {
-        match IN_USE.load(Ordering::Relaxed) {
-            1 => Self::Portable,
-            2 => Self::Avx2,
-            3 => Self::Avx512,
-            _ => {
-                let best = Self::best();
-                IN_USE.store(best as u8, Ordering::Relaxed);
-                best
-            }
-        }
-    }
-
-    /// Takes `flavour` from now on, in the whole process; false where this processor does not have it.
-    pub fn choose(flavour: Self) -> bool {
-        let available = flavour.is_available();
-        if available {
-            IN_USE.store(flavour as u8, Ordering::Relaxed);
-        }
-        available
+    /// Itself where this processor has it: no one can make it run what it has not.
+    fn or_portable(self) -> Self {
+        if self.is_available() { self } else { Self::Portable }
     }
 }
-
-/// The flavour in use; 0 where none was chosen yet.
-static IN_USE: AtomicU8 = AtomicU8::new(0);
 
 /// An unsigned lane that vectors hold.
 pub trait Lane: Copy + Ord + bytemuck::Pod {
@@ -112,7 +92,7 @@ macro_rules! lane {
             fn range(flavour: Flavour, values: &[Self], low: Self, span: Self, masks: &mut [u64]) {
                 match flavour {
                     #[cfg(target_arch = "x86_64")]
-                    // SAFETY: a flavour is in use only where the processor was found to have its instructions.
+                    // SAFETY: the functions that call this let a flavour pass only where the processor has its instructions.
                     Flavour::Avx512 => unsafe { avx512::$range(values, low, span, masks) },
                     #[cfg(target_arch = "x86_64")]
                     // SAFETY: as above.
@@ -124,7 +104,7 @@ macro_rules! lane {
             fn members(flavour: Flavour, values: &[Self], low: u64, bits: &[u64], masks: &mut [u64]) {
                 match flavour {
                     #[cfg(target_arch = "x86_64")]
-                    // SAFETY: a flavour is in use only where the processor was found to have its instructions.
+                    // SAFETY: the functions that call this let a flavour pass only where the processor has its instructions.
                     Flavour::Avx512 => unsafe { avx512::$members(values, low, bits, masks) },
                     _ => portable::members(values, low, bits, masks),
                 }
@@ -146,22 +126,22 @@ lane!(u8 range_u8 members_u8, u16 range_u16 members_u16, u32 range_u32 members_u
 
 /// Keeps those bits of `masks` whose lanes lie in `low..=low + span` (modulo the lane's width). Bit `i % 64` of word
 /// `i / 64` stands for `values[i]`; bits behind the last value stay as they are, words of zeros are not looked at.
-pub fn range<L: Lane>(values: &[L], low: L, span: L, masks: &mut [u64]) {
-    L::range(Flavour::current(), values, low, span, &mut masks[..values.len().div_ceil(WORD_ROWS)]);
+pub fn range<L: Lane>(flavour: Flavour, values: &[L], low: L, span: L, masks: &mut [u64]) {
+    L::range(flavour.or_portable(), values, low, span, &mut masks[..values.len().div_ceil(WORD_ROWS)]);
 }
 
 /// Keeps those bits of `masks` whose lanes, less `low`, are set in `bits`; `low` may be "negative" (modulo 2^64). The
 /// rest is as with [`range`].
-pub fn members<L: Lane>(values: &[L], low: u64, bits: &[u64], masks: &mut [u64]) {
-    L::members(Flavour::current(), values, low, bits, &mut masks[..values.len().div_ceil(WORD_ROWS)]);
+pub fn members<L: Lane>(flavour: Flavour, values: &[L], low: u64, bits: &[u64], masks: &mut [u64]) {
+    L::members(flavour.or_portable(), values, low, bits, &mut masks[..values.len().div_ceil(WORD_ROWS)]);
 }
 
 /// Appends the positions of all bits of `masks`, ascending; at most 65,536 bits.
-pub fn positions(masks: &[u64], out: &mut Vec<u16>) {
+pub fn positions(flavour: Flavour, masks: &[u64], out: &mut Vec<u16>) {
     assert!(masks.len() <= (1 << 16) / WORD_ROWS, "positions have 16 bits");
-    match Flavour::current() {
+    match flavour.or_portable() {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: a flavour is in use only where the processor was found to have its instructions.
+        // SAFETY: the functions that call this let a flavour pass only where the processor has its instructions.
         Flavour::Avx512 => unsafe { avx512::positions(masks, out) },
         _ => portable::positions(masks, out),
     }
@@ -254,9 +234,11 @@ mod tests {
             let mut plain = vec![9];
             portable::positions(&masks, &mut plain);
             assert_eq!(plain[1..], naive, "portable, case {case}");
-            let mut fast = vec![9];
-            positions(&masks, &mut fast);
-            assert_eq!(fast, plain, "case {case}");
+            for flavour in Flavour::ALL {
+                let mut fast = vec![9];
+                positions(flavour, &masks, &mut fast);
+                assert_eq!(fast, plain, "{flavour:?}, case {case}");
+            }
         }
     }
 }

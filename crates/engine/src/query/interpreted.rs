@@ -11,7 +11,7 @@ use forebay_pipeline::ir::{Program, Sink, Source, Typed};
 use forebay_pipeline::verify::register_types;
 
 use super::source::VectorLoader;
-use super::{PipelineReport, Query, QueryOutput, output};
+use super::{PipelineReport, Query, QueryOptions, QueryOutput, output};
 use crate::{CancelToken, Engine, RankedTest, Scan};
 
 type Row = Vec<Scalar>;
@@ -20,7 +20,12 @@ type Row = Vec<Scalar>;
 const BATCH_ROWS: usize = forebay_base::limits::BATCH_ROWS;
 
 /// Runs `query`.
-pub(super) fn run(engine: &Arc<Engine>, query: &Query, cancel: &CancelToken) -> Result<QueryOutput> {
+pub(super) fn run(
+    engine: &Arc<Engine>,
+    query: &Query,
+    options: &QueryOptions,
+    cancel: &CancelToken,
+) -> Result<QueryOutput> {
     let program = &query.program;
     let dictionaries: Vec<_> = (0..program.dictionaries).map(|_| Arc::new(Dictionary::default())).collect();
     let mut machine = Machine::new(program);
@@ -35,7 +40,8 @@ pub(super) fn run(engine: &Arc<Engine>, query: &Query, cancel: &CancelToken) -> 
         let bound = &query.tables[source.table];
         let columns = source.columns.iter().map(|column| column.column).collect();
         let metrics = Arc::clone(&bound.metrics);
-        let scan = Arc::new(Scan::new(Arc::clone(engine), Arc::clone(&bound.table), columns, metrics, cancel.clone())?);
+        let scan = Scan::new(Arc::clone(engine), Arc::clone(&bound.table), columns, metrics, cancel.clone())?;
+        let scan = Arc::new(scan.with_settings(options.scan));
         let mut tests: Vec<_> = source.tests.iter().map(|test| RankedTest::new(test.clone(), false)).collect();
         let mut filters = bound.filters.iter().map(|filter| filter.filter()).collect::<Result<Vec<_>>>()?;
         let mut loader = VectorLoader::new(source, &dictionaries);

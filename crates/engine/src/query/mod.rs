@@ -20,7 +20,7 @@ use forebay_base::Result;
 use forebay_pipeline::ir::{DictionaryId, Program};
 use forebay_store::Table;
 
-use crate::{CancelToken, Engine, Metrics, RowFilter};
+use crate::{CancelToken, Engine, Metrics, RowFilter, ScanSettings};
 
 pub use source::column_range;
 
@@ -71,6 +71,8 @@ pub struct QueryOptions {
     pub threads: usize,
     /// What executes pipelines.
     pub execution: Execution,
+    /// How tables are scanned.
+    pub scan: ScanSettings,
     /// Bytes that the query's states may take together; more is [`forebay_base::ErrorKind::OutOfMemory`].
     pub memory_bytes: usize,
 }
@@ -105,7 +107,7 @@ pub struct PipelineReport {
 /// arithmetic, [`forebay_base::ErrorKind::OutOfMemory`], [`forebay_base::ErrorKind::Cancelled`].
 pub fn run(engine: &Arc<Engine>, query: &Query, options: &QueryOptions, cancel: &CancelToken) -> Result<QueryOutput> {
     match options.execution {
-        Execution::Interpreter => interpreted::run(engine, query, cancel),
+        Execution::Interpreter => interpreted::run(engine, query, options, cancel),
         Execution::Compiled => runner::Runner::new(engine, query, options, cancel).run(),
     }
 }

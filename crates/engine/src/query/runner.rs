@@ -177,13 +177,9 @@ impl<'a> Runner<'a> {
             Source::Table(source) => {
                 let bound = &self.query.tables[source.table];
                 let columns = source.columns.iter().map(|column| column.column).collect();
-                let scan = Arc::new(Scan::new(
-                    Arc::clone(self.engine),
-                    Arc::clone(&bound.table),
-                    columns,
-                    Arc::clone(&bound.metrics),
-                    self.cancel.clone(),
-                )?);
+                let (table, metrics) = (Arc::clone(&bound.table), Arc::clone(&bound.metrics));
+                let scan = Scan::new(Arc::clone(self.engine), table, columns, metrics, self.cancel.clone())?;
+                let scan = Arc::new(scan.with_settings(self.options.scan));
                 self.on_workers(scan.morsels(), || self.scan(source, &scan, task))
             }
             Source::Groups { state, .. } => match self.finished[state.0 as usize].as_deref() {

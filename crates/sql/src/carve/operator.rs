@@ -34,6 +34,7 @@ use super::Execution;
 use super::node::{Carved, PipelinesNode};
 use crate::error::into_datafusion;
 use crate::scan::shown_figures;
+use crate::settings;
 use crate::statement::StatementContext;
 
 /// Plans carved subtrees.
@@ -126,7 +127,8 @@ impl PipelinesExec {
             Execution::Compiled | Execution::DataFusion => query::Execution::Compiled,
         };
         let threads = self.state.config().target_partitions().max(1);
-        let options = QueryOptions { threads, execution, memory_bytes };
+        let scan = settings::of_scans(self.state.config());
+        let options = QueryOptions { threads, execution, memory_bytes, scan };
         query::run(&self.carved.engine, &self.carved.query, &options, &statement.cancel)
     }
 
