@@ -2,7 +2,7 @@
 
     python tests/run.py --binary PATH [--quick | --long] [--only NAME]…
 
-Suites: harness, sql, random, files, ssb, tpch, program, bad_inputs, full_disk, kill, flips. The last line is `N passed, M failed`; the exit status is 0
+Suites: harness, sql, random, files, ssb, tpch, wide, program, bad_inputs, full_disk, kill, flips. The last line is `N passed, M failed`; the exit status is 0
 where nothing failed.
 """
 
@@ -27,6 +27,7 @@ SUITES = {
     "files": ("files", "run"),
     "ssb": ("benchmarks", "run_ssb"),
     "tpch": ("benchmarks", "run_tpch"),
+    "wide": ("benchmarks", "run_wide"),
     "program": ("program", "run"),
     "bad_inputs": ("bad_inputs", "run"),
     "full_disk": ("full_disk", "run"),

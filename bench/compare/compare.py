@@ -1,7 +1,7 @@
 """The same queries on the same data in Forebay and in DuckDB (own format), chDB (MergeTree), Polars and DataFusion (Parquet).
 
     python3 -m venv venv && venv/bin/pip install -r bench/compare/requirements.txt
-    venv/bin/python bench/compare/compare.py --binary PATH [--benchmark ssb|tpch] [--sf 1] [--runs 5] [--out DIR]
+    venv/bin/python bench/compare/compare.py --binary PATH [--benchmark ssb|tpch|wide] [--sf 1] [--runs 5] [--out DIR]
 
 Engines take turns: every round runs all queries in each of them, the first round warms up and does not count. In a round
 a query runs twice in a row, and the second run is measured: everywhere it is as warm as `forebay bench` makes it.
@@ -39,7 +39,7 @@ def positive(text):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", required=True, help="the forebay program")
-    parser.add_argument("--benchmark", choices=["ssb", "tpch"], default="ssb")
+    parser.add_argument("--benchmark", choices=["ssb", "tpch", "wide"], default="ssb")
     parser.add_argument("--sf", type=float, default=1.0)
     parser.add_argument("--runs", type=positive, default=5)
     parser.add_argument("--threads", type=positive, default=os.cpu_count())

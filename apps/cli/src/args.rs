@@ -96,9 +96,9 @@ pub(crate) enum FileFormat {
 
 #[derive(Debug, Args)]
 pub(crate) struct Gen {
-    /// ssb (Star Schema Benchmark) or tpch (TPC-H)
+    /// ssb (Star Schema Benchmark), tpch (TPC-H) or wide (100 columns of web analytics)
     pub(crate) benchmark: Benchmark,
-    /// Scale factor: 1 is about six million rows of the largest table
+    /// Scale factor: 1 is about six million rows of the largest table; one million of the wide one
     #[arg(long = "sf", value_name = "N", default_value_t = 1.0, allow_negative_numbers = true)]
     pub(crate) scale_factor: f64,
     /// Folder for the files
@@ -110,7 +110,7 @@ pub(crate) struct Gen {
     /// Threads to use [default: one per core]
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(crate) threads: Option<usize>,
-    /// Another seed gives other data of the same kind (ssb only)
+    /// Another seed gives other data of the same kind (not tpch)
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED)]
     pub(crate) seed: u64,
     /// Only these tables, separated by commas
@@ -136,7 +136,7 @@ pub(crate) struct Demo {
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
-    /// ssb (Star Schema Benchmark) or tpch (TPC-H)
+    /// ssb (Star Schema Benchmark), tpch (TPC-H) or wide (100 columns of web analytics)
     pub(crate) benchmark: Benchmark,
     /// Scale factor
     #[arg(long = "sf", value_name = "N", default_value_t = 1.0, allow_negative_numbers = true)]

@@ -1,4 +1,4 @@
-//! The two benchmarks by name, and which scale factors they take.
+//! The benchmarks by name, and which scale factors they take.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,14 +18,17 @@ pub enum Benchmark {
     Ssb,
     /// TPC-H: eight tables, 22 queries.
     Tpch,
+    /// One table of 100 columns as web analytics keeps them, and 20 queries of the kinds of ClickBench.
+    Wide,
 }
 
 impl Benchmark {
-    /// The name as users write it: `ssb`, `tpch`.
+    /// The name as users write it: `ssb`, `tpch`, `wide`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ssb => "ssb",
             Self::Tpch => "tpch",
+            Self::Wide => "wide",
         }
     }
 }
@@ -35,6 +38,7 @@ impl fmt::Display for Benchmark {
         f.write_str(match self {
             Self::Ssb => "SSB",
             Self::Tpch => "TPC-H",
+            Self::Wide => "Wide table",
         })
     }
 }
@@ -46,7 +50,8 @@ impl FromStr for Benchmark {
         match text.to_ascii_lowercase().as_str() {
             "ssb" => Ok(Self::Ssb),
             "tpch" | "tpc-h" => Ok(Self::Tpch),
-            _ => Err(Error::input(format!("there is no benchmark {text:?}")).hint("Use ssb or tpch")),
+            "wide" => Ok(Self::Wide),
+            _ => Err(Error::input(format!("there is no benchmark {text:?}")).hint("Use ssb, tpch or wide")),
         }
     }
 }
@@ -66,7 +71,7 @@ mod tests {
 
     #[test]
     fn names_read_back() {
-        for benchmark in [Benchmark::Ssb, Benchmark::Tpch] {
+        for benchmark in [Benchmark::Ssb, Benchmark::Tpch, Benchmark::Wide] {
             assert_eq!(benchmark.name().parse::<Benchmark>().expect("own name"), benchmark);
         }
         assert!("tpcds".parse::<Benchmark>().is_err());

@@ -6,6 +6,7 @@
 //! temporary one never outlives its table.
 
 mod file;
+mod range_table;
 mod tbl;
 
 use std::fs;
@@ -19,8 +20,9 @@ use forebay::{Error, Result};
 
 pub use crate::benchmark::Benchmark;
 use crate::benchmark::check_scale_factor;
-use crate::{schema, ssb, tpch};
+use crate::{schema, ssb, tpch, wide};
 use file::TableFile;
+pub(crate) use range_table::{MakeRows, PART_ROWS, RangeTable};
 
 /// The seed of data that nobody chose a seed for.
 pub const DEFAULT_SEED: u64 = 42;
@@ -48,7 +50,7 @@ impl Format {
 /// What to generate, and where to.
 #[derive(Debug, Clone)]
 pub struct GenerateOptions {
-    /// Size of the data: 1 is about 6 million rows of the largest table. Fractions are fine.
+    /// Size of the data: 1 is about 6 million rows of the largest table of SSB and TPC-H, and 1 million of the wide one. Fractions are fine.
     pub scale_factor: f64,
     /// Folder for the files; made when missing. Files of the same names are replaced.
     pub out: PathBuf,
@@ -56,7 +58,7 @@ pub struct GenerateOptions {
     pub format: Format,
     /// Threads; 0 means one per core.
     pub threads: usize,
-    /// Seed of the SSB data. TPC-H prescribes its own seeds and ignores this one.
+    /// Seed of the data. TPC-H prescribes its own seeds and ignores this one.
     pub seed: u64,
     /// Only these tables; all when `None`.
     pub tables: Option<Vec<String>>,
@@ -114,6 +116,10 @@ pub fn generate(
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Vec<GeneratedFile>> {
     check_scale_factor(options.scale_factor)?;
+    if benchmark == Benchmark::Wide && options.format == Format::Tbl {
+        return Err(Error::input("the wide table has NULLs, which the tbl format cannot tell from empty text")
+            .hint("Use --format parquet"));
+    }
     let chosen = chosen_tables(benchmark, options.tables.as_deref())?;
     fs::create_dir_all(&options.out).map_err(|e| Error::io(format!("make folder {}", options.out.display()), &e))?;
     let sources = sources(benchmark, options.scale_factor, options.seed)?;
@@ -146,6 +152,7 @@ pub(crate) fn sources(benchmark: Benchmark, scale_factor: f64, seed: u64) -> Res
     match benchmark {
         Benchmark::Ssb => Ok(ssb::tables(scale_factor, seed)),
         Benchmark::Tpch => tpch::tables(scale_factor),
+        Benchmark::Wide => Ok(vec![wide::table(scale_factor, seed)]),
     }
 }
 

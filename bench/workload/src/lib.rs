@@ -1,4 +1,4 @@
-//! The workloads Forebay is measured with: generators for SSB and TPC-H, their queries and tables, the demonstration
+//! The workloads Forebay is measured with: generators for SSB, TPC-H and a wide table, their queries and tables, the demonstration
 //! and the benchmark runner. Programs call it; it calls nothing but the public API of Forebay.
 //!
 //! Invariants: what is generated depends on benchmark, scale factor and seed alone, never on threads or time; queries
@@ -11,10 +11,12 @@ pub mod generate;
 mod load;
 mod measure;
 pub mod queries;
+mod random;
 mod report;
 pub mod run;
 pub mod schema;
 mod ssb;
 mod tpch;
+mod wide;
 
 pub use benchmark::Benchmark;

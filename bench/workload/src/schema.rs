@@ -1,4 +1,4 @@
-//! `CREATE TABLE` texts of both benchmarks, with the constraints their specifications give.
+//! `CREATE TABLE` texts of the benchmarks, with the constraints their specifications give.
 
 use std::borrow::Cow;
 
@@ -18,11 +18,14 @@ const SSB_TABLES: [&str; 5] = ["date", "customer", "supplier", "part", "lineorde
 
 const TPCH_TABLES: [&str; 8] = ["region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem"];
 
+const WIDE_TABLES: [&str; 1] = ["hits"];
+
 /// Names of the tables, referenced ones before those that refer to them.
 pub fn table_names(benchmark: Benchmark) -> &'static [&'static str] {
     match benchmark {
         Benchmark::Ssb => &SSB_TABLES,
         Benchmark::Tpch => &TPCH_TABLES,
+        Benchmark::Wide => &WIDE_TABLES,
     }
 }
 
@@ -31,6 +34,7 @@ pub(crate) fn fact_table(benchmark: Benchmark) -> &'static str {
     match benchmark {
         Benchmark::Ssb => "lineorder",
         Benchmark::Tpch => "lineitem",
+        Benchmark::Wide => "hits",
     }
 }
 
@@ -39,6 +43,7 @@ pub fn tables(benchmark: Benchmark, scale_factor: f64) -> Vec<TableDefinition> {
     let texts = match benchmark {
         Benchmark::Ssb => include_str!("../queries/ssb/schema.sql"),
         Benchmark::Tpch => include_str!("../queries/tpch/schema.sql"),
+        Benchmark::Wide => include_str!("../queries/wide/schema.sql"),
     };
     let names = table_names(benchmark);
     let mut definitions: Vec<_> = names
@@ -70,6 +75,10 @@ mod tests {
 
     fn sql_type(data_type: &DataType) -> String {
         match data_type {
+            DataType::Boolean => "BOOLEAN".into(),
+            DataType::Int16 => "SMALLINT".into(),
+            DataType::Float64 => "DOUBLE".into(),
+            DataType::Timestamp(..) => "TIMESTAMP".into(),
             DataType::Int32 => "INTEGER".into(),
             DataType::Int64 => "BIGINT".into(),
             DataType::Date32 => "DATE".into(),
@@ -81,18 +90,28 @@ mod tests {
     /// The statements declare the generated columns, in order, with their types.
     #[test]
     fn statements_match_generated_columns() {
-        for (benchmark, scale_factor) in
-            [(Benchmark::Ssb, 1.0), (Benchmark::Ssb, 301.0), (Benchmark::Ssb, 100_000.0), (Benchmark::Tpch, 1.0)]
-        {
+        for (benchmark, scale_factor) in [
+            (Benchmark::Ssb, 1.0),
+            (Benchmark::Ssb, 301.0),
+            (Benchmark::Ssb, 100_000.0),
+            (Benchmark::Tpch, 1.0),
+            (Benchmark::Wide, 1.0),
+        ] {
             let definitions = tables(benchmark, scale_factor);
             let sources = sources(benchmark, scale_factor, 0).expect("a fine scale factor");
             assert_eq!(definitions.len(), sources.len());
             for (definition, source) in definitions.iter().zip(&sources) {
                 assert_eq!(definition.name, source.name());
-                let mut expected = format!("CREATE TABLE {} (\n", definition.name);
-                for field in source.schema().fields() {
-                    expected += &format!("    {} {} NOT NULL,\n", field.name(), sql_type(field.data_type()));
-                }
+                let columns = source
+                    .schema()
+                    .fields()
+                    .iter()
+                    .map(|field| {
+                        let not_null = if field.is_nullable() { "" } else { " NOT NULL" };
+                        format!("    {} {}{not_null}", field.name(), sql_type(field.data_type()))
+                    })
+                    .collect::<Vec<_>>();
+                let expected = format!("CREATE TABLE {} (\n{}", definition.name, columns.join(",\n"));
                 assert!(
                     definition.create.starts_with(&expected),
                     "{}\nshould start with\n{expected}",

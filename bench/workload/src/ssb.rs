@@ -7,27 +7,19 @@
 mod dates;
 mod dimensions;
 mod lineorder;
-mod random;
 #[cfg(test)]
 mod tests;
 mod words;
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
-use arrow::datatypes::{DataType, SchemaRef};
-use arrow::error::ArrowError;
-use forebay::Error;
+use arrow::array::{ArrayRef, Int32Array, Int64Array};
+use arrow::datatypes::DataType;
 
-use crate::generate::{Batches, TableSource};
+use crate::generate::{MakeRows, PART_ROWS, RangeTable, TableSource};
 
-/// Units (rows, or orders of lineorder) of a part; a part becomes one row group. Lineorder has 4 rows an order.
-const PART_UNITS: u64 = 524_288;
-const PART_ORDERS: u64 = PART_UNITS / 4;
-
-/// Units made at once.
-const BATCH_UNITS: u64 = 16_384;
+/// Lineorder has 4 rows an order.
+const PART_ORDERS: u64 = PART_ROWS / 4;
 
 /// From this scale factor on, sparse order keys need 64 bits.
 pub(crate) const WIDE_ORDER_KEY_SCALE_FACTOR: f64 = 300.0;
@@ -68,18 +60,6 @@ pub(crate) fn wide_customer_keys(scale_factor: f64) -> bool {
     is_wide(Sizes::at(scale_factor).customers)
 }
 
-/// Makes the rows of a range of units.
-type MakeRows = dyn Fn(Range<u64>) -> std::result::Result<RecordBatch, ArrowError> + Send + Sync;
-
-struct Source {
-    name: &'static str,
-    schema: SchemaRef,
-    units: u64,
-    part_units: u64,
-    expected_rows: u64,
-    make_rows: Arc<MakeRows>,
-}
-
 /// The five tables, referenced ones first.
 pub(crate) fn tables(scale_factor: f64, seed: u64) -> Vec<Box<dyn TableSource>> {
     tables_of(Sizes::at(scale_factor), seed)
@@ -87,9 +67,9 @@ pub(crate) fn tables(scale_factor: f64, seed: u64) -> Vec<Box<dyn TableSource>> 
 
 fn tables_of(sizes: Sizes, seed: u64) -> Vec<Box<dyn TableSource>> {
     let table = |name, units, part_units, expected_rows, schema, make_rows: Arc<MakeRows>| -> Box<dyn TableSource> {
-        Box::new(Source { name, schema, units, part_units, expected_rows, make_rows })
+        Box::new(RangeTable { name, schema, units, part_units, expected_rows, make_rows })
     };
-    let dimension = |name, rows, schema, make_rows| table(name, rows, PART_UNITS, rows, schema, make_rows);
+    let dimension = |name, rows, schema, make_rows| table(name, rows, PART_ROWS, rows, schema, make_rows);
     let Sizes { customers, suppliers, parts, orders, .. } = sizes;
     vec![
         dimension("date", dates::DAYS as u64, dates::schema(), Arc::new(dates::rows)),
@@ -115,35 +95,6 @@ fn tables_of(sizes: Sizes, seed: u64) -> Vec<Box<dyn TableSource>> {
             Arc::new(move |range| lineorder::rows(seed, &sizes, range)),
         ),
     ]
-}
-
-impl TableSource for Source {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    fn parts(&self) -> usize {
-        self.units.div_ceil(self.part_units) as usize
-    }
-
-    fn expected_rows(&self) -> u64 {
-        self.expected_rows
-    }
-
-    fn part(&self, index: usize) -> Batches {
-        let first = index as u64 * self.part_units;
-        let end = (first + self.part_units).min(self.units);
-        let make_rows = Arc::clone(&self.make_rows);
-        let starts = (first..end).step_by(BATCH_UNITS as usize);
-        Box::new(starts.map(move |start| {
-            make_rows(start..(start + BATCH_UNITS).min(end))
-                .map_err(|e| Error::internal(format!("cannot generate SSB rows: {e}")))
-        }))
-    }
 }
 
 /// Whether keys 1 to `count` need 64 bits.

@@ -7,9 +7,9 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 
-use super::random::{RowRandom, Stream};
 use super::words::{ADDRESS_LETTERS, COLORS, CONTAINERS, NATIONS, REGIONS, SEGMENTS, TYPES};
 use super::{ints, is_wide, key_array, key_type, texts};
+use crate::random::{RowRandom, Stream};
 
 /// Cities of a nation.
 const CITIES: u64 = 10;

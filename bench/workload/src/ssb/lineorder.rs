@@ -8,9 +8,9 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 
 use super::dates::DATE_KEYS;
-use super::random::{RowRandom, Stream};
 use super::words::{PRIORITIES, SHIP_MODES};
 use super::{Sizes, ints, is_wide, key_array, key_type, texts};
+use crate::random::{RowRandom, Stream};
 
 /// Days on which orders are placed: 1992-01-01 to 1998-08-02, as in dbgen. The last commit date is 90 days later.
 pub(super) const ORDER_DAYS: u64 = 2406;

@@ -4,15 +4,20 @@
 
 /// A table's own stream of rows; the values are part of the generated data and never change.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Stream {
+pub(crate) enum Stream {
     Customer = 1,
     Supplier = 2,
     Part = 3,
     Order = 4,
+    Hit = 5,
+    User = 6,
+    Page = 7,
+    Phrase = 8,
 }
 
 /// The numbers of one row.
-pub(super) struct RowRandom(u64);
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowRandom(u64);
 
 const GOLDEN_GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
@@ -22,11 +27,21 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// A random number as one below `bound`.
+pub(crate) fn scaled(number: u64, bound: u64) -> u64 {
+    ((u128::from(number) * u128::from(bound)) >> 64) as u64
+}
+
 impl RowRandom {
-    pub(super) fn new(seed: u64, stream: Stream, row: u64) -> Self {
+    pub(crate) fn new(seed: u64, stream: Stream, row: u64) -> Self {
         let table = mix(seed.wrapping_add((stream as u64).wrapping_mul(GOLDEN_GAMMA)));
         // Mixing the row, not adding it, keeps the sequences of neighbouring rows from overlapping.
         Self(mix(table ^ mix(row.wrapping_add(GOLDEN_GAMMA))))
+    }
+
+    /// The number at a place of the row, whatever else is drawn: columns can be made one at a time.
+    pub(crate) fn at(&self, place: u64) -> u64 {
+        mix(self.0.wrapping_add((place + 1).wrapping_mul(GOLDEN_GAMMA)))
     }
 
     fn next(&mut self) -> u64 {
@@ -35,17 +50,17 @@ impl RowRandom {
     }
 
     /// A number below `bound`, uniform up to a bias of `bound`/2^64.
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        scaled(self.next(), bound)
     }
 
     /// A number from `low` to `high`, both included.
-    pub(super) fn range(&mut self, low: i32, high: i32) -> i32 {
+    pub(crate) fn range(&mut self, low: i32, high: i32) -> i32 {
         low + self.below((high - low + 1) as u64) as i32
     }
 
     /// One of `choices`.
-    pub(super) fn choose<T: Copy>(&mut self, choices: &[T]) -> T {
+    pub(crate) fn choose<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u64) as usize]
     }
 }

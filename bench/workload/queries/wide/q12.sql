@@ -1,0 +1,3 @@
+SELECT count(*) AS views
+FROM hits
+WHERE url LIKE '%google%';

@@ -1,0 +1,5 @@
+SELECT url, count(*) AS views
+FROM hits
+GROUP BY url
+ORDER BY views DESC, url
+LIMIT 10;

@@ -1,0 +1,2 @@
+SELECT count(DISTINCT user_id) AS users
+FROM hits;

@@ -1,0 +1,2 @@
+SELECT count(DISTINCT search_phrase) AS phrases
+FROM hits;
