@@ -2,6 +2,7 @@
 
 mod machine;
 mod record;
+mod roof;
 
 use std::fs;
 use std::io::Write;
@@ -15,6 +16,7 @@ use crate::load::{Wanted, prepare};
 use crate::measure::{Measured, run_sql};
 use crate::queries::{Query, queries};
 use crate::report::{Columns, bandwidth, line, percent};
+use roof::Roof;
 
 /// What to measure, and how.
 #[derive(Debug, Clone)]
@@ -107,8 +109,10 @@ pub fn bench(options: &BenchOptions, out: &mut dyn Write) -> Result<()> {
     let database = prepare(&wanted, out)?;
     let dropped = options.cold.then(|| machine::drop_page_cache().is_ok());
     introduce(options, dropped, out)?;
-    let columns = Columns::new(&[6, 8, 9, 9, 9, 10, 6, 10]);
-    line(out, &columns.row(&["query", "rows", "min", "median", "max", "read", "pruned", "effective"]))?;
+    let roof = Roof::measure(database.threads());
+    let columns = Columns::new(&[7, 8, 9, 9, 9, 10, 6, 10, 10, 7]);
+    let headings = ["query", "rows", "min", "median", "max", "read", "pruned", "effective", "codes", "× floor"];
+    line(out, &columns.row(&headings))?;
     line(out, &columns.rule())?;
     let session = database.session();
     let mut all = Vec::with_capacity(chosen.len());
@@ -116,7 +120,7 @@ pub fn bench(options: &BenchOptions, out: &mut dyn Write) -> Result<()> {
         let runs = measure(options, &database, &session, query)
             .map_err(|e| e.context(format!("{} query {}", options.benchmark, query.name)))?;
         let runs = QueryRuns { name: query.name, runs };
-        line(out, &row_of(&columns, &runs))?;
+        line(out, &row_of(&columns, &runs, &roof))?;
         all.push(runs);
     }
     line(out, &columns.rule())?;
@@ -125,8 +129,10 @@ pub fn bench(options: &BenchOptions, out: &mut dyn Write) -> Result<()> {
         let [min, median, max] = [spread.min, spread.median, spread.max].map(format_seconds);
         line(out, &columns.row(&[name, "", &min, &median, &max]))?;
     }
+    line(out, "")?;
+    line(out, &roof.explain())?;
     if let Some(path) = &options.json {
-        write_json(path, options, dropped, &all, &summary)?;
+        write_json(path, options, dropped, &all, &summary, &roof)?;
         line(out, &format!("\nEverything measured is in {}", path.display()))?;
     }
     Ok(())
@@ -179,7 +185,7 @@ fn measure(options: &BenchOptions, database: &Database, session: &Session, query
     Ok(runs)
 }
 
-fn row_of(columns: &Columns, runs: &QueryRuns) -> String {
+fn row_of(columns: &Columns, runs: &QueryRuns, roof: &Roof) -> String {
     let spread = runs.spread();
     let [min, median, max] = [spread.min, spread.median, spread.max].map(format_seconds);
     let last = runs.last();
@@ -192,6 +198,10 @@ fn row_of(columns: &Columns, runs: &QueryRuns) -> String {
         &format_bytes(last.metrics.read_bytes),
         &percent(last.metrics.chunks_pruned, last.metrics.chunks),
         &bandwidth(last.metrics.plain_bytes, spread.median),
+        &format_bytes(last.metrics.code_bytes),
+        &roof
+            .times(last.metrics.code_bytes, spread.median)
+            .map_or_else(|| "–".to_owned(), |times| format!("{times:.1}")),
     ])
 }
 
@@ -214,8 +224,9 @@ fn write_json(
     dropped: PageCacheDropped,
     all: &[QueryRuns],
     summary: &Summary,
+    roof: &Roof,
 ) -> Result<()> {
-    let record = record::record(options, dropped, all, summary);
+    let record = record::record(options, dropped, all, summary, roof);
     fs::write(path, format!("{record:#}\n")).map_err(|e| Error::io(format!("write {}", path.display()), &e))
 }
 
@@ -272,7 +283,13 @@ mod tests {
     #[test]
     fn json_holds_every_run() {
         let all = [runs(&[30, 10, 20])];
-        let record = record::record(&options(&[]), Some(false), &all, &summarize(&all));
+        let record = record::record(
+            &options(&[]),
+            Some(false),
+            &all,
+            &summarize(&all),
+            &Roof { bytes_per_second: 1e9, threads: 1 },
+        );
         assert_eq!(record["queries"][0]["runs"].as_array().map(Vec::len), Some(3));
         assert_eq!(record["queries"][0]["runs"][1]["elapsed_ns"], 10_000_000);
         assert_eq!(record["page_cache_dropped"], false);

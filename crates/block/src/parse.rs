@@ -109,6 +109,16 @@ impl<'a> EncodedBlock<'a> {
         self.header.has_validity().then(|| self.header.layout().validity.of(self.bytes))
     }
 
+    /// Bytes that lie next to each other for every row: of codes, of plain values, of the offsets of plain strings; 0
+    /// where all rows have one value.
+    pub fn row_bytes(&self) -> usize {
+        match (self.header.encoding, self.header.physical.width()) {
+            (Encoding::SingleValue, _) => 0,
+            (Encoding::Truncation | Encoding::Dictionary, _) => self.header.code_bytes.into(),
+            (Encoding::Uncompressed, width) => width.unwrap_or(size_of::<u32>()),
+        }
+    }
+
     /// How to read the values.
     pub fn access(&self) -> Access<'a> {
         match self.header.encoding {

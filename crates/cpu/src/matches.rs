@@ -43,6 +43,8 @@ pub struct Matches {
     /// What the tests run on.
     flavour: Flavour,
     form: Form,
+    /// Rows that tests have looked at, every test for itself.
+    looked_at: usize,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -63,7 +65,7 @@ impl Matches {
             Selection::Rows(rows) => Form::Range(rows),
             Selection::Positions(positions) => Form::Positions(positions),
         };
-        Self { rows, flavour, form }
+        Self { rows, flavour, form, looked_at: 0 }
     }
 
     /// Number of rows that are left.
@@ -78,6 +80,12 @@ impl Matches {
     /// True where no row is left.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Rows whose codes or values tests have looked at so far, every test for itself. Of rows in bits those of one word
+    /// are looked at together.
+    pub fn looked_at(&self) -> usize {
+        self.looked_at
     }
 
     /// Lets no row pass.
@@ -119,10 +127,15 @@ impl Matches {
         }
         match &mut self.form {
             Form::Bits { words, count } => {
+                let full = words.iter().filter(|word| **word != 0).count() * WORD_ROWS;
+                self.looked_at += full.min(self.rows);
                 test.thin(self.flavour, self.rows, words);
                 *count = words.iter().map(|word| word.count_ones() as usize).sum();
             }
-            Form::Positions(positions) => reduce(positions, test),
+            Form::Positions(positions) => {
+                self.looked_at += positions.len();
+                reduce(positions, test);
+            }
             Form::Range(_) => {}
         }
     }

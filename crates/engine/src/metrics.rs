@@ -47,6 +47,9 @@ counters! {
     read_bytes,
     /// Encoded bytes of the chunks that scans looked at, from cache or disk.
     scanned_bytes,
+    /// Bytes of the codes and plain values that scans touched: of every row that a test looked at, and of the rows of the
+    /// other columns that were loaded. What memory must deliver at least.
+    code_bytes,
     /// Plain bytes of the touched columns of all rows of the scanned tables.
     plain_bytes,
     /// Chunks of the touched columns.

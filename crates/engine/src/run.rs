@@ -292,6 +292,7 @@ impl MorselRows {
     /// Evaluates one test on the codes of these blocks.
     fn test(&self, ranked: &mut RankedTest, blocks: &[usize], matches: &mut [Matches]) -> Result<()> {
         let test = &ranked.test;
+        let mut code_bytes = 0;
         for &block in blocks.iter() {
             let matches = &mut matches[block];
             if matches.is_empty() {
@@ -304,9 +305,12 @@ impl MorselRows {
             let chunk = Arc::clone(chunk);
             let view = chunk.block(index);
             ranked.rows_in += matches.len() as u64;
+            let before = matches.looked_at();
             translate(&view, &test.test).select(&view, matches);
+            code_bytes += ((matches.looked_at() - before) * view.row_bytes()) as u64;
             ranked.rows_out += matches.len() as u64;
         }
+        self.scan.metrics.code_bytes.add(code_bytes);
         Ok(())
     }
 
@@ -319,6 +323,7 @@ impl MorselRows {
         let columns = filter.columns().to_vec();
         let schema = schema_of(&self.scan.table, &columns);
         let mut kept: Vec<u16> = Vec::new();
+        self.scan.metrics.code_bytes.add(self.row_bytes(block, &columns));
         let sources = self.sources(block, &columns)?;
         for piece in pieces(&self.selections[block]) {
             let batch = self.batch(&sources, &schema, &piece)?;
@@ -447,6 +452,13 @@ impl MorselRows {
             .map_err(|error| Error::internal(format!("a scan made an invalid batch: {error}")))
     }
 
+    /// Bytes of the codes of these columns, which are loaded, in the surviving rows of one block.
+    fn row_bytes(&self, block: usize, columns: &[usize]) -> u64 {
+        let row_bytes = columns.iter().filter_map(|column| self.chunk_of(*column, block));
+        let row_bytes: usize = row_bytes.map(|(chunk, index)| chunk.block(index).row_bytes()).sum();
+        (self.selections[block].len() * row_bytes) as u64
+    }
+
     /// Counts what this morsel touched and what it could leave alone.
     fn account(&self, tests: &[RankedTest], filters: &[Box<dyn RowFilter>]) {
         let mut touched: Vec<usize> = self.scan.columns.clone();
@@ -462,6 +474,8 @@ impl MorselRows {
             metrics.chunks_pruned.add((layout.chunks.len() - loaded) as u64);
             metrics.plain_bytes.add(layout.plain_bytes);
         }
+        let loaded = (0..self.selections.len()).filter(|block| !self.selections[*block].is_empty());
+        metrics.code_bytes.add(loaded.map(|block| self.row_bytes(block, &self.scan.columns)).sum());
         metrics.rows_out.add(self.selections.iter().map(|selection| selection.len() as u64).sum());
         metrics.morsels_done.add(1);
     }

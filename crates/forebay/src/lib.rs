@@ -336,6 +336,7 @@ impl QueryResult {
             rows: self.answer.rows(),
             read_bytes: figures.read_bytes,
             scanned_bytes: figures.scanned_bytes,
+            code_bytes: figures.code_bytes,
             plain_bytes: figures.plain_bytes,
             chunks: figures.chunks,
             chunks_pruned: figures.chunks_pruned,
@@ -354,6 +355,9 @@ pub struct QueryMetrics {
     pub read_bytes: u64,
     /// Bytes of encoded chunks that the scans looked at, from cache or disk.
     pub scanned_bytes: u64,
+    /// Bytes of the codes and plain values that the scans touched: of every row that a test looked at, and of the rows of
+    /// the other columns that were loaded. What memory must deliver at least.
+    pub code_bytes: u64,
     /// Plain (uncompressed, unencoded) bytes of the touched columns of all rows of the scanned tables: the numerator of
     /// effective bandwidth.
     pub plain_bytes: u64,

@@ -294,6 +294,7 @@ pub(crate) fn shown_figures(figures: &MetricsSnapshot) -> ExecutionPlanMetricsSe
     for (name, value) in [
         ("bytes_read", figures.read_bytes),
         ("bytes_scanned", figures.scanned_bytes),
+        ("bytes_of_codes", figures.code_bytes),
         ("chunks", figures.chunks),
         ("chunks_pruned", figures.chunks_pruned),
         ("blocks", figures.blocks),

@@ -3,11 +3,18 @@
 use serde_json::{Value, json};
 
 use super::machine::{date, machine};
+use super::roof::Roof;
 use super::{BenchOptions, PageCacheDropped, QueryRuns, Spread, Summary};
 use crate::measure::Measured;
 
 /// Times of single runs are integers in nanoseconds (`_ns`), summaries seconds (`_s`), sizes bytes (`_bytes`).
-pub(super) fn record(options: &BenchOptions, dropped: PageCacheDropped, all: &[QueryRuns], summary: &Summary) -> Value {
+pub(super) fn record(
+    options: &BenchOptions,
+    dropped: PageCacheDropped,
+    all: &[QueryRuns],
+    summary: &Summary,
+    roof: &Roof,
+) -> Value {
     json!({
         "program": "forebay",
         "version": env!("CARGO_PKG_VERSION"),
@@ -19,7 +26,8 @@ pub(super) fn record(options: &BenchOptions, dropped: PageCacheDropped, all: &[Q
         "memory_limit_bytes": options.memory_bytes,
         "cold": options.cold,
         "page_cache_dropped": dropped,
-        "queries": all.iter().map(query).collect::<Vec<_>>(),
+        "memory_bytes_per_s": roof.bytes_per_second.round(),
+        "queries": all.iter().map(|runs| query(runs, roof)).collect::<Vec<_>>(),
         "total": spread(&summary.total),
         "geometric_mean": spread(&summary.geometric_mean),
     })
@@ -29,9 +37,10 @@ fn spread(spread: &Spread) -> Value {
     json!({ "min_s": spread.min, "median_s": spread.median, "max_s": spread.max })
 }
 
-fn query(runs: &QueryRuns) -> Value {
+fn query(runs: &QueryRuns, roof: &Roof) -> Value {
     let mut value = spread(&runs.spread());
     value["name"] = json!(runs.name);
+    value["times_memory_floor"] = json!(roof.times(runs.last().metrics.code_bytes, runs.spread().median));
     value["runs"] = runs.runs.iter().map(run).collect();
     value
 }
@@ -43,6 +52,7 @@ fn run(run: &Measured) -> Value {
         "rows": run.rows,
         "read_bytes": metrics.read_bytes,
         "scanned_bytes": metrics.scanned_bytes,
+        "code_bytes": metrics.code_bytes,
         "plain_bytes": metrics.plain_bytes,
         "chunks": metrics.chunks,
         "chunks_pruned": metrics.chunks_pruned,
