@@ -130,7 +130,7 @@ impl Matches {
                 let full = words.iter().filter(|word| **word != 0).count() * WORD_ROWS;
                 self.looked_at += full.min(self.rows);
                 test.thin(self.flavour, self.rows, words);
-                *count = words.iter().map(|word| word.count_ones() as usize).sum();
+                *count = simd::count(self.flavour, words);
             }
             Form::Positions(positions) => {
                 self.looked_at += positions.len();
@@ -144,12 +144,11 @@ impl Matches {
 /// Bits of a block of `rows` rows, 1 for those in `range`.
 fn bits_of_range(range: Range<usize>, rows: usize) -> Vec<u64> {
     let mut words = vec![0; rows.div_ceil(WORD_ROWS)];
-    for (number, word) in words.iter_mut().enumerate() {
-        let first = number * WORD_ROWS;
-        let (from, to) = (range.start.clamp(first, first + WORD_ROWS), range.end.clamp(first, first + WORD_ROWS));
-        if from < to {
-            *word = u64::MAX >> (WORD_ROWS - (to - from)) << (from - first);
-        }
+    if let Some(last) = range.end.checked_sub(1).filter(|last| range.start <= *last) {
+        let (first_word, last_word) = (range.start / WORD_ROWS, last / WORD_ROWS);
+        words[first_word..=last_word].fill(u64::MAX);
+        words[first_word] &= u64::MAX << (range.start % WORD_ROWS);
+        words[last_word] &= u64::MAX >> (WORD_ROWS - 1 - last % WORD_ROWS);
     }
     words
 }

@@ -25,6 +25,12 @@ range!(range_u16, u16, bits_u16);
 range!(range_u32, u32, bits_u32);
 range!(range_u64, u64, bits_u64);
 
+/// See [`super::count`].
+#[target_feature(enable = "popcnt")]
+pub(super) fn count(masks: &[u64]) -> usize {
+    portable::count(masks)
+}
+
 /// Vector `part` of a word of values.
 #[target_feature(enable = "avx2")]
 #[inline]

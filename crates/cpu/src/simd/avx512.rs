@@ -7,6 +7,10 @@ use super::{WORD_ROWS, portable};
 /// At most so many bits of a word are looked up one by one rather than all by gathers.
 const FEW_BITS: u32 = 12;
 
+/// Words that are left out together where none of their bits is set. Where few bits are, nothing foresees which single
+/// words have any, and mistaken branches cost more than they save.
+const RUN_WORDS: usize = 4;
+
 macro_rules! range {
     ($name:ident, $lane:ident, $signed:ident, $load:ident, $set:ident, $sub:ident, $compare:ident, $lanes:literal) => {
         /// See [`super::range`].
@@ -77,18 +81,61 @@ fn members_of_16(lanes: __m512i, low: __m512i, limit: __m512i, bits: &[u64]) -> 
     u64::from(_mm512_mask_test_epi32_mask(inside, found, wanted))
 }
 
+/// Words of bits that two pairs of vectors hold, for byte permutations to look up.
+const TABLE_WORDS: usize = 32;
+
+/// Up to 2,048 bits in registers, and how far they go.
+#[derive(Clone, Copy)]
+struct BitTable {
+    vectors: [__m512i; 4],
+    limit: __m512i,
+}
+
+impl BitTable {
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn new(bits: &[u64]) -> Self {
+        let mut words = [0u64; TABLE_WORDS];
+        words[..bits.len()].copy_from_slice(bits);
+        let mut vectors = [_mm512_setzero_si512(); 4];
+        for (part, vector) in vectors.iter_mut().enumerate() {
+            // SAFETY: four vectors of 8 words are the 32 of `words`.
+            *vector = unsafe { _mm512_loadu_epi64(words.as_ptr().add(part * 8).cast()) };
+        }
+        Self { vectors, limit: _mm512_set1_epi16((bits.len() * WORD_ROWS) as i16) }
+    }
+
+    /// Which of 32 numbers of 16 bits have their bit set.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+    #[inline]
+    fn holds(&self, numbers: __m512i) -> u32 {
+        let inside = _mm512_cmplt_epu16_mask(numbers, self.limit);
+        // The byte of each number is that of its lane's lower byte; upper bytes find something that nobody looks at.
+        let bytes = _mm512_srli_epi16::<3>(numbers);
+        let [a, b, c, d] = self.vectors;
+        let (low, high) = (_mm512_permutex2var_epi8(a, bytes, b), _mm512_permutex2var_epi8(c, bytes, d));
+        let is_high = _mm512_test_epi16_mask(bytes, _mm512_set1_epi16(128));
+        let found = _mm512_mask_blend_epi16(is_high, low, high);
+        let wanted = _mm512_sllv_epi16(_mm512_set1_epi16(1), _mm512_and_si512(numbers, _mm512_set1_epi16(7)));
+        _mm512_mask_test_epi16_mask(inside, found, wanted)
+    }
+}
+
 macro_rules! members {
-    ($name:ident, $lane:ident, $widen:expr) => {
+    ($name:ident, $lane:ident, $few:ident, $widen:expr) => {
         /// See [`super::members`].
-        #[target_feature(enable = "avx512f,avx512bw")]
+        #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
         pub(super) fn $name(values: &[$lane], low: u64, bits: &[u64], masks: &mut [u64]) {
+            // Numbers below `low` wrap to large ones, which must lie above all bits; none may wrap to a small one.
+            let limit = bits.len() as u64 * 64;
+            let fits_lanes = low.checked_add(limit).is_some_and(|end| end <= $lane::MAX.into());
+            if bits.len() <= TABLE_WORDS && fits_lanes {
+                return $few(values, low as $lane, bits, masks);
+            }
             // Differences must be the same modulo 2^32 as modulo 2^64 for all that can be members.
             let is_narrow = low as i64 >= -(1 << 31) && (low as i64) < (1 << 31) && bits.len() < (1 << 25);
             if !is_narrow {
                 return portable::members(values, low, bits, masks);
             }
-            // Numbers below `low` wrap to large ones, which must lie above all bits; none may wrap to a small one.
-            let limit = bits.len() as u64 * 64;
             let wraps = (low as i64) < 0 && $lane::BITS == 32 || limit.wrapping_add(low) > 1 << 32 && (low as i64) >= 0;
             if wraps {
                 return portable::members(values, low, bits, masks);
@@ -113,8 +160,60 @@ macro_rules! members {
         }
     };
 }
-members!(members_u16, u16, |from| _mm512_cvtepu16_epi32(_mm256_loadu_si256(from)));
-members!(members_u32, u32, |from| _mm512_loadu_epi32(from));
+members!(members_u16, u16, few_members_u16, |from| _mm512_cvtepu16_epi32(_mm256_loadu_si256(from)));
+members!(members_u32, u32, few_members_u32, |from| _mm512_loadu_epi32(from));
+
+macro_rules! few_members {
+    ($name:ident, $lane:ident, $found:expr) => {
+        /// See [`super::members`], for bits that fit a [`BitTable`] and none of which is beyond the lanes.
+        #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+        fn $name(values: &[$lane], low: $lane, bits: &[u64], masks: &mut [u64]) {
+            let table = BitTable::new(bits);
+            let (words, rest) = values.as_chunks::<WORD_ROWS>();
+            let (full, tail) = masks.split_at_mut(words.len());
+            for (values, mask) in words.iter().zip(full) {
+                if *mask != 0 {
+                    *mask &= $found(values, low, &table);
+                }
+            }
+            portable::members(rest, low.into(), bits, tail);
+        }
+    };
+}
+few_members!(few_members_u16, u16, found_u16);
+few_members!(few_members_u32, u32, found_u32);
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+#[inline]
+fn found_u16(values: &[u16; WORD_ROWS], low: u16, table: &BitTable) -> u64 {
+    let low = _mm512_set1_epi16(low as i16);
+    let mut found = 0;
+    for part in 0..2 {
+        // SAFETY: two vectors of 32 lanes are the 64 of `values`.
+        let lanes = unsafe { _mm512_loadu_epi16(values.as_ptr().add(part * 32).cast()) };
+        found |= u64::from(table.holds(_mm512_sub_epi16(lanes, low))) << (part * 32);
+    }
+    found
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+#[inline]
+fn found_u32(values: &[u32; WORD_ROWS], low: u32, table: &BitTable) -> u64 {
+    let low = _mm512_set1_epi32(low as i32);
+    let mut found = 0;
+    for part in 0..2 {
+        // SAFETY: four vectors of 16 lanes are the 64 of `values`.
+        let (first, second) = unsafe {
+            let lanes = values.as_ptr().add(part * 32);
+            (_mm512_loadu_epi32(lanes.cast()), _mm512_loadu_epi32(lanes.add(16).cast()))
+        };
+        // What needs more than 16 bits becomes the greatest number of 16 bits, which no table reaches.
+        let first = _mm512_castsi256_si512(_mm512_cvtusepi32_epi16(_mm512_sub_epi32(first, low)));
+        let second = _mm512_cvtusepi32_epi16(_mm512_sub_epi32(second, low));
+        found |= u64::from(table.holds(_mm512_inserti64x4::<1>(first, second))) << (part * 32);
+    }
+    found
+}
 
 /// See [`super::members`]. Eight-byte lanes are rare: no gathers for them.
 #[target_feature(enable = "avx512f")]
@@ -122,11 +221,17 @@ pub(super) fn members_u64(values: &[u64], low: u64, bits: &[u64], masks: &mut [u
     portable::members(values, low, bits, masks);
 }
 
+/// See [`super::count`].
+#[target_feature(enable = "avx512f,avx512vpopcntdq,popcnt")]
+pub(super) fn count(masks: &[u64]) -> usize {
+    portable::count(masks)
+}
+
 /// See [`super::positions`].
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,avx512vpopcntdq,popcnt")]
 pub(super) fn positions(masks: &[u64], out: &mut Vec<u16>) {
     const LANES: usize = 32;
-    let count: usize = masks.iter().map(|mask| mask.count_ones() as usize).sum();
+    let count = count(masks);
     let start = out.len();
     out.reserve(count + LANES);
     let mut first = [0u16; LANES];
@@ -137,15 +242,19 @@ pub(super) fn positions(masks: &[u64], out: &mut Vec<u16>) {
     let mut numbers = unsafe { _mm512_loadu_epi16(first.as_ptr().cast()) };
     let step = _mm512_set1_epi16(LANES as i16);
     let mut filled = start;
-    for mask in masks {
-        for half in [*mask as u32, (*mask >> 32) as u32] {
-            if half != 0 {
+    for run in masks.chunks(RUN_WORDS) {
+        if run.iter().all(|mask| *mask == 0) {
+            numbers = _mm512_add_epi16(numbers, _mm512_set1_epi16((run.len() * WORD_ROWS) as i16));
+            continue;
+        }
+        for mask in run {
+            for half in [*mask as u32, (*mask >> 32) as u32] {
                 let packed = _mm512_maskz_compress_epi16(half, numbers);
                 // SAFETY: at most `count` positions are filled before this store, and a whole vector more is reserved.
                 unsafe { _mm512_storeu_epi16(out.as_mut_ptr().add(filled).cast(), packed) };
                 filled += half.count_ones() as usize;
+                numbers = _mm512_add_epi16(numbers, step);
             }
-            numbers = _mm512_add_epi16(numbers, step);
         }
     }
     // SAFETY: `filled - start` is `count`, all of which was stored.

@@ -22,7 +22,7 @@ pub enum Flavour {
     Portable,
     /// 32-byte vectors.
     Avx2,
-    /// 64-byte vectors with masks, byte permutations (VBMI) and compression of 16-bit lanes (VBMI2).
+    /// 64-byte vectors with masks, byte permutations (VBMI), compression of 16-bit lanes (VBMI2) and counts of bits.
     Avx512,
 }
 
@@ -44,13 +44,14 @@ impl Flavour {
         match self {
             Self::Portable => true,
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => is_x86_feature_detected!("avx2"),
+            Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt"),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => {
                 is_x86_feature_detected!("avx512f")
                     && is_x86_feature_detected!("avx512bw")
                     && is_x86_feature_detected!("avx512vbmi")
                     && is_x86_feature_detected!("avx512vbmi2")
+                    && is_x86_feature_detected!("avx512vpopcntdq")
             }
             #[cfg(not(target_arch = "x86_64"))]
             _ => false,
@@ -136,6 +137,19 @@ pub fn members<L: Lane>(flavour: Flavour, values: &[L], low: u64, bits: &[u64], 
     L::members(flavour.or_portable(), values, low, bits, &mut masks[..values.len().div_ceil(WORD_ROWS)]);
 }
 
+/// The number of bits of `masks` that are 1.
+pub fn count(flavour: Flavour, masks: &[u64]) -> usize {
+    match flavour.or_portable() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the functions that call this let a flavour pass only where the processor has its instructions.
+        Flavour::Avx512 => unsafe { avx512::count(masks) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Flavour::Avx2 => unsafe { avx2::count(masks) },
+        _ => portable::count(masks),
+    }
+}
+
 /// Appends the positions of all bits of `masks`, ascending; at most 65,536 bits.
 pub fn positions(flavour: Flavour, masks: &[u64], out: &mut Vec<u16>) {
     assert!(masks.len() <= (1 << 16) / WORD_ROWS, "positions have 16 bits");
@@ -190,7 +204,12 @@ mod tests {
             };
             let given = masks_of(rows, &mut next, case as u64);
             let bits: Vec<u64> = (0..next() % 70).map(|_| next()).collect();
-            let start = if case % 2 == 0 { next() % 100 } else { (next() % 100).wrapping_neg() };
+            // Near nothing, below it, and near the top of the lanes.
+            let start = match case % 4 {
+                0 | 2 => next() % 100,
+                1 => (next() % 100).wrapping_neg(),
+                _ => from(u64::MAX).wide() - next() % 5000 % from(u64::MAX).wide(),
+            };
             for flavour in Flavour::ALL.into_iter().filter(|flavour| flavour.is_available()) {
                 let naive = |passes: &dyn Fn(L) -> bool| -> Vec<u64> {
                     let mut masks = given.clone();
@@ -210,6 +229,8 @@ mod tests {
                     bits.get((number / 64) as usize).is_some_and(|word| word >> (number % 64) & 1 == 1)
                 };
                 assert_eq!(masks, naive(&member), "members, {flavour:?}, case {case}");
+                let ones = (0..masks.len() * 64).filter(|bit| masks[bit / 64] >> (bit % 64) & 1 == 1).count();
+                assert_eq!(count(flavour, &masks), ones, "count, {flavour:?}, case {case}");
             }
         }
     }

@@ -7,6 +7,12 @@ pub(super) fn range<L: Lane>(values: &[L], low: L, span: L, masks: &mut [u64]) {
     each_word(values, masks, |values| fold(values, |value| value.above(low) <= span));
 }
 
+/// See [`super::count`].
+#[inline]
+pub(super) fn count(masks: &[u64]) -> usize {
+    masks.iter().map(|mask| mask.count_ones() as usize).sum()
+}
+
 /// See [`super::members`].
 pub(super) fn members<L: Lane>(values: &[L], low: u64, bits: &[u64], masks: &mut [u64]) {
     for (values, mask) in values.chunks(WORD_ROWS).zip(masks) {
