@@ -4,6 +4,8 @@
 //! Invariants: nothing is used before its checksum is verified; what a chunk says of sizes is checked against
 //! `limits::CHUNK_MAX_BYTES` before memory is taken.
 
+use std::sync::OnceLock;
+
 use forebay_base::checksum::crc32c;
 use forebay_base::limits::{CHUNK_MAX_BYTES, FRAME_BYTES, IO_ALIGN};
 use forebay_base::{Context, Error, ErrorKind, PhysicalType, Result};
@@ -13,6 +15,7 @@ use crate::codec::{FrameCodec, with_frame_codec};
 use crate::header::{Header, SECTION_ALIGN};
 use crate::parse::EncodedBlock;
 use crate::planes;
+use crate::psma::Psma;
 
 /// First four bytes of a chunk: `FBCK`.
 pub const CHUNK_MAGIC: u32 = u32::from_le_bytes(*b"FBCK");
@@ -154,6 +157,8 @@ pub struct InflatedChunk {
     memory: Vec<u64>,
     offsets: Vec<u32>,
     headers: Vec<Header>,
+    /// Per block, once it was asked for.
+    psmas: Vec<OnceLock<Option<Psma>>>,
 }
 
 impl InflatedChunk {
@@ -169,16 +174,24 @@ impl InflatedChunk {
         EncodedBlock::reopen(&bytes[start..end], self.headers[index])
     }
 
+    /// The positional aggregates of block `index`, made when they are asked for first; `None` where they would narrow
+    /// nothing.
+    pub fn psma(&self, index: usize) -> Option<&Psma> {
+        self.psmas[index].get_or_init(|| Psma::of_block(&self.block(index))).as_ref()
+    }
+
     /// All encoded bytes, so that views into strings can keep the chunk as their owner.
     pub fn as_bytes(&self) -> &[u8] {
         bytemuck::cast_slice(&self.memory)
     }
 
-    /// Bytes of memory that the chunk holds.
+    /// Bytes of memory that the chunk holds, or will hold with all its positional aggregates.
     pub fn memory_bytes(&self) -> usize {
         self.memory.capacity() * size_of::<u64>()
             + self.offsets.capacity() * size_of::<u32>()
             + self.headers.capacity() * size_of::<Header>()
+            + self.psmas.capacity() * size_of::<OnceLock<Option<Psma>>>()
+            + self.headers.iter().map(|header| Psma::largest_bytes(header.element_bytes())).sum::<usize>()
             + size_of::<Self>()
     }
 }
@@ -209,8 +222,9 @@ pub fn inflate_chunk(stored: &[u8], physical: PhysicalType) -> Result<InflatedCh
         }
         Ok(())
     })?;
-    let mut inflated = InflatedChunk { memory, offsets: chunk.offsets, headers: Vec::new() };
+    let mut inflated = InflatedChunk { memory, offsets: chunk.offsets, headers: Vec::new(), psmas: Vec::new() };
     inflated.headers = inflated.check_blocks(physical)?;
+    inflated.psmas.resize_with(inflated.headers.len(), OnceLock::new);
     Ok(inflated)
 }
 

@@ -31,6 +31,16 @@ impl Encoding {
     /// All encodings, in code order.
     pub const ALL: [Self; 4] = [Self::SingleValue, Self::Truncation, Self::Dictionary, Self::Uncompressed];
 
+    /// Its name in settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SingleValue => "single_value",
+            Self::Truncation => "truncation",
+            Self::Dictionary => "dictionary",
+            Self::Uncompressed => "uncompressed",
+        }
+    }
+
     /// The encoding with this code on disk.
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|encoding| *encoding as u8 == code)

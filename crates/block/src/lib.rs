@@ -21,6 +21,7 @@ pub mod header;
 pub mod native;
 pub mod parse;
 mod planes;
+pub mod psma;
 pub mod validity;
 pub mod zone;
 
@@ -31,6 +32,7 @@ pub use encode::{EncodeOptions, encode_block};
 pub use header::Encoding;
 pub use native::Native;
 pub use parse::EncodedBlock;
+pub use psma::Psma;
 pub use zone::Zone;
 
 #[doc(hidden)]

@@ -108,6 +108,8 @@ const FEW_RANGES: usize = 4;
 const RANGE_COST: f64 = 0.04;
 /// What gathering a lane's bit costs likewise.
 const MEMBERS_COST: f64 = 0.3;
+/// Words of bits that are worth an interval each.
+const FEW_WORDS: usize = 64;
 /// Numbers that a bitmap may cover.
 const BITMAP_NUMBERS: u128 = 1 << 16;
 
@@ -200,6 +202,23 @@ impl LaneTest {
         }
     }
 
+    /// Intervals that hold all lanes of the set, as codes or order keys; `None` where what is outside of it passes.
+    pub(crate) fn intervals(&self) -> Option<Vec<(i128, i128)>> {
+        if self.negated {
+            return None;
+        }
+        let far = |low: u128, distance: u128| (low as i128).saturating_add_unsigned(distance);
+        Some(match &self.set {
+            LaneSet::Ranges(ranges) => ranges.iter().map(|(low, span)| (*low as i128, far(*low, *span))).collect(),
+            LaneSet::Sorted { low, ranges } => {
+                ranges.iter().map(|(from, to)| (far(*low, *from), far(*low, *to))).collect()
+            }
+            LaneSet::Bitmap { low, bits } => intervals_of_bits(*low as i128, bits),
+            LaneSet::Keys { low, keys } => intervals_of_bits(*low as i128, keys.words()),
+            LaneSet::FarKeys { low, keys } => intervals_of_bits(*low, keys.words()),
+        })
+    }
+
     fn select_by<T: Scan>(
         &self,
         predicate: impl Predicate<T::Lane>,
@@ -209,6 +228,18 @@ impl LaneTest {
     ) {
         matches.keep(&LaneRows { values, validity, negated: self.negated, predicate });
     }
+}
+
+/// For every word of bits that has any, the numbers from its first to its last; only one interval for many words.
+fn intervals_of_bits(low: i128, bits: &[u64]) -> Vec<(i128, i128)> {
+    let words = bits.iter().enumerate().filter(|(_, word)| **word != 0);
+    let end = |word: usize, bit: u32| low.saturating_add(word as i128 * 64 + i128::from(bit));
+    let each = words.map(|(number, word)| (end(number, word.trailing_zeros()), end(number, word.ilog2())));
+    if bits.len() <= FEW_WORDS {
+        return each.collect();
+    }
+    let hull = each.reduce(|(low, _), (_, high)| (low, high));
+    hull.into_iter().collect()
 }
 
 /// Bits `from..=to`.

@@ -3,10 +3,12 @@
 //! Invariants: a frame of reference shifts ranges by its base, an ordered dictionary is searched once per bound; rows are
 //! then compared without looking at values, except for plain strings.
 
-use std::ops::{Bound, RangeBounds};
+use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
 
-use forebay_block::{Access, Codes, EncodedBlock, FixedValues, Native, StringValues, Values, validity, with_native};
+use forebay_block::{
+    Access, Codes, EncodedBlock, FixedValues, Native, Psma, StringValues, Values, validity, with_native,
+};
 use forebay_pipeline::{KeySet, Test};
 
 use crate::keys::{KeyRange, RangeSet, StringRange, key_set, string_set};
@@ -218,6 +220,28 @@ impl BlockTest {
             }
             (Self::Never, _) => matches.clear(),
             (test, access) => panic!("{test:?} was not translated for a block with {access:?}"),
+        }
+    }
+}
+
+impl BlockTest {
+    /// A range of rows that holds all those that pass, from the block's positional aggregates; `None` where they do not
+    /// tell (Data Blocks §3.2).
+    pub fn rows(&self, psma: &Psma) -> Option<Range<u32>> {
+        match self {
+            Self::Never => Some(0..0),
+            Self::Lanes(test) => {
+                let mut rows: Option<Range<u32>> = None;
+                for (low, high) in test.intervals()? {
+                    let next = psma.rows(low, high);
+                    if !next.is_empty() {
+                        let known = rows.get_or_insert(next.clone());
+                        *known = known.start.min(next.start)..known.end.max(next.end);
+                    }
+                }
+                Some(rows.unwrap_or(0..0))
+            }
+            Self::Always | Self::NotNull | Self::IsNull | Self::Strings(_) => None,
         }
     }
 }

@@ -8,7 +8,8 @@ use std::ops::Bound;
 
 use cases::{Aligned, Case, Cell, Random, any_case, any_encoding, read, value_of};
 use forebay_base::{PhysicalType, Value};
-use forebay_block::{Access, EncodedBlock, Encoding, Native, Values, validity, with_native};
+use forebay_block::psma::Worth;
+use forebay_block::{Access, EncodedBlock, Encoding, Native, Psma, Values, validity, with_native};
 use forebay_cpu::simd::Flavour;
 use forebay_cpu::{BlockTest, Matches, Selection, translate, unpack_codes, unpack_fixed, unpack_validity};
 use forebay_pipeline::{KeySet, Test};
@@ -111,6 +112,14 @@ fn check_test(case: &Case, block: &EncodedBlock, test: &Test, selection: &Select
     }
 }
 
+/// No row that passes is outside of the rows that positional aggregates tell.
+fn check_psma(case: &Case, block: &EncodedBlock, test: &Test) {
+    let Some(psma) = Psma::build(block, Worth::Always) else { return };
+    let Some(rows) = translate(block, test).rows(&psma) else { return };
+    let lost = (0..block.rows()).find(|row| test.passes(case.value(*row).as_ref()) && !rows.contains(&(*row as u32)));
+    assert_eq!(lost, None, "{test:?} on {:?} {:?} in {rows:?}", block.encoding(), block.physical());
+}
+
 fn check_unpack(case: &Case, block: &EncodedBlock, selection: &Selection) {
     let rows: Vec<usize> = selection.rows().collect();
     with_native!(
@@ -162,6 +171,7 @@ proptest! {
         for _ in 0..12 {
             let test = any_test(&case, &mut random);
             check_test(&case, &block, &test, &any_selection(case.cells.len(), &mut random));
+            check_psma(&case, &block, &test);
         }
     }
 
@@ -188,6 +198,9 @@ proptest! {
             let damaged = Aligned::new(&damaged);
             let Ok(block) = EncodedBlock::parse(damaged.bytes()) else { continue };
             let test = any_test(&case, &mut random);
+            if let Some(psma) = Psma::build(&block, Worth::Always) {
+                std::hint::black_box(translate(&block, &test).rows(&psma));
+            }
             let mut matches = Matches::new(any_selection(block.rows(), &mut random), block.rows(), Flavour::best());
             translate(&block, &test).select(&block, &mut matches);
             let selection = matches.finish();
@@ -244,6 +257,30 @@ fn keys_beyond_a_type_are_none_of_its_values() {
                     check_test(&case, &block, &test, &Selection::Rows(0..6));
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn narrowing_is_exact_for_small_deltas_and_never_loses_rows_of_sorted_blocks() {
+    for (physical, step) in [(PhysicalType::U8, 0), (PhysicalType::I32, 1), (PhysicalType::I64, 1 << 20)] {
+        let cells = (0..9000).map(|row: i128| Some(Cell::Bits(if step == 0 { row / 40 } else { row * step - 4000 })));
+        let case = Case { physical, cells: cells.collect() };
+        for force in [None, Some(Encoding::Dictionary), Some(Encoding::Uncompressed)] {
+            let (bytes, _) = case.encode(force);
+            let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
+            let psma = Psma::of_block(&block).expect("sorted values are worth it");
+            for row in (0..9000).step_by(777) {
+                let value = case.value(row).expect("no NULL");
+                let equal = Test::equal(value.clone());
+                check_psma(&case, &block, &equal);
+                check_psma(&case, &block, &Test::Range { low: Bound::Unbounded, high: Bound::Excluded(value) });
+                if step == 0 {
+                    let start = row as u32 / 40 * 40;
+                    assert_eq!(translate(&block, &equal).rows(&psma), Some(start..(start + 40).min(9000)));
+                }
+            }
+            assert_eq!(translate(&block, &Test::NotEqual(Value::Int(1))).rows(&psma), None);
         }
     }
 }

@@ -19,6 +19,7 @@ pub mod types;
 
 pub use cancel::CancelToken;
 pub use chunks::{ChunkKey, Engine};
+pub use forebay_block::{EncodeOptions, Encoding};
 pub use forebay_cpu::simd::Flavour;
 pub use load::{LoadTarget, Loader};
 pub use metrics::Metrics;

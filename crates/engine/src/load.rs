@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use forebay_base::{Context, Error, ErrorKind, LogicalType, Result, limits};
-use forebay_block::{ChunkOptions, CodecChoice, SealedChunk, Zone, seal_chunk};
+use forebay_block::{ChunkOptions, CodecChoice, EncodeOptions, SealedChunk, Zone, seal_chunk};
 use forebay_store::{Column, SealedColumn, SealedGroup, SealedSegment, SegmentWriter, Store};
 
 use crate::plain::encode_array;
@@ -20,6 +20,7 @@ use crate::plain::encode_array;
 pub struct LoadTarget {
     writer: SegmentWriter,
     columns: Vec<LoadColumn>,
+    encode: EncodeOptions,
     rows: AtomicU64,
 }
 
@@ -33,6 +34,11 @@ struct LoadColumn {
 impl LoadTarget {
     /// A new segment of `store` for rows of these columns.
     pub fn new(store: &Store, columns: &[Column]) -> Result<Arc<Self>> {
+        Self::with_encoding(store, columns, EncodeOptions::default())
+    }
+
+    /// A new segment of `store` for rows of these columns, encoded as `encode` says.
+    pub fn with_encoding(store: &Store, columns: &[Column], encode: EncodeOptions) -> Result<Arc<Self>> {
         let layout = columns.iter().map(|column| (column.id, column.logical.physical())).collect();
         let columns = columns
             .iter()
@@ -42,7 +48,7 @@ impl LoadTarget {
                 nullable: column.nullable,
             })
             .collect();
-        Ok(Arc::new(Self { writer: store.segment_writer(layout)?, columns, rows: AtomicU64::new(0) }))
+        Ok(Arc::new(Self { writer: store.segment_writer(layout)?, columns, encode, rows: AtomicU64::new(0) }))
     }
 
     /// Rows in finished row groups.
@@ -203,7 +209,7 @@ impl Loader {
             let array = self.take_column(index)?;
             let encoded = &mut self.group.columns[index];
             encoded.block_offsets.push(encoded.bytes.len() as u32);
-            let zone = encode_array(&array, &column.logical, &mut encoded.bytes)
+            let zone = encode_array(&array, &column.logical, &self.target.encode, &mut encoded.bytes)
                 .context(|| format!("column {}", column.name))?;
             encoded.zones.push(zone);
             encoded.plain_bytes += match column.logical.physical().width() {

@@ -64,6 +64,8 @@ counters! {
     morsels_done,
     /// Rows of blocks that were not ruled out.
     rows_in,
+    /// Rows of those that positional aggregates (PSMA) left out before any test.
+    psma_rows,
     /// Rows that left the scan.
     rows_out,
     /// Nanoseconds spent waiting for reads.

@@ -12,12 +12,17 @@ use forebay_base::{Error, LogicalType, PhysicalType, Result, TimeUnit, canonical
 use forebay_block::{EncodeOptions, PlainColumn, PlainValues, Zone, encode_block};
 
 /// Encodes `array`, which has the Arrow type of `logical`, as one block appended to `out`.
-pub fn encode_array(array: &ArrayRef, logical: &LogicalType, out: &mut Vec<u8>) -> Result<Zone> {
+pub fn encode_array(
+    array: &ArrayRef,
+    logical: &LogicalType,
+    options: &EncodeOptions,
+    out: &mut Vec<u8>,
+) -> Result<Zone> {
     let validity = array.nulls().filter(|nulls| nulls.null_count() > 0).map(bitmap);
     let validity = validity.as_deref();
     let encode = |values: PlainValues<'_>, out: &mut Vec<u8>| {
         let column = PlainColumn { physical: logical.physical(), rows: array.len(), validity, values };
-        encode_block(&column, &EncodeOptions::default(), out)
+        encode_block(&column, options, out)
     };
     match logical {
         LogicalType::Varchar => {

@@ -3,6 +3,9 @@
 //! Workers share a [`Scan`] and take row groups from its cursor, one [`Morsel`] at a time. Columns that no test or filter
 //! needs are read only once a row of their chunk has survived (late materialisation).
 
+mod account;
+mod narrow;
+
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +15,7 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use forebay_base::{Context, Error, LogicalType, Result, Value, limits};
 use forebay_block::InflatedChunk;
 use forebay_cpu::simd::Flavour;
-use forebay_cpu::{Matches, Selection, translate};
+use forebay_cpu::{BlockTest, Matches, Selection, translate};
 use forebay_pipeline::ColumnTest;
 use forebay_store::{Column, Group, GroupColumn, Segment, Table};
 
@@ -20,6 +23,7 @@ use crate::chunks::{Engine, WantedChunk};
 use crate::collect::{BlockValues, collect_constant};
 use crate::types::arrow_type;
 use crate::{CancelToken, Metrics};
+use narrow::Pending;
 
 /// A predicate over rows that codes cannot answer, evaluated on Arrow batches by its owner.
 pub trait RowFilter: Send {
@@ -74,11 +78,15 @@ impl RankedTest {
 pub struct ScanSettings {
     /// The vector instructions of the tests on codes.
     pub simd: Flavour,
+    /// Blocks are ruled out by their zones (SMA).
+    pub sma: bool,
+    /// Blocks are narrowed by positional aggregates (PSMA).
+    pub psma: bool,
 }
 
 impl Default for ScanSettings {
     fn default() -> Self {
-        Self { simd: Flavour::best() }
+        Self { simd: Flavour::best(), sma: true, psma: true }
     }
 }
 
@@ -161,11 +169,12 @@ impl Scan {
             next: 0,
         };
         tests.sort_by(|a, b| a.share().total_cmp(&b.share()));
-        let pending = rows.prune(tests);
-        rows.load(pending.iter().map(|(test, _)| tests[*test].test.column))?;
+        let mut pending = rows.prune(tests);
+        rows.load(pending.iter().map(|pending| tests[pending.test].test.column))?;
+        rows.narrow(tests, &mut pending);
         let mut matches = rows.matches();
-        for (test, undecided) in &pending {
-            rows.test(&mut tests[*test], undecided, &mut matches)?;
+        for Pending { test, blocks } in pending {
+            rows.test(&mut tests[test], blocks, &mut matches)?;
         }
         rows.selections = matches.into_iter().map(Matches::finish).collect();
         for filter in filters.iter_mut().filter(|filter| filter.pays()) {
@@ -251,7 +260,8 @@ impl MorselRows {
 
     /// Rules out whole blocks by their zones. Returns the tests that remain, each with the blocks where it must be
     /// evaluated on codes.
-    fn prune(&mut self, tests: &[RankedTest]) -> Vec<(usize, Vec<usize>)> {
+    fn prune(&mut self, tests: &[RankedTest]) -> Vec<Pending> {
+        let sma = self.scan.settings.sma;
         let mut pending = Vec::new();
         for (position, ranked) in tests.iter().enumerate() {
             let test = &ranked.test;
@@ -263,14 +273,14 @@ impl MorselRows {
             };
             let mut undecided = Vec::new();
             for (block, zone) in self.group.columns[index].zones.iter().enumerate() {
-                if !forebay_prune::may_pass(zone, &test.test) {
+                if sma && !forebay_prune::may_pass(zone, &test.test) {
                     self.selections[block] = Selection::Rows(0..0);
-                } else if !forebay_prune::must_pass(zone, &test.test) {
-                    undecided.push(block);
+                } else if !(sma && forebay_prune::must_pass(zone, &test.test)) {
+                    undecided.push((block, None));
                 }
             }
             if !undecided.is_empty() && ranked.pays() {
-                pending.push((position, undecided));
+                pending.push(Pending { test: position, blocks: undecided });
             }
         }
         let metrics = &self.scan.metrics;
@@ -290,10 +300,15 @@ impl MorselRows {
     }
 
     /// Evaluates one test on the codes of these blocks.
-    fn test(&self, ranked: &mut RankedTest, blocks: &[usize], matches: &mut [Matches]) -> Result<()> {
+    fn test(
+        &self,
+        ranked: &mut RankedTest,
+        blocks: Vec<(usize, Option<BlockTest>)>,
+        matches: &mut [Matches],
+    ) -> Result<()> {
         let test = &ranked.test;
         let mut code_bytes = 0;
-        for &block in blocks.iter() {
+        for (block, translated) in blocks {
             let matches = &mut matches[block];
             if matches.is_empty() {
                 continue;
@@ -306,7 +321,7 @@ impl MorselRows {
             let view = chunk.block(index);
             ranked.rows_in += matches.len() as u64;
             let before = matches.looked_at();
-            translate(&view, &test.test).select(&view, matches);
+            translated.unwrap_or_else(|| translate(&view, &test.test)).select(&view, matches);
             code_bytes += ((matches.looked_at() - before) * view.row_bytes()) as u64;
             ranked.rows_out += matches.len() as u64;
         }
@@ -450,34 +465,6 @@ impl MorselRows {
         let options = RecordBatchOptions::new().with_row_count(Some(selection.len()));
         RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)
             .map_err(|error| Error::internal(format!("a scan made an invalid batch: {error}")))
-    }
-
-    /// Bytes of the codes of these columns, which are loaded, in the surviving rows of one block.
-    fn row_bytes(&self, block: usize, columns: &[usize]) -> u64 {
-        let row_bytes = columns.iter().filter_map(|column| self.chunk_of(*column, block));
-        let row_bytes: usize = row_bytes.map(|(chunk, index)| chunk.block(index).row_bytes()).sum();
-        (self.selections[block].len() * row_bytes) as u64
-    }
-
-    /// Counts what this morsel touched and what it could leave alone.
-    fn account(&self, tests: &[RankedTest], filters: &[Box<dyn RowFilter>]) {
-        let mut touched: Vec<usize> = self.scan.columns.clone();
-        touched.extend(tests.iter().map(|ranked| ranked.test.column));
-        touched.extend(filters.iter().flat_map(|filter| filter.columns().iter().copied()));
-        touched.sort_unstable();
-        touched.dedup();
-        let metrics = &self.scan.metrics;
-        for column in touched {
-            let Some(layout) = self.group_column(column) else { continue };
-            let loaded = self.chunks[column].iter().flatten().count();
-            metrics.chunks.add(layout.chunks.len() as u64);
-            metrics.chunks_pruned.add((layout.chunks.len() - loaded) as u64);
-            metrics.plain_bytes.add(layout.plain_bytes);
-        }
-        let loaded = (0..self.selections.len()).filter(|block| !self.selections[*block].is_empty());
-        metrics.code_bytes.add(loaded.map(|block| self.row_bytes(block, &self.scan.columns)).sum());
-        metrics.rows_out.add(self.selections.iter().map(|selection| selection.len() as u64).sum());
-        metrics.morsels_done.add(1);
     }
 }
 

@@ -1,5 +1,6 @@
 //! What to read: decides from metadata alone which chunks and blocks can hold matching rows (GOLAP §4.1, Data Blocks
-//! §3.2). Today: the min, max and NULL count of a block, its small materialised aggregate (SMA).
+//! §3.2): the min, max and NULL count of a block, its small materialised aggregate (SMA). Positional ones need the codes, and
+//! are `forebay_block::Psma`'s.
 //!
 //! Invariants: never rules out a row that passes; pure. Must not know: files, threads, codes.
 #![forbid(unsafe_code)]

@@ -16,6 +16,7 @@ use futures::StreamExt;
 use tokio::task::JoinSet;
 
 use crate::error::from_datafusion;
+use crate::settings;
 use crate::statement::StatementContext;
 
 /// Runs `plan` and writes its rows, whose columns are in the order of `columns`, into a new segment. Returns the segment
@@ -27,7 +28,7 @@ pub async fn load(
     columns: &[Column],
     statement: &Arc<StatementContext>,
 ) -> Result<(Option<SealedSegment>, u64)> {
-    let target = LoadTarget::new(engine.store(), columns)?;
+    let target = LoadTarget::with_encoding(engine.store(), columns, settings::of_loads(context.session_config()))?;
     let schema = schema_of_columns(columns);
     let types: Arc<[LogicalType]> = columns.iter().map(|column| column.logical.clone()).collect();
     let mut workers = JoinSet::new();

@@ -300,6 +300,7 @@ pub(crate) fn shown_figures(figures: &MetricsSnapshot) -> ExecutionPlanMetricsSe
         ("blocks", figures.blocks),
         ("blocks_pruned", figures.blocks_pruned),
         ("rows_in", figures.rows_in),
+        ("rows_left_out_by_psma", figures.psma_rows),
     ] {
         MetricBuilder::new(&shown).global_counter(name).add(value as usize);
     }

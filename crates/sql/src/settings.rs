@@ -8,7 +8,7 @@ use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::prelude::SessionConfig;
 use forebay_base::{Error, Result};
-use forebay_engine::{Flavour, ScanSettings};
+use forebay_engine::{EncodeOptions, Encoding, Flavour, ScanSettings};
 use forebay_store::DEFAULT_SCHEMA;
 
 use crate::arithmetic::{CheckedArithmetic, IntegerDivision};
@@ -110,6 +110,20 @@ pub(crate) fn set(base: &mut SessionState, variable: &str, value: &str) -> Resul
             let settings = ScanSettings { simd: flavour(value)?, ..of_scans(base.config()) };
             base.config_mut().set_extension(Arc::new(settings));
         }
+        "sma" | "forebay.sma" => {
+            let settings = ScanSettings { sma: switch("sma", value)?, ..of_scans(base.config()) };
+            base.config_mut().set_extension(Arc::new(settings));
+        }
+        "psma" | "forebay.psma" => {
+            let settings = ScanSettings { psma: switch("psma", value)?, ..of_scans(base.config()) };
+            base.config_mut().set_extension(Arc::new(settings));
+        }
+        "sargs" | "forebay.sargs" => {
+            base.config_mut().set_extension(Arc::new(Sargs { on_codes: switch("sargs", value)? }));
+        }
+        "force_encoding" | "forebay.force_encoding" => {
+            base.config_mut().set_extension(Arc::new(EncodeOptions { force: encoding(value)? }));
+        }
         "memory_limit" | "max_memory" => {
             return Err(Error::unsupported("the memory budget is fixed when a database is opened")
                 .hint("Start forebay with --memory"));
@@ -118,11 +132,15 @@ pub(crate) fn set(base: &mut SessionState, variable: &str, value: &str) -> Resul
             base.config_mut().options_mut().set(variable, value).map_err(from_datafusion)?;
         }
         _ => {
-            let known = ["device", "execution", "simd", "threads", "memory_limit"];
+            let known =
+                ["device", "execution", "force_encoding", "memory_limit", "psma", "sargs", "simd", "sma", "threads"];
             let error = Error::input(format!("there is no setting {variable}"));
             return Err(match crate::error::suggestion(variable, known.into_iter()) {
                 Some(other) => error.hint(format!("Did you mean {other}?")),
-                None => error.hint("Settings are device, execution, simd and threads"),
+                None => error.hint(
+                    "Settings are device, execution, simd and threads, and for experiments force_encoding, psma, sargs \
+                     and sma",
+                ),
             });
         }
     }
@@ -132,6 +150,46 @@ pub(crate) fn set(base: &mut SessionState, variable: &str, value: &str) -> Resul
 /// How the scans of a session run.
 pub(crate) fn of_scans(config: &SessionConfig) -> ScanSettings {
     config.get_extension::<ScanSettings>().map_or_else(ScanSettings::default, |settings| *settings)
+}
+
+/// How the loads of a session encode.
+pub(crate) fn of_loads(config: &SessionConfig) -> EncodeOptions {
+    config.get_extension::<EncodeOptions>().map_or_else(EncodeOptions::default, |options| *options)
+}
+
+/// Where tests of columns with constants (search arguments) are evaluated.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sargs {
+    /// By the scan on codes; otherwise by the pipelines, as far as they can.
+    pub(crate) on_codes: bool,
+}
+
+impl Sargs {
+    /// Those of a session.
+    pub(crate) fn of(config: &SessionConfig) -> Self {
+        config.get_extension::<Self>().map_or(Self { on_codes: true }, |sargs| *sargs)
+    }
+}
+
+/// on or off.
+fn switch(setting: &str, value: &str) -> Result<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "on" | "true" => Ok(true),
+        "off" | "false" => Ok(false),
+        _ => Err(Error::input(format!("{setting} = {value} is not possible")).hint("Use on or off")),
+    }
+}
+
+/// The encoding of this name; `None` for the smallest.
+fn encoding(name: &str) -> Result<Option<Encoding>> {
+    if name.eq_ignore_ascii_case("none") {
+        return Ok(None);
+    }
+    let known = Encoding::ALL.into_iter().find(|encoding| encoding.name().eq_ignore_ascii_case(name));
+    known.map(Some).ok_or_else(|| {
+        Error::input(format!("encoding {name} does not exist"))
+            .hint("Use none, single_value, truncation, dictionary or uncompressed")
+    })
 }
 
 /// The vector instructions of this name.
@@ -153,6 +211,17 @@ fn flavour(name: &str) -> Result<Flavour> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn encodings_are_known_by_name() {
+        for known in Encoding::ALL {
+            assert_eq!(encoding(&known.name().to_uppercase()).expect("its own name"), Some(known));
+        }
+        assert_eq!(encoding("none").expect("always"), None);
+        assert!(encoding("zstd").is_err());
+        assert!(switch("psma", "ON").expect("on") && !switch("psma", "false").expect("off"));
+        assert!(switch("psma", "1").is_err());
+    }
 
     #[test]
     fn flavours_are_known_by_name() {

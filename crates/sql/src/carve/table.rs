@@ -31,6 +31,7 @@ use super::shape::{Variable, width};
 use super::types::{column_bounds, shape_of};
 use crate::filter::Predicates;
 use crate::predicate::{Translated as Tested, translate};
+use crate::settings::Sargs;
 use crate::statistics::{UNKNOWN_SELECTIVITY, column_zone, test_selectivity};
 use crate::table::ForebayTable;
 
@@ -227,9 +228,14 @@ impl Carver<'_> {
         let types: Vec<LogicalType> =
             self.tables[position].table.columns.iter().map(|column| column.logical.clone()).collect();
         let mut predicates = Vec::new();
+        let on_codes = Sargs::of(self.session.config()).on_codes;
         for part in scan.filters.iter().flat_map(split_conjunction) {
             let part = unnormalize_col(part.clone());
             let part = one_of(&part).unwrap_or(part);
+            if let (false, Ok(scalar)) = (on_codes, self.scan_predicate(position, &bare, &part)) {
+                predicates.push(scalar);
+                continue;
+            }
             let physical = self.session.create_physical_expr(part.clone(), &bare).map_err(lost)?;
             let parts = Predicates::of(std::slice::from_ref(&physical), &types);
             self.tables[position].tests.extend(parts.tests);
