@@ -7,6 +7,7 @@ mod roof;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use forebay::units::{format_bytes, format_count, format_seconds};
 use forebay::{Database, Error, Options, Result, Session};
@@ -44,24 +45,16 @@ pub struct BenchOptions {
 /// All runs of one query.
 pub(crate) struct QueryRuns {
     pub(crate) name: &'static str,
+    /// Time that its pipelines took to compile in its first run, measured or not.
+    pub(crate) compile: Duration,
     /// In the order they ran; not empty.
     pub(crate) runs: Vec<Measured>,
 }
 
 impl QueryRuns {
-    /// Seconds, ascending.
-    fn sorted_seconds(&self) -> Vec<f64> {
-        let mut seconds: Vec<f64> = self.runs.iter().map(Measured::seconds).collect();
-        seconds.sort_by(f64::total_cmp);
-        seconds
-    }
-
+    /// Seconds of its runs.
     pub(crate) fn spread(&self) -> Spread {
-        let sorted = self.sorted_seconds();
-        let middle = sorted.len() / 2;
-        let median =
-            if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) };
-        Spread { min: sorted[0], median, max: sorted[sorted.len() - 1] }
+        Spread::of(self.runs.iter().map(Measured::seconds).collect())
     }
 
     fn last(&self) -> &Measured {
@@ -77,10 +70,22 @@ pub(crate) struct Spread {
     pub(crate) max: f64,
 }
 
-/// Sum and geometric mean of the queries, for each figure of the spread.
+impl Spread {
+    /// Of these seconds, at least one of them.
+    fn of(mut seconds: Vec<f64>) -> Self {
+        seconds.sort_by(f64::total_cmp);
+        let middle = seconds.len() / 2;
+        let median =
+            if seconds.len() % 2 == 1 { seconds[middle] } else { f64::midpoint(seconds[middle - 1], seconds[middle]) };
+        Self { min: seconds[0], median, max: seconds[seconds.len() - 1] }
+    }
+}
+
+/// Sum and geometric mean of the queries, for each figure of the spread; and the spread of their compile times.
 pub(crate) struct Summary {
     pub(crate) total: Spread,
     pub(crate) geometric_mean: Spread,
+    pub(crate) compile: Spread,
 }
 
 /// Whether the page cache was dropped in a cold benchmark; `None` in a warm one.
@@ -110,8 +115,8 @@ pub fn bench(options: &BenchOptions, out: &mut dyn Write) -> Result<()> {
     let dropped = options.cold.then(|| machine::drop_page_cache().is_ok());
     introduce(options, dropped, out)?;
     let roof = Roof::measure(database.threads());
-    let columns = Columns::new(&[7, 8, 9, 9, 9, 10, 6, 10, 10, 7]);
-    let headings = ["query", "rows", "min", "median", "max", "read", "pruned", "effective", "codes", "× floor"];
+    let columns = Columns::new(&[7, 8, 9, 9, 9, 9, 10, 6, 10, 10, 7]);
+    let headings = ["query", "rows", "min", "median", "max", "compile", "read", "pruned", "effective", "codes", "× floor"];
     line(out, &columns.row(&headings))?;
     line(out, &columns.rule())?;
     let session = database.session();
@@ -119,7 +124,6 @@ pub fn bench(options: &BenchOptions, out: &mut dyn Write) -> Result<()> {
     for query in &chosen {
         let runs = measure(options, &database, &session, query)
             .map_err(|e| e.context(format!("{} query {}", options.benchmark, query.name)))?;
-        let runs = QueryRuns { name: query.name, runs };
         line(out, &row_of(&columns, &runs, &roof))?;
         all.push(runs);
     }
@@ -129,6 +133,8 @@ pub fn bench(options: &BenchOptions, out: &mut dyn Write) -> Result<()> {
         let [min, median, max] = [spread.min, spread.median, spread.max].map(format_seconds);
         line(out, &columns.row(&[name, "", &min, &median, &max]))?;
     }
+    let compile = format_seconds(summary.compile.median);
+    line(out, &columns.row(&["compile", "", "", "", "", &compile]))?;
     line(out, "")?;
     line(out, &roof.explain())?;
     if let Some(path) = &options.json {
@@ -169,20 +175,23 @@ fn introduce(options: &BenchOptions, dropped: PageCacheDropped, out: &mut dyn Wr
     line(out, "")
 }
 
-fn measure(options: &BenchOptions, database: &Database, session: &Session, query: &Query) -> Result<Vec<Measured>> {
+fn measure(options: &BenchOptions, database: &Database, session: &Session, query: &Query) -> Result<QueryRuns> {
+    let mut compile = None;
     if !options.cold {
-        run_sql(session, &query.sql)?;
+        compile = Some(run_sql(session, &query.sql)?.0.metrics.compile);
     }
-    let mut runs = Vec::with_capacity(options.runs);
+    let mut runs: Vec<Measured> = Vec::with_capacity(options.runs);
     for _ in 0..options.runs {
         if options.cold {
             database.clear_cache();
             // Whether this is permitted was found out and reported before the first run.
             drop(machine::drop_page_cache());
         }
-        runs.push(run_sql(session, &query.sql)?.0);
+        let (measured, _) = run_sql(session, &query.sql)?;
+        compile.get_or_insert(measured.metrics.compile);
+        runs.push(measured);
     }
-    Ok(runs)
+    Ok(QueryRuns { name: query.name, compile: compile.unwrap_or_default(), runs })
 }
 
 fn row_of(columns: &Columns, runs: &QueryRuns, roof: &Roof) -> String {
@@ -195,6 +204,7 @@ fn row_of(columns: &Columns, runs: &QueryRuns, roof: &Roof) -> String {
         &min,
         &median,
         &max,
+        &format_seconds(runs.compile.as_secs_f64()),
         &format_bytes(last.metrics.read_bytes),
         &percent(last.metrics.chunks_pruned, last.metrics.chunks),
         &bandwidth(last.metrics.plain_bytes, spread.median),
@@ -215,6 +225,7 @@ fn summarize(all: &[QueryRuns]) -> Summary {
     Summary {
         total: Spread { min: total(|s| s.min), median: total(|s| s.median), max: total(|s| s.max) },
         geometric_mean: Spread { min: mean(|s| s.min), median: mean(|s| s.median), max: mean(|s| s.max) },
+        compile: Spread::of(all.iter().map(|runs| runs.compile.as_secs_f64()).collect()),
     }
 }
 
@@ -234,12 +245,12 @@ fn write_json(
 mod tests {
     use super::*;
     use forebay::QueryMetrics;
-    use std::time::Duration;
 
     fn runs(milliseconds: &[u64]) -> QueryRuns {
         let run =
             |&ms: &u64| Measured { elapsed: Duration::from_millis(ms), rows: 1, metrics: QueryMetrics::default() };
-        QueryRuns { name: "q1.1", runs: milliseconds.iter().map(run).collect() }
+        let compile = Duration::from_millis(3);
+        QueryRuns { name: "q1.1", compile, runs: milliseconds.iter().map(run).collect() }
     }
 
     fn options(queries: &[&str]) -> BenchOptions {
@@ -267,6 +278,7 @@ mod tests {
         let summary = summarize(&[runs(&[10]), runs(&[1000])]);
         assert!((summary.total.median - 1.01).abs() < 1e-12);
         assert!((summary.geometric_mean.median - 0.1).abs() < 1e-12);
+        assert_eq!(summary.compile.median, 0.003);
     }
 
     #[test]

@@ -207,7 +207,7 @@ fn measure(case: &Case, text: bool) -> Result<()> {
 fn plan(program: &Program, pipeline: &Pipeline, case: &Case) -> Option<GroupPlan> {
     let Sink::Aggregate { state, .. } = pipeline.sink else { return None };
     match &program.states[state.0 as usize] {
-        forebay_pipeline::ir::State::Aggregate(state) => Some(GroupPlan::pick(state, case.ranges)),
+        forebay_pipeline::ir::State::Aggregate(state) => Some(GroupPlan::pick(state, case.ranges, 0, 0)),
         forebay_pipeline::ir::State::Join(_) => None,
     }
 }

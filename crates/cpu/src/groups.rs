@@ -13,10 +13,12 @@ use crate::arena::Arena;
 use crate::layout::{GroupRow, SLOT_ROW_BITS, WORD, group_tag};
 use crate::rows::{Field, RowSet, Valid};
 
-/// Slots of dense groups at most.
+/// Slots of dense groups that are never too many.
 const DENSE_SLOTS: u128 = 1 << 20;
-/// Bytes of dense groups at most, for each worker: they should stay in its caches.
+/// Bytes of dense groups, for each worker, that are never too many: they stay in its caches.
 const DENSE_BYTES: u128 = 8 << 20;
+/// Bytes of a directory that a hashed group takes, about.
+const DIRECTORY_BYTES: u128 = 24;
 /// Slots of a part's first directory.
 const FIRST_SLOTS: usize = 1 << 10;
 
@@ -53,11 +55,18 @@ pub struct GroupPlan {
 
 impl GroupPlan {
     /// Dense where the values of all key parts lie in a known range (`ranges`, one for each, both ends included; booleans
-    /// need none) and there are few enough combinations. Without keys there is one slot.
-    pub fn pick(state: &AggregateState, ranges: &[Option<(i64, i64)>]) -> Self {
+    /// need none) and there are few enough combinations: they stay in a worker's caches, or take no more memory than as
+    /// many hashed groups as are `expected`, and no more than `most_bytes` for each worker. Without keys there is one slot.
+    pub fn pick(state: &AggregateState, ranges: &[Option<(i64, i64)>], expected: usize, most_bytes: usize) -> Self {
         assert_eq!(ranges.len(), state.keys.len(), "one range for each key part");
         let row = GroupRow::new(state);
         let slot_bytes = ((row.words - row.key.words) * WORD + 1) as u128;
+        // Hashed rows are copied once, when they are merged.
+        let hashed_bytes = expected as u128 * (2 * (row.words * WORD) as u128 + DIRECTORY_BYTES);
+        let fits = |slots: u128| {
+            let bytes = slots.saturating_mul(slot_bytes);
+            slots <= DENSE_SLOTS && bytes <= DENSE_BYTES || bytes <= hashed_bytes.min(most_bytes as u128)
+        };
         let mut slots: u128 = 1;
         let mut keys = Vec::with_capacity(ranges.len());
         for (typed, range) in state.keys.iter().zip(ranges) {
@@ -70,7 +79,7 @@ impl GroupPlan {
             let span = (i128::from(high) - i128::from(low) + 1) as u128;
             let stride = slots;
             slots = slots.saturating_mul(span + u128::from(typed.nullable));
-            if slots > DENSE_SLOTS || slots.saturating_mul(slot_bytes) > DENSE_BYTES {
+            if !fits(slots) {
                 return Self::hash();
             }
             keys.push(DenseKey { low, span: span as u64, stride: stride as u64 });

@@ -56,6 +56,8 @@ pub struct BlockIds {
     block: usize,
     /// By code.
     ids: Vec<u32>,
+    /// How many of them are not known yet.
+    unknown: usize,
 }
 
 impl Default for Vector {
@@ -295,19 +297,29 @@ impl BlockIds {
         out: &mut [u32],
     ) -> Result<()> {
         fill_codes(codes, rows, out);
-        let unknown = |code: &u32| self.ids[*code as usize] == UNKNOWN;
-        let mut missing: Vec<u32> = out.iter().copied().filter(unknown).collect();
-        if !missing.is_empty() {
-            missing.sort_unstable();
-            missing.dedup();
-            let mut ids = vec![UNKNOWN; missing.len()];
-            dictionary.intern_all(missing.iter().map(|code| strings.get(*code as usize)), &mut ids)?;
-            for (code, id) in missing.iter().zip(ids) {
-                self.ids[*code as usize] = id;
-            }
+        if self.unknown > 0 {
+            self.intern(dictionary, strings, out)?;
         }
         for slot in out {
             *slot = self.ids[*slot as usize];
+        }
+        Ok(())
+    }
+
+    /// Finds the ids of those of these codes that have none yet.
+    fn intern(&mut self, dictionary: &Dictionary, strings: &StringValues<'_>, codes: &[u32]) -> Result<()> {
+        let unknown = |code: &u32| self.ids[*code as usize] == UNKNOWN;
+        let mut missing: Vec<u32> = codes.iter().copied().filter(unknown).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        missing.sort_unstable();
+        missing.dedup();
+        let mut ids = vec![UNKNOWN; missing.len()];
+        dictionary.intern_all(missing.iter().map(|code| strings.get(*code as usize)), &mut ids)?;
+        self.unknown -= missing.len();
+        for (code, id) in missing.iter().zip(ids) {
+            self.ids[*code as usize] = id;
         }
         Ok(())
     }
@@ -318,6 +330,7 @@ impl BlockIds {
             (self.chunk, self.block) = (Arc::downgrade(chunk), block);
             self.ids.clear();
             self.ids.resize(strings, UNKNOWN);
+            self.unknown = strings;
         }
     }
 }

@@ -108,6 +108,7 @@ impl Star {
             .collect();
         Query {
             program: Program::parse(program).expect("the program is well formed"),
+            expected_rows: Vec::new(),
             tables: vec![bound("fact"), bound("customer")],
             schema: Arc::new(Schema::new(fields)),
             dictionaries: types.iter().map(|(_, dictionary)| dictionary.map(DictionaryId)).collect(),

@@ -333,6 +333,7 @@ impl QueryResult {
         let figures = self.answer.figures();
         QueryMetrics {
             elapsed: self.answer.elapsed(),
+            compile: self.answer.compile_time(),
             rows: self.answer.rows(),
             read_bytes: figures.read_bytes,
             scanned_bytes: figures.scanned_bytes,
@@ -349,6 +350,8 @@ impl QueryResult {
 pub struct QueryMetrics {
     /// Wall time from the call of [`Session::execute`] to the last batch.
     pub elapsed: Duration,
+    /// Time that its pipelines took to compile, in all; none where their code was there already.
+    pub compile: Duration,
     /// Rows returned or changed.
     pub rows: u64,
     /// Bytes read from disk (not from the cache).

@@ -114,18 +114,36 @@ fn find_part(part: &Part, text: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-/// Where `bytes` first lie in `text` at or after `from`.
+/// Places that are looked at together for the first and the last byte of what is searched.
+const PLACES: usize = 16;
+
+/// Where `bytes` first lie in `text` at or after `from`. Two bytes of them at their distance are rare enough that hardly any
+/// place needs a closer look, and compilers make vector instructions of looking at [`PLACES`] places.
 fn find_bytes(bytes: &[u8], text: &[u8], from: usize) -> Option<usize> {
-    let last = text.len().checked_sub(bytes.len())?;
-    let mut at = from;
-    while at <= last {
-        at += text[at..=last].iter().position(|byte| *byte == bytes[0])?;
-        if text[at..].starts_with(bytes) {
-            return Some(at);
+    let (first, last) = (bytes[0], bytes[bytes.len() - 1]);
+    // Places where they may begin, and for each of them the byte where they would end.
+    let starts = text.get(from..)?;
+    let ends = starts.get(bytes.len() - 1..)?;
+    let starts = &starts[..ends.len()];
+    let mut at = 0;
+    while let (Some(heads), Some(tails)) = (chunk(starts, at), chunk(ends, at)) {
+        let hit = heads.iter().zip(tails).fold(false, |hit, (head, tail)| hit | ((*head == first) & (*tail == last)));
+        if hit && let Some(found) = place(bytes, text, from + at..from + at + PLACES) {
+            return Some(found);
         }
-        at += 1;
+        at += PLACES;
     }
-    None
+    place(bytes, text, from + at..from + starts.len())
+}
+
+/// The bytes of [`PLACES`] places.
+fn chunk(bytes: &[u8], at: usize) -> Option<&[u8; PLACES]> {
+    bytes.get(at..)?.first_chunk()
+}
+
+/// The first of these places of `text` where `bytes` lie.
+fn place(bytes: &[u8], text: &[u8], places: std::ops::Range<usize>) -> Option<usize> {
+    places.into_iter().find(|at| text[*at] == bytes[0] && text[*at..].starts_with(bytes))
 }
 
 /// Whether `part` matches the end of `text`, at or after `from`.
@@ -217,6 +235,26 @@ mod tests {
         for pattern in ["", "%", "_", "%_", "_%_%_", "%_%(%", "(%"] {
             for to in 0..=bytes.len() {
                 LikePattern::new(pattern.as_bytes()).matches(&bytes[..to]);
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_are_found_at_every_place_of_long_texts() {
+        for length in [1usize, 2, 3, 15, 16, 17, 40] {
+            let bytes: Vec<u8> = (0..length).map(|at| b'a' + (at % 3) as u8).collect();
+            for before in 0..70 {
+                for after in [0, 1, 15, 16, 33] {
+                    // What begins and ends alike but is something else must not be taken for it.
+                    let text: Vec<u8> = [vec![b'-'; before], bytes.clone(), vec![b'-'; after], bytes.clone()].concat();
+                    assert_eq!(find_bytes(&bytes, &text, 0), Some(before), "{length} {before} {after}");
+                    let second = find_bytes(&bytes, &text, before + 1);
+                    let slow = (before + 1..text.len()).find(|at| text[*at..].starts_with(&bytes));
+                    assert_eq!(second, slow, "{length} {before} {after}");
+                    let cut = &text[..before + length - 1];
+                    assert_eq!(find_bytes(&bytes, cut, 0), None, "{length} {before}");
+                    assert_eq!(find_bytes(&bytes, cut, cut.len() + 1), None, "beyond the end");
+                }
             }
         }
     }

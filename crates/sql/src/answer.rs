@@ -94,6 +94,11 @@ impl Answer {
         self.elapsed.unwrap_or_else(|| self.statement.started.elapsed())
     }
 
+    /// Time that its pipelines took to compile; none where their code was there already.
+    pub fn compile_time(&self) -> Duration {
+        Duration::from_nanos(self.statement.compile_ns())
+    }
+
     /// The figures of the scans so far.
     pub fn figures(&self) -> forebay_engine::metrics::MetricsSnapshot {
         self.statement.figures()

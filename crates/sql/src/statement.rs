@@ -20,6 +20,8 @@ pub struct StatementContext {
     /// Rows or bytes done and expected, for work that is not a scan of ours (reading a file).
     loaded: AtomicU64,
     expected: AtomicU64,
+    /// Nanoseconds that its pipelines took to compile.
+    compile_ns: AtomicU64,
     /// Files that it reads, other than the database's.
     files: Mutex<Vec<String>>,
 }
@@ -35,6 +37,7 @@ impl StatementContext {
             activity: Mutex::new(activity.to_owned()),
             loaded: AtomicU64::new(0),
             expected: AtomicU64::new(0),
+            compile_ns: AtomicU64::new(0),
             files: Mutex::default(),
         }
     }
@@ -55,6 +58,16 @@ impl StatementContext {
             sum.add_all(&scan.snapshot());
         }
         sum.snapshot()
+    }
+
+    /// Says that pipelines took so much more time to compile.
+    pub fn compiled(&self, nanoseconds: u64) {
+        self.compile_ns.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+
+    /// Nanoseconds that its pipelines took to compile; 0 where their code was there already.
+    pub fn compile_ns(&self) -> u64 {
+        self.compile_ns.load(Ordering::Relaxed)
     }
 
     /// Says that the statement reads these files.

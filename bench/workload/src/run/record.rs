@@ -30,6 +30,7 @@ pub(super) fn record(
         "queries": all.iter().map(|runs| query(runs, roof)).collect::<Vec<_>>(),
         "total": spread(&summary.total),
         "geometric_mean": spread(&summary.geometric_mean),
+        "compile": spread(&summary.compile),
     })
 }
 
@@ -41,6 +42,7 @@ fn query(runs: &QueryRuns, roof: &Roof) -> Value {
     let mut value = spread(&runs.spread());
     value["name"] = json!(runs.name);
     value["times_memory_floor"] = json!(roof.times(runs.last().metrics.code_bytes, runs.spread().median));
+    value["compile_ns"] = json!(runs.compile.as_nanos() as u64);
     value["runs"] = runs.runs.iter().map(run).collect();
     value
 }

@@ -157,7 +157,8 @@ pub fn finish_as(
             });
             let parts = groups_of.collect::<Result<Vec<GroupPart>>>()?;
             let unknown = vec![None; groups.keys.len()];
-            let plan = parts.first().map_or_else(|| GroupPlan::pick(groups, &unknown), |part| part.plan().clone());
+            let plan =
+                parts.first().map_or_else(|| GroupPlan::pick(groups, &unknown, 0, 0), |part| part.plan().clone());
             Ok(Finished::Groups(GroupTable::merge(groups, &plan, parts, threads)?))
         }
     }

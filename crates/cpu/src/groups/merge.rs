@@ -2,6 +2,7 @@
 //!
 //! Invariants: what comes out are whole rows ([`GroupRow`]), one for each key; sums that must fit their type do.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use forebay_base::compare_floats;
@@ -18,6 +19,8 @@ use crate::rows::{Field, wide};
 
 /// Slots that a thread merges at a time.
 const SLOTS_AT_A_TIME: usize = 1 << 14;
+/// Slots that are passed over together where no row has touched any.
+const SLOTS_IN_A_STEP: usize = 16;
 
 /// The rows of all groups, and what they refer to.
 pub(super) fn merge(
@@ -64,9 +67,14 @@ impl Merge<'_> {
         let ranges = ranges.map(|from| from..plan.slots.min(from + SLOTS_AT_A_TIME)).collect();
         let words = self.row.words - self.row.key.words;
         let is_only = plan.keys.is_empty();
-        let merged = parallel::map(threads, ranges, |slots| {
+        let merged = parallel::map(threads, ranges, |slots: Range<usize>| {
             let mut rows = Vec::new();
-            for slot in slots {
+            let steps = slots.clone().step_by(SLOTS_IN_A_STEP).map(|from| from..slots.end.min(from + SLOTS_IN_A_STEP));
+            let is_touched = |part: &GroupPart, step: &Range<usize>| {
+                part.touched[step.clone()].iter().fold(0, |any, touched| any | touched) != 0
+            };
+            let touched = steps.filter(|step| is_only || parts.iter().any(|part| is_touched(part, step)));
+            for slot in touched.flatten() {
                 let start = rows.len();
                 if is_only {
                     self.push_key(plan, slot, &mut rows);

@@ -300,7 +300,7 @@ proptest! {
             calm(&state, &mut rows);
         }
         let plan = match is_dense || state.keys.is_empty() {
-            true => GroupPlan::pick(&state, &ranges(&state, &rows)),
+            true => GroupPlan::pick(&state, &ranges(&state, &rows), 0, 0),
             false => GroupPlan::hash(),
         };
         let found = run(&state, &plan, &rows, (workers, threads));
@@ -335,7 +335,7 @@ fn a_single_worker_checks_its_sums_too() {
         aggregates: vec![aggregate(AggregateFunction::Sum, ValueType::I64)],
     };
     let row = |key, value| (vec![Scalar::I64(key)], vec![Some(Scalar::I64(value))]);
-    for plan in [GroupPlan::hash(), GroupPlan::pick(&state, &[Some((0, 9))])] {
+    for plan in [GroupPlan::hash(), GroupPlan::pick(&state, &[Some((0, 9))], 0, 0)] {
         let over = [row(1, i64::MAX), row(1, 1)];
         assert_eq!(run(&state, &plan, &over, (1, 1)), Err(Fault::Overflow));
         assert_eq!(run(&state, &plan, &over, (2, 1)), Err(Fault::Overflow));
@@ -347,7 +347,7 @@ fn a_single_worker_checks_its_sums_too() {
 #[test]
 fn wide_sums_overflow_when_they_are_merged() {
     let state = AggregateState { keys: vec![], aggregates: vec![aggregate(AggregateFunction::Sum, ValueType::I128)] };
-    let plan = GroupPlan::pick(&state, &[]);
+    let plan = GroupPlan::pick(&state, &[], 0, 0);
     let row = |value| (vec![], vec![Some(Scalar::I128(value))]);
     assert_eq!(run(&state, &plan, &[row(i128::MAX), row(1)], (2, 1)), Err(Fault::Overflow));
     assert_eq!(run(&state, &plan, &[row(i128::MIN), row(i128::MAX)], (2, 1)), Ok(vec![vec![Scalar::I128(-1)]]));
@@ -358,7 +358,7 @@ fn without_keys_there_is_always_a_row() {
     let functions = [AggregateFunction::CountRows, AggregateFunction::Sum, AggregateFunction::Min];
     let aggregates = functions.iter().map(|function| aggregate(*function, ValueType::I64)).collect();
     let state = AggregateState { keys: vec![], aggregates };
-    let plan = GroupPlan::pick(&state, &[]);
+    let plan = GroupPlan::pick(&state, &[], 0, 0);
     assert_eq!(plan.layout(), GroupLayout::Dense);
     for workers in [0, 1, 3] {
         let row = vec![Scalar::I64(0), Scalar::Null, Scalar::Null];
@@ -366,14 +366,14 @@ fn without_keys_there_is_always_a_row() {
     }
     let keyed = AggregateState { keys: vec![Typed::required(ValueType::I64)], ..state };
     assert_eq!(run(&keyed, &GroupPlan::hash(), &[], (2, 2)), Ok(vec![]));
-    assert_eq!(run(&keyed, &GroupPlan::pick(&keyed, &[Some((0, 9))]), &[], (2, 2)), Ok(vec![]));
+    assert_eq!(run(&keyed, &GroupPlan::pick(&keyed, &[Some((0, 9))], 0, 0), &[], (2, 2)), Ok(vec![]));
 }
 
 #[test]
 fn dense_groups_end_at_their_limits() {
     let state = |keys: &[Typed], aggregates| AggregateState { keys: keys.to_vec(), aggregates };
     let (integer, nullable) = (Typed::required(ValueType::I64), Typed::nullable(ValueType::I64));
-    let layout = |state: &AggregateState, ranges: &[Option<(i64, i64)>]| GroupPlan::pick(state, ranges).layout();
+    let layout = |state: &AggregateState, ranges: &[Option<(i64, i64)>]| GroupPlan::pick(state, ranges, 0, 0).layout();
     let distinct = state(&[integer], vec![]);
     assert_eq!(layout(&distinct, &[Some((5, 4 + (1 << 20)))]), GroupLayout::Dense);
     assert_eq!(layout(&distinct, &[Some((5, 5 + (1 << 20)))]), GroupLayout::Hash);
@@ -385,7 +385,7 @@ fn dense_groups_end_at_their_limits() {
     assert_eq!(layout(&state(&[integer], wide.clone()), &[Some((1, (8 << 20) / 65))]), GroupLayout::Dense);
     assert_eq!(layout(&state(&[integer], wide), &[Some((1, (8 << 20) / 65 + 1))]), GroupLayout::Hash);
     let pair = state(&[nullable, Typed::nullable(ValueType::Bool)], vec![]);
-    let plan = GroupPlan::pick(&pair, &[Some((i64::MAX - 9, i64::MAX)), None]);
+    let plan = GroupPlan::pick(&pair, &[Some((i64::MAX - 9, i64::MAX)), None], 0, 0);
     let keys = [DenseKey { low: i64::MAX - 9, span: 10, stride: 1 }, DenseKey { low: 0, span: 2, stride: 11 }];
     assert_eq!((plan.layout(), plan.keys(), plan.slots), (GroupLayout::Dense, &keys[..], 33));
     assert_eq!(layout(&state(&[Typed::required(ValueType::F64)], vec![]), &[None]), GroupLayout::Hash);

@@ -39,12 +39,12 @@ pub(crate) fn run(
         let mut groups = None;
         if let Sink::Aggregate { state, .. } = &pipeline.sink {
             let State::Aggregate(aggregate) = &program.states[state.0 as usize] else { unreachable!() };
-            let hashed = GroupPlan::pick(aggregate, &vec![None; aggregate.keys.len()]);
+            let hashed = GroupPlan::pick(aggregate, &vec![None; aggregate.keys.len()], 0, 0);
             if execution.dense && !aggregate.keys.is_empty() {
                 // A first run tells the ranges of the keys.
                 let parts = run_pipeline(program, number, &finished, Some(&hashed), &batches, 1)?;
                 let table = finish_as(program, *state, parts, 1, None)?;
-                groups = Some(GroupPlan::pick(aggregate, &key_ranges(aggregate, &table)));
+                groups = Some(GroupPlan::pick(aggregate, &key_ranges(aggregate, &table), 0, 0));
             } else {
                 groups = Some(hashed);
             }

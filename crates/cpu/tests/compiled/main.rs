@@ -170,7 +170,7 @@ pipeline
 fn run_dense(rows: &[(i64, i64)]) -> Result<()> {
     let program = Program::parse(GROUPED)?;
     let State::Aggregate(groups) = &program.states[0] else { unreachable!() };
-    let plan = GroupPlan::pick(groups, &[Some((1, 3))]);
+    let plan = GroupPlan::pick(groups, &[Some((1, 3))], 0, 0);
     assert_eq!(plan.layout(), GroupLayout::Dense);
     let shapes = Shapes { joins: vec![None], groups: Some(plan.layout()) };
     let compiled = compile(&program, 0, &shapes)?;
@@ -201,7 +201,10 @@ fn workers_refuse_what_they_were_not_compiled_for() {
     let compiled = compile(&program, 0, &shapes).expect("it compiles");
     let State::Aggregate(groups) = &program.states[0] else { unreachable!() };
     assert!(Worker::new(&compiled, &[None], None).is_err(), "without a plan");
-    assert!(Worker::new(&compiled, &[None], Some(&GroupPlan::pick(groups, &[Some((1, 3))]))).is_err(), "another plan");
+    assert!(
+        Worker::new(&compiled, &[None], Some(&GroupPlan::pick(groups, &[Some((1, 3))], 0, 0))).is_err(),
+        "another plan"
+    );
     let mut worker = Worker::new(&compiled, &[None], Some(&GroupPlan::hash())).expect("the plan fits");
     let mut narrow = Vector::default();
     narrow.load_values(PhysicalType::I32, &[Some(&Value::Int(1))]);

@@ -29,6 +29,9 @@ pub use source::column_range;
 pub struct Query {
     /// What is computed; verified by whoever made it.
     pub program: Program,
+    /// Per state: the rows or groups that it is expected to hold. A guess, which decides layouts and never answers; `None`,
+    /// or nothing for a state, where nobody has one.
+    pub expected_rows: Vec<Option<f64>>,
     /// The tables, by the numbers that the program gives them.
     pub tables: Vec<QueryTable>,
     /// The columns of the result; their Arrow types say how the collected values are shown.

@@ -138,7 +138,14 @@ impl<'a> Runner<'a> {
     /// Runs one pipeline; gives what its workers left.
     fn pipeline(&mut self, index: usize, trusting: bool) -> std::result::Result<Vec<Part>, Stop> {
         self.cancel.check()?;
-        let known = Known { query: self.query, finished: &self.finished, dictionaries: &self.dictionaries, trusting };
+        let known = Known {
+            query: self.query,
+            finished: &self.finished,
+            dictionaries: &self.dictionaries,
+            budget_bytes: self.options.memory_bytes,
+            threads: self.options.threads,
+            trusting,
+        };
         let special = known.specialise(index);
         let layout = |state: &Option<Arc<Finished>>| match state.as_deref() {
             Some(Finished::Join(table)) => Some(table.layout()),

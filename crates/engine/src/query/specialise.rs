@@ -22,6 +22,9 @@ use crate::RankedTest;
 /// Ids that a column of strings is taken to have at most, until it shows more: groups by few short codes stay dense.
 pub(super) const FEW_IDS: usize = 32;
 
+/// Dense groups that do not stay in caches take at most one in so many bytes of the budget.
+const DENSE_BUDGET_SHARE: usize = 4;
+
 /// A program with one pipeline as it is compiled now.
 pub(super) struct Specialised {
     /// The program; the pipeline is without the probes that its scan answers.
@@ -41,6 +44,9 @@ pub(super) struct Known<'a> {
     pub(super) query: &'a Query,
     pub(super) finished: &'a [Option<Arc<Finished>>],
     pub(super) dictionaries: &'a [Arc<Dictionary>],
+    /// Bytes that the query's states may take together, and the workers that share them.
+    pub(super) budget_bytes: usize,
+    pub(super) threads: usize,
     /// Whether dictionaries of columns that the pipeline itself reads may be taken to stay small.
     pub(super) trusting: bool,
 }
@@ -64,16 +70,21 @@ impl Known<'_> {
                 kept.push(step);
                 continue;
             };
-            if let Test::Keys(keys) = &test.test {
-                let role = if answered { "in place of the probe" } else { "before the probe" };
-                notes.push(format!("{} keys tested in the scan, {role}", keys.count()));
-            }
+            let role = if answered { "in place of the probe" } else { "before the probe" };
+            notes.extend(keys_note(&test, role));
             tests.push(RankedTest::new(test, !answered));
             if !answered {
                 kept.push(step);
             }
         }
         program.pipelines[index].steps = kept;
+        // What has no partner marks nothing.
+        if let Sink::Mark { state, keys, .. } = &program.pipelines[index].sink
+            && let Some(test) = self.key_test(&program.pipelines[index].source, *state, keys)
+        {
+            notes.extend(keys_note(&test, "before they mark"));
+            tests.push(RankedTest::new(test, true));
+        }
         let mut few = Vec::new();
         let groups = self.groups(&program.pipelines[index], &mut few);
         match groups.as_ref().map(GroupPlan::layout) {
@@ -100,32 +111,40 @@ impl Known<'_> {
         if !matches!(probe.kind, ProbeKind::Inner | ProbeKind::Semi) {
             return None;
         }
-        let (Source::Table(source), [key]) = (source, probe.keys.as_slice()) else { return None };
+        let test = self.key_test(source, probe.state, &probe.keys)?;
+        // One match at most, and nothing of it is read: being a key is all that there is to know.
+        let once = probe.kind == ProbeKind::Semi || self.joined(probe.state)?.is_unique();
+        let answers = matches!(test.test, Test::Keys(_)) && probe.condition.is_none() && probe.columns.is_empty();
+        Some((test, once && answers))
+    }
+
+    /// A test that a scan of `source` can do for rows that are of no use without one of the keys of `state`.
+    fn key_test(&self, source: &Source, state: StateId, keys: &[Register]) -> Option<ColumnTest> {
+        let (Source::Table(source), [key]) = (source, keys) else { return None };
         let column = source.columns.iter().find(|column| column.to == *key)?;
         if column.typed.value != ValueType::I64 || column.dictionary.is_some() {
             return None;
         }
-        let table = self.joined(probe.state)?;
-        let test = |test| ColumnTest { column: column.column, test };
-        if table.is_empty() {
-            return Some((test(Test::Never), false));
-        }
-        if let Some(keys) = table.key_set() {
-            // One match at most, and nothing of it is read: being a key is all that there is to know.
-            let once = probe.kind == ProbeKind::Semi || table.is_unique();
-            let answered = once && probe.condition.is_none() && probe.columns.is_empty();
-            return Some((test(Test::Keys(keys)), answered));
-        }
-        let (low, high) = table.key_range()?;
-        let bound = |value: i64| Bound::Included(Value::Int(value.into()));
-        Some((test(Test::Range { low: bound(low), high: bound(high) }), false))
+        let table = self.joined(state)?;
+        let test = if table.is_empty() {
+            Test::Never
+        } else if let Some(keys) = table.key_set() {
+            Test::Keys(keys)
+        } else {
+            let (low, high) = table.key_range()?;
+            let bound = |value: i64| Bound::Included(Value::Int(value.into()));
+            Test::Range { low: bound(low), high: bound(high) }
+        };
+        Some(ColumnTest { column: column.column, test })
     }
 
     fn groups(&self, pipeline: &Pipeline, few: &mut Vec<usize>) -> Option<GroupPlan> {
         let Sink::Aggregate { state, keys, .. } = &pipeline.sink else { return None };
         let State::Aggregate(aggregate) = &self.query.program.states[state.0 as usize] else { return None };
         let ranges: Vec<_> = keys.iter().map(|key| self.key_range(pipeline, *key, few)).collect();
-        Some(GroupPlan::pick(aggregate, &ranges))
+        let expected = self.query.expected_rows.get(state.0 as usize).copied().flatten();
+        let most_bytes = self.budget_bytes / DENSE_BUDGET_SHARE / self.threads.max(1);
+        Some(GroupPlan::pick(aggregate, &ranges, expected.map_or(0, |rows| rows as usize), most_bytes))
     }
 
     /// Least and greatest value of a group key, where something tells them before the pipeline runs.
@@ -154,4 +173,10 @@ impl Known<'_> {
             self.joined(probe.state)?.payload_range(*payload)
         })
     }
+}
+
+/// How people read that a scan looks keys up.
+fn keys_note(test: &ColumnTest, role: &str) -> Option<String> {
+    let Test::Keys(keys) = &test.test else { return None };
+    Some(format!("{} keys tested in the scan, {role}", keys.count()))
 }

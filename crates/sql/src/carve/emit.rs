@@ -28,6 +28,8 @@ pub struct Emitted {
     pub program: Program,
     /// Per pipeline: its source, its steps, its sink.
     pub text: Vec<Vec<String>>,
+    /// Per state: the rows or groups that it is expected to hold.
+    pub expected_rows: Vec<Option<f64>>,
     /// Per column of the result: the dictionary whose ids it holds.
     pub dictionaries: Vec<Option<DictionaryId>>,
 }
@@ -39,6 +41,7 @@ pub fn emit(carver: &Carver<'_>, relation: &Relation, columns: &[Scalar]) -> Res
         carver,
         program: Program::default(),
         text: Vec::new(),
+        expected_rows: Vec::new(),
         computed,
         dictionaries: HashMap::new(),
         singles: vec![None; carver.singles.len()],
@@ -50,7 +53,8 @@ pub fn emit(carver: &Carver<'_>, relation: &Relation, columns: &[Scalar]) -> Res
     let carried = columns.iter().map(|column| emitter.carried(&mut flow, column)).collect::<Result<Vec<_>, _>>()?;
     let (columns, dictionaries) = carried.into_iter().unzip();
     emitter.finish(flow, Sink::Collect { columns }, "collect".to_owned());
-    Ok(Emitted { program: emitter.program, text: emitter.text, dictionaries })
+    let Emitter { program, text, expected_rows, .. } = emitter;
+    Ok(Emitted { program, text, expected_rows, dictionaries })
 }
 
 /// Writes pipelines, the build sides before what probes them.
@@ -58,6 +62,8 @@ pub(super) struct Emitter<'a, 'b> {
     pub(super) carver: &'a Carver<'b>,
     pub(super) program: Program,
     pub(super) text: Vec<Vec<String>>,
+    /// Per state.
+    pub(super) expected_rows: Vec<Option<f64>>,
     /// Columns of strings whose values are needed somewhere else than where they are scanned.
     pub(super) computed: BTreeSet<Variable>,
     pub(super) dictionaries: HashMap<Variable, DictionaryId>,
@@ -76,8 +82,9 @@ type Wanted = Vec<(Variable, Scalar)>;
 type Twins = Vec<(Variable, usize)>;
 
 impl Emitter<'_, '_> {
-    fn state(&mut self, state: State) -> StateId {
+    fn state(&mut self, state: State, expected_rows: Option<f64>) -> StateId {
         self.program.states.push(state);
+        self.expected_rows.push(expected_rows);
         StateId(self.program.states.len() as u32 - 1)
     }
 
@@ -112,6 +119,14 @@ impl Emitter<'_, '_> {
 
     /// The rows of a relation; `needed` are the variables that are used above.
     fn flow(&mut self, relation: &Relation, needed: &BTreeSet<Variable>) -> Result<Flow, Reason> {
+        let mut flow = self.flow_of(relation, needed)?;
+        if let Some(last) = flow.text.last_mut() {
+            *last += &format!(" (~{:.0} rows)", self.carver.rows(relation));
+        }
+        Ok(flow)
+    }
+
+    fn flow_of(&mut self, relation: &Relation, needed: &BTreeSet<Variable>) -> Result<Flow, Reason> {
         match relation {
             Relation::Scan(table) => Ok(self.scan(*table)),
             Relation::Filter { input, predicates } => {
@@ -232,7 +247,7 @@ impl Emitter<'_, '_> {
             payload: payload.iter().map(|register| flow.typed(*register)).collect(),
             keeps_all,
         };
-        let state = self.state(State::Join(state));
+        let state = self.state(State::Join(state), None);
         let text = format!("build {}{text}", state_name(state));
         self.finish(flow, Sink::Build { state, keys, payload }, text);
         state
@@ -447,7 +462,8 @@ impl Emitter<'_, '_> {
         let key_types: Vec<Typed> = carried.iter().map(|(register, _)| flow.typed(*register)).collect();
         let result_types: Vec<Typed> = aggregates.iter().map(StateAggregate::result).collect();
         let types: Vec<Typed> = key_types.iter().chain(&result_types).copied().collect();
-        let state = self.state(State::Aggregate(AggregateState { keys: key_types, aggregates }));
+        let expected = carver.groups(keys.iter(), carver.rows(&aggregate.input));
+        let state = self.state(State::Aggregate(AggregateState { keys: key_types, aggregates }), Some(expected));
         let by = if keys.is_empty() { String::new() } else { format!(" by {}", list(carver, &keys)) };
         let computed: Vec<String> = calls.iter().map(|call| super::display::call(carver, call)).collect();
         let text = format!("aggregate {}{by}: {}", state_name(state), computed.join(", "));

@@ -82,6 +82,7 @@ impl PipelinesNode {
         };
         let query = Query {
             program: emitted.program,
+            expected_rows: emitted.expected_rows,
             tables: carver.tables.into_iter().map(bind).collect(),
             schema: Arc::clone(plan.schema().inner()),
             dictionaries: emitted.dictionaries,

@@ -137,11 +137,12 @@ impl PipelinesExec {
         let Some(statement) = context.session_config().get_extension::<StatementContext>() else {
             return Err(into_datafusion(Error::internal("pipelines are run outside of a statement")));
         };
-        let runner = self.clone();
-        let ran = tokio::task::spawn_blocking(move || runner.run(&statement)).await;
+        let (runner, running) = (self.clone(), Arc::clone(&statement));
+        let ran = tokio::task::spawn_blocking(move || runner.run(&running)).await;
         let ran = ran.map_err(|error| into_datafusion(Error::internal(format!("a query's worker failed: {error}"))))?;
         match ran {
             Ok(output) => {
+                statement.compiled(output.reports.iter().map(|report| report.compile_ns).sum());
                 self.outcome().reports = output.reports;
                 let batches = futures::stream::iter(output.batches.into_iter().map(Ok));
                 Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches)))
