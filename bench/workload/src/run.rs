@@ -116,7 +116,8 @@ pub fn bench(options: &BenchOptions, out: &mut dyn Write) -> Result<()> {
     introduce(options, dropped, out)?;
     let roof = Roof::measure(database.threads());
     let columns = Columns::new(&[7, 8, 9, 9, 9, 9, 10, 6, 10, 10, 7]);
-    let headings = ["query", "rows", "min", "median", "max", "compile", "read", "pruned", "effective", "codes", "× floor"];
+    let headings =
+        ["query", "rows", "min", "median", "max", "compile", "read", "pruned", "effective", "codes", "× floor"];
     line(out, &columns.row(&headings))?;
     line(out, &columns.rule())?;
     let session = database.session();

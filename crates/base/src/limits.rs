@@ -60,6 +60,12 @@ pub const STRING_MAX_BYTES: usize = 1 << 30;
 /// Bytes of a string kept as bound of a zone; longer maxima are rounded up.
 pub const ZONE_STRING_BYTES: usize = 32;
 
+/// Registers of the sketch that counts a column's different values: a kilobyte for a standard error of 3 %.
+pub const SKETCH_REGISTERS: usize = 1 << 10;
+
+/// Values of a column that a segment keeps as bounds of a histogram: ranges are estimated to about 2 % of the rows.
+pub const SAMPLE_VALUES: usize = 64;
+
 /// Digits of the widest decimal.
 pub const DECIMAL_DIGITS: u8 = 38;
 
@@ -78,6 +84,7 @@ pub const BATCH_ROWS: usize = 8192;
 const _: () = assert!(POOL_REGION_BYTES.is_multiple_of(HUGE_PAGE_BYTES), "regions are whole huge pages");
 const _: () = assert!(READ_PIECE_BYTES.is_multiple_of(IO_ALIGN), "pieces of a direct read are aligned");
 const _: () = assert!(BLOCK_ROWS == u16::MAX as usize + 1, "positions in a block are u16");
+const _: () = assert!(SKETCH_REGISTERS.is_power_of_two(), "bits of a hash choose a register");
 const _: () = assert!(FRAME_BYTES.is_multiple_of(16), "a frame holds whole values of every width");
 const _: () = assert!(CHUNK_MAX_BYTES < u32::MAX as usize, "lengths inside a chunk are u32");
 const _: () = assert!(GROUP_BYTES + CHUNK_MAX_BYTES < u32::MAX as usize, "offsets in a column of a row group are u32");

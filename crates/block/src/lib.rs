@@ -22,6 +22,7 @@ pub mod native;
 pub mod parse;
 mod planes;
 pub mod psma;
+pub mod statistics;
 pub mod validity;
 pub mod zone;
 
@@ -33,6 +34,7 @@ pub use header::Encoding;
 pub use native::Native;
 pub use parse::EncodedBlock;
 pub use psma::Psma;
+pub use statistics::ColumnStatistics;
 pub use zone::Zone;
 
 #[doc(hidden)]

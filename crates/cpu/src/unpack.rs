@@ -17,7 +17,7 @@ pub fn fill_fixed<T: Native>(block: &EncodedBlock, rows: &Selected, out: &mut [T
     unpack_to(block, rows, out);
 }
 
-fn unpack_to<T: Native>(block: &EncodedBlock, rows: &Selected, out: impl Target<T>) {
+fn unpack_to<T: Native>(block: &EncodedBlock, rows: &Selected, mut out: impl Target<T>) {
     assert_eq!(T::PHYSICAL, block.physical(), "a block is unpacked as its own type");
     match block.access() {
         Access::AllNull => out.take(std::iter::repeat_n(T::zeroed(), rows.len())),
@@ -135,39 +135,47 @@ pub fn unpack_validity(block: &EncodedBlock, selection: &Selection) -> Option<Ve
     Some(out)
 }
 
-/// What is made of codes, in whatever width they are.
+/// What is made of codes, in whatever width they are: it takes them piece by piece, in row order.
 pub(crate) trait CodeSink {
-    fn take<C: Copy + Into<u64>>(self, codes: impl Iterator<Item = C>);
+    fn take<C: Copy + Into<u64>>(&mut self, codes: impl ExactSizeIterator<Item = C>);
 }
 
-/// Where values go: behind those of a vector, or over those of a slice, which has as many.
+/// Where values go: behind those of a vector, or over the next ones of a slice, which has as many.
 trait Target<T> {
-    fn take(self, values: impl Iterator<Item = T>);
-    fn take_bytes(self, bytes: &[u8]);
+    fn take(&mut self, values: impl ExactSizeIterator<Item = T>);
+    fn take_bytes(&mut self, bytes: &[u8]);
+}
+
+/// Writes values over the first slots, which are then done.
+#[inline]
+pub(crate) fn overwrite<T>(slots: &mut &mut [T], values: impl ExactSizeIterator<Item = T>) {
+    let (now, rest) = std::mem::take(slots).split_at_mut(values.len());
+    for (slot, value) in now.iter_mut().zip(values) {
+        *slot = value;
+    }
+    *slots = rest;
 }
 
 impl<T: Native> Target<T> for &mut Vec<T> {
     #[inline]
-    fn take(self, values: impl Iterator<Item = T>) {
+    fn take(&mut self, values: impl ExactSizeIterator<Item = T>) {
         self.extend(values);
     }
 
-    fn take_bytes(self, bytes: &[u8]) {
+    fn take_bytes(&mut self, bytes: &[u8]) {
         let start = self.len();
         self.resize(start + bytes.len() / T::WIDTH, T::zeroed());
-        self[start..].take_bytes(bytes);
+        bytemuck::cast_slice_mut(&mut self[start..]).copy_from_slice(bytes);
     }
 }
 
 impl<T: Native> Target<T> for &mut [T] {
     #[inline]
-    fn take(self, values: impl Iterator<Item = T>) {
-        for (slot, value) in self.iter_mut().zip(values) {
-            *slot = value;
-        }
+    fn take(&mut self, values: impl ExactSizeIterator<Item = T>) {
+        overwrite(self, values);
     }
 
-    fn take_bytes(self, bytes: &[u8]) {
+    fn take_bytes(&mut self, bytes: &[u8]) {
         bytemuck::cast_slice_mut(self).copy_from_slice(bytes);
     }
 }
@@ -179,9 +187,9 @@ struct FromFrame<T, O> {
 
 impl<T: Native, O: Target<T>> CodeSink for FromFrame<T, O> {
     #[inline]
-    fn take<C: Copy + Into<u64>>(self, codes: impl Iterator<Item = C>) {
-        let Self { base, out } = self;
-        out.take(codes.map(|code| base.plus(code.into())));
+    fn take<C: Copy + Into<u64>>(&mut self, codes: impl ExactSizeIterator<Item = C>) {
+        let base = self.base;
+        self.out.take(codes.map(|code| base.plus(code.into())));
     }
 }
 
@@ -192,9 +200,9 @@ struct FromDictionary<'a, T, O> {
 
 impl<T: Native, O: Target<T>> CodeSink for FromDictionary<'_, T, O> {
     #[inline]
-    fn take<C: Copy + Into<u64>>(self, codes: impl Iterator<Item = C>) {
-        let Self { values, out } = self;
-        out.take(codes.map(|code| values[code.into() as usize]));
+    fn take<C: Copy + Into<u64>>(&mut self, codes: impl ExactSizeIterator<Item = C>) {
+        let values = self.values;
+        self.out.take(codes.map(|code| values[code.into() as usize]));
     }
 }
 
@@ -209,9 +217,69 @@ pub(crate) fn with_codes(codes: Codes, rows: &Selected, sink: impl CodeSink) {
 }
 
 #[inline]
-fn selected<C: Copy + Into<u64>>(codes: &[C], rows: &Selected, sink: impl CodeSink) {
+fn selected<C: Copy + Into<u64>>(codes: &[C], rows: &Selected, mut sink: impl CodeSink) {
     match rows {
         Selected::Rows(rows) => sink.take(codes[rows.start as usize..rows.end as usize].iter().copied()),
+        Selected::Positions(positions) if is_dense(positions) => {
+            // Where hardly a row is missing, most pieces are rows one after the other, which vector instructions take.
+            let (pieces, rest) = positions.as_chunks::<PIECE_ROWS>();
+            for piece in pieces {
+                let first = usize::from(piece[0]);
+                match codes[first..].first_chunk::<PIECE_ROWS>() {
+                    Some(run) if usize::from(piece[PIECE_ROWS - 1]) == first + PIECE_ROWS - 1 => {
+                        sink.take(run.iter().copied());
+                    }
+                    _ => sink.take(piece.iter().map(|row| codes[usize::from(*row)])),
+                }
+            }
+            sink.take(rest.iter().map(|row| codes[usize::from(*row)]));
+        }
         Selected::Positions(positions) => sink.take(positions.iter().map(|row| codes[usize::from(*row)])),
+    }
+}
+
+/// Positions of a dense selection that are looked at together.
+const PIECE_ROWS: usize = 16;
+
+/// Whether of the rows from the first to the last position at most one in [`PIECE_ROWS`] is missing.
+#[inline]
+fn is_dense(positions: &[u16]) -> bool {
+    let (Some(first), Some(last)) = (positions.first(), positions.last()) else { return false };
+    let span = usize::from(last - first) + 1;
+    span - positions.len() <= span / PIECE_ROWS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Collected(Vec<u64>);
+
+    impl CodeSink for Collected {
+        fn take<C: Copy + Into<u64>>(&mut self, codes: impl ExactSizeIterator<Item = C>) {
+            self.0.extend(codes.map(Into::into));
+        }
+    }
+
+    struct Borrowed<'a>(&'a mut Collected);
+
+    impl CodeSink for Borrowed<'_> {
+        fn take<C: Copy + Into<u64>>(&mut self, codes: impl ExactSizeIterator<Item = C>) {
+            self.0.take(codes);
+        }
+    }
+
+    #[test]
+    fn dense_selections_are_taken_row_by_row() {
+        let codes: Vec<u32> = (0..5000).map(|row| row * 7 % 1013).collect();
+        for (step, missing) in [(0, 0), (97, 0), (97, 96), (16, 3), (5, 1), (2, 1), (4999, 4998)] {
+            for end in [0u16, 1, 15, 16, 17, 100, 4999, 5000] {
+                let positions: Vec<u16> = (0..end).filter(|row| step == 0 || row % step != missing).collect();
+                let mut sink = Collected(Vec::new());
+                with_codes(Codes::U32(&codes), &Selected::Positions(&positions), Borrowed(&mut sink));
+                let expected: Vec<u64> = positions.iter().map(|row| codes[usize::from(*row)].into()).collect();
+                assert_eq!(sink.0, expected, "without every {step}th row, up to {end}");
+            }
+        }
     }
 }

@@ -15,7 +15,7 @@ use forebay_pipeline::ir::{SourceColumn, ValueType};
 use crate::arena::{Arena, empty_address};
 use crate::dictionary::{Dictionary, UNKNOWN};
 use crate::selection::Selected;
-use crate::unpack::{CodeSink, fill_codes, fill_fixed, fill_validity, with_codes};
+use crate::unpack::{CodeSink, fill_codes, fill_fixed, fill_validity, overwrite, with_codes};
 
 /// Rows of a vector at most: a handful of vectors fits the second-level cache.
 pub const VECTOR_ROWS: usize = BATCH_ROWS;
@@ -296,10 +296,12 @@ impl BlockIds {
         (codes, rows): (Codes<'_>, &Selected<'_>),
         out: &mut [u32],
     ) -> Result<()> {
-        fill_codes(codes, rows, out);
-        if self.unknown > 0 {
-            self.intern(dictionary, strings, out)?;
+        if self.unknown == 0 {
+            with_codes(codes, rows, KnownIds { ids: &self.ids, out });
+            return Ok(());
         }
+        fill_codes(codes, rows, out);
+        self.intern(dictionary, strings, out)?;
         for slot in out {
             *slot = self.ids[*slot as usize];
         }
@@ -369,9 +371,27 @@ fn fill_views(block: &EncodedBlock<'_>, rows: &Selected<'_>, out: &mut [View]) {
             with_codes(codes, rows, FromStrings::new(&strings, out));
         }
         Access::Plain(Values::Strings(strings)) => {
-            FromStrings::new(&strings, out).take(rows.rows().map(|row| row as u64));
+            let mut sink = FromStrings::new(&strings, out);
+            match rows {
+                Selected::Rows(rows) => sink.take(rows.clone()),
+                Selected::Positions(positions) => sink.take(positions.iter().copied()),
+            }
         }
         _ => unreachable!("a block of strings has strings"),
+    }
+}
+
+/// Ids by codes.
+struct KnownIds<'a> {
+    ids: &'a [u32],
+    out: &'a mut [u32],
+}
+
+impl CodeSink for KnownIds<'_> {
+    #[inline]
+    fn take<C: Copy + Into<u64>>(&mut self, codes: impl ExactSizeIterator<Item = C>) {
+        let ids = self.ids;
+        overwrite(&mut self.out, codes.map(|code| ids[code.into() as usize]));
     }
 }
 
@@ -390,12 +410,14 @@ impl<'a> FromStrings<'a> {
 
 impl CodeSink for FromStrings<'_> {
     #[inline]
-    fn take<C: Copy + Into<u64>>(self, codes: impl Iterator<Item = C>) {
-        for (view, code) in self.out.iter_mut().zip(codes) {
+    fn take<C: Copy + Into<u64>>(&mut self, codes: impl ExactSizeIterator<Item = C>) {
+        let (address, offsets) = (self.address, self.offsets);
+        let view = |code: C| {
             let code = code.into() as usize;
-            let (start, end) = (u64::from(self.offsets[code]), u64::from(self.offsets[code + 1]));
-            *view = [self.address + start, end - start];
-        }
+            let (start, end) = (u64::from(offsets[code]), u64::from(offsets[code + 1]));
+            [address + start, end - start]
+        };
+        overwrite(&mut self.out, codes.map(view));
     }
 }
 

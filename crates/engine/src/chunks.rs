@@ -128,7 +128,6 @@ impl Engine {
         }
         let chunks: Vec<_> = found.into_iter().flatten().collect();
         debug_assert_eq!(chunks.len(), wanted.len());
-        metrics.scanned_bytes.add(chunks.iter().map(|chunk| chunk.as_bytes().len() as u64).sum());
         Ok(chunks)
     }
 }

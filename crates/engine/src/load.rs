@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use forebay_base::{Context, Error, ErrorKind, LogicalType, Result, limits};
-use forebay_block::{ChunkOptions, CodecChoice, EncodeOptions, SealedChunk, Zone, seal_chunk};
+use forebay_block::{ChunkOptions, CodecChoice, ColumnStatistics, EncodeOptions, SealedChunk, Zone, seal_chunk};
 use forebay_store::{Column, SealedColumn, SealedGroup, SealedSegment, SegmentWriter, Store};
 
 use crate::plain::encode_array;
@@ -96,6 +96,7 @@ struct EncodedColumn {
     bytes: Vec<u8>,
     block_offsets: Vec<u32>,
     zones: Vec<Zone>,
+    statistics: ColumnStatistics,
     plain_bytes: u64,
 }
 
@@ -209,7 +210,8 @@ impl Loader {
             let array = self.take_column(index)?;
             let encoded = &mut self.group.columns[index];
             encoded.block_offsets.push(encoded.bytes.len() as u32);
-            let zone = encode_array(&array, &column.logical, &self.target.encode, &mut encoded.bytes)
+            let EncodedColumn { bytes, statistics, .. } = encoded;
+            let zone = encode_array(&array, &column.logical, &self.target.encode, bytes, statistics)
                 .context(|| format!("column {}", column.name))?;
             encoded.zones.push(zone);
             encoded.plain_bytes += match column.logical.physical().width() {
@@ -277,7 +279,8 @@ impl EncodedColumn {
         self.block_offsets.clear();
         let zones = std::mem::take(&mut self.zones);
         let plain_bytes = std::mem::take(&mut self.plain_bytes);
-        Ok(SealedColumn { chunks, blocks_log2: blocks_log2 as u8, plain_bytes, zones })
+        let statistics = std::mem::take(&mut self.statistics);
+        Ok(SealedColumn { chunks, blocks_log2: blocks_log2 as u8, plain_bytes, zones, statistics })
     }
 }
 

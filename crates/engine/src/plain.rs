@@ -9,19 +9,21 @@ use arrow::datatypes::{
     Int64Type, IntervalMonthDayNanoType, ToByteSlice, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use forebay_base::{Error, LogicalType, PhysicalType, Result, TimeUnit, canonical_f32, canonical_f64};
-use forebay_block::{EncodeOptions, PlainColumn, PlainValues, Zone, encode_block};
+use forebay_block::{ColumnStatistics, EncodeOptions, PlainColumn, PlainValues, Zone, encode_block};
 
-/// Encodes `array`, which has the Arrow type of `logical`, as one block appended to `out`.
+/// Encodes `array`, which has the Arrow type of `logical`, as one block appended to `out`; adds its values to `statistics`.
 pub fn encode_array(
     array: &ArrayRef,
     logical: &LogicalType,
     options: &EncodeOptions,
     out: &mut Vec<u8>,
+    statistics: &mut ColumnStatistics,
 ) -> Result<Zone> {
     let validity = array.nulls().filter(|nulls| nulls.null_count() > 0).map(bitmap);
     let validity = validity.as_deref();
-    let encode = |values: PlainValues<'_>, out: &mut Vec<u8>| {
+    let mut encode = |values: PlainValues<'_>, out: &mut Vec<u8>| {
         let column = PlainColumn { physical: logical.physical(), rows: array.len(), validity, values };
+        statistics.add(&column);
         encode_block(&column, options, out)
     };
     match logical {

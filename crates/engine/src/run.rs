@@ -1,6 +1,7 @@
-//! The read flow of one row group, on one screen: prune → read → inflate → test on codes → filter → collect.
+//! The read flow of one morsel, on one screen: prune → read → inflate → test on codes → filter → collect.
 //!
-//! Workers share a [`Scan`] and take row groups from its cursor, one [`Morsel`] at a time. Columns that no test or filter
+//! Workers share a [`Scan`] and take row groups, or parts of them where a table has few, from its cursor, one [`Morsel`]
+//! at a time. Columns that no test or filter
 //! needs are read only once a row of their chunk has survived (late materialisation).
 
 mod account;
@@ -21,6 +22,7 @@ use forebay_store::{Column, Group, GroupColumn, Segment, Table};
 
 use crate::chunks::{Engine, WantedChunk};
 use crate::collect::{BlockValues, collect_constant};
+use crate::morsel::{Morsel, SharedGroups, morsels};
 use crate::types::arrow_type;
 use crate::{CancelToken, Metrics};
 use narrow::Pending;
@@ -90,13 +92,6 @@ impl Default for ScanSettings {
     }
 }
 
-/// One row group to scan.
-#[derive(Debug, Clone, Copy)]
-pub struct Morsel {
-    segment: usize,
-    group: usize,
-}
-
 /// A scan of one table, shared by its workers.
 #[derive(Debug)]
 pub struct Scan {
@@ -106,6 +101,8 @@ pub struct Scan {
     schema: SchemaRef,
     morsels: Vec<Morsel>,
     cursor: AtomicUsize,
+    /// Chunks of row groups that are being scanned.
+    shared: SharedGroups,
     metrics: Arc<Metrics>,
     cancel: CancelToken,
     settings: ScanSettings,
@@ -120,13 +117,10 @@ impl Scan {
         metrics: Arc<Metrics>,
         cancel: CancelToken,
     ) -> Result<Self> {
-        let mut morsels = Vec::new();
-        for (index, segment) in table.segments.iter().enumerate() {
-            morsels.extend((0..segment.groups()?.len()).map(|group| Morsel { segment: index, group }));
-        }
+        let morsels = morsels(&table)?;
         let schema = schema_of(&table, &columns);
-        let (cursor, settings) = (AtomicUsize::new(0), ScanSettings::default());
-        Ok(Self { engine, table, columns, schema, morsels, cursor, metrics, cancel, settings })
+        let (cursor, shared, settings) = (AtomicUsize::new(0), SharedGroups::default(), ScanSettings::default());
+        Ok(Self { engine, table, columns, schema, morsels, cursor, shared, metrics, cancel, settings })
     }
 
     /// The same scan, run as `settings` say.
@@ -157,15 +151,17 @@ impl Scan {
         filters: &mut [Box<dyn RowFilter>],
     ) -> Result<MorselRows> {
         let segment = Arc::clone(&self.table.segments[morsel.segment]);
-        let group = segment.groups()?[morsel.group].clone();
-        let blocks = group.block_rows.len();
+        let blocks = morsel.blocks();
+        // Other morsels have the other blocks: here they have no rows.
+        let rows_of =
+            |(block, rows): (usize, &u32)| Selection::Rows(0..if blocks.contains(&block) { *rows } else { 0 });
+        let selections = segment.groups()?[morsel.group].block_rows.iter().enumerate().map(rows_of).collect();
         let mut rows = MorselRows {
             scan: Arc::clone(self),
             segment,
-            group_index: morsel.group,
+            morsel,
             chunks: vec![Vec::new(); self.table.columns.len()],
-            selections: group.block_rows.iter().map(|rows| Selection::Rows(0..*rows)).collect(),
-            group,
+            selections,
             next: 0,
         };
         tests.sort_by(|a, b| a.share().total_cmp(&b.share()));
@@ -179,12 +175,12 @@ impl Scan {
         rows.selections = matches.into_iter().map(Matches::finish).collect();
         for filter in filters.iter_mut().filter(|filter| filter.pays()) {
             rows.load(filter.columns().iter().copied())?;
-            for block in 0..blocks {
+            for block in blocks.clone() {
                 rows.filter(block, filter.as_mut())?;
             }
         }
         rows.load(self.columns.iter().copied())?;
-        rows.account(tests, filters);
+        rows.account(tests, filters)?;
         Ok(rows)
     }
 }
@@ -194,11 +190,10 @@ impl Scan {
 pub struct MorselRows {
     scan: Arc<Scan>,
     segment: Arc<Segment>,
-    group_index: usize,
-    group: Group,
+    morsel: Morsel,
     /// Per column of the table: its chunks in this row group, as far as they were needed.
     chunks: Vec<Vec<Option<Arc<InflatedChunk>>>>,
-    /// Per block.
+    /// Per block of the row group.
     selections: Vec<Selection>,
     next: usize,
 }
@@ -272,7 +267,9 @@ impl MorselRows {
                 continue;
             };
             let mut undecided = Vec::new();
-            for (block, zone) in self.group.columns[index].zones.iter().enumerate() {
+            let zones = &self.morsel.group_of(&self.segment).columns[index].zones;
+            for block in self.morsel.blocks() {
+                let zone = &zones[block];
                 if sma && !forebay_prune::may_pass(zone, &test.test) {
                     self.selections[block] = Selection::Rows(0..0);
                 } else if !(sma && forebay_prune::must_pass(zone, &test.test)) {
@@ -284,8 +281,9 @@ impl MorselRows {
             }
         }
         let metrics = &self.scan.metrics;
-        let pruned = self.selections.iter().filter(|selection| selection.is_empty()).count();
-        metrics.blocks.add(self.selections.len() as u64);
+        let mine = &self.selections[self.morsel.blocks()];
+        let pruned = mine.iter().filter(|selection| selection.is_empty()).count();
+        metrics.blocks.add(mine.len() as u64);
         metrics.blocks_pruned.add(pruned as u64);
         metrics.rows_in.add(self.selections.iter().map(|selection| selection.len() as u64).sum());
         pending
@@ -293,7 +291,7 @@ impl MorselRows {
 
     /// The rows of each block before tests on codes.
     fn matches(&mut self) -> Vec<Matches> {
-        let rows = self.group.block_rows.iter();
+        let rows = self.morsel.group_of(&self.segment).block_rows.iter();
         let simd = self.scan.settings.simd;
         let matches = |(selection, rows): (Selection, &u32)| Matches::new(selection, *rows as usize, simd);
         self.selections.drain(..).zip(rows).map(matches).collect()
@@ -366,7 +364,7 @@ impl MorselRows {
         let mut places = Vec::new();
         for column in columns {
             let Some(index) = self.segment.column_index(table.columns[column].id) else { continue };
-            let layout = &self.group.columns[index];
+            let layout = &self.morsel.group_of(&self.segment).columns[index];
             self.chunks[column].resize(layout.chunks.len(), None);
             for chunk in 0..layout.chunks.len() {
                 let blocks =
@@ -384,21 +382,26 @@ impl MorselRows {
             return Ok(());
         }
         self.scan.cancel.check()?;
+        let mut loaded = scan.shared.known(self.morsel, &places)?;
+        let mut is_known = loaded.iter().map(Option::is_some);
+        wanted.retain(|_| is_known.next() == Some(false));
         let name = table.full_name();
-        let chunks = scan.engine.chunks(&self.segment, self.group_index, &wanted, &name, &scan.metrics)?;
-        for ((column, chunk), loaded) in places.into_iter().zip(chunks) {
-            self.check_shape(column, chunk, &loaded)?;
-            self.chunks[column][chunk] = Some(loaded);
+        let read = scan.engine.chunks(&self.segment, self.morsel.group, &wanted, &name, &scan.metrics)?;
+        loaded.iter_mut().filter(|chunk| chunk.is_none()).zip(read).for_each(|(chunk, read)| *chunk = Some(read));
+        let loaded: Vec<_> = places.into_iter().zip(loaded.into_iter().flatten()).collect();
+        for ((column, chunk), loaded) in &loaded {
+            self.check_shape(*column, *chunk, loaded)?;
+            self.chunks[*column][*chunk] = Some(Arc::clone(loaded));
         }
-        Ok(())
+        scan.shared.keep(self.morsel, loaded.into_iter())
     }
 
     /// A chunk must hold the blocks that the footer promises.
     fn check_shape(&self, column: usize, chunk: usize, loaded: &InflatedChunk) -> Result<()> {
         let Some(layout) = self.group_column(column) else { return Ok(()) };
         let first = chunk << layout.blocks_log2;
-        let promised =
-            &self.group.block_rows[first..(first + (1 << layout.blocks_log2)).min(self.group.block_rows.len())];
+        let promised = &self.morsel.group_of(&self.segment).block_rows
+            [first..(first + (1 << layout.blocks_log2)).min(self.selections.len())];
         let holds = (0..loaded.blocks()).map(|block| loaded.block(block).rows() as u32);
         if loaded.blocks() != promised.len() || !holds.eq(promised.iter().copied()) {
             let wrong = Error::corrupt("the chunk holds other blocks than the footer says");
@@ -410,12 +413,12 @@ impl MorselRows {
     /// Names a chunk in an error.
     fn place(&self, column: usize, chunk: usize) -> String {
         let table = &self.scan.table;
-        self.segment.describe_chunk(&table.columns[column].name, &table.full_name(), self.group_index, chunk)
+        self.segment.describe_chunk(&table.columns[column].name, &table.full_name(), self.morsel.group, chunk)
     }
 
     fn group_column(&self, column: usize) -> Option<&GroupColumn> {
         let index = self.segment.column_index(self.scan.table.columns[column].id)?;
-        Some(&self.group.columns[index])
+        Some(&self.morsel.group_of(&self.segment).columns[index])
     }
 
     fn chunk_of(&self, column: usize, block: usize) -> Option<(&Arc<InflatedChunk>, usize)> {

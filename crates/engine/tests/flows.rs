@@ -164,7 +164,13 @@ fn strings(engine: &Engine, values: &[&[u8]], force: Encoding) -> Result<SealedS
     let mut encoded = Vec::new();
     let zone = encode_block(&plain, &EncodeOptions { force: Some(force) }, &mut encoded)?;
     let chunk = seal_chunk(&encoded, &[0], &ChunkOptions::default())?;
-    let column = SealedColumn { chunks: vec![chunk], blocks_log2: 0, plain_bytes: 9, zones: vec![zone] };
+    let column = SealedColumn {
+        chunks: vec![chunk],
+        blocks_log2: 0,
+        plain_bytes: 9,
+        zones: vec![zone],
+        statistics: Default::default(),
+    };
     let writer = engine.store().segment_writer(vec![(table(engine).columns[0].id, PhysicalType::Bytes)])?;
     writer.append_group(0, SealedGroup { block_rows: vec![values.len() as u32], columns: vec![column] })?;
     writer.finish()

@@ -18,6 +18,7 @@ pub mod copy_to;
 pub mod ddl;
 pub mod delimited;
 pub(crate) mod depth;
+pub(crate) mod distribution;
 pub mod environment;
 pub mod error;
 pub mod explain;

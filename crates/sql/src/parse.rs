@@ -37,6 +37,8 @@ pub enum Command {
         /// Of every schema.
         all: bool,
     },
+    /// SHOW STATS table: the text behind the words.
+    ShowStatistics(String),
     /// SHOW SCHEMAS.
     ShowSchemas,
     /// SHOW DATABASES.
@@ -193,6 +195,8 @@ pub fn parse(text: &str) -> Result<Command> {
         ["SHOW", "COLUMNS", "FROM" | "IN", _] => Command::Describe(behind(3)),
         ["DESCRIBE" | "DESC"] | ["SHOW", "TABLES"] => Command::ShowTables { all: false },
         ["SHOW", "ALL", "TABLES"] => Command::ShowTables { all: true },
+        ["SHOW", "STATS", "FOR", _, ..] => Command::ShowStatistics(behind(3)),
+        ["SHOW", "STATS", _, ..] => Command::ShowStatistics(behind(2)),
         ["SHOW", "SCHEMAS"] => Command::ShowSchemas,
         ["SHOW", "DATABASES"] => Command::ShowDatabases,
         ["USE", _] => Command::Use(behind(1)),

@@ -58,6 +58,7 @@ impl<'a> Run<'a> {
             Command::Describe(text) => self.describe(&text),
             Command::Summarize(text) => self.summarize(&text),
             Command::ShowTables { all } => self.batch(show::tables(catalog, &self.session.default_schema(), all)?),
+            Command::ShowStatistics(text) => self.show_statistics(&text),
             Command::ShowSchemas => self.batch(show::schemas(catalog)?),
             Command::ShowDatabases => self.batch(show::databases(&self.planner.engine().store().path_description())?),
             Command::Use(name) => self.use_schema(name.trim_matches('"')),
@@ -382,13 +383,8 @@ impl<'a> Run<'a> {
         })?;
         match report.errors.first() {
             None => self.batch(show::check_report(&report)?),
-            Some(first) => {
-                let error = first.clone();
-                Err(match report.error_count {
-                    1 => error,
-                    count => error.context(format!("the first of {count} errors")),
-                })
-            }
+            Some(only) if report.error_count == 1 => Err(only.clone()),
+            Some(first) => Err(first.clone().context(format!("the first of {} errors", report.error_count))),
         }
     }
 
@@ -402,6 +398,11 @@ impl<'a> Run<'a> {
         }
         let (plan, _) = self.plan_source(name)?;
         self.batch(show::describe_schema(plan.schema().as_arrow())?)
+    }
+
+    fn show_statistics(&self, text: &str) -> Result<Answer> {
+        let name = QualifiedName::of(&parse_name(text.trim().trim_end_matches(';'))?, &self.session.default_schema())?;
+        self.batch(show::statistics(&*ddl::find_table(&self.planner, &name)?)?)
     }
 
     fn plan_source(&self, text: &str) -> Result<(LogicalPlan, String)> {

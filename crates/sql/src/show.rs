@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
-use forebay_base::{Error, Result};
+use forebay_base::{Error, Result, Value};
 use forebay_store::{Catalog, CheckReport, names_equal};
 
 use crate::catalog::CATALOG;
+use crate::distribution::Distribution;
+use crate::statistics::column_zone;
 use crate::table::primary_key;
 use crate::types::shown_type;
 
@@ -89,6 +91,34 @@ pub fn describe_table(table: &forebay_store::Table) -> Result<RecordBatch> {
         ("null", text(columns.iter().map(|column| if column.nullable { "YES" } else { "NO" }))),
         ("key", optional_text(columns.iter().map(|column| key.contains(&column.name).then(|| "PRI".to_owned())))),
         ("default", optional_text(columns.iter().map(|column| column.default.clone()))),
+    ])
+}
+
+/// SHOW STATS: what estimates know of each column of a table. Bounds and quartiles of integers only.
+pub fn statistics(table: &forebay_store::Table) -> Result<RecordBatch> {
+    let columns = 0..table.columns.len();
+    let zones: Vec<_> = columns.clone().map(|column| column_zone(table, column)).collect();
+    let known: Vec<_> = columns.map(|column| Distribution::of(table, column).unwrap_or_default()).collect();
+    let bound = |value: Option<&Value>| match value {
+        Some(Value::Int(value)) => Some(value.to_string()),
+        Some(Value::Float(value)) => Some(value.to_string()),
+        Some(Value::Bytes(value)) => Some(String::from_utf8_lossy(value).into_owned()),
+        None => None,
+    };
+    let quantile = |share: f64| optional_text(known.iter().map(move |known| Some(known.quantile(share)?.to_string())));
+    batch(vec![
+        ("column_name", text(table.columns.iter().map(|column| column.name.as_str()))),
+        ("rows", count(table.columns.iter().map(|_| table.rows()))),
+        (
+            "nulls",
+            Arc::new(zones.iter().map(|zone| Some(u64::from(zone.as_ref()?.null_count))).collect::<UInt64Array>()),
+        ),
+        ("distinct", count(known.iter().map(|known| known.distinct.round() as u64))),
+        ("min", optional_text(zones.iter().map(|zone| bound(zone.as_ref()?.min.as_ref())))),
+        ("quarter", quantile(0.25)),
+        ("median", quantile(0.5)),
+        ("three_quarters", quantile(0.75)),
+        ("max", optional_text(zones.iter().map(|zone| bound(zone.as_ref()?.max.as_ref())))),
     ])
 }
 

@@ -9,6 +9,7 @@ use forebay_base::{LogicalType, TimeUnit, Value};
 use forebay_pipeline::Test;
 use forebay_store::{Table, Zone};
 
+use crate::distribution::Distribution;
 use crate::filter::Predicates;
 
 /// Share of rows taken to pass a predicate that nothing is known of.
@@ -26,7 +27,8 @@ pub fn of_scan(table: &Table, projection: &[usize], predicates: &[Arc<dyn Physic
     let mut selectivity = UNKNOWN_SELECTIVITY.powi(parts.residual.len().min(3) as i32);
     for test in &parts.tests {
         let zone = column_zone(table, test.column);
-        selectivity *= test_selectivity(&test.test, zone.as_ref(), &types[test.column]);
+        let distribution = Distribution::of(table, test.column);
+        selectivity *= test_selectivity(&test.test, zone.as_ref(), distribution.as_ref(), &types[test.column]);
     }
     let passing = ((rows as f64 * selectivity).ceil() as usize).min(rows);
     let mut row_bytes = 0;
@@ -129,7 +131,12 @@ fn scalar(value: &Value, logical: &LogicalType) -> Option<ScalarValue> {
 }
 
 /// The share of rows taken to pass a test.
-pub(crate) fn test_selectivity(test: &Test, zone: Option<&Zone>, logical: &LogicalType) -> f64 {
+pub(crate) fn test_selectivity(
+    test: &Test,
+    zone: Option<&Zone>,
+    distribution: Option<&Distribution>,
+    logical: &LogicalType,
+) -> f64 {
     use std::ops::Bound;
     let span = zone.and_then(|zone| match (&zone.min, &zone.max) {
         (Some(Value::Int(min)), Some(Value::Int(max))) => Some((*min, *max)),
@@ -137,18 +144,31 @@ pub(crate) fn test_selectivity(test: &Test, zone: Option<&Zone>, logical: &Logic
     });
     // In floats: the span of the widest decimals, or of intervals as they are stored, is beyond an i128.
     let distance = |from: i128, to: i128| to as f64 - from as f64;
+    let distinct = distribution.map(|known| known.distinct).filter(|distinct| *distinct > 0.0);
     let one = match (logical, span) {
+        _ if distinct.is_some() => 1.0 / distinct.unwrap_or(1.0).max(1.0),
         (LogicalType::Varchar | LogicalType::Blob, _) => EQUAL_TEXT_SELECTIVITY,
         (_, Some((min, max))) => 1.0 / (distance(min, max) + 1.0).min(1e6),
         _ => EQUAL_TEXT_SELECTIVITY,
     };
+    // Frequent values show in the histogram, rare ones only in the number of them.
+    let of_value = |value: &Value| match value {
+        Value::Int(value) => {
+            distribution.and_then(|known| known.share(*value, *value)).map_or(one, |share| share.max(one))
+        }
+        _ => one,
+    };
+    let among = |values: &[Value]| values.iter().map(of_value).sum::<f64>().min(1.0);
+    let nulls = zone.map(|zone| f64::from(zone.null_count) / f64::from(zone.rows.max(1)));
     match test {
         Test::Never => 0.0,
-        Test::IsNull => zone.map_or(0.1, |zone| f64::from(zone.null_count) / f64::from(zone.rows.max(1))),
-        Test::IsNotNull | Test::NotEqual(_) | Test::NotIn(_) => 1.0,
-        Test::In(values) => (one * values.len() as f64).min(1.0),
+        Test::IsNull => nulls.unwrap_or(0.1),
+        Test::IsNotNull => 1.0 - nulls.unwrap_or(0.0),
+        Test::NotEqual(value) => 1.0 - of_value(value),
+        Test::NotIn(values) => 1.0 - among(values),
+        Test::In(values) => among(values),
         Test::Keys(keys) => (one * keys.count() as f64).min(1.0),
-        Test::Range { low: Bound::Included(low), high: Bound::Included(high) } if low == high => one,
+        Test::Range { low: Bound::Included(low), high: Bound::Included(high) } if low == high => of_value(low),
         Test::Range { low, high } => {
             let Some((min, max)) = span else { return UNKNOWN_SELECTIVITY };
             let edge = |bound: &Bound<Value>, otherwise: i128| match bound {
@@ -156,6 +176,9 @@ pub(crate) fn test_selectivity(test: &Test, zone: Option<&Zone>, logical: &Logic
                 _ => otherwise,
             };
             let (low, high) = (edge(low, min).max(min), edge(high, max).min(max));
+            if let Some(share) = distribution.and_then(|known| known.share(low, high)) {
+                return share.clamp(0.001, 1.0);
+            }
             (distance(low, high) / distance(min, max).max(1.0)).clamp(0.001, 1.0)
         }
     }
@@ -170,16 +193,16 @@ mod tests {
     fn ranges_are_shares_of_the_span() {
         let zone = Zone { rows: 100, null_count: 0, min: Some(Value::Int(0)), max: Some(Value::Int(99)) };
         let half = Test::Range { low: Bound::Included(Value::Int(50)), high: Bound::Unbounded };
-        let share = test_selectivity(&half, Some(&zone), &LogicalType::Int32);
+        let share = test_selectivity(&half, Some(&zone), None, &LogicalType::Int32);
         assert!((0.45..0.55).contains(&share), "{share}");
-        let one = test_selectivity(&Test::equal(Value::Int(3)), Some(&zone), &LogicalType::Int32);
+        let one = test_selectivity(&Test::equal(Value::Int(3)), Some(&zone), None, &LogicalType::Int32);
         assert!((one - 0.01).abs() < 1e-9, "{one}");
     }
 
     #[test]
     fn the_widest_span_is_no_overflow() {
         let zone = Zone { rows: 9, null_count: 0, min: Some(Value::Int(i128::MIN)), max: Some(Value::Int(i128::MAX)) };
-        let share = |test: &Test| test_selectivity(test, Some(&zone), &LogicalType::Interval);
+        let share = |test: &Test| test_selectivity(test, Some(&zone), None, &LogicalType::Interval);
         assert!((share(&Test::equal(Value::Int(0))) - 1e-6).abs() < 1e-9);
         let half = share(&Test::Range { low: Bound::Included(Value::Int(0)), high: Bound::Unbounded });
         assert!((0.45..0.55).contains(&half), "{half}");

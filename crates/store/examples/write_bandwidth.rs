@@ -65,8 +65,13 @@ fn main() -> Result<()> {
 
 /// A column of numbers that do not compress.
 fn column() -> Result<SealedColumn> {
-    let mut column =
-        SealedColumn { chunks: vec![], blocks_log2: 1, plain_bytes: (BLOCKS * ROWS * 8) as u64, zones: vec![] };
+    let mut column = SealedColumn {
+        chunks: vec![],
+        blocks_log2: 1,
+        plain_bytes: (BLOCKS * ROWS * 8) as u64,
+        zones: vec![],
+        statistics: Default::default(),
+    };
     let mut state = 1u64;
     for _ in 0..BLOCKS / 2 {
         let (mut encoded, mut offsets) = (Vec::new(), Vec::new());
@@ -92,6 +97,12 @@ fn column_again(template: &SealedColumn) -> SealedColumn {
         encoded_bytes: chunk.encoded_bytes,
         codec: chunk.codec,
     });
-    let SealedColumn { blocks_log2, plain_bytes, ref zones, .. } = *template;
-    SealedColumn { chunks: chunks.collect(), blocks_log2, plain_bytes, zones: zones.clone() }
+    let SealedColumn { blocks_log2, plain_bytes, ref zones, ref statistics, .. } = *template;
+    SealedColumn {
+        chunks: chunks.collect(),
+        blocks_log2,
+        plain_bytes,
+        zones: zones.clone(),
+        statistics: statistics.clone(),
+    }
 }

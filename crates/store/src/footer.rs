@@ -6,7 +6,7 @@
 
 use forebay_base::checksum::crc32c;
 use forebay_base::{ColumnId, PhysicalType, Result, SegmentId, Value, limits};
-use forebay_block::Zone;
+use forebay_block::{ColumnStatistics, Zone};
 
 use crate::serial::{Reader, Writer};
 
@@ -15,9 +15,21 @@ pub(crate) const HEADER_MAGIC: [u8; 8] = *b"FBAYSEG1";
 /// First bytes of a footer.
 pub(crate) const FOOTER_MAGIC: [u8; 8] = *b"FBAYFOOT";
 /// Layout of header page and footer.
-pub(crate) const SEGMENT_VERSION: u32 = 1;
+pub(crate) const SEGMENT_VERSION: u32 = 2;
 /// Bytes of the header page, and so the offset of the first chunk.
 pub(crate) const HEADER_BYTES: u64 = limits::IO_ALIGN as u64;
+
+/// Up to so many registers that are not 0 are written one by one.
+pub(crate) const SPARSE_REGISTERS: usize = 256;
+
+/// What a footer holds.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Footer {
+    /// Row groups, in row order.
+    pub(crate) groups: Vec<Group>,
+    /// Statistics of each column.
+    pub(crate) statistics: Vec<ColumnStatistics>,
+}
 
 /// A row group: up to [`limits::GROUP_BLOCKS`] blocks of every column of the segment.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,8 +95,8 @@ pub(crate) fn header_page(id: SegmentId) -> Vec<u8> {
     writer.bytes
 }
 
-/// The footer of these groups, its CRC-32C in the last four bytes.
-pub(crate) fn encode(expected: Expected<'_>, groups: &[Group]) -> Vec<u8> {
+/// A footer as bytes, its CRC-32C in the last four.
+pub(crate) fn encode(expected: Expected<'_>, footer: &Footer) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.bytes.extend_from_slice(&FOOTER_MAGIC);
     writer.u32(SEGMENT_VERSION);
@@ -95,8 +107,8 @@ pub(crate) fn encode(expected: Expected<'_>, groups: &[Group]) -> Vec<u8> {
         writer.u32(id.0);
         writer.u8(*physical as u8);
     }
-    writer.count(groups.len());
-    for group in groups {
+    writer.count(footer.groups.len());
+    for group in &footer.groups {
         writer.count(group.block_rows.len());
         for rows in &group.block_rows {
             writer.u32(*rows);
@@ -116,13 +128,51 @@ pub(crate) fn encode(expected: Expected<'_>, groups: &[Group]) -> Vec<u8> {
             }
         }
     }
+    footer.statistics.iter().for_each(|statistics| encode_statistics(&mut writer, statistics));
     let crc = crc32c(&writer.bytes);
     writer.u32(crc);
     writer.bytes
 }
 
-/// The groups of a footer whose checksum has been verified.
-pub(crate) fn decode(bytes: &[u8], expected: Expected<'_>) -> Result<Vec<Group>> {
+fn encode_statistics(writer: &mut Writer, statistics: &ColumnStatistics) {
+    let set = || statistics.registers().iter().enumerate().filter(|(_, rank)| **rank > 0);
+    let count = set().count();
+    writer.count(count);
+    if count > SPARSE_REGISTERS {
+        writer.bytes.extend_from_slice(statistics.registers());
+    } else {
+        for (index, rank) in set() {
+            writer.u16(index as u16);
+            writer.u8(*rank);
+        }
+    }
+    writer.count(statistics.sample().len());
+    for value in statistics.sample() {
+        writer.i128(*value);
+    }
+}
+
+fn decode_statistics(reader: &mut Reader<'_>) -> Result<ColumnStatistics> {
+    let wrong = |reader: &Reader<'_>| reader.wrong("the statistics of a column are none");
+    let count = reader.u32()? as usize;
+    let mut registers = vec![0; if count == 0 { 0 } else { limits::SKETCH_REGISTERS }];
+    if count > SPARSE_REGISTERS {
+        registers.copy_from_slice(reader.take(limits::SKETCH_REGISTERS)?);
+    } else {
+        for _ in 0..count {
+            let (index, rank) = (reader.u16()?, reader.u8()?);
+            *registers.get_mut(usize::from(index)).ok_or_else(|| wrong(reader))? = rank;
+        }
+    }
+    if registers.iter().filter(|rank| **rank > 0).count() != count {
+        return Err(wrong(reader));
+    }
+    let sample = (0..reader.count(size_of::<i128>())?).map(|_| reader.i128()).collect::<Result<Vec<_>>>()?;
+    ColumnStatistics::from_parts(registers, sample).ok_or_else(|| wrong(reader))
+}
+
+/// What a footer holds whose checksum has been verified.
+pub(crate) fn decode(bytes: &[u8], expected: Expected<'_>) -> Result<Footer> {
     let mut reader = Reader::new(bytes, "the footer");
     if reader.take(FOOTER_MAGIC.len())? != FOOTER_MAGIC || reader.u32()? != SEGMENT_VERSION {
         return Err(reader.wrong("it does not begin as a footer"));
@@ -146,12 +196,13 @@ pub(crate) fn decode(bytes: &[u8], expected: Expected<'_>) -> Result<Vec<Group>>
         first_row += group.rows;
         groups.push(group);
     }
+    let statistics = expected.columns.iter().map(|_| decode_statistics(&mut reader)).collect::<Result<Vec<_>>>()?;
     let _crc = reader.u32()?;
     if first_row != expected.rows {
         return Err(reader.wrong("its groups have other rows than the segment"));
     }
     reader.finish()?;
-    Ok(groups)
+    Ok(Footer { groups, statistics })
 }
 
 fn decode_group(reader: &mut Reader<'_>, expected: Expected<'_>, first_row: u64) -> Result<Group> {

@@ -16,7 +16,7 @@ use forebay_disk::{Disk, DiskFile, OpenMode};
 use crate::serial::{Reader, Writer};
 
 /// The format of a database directory that this program reads and writes.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// The file's name.
 pub(crate) const HEAD_PATH: &str = "HEAD";

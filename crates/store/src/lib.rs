@@ -29,7 +29,7 @@ pub use catalog::{
 };
 pub use check::{CHECK_ERRORS, CheckReport};
 pub use footer::{ChunkLocation, Group, GroupColumn};
-pub use forebay_block::Zone;
+pub use forebay_block::{ColumnStatistics, Zone};
 pub use head::FORMAT_VERSION;
 pub use segment::Segment;
 pub use store::{OpenMode, Store};

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use forebay_base::checksum::crc32c;
 use forebay_base::{ColumnId, Context, Error, PhysicalType, Result, SegmentId};
+use forebay_block::ColumnStatistics;
 use forebay_disk::{AlignedBuffer, DiskFile, ReadRequest};
 
-use crate::footer::{self, Expected, Group, header_page};
+use crate::footer::{self, Expected, Footer, Group, header_page};
 use crate::volume::{Volume, locked, segment_path};
 
 /// A segment. Shared by every snapshot that names it.
@@ -18,7 +19,7 @@ use crate::volume::{Volume, locked, segment_path};
 pub struct Segment {
     parts: SegmentParts,
     volume: Arc<Volume>,
-    groups: OnceLock<Vec<Group>>,
+    content: OnceLock<Footer>,
     /// Held while the footer is read, so that this happens once.
     loading: Mutex<()>,
     remove_on_drop: AtomicBool,
@@ -49,12 +50,12 @@ impl Segment {
     }
 
     /// A segment whose file was just written, and goes away with it unless it is published.
-    pub(crate) fn sealed(volume: Arc<Volume>, parts: SegmentParts, groups: Vec<Group>) -> Self {
-        Self::new(volume, parts, groups.into(), true)
+    pub(crate) fn sealed(volume: Arc<Volume>, parts: SegmentParts, content: Footer) -> Self {
+        Self::new(volume, parts, content.into(), true)
     }
 
-    fn new(volume: Arc<Volume>, parts: SegmentParts, groups: OnceLock<Vec<Group>>, remove_on_drop: bool) -> Self {
-        Self { parts, volume, groups, loading: Mutex::new(()), remove_on_drop: remove_on_drop.into() }
+    fn new(volume: Arc<Volume>, parts: SegmentParts, content: OnceLock<Footer>, remove_on_drop: bool) -> Self {
+        Self { parts, volume, content, loading: Mutex::new(()), remove_on_drop: remove_on_drop.into() }
     }
 
     /// Its id, which is also its file's name.
@@ -90,15 +91,24 @@ impl Segment {
 
     /// Row groups in row order, from the footer.
     pub fn groups(&self) -> Result<&[Group]> {
-        if let Some(groups) = self.groups.get() {
-            return Ok(groups);
+        Ok(&self.content()?.groups)
+    }
+
+    /// Statistics of each column of [`Segment::columns`], from the footer.
+    pub fn statistics(&self) -> Result<&[ColumnStatistics]> {
+        Ok(&self.content()?.statistics)
+    }
+
+    fn content(&self) -> Result<&Footer> {
+        if let Some(content) = self.content.get() {
+            return Ok(content);
         }
         let _loading = locked(&self.loading);
-        if let Some(groups) = self.groups.get() {
-            return Ok(groups);
+        if let Some(content) = self.content.get() {
+            return Ok(content);
         }
-        let groups = self.read_groups(&*self.file()?)?;
-        Ok(self.groups.get_or_init(|| groups))
+        let content = self.read_footer(&*self.file()?)?;
+        Ok(self.content.get_or_init(|| content))
     }
 
     /// Reads chunks named by (row group, column position in the segment, chunk), several in flight; the stored bytes of
@@ -158,14 +168,14 @@ impl Segment {
             let message = format!("the file has {bytes} bytes instead of {}", self.parts.file_bytes);
             return Err(Error::corrupt(message).context(format!("file {}", self.path())));
         }
-        self.read_groups(&*file).map(drop)
+        self.read_footer(&*file).map(drop)
     }
 
     fn file(&self) -> Result<Arc<dyn DiskFile>> {
         self.volume.segment_file(self.parts.id)
     }
 
-    fn read_groups(&self, file: &dyn DiskFile) -> Result<Vec<Group>> {
+    fn read_footer(&self, file: &dyn DiskFile) -> Result<Footer> {
         let FooterLocation { offset, bytes, crc } = self.parts.footer;
         let wrong = || Error::corrupt("checksum mismatch in the footer");
         let read = || {

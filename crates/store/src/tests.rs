@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use forebay_base::{ColumnId, ErrorKind, LogicalType, PhysicalType, Result, TableId, Value};
-use forebay_block::{ChunkOptions, EncodeOptions, PlainColumn, PlainValues, encode_block, inflate_chunk, seal_chunk};
+use forebay_block::{
+    ChunkOptions, ColumnStatistics, EncodeOptions, PlainColumn, PlainValues, encode_block, inflate_chunk, seal_chunk,
+};
 use forebay_disk::{Disk, FaultKind, Faults, IoMode, LocalDisk, MemoryDisk, OpenMode as FileMode, SimulatedDisk};
 
 use crate::{footer, head, manifest, rows, store, *};
@@ -32,7 +34,13 @@ fn change<T>(store: &Store, edit: impl FnOnce(&mut Transaction) -> Result<T>) ->
 
 /// A group of one column: one chunk per block.
 fn group(blocks: &[&[i64]]) -> SealedGroup {
-    let mut sealed = SealedColumn { chunks: vec![], blocks_log2: 0, plain_bytes: 0, zones: vec![] };
+    let mut sealed = SealedColumn {
+        chunks: vec![],
+        blocks_log2: 0,
+        plain_bytes: 0,
+        zones: vec![],
+        statistics: ColumnStatistics::default(),
+    };
     for values in blocks {
         sealed.plain_bytes += size_of_val(*values) as u64;
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
@@ -43,6 +51,7 @@ fn group(blocks: &[&[i64]]) -> SealedGroup {
             values: PlainValues::Fixed(&bytes),
         };
         let mut encoded = Vec::new();
+        sealed.statistics.add(&plain);
         sealed.zones.push(encode_block(&plain, &EncodeOptions::default(), &mut encoded).expect("plain values encode"));
         let chunk = seal_chunk(&encoded, &[0], &ChunkOptions::default()).expect("one block seals");
         sealed.chunks.push(chunk);
@@ -540,6 +549,10 @@ fn the_format_document_has_these_constants() {
         ("HEAD_RECORD_STRIDE", head::HEAD_RECORD_STRIDE),
         ("HEAD_BYTES", head::HEAD_BYTES),
         ("SEGMENT_VERSION", u64::from(footer::SEGMENT_VERSION)),
+        ("SKETCH_REGISTERS", forebay_base::limits::SKETCH_REGISTERS as u64),
+        ("SPARSE_REGISTERS", footer::SPARSE_REGISTERS as u64),
+        ("REGISTER_LIMIT", u64::from(forebay_block::statistics::REGISTER_LIMIT)),
+        ("SAMPLE_VALUES", forebay_base::limits::SAMPLE_VALUES as u64),
         ("HEADER_BYTES", footer::HEADER_BYTES),
         ("GROUP_BLOCKS", forebay_base::limits::GROUP_BLOCKS as u64),
         ("KEY_BYTES", rows::KEY_BYTES as u64),
@@ -575,11 +588,15 @@ fn golden_bytes() {
     let group = Group { first_row: 0, rows: 2, block_rows: vec![2], columns: vec![column] };
     let id = forebay_base::SegmentId(7);
     let expected = footer::Expected { id, columns: &segments, rows: 2, offset: 8192 };
-    let bytes = footer::encode(expected, std::slice::from_ref(&group));
+    let mut registers = vec![0; forebay_base::limits::SKETCH_REGISTERS];
+    registers[258] = 5;
+    let statistics = ColumnStatistics::from_parts(registers, vec![-2]).expect("statistics");
+    let content = footer::Footer { groups: vec![group], statistics: vec![statistics] };
+    let bytes = footer::encode(expected, &content);
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let golden = concat!(
         "46424159464f4f54",
-        "01000000",
+        "02000000",
         "0700000000000000",
         "0200000000000000", // magic, version, id, rows
         "01000000",
@@ -596,10 +613,15 @@ fn golden_bytes() {
         "01000000",
         "01feffffffffffffffffffffffffffffff",
         "00", // the zone
+        "01000000",
+        "0201",
+        "05", // one register, number 258, with 5
+        "01000000",
+        "feffffffffffffffffffffffffffffff", // and one integer
     );
     assert_eq!(&hex[..golden.len()], golden);
     assert_eq!(hex.len(), golden.len() + 8, "and a checksum");
-    assert_eq!(footer::decode(&bytes, expected).expect("own bytes"), [group]);
+    assert_eq!(footer::decode(&bytes, expected).expect("own bytes"), content);
 }
 
 /// Whatever a footer's bytes are, decoding them is an error or a consistent list of groups.
@@ -613,12 +635,13 @@ fn hostile_footers() {
     let sealed = writer.finish().expect("a segment").segment;
     let (columns, rows, offset) = (sealed.columns(), sealed.rows(), sealed.footer().offset);
     let expected = footer::Expected { id: sealed.id(), columns, rows, offset };
-    let bytes = footer::encode(expected, sealed.groups().expect("groups"));
+    let (groups, statistics) = (sealed.groups().expect("groups").to_vec(), sealed.statistics().expect("statistics"));
+    let bytes = footer::encode(expected, &footer::Footer { groups, statistics: statistics.to_vec() });
     for at in 0..bytes.len() {
         for mask in [1, 0x80, 0xFF] {
             let mut hostile = bytes.clone();
             hostile[at] ^= mask;
-            if let Ok(groups) = footer::decode(&hostile, expected) {
+            if let Ok(footer::Footer { groups, .. }) = footer::decode(&hostile, expected) {
                 assert_eq!(groups.iter().map(|group| group.rows).sum::<u64>(), rows);
                 let chunks = groups.iter().flat_map(|group| &group.columns[0].chunks);
                 assert!(chunks.into_iter().all(|chunk| chunk.offset + chunk.stored_bytes <= offset));

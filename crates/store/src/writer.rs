@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use forebay_base::{ColumnId, Error, ErrorKind, PhysicalType, Result, SegmentId, limits};
-use forebay_block::{SealedChunk, Zone};
+use forebay_block::{ColumnStatistics, SealedChunk, Zone};
 use forebay_disk::{AlignedBuffer, DiskFile, OpenMode};
 
-use crate::footer::{self, ChunkLocation, Expected, Group, GroupColumn, HEADER_BYTES, chunk_count, header_page};
+use crate::footer::{
+    self, ChunkLocation, Expected, Footer, Group, GroupColumn, HEADER_BYTES, chunk_count, header_page,
+};
 use crate::segment::{FooterLocation, Segment, SegmentParts};
 use crate::volume::{Volume, locked, segment_path};
 
@@ -34,6 +36,8 @@ pub struct SealedColumn {
     pub plain_bytes: u64,
     /// One zone per block.
     pub zones: Vec<Zone>,
+    /// Of its values.
+    pub statistics: ColumnStatistics,
 }
 
 /// Writes one segment file. Dropped unfinished, it removes the file.
@@ -52,6 +56,8 @@ struct State {
     next_offset: u64,
     /// Groups that are in the file, by their index; `first_row` is not yet known.
     groups: BTreeMap<u64, Group>,
+    /// Of all groups, per column.
+    statistics: Vec<ColumnStatistics>,
 }
 
 /// A finished segment file that no table names yet. Dropped unpublished, it removes the file.
@@ -88,7 +94,8 @@ impl SegmentWriter {
                 return Err(error);
             }
         };
-        let state = Mutex::new(State { next_offset: HEADER_BYTES, groups: BTreeMap::new() });
+        let statistics = vec![ColumnStatistics::default(); columns.len()];
+        let state = Mutex::new(State { next_offset: HEADER_BYTES, groups: BTreeMap::new(), statistics });
         let writer = Self { id, columns, file: Some(file), volume, state };
         writer.file().write_at(0, &header_page(id))?;
         Ok(writer)
@@ -115,6 +122,7 @@ impl SegmentWriter {
         };
         self.write_chunks(offset, &group)?;
         let mut columns = Vec::with_capacity(group.columns.len());
+        let mut statistics = Vec::with_capacity(group.columns.len());
         for column in group.columns {
             let locations = column.chunks.iter().map(|chunk| {
                 let stored_bytes = chunk.bytes.len() as u64;
@@ -122,12 +130,17 @@ impl SegmentWriter {
                 ChunkLocation { offset: offset - stored_bytes, stored_bytes, encoded_bytes: chunk.encoded_bytes }
             });
             let chunks = locations.collect();
-            let SealedColumn { blocks_log2, plain_bytes, zones, .. } = column;
+            let SealedColumn { blocks_log2, plain_bytes, zones, statistics: of_group, .. } = column;
+            statistics.push(of_group);
             columns.push(GroupColumn { blocks_log2, plain_bytes, chunks, zones });
         }
         let rows = group.block_rows.iter().map(|rows| u64::from(*rows)).sum();
         let written = Group { first_row: 0, rows, block_rows: group.block_rows, columns };
-        locked(&self.state).groups.insert(index, written);
+        let mut state = locked(&self.state);
+        state.groups.insert(index, written);
+        for (whole, of_group) in state.statistics.iter_mut().zip(&statistics) {
+            whole.merge(of_group);
+        }
         Ok(())
     }
 
@@ -145,7 +158,10 @@ impl SegmentWriter {
                 group
             })
             .collect();
-        let mut footer = footer::encode(Expected { id: self.id, columns: &self.columns, rows, offset }, &groups);
+        let mut statistics = std::mem::take(&mut state.statistics);
+        statistics.iter_mut().for_each(ColumnStatistics::thin);
+        let content = Footer { groups, statistics };
+        let mut footer = footer::encode(Expected { id: self.id, columns: &self.columns, rows, offset }, &content);
         let bytes = footer.len() as u64;
         let crc = *footer.last_chunk::<4>().expect("a footer ends in its checksum");
         footer.resize(footer.len().next_multiple_of(limits::IO_ALIGN), 0);
@@ -165,7 +181,7 @@ impl SegmentWriter {
         };
         // From here on the segment, not the writer, removes the file.
         self.file = None;
-        let segment = Segment::sealed(Arc::clone(&self.volume), parts, groups);
+        let segment = Segment::sealed(Arc::clone(&self.volume), parts, content);
         Ok(SealedSegment { segment: Arc::new(segment) })
     }
 

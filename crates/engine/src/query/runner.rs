@@ -320,7 +320,7 @@ impl<'a> Runner<'a> {
 }
 
 /// Rows of a state that a worker takes at a time.
-const STATE_MORSEL_ROWS: usize = 8 * VECTOR_ROWS;
+const STATE_MORSEL_ROWS: usize = 2 * VECTOR_ROWS;
 
 /// Whether `pipeline` needs what is in `state`.
 fn reads(pipeline: &Pipeline, state: StateId) -> bool {

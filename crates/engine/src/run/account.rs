@@ -1,4 +1,6 @@
-//! What a morsel touched, counted once its rows are known.
+//! What a morsel touched, counted once its rows are known; by row group where several morsels share one.
+
+use forebay_base::Result;
 
 use super::{MorselRows, RankedTest, RowFilter};
 
@@ -10,24 +12,28 @@ impl MorselRows {
         (self.selections[block].len() * row_bytes) as u64
     }
 
-    /// Counts what this morsel touched and what it could leave alone.
-    pub(super) fn account(&self, tests: &[RankedTest], filters: &[Box<dyn RowFilter>]) {
+    /// Counts what this morsel gave; and what all morsels of its row group touched and could leave alone, when it is the last
+    /// one of them.
+    pub(super) fn account(&self, tests: &[RankedTest], filters: &[Box<dyn RowFilter>]) -> Result<()> {
+        let metrics = &self.scan.metrics;
+        let with_rows = (0..self.selections.len()).filter(|block| !self.selections[*block].is_empty());
+        metrics.code_bytes.add(with_rows.map(|block| self.row_bytes(block, &self.scan.columns)).sum());
+        metrics.rows_out.add(self.selections.iter().map(|selection| selection.len() as u64).sum());
+        metrics.morsels_done.add(1);
+        let Some(loaded) = self.scan.shared.done(self.morsel, self.selections.len())? else { return Ok(()) };
+        metrics.scanned_bytes.add(loaded.values().map(|chunk| chunk.as_bytes().len() as u64).sum());
         let mut touched: Vec<usize> = self.scan.columns.clone();
         touched.extend(tests.iter().map(|ranked| ranked.test.column));
         touched.extend(filters.iter().flat_map(|filter| filter.columns().iter().copied()));
         touched.sort_unstable();
         touched.dedup();
-        let metrics = &self.scan.metrics;
         for column in touched {
             let Some(layout) = self.group_column(column) else { continue };
-            let loaded = self.chunks[column].iter().flatten().count();
+            let loaded = loaded.range((column, 0)..(column + 1, 0)).count();
             metrics.chunks.add(layout.chunks.len() as u64);
             metrics.chunks_pruned.add((layout.chunks.len() - loaded) as u64);
             metrics.plain_bytes.add(layout.plain_bytes);
         }
-        let loaded = (0..self.selections.len()).filter(|block| !self.selections[*block].is_empty());
-        metrics.code_bytes.add(loaded.map(|block| self.row_bytes(block, &self.scan.columns)).sum());
-        metrics.rows_out.add(self.selections.iter().map(|selection| selection.len() as u64).sum());
-        metrics.morsels_done.add(1);
+        Ok(())
     }
 }

@@ -53,8 +53,7 @@ pub fn emit(carver: &Carver<'_>, relation: &Relation, columns: &[Scalar]) -> Res
     let carried = columns.iter().map(|column| emitter.carried(&mut flow, column)).collect::<Result<Vec<_>, _>>()?;
     let (columns, dictionaries) = carried.into_iter().unzip();
     emitter.finish(flow, Sink::Collect { columns }, "collect".to_owned());
-    let Emitter { program, text, expected_rows, .. } = emitter;
-    Ok(Emitted { program, text, expected_rows, dictionaries })
+    Ok(Emitted { program: emitter.program, text: emitter.text, expected_rows: emitter.expected_rows, dictionaries })
 }
 
 /// Writes pipelines, the build sides before what probes them.
@@ -120,9 +119,8 @@ impl Emitter<'_, '_> {
     /// The rows of a relation; `needed` are the variables that are used above.
     fn flow(&mut self, relation: &Relation, needed: &BTreeSet<Variable>) -> Result<Flow, Reason> {
         let mut flow = self.flow_of(relation, needed)?;
-        if let Some(last) = flow.text.last_mut() {
-            *last += &format!(" (~{:.0} rows)", self.carver.rows(relation));
-        }
+        let rows = self.carver.rows(relation);
+        flow.text.last_mut().into_iter().for_each(|last| *last += &format!(" (~{rows:.0} rows)"));
         Ok(flow)
     }
 

@@ -111,11 +111,7 @@ impl PipelinesExec {
     /// Runs the pipelines on the calling thread and those that it starts.
     fn run(&self, statement: &StatementContext) -> forebay_base::Result<QueryOutput> {
         for bound in &self.carved.query.tables {
-            let mut morsels = 0;
-            for segment in &bound.table.segments {
-                morsels += segment.groups()?.len();
-            }
-            statement.watch(&bound.metrics, morsels);
+            statement.watch(&bound.metrics, forebay_engine::morsels(&bound.table)?.len());
         }
         let pool = &self.state.runtime_env().memory_pool;
         let memory_bytes = match pool.memory_limit() {

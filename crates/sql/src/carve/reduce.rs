@@ -71,9 +71,20 @@ impl Emitter<'_, '_> {
             let (_, grouped) = aggregate.keys.iter().find(|(key, _)| *key == variable)?;
             (!grouped.fallible()).then(|| (variable, wider(probe.shape().value, build.shape().value)))
         };
-        let keys = join.keys.iter().map(key).collect::<Option<Vec<_>>>()?;
-        let pays = self.carver.rows(&join.build) < RESTRICTING_SHARE * self.carver.rows(probe);
-        pays.then_some(Restriction { state, keys })
+        let groups = self.carver.rows(probe);
+        if let Some(keys) = join.keys.iter().map(key).collect::<Option<Vec<_>>>() {
+            let pays = self.carver.rows(&join.build) < RESTRICTING_SHARE * groups;
+            return pays.then_some(Restriction { state, keys });
+        }
+        // Other parts are results of the aggregation; a state that the build side came from may hold few of a key.
+        join.keys.iter().find_map(|pair| {
+            let (variable, value) = key(pair)?;
+            let (state, rows) = *self.key_states.get(&pair.1.as_variable()?)?;
+            let State::Join(held) = &self.program.states[state.0 as usize] else { return None };
+            let same = held.keys.first().is_some_and(|key| key.value == value);
+            let distinct = self.carver.groups(std::iter::once(&pair.0), groups);
+            (same && rows < RESTRICTING_SHARE * distinct).then(|| Restriction { state, keys: vec![(variable, value)] })
+        })
     }
 
     /// Leaves out the rows of groups that nobody asks for.

@@ -29,6 +29,7 @@ use super::relation::{Relation, VariableInfo, filtered};
 use super::scalar::Scalar;
 use super::shape::{Variable, width};
 use super::types::{column_bounds, shape_of};
+use crate::distribution::Distribution;
 use crate::filter::Predicates;
 use crate::predicate::{Translated as Tested, translate};
 use crate::settings::Sargs;
@@ -40,12 +41,6 @@ const DICTIONARY_ROW_BYTES: f64 = 2.5;
 
 /// Rows up to which every column of strings is worth a dictionary.
 const SMALL_TABLE_ROWS: u64 = 20_000;
-
-/// Bytes of an encoded block besides its codes and strings, about: its header, the padding of two sections, one offset.
-const BLOCK_OVERHEAD_BYTES: f64 = 64.0 + 2.0 * 32.0 + 4.0;
-
-/// Sections of a block are padded to multiples of so many bytes.
-const SECTION_ALIGN: u32 = 64;
 
 /// One scan of a table.
 #[derive(Debug)]
@@ -106,26 +101,6 @@ fn encoded_row_bytes(table: &Table, column: usize) -> Option<f64> {
     Some(bytes as f64 / table.rows().max(1) as f64)
 }
 
-/// Different strings of a column, from the room that the dictionaries of its first blocks take; `None` where it has none.
-fn dictionary_entries(table: &Table, column: usize) -> Option<f64> {
-    let segment = table.segments.first()?;
-    let group = segment.groups().ok()?.first()?;
-    let layout = &group.columns[segment.column_index(table.columns[column].id)?];
-    let blocks = group.block_rows.len() as f64;
-    let rows = group.block_rows.iter().map(|rows| f64::from(rows.next_multiple_of(SECTION_ALIGN))).sum::<f64>();
-    let encoded = layout.chunks.iter().map(|chunk| chunk.encoded_bytes).sum::<u64>() as f64;
-    let validity = if layout.zones.iter().any(|zone| zone.null_count > 0) { rows / 8.0 } else { 0.0 };
-    let entries = encoded - validity - blocks * BLOCK_OVERHEAD_BYTES;
-    let entry_bytes = layout.plain_bytes as f64 / (group.rows as f64).max(1.0);
-    // Codes have one byte, or two where there are more than 256 entries.
-    let of_width = |width: f64| ((entries - rows * width) / blocks / entry_bytes.max(4.0)).max(1.0);
-    match (of_width(1.0), of_width(2.0)) {
-        (few, _) if few <= 256.0 => Some(few),
-        (_, many) if many <= 65_536.0 && many * blocks < rows => Some(many),
-        _ => None,
-    }
-}
-
 /// `a = 1 OR a = 2 OR a IN (3, 4)` as one list, which codes answer.
 fn one_of(predicate: &Expr) -> Option<Expr> {
     fn collect<'e>(predicate: &'e Expr, column: &mut Option<&'e Expr>, list: &mut Vec<Expr>) -> Option<()> {
@@ -170,17 +145,6 @@ fn merged(tests: &[ColumnTest]) -> Vec<ColumnTest> {
         }
     }
     merged
-}
-
-/// The share of rows that pass a test of strings of which there are so many different ones.
-fn string_selectivity(test: &Test, distinct: f64) -> Option<f64> {
-    Some(match test {
-        Test::Range { low: Bound::Included(low), high: Bound::Included(high) } if low == high => 1.0 / distinct,
-        Test::In(values) => (values.len() as f64 / distinct).min(1.0),
-        Test::NotEqual(_) => 1.0 - 1.0 / distinct,
-        Test::NotIn(values) => (1.0 - values.len() as f64 / distinct).max(0.0),
-        _ => return None,
-    })
 }
 
 impl Carver<'_> {
@@ -251,14 +215,9 @@ impl Carver<'_> {
         let scanned = &self.tables[position];
         let mut selectivity = UNKNOWN_SELECTIVITY.powi(scanned.residual.len().min(3) as i32);
         for test in &merged(&scanned.tests) {
-            let entries = match types[test.column].physical() {
-                PhysicalType::Bytes => dictionary_entries(&scanned.table, test.column),
-                _ => None,
-            };
-            selectivity *= entries.and_then(|entries| string_selectivity(&test.test, entries)).unwrap_or_else(|| {
-                let zone = column_zone(&scanned.table, test.column);
-                test_selectivity(&test.test, zone.as_ref(), &types[test.column])
-            });
+            let zone = column_zone(&scanned.table, test.column);
+            let distribution = Distribution::of(&scanned.table, test.column);
+            selectivity *= test_selectivity(&test.test, zone.as_ref(), distribution.as_ref(), &types[test.column]);
         }
         self.tables[position].rows *= selectivity;
         Ok(predicates)
@@ -290,7 +249,8 @@ impl Carver<'_> {
         let some_null = zone.as_ref().is_none_or(|zone| zone.null_count > 0 || zone.rows == u32::MAX);
         let mut shape = shape_of(&data_type, definition.nullable && some_null)?;
         let rows = scanned.table.rows() as f64;
-        let mut distinct = rows;
+        let known = Distribution::of(&scanned.table, column).map_or(rows, |known| known.distinct.round());
+        let mut distinct = rows.min(known.max(1.0));
         match shape.value {
             ValueType::I64 | ValueType::I128 => {
                 shape.interval = shape.interval.within(column_bounds(&data_type));
@@ -301,12 +261,7 @@ impl Carver<'_> {
                 let span = shape.interval.high.saturating_sub(shape.interval.low).saturating_add(1);
                 distinct = distinct.min(span as f64);
             }
-            ValueType::Bytes => {
-                let estimate = dictionary_entries(&scanned.table, column).unwrap_or(f64::INFINITY);
-                distinct = distinct.min(estimate);
-            }
-            ValueType::Bool => distinct = 2.0,
-            ValueType::F64 => {}
+            ValueType::Bool | ValueType::F64 | ValueType::Bytes => {}
         }
         let name = format!("{}.{}", scanned.alias, definition.name);
         let info = VariableInfo { name, shape, distinct, column: Some((position, column)), same_as: None };

@@ -104,7 +104,8 @@ fn seal(
     blocks_log2: u8,
     encode: impl Fn(&[i64], &mut Vec<u8>) -> Result<forebay_block::Zone>,
 ) -> Result<SealedColumn> {
-    let mut column = SealedColumn { chunks: vec![], blocks_log2, plain_bytes: 0, zones: vec![] };
+    let mut column =
+        SealedColumn { chunks: vec![], blocks_log2, plain_bytes: 0, zones: vec![], statistics: Default::default() };
     for chunk in blocks.chunks(1 << blocks_log2) {
         let (mut encoded, mut offsets) = (Vec::new(), Vec::new());
         for block in chunk {
