@@ -131,12 +131,14 @@ impl ColumnStatistics {
             return 0.0;
         }
         let count = self.registers.len() as f64;
-        let empty = self.registers.iter().filter(|register| **register == 0).count();
-        let harmonic: f64 = self.registers.iter().map(|register| 0.5f64.powi(i32::from(*register))).sum();
+        let mut of_rank = [0u32; REGISTER_LIMIT as usize + 1];
+        self.registers.iter().for_each(|register| of_rank[usize::from(*register)] += 1);
+        let empty = of_rank[0];
+        let harmonic: f64 = (0..).zip(of_rank).map(|(rank, registers)| f64::from(registers) * 0.5f64.powi(rank)).sum();
         let raw = 0.7213 / (1.0 + 1.079 / count) * count * count / harmonic;
         match empty {
             // Linear counting (Whang et al. 1990) is better as long as registers are empty.
-            1.. if raw <= 2.5 * count => count * (count / empty as f64).ln(),
+            1.. if raw <= 2.5 * count => count * (count / f64::from(empty)).ln(),
             _ => raw,
         }
     }

@@ -18,7 +18,7 @@ use forebay_block::InflatedChunk;
 use forebay_cpu::simd::Flavour;
 use forebay_cpu::{BlockTest, Matches, Selection, translate};
 use forebay_pipeline::ColumnTest;
-use forebay_store::{Column, Group, GroupColumn, Segment, Table};
+use forebay_store::{Column, GroupColumn, Segment, Table};
 
 use crate::chunks::{Engine, WantedChunk};
 use crate::collect::{BlockValues, collect_constant};
