@@ -232,13 +232,15 @@ impl LaneTest {
 
 /// For every word of bits that has any, the numbers from its first to its last; only one interval for many words.
 fn intervals_of_bits(low: i128, bits: &[u64]) -> Vec<(i128, i128)> {
-    let words = bits.iter().enumerate().filter(|(_, word)| **word != 0);
     let end = |word: usize, bit: u32| low.saturating_add(word as i128 * 64 + i128::from(bit));
-    let each = words.map(|(number, word)| (end(number, word.trailing_zeros()), end(number, word.ilog2())));
     if bits.len() <= FEW_WORDS {
-        return each.collect();
+        let words = bits.iter().enumerate().filter(|(_, word)| **word != 0);
+        return words.map(|(number, word)| (end(number, word.trailing_zeros()), end(number, word.ilog2()))).collect();
     }
-    let hull = each.reduce(|(low, _), (_, high)| (low, high));
+    // From both ends: sets of many keys have megabytes, and every block asks.
+    let is_some = |word: &u64| *word != 0;
+    let ends = bits.iter().position(is_some).zip(bits.iter().rposition(is_some));
+    let hull = ends.map(|(first, last)| (end(first, bits[first].trailing_zeros()), end(last, bits[last].ilog2())));
     hull.into_iter().collect()
 }
 
