@@ -98,7 +98,7 @@ fn encode(physical: PhysicalType, bits: &dyn Fn(usize) -> u64, force: Encoding) 
 }
 
 fn measure_test(name: &str, block: &EncodedBlock, test: &Test, from: &Selection, width: usize) {
-    let test = translate(block, test);
+    let test = translate(block, test, Flavour::best());
     let begin = || Matches::new(from.clone(), block.rows(), Flavour::best());
     let beginning = fastest(|| drop(std::hint::black_box(begin())));
     let mut selected = 0;

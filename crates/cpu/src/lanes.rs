@@ -53,7 +53,7 @@ pub(crate) enum Vectors<'a> {
 
 impl Vectors<'_> {
     /// See [`simd::members`].
-    fn members(self, flavour: Flavour, low: u64, bits: &[u64], masks: &mut [u64]) {
+    pub(crate) fn members(self, flavour: Flavour, low: u64, bits: &[u64], masks: &mut [u64]) {
         match self {
             Self::U8(lanes) => simd::members(flavour, lanes, low, bits, masks),
             Self::U16(lanes) => simd::members(flavour, lanes, low, bits, masks),
@@ -104,21 +104,47 @@ scan!(
 
 /// Ranges that are tested one after the other, vectorised.
 const FEW_RANGES: usize = 4;
-/// What comparing a lane within a vector costs, where looking at one lane alone costs 1 (`examples/kernel_speed.rs`).
-const RANGE_COST: f64 = 0.04;
+/// What comparing a lane within a vector costs, where looking at one lane alone costs 1. A lane alone waits for memory: in
+/// the cache the ratio is 0.04 (`examples/kernel_speed.rs`), over tables that no cache holds it is this.
+const RANGE_COST: f64 = 0.01;
 /// What gathering a lane's bit costs likewise.
-const MEMBERS_COST: f64 = 0.3;
+const MEMBERS_COST: f64 = 0.15;
 /// Words of bits that are worth an interval each.
 const FEW_WORDS: usize = 64;
 /// Numbers that a bitmap may cover.
 const BITMAP_NUMBERS: u128 = 1 << 16;
 
+/// A range that holds at most this share of all lanes is worth a test of its own before a set in it is looked up.
+const NARROW_SHARE: f64 = 0.5;
+
 /// A set of lanes; all numbers are cut to the width of the lanes that they are compared with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaneTest {
     set: LaneSet,
+    /// Where the set's lanes lie, if that is a small part of what there can be.
+    envelope: Option<Envelope>,
     /// Lanes outside of the set pass.
     negated: bool,
+}
+
+/// A range around a set.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Envelope {
+    /// Lowest lane, and the distance to the highest.
+    range: (u128, u128),
+    /// Its share of all lanes that there can be.
+    share: f64,
+}
+
+/// Shares are never NaN.
+impl Eq for Envelope {}
+
+impl Envelope {
+    fn of((first, last): (i128, i128), domain: (i128, i128)) -> Option<Self> {
+        let distance = |from: i128, to: i128| to.wrapping_sub(from) as u128;
+        let share = distance(first, last) as f64 / distance(domain.0, domain.1) as f64;
+        (share <= NARROW_SHARE).then(|| Self { range: (first as u128, distance(first, last)), share })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,8 +163,9 @@ enum LaneSet {
 }
 
 impl LaneTest {
-    /// Lanes in `ranges` (inclusive, ascending, disjoint, at least one), or those outside of them.
-    pub(crate) fn new(ranges: &[(i128, i128)], negated: bool) -> Self {
+    /// Lanes of `domain`, all that there can be, in `ranges` (inclusive, ascending, disjoint, at least one), or those outside
+    /// of them.
+    pub(crate) fn new(ranges: &[(i128, i128)], negated: bool, domain: (i128, i128)) -> Self {
         let (first, last) = (ranges[0].0, ranges[ranges.len() - 1].1);
         let distance = |from: i128, to: i128| to.wrapping_sub(from) as u128;
         let low = first as u128;
@@ -154,7 +181,21 @@ impl LaneTest {
             let ranges = ranges.iter().map(|(from, to)| (distance(first, *from), distance(first, *to))).collect();
             LaneSet::Sorted { low, ranges }
         };
-        Self { set, negated }
+        let is_set = !negated && !matches!(set, LaneSet::Ranges(_));
+        Self { set, envelope: is_set.then(|| Envelope::of((first, last), domain)).flatten(), negated }
+    }
+
+    /// Codes below `count` whose bit is set in `bits`, at least one.
+    pub(crate) fn of_codes(bits: Vec<u64>, count: usize) -> Self {
+        let first =
+            bits.iter().position(|word| *word != 0).map_or(0, |word| word * 64 + bits[word].trailing_zeros() as usize);
+        let last = bits.iter().rposition(|word| *word != 0).map_or(0, |word| word * 64 + bits[word].ilog2() as usize);
+        let set: usize = bits.iter().map(|word| word.count_ones() as usize).sum();
+        let (codes, domain) = ((first as i128, last as i128), (0, count as i128 - 1));
+        if set == last - first + 1 {
+            return Self::new(&[codes], false, domain);
+        }
+        Self { set: LaneSet::Bitmap { low: 0, bits }, envelope: Envelope::of(codes, domain), negated: false }
     }
 
     /// Lanes of `domain`, all that there can be, that are keys when `base` is added; `None` where none can be one.
@@ -172,32 +213,33 @@ impl LaneTest {
             let bits = part_of_bits(keys.words(), (first - low) as usize, (last - low) as usize);
             LaneSet::Bitmap { low: first as u128, bits }
         };
-        Some(Self { set, negated: false })
+        Some(Self { set, envelope: Envelope::of((first, last), domain), negated: false })
     }
 
-    /// Keeps the rows whose lane passes and that are valid.
-    pub(crate) fn select<T: Scan>(&self, values: &[T], validity: Option<&[u8]>, matches: &mut Matches) {
+    /// Keeps the rows whose lane passes and that are valid. Gives what it would have cost for each row if all rows had been
+    /// left, where looking at one lane costs 1.
+    pub(crate) fn select<T: Scan>(&self, values: &[T], validity: Option<&[u8]>, matches: &mut Matches) -> f64 {
         match &self.set {
             LaneSet::Ranges(ranges) if ranges.len() == 1 => {
-                self.select_by(RangePredicate::<T::Lane>::new(ranges[0]), values, validity, matches);
+                self.select_by(RangePredicate::<T::Lane>::new(ranges[0]), values, validity, matches)
             }
             LaneSet::Ranges(ranges) => {
                 let predicate: Vec<_> = ranges.iter().map(|range| RangePredicate::<T::Lane>::new(*range)).collect();
-                self.select_by(predicate, values, validity, matches);
+                self.select_by(predicate, values, validity, matches)
             }
             LaneSet::Bitmap { low, bits } => {
-                self.select_by(BitmapPredicate { low: T::Lane::narrow(*low), bits }, values, validity, matches);
+                self.select_by(BitmapPredicate { low: T::Lane::narrow(*low), bits }, values, validity, matches)
             }
             LaneSet::Keys { low, keys } => {
                 let low = T::Lane::narrow(*low);
-                self.select_by(BitmapPredicate { low, bits: keys.words() }, values, validity, matches);
+                self.select_by(BitmapPredicate { low, bits: keys.words() }, values, validity, matches)
             }
             LaneSet::FarKeys { low, keys } => {
-                self.select_by(FarPredicate { low: *low as u64, bits: keys.words() }, values, validity, matches);
+                self.select_by(FarPredicate { low: *low as u64, bits: keys.words() }, values, validity, matches)
             }
             LaneSet::Sorted { low, ranges } => {
                 let ranges = ranges.iter().map(|(a, b)| (T::Lane::narrow(*a), T::Lane::narrow(*b))).collect();
-                self.select_by(SortedPredicate { low: T::Lane::narrow(*low), ranges }, values, validity, matches);
+                self.select_by(SortedPredicate { low: T::Lane::narrow(*low), ranges }, values, validity, matches)
             }
         }
     }
@@ -225,8 +267,17 @@ impl LaneTest {
         values: &[T],
         validity: Option<&[u8]>,
         matches: &mut Matches,
-    ) {
-        matches.keep(&LaneRows { values, validity, negated: self.negated, predicate });
+    ) -> f64 {
+        let rows = LaneRows { values, validity, negated: self.negated, predicate };
+        let cost = rows.thinning_cost(matches.flavour());
+        let Some(envelope) = self.envelope.filter(|_| cost > RANGE_COST) else {
+            matches.keep(&rows);
+            return cost;
+        };
+        let around = RangePredicate::<T::Lane>::new(envelope.range);
+        matches.keep(&LaneRows { values, validity: None, negated: false, predicate: around });
+        matches.keep(&rows);
+        RANGE_COST + envelope.share * cost
     }
 }
 

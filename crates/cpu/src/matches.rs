@@ -68,6 +68,11 @@ impl Matches {
         Self { rows, flavour, form, looked_at: 0 }
     }
 
+    /// The vector instructions that tests use.
+    pub(crate) fn flavour(&self) -> Flavour {
+        self.flavour
+    }
+
     /// Number of rows that are left.
     pub fn len(&self) -> usize {
         match &self.form {
@@ -142,7 +147,7 @@ impl Matches {
 }
 
 /// Bits of a block of `rows` rows, 1 for those in `range`.
-fn bits_of_range(range: Range<usize>, rows: usize) -> Vec<u64> {
+pub(crate) fn bits_of_range(range: Range<usize>, rows: usize) -> Vec<u64> {
     let mut words = vec![0; rows.div_ceil(WORD_ROWS)];
     if let Some(last) = range.end.checked_sub(1).filter(|last| range.start <= *last) {
         let (first_word, last_word) = (range.start / WORD_ROWS, last / WORD_ROWS);

@@ -12,9 +12,14 @@ use forebay_block::{
 use forebay_pipeline::{KeySet, Test};
 
 use crate::keys::{KeyRange, RangeSet, StringRange, key_set, string_set};
-use crate::lanes::LaneTest;
-use crate::matches::{Matches, RowTest};
-use crate::simd::WORD_ROWS;
+use crate::lanes::{LaneTest, Scan};
+use crate::matches::{Matches, RowTest, bits_of_range};
+use crate::simd::{Flavour, WORD_ROWS};
+
+/// What looking at the validity of a row among many costs, where a code alone costs 1.
+const VALIDITY_COST: f64 = 0.02;
+/// What comparing a plain string costs likewise.
+const STRING_COST: f64 = 10.0;
 
 /// A [`Test`] in the terms of one block.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,8 +42,8 @@ pub enum BlockTest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StringTest(RangeSet<StringRange>);
 
-/// Translates `test` for `block`.
-pub fn translate(block: &EncodedBlock, test: &Test) -> BlockTest {
+/// Translates `test` for `block`, with the help of these vector instructions.
+pub fn translate(block: &EncodedBlock, test: &Test, flavour: Flavour) -> BlockTest {
     let (some, all) = (block.null_count() > 0, block.null_count() == block.rows());
     match test {
         Test::IsNull if all => return BlockTest::Always,
@@ -49,7 +54,7 @@ pub fn translate(block: &EncodedBlock, test: &Test) -> BlockTest {
         _ => {}
     }
     if let Test::Keys(keys) = test {
-        return keys_test(block, keys);
+        return keys_test(block, keys, flavour);
     }
     match block.access() {
         Access::AllNull => BlockTest::Never,
@@ -111,26 +116,27 @@ fn lane_test(
         ([], true) => every_valid(block),
         ([all], false) if *all == domain => every_valid(block),
         ([all], true) if *all == domain => BlockTest::Never,
-        (ranges, negated) => BlockTest::Lanes(LaneTest::new(ranges, negated)),
+        (ranges, negated) => BlockTest::Lanes(LaneTest::new(ranges, negated, domain)),
     }
 }
 
 /// The test for integers in `keys`, which are looked up with codes and plain integers as they are.
-fn keys_test(block: &EncodedBlock, keys: &Arc<KeySet>) -> BlockTest {
+fn keys_test(block: &EncodedBlock, keys: &Arc<KeySet>, flavour: Flavour) -> BlockTest {
     let lanes = |base, domain| LaneTest::of_keys(keys, base, domain).map_or(BlockTest::Never, BlockTest::Lanes);
     match block.access() {
         Access::Constant(value) if Test::Keys(Arc::clone(keys)).passes(Some(&value.to_value())) => every_valid(block),
         Access::FrameOfReference { base, codes } => lanes(base, (0, largest_code(codes))),
         Access::Dictionary { values: Values::Fixed(values), .. } => {
-            let is_key = |code: usize| {
-                with_native!(
-                    block.physical(),
-                    T => T::INTEGER && keys.contains(values.native::<T>(code).bits()),
-                    bytes => false
-                )
-            };
-            let codes = (0..values.len()).filter(|code| is_key(*code)).map(|code| (code as i128, code as i128));
-            lane_test(block, codes, false, (0, values.len() as i128 - 1))
+            let codes = with_native!(
+                block.physical(),
+                T => if T::INTEGER { key_codes(&values.natives::<T>(), keys, flavour) } else { vec![] },
+                bytes => vec![]
+            );
+            match codes.iter().map(|word| word.count_ones() as usize).sum() {
+                0 => BlockTest::Never,
+                all if all == values.len() => every_valid(block),
+                _ => BlockTest::Lanes(LaneTest::of_codes(codes, values.len())),
+            }
         }
         Access::Plain(Values::Fixed(_)) => with_native!(
             block.physical(),
@@ -139,6 +145,25 @@ fn keys_test(block: &EncodedBlock, keys: &Arc<KeySet>) -> BlockTest {
         ),
         _ => BlockTest::Never,
     }
+}
+
+/// Bit `code` says whether that entry of a dictionary, whose values ascend, is a key. Bits behind the last one are 0.
+fn key_codes<T: Scan>(values: &[T], keys: &KeySet, flavour: Flavour) -> Vec<u64> {
+    let first = values.partition_point(|value| value.bits() < keys.low());
+    let end = values.partition_point(|value| value.bits() <= keys.high());
+    let mut codes = bits_of_range(first..end, values.len());
+    // As lanes, negative numbers are large ones: those must not be keys themselves.
+    let fits_lanes = keys.low() >= 0 && keys.high() <= T::KEYS.1;
+    match T::vectors(values).filter(|_| fits_lanes) {
+        Some(lanes) => lanes.members(flavour, keys.low() as u64, keys.words(), &mut codes),
+        None => {
+            for code in first..end {
+                let is_key = keys.contains(values[code].bits());
+                codes[code / WORD_ROWS] &= !(u64::from(!is_key) << (code % WORD_ROWS));
+            }
+        }
+    }
+    codes
 }
 
 fn largest_code(codes: Codes) -> i128 {
@@ -194,13 +219,20 @@ fn partition_point(len: usize, is_before: impl Fn(usize) -> bool) -> usize {
 
 impl BlockTest {
     /// Keeps the selected rows that pass: finds matches in a range of rows, reduces positions. A range in which every row
-    /// passes stays as it is. `block` must be the one that the test was translated for.
-    pub fn select(&self, block: &EncodedBlock, matches: &mut Matches) {
+    /// passes stays as it is. `block` must be the one that the test was translated for. Gives what the test costs for each
+    /// row while many are left, where looking at one row alone costs 1.
+    pub fn select(&self, block: &EncodedBlock, matches: &mut Matches) -> f64 {
         match (self, block.access()) {
-            (Self::Always, _) => {}
+            (Self::Always, _) => 0.0,
             (Self::NotNull | Self::IsNull, _) => match block.validity() {
-                Some(bitmap) => matches.keep(&ValidityRows { bitmap, null: *self == Self::IsNull }),
-                None => debug_assert!(false, "{self:?} is for blocks with a validity bitmap"),
+                Some(bitmap) => {
+                    matches.keep(&ValidityRows { bitmap, null: *self == Self::IsNull });
+                    VALIDITY_COST
+                }
+                None => {
+                    debug_assert!(false, "{self:?} is for blocks with a validity bitmap");
+                    0.0
+                }
             },
             (Self::Lanes(test), Access::FrameOfReference { codes, .. } | Access::Dictionary { codes, .. }) => {
                 match codes {
@@ -213,12 +245,19 @@ impl BlockTest {
             (Self::Lanes(test), Access::Plain(Values::Fixed(values))) => with_native!(
                 block.physical(),
                 T => test.select::<T>(&values.natives::<T>(), block.validity(), matches),
-                bytes => matches.clear()
+                bytes => {
+                    matches.clear();
+                    0.0
+                }
             ),
             (Self::Strings(StringTest(set)), Access::Plain(Values::Strings(values))) => {
                 matches.keep(&StringRows { values, set, validity: block.validity() });
+                STRING_COST
             }
-            (Self::Never, _) => matches.clear(),
+            (Self::Never, _) => {
+                matches.clear();
+                0.0
+            }
             (test, access) => panic!("{test:?} was not translated for a block with {access:?}"),
         }
     }

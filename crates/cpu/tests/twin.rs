@@ -102,7 +102,7 @@ fn check_test(case: &Case, block: &EncodedBlock, test: &Test, selection: &Select
     let expected: Vec<usize> = selection.rows().filter(|row| test.passes(case.value(*row).as_ref())).collect();
     let flavour = Flavour::ALL[(selection.len() + case.cells.len()) % Flavour::ALL.len()];
     let mut matches = Matches::new(selection.clone(), block.rows(), flavour);
-    let block_test = translate(block, test);
+    let block_test = translate(block, test, flavour);
     block_test.select(block, &mut matches);
     let found = matches.finish();
     let found_rows: Vec<usize> = found.rows().collect();
@@ -115,7 +115,7 @@ fn check_test(case: &Case, block: &EncodedBlock, test: &Test, selection: &Select
 /// No row that passes is outside of the rows that positional aggregates tell.
 fn check_psma(case: &Case, block: &EncodedBlock, test: &Test) {
     let Some(psma) = Psma::build(block, Worth::Always) else { return };
-    let Some(rows) = translate(block, test).rows(&psma) else { return };
+    let Some(rows) = translate(block, test, Flavour::best()).rows(&psma) else { return };
     let lost = (0..block.rows()).find(|row| test.passes(case.value(*row).as_ref()) && !rows.contains(&(*row as u32)));
     assert_eq!(lost, None, "{test:?} on {:?} {:?} in {rows:?}", block.encoding(), block.physical());
 }
@@ -199,10 +199,10 @@ proptest! {
             let Ok(block) = EncodedBlock::parse(damaged.bytes()) else { continue };
             let test = any_test(&case, &mut random);
             if let Some(psma) = Psma::build(&block, Worth::Always) {
-                std::hint::black_box(translate(&block, &test).rows(&psma));
+                std::hint::black_box(translate(&block, &test, Flavour::best()).rows(&psma));
             }
             let mut matches = Matches::new(any_selection(block.rows(), &mut random), block.rows(), Flavour::best());
-            translate(&block, &test).select(&block, &mut matches);
+            translate(&block, &test, Flavour::best()).select(&block, &mut matches);
             let selection = matches.finish();
             with_native!(block.physical(), T => unpack_fixed::<T>(&block, &selection, &mut vec![]), bytes => {});
             unpack_validity(&block, &selection);
@@ -220,15 +220,19 @@ fn constants_out_of_range_decide_without_rows() {
         let (bytes, _) = case.encode(Some(force));
         let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
         let above = |value| Test::Range { low: Bound::Excluded(Value::Int(value)), high: Bound::Unbounded };
-        assert_eq!(translate(&block, &above(-1)), BlockTest::Always);
-        assert_eq!(translate(&block, &above(i128::MAX)), BlockTest::Never);
-        assert_eq!(translate(&block, &Test::equal(Value::Int(-5))), BlockTest::Never);
-        assert_eq!(translate(&block, &Test::NotEqual(Value::Int(-5))), BlockTest::Always);
-        assert_eq!(translate(&block, &Test::IsNull), BlockTest::Never);
+        assert_eq!(translate(&block, &above(-1), Flavour::best()), BlockTest::Always);
+        assert_eq!(translate(&block, &above(i128::MAX), Flavour::best()), BlockTest::Never);
+        assert_eq!(translate(&block, &Test::equal(Value::Int(-5)), Flavour::best()), BlockTest::Never);
+        assert_eq!(translate(&block, &Test::NotEqual(Value::Int(-5)), Flavour::best()), BlockTest::Always);
+        assert_eq!(translate(&block, &Test::IsNull, Flavour::best()), BlockTest::Never);
     }
     let (bytes, _) = case.encode(Some(Encoding::Dictionary));
     let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
-    assert_eq!(translate(&block, &Test::equal(Value::Int(1001))), BlockTest::Never, "not in the dictionary");
+    assert_eq!(
+        translate(&block, &Test::equal(Value::Int(1001)), Flavour::best()),
+        BlockTest::Never,
+        "not in the dictionary"
+    );
 }
 
 #[test]
@@ -277,10 +281,13 @@ fn narrowing_is_exact_for_small_deltas_and_never_loses_rows_of_sorted_blocks() {
                 check_psma(&case, &block, &Test::Range { low: Bound::Unbounded, high: Bound::Excluded(value) });
                 if step == 0 {
                     let start = row as u32 / 40 * 40;
-                    assert_eq!(translate(&block, &equal).rows(&psma), Some(start..(start + 40).min(9000)));
+                    assert_eq!(
+                        translate(&block, &equal, Flavour::best()).rows(&psma),
+                        Some(start..(start + 40).min(9000))
+                    );
                 }
             }
-            assert_eq!(translate(&block, &Test::NotEqual(Value::Int(1))).rows(&psma), None);
+            assert_eq!(translate(&block, &Test::NotEqual(Value::Int(1)), Flavour::best()).rows(&psma), None);
         }
     }
 }

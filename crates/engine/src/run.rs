@@ -39,7 +39,7 @@ pub trait RowFilter: Send {
     }
 }
 
-/// A test with what it has been seen to do, so that the most selective one goes first.
+/// A test with what it has been seen to do, so that the one that rules out most rows for its cost goes first.
 #[derive(Debug, Clone)]
 pub struct RankedTest {
     /// The test.
@@ -48,7 +48,13 @@ pub struct RankedTest {
     pub optional: bool,
     rows_in: u64,
     rows_out: u64,
+    /// Rows of the blocks where it was evaluated, and what it would have cost if each of them had been looked at.
+    block_rows: u64,
+    cost: f64,
 }
+
+/// What a test is thought to cost for a row as long as nothing is known.
+const TRIAL_COST: f64 = 0.3;
 
 /// After this many rows a test's share of passing rows is believed.
 const TRIAL_ROWS: u64 = limits::BLOCK_ROWS as u64;
@@ -59,7 +65,7 @@ const PAYING_SHARE: f64 = 0.9;
 impl RankedTest {
     /// A test that has not been seen yet.
     pub fn new(test: ColumnTest, optional: bool) -> Self {
-        Self { test, optional, rows_in: 0, rows_out: 0 }
+        Self { test, optional, rows_in: 0, rows_out: 0, block_rows: 0, cost: 0.0 }
     }
 
     /// Share of rows that passed; a half as long as nothing is known.
@@ -68,6 +74,15 @@ impl RankedTest {
             true => 0.5,
             false => self.rows_out as f64 / self.rows_in as f64,
         }
+    }
+
+    /// Rows ruled out for what looking at a row costs.
+    fn rank(&self) -> f64 {
+        let cost = match self.block_rows < TRIAL_ROWS {
+            true => TRIAL_COST,
+            false => self.cost / self.block_rows as f64,
+        };
+        (1.0 - self.share()) / cost.max(f64::MIN_POSITIVE)
     }
 
     fn pays(&self) -> bool {
@@ -164,7 +179,7 @@ impl Scan {
             selections,
             next: 0,
         };
-        tests.sort_by(|a, b| a.share().total_cmp(&b.share()));
+        tests.sort_by(|a, b| b.rank().total_cmp(&a.rank()));
         let mut pending = rows.prune(tests);
         rows.load(pending.iter().map(|pending| tests[pending.test].test.column))?;
         rows.narrow(tests, &mut pending);
@@ -319,7 +334,9 @@ impl MorselRows {
             let view = chunk.block(index);
             ranked.rows_in += matches.len() as u64;
             let before = matches.looked_at();
-            translated.unwrap_or_else(|| translate(&view, &test.test)).select(&view, matches);
+            let translated = translated.unwrap_or_else(|| translate(&view, &test.test, self.scan.settings.simd));
+            ranked.cost += translated.select(&view, matches) * view.rows() as f64;
+            ranked.block_rows += view.rows() as u64;
             code_bytes += ((matches.looked_at() - before) * view.row_bytes()) as u64;
             ranked.rows_out += matches.len() as u64;
         }

@@ -32,7 +32,8 @@ impl MorselRows {
                     continue;
                 };
                 let Some(psma) = chunk.psma(index) else { continue };
-                let test = translated.insert(translate(&chunk.block(index), &ranked.test.test));
+                let test =
+                    translated.insert(translate(&chunk.block(index), &ranked.test.test, self.scan.settings.simd));
                 let Some(range) = test.rows(psma) else { continue };
                 let start = rows.start.max(range.start);
                 let narrowed = start..rows.end.min(range.end).max(start);
