@@ -13,10 +13,11 @@ use datafusion::sql::sqlparser::ast::{
     JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement as Ast, TableAlias,
     TableFactor, TableObject, Value, ValueWithSpan, VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
-use forebay_base::Result;
+use forebay_base::{Error, Result};
 
 use crate::error::from_datafusion;
 use crate::scopes::Scopes;
+use crate::using::{self, Merged};
 use crate::{read_functions, select_list};
 
 /// Replaces names in `statement`, which may name tables, views and files.
@@ -39,8 +40,9 @@ pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Res
             scopes.add_unnamed(&table.schema());
         }
     }
-    visit(statement, &mut Names { scopes });
-    Ok(())
+    let mut names = Names { scopes, failed: None };
+    visit(statement, &mut names);
+    names.failed.map_or(Ok(()), Err)
 }
 
 fn visit(statement: &mut PlanStatement, visitor: &mut impl VisitorMut<Break = ()>) {
@@ -57,11 +59,20 @@ fn visit(statement: &mut PlanStatement, visitor: &mut impl VisitorMut<Break = ()
 #[derive(Debug)]
 struct Names {
     scopes: Scopes,
+    failed: Option<Error>,
 }
 
 impl Names {
     fn replace(&self, name: &mut Ident) {
         self.scopes.replace(None, name);
+    }
+
+    /// What can be said, or nothing with the reason kept.
+    fn or_failed(&mut self, merged: Result<Merged>) -> Merged {
+        merged.unwrap_or_else(|error| {
+            self.failed.get_or_insert(error);
+            Merged::new()
+        })
     }
 
     fn replace_last(&self, name: &mut ObjectName) {
@@ -121,7 +132,9 @@ impl VisitorMut for Names {
             SetExpr::Select(select) => Some(select.as_ref()),
             _ => None,
         };
-        self.scopes.enter(select);
+        let merged = select.map_or_else(|| Ok(Merged::new()), |select| using::behind(&self.scopes, select));
+        let merged = self.or_failed(merged);
+        self.scopes.enter(select, merged);
         ControlFlow::Continue(())
     }
 
@@ -131,9 +144,11 @@ impl VisitorMut for Names {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        let merged = using::write_out(&self.scopes, select);
+        let merged = self.or_failed(merged);
         select_list::name_columns(select);
         select_list::tell_casts_apart(select);
-        self.scopes.enter(Some(select));
+        self.scopes.enter(Some(select), merged);
         for item in &mut select.projection {
             match item {
                 SelectItem::ExprWithAlias { alias, .. } => self.replace(alias),
@@ -167,7 +182,10 @@ impl VisitorMut for Names {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         match expr {
-            Expr::Identifier(name) => self.replace(name),
+            Expr::Identifier(name) => match self.scopes.merged(name) {
+                Some(merged) => *expr = merged.clone(),
+                None => self.replace(name),
+            },
             Expr::CompoundIdentifier(parts) => {
                 if let Some((last, before)) = parts.split_last_mut() {
                     self.scopes.replace(before.last(), last);
@@ -234,7 +252,8 @@ fn unname(argument: &mut FunctionArg) {
     *argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(text.into())));
 }
 
-fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+/// What a join's rows must meet, where the join has such a thing.
+pub fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
     use JoinOperator as J;
     match operator {
         J::Join(constraint)
@@ -270,7 +289,7 @@ mod tests {
         scopes.add_table(&"b".into(), &schema(&["Id"]));
         scopes.add_table(&"lower".into(), &schema(&["key"]));
         scopes.add_table(&"upper".into(), &schema(&["Key"]));
-        let mut names = Names { scopes };
+        let mut names = Names { scopes, failed: None };
         let mut statement = parse_plan(text).expect("parses");
         visit(&mut statement, &mut FunctionCalls::default());
         visit(&mut statement, &mut names);
@@ -299,6 +318,29 @@ mod tests {
         );
         check("INSERT INTO upper (key) SELECT key FROM lower", "INSERT INTO upper (\"Key\") SELECT key FROM lower");
         check("SELECT x.id FROM (SELECT id FROM t) AS x", "SELECT x.\"Id\" FROM (SELECT \"Id\" FROM t) AS x");
+    }
+
+    #[test]
+    fn columns_in_common_stand_for_what_joins_make_of_them() {
+        let id = "\"Id\"";
+        check("SELECT id FROM a LEFT JOIN b USING (id)", &format!("SELECT {id} FROM a LEFT JOIN b USING({id})"));
+        check(
+            "SELECT id, count(*) AS n FROM a FULL JOIN b USING (id) GROUP BY id ORDER BY id",
+            &format!(
+                "SELECT coalesce(a.{id}, b.{id}) AS id, count(*) AS n FROM a FULL JOIN b USING({id}) \
+                 GROUP BY coalesce(a.{id}, b.{id}) ORDER BY {id}"
+            ),
+        );
+        check(
+            "SELECT * FROM a RIGHT JOIN b USING (id)",
+            &format!("SELECT * REPLACE (b.{id} AS {id}) FROM a RIGHT JOIN b USING({id})"),
+        );
+        check(
+            "SELECT id FROM a FULL JOIN b USING (id) JOIN t USING (id)",
+            &format!(
+                "SELECT coalesce(a.{id}, b.{id}) AS id FROM a FULL JOIN b USING({id}) JOIN t ON coalesce(a.{id}, b.{id}) = t.{id}"
+            ),
+        );
     }
 
     #[test]

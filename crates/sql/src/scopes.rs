@@ -6,7 +6,9 @@ use std::collections::HashMap;
 
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::TableReference;
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart, Select, TableAlias, TableFactor};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, ObjectNamePart, Select, TableAlias, TableFactor};
+
+use crate::using::Merged;
 
 /// Stored names of columns by their lower-case form.
 #[derive(Debug, Default, Clone)]
@@ -23,6 +25,16 @@ impl StoredNames {
                 self.0.entry(lower).or_insert_with(|| field.name().clone());
             }
         }
+    }
+
+    /// Whether there is a column of this name in lower case.
+    pub fn has(&self, lower: &str) -> bool {
+        self.0.contains_key(lower)
+    }
+
+    /// All names in lower case.
+    pub fn lower(&self) -> Vec<String> {
+        self.0.keys().cloned().collect()
     }
 
     /// Replaces an unquoted name by the stored one.
@@ -50,7 +62,14 @@ pub struct Scopes {
     /// Names of all of them together.
     all: StoredNames,
     /// The innermost last.
-    stack: Vec<Vec<InScope>>,
+    stack: Vec<Scope>,
+}
+
+/// The tables of a SELECT, and the columns that its joins have in common.
+#[derive(Debug, Default)]
+struct Scope {
+    tables: Vec<InScope>,
+    merged: Merged,
 }
 
 /// A table in scope.
@@ -86,14 +105,14 @@ impl Scopes {
         &self.all
     }
 
-    /// Goes into a SELECT; `None` where its tables are not known.
-    pub fn enter(&mut self, select: Option<&Select>) {
+    /// Goes into a SELECT whose joins have these columns in common; `None` where its tables are not known.
+    pub fn enter(&mut self, select: Option<&Select>, merged: Merged) {
         let mut scope = Vec::new();
         for table in select.into_iter().flat_map(|select| &select.from) {
             self.collect(&table.relation, &mut scope);
             table.joins.iter().for_each(|join| self.collect(&join.relation, &mut scope));
         }
-        self.stack.push(scope);
+        self.stack.push(Scope { tables: scope, merged });
     }
 
     /// Goes out of it.
@@ -126,6 +145,14 @@ impl Scopes {
         }
     }
 
+    /// What an unqualified name stands for, where joins have it in common.
+    pub fn merged(&self, name: &Ident) -> Option<&Expr> {
+        let lower = name.value.to_lowercase();
+        let may_have = |table: &InScope| table.names.as_ref().is_none_or(|names| names.has(&lower));
+        let is_here = |scope: &&Scope| scope.merged.contains_key(&lower) || scope.tables.iter().any(may_have);
+        self.stack.iter().rev().find(is_here).and_then(|scope| scope.merged.get(&lower))
+    }
+
     /// Replaces an unquoted column name by the stored one.
     pub fn replace(&self, qualifier: Option<&Ident>, name: &mut Ident) {
         if name.quote_style.is_some() {
@@ -135,7 +162,7 @@ impl Scopes {
         let qualifier = qualifier.map(|qualifier| qualifier.value.to_lowercase());
         let is_meant = |table: &&InScope| qualifier.as_ref().is_none_or(|qualifier| *qualifier == table.qualifier);
         for scope in self.stack.iter().rev() {
-            let mut tables = scope.iter().filter(is_meant).peekable();
+            let mut tables = scope.tables.iter().filter(is_meant).peekable();
             let is_there = qualifier.is_some() && tables.peek().is_some();
             let mut found: Vec<&String> = Vec::new();
             let mut is_unknown = false;

@@ -17,9 +17,11 @@ use crate::carve::{CarvingPlanner, Execution};
 use crate::casts::RoundingCasts;
 use crate::catalog::CATALOG;
 use crate::coercion::UnifiedTypes;
+use crate::correlation::Namesakes;
 use crate::error::from_datafusion;
 use crate::floats::CanonicalFloats;
 use crate::membership::Membership;
+use crate::multisets::NumberedRows;
 use crate::session::Shared;
 use crate::types::TypeNames;
 use crate::{extrema, pushdown, read_functions};
@@ -60,7 +62,9 @@ pub(crate) fn base_state(shared: &Shared) -> SessionState {
         .build();
     // Each sees what those before it put in.
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(NumberedRows),
         Arc::new(Membership),
+        Arc::new(Namesakes),
         Arc::new(CanonicalFloats::default()),
         Arc::new(UnifiedTypes),
         Arc::new(CheckedArithmetic::default()),
