@@ -21,6 +21,11 @@ impl CancelToken {
         self.0.store(false, Ordering::Relaxed);
     }
 
+    /// The flag itself, for what computes for long between two looks at it.
+    pub fn flag(&self) -> &Arc<AtomicBool> {
+        &self.0
+    }
+
     /// Whether the statement should end.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)

@@ -6,12 +6,11 @@ use std::time::Duration;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use forebay_base::Result;
-use forebay_engine::CancelToken;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::load;
-use crate::session::Workers;
+use crate::session::{Running, Workers};
 use crate::statement::StatementContext;
 
 /// What kind of result a statement has.
@@ -44,7 +43,7 @@ pub(crate) enum Source {
         receiver: mpsc::Receiver<Result<RecordBatch>>,
         task: JoinHandle<()>,
         runtime: Arc<Workers>,
-        cancel: CancelToken,
+        running: Arc<Running>,
     },
 }
 
@@ -63,16 +62,19 @@ impl Answer {
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let next = match &mut self.source {
             Source::Batches(batches) => batches.next(),
-            Source::Task { receiver, task, runtime, cancel } => match receiver.blocking_recv() {
-                Some(batch) => Some(batch?),
-                None => {
-                    if let Err(error) = runtime.block_on(task) {
-                        cancel.check()?;
-                        return Err(load::worker_error(&error));
+            Source::Task { receiver, task, runtime, running } => {
+                // The task may compute for long before it sees that it was aborted.
+                match runtime.block_on(running.unless_cancelled(async { Ok(receiver.recv().await) }))? {
+                    Some(batch) => Some(batch?),
+                    None => {
+                        if let Err(error) = runtime.block_on(task) {
+                            running.cancel.check()?;
+                            return Err(load::worker_error(&error));
+                        }
+                        None
                     }
-                    None
                 }
-            },
+            }
         };
         match &next {
             Some(batch) => self.rows += batch.num_rows() as u64,

@@ -20,13 +20,14 @@ use crate::settings;
 use crate::statement::StatementContext;
 
 /// Runs `plan` and writes its rows, whose columns are in the order of `columns`, into a new segment. Returns the segment
-/// (`None` without rows) and the number of rows.
+/// (`None` without rows) and the number of rows. Each worker keeps a share of `running` until it has ended.
 pub async fn load(
     engine: &Engine,
     plan: Arc<dyn ExecutionPlan>,
     context: Arc<TaskContext>,
     columns: &[Column],
     statement: &Arc<StatementContext>,
+    running: &Arc<()>,
 ) -> Result<(Option<SealedSegment>, u64)> {
     let target = LoadTarget::with_encoding(engine.store(), columns, settings::of_loads(context.session_config()))?;
     let schema = schema_of_columns(columns);
@@ -34,16 +35,18 @@ pub async fn load(
     let mut workers = JoinSet::new();
     for partition in 0..plan.output_partitioning().partition_count() {
         let mut rows = plan.execute(partition, Arc::clone(&context)).map_err(from_datafusion)?;
-        let mut loader = Loader::new(Arc::clone(&target), partition as u32);
+        let loader = Loader::new(Arc::clone(&target), partition as u32);
         let (schema, types, statement) = (Arc::clone(&schema), Arc::clone(&types), Arc::clone(statement));
+        // The fields of a tuple are dropped in order: `running` after the loader, with which an unfinished file goes.
+        let mut work = (loader, Arc::clone(running));
         workers.spawn(async move {
             while let Some(batch) = rows.next().await {
                 statement.cancel.check()?;
                 let batch = convert(&batch.map_err(from_datafusion)?, &schema, &types)?;
-                loader.push(&batch)?;
+                work.0.push(&batch)?;
                 statement.advance(batch.num_rows() as u64);
             }
-            loader.finish()
+            work.0.finish()
         });
     }
     while let Some(finished) = workers.join_next().await {

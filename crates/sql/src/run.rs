@@ -193,8 +193,7 @@ impl<'a> Run<'a> {
             task.abort();
             return Err(cancelled);
         }
-        let cancel = self.statement.cancel.clone();
-        let source = Source::Task { receiver, task, runtime, cancel };
+        let source = Source::Task { receiver, task, runtime, running: Arc::clone(&self.session.running) };
         Ok(self.answer(ResultKind::Rows, schema, source))
     }
 
@@ -294,7 +293,8 @@ impl<'a> Run<'a> {
             self.statement.expect(*rows as u64);
         }
         let engine = self.planner.engine();
-        self.session.wait(load::load(engine, physical, state.task_ctx(), columns, &self.statement))
+        let running = self.session.shared.runtime.load();
+        self.session.wait(load::load(engine, physical, state.task_ctx(), columns, &self.statement, &running))
     }
 
     fn insert(&self, mut statement: PlanStatement, name: &ObjectName) -> Result<Answer> {

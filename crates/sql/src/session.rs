@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use datafusion::execution::SessionState;
 use datafusion::execution::runtime_env::RuntimeEnv;
@@ -20,18 +20,28 @@ use crate::run::Run;
 use crate::settings;
 use crate::statement::StatementContext;
 
-/// How long closing a database waits for its workers: long enough for a failed load to remove its file, short enough for a
-/// cancelled query that is still in a long computation.
-const LAST_WAIT: Duration = Duration::from_millis(200);
+/// How long closing a database waits for a cancelled query that is still in a long computation.
+const LAST_WAIT: Duration = Duration::from_millis(40);
+
+/// How long it waits for a cancelled load to remove its file.
+const LAST_WAIT_FOR_LOADS: Duration = Duration::from_secs(2);
 
 /// The worker threads. Dropped, they are waited for, but not for long.
 #[derive(Debug)]
-pub struct Workers(Option<Runtime>);
+pub struct Workers {
+    runtime: Option<Runtime>,
+    loads: Arc<()>,
+}
 
 impl Workers {
     /// Takes the runtime over.
     pub fn new(runtime: Runtime) -> Self {
-        Self(Some(runtime))
+        Self { runtime: Some(runtime), loads: Arc::new(()) }
+    }
+
+    /// Kept by every worker of a load until it has ended, so that it is waited for.
+    pub(crate) fn load(&self) -> Arc<()> {
+        Arc::clone(&self.loads)
     }
 }
 
@@ -39,13 +49,17 @@ impl std::ops::Deref for Workers {
     type Target = Runtime;
 
     fn deref(&self) -> &Runtime {
-        self.0.as_ref().expect("the runtime is only taken when it is dropped")
+        self.runtime.as_ref().expect("the runtime is only taken when it is dropped")
     }
 }
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
+        let start = Instant::now();
+        while Arc::strong_count(&self.loads) > 1 && start.elapsed() < LAST_WAIT_FOR_LOADS {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(LAST_WAIT);
         }
     }
@@ -75,10 +89,22 @@ pub struct Session {
 /// The running statement, as seen from other threads.
 #[derive(Debug, Default)]
 pub(crate) struct Running {
-    cancel: CancelToken,
+    pub(crate) cancel: CancelToken,
     cancelled: Notify,
     statement: Mutex<Option<Arc<StatementContext>>>,
     pub(crate) task: Mutex<Option<AbortHandle>>,
+}
+
+impl Running {
+    /// What `work` gives, or [`ErrorKind::Cancelled`] as soon as the statement is cancelled.
+    pub(crate) async fn unless_cancelled<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let cancelled = self.cancelled.notified();
+        self.cancel.check()?;
+        tokio::select! {
+            done = work => done,
+            () = cancelled => Err(Error::new(ErrorKind::Cancelled, "the query was cancelled")),
+        }
+    }
 }
 
 /// Cancels a session's running statement from another thread.
@@ -160,15 +186,7 @@ impl Session {
 
     /// Waits for `work`, or for the statement to be cancelled.
     pub(crate) fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        let running = &self.running;
-        self.shared.runtime.block_on(async {
-            let cancelled = running.cancelled.notified();
-            running.cancel.check()?;
-            tokio::select! {
-                done = work => done,
-                () = cancelled => Err(Error::new(ErrorKind::Cancelled, "the query was cancelled")),
-            }
-        })
+        self.shared.runtime.block_on(self.running.unless_cancelled(work))
     }
 
     /// As [`Session::wait`], for work that computes without waiting, such as planning: it has a thread of its own, and if

@@ -28,8 +28,10 @@ pub(super) const GROUP_DIRECTORY: usize = 8;
 pub(super) const GROUP_SHIFT: usize = 9;
 /// The address of the columns between stages.
 pub(super) const STAGES: usize = 10;
+/// The address of a byte that is not 0 once the run should stop.
+pub(super) const STOP: usize = 11;
 /// First word of what depends on the pipeline.
-const FIRST: usize = 11;
+const FIRST: usize = 12;
 
 /// Words of a dense group key.
 pub(super) const DENSE_KEY_WORDS: usize = 3;

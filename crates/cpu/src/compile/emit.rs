@@ -6,6 +6,7 @@ use cranelift_codegen::ir::{AbiParam, Block, BlockArg, InstBuilder, Signature, V
 use forebay_base::canonical_f64;
 use forebay_pipeline::ir::{Constant, Typed, ValueType};
 
+use super::context::STOP;
 use super::lower::{Cell, Lowering, MUTABLE, offset};
 use super::run::Function;
 
@@ -61,6 +62,14 @@ impl Lowering<'_, '_> {
         let (fault, fine) = (self.fault(code), self.block());
         self.branch(condition, fault, fine);
         self.builder.switch_to_block(fine);
+    }
+
+    /// Leaves the function if it should stop. For every way back to the next row of a chain: chains may be long.
+    pub(super) fn stop_if_asked(&mut self) {
+        let address = self.steady(STOP);
+        // Another thread writes it, so that no earlier load is as good.
+        let asked = self.builder.ins().atomic_load(types::I8, MUTABLE, address);
+        self.fault_if(asked, super::STOPPED);
     }
 
     /// Leaves the function with the code that a runtime function gave, unless it is 0.

@@ -47,6 +47,9 @@ pub use run::Worker;
 /// What compiled code returns where a group's key is not in the range that its layout was picked for.
 const KEY_OUT_OF_RANGE: u64 = 1 << 32;
 
+/// What it returns where it was stopped.
+const STOPPED: u64 = 1 << 33;
+
 /// What compiled code depends on besides its pipeline: how the states lie that it probes and fills.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Shapes {

@@ -118,6 +118,7 @@ impl Lowering<'_, '_> {
     pub(super) fn emit_chains(&mut self) {
         for chain in std::mem::take(&mut self.chains) {
             self.builder.switch_to_block(chain.again);
+            self.stop_if_asked();
             let following = self.builder.ins().load(types::I64, STEADY, chain.row, 0);
             self.jump(chain.head, &[following]);
         }
@@ -209,6 +210,7 @@ impl Lowering<'_, '_> {
         if let Some(head) = search.head {
             let again = self.block();
             self.builder.switch_to_block(again);
+            self.stop_if_asked();
             let following = self.builder.use_var(chain);
             self.jump(head, &[following]);
             self.next = again;
@@ -323,6 +325,7 @@ impl Lowering<'_, '_> {
         self.compare_key(row, keys, &row_layout, other);
         self.jump(found, &[]);
         self.builder.switch_to_block(other);
+        self.stop_if_asked();
         let following = self.builder.ins().load(types::I64, STEADY, row, 0);
         self.jump(head, &[following]);
         self.builder.switch_to_block(found);

@@ -8,19 +8,20 @@
 
 use std::cmp::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use cranelift_jit::JITModule;
-use forebay_base::{Error, Result};
+use forebay_base::{Error, ErrorKind, Result};
 use forebay_pipeline::ir::{Arithmetic, DatePart};
 use forebay_pipeline::semantics::{arithmetic_i64, arithmetic_i128, date_part, substring};
 use forebay_pipeline::{Fault, LikePattern};
 
 use super::context::{
     CURSOR, DENSE_KEY_WORDS, GROUP_DIRECTORY, GROUP_ROWS, GROUP_SHIFT, GROUP_TOUCHED, JoinWord, LIMIT, RESULT, ROWS,
-    SINK, STAGES,
+    SINK, STAGES, STOP,
 };
 use super::members::Members;
-use super::{Compiled, Finished, KEY_OUT_OF_RANGE, Part, SinkKind};
+use super::{Compiled, Finished, KEY_OUT_OF_RANGE, Part, STOPPED, SinkKind};
 use crate::groups::{GroupPart, GroupPlan};
 use crate::layout::hash_bytes;
 use crate::rows::RowBuffer;
@@ -72,6 +73,8 @@ pub struct Worker {
     context: Vec<u64>,
     /// What goes from stage to stage.
     stages: Vec<u64>,
+    /// Keeps the byte alive whose address is in the context.
+    _stop: Arc<AtomicBool>,
 }
 
 /// For columns that are valid throughout.
@@ -101,7 +104,9 @@ impl Worker {
             },
             context: vec![0; compiled.context.words],
             stages: vec![0; compiled.stage_words],
+            _stop: Arc::default(),
         };
+        worker.watch(&Arc::default());
         for (state, _) in compiled.context.joins().to_vec() {
             let table = finished.get(state.0 as usize).and_then(Option::as_ref);
             let table = table.ok_or_else(|| Error::internal("a probed state is not finished"))?;
@@ -109,6 +114,17 @@ impl Worker {
         }
         worker.bind_dense_keys();
         Ok(worker)
+    }
+
+    /// The same worker, whose runs end with [`ErrorKind::Cancelled`] soon after `stop` is set.
+    pub fn stopped_by(mut self, stop: &Arc<AtomicBool>) -> Self {
+        self.watch(stop);
+        self
+    }
+
+    fn watch(&mut self, stop: &Arc<AtomicBool>) {
+        self.context[STOP] = stop.as_ptr().expose_provenance() as u64;
+        self._stop = Arc::clone(stop);
     }
 
     fn bind_join(&mut self, state: forebay_pipeline::ir::StateId, finished: &Arc<Finished>) -> Result<()> {
@@ -177,6 +193,7 @@ impl Worker {
         }
         match Fault::from_code(code) {
             None if code == 0 => Ok(()),
+            None if code == STOPPED => Err(Error::new(ErrorKind::Cancelled, "the query was cancelled")),
             None if code == KEY_OUT_OF_RANGE => Err(Error::internal("a key of a group is out of its range")),
             None => Err(Error::internal(format!("compiled code returned {code}"))),
             Some(fault) => Err(fault.into()),

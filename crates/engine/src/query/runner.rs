@@ -285,7 +285,8 @@ impl<'a> Runner<'a> {
     }
 
     fn worker(&self, task: &Task<'_>) -> Result<Worker> {
-        Worker::new(&task.compiled, &self.finished, task.special.groups.as_ref())
+        let worker = Worker::new(&task.compiled, &self.finished, task.special.groups.as_ref())?;
+        Ok(worker.stopped_by(self.cancel.flag()))
     }
 
     /// Adds what a worker has taken since it was last asked, within the budget.
