@@ -80,10 +80,11 @@ def parse_rows(stdout):
 
 
 class Binary:
-    """Runs the program at `path`."""
+    """Runs the program at `path`; scripts of statements begin with `settings`, each `NAME = VALUE`."""
 
-    def __init__(self, path):
+    def __init__(self, path, settings=()):
         self.path = os.path.abspath(path)
+        self.settings = [f"SET {setting}" for setting in settings]
 
     def run(self, *arguments, stdin=b"", timeout=60, cwd=None, environment=None, **more):
         """One process to its end; killed after `timeout` seconds. `more` goes to `subprocess.Popen`."""
@@ -126,7 +127,7 @@ class Binary:
 
     def _batch(self, database, statements, options, timeout, cwd, setup):
         with tempfile.NamedTemporaryFile("w", suffix=".sql", encoding="utf-8") as script:
-            for statement in setup:
+            for statement in [*self.settings, *setup]:
                 script.write(f"{statement}\n;\n")
             for index, statement in enumerate([None, *statements]):
                 if statement is not None:

@@ -2,8 +2,8 @@
 
     python tests/run.py --binary PATH [--quick | --long] [--only NAME]…
 
-Suites: harness, sql, random, files, ssb, tpch, wide, program, bad_inputs, full_disk, kill, flips. The last line is `N passed, M failed`; the exit status is 0
-where nothing failed.
+Suites: harness, sql, documents, random, joins, files, ssb, tpch, wide, program, bad_inputs, full_disk, cancel, kill,
+flips. The last line is `N passed, M failed`; the exit status is 0 where nothing failed.
 """
 
 import argparse
@@ -23,7 +23,9 @@ from report import Report  # noqa: E402
 SUITES = {
     "harness": ("harness", "run"),
     "sql": ("sqltest", "run"),
+    "documents": ("documents", "run"),
     "random": ("randomized", "run"),
+    "joins": ("joins", "run"),
     "files": ("files", "run"),
     "ssb": ("benchmarks", "run_ssb"),
     "tpch": ("benchmarks", "run_tpch"),
@@ -31,6 +33,7 @@ SUITES = {
     "program": ("program", "run"),
     "bad_inputs": ("bad_inputs", "run"),
     "full_disk": ("full_disk", "run"),
+    "cancel": ("cancel", "run"),
     "kill": ("kill", "run"),
     "flips": ("flips", "run"),
 }
@@ -43,9 +46,12 @@ def arguments():
     size.add_argument("--quick", action="store_true", help="a few minutes in all (the default)")
     size.add_argument("--long", action="store_true", help="scale factor 1, 100 kills, 1,000 flips")
     parser.add_argument("--only", action="append", choices=list(SUITES), help="run this suite only; may be repeated")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting under which statements are run; may be repeated")
     parser.add_argument("--seed", type=int, default=1, help="seed of random queries, kills and flips")
     parser.add_argument("--queries", type=int, default=2000, help="number of random queries")
+    parser.add_argument("--joins", type=int, help="number of random joins (quick 200, else 500, long 5,000)")
     parser.add_argument("--query", type=int, help="run this random query only")
+    parser.add_argument("--interrupts", type=int, help="number of ^C for each statement (quick 3, long 10)")
     parser.add_argument("--kills", type=int, help="number of kills (quick 15, long 100)")
     parser.add_argument("--flips", type=int, help="number of flips (quick 150, long 1,000)")
     parser.add_argument("--file", help="run SQL files whose name contains this only")
@@ -58,11 +64,14 @@ def main():
     options = arguments()
     if not os.access(options.binary, os.X_OK):
         sys.exit(f"--binary {options.binary}: no such program; build it with `cargo build --release`")
-    options.binary = Binary(options.binary)
+    options.binary = Binary(options.binary, options.set)
+    options.joins = options.joins or (5000 if options.long else 200 if options.quick else 500)
+    options.interrupts = options.interrupts or (10 if options.long else 3)
     options.kills = options.kills or (100 if options.long else 15)
     options.flips = options.flips or (1000 if options.long else 150)
     options.query_directory = HERE.parent / "bench" / "workload" / "queries"
     options.sql_directory = HERE / "sql"
+    options.documents = HERE.parent / "docs"
     report = Report(details=options.details)
     report.say(f"seed {options.seed}")
     with tempfile.TemporaryDirectory(prefix="forebay-tests-", dir=options.directory) as directory:

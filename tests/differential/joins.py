@@ -1,0 +1,192 @@
+"""Random joins: Forebay gives DuckDB's rows on the interpreter, by compiled code with each kind of vector instructions that
+this processor has, and on several numbers of threads. A query that fails is made smaller before it is shown."""
+
+import os
+import re
+import threading
+
+import duckdb
+
+from binary import Answer
+from join_queries import Generator
+from join_tables import TABLES, load_sql, make_table
+from rows import Expected, difference
+
+BATCH = 50
+SECONDS = 10
+SMALLER_TRIES = 60
+
+# How a query is run: settings before it. Threads are more than this machine may have, so that workers' parts are merged.
+EXECUTIONS = {
+    "interpreter": ["SET execution = interpreter"],
+    "avx512": ["SET simd = avx512", "SET threads = 3"],
+    "avx2": ["SET simd = avx2", "SET threads = 1"],
+    "portable": ["SET simd = portable", "SET threads = 2"],
+}
+
+# Errors of DuckDB where Forebay has an answer, as docs/execution.md says. Executions must agree on it.
+WIDER = [re.compile(r"Overflow in HUGEINT (addition|multiplication)"), re.compile(r"Overflow in division of -\d+ / -1")]
+
+# What Forebay says to SQL that it does not have, and says so in its documents.
+UNSUPPORTED = [
+    "a subquery in this place is not supported yet",
+    "IN, EXISTS, ANY or ALL with a subquery outside of WHERE and HAVING is not supported yet",
+]
+MOST_UNSUPPORTED = 0.05
+FEWEST_CARVED = 0.5
+
+
+class Oracle:
+    """DuckDB with the test tables."""
+
+    def __init__(self):
+        self.connection = duckdb.connect(config={"threads": 2})
+        self.connection.execute("SET TimeZone = 'UTC'")
+
+    def rows(self, sql):
+        """Its rows, or the error that it gives; None where it takes too long."""
+        timer = threading.Timer(SECONDS, self.connection.interrupt)
+        timer.start()
+        try:
+            return Expected(self.connection.sql(sql).to_arrow_table())
+        except duckdb.InterruptException:
+            return None
+        except duckdb.Error as error:
+            return error
+        finally:
+            timer.cancel()
+
+    def unoptimised(self, sql):
+        """What it gives without its optimiser: a second opinion."""
+        self.connection.execute("PRAGMA disable_optimizer")
+        try:
+            return self.rows(sql)
+        finally:
+            self.connection.execute("PRAGMA enable_optimizer")
+
+
+def is_invalid(error):
+    """Whether DuckDB refuses the query itself rather than what it computes."""
+    return isinstance(error, (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.NotImplementedException))
+
+
+def is_unsupported(answer):
+    return answer.error is not None and any(part in answer.error for part in UNSUPPORTED)
+
+
+def compare(wanted, answer, ordered):
+    """None where Forebay agrees: the same rows, or an error where DuckDB gives one."""
+    if answer.crashed:
+        return answer.error
+    if isinstance(wanted, Exception):
+        return None if answer.error is not None else f"DuckDB says {wanted}\ngot {len(answer.rows)} rows: {answer.rows[:3]}"
+    return difference(wanted, answer, ordered)
+
+
+class Suite:
+    def __init__(self, options, report):
+        self.options, self.report = options, report
+        self.directory = os.path.join(options.directory, "joins")
+        self.database = os.path.join(self.directory, "db")
+        os.makedirs(self.directory)
+        self.oracle = Oracle()
+        self.unsupported = self.carved = self.slow = self.asked = 0
+
+    def load(self):
+        tables = {name: make_table(self.oracle.connection, self.directory, name, self.options.seed + place) for place, name in enumerate(TABLES)}
+        for answer in self.options.binary.answers(self.database, [sql for table in tables.values() for sql in load_sql(table)]):
+            self.report.check("load the test tables", answer.error)
+        self.generator = Generator(self.oracle.connection, tables, self.options.seed)
+        self.executions = dict(EXECUTIONS)
+        for name in EXECUTIONS:
+            [answer] = self.ask(name, ["SELECT 1"])
+            if answer.error is not None and "processor does not have" in answer.error:
+                self.report.say(f"   {name}: left out, this processor does not have it")
+                del self.executions[name]
+
+    def ask(self, execution, statements, timeout=300):
+        setup = EXECUTIONS[execution]
+        try:
+            return self.options.binary.answers(self.database, statements, timeout=timeout, setup=setup)
+        except RuntimeError as error:
+            return [Answer(error=str(error))] * len(statements)
+
+    def batch(self, numbers):
+        queries = [(number, self.generator.query(number)) for number in numbers]
+        wanted = [self.oracle.rows(query.text()) for _, query in queries]
+        self.slow += sum(rows is None for rows in wanted)
+        asked = [(number, query, rows) for (number, query), rows in zip(queries, wanted) if rows is not None]
+        self.asked += len(asked)
+        texts = [query.text() for _, query, _ in asked]
+        answers = {name: self.ask(name, texts) for name in self.executions}
+        plans = self.ask("portable", [f"EXPLAIN {text}" for text in texts])
+        self.carved += sum("ForebayPipelines" in str(plan.rows) for plan in plans)
+        for index, (number, query, rows) in enumerate(asked):
+            self.judge(number, query, rows, {name: answers[name][index] for name in answers})
+
+    def judge(self, number, query, wanted, answers):
+        name = f"query {number} (--only joins --seed {self.options.seed} --query {number})"
+        if is_invalid(wanted):
+            self.report.fail(name, f"the oracle refused the query: {wanted}\n{query.text()}")
+            return
+        if all(map(is_unsupported, answers.values())):
+            self.unsupported += 1
+            self.report.check(name, None)
+            return
+        if isinstance(wanted, Exception) and any(pattern.search(str(wanted)) for pattern in WIDER):
+            texts = {str(sorted(map(str, answer.rows)) if answer.error is None else "an error") for answer in answers.values()}
+            self.report.check(name, None if len(texts) == 1 else f"{query.text()}\nexecutions differ: {texts}")
+            return
+        failed = {execution: compare(wanted, answer, bool(query.order)) for execution, answer in answers.items()}
+        failed = {execution: different for execution, different in failed.items() if different}
+        if failed:
+            second = self.oracle.unoptimised(query.text())
+            if second is not None and not any(compare(second, answers[execution], bool(query.order)) for execution in failed):
+                self.report.say(f"   {name}: DuckDB contradicts itself, without its optimiser it gives what Forebay gives")
+                failed = {}
+        if not failed:
+            self.report.check(name, None)
+            return
+        execution = next(iter(failed))
+        query, different = self.smallest(execution, query, failed[execution])
+        self.report.fail(name, f"on {', '.join(failed)}:\n{query.text()}\n{different}")
+
+    def smallest(self, execution, query, different):
+        """The query with parts left out as long as it still fails, and how."""
+        left, shrinking = SMALLER_TRIES, True
+        while shrinking and left > 0:
+            shrinking = False
+            for less in query.smaller():
+                left -= 1
+                wanted = self.oracle.rows(less.text())
+                if left <= 0:
+                    break
+                if wanted is None or is_invalid(wanted):
+                    continue
+                [answer] = self.ask(execution, [less.text()])
+                now = None if is_unsupported(answer) else compare(wanted, answer, bool(less.order and less.limit))
+                if now and kind_of(now) == kind_of(different):
+                    query, different, shrinking = less, now, True
+                    break
+        return query, different
+
+
+def kind_of(different):
+    """What sort of difference it is, so that a smaller query fails as the whole one does."""
+    error = re.search(r"got an error:\n(.{0,40})", different)
+    return error[1] if error else different.split(" ")[0]
+
+
+def run(options, report):
+    """`options`: binary, directory, seed, joins (how many queries), query (one number, or None)."""
+    report.suite(f"random joins, seed {options.seed}, {options.joins} queries")
+    suite = Suite(options, report)
+    suite.load()
+    numbers = [options.query] if options.query is not None else list(range(options.joins))
+    for start in range(0, len(numbers), BATCH):
+        suite.batch(numbers[start:start + BATCH])
+    report.say(f"   {suite.asked} queries, {suite.carved} with pipelines, {suite.unsupported} not supported, {suite.slow} left out because DuckDB took {SECONDS} s")
+    if options.query is None:
+        report.check("few queries are not supported", None if suite.unsupported <= MOST_UNSUPPORTED * suite.asked else f"{suite.unsupported} of {suite.asked}")
+        report.check("many queries run in pipelines", None if suite.carved >= FEWEST_CARVED * suite.asked else f"{suite.carved} of {suite.asked}")
+    report.end()
