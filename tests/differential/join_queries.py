@@ -228,7 +228,11 @@ class Generator:
 
     def computed_key(self, left, right):
         """An equality of which one side at least is computed, or that NULLs pass."""
-        choices = [f"coalesce({left.sql}, {self.constant(left)}) = {right.sql}", f"({left.sql} IS NOT DISTINCT FROM {right.sql})", f"({left.sql} = {right.sql} OR {self.leaf([Source('', '', 0, [left, right])])})"]
+        choices = [
+            f"coalesce({left.sql}, {self.constant(left)}) = {right.sql}",
+            f"({left.sql} IS NOT DISTINCT FROM {right.sql})",
+            f"({left.sql} = {right.sql} OR {self.leaf([Source('', '', 0, [left, right])])})",
+        ]
         match left.family:
             case "int":
                 choices += [f"{left.sql} + 1 = {right.sql}", f"{left.sql} % 50 = {right.sql} % 50"]
@@ -352,11 +356,17 @@ class Generator:
         item = self.pick(self.pick(sources).fields)
         name = item.sql
         alike = [f.sql for source in sources for f in source.fields if f.column.type == item.column.type]
-        choices = [name, name, name, f"coalesce({name}, {self.pick(alike)})", f"CASE WHEN {self.leaf(sources)} THEN {name} ELSE {self.pick(alike)} END", f"nullif({name}, {self.pick(alike)})"]
+        choices = [
+            *[name] * 3,
+            f"coalesce({name}, {self.pick(alike)})",
+            f"CASE WHEN {self.leaf(sources)} THEN {name} ELSE {self.pick(alike)} END",
+            f"nullif({name}, {self.pick(alike)})",
+        ]
         other = self.pick(alike)
         match item.column.name:
             case "k" | "i" | "l" | "u" | "v" | "c" | "z":
-                choices += [f"CAST({name} AS BIGINT) + {other}", f"CAST({name} AS BIGINT) * 2 - {other}", f"{name} % 7", f"-CAST({name} AS BIGINT)", f"CAST({name} AS DOUBLE) / 4"]
+                choices += [f"CAST({name} AS BIGINT) + {other}", f"CAST({name} AS BIGINT) * 2 - {other}", f"{name} % 7"]
+                choices += [f"-CAST({name} AS BIGINT)", f"CAST({name} AS DOUBLE) / 4"]
             case "o" | "w" | "q":
                 choices += [f"{name} % 7", f"{name} % -1", f"CAST({name} AS DECIMAL(38,0)) * 2"] + [f"{name} - {other}"] * (item.column.name == "q" and self.chance(0.1))
             case "d" | "e":
@@ -394,7 +404,8 @@ class Generator:
         expression = number.sql
         if number.family == "int":
             other = self.pick([f.sql for f in exact if f.family == "int"])
-            expression = self.pick([number.sql, number.sql, f"CAST({number.sql} AS BIGINT) + {other}", f"CAST({number.sql} AS BIGINT) * 3", f"CASE WHEN {self.leaf(sources)} THEN {number.sql} ELSE 0 END", f"coalesce({number.sql}, 1)"])
+            choices = [number.sql, f"CAST({number.sql} AS BIGINT) + {other}", f"CAST({number.sql} AS BIGINT) * 3", f"coalesce({number.sql}, 1)"]
+            expression = self.pick([*choices, f"CASE WHEN {self.leaf(sources)} THEN {number.sql} ELSE 0 END"])
         elif number.family == "decimal":
             expression = self.pick([number.sql, f"{number.sql} * (1 - {self.pick([f.sql for f in exact if f.family == 'decimal'])})"])
         return f"sum({expression}){test}"

@@ -11,10 +11,13 @@ use datafusion::datasource::ViewTable;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement as PlanStatement;
+use datafusion::sql::sqlparser::ast::ExprWithAlias;
+use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
 use forebay_engine::Engine;
 use forebay_store::{Catalog, Table, View};
 
+use crate::dialect::ForebayDialect;
 use crate::error::{from_datafusion, into_datafusion};
 use crate::files;
 use crate::names;
@@ -100,7 +103,9 @@ impl Planner {
 
     /// The expression of a DEFAULT clause, which may not name columns.
     pub fn default_expr(self: &Arc<Self>, text: &str) -> DataFusionResult<Expr> {
-        self.base.create_logical_expr(text, &DFSchema::empty())
+        let parsed = Parser::new(&ForebayDialect).try_with_sql(text).and_then(|mut parser| parser.parse_expr());
+        let expr = ExprWithAlias { expr: parsed?, alias: None };
+        self.base.create_logical_expr_from_sql_expr(expr, &DFSchema::empty())
     }
 
     /// Plans a query or INSERT, with names of columns in any case.

@@ -3,12 +3,12 @@
 //!
 //! Parentheses are not counted: they are the parser's own recursion, which has its own limit.
 
-use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use forebay_base::{Error, Result};
 
+use crate::dialect::ForebayDialect;
 use crate::parse::parser_error;
 
 /// Operators, and queries joined by UNION and the like, that may stand above one another: far more than people write, and
@@ -20,7 +20,7 @@ pub(crate) fn check(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
     if tokens.len() <= MOST_LEVELS {
         return Ok(tokens);
     }
-    let dialect = DuckDbDialect {};
+    let dialect = ForebayDialect;
     let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens);
     match deepest(&mut parser)? {
         0..=MOST_LEVELS => Ok(parser.into_tokens()),
@@ -162,7 +162,7 @@ mod tests {
     use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
     fn check_levels(text: &str, expect: usize) {
-        let dialect = DuckDbDialect {};
+        let dialect = ForebayDialect;
         let tokens = Tokenizer::new(&dialect, text).tokenize_with_location().expect("tokens");
         let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens);
         assert_eq!(deepest(&mut parser).expect("tokens only"), expect, "{text}");
@@ -198,7 +198,7 @@ mod tests {
     fn more_than_a_thousand_levels_are_refused() {
         let tokens = |terms: usize| {
             let text = format!("SELECT {}", vec!["a"; terms].join("+"));
-            Tokenizer::new(&DuckDbDialect {}, &text).tokenize_with_location().expect("tokens")
+            Tokenizer::new(&ForebayDialect, &text).tokenize_with_location().expect("tokens")
         };
         assert_eq!(check(tokens(1001)).expect("a thousand levels").len(), tokens(1001).len());
         let error = check(tokens(100_000)).expect_err("too deep").to_string();

@@ -4,12 +4,12 @@ use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Insert, ObjectName, ObjectNamePart, SetExpr, Statement as Ast, Value, ValueWithSpan,
 };
-use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
 use forebay_store::{Column, Table};
 
 use crate::ddl::{ident, unknown_column};
+use crate::dialect::ForebayDialect;
 
 /// Fills in the defaults of `statement`, an INSERT into `table`.
 pub fn fill_defaults(statement: &mut PlanStatement, table: &Table) -> Result<()> {
@@ -42,7 +42,7 @@ fn is_default(expr: &Expr) -> bool {
 fn default_values(insert: &mut Insert, table: &Table) -> Result<()> {
     let Some(first) = table.columns.first() else { return Ok(()) };
     let wrong = |error| Error::internal(format!("DEFAULT VALUES: {error}"));
-    let dialect = DuckDbDialect {};
+    let dialect = ForebayDialect;
     let text = format!("VALUES ({})", default_expr(first)?);
     let query = Parser::new(&dialect).try_with_sql(&text).and_then(|mut parser| parser.parse_query()).map_err(wrong)?;
     insert.columns = vec![ObjectName(vec![ObjectNamePart::Identifier(Ident::with_quote('"', &first.name))])];
@@ -66,7 +66,7 @@ fn default_expr(column: &Column) -> Result<Expr> {
     let Some(text) = &column.default else {
         return Ok(Expr::Value(ValueWithSpan::from(Value::Null)));
     };
-    let dialect = DuckDbDialect {};
+    let dialect = ForebayDialect;
     let parsed = Parser::new(&dialect).try_with_sql(text).and_then(|mut parser| parser.parse_expr());
     let expr = parsed.map_err(|error| Error::corrupt(format!("DEFAULT {text} of column {}: {error}", column.name)))?;
     Ok(Expr::Nested(Box::new(expr)))

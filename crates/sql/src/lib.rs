@@ -19,6 +19,7 @@ pub mod correlation;
 pub mod ddl;
 pub mod delimited;
 pub(crate) mod depth;
+pub mod dialect;
 pub(crate) mod distribution;
 pub mod environment;
 pub mod error;

@@ -9,9 +9,9 @@ use std::ops::ControlFlow;
 use datafusion::execution::SessionState;
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, ExactNumberInfo, ExcludeSelectItem, Expr, FunctionArg, FunctionArgExpr, Ident, JoinConstraint,
-    JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement as Ast, TableAlias,
-    TableFactor, TableObject, Value, ValueWithSpan, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    BinaryOperator, CastKind, DataType, ExactNumberInfo, ExcludeSelectItem, Expr, FunctionArg, FunctionArgExpr, Ident,
+    JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement as Ast,
+    TableAlias, TableFactor, TableObject, Value, ValueWithSpan, VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 use forebay_base::{Error, Result};
 
@@ -243,7 +243,14 @@ fn text(argument: &FunctionArg) -> Option<String> {
 
 /// `delim = '|'` as the text `delim=|`.
 fn unname(argument: &mut FunctionArg) {
-    let FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } = argument else { return };
+    let (name, value) = match &*argument {
+        FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => (name, value),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::BinaryOp { left, op: BinaryOperator::Eq, right })) => {
+            let Expr::Identifier(name) = left.as_ref() else { return };
+            (name, right.as_ref())
+        }
+        _ => return,
+    };
     let value = match value {
         Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => text.clone(),
         other => other.to_string(),

@@ -1,17 +1,15 @@
 //! Scripts to statements, and the few statements that DataFusion's parser does not know.
 
-use std::any::TypeId;
-
 use datafusion::common::parsers::CompressionTypeVariant;
 use datafusion::sql::parser::{DFParserBuilder, Statement as PlanStatement};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query};
-use datafusion::sql::sqlparser::dialect::{Dialect, DuckDbDialect};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{IsOptional, Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use forebay_base::{Error, Position, Result};
 
 use crate::depth;
+use crate::dialect::ForebayDialect;
 use crate::error::{from_datafusion, split_position};
 use crate::files::{Format, Options};
 use crate::from_first::add_select;
@@ -110,30 +108,8 @@ pub fn is_complete(script: &str) -> bool {
     }
 }
 
-/// DuckDB's dialect as DuckDB reads it: comments nest.
-#[derive(Debug)]
-struct Tokens;
-
-impl Dialect for Tokens {
-    fn dialect(&self) -> TypeId {
-        DuckDbDialect {}.dialect()
-    }
-
-    fn is_identifier_start(&self, ch: char) -> bool {
-        DuckDbDialect {}.is_identifier_start(ch)
-    }
-
-    fn is_identifier_part(&self, ch: char) -> bool {
-        DuckDbDialect {}.is_identifier_part(ch)
-    }
-
-    fn supports_nested_comments(&self) -> bool {
-        true
-    }
-}
-
 fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
-    Tokenizer::new(&Tokens, text).tokenize_with_location().map_err(|error| {
+    Tokenizer::new(&ForebayDialect, text).tokenize_with_location().map_err(|error| {
         let (message, position) = split_position(&error.to_string());
         let error = Error::input(format!("syntax error: {}", message.to_lowercase()));
         match position {
@@ -211,7 +187,7 @@ pub fn parse_plan(text: &str) -> Result<PlanStatement> {
 
 fn parse_tokens(tokens: Vec<TokenWithSpan>) -> Result<PlanStatement> {
     let mut statements = DFParserBuilder::new(add_select(tokens))
-        .with_dialect(&DuckDbDialect {})
+        .with_dialect(&ForebayDialect)
         .with_recursion_limit(RECURSION_LIMIT)
         .build()
         .and_then(|mut parser| parser.parse_statements())
@@ -229,7 +205,7 @@ pub(crate) fn parser_error(error: ParserError) -> Error {
 }
 
 fn parse_copy(tokens: Vec<TokenWithSpan>) -> Result<Copy> {
-    let dialect = DuckDbDialect {};
+    let dialect = ForebayDialect;
     let parser = Parser::new(&dialect).with_recursion_limit(RECURSION_LIMIT);
     let mut parser = parser.with_tokens_with_locations(add_select(tokens));
     parser.expect_keyword(Keyword::COPY).map_err(parser_error)?;
@@ -336,7 +312,7 @@ fn parse_option(parser: &mut Parser<'_>, key: &str, options: &mut Options) -> Re
 
 /// Sets an option that is given by its name and the text of its value.
 pub fn set_option(options: &mut Options, name: &str, value: &str) -> Result<()> {
-    let dialect = DuckDbDialect {};
+    let dialect = ForebayDialect;
     let value = Token::SingleQuotedString(value.to_owned());
     parse_option(&mut Parser::new(&dialect).with_tokens(vec![value]), &name.to_lowercase(), options)
 }

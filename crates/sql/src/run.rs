@@ -22,6 +22,7 @@ use crate::catalog::Planner;
 use crate::copy;
 use crate::copy_to;
 use crate::ddl::{self, QualifiedName};
+use crate::dialect::ForebayDialect;
 use crate::error::{from_datafusion, from_reading};
 use crate::insert;
 use crate::load;
@@ -435,10 +436,9 @@ impl<'a> Run<'a> {
 }
 
 fn parse_name(text: &str) -> Result<ObjectName> {
-    use datafusion::sql::sqlparser::{dialect::DuckDbDialect, parser::Parser, tokenizer::Token};
+    use datafusion::sql::sqlparser::{parser::Parser, tokenizer::Token};
     let wrong = |_| Error::input("not a name");
-    let dialect = DuckDbDialect {};
-    let mut parser = Parser::new(&dialect).try_with_sql(text).map_err(wrong)?;
+    let mut parser = Parser::new(&ForebayDialect).try_with_sql(text).map_err(wrong)?;
     let name = parser.parse_object_name(false).map_err(wrong)?;
     match parser.peek_token().token {
         Token::EOF => Ok(name),

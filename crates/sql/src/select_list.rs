@@ -9,10 +9,10 @@ use datafusion::sql::sqlparser::ast::{
     CastKind, Expr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, Value, visit_expressions,
     visit_expressions_mut,
 };
-use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_engine::types::arrow_type;
 
+use crate::dialect::ForebayDialect;
 use crate::types::sql_type;
 
 /// ORDER BY an expression of the SELECT list becomes its position. Must run before [`name_columns`].
@@ -147,7 +147,7 @@ fn cast_call(expr: &Expr) -> Option<Expr> {
         CastKind::TryCast | CastKind::SafeCast => "arrow_try_cast",
     };
     let text = format!("{function}({inner}, '{}')", arrow_type(&sql_type(data_type).ok()?));
-    Parser::new(&DuckDbDialect {}).try_with_sql(&text).and_then(|mut parser| parser.parse_expr()).ok()
+    Parser::new(&ForebayDialect).try_with_sql(&text).and_then(|mut parser| parser.parse_expr()).ok()
 }
 
 #[cfg(test)]
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expect: &str) {
-        let dialect = DuckDbDialect {};
+        let dialect = ForebayDialect;
         let parser = Parser::new(&dialect).try_with_sql(text);
         let mut query = parser.and_then(|mut parser| parser.parse_query()).expect("parses");
         order_by_positions(&mut query);

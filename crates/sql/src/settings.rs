@@ -111,7 +111,8 @@ pub(crate) fn set(base: &mut SessionState, variable: &str, value: &str) -> Resul
             base.config_mut().set_extension(Arc::new(Execution::parse(value)?));
         }
         "simd" | "forebay.simd" => {
-            let settings = ScanSettings { simd: flavour(value)?, ..of_scans(base.config()) };
+            let mut settings = of_scans(base.config());
+            settings.simd = flavour(value)?;
             base.config_mut().set_extension(Arc::new(settings));
         }
         "sma" | "forebay.sma" => {

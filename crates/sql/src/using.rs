@@ -11,10 +11,10 @@ use datafusion::sql::sqlparser::ast::{
     TableFactor, TableWithJoins, WildcardAdditionalOptions,
 };
 use datafusion::sql::sqlparser::ast::{ReplaceSelectElement, ReplaceSelectItem};
-use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
 
+use crate::dialect::ForebayDialect;
 use crate::names::constraint;
 use crate::scopes::{Scopes, StoredNames};
 
@@ -227,7 +227,7 @@ fn last_of(name: &ObjectName) -> Option<Ident> {
 }
 
 fn coalesced(a: &Expr, b: &Expr) -> Result<Expr> {
-    let parsed = Parser::new(&DuckDbDialect {}).try_with_sql(&format!("coalesce({a}, {b})"));
+    let parsed = Parser::new(&ForebayDialect).try_with_sql(&format!("coalesce({a}, {b})"));
     let parsed = parsed.and_then(|mut parser| parser.parse_expr());
     parsed.map_err(|error| Error::internal(format!("columns of a join could not be written out: {error}")))
 }

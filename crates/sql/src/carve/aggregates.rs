@@ -37,7 +37,7 @@ impl Carver<'_> {
         if !params.order_by.is_empty() || params.null_treatment.is_some() {
             return refused(" with ORDER BY");
         }
-        if params.distinct && !matches!(name, "min" | "max") {
+        if params.distinct && !matches!(name, "min" | "max" | "bool_and" | "bool_or") {
             return refused(" of DISTINCT values");
         }
         let [argument] = params.args.as_slice() else { return refused(" of several arguments") };
@@ -46,8 +46,10 @@ impl Carver<'_> {
         let result = field.data_type();
         match name {
             "count" if result == &DataType::Int64 => Ok(self.count(argument, field.name(), rows, calls)),
-            "min" | "max" if result == &argument_type => {
-                let function = if name == "min" { AggregateFunction::Min } else { AggregateFunction::Max };
+            // false is less than true.
+            "min" | "max" | "bool_and" | "bool_or" if result == &argument_type => {
+                let is_least = matches!(name, "min" | "bool_and");
+                let function = if is_least { AggregateFunction::Min } else { AggregateFunction::Max };
                 let interval = argument.shape().interval;
                 Ok(self.add(function, Some(argument), interval, field.name(), calls))
             }

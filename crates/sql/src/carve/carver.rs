@@ -133,14 +133,14 @@ impl<'a> Carver<'a> {
                 return Err(Reason::new("join keys of several types"));
             }
             let pair = (self.expression(left_key, &left_scope)?, self.expression(right_key, &right_scope)?);
-            let nullable = pair.0.shape().nullable || pair.1.shape().nullable;
-            if nullable && join.null_equality == NullEquality::NullEqualsNull {
-                return Err(Reason::new("a join on IS NOT DISTINCT FROM"));
-            }
-            if nullable && join.null_aware {
+            if join.null_aware && (pair.0.shape().nullable || pair.1.shape().nullable) {
                 return Err(Reason::new("NOT IN with NULL"));
             }
-            keys.push(pair);
+            let nulls_meet = pair.0.shape().nullable && pair.1.shape().nullable;
+            match join.null_equality {
+                NullEquality::NullEqualsNull if nulls_meet => keys.extend(meeting_nulls(pair)?),
+                _ => keys.push(pair),
+            }
         }
         let both: Vec<Option<Scalar>> = left_columns.iter().chain(&right_columns).cloned().collect();
         let residual = match &join.filter {
@@ -292,6 +292,22 @@ impl<'a> Carver<'a> {
         let info = VariableInfo { name: name.to_owned(), shape, distinct: f64::INFINITY, column: None, same_as: None };
         self.variable(info)
     }
+}
+
+/// Keys that are equal where both are NULL, too: those without NULLs, and whether they were NULL.
+fn meeting_nulls((left, right): (Scalar, Scalar)) -> Result<[(Scalar, Scalar); 2], Reason> {
+    let without = |key: Scalar| {
+        let instead = match key.shape().value {
+            ValueType::Bool => Scalar::bool(false),
+            ValueType::I64 => Scalar::integer(0),
+            ValueType::F64 => Scalar::float(0.0),
+            ValueType::Bytes => Scalar::bytes(b""),
+            ValueType::I128 => return Err(Reason::new("a join on IS NOT DISTINCT FROM")),
+        };
+        Scalar::coalesce(key, instead)
+    };
+    let nulls = (Scalar::is_null(left.clone())?, Scalar::is_null(right.clone())?);
+    Ok([(without(left)?, without(right)?), nulls])
 }
 
 fn existence(
