@@ -37,16 +37,17 @@ pub async fn load(
         let mut rows = plan.execute(partition, Arc::clone(&context)).map_err(from_datafusion)?;
         let loader = Loader::new(Arc::clone(&target), partition as u32);
         let (schema, types, statement) = (Arc::clone(&schema), Arc::clone(&types), Arc::clone(statement));
-        // The fields of a tuple are dropped in order: `running` after the loader, with which an unfinished file goes.
-        let mut work = (loader, Arc::clone(running));
+        let work = (Arc::clone(running), loader);
         workers.spawn(async move {
+            // What comes last goes first: the loader, and an unfinished file with it, before `running`.
+            let (_running, mut loader) = work;
             while let Some(batch) = rows.next().await {
                 statement.cancel.check()?;
                 let batch = convert(&batch.map_err(from_datafusion)?, &schema, &types)?;
-                work.0.push(&batch)?;
+                loader.push(&batch)?;
                 statement.advance(batch.num_rows() as u64);
             }
-            work.0.finish()
+            loader.finish()
         });
     }
     while let Some(finished) = workers.join_next().await {
