@@ -2,8 +2,8 @@
 
     python tests/run.py --binary PATH [--quick | --long] [--only NAME]…
 
-Suites: harness, sql, documents, random, joins, files, ssb, tpch, wide, program, bad_inputs, full_disk, cancel, kill,
-flips. The last line is `N passed, M failed`; the exit status is 0 where nothing failed.
+Suites: harness, sql, encodings, documents, random, joins, files, ssb, tpch, wide, program, bad_inputs, full_disk,
+cancel, kill, flips. The last line is `N passed, M failed`; the exit status is 0 where nothing failed.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from report import Report  # noqa: E402
 SUITES = {
     "harness": ("harness", "run"),
     "sql": ("sqltest", "run"),
+    "encodings": ("sqltest", "run_encodings"),
     "documents": ("documents", "run"),
     "random": ("randomized", "run"),
     "joins": ("joins", "run"),

@@ -26,6 +26,8 @@ import duckdb
 
 from binary import Answer
 
+ENCODINGS = ("uncompressed", "truncation", "dictionary")
+
 SPECIAL = {None: "NULL", True: "true", False: "false", "": "(empty)"}
 
 
@@ -121,8 +123,8 @@ def matches(expected, got):
 class Runner:
     """Runs one file."""
 
-    def __init__(self, binary, directory, report, name):
-        self.binary, self.directory, self.report, self.name = binary, directory, report, name
+    def __init__(self, binary, directory, report, name, setup=()):
+        self.binary, self.directory, self.report, self.name, self.setup = binary, directory, report, name, setup
         self.database = os.path.join(directory, "db")
         self.options = []
         self.waiting = []
@@ -148,7 +150,12 @@ class Runner:
             return
         try:
             answers = self.binary.answers(
-                self.database, [block.sql for block in blocks], self.options, timeout=240, cwd=self.directory
+                self.database,
+                [block.sql for block in blocks],
+                self.options,
+                timeout=240,
+                cwd=self.directory,
+                setup=self.setup,
             )
         except RuntimeError as error:
             answers = [Answer(error=str(error), crashed=True)] * len(blocks)
@@ -191,13 +198,27 @@ def duckdb_value(value):
     return "\\x" + value.hex() if isinstance(value, bytes) else value
 
 
-def run(options, report):
-    report.suite("SQL files")
+def run_files(options, report, folder, setup=()):
+    """Every file in a directory of its own; `setup` runs first in each process."""
     paths = [path for path in sorted(options.sql_directory.glob("*.test")) if (options.file or "") in path.name]
     report.check(f"SQL files called {options.file or '*'}", None if paths else "there is none")
     for path in paths:
-        directory = os.path.join(options.directory, "sql", path.stem)
+        directory = os.path.join(options.directory, folder, path.stem)
         os.makedirs(directory)
         blocks = parse(path.read_text(encoding="utf-8"))
-        Runner(options.binary, directory, report, f"sql/{path.name}").run(blocks)
+        Runner(options.binary, directory, report, f"sql/{path.name}", setup).run(blocks)
+
+
+def run(options, report):
+    report.suite("SQL files")
+    run_files(options, report, "sql")
+    report.end()
+
+
+def run_encodings(options, report):
+    """What a file says holds however its tables are encoded, and without what narrows scans."""
+    report.suite("SQL files by encoding")
+    for encoding in ENCODINGS:
+        run_files(options, report, f"sql-{encoding}", [f"SET force_encoding = {encoding}"])
+    run_files(options, report, "sql-plain-scans", ["SET psma = off", "SET sma = off", "SET sargs = off"])
     report.end()

@@ -4,8 +4,9 @@
 use std::time::Instant;
 
 use forebay_base::{PhysicalType, limits::BLOCK_ROWS};
+use forebay_block::psma::Worth;
 use forebay_block::{
-    ChunkOptions, Codec, CodecChoice, EncodeOptions, EncodedBlock, PlainColumn, PlainValues, encode_block,
+    ChunkOptions, Codec, CodecChoice, EncodeOptions, EncodedBlock, PlainColumn, PlainValues, Psma, encode_block,
     inflate_chunk, seal_chunk,
 };
 
@@ -57,6 +58,15 @@ fn main() {
             measure_encode(name, PhysicalType::Bytes, PlainValues::Bytes(&slices), bytes),
         ));
     }
+    println!("\n{:34}{:>12}{:>12}", "PSMA of a block", "sample, µs", "all, µs");
+    let sorted = [
+        ("sorted, 1 byte", PhysicalType::I32, integers(4, &|row| row as u64 / 260)),
+        ("sorted, 2 bytes", PhysicalType::I32, integers(4, &|row| row as u64)),
+        ("sorted, 4 bytes", PhysicalType::I64, integers(8, &|row| row as u64 * 1000)),
+    ];
+    for (name, physical, bytes) in fixed[..4].iter().chain(&sorted) {
+        measure_psma(name, *physical, PlainValues::Fixed(bytes));
+    }
     println!("\n{:34}{:>12}{:>10}{:>12}{:>12}", "chunk of 8 blocks", "codec", "ratio", "seal GB/s", "inflate GB/s");
     for (name, physical, block) in &chunks {
         for codec in [CodecChoice::Auto, CodecChoice::Force(Codec::Lz4), CodecChoice::Force(Codec::Zstd)] {
@@ -80,6 +90,18 @@ fn measure_encode(name: &str, physical: PhysicalType, values: PlainValues, bytes
         out.len() as f64 / BLOCK_ROWS as f64
     );
     out
+}
+
+fn measure_psma(name: &str, physical: PhysicalType, values: PlainValues) {
+    let column = PlainColumn { physical, rows: BLOCK_ROWS, validity: None, values };
+    let mut out = Vec::new();
+    encode_block(&column, &EncodeOptions::default(), &mut out).expect("a valid column encodes");
+    let block = EncodedBlock::parse(&out).expect("own blocks parse");
+    let sampled = fastest(|| drop(std::hint::black_box(Psma::of_block(&block))));
+    let all = fastest(|| drop(std::hint::black_box(Psma::build(&block, Worth::Always))));
+    // What is worth it is made in both cases.
+    let sample = if Psma::of_block(&block).is_some() { sampled - all } else { sampled };
+    println!("{name:34}{:12.1}{:12.1}", sample.max(0.0) * 1e6, all * 1e6);
 }
 
 fn measure_chunk(name: &str, physical: PhysicalType, block: &[u8], codec: CodecChoice) {

@@ -22,6 +22,7 @@ pub use cancel::CancelToken;
 pub use chunks::{ChunkKey, Engine};
 pub use forebay_block::{EncodeOptions, Encoding};
 pub use forebay_cpu::simd::Flavour;
+pub use forebay_cpu::vector::VECTOR_ROWS;
 pub use load::{LoadTarget, Loader};
 pub use metrics::Metrics;
 pub use morsel::{Morsel, morsels};

@@ -6,6 +6,7 @@
 
 mod account;
 mod narrow;
+mod settings;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +16,6 @@ use arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use forebay_base::{Context, Error, LogicalType, Result, Value, limits};
 use forebay_block::InflatedChunk;
-use forebay_cpu::simd::Flavour;
 use forebay_cpu::{BlockTest, Matches, Selection, translate};
 use forebay_pipeline::ColumnTest;
 use forebay_store::{Column, GroupColumn, Segment, Table};
@@ -26,6 +26,8 @@ use crate::morsel::{Morsel, SharedGroups, morsels};
 use crate::types::arrow_type;
 use crate::{CancelToken, Metrics};
 use narrow::Pending;
+
+pub use settings::ScanSettings;
 
 /// A predicate over rows that codes cannot answer, evaluated on Arrow batches by its owner.
 pub trait RowFilter: Send {
@@ -87,23 +89,6 @@ impl RankedTest {
 
     fn pays(&self) -> bool {
         !self.optional || self.share() < PAYING_SHARE
-    }
-}
-
-/// How scans run, whatever they read; settings of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ScanSettings {
-    /// The vector instructions of the tests on codes.
-    pub simd: Flavour,
-    /// Blocks are ruled out by their zones (SMA).
-    pub sma: bool,
-    /// Blocks are narrowed by positional aggregates (PSMA).
-    pub psma: bool,
-}
-
-impl Default for ScanSettings {
-    fn default() -> Self {
-        Self { simd: Flavour::best(), sma: true, psma: true }
     }
 }
 
@@ -249,6 +234,11 @@ impl MorselRows {
             return pieces(&self.selections[block]).into_iter().map(batch).collect::<Result<_>>().map(Some);
         }
         Ok(None)
+    }
+
+    /// How the scan runs.
+    pub(crate) fn settings(&self) -> ScanSettings {
+        self.scan.settings
     }
 
     /// The surviving rows of each block.

@@ -8,7 +8,7 @@ use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::prelude::SessionConfig;
 use forebay_base::{Error, Result};
-use forebay_engine::{EncodeOptions, Encoding, Flavour, ScanSettings};
+use forebay_engine::{EncodeOptions, Encoding, Flavour, ScanSettings, VECTOR_ROWS};
 use forebay_store::DEFAULT_SCHEMA;
 
 use crate::arithmetic::{CheckedArithmetic, IntegerDivision};
@@ -110,46 +110,66 @@ pub(crate) fn set(base: &mut SessionState, variable: &str, value: &str) -> Resul
         "execution" | "forebay.execution" => {
             base.config_mut().set_extension(Arc::new(Execution::parse(value)?));
         }
-        "simd" | "forebay.simd" => {
-            let mut settings = of_scans(base.config());
-            settings.simd = flavour(value)?;
-            base.config_mut().set_extension(Arc::new(settings));
-        }
-        "sma" | "forebay.sma" => {
-            let settings = ScanSettings { sma: switch("sma", value)?, ..of_scans(base.config()) };
-            base.config_mut().set_extension(Arc::new(settings));
-        }
-        "psma" | "forebay.psma" => {
-            let settings = ScanSettings { psma: switch("psma", value)?, ..of_scans(base.config()) };
-            base.config_mut().set_extension(Arc::new(settings));
-        }
-        "sargs" | "forebay.sargs" => {
-            base.config_mut().set_extension(Arc::new(Sargs { on_codes: switch("sargs", value)? }));
-        }
-        "force_encoding" | "forebay.force_encoding" => {
-            base.config_mut().set_extension(Arc::new(EncodeOptions { force: encoding(value)? }));
-        }
         "memory_limit" | "max_memory" => {
             return Err(Error::unsupported("the memory budget is fixed when a database is opened")
                 .hint("Start forebay with --memory"));
         }
+        _ if set_scans(base, variable.trim_start_matches("forebay."), value)? => {}
         _ if variable.starts_with("datafusion.") => {
             base.config_mut().options_mut().set(variable, value).map_err(from_datafusion)?;
         }
         _ => {
-            let known =
-                ["device", "execution", "force_encoding", "memory_limit", "psma", "sargs", "simd", "sma", "threads"];
+            let known = [
+                "device",
+                "execution",
+                "force_encoding",
+                "memory_limit",
+                "psma",
+                "sargs",
+                "simd",
+                "sma",
+                "threads",
+                "vector_rows",
+            ];
             let error = Error::input(format!("there is no setting {variable}"));
             return Err(match crate::error::suggestion(variable, known.into_iter()) {
                 Some(other) => error.hint(format!("Did you mean {other}?")),
                 None => error.hint(
-                    "Settings are device, execution, simd and threads, and for experiments force_encoding, psma, sargs \
-                     and sma",
+                    "Settings are device, execution, simd and threads, and for experiments force_encoding, psma, sargs, \
+                     sma and vector_rows",
                 ),
             });
         }
     }
     Ok(())
+}
+
+/// SET variable = value for what scans and loads do; false where the variable is another.
+fn set_scans(base: &mut SessionState, variable: &str, value: &str) -> Result<bool> {
+    let mut scans = of_scans(base.config());
+    match variable {
+        "simd" => scans.simd = flavour(value)?,
+        "sma" => scans.sma = switch(variable, value)?,
+        "psma" => scans.psma = switch(variable, value)?,
+        "vector_rows" => {
+            let rows = value.parse().ok().filter(|rows| (1..=VECTOR_ROWS).contains(rows));
+            scans.vector_rows = rows.ok_or_else(|| {
+                Error::input(format!("vector_rows = {value} is not possible"))
+                    .hint(format!("Give a number from 1 to {VECTOR_ROWS}"))
+            })?;
+        }
+        "sargs" => {
+            let on_codes = switch(variable, value)?;
+            base.config_mut().set_extension(Arc::new(Sargs { on_codes }));
+        }
+        "force_encoding" => {
+            let force = encoding(value)?;
+            base.config_mut().set_extension(Arc::new(EncodeOptions { force }));
+        }
+        _ => return Ok(false),
+    }
+    base.config_mut().set_extension(Arc::new(scans));
+    Ok(true)
 }
 
 /// How the scans of a session run.

@@ -49,7 +49,7 @@ impl<'a> VectorLoader<'a> {
             self.block = 0;
             return Ok(None);
         };
-        let count = VECTOR_ROWS.min(selection.len() - self.loaded);
+        let count = rows.settings().vector_rows.clamp(1, VECTOR_ROWS).min(selection.len() - self.loaded);
         let part = selection.part(self.loaded, count);
         self.loaded += count;
         for ((column, vector), ids) in self.source.columns.iter().zip(&mut self.vectors).zip(&mut self.ids) {
