@@ -3,6 +3,7 @@
 //! Invariants: wrong usage ends with status 2 and a message. Must not know: databases.
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -134,10 +135,31 @@ pub(crate) struct Demo {
     pub(crate) threads: Option<usize>,
 }
 
+/// What `bench` measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Measured {
+    /// The queries of a benchmark.
+    Queries(Benchmark),
+    /// The experiments of Data Blocks.
+    Blocks,
+}
+
+impl FromStr for Measured {
+    type Err = forebay::Error;
+
+    fn from_str(text: &str) -> forebay::Result<Self> {
+        match text.eq_ignore_ascii_case("blocks") {
+            true => Ok(Self::Blocks),
+            false => text.parse().map(Self::Queries),
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
-    /// ssb (Star Schema Benchmark), tpch (TPC-H) or wide (100 columns of web analytics)
-    pub(crate) benchmark: Benchmark,
+    /// ssb (Star Schema Benchmark), tpch (TPC-H), wide (100 columns of web analytics), or blocks (the experiments of Data
+    /// Blocks)
+    pub(crate) benchmark: Measured,
     /// Scale factor
     #[arg(long = "sf", value_name = "N", default_value_t = 1.0, allow_negative_numbers = true)]
     pub(crate) scale_factor: f64,
@@ -156,12 +178,33 @@ pub(crate) struct Bench {
     /// Only this query, for example q1.1; may be repeated
     #[arg(long = "query", value_name = "NAME")]
     pub(crate) queries: Vec<String>,
+    /// Only this experiment of blocks, for example packed; may be repeated
+    #[arg(long = "experiment", value_name = "NAME")]
+    pub(crate) experiments: Vec<String>,
+    /// Write the plots of blocks to this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) plots: Option<PathBuf>,
     /// Memory to use, for example 8GiB [default: three quarters of the machine's]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) memory: Option<u64>,
     /// Threads to use [default: one per core]
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(crate) threads: Option<usize>,
+}
+
+impl Bench {
+    /// Refuses options that say nothing together.
+    fn check(&self) -> Result<(), clap::Error> {
+        let conflict = match self.benchmark {
+            Measured::Blocks if self.cold => "--cold measures queries, and blocks has experiments on data in memory",
+            Measured::Blocks if !self.queries.is_empty() => "blocks has no queries to choose: use --experiment",
+            Measured::Queries(_) if self.plots.is_some() || !self.experiments.is_empty() => {
+                "--experiment and --plots are for bench blocks"
+            }
+            _ => return Ok(()),
+        };
+        Err(Arguments::command().error(ErrorKind::ArgumentConflict, conflict))
+    }
 }
 
 impl Run {
@@ -184,6 +227,9 @@ impl Run {
 pub(crate) fn parse(matches: &ArgMatches) -> Result<Arguments, clap::Error> {
     let arguments = Arguments::from_arg_matches(matches)?;
     arguments.run.check()?;
+    if let Some(Command::Bench(bench)) = &arguments.command {
+        bench.check()?;
+    }
     Ok(arguments)
 }
 
@@ -267,6 +313,9 @@ mod tests {
             "forebay gen ssb --sf 1",
             "forebay --read-only",
             "forebay :memory: --read-only",
+            "forebay bench blocks --db d --cold",
+            "forebay bench blocks --db d --query q1",
+            "forebay bench ssb --db d --experiment packed",
         ] {
             assert_eq!(parse(wrong).expect_err("wrong usage").exit_code(), 2, "{wrong}");
         }

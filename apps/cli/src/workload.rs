@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay::units::{format_bytes, format_count};
 use forebay::{Error, Result};
+use forebay_workload::blocks::{BlocksOptions, bench_blocks};
 use forebay_workload::demo::{DemoOptions, demo};
 use forebay_workload::generate::{Format, GenerateOptions, GeneratedFile, Progress, generate};
 use forebay_workload::run::{BenchOptions, bench};
 
-use crate::args::{Bench, Demo, FileFormat, Gen};
+use crate::args::{Bench, Demo, FileFormat, Gen, Measured};
 use crate::progress::Ticker;
 use crate::terminal::width;
 
@@ -100,18 +101,35 @@ pub(crate) fn run_demo(demo_args: Demo) -> Result<()> {
 }
 
 pub(crate) fn run_bench(bench_args: Bench) -> Result<()> {
-    let options = BenchOptions {
-        benchmark: bench_args.benchmark,
-        scale_factor: bench_args.scale_factor,
-        database: bench_args.directory,
-        runs: bench_args.runs,
-        cold: bench_args.cold,
-        json: bench_args.json,
-        queries: bench_args.queries,
-        threads: bench_args.threads,
-        memory_bytes: bench_args.memory,
-    };
-    with_stdout(|out| bench(&options, out))
+    match bench_args.benchmark {
+        Measured::Queries(benchmark) => {
+            let options = BenchOptions {
+                benchmark,
+                scale_factor: bench_args.scale_factor,
+                database: bench_args.directory,
+                runs: bench_args.runs,
+                cold: bench_args.cold,
+                json: bench_args.json,
+                queries: bench_args.queries,
+                threads: bench_args.threads,
+                memory_bytes: bench_args.memory,
+            };
+            with_stdout(|out| bench(&options, out))
+        }
+        Measured::Blocks => {
+            let options = BlocksOptions {
+                scale_factor: bench_args.scale_factor,
+                directory: bench_args.directory,
+                runs: bench_args.runs,
+                experiments: bench_args.experiments,
+                json: bench_args.json,
+                plots: bench_args.plots,
+                threads: bench_args.threads,
+                memory_bytes: bench_args.memory,
+            };
+            with_stdout(|out| bench_blocks(&options, out))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -53,6 +53,7 @@ pub fn demo(options: &DemoOptions, out: &mut dyn Write) -> Result<()> {
         database: &options.database,
         options: Options { read_only: false, memory_bytes: options.memory_bytes, threads: options.threads },
         keep_files: true,
+        settings: &[],
     };
     let database = prepare(&wanted, out)?;
     line(out, "")?;

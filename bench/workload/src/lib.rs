@@ -1,11 +1,13 @@
 //! The workloads Forebay is measured with: generators for SSB, TPC-H and a wide table, their queries and tables, the demonstration
-//! and the benchmark runner. Programs call it; it calls nothing but the public API of Forebay.
+//! and the benchmark runner. Programs call it; it calls nothing but the public API of Forebay, and the
+//! CPU's kernels where those are measured by themselves ([`blocks`]).
 //!
 //! Invariants: what is generated depends on benchmark, scale factor and seed alone, never on threads or time; queries
 //! are run through the facade as a user would run them. Must not know: command lines, terminals.
 #![forbid(unsafe_code)]
 
 mod benchmark;
+pub mod blocks;
 pub mod demo;
 pub mod generate;
 mod load;

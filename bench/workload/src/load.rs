@@ -36,6 +36,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) options: Options,
     /// Leave the generated files in [`DATA_FOLDER`] after they are loaded.
     pub(crate) keep_files: bool,
+    /// Statements that the loading session runs first.
+    pub(crate) settings: &'a [&'a str],
 }
 
 /// What is in the database for one table.
@@ -55,6 +57,9 @@ pub(crate) fn prepare(wanted: &Wanted<'_>, out: &mut dyn Write) -> Result<Databa
         let Wanted { benchmark, scale_factor, .. } = wanted;
         line(out, &format!("{benchmark} at scale factor {scale_factor} is there already; using it."))?;
         return Ok(database);
+    }
+    for setting in wanted.settings {
+        run_sql(&session, setting)?;
     }
     let folder = wanted.database.join(DATA_FOLDER);
     line(out, &format!("Making {} at scale factor {}, as Parquet files in", wanted.benchmark, wanted.scale_factor))?;

@@ -1,6 +1,6 @@
 //! The benchmark runner: every query several times, warm or cold, with figures for people and for programs.
 
-mod machine;
+pub(crate) mod machine;
 mod record;
 mod roof;
 
@@ -110,6 +110,7 @@ pub fn bench(options: &BenchOptions, out: &mut dyn Write) -> Result<()> {
         database: &options.database,
         options: Options { read_only: false, memory_bytes: options.memory_bytes, threads: options.threads },
         keep_files: false,
+        settings: &[],
     };
     let database = prepare(&wanted, out)?;
     let dropped = options.cold.then(|| machine::drop_page_cache().is_ok());

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use forebay::{Database, Options};
 use forebay_workload::Benchmark;
+use forebay_workload::blocks::{BlocksOptions, bench_blocks};
 use forebay_workload::demo::{DemoOptions, demo};
 use forebay_workload::run::{BenchOptions, bench};
 use forebay_workload::schema::tables;
@@ -99,6 +100,39 @@ fn both_benchmarks_run_warm_and_cold() {
         let text = String::from_utf8(out).expect("text");
         assert!(text.contains("cold") && text.contains(last) && text.contains("is there already"), "{text}");
     }
+}
+
+#[test]
+fn the_experiments_of_data_blocks_run() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (json, plots) = (folder.path().join("figures.json"), folder.path().join("plots"));
+    let options = BlocksOptions {
+        scale_factor: 0.001,
+        directory: folder.path().join("data"),
+        runs: 1,
+        experiments: Vec::new(),
+        json: Some(json.clone()),
+        plots: Some(plots.clone()),
+        threads: Some(2),
+        memory_bytes: Some(1 << 30),
+    };
+    let mut out = Vec::new();
+    bench_blocks(&options, &mut out).expect("all experiments run");
+    let text = String::from_utf8(out).expect("text");
+    assert!(text.contains("Figure 13") && text.contains("Table 2"), "{text}");
+    let written = std::fs::read_to_string(&json).expect("the JSON file");
+    let record: serde_json::Value = serde_json::from_str(&written).expect("JSON");
+    let experiments = record["experiments"].as_array().expect("a list");
+    assert_eq!(experiments.len(), 8);
+    for experiment in experiments {
+        let name = experiment["experiment"].as_str().expect("a name");
+        assert!(!experiment["series"][0]["points"].as_array().expect("points").is_empty(), "{name}");
+        assert!(plots.join(format!("{name}.svg")).exists(), "{name}");
+    }
+    let mut again = Vec::new();
+    bench_blocks(&BlocksOptions { experiments: vec!["sorted".into()], ..options }, &mut again)
+        .expect("on what is there");
+    assert!(String::from_utf8(again).expect("text").contains("is there already"));
 }
 
 /// What is there is neither overwritten nor removed, and a run that fails keeps the figures of an earlier one.

@@ -12,7 +12,7 @@ pub(super) fn drop_page_cache() -> std::io::Result<()> {
 }
 
 /// Processor, cores, memory and kernel; `null` where the system does not say.
-pub(super) fn machine() -> Value {
+pub(crate) fn machine() -> Value {
     let cores = std::thread::available_parallelism().map(|n| n.get()).ok();
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").ok();
     let memory_bytes = field("/proc/meminfo", "MemTotal")
@@ -36,7 +36,7 @@ fn field(file: &str, name: &str) -> Option<String> {
 }
 
 /// Now in UTC as `2026-01-31T12:34:56Z`.
-pub(super) fn date() -> Option<String> {
+pub(crate) fn date() -> Option<String> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
     timestamp_s_to_datetime(seconds as i64).map(|time| time.format("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
