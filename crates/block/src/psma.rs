@@ -2,8 +2,8 @@
 //! a code that is not zero, the range of rows where it occurs. A test on codes need look at no other rows.
 //!
 //! One is made when a test first looks at a block, and only where a sample of the rows says that values lie close together:
-//! where each slot spans most of the block it would narrow nothing. It is kept beside the block in memory, not on disk, since
-//! making it takes less than inflating the block does.
+//! where each slot spans most of the block it would narrow nothing. It is kept beside the block in memory, not on disk,
+//! since one pass over the codes makes it.
 //!
 //! Invariants: no row whose value lies in a range is outside of the rows of that range; NULL rows may be inside or outside.
 //! Must not know: tests of queries.
