@@ -236,11 +236,6 @@ impl MorselRows {
         Ok(None)
     }
 
-    /// How the scan runs.
-    pub(crate) fn settings(&self) -> ScanSettings {
-        self.scan.settings
-    }
-
     /// The surviving rows of each block.
     pub(crate) fn selections(&self) -> &[Selection] {
         &self.selections

@@ -3,6 +3,8 @@
 use forebay_cpu::simd::Flavour;
 use forebay_cpu::vector::VECTOR_ROWS;
 
+use super::MorselRows;
+
 /// How scans run, whatever they read; settings of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScanSettings {
@@ -19,5 +21,12 @@ pub struct ScanSettings {
 impl Default for ScanSettings {
     fn default() -> Self {
         Self { simd: Flavour::best(), vector_rows: VECTOR_ROWS, sma: true, psma: true }
+    }
+}
+
+impl MorselRows {
+    /// How their scan runs.
+    pub(crate) fn settings(&self) -> ScanSettings {
+        self.scan.settings
     }
 }
