@@ -1,6 +1,10 @@
 //! Group tables: what an aggregation leaves behind, first one part for each worker, then all of them merged.
 //!
-//! Invariants: no two rows of a part have the same key; a part's rows and directory move only in [`GroupPart::insert`].
+//! A part with many groups begins anew when it has outgrown the caches: what it has so far is a *generation* that is merged
+//! in the end, by partitions that fit a cache, as the parts of other workers are (thread-local pre-aggregation).
+//!
+//! Invariants: no two rows of a generation have the same key; a part's rows and directory move only in
+//! [`GroupPart::insert`].
 
 mod merge;
 #[cfg(test)]
@@ -19,6 +23,10 @@ const DENSE_SLOTS: u128 = 1 << 20;
 const DENSE_BYTES: u128 = 8 << 20;
 /// Bytes of a directory that a hashed group takes, about.
 const DIRECTORY_BYTES: u128 = 24;
+/// Groups of a generation: with their directory, some megabytes that the third-level cache and its translations hold.
+const GENERATION_GROUPS: usize = 1 << 17;
+/// Bytes of earlier generations at most.
+const EARLIER_BYTES: usize = 128 << 20;
 /// Slots of a part's first directory.
 const FIRST_SLOTS: usize = 1 << 10;
 
@@ -128,6 +136,8 @@ pub struct GroupPart {
     /// Words of a row here: without the key where dense.
     words: usize,
     rows: Vec<u64>,
+    /// Rows of earlier generations.
+    earlier: Vec<Vec<u64>>,
     touched: Vec<u8>,
     directory: Vec<u64>,
     /// Bytes that rows refer to.
@@ -144,7 +154,8 @@ impl GroupPart {
             GroupLayout::Dense => (row.words - row.key.words, Vec::new()),
         };
         let (rows, touched) = (vec![0; plan.slots * words], vec![0; plan.slots]);
-        Self { plan: plan.clone(), row, words, rows, touched, directory, arena: Arena::default() }
+        let (earlier, arena) = (Vec::new(), Arena::default());
+        Self { plan: plan.clone(), row, words, rows, earlier, touched, directory, arena }
     }
 
     /// How its groups are found.
@@ -174,6 +185,11 @@ impl GroupPart {
     pub fn insert(&mut self, hash: u64, key: &[u64]) -> u64 {
         assert_eq!(self.plan.layout, GroupLayout::Hash, "dense groups are all there");
         assert_eq!(key.len(), self.row.key.words - 1, "the words of a key without its hash");
+        if self.rows.len() / self.words == GENERATION_GROUPS && self.begins_anew() {
+            let room = Vec::with_capacity(self.rows.capacity());
+            self.earlier.push(std::mem::replace(&mut self.rows, room));
+            self.directory.fill(0);
+        }
         let group = self.rows.len() / self.words;
         if (group + 1) * 2 > self.directory.len() {
             self.grow();
@@ -196,10 +212,10 @@ impl GroupPart {
         self.arena.replace(address, length, bytes)
     }
 
-    /// Number of groups. Takes time where dense.
+    /// Number of groups; one in several generations counts as often. Takes time where dense.
     pub fn len(&self) -> usize {
         match self.plan.layout {
-            GroupLayout::Hash => self.rows.len() / self.words,
+            GroupLayout::Hash => (self.rows.len() + self.earlier.iter().map(Vec::len).sum::<usize>()) / self.words,
             GroupLayout::Dense => self.touched.iter().filter(|touched| **touched != 0).count(),
         }
     }
@@ -211,8 +227,16 @@ impl GroupPart {
 
     /// Bytes of memory that the part holds.
     pub fn memory_bytes(&self) -> usize {
-        let words = self.rows.capacity() + self.directory.capacity();
+        let earlier = self.earlier.iter().map(Vec::capacity).sum::<usize>();
+        let words = self.rows.capacity() + self.directory.capacity() + earlier;
         words * WORD + self.touched.capacity() + self.arena.memory_bytes()
+    }
+
+    /// Whether a full generation is put aside: a group may be in each of them, which must not take much memory.
+    fn begins_anew(&self) -> bool {
+        let has_bytes = self.row.key.places.iter().any(|place| place.typed.value == ValueType::Bytes)
+            || self.row.accumulators.iter().any(|accumulator| accumulator.value == ValueType::Bytes);
+        !has_bytes && (self.earlier.len() + 1) * self.rows.len() * WORD <= EARLIER_BYTES
     }
 
     fn shift(&self) -> u32 {

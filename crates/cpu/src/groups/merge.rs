@@ -36,7 +36,9 @@ pub(super) fn merge(
     let chunks = match plan.layout {
         GroupLayout::Dense => merge.dense(plan, &parts, threads)?,
         GroupLayout::Hash => {
-            let rows = parts.into_iter().map(|part| vec![part.rows]).filter(|chunks| !chunks[0].is_empty()).collect();
+            let of_part = |part: GroupPart| part.earlier.into_iter().chain([part.rows]).filter(|rows| !rows.is_empty());
+            let rows = parts.into_iter().map(|part| of_part(part).collect::<Chunks>());
+            let rows = rows.filter(|chunks| !chunks.is_empty()).collect();
             merge.hash(rows, threads)?
         }
     };
@@ -112,7 +114,7 @@ impl Merge<'_> {
 
     /// One row for each key among the rows of all parts.
     fn hash(&self, mut parts: Vec<Chunks>, threads: usize) -> Result<Chunks, Fault> {
-        if parts.len() <= 1 {
+        if parts.iter().map(Vec::len).sum::<usize>() <= 1 {
             let rows = parts.pop().unwrap_or_default();
             rows.iter().try_for_each(|rows| self.check(rows))?;
             return Ok(rows);

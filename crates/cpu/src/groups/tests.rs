@@ -390,3 +390,35 @@ fn dense_groups_end_at_their_limits() {
     assert_eq!((plan.layout(), plan.keys(), plan.slots), (GroupLayout::Dense, &keys[..], 33));
     assert_eq!(layout(&state(&[Typed::required(ValueType::F64)], vec![]), &[None]), GroupLayout::Hash);
 }
+
+/// A part that has outgrown the caches begins anew; a key that it meets again is one group all the same.
+#[test]
+fn generations_are_merged() {
+    let state = AggregateState {
+        keys: vec![Typed::required(ValueType::I64)],
+        aggregates: vec![Aggregate { function: AggregateFunction::CountRows, argument: None }],
+    };
+    let keys = GENERATION_GROUPS as i64 * 5 / 2;
+    for workers in [1, 2] {
+        let mut parts: Vec<_> = (0..workers).map(|_| GroupPart::new(&state, &GroupPlan::hash())).collect();
+        for part in &mut parts {
+            for key in (0..keys).chain(0..100) {
+                part.feed(&[Scalar::I64(key)], &[None]);
+            }
+            assert_eq!((part.earlier.len(), part.len()), (2, keys as usize + 100));
+            assert!(part.memory_bytes() >= part.len() * part.words * WORD);
+        }
+        let table = GroupTable::merge(&state, &GroupPlan::hash(), parts, 2).expect("counts fit");
+        assert_eq!(table.len(), keys as usize);
+        let mut vectors = Vec::new();
+        let mut counts = HashMap::new();
+        for start in (0..table.len()).step_by(VECTOR_ROWS) {
+            let end = table.len().min(start + VECTOR_ROWS);
+            table.rows().read(start..end, &mut vectors);
+            for (key, count) in vectors[0].values::<i64>().iter().zip(vectors[1].values::<i64>()) {
+                assert_eq!(counts.insert(*key, *count), None);
+            }
+        }
+        assert!((0..keys).all(|key| counts[&key] == workers * if key < 100 { 2 } else { 1 }));
+    }
+}
