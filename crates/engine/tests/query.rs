@@ -112,6 +112,7 @@ impl Star {
             tables: vec![bound("fact"), bound("customer")],
             schema: Arc::new(Schema::new(fields)),
             dictionaries: types.iter().map(|(_, dictionary)| dictionary.map(DictionaryId)).collect(),
+            first: None,
         }
     }
 

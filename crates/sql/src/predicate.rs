@@ -25,8 +25,58 @@ pub enum Translated {
 pub fn translate(expr: &Arc<dyn PhysicalExpr>, types: &[LogicalType]) -> Translated {
     match exact(expr, types) {
         Some(tests) => Translated::Exact(tests),
-        None => Translated::Implied(prefix_of_like(expr, types).into_iter().collect()),
+        None => Translated::Implied(implied(expr, types)),
     }
+}
+
+/// Tests that every row passes for which `expr` is true. `a < 1 OR a = 1 AND b < 2`, which is how the next keys of a top-k
+/// are tested, implies `a <= 1`.
+fn implied(expr: &Arc<dyn PhysicalExpr>, types: &[LogicalType]) -> Vec<ColumnTest> {
+    let below = |part: &Arc<dyn PhysicalExpr>| exact(part, types).unwrap_or_else(|| implied(part, types));
+    let Some(binary) = expr.downcast_ref::<BinaryExpr>() else {
+        return prefix_of_like(expr, types).into_iter().collect();
+    };
+    match binary.op() {
+        Operator::And => below(binary.left()).into_iter().chain(below(binary.right())).collect(),
+        Operator::Or => {
+            let right = below(binary.right());
+            let hull = |test: &ColumnTest| {
+                let twin = right.iter().find_map(|other| (other.column == test.column).then_some(&other.test))?;
+                Some(ColumnTest { column: test.column, test: range_around(&test.test, twin)? })
+            };
+            below(binary.left()).iter().filter_map(hull).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// A range that holds the integers of two ranges.
+fn range_around(a: &Test, b: &Test) -> Option<Test> {
+    let (Test::Range { low: a_low, high: a_high }, Test::Range { low: b_low, high: b_high }) = (a, b) else {
+        return None;
+    };
+    let low = outer(a_low, b_low, i128::lt)?;
+    let high = outer(a_high, b_high, i128::gt)?;
+    let is_open = low == Bound::Unbounded && high == Bound::Unbounded;
+    (!is_open).then_some(Test::Range { low, high })
+}
+
+/// The bound of two integers that leaves more; `is_further` says which of two does.
+fn outer(a: &Bound<Value>, b: &Bound<Value>, is_further: fn(&i128, &i128) -> bool) -> Option<Bound<Value>> {
+    let integer = |bound: &Bound<Value>| match bound {
+        Bound::Included(Value::Int(value)) | Bound::Excluded(Value::Int(value)) => Some(*value),
+        _ => None,
+    };
+    if *a == Bound::Unbounded || *b == Bound::Unbounded {
+        return Some(Bound::Unbounded);
+    }
+    let (first, second) = (integer(a)?, integer(b)?);
+    Some(match first == second {
+        true if matches!(a, Bound::Included(_)) => a.clone(),
+        true => b.clone(),
+        false if is_further(&first, &second) => a.clone(),
+        false => b.clone(),
+    })
 }
 
 fn exact(expr: &Arc<dyn PhysicalExpr>, types: &[LogicalType]) -> Option<Vec<ColumnTest>> {
@@ -202,6 +252,37 @@ mod tests {
         check(Operator::Lt, ScalarValue::Int32(Some(3)), Some(below));
         check(Operator::Eq, ScalarValue::Int32(None), Some(Test::Never));
         check(Operator::IsDistinctFrom, ScalarValue::Int32(None), None);
+    }
+
+    #[test]
+    fn the_next_keys_of_a_top_k_bound_the_first() {
+        let types = [LogicalType::Int32, LogicalType::Int32];
+        let fields: Vec<_> = ["a", "b"]
+            .iter()
+            .zip(&types)
+            .map(|(name, logical)| Field::new(*name, forebay_engine::types::arrow_type(logical), true))
+            .collect();
+        let schema = Schema::new(fields);
+        let compared = |column: usize, op, value: i32| {
+            let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(["a", "b"][column], column));
+            binary(column, op, lit(ScalarValue::Int32(Some(value))), &schema).expect("valid")
+        };
+        let of = |left, op, right| binary(left, op, right, &schema).expect("valid");
+        let implies = |first: Operator, value: i32| {
+            let tie = of(compared(0, Operator::Eq, 7), Operator::And, compared(1, Operator::Lt, 3));
+            translate(&of(compared(0, first, value), Operator::Or, tie), &types)
+        };
+        let check = |translated: Translated, expect: Option<Test>| {
+            let Translated::Implied(tests) = translated else { panic!("{translated:?}") };
+            let expect = expect.map(|test| ColumnTest { column: 0, test });
+            assert_eq!(tests, expect.into_iter().collect::<Vec<_>>());
+        };
+        let seven = || Bound::Included(Value::Int(7));
+        check(implies(Operator::Lt, 7), Some(Test::Range { low: Bound::Unbounded, high: seven() }));
+        check(implies(Operator::Gt, 7), Some(Test::Range { low: seven(), high: Bound::Unbounded }));
+        let five = || Bound::Included(Value::Int(5));
+        check(implies(Operator::Eq, 5), Some(Test::Range { low: five(), high: seven() }));
+        check(implies(Operator::NotEq, 7), None);
     }
 
     /// The stored integers of intervals are not in their order.

@@ -336,6 +336,10 @@ impl ScanStream {
             if self.done {
                 return Ok(None);
             }
+            if self.rows.is_some() && self.learn()? {
+                let tests = &self.tests;
+                self.rows.iter_mut().for_each(|rows| rows.leave_out(tests));
+            }
             let next = match &mut self.rows {
                 Some(rows) => rows.next_block()?,
                 None => None,
@@ -345,6 +349,10 @@ impl ScanStream {
                 Some(batches) => {
                     for batch in batches {
                         self.coalescer.push_batch(batch).map_err(internal)?;
+                    }
+                    // Who learns from rows should see them soon: what it learns may save the next block.
+                    if !self.dynamic.is_empty() {
+                        self.coalescer.finish_buffered_batch().map_err(internal)?;
                     }
                 }
                 None => match self.scan.next_morsel() {
@@ -365,17 +373,18 @@ impl ScanStream {
         }
     }
 
-    /// Looks whether filters from joins and top-k have changed since the last morsel.
-    fn learn(&mut self) -> forebay_base::Result<()> {
+    /// Looks whether filters from joins and top-k have changed since it was last asked.
+    fn learn(&mut self) -> forebay_base::Result<bool> {
         let now: Vec<u64> = self.dynamic.iter().map(snapshot_generation).collect();
-        if now != self.generations {
+        let has_changed = now != self.generations;
+        if has_changed {
             let learned = Predicates::of_dynamic(&self.dynamic, &self.types)?;
             self.optional = learned.row_filters(true)?;
             self.tests.retain(|ranked| !ranked.optional);
             self.tests.extend(learned.ranked(true));
             self.generations = now;
         }
-        Ok(())
+        Ok(has_changed)
     }
 
     fn cut(&mut self, batch: RecordBatch) -> RecordBatch {

@@ -1,10 +1,11 @@
 //! Runs a program of pipelines over tables (Data Blocks §4): for each pipeline in turn, compile it for the states that are
 //! there, let the workers take morsels, make one state of what they leave.
 //!
-//! Reading order: [`run`], then `runner` (a pipeline's life), `source` (morsels become vectors), `output` (vectors become
-//! Arrow). Invariants: the answer does not depend on the number of workers or on the execution; nothing is returned
+//! Reading order: [`run`], then `runner` (a pipeline's life), `source` (morsels become vectors), `first` and `output`
+//! (vectors become Arrow). Invariants: the answer does not depend on the number of workers or on the execution; nothing is returned
 //! before the whole program has run. Must not know: SQL, DataFusion.
 
+mod first;
 mod interpreted;
 mod output;
 mod runner;
@@ -22,6 +23,7 @@ use forebay_store::Table;
 
 use crate::{CancelToken, Engine, Metrics, RowFilter, ScanSettings};
 
+pub use first::{First, SortKey};
 pub use source::column_range;
 
 /// A program with what it is bound to.
@@ -38,6 +40,8 @@ pub struct Query {
     pub schema: SchemaRef,
     /// Per column of the result: the dictionary whose ids it holds.
     pub dictionaries: Vec<Option<DictionaryId>>,
+    /// Whoever reads the result takes only these of its rows: others may be left out.
+    pub first: Option<First>,
 }
 
 /// A table of a query.

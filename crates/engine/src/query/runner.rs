@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+use arrow::datatypes::DataType;
 use forebay_base::{Error, ErrorKind, Result, units};
 use forebay_cpu::compile::{Compiled, Finished, Part, Shapes, Worker, collect, finish};
 use forebay_cpu::dictionary::Dictionary;
@@ -116,6 +118,20 @@ impl<'a> Runner<'a> {
         let rows = collect(program, &program.pipelines[index], parts)?;
         let mut vectors = Vec::new();
         let mut batches = Vec::new();
+        let is_ordered = |column: usize| {
+            let is_text =
+                matches!(self.query.schema.field(column).data_type(), DataType::Utf8View | DataType::BinaryView);
+            !is_text && self.query.dictionaries[column].is_none()
+        };
+        if let Some(chosen) = self.query.first.as_ref().and_then(|first| first.choose(&rows, is_ordered)) {
+            for row in chosen {
+                self.cancel.check()?;
+                rows.read(row..row + 1, &mut vectors);
+                batches.push(output::batch(self.query, &vectors, 1, &self.dictionaries)?);
+            }
+            let one = concat_batches(&self.query.schema, &batches);
+            return Ok(vec![one.map_err(|error| Error::internal(error.to_string()))?]);
+        }
         for start in (0..rows.len()).step_by(VECTOR_ROWS) {
             self.cancel.check()?;
             let end = (start + VECTOR_ROWS).min(rows.len());

@@ -1,4 +1,5 @@
-//! Narrowing blocks by their positional aggregates before any test looks at their codes (Data Blocks §3.2).
+//! Narrowing blocks by their positional aggregates before any test looks at their codes (Data Blocks §3.2), and leaving out
+//! those that tests learned within a morsel rule out.
 //!
 //! Invariant: no row is left out that passes all tests.
 
@@ -16,6 +17,20 @@ pub(super) struct Pending {
 }
 
 impl MorselRows {
+    /// Leaves out the blocks to come in which no row can pass `tests`.
+    pub fn leave_out(&mut self, tests: &[RankedTest]) {
+        if !self.scan.settings.sma {
+            return;
+        }
+        for RankedTest { test, .. } in tests {
+            let Some(column) = self.group_column(test.column) else { continue };
+            let blocks = column.zones.iter().enumerate().skip(self.next);
+            let lost: Vec<usize> =
+                blocks.filter(|(_, zone)| !forebay_prune::may_pass(zone, &test.test)).map(|(block, _)| block).collect();
+            lost.into_iter().for_each(|block| self.selections[block] = Selection::Rows(0..0));
+        }
+    }
+
     /// Leaves out rows of each block that some test rules out; what several tests leave is intersected. The columns of the
     /// tests must be loaded.
     pub(super) fn narrow(&mut self, tests: &mut [RankedTest], pending: &mut [Pending]) {

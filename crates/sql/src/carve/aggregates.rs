@@ -10,7 +10,7 @@ use super::carver::Carver;
 use super::expression::Scope;
 use super::interval::Interval;
 use super::relation::{Call, count_bounds, countable};
-use super::scalar::Scalar;
+use super::scalar::{Node, Scalar};
 use super::shape::{Literal, Range, Shape};
 use super::types::{decimal, greatest_of_digits, power_of_ten};
 
@@ -138,6 +138,9 @@ impl Carver<'_> {
         name: &str,
         calls: &mut Vec<Call>,
     ) -> Result<Scalar, Reason> {
+        if let Some(sum) = self.sum_of_shifted(&argument, rows, name, calls)? {
+            return Ok(sum);
+        }
         let bounds = argument.shape().interval;
         let function = match argument.shape().value {
             // All rows count here: this sum is not checked.
@@ -155,6 +158,35 @@ impl Carver<'_> {
         };
         let interval = bounds.sum(countable(rows)).map_or(limits, |sum| sum.within(limits));
         Ok(self.add(function, Some(argument), interval, name, calls))
+    }
+
+    /// `sum(x + 5)` as `sum(x) + 5 * count(x)` where both must fit eight bytes: sums of one column share what they add up.
+    fn sum_of_shifted(
+        &mut self,
+        argument: &Scalar,
+        rows: i128,
+        name: &str,
+        calls: &mut Vec<Call>,
+    ) -> Result<Option<Scalar>, Reason> {
+        let Node::Arithmetic(op @ (Arithmetic::Add | Arithmetic::Subtract), left, right) = argument.node() else {
+            return Ok(None);
+        };
+        let (base, shift) = match (left.as_constant(), right.as_constant(), op) {
+            (None, Some(Literal::Int(shift)), _) => (left, *shift),
+            (Some(Literal::Int(shift)), None, Arithmetic::Add) => (right, *shift),
+            _ => return Ok(None),
+        };
+        let is_narrow = |scalar: &Scalar| scalar.shape().value == ValueType::I64 && !scalar.fallible();
+        let fits = |bounds: Interval| bounds.sum(rows).is_some_and(|sum| Interval::I64.contains(sum));
+        let bounds = [base.shape().interval, argument.shape().interval, Interval::only(shift)];
+        if !is_narrow(base) || !is_narrow(argument) || !bounds.into_iter().all(fits) {
+            return Ok(None);
+        }
+        let sum = self.integer_sum(base.clone(), AggregateFunction::Sum, rows, name, calls)?;
+        let count = self.count(base.clone(), name, rows, calls);
+        // Proven above for as many rows as there are, which is what a count's own bounds need not say.
+        let shifted = Scalar::arithmetic(Arithmetic::Multiply, Range::I64, count, Scalar::integer(shift))?;
+        Ok(Some(Scalar::arithmetic(*op, Range::I64, sum, shifted)?))
     }
 
     /// Sum over count, as DataFusion's accumulators divide them.

@@ -259,6 +259,14 @@ impl<'a> Carver<'a> {
         }
         let mut calls = Vec::new();
         let bound = input.most_rows(self);
+        if let Some(distinct) = self.counted_once(aggregate, &scope)? {
+            return self.distinct_aggregate(
+                aggregate,
+                &scope,
+                Aggregate { input: Box::new(input), keys, calls },
+                &distinct,
+            );
+        }
         for (index, expr) in aggregate.aggr_expr.iter().enumerate() {
             let field = aggregate.schema.field(aggregate.group_expr.len() + index);
             outputs.push(Some(self.call(expr, field, &scope, bound, &mut calls)?));

@@ -101,7 +101,7 @@ fn regrouped(carver: &mut Carver<'_>, join: Join, calls: &[Call]) -> Result<(Joi
 }
 
 /// What is computed of a key's rows, and how the results of several keys are put together.
-fn split(carver: &mut Carver<'_>, call: &Call, argument: Option<Scalar>) -> (Call, AggregateFunction) {
+pub fn split(carver: &mut Carver<'_>, call: &Call, argument: Option<Scalar>) -> (Call, AggregateFunction) {
     let typed = argument.as_ref().map(|argument| {
         let shape = argument.shape();
         Typed { value: shape.value, nullable: shape.nullable }

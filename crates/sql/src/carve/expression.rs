@@ -14,6 +14,7 @@ use super::carver::Carver;
 use super::number;
 use super::scalar::Scalar;
 use super::shape::Literal;
+use super::time;
 use super::types::{is_integer, literal, range_of, same_values};
 
 /// What the columns of an expression stand for.
@@ -232,6 +233,18 @@ impl Carver<'_> {
                     return Err(unknown());
                 }
                 Scalar::date_part(part, self.expression(date, scope)?)
+            }
+            ("date_part", [Expr::Literal(part, _), time]) => {
+                let whole = is_integer(&scope.data_type(&Expr::ScalarFunction(function.clone()))?);
+                let part = part.try_as_str().flatten().filter(|_| whole).ok_or_else(unknown)?;
+                let data_type = scope.data_type(time)?;
+                time::part(&part.to_ascii_lowercase(), self.expression(time, scope)?, &data_type)
+            }
+            ("date_trunc", [Expr::Literal(unit, _), time]) => {
+                let data_type = scope.data_type(time)?;
+                let same = scope.data_type(&Expr::ScalarFunction(function.clone()))? == data_type;
+                let unit = unit.try_as_str().flatten().filter(|_| same).ok_or_else(unknown)?;
+                time::truncated(&unit.to_ascii_lowercase(), self.expression(time, scope)?, &data_type)
             }
             ("substr" | "substring", [text, Expr::Literal(start, _), rest @ ..]) if rest.len() <= 1 => {
                 let length = match rest {

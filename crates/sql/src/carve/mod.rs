@@ -9,6 +9,7 @@ pub mod aggregates;
 pub mod carver;
 pub mod dictionaries;
 pub mod display;
+pub mod distinct;
 pub mod eager;
 pub mod early;
 pub mod emit;
@@ -25,6 +26,7 @@ pub mod relation;
 pub mod scalar;
 pub mod shape;
 pub mod table;
+pub mod time;
 pub mod types;
 
 use std::fmt;
@@ -36,7 +38,7 @@ use datafusion::common::Result as DataFusionResult;
 use datafusion::common::display::{PlanType, StringifiedPlan};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::execution::context::QueryPlanner;
-use datafusion::logical_expr::{Explain, Extension, LogicalPlan};
+use datafusion::logical_expr::{Explain, Extension, LogicalPlan, Sort};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use forebay_base::{Error, Result};
@@ -145,6 +147,13 @@ fn rewrite(plan: LogicalPlan, session: &dyn Session, reasons: &mut Vec<Reason>) 
             Err(reason) if matches!(plan, LogicalPlan::Join(_) | LogicalPlan::Aggregate(_)) => reasons.push(reason),
             Err(_) => {}
         }
+    }
+    if let LogicalPlan::Sort(sort) = &plan
+        && sort.fetch.is_some()
+        && let Ok(node) = PipelinesNode::carve(&sort.input, session)
+    {
+        let node = LogicalPlan::Extension(Extension { node: Arc::new(node.with_first(sort)) });
+        return Ok(LogicalPlan::Sort(Sort { input: Arc::new(node), ..sort.clone() }));
     }
     let mut below = |plan: LogicalPlan| Ok(Transformed::yes(rewrite(plan, session, reasons)?));
     let plan = plan.map_subqueries(&mut below)?.data;

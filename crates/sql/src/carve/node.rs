@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use datafusion::catalog::Session;
 use datafusion::common::{DFSchemaRef, Result as DataFusionResult};
-use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
+use datafusion::logical_expr::{Expr, LogicalPlan, Sort, UserDefinedLogicalNodeCore};
 use datafusion::physical_expr::PhysicalExpr;
 use forebay_base::Result;
-use forebay_engine::query::{FilterSource, Query, QueryTable};
+use forebay_engine::query::{FilterSource, First, Query, QueryTable, SortKey};
 use forebay_engine::{Engine, Metrics, RowFilter};
 use forebay_pipeline::ir::AggregateFunction;
 
@@ -86,9 +86,31 @@ impl PipelinesNode {
             tables: carver.tables.into_iter().map(bind).collect(),
             schema: Arc::clone(plan.schema().inner()),
             dictionaries: emitted.dictionaries,
+            first: None,
         };
         let carved = Carved { plan: plan.clone(), query, text: emitted.text, rows, engine };
         Ok(Self { carved: Arc::new(carved) })
+    }
+
+    /// The same for an operator above that sorts and takes the first rows: others need not be given.
+    #[must_use]
+    pub fn with_first(mut self, sort: &Sort) -> Self {
+        let schema = self.carved.plan.schema();
+        let keys = sort.expr.iter().map_while(|expr| match &expr.expr {
+            Expr::Column(column) => {
+                let column = schema.maybe_index_of_column(column)?;
+                Some(SortKey { column, descending: !expr.asc, nulls_first: expr.nulls_first })
+            }
+            _ => None,
+        });
+        let keys: Vec<SortKey> = keys.collect();
+        if let (Some(rows), false, Some(carved)) = (sort.fetch, keys.is_empty(), Arc::get_mut(&mut self.carved)) {
+            if let Some(collect) = carved.text.last_mut().and_then(|lines| lines.last_mut()) {
+                *collect += &format!(", of which the first {rows} are needed");
+            }
+            carved.query.first = Some(First { keys, rows });
+        }
+        self
     }
 
     /// What is known of the subtree.
