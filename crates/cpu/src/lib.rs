@@ -16,6 +16,7 @@ pub mod layout;
 pub mod matches;
 mod parallel;
 mod partition;
+mod predicates;
 pub mod rows;
 #[cfg(test)]
 mod scalars;
