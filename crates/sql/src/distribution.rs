@@ -48,7 +48,11 @@ impl Distribution {
         if low > high {
             return Some(0.0);
         }
-        Some((self.below(high.saturating_add(1))? - self.below(low)?).max(0.0))
+        let through = match high >= self.points.last()?.0 {
+            true => 1.0,
+            false => self.below(high + 1)?,
+        };
+        Some((through - self.below(low)?).max(0.0))
     }
 
     /// A value that so large a share of the rows lies below.

@@ -334,7 +334,7 @@ mod tests {
         check(
             "SELECT id, count(*) AS n FROM a FULL JOIN b USING (id) GROUP BY id ORDER BY id",
             &format!(
-                "SELECT coalesce(a.{id}, b.{id}) AS id, count(*) AS n FROM a FULL JOIN b USING({id}) \
+                "SELECT coalesce(a.{id}, b.{id}) AS {id}, count(*) AS n FROM a FULL JOIN b USING({id}) \
                  GROUP BY coalesce(a.{id}, b.{id}) ORDER BY {id}"
             ),
         );
@@ -345,7 +345,7 @@ mod tests {
         check(
             "SELECT id FROM a FULL JOIN b USING (id) JOIN t USING (id)",
             &format!(
-                "SELECT coalesce(a.{id}, b.{id}) AS id FROM a FULL JOIN b USING({id}) JOIN t ON coalesce(a.{id}, b.{id}) = t.{id}"
+                "SELECT coalesce(a.{id}, b.{id}) AS {id} FROM a FULL JOIN b USING({id}) JOIN t ON coalesce(a.{id}, b.{id}) = t.{id}"
             ),
         );
     }
