@@ -3,11 +3,11 @@
 //!
 //! Invariant: every block of a table is in one morsel. Must not know: tests, rows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use forebay_base::{Error, Result, limits};
+use forebay_base::{Result, limits};
 use forebay_block::InflatedChunk;
 use forebay_store::{Group, Segment, Table};
 
@@ -64,40 +64,79 @@ pub fn morsels(table: &Table) -> Result<Vec<Morsel>> {
 pub(crate) type Chunks = BTreeMap<(usize, usize), Arc<InflatedChunk>>;
 
 /// What the morsels of each row group of a scan have loaded, until the last one of the group is done: none loads a chunk
-/// again, however small the cache is.
+/// again, however small the cache is, and no two at once.
 #[derive(Debug, Default)]
 pub(crate) struct SharedGroups {
     groups: Mutex<BTreeMap<(usize, usize), SharedGroup>>,
+    /// Some worker has loaded what it claimed.
+    loaded: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct SharedGroup {
     blocks_done: usize,
     chunks: Chunks,
+    /// What some worker is loading.
+    claimed: BTreeSet<(usize, usize)>,
+}
+
+/// Chunks that one worker loads while all others wait for them; they go on once this is dropped.
+#[derive(Debug)]
+pub(crate) struct Claim<'a> {
+    shared: &'a SharedGroups,
+    morsel: Morsel,
+    places: Vec<(usize, usize)>,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let mut groups = self.shared.lock();
+        if let Some(group) = groups.get_mut(&(self.morsel.segment, self.morsel.group)) {
+            group.claimed.retain(|place| !self.places.contains(place));
+        }
+        self.shared.loaded.notify_all();
+    }
 }
 
 impl SharedGroups {
-    fn with<T>(&self, morsel: Morsel, look: impl FnOnce(&mut SharedGroup) -> T) -> Result<T> {
-        let mut groups = self.groups.lock().map_err(|_| Error::internal("a scan's worker panicked"))?;
-        Ok(look(groups.entry((morsel.segment, morsel.group)).or_default()))
+    /// What a worker that panicked left is whole: chunks are put in by one call.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(usize, usize), SharedGroup>> {
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Those of these chunks of a morsel's row group that are there.
-    pub(crate) fn known(&self, morsel: Morsel, places: &[(usize, usize)]) -> Result<Vec<Option<Arc<InflatedChunk>>>> {
-        self.with(morsel, |shared| places.iter().map(|place| shared.chunks.get(place).cloned()).collect())
+    fn with<T>(&self, morsel: Morsel, look: impl FnOnce(&mut SharedGroup) -> T) -> T {
+        look(self.lock().entry((morsel.segment, morsel.group)).or_default())
+    }
+
+    /// Those of these chunks of a morsel's row group that are there, after waiting for those that others load; the caller
+    /// loads the rest, and keeps them before it drops the claim.
+    pub(crate) fn claim(
+        &self,
+        morsel: Morsel,
+        places: &[(usize, usize)],
+    ) -> (Vec<Option<Arc<InflatedChunk>>>, Claim<'_>) {
+        let mut groups = self.lock();
+        loop {
+            let group = groups.entry((morsel.segment, morsel.group)).or_default();
+            if places.iter().any(|place| group.claimed.contains(place)) {
+                groups = self.loaded.wait(groups).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let known: Vec<_> = places.iter().map(|place| group.chunks.get(place).cloned()).collect();
+            let missing = places.iter().zip(&known).filter(|(_, known)| known.is_none());
+            let places: Vec<_> = missing.map(|(place, _)| *place).collect();
+            group.claimed.extend(&places);
+            return (known, Claim { shared: self, morsel, places });
+        }
     }
 
     /// Keeps chunks of a morsel's row group.
-    pub(crate) fn keep(
-        &self,
-        morsel: Morsel,
-        chunks: impl Iterator<Item = ((usize, usize), Arc<InflatedChunk>)>,
-    ) -> Result<()> {
-        self.with(morsel, |shared| shared.chunks.extend(chunks))
+    pub(crate) fn keep(&self, morsel: Morsel, chunks: impl Iterator<Item = ((usize, usize), Arc<InflatedChunk>)>) {
+        self.with(morsel, |shared| shared.chunks.extend(chunks));
     }
 
     /// Takes note that a morsel is done; if it is the last one of a row group of so many blocks, all chunks of that.
-    pub(crate) fn done(&self, morsel: Morsel, blocks: usize) -> Result<Option<Chunks>> {
+    pub(crate) fn done(&self, morsel: Morsel, blocks: usize) -> Option<Chunks> {
         self.with(morsel, |shared| {
             shared.blocks_done += morsel.blocks().len();
             (shared.blocks_done == blocks).then(|| std::mem::take(&mut shared.chunks))

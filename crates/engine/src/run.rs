@@ -180,7 +180,7 @@ impl Scan {
             }
         }
         rows.load(self.columns.iter().copied())?;
-        rows.account(tests, filters)?;
+        rows.account(tests, filters);
         Ok(rows)
     }
 }
@@ -384,7 +384,7 @@ impl MorselRows {
             return Ok(());
         }
         self.scan.cancel.check()?;
-        let mut loaded = scan.shared.known(self.morsel, &places)?;
+        let (mut loaded, _claim) = scan.shared.claim(self.morsel, &places);
         let mut is_known = loaded.iter().map(Option::is_some);
         wanted.retain(|_| is_known.next() == Some(false));
         let name = table.full_name();
@@ -395,7 +395,8 @@ impl MorselRows {
             self.check_shape(*column, *chunk, loaded)?;
             self.chunks[*column][*chunk] = Some(Arc::clone(loaded));
         }
-        scan.shared.keep(self.morsel, loaded.into_iter())
+        scan.shared.keep(self.morsel, loaded.into_iter());
+        Ok(())
     }
 
     /// A chunk must hold the blocks that the footer promises.

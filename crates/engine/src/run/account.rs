@@ -1,7 +1,5 @@
 //! What a morsel touched, counted once its rows are known; by row group where several morsels share one.
 
-use forebay_base::Result;
-
 use super::{MorselRows, RankedTest, RowFilter};
 
 impl MorselRows {
@@ -14,13 +12,13 @@ impl MorselRows {
 
     /// Counts what this morsel gave; and what all morsels of its row group touched and could leave alone, when it is the last
     /// one of them.
-    pub(super) fn account(&self, tests: &[RankedTest], filters: &[Box<dyn RowFilter>]) -> Result<()> {
+    pub(super) fn account(&self, tests: &[RankedTest], filters: &[Box<dyn RowFilter>]) {
         let metrics = &self.scan.metrics;
         let with_rows = (0..self.selections.len()).filter(|block| !self.selections[*block].is_empty());
         metrics.code_bytes.add(with_rows.map(|block| self.row_bytes(block, &self.scan.columns)).sum());
         metrics.rows_out.add(self.selections.iter().map(|selection| selection.len() as u64).sum());
         metrics.morsels_done.add(1);
-        let Some(loaded) = self.scan.shared.done(self.morsel, self.selections.len())? else { return Ok(()) };
+        let Some(loaded) = self.scan.shared.done(self.morsel, self.selections.len()) else { return };
         metrics.scanned_bytes.add(loaded.values().map(|chunk| chunk.as_bytes().len() as u64).sum());
         let mut touched: Vec<usize> = self.scan.columns.clone();
         touched.extend(tests.iter().map(|ranked| ranked.test.column));
@@ -34,6 +32,5 @@ impl MorselRows {
             metrics.chunks_pruned.add((layout.chunks.len() - loaded) as u64);
             metrics.plain_bytes.add(layout.plain_bytes);
         }
-        Ok(())
     }
 }
