@@ -12,11 +12,12 @@ import time
 
 ROWS = 3_000_000
 SAME = 200_000
-# A tenth of a second is what is promised. Where other work takes the processors, one try may take longer, and half of them not.
+# A tenth of a second is what is promised: half of the tries must keep it with --long, on a machine that does nothing else.
+# Short runs, which other work may disturb, only find what does not stop.
 PROMISED_SECONDS = 0.1
-MOST_SECONDS = 1.0
+MOST_SECONDS = 5.0
 # DataFusion looks at nothing while it sorts what is in memory.
-IDLE_SECONDS = 5.0
+IDLE_SECONDS = 10.0
 # A terminal takes lines up to this length.
 LINE_BYTES = 4000
 
@@ -119,12 +120,18 @@ def tries(terminal, statement, count, chance):
             terminal.shown = b""
             continue
         terminal.process.send_signal(signal.SIGINT)
+        after = None
         taken = terminal.wait_for(b"ancelled", 20)
-        after = None if taken is None else terminal.wait_for(terminal.prompt, 20)
+        if taken is None and terminal.prompt in terminal.shown:
+            # It was done when the signal came.
+            terminal.shown = b""
+            continue
+        if taken is not None:
+            after = terminal.wait_for(terminal.prompt, 20)
         if after is None:
             return seconds, idle, f"no prompt 20 s after SIGINT: {terminal.shown[-300:]!r}"
         seconds.append(taken + after)
-        idle.append(terminal.idle_after(10))
+        idle.append(terminal.idle_after(2 * IDLE_SECONDS))
         if not terminal.answer("SELECT 5 * 1111 AS product;", b"5555"):
             return seconds, idle, f"the next statement is not answered: {terminal.shown[-300:]!r}"
     return seconds, idle, None
@@ -154,12 +161,12 @@ def exits(binary, database, statement, count, chance):
     return seconds, None
 
 
-def judge(seconds, wrong, until):
+def judge(seconds, wrong, until, long):
     """None where the tries went as promised."""
     if wrong or not seconds:
         return wrong
     median = sorted(seconds)[len(seconds) // 2]
-    late = median > PROMISED_SECONDS or max(seconds) > MOST_SECONDS
+    late = long and median > PROMISED_SECONDS or max(seconds) > MOST_SECONDS
     return f"{median * 1000:.0f} ms in the middle and {max(seconds) * 1000:.0f} ms at worst until {until}" if late else None
 
 
@@ -168,7 +175,7 @@ def figure(seconds):
 
 
 def run(options, report):
-    """`options`: binary, directory, seed, interrupts (how many for each statement)."""
+    """`options`: binary, directory, seed, interrupts (how many for each statement), long."""
     report.suite(f"^C at random moments, seed {options.seed}, {options.interrupts} for each statement")
     directory = os.path.join(options.directory, "cancel")
     os.makedirs(directory)
@@ -178,7 +185,7 @@ def run(options, report):
     for name, statement in STATEMENTS.items():
         statement = statement.format(directory=directory)
         ends, wrong = exits(options.binary, database, statement, options.interrupts, chance)
-        report.check(f"{name}: the program ends", judge(ends, wrong, "the program's end"))
+        report.check(f"{name}: the program ends", judge(ends, wrong, "the program's end", options.long))
         prompts, idle, wrong = [], [], None
         if len(statement) < LINE_BYTES:
             terminal = Terminal(options.binary, database, directory)
@@ -186,7 +193,7 @@ def run(options, report):
                 terminal.answer("SET execution = interpreter;", b"SET")
             prompts, idle, wrong = tries(terminal, statement, options.interrupts, chance)
             terminal.close()
-            report.check(f"{name}: the prompt", judge(prompts, wrong, "the prompt"))
+            report.check(f"{name}: the prompt", judge(prompts, wrong, "the prompt", options.long))
             late = sorted(idle)[len(idle) // 2] if idle else 0
             report.check(f"{name}: idle", f"it computed for {late:.2f} s after the prompt" if late > IDLE_SECONDS else None)
         report.say(f"   {name}: at most {figure(ends)} until the program's end, {figure(prompts)} until the prompt, {figure(idle)} until nothing computes")
