@@ -4,6 +4,8 @@ numbers at the edge of overflow; blocks of one column that are encoded different
 import os
 from dataclasses import dataclass, field
 
+from tables import create_table_sql
+
 ROWS_OF_A_PART = 20_000
 
 
@@ -121,12 +123,6 @@ class Table:
     sizes: dict = field(default_factory=dict)
 
 
-def create_table_sql(name):
-    """CREATE TABLE of a test table, for both engines."""
-    columns = (f"{c.name} {c.type}{' NOT NULL' if c.not_null else ''}" for c in COLUMNS)
-    return f"CREATE TABLE {name} ({', '.join(columns)})"
-
-
 def make_table(connection, directory, name, seed):
     """Makes table `name` in DuckDB and its Parquet file."""
     shape = TABLES[name]
@@ -136,7 +132,7 @@ def make_table(connection, directory, name, seed):
         if shape.nulls and not column.not_null:
             expression = f"CASE WHEN hash(i, {seed * 100 + 50 + position}) % 100 < {shape.nulls} THEN NULL ELSE {expression} END"
         parts.append(f"{expression} AS {column.name}")
-    connection.execute(create_table_sql(name))
+    connection.execute(create_table_sql(name, COLUMNS))
     connection.execute(f"INSERT INTO {name} SELECT {', '.join(parts)} FROM range({shape.rows}) AS numbers(i)")
     path = os.path.join(directory, f"{name}.parquet")
     connection.execute(f"COPY {name} TO '{path}' (FORMAT parquet)")
@@ -148,11 +144,11 @@ def load_sql(table):
     if table.shape.load == "ctas":
         return [f"CREATE TABLE {table.name} AS SELECT * FROM '{table.path}'"]
     if table.shape.load == "copy":
-        return [create_table_sql(table.name), f"COPY {table.name} FROM '{table.path}'"]
+        return [create_table_sql(table.name, COLUMNS), f"COPY {table.name} FROM '{table.path}'"]
     rows = table.shape.rows
     bounds = [0, rows // 100, rows // 60, rows // 3, rows // 3 + ROWS_OF_A_PART, rows]
     parts = [f"INSERT INTO {table.name} SELECT * FROM '{table.path}' WHERE i >= {low} AND i < {high}" for low, high in zip(bounds, bounds[1:])]
-    return [create_table_sql(table.name), *parts[:2], "CHECKPOINT", *parts[2:]]
+    return [create_table_sql(table.name, COLUMNS), *parts[:2], "CHECKPOINT", *parts[2:]]
 
 
 def joined_rows(connection, left, left_column, right, right_column):

@@ -140,9 +140,9 @@ class Table:
     samples: dict = field(default_factory=dict)
 
 
-def create_table_sql(name):
+def create_table_sql(name, columns=COLUMNS):
     """CREATE TABLE of a test table, for both engines."""
-    columns = (f"{c.name} {c.type}{' NOT NULL' if c.not_null else ''}" for c in COLUMNS)
+    columns = (f"{c.name} {c.type}{' NOT NULL' if c.not_null else ''}" for c in columns)
     return f"CREATE TABLE {name} ({', '.join(columns)})"
 
 
