@@ -102,7 +102,7 @@ impl Matches {
     pub fn finish(self) -> Selection {
         let (words, count) = match self.form {
             Form::Range(rows) => return Selection::Rows(rows),
-            Form::Positions(positions) => return Selection::Positions(positions),
+            Form::Positions(positions) => return from_positions(positions),
             Form::Bits { words, count } => (words, count),
         };
         let Some(first) = words.iter().position(|word| *word != 0) else { return Selection::Rows(0..0) };
@@ -143,6 +143,16 @@ impl Matches {
             }
             Form::Range(_) => {}
         }
+    }
+}
+
+/// Rising positions; a range where they are adjacent.
+fn from_positions(positions: Vec<u16>) -> Selection {
+    match (positions.first(), positions.last()) {
+        (Some(first), Some(last)) if usize::from(last - first) + 1 == positions.len() => {
+            Selection::Rows(u32::from(*first)..u32::from(*last) + 1)
+        }
+        _ => Selection::Positions(positions),
     }
 }
 
