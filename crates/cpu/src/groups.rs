@@ -10,12 +10,16 @@ mod merge;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use forebay_pipeline::Fault;
 use forebay_pipeline::ir::{AggregateState, ValueType};
 
 use crate::arena::Arena;
 use crate::layout::{GroupRow, SLOT_ROW_BITS, WORD, group_tag};
-use crate::rows::{Field, RowSet, Valid};
+use crate::partition::Chunks;
+use crate::rows::{Field, RowBuffer, RowSet, Valid};
+use crate::runs::{Partitions, RunLayout, WriteRun, scatter};
 
 /// Slots of dense groups that are never too many.
 const DENSE_SLOTS: u128 = 1 << 20;
@@ -212,6 +216,23 @@ impl GroupPart {
         self.arena.replace(address, length, bytes)
     }
 
+    /// Gives all groups as runs, no key twice in one, and is empty then. Not where dense: those stay within their limit.
+    pub fn take_runs(
+        &mut self,
+        layout: &RunLayout,
+        partitions: &Partitions,
+        write: &mut WriteRun<'_>,
+    ) -> forebay_base::Result<()> {
+        assert_eq!(self.plan.layout, GroupLayout::Hash, "dense groups are few");
+        for rows in std::mem::take(&mut self.earlier).iter().chain(std::iter::once(&self.rows)) {
+            scatter(layout, partitions, std::iter::once(rows.as_slice()), &self.arena, write)?;
+        }
+        self.rows.clear();
+        self.directory.fill(0);
+        self.arena = Arena::default();
+        Ok(())
+    }
+
     /// Number of groups; one in several generations counts as often. Takes time where dense.
     pub fn len(&self) -> usize {
         match self.plan.layout {
@@ -225,11 +246,11 @@ impl GroupPart {
         self.len() == 0
     }
 
-    /// Bytes of memory that the part holds.
+    /// Bytes of memory that the part has filled: room for rows to come is not counted.
     pub fn memory_bytes(&self) -> usize {
-        let earlier = self.earlier.iter().map(Vec::capacity).sum::<usize>();
-        let words = self.rows.capacity() + self.directory.capacity() + earlier;
-        words * WORD + self.touched.capacity() + self.arena.memory_bytes()
+        let earlier = self.earlier.iter().map(Vec::len).sum::<usize>();
+        let words = self.rows.len() + self.directory.len() + earlier;
+        words * WORD + self.touched.len() + self.arena.memory_bytes()
     }
 
     /// Whether a full generation is put aside: a group may be in each of them, which must not take much memory.
@@ -269,6 +290,13 @@ pub struct GroupTable {
 }
 
 impl GroupTable {
+    /// The groups of runs, which have no key twice each; on one thread.
+    pub fn of_runs(state: &AggregateState, runs: Vec<RowBuffer>) -> Result<Self, Fault> {
+        let row = GroupRow::new(state);
+        let (chunks, arena) = merge::merge_runs(&row, runs)?;
+        Ok(Self::of_rows(&row, chunks, arena))
+    }
+
     /// The groups of all workers, which found them by this plan: accumulators of equal keys are combined.
     pub fn merge(
         state: &AggregateState,
@@ -278,13 +306,17 @@ impl GroupTable {
     ) -> Result<Self, Fault> {
         let row = GroupRow::new(state);
         let (chunks, arena) = merge::merge(&row, plan, parts, threads)?;
+        Ok(Self::of_rows(&row, chunks, arena))
+    }
+
+    fn of_rows(row: &GroupRow, chunks: Chunks, arena: Arc<Arena>) -> Self {
         let mut fields = Field::of_row(&row.key);
         fields.extend(row.accumulators.iter().map(|accumulator| Field {
             value: accumulator.aggregate.result().value,
             word: accumulator.word,
             valid: accumulator.seen.map_or(Valid::Always, Valid::Word),
         }));
-        Ok(Self { rows: RowSet::new(row.words, chunks, fields, arena) })
+        Self { rows: RowSet::new(row.words, chunks, fields, arena) }
     }
 
     /// The groups: keys, then aggregates.

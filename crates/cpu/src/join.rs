@@ -134,20 +134,57 @@ enum Table {
 
 impl JoinTable {
     /// Makes the table of the rows that workers have appended.
-    pub fn finish(state: &JoinState, mut parts: Vec<RowBuffer>, options: &JoinOptions) -> Self {
+    pub fn finish(state: &JoinState, parts: Vec<RowBuffer>, options: &JoinOptions) -> Self {
+        let made = Self::finish_within(state, parts, options, usize::MAX);
+        made.unwrap_or_else(|_| unreachable!("no table takes more than all memory"))
+    }
+
+    /// Makes the table if it takes no more than so many bytes of memory, else gives the rows back.
+    pub fn finish_within(
+        state: &JoinState,
+        mut parts: Vec<RowBuffer>,
+        options: &JoinOptions,
+        memory_bytes: usize,
+    ) -> Result<Self, Vec<RowBuffer>> {
         let row = build_row(state);
         let rows: usize = parts.iter().map(RowBuffer::len).sum();
         let threads = if rows < FEW_ROWS { 1 } else { options.threads };
         let columns = column_ranges(&row, &parts, threads);
         let (keys, payload) = columns.split_at(state.keys.len());
         let key_range = keys[0].range().filter(|_| keys.len() == 1);
-        let table = by_key(state, &row, &mut parts, options, (&keys[0], payload), threads).unwrap_or_else(|| {
-            let drops_duplicates = !options.counts_matches && state.payload.is_empty() && !state.keeps_all;
-            let keys = state.keys.len();
-            Table::Hash(HashTable::build(&row, keys, parts, drops_duplicates, state.keeps_all, threads))
-        });
+        let columns = (&keys[0], payload);
+        let table = match by_key(state, &row, &mut parts, options, columns, memory_bytes, threads) {
+            Some(table) => table,
+            None => {
+                let row_bytes = parts.iter().map(RowBuffer::memory_bytes).sum::<usize>();
+                if row_bytes + HashTable::directory_bytes(rows) > memory_bytes {
+                    return Err(parts);
+                }
+                let drops_duplicates = !options.counts_matches && state.payload.is_empty() && !state.keeps_all;
+                let keys = state.keys.len();
+                Table::Hash(HashTable::build(&row, keys, parts, drops_duplicates, state.keeps_all, threads))
+            }
+        };
         let payload_ranges = payload.iter().map(ColumnRange::range).collect();
-        Self { table, key_range, payload_ranges, key_set: OnceLock::new() }
+        Ok(Self { table, key_range, payload_ranges, key_set: OnceLock::new() })
+    }
+
+    /// Which rows were met, one byte each, in an order that the same rows have again whenever one thread makes a table of
+    /// them. Only for states that keep all rows.
+    pub fn matched(&self) -> Vec<u8> {
+        self.marks().iter().map(|mark| mark.load(Ordering::Relaxed)).collect()
+    }
+
+    /// Takes note that rows were met by earlier tables of the same rows.
+    pub fn set_matched(&self, matched: &[u8]) {
+        for (mark, matched) in self.marks().iter().zip(matched) {
+            mark.store(*matched, Ordering::Relaxed);
+        }
+    }
+
+    fn marks(&self) -> &[AtomicU8] {
+        let Table::Hash(table) = &self.table else { panic!("states that are marked keep all rows, in a hash table") };
+        table.marks()
     }
 
     /// What compiled code depends on.
@@ -306,6 +343,7 @@ fn by_key(
     parts: &mut Vec<RowBuffer>,
     options: &JoinOptions,
     (key, payload): (&ColumnRange, &[ColumnRange]),
+    memory_bytes: usize,
     threads: usize,
 ) -> Option<Table> {
     let range = key.range().filter(|_| state.keys.len() == 1 && !state.keeps_all)?;
@@ -316,6 +354,7 @@ fn by_key(
     let is_set = state.payload.is_empty()
         && may_be(JoinKind::Set)
         && u128::from(span) <= SPAN_LIMIT
+        && span / 8 <= memory_bytes as u64
         && (is_forced(JoinKind::Set) || span <= SMALL_SPAN.max(rows.saturating_mul(SET_BITS_PER_ROW)));
     let columns: Vec<DenseColumn> = DenseTable::columns(state, payload);
     let dense_bytes = || DenseTable::bytes(&columns, span);
@@ -323,6 +362,7 @@ fn by_key(
     let is_dense = !is_set
         && may_be(JoinKind::Dense)
         && span <= DENSE_ENTRIES
+        && dense_bytes() <= memory_bytes as u64
         && (is_forced(JoinKind::Dense)
             || span <= SMALL_SPAN
             || span <= rows.saturating_mul(DENSE_ENTRIES_PER_ROW) && dense_bytes() <= row_bytes() * 4);

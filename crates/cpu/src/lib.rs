@@ -18,6 +18,7 @@ mod parallel;
 mod partition;
 mod predicates;
 pub mod rows;
+pub mod runs;
 #[cfg(test)]
 mod scalars;
 pub mod selection;

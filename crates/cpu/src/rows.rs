@@ -46,6 +46,13 @@ impl RowBuffer {
         Self { words: words.max(1), chunks: Vec::new(), arena: Arena::default() }
     }
 
+    /// A buffer of these whole rows, which refer to bytes of `arena`.
+    pub(crate) fn of_parts(words: usize, mut memory: Vec<u64>, arena: Arena) -> Self {
+        let rows = memory.len() / words;
+        let chunk = Chunk { address: memory.as_mut_ptr().expose_provenance() as u64, memory, rows };
+        Self { words, chunks: vec![chunk], arena }
+    }
+
     /// Where the next row goes; 0 where there is no memory yet.
     pub fn cursor(&self) -> u64 {
         self.chunks.last().map_or(0, |chunk| chunk.address + (chunk.rows * self.words * WORD) as u64)

@@ -36,6 +36,7 @@ mod simulated;
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use forebay_base::{Error, ErrorKind, Result, limits};
 
@@ -110,8 +111,43 @@ pub trait Disk: Send + Sync + Debug {
     /// [`ErrorKind::Locked`], quoting the holder's text, if another handle holds it.
     fn lock(&self, path: &str, kind: LockKind, holder: &str) -> Result<Box<dyn Send + Sync>>;
 
+    /// A new empty file in the root, for reading and writing, that ends with its last handle. It never has a name, or
+    /// loses it at once: then a process that is killed in between leaves a file that [`is_temporary`] knows.
+    fn temporary(&self) -> Result<Arc<dyn DiskFile>> {
+        named_temporary(&|path| self.open(path, OpenMode::Create), &|path| self.remove(path))
+    }
+
     /// Where the root is, for messages.
     fn describe(&self) -> String;
+}
+
+/// What the names of temporary files begin and end with.
+const TEMPORARY_PREFIX: &str = "spill-";
+const TEMPORARY_SUFFIX: &str = ".tmp";
+
+/// Number of temporary files that this process has named.
+static TEMPORARY_FILES: AtomicU64 = AtomicU64::new(0);
+
+/// A file that is made and removed at once.
+fn named_temporary(
+    create: &dyn Fn(&str) -> Result<Arc<dyn DiskFile>>,
+    remove: &dyn Fn(&str) -> Result<()>,
+) -> Result<Arc<dyn DiskFile>> {
+    loop {
+        let number = TEMPORARY_FILES.fetch_add(1, Ordering::Relaxed);
+        let path = format!("{TEMPORARY_PREFIX}{}-{number}{TEMPORARY_SUFFIX}", std::process::id());
+        match create(&path) {
+            // Of a process that had the same number and was killed.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+            Ok(file) => return remove(&path).map(|()| file),
+        }
+    }
+}
+
+/// Whether a name in the root of a disk is that of a file that [`Disk::temporary`] made.
+pub fn is_temporary(name: &str) -> bool {
+    name.starts_with(TEMPORARY_PREFIX) && name.ends_with(TEMPORARY_SUFFIX)
 }
 
 /// An open directory.

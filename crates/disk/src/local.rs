@@ -20,7 +20,7 @@ use crate::path::normalize;
 use crate::sys::{Ring, raise_open_files};
 use crate::{
     AlignedBuffer, Disk, DiskDirectory, DiskFile, LockKind, OpenMode, ReadRequest, check_aligned, check_writable,
-    locked, too_short,
+    locked, named_temporary, too_short,
 };
 
 /// How direct reads reach the kernel.
@@ -101,15 +101,19 @@ impl LocalDisk {
         let verb = if mode == OpenMode::Create { "create" } else { "open" };
         let buffered =
             options.open(&full).map_err(|error| Error::io(format_args!("{verb} {}", full.display()), &error))?;
-        Ok(LocalFile {
+        Ok(self.file(path, full.display().to_string(), mode, buffered))
+    }
+
+    fn file(&self, path: &str, place: String, mode: OpenMode, buffered: File) -> LocalFile {
+        LocalFile {
             path: path.to_owned(),
-            place: full.display().to_string(),
+            place,
             mode,
             buffered,
             direct: OnceLock::new(),
             direct_refused: AtomicBool::new(false),
             paths: Arc::clone(&self.paths),
-        })
+        }
     }
 
     fn full(&self, path: &str) -> Result<PathBuf> {
@@ -193,6 +197,18 @@ impl Disk for LocalDisk {
             }
         }
         Ok(Box::new(FileLock { file, kind }))
+    }
+
+    fn temporary(&self) -> Result<Arc<dyn DiskFile>> {
+        let mut options = OpenOptions::new();
+        match options.read(true).write(true).custom_flags(libc::O_TMPFILE).open(&self.root) {
+            Ok(unnamed) => {
+                let place = format!("a temporary file in {}", self.root.display());
+                Ok(Arc::new(self.file("", place, OpenMode::Create, unnamed)))
+            }
+            // Not every file system has files without a name.
+            Err(_) => named_temporary(&|path| self.open(path, OpenMode::Create), &|path| self.remove(path)),
+        }
     }
 
     fn describe(&self) -> String {

@@ -44,6 +44,22 @@ fn pattern(len: usize) -> Vec<u8> {
 }
 
 #[test]
+fn temporary_files_have_no_name() {
+    on_every_disk(|disk| {
+        let files = [disk.temporary().expect("a file"), disk.temporary().expect("another")];
+        for (number, file) in files.iter().enumerate() {
+            file.write_at(10, &[number as u8; 1000]).expect("written");
+        }
+        for (number, file) in files.iter().enumerate() {
+            let mut bytes = vec![9; 1000];
+            file.read_at(10, &mut bytes).expect("read");
+            assert_eq!(bytes, [number as u8; 1000]);
+        }
+        assert_eq!(disk.list("").expect("a listing"), [""; 0]);
+    });
+}
+
+#[test]
 fn files_are_written_extended_and_cut() {
     on_every_disk(|disk| {
         let file = create(disk, "f", b"hello");

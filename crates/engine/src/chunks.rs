@@ -7,7 +7,7 @@ use forebay_base::{Context, ErrorKind, PhysicalType, Result, SegmentId, limits};
 use forebay_block::{InflatedChunk, inflate_chunk};
 use forebay_cache::ChunkCache;
 use forebay_cpu::compile::CompileCache;
-use forebay_disk::{AlignedBuffer, BufferPool};
+use forebay_disk::{AlignedBuffer, BufferPool, Disk, DiskFile};
 use forebay_store::{Segment, Store};
 
 use crate::Metrics;
@@ -34,6 +34,8 @@ pub struct Engine {
     buffers: BufferPool,
     /// Machine code of pipelines.
     code: CompileCache,
+    /// Where queries put what does not fit their memory.
+    temporary: Arc<dyn Disk>,
 }
 
 /// A chunk that a scan wants, with what an error has to say about it.
@@ -50,13 +52,14 @@ pub struct WantedChunk<'a> {
 }
 
 impl Engine {
-    /// An engine over `store` that keeps up to `cache_bytes` of inflated chunks.
-    pub fn new(store: Store, cache_bytes: usize) -> Self {
+    /// An engine over `store` that keeps up to `cache_bytes` of inflated chunks, with temporary files on `temporary`.
+    pub fn new(store: Store, cache_bytes: usize, temporary: Arc<dyn Disk>) -> Self {
         Self {
             store,
             cache: ChunkCache::new(cache_bytes),
             buffers: BufferPool::new(limits::READ_POOL_BYTES),
             code: CompileCache::default(),
+            temporary,
         }
     }
 
@@ -68,6 +71,11 @@ impl Engine {
     /// The cache of inflated chunks.
     pub fn cache(&self) -> &ChunkCache<ChunkKey, InflatedChunk> {
         &self.cache
+    }
+
+    /// A new temporary file.
+    pub fn temporary_file(&self) -> Result<Arc<dyn DiskFile>> {
+        self.temporary.temporary()
     }
 
     /// Pipelines that were compiled before.

@@ -17,7 +17,7 @@ use forebay_store::{
 fn database() -> (Arc<Engine>, MemoryDisk) {
     let disk = MemoryDisk::new();
     let store = Store::open(Arc::new(disk.clone()), OpenMode::ReadWrite, "a test").expect("a new database opens");
-    (Arc::new(Engine::new(store, 0)), disk)
+    (Arc::new(Engine::new(store, 0, Arc::new(disk.clone()))), disk)
 }
 
 /// A new table `main.t`.

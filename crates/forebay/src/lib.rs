@@ -91,15 +91,18 @@ impl Database {
         if !exists {
             disk.create_directory("")?;
         }
-        Self::on_disk(Arc::new(disk), options.read_only, resources)
+        // Readers may have no right to write where the database lies.
+        let temporary = if options.read_only { temporary_folder()? } else { Arc::new(disk.clone()) };
+        Self::on_disk(Arc::new(disk), temporary, options.read_only, resources)
     }
 
     /// A database that lives as long as this handle.
     pub fn in_memory(options: &Options) -> Result<Self> {
-        Self::on_disk(Arc::new(MemoryDisk::new()), false, Resources::of(options)?)
+        let resources = Resources::of(options)?;
+        Self::on_disk(Arc::new(MemoryDisk::new()), temporary_folder()?, false, resources)
     }
 
-    fn on_disk(disk: Arc<dyn Disk>, read_only: bool, resources: Resources) -> Result<Self> {
+    fn on_disk(disk: Arc<dyn Disk>, temporary: Arc<dyn Disk>, read_only: bool, resources: Resources) -> Result<Self> {
         let Resources { memory_bytes, threads } = resources;
         let mode = if read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
         let holder = format!("process {}", std::process::id());
@@ -113,7 +116,7 @@ impl Database {
             .build()
             .map_err(|error| Error::io("start worker threads", &error))?;
         let environment = forebay_sql::environment(memory_bytes as usize - cache_bytes)?;
-        let engine = Arc::new(Engine::new(store, cache_bytes));
+        let engine = Arc::new(Engine::new(store, cache_bytes, temporary));
         Ok(Self { shared: Shared { engine, runtime: Arc::new(Workers::new(runtime)), environment, threads } })
     }
 
@@ -162,6 +165,11 @@ impl Database {
         }
         Ok(all)
     }
+}
+
+/// The system's folder for temporary files.
+fn temporary_folder() -> Result<Arc<dyn Disk>> {
+    Ok(Arc::new(LocalDisk::open(&std::env::temp_dir(), IoMode::Auto)?))
 }
 
 /// What a database may use.

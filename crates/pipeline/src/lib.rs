@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod case;
+pub mod cut;
 pub mod fault;
 pub mod interpret;
 pub mod ir;
@@ -18,6 +19,7 @@ pub mod text;
 mod tokens;
 pub mod verify;
 
+pub use cut::cut;
 pub use fault::Fault;
 pub use interpret::Machine;
 pub use key_set::KeySet;

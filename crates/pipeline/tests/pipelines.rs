@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use forebay_pipeline::case::Case;
-use forebay_pipeline::ir::Program;
-use forebay_pipeline::verify;
+use forebay_pipeline::ir::{Program, Sink, Step};
+use forebay_pipeline::{cut, verify};
 
 fn files() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/pipelines");
@@ -42,6 +42,40 @@ fn the_interpreter_gives_what_is_expected() {
         failures.push(format!("{}: case {}: {difference}", path.display(), case.name));
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Every place where pipeline `number` can be cut.
+fn look_ups(program: &Program, number: usize) -> Vec<usize> {
+    let pipeline = &program.pipelines[number];
+    let steps = (0..pipeline.steps.len()).filter(|step| matches!(pipeline.steps[*step], Step::Probe(_)));
+    steps.chain(matches!(pipeline.sink, Sink::Mark { .. }).then_some(pipeline.steps.len())).collect()
+}
+
+#[test]
+fn a_cut_program_gives_the_same() {
+    let mut cuts = 0;
+    for (path, mut case) in cases().into_iter().filter(|(_, case)| case.expect.is_ok()) {
+        let whole = case.program.clone();
+        let mut check = |program: Program| {
+            verify(&program).unwrap_or_else(|error| panic!("{}: {}: {error}\n{program}", path.display(), case.name));
+            case.program = program;
+            let rows = case.interpret().unwrap_or_else(|error| panic!("{}: {}: {error}", path.display(), case.name));
+            assert_eq!(case.expect.as_ref().ok(), Some(&rows), "{}: {}\n{}", path.display(), case.name, case.program);
+            cuts += 1;
+        };
+        for number in 0..whole.pipelines.len() {
+            for at in look_ups(&whole, number) {
+                let halves = cut(&whole, number, at).expect("there is a look-up");
+                // The second half begins with what was computed again and the look-up itself; cut once more behind it.
+                for next in look_ups(&halves, number + 1).into_iter().skip(1) {
+                    check(cut(&halves, number + 1, next).expect("there is another look-up"));
+                }
+                check(halves);
+            }
+        }
+        assert!(cut(&whole, 0, whole.pipelines[0].steps.len() + 1).is_err());
+    }
+    assert!(cuts > 40, "only {cuts} cuts were tried");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::prelude::SessionConfig;
+use forebay_base::units::parse_bytes;
 use forebay_base::{Error, Result};
 use forebay_engine::{EncodeOptions, Encoding, Flavour, ScanSettings, VECTOR_ROWS};
 use forebay_store::DEFAULT_SCHEMA;
@@ -111,8 +112,9 @@ pub(crate) fn set(base: &mut SessionState, variable: &str, value: &str) -> Resul
             base.config_mut().set_extension(Arc::new(Execution::parse(value)?));
         }
         "memory_limit" | "max_memory" => {
-            return Err(Error::unsupported("the memory budget is fixed when a database is opened")
-                .hint("Start forebay with --memory"));
+            let bytes = parse_bytes(value)?;
+            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+            base.config_mut().set_extension(Arc::new(StateMemory(bytes)));
         }
         _ if set_scans(base, variable.trim_start_matches("forebay."), value)? => {}
         _ if variable.starts_with("datafusion.") => {
@@ -135,8 +137,8 @@ pub(crate) fn set(base: &mut SessionState, variable: &str, value: &str) -> Resul
             return Err(match crate::error::suggestion(variable, known.into_iter()) {
                 Some(other) => error.hint(format!("Did you mean {other}?")),
                 None => error.hint(
-                    "Settings are device, execution, simd and threads, and for experiments force_encoding, psma, sargs, \
-                     sma and vector_rows",
+                    "Settings are device, execution, memory_limit, simd and threads, and for experiments force_encoding, \
+                     psma, sargs, sma and vector_rows",
                 ),
             });
         }
@@ -170,6 +172,14 @@ fn set_scans(base: &mut SessionState, variable: &str, value: &str) -> Result<boo
     }
     base.config_mut().set_extension(Arc::new(scans));
     Ok(true)
+}
+
+/// Bytes that the joins and groups of one query may take, where a session wants less than the database gives.
+struct StateMemory(usize);
+
+/// Bytes that the joins and groups of one query of a session may take at most, before they go to disk.
+pub(crate) fn memory_limit(config: &SessionConfig) -> usize {
+    config.get_extension::<StateMemory>().map_or(usize::MAX, |limit| limit.0)
 }
 
 /// How the scans of a session run.

@@ -272,6 +272,9 @@ fn remove_leftovers(disk: &dyn Disk, catalog: &Catalog) -> Result<()> {
         disk.remove(HEAD_DRAFT_PATH)?;
         disk.sync_directory("")?;
     }
+    for name in disk.list("")?.iter().filter(|name| forebay_disk::is_temporary(name)) {
+        disk.remove(name)?;
+    }
     if removed {
         // Their names are about to be used again.
         disk.sync_directory(SEGMENTS_DIRECTORY)?;

@@ -37,6 +37,7 @@ use crate::groups::{GroupLayout, GroupPart, GroupPlan, GroupTable};
 use crate::join::{JoinKind, JoinLayout, JoinOptions, JoinTable, counts_matches};
 use crate::layout::{RowLayout, build_row};
 use crate::rows::{RowBuffer, RowSet};
+use crate::runs::{Partitions, RunLayout, WriteRun};
 use crate::vector::{physical_of, physical_of_column};
 use context::Context;
 use lower::{Kept, Lowering};
@@ -121,6 +122,26 @@ pub enum Part {
     Marked,
 }
 
+impl Part {
+    /// Gives what is in it as runs.
+    pub fn into_runs(self, layout: &RunLayout, partitions: &Partitions, write: &mut WriteRun<'_>) -> Result<()> {
+        match self {
+            Self::Build(mut buffer) | Self::Collect(mut buffer) => buffer.take_runs(layout, partitions, write),
+            Self::Groups(mut part) => part.take_runs(layout, partitions, write),
+            Self::Marked => Ok(()),
+        }
+    }
+
+    /// Bytes of memory that it holds.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Build(buffer) | Self::Collect(buffer) => buffer.memory_bytes(),
+            Self::Groups(part) => part.memory_bytes(),
+            Self::Marked => 0,
+        }
+    }
+}
+
 /// A state that later pipelines read.
 #[derive(Debug)]
 pub enum Finished {
@@ -164,6 +185,55 @@ pub fn finish_as(
                 parts.first().map_or_else(|| GroupPlan::pick(groups, &unknown, 0, 0), |part| part.plan().clone());
             Ok(Finished::Groups(GroupTable::merge(groups, &plan, parts, threads)?))
         }
+    }
+}
+
+/// What became of the rows of a state.
+#[derive(Debug)]
+pub enum Made {
+    /// The state.
+    State(Box<Finished>),
+    /// It would take too much memory.
+    TooLarge(Vec<Part>),
+}
+
+/// As [`finish`], but a build side takes at most so many bytes of memory.
+pub fn finish_within(
+    program: &Program,
+    state: StateId,
+    parts: Vec<Part>,
+    threads: usize,
+    memory_bytes: usize,
+) -> Result<Made> {
+    let is_build = parts.iter().all(|part| matches!(part, Part::Build(_)));
+    let Some(State::Join(join)) = program.states.get(state.0 as usize).filter(|_| is_build) else {
+        return finish(program, state, parts, threads).map(|done| Made::State(Box::new(done)));
+    };
+    let buffers = parts.into_iter().filter_map(|part| if let Part::Build(buffer) = part { Some(buffer) } else { None });
+    let options = JoinOptions { counts_matches: counts_matches(program, state), force: None, threads };
+    Ok(match JoinTable::finish_within(join, buffers.collect(), &options, memory_bytes) {
+        Ok(table) => Made::State(Box::new(Finished::Join(table))),
+        Err(buffers) => Made::TooLarge(buffers.into_iter().map(Part::Build).collect()),
+    })
+}
+
+/// One partition of a state, of its runs, on one thread. Build sides lie in hash tables.
+pub fn finish_runs(program: &Program, state: StateId, runs: Vec<RowBuffer>) -> Result<Finished> {
+    match program.states.get(state.0 as usize).ok_or_else(|| Error::internal("there is no such state"))? {
+        State::Join(join) => {
+            let counts_matches = counts_matches(program, state);
+            let options = JoinOptions { counts_matches, force: Some(JoinKind::Hash), threads: 1 };
+            Ok(Finished::Join(JoinTable::finish(join, runs, &options)))
+        }
+        State::Aggregate(groups) => Ok(Finished::Groups(GroupTable::of_runs(groups, runs)?)),
+    }
+}
+
+/// How the rows of a state are written as runs.
+pub fn run_layout(program: &Program, state: StateId) -> RunLayout {
+    match &program.states[state.0 as usize] {
+        State::Join(join) => RunLayout::of_build(join),
+        State::Aggregate(groups) => RunLayout::of_groups(groups),
     }
 }
 

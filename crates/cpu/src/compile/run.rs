@@ -25,6 +25,7 @@ use super::{Compiled, Finished, KEY_OUT_OF_RANGE, Part, STOPPED, SinkKind};
 use crate::groups::{GroupPart, GroupPlan};
 use crate::layout::hash_bytes;
 use crate::rows::RowBuffer;
+use crate::runs::{Partitions, RunLayout, WriteRun};
 use crate::vector::{VECTOR_ROWS, Vector};
 
 /// Machine code of one pipeline.
@@ -68,7 +69,7 @@ enum SinkState {
 pub struct Worker {
     compiled: Arc<Compiled>,
     /// Keeps the states alive whose addresses are in the context.
-    _finished: Vec<Arc<Finished>>,
+    finished: Vec<Arc<Finished>>,
     sink: SinkState,
     context: Vec<u64>,
     /// What goes from stage to stage.
@@ -90,7 +91,7 @@ impl Worker {
     ) -> Result<Self> {
         let mut worker = Self {
             compiled: Arc::clone(compiled),
-            _finished: Vec::new(),
+            finished: Vec::new(),
             sink: match &compiled.sink {
                 SinkKind::Build(words) | SinkKind::Collect(words) => SinkState::Rows(RowBuffer::new(*words)),
                 SinkKind::Mark => SinkState::Marks,
@@ -107,11 +108,7 @@ impl Worker {
             _stop: Arc::default(),
         };
         worker.watch(&Arc::default());
-        for (state, _) in compiled.context.joins().to_vec() {
-            let table = finished.get(state.0 as usize).and_then(Option::as_ref);
-            let table = table.ok_or_else(|| Error::internal("a probed state is not finished"))?;
-            worker.bind_join(state, table)?;
-        }
+        worker.bind_joins(finished)?;
         worker.bind_dense_keys();
         Ok(worker)
     }
@@ -125,6 +122,33 @@ impl Worker {
     fn watch(&mut self, stop: &Arc<AtomicBool>) {
         self.context[STOP] = stop.as_ptr().expose_provenance() as u64;
         self._stop = Arc::clone(stop);
+    }
+
+    /// From here on runs other code of the same pipeline, which looks these states up; what the worker has made stays.
+    pub fn rebind(&mut self, compiled: &Arc<Compiled>, finished: &[Option<Arc<Finished>>]) -> Result<()> {
+        let (old, new) = (&self.compiled, compiled);
+        if (old.context.words, old.shapes.groups, &old.columns) != (new.context.words, new.shapes.groups, &new.columns)
+        {
+            return Err(Error::internal("a worker goes on with the code of another pipeline"));
+        }
+        self.stages.resize(new.stage_words, 0);
+        self.compiled = Arc::clone(compiled);
+        self.bind_joins(finished)
+    }
+
+    /// Lets go of the states that the worker looks up; it runs again once it is bound to others.
+    pub fn release(&mut self) {
+        self.finished.clear();
+    }
+
+    fn bind_joins(&mut self, finished: &[Option<Arc<Finished>>]) -> Result<()> {
+        self.finished.clear();
+        for (state, _) in self.compiled.context.joins().to_vec() {
+            let table = finished.get(state.0 as usize).and_then(Option::as_ref);
+            let table = table.ok_or_else(|| Error::internal("a probed state is not finished"))?;
+            self.bind_join(state, table)?;
+        }
+        Ok(())
     }
 
     fn bind_join(&mut self, state: forebay_pipeline::ir::StateId, finished: &Arc<Finished>) -> Result<()> {
@@ -151,7 +175,7 @@ impl Worker {
             let word = layout.join_column(state, number);
             self.context[word..word + 3].copy_from_slice(&[*data, *validity, *base as u64]);
         }
-        self._finished.push(Arc::clone(finished));
+        self.finished.push(Arc::clone(finished));
         Ok(())
     }
 
@@ -180,6 +204,9 @@ impl Worker {
             self.context[word] = vector.data_address();
             self.context[word + 1] = if nulls == 0 { ALL_VALID.as_ptr().expose_provenance() as u64 } else { nulls };
         }
+        if self.finished.len() != self.compiled.context.joins().len() {
+            return Err(Error::internal("a worker runs without the states that it looks up"));
+        }
         if rows > VECTOR_ROWS {
             return Err(Error::internal(format!("{rows} rows in one run")));
         }
@@ -207,6 +234,16 @@ impl Worker {
             SinkState::Groups(part) => part.memory_bytes(),
             SinkState::Marks => 0,
         }
+    }
+
+    /// Gives what the worker has made as runs, and has made nothing then. Not for dense groups.
+    pub fn take_runs(&mut self, layout: &RunLayout, partitions: &Partitions, write: &mut WriteRun<'_>) -> Result<()> {
+        match &mut self.sink {
+            SinkState::Rows(buffer) => buffer.take_runs(layout, partitions, write)?,
+            SinkState::Groups(part) => part.take_runs(layout, partitions, write)?,
+            SinkState::Marks => {}
+        }
+        Ok(())
     }
 
     /// What the worker adds to the state or result that the pipeline fills.

@@ -15,7 +15,7 @@ use crate::join::FEW_ROWS;
 use crate::layout::{Accumulator, GroupRow, words};
 use crate::parallel;
 use crate::partition::{Chunks, Partitioned, count_rows, gather};
-use crate::rows::{Field, wide};
+use crate::rows::{Field, RowBuffer, wide};
 
 /// Slots that a thread merges at a time.
 const SLOTS_AT_A_TIME: usize = 1 << 14;
@@ -42,6 +42,16 @@ pub(super) fn merge(
             merge.hash(rows, threads)?
         }
     };
+    Ok((chunks, Arc::new(arena)))
+}
+
+/// The rows of all groups of runs, and what they refer to.
+pub(super) fn merge_runs(row: &GroupRow, runs: Vec<RowBuffer>) -> Result<(Chunks, Arc<Arena>), Fault> {
+    let (rows, arenas): (Vec<Chunks>, Vec<Arena>) = runs.into_iter().map(RowBuffer::into_parts).unzip();
+    let mut arena = Arena::default();
+    arena.append(arenas.into_iter());
+    let merge = Merge { row, accumulators: counted_from_key(row), keys: Field::of_row(&row.key), arena: &arena };
+    let chunks = merge.hash(rows, 1)?;
     Ok((chunks, Arc::new(arena)))
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU8;
 
 use super::{JoinAddresses, is_matched, unmatched};
 use crate::arena::Arena;
-use crate::layout::{RowLayout, SLOT_ROW_BITS, tag_bit};
+use crate::layout::{RowLayout, SLOT_ROW_BITS, WORD, tag_bit};
 use crate::parallel;
 use crate::partition::{Chunks, Partitioned, count_rows, gather};
 use crate::rows::{Field, RowBuffer, RowSet};
@@ -50,7 +50,7 @@ impl HashTable {
         arena.append(arenas.into_iter());
         let words = row.words;
         let rows = count_rows(&parts, words);
-        let slot_bits = (rows * 2).next_power_of_two().max(2).ilog2();
+        let slot_bits = slots(rows).ilog2();
         let Partitioned { mut memory, counts, .. } = gather(parts, (words, HASH), slot_bits, threads);
         let mut directory = vec![0; 1 << slot_bits];
         let fields = Field::of_row(row);
@@ -60,6 +60,16 @@ impl HashTable {
         let matched = if keeps_matched { unmatched(rows) } else { Vec::new() };
         let rows = RowSet::new(words, vec![memory], fields, Arc::new(arena));
         Self { rows, keys: key_fields, directory, shift: u64::BITS - slot_bits, is_unique, matched }
+    }
+
+    /// Bytes of the directory of a table of so many rows.
+    pub(super) fn directory_bytes(rows: usize) -> usize {
+        slots(rows) * WORD
+    }
+
+    /// One byte a row.
+    pub(super) fn marks(&self) -> &[AtomicU8] {
+        &self.matched
     }
 
     pub(super) fn rows(&self) -> &RowSet {
@@ -109,6 +119,11 @@ impl HashTable {
     pub(super) fn memory_bytes(&self) -> usize {
         self.rows.memory_bytes() + size_of_val(self.directory.as_slice()) + self.matched.capacity()
     }
+}
+
+/// Slots of the directory of a table of so many rows.
+fn slots(rows: usize) -> usize {
+    (rows * 2).next_power_of_two().max(2)
 }
 
 /// What linking needs to know.

@@ -77,11 +77,12 @@ pub(super) fn run(
     }
     let types = result_types(program)?;
     let rows = machine.into_result();
+    let shape = output::Shape::of(query, &dictionaries);
     let mut batches = Vec::new();
     for rows in rows.chunks(BATCH_ROWS) {
-        batches.push(output::batch(query, &vectors(rows, &types), rows.len(), &dictionaries)?);
+        batches.push(shape.batch(&vectors(rows, &types), rows.len())?);
     }
-    Ok(QueryOutput { batches, reports })
+    Ok(QueryOutput { batches, on_disk: None, reports })
 }
 
 /// The types of the collected columns.

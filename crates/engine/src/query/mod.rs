@@ -2,15 +2,18 @@
 //! there, let the workers take morsels, make one state of what they leave.
 //!
 //! Reading order: [`run`], then `runner` (a pipeline's life), `source` (morsels become vectors), `first` and `output`
-//! (vectors become Arrow). Invariants: the answer does not depend on the number of workers or on the execution; nothing is returned
-//! before the whole program has run. Must not know: SQL, DataFusion.
+//! (vectors become Arrow), `spill` and `partitions` (what does not fit the memory). Invariants: the answer does not depend on
+//! the number of workers or on the execution; nothing is returned before the whole program has run, though what does not
+//! fit the memory is read back while it is taken. Must not know: SQL, DataFusion.
 
 mod first;
 mod interpreted;
 mod output;
+mod partitions;
 mod runner;
 mod source;
 mod specialise;
+mod spill;
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,6 +27,7 @@ use forebay_store::Table;
 use crate::{CancelToken, Engine, Metrics, RowFilter, ScanSettings};
 
 pub use first::{First, SortKey};
+pub use output::RowsOnDisk;
 pub use source::column_range;
 
 /// A program with what it is bound to.
@@ -80,7 +84,8 @@ pub struct QueryOptions {
     pub execution: Execution,
     /// How tables are scanned.
     pub scan: ScanSettings,
-    /// Bytes that the query's states may take together; more is [`forebay_base::ErrorKind::OutOfMemory`].
+    /// Bytes that the query's states may take together; what is more goes to disk, and what cannot is
+    /// [`forebay_base::ErrorKind::OutOfMemory`].
     pub memory_bytes: usize,
 }
 
@@ -89,6 +94,8 @@ pub struct QueryOptions {
 pub struct QueryOutput {
     /// The rows, in no order.
     pub batches: Vec<RecordBatch>,
+    /// More of them, which did not fit the memory.
+    pub on_disk: Option<RowsOnDisk>,
     /// One per pipeline.
     pub reports: Vec<PipelineReport>,
 }
@@ -106,8 +113,25 @@ pub struct PipelineReport {
     pub compile_ns: u64,
     /// Workers.
     pub threads: usize,
+    /// Bytes of rows that went to disk, because they did not fit the memory.
+    pub spill_write_bytes: u64,
+    /// Bytes of such rows that were read.
+    pub spill_read_bytes: u64,
     /// What was learned and chosen at run time: layouts of states, filters handed to the scan.
     pub notes: Vec<String>,
+}
+
+impl PipelineReport {
+    /// Adds what the second half of the same pipeline did, which was cut in two.
+    fn go_on(&mut self, second: Self) {
+        self.rows_out = second.rows_out;
+        self.elapsed_ns += second.elapsed_ns;
+        self.compile_ns += second.compile_ns;
+        self.threads = self.threads.max(second.threads);
+        self.spill_write_bytes += second.spill_write_bytes;
+        self.spill_read_bytes += second.spill_read_bytes;
+        self.notes.extend(second.notes);
+    }
 }
 
 /// Runs `query` to its end. Errors: those of reading, [`forebay_base::ErrorKind::Overflow`] and other faults of its

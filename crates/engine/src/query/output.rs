@@ -7,31 +7,123 @@ use arrow::array::{
     PrimitiveArray, RecordBatch, RecordBatchOptions, StringViewBuilder,
 };
 use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
+use arrow::compute::concat_batches;
 use arrow::datatypes::{
-    DataType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Time64MicrosecondType,
-    UInt8Type, UInt16Type, UInt32Type, UInt64Type, i256,
+    DataType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, SchemaRef,
+    Time64MicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type, i256,
 };
 use forebay_base::{Error, PhysicalType, Result};
 use forebay_cpu::dictionary::{Dictionary, Strings};
-use forebay_cpu::vector::Vector;
+use forebay_cpu::layout::RowLayout;
+use forebay_cpu::rows::RowSet;
+use forebay_cpu::vector::{VECTOR_ROWS, Vector};
 
 use super::Query;
+use super::spill::{Place, Spill};
+use crate::CancelToken;
 
-/// One batch of the result. `vectors` are the collected columns, in order.
-pub(super) fn batch(
-    query: &Query,
-    vectors: &[Vector],
-    rows: usize,
-    dictionaries: &[Arc<Dictionary>],
-) -> Result<RecordBatch> {
-    let mut arrays = Vec::with_capacity(vectors.len());
-    for (index, (vector, field)) in vectors.iter().zip(query.schema.fields()).enumerate() {
-        let strings = query.dictionaries[index].map(|id| dictionaries[id.0 as usize].snapshot());
-        arrays.push(array(vector, field.data_type(), strings.as_deref())?);
+/// What a result looks like.
+pub(super) struct Shape {
+    schema: SchemaRef,
+    /// Per column: what its ids stand for.
+    strings: Vec<Option<Arc<Strings>>>,
+}
+
+impl Shape {
+    /// The result of a query whose pipelines are done.
+    pub(super) fn of(query: &Query, dictionaries: &[Arc<Dictionary>]) -> Self {
+        let strings = query.dictionaries.iter().map(|id| id.map(|id| dictionaries[id.0 as usize].snapshot())).collect();
+        Self { schema: Arc::clone(&query.schema), strings }
     }
-    let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    RecordBatch::try_new_with_options(Arc::clone(&query.schema), arrays, &options)
-        .map_err(|error| Error::internal(format!("a query made an invalid batch: {error}")))
+
+    /// One batch. `vectors` are the collected columns, in order.
+    pub(super) fn batch(&self, vectors: &[Vector], rows: usize) -> Result<RecordBatch> {
+        let mut arrays = Vec::with_capacity(vectors.len());
+        for ((vector, field), strings) in vectors.iter().zip(self.schema.fields()).zip(&self.strings) {
+            arrays.push(array(vector, field.data_type(), strings.as_deref())?);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)
+            .map_err(|error| Error::internal(format!("a query made an invalid batch: {error}")))
+    }
+
+    /// Whether the numbers of a column have the order of its values.
+    pub(super) fn is_ordered(&self, column: usize) -> bool {
+        let is_text = matches!(self.schema.field(column).data_type(), DataType::Utf8View | DataType::BinaryView);
+        !is_text && self.strings[column].is_none()
+    }
+
+    /// One batch of some of the rows.
+    pub(super) fn chosen(&self, rows: &RowSet, chosen: &[usize], cancel: &CancelToken) -> Result<Vec<RecordBatch>> {
+        let (mut vectors, mut batches) = (Vec::new(), Vec::with_capacity(chosen.len()));
+        for row in chosen {
+            cancel.check()?;
+            rows.read(*row..row + 1, &mut vectors);
+            batches.push(self.batch(&vectors, 1)?);
+        }
+        let one = concat_batches(&self.schema, &batches);
+        Ok(vec![one.map_err(|error| Error::internal(format!("batches of one query differ: {error}")))?])
+    }
+
+    /// The batches of rows.
+    pub(super) fn batches(&self, rows: &RowSet, cancel: &CancelToken) -> Result<Vec<RecordBatch>> {
+        let (mut vectors, mut batches) = (Vec::new(), Vec::new());
+        for start in (0..rows.len()).step_by(VECTOR_ROWS) {
+            cancel.check()?;
+            let end = (start + VECTOR_ROWS).min(rows.len());
+            rows.read(start..end, &mut vectors);
+            batches.push(self.batch(&vectors, end - start)?);
+        }
+        Ok(batches)
+    }
+}
+
+/// Rows of a result that did not fit the memory: read run by run while they are asked for.
+pub struct RowsOnDisk {
+    shape: Shape,
+    layout: RowLayout,
+    rows: Spill,
+    left: std::vec::IntoIter<Place>,
+    batches: std::vec::IntoIter<RecordBatch>,
+    cancel: CancelToken,
+}
+
+impl RowsOnDisk {
+    pub(super) fn new(shape: Shape, layout: RowLayout, rows: Spill, cancel: CancelToken) -> Self {
+        let left = rows.runs(0).into_iter();
+        Self { shape, layout, rows, left, batches: Vec::new().into_iter(), cancel }
+    }
+
+    fn read(&self, place: &Place) -> Result<Vec<RecordBatch>> {
+        let rows = RowSet::of_buffers(&self.layout, vec![self.rows.read(place)?]);
+        self.shape.batches(&rows, &self.cancel)
+    }
+}
+
+impl std::fmt::Debug for RowsOnDisk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RowsOnDisk").field("runs_left", &self.left.len()).finish_non_exhaustive()
+    }
+}
+
+impl Iterator for RowsOnDisk {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(batch) = self.batches.next() {
+                return Some(Ok(batch));
+            }
+            let place = self.left.next()?;
+            match self.read(&place) {
+                Ok(batches) => self.batches = batches.into_iter(),
+                Err(error) => {
+                    self.left = Vec::new().into_iter();
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
 }
 
 /// A vector as an array of `data_type`; ids become the strings that they stand for.

@@ -1,27 +1,28 @@
 //! The life of a pipeline: specialise, compile, give its source to all workers, finish its state.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use arrow::array::RecordBatch;
-use arrow::compute::concat_batches;
-use arrow::datatypes::DataType;
 use forebay_base::{Error, ErrorKind, Result, units};
-use forebay_cpu::compile::{Compiled, Finished, Part, Shapes, Worker, collect, finish};
+use forebay_cpu::compile::{Compiled, Finished, Made, Part, Shapes, Worker, collect, collected, finish_within};
 use forebay_cpu::dictionary::Dictionary;
 use forebay_cpu::groups::GroupPlan;
 use forebay_cpu::vector::{VECTOR_ROWS, Vector};
-use forebay_pipeline::ir::{Pipeline, Sink, Source, StateId, Step, TableSource};
+use forebay_pipeline::ir::{Pipeline, Program, Sink, Source, StateId, Step, TableSource};
 
-use super::output;
+use super::output::{RowsOnDisk, Shape};
+use super::partitions::{Overflow, Spilled};
 use super::source::VectorLoader;
 use super::specialise::{FEW_IDS, Known, Specialised};
 use super::{PipelineReport, Query, QueryOptions, QueryOutput};
 use crate::{CancelToken, Engine, RankedTest, Scan};
 
 /// Why a pipeline stopped early.
-enum Stop {
+pub(super) enum Stop {
     /// For good.
     Failed(Error),
     /// A dictionary has more strings than was taken for granted: once more, without that.
@@ -36,26 +37,40 @@ impl From<Error> for Stop {
 
 /// One run of a query.
 pub(super) struct Runner<'a> {
-    engine: &'a Arc<Engine>,
-    query: &'a Query,
-    options: &'a QueryOptions,
-    cancel: &'a CancelToken,
-    dictionaries: Vec<Arc<Dictionary>>,
-    finished: Vec<Option<Arc<Finished>>>,
+    pub(super) engine: &'a Arc<Engine>,
+    pub(super) query: &'a Query,
+    pub(super) options: &'a QueryOptions,
+    pub(super) cancel: &'a CancelToken,
+    /// The query's program, with pipelines cut in two where they look up what is on disk.
+    pub(super) program: Program,
+    /// By pipeline: it is the second half of the one before.
+    pub(super) goes_on: Vec<bool>,
+    pub(super) dictionaries: Vec<Arc<Dictionary>>,
+    /// By state, where it is in memory.
+    pub(super) finished: Vec<Option<Arc<Finished>>>,
+    /// By state, where it is on disk.
+    pub(super) spilled: Vec<Option<Arc<Spilled>>>,
+    /// Of states between the halves of pipelines: the state that their rows are about to look up.
+    pub(super) between: BTreeMap<usize, StateId>,
     reports: Vec<PipelineReport>,
 }
 
 /// A pipeline that runs, as its workers see it.
-struct Task<'a> {
-    special: &'a Specialised,
-    compiled: Arc<Compiled>,
-    /// The next group or build row that no worker has taken.
-    cursor: AtomicUsize,
+pub(super) struct Task<'a> {
+    pub(super) index: usize,
+    pub(super) special: &'a Specialised,
+    /// `None` where that depends on the partition of the state that is looked up.
+    compiled: Option<Arc<Compiled>>,
+    pub(super) compile_ns: AtomicU64,
+    /// The next group, build row or partition that no worker has taken.
+    pub(super) cursor: AtomicUsize,
     rows_in: AtomicU64,
     /// Bytes of what the workers have made so far.
     part_bytes: AtomicUsize,
     /// Bytes that they may take.
     budget_bytes: usize,
+    /// Where they put what is more than their share of it, if that can be.
+    pub(super) overflow: Option<Overflow>,
 }
 
 impl<'a> Runner<'a> {
@@ -67,29 +82,47 @@ impl<'a> Runner<'a> {
         cancel: &'a CancelToken,
     ) -> Self {
         let dictionaries = (0..query.program.dictionaries).map(|_| Arc::new(Dictionary::default())).collect();
-        let finished = query.program.states.iter().map(|_| None).collect();
-        Self { engine, query, options, cancel, dictionaries, finished, reports: Vec::new() }
+        let program = query.program.clone();
+        let finished = program.states.iter().map(|_| None).collect();
+        let spilled = program.states.iter().map(|_| None).collect();
+        let goes_on = vec![false; program.pipelines.len()];
+        Self {
+            engine,
+            query,
+            options,
+            cancel,
+            program,
+            goes_on,
+            dictionaries,
+            finished,
+            spilled,
+            between: BTreeMap::new(),
+            reports: Vec::new(),
+        }
     }
 
     /// Runs every pipeline.
     pub(super) fn run(mut self) -> Result<QueryOutput> {
-        let mut batches = Vec::new();
-        for index in 0..self.query.program.pipelines.len() {
+        let (mut batches, mut on_disk) = (Vec::new(), None);
+        let mut index = 0;
+        while index < self.program.pipelines.len() {
+            self.cut(index)?;
             let parts = match self.pipeline(index, true) {
                 Err(Stop::Outgrown) => self.pipeline(index, false),
                 done => done,
             };
-            let parts = parts.map_err(|stop| match stop {
+            let (parts, overflow) = parts.map_err(|stop| match stop {
                 Stop::Failed(error) => error,
                 Stop::Outgrown => Error::internal("a pipeline outgrew what it does not rely on"),
             })?;
             let started = Instant::now();
-            let rows_out = match self.query.program.pipelines[index].sink.fills() {
-                Some(state) => self.finish(state, parts)?,
-                None if matches!(self.query.program.pipelines[index].sink, Sink::Mark { .. }) => 0,
+            let rows_out = match self.program.pipelines[index].sink.fills() {
+                Some(state) => self.finish(index, state, parts, overflow)?,
+                None if matches!(self.program.pipelines[index].sink, Sink::Mark { .. }) => 0,
                 None => {
-                    batches = self.collect(index, parts)?;
-                    batches.iter().map(|batch| batch.num_rows() as u64).sum()
+                    let rows;
+                    (rows, batches, on_disk) = self.collect(index, parts, overflow)?;
+                    rows
                 }
             };
             if let Some(report) = self.reports.last_mut() {
@@ -97,101 +130,152 @@ impl<'a> Runner<'a> {
                 report.elapsed_ns += started.elapsed().as_nanos() as u64;
             }
             self.forget(index);
+            index += 1;
         }
-        Ok(QueryOutput { batches, reports: self.reports })
+        Ok(QueryOutput { batches, on_disk, reports: self.reports })
     }
 
     /// Makes the state of what workers left. Gives its rows.
-    fn finish(&mut self, state: StateId, parts: Vec<Part>) -> Result<u64> {
-        let done = finish(&self.query.program, state, parts, self.options.threads)?;
-        let rows = match &done {
-            Finished::Join(table) => table.len(),
-            Finished::Groups(table) => table.len(),
-        };
-        self.finished[state.0 as usize] = Some(Arc::new(done));
-        self.within_budget(self.state_bytes())?;
-        Ok(rows as u64)
+    fn finish(
+        &mut self,
+        index: usize,
+        state: StateId,
+        mut parts: Vec<Part>,
+        overflow: Option<Overflow>,
+    ) -> Result<u64> {
+        let number = state.0 as usize;
+        if !overflow.as_ref().is_some_and(Overflow::is_used) {
+            let limit = self.state_limit(index, state);
+            match finish_within(&self.program, state, parts, self.options.threads, limit)? {
+                Made::State(done) => {
+                    let rows = match &*done {
+                        Finished::Join(table) => table.len(),
+                        Finished::Groups(table) => table.len(),
+                    };
+                    self.finished[number] = Some(Arc::from(done));
+                    self.within_budget(self.state_bytes())?;
+                    return Ok(rows as u64);
+                }
+                Made::TooLarge(rows) => parts = rows,
+            }
+        }
+        let overflow = overflow.ok_or_else(|| Error::internal("a state that cannot be on disk is too large"))?;
+        let spilled = self.spill(overflow, parts)?;
+        let rows = spilled.rows.rows();
+        self.note_written(&spilled);
+        self.spilled[number] = Some(Arc::new(spilled));
+        Ok(rows)
     }
 
-    fn collect(&self, index: usize, parts: Vec<Part>) -> Result<Vec<RecordBatch>> {
-        let program = &self.query.program;
-        let rows = collect(program, &program.pipelines[index], parts)?;
-        let mut vectors = Vec::new();
-        let mut batches = Vec::new();
-        let is_ordered = |column: usize| {
-            let is_text =
-                matches!(self.query.schema.field(column).data_type(), DataType::Utf8View | DataType::BinaryView);
-            !is_text && self.query.dictionaries[column].is_none()
-        };
-        if let Some(chosen) = self.query.first.as_ref().and_then(|first| first.choose(&rows, is_ordered)) {
-            for row in chosen {
-                self.cancel.check()?;
-                rows.read(row..row + 1, &mut vectors);
-                batches.push(output::batch(self.query, &vectors, 1, &self.dictionaries)?);
+    /// Shows what was collected. Gives the number of rows.
+    fn collect(
+        &mut self,
+        index: usize,
+        parts: Vec<Part>,
+        overflow: Option<Overflow>,
+    ) -> Result<(u64, Vec<RecordBatch>, Option<RowsOnDisk>)> {
+        let shape = Shape::of(self.query, &self.dictionaries);
+        let pipeline = &self.program.pipelines[index];
+        match overflow.filter(Overflow::is_used) {
+            Some(overflow) => {
+                let layout = collected(&self.program, pipeline);
+                let spilled = self.spill(overflow, parts)?;
+                self.note_written(&spilled);
+                let rows = spilled.rows.rows();
+                Ok((rows, Vec::new(), Some(RowsOnDisk::new(shape, layout, spilled.rows, self.cancel.clone()))))
             }
-            let one = concat_batches(&self.query.schema, &batches);
-            return Ok(vec![one.map_err(|error| Error::internal(error.to_string()))?]);
+            None => {
+                let rows = collect(&self.program, pipeline, parts)?;
+                let is_ordered = |column: usize| shape.is_ordered(column);
+                let batches = match self.query.first.as_ref().and_then(|first| first.choose(&rows, is_ordered)) {
+                    Some(chosen) => shape.chosen(&rows, &chosen, self.cancel)?,
+                    None => shape.batches(&rows, self.cancel)?,
+                };
+                Ok((batches.iter().map(|batch| batch.num_rows() as u64).sum(), batches, None))
+            }
         }
-        for start in (0..rows.len()).step_by(VECTOR_ROWS) {
-            self.cancel.check()?;
-            let end = (start + VECTOR_ROWS).min(rows.len());
-            rows.read(start..end, &mut vectors);
-            batches.push(output::batch(self.query, &vectors, end - start, &self.dictionaries)?);
+    }
+
+    fn note_written(&mut self, spilled: &Spilled) {
+        if let Some(report) = self.reports.last_mut() {
+            report.notes.push(spilled.rows.note());
+            report.spill_write_bytes += spilled.rows.written_bytes();
+            report.spill_read_bytes += spilled.rows.read_bytes();
         }
-        Ok(batches)
     }
 
     /// Lets go of states that no later pipeline reads.
     fn forget(&mut self, done: usize) {
-        let later = &self.query.program.pipelines[done + 1..];
-        for (number, state) in self.finished.iter_mut().enumerate() {
+        let later = &self.program.pipelines[done + 1..];
+        for (number, (finished, spilled)) in self.finished.iter_mut().zip(&mut self.spilled).enumerate() {
             if !later.iter().any(|pipeline| reads(pipeline, StateId(number as u32))) {
-                *state = None;
+                (*finished, *spilled) = (None, None);
             }
         }
     }
 
     /// Runs one pipeline; gives what its workers left.
-    fn pipeline(&mut self, index: usize, trusting: bool) -> std::result::Result<Vec<Part>, Stop> {
+    fn pipeline(&mut self, index: usize, trusting: bool) -> std::result::Result<(Vec<Part>, Option<Overflow>), Stop> {
         self.cancel.check()?;
         let known = Known {
             query: self.query,
+            program: &self.program,
             finished: &self.finished,
             dictionaries: &self.dictionaries,
-            budget_bytes: self.options.memory_bytes,
+            budget_bytes: self.options.memory_bytes.saturating_sub(self.state_bytes()),
             threads: self.options.threads,
             trusting,
         };
         let special = known.specialise(index);
+        let (budget_bytes, overflow) = self.room(index, &special)?;
+        let mut task = Task {
+            index,
+            special: &special,
+            compiled: None,
+            compile_ns: AtomicU64::new(0),
+            cursor: AtomicUsize::new(0),
+            rows_in: AtomicU64::new(0),
+            part_bytes: AtomicUsize::new(0),
+            budget_bytes,
+            overflow,
+        };
+        if self.looked_up(index).is_none() {
+            task.compiled = Some(self.compile(&task, &self.finished)?);
+        }
+        let read_bytes = self.spill_read_bytes();
+        let started = Instant::now();
+        let parts = self.work(&special.program.pipelines[index], &task)?;
+        let report = PipelineReport {
+            rows_in: task.rows_in.into_inner(),
+            elapsed_ns: started.elapsed().as_nanos() as u64,
+            compile_ns: task.compile_ns.into_inner(),
+            threads: parts.len(),
+            notes: special.notes.clone(),
+            spill_read_bytes: self.spill_read_bytes() - read_bytes,
+            ..PipelineReport::default()
+        };
+        match self.reports.last_mut() {
+            Some(first) if self.goes_on[index] => first.go_on(report),
+            _ => self.reports.push(report),
+        }
+        Ok((parts, task.overflow))
+    }
+
+    /// The code of a pipeline that looks these states up.
+    pub(super) fn compile(&self, task: &Task<'_>, finished: &[Option<Arc<Finished>>]) -> Result<Arc<Compiled>> {
         let layout = |state: &Option<Arc<Finished>>| match state.as_deref() {
             Some(Finished::Join(table)) => Some(table.layout()),
             _ => None,
         };
         let shapes = Shapes {
-            joins: self.finished.iter().map(layout).collect(),
-            groups: special.groups.as_ref().map(GroupPlan::layout),
+            joins: finished.iter().map(layout).collect(),
+            groups: task.special.groups.as_ref().map(GroupPlan::layout),
         };
-        let (compiled, known) = self.engine.code().compile(&special.program, index, &shapes)?;
-        let mut report = PipelineReport {
-            compile_ns: if known { 0 } else { compiled.compile_ns() },
-            notes: special.notes.clone(),
-            ..PipelineReport::default()
-        };
-        let started = Instant::now();
-        let task = Task {
-            special: &special,
-            compiled,
-            cursor: AtomicUsize::new(0),
-            rows_in: AtomicU64::new(0),
-            part_bytes: AtomicUsize::new(0),
-            budget_bytes: self.options.memory_bytes.saturating_sub(self.state_bytes()),
-        };
-        let parts = self.work(&special.program.pipelines[index], &task)?;
-        report.threads = parts.len();
-        report.rows_in = task.rows_in.load(Ordering::Relaxed);
-        report.elapsed_ns = started.elapsed().as_nanos() as u64;
-        self.reports.push(report);
-        Ok(parts)
+        let (compiled, known) = self.engine.code().compile(&task.special.program, task.index, &shapes)?;
+        if !known {
+            task.compile_ns.fetch_add(compiled.compile_ns(), Ordering::Relaxed);
+        }
+        Ok(compiled)
     }
 
     /// Gives the source to as many workers as it is worth.
@@ -205,9 +289,14 @@ impl<'a> Runner<'a> {
                 let scan = Arc::new(scan.with_settings(self.options.scan));
                 self.on_workers(scan.morsels(), || self.scan(source, &scan, task))
             }
+            Source::Groups { state, .. } | Source::BuildRows { state, .. }
+                if let Some(spilled) = self.spilled[state.0 as usize].as_ref() =>
+            {
+                self.on_workers(spilled.rows.partitions().count(), || self.scan_partitions(*state, spilled, task))
+            }
             Source::Groups { state, .. } => match self.finished[state.0 as usize].as_deref() {
                 Some(Finished::Groups(table)) => {
-                    let read = |range: std::ops::Range<usize>, vectors: &mut Vec<Vector>| {
+                    let read = |range: Range<usize>, vectors: &mut Vec<Vector>| {
                         let rows = range.len();
                         table.rows().read(range, vectors);
                         rows
@@ -220,8 +309,7 @@ impl<'a> Runner<'a> {
             },
             Source::BuildRows { state, matched, .. } => match self.finished[state.0 as usize].as_deref() {
                 Some(Finished::Join(table)) => {
-                    let read =
-                        |range: std::ops::Range<usize>, vectors: &mut Vec<Vector>| table.read(range, *matched, vectors);
+                    let read = |range: Range<usize>, vectors: &mut Vec<Vector>| table.read(range, *matched, vectors);
                     self.on_workers(table.len().div_ceil(STATE_MORSEL_ROWS), || {
                         self.scan_state(table.len(), read, task)
                     })
@@ -235,7 +323,7 @@ impl<'a> Runner<'a> {
     fn on_workers(
         &self,
         morsels: usize,
-        work: impl Fn() -> std::result::Result<Part, Stop> + Sync,
+        work: impl Fn() -> std::result::Result<Option<Part>, Stop> + Sync,
     ) -> std::result::Result<Vec<Part>, Stop> {
         let threads = self.options.threads.min(morsels).max(1);
         std::thread::scope(|scope| {
@@ -245,12 +333,12 @@ impl<'a> Runner<'a> {
                 let panicked = |_| Err(Stop::Failed(Error::internal("a worker of a pipeline panicked")));
                 other.join().unwrap_or_else(panicked)
             }));
-            parts.into_iter().collect()
+            parts.into_iter().filter_map(std::result::Result::transpose).collect()
         })
     }
 
     /// One worker's share of a table.
-    fn scan(&self, source: &TableSource, scan: &Arc<Scan>, task: &Task<'_>) -> std::result::Result<Part, Stop> {
+    fn scan(&self, source: &TableSource, scan: &Arc<Scan>, task: &Task<'_>) -> std::result::Result<Option<Part>, Stop> {
         let mut worker = self.worker(task)?;
         let mut loader = VectorLoader::new(source, &self.dictionaries);
         let mut tests: Vec<RankedTest> = task.special.tests.clone();
@@ -266,63 +354,87 @@ impl<'a> Runner<'a> {
                 }
                 self.cancel.check()?;
                 worker.run(vectors, count)?;
+                self.account(task, &mut worker, &mut known_bytes)?;
                 rows_in += count as u64;
             }
             task.rows_in.fetch_add(rows_in, Ordering::Relaxed);
-            self.account(task, &worker, &mut known_bytes)?;
         }
-        Ok(worker.finish())
+        Ok(Some(worker.finish()))
     }
 
     /// One worker's share of the rows of a state; `read` fills vectors with some of a range of rows and says how many.
     fn scan_state(
         &self,
         rows: usize,
-        read: impl Fn(std::ops::Range<usize>, &mut Vec<Vector>) -> usize,
+        read: impl Fn(Range<usize>, &mut Vec<Vector>) -> usize,
         task: &Task<'_>,
-    ) -> std::result::Result<Part, Stop> {
+    ) -> std::result::Result<Option<Part>, Stop> {
         let mut worker = self.worker(task)?;
         let mut vectors = Vec::new();
         let mut known_bytes = 0;
         loop {
             let start = task.cursor.fetch_add(STATE_MORSEL_ROWS, Ordering::Relaxed);
             if start >= rows {
-                return Ok(worker.finish());
+                return Ok(Some(worker.finish()));
             }
-            let end = (start + STATE_MORSEL_ROWS).min(rows);
-            for start in (start..end).step_by(VECTOR_ROWS) {
-                self.cancel.check()?;
-                let count = read(start..(start + VECTOR_ROWS).min(end), &mut vectors);
-                worker.run(&vectors, count)?;
-                task.rows_in.fetch_add(count as u64, Ordering::Relaxed);
-            }
-            self.account(task, &worker, &mut known_bytes)?;
+            let range = start..(start + STATE_MORSEL_ROWS).min(rows);
+            self.feed(range, &read, &mut vectors, task, (&mut worker, &mut known_bytes))?;
         }
     }
 
-    fn worker(&self, task: &Task<'_>) -> Result<Worker> {
-        let worker = Worker::new(&task.compiled, &self.finished, task.special.groups.as_ref())?;
+    pub(super) fn worker(&self, task: &Task<'_>) -> Result<Worker> {
+        let compiled = task.compiled.as_ref().ok_or_else(|| Error::internal("a worker without code"))?;
+        let worker = Worker::new(compiled, &self.finished, task.special.groups.as_ref())?;
         Ok(worker.stopped_by(self.cancel.flag()))
     }
 
-    /// Adds what a worker has taken since it was last asked, within the budget.
-    fn account(&self, task: &Task<'_>, worker: &Worker, known_bytes: &mut usize) -> Result<()> {
+    /// Takes a range of rows of a state through a worker, which was known to hold so many bytes.
+    pub(super) fn feed(
+        &self,
+        rows: Range<usize>,
+        read: impl Fn(Range<usize>, &mut Vec<Vector>) -> usize,
+        vectors: &mut Vec<Vector>,
+        task: &Task<'_>,
+        (worker, known_bytes): (&mut Worker, &mut usize),
+    ) -> Result<()> {
+        for start in rows.clone().step_by(VECTOR_ROWS) {
+            self.cancel.check()?;
+            let count = read(start..(start + VECTOR_ROWS).min(rows.end), vectors);
+            worker.run(vectors, count)?;
+            task.rows_in.fetch_add(count as u64, Ordering::Relaxed);
+            self.account(task, worker, known_bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Notes what a worker has taken since it was last asked. What is more than its share goes to disk; what cannot has to
+    /// be within the budget.
+    fn account(&self, task: &Task<'_>, worker: &mut Worker, known_bytes: &mut usize) -> Result<()> {
+        if let Some(overflow) = &task.overflow {
+            overflow.relieve(self.engine, worker)?;
+        }
         let now = worker.memory_bytes();
-        let more = now.saturating_sub(*known_bytes);
-        *known_bytes = now;
-        let all = task.part_bytes.fetch_add(more, Ordering::Relaxed) + more;
+        let before = std::mem::replace(known_bytes, now);
+        let all = match now >= before {
+            true => task.part_bytes.fetch_add(now - before, Ordering::Relaxed) + (now - before),
+            false => task.part_bytes.fetch_sub(before - now, Ordering::Relaxed) - (before - now),
+        };
         match all <= task.budget_bytes {
             true => Ok(()),
             false => self.within_budget(all + self.state_bytes()),
         }
     }
 
-    fn state_bytes(&self) -> usize {
+    /// Bytes of memory that states and dictionaries take.
+    pub(super) fn state_bytes(&self) -> usize {
         let states = self.finished.iter().flatten().map(|state| match &**state {
             Finished::Join(table) => table.memory_bytes(),
             Finished::Groups(table) => table.memory_bytes(),
         });
-        states.sum::<usize>() + self.dictionaries.iter().map(|dictionary| dictionary.memory_bytes()).sum::<usize>()
+        let matched = self.spilled.iter().flatten().map(|spilled| spilled.matched_bytes());
+        states.sum::<usize>()
+            + matched.sum::<usize>()
+            + self.dictionaries.iter().map(|dictionary| dictionary.memory_bytes()).sum::<usize>()
     }
 
     fn within_budget(&self, bytes: usize) -> Result<()> {
@@ -340,7 +452,7 @@ impl<'a> Runner<'a> {
 const STATE_MORSEL_ROWS: usize = 2 * VECTOR_ROWS;
 
 /// Whether `pipeline` needs what is in `state`.
-fn reads(pipeline: &Pipeline, state: StateId) -> bool {
+pub(super) fn reads(pipeline: &Pipeline, state: StateId) -> bool {
     let source = match &pipeline.source {
         Source::Table(_) => false,
         Source::Groups { state: other, .. } | Source::BuildRows { state: other, .. } => *other == state,

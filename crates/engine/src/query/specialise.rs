@@ -41,10 +41,11 @@ pub(super) struct Specialised {
 
 /// What is known besides the program.
 pub(super) struct Known<'a> {
+    pub(super) program: &'a Program,
     pub(super) query: &'a Query,
     pub(super) finished: &'a [Option<Arc<Finished>>],
     pub(super) dictionaries: &'a [Arc<Dictionary>],
-    /// Bytes that the query's states may take together, and the workers that share them.
+    /// Bytes that states may still take together, and the workers that share them.
     pub(super) budget_bytes: usize,
     pub(super) threads: usize,
     /// Whether dictionaries of columns that the pipeline itself reads may be taken to stay small.
@@ -54,7 +55,7 @@ pub(super) struct Known<'a> {
 impl Known<'_> {
     /// Pipeline `index` with all that is known.
     pub(super) fn specialise(&self, index: usize) -> Specialised {
-        let mut program = self.query.program.clone();
+        let mut program = self.program.clone();
         let (mut tests, mut notes) = (Vec::new(), Vec::new());
         if let Source::Table(source) = &program.pipelines[index].source {
             tests.extend(source.tests.iter().map(|test| RankedTest::new(test.clone(), false)));
@@ -140,7 +141,7 @@ impl Known<'_> {
 
     fn groups(&self, pipeline: &Pipeline, few: &mut Vec<usize>) -> Option<GroupPlan> {
         let Sink::Aggregate { state, keys, .. } = &pipeline.sink else { return None };
-        let State::Aggregate(aggregate) = &self.query.program.states[state.0 as usize] else { return None };
+        let State::Aggregate(aggregate) = &self.program.states[state.0 as usize] else { return None };
         let ranges: Vec<_> = keys.iter().map(|key| self.key_range(pipeline, *key, few)).collect();
         let expected = self.query.expected_rows.get(state.0 as usize).copied().flatten();
         let most_bytes = self.budget_bytes / DENSE_BUDGET_SHARE / self.threads.max(1);

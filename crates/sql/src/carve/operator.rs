@@ -25,6 +25,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, execute_stream,
 };
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
+use forebay_base::units::format_bytes;
 use forebay_base::{Error, ErrorKind};
 use forebay_engine::Metrics;
 use forebay_engine::query::{self, PipelineReport, QueryOptions, QueryOutput};
@@ -118,6 +119,7 @@ impl PipelinesExec {
             MemoryLimit::Finite(bytes) => bytes.saturating_sub(pool.reserved()),
             MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
         };
+        let memory_bytes = memory_bytes.min(settings::memory_limit(self.state.config()));
         let execution = match self.execution {
             Execution::Interpreter => query::Execution::Interpreter,
             Execution::Compiled | Execution::DataFusion => query::Execution::Compiled,
@@ -140,7 +142,8 @@ impl PipelinesExec {
             Ok(output) => {
                 statement.compiled(output.reports.iter().map(|report| report.compile_ns).sum());
                 self.outcome().reports = output.reports;
-                let batches = futures::stream::iter(output.batches.into_iter().map(Ok));
+                let on_disk = output.on_disk.into_iter().flatten().map(|batch| batch.map_err(into_datafusion));
+                let batches = futures::stream::iter(output.batches.into_iter().map(Ok).chain(on_disk));
                 Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches)))
             }
             Err(error) if asks_datafusion(&error) => {
@@ -203,6 +206,9 @@ impl DisplayAs for PipelinesExec {
             )?;
             for note in &report.notes {
                 write!(f, "\n         = {note}")?;
+            }
+            if report.spill_read_bytes > 0 {
+                write!(f, "\n         = {} read back from disk", format_bytes(report.spill_read_bytes))?;
             }
         }
         Ok(())
