@@ -157,6 +157,7 @@ fn query(program: &Program, tables: Vec<Arc<Table>>) -> Query {
     let bound = |table| QueryTable { table, filters: Vec::new(), metrics: Arc::new(Metrics::default()) };
     Query {
         program: program.clone(),
+        expected_rows: Vec::new(),
         tables: tables.into_iter().map(bound).collect(),
         dictionaries: vec![None; fields.len()],
         schema: Arc::new(Schema::new(fields)),
