@@ -159,6 +159,7 @@ fn query(program: &Program, tables: Vec<Arc<Table>>) -> Query {
         program: program.clone(),
         expected_rows: Vec::new(),
         tables: tables.into_iter().map(bound).collect(),
+        first: None,
         dictionaries: vec![None; fields.len()],
         schema: Arc::new(Schema::new(fields)),
     }

@@ -18,6 +18,7 @@ mod row;
 #[allow(unsafe_code)]
 mod run;
 mod sink;
+mod sink_state;
 mod stages;
 
 use std::sync::{Arc, OnceLock};

@@ -16,15 +16,12 @@ use forebay_pipeline::ir::{Arithmetic, DatePart};
 use forebay_pipeline::semantics::{arithmetic_i64, arithmetic_i128, date_part, substring};
 use forebay_pipeline::{Fault, LikePattern};
 
-use super::context::{
-    CURSOR, DENSE_KEY_WORDS, GROUP_DIRECTORY, GROUP_ROWS, GROUP_SHIFT, GROUP_TOUCHED, JoinWord, LIMIT, RESULT, ROWS,
-    SINK, STAGES, STOP,
-};
+use super::context::{CURSOR, DENSE_KEY_WORDS, GROUP_SHIFT, JoinWord, RESULT, ROWS, SINK, STAGES, STOP};
 use super::members::Members;
+use super::sink_state::SinkState;
 use super::{Compiled, Finished, KEY_OUT_OF_RANGE, Part, STOPPED, SinkKind};
-use crate::groups::{GroupPart, GroupPlan};
+use crate::groups::GroupPlan;
 use crate::layout::hash_bytes;
-use crate::rows::RowBuffer;
 use crate::runs::{Partitions, RunLayout, WriteRun};
 use crate::vector::{VECTOR_ROWS, Vector};
 
@@ -58,13 +55,6 @@ impl Drop for Code {
     }
 }
 
-/// What runtime functions work on.
-enum SinkState {
-    Rows(RowBuffer),
-    Groups(Box<GroupPart>),
-    Marks,
-}
-
 /// Runs a compiled pipeline on one thread.
 pub struct Worker {
     compiled: Arc<Compiled>,
@@ -92,17 +82,7 @@ impl Worker {
         let mut worker = Self {
             compiled: Arc::clone(compiled),
             finished: Vec::new(),
-            sink: match &compiled.sink {
-                SinkKind::Build(words) | SinkKind::Collect(words) => SinkState::Rows(RowBuffer::new(*words)),
-                SinkKind::Mark => SinkState::Marks,
-                SinkKind::Aggregate(state) => {
-                    let plan = groups.ok_or_else(|| Error::internal("a worker without a plan of its groups"))?;
-                    if compiled.shapes.groups != Some(plan.layout()) {
-                        return Err(Error::internal("groups of another layout than was compiled for"));
-                    }
-                    SinkState::Groups(Box::new(GroupPart::new(state, plan)))
-                }
-            },
+            sink: SinkState::new(compiled, groups)?,
             context: vec![0; compiled.context.words],
             stages: vec![0; compiled.stage_words],
             _stop: Arc::default(),
@@ -212,7 +192,7 @@ impl Worker {
         }
         self.context[ROWS] = rows as u64;
         self.context[STAGES] = self.stages.as_mut_ptr().expose_provenance() as u64;
-        open(&mut self.context, &mut self.sink);
+        self.sink.open(&mut self.context);
         self.context[SINK] = (&raw mut self.sink).expose_provenance() as u64;
         let code = (self.compiled.code.entry)(self.context.as_mut_ptr());
         if let SinkState::Rows(buffer) = &mut self.sink {
@@ -229,21 +209,12 @@ impl Worker {
 
     /// Bytes of memory that the worker's part of the sink holds.
     pub fn memory_bytes(&self) -> usize {
-        match &self.sink {
-            SinkState::Rows(buffer) => buffer.memory_bytes(),
-            SinkState::Groups(part) => part.memory_bytes(),
-            SinkState::Marks => 0,
-        }
+        self.sink.memory_bytes()
     }
 
     /// Gives what the worker has made as runs, and has made nothing then. Not for dense groups.
     pub fn take_runs(&mut self, layout: &RunLayout, partitions: &Partitions, write: &mut WriteRun<'_>) -> Result<()> {
-        match &mut self.sink {
-            SinkState::Rows(buffer) => buffer.take_runs(layout, partitions, write)?,
-            SinkState::Groups(part) => part.take_runs(layout, partitions, write)?,
-            SinkState::Marks => {}
-        }
-        Ok(())
+        self.sink.take_runs(layout, partitions, write)
     }
 
     /// What the worker adds to the state or result that the pipeline fills.
@@ -254,24 +225,6 @@ impl Worker {
             (SinkState::Groups(part), _) => Part::Groups(*part),
             (SinkState::Marks, _) => Part::Marked,
         }
-    }
-}
-
-/// Says in the context where the sink's memory lies.
-fn open(context: &mut [u64], sink: &mut SinkState) {
-    match sink {
-        SinkState::Rows(buffer) => {
-            context[CURSOR] = buffer.cursor();
-            context[LIMIT] = buffer.limit();
-        }
-        SinkState::Groups(part) => {
-            let addresses = part.addresses();
-            context[GROUP_ROWS] = addresses.rows;
-            context[GROUP_TOUCHED] = addresses.touched;
-            context[GROUP_DIRECTORY] = addresses.directory;
-            context[GROUP_SHIFT] = u64::from(addresses.shift);
-        }
-        SinkState::Marks => {}
     }
 }
 
@@ -481,7 +434,7 @@ unsafe extern "C" fn grow(context: *mut u64) {
     if let SinkState::Rows(buffer) = sink {
         buffer.grow(words[CURSOR]);
     }
-    open(words, sink);
+    sink.open(words);
 }
 
 unsafe extern "C" fn keep_bytes(context: *mut u64, address: u64, length: u64) -> u64 {
@@ -513,6 +466,6 @@ unsafe extern "C" fn new_group(context: *mut u64, hash: u64, key: u64, words: u6
     let SinkState::Groups(part) = sink else { return 0 };
     let row = part.insert(hash, key);
     // SAFETY: as above.
-    open(unsafe { self::words(context) }, sink);
+    sink.open(unsafe { self::words(context) });
     row
 }
