@@ -12,7 +12,7 @@ use crate::arena::Arena;
 use crate::layout::{GroupRow, RowLayout, WORD, build_row};
 use crate::rows::RowBuffer;
 
-/// Bits of the hash by which a partition is divided at a time: as many streams as are written well side by side.
+/// Bits of the hash by which a partition is divided at a time at most: as many streams as are written well side by side.
 const SPLIT_BITS: u32 = 6;
 /// Bits of the hash that choose a partition at most.
 const MOST_BITS: u32 = 18;
@@ -80,7 +80,7 @@ impl Partitions {
     /// As many as one division makes.
     pub fn first() -> Self {
         let mut all = Self::one();
-        all.split(0);
+        all.split(0, 1 << SPLIT_BITS);
         all
     }
 
@@ -97,12 +97,14 @@ impl Partitions {
         self.of_bits[(hash.wrapping_mul(SPREAD) >> 1 >> (u64::BITS - 1 - bits)) as usize] as usize
     }
 
-    /// Divides a partition. It keeps a share of its rows; gives the new ones that have the others, none where there are no
-    /// more bits.
-    pub fn split(&mut self, partition: usize) -> std::ops::Range<usize> {
+    /// Divides a partition into at least as many as are wanted, if that is not too many at a time. It keeps a share of its
+    /// rows; gives the new ones that have the others, none where there are no more bits.
+    pub fn split(&mut self, partition: usize, wanted: u64) -> std::ops::Range<usize> {
         let first = self.bits.len();
-        let (before, after) = (self.bits[partition], self.bits[partition] + SPLIT_BITS);
-        if after > MOST_BITS {
+        let before = self.bits[partition];
+        let more = wanted.clamp(2, 1 << SPLIT_BITS).next_power_of_two().ilog2();
+        let after = (before + more).min(MOST_BITS);
+        if after == before {
             return first..first;
         }
         let missing = after.saturating_sub(self.of_bits.len().ilog2());
@@ -114,7 +116,7 @@ impl Partitions {
             *of = if part == 0 { partition as u32 } else { (first + part - 1) as u32 };
         }
         self.bits[partition] = after;
-        self.bits.resize(first + (1 << SPLIT_BITS) - 1, after);
+        self.bits.resize(first + (1 << (after - before)) - 1, after);
         first..self.bits.len()
     }
 }
@@ -256,9 +258,10 @@ mod tests {
     fn every_hash_has_one_partition_however_they_are_divided() {
         let mut partitions = Partitions::first();
         let hashes: Vec<u64> = (0..100_000u64).map(|number| hash_of(&[Scalar::I64(number as i64)])).collect();
-        for divided in [3, 3, 70, 5] {
+        for (divided, wanted, made) in [(3, 64, 64), (3, 1000, 64), (70, 5, 8), (5, 1, 2), (66, 2, 2)] {
             let before = partitions.clone();
-            let new = partitions.split(divided);
+            let new = partitions.split(divided, wanted);
+            assert_eq!(new.len() + 1, made, "{wanted} of {divided}");
             let mut rows = vec![0; partitions.count()];
             for hash in &hashes {
                 let (old, now) = (before.of(*hash), partitions.of(*hash));
@@ -272,8 +275,8 @@ mod tests {
             };
             assert!(rows.iter().enumerate().all(is_fair), "{rows:?}");
         }
-        assert_eq!(partitions.count(), 64 + 4 * 63);
-        assert!(partitions.split(3).is_empty(), "there are no more bits");
+        assert_eq!(partitions.count(), 64 + 63 + 63 + 7 + 1 + 1);
+        assert!(partitions.split(3, 2).is_empty(), "there are no more bits");
     }
 
     #[test]
@@ -295,7 +298,7 @@ mod tests {
             let state = JoinState { keys: types[..1].to_vec(), payload: types[1..].to_vec(), keeps_all: true };
             let (row, layout) = (build_row(&state), RunLayout::of_build(&state));
             let mut partitions = Partitions::first();
-            partitions.split(7);
+            partitions.split(7, 20);
             let mut runs: BTreeMap<usize, Vec<RowBuffer>> = BTreeMap::new();
             let mut expected: BTreeMap<usize, Vec<Vec<Scalar>>> = BTreeMap::new();
             for rows in sizes {

@@ -108,7 +108,9 @@ impl Spill {
             if before <= partition_bytes {
                 continue;
             }
-            let parts = self.partitions.split(partition);
+            // Some more than fit exactly, since partitions are not equal.
+            let wanted = (before + before / 4).div_ceil(partition_bytes.max(1));
+            let parts = self.partitions.split(partition, wanted);
             if parts.is_empty() {
                 continue;
             }
