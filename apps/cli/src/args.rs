@@ -184,6 +184,9 @@ pub(crate) struct Bench {
     /// Write the plots of blocks to this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
+    /// A setting under which queries run, for example memory_limit=100MB; may be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub(crate) settings: Vec<String>,
     /// Memory to use, for example 8GiB [default: three quarters of the machine's]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) memory: Option<u64>,
@@ -197,6 +200,9 @@ impl Bench {
     fn check(&self) -> Result<(), clap::Error> {
         let conflict = match self.benchmark {
             Measured::Blocks if self.cold => "--cold measures queries, and blocks has experiments on data in memory",
+            Measured::Blocks if !self.settings.is_empty() => {
+                "the experiments of blocks choose their settings themselves"
+            }
             Measured::Blocks if !self.queries.is_empty() => "blocks has no queries to choose: use --experiment",
             Measured::Queries(_) if self.plots.is_some() || !self.experiments.is_empty() => {
                 "--experiment and --plots are for bench blocks"

@@ -111,6 +111,7 @@ pub(crate) fn run_bench(bench_args: Bench) -> Result<()> {
                 cold: bench_args.cold,
                 json: bench_args.json,
                 queries: bench_args.queries,
+                settings: bench_args.settings,
                 threads: bench_args.threads,
                 memory_bytes: bench_args.memory,
             };

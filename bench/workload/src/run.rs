@@ -36,6 +36,8 @@ pub struct BenchOptions {
     pub json: Option<PathBuf>,
     /// Names of the queries to run (`q1.1`, `q22`); empty means all.
     pub queries: Vec<String>,
+    /// Settings under which queries run, each `name=value`.
+    pub settings: Vec<String>,
     /// Threads; by default one per core.
     pub threads: Option<usize>,
     /// Memory budget in bytes; by default that of [`forebay::Options`].
@@ -99,6 +101,7 @@ pub fn bench(options: &BenchOptions, out: &mut dyn Write) -> Result<()> {
         return Err(Error::input("a benchmark needs at least one run").hint("Use --runs 1 or more"));
     }
     let chosen = chosen_queries(options)?;
+    let settings = options.settings.iter().map(|setting| set_statement(setting)).collect::<Result<Vec<_>>>()?;
     if let Some(path) = &options.json {
         // An unwritable file should be known before an hour of measuring; what it holds stays until there is something new.
         let opened = fs::OpenOptions::new().append(true).create(true).open(path);
@@ -122,6 +125,9 @@ pub fn bench(options: &BenchOptions, out: &mut dyn Write) -> Result<()> {
     line(out, &columns.row(&headings))?;
     line(out, &columns.rule())?;
     let session = database.session();
+    for setting in &settings {
+        run_sql(&session, setting)?;
+    }
     let mut all = Vec::with_capacity(chosen.len());
     for query in &chosen {
         let runs = measure(options, &database, &session, query)
@@ -144,6 +150,19 @@ pub fn bench(options: &BenchOptions, out: &mut dyn Write) -> Result<()> {
         line(out, &format!("\nEverything measured is in {}", path.display()))?;
     }
     Ok(())
+}
+
+/// The statement for `name=value`.
+fn set_statement(setting: &str) -> Result<String> {
+    match setting.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok(format!("SET {} = '{}'", name.trim(), value.trim().replace('\'', "''")))
+        }
+        _ => {
+            Err(Error::input(format!("{setting:?} is no setting"))
+                .hint("Write it as name=value, for example threads=1"))
+        }
+    }
 }
 
 fn chosen_queries(options: &BenchOptions) -> Result<Vec<Query>> {
@@ -174,6 +193,9 @@ fn introduce(options: &BenchOptions, dropped: PageCacheDropped, out: &mut dyn Wr
     let runs = if options.runs == 1 { "1 run".to_owned() } else { format!("{} runs", options.runs) };
     line(out, "")?;
     line(out, &format!("{} at scale factor {}, {runs} of each query, {how}", options.benchmark, options.scale_factor))?;
+    if !options.settings.is_empty() {
+        line(out, &format!("with {}", options.settings.join(", ")))?;
+    }
     line(out, "")
 }
 
@@ -264,6 +286,7 @@ mod tests {
             cold: false,
             json: None,
             queries: queries.iter().map(|&name| name.to_owned()).collect(),
+            settings: Vec::new(),
             threads: None,
             memory_bytes: None,
         }
@@ -273,6 +296,13 @@ mod tests {
     fn medians_of_odd_and_even_numbers_of_runs() {
         assert_eq!(runs(&[30, 10, 20]).spread(), Spread { min: 0.01, median: 0.02, max: 0.03 });
         assert!((runs(&[40, 10, 20, 30]).spread().median - 0.025).abs() < 1e-12);
+    }
+
+    #[test]
+    fn settings_become_statements() {
+        assert_eq!(set_statement("memory_limit=30MB").expect("it is one"), "SET memory_limit = '30MB'");
+        assert_eq!(set_statement(" simd = it's ").expect("it is one"), "SET simd = 'it''s'");
+        assert!(set_statement("memory_limit").is_err() && set_statement("=3").is_err());
     }
 
     #[test]

@@ -72,6 +72,7 @@ fn options(benchmark: Benchmark, database: &Path) -> BenchOptions {
         cold: false,
         json: None,
         queries: Vec::new(),
+        settings: Vec::new(),
         threads: Some(2),
         memory_bytes: Some(1 << 30),
     }

@@ -24,6 +24,7 @@ pub(super) fn record(
         "scale_factor": options.scale_factor,
         "threads": options.threads,
         "memory_limit_bytes": options.memory_bytes,
+        "settings": options.settings,
         "cold": options.cold,
         "page_cache_dropped": dropped,
         "memory_bytes_per_s": roof.bytes_per_second.round(),
