@@ -5,9 +5,10 @@ use crate::Finding;
 use crate::source::{Sources, words};
 use crate::tree::{Tree, line_of};
 
-/// Crates that may hold modules with `unsafe`, and which: system calls; SIMD, jitted code; the GPU's driver.
+/// Crates that may hold modules with `unsafe`, and which: system calls; SIMD, jitted code, work that borrows on threads that
+/// are older than it; the GPU's driver.
 const MAY_BE_UNSAFE: &[(&str, &[&str])] =
-    &[("crates/disk", &["sys"]), ("crates/cpu", &["simd", "compile"]), ("crates/gpu", &["driver"])];
+    &[("crates/disk", &["sys"]), ("crates/cpu", &["simd", "compile", "pool"]), ("crates/gpu", &["driver"])];
 
 /// The attribute that closes a crate.
 const FORBID: &str = "#![forbid(unsafe_code)]";

@@ -16,6 +16,8 @@ pub mod layout;
 pub mod matches;
 mod parallel;
 mod partition;
+#[allow(unsafe_code)]
+pub mod pool;
 mod predicates;
 pub mod rows;
 pub mod runs;

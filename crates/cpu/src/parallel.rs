@@ -2,6 +2,8 @@
 
 use std::sync::Mutex;
 
+use crate::pool;
+
 /// What `work` makes of `items`, on at most `threads` threads. A panic of one is a panic of all.
 pub(crate) fn map<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let threads = threads.min(items.len());
@@ -11,14 +13,9 @@ pub(crate) fn map<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl Fn
     let queue = Mutex::new(items.into_iter().enumerate());
     let take = || queue.lock().expect("taking an item does not panic").next();
     let run = || std::iter::from_fn(take).map(|(number, item)| (number, work(item))).collect::<Vec<_>>();
-    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
-        let mut results = run();
-        for worker in workers {
-            results.extend(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        results
-    });
+    let results = pool::run(threads, run).into_iter();
+    let results = results.flat_map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+    let mut results: Vec<(usize, R)> = results.collect();
     results.sort_by_key(|(number, _)| *number);
     results.into_iter().map(|(_, result)| result).collect()
 }

@@ -7,6 +7,7 @@ use forebay_base::{Context, ErrorKind, PhysicalType, Result, SegmentId, limits};
 use forebay_block::{InflatedChunk, inflate_chunk};
 use forebay_cache::ChunkCache;
 use forebay_cpu::compile::CompileCache;
+use forebay_cpu::pool::Lease;
 use forebay_disk::{AlignedBuffer, BufferPool, Disk, DiskFile};
 use forebay_store::{Segment, Store};
 
@@ -36,6 +37,8 @@ pub struct Engine {
     code: CompileCache,
     /// Where queries put what does not fit their memory.
     temporary: Arc<dyn Disk>,
+    /// Keeps the threads that run pipelines.
+    _workers: Lease,
 }
 
 /// A chunk that a scan wants, with what an error has to say about it.
@@ -60,6 +63,7 @@ impl Engine {
             buffers: BufferPool::new(limits::READ_POOL_BYTES),
             code: CompileCache::default(),
             temporary,
+            _workers: Lease::new(),
         }
     }
 

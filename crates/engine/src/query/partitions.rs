@@ -14,6 +14,7 @@ use forebay_base::{Error, ErrorKind, Result};
 use forebay_cpu::compile::{Finished, Part, Worker, collected, finish_runs, run_layout};
 use forebay_cpu::groups::GroupLayout;
 use forebay_cpu::layout::build_row;
+use forebay_cpu::pool;
 use forebay_cpu::rows::RowSet;
 use forebay_cpu::runs::{Partitions, RunLayout};
 use forebay_cpu::vector::Vector;
@@ -195,11 +196,13 @@ impl Runner<'_> {
             self.cancel.check()?;
             part.into_runs(&overflow.layout, &overflow.partitions, &mut |partition, run| spill.write(partition, run))
         };
-        std::thread::scope(|scope| {
-            let writers: Vec<_> = parts.into_iter().map(|part| scope.spawn(|| write(part))).collect();
-            let panicked = |_| Err(Error::internal("a worker that writes rows panicked"));
-            writers.into_iter().try_for_each(|writer| writer.join().unwrap_or_else(panicked))
-        })?;
+        let threads = parts.len();
+        let parts = Mutex::new(parts);
+        // The guard is let go of before the part is written.
+        let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let writers = pool::run(threads, || std::iter::from_fn(next).try_for_each(write));
+        let panicked = |_| Err(Error::internal("a worker that writes rows panicked"));
+        writers.into_iter().try_for_each(|writer| writer.unwrap_or_else(panicked))?;
         let looks_up = overflow.looks_up;
         drop((spill, overflow.partitions));
         let rows = overflow.spill.into_inner().unwrap_or_else(PoisonError::into_inner).and_then(Arc::into_inner);

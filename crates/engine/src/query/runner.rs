@@ -11,6 +11,7 @@ use forebay_base::{Error, ErrorKind, Result, units};
 use forebay_cpu::compile::{Compiled, Finished, Made, Part, Shapes, Worker, collect, collected, finish_within};
 use forebay_cpu::dictionary::Dictionary;
 use forebay_cpu::groups::GroupPlan;
+use forebay_cpu::pool;
 use forebay_cpu::vector::{VECTOR_ROWS, Vector};
 use forebay_pipeline::ir::{Pipeline, Program, Sink, Source, StateId, Step, TableSource};
 
@@ -326,15 +327,9 @@ impl<'a> Runner<'a> {
         work: impl Fn() -> std::result::Result<Option<Part>, Stop> + Sync,
     ) -> std::result::Result<Vec<Part>, Stop> {
         let threads = self.options.threads.min(morsels).max(1);
-        std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(&work)).collect();
-            let mut parts = vec![work()];
-            parts.extend(others.into_iter().map(|other| {
-                let panicked = |_| Err(Stop::Failed(Error::internal("a worker of a pipeline panicked")));
-                other.join().unwrap_or_else(panicked)
-            }));
-            parts.into_iter().filter_map(std::result::Result::transpose).collect()
-        })
+        let panicked = |_| Err(Stop::Failed(Error::internal("a worker of a pipeline panicked")));
+        let parts = pool::run(threads, work).into_iter().map(|part| part.unwrap_or_else(panicked));
+        parts.filter_map(std::result::Result::transpose).collect()
     }
 
     /// One worker's share of a table.
