@@ -310,19 +310,29 @@ impl BlockIds {
 
     /// Finds the ids of those of these codes that have none yet.
     fn intern(&mut self, dictionary: &Dictionary, strings: &StringValues<'_>, codes: &[u32]) -> Result<()> {
-        let unknown = |code: &u32| self.ids[*code as usize] == UNKNOWN;
-        let mut missing: Vec<u32> = codes.iter().copied().filter(unknown).collect();
+        let mut missing = Vec::new();
+        for code in codes {
+            let id = &mut self.ids[*code as usize];
+            if *id == UNKNOWN {
+                // So that it is asked for once.
+                *id = 0;
+                missing.push(*code);
+            }
+        }
         if missing.is_empty() {
             return Ok(());
         }
         missing.sort_unstable();
-        missing.dedup();
         let mut ids = vec![UNKNOWN; missing.len()];
-        dictionary.intern_all(missing.iter().map(|code| strings.get(*code as usize)), &mut ids)?;
-        self.unknown -= missing.len();
+        let interned = dictionary.intern_all(missing.iter().map(|code| strings.get(*code as usize)), &mut ids);
+        if interned.is_err() {
+            ids.fill(UNKNOWN);
+        }
         for (code, id) in missing.iter().zip(ids) {
             self.ids[*code as usize] = id;
         }
+        interned?;
+        self.unknown -= missing.len();
         Ok(())
     }
 
