@@ -13,7 +13,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::ExprWithAlias;
 use datafusion::sql::sqlparser::parser::Parser;
-use forebay_base::{Error, Result};
+use forebay_base::{Error, Result, TableId};
 use forebay_engine::Engine;
 use forebay_store::{Catalog, Table, View};
 
@@ -38,6 +38,8 @@ pub struct Planner {
     engine: Arc<Engine>,
     snapshot: Arc<Catalog>,
     statement: Arc<StatementContext>,
+    /// Those that were asked for.
+    tables: Mutex<HashMap<TableId, Arc<ForebayTable>>>,
     /// By schema and name.
     views: Mutex<HashMap<(String, String), PlannedView>>,
     files: Mutex<HashMap<String, Arc<dyn TableProvider>>>,
@@ -61,7 +63,8 @@ impl Planner {
     /// A planner over the engine's present catalog. `base` holds the settings and functions.
     pub fn new(base: SessionState, engine: Arc<Engine>, statement: Arc<StatementContext>) -> Arc<Self> {
         let snapshot = engine.store().catalog();
-        Arc::new(Self { base, engine, snapshot, statement, views: Mutex::default(), files: Mutex::default() })
+        let (tables, views, files) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Arc::new(Self { base, engine, snapshot, statement, tables, views, files })
     }
 
     /// The catalog of this statement.
@@ -89,8 +92,12 @@ impl Planner {
         state
     }
 
-    /// `table` as DataFusion sees it.
-    pub fn provider(self: &Arc<Self>, table: &Arc<Table>) -> Result<ForebayTable> {
+    /// `table`, which is of this snapshot, as DataFusion sees it.
+    pub fn provider(self: &Arc<Self>, table: &Arc<Table>) -> Result<Arc<ForebayTable>> {
+        let known = lock(&self.tables).get(&table.id).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
         let mut defaults = HashMap::new();
         for column in &table.columns {
             if let Some(text) = &column.default {
@@ -98,7 +105,10 @@ impl Planner {
                 defaults.insert(column.name.clone(), expr);
             }
         }
-        Ok(ForebayTable::new(Arc::clone(&self.engine), Arc::clone(table), Arc::clone(&self.statement), defaults))
+        let (engine, statement) = (Arc::clone(&self.engine), Arc::clone(&self.statement));
+        let provider = Arc::new(ForebayTable::new(engine, Arc::clone(table), statement, defaults));
+        lock(&self.tables).insert(table.id, Arc::clone(&provider));
+        Ok(provider)
     }
 
     /// The expression of a DEFAULT clause, which may not name columns.
@@ -217,7 +227,7 @@ impl SchemaProvider for Tables {
         let snapshot = &self.planner.snapshot;
         if let Some(table) = snapshot.table(&self.schema, name) {
             let provider = self.planner.provider(table).map_err(into_datafusion)?;
-            return Ok(Some(Arc::new(provider)));
+            return Ok(Some(provider));
         }
         if let Some(view) = snapshot.view(&self.schema, name) {
             return self.planner.view(view).await.map(Some).map_err(into_datafusion);

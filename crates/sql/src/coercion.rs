@@ -45,21 +45,10 @@ type RewriteInSchema<'a> = dyn Fn(Expr, &ChildTypes, &DFSchema) -> Result<Transf
 /// names.
 pub(crate) fn rewrite_expressions(plan: LogicalPlan, rewrite: &RewriteInSchema<'_>) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|plan| {
-        let mut schema = merge_schema(&plan.inputs());
-        if let LogicalPlan::TableScan(scan) = &plan {
-            let source = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
-            schema.merge(&source);
-        }
-        schema.merge(plan.schema());
-        let names = NamePreserver::new(&plan);
-        let rewritten = plan.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let done = typed::transform_up(expr, &schema, &|expr, types| rewrite(expr, types, &schema))?;
-            Ok(match done.transformed {
-                true => done.update_data(|expr| name.restore(expr)),
-                false => done,
-            })
-        })?;
+        let rewritten = match typed::has_expression(&plan, |expr| !matches!(expr, Expr::Column(_)))? {
+            true => rewrite_own_expressions(plan, rewrite)?,
+            false => Transformed::no(plan),
+        };
         let rewritten = rewritten.transform_data(unify_union)?.transform_data(unify_join_keys)?;
         match rewritten.transformed {
             true => rewritten.map_data(LogicalPlan::recompute_schema),
@@ -67,6 +56,25 @@ pub(crate) fn rewrite_expressions(plan: LogicalPlan, rewrite: &RewriteInSchema<'
         }
     })
     .data()
+}
+
+/// As [`rewrite_expressions`], without the inputs of `plan`.
+fn rewrite_own_expressions(plan: LogicalPlan, rewrite: &RewriteInSchema<'_>) -> Result<Transformed<LogicalPlan>> {
+    let mut schema = merge_schema(&plan.inputs());
+    if let LogicalPlan::TableScan(scan) = &plan {
+        let source = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
+        schema.merge(&source);
+    }
+    schema.merge(plan.schema());
+    let names = NamePreserver::new(&plan);
+    plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let done = typed::transform_up(expr, &schema, &|expr, types| rewrite(expr, types, &schema))?;
+        Ok(match done.transformed {
+            true => done.update_data(|expr| name.restore(expr)),
+            false => done,
+        })
+    })
 }
 
 fn rewrite(expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transformed<Expr>> {

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::Schema;
+use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Schema};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, CreateTable, CreateView, Expr,
-    Ident, IndexColumn, ObjectName, ObjectNamePart, ObjectType, RenameTableNameKind, TableConstraint,
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, CreateTable, CreateView,
+    DataType as SqlType, Expr, Ident, IndexColumn, ObjectName, ObjectNamePart, ObjectType, RenameTableNameKind,
+    TableConstraint,
 };
 use forebay_base::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId, Value};
 use forebay_engine::types::arrow_type;
@@ -420,4 +421,50 @@ pub fn truncate(planner: &Planner, table: TableId) -> Result<u64> {
     transaction.replace(table.id, &old, Vec::new())?;
     transaction.commit()?;
     Ok(table.rows())
+}
+
+/// The table that holds the rows of a query: CREATE TABLE name [(columns)] AS query.
+pub fn definition_of_query(name: QualifiedName, schema: &Schema, create: &CreateTable) -> Result<TableDefinition> {
+    let is_name = |column: &ColumnDef| column.data_type == SqlType::Unspecified && column.options.is_empty();
+    if !create.columns.iter().all(is_name) || !create.constraints.is_empty() {
+        return Err(Error::unsupported("types and constraints of columns are not supported in CREATE TABLE … AS")
+            .hint("CAST in the query, or use CREATE TABLE and INSERT … SELECT"));
+    }
+    let mut columns: Vec<ColumnDefinition> = Vec::with_capacity(schema.fields().len());
+    if !create.columns.is_empty() && create.columns.len() != schema.fields().len() {
+        let message = format!("{} columns are named for a query of {}", create.columns.len(), schema.fields().len());
+        return Err(Error::input(message));
+    }
+    for (index, field) in schema.fields().iter().enumerate() {
+        let mut column = match create.columns.get(index) {
+            Some(named) => ident(&named.name),
+            None => field.name().clone(),
+        };
+        let mut suffix = 1;
+        while columns.iter().any(|other| names_equal(&other.name, &column)) {
+            column = format!("{}_{suffix}", field.name());
+            suffix += 1;
+        }
+        let stored = match field.data_type() {
+            // Sums are wider than what they add; one that is too wide for a table fails when it is stored.
+            DataType::Decimal256(_, scale) => DataType::Decimal128(DECIMAL128_MAX_PRECISION, *scale),
+            other => other.clone(),
+        };
+        let logical = forebay_engine::types::logical_type(&stored, &column)?;
+        columns.push(ColumnDefinition { name: column, logical, nullable: true, default: None, missing: None });
+    }
+    Ok(TableDefinition { schema: name.schema, name: name.name, columns, constraints: Vec::new() })
+}
+
+/// The columns as the table will have them: ids count from 0.
+pub fn stored_columns(definition: &TableDefinition) -> Vec<forebay_store::Column> {
+    let column = |(index, column): (usize, &ColumnDefinition)| forebay_store::Column {
+        id: forebay_base::ColumnId(index as u32),
+        name: column.name.clone(),
+        logical: column.logical.clone(),
+        nullable: column.nullable,
+        default: column.default.clone(),
+        missing: column.missing.clone(),
+    };
+    definition.columns.iter().enumerate().map(column).collect()
 }

@@ -18,6 +18,8 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use forebay_base::{canonical_f32, canonical_f64};
 
+use crate::typed::has_expression;
+
 /// The values in canonical form, if they are floats.
 pub fn canonical(array: &ArrayRef) -> ArrayRef {
     match array.data_type() {
@@ -56,6 +58,9 @@ impl AnalyzerRule for CanonicalFloats {
     /// Must run before the rules that bring in functions of our own.
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         plan.transform_up_with_subqueries(|plan| {
+            if !has_expression(&plan, |expr| matches!(expr, Expr::ScalarFunction(_)))? {
+                return Ok(Transformed::no(plan));
+            }
             let mut schema = merge_schema(&plan.inputs());
             schema.merge(plan.schema());
             let names = NamePreserver::new(&plan);

@@ -3,17 +3,15 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{AsArray, RecordBatch};
-use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DmlStatement, LogicalPlan, Statement as PlanStatementNode, WriteOp};
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as PlanStatement;
-use datafusion::sql::sqlparser::ast::{
-    ColumnDef, CreateTable, DataType as SqlType, ObjectName, SchemaName, Statement as Ast, TableObject,
-};
+use datafusion::sql::sqlparser::ast::{CreateTable, ObjectName, SchemaName, Statement as Ast, TableObject};
 use forebay_base::{Error, ErrorKind, Result};
-use forebay_store::{ColumnDefinition, DEFAULT_SCHEMA, SealedSegment, TableDefinition, names_equal};
+use forebay_store::{DEFAULT_SCHEMA, SealedSegment};
 use futures::StreamExt;
 use tokio::sync::mpsc;
 
@@ -34,6 +32,14 @@ use crate::statement::StatementContext;
 
 /// Batches that wait for a slow reader.
 const BUFFERED_BATCHES: usize = 4;
+
+/// A statement that DataFusion's parser knows, planned.
+enum Planned {
+    /// A query, ready to run.
+    Rows(Arc<dyn ExecutionPlan>),
+    /// What has no rows.
+    Other(LogicalPlan),
+}
 
 /// One statement on its way.
 pub(crate) struct Run<'a> {
@@ -143,18 +149,28 @@ impl<'a> Run<'a> {
     }
 
     fn query(&self, statement: PlanStatement) -> Result<Answer> {
-        let state = self.state();
-        let plan = self.plan(&state, statement)?;
-        match &plan {
-            LogicalPlan::Statement(PlanStatementNode::SetVariable(set)) => {
+        let (planner, state) = (Arc::clone(&self.planner), self.state());
+        // Both in one go: each change of threads takes as long as some rules of the optimiser.
+        let (planned, state) = self.session.wait_apart(async move {
+            let plan = planner.plan(&state, statement).await?;
+            let planned = match plan {
+                LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_) => {
+                    Planned::Other(plan)
+                }
+                _ => Planned::Rows(state.create_physical_plan(&plan).await.map_err(from_datafusion)?),
+            };
+            Ok((planned, state))
+        })?;
+        match planned {
+            Planned::Rows(physical) => self.rows(&state, physical),
+            Planned::Other(LogicalPlan::Statement(PlanStatementNode::SetVariable(set))) => {
                 settings::set(&mut lock(&self.session.base), &set.variable, &set.value)?;
                 self.done("SET")
             }
-            LogicalPlan::Statement(PlanStatementNode::ResetVariable(_)) => Err(not_yet("RESET")),
-            LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_) => {
+            Planned::Other(LogicalPlan::Statement(PlanStatementNode::ResetVariable(_))) => Err(not_yet("RESET")),
+            Planned::Other(plan) => {
                 Err(Error::unsupported(format!("the statement {} is not supported", plan.display())))
             }
-            _ => self.stream(&state, plan),
         }
     }
 
@@ -165,7 +181,11 @@ impl<'a> Run<'a> {
     }
 
     fn stream(&self, state: &SessionState, plan: LogicalPlan) -> Result<Answer> {
-        let physical = self.physical(state, Arc::new(plan))?;
+        self.rows(state, self.physical(state, Arc::new(plan))?)
+    }
+
+    /// Runs a plan whose rows are the answer.
+    fn rows(&self, state: &SessionState, physical: Arc<dyn ExecutionPlan>) -> Result<Answer> {
         let schema = physical.schema();
         let context = state.task_ctx();
         let (sender, receiver) = mpsc::channel(BUFFERED_BATCHES);
@@ -275,8 +295,8 @@ impl<'a> Run<'a> {
         let query = PlanStatement::Statement(Box::new(Ast::Query(query.clone())));
         let plan = self.plan(&state, query)?;
         let physical = self.physical(&state, Arc::new(plan))?;
-        let definition = definition_of_query(name, &physical.schema(), create)?;
-        let columns = stored_columns(&definition);
+        let definition = ddl::definition_of_query(name, &physical.schema(), create)?;
+        let columns = ddl::stored_columns(&definition);
         let (segment, rows) = self.load(&state, physical, &columns)?;
         ddl::create_table(store.begin()?, definition, segment, create.or_replace)?;
         self.changed(rows)
@@ -448,50 +468,4 @@ fn parse_name(text: &str) -> Result<ObjectName> {
 
 fn not_yet(what: &str) -> Error {
     Error::unsupported(format!("{what} is not there yet"))
-}
-
-/// The table that holds the rows of a query: CREATE TABLE name [(columns)] AS query.
-fn definition_of_query(name: QualifiedName, schema: &Schema, create: &CreateTable) -> Result<TableDefinition> {
-    let is_name = |column: &ColumnDef| column.data_type == SqlType::Unspecified && column.options.is_empty();
-    if !create.columns.iter().all(is_name) || !create.constraints.is_empty() {
-        return Err(Error::unsupported("types and constraints of columns are not supported in CREATE TABLE … AS")
-            .hint("CAST in the query, or use CREATE TABLE and INSERT … SELECT"));
-    }
-    let mut columns: Vec<ColumnDefinition> = Vec::with_capacity(schema.fields().len());
-    if !create.columns.is_empty() && create.columns.len() != schema.fields().len() {
-        let message = format!("{} columns are named for a query of {}", create.columns.len(), schema.fields().len());
-        return Err(Error::input(message));
-    }
-    for (index, field) in schema.fields().iter().enumerate() {
-        let mut column = match create.columns.get(index) {
-            Some(named) => ddl::ident(&named.name),
-            None => field.name().clone(),
-        };
-        let mut suffix = 1;
-        while columns.iter().any(|other| names_equal(&other.name, &column)) {
-            column = format!("{}_{suffix}", field.name());
-            suffix += 1;
-        }
-        let stored = match field.data_type() {
-            // Sums are wider than what they add; one that is too wide for a table fails when it is stored.
-            DataType::Decimal256(_, scale) => DataType::Decimal128(DECIMAL128_MAX_PRECISION, *scale),
-            other => other.clone(),
-        };
-        let logical = forebay_engine::types::logical_type(&stored, &column)?;
-        columns.push(ColumnDefinition { name: column, logical, nullable: true, default: None, missing: None });
-    }
-    Ok(TableDefinition { schema: name.schema, name: name.name, columns, constraints: Vec::new() })
-}
-
-/// The columns as the table will have them: ids count from 0.
-fn stored_columns(definition: &TableDefinition) -> Vec<forebay_store::Column> {
-    let column = |(index, column): (usize, &ColumnDefinition)| forebay_store::Column {
-        id: forebay_base::ColumnId(index as u32),
-        name: column.name.clone(),
-        logical: column.logical.clone(),
-        nullable: column.nullable,
-        default: column.default.clone(),
-        missing: column.missing.clone(),
-    };
-    definition.columns.iter().enumerate().map(column).collect()
 }

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field};
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRewriter};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion, TreeNodeRewriter};
 use datafusion::common::{Column, DFSchema, Result};
-use datafusion::logical_expr::{Expr, ExprSchemable};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 
 /// Types of a node's children, in their order; `None` where one has no type before its own coercion.
 pub(crate) type ChildTypes = [Option<DataType>];
@@ -18,6 +18,17 @@ pub(crate) type Rewrite<'a> = dyn Fn(Expr, &ChildTypes) -> Result<Transformed<Ex
 /// Rewrites `expr`, whose columns are those of `schema`.
 pub(crate) fn transform_up(expr: Expr, schema: &DFSchema, rewrite: &Rewrite<'_>) -> Result<Transformed<Expr>> {
     expr.rewrite(&mut Typing { schema, rewrite, types: Vec::new(), begins: Vec::new() })
+}
+
+/// Whether one of a node's own expressions, or of their parts, is such a one. Merging the schemas of a node's inputs costs
+/// more than the rules do with most nodes, which have nothing for them.
+pub(crate) fn has_expression(plan: &LogicalPlan, is_one: impl Fn(&Expr) -> bool) -> Result<bool> {
+    let mut found = false;
+    plan.apply_expressions(|expr| {
+        found = found || expr.exists(|part| Ok(is_one(part)))?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
 }
 
 struct Typing<'a> {
@@ -54,6 +65,9 @@ fn type_of(expr: Expr, children: &ChildTypes, schema: &DFSchema) -> Result<(Expr
     if matches!(expr, Expr::HigherOrderFunction(_) | Expr::Lambda(_)) {
         let data_type = expr.get_type(schema).ok();
         return Ok((expr, data_type));
+    }
+    if let Some(known) = known_type(&expr, children) {
+        return Ok((expr, Some(known)));
     }
     let mut index = 0;
     let mut kept = Vec::new();
@@ -92,6 +106,19 @@ fn type_of(expr: Expr, children: &ChildTypes, schema: &DFSchema) -> Result<(Expr
     Ok((whole.data, data_type))
 }
 
+/// The type of an expression where a look at it says so.
+fn known_type(expr: &Expr, children: &ChildTypes) -> Option<DataType> {
+    match expr {
+        Expr::Cast(cast) => Some(cast.field.data_type().clone()),
+        Expr::Between(_) | Expr::InList(_) | Expr::IsNull(_) | Expr::IsNotNull(_) => Some(DataType::Boolean),
+        Expr::BinaryExpr(BinaryExpr { op: Operator::And | Operator::Or, .. }) => {
+            let are_boolean = children.iter().all(|child| child == &Some(DataType::Boolean));
+            are_boolean.then_some(DataType::Boolean)
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use datafusion::arrow::datatypes::Schema;
@@ -114,6 +141,7 @@ mod tests {
             -case * cast_by_text,
             col("i").in_list(vec![lit(1), col("b") + lit(2)], false),
             col("d").between(col("i"), col("i") + lit(1)).and(col("i").is_null()),
+            col("i").gt(lit(1)).or(lit(true)).and(cast(col("i"), DataType::Boolean)).is_not_null(),
         ] {
             let check = |expr: Expr, types: &ChildTypes| {
                 let mut told = types.iter();

@@ -135,10 +135,8 @@ impl PipelinesExec {
         let Some(statement) = context.session_config().get_extension::<StatementContext>() else {
             return Err(into_datafusion(Error::internal("pipelines are run outside of a statement")));
         };
-        let (runner, running) = (self.clone(), Arc::clone(&statement));
-        let ran = tokio::task::spawn_blocking(move || runner.run(&running)).await;
-        let ran = ran.map_err(|error| into_datafusion(Error::internal(format!("a query's worker failed: {error}"))))?;
-        match ran {
+        // Here and now: another thread would have to be woken, and this one after it.
+        match tokio::task::block_in_place(|| self.run(&statement)) {
             Ok(output) => {
                 statement.compiled(output.reports.iter().map(|report| report.compile_ns).sum());
                 self.outcome().reports = output.reports;
