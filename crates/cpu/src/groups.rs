@@ -33,6 +33,8 @@ const GENERATION_GROUPS: usize = 1 << 17;
 const EARLIER_BYTES: usize = 128 << 20;
 /// Slots of a part's first directory.
 const FIRST_SLOTS: usize = 1 << 10;
+/// The share of a worker's memory that groups which are only expected make room in.
+const EXPECTED_SHARE: usize = 4;
 
 /// What compiled code depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -63,6 +65,9 @@ pub struct GroupPlan {
     /// One for each key part where dense.
     keys: Vec<DenseKey>,
     slots: usize,
+    /// Hashed groups that a part makes room for at once, so that its rows need not move: memory that is not written costs
+    /// nothing.
+    expected: usize,
 }
 
 impl GroupPlan {
@@ -79,6 +84,8 @@ impl GroupPlan {
             let bytes = slots.saturating_mul(slot_bytes);
             slots <= DENSE_SLOTS && bytes <= DENSE_BYTES || bytes <= hashed_bytes.min(most_bytes as u128)
         };
+        let expected = expected.min(most_bytes / EXPECTED_SHARE / (row.words * WORD + DIRECTORY_BYTES as usize));
+        let hashed = Self { expected, ..Self::hash() };
         let mut slots: u128 = 1;
         let mut keys = Vec::with_capacity(ranges.len());
         for (typed, range) in state.keys.iter().zip(ranges) {
@@ -87,21 +94,21 @@ impl GroupPlan {
                 ValueType::I64 => *range,
                 ValueType::I128 | ValueType::F64 | ValueType::Bytes => None,
             };
-            let Some((low, high)) = range.filter(|(low, high)| low <= high) else { return Self::hash() };
+            let Some((low, high)) = range.filter(|(low, high)| low <= high) else { return hashed };
             let span = (i128::from(high) - i128::from(low) + 1) as u128;
             let stride = slots;
             slots = slots.saturating_mul(span + u128::from(typed.nullable));
             if !fits(slots) {
-                return Self::hash();
+                return hashed;
             }
             keys.push(DenseKey { low, span: span as u64, stride: stride as u64 });
         }
-        Self { layout: GroupLayout::Dense, keys, slots: slots as usize }
+        Self { layout: GroupLayout::Dense, keys, slots: slots as usize, expected: 0 }
     }
 
     /// By hash, whatever the keys are. Not for states without keys.
     pub fn hash() -> Self {
-        Self { layout: GroupLayout::Hash, keys: Vec::new(), slots: 0 }
+        Self { layout: GroupLayout::Hash, keys: Vec::new(), slots: 0, expected: 0 }
     }
 
     /// What compiled code depends on.
@@ -157,9 +164,15 @@ impl GroupPart {
             GroupLayout::Hash => (row.words, vec![0; FIRST_SLOTS]),
             GroupLayout::Dense => (row.words - row.key.words, Vec::new()),
         };
-        let (rows, touched) = (vec![0; plan.slots * words], vec![0; plan.slots]);
+        let touched = vec![0; plan.slots];
         let (earlier, arena) = (Vec::new(), Arena::default());
-        Self { plan: plan.clone(), row, words, rows, earlier, touched, directory, arena }
+        let mut part = Self { plan: plan.clone(), row, words, rows: Vec::new(), earlier, touched, directory, arena };
+        match plan.layout {
+            GroupLayout::Hash if part.has_bytes() => part.rows.reserve_exact(plan.expected * words),
+            GroupLayout::Hash => part.rows.reserve_exact(plan.expected.min(GENERATION_GROUPS) * words),
+            GroupLayout::Dense => part.rows = vec![0; plan.slots * words],
+        }
+        part
     }
 
     /// How its groups are found.
@@ -184,9 +197,11 @@ impl GroupPart {
         }
     }
 
-    /// Adds a group whose key is not there yet and gives the address of its row. `key` are the words of the key behind the
-    /// hash: validity if any, then the values, whose bytes were kept by [`GroupPart::keep_bytes`].
-    pub fn insert(&mut self, hash: u64, key: &[u64]) -> u64 {
+    /// Adds a group whose key is not there yet; gives the address of its row, and whether [`GroupPart::addresses`] are
+    /// others now. `key` are the words of the key behind the hash: validity if any, then the values, whose bytes were kept
+    /// by [`GroupPart::keep_bytes`].
+    pub fn insert(&mut self, hash: u64, key: &[u64]) -> (u64, bool) {
+        let before = (self.rows.as_ptr(), self.directory.as_ptr());
         assert_eq!(self.plan.layout, GroupLayout::Hash, "dense groups are all there");
         assert_eq!(key.len(), self.row.key.words - 1, "the words of a key without its hash");
         if self.rows.len() / self.words == GENERATION_GROUPS && self.begins_anew() {
@@ -202,7 +217,8 @@ impl GroupPart {
         self.rows.push(hash);
         self.rows.extend_from_slice(key);
         self.rows.resize((group + 1) * self.words, 0);
-        (self.rows.as_mut_ptr().expose_provenance() + group * self.words * WORD) as u64
+        let row = (self.rows.as_mut_ptr().expose_provenance() + group * self.words * WORD) as u64;
+        (row, before != (self.rows.as_ptr(), self.directory.as_ptr()))
     }
 
     /// The address of a copy of bytes that a row refers to.
@@ -255,9 +271,13 @@ impl GroupPart {
 
     /// Whether a full generation is put aside: a group may be in each of them, which must not take much memory.
     fn begins_anew(&self) -> bool {
-        let has_bytes = self.row.key.places.iter().any(|place| place.typed.value == ValueType::Bytes)
-            || self.row.accumulators.iter().any(|accumulator| accumulator.value == ValueType::Bytes);
-        !has_bytes && (self.earlier.len() + 1) * self.rows.len() * WORD <= EARLIER_BYTES
+        !self.has_bytes() && (self.earlier.len() + 1) * self.rows.len() * WORD <= EARLIER_BYTES
+    }
+
+    /// Whether rows refer to bytes, which each generation would have again.
+    fn has_bytes(&self) -> bool {
+        self.row.key.places.iter().any(|place| place.typed.value == ValueType::Bytes)
+            || self.row.accumulators.iter().any(|accumulator| accumulator.value == ValueType::Bytes)
     }
 
     fn shift(&self) -> u32 {
@@ -265,7 +285,10 @@ impl GroupPart {
     }
 
     fn grow(&mut self) {
-        self.directory = vec![0; self.directory.len() * 2];
+        let twice = self.directory.len() * 2;
+        // A table that has outgrown the caches is believed to come to what is expected.
+        let expected = if twice > 2 * GENERATION_GROUPS { self.plan.expected * 2 } else { 0 };
+        self.directory = vec![0; expected.next_power_of_two().max(twice)];
         for group in 0..self.rows.len() / self.words {
             self.take_slot(self.rows[group * self.words], group);
         }

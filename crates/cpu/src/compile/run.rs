@@ -464,8 +464,10 @@ unsafe extern "C" fn new_group(context: *mut u64, hash: u64, key: u64, words: u6
         (sink(context), std::slice::from_raw_parts(key, words as usize))
     };
     let SinkState::Groups(part) = sink else { return 0 };
-    let row = part.insert(hash, key);
-    // SAFETY: as above.
-    sink.open(unsafe { self::words(context) });
+    let (row, moved) = part.insert(hash, key);
+    if moved {
+        // SAFETY: as above.
+        sink.open(unsafe { self::words(context) });
+    }
     row
 }

@@ -125,8 +125,9 @@ impl Merge<'_> {
     /// One row for each key among the rows of all parts.
     fn hash(&self, mut parts: Vec<Chunks>, threads: usize) -> Result<Chunks, Fault> {
         if parts.iter().map(Vec::len).sum::<usize>() <= 1 {
-            let rows = parts.pop().unwrap_or_default();
+            let mut rows = parts.pop().unwrap_or_default();
             rows.iter().try_for_each(|rows| self.check(rows))?;
+            rows.iter_mut().for_each(give_back);
             return Ok(rows);
         }
         let words = self.row.words;
@@ -145,7 +146,7 @@ impl Merge<'_> {
         let shift = u64::BITS - slots.ilog2();
         // Numbers of merged rows plus one; 0 is free.
         let mut directory = vec![0usize; slots];
-        let mut merged: Vec<u64> = Vec::new();
+        let mut merged: Vec<u64> = Vec::with_capacity(rows.len());
         for row in rows.chunks_exact(words) {
             let mut slot = (row[0] << bits >> shift) as usize;
             loop {
@@ -164,6 +165,7 @@ impl Merge<'_> {
             }
         }
         self.check(&merged)?;
+        give_back(&mut merged);
         Ok(merged)
     }
 
@@ -190,6 +192,13 @@ impl Merge<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Gives memory back that was taken for rows which there are not.
+fn give_back(rows: &mut Vec<u64>) {
+    if rows.len() < rows.capacity() / 2 {
+        rows.shrink_to_fit();
     }
 }
 

@@ -28,7 +28,7 @@ impl GroupPart {
                 let found = self.find(hash, key).unwrap_or_else(|| {
                     let layout = self.row.key.clone();
                     let words = row_of(&layout, key, &mut |bytes| self.keep_bytes(bytes));
-                    let address = self.insert(hash, &words[1..]);
+                    let (address, _) = self.insert(hash, &words[1..]);
                     (address - self.addresses().rows) as usize / (self.words * WORD)
                 });
                 found * self.words + self.row.key.words
