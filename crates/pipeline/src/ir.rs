@@ -381,6 +381,8 @@ pub enum Op {
     Convert(Register),
     /// Part of a date given as I64 days since 1970-01-01; gives an I64.
     DatePart(DatePart, Register),
+    /// Number of characters of a text; gives an I64.
+    Length(Register),
     /// Whether bytes match a pattern of LIKE; gives a Bool.
     Like {
         /// Bytes.
@@ -482,7 +484,8 @@ impl Op {
             | Self::And(a, b)
             | Self::Or(a, b)
             | Self::Coalesce(a, b) => vec![*a, *b],
-            Self::Negate(a) | Self::Not(a) | Self::IsNull(a) | Self::Convert(a) | Self::DatePart(_, a) => vec![*a],
+            Self::Negate(a) | Self::Not(a) | Self::IsNull(a) => vec![*a],
+            Self::Convert(a) | Self::DatePart(_, a) | Self::Length(a) => vec![*a],
             Self::Like { value, .. } | Self::In { value, .. } | Self::Substring { value, .. } => vec![*value],
             Self::Select { condition, then, otherwise } => vec![*condition, *then, *otherwise],
         }

@@ -212,6 +212,7 @@ fn op(tokens: &mut Tokens) -> Result<Op> {
         "is_null" => Op::IsNull(register(tokens)?),
         "coalesce" => pair(tokens).map(|(a, b)| Op::Coalesce(a, b))?,
         "convert" => Op::Convert(register(tokens)?),
+        "length" => Op::Length(register(tokens)?),
         "select" => {
             let (condition, then) = pair(tokens)?;
             tokens.expect(",")?;

@@ -137,6 +137,25 @@ pub(crate) fn begins_character(byte: u8) -> bool {
     byte & 0xC0 != 0x80
 }
 
+/// Number of characters of a text: of bytes that begin one.
+pub fn length(text: &[u8]) -> i64 {
+    /// The lowest bit of each byte.
+    const ONES: u64 = u64::MAX / 255;
+    /// The low byte of each two.
+    const LOW: u64 = u64::MAX / 257;
+    let (words, rest) = text.as_chunks::<8>();
+    let mut following = rest.iter().filter(|byte| !begins_character(**byte)).count() as u64;
+    // Each byte of the sum counts at most as many words as it can hold.
+    for words in words.chunks(255) {
+        let sum = words.iter().fold(0, |sum, word| {
+            let word = u64::from_le_bytes(*word);
+            sum + (word >> 7 & !(word >> 6) & ONES)
+        });
+        following += ((sum & LOW) + (sum >> 8 & LOW)).wrapping_mul(u64::MAX / 65535) >> 48;
+    }
+    text.len() as i64 - following as i64
+}
+
 /// The characters `start..start + length` of a text, counted from 1; all that follow without a length. What lies outside
 /// of the text is empty.
 pub fn substring(text: &[u8], start: i64, length: Option<i64>) -> &[u8] {
@@ -253,6 +272,12 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn lengths_are_numbers_of_characters(text in "[aé€😀]{0,40}", times in 1usize..60) {
+            let text = text.repeat(times);
+            prop_assert_eq!(length(text.as_bytes()), text.chars().count() as i64);
+        }
+
         #[test]
         fn substrings_are_those_of_characters(text in "[aé€😀]{0,6}", start in -8i64..9, length in 0i64..9) {
             let slow: String = (1i64..).zip(text.chars())

@@ -159,6 +159,7 @@ impl Display for Op {
             Self::Coalesce(a, b) => write!(f, "coalesce {a}, {b}"),
             Self::Convert(a) => write!(f, "convert {a}"),
             Self::DatePart(part, a) => write!(f, "{} {a}", part.name()),
+            Self::Length(a) => write!(f, "length {a}"),
             Self::Like { value, pattern } => write!(f, "like {value}, {}", Quoted(pattern)),
             Self::In { value, list } => write!(f, "in {value}, ({})", List(list)),
             Self::Substring { value, start, length } => {

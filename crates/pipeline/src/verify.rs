@@ -320,6 +320,10 @@ impl<'a> Scope<'a> {
                 gives(ValueType::I64)?;
                 null_of(&[(*a, ValueType::I64)])
             }
+            Op::Length(a) => {
+                gives(ValueType::I64)?;
+                null_of(&[(*a, ValueType::Bytes)])
+            }
             Op::Like { value, .. } => {
                 gives(ValueType::Bool)?;
                 null_of(&[(*value, ValueType::Bytes)])

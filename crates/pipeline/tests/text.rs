@@ -90,6 +90,7 @@ fn op() -> impl Strategy<Value = Op> {
         (arithmetic, pair()).prop_map(|(arithmetic, (a, b))| Op::Arithmetic(arithmetic, a, b)),
         (comparison, pair()).prop_map(|(comparison, (a, b))| Op::Compare(comparison, a, b)),
         (part, register()).prop_map(|(part, a)| Op::DatePart(part, a)),
+        register().prop_map(Op::Length),
         register().prop_map(Op::Negate),
         register().prop_map(Op::Not),
         register().prop_map(Op::IsNull),

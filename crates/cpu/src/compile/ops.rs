@@ -65,6 +65,12 @@ impl Lowering<'_, '_> {
                 let low = self.call(Function::DatePart, &[part, a.low])[0];
                 Cell { valid: a.valid, ..Cell::new(ValueType::I64, low) }
             }
+            Op::Length(text) => {
+                let text = self.cell(*text);
+                let (address, bytes) = words_of(&text);
+                let low = self.call(Function::Length, &[address, bytes])[0];
+                Cell { valid: text.valid, ..Cell::new(ValueType::I64, low) }
+            }
             Op::Like { value, pattern } => self.like(*value, pattern),
             Op::In { value, list } => self.member(*value, list),
             Op::Substring { value, start, length } => {

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use cranelift_jit::JITModule;
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_pipeline::ir::{Arithmetic, DatePart};
-use forebay_pipeline::semantics::{arithmetic_i64, arithmetic_i128, date_part, substring};
+use forebay_pipeline::semantics::{arithmetic_i64, arithmetic_i128, date_part, length, substring};
 use forebay_pipeline::{Fault, LikePattern};
 
 use super::context::{CURSOR, DENSE_KEY_WORDS, GROUP_SHIFT, JoinWord, RESULT, ROWS, SINK, STAGES, STOP};
@@ -237,6 +237,8 @@ pub(super) enum Function {
     Arithmetic128,
     /// (part, days) -> number
     DatePart,
+    /// (address, length) -> number of characters
+    Length,
     /// (address, length, start, length in characters, whether that counts) -> (address, length)
     Substring,
     /// (address, length, address, length) -> negative, 0 or positive
@@ -268,6 +270,7 @@ impl Function {
             Self::Arithmetic64 => arithmetic64 as *const (),
             Self::Arithmetic128 => arithmetic128 as *const (),
             Self::DatePart => part_of_date as *const (),
+            Self::Length => length_of_text as *const (),
             Self::Substring => part_of_text as *const (),
             Self::CompareBytes => compare_bytes as *const (),
             Self::EqualBytes => equal_bytes as *const (),
@@ -370,6 +373,11 @@ fn wide(low: u64, high: u64) -> i128 {
 
 extern "C" fn part_of_date(part: u64, days: i64) -> i64 {
     date_part(DATE_PARTS[part as usize], days)
+}
+
+unsafe extern "C" fn length_of_text(address: u64, bytes: u64) -> i64 {
+    // SAFETY: bytes in registers are readable.
+    length(unsafe { slice(address, bytes) })
 }
 
 unsafe extern "C" fn part_of_text(address: u64, length: u64, start: i64, characters: i64, limited: u64) -> Pair {

@@ -181,7 +181,7 @@ impl<'a, 'f> Lowering<'a, 'f> {
                 | Op::IsNull(_)
                 | Op::Select { .. }
                 | Op::Coalesce(..) => true,
-                Op::DatePart(..) | Op::Like { .. } | Op::Substring { .. } => false,
+                Op::DatePart(..) | Op::Length(_) | Op::Like { .. } | Op::Substring { .. } => false,
             }
     }
 

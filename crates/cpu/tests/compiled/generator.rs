@@ -359,7 +359,9 @@ impl Generator {
             }
             12 => {
                 let text = operand(self, ValueType::Bytes);
-                if self.random.percent(50) {
+                if self.random.percent(25) {
+                    (ValueType::I64, Op::Length(text))
+                } else if self.random.percent(50) {
                     let pattern = Arc::from(self.random.pick(&PATTERNS).as_bytes());
                     (ValueType::Bool, Op::Like { value: text, pattern })
                 } else {

@@ -4,7 +4,7 @@ use forebay_base::{Error, Result};
 
 use crate::ir::*;
 use crate::semantics::{
-    and, arithmetic_f64, arithmetic_i64, arithmetic_i128, date_part, holds, narrow, negate_f64, negate_i64,
+    and, arithmetic_f64, arithmetic_i64, arithmetic_i128, date_part, holds, length, narrow, negate_f64, negate_i64,
     negate_i128, or, substring,
 };
 use crate::{Fault, LikePattern, Scalar};
@@ -171,6 +171,7 @@ fn apply(op: &Op, to: ValueType, values: &[Scalar]) -> Result<Outcome> {
             });
             Some(Ok(Scalar::Bool(is_found)))
         }
+        (Op::Length(_), [Scalar::Bytes(text)]) => Some(Ok(Scalar::I64(length(text)))),
         (Op::Substring { start, length, .. }, [Scalar::Bytes(text)]) => {
             Some(Ok(Scalar::bytes(substring(text, *start, *length))))
         }

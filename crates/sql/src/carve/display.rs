@@ -57,6 +57,7 @@ pub fn shown(carver: &Carver<'_>, scalar: &Scalar) -> String {
             };
             format!("{name}({})", of(a))
         }
+        Node::Length(a) => format!("length({})", of(a)),
         Node::Like(a, pattern) => format!("{} LIKE '{}'", of(a), String::from_utf8_lossy(pattern)),
         Node::In(a, values) => {
             let mut texts: Vec<String> = values.iter().take(SHOWN_VALUES).map(constant).collect();

@@ -261,6 +261,9 @@ impl Carver<'_> {
                 }
                 Scalar::substring(self.expression(text, scope)?, start, length)
             }
+            ("character_length", [text]) if is_text(&scope.data_type(text)?) => {
+                Scalar::length(self.expression(text, scope)?)
+            }
             ("coalesce", args) if !args.is_empty() => self.coalesce(args, scope),
             ("nullif", [value, other]) => {
                 let data_type = scope.data_type(value)?;

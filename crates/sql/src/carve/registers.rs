@@ -262,6 +262,7 @@ impl Flow {
             }
             Node::Convert(a) => Op::Convert(self.guarded(carver, a, a.shape().value, guard)?),
             Node::DatePart(part, a) => Op::DatePart(*part, self.guarded(carver, a, a.shape().value, guard)?),
+            Node::Length(a) => Op::Length(self.guarded(carver, a, ValueType::Bytes, guard)?),
             Node::Like(a, pattern) => {
                 Op::Like { value: self.guarded(carver, a, a.shape().value, guard)?, pattern: pattern.clone() }
             }

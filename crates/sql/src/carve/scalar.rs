@@ -68,6 +68,8 @@ pub enum Node {
     Convert(Scalar),
     /// Part of a date.
     DatePart(DatePart, Scalar),
+    /// Number of characters of a text.
+    Length(Scalar),
     /// Whether text matches a pattern of LIKE.
     Like(Scalar, Arc<[u8]>),
     /// Whether it is one of these, sorted and without NULL.
@@ -227,6 +229,7 @@ impl Scalar {
             Node::Coalesce(a, b) => Node::Coalesce(of(a), of(b)),
             Node::Convert(a) => Node::Convert(of(a)),
             Node::DatePart(part, a) => Node::DatePart(*part, of(a)),
+            Node::Length(a) => Node::Length(of(a)),
             Node::Like(a, pattern) => Node::Like(of(a), Arc::clone(pattern)),
             Node::In(a, list) => Node::In(of(a), list.clone()),
             Node::Substring { value, start, length } => {
@@ -391,6 +394,14 @@ impl Scalar {
         Self::new(Node::DatePart(part, date), shape, true)
     }
 
+    /// Number of characters of a text.
+    pub fn length(text: Self) -> Result<Self, Reason> {
+        text.expect(ValueType::Bytes)?;
+        let interval = Interval::new(0, i32::MAX.into());
+        let shape = Shape { value: ValueType::I64, nullable: text.shape.nullable, interval };
+        Self::new(Node::Length(text), shape, true)
+    }
+
     /// `value LIKE pattern`.
     pub fn like(value: Self, pattern: &[u8]) -> Result<Self, Reason> {
         value.expect(ValueType::Bytes)?;
@@ -484,6 +495,7 @@ impl Node {
             | Self::IsNull(a)
             | Self::Convert(a)
             | Self::DatePart(_, a)
+            | Self::Length(a)
             | Self::Like(a, _)
             | Self::In(a, _)
             | Self::Substring { value: a, .. } => vec![a],
