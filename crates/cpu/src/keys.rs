@@ -90,8 +90,8 @@ fn range_set<R>(
         Test::Range { low, high } => range((low, high)).into_iter().collect(),
         Test::NotEqual(value) => point(value).into_iter().collect(),
         Test::In(values) | Test::NotIn(values) => values.iter().filter_map(point).collect(),
-        // Keys are looked up, not made into ranges.
-        Test::Keys(_) | Test::IsNull | Test::IsNotNull | Test::Never => Vec::new(),
+        // Keys are looked up and patterns matched, not made into ranges.
+        Test::Keys(_) | Test::Like { .. } | Test::IsNull | Test::IsNotNull | Test::Never => Vec::new(),
     };
     RangeSet { ranges, negated: matches!(test, Test::NotEqual(_) | Test::NotIn(_) | Test::IsNotNull) }
 }

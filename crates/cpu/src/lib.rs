@@ -13,6 +13,7 @@ pub mod join;
 mod keys;
 mod lanes;
 pub mod layout;
+pub mod like;
 pub mod matches;
 mod parallel;
 mod partition;

@@ -13,6 +13,7 @@ use forebay_pipeline::{KeySet, Test};
 
 use crate::keys::{KeyRange, RangeSet, StringRange, key_set, string_set};
 use crate::lanes::{LaneTest, Scan};
+use crate::like::LikeTest;
 use crate::matches::{Matches, RowTest, bits_of_range};
 use crate::simd::{Flavour, WORD_ROWS};
 
@@ -36,6 +37,8 @@ pub enum BlockTest {
     Lanes(LaneTest),
     /// Valid rows pass by their plain string.
     Strings(StringTest),
+    /// Valid rows pass by matching a pattern, or by not doing so.
+    Like(LikeTest),
 }
 
 /// A test on plain strings.
@@ -55,6 +58,12 @@ pub fn translate(block: &EncodedBlock, test: &Test, flavour: Flavour) -> BlockTe
     }
     if let Test::Keys(keys) = test {
         return keys_test(block, keys, flavour);
+    }
+    if let Test::Like { pattern, negated } = test
+        && let Access::Dictionary { values: Values::Strings(_), .. } | Access::Plain(Values::Strings(_)) =
+            block.access()
+    {
+        return BlockTest::Like(LikeTest::new(pattern, *negated));
     }
     match block.access() {
         Access::AllNull => BlockTest::Never,
@@ -254,6 +263,7 @@ impl BlockTest {
                 matches.keep(&StringRows { values, set, validity: block.validity() });
                 STRING_COST
             }
+            (Self::Like(test), access) => test.select(&access, block.validity(), matches),
             (Self::Never, _) => {
                 matches.clear();
                 0.0
@@ -280,7 +290,7 @@ impl BlockTest {
                 }
                 Some(rows.unwrap_or(0..0))
             }
-            Self::Always | Self::NotNull | Self::IsNull | Self::Strings(_) => None,
+            Self::Always | Self::NotNull | Self::IsNull | Self::Strings(_) | Self::Like(_) => None,
         }
     }
 }

@@ -59,7 +59,7 @@ fn any_test(case: &Case, random: &mut Random) -> Test {
         Value::Int(value) => Some(value),
         _ => None,
     };
-    match random.below(13) {
+    match random.below(14) {
         0..4 => Test::Range { low: bound(random), high: bound(random) },
         4 => Test::equal(constant(case, random)),
         5 => Test::NotEqual(constant(case, random)),
@@ -81,8 +81,25 @@ fn any_test(case: &Case, random: &mut Random) -> Test {
             keys.map_or(Test::Never, |keys| Test::Keys(keys.into()))
         }
         10 => Test::IsNotNull,
+        12 => Test::Like { pattern: any_pattern(case, random).into(), negated: random.below(2) == 0 },
         _ => Test::Never,
     }
+}
+
+/// A part of a constant with wildcards around it, and sometimes within it.
+fn any_pattern(case: &Case, random: &mut Random) -> Vec<u8> {
+    let mut text = match constant(case, random) {
+        Value::Bytes(text) => text,
+        _ => Vec::new(),
+    };
+    text.truncate(random.below(20) as usize);
+    text.drain(..random.below(text.len() as u64 + 1) as usize);
+    if random.below(3) == 0 {
+        let at = random.below(text.len() as u64 + 1) as usize;
+        text.insert(at, if random.below(2) == 0 { b'%' } else { b'_' });
+    }
+    let around = |random: &mut Random| if random.below(3) == 0 { &b""[..] } else { &b"%"[..] };
+    [around(random), &text, around(random)].concat()
 }
 
 /// All rows, a range of them, or some of them.

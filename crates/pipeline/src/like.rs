@@ -42,6 +42,15 @@ impl LikePattern {
         Self { parts }
     }
 
+    /// The longest of the texts that every match holds; `None` where any text of some length matches.
+    pub fn longest_text(&self) -> Option<&[u8]> {
+        let texts = self.parts.iter().flatten().filter_map(|piece| match piece {
+            Piece::Bytes(bytes) => Some(bytes.as_slice()),
+            Piece::Character => None,
+        });
+        texts.max_by_key(|text| text.len())
+    }
+
     /// Whether a text matches as a whole.
     pub fn matches(&self, text: &[u8]) -> bool {
         let (first, rest) = self.parts.split_first().expect("there is always a part");

@@ -168,7 +168,11 @@ fn named_test(tokens: &mut Tokens, word: &str) -> Result<Test> {
         "unbounded" => Test::Range { low: Bound::Unbounded, high: Bound::Unbounded },
         "never" => Test::Never,
         "in" => Test::In(tokens.list("(", ")", value)?),
+        "like" => like(tokens, false)?,
         "not" => {
+            if tokens.accept_word("like") {
+                return like(tokens, true);
+            }
             tokens.expect_word("in")?;
             Test::NotIn(tokens.list("(", ")", value)?)
         }
@@ -179,6 +183,10 @@ fn named_test(tokens: &mut Tokens, word: &str) -> Result<Test> {
         }
         _ => return Err(tokens.reject("a test")),
     })
+}
+
+fn like(tokens: &mut Tokens, negated: bool) -> Result<Test> {
+    Ok(Test::Like { pattern: quoted(tokens, "a pattern in quotes")?.into(), negated })
 }
 
 fn compute(tokens: &mut Tokens) -> Result<Compute> {

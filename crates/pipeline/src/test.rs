@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use forebay_base::Value;
 
-use crate::KeySet;
+use crate::{KeySet, LikePattern};
 
 /// A test on one column. A NULL passes only [`Test::IsNull`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +25,13 @@ pub enum Test {
     Keys(Arc<KeySet>),
     /// None of these values: sorted, without duplicates.
     NotIn(Vec<Value>),
+    /// Text that matches this pattern of LIKE, or with `negated` does not. No value but bytes passes.
+    Like {
+        /// As [`LikePattern::new`] reads it.
+        pattern: Arc<[u8]>,
+        /// NOT LIKE.
+        negated: bool,
+    },
     /// NULL.
     IsNull,
     /// Not NULL.
@@ -82,6 +89,9 @@ impl Test {
             Self::In(values) => values.binary_search(value).is_ok(),
             Self::Keys(keys) => matches!(value, Value::Int(value) if keys.contains(*value)),
             Self::NotIn(values) => values.binary_search(value).is_err(),
+            Self::Like { pattern, negated } => {
+                matches!(value, Value::Bytes(text) if LikePattern::new(pattern).matches(text) != *negated)
+            }
             Self::IsNull | Self::Never => false,
             Self::IsNotNull => true,
         }

@@ -117,6 +117,10 @@ impl Display for Test {
             Self::In(values) => write!(f, "in ({})", List(&plain(values))),
             Self::NotIn(values) => write!(f, "not in ({})", List(&plain(values))),
             Self::Keys(keys) => write!(f, "in <{} keys in {}..={}>", keys.count(), keys.low(), keys.high()),
+            Self::Like { pattern, negated } => {
+                let word = if *negated { "not like" } else { "like" };
+                write!(f, "{word} {}", Quoted(pattern))
+            }
             Self::IsNull => f.write_str("is null"),
             Self::IsNotNull => f.write_str("is not null"),
             Self::Never => f.write_str("never"),

@@ -74,6 +74,7 @@ fn test() -> impl Strategy<Value = Test> {
         value().prop_map(Test::NotEqual),
         vec(value(), 0..4).prop_map(Test::In),
         vec(value(), 0..4).prop_map(Test::NotIn),
+        (bytes(), any::<bool>()).prop_map(|(pattern, negated)| Test::Like { pattern: pattern.into(), negated }),
         select(vec![Test::IsNull, Test::IsNotNull, Test::Never]),
     ]
 }

@@ -39,6 +39,10 @@ pub fn test_text(column: &Column, test: &Test) -> String {
         Test::In(values) => format!("{name} IN ({})", list(values, &value)),
         Test::Keys(keys) => format!("{name} IN ({} keys from {} to {})", keys.count(), keys.low(), keys.high()),
         Test::NotIn(values) => format!("{name} NOT IN ({})", list(values, &value)),
+        Test::Like { pattern, negated } => {
+            let word = if *negated { "NOT LIKE" } else { "LIKE" };
+            format!("{name} {word} '{}'", String::from_utf8_lossy(pattern))
+        }
         Test::IsNull => format!("{name} IS NULL"),
         Test::IsNotNull => format!("{name} IS NOT NULL"),
         Test::Never => "false".to_owned(),

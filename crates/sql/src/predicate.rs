@@ -34,7 +34,7 @@ pub fn translate(expr: &Arc<dyn PhysicalExpr>, types: &[LogicalType]) -> Transla
 fn implied(expr: &Arc<dyn PhysicalExpr>, types: &[LogicalType]) -> Vec<ColumnTest> {
     let below = |part: &Arc<dyn PhysicalExpr>| exact(part, types).unwrap_or_else(|| implied(part, types));
     let Some(binary) = expr.downcast_ref::<BinaryExpr>() else {
-        return prefix_of_like(expr, types).into_iter().collect();
+        return like_prefix(expr, types).into_iter().collect();
     };
     match binary.op() {
         Operator::And => below(binary.left()).into_iter().chain(below(binary.right())).collect(),
@@ -118,6 +118,9 @@ fn exact(expr: &Arc<dyn PhysicalExpr>, types: &[LogicalType]) -> Option<Vec<Colu
         };
         return one(column, test);
     }
+    if let Some(like) = expr.downcast_ref::<LikeExpr>() {
+        return like_tests(like, types);
+    }
     if let Some(null) = expr.downcast_ref::<IsNullExpr>() {
         return one(column_of(null.arg())?, Test::IsNull);
     }
@@ -149,14 +152,45 @@ fn comparison(op: Operator, value: Option<Value>) -> Option<Test> {
     })
 }
 
-/// `LIKE 'abc%…'` implies a range of strings that begin with the part before the first wildcard.
-fn prefix_of_like(expr: &Arc<dyn PhysicalExpr>, types: &[LogicalType]) -> Option<ColumnTest> {
-    let like = expr.downcast_ref::<LikeExpr>()?;
-    if like.negated() || like.case_insensitive() {
+/// LIKE on a column of texts: the column and the pattern, `None` for NULL.
+fn pattern_of(like: &LikeExpr, types: &[LogicalType]) -> Option<(usize, Option<Vec<u8>>)> {
+    let column = column_of(like.expr())?;
+    if like.case_insensitive() || types.get(column) != Some(&LogicalType::Varchar) {
         return None;
     }
-    let column = column_of(like.expr())?;
-    let Some(Value::Bytes(pattern)) = value_of(literal_of(like.pattern())?, types.get(column)?)? else { return None };
+    match value_of(literal_of(like.pattern())?, &LogicalType::Varchar)? {
+        Some(Value::Bytes(pattern)) => Some((column, Some(pattern))),
+        Some(_) => None,
+        None => Some((column, None)),
+    }
+}
+
+/// LIKE by its pattern, and where that begins with text, by the range of what begins so, which zones answer too.
+/// `LIKE 'abc%'` is that range.
+fn like_tests(like: &LikeExpr, types: &[LogicalType]) -> Option<Vec<ColumnTest>> {
+    let (column, pattern) = pattern_of(like, types)?;
+    let Some(pattern) = pattern else { return Some(vec![ColumnTest { column, test: Test::Never }]) };
+    if pattern.contains(&b'\\') {
+        return None;
+    }
+    let prefix = (!like.negated()).then(|| prefix_range(column, &pattern)).flatten();
+    let is_prefix = pattern.strip_suffix(b"%").is_some_and(|start| !start.iter().any(|byte| b"%_".contains(byte)));
+    if is_prefix && let Some(prefix) = prefix {
+        return Some(vec![prefix]);
+    }
+    let test = Test::Like { pattern: pattern.into(), negated: like.negated() };
+    Some(prefix.into_iter().chain([ColumnTest { column, test }]).collect())
+}
+
+/// What a pattern with escapes implies.
+fn like_prefix(expr: &Arc<dyn PhysicalExpr>, types: &[LogicalType]) -> Option<ColumnTest> {
+    let like = expr.downcast_ref::<LikeExpr>().filter(|like| !like.negated())?;
+    let (column, pattern) = pattern_of(like, types)?;
+    prefix_range(column, &pattern?)
+}
+
+/// The range of strings that begin with the part of a pattern before its first wildcard.
+fn prefix_range(column: usize, pattern: &[u8]) -> Option<ColumnTest> {
     let end = pattern.iter().position(|byte| matches!(byte, b'%' | b'_' | b'\\')).unwrap_or(pattern.len());
     let low = pattern[..end].to_vec();
     let mut high = low.clone();

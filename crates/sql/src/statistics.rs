@@ -18,6 +18,9 @@ pub(crate) const UNKNOWN_SELECTIVITY: f64 = 0.2;
 /// Share of rows taken to be equal to a constant in a column of text.
 const EQUAL_TEXT_SELECTIVITY: f64 = 0.05;
 
+/// Share of rows of text taken to match a pattern.
+pub const PATTERN_SELECTIVITY: f64 = 0.1;
+
 /// Statistics of the rows of `table` that pass `predicates` (over the table's columns), for the columns in `projection`.
 pub fn of_scan(table: &Table, projection: &[usize], predicates: &[Arc<dyn PhysicalExpr>]) -> Statistics {
     let rows = table.rows() as usize;
@@ -167,8 +170,14 @@ pub(crate) fn test_selectivity(
         Test::NotEqual(value) => 1.0 - of_value(value),
         Test::NotIn(values) => 1.0 - among(values),
         Test::In(values) => among(values),
+        Test::Like { negated: false, .. } => PATTERN_SELECTIVITY,
+        Test::Like { negated: true, .. } => 1.0 - PATTERN_SELECTIVITY,
         Test::Keys(keys) => (one * keys.count() as f64).min(1.0),
         Test::Range { low: Bound::Included(low), high: Bound::Included(high) } if low == high => of_value(low),
+        // What begins with some text.
+        Test::Range { low: Bound::Included(Value::Bytes(_)), high: Bound::Excluded(Value::Bytes(_)) } => {
+            UNKNOWN_SELECTIVITY * PATTERN_SELECTIVITY
+        }
         Test::Range { low, high } => {
             let Some((min, max)) = span else { return UNKNOWN_SELECTIVITY };
             let edge = |bound: &Bound<Value>, otherwise: i128| match bound {

@@ -8,16 +8,13 @@ use super::carver::Carver;
 use super::relation::{Aggregate, Existence, Group, Join, JoinKind, Relation, as_equality};
 use super::scalar::{Node, Scalar};
 use super::shape::Variable;
-use crate::statistics::UNKNOWN_SELECTIVITY;
+use crate::statistics::{PATTERN_SELECTIVITY, UNKNOWN_SELECTIVITY};
 
 /// Share of rows taken to pass a comparison that is no equality.
 const RANGE_SELECTIVITY: f64 = 0.4;
 
 /// Share of groups taken to pass a comparison of an aggregate: who asks for them wants the unusual ones.
 const HAVING_SELECTIVITY: f64 = 0.05;
-
-/// Share of rows of text taken to match a pattern.
-const PATTERN_SELECTIVITY: f64 = 0.1;
 
 /// Share of rows with a match that a further condition leaves.
 const RESIDUAL_SELECTIVITY: f64 = 0.8;
