@@ -316,13 +316,10 @@ impl<'a> Scope<'a> {
                 check_conversion(from.value, result)?;
                 Ok(from.nullable)
             }
-            Op::DatePart(_, a) => {
+            Op::DatePart(_, a) | Op::Length(a) => {
                 gives(ValueType::I64)?;
-                null_of(&[(*a, ValueType::I64)])
-            }
-            Op::Length(a) => {
-                gives(ValueType::I64)?;
-                null_of(&[(*a, ValueType::Bytes)])
+                let of = if matches!(op, Op::Length(_)) { ValueType::Bytes } else { ValueType::I64 };
+                null_of(&[(*a, of)])
             }
             Op::Like { value, .. } => {
                 gives(ValueType::Bool)?;

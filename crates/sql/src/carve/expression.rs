@@ -205,6 +205,13 @@ impl Carver<'_> {
         if like.negated { Scalar::negation(found) } else { Ok(found) }
     }
 
+    fn length(&mut self, text: &Expr, scope: &Scope<'_>) -> Result<Scalar, Reason> {
+        match is_text(&scope.data_type(text)?) {
+            true => Scalar::length(self.expression(text, scope)?),
+            false => Err(Reason::new("the length of what is not text")),
+        }
+    }
+
     fn function(&mut self, function: &ScalarFunction, scope: &Scope<'_>) -> Result<Scalar, Reason> {
         let unknown = || Reason::new(format!("function {}", function.name()));
         match (function.name(), function.args.as_slice()) {
@@ -261,9 +268,7 @@ impl Carver<'_> {
                 }
                 Scalar::substring(self.expression(text, scope)?, start, length)
             }
-            ("character_length", [text]) if is_text(&scope.data_type(text)?) => {
-                Scalar::length(self.expression(text, scope)?)
-            }
+            ("character_length", [text]) => self.length(text, scope),
             ("coalesce", args) if !args.is_empty() => self.coalesce(args, scope),
             ("nullif", [value, other]) => {
                 let data_type = scope.data_type(value)?;

@@ -26,6 +26,7 @@ pub mod relation;
 pub mod scalar;
 pub mod shape;
 pub mod table;
+pub mod text;
 pub mod time;
 pub mod types;
 

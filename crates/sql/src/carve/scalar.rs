@@ -101,7 +101,7 @@ impl Hash for Scalar {
 }
 
 impl Scalar {
-    fn new(node: Node, shape: Shape, fits: bool) -> Result<Self, Reason> {
+    pub(super) fn new(node: Node, shape: Shape, fits: bool) -> Result<Self, Reason> {
         let (mut nodes, mut depth) = (1u32, 0u32);
         let mut fallible = !fits;
         for operand in node.operands() {
@@ -394,21 +394,6 @@ impl Scalar {
         Self::new(Node::DatePart(part, date), shape, true)
     }
 
-    /// Number of characters of a text.
-    pub fn length(text: Self) -> Result<Self, Reason> {
-        text.expect(ValueType::Bytes)?;
-        let interval = Interval::new(0, i32::MAX.into());
-        let shape = Shape { value: ValueType::I64, nullable: text.shape.nullable, interval };
-        Self::new(Node::Length(text), shape, true)
-    }
-
-    /// `value LIKE pattern`.
-    pub fn like(value: Self, pattern: &[u8]) -> Result<Self, Reason> {
-        value.expect(ValueType::Bytes)?;
-        let shape = Shape::of(ValueType::Bool, value.shape.nullable);
-        Self::new(Node::Like(value, pattern.into()), shape, true)
-    }
-
     /// `value IN (list)`; no item is NULL.
     pub fn one_of(value: Self, mut list: Vec<Literal>) -> Result<Self, Reason> {
         list.sort_by(Literal::compare);
@@ -426,14 +411,7 @@ impl Scalar {
         Self::new(Node::In(value, list), shape, true)
     }
 
-    /// Part of a text.
-    pub fn substring(value: Self, start: i64, length: Option<i64>) -> Result<Self, Reason> {
-        value.expect(ValueType::Bytes)?;
-        let shape = Shape::of(ValueType::Bytes, value.shape.nullable);
-        Self::new(Node::Substring { value, start, length }, shape, true)
-    }
-
-    fn expect(&self, value: ValueType) -> Result<(), Reason> {
+    pub(super) fn expect(&self, value: ValueType) -> Result<(), Reason> {
         match self.shape.value == value {
             true => Ok(()),
             false => Err(Reason::new(format!("an operand is {:?} instead of {value:?}", self.shape.value))),
