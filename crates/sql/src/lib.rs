@@ -35,6 +35,7 @@ pub mod load;
 pub mod membership;
 pub mod multisets;
 pub mod names;
+pub(crate) mod null_equality;
 pub(crate) mod optimizer;
 pub mod parse;
 pub mod predicate;

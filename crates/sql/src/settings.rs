@@ -25,7 +25,7 @@ use crate::membership::Membership;
 use crate::multisets::NumberedRows;
 use crate::session::Shared;
 use crate::types::TypeNames;
-use crate::{extrema, optimizer, pushdown, read_functions};
+use crate::{extrema, null_equality, optimizer, pushdown, read_functions};
 
 /// Build sides up to this size are built once and shared, rather than both sides being repartitioned.
 const SHARED_BUILD_BYTES: usize = 256 << 20;
@@ -77,7 +77,7 @@ pub(crate) fn base_state(shared: &Shared) -> SessionState {
     let mut aggregates: Vec<_> = state.aggregate_functions().values().cloned().collect();
     // The later of two functions of one name holds.
     aggregates.extend(extrema::functions());
-    let logical = optimizer::spared(state.optimizers());
+    let logical = optimizer::spared(&null_equality::kept_apart(state.optimizers()));
     let physical = pushdown::with_bars(state.physical_optimizers());
     let mut state = SessionStateBuilder::new_from_existing(state)
         .with_analyzer_rules(rules)
