@@ -289,6 +289,10 @@ mod tests {
             let mut results: Vec<usize> = results.into_iter().map(|result| result.expect("no panic")).collect();
             results.sort_unstable();
             assert_eq!(results, (0..threads).collect::<Vec<_>>());
+            // A worker that has ended its share is free a moment later.
+            while pool.lock().busy > 0 {
+                std::thread::yield_now();
+            }
         }
         // Those of the first jobs served the later ones.
         assert!(pool.lock().workers <= 4);
