@@ -66,6 +66,8 @@ counters! {
     rows_in,
     /// Rows of those that positional aggregates (PSMA) left out before any test.
     psma_rows,
+    /// Rows that passed all tests on codes, where filters on rows follow.
+    rows_filtered,
     /// Rows that left the scan.
     rows_out,
     /// Nanoseconds spent waiting for reads.

@@ -6,6 +6,7 @@
 
 mod account;
 mod narrow;
+mod ranked;
 mod settings;
 
 use std::ops::Range;
@@ -17,7 +18,6 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use forebay_base::{Context, Error, LogicalType, Result, Value, limits};
 use forebay_block::InflatedChunk;
 use forebay_cpu::{BlockTest, Matches, Selection, translate};
-use forebay_pipeline::ColumnTest;
 use forebay_store::{Column, GroupColumn, Segment, Table};
 
 use crate::chunks::{Engine, WantedChunk};
@@ -27,6 +27,7 @@ use crate::types::arrow_type;
 use crate::{CancelToken, Metrics};
 use narrow::Pending;
 
+pub use ranked::RankedTest;
 pub use settings::ScanSettings;
 
 /// A predicate over rows that codes cannot answer, evaluated on Arrow batches by its owner.
@@ -38,57 +39,6 @@ pub trait RowFilter: Send {
     /// False when evaluating this filter does not pay at present (it lets nearly everything pass and others check too).
     fn pays(&self) -> bool {
         true
-    }
-}
-
-/// A test with what it has been seen to do, so that the one that rules out most rows for its cost goes first.
-#[derive(Debug, Clone)]
-pub struct RankedTest {
-    /// The test.
-    pub test: ColumnTest,
-    /// Whoever gave it checks again, so that it may be left out where it does not pay.
-    pub optional: bool,
-    rows_in: u64,
-    rows_out: u64,
-    /// Rows of the blocks where it was evaluated, and what it would have cost if each of them had been looked at.
-    block_rows: u64,
-    cost: f64,
-}
-
-/// What a test is thought to cost for a row as long as nothing is known.
-const TRIAL_COST: f64 = 0.3;
-
-/// After this many rows a test's share of passing rows is believed.
-const TRIAL_ROWS: u64 = limits::BLOCK_ROWS as u64;
-
-/// An optional test that lets more than this share of rows pass costs more than it saves.
-const PAYING_SHARE: f64 = 0.9;
-
-impl RankedTest {
-    /// A test that has not been seen yet.
-    pub fn new(test: ColumnTest, optional: bool) -> Self {
-        Self { test, optional, rows_in: 0, rows_out: 0, block_rows: 0, cost: 0.0 }
-    }
-
-    /// Share of rows that passed; a half as long as nothing is known.
-    fn share(&self) -> f64 {
-        match self.rows_in < TRIAL_ROWS {
-            true => 0.5,
-            false => self.rows_out as f64 / self.rows_in as f64,
-        }
-    }
-
-    /// Rows ruled out for what looking at a row costs.
-    fn rank(&self) -> f64 {
-        let cost = match self.block_rows < TRIAL_ROWS {
-            true => TRIAL_COST,
-            false => self.cost / self.block_rows as f64,
-        };
-        (1.0 - self.share()) / cost.max(f64::MIN_POSITIVE)
-    }
-
-    fn pays(&self) -> bool {
-        !self.optional || self.share() < PAYING_SHARE
     }
 }
 
@@ -164,8 +114,9 @@ impl Scan {
             selections,
             next: 0,
         };
-        tests.sort_by(|a, b| b.rank().total_cmp(&a.rank()));
-        let mut pending = rows.prune(tests);
+        let mut order: Vec<usize> = (0..tests.len()).collect();
+        order.sort_by(|a, b| tests[*b].rank().total_cmp(&tests[*a].rank()));
+        let mut pending = rows.prune(tests, &order);
         rows.load(pending.iter().map(|pending| tests[pending.test].test.column))?;
         rows.narrow(tests, &mut pending);
         let mut matches = rows.matches();
@@ -173,6 +124,9 @@ impl Scan {
             rows.test(&mut tests[test], blocks, &mut matches)?;
         }
         rows.selections = matches.into_iter().map(Matches::finish).collect();
+        if !filters.is_empty() {
+            self.metrics.rows_filtered.add(rows.selections.iter().map(|selection| selection.len() as u64).sum());
+        }
         for filter in filters.iter_mut().filter(|filter| filter.pays()) {
             rows.load(filter.columns().iter().copied())?;
             for block in blocks.clone() {
@@ -253,12 +207,13 @@ impl MorselRows {
         }
     }
 
-    /// Rules out whole blocks by their zones. Returns the tests that remain, each with the blocks where it must be
-    /// evaluated on codes.
-    fn prune(&mut self, tests: &[RankedTest]) -> Vec<Pending> {
+    /// Rules out whole blocks by their zones. Returns the tests that remain, in this order, each with the blocks where it
+    /// must be evaluated on codes.
+    fn prune(&mut self, tests: &[RankedTest], order: &[usize]) -> Vec<Pending> {
         let sma = self.scan.settings.sma;
         let mut pending = Vec::new();
-        for (position, ranked) in tests.iter().enumerate() {
+        for &position in order {
+            let ranked = &tests[position];
             let test = &ranked.test;
             let Some(index) = self.segment.column_index(self.scan.table.columns[test.column].id) else {
                 if !test.test.passes(self.scan.table.columns[test.column].missing.as_ref()) {

@@ -8,7 +8,7 @@ use arrow::array::{ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, Strin
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use forebay_base::{ErrorKind, LogicalType, Result};
 use forebay_disk::MemoryDisk;
-use forebay_engine::query::{Execution, Query, QueryOptions, QueryOutput, QueryTable, run};
+use forebay_engine::query::{Execution, Query, QueryOptions, QueryOutput, QueryTable, StepReport, run};
 use forebay_engine::{CancelToken, Engine, LoadTarget, Loader, Metrics, ScanSettings};
 use forebay_pipeline::ir::{DictionaryId, Program};
 use forebay_store::{ColumnDefinition, DEFAULT_SCHEMA, OpenMode, Store, Table, TableDefinition};
@@ -120,7 +120,7 @@ impl Star {
         run(
             &self.engine,
             query,
-            &QueryOptions { threads, execution, memory_bytes, scan: ScanSettings::default() },
+            &QueryOptions { threads, execution, memory_bytes, scan: ScanSettings::default(), counted: true },
             &CancelToken::default(),
         )
     }
@@ -171,14 +171,20 @@ fn a_star_join_gives_what_a_loop_gives() {
     }
     let types = [(DataType::Utf8View, Some(0)), (DataType::Int64, None), (DataType::Int64, None)];
     let query = star.query(BY_SEGMENT, &types);
+    let joined = naive.values().map(|(rows, _)| *rows as u64).sum();
     for threads in [1, 2, 5] {
         let output = star.run(&query, Execution::Compiled, threads, 1 << 30).expect("it runs");
         assert_eq!(grouped(&output), naive, "{threads} threads");
         assert_eq!(output.reports.len(), 3);
-        assert!(output.reports[1].notes.iter().any(|note| note.contains("keys tested in the scan")), "{output:?}");
+        let scan = output.reports[1].scan.as_ref().expect("a table is scanned");
+        let learned =
+            scan.tests.last().and_then(|test| test.learned.as_ref()).expect("the keys are tested in the scan");
+        assert!(learned.contains("keys of #0, before the probe"), "{learned}");
+        assert_eq!(output.reports[1].steps, [StepReport::Ran(joined)]);
     }
     let output = star.run(&query, Execution::Interpreter, 1, 1 << 30).expect("it runs");
     assert_eq!(grouped(&output), naive);
+    assert_eq!(output.reports[1].steps, [StepReport::Ran(joined)]);
 }
 
 /// Groups by a column of strings that has more values than dense groups were made for: the pipeline runs again.
@@ -212,7 +218,7 @@ fn states_beyond_the_budget_and_cancelled_queries_are_errors() {
     cancel.cancel();
     for execution in [Execution::Compiled, Execution::Interpreter] {
         let scan = ScanSettings::default();
-        let options = QueryOptions { threads: 2, execution, memory_bytes: 1 << 30, scan };
+        let options = QueryOptions { threads: 2, execution, memory_bytes: 1 << 30, scan, counted: false };
         let error = run(&star.engine, &query, &options, &cancel).expect_err("it was cancelled before");
         assert_eq!(error.kind(), ErrorKind::Cancelled);
     }

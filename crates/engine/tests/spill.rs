@@ -11,10 +11,10 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Decimal128Type, Field, Float64Type, Int64Type, Schema};
 use forebay_base::{ErrorKind, LogicalType, PhysicalType, Result};
 use forebay_disk::{Disk, FaultKind, Faults, MemoryDisk, SimulatedDisk};
-use forebay_engine::query::{Execution, Query, QueryOptions, QueryOutput, QueryTable, run};
+use forebay_engine::query::{Execution, Query, QueryOptions, QueryOutput, QueryTable, StepReport, run};
 use forebay_engine::{CancelToken, Engine, LoadTarget, Loader, Metrics, ScanSettings};
 use forebay_pipeline::case::Case;
-use forebay_pipeline::ir::{Program, Sink, Source, ValueType};
+use forebay_pipeline::ir::{Program, Sink, Source, Step, ValueType};
 use forebay_pipeline::{Scalar, register_types};
 use forebay_store::{ColumnDefinition, DEFAULT_SCHEMA, OpenMode, Store, Table, TableDefinition};
 
@@ -166,7 +166,7 @@ fn query(program: &Program, tables: Vec<Arc<Table>>) -> Query {
 }
 
 fn options(threads: usize, memory_bytes: usize) -> QueryOptions {
-    QueryOptions { threads, execution: Execution::Compiled, memory_bytes, scan: ScanSettings::default() }
+    QueryOptions { threads, execution: Execution::Compiled, memory_bytes, scan: ScanSettings::default(), counted: true }
 }
 
 /// All rows, in ascending order. Those on disk are read once.
@@ -197,6 +197,27 @@ fn cases() -> Vec<Case> {
     let entries = std::fs::read_dir(&folder).expect("tests/pipelines lies beside the crates");
     let texts = entries.map(|entry| std::fs::read_to_string(entry.expect("it is listed").path()).expect("it is read"));
     texts.flat_map(|text| Case::read(&text).expect("the files are well formed")).collect()
+}
+
+/// As many rows leave each step as the interpreter says, but for those that the scan left out before a later step could.
+fn check_steps(case: &Case, output: &QueryOutput) {
+    let (_, counts) = case.interpret_counted().expect("it has a result");
+    assert_eq!(output.reports.len(), counts.len(), "{}", case.name);
+    for ((report, counts), pipeline) in output.reports.iter().zip(counts).zip(&case.program.pipelines) {
+        let steps = pipeline.steps.iter().zip(counts.steps).filter(|(step, _)| !matches!(step, Step::Compute(_)));
+        let expected: Vec<u64> = steps.map(|(_, rows)| rows).collect();
+        assert_eq!(report.steps.len(), expected.len(), "{}", case.name);
+        for (step, rows) in report.steps.iter().zip(&expected) {
+            assert!(!matches!(step, StepReport::Ran(ran) if ran > rows), "{}: {report:?}", case.name);
+        }
+        if let (Some(StepReport::Ran(rows)), false) = (report.steps.last(), matches!(pipeline.sink, Sink::Mark { .. }))
+        {
+            assert_eq!(Some(rows), expected.last(), "{}: {report:?}", case.name);
+        }
+        if matches!(pipeline.sink, Sink::Collect { .. }) {
+            assert_eq!(report.rows_out, counts.filled, "{}: {report:?}", case.name);
+        }
+    }
 }
 
 #[test]
@@ -231,6 +252,7 @@ fn every_case_gives_the_same_from_disk() {
                         case.name,
                         case.program
                     );
+                    check_steps(&case, &output);
                     from_disk += usize::from(written(&output) > 0);
                 }
                 // Groups by slot are the one thing that stays in memory.

@@ -6,6 +6,7 @@
 
 use forebay_base::{Error, Result};
 
+use crate::interpret::Counts;
 use crate::ir::*;
 use crate::parse::constant;
 use crate::tokens::{Token, Tokens};
@@ -54,16 +55,23 @@ impl Case {
 
     /// Runs the program by the interpreter; rows in ascending order.
     pub fn interpret(&self) -> Result<Vec<Vec<Scalar>>> {
+        Ok(self.interpret_counted()?.0)
+    }
+
+    /// The same, with the rows that each pipeline had.
+    pub fn interpret_counted(&self) -> Result<(Vec<Vec<Scalar>>, Vec<Counts>)> {
+        let mut counts = Vec::with_capacity(self.program.pipelines.len());
         let mut machine = Machine::new(&self.program);
         for (number, pipeline) in self.program.pipelines.iter().enumerate() {
             match &pipeline.source {
                 Source::Table(table) => machine.run(number, &mut self.rows(table).into_iter().map(Ok))?,
                 _ => machine.run_state(number)?,
             }
+            counts.push(machine.counts().clone());
         }
         let mut rows = machine.into_result();
         rows.sort();
-        Ok(rows)
+        Ok((rows, counts))
     }
 }
 

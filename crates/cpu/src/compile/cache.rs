@@ -77,11 +77,14 @@ impl Entries {
 fn key(program: &Program, number: usize, shapes: &Shapes) -> Result<String> {
     let pipeline = program.pipelines.get(number).ok_or_else(|| Error::internal("there is no such pipeline"))?;
     let mut key = pipeline.to_string();
+    if shapes.counted {
+        key.push_str("\ncounted");
+    }
     let mut name = |number: usize, lies: &dyn std::fmt::Debug| {
         let state = program.states.get(number).ok_or_else(|| Error::internal("there is no such state"))?;
         write!(key, "\n{number}: {state} {lies:?}").map_err(|_| Error::internal("a text does not print"))
     };
-    for (state, _) in Context::new(program, pipeline).joins() {
+    for (state, _) in Context::new(program, pipeline, shapes.counted).joins() {
         let number = state.0 as usize;
         name(number, &shapes.joins.get(number))?;
     }

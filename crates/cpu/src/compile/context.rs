@@ -2,6 +2,8 @@
 //!
 //! One place says which word is what; the lowering reads words by these numbers and [`super::run`] fills them.
 
+use std::ops::Range;
+
 use forebay_pipeline::ir::{Pipeline, Program, Sink, Source, State, StateId, Step};
 
 use super::Shapes;
@@ -67,13 +69,14 @@ pub(super) struct Context {
     joins: Vec<(StateId, usize)>,
     keys: usize,
     scratch: usize,
+    counts: usize,
     /// Number of words.
     pub(super) words: usize,
 }
 
 impl Context {
-    /// The context of `pipeline`.
-    pub(super) fn new(program: &Program, pipeline: &Pipeline) -> Self {
+    /// The context of `pipeline`; with a word for each step where the rows that leave it are `counted`.
+    pub(super) fn new(program: &Program, pipeline: &Pipeline, counted: bool) -> Self {
         let columns = FIRST;
         let mut next = columns + 2 * source_columns(pipeline);
         let mut joins: Vec<(StateId, usize)> = Vec::new();
@@ -96,7 +99,9 @@ impl Context {
                 next += layout::GroupRow::new(aggregate).key.words;
             }
         }
-        Self { columns, joins, keys, scratch, words: next }
+        let counts = next;
+        next += if counted { pipeline.steps.len() } else { 0 };
+        Self { columns, joins, keys, scratch, counts, words: next }
     }
 
     /// About how many words a run reads that do not change.
@@ -137,6 +142,11 @@ impl Context {
     /// The first of the words for the key of a new group.
     pub(super) fn new_key(&self) -> usize {
         self.scratch
+    }
+
+    /// The words that count the rows that leave each step; none where nobody counts.
+    pub(super) fn counts(&self) -> Range<usize> {
+        self.counts..self.words
     }
 
     fn first_of(&self, state: StateId) -> usize {

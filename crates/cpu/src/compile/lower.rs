@@ -132,7 +132,7 @@ impl<'a, 'f> Lowering<'a, 'f> {
         builder.switch_to_block(entry);
         let context = builder.block_params(entry)[0];
         let call_conv = builder.func.signature.call_conv;
-        let layout = Context::new(program, pipeline);
+        let layout = Context::new(program, pipeline, shapes.counted);
         let few = layout.steady_words(shapes) <= WORDS_IN_REGISTERS;
         let lowering = Self {
             program,
@@ -174,7 +174,8 @@ impl<'a, 'f> Lowering<'a, 'f> {
         }
     }
 
-    pub(super) fn step(&mut self, step: &'a Step) {
+    /// A step, by its number; behind it the row is where later steps run.
+    pub(super) fn step(&mut self, number: usize, step: &'a Step) {
         match step {
             Step::Compute(compute) if matches!(compute.op, Op::Constant(_)) => {
                 self.hold(compute.to, Held::Constant(compute));
@@ -189,6 +190,18 @@ impl<'a, 'f> Lowering<'a, 'f> {
             }
             Step::Probe(probe) => self.probe(probe),
         }
+        if self.shapes.counted && !matches!(step, Step::Compute(_)) {
+            let one = self.int(1);
+            self.count(number, one);
+        }
+    }
+
+    /// So many more rows have left a step; only where they are counted.
+    pub(super) fn count(&mut self, step: usize, rows: Value) {
+        let word = self.layout.counts().start + step;
+        let before = self.changing(word);
+        let after = self.builder.ins().iadd(before, rows);
+        self.set(word, after);
     }
 
     /// One computation; what it needs is loaded before its guard is looked at.

@@ -52,13 +52,15 @@ const KEY_OUT_OF_RANGE: u64 = 1 << 32;
 /// What it returns where it was stopped.
 const STOPPED: u64 = 1 << 33;
 
-/// What compiled code depends on besides its pipeline: how the states lie that it probes and fills.
+/// What compiled code depends on besides its pipeline: how the states lie that it probes and fills, and whether it counts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Shapes {
     /// By state: the layout of finished build sides.
     pub joins: Vec<Option<JoinLayout>>,
     /// The layout of the groups that the pipeline fills, if it does.
     pub groups: Option<GroupLayout>,
+    /// The rows that leave each step are counted ([`Worker::step_rows`]). Code that does not count pays nothing for it.
+    pub counted: bool,
 }
 
 impl Shapes {
@@ -269,7 +271,7 @@ fn build(program: &Program, number: usize, shapes: &Shapes, with_text: bool) -> 
     let start = Instant::now();
     verify(program)?;
     let pipeline = program.pipelines.get(number).ok_or_else(|| Error::internal("there is no such pipeline"))?;
-    let context = Context::new(program, pipeline);
+    let context = Context::new(program, pipeline, shapes.counted);
     check_shapes(&context, pipeline, shapes)?;
     let mut module = JITModule::new(JITBuilder::with_isa(target()?, default_libcall_names()));
     let mut function = module.make_context();

@@ -207,6 +207,11 @@ impl Worker {
         }
     }
 
+    /// Rows that left each step so far, 0 for computations; nothing where the code does not count.
+    pub fn step_rows(&self) -> &[u64] {
+        &self.context[self.compiled.context.counts()]
+    }
+
     /// Bytes of memory that the worker's part of the sink holds.
     pub fn memory_bytes(&self) -> usize {
         self.sink.memory_bytes()

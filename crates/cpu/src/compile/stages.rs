@@ -205,14 +205,19 @@ impl<'a, 'f> Lowering<'a, 'f> {
         self.hashed = ahead;
         let mut passes = stage.branchless.then(|| self.builder.ins().iconst(types::I8, 1));
         let pipeline = self.pipeline;
-        for step in &pipeline.steps[stage.steps.clone()] {
+        for number in stage.steps.clone() {
+            let step = &pipeline.steps[number];
             match (step, &mut passes) {
                 (Step::Filter(register), Some(passes)) => {
                     self.need(&[*register]);
                     let truth = self.truth(*register);
                     *passes = self.builder.ins().band(*passes, truth);
+                    if self.shapes.counted {
+                        let rows = self.builder.ins().uextend(types::I64, *passes);
+                        self.count(number, rows);
+                    }
                 }
-                _ => self.step(step),
+                _ => self.step(number, step),
             }
         }
         let numbers = match following {

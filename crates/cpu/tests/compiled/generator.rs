@@ -117,6 +117,7 @@ impl Generator {
             workers: *random.pick(&[1, 1, 2, 3]),
             joins: *random.pick(&joins),
             dense: random.percent(60),
+            counted: random.percent(50),
         };
         vec![one(random), one(random)]
     }

@@ -22,17 +22,29 @@ pub(crate) struct Execution {
     pub(crate) joins: Option<JoinKind>,
     /// Groups are dense where they can be.
     pub(crate) dense: bool,
+    /// The rows that leave each step are counted.
+    pub(crate) counted: bool,
+}
+
+/// What a program gave.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// Rows of the result, in ascending order.
+    pub(crate) rows: Vec<Vec<Scalar>>,
+    /// Per pipeline: rows that left each step, where they were counted.
+    pub(crate) passed: Option<Vec<Vec<u64>>>,
 }
 
 /// Vectors, and their number of rows.
 type Batch = (Vec<Vector>, usize);
 
-/// The rows of the result, in ascending order.
+/// Runs a program.
 pub(crate) fn run(
     program: &Program,
     rows: &dyn Fn(&TableSource) -> Vec<Vec<Scalar>>,
     execution: &Execution,
-) -> Result<Vec<Vec<Scalar>>> {
+) -> Result<Outcome> {
+    let mut passed = Vec::new();
     let mut finished: Vec<Option<Arc<Finished>>> = program.states.iter().map(|_| None).collect();
     for (number, pipeline) in program.pipelines.iter().enumerate() {
         let batches = batches(pipeline, rows, &finished, execution.vector_rows)?;
@@ -42,14 +54,16 @@ pub(crate) fn run(
             let hashed = GroupPlan::pick(aggregate, &vec![None; aggregate.keys.len()], 0, 0);
             if execution.dense && !aggregate.keys.is_empty() {
                 // A first run tells the ranges of the keys.
-                let parts = run_pipeline(program, number, &finished, Some(&hashed), &batches, 1)?;
+                let alone = Execution { workers: 1, ..*execution };
+                let (parts, _) = run_pipeline(program, number, &finished, Some(&hashed), &batches, &alone)?;
                 let table = finish_as(program, *state, parts, 1, None)?;
                 groups = Some(GroupPlan::pick(aggregate, &key_ranges(aggregate, &table), 0, 0));
             } else {
                 groups = Some(hashed);
             }
         }
-        let parts = run_pipeline(program, number, &finished, groups.as_ref(), &batches, execution.workers)?;
+        let (parts, rows) = run_pipeline(program, number, &finished, groups.as_ref(), &batches, execution)?;
+        passed.push(rows);
         match &pipeline.sink {
             Sink::Build { state, .. } | Sink::Aggregate { state, .. } => {
                 let done = finish_as(program, *state, parts, execution.workers, execution.joins)?;
@@ -68,7 +82,7 @@ pub(crate) fn run(
                     result.extend(scalars(&vectors, &types, set.len().min(from + 100) - from));
                 }
                 result.sort();
-                return Ok(result);
+                return Ok(Outcome { rows: result, passed: execution.counted.then_some(passed) });
             }
         }
     }
@@ -81,21 +95,25 @@ fn run_pipeline(
     finished: &[Option<Arc<Finished>>],
     groups: Option<&GroupPlan>,
     batches: &[Batch],
-    workers: usize,
-) -> Result<Vec<Part>> {
+    execution: &Execution,
+) -> Result<(Vec<Part>, Vec<u64>)> {
     let joins = finished.iter().map(|finished| match finished.as_deref() {
         Some(Finished::Join(table)) => Some(table.layout()),
         _ => None,
     });
-    let shapes = Shapes { joins: joins.collect(), groups: groups.map(GroupPlan::layout) };
+    let shapes = Shapes { joins: joins.collect(), groups: groups.map(GroupPlan::layout), counted: execution.counted };
     let compiled: Arc<Compiled> = compile_with_text(program, number, &shapes)?;
-    let workers = (0..workers).map(|_| Worker::new(&compiled, finished, groups));
+    let workers = (0..execution.workers).map(|_| Worker::new(&compiled, finished, groups));
     let mut workers = workers.collect::<Result<Vec<Worker>>>()?;
     for (number, batch) in batches.iter().enumerate() {
         let turn = number % workers.len();
         workers[turn].run(&batch.0, batch.1)?;
     }
-    Ok(workers.into_iter().map(Worker::finish).collect())
+    let mut passed = vec![0; program.pipelines[number].steps.len()];
+    for worker in &workers {
+        passed.iter_mut().zip(worker.step_rows()).for_each(|(sum, rows)| *sum += rows);
+    }
+    Ok((workers.into_iter().map(Worker::finish).collect(), passed))
 }
 
 /// The source's rows as vectors.

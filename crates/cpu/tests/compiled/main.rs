@@ -13,7 +13,7 @@ use forebay_pipeline::ir::{Aggregate, AggregateFunction, Program, State};
 use forebay_pipeline::{Scalar, verify};
 
 use generator::Generator;
-use machine::{Execution, run};
+use machine::{Execution, Outcome, run};
 
 /// Ways to run every test file.
 fn executions() -> Vec<Execution> {
@@ -21,7 +21,7 @@ fn executions() -> Vec<Execution> {
     for joins in [None, Some(JoinKind::Set), Some(JoinKind::Dense), Some(JoinKind::Hash)] {
         for dense in [false, true] {
             for (vector_rows, workers) in [(1, 3), (2, 1), (1000, 1)] {
-                list.push(Execution { vector_rows, workers, joins, dense });
+                list.push(Execution { vector_rows, workers, joins, dense, counted: workers > 1 || vector_rows > 2 });
             }
         }
     }
@@ -52,11 +52,23 @@ fn same(a: &[Vec<Scalar>], b: &[Vec<Scalar>]) -> bool {
     })
 }
 
+/// What the interpreter gives.
+fn interpreted(case: &Case) -> Result<Outcome> {
+    let (rows, counts) = case.interpret_counted()?;
+    Ok(Outcome { rows, passed: Some(counts.into_iter().map(|counts| counts.steps).collect()) })
+}
+
 /// What was expected, or why the outcome is another.
-fn compare(expected: &Result<Vec<Vec<Scalar>>>, found: &Result<Vec<Vec<Scalar>>>) -> std::result::Result<(), String> {
+fn compare(expected: &Result<Outcome>, found: &Result<Outcome>) -> std::result::Result<(), String> {
     match (expected, found) {
-        (Ok(expected), Ok(found)) if same(expected, found) => Ok(()),
+        (Ok(expected), Ok(found)) if same(&expected.rows, &found.rows) => match &found.passed {
+            Some(passed) if found.passed != expected.passed => {
+                Err(format!("counts {passed:?}, not {:?}", expected.passed))
+            }
+            _ => Ok(()),
+        },
         (Ok(expected), Ok(found)) => {
+            let (expected, found) = (&expected.rows, &found.rows);
             let show =
                 |rows: &[Vec<Scalar>]| rows.iter().take(40).map(|row| format!("  {row:?}\n")).collect::<String>();
             Err(format!("{} rows\n{}not {}\n{}", found.len(), show(found), expected.len(), show(expected)))
@@ -64,7 +76,7 @@ fn compare(expected: &Result<Vec<Vec<Scalar>>>, found: &Result<Vec<Vec<Scalar>>>
         // Which of several rows fails first is not said.
         (Err(expected), Err(found)) if is_fault(expected.kind()) && is_fault(found.kind()) => Ok(()),
         (Ok(_), Err(error)) => Err(format!("fails: {error}")),
-        (Err(expected), Ok(rows)) => Err(format!("gives {} rows, but should fail: {expected}", rows.len())),
+        (Err(expected), Ok(rows)) => Err(format!("gives {} rows, but should fail: {expected}", rows.rows.len())),
         (Err(expected), Err(found)) => Err(format!("fails: {found}, but should: {expected}")),
     }
 }
@@ -87,7 +99,7 @@ fn test_files_give_their_results() {
         let text = std::fs::read_to_string(&path).expect("the file can be read");
         for case in Case::read(&text).expect("the file is right") {
             cases += 1;
-            let expected = case.interpret();
+            let expected = interpreted(&case);
             for execution in
                 executions().into_iter().filter(|execution| !depends_on_order(&case) || execution.workers == 1)
             {
@@ -129,7 +141,7 @@ fn random(seed: u64, programs: usize) -> (usize, usize) {
         let case = generator.case();
         let _shown = Shown(seed.wrapping_add(number), &case);
         verify(&case.program).unwrap_or_else(|error| panic!("{error}\n{}", case.program));
-        let expected = case.interpret();
+        let expected = interpreted(&case);
         match &expected {
             Ok(_) => results += 1,
             Err(error) if is_fault(error.kind()) => faults += 1,
@@ -172,7 +184,7 @@ fn run_dense(rows: &[(i64, i64)]) -> Result<()> {
     let State::Aggregate(groups) = &program.states[0] else { unreachable!() };
     let plan = GroupPlan::pick(groups, &[Some((1, 3))], 0, 0);
     assert_eq!(plan.layout(), GroupLayout::Dense);
-    let shapes = Shapes { joins: vec![None], groups: Some(plan.layout()) };
+    let shapes = Shapes { joins: vec![None], groups: Some(plan.layout()), counted: false };
     let compiled = compile(&program, 0, &shapes)?;
     let mut worker = Worker::new(&compiled, &[None], Some(&plan))?;
     let column = |number: fn(&(i64, i64)) -> i64| {
@@ -197,7 +209,7 @@ fn keys_out_of_their_range_are_no_write_elsewhere() {
 fn workers_refuse_what_they_were_not_compiled_for() {
     let program = Program::parse(GROUPED).expect("the text is right");
     assert!(compile(&program, 0, &Shapes::default()).is_err(), "without the layout of groups");
-    let shapes = Shapes { joins: vec![None], groups: Some(GroupLayout::Hash) };
+    let shapes = Shapes { joins: vec![None], groups: Some(GroupLayout::Hash), counted: false };
     let compiled = compile(&program, 0, &shapes).expect("it compiles");
     let State::Aggregate(groups) = &program.states[0] else { unreachable!() };
     assert!(Worker::new(&compiled, &[None], None).is_err(), "without a plan");
@@ -227,7 +239,7 @@ fn the_cache_knows_what_code_depends_on() {
     let program = Program::parse(GROUPED).expect("the text is right");
     let cache = CompileCache::default();
     let is_there = |program: &Program, pipeline, groups| {
-        let shapes = Shapes { joins: vec![None], groups };
+        let shapes = Shapes { joins: vec![None], groups, counted: false };
         cache.compile(program, pipeline, &shapes).expect("it compiles").1
     };
     assert!(!is_there(&program, 0, Some(GroupLayout::Hash)));
@@ -238,6 +250,8 @@ fn the_cache_knows_what_code_depends_on() {
     assert!(!is_there(&other, 0, Some(GroupLayout::Hash)), "another state");
     assert!(!is_there(&other, 1, None), "a source of other types");
     assert!(is_there(&program, 1, None));
+    let counted = Shapes { joins: vec![None], groups: None, counted: true };
+    assert!(!cache.compile(&program, 1, &counted).expect("it compiles").1, "code that counts");
 }
 
 /// Rows that fill many chunks and vectors, and states that do not fit the second-level cache.
@@ -299,10 +313,10 @@ pipeline
             let program = Program::parse(&text.replace("COLUMNS", "r0, r1")).expect("the text is right");
             let case = Case { name: String::new(), program, tables: tables.to_vec(), expect: Ok(Vec::new()) };
             verify(&case.program).expect("it has a meaning");
-            let expected = case.interpret();
-            assert!(expected.as_ref().is_ok_and(|rows| !rows.is_empty()));
+            let expected = interpreted(&case);
+            assert!(expected.as_ref().is_ok_and(|outcome| !outcome.rows.is_empty()));
             for (vector_rows, workers, joins) in [(8192, 1, None), (5000, 2, Some(JoinKind::Hash))] {
-                let execution = Execution { vector_rows, workers, joins, dense: false };
+                let execution = Execution { vector_rows, workers, joins, dense: false, counted: vector_rows == 5000 };
                 let found = run(&case.program, &|source| case.rows(source), &execution);
                 if let Err(message) = compare(&expected, &found) {
                     panic!("{execution:?}\n{}\n{}", case.program, &message[..message.len().min(2000)]);

@@ -1,17 +1,18 @@
 //! A query on the interpreter: one thread, row by row. Slow and plain: what compiled code is compared with.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use forebay_base::{Error, Result};
 use forebay_cpu::dictionary::Dictionary;
 use forebay_cpu::vector::Vector;
 use forebay_pipeline::Scalar;
 use forebay_pipeline::interpret::Machine;
-use forebay_pipeline::ir::{Program, Sink, Source, Typed};
+use forebay_pipeline::ir::{Pipeline, Program, Sink, Source, Step, Typed};
 use forebay_pipeline::verify::register_types;
 
 use super::source::VectorLoader;
-use super::{PipelineReport, Query, QueryOptions, QueryOutput, output};
+use super::{PipelineReport, Query, QueryOptions, QueryOutput, ScanReport, StepReport, TestReport, output};
 use crate::{CancelToken, Engine, RankedTest, Scan};
 
 type Row = Vec<Scalar>;
@@ -32,20 +33,21 @@ pub(super) fn run(
     let mut reports = Vec::new();
     for (index, pipeline) in program.pipelines.iter().enumerate() {
         cancel.check()?;
+        let started = Instant::now();
         let Source::Table(source) = &pipeline.source else {
             machine.run_state(index)?;
-            reports.push(PipelineReport { threads: 1, ..PipelineReport::default() });
+            reports.push(report(&machine, pipeline, started));
             continue;
         };
         let bound = &query.tables[source.table];
         let columns = source.columns.iter().map(|column| column.column).collect();
         let metrics = Arc::clone(&bound.metrics);
+        let before = metrics.snapshot();
         let scan = Scan::new(Arc::clone(engine), Arc::clone(&bound.table), columns, metrics, cancel.clone())?;
         let scan = Arc::new(scan.with_settings(options.scan));
         let mut tests: Vec<_> = source.tests.iter().map(|test| RankedTest::new(test.clone(), false)).collect();
         let mut filters = bound.filters.iter().map(|filter| filter.filter()).collect::<Result<Vec<_>>>()?;
         let mut loader = VectorLoader::new(source, &dictionaries);
-        let mut rows_in = 0;
         let mut morsel = None;
         let mut next = || -> Result<Option<Vec<Row>>> {
             loop {
@@ -56,7 +58,6 @@ pub(super) fn run(
                 let Some(rows) = &morsel else { continue };
                 if let Some((count, vectors)) = loader.next(rows)? {
                     cancel.check()?;
-                    rows_in += count as u64;
                     let types = source.columns.iter().map(|column| column.typed.value);
                     let row = |row| {
                         vectors.iter().zip(types.clone()).map(|(vector, value)| vector.scalar(row, value)).collect()
@@ -73,7 +74,13 @@ pub(super) fn run(
         });
         machine.run(index, &mut rows)?;
         drop(rows);
-        reports.push(PipelineReport { rows_in, threads: 1, ..PipelineReport::default() });
+        let tested = |test: &RankedTest| {
+            let mut report = TestReport::new(test, None);
+            report.add(test);
+            report
+        };
+        let scan = Some(ScanReport::new(bound, &before, tests.iter().map(tested).collect()));
+        reports.push(PipelineReport { scan, ..report(&machine, pipeline, started) });
     }
     let types = result_types(program)?;
     let rows = machine.into_result();
@@ -83,6 +90,21 @@ pub(super) fn run(
         batches.push(shape.batch(&vectors(rows, &types), rows.len())?);
     }
     Ok(QueryOutput { batches, on_disk: None, reports })
+}
+
+/// What the pipeline that ran last did.
+fn report(machine: &Machine, pipeline: &Pipeline, started: Instant) -> PipelineReport {
+    let counts = machine.counts();
+    let steps = pipeline.steps.iter().zip(&counts.steps);
+    let steps = steps.filter(|(step, _)| !matches!(step, Step::Compute(_)));
+    PipelineReport {
+        rows_in: counts.came,
+        rows_out: counts.filled,
+        threads: 1,
+        elapsed_ns: started.elapsed().as_nanos() as u64,
+        steps: steps.map(|(_, rows)| StepReport::Ran(*rows)).collect(),
+        ..PipelineReport::default()
+    }
 }
 
 /// The types of the collected columns.

@@ -10,10 +10,12 @@ mod first;
 mod interpreted;
 mod output;
 mod partitions;
+mod report;
 mod runner;
 mod source;
 mod specialise;
 mod spill;
+mod task;
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,6 +30,7 @@ use crate::{CancelToken, Engine, Metrics, RowFilter, ScanSettings};
 
 pub use first::{First, SortKey};
 pub use output::RowsOnDisk;
+pub use report::{PipelineReport, ScanReport, StepReport, TestReport};
 pub use source::column_range;
 
 /// A program with what it is bound to.
@@ -87,6 +90,8 @@ pub struct QueryOptions {
     /// Bytes that the query's states may take together; what is more goes to disk, and what cannot is
     /// [`forebay_base::ErrorKind::OutOfMemory`].
     pub memory_bytes: usize,
+    /// The rows that leave each step are counted, for [`PipelineReport::steps`].
+    pub counted: bool,
 }
 
 /// What a query gave.
@@ -98,40 +103,6 @@ pub struct QueryOutput {
     pub on_disk: Option<RowsOnDisk>,
     /// One per pipeline.
     pub reports: Vec<PipelineReport>,
-}
-
-/// What one pipeline did.
-#[derive(Debug, Clone, Default)]
-pub struct PipelineReport {
-    /// Rows that entered the first step.
-    pub rows_in: u64,
-    /// Rows, groups or build rows that it left.
-    pub rows_out: u64,
-    /// Wall time without compilation.
-    pub elapsed_ns: u64,
-    /// Time to compile it; 0 where its code was there already.
-    pub compile_ns: u64,
-    /// Workers.
-    pub threads: usize,
-    /// Bytes of rows that went to disk, because they did not fit the memory.
-    pub spill_write_bytes: u64,
-    /// Bytes of such rows that were read.
-    pub spill_read_bytes: u64,
-    /// What was learned and chosen at run time: layouts of states, filters handed to the scan.
-    pub notes: Vec<String>,
-}
-
-impl PipelineReport {
-    /// Adds what the second half of the same pipeline did, which was cut in two.
-    fn go_on(&mut self, second: Self) {
-        self.rows_out = second.rows_out;
-        self.elapsed_ns += second.elapsed_ns;
-        self.compile_ns += second.compile_ns;
-        self.threads = self.threads.max(second.threads);
-        self.spill_write_bytes += second.spill_write_bytes;
-        self.spill_read_bytes += second.spill_read_bytes;
-        self.notes.extend(second.notes);
-    }
 }
 
 /// Runs `query` to its end. Errors: those of reading, [`forebay_base::ErrorKind::Overflow`] and other faults of its

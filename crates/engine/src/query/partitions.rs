@@ -21,9 +21,10 @@ use forebay_cpu::vector::Vector;
 use forebay_pipeline::cut;
 use forebay_pipeline::ir::{Pipeline, ProbeKind, Sink, Source, State, StateId, Step};
 
-use super::runner::{Runner, Stop, Task, reads};
+use super::runner::{Runner, Stop, reads};
 use super::specialise::Specialised;
 use super::spill::{Place, Spill};
+use super::task::Task;
 use crate::Engine;
 
 /// A state on disk.
@@ -236,7 +237,7 @@ impl Runner<'_> {
         loop {
             let partition = task.cursor.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             if partition >= spilled.rows.partitions().count() {
-                return Ok(hand.worker.map(Worker::finish));
+                return Ok(hand.worker.map(|worker| task.end(worker)));
             }
             if spilled.rows.partition_bytes(partition) == 0 {
                 continue;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use arrow::array::RecordBatch;
@@ -18,8 +18,9 @@ use forebay_pipeline::ir::{Pipeline, Program, Sink, Source, StateId, Step, Table
 use super::output::{RowsOnDisk, Shape};
 use super::partitions::{Overflow, Spilled};
 use super::source::VectorLoader;
-use super::specialise::{FEW_IDS, Known, Specialised};
-use super::{PipelineReport, Query, QueryOptions, QueryOutput};
+use super::specialise::{FEW_IDS, Known};
+use super::task::Task;
+use super::{PipelineReport, Query, QueryOptions, QueryOutput, ScanReport};
 use crate::{CancelToken, Engine, RankedTest, Scan};
 
 /// Why a pipeline stopped early.
@@ -54,24 +55,6 @@ pub(super) struct Runner<'a> {
     /// Of states between the halves of pipelines: the state that their rows are about to look up.
     pub(super) between: BTreeMap<usize, StateId>,
     reports: Vec<PipelineReport>,
-}
-
-/// A pipeline that runs, as its workers see it.
-pub(super) struct Task<'a> {
-    pub(super) index: usize,
-    pub(super) special: &'a Specialised,
-    /// `None` where that depends on the partition of the state that is looked up.
-    compiled: Option<Arc<Compiled>>,
-    pub(super) compile_ns: AtomicU64,
-    /// The next group, build row or partition that no worker has taken.
-    pub(super) cursor: AtomicUsize,
-    rows_in: AtomicU64,
-    /// Bytes of what the workers have made so far.
-    part_bytes: AtomicUsize,
-    /// Bytes that they may take.
-    budget_bytes: usize,
-    /// Where they put what is more than their share of it, if that can be.
-    pub(super) overflow: Option<Overflow>,
 }
 
 impl<'a> Runner<'a> {
@@ -229,30 +212,27 @@ impl<'a> Runner<'a> {
         };
         let special = known.specialise(index);
         let (budget_bytes, overflow) = self.room(index, &special)?;
-        let mut task = Task {
-            index,
-            special: &special,
-            compiled: None,
-            compile_ns: AtomicU64::new(0),
-            cursor: AtomicUsize::new(0),
-            rows_in: AtomicU64::new(0),
-            part_bytes: AtomicUsize::new(0),
-            budget_bytes,
-            overflow,
-        };
+        let mut task = Task::new(index, &special, budget_bytes, overflow, self.options.counted);
         if self.looked_up(index).is_none() {
             task.compiled = Some(self.compile(&task, &self.finished)?);
         }
         let read_bytes = self.spill_read_bytes();
+        let scanned = match &special.program.pipelines[index].source {
+            Source::Table(source) => Some(&self.query.tables[source.table]),
+            Source::Groups { .. } | Source::BuildRows { .. } => None,
+        };
+        let before = scanned.map(|bound| bound.metrics.snapshot()).unwrap_or_default();
         let started = Instant::now();
         let parts = self.work(&special.program.pipelines[index], &task)?;
         let report = PipelineReport {
-            rows_in: task.rows_in.into_inner(),
+            rows_in: task.rows_in.load(Ordering::Relaxed),
             elapsed_ns: started.elapsed().as_nanos() as u64,
-            compile_ns: task.compile_ns.into_inner(),
+            compile_ns: task.compile_ns.load(Ordering::Relaxed),
             threads: parts.len(),
             notes: special.notes.clone(),
             spill_read_bytes: self.spill_read_bytes() - read_bytes,
+            steps: task.steps(),
+            scan: scanned.map(|bound| ScanReport::new(bound, &before, task.tests())),
             ..PipelineReport::default()
         };
         match self.reports.last_mut() {
@@ -271,6 +251,7 @@ impl<'a> Runner<'a> {
         let shapes = Shapes {
             joins: finished.iter().map(layout).collect(),
             groups: task.special.groups.as_ref().map(GroupPlan::layout),
+            counted: self.options.counted,
         };
         let (compiled, known) = self.engine.code().compile(&task.special.program, task.index, &shapes)?;
         if !known {
@@ -354,7 +335,8 @@ impl<'a> Runner<'a> {
             }
             task.rows_in.fetch_add(rows_in, Ordering::Relaxed);
         }
-        Ok(Some(worker.finish()))
+        task.tested(&tests);
+        Ok(Some(task.end(worker)))
     }
 
     /// One worker's share of the rows of a state; `read` fills vectors with some of a range of rows and says how many.
@@ -370,7 +352,7 @@ impl<'a> Runner<'a> {
         loop {
             let start = task.cursor.fetch_add(STATE_MORSEL_ROWS, Ordering::Relaxed);
             if start >= rows {
-                return Ok(Some(worker.finish()));
+                return Ok(Some(task.end(worker)));
             }
             let range = start..(start + STATE_MORSEL_ROWS).min(rows);
             self.feed(range, &read, &mut vectors, task, (&mut worker, &mut known_bytes))?;

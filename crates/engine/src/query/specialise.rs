@@ -31,12 +31,25 @@ pub(super) struct Specialised {
     pub(super) program: Program,
     /// The tests of its scan.
     pub(super) tests: Vec<RankedTest>,
+    /// By test: what it looks for, where it was learned.
+    pub(super) learned: Vec<Option<String>>,
+    /// What became of each step but computations.
+    pub(super) steps: Vec<StepPlace>,
     /// How its groups lie.
     pub(super) groups: Option<GroupPlan>,
     /// Dense groups hold only as long as each of these dictionaries has at most [`FEW_IDS`] strings.
     pub(super) few: Vec<usize>,
     /// What was chosen, for EXPLAIN ANALYZE.
     pub(super) notes: Vec<String>,
+}
+
+/// Who does a step of the pipeline.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum StepPlace {
+    /// The step of this number of the pipeline that is compiled.
+    Pipeline(usize),
+    /// The scan, by the test of this number.
+    Scan(usize),
 }
 
 /// What is known besides the program.
@@ -56,24 +69,27 @@ impl Known<'_> {
     /// Pipeline `index` with all that is known.
     pub(super) fn specialise(&self, index: usize) -> Specialised {
         let mut program = self.program.clone();
-        let (mut tests, mut notes) = (Vec::new(), Vec::new());
+        let (mut tests, mut learned, mut places) = (Vec::new(), Vec::new(), Vec::new());
         if let Source::Table(source) = &program.pipelines[index].source {
             tests.extend(source.tests.iter().map(|test| RankedTest::new(test.clone(), false)));
+            learned.resize(tests.len(), None);
         }
         let steps = std::mem::take(&mut program.pipelines[index].steps);
         let mut kept = Vec::with_capacity(steps.len());
         for step in steps {
-            let learned = match &step {
+            let test = match &step {
                 Step::Probe(probe) => self.learn(&program.pipelines[index].source, probe),
                 Step::Compute(_) | Step::Filter(_) => None,
             };
-            let Some((test, answered)) = learned else {
-                kept.push(step);
-                continue;
-            };
-            let role = if answered { "in place of the probe" } else { "before the probe" };
-            notes.extend(keys_note(&test, role));
-            tests.push(RankedTest::new(test, !answered));
+            let answered = matches!(test, Some((_, true)));
+            if !matches!(step, Step::Compute(_)) {
+                places.push(if answered { StepPlace::Scan(tests.len()) } else { StepPlace::Pipeline(kept.len()) });
+            }
+            if let (Some((test, _)), Step::Probe(probe)) = (test, &step) {
+                let role = if answered { "in place of the probe" } else { "before the probe" };
+                learned.push(Some(learned_text(&test, probe.state, role)));
+                tests.push(RankedTest::new(test, !answered));
+            }
             if !answered {
                 kept.push(step);
             }
@@ -83,10 +99,10 @@ impl Known<'_> {
         if let Sink::Mark { state, keys, .. } = &program.pipelines[index].sink
             && let Some(test) = self.key_test(&program.pipelines[index].source, *state, keys)
         {
-            notes.extend(keys_note(&test, "before they mark"));
+            learned.push(Some(learned_text(&test, *state, "before they mark")));
             tests.push(RankedTest::new(test, true));
         }
-        let mut few = Vec::new();
+        let (mut few, mut notes) = (Vec::new(), Vec::new());
         let groups = self.groups(&program.pipelines[index], &mut few);
         match groups.as_ref().map(GroupPlan::layout) {
             Some(GroupLayout::Dense) => notes.push("dense groups".to_owned()),
@@ -96,7 +112,7 @@ impl Known<'_> {
             }
             None => {}
         }
-        Specialised { program, tests, groups, few, notes }
+        Specialised { program, tests, learned, steps: places, groups, few, notes }
     }
 
     fn joined(&self, state: StateId) -> Option<&JoinTable> {
@@ -176,8 +192,12 @@ impl Known<'_> {
     }
 }
 
-/// How people read that a scan looks keys up.
-fn keys_note(test: &ColumnTest, role: &str) -> Option<String> {
-    let Test::Keys(keys) = &test.test else { return None };
-    Some(format!("{} keys tested in the scan, {role}", keys.count()))
+/// How people read what a scan looks for because of a build side.
+fn learned_text(test: &ColumnTest, state: StateId, role: &str) -> String {
+    let StateId(number) = state;
+    match &test.test {
+        Test::Keys(keys) => format!("one of {} keys of #{number}, {role}", keys.count()),
+        Test::Never => format!("a key of #{number}, which is empty, {role}"),
+        _ => format!("within the keys of #{number}, {role}"),
+    }
 }

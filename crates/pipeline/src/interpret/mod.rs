@@ -23,6 +23,18 @@ pub struct Machine {
     next: usize,
     states: Vec<Finished>,
     result: Vec<Vec<Scalar>>,
+    counts: Counts,
+}
+
+/// How many rows there were in the pipeline that ran last.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Rows of its source.
+    pub came: u64,
+    /// Rows that left each step; 0 for computations, which let all pass.
+    pub steps: Vec<u64>,
+    /// Rows of the state or result that it filled; 0 where it marked.
+    pub filled: u64,
 }
 
 /// A state as later pipelines see it.
@@ -31,6 +43,14 @@ enum Finished {
     Nothing,
     Join(JoinRows),
     Groups(Groups),
+}
+
+/// What a pipeline leaves while it runs.
+struct Run {
+    filling: Filling,
+    came: u64,
+    /// By step.
+    passed: Vec<u64>,
 }
 
 /// What a pipeline fills while it runs.
@@ -46,7 +66,7 @@ impl Machine {
     /// A program that has not begun. It must be one that [`crate::verify()`] accepts.
     pub fn new(program: &Program) -> Self {
         let states = program.states.iter().map(|_| Finished::Nothing).collect();
-        Self { program: program.clone(), next: 0, states, result: Vec::new() }
+        Self { program: program.clone(), next: 0, states, result: Vec::new(), counts: Counts::default() }
     }
 
     /// Runs a pipeline over the rows of its table: the source's columns in order, of the rows that pass its tests.
@@ -73,6 +93,11 @@ impl Machine {
         };
         let columns: Vec<(Register, Typed)> = columns.map(|(typed, register)| (*register, typed)).collect();
         self.drive(pipeline, &columns, &mut rows.into_iter().map(Ok))
+    }
+
+    /// The rows that the pipeline that ran last had.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
     }
 
     /// The rows of the last pipeline, in no order.
@@ -108,10 +133,11 @@ impl Machine {
         rows: &mut dyn Iterator<Item = Result<Vec<Scalar>>>,
     ) -> Result<()> {
         let pipeline = &self.program.pipelines[number];
-        let mut filling = self.start(&pipeline.sink)?;
+        let mut run = Run { filling: self.start(&pipeline.sink)?, came: 0, passed: vec![0; pipeline.steps.len()] };
         let mut registers = Registers::default();
         for row in rows {
             let row = row?;
+            run.came += 1;
             registers.clear();
             if row.len() != columns.len() {
                 return Err(Error::internal(format!("a row has {} columns, not {}", row.len(), columns.len())));
@@ -119,9 +145,9 @@ impl Machine {
             for ((register, typed), value) in columns.iter().zip(row) {
                 registers.set(*register, *typed, Some(value))?;
             }
-            self.steps(pipeline, 0, &mut registers, &mut filling)?;
+            self.steps(pipeline, 0, &mut registers, &mut run)?;
         }
-        self.finish(number, filling)
+        self.finish(number, run)
     }
 
     fn start(&self, sink: &Sink) -> Result<Filling> {
@@ -139,28 +165,36 @@ impl Machine {
         })
     }
 
-    fn finish(&mut self, number: usize, filling: Filling) -> Result<()> {
+    fn finish(&mut self, number: usize, run: Run) -> Result<()> {
         let sink = &self.program.pipelines[number].sink;
-        match (sink, filling) {
-            (Sink::Build { state, .. }, Filling::Join(rows)) => self.states[state.0 as usize] = Finished::Join(rows),
+        let mut filled = 0;
+        match (sink, run.filling) {
+            (Sink::Build { state, .. }, Filling::Join(rows)) => {
+                filled = rows.len();
+                self.states[state.0 as usize] = Finished::Join(rows);
+            }
             (Sink::Aggregate { state, .. }, Filling::Groups(groups)) => {
                 // Sums that do not fit fail here, also where nothing reads them.
-                groups.rows()?;
+                filled = groups.rows()?.len();
                 self.states[state.0 as usize] = Finished::Groups(groups);
             }
             (Sink::Mark { state, .. }, Filling::Marks(marks)) => match &mut self.states[state.0 as usize] {
                 Finished::Join(rows) => rows.mark(&marks),
                 _ => return Err(Error::internal("marks of no build side")),
             },
-            (Sink::Collect { .. }, Filling::Result(rows)) => self.result = rows,
+            (Sink::Collect { .. }, Filling::Result(rows)) => {
+                filled = rows.len();
+                self.result = rows;
+            }
             _ => return Err(Error::internal("a sink that was filled by another")),
         }
+        self.counts = Counts { came: run.came, steps: run.passed, filled: filled as u64 };
         self.next += 1;
         Ok(())
     }
 
     /// The steps from `at` on, then the sink.
-    fn steps(&self, pipeline: &Pipeline, at: usize, registers: &mut Registers, filling: &mut Filling) -> Result<()> {
+    fn steps(&self, pipeline: &Pipeline, at: usize, registers: &mut Registers, run: &mut Run) -> Result<()> {
         for (number, step) in pipeline.steps.iter().enumerate().skip(at) {
             match step {
                 Step::Compute(compute) => registers.compute(compute)?,
@@ -168,11 +202,12 @@ impl Machine {
                     if !registers.is_true(*register)? {
                         return Ok(());
                     }
+                    run.passed[number] += 1;
                 }
-                Step::Probe(probe) => return self.probe(probe, pipeline, number, registers, filling),
+                Step::Probe(probe) => return self.probe(probe, pipeline, number, registers, run),
             }
         }
-        self.sink(&pipeline.sink, registers, filling)
+        self.sink(&pipeline.sink, registers, &mut run.filling)
     }
 
     fn probe(
@@ -181,7 +216,7 @@ impl Machine {
         pipeline: &Pipeline,
         at: usize,
         registers: &mut Registers,
-        filling: &mut Filling,
+        run: &mut Run,
     ) -> Result<()> {
         let matches = self.matches(probe.state, &probe.keys, &probe.columns, probe.condition.as_ref(), registers)?;
         let join = self.join(probe.state)?;
@@ -189,7 +224,8 @@ impl Machine {
             ProbeKind::Inner | ProbeKind::Left => {
                 for row in &matches {
                     join.load(*row, &probe.columns, registers)?;
-                    self.steps(pipeline, at + 1, registers, filling)?;
+                    run.passed[at] += 1;
+                    self.steps(pipeline, at + 1, registers, run)?;
                 }
                 if probe.kind == ProbeKind::Left {
                     for (column, to) in &probe.columns {
@@ -210,7 +246,11 @@ impl Machine {
                 true
             }
         };
-        if goes_on { self.steps(pipeline, at + 1, registers, filling) } else { Ok(()) }
+        if !goes_on {
+            return Ok(());
+        }
+        run.passed[at] += 1;
+        self.steps(pipeline, at + 1, registers, run)
     }
 
     /// The rows of a build side that match.

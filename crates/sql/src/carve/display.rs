@@ -1,9 +1,9 @@
 //! Scalars and aggregates as people read them in EXPLAIN.
 
-use forebay_pipeline::ir::{AggregateFunction, Arithmetic, Comparison, DatePart};
+use forebay_pipeline::ir::{AggregateFunction, Arithmetic, Comparison, DatePart, StateId};
 
 use super::carver::Carver;
-use super::relation::Call;
+use super::relation::{Call, Join, JoinKind};
 use super::scalar::{Node, Scalar};
 use super::shape::Literal;
 
@@ -100,4 +100,22 @@ fn constant(literal: &Literal) -> String {
         Literal::Float(bits) => f64::from_bits(*bits).to_string(),
         Literal::Bytes(bytes) => format!("'{}'", String::from_utf8_lossy(bytes)),
     }
+}
+
+/// How people read a state's number.
+pub fn state_name(state: StateId) -> String {
+    format!("#{}", state.0)
+}
+
+/// A join as people read it.
+pub fn join_text(carver: &Carver<'_>, join: &Join, name: &str, state: StateId) -> String {
+    let keys: Vec<String> =
+        join.keys.iter().map(|(probe, build)| format!("{} = {}", shown(carver, probe), shown(carver, build))).collect();
+    let mut text = format!("{name} {} on {}", state_name(state), keys.join(" AND "));
+    if !matches!(join.kind, JoinKind::Inner) {
+        for residual in &join.residual {
+            text += &format!(" AND {}", shown(carver, residual));
+        }
+    }
+    text
 }

@@ -13,13 +13,14 @@ use forebay_pipeline::ir::{
 use super::Reason;
 use super::carver::Carver;
 use super::dictionaries;
-use super::display::{list, shown};
+use super::display::{join_text, list, shown, state_name};
 use super::estimate::variables_of;
 use super::reduce::Restriction;
 use super::registers::{Carried, Flow, wider};
 use super::relation::{Aggregate, Join, JoinKind, Relation};
 use super::scalar::Scalar;
 use super::shape::Variable;
+use super::tree::Line;
 
 /// A program and how it reads.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ pub struct Emitted {
     /// The program.
     pub program: Program,
     /// Per pipeline: its source, its steps, its sink.
-    pub text: Vec<Vec<String>>,
+    pub text: Vec<Vec<Line>>,
     /// Per state: the rows or groups that it is expected to hold.
     pub expected_rows: Vec<Option<f64>>,
     /// Per column of the result: the dictionary whose ids it holds.
@@ -60,7 +61,7 @@ pub fn emit(carver: &Carver<'_>, relation: &Relation, columns: &[Scalar]) -> Res
 pub(super) struct Emitter<'a, 'b> {
     pub(super) carver: &'a Carver<'b>,
     pub(super) program: Program,
-    pub(super) text: Vec<Vec<String>>,
+    pub(super) text: Vec<Vec<Line>>,
     /// Per state.
     pub(super) expected_rows: Vec<Option<f64>>,
     /// Columns of strings whose values are needed somewhere else than where they are scanned.
@@ -88,7 +89,7 @@ impl Emitter<'_, '_> {
     }
 
     fn finish(&mut self, mut flow: Flow, sink: Sink, text: String) {
-        flow.text.push(text);
+        flow.say(text);
         self.text.push(flow.text);
         self.program.pipelines.push(Pipeline { source: flow.source, steps: flow.steps, sink });
     }
@@ -120,7 +121,7 @@ impl Emitter<'_, '_> {
     fn flow(&mut self, relation: &Relation, needed: &BTreeSet<Variable>) -> Result<Flow, Reason> {
         let mut flow = self.flow_of(relation, needed)?;
         let rows = self.carver.rows(relation);
-        flow.text.last_mut().into_iter().for_each(|last| *last += &format!(" (~{rows:.0} rows)"));
+        flow.text.last_mut().into_iter().for_each(|last| last.text += &format!(" (~{rows:.0} rows)"));
         Ok(flow)
     }
 
@@ -168,7 +169,7 @@ impl Emitter<'_, '_> {
         self.bind_singles(flow, predicates)?;
         for predicate in predicates {
             flow.filter(self.carver, predicate)?;
-            flow.text.push(format!("filter {}", shown(self.carver, predicate)));
+            flow.say(format!("filter {}", shown(self.carver, predicate)));
         }
         Ok(())
     }
@@ -195,7 +196,7 @@ impl Emitter<'_, '_> {
                 columns,
                 condition: None,
             }));
-            flow.text.push(format!("look up the row of {}", state_name(state)));
+            flow.say(format!("look up the row of {}", state_name(state)));
             let single = &self.carver.singles[position];
             for ((variable, _), register) in single.columns.iter().zip(seen) {
                 let dictionary = self.dictionary(*variable);
@@ -336,7 +337,7 @@ impl Emitter<'_, '_> {
             }
         };
         flow.steps.push(Step::Probe(Probe { state, kind, keys, columns, condition }));
-        flow.text.push(join_text(carver, join, name, state));
+        flow.say(join_text(carver, join, name, state));
         match &join.kind {
             JoinKind::Inner => {
                 seen.into_iter().for_each(|(variable, carried)| flow.bind(variable, carried));
@@ -480,21 +481,4 @@ impl Emitter<'_, '_> {
         flow.source = Source::Groups { state, columns };
         Ok(flow)
     }
-}
-
-/// How people read a state's number.
-pub(super) fn state_name(state: StateId) -> String {
-    format!("#{}", state.0)
-}
-
-fn join_text(carver: &Carver<'_>, join: &Join, name: &str, state: StateId) -> String {
-    let keys: Vec<String> =
-        join.keys.iter().map(|(probe, build)| format!("{} = {}", shown(carver, probe), shown(carver, build))).collect();
-    let mut text = format!("{name} {} on {}", state_name(state), keys.join(" AND "));
-    if !matches!(join.kind, JoinKind::Inner) {
-        for residual in &join.residual {
-            text += &format!(" AND {}", shown(carver, residual));
-        }
-    }
-    text
 }

@@ -28,6 +28,7 @@ pub mod shape;
 pub mod table;
 pub mod text;
 pub mod time;
+pub mod tree;
 pub mod types;
 
 use std::fmt;
@@ -112,7 +113,8 @@ impl QueryPlanner for CarvingPlanner {
             return DefaultPhysicalPlanner::default().create_physical_plan(plan, session).await;
         }
         let carved = carve(plan.clone(), session)?;
-        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(PipelinesPlanner)]);
+        let counted = matches!(plan, LogicalPlan::Analyze(_));
+        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(PipelinesPlanner { counted })]);
         planner.create_physical_plan(&carved, session).await
     }
 }

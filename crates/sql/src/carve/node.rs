@@ -21,6 +21,7 @@ use super::early::computed_early;
 use super::emit::emit;
 use super::relation::Relation;
 use super::scalar::Scalar;
+use super::tree::Line;
 use super::types::{is_collected, shape_of};
 use crate::filter::Predicates;
 
@@ -38,7 +39,7 @@ pub struct Carved {
     /// The same as pipelines.
     pub query: Query,
     /// How the pipelines read: per pipeline its source, its steps, its sink.
-    pub text: Vec<Vec<String>>,
+    pub text: Vec<Vec<Line>>,
     /// Rows of the result, estimated.
     pub rows: f64,
     /// Runs them.
@@ -106,7 +107,7 @@ impl PipelinesNode {
         let keys: Vec<SortKey> = keys.collect();
         if let (Some(rows), false, Some(carved)) = (sort.fetch, keys.is_empty(), Arc::get_mut(&mut self.carved)) {
             if let Some(collect) = carved.text.last_mut().and_then(|lines| lines.last_mut()) {
-                *collect += &format!(", of which the first {rows} are needed");
+                collect.text += &format!(", of which the first {rows} are needed");
             }
             carved.query.first = Some(First { keys, rows });
         }

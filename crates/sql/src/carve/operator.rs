@@ -25,14 +25,13 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, execute_stream,
 };
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
-use forebay_base::units::format_bytes;
 use forebay_base::{Error, ErrorKind};
 use forebay_engine::Metrics;
 use forebay_engine::query::{self, PipelineReport, QueryOptions, QueryOutput};
 use futures::{StreamExt, TryStreamExt};
 
-use super::Execution;
 use super::node::{Carved, PipelinesNode};
+use super::{Execution, tree};
 use crate::error::into_datafusion;
 use crate::scan::shown_figures;
 use crate::settings;
@@ -40,7 +39,10 @@ use crate::statement::StatementContext;
 
 /// Plans carved subtrees.
 #[derive(Debug)]
-pub struct PipelinesPlanner;
+pub struct PipelinesPlanner {
+    /// Rows are counted at each step, for EXPLAIN ANALYZE.
+    pub counted: bool,
+}
 
 #[async_trait]
 impl ExtensionPlanner for PipelinesPlanner {
@@ -55,7 +57,7 @@ impl ExtensionPlanner for PipelinesPlanner {
     ) -> DataFusionResult<Option<Arc<dyn ExecutionPlan>>> {
         let Some(node) = node.as_any().downcast_ref::<PipelinesNode>() else { return Ok(None) };
         let Some(state) = session.as_any().downcast_ref::<SessionState>() else { return Ok(None) };
-        Ok(Some(Arc::new(PipelinesExec::new(Arc::clone(node.carved()), state))))
+        Ok(Some(Arc::new(PipelinesExec::new(Arc::clone(node.carved()), state, self.counted))))
     }
 }
 
@@ -64,6 +66,7 @@ impl ExtensionPlanner for PipelinesPlanner {
 pub struct PipelinesExec {
     carved: Arc<Carved>,
     execution: Execution,
+    counted: bool,
     /// Plans the subtree for DataFusion.
     state: Arc<SessionState>,
     schema: SchemaRef,
@@ -82,8 +85,8 @@ struct Outcome {
 }
 
 impl PipelinesExec {
-    /// Runs `carved` as `state` says.
-    pub fn new(carved: Arc<Carved>, state: &SessionState) -> Self {
+    /// Runs `carved` as `state` says; rows are counted at each step if they are to be shown.
+    pub fn new(carved: Arc<Carved>, state: &SessionState, counted: bool) -> Self {
         let schema = Arc::clone(&carved.query.schema);
         let properties = PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(&schema)),
@@ -96,6 +99,7 @@ impl PipelinesExec {
         Self {
             carved,
             execution: Execution::of(state),
+            counted,
             state: Arc::new(state.clone()),
             schema,
             properties: Arc::new(properties),
@@ -126,7 +130,7 @@ impl PipelinesExec {
         };
         let threads = self.state.config().target_partitions().max(1);
         let scan = settings::of_scans(self.state.config());
-        let options = QueryOptions { threads, execution, memory_bytes, scan };
+        let options = QueryOptions { threads, execution, memory_bytes, scan, counted: self.counted };
         query::run(&self.carved.engine, &self.carved.query, &options, &statement.cancel)
     }
 
@@ -185,31 +189,7 @@ impl DisplayAs for PipelinesExec {
         if matches!(style, DisplayFormatType::TreeRender) {
             return Ok(());
         }
-        for (number, lines) in self.carved.text.iter().enumerate() {
-            for (step, line) in lines.iter().enumerate() {
-                match step {
-                    0 => write!(f, "\n      {number}: {line}")?,
-                    _ => write!(f, "\n         {line}")?,
-                }
-            }
-            let Some(report) = outcome.reports.get(number) else { continue };
-            write!(
-                f,
-                "\n         = rows_in {}, rows_out {}, {:.3} ms, compiled in {:.3} ms, {} threads",
-                report.rows_in,
-                report.rows_out,
-                report.elapsed_ns as f64 / 1e6,
-                report.compile_ns as f64 / 1e6,
-                report.threads
-            )?;
-            for note in &report.notes {
-                write!(f, "\n         = {note}")?;
-            }
-            if report.spill_read_bytes > 0 {
-                write!(f, "\n         = {} read back from disk", format_bytes(report.spill_read_bytes))?;
-            }
-        }
-        Ok(())
+        tree::write(f, &self.carved.query, &self.carved.text, &outcome.reports)
     }
 }
 

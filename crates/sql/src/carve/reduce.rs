@@ -4,8 +4,8 @@
 use forebay_pipeline::ir::{Probe, ProbeKind, State, StateId, Step, ValueType};
 
 use super::Reason;
-use super::display::shown;
-use super::emit::{Emitter, state_name};
+use super::display::{shown, state_name};
+use super::emit::Emitter;
 use super::registers::{Flow, wider};
 use super::relation::{Aggregate, Join, JoinKind, Relation};
 use super::scalar::Scalar;
@@ -54,7 +54,7 @@ impl Emitter<'_, '_> {
                 columns: vec![],
                 condition: None,
             }));
-            flow.text.push(format!("only keys of {}: {}", state_name(state), shown(self.carver, probe)));
+            flow.say(format!("only keys of {}: {}", state_name(state), shown(self.carver, probe)));
         }
         Ok(())
     }
@@ -105,7 +105,7 @@ impl Emitter<'_, '_> {
         }
         let (state, columns) = (restriction.state, Vec::new());
         flow.steps.push(Step::Probe(Probe { state, kind: ProbeKind::Semi, keys, columns, condition: None }));
-        flow.text.push(format!("only groups of {}", state_name(state)));
+        flow.say(format!("only groups of {}", state_name(state)));
         Ok(())
     }
 }

@@ -13,6 +13,7 @@ use super::Reason;
 use super::carver::Carver;
 use super::scalar::{Node, Scalar};
 use super::shape::{Literal, Variable};
+use super::tree::Line;
 
 /// A pipeline without its sink.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub struct Flow {
     /// What is done with them.
     pub steps: Vec<Step>,
     /// For people: the source, then what is done.
-    pub text: Vec<String>,
+    pub text: Vec<Line>,
     /// By register.
     types: Vec<Typed>,
     /// Registers that hold the columns of a table, by column and whether as ids of a dictionary.
@@ -53,11 +54,16 @@ impl Flow {
         Self {
             source,
             steps: Vec::new(),
-            text: vec![text],
+            text: vec![Line::new(text, &[])],
             types: Vec::new(),
             loaded: HashMap::new(),
             known: Known::default(),
         }
+    }
+
+    /// Tells people what was done since this was called last.
+    pub fn say(&mut self, text: String) {
+        self.text.push(Line::new(text, &self.steps));
     }
 
     /// A new register.

@@ -1,0 +1,115 @@
+//! What pipelines did, for EXPLAIN ANALYZE.
+
+use super::QueryTable;
+use crate::RankedTest;
+use crate::metrics::MetricsSnapshot;
+
+/// What one pipeline did.
+#[derive(Debug, Clone, Default)]
+pub struct PipelineReport {
+    /// Rows that entered the first step.
+    pub rows_in: u64,
+    /// Rows, groups or build rows that it left.
+    pub rows_out: u64,
+    /// Wall time without compilation.
+    pub elapsed_ns: u64,
+    /// Time to compile it; 0 where its code was there already.
+    pub compile_ns: u64,
+    /// Workers.
+    pub threads: usize,
+    /// Bytes of rows that went to disk, because they did not fit the memory.
+    pub spill_write_bytes: u64,
+    /// Bytes of such rows that were read.
+    pub spill_read_bytes: u64,
+    /// What was learned and chosen at run time: layouts of states, filters handed to the scan.
+    pub notes: Vec<String>,
+    /// What the scan did where the source is a table.
+    pub scan: Option<ScanReport>,
+    /// One for each filter and probe of the query's pipeline, in order; none where nobody counted.
+    pub steps: Vec<StepReport>,
+}
+
+/// What became of the rows at one step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepReport {
+    /// So many rows left it.
+    Ran(u64),
+    /// The scan did it, by this one of its tests.
+    InScan(usize),
+}
+
+/// What the scan of a table did.
+#[derive(Debug, Clone, Default)]
+pub struct ScanReport {
+    /// Rows of the table.
+    pub rows: u64,
+    /// Blocks of the table.
+    pub blocks: u64,
+    /// Blocks that zones ruled out.
+    pub blocks_pruned: u64,
+    /// Rows of the other blocks.
+    pub rows_in: u64,
+    /// Rows of those that positional aggregates left out.
+    pub psma_rows: u64,
+    /// Rows that came to the filters that codes cannot answer, if there are any.
+    pub rows_filtered: u64,
+    /// The tests on codes: the source's, then what was learned of build sides.
+    pub tests: Vec<TestReport>,
+}
+
+/// What one test on codes did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestReport {
+    /// Position of the column in the table's list.
+    pub column: usize,
+    /// What it looks for, where a build side told; the source knows the others.
+    pub learned: Option<String>,
+    /// Rows that came to it; not those whose zones decided.
+    pub rows_in: u64,
+    /// Rows of those that passed.
+    pub rows_out: u64,
+}
+
+impl PipelineReport {
+    /// Adds what the second half of the same pipeline did, which was cut in two.
+    pub(super) fn go_on(&mut self, second: Self) {
+        self.rows_out = second.rows_out;
+        self.elapsed_ns += second.elapsed_ns;
+        self.compile_ns += second.compile_ns;
+        self.threads = self.threads.max(second.threads);
+        self.spill_write_bytes += second.spill_write_bytes;
+        self.spill_read_bytes += second.spill_read_bytes;
+        self.notes.extend(second.notes);
+        self.steps.extend(second.steps);
+    }
+}
+
+impl ScanReport {
+    /// What a scan of `bound` did by these tests, whose counters were at `before` when it began.
+    pub(super) fn new(bound: &QueryTable, before: &MetricsSnapshot, tests: Vec<TestReport>) -> Self {
+        let now = bound.metrics.snapshot();
+        Self {
+            rows: bound.table.rows(),
+            blocks: now.blocks - before.blocks,
+            blocks_pruned: now.blocks_pruned - before.blocks_pruned,
+            rows_in: now.rows_in - before.rows_in,
+            psma_rows: now.psma_rows - before.psma_rows,
+            rows_filtered: now.rows_filtered - before.rows_filtered,
+            tests,
+        }
+    }
+}
+
+impl TestReport {
+    /// Nothing seen yet.
+    pub(super) fn new(test: &RankedTest, learned: Option<&String>) -> Self {
+        Self { column: test.test.column, learned: learned.cloned(), rows_in: 0, rows_out: 0 }
+    }
+
+    /// Adds what one worker saw.
+    pub(super) fn add(&mut self, test: &RankedTest) {
+        let (rows_in, rows_out) = test.rows();
+        self.rows_in += rows_in;
+        self.rows_out += rows_out;
+    }
+}

@@ -1,0 +1,99 @@
+//! A pipeline that runs: what its workers share, and what they counted.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use forebay_cpu::compile::{Compiled, Part, Worker};
+
+use super::partitions::Overflow;
+use super::specialise::{Specialised, StepPlace};
+use super::{StepReport, TestReport};
+use crate::RankedTest;
+
+/// A pipeline that runs, as its workers see it.
+pub(super) struct Task<'a> {
+    pub(super) index: usize,
+    pub(super) special: &'a Specialised,
+    /// `None` where that depends on the partition of the state that is looked up.
+    pub(super) compiled: Option<Arc<Compiled>>,
+    pub(super) compile_ns: AtomicU64,
+    /// The next group, build row or partition that no worker has taken.
+    pub(super) cursor: AtomicUsize,
+    pub(super) rows_in: AtomicU64,
+    /// Bytes of what the workers have made so far.
+    pub(super) part_bytes: AtomicUsize,
+    /// Bytes that they may take.
+    pub(super) budget_bytes: usize,
+    /// Where they put what is more than their share of it, if that can be.
+    pub(super) overflow: Option<Overflow>,
+    /// What the workers counted that have ended.
+    counted: Mutex<Counted>,
+}
+
+/// Rows as workers counted them.
+struct Counted {
+    /// By step of the pipeline that is compiled: those that left it. Empty where nobody counts.
+    steps: Vec<u64>,
+    tests: Vec<TestReport>,
+}
+
+impl<'a> Task<'a> {
+    /// A task that no worker has begun; `counted` where the rows of each step are.
+    pub(super) fn new(
+        index: usize,
+        special: &'a Specialised,
+        budget_bytes: usize,
+        overflow: Option<Overflow>,
+        counted: bool,
+    ) -> Self {
+        let steps = if counted { special.program.pipelines[index].steps.len() } else { 0 };
+        Self {
+            index,
+            special,
+            compiled: None,
+            compile_ns: AtomicU64::new(0),
+            cursor: AtomicUsize::new(0),
+            rows_in: AtomicU64::new(0),
+            part_bytes: AtomicUsize::new(0),
+            budget_bytes,
+            overflow,
+            counted: Mutex::new(Counted { steps: vec![0; steps], tests: Vec::new() }),
+        }
+    }
+
+    /// What a worker leaves that has nothing more to do.
+    pub(super) fn end(&self, worker: Worker) -> Part {
+        self.counted().steps.iter_mut().zip(worker.step_rows()).for_each(|(sum, rows)| *sum += rows);
+        worker.finish()
+    }
+
+    /// Adds what a worker saw its tests do.
+    pub(super) fn tested(&self, tests: &[RankedTest]) {
+        let reports = &mut self.counted().tests;
+        if reports.is_empty() {
+            let learned = self.special.learned.iter().map(Option::as_ref);
+            reports.extend(tests.iter().zip(learned).map(|(test, learned)| TestReport::new(test, learned)));
+        }
+        reports.iter_mut().zip(tests).for_each(|(report, test)| report.add(test));
+    }
+
+    fn counted(&self) -> MutexGuard<'_, Counted> {
+        // Sums are changed by what cannot panic.
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the tests did, once all workers have ended.
+    pub(super) fn tests(&self) -> Vec<TestReport> {
+        std::mem::take(&mut self.counted().tests)
+    }
+
+    /// What became of the rows at each step, once all workers have ended.
+    pub(super) fn steps(&self) -> Vec<StepReport> {
+        let counted = self.counted();
+        let report = |place: &StepPlace| match place {
+            StepPlace::Pipeline(number) => counted.steps.get(*number).map(|rows| StepReport::Ran(*rows)),
+            StepPlace::Scan(test) => Some(StepReport::InScan(*test)),
+        };
+        self.special.steps.iter().map_while(report).collect()
+    }
+}

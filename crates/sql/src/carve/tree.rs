@@ -1,0 +1,146 @@
+//! Pipelines as EXPLAIN shows them, and the rows that EXPLAIN ANALYZE adds to each line.
+
+use std::fmt;
+
+use forebay_base::units::{format_bytes, format_count};
+use forebay_engine::query::{PipelineReport, Query, ScanReport, StepReport};
+use forebay_pipeline::ir::{Pipeline, Sink, Source, Step};
+
+use crate::explain::test_text;
+
+/// A line about a part of a pipeline: its source, some of its steps, or its sink.
+#[derive(Debug)]
+pub struct Line {
+    /// What is done there.
+    pub text: String,
+    /// The filters and probes of the pipeline up to here.
+    steps: usize,
+}
+
+impl Line {
+    /// A line about what follows the last one, up to the last of `steps`.
+    pub fn new(text: String, steps: &[Step]) -> Self {
+        Self { text, steps: steps.iter().filter(|step| !matches!(step, Step::Compute(_))).count() }
+    }
+}
+
+/// Writes pipelines, each with what is known of its run.
+pub fn write(
+    f: &mut fmt::Formatter<'_>,
+    query: &Query,
+    lines: &[Vec<Line>],
+    reports: &[PipelineReport],
+) -> fmt::Result {
+    for (number, (lines, pipeline)) in lines.iter().zip(&query.program.pipelines).enumerate() {
+        let report = reports.get(number);
+        let mut rows = report.map_or(0, |report| report.rows_in);
+        let mut steps = 0;
+        for (at, line) in lines.iter().enumerate() {
+            match at {
+                0 => write!(f, "\n      {number}: {}", line.text)?,
+                _ => write!(f, "\n         {}", line.text)?,
+            }
+            let Some(report) = report else { continue };
+            match at {
+                0 => source(f, query, pipeline, report)?,
+                // What comes between the last step and the sink computes.
+                _ if at + 1 == lines.len() && matches!(pipeline.sink, Sink::Mark { .. }) => {
+                    write!(f, "  {} rows", format_count(rows))?;
+                }
+                _ if at + 1 == lines.len() => write!(f, "  {}", arrow(rows, report.rows_out))?,
+                _ => {
+                    let done = steps.min(report.steps.len())..line.steps.min(report.steps.len());
+                    rows = passed(f, rows, &report.steps[done], report.scan.as_ref())?;
+                    steps = line.steps;
+                }
+            }
+        }
+        report.map_or(Ok(()), |report| run(f, report))?;
+    }
+    Ok(())
+}
+
+/// The rows of a source.
+fn source(f: &mut fmt::Formatter<'_>, query: &Query, pipeline: &Pipeline, report: &PipelineReport) -> fmt::Result {
+    let (Source::Table(source), Some(scan)) = (&pipeline.source, &report.scan) else {
+        return write!(f, "  {} rows", format_count(report.rows_in));
+    };
+    write!(f, "  {}", arrow(scan.rows, report.rows_in))?;
+    if scan.blocks_pruned > 0 {
+        let (blocks, pruned) = (format_count(scan.blocks), format_count(scan.blocks_pruned));
+        write!(f, "\n         | zones left out {pruned} of {blocks} blocks: {}", arrow(scan.rows, scan.rows_in))?;
+    }
+    if scan.psma_rows > 0 {
+        write!(f, "\n         | PSMA left out {} rows", format_count(scan.psma_rows))?;
+    }
+    let columns = &query.tables[source.table].table.columns;
+    for (number, test) in scan.tests.iter().enumerate() {
+        let column = &columns[test.column];
+        let text = match (&test.learned, source.tests.get(number)) {
+            (Some(learned), _) => format!("{} {learned}", column.name),
+            (None, Some(own)) => test_text(column, &own.test),
+            (None, None) => column.name.clone(),
+        };
+        write!(f, "\n         | test {text}{}", tested(test.rows_in, test.rows_out))?;
+    }
+    match scan.rows_filtered {
+        0 => Ok(()),
+        rows => write!(f, "\n         | filters on rows  {}", arrow(rows, report.rows_in)),
+    }
+}
+
+/// The rows of some steps, of which `rows` came to the first; gives how many left the last.
+fn passed(
+    f: &mut fmt::Formatter<'_>,
+    rows: u64,
+    steps: &[StepReport],
+    scan: Option<&ScanReport>,
+) -> Result<u64, fmt::Error> {
+    let mut left = rows;
+    for step in steps {
+        match (step, scan) {
+            (StepReport::Ran(rows), _) => {
+                write!(f, "  {}", arrow(left, *rows))?;
+                left = *rows;
+            }
+            (StepReport::InScan(test), Some(scan)) => {
+                let text = scan.tests.get(*test).map_or_else(String::new, |test| tested(test.rows_in, test.rows_out));
+                write!(f, "  by a test of the scan{text}")?;
+            }
+            (StepReport::InScan(_), None) => {}
+        }
+    }
+    Ok(left)
+}
+
+/// What the whole pipeline took.
+fn run(f: &mut fmt::Formatter<'_>, report: &PipelineReport) -> fmt::Result {
+    write!(
+        f,
+        "\n         = rows_in {}, rows_out {}, {:.3} ms, compiled in {:.3} ms, {} threads",
+        report.rows_in,
+        report.rows_out,
+        report.elapsed_ns as f64 / 1e6,
+        report.compile_ns as f64 / 1e6,
+        report.threads
+    )?;
+    for note in &report.notes {
+        write!(f, "\n         = {note}")?;
+    }
+    match report.spill_read_bytes {
+        0 => Ok(()),
+        bytes => write!(f, "\n         = {} read back from disk", format_bytes(bytes)),
+    }
+}
+
+/// What a test on codes let pass; nothing came to it where zones decided or it was not worth its cost.
+fn tested(rows_in: u64, rows_out: u64) -> String {
+    match rows_in {
+        0 => "  not looked at".to_owned(),
+        _ => format!("  {}", arrow(rows_in, rows_out)),
+    }
+}
+
+fn arrow(rows_in: u64, rows_out: u64) -> String {
+    format!("{} → {}", format_count(rows_in), format_count(rows_out))
+}
