@@ -1,94 +1,21 @@
-//! The second way to compute: pipelines on a graphics processor. Today only the setting that chooses the processor.
+//! The second way to compute: pipelines on a graphics processor, or on an emulated one where there is none.
 //!
+//! A pipeline of the IR becomes the text of one kernel in CUDA C++ (`emit`), which calls the headers in `kernels/`. A
+//! [`device::Device`] compiles and runs it: today the emulated one (`emulated`), which compiles the same text by the
+//! host's C++ compiler.
 //! Invariants: nothing of CUDA at build time; the driver, the kernel compiler and the decoders are loaded at run time
 //! where they are installed. Results are those of `forebay-cpu`, bit for bit on integers and decimals.
-//! Must not know: tables, files, SQL. It will see encoded blocks and pipelines.
-#![forbid(unsafe_code)]
+//! Must not know: tables, files of the database, SQL, how the CPU's states lie.
+#![deny(unsafe_code)]
 
-use std::fmt;
-use std::str::FromStr;
+pub mod device;
+#[allow(unsafe_code)]
+mod driver;
+pub mod emit;
+pub mod emulated;
+pub mod groups;
+pub mod kernels;
+pub mod parameters;
+mod setting;
 
-use forebay_base::Error;
-
-/// The processor that runs a query's pipelines: the value of `SET device`.
-///
-/// No pipeline runs on a GPU yet: [`Device::Auto`] means the CPU, and whoever executes answers [`Device::Gpu`] with an
-/// error, never with a silent fallback.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Device {
-    /// The one that finishes first by the cost model.
-    #[default]
-    Auto,
-    /// Never a GPU.
-    Cpu,
-    /// A GPU or an error.
-    Gpu,
-}
-
-impl Device {
-    /// Every value of the setting, in the order in which messages list them.
-    pub const ALL: [Self; 3] = [Self::Auto, Self::Cpu, Self::Gpu];
-
-    /// The value as it is written in SQL.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Cpu => "cpu",
-            Self::Gpu => "gpu",
-        }
-    }
-
-    /// Whether a query asked for with this setting can run here today; the error says what to set instead.
-    pub fn check_available(self) -> Result<(), Error> {
-        match self {
-            Self::Auto | Self::Cpu => Ok(()),
-            Self::Gpu => Err(Error::unsupported("queries do not run on a GPU yet").hint("SET device = auto")),
-        }
-    }
-}
-
-impl fmt::Display for Device {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Device {
-    type Err = Error;
-
-    /// Reads the value in any case.
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let found = Self::ALL.into_iter().find(|device| device.name().eq_ignore_ascii_case(text.trim()));
-        found.ok_or_else(|| {
-            let names = Self::ALL.map(Self::name).join(", ");
-            Error::input(format!("unknown device \"{text}\"")).hint(format!("Use one of {names}"))
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use forebay_base::ErrorKind;
-
-    use super::*;
-
-    #[test]
-    fn every_value_reads_back() {
-        for device in Device::ALL {
-            assert_eq!(device.to_string().parse::<Device>().unwrap(), device);
-            assert_eq!(device.to_string().to_uppercase().parse::<Device>().unwrap(), device);
-        }
-    }
-
-    #[test]
-    fn unknown_values_list_the_known_ones() {
-        let error = "tpu".parse::<Device>().unwrap_err();
-        assert_eq!(error.to_string(), "unknown device \"tpu\". Use one of auto, cpu, gpu");
-    }
-
-    #[test]
-    fn a_gpu_is_refused_and_never_replaced() {
-        assert!(Device::Auto.check_available().is_ok() && Device::Cpu.check_available().is_ok());
-        assert_eq!(Device::Gpu.check_available().unwrap_err().kind(), ErrorKind::Unsupported);
-    }
-}
+pub use setting::Device;

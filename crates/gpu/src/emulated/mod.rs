@@ -1,0 +1,311 @@
+//! A device without a GPU: memory of the host, kernels compiled by the host's C++ compiler, and every check that can be
+//! made of them (DESIGN, decision 5).
+//!
+//! Streams are queues that nobody works on until somebody waits; then work is taken from any stream whose next piece is
+//! ready, as a seed says. Each such order is one that a GPU may choose.
+//! Checked: addresses out of bounds, races within a block, barriers that not all threads reach (`emulator/runtime.cpp`);
+//! and memory that two streams, or a stream and the host, use with no event or wait between them ([`order`]).
+//! Must not know: pipelines.
+
+mod compiler;
+mod order;
+mod work;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+use forebay_base::{Error, ErrorKind, Result};
+
+use crate::device::{Address, Counters, Device, Event, Function, Grid, Image, Limits, Memory, Stream};
+use crate::driver::{Block, KernelAddress, Library};
+use compiler::Compiler;
+use order::{Access, Clock, History};
+use work::{Piece, Queue, Work};
+
+/// Memory begins at multiples of so many bytes, and no two allocations lie closer.
+const ALIGN: usize = 256;
+
+/// What fresh memory holds.
+const POISON: u8 = 0xA5;
+
+/// How the device behaves.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Bytes of device memory.
+    pub memory_bytes: u64,
+    /// Multiprocessors that it says to have.
+    pub multiprocessors: u32,
+    /// Threads of the host that blocks run on.
+    pub workers: u32,
+    /// Chooses the order of streams and of threads.
+    pub seed: u64,
+    /// The allocation of device memory, counted from 0, that fails.
+    pub fail_allocation: Option<u64>,
+    /// The launch, counted from 0, that fails.
+    pub fail_launch: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 1 << 30,
+            multiprocessors: 2,
+            workers: 2,
+            seed: 0,
+            fail_allocation: None,
+            fail_launch: None,
+        }
+    }
+}
+
+/// The emulated device.
+#[derive(Debug)]
+pub struct EmulatedDevice {
+    options: Options,
+    limits: Limits,
+    compiler: Compiler,
+    runtime: &'static Library,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct Allocation {
+    memory: Memory,
+    block: Block,
+    bytes: u64,
+    history: History,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    allocations: BTreeMap<u64, Allocation>,
+    /// Allocations of device memory so far.
+    allocated: u64,
+    queues: Vec<Queue>,
+    events: Vec<EventState>,
+    kernels: Vec<(KernelAddress, String)>,
+    /// What the host has waited for.
+    host: Clock,
+    counters: Counters,
+    random: u64,
+}
+
+/// An event: how often it was put into a stream, and how often that was reached.
+#[derive(Debug, Default)]
+struct EventState {
+    recorded: u64,
+    reached: u64,
+    clock: Clock,
+}
+
+/// The processor's library, compiled and loaded once: all devices of the process share it.
+fn runtime(compiler: &Compiler) -> Result<&'static Library> {
+    static RUNTIME: OnceLock<Result<Library>> = OnceLock::new();
+    let loaded = RUNTIME.get_or_init(|| Library::open(&compiler.runtime()?, true));
+    loaded.as_ref().map_err(Clone::clone)
+}
+
+impl EmulatedDevice {
+    /// Opens a device; an error where the host has no C++ compiler.
+    pub fn open(options: Options) -> Result<Arc<Self>> {
+        let compiler = Compiler::find()?;
+        let limits = Limits {
+            name: "emulated device".to_owned(),
+            memory_bytes: options.memory_bytes,
+            multiprocessors: options.multiprocessors,
+            shared_bytes: 48 << 10,
+        };
+        let runtime = runtime(&compiler)?;
+        let state = State { random: options.seed, ..State::default() };
+        Ok(Arc::new(Self { options, limits, compiler, runtime, state: Mutex::new(state) }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Works until a stream has nothing left, or all of them.
+    fn drain(&self, state: &mut State, until: Option<Stream>) -> Result<()> {
+        let outcome = work::drain(self, state, until);
+        if outcome.is_err() {
+            // As after an error on a device: what was to come is not done.
+            state.queues.iter_mut().for_each(Queue::clear);
+        }
+        outcome
+    }
+
+    fn put(&self, stream: Stream, piece: Piece) -> Result<()> {
+        let mut state = self.state();
+        let host = state.host.clone();
+        state.queue(stream)?.put(Work { piece, host });
+        Ok(())
+    }
+}
+
+fn no_such(what: &str) -> Error {
+    Error::internal(format!("the device has no such {what}"))
+}
+
+impl State {
+    fn queue(&mut self, stream: Stream) -> Result<&mut Queue> {
+        self.queues.get_mut(stream.0 as usize).ok_or_else(|| no_such("stream"))
+    }
+
+    fn event(&mut self, event: Event) -> Result<&mut EventState> {
+        self.events.get_mut(event.0 as usize).ok_or_else(|| no_such("event"))
+    }
+
+    /// The allocation that holds these bytes, and how far inside they begin.
+    fn find(&mut self, at: Address, bytes: u64, what: &str) -> Result<(&mut Allocation, usize)> {
+        let found = self.allocations.range_mut(..=at.0).next_back();
+        let found = found
+            .filter(|(from, allocation)| at.0.checked_add(bytes).is_some_and(|end| end <= **from + allocation.bytes));
+        let Some((from, allocation)) = found else {
+            return Err(Error::internal(format!("{what} of {bytes} bytes leaves the device's buffers")));
+        };
+        Ok((allocation, (at.0 - from) as usize))
+    }
+}
+
+impl Device for EmulatedDevice {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn counters(&self) -> Counters {
+        self.state().counters
+    }
+
+    fn allocate(&self, memory: Memory, bytes: u64) -> Result<Address> {
+        let mut state = self.state();
+        let free = self.options.memory_bytes.saturating_sub(state.counters.device_bytes);
+        if memory == Memory::Device {
+            state.allocated += 1;
+            if bytes > free || Some(state.allocated - 1) == self.options.fail_allocation {
+                let message = format!("the {} has {free} bytes free, {bytes} are needed", self.limits.name);
+                return Err(Error::new(ErrorKind::OutOfMemory, message));
+            }
+        }
+        // Room behind each allocation, so that what runs over its end does not land in another.
+        let block = Block::new(bytes as usize + ALIGN, ALIGN, POISON)?;
+        let address = block.address();
+        let counters = &mut state.counters;
+        match memory {
+            Memory::Device => counters.device_bytes += bytes,
+            Memory::Pinned => counters.pinned_bytes += bytes,
+        }
+        counters.peak_device_bytes = counters.peak_device_bytes.max(counters.device_bytes);
+        state.allocations.insert(address, Allocation { memory, block, bytes, history: History::default() });
+        Ok(Address(address))
+    }
+
+    fn free(&self, address: Address) -> Result<()> {
+        let mut state = self.state();
+        let drained = self.drain(&mut state, None);
+        let allocation = state.allocations.remove(&address.0).ok_or_else(|| no_such("allocation"))?;
+        match allocation.memory {
+            Memory::Device => state.counters.device_bytes -= allocation.bytes,
+            Memory::Pinned => state.counters.pinned_bytes -= allocation.bytes,
+        }
+        drained
+    }
+
+    fn pinned(&self, at: Address, bytes: u64, visit: &mut dyn FnMut(&mut [u8])) -> Result<()> {
+        let mut state = self.state();
+        // Work that was put in but not waited for may touch the memory at any time: as a device may be quick, it is.
+        let host = state.host.clone();
+        self.drain(&mut state, None)?;
+        let (allocation, inside) = state.find(at, bytes, "an access by the host")?;
+        if allocation.memory != Memory::Pinned {
+            return Err(Error::internal("the host looks at memory of the device"));
+        }
+        allocation.history.check(&Access::by_host(at.0..at.0 + bytes), &host)?;
+        visit(&mut allocation.block.bytes()[inside..][..bytes as usize]);
+        Ok(())
+    }
+
+    fn stream(&self) -> Result<Stream> {
+        let mut state = self.state();
+        let clock = state.host.clone();
+        state.queues.push(Queue::new(clock));
+        Ok(Stream(state.queues.len() as u64 - 1))
+    }
+
+    fn event(&self) -> Result<Event> {
+        let mut state = self.state();
+        state.events.push(EventState::default());
+        Ok(Event(state.events.len() as u64 - 1))
+    }
+
+    fn record(&self, event: Event, stream: Stream) -> Result<()> {
+        let time = {
+            let mut state = self.state();
+            let known = state.event(event)?;
+            known.recorded += 1;
+            known.recorded
+        };
+        self.put(stream, Piece::Record { event, time })
+    }
+
+    fn wait(&self, stream: Stream, event: Event) -> Result<()> {
+        let time = self.state().event(event)?.recorded;
+        self.put(stream, Piece::Wait { event, time })
+    }
+
+    fn copy(&self, stream: Stream, to: Address, from: Address, bytes: u64) -> Result<()> {
+        let mut state = self.state();
+        state.find(to, bytes, "a copy")?;
+        state.find(from, bytes, "a copy")?;
+        drop(state);
+        self.put(stream, Piece::Copy { to, from, bytes })
+    }
+
+    fn fill(&self, stream: Stream, to: Address, byte: u8, bytes: u64) -> Result<()> {
+        self.state().find(to, bytes, "a fill")?;
+        self.put(stream, Piece::Fill { to, byte, bytes })
+    }
+
+    fn compile(&self, text: &str) -> Result<Image> {
+        self.state().counters.compilations += 1;
+        Ok(Image(self.compiler.compile(text)?.into()))
+    }
+
+    fn load(&self, image: &Image, name: &str) -> Result<Function> {
+        let path = self.compiler.place(&image.0)?;
+        let address = KernelAddress(Library::open(&path, false)?.function(name)?);
+        let mut state = self.state();
+        state.kernels.push((address, name.to_owned()));
+        Ok(Function(state.kernels.len() as u64 - 1))
+    }
+
+    fn launch(&self, stream: Stream, function: Function, grid: Grid, parameters: &[u8]) -> Result<()> {
+        let mut state = self.state();
+        let known = state.kernels.len() as u64;
+        state.counters.launches += 1;
+        if Some(state.counters.launches - 1) == self.options.fail_launch {
+            return Err(Error::new(ErrorKind::Io, format!("the {} failed to launch a kernel", self.limits.name)));
+        }
+        drop(state);
+        if function.0 >= known {
+            return Err(no_such("kernel"));
+        }
+        if grid.threads == 0 || grid.threads > 1024 || grid.blocks == 0 {
+            return Err(Error::internal(format!("a launch of {} blocks of {} threads", grid.blocks, grid.threads)));
+        }
+        let words = parameters.chunks(8).map(|bytes| {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            u64::from_ne_bytes(word)
+        });
+        self.put(stream, Piece::Launch { function, grid, parameters: words.collect() })
+    }
+
+    fn synchronize(&self, stream: Stream) -> Result<()> {
+        let mut state = self.state();
+        state.counters.synchronizations += 1;
+        self.drain(&mut state, Some(stream))?;
+        let clock = state.queue(stream)?.clock().clone();
+        state.host.join(&clock);
+        Ok(())
+    }
+}

@@ -1,0 +1,256 @@
+//! What a kernel is told: descriptors of columns, tests and states, word by word as the structs of `kernels/*.cuh` have them.
+//!
+//! Must not know: the program that the kernel came from.
+
+use forebay_base::{PhysicalType, Result};
+use forebay_block::{Access, Codes, EncodedBlock, ValueRef, Values};
+
+use crate::device::Address;
+use crate::groups::KeyRange;
+
+/// Words of a [`Column`] in device memory.
+pub const COLUMN_WORDS: usize = 7;
+/// Words of a [`Test`].
+pub const TEST_WORDS: usize = 5;
+
+/// How the values of a column are read in one block: `Column` of `tile.cuh`. Places of 0 are none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    /// Codes, one per row.
+    pub codes: Address,
+    /// Values of a dictionary, or of every row.
+    pub values: Address,
+    /// The validity bitmap, where a row may be NULL.
+    pub validity: Address,
+    /// The constant or the base.
+    pub base: i128,
+    /// How it is read.
+    pub form: Form,
+    /// Bytes of a code.
+    pub code_bytes: u32,
+    /// The stored type.
+    pub physical: PhysicalType,
+}
+
+/// The access forms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// No row is valid.
+    AllNull = 0,
+    /// Every valid row has the base.
+    Constant = 1,
+    /// Base and code.
+    Frame = 2,
+    /// A dictionary's value.
+    Dictionary = 3,
+    /// Values by row.
+    Plain = 4,
+}
+
+/// Where something of a block lies on the device, given where the block does.
+fn place<T>(block: &[u8], at: Address, part: &[T]) -> Address {
+    at.offset((part.as_ptr() as u64).wrapping_sub(block.as_ptr() as u64))
+}
+
+impl Column {
+    /// The descriptor of a block whose `bytes`, from which it was parsed, lie at `at` on the device. For strings it has no
+    /// values: ids take their place ([`Column::with_ids`]).
+    pub fn of_block(block: &EncodedBlock, bytes: &[u8], at: Address) -> Self {
+        let mut column = Self {
+            codes: Address(0),
+            values: Address(0),
+            validity: block.validity().map_or(Address(0), |bitmap| place(bytes, at, bitmap)),
+            base: 0,
+            form: Form::AllNull,
+            code_bytes: 0,
+            physical: block.physical(),
+        };
+        let set_codes = |column: &mut Self, codes: Codes| {
+            (column.codes, column.code_bytes) = match codes {
+                Codes::U8(codes) => (place(bytes, at, codes), 1),
+                Codes::U16(codes) => (place(bytes, at, codes), 2),
+                Codes::U32(codes) => (place(bytes, at, codes), 4),
+                Codes::U64(codes) => (place(bytes, at, codes), 8),
+            };
+        };
+        let values = |values: Values| match values {
+            Values::Fixed(values) => place(bytes, at, values.bytes()),
+            Values::Strings(_) => Address(0),
+        };
+        match block.access() {
+            Access::AllNull => {}
+            Access::Constant(value) => {
+                column.form = Form::Constant;
+                column.base = match value {
+                    ValueRef::Int(value) => value,
+                    ValueRef::Float32(value) => value.to_bits().into(),
+                    ValueRef::Float64(value) => value.to_bits().into(),
+                    ValueRef::Bytes(_) => 0,
+                };
+            }
+            Access::FrameOfReference { base, codes } => {
+                column.form = Form::Frame;
+                column.base = base;
+                set_codes(&mut column, codes);
+            }
+            Access::Dictionary { values: dictionary, codes } => {
+                column.form = Form::Dictionary;
+                column.values = values(dictionary);
+                set_codes(&mut column, codes);
+            }
+            Access::Plain(plain) => {
+                column.form = Form::Plain;
+                column.values = values(plain);
+            }
+        }
+        column
+    }
+
+    /// The descriptor of a block of strings that are loaded as 4-byte ids: those of the dictionary or of every row at
+    /// `ids`, or the one of a constant.
+    #[must_use]
+    pub fn with_ids(self, ids: Address, constant: u32) -> Self {
+        Self { values: ids, base: constant.into(), physical: PhysicalType::U32, ..self }
+    }
+
+    /// As it lies in device memory.
+    pub fn words(&self) -> [u64; COLUMN_WORDS] {
+        [
+            self.codes.0,
+            self.values.0,
+            self.validity.0,
+            self.base as u64,
+            (self.base >> 64) as u64,
+            u64::from(self.form as u32) | u64::from(self.code_bytes) << 32,
+            self.physical as u64,
+        ]
+    }
+}
+
+/// A test in the terms of one block: `Test` of `filter.cuh`. Lanes are codes, or plain integers sign-extended, or the keys
+/// that order plain floats.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Test {
+    /// No row passes.
+    Never,
+    /// Every row passes.
+    Always,
+    /// Rows that are not NULL pass.
+    Valid,
+    /// Rows that are NULL pass.
+    Nulls,
+    /// Lanes in one of these ranges pass, both ends included, or those in none. At least one range.
+    Ranges {
+        /// Least and greatest lanes.
+        ranges: Vec<(u64, u64)>,
+        /// Those in none.
+        negated: bool,
+    },
+    /// Lanes whose bit `lane - low` is set pass; `span` is the greatest lane less `low`.
+    Members {
+        /// The first lane.
+        low: u64,
+        /// How far they go.
+        span: u64,
+        /// Bits.
+        words: Vec<u64>,
+    },
+}
+
+impl Test {
+    /// What it needs in device memory besides its descriptor.
+    pub fn table(&self) -> Vec<u64> {
+        match self {
+            Self::Ranges { ranges, .. } if ranges.len() > 1 => {
+                ranges.iter().flat_map(|(low, high)| [*low, high.wrapping_sub(*low)]).collect()
+            }
+            Self::Members { words, .. } => words.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// As it lies in device memory, with its table at `table`.
+    pub fn words(&self, table: Address) -> [u64; TEST_WORDS] {
+        let kind = |kind: u64| [0, 0, 0, kind, 0];
+        match self {
+            Self::Never => kind(0),
+            Self::Always => kind(1),
+            Self::Valid => kind(2),
+            Self::Nulls => kind(3),
+            Self::Ranges { ranges, negated } => {
+                let (low, high) = ranges[0];
+                [table.0, low, high.wrapping_sub(low), 4 | (ranges.len() as u64) << 32, u64::from(*negated)]
+            }
+            Self::Members { low, span, .. } => [table.0, *low, *span, 5, 0],
+        }
+    }
+}
+
+/// A build side on the device: `Build` of `probe.cuh`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Build {
+    /// Bits, in 4-byte words.
+    pub present: Address,
+    /// The least key.
+    pub low: i64,
+    /// How many keys there is room for.
+    pub span: u64,
+    /// Values and validity of each payload column.
+    pub payload: Vec<(Address, Address)>,
+}
+
+/// The parameters of a kernel, as bytes in the order of its struct.
+#[derive(Debug, Default)]
+pub struct Parameters(Vec<u64>);
+
+impl Parameters {
+    /// Begins with the task.
+    pub fn new(tiles: u64, rows: Address, columns: Address, tests: Address, faults: Address) -> Self {
+        Self(vec![tiles, rows.0, columns.0, tests.0, faults.0])
+    }
+
+    /// A build side without its payload.
+    pub fn build(&mut self, build: &Build) {
+        self.0.extend([build.present.0, build.low as u64, build.span]);
+    }
+
+    /// One payload column.
+    pub fn payload(&mut self, build: &Build, column: usize) {
+        let (values, valid) = build.payload[column];
+        self.0.extend([values.0, valid.0]);
+    }
+
+    /// A part of the groups' keys.
+    pub fn key(&mut self, key: &KeyRange) {
+        self.0.extend([key.low as u64, key.count, key.stride]);
+    }
+
+    /// The groups' words and the number of slots.
+    pub fn groups(&mut self, words: Address, slots: u64) {
+        self.0.extend([words.0, slots]);
+    }
+
+    /// Room for a result.
+    pub fn room(&mut self, rows: Address, capacity: u64) {
+        self.0.extend([rows.0, capacity]);
+    }
+
+    /// A column of a result.
+    pub fn output(&mut self, values: Address, nulls: Address) {
+        self.0.extend([values.0, nulls.0]);
+    }
+
+    /// All of them.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.0.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+}
+
+/// The stored type that a column is loaded as: strings as the ids of a dictionary.
+pub fn loaded_as(physical: PhysicalType, has_dictionary: bool) -> Result<PhysicalType> {
+    match (physical, has_dictionary) {
+        (PhysicalType::Bytes, true) => Ok(PhysicalType::U32),
+        (PhysicalType::Bytes, false) => Err(forebay_base::Error::unsupported("text is not read on the device")),
+        _ => Ok(physical),
+    }
+}
