@@ -23,16 +23,6 @@ struct Test {
     u32 unused;
 };
 
-__device__ __forceinline__ bool passes(const Test& test, u64 lane) {
-    if (test.kind == MEMBERS) {
-        u64 at = lane - test.low;
-        return at <= test.span && (test.words[at / 64] >> at % 64 & 1) != 0;
-    }
-    bool found = lane - test.low <= test.span;
-    for (u32 k = 1; k < test.count; k++) found |= lane - test.words[2 * k] <= test.words[2 * k + 1];
-    return found != (test.negated != 0);
-}
-
 template <class T> __device__ __forceinline__ u64 lane_of(T value) {
     return (u64)(i64)value;
 }
@@ -43,31 +33,31 @@ template <> __device__ __forceinline__ u64 lane_of<f64>(f64 value) {
     return (u64)order_key(canonical(value));
 }
 
-template <class W>
-__device__ __forceinline__ Mask filter_words(const Test& test, const void* from, const Tile& tile, Mask pass) {
+template <class W> __device__ __forceinline__ void load_as_lanes(const void* from, const Tile& tile, u64 lanes[ITEMS]) {
     W words[ITEMS];
     load<W>(from, tile, words);
-    Mask found = 0;
-    FOR_ITEMS if (is_set(pass, i)) found |= (Mask)passes(test, lane_of(words[i])) << i;
-    return found;
+    FOR_ITEMS lanes[i] = lane_of(words[i]);
 }
 
-// Lanes of a plain block, by the code of its type. Numbers of 16 bytes have none.
-__device__ __forceinline__ Mask filter_plain(const Test& test, const Column& c, const Tile& tile, Mask pass) {
-    switch (c.type) {
-        case 1: return filter_words<i8>(test, c.values, tile, pass);
-        case 2: return filter_words<i16>(test, c.values, tile, pass);
-        case 3: return filter_words<i32>(test, c.values, tile, pass);
-        case 6: return filter_words<u8>(test, c.values, tile, pass);
-        case 7: return filter_words<u16>(test, c.values, tile, pass);
-        case 8: return filter_words<u32>(test, c.values, tile, pass);
-        case 10: return filter_words<f32>(test, c.values, tile, pass);
-        case 11: return filter_words<f64>(test, c.values, tile, pass);
-        default: return filter_words<u64>(test, c.values, tile, pass);
+// What the test compares: codes, or the numbers of a plain block by the code of its type; those of 16 bytes have no lanes.
+__device__ __forceinline__ void load_lanes(const Column& c, const Tile& tile, u64 lanes[ITEMS]) {
+    // Codes are read as the unsigned numbers of their width.
+    u32 type = c.form == PLAIN ? c.type : c.width == 1 ? 6 : c.width == 2 ? 7 : c.width == 4 ? 8 : 9;
+    const void* from = c.form == PLAIN ? c.values : c.codes;
+    switch (type) {
+        case 1: return load_as_lanes<i8>(from, tile, lanes);
+        case 2: return load_as_lanes<i16>(from, tile, lanes);
+        case 3: return load_as_lanes<i32>(from, tile, lanes);
+        case 6: return load_as_lanes<u8>(from, tile, lanes);
+        case 7: return load_as_lanes<u16>(from, tile, lanes);
+        case 8: return load_as_lanes<u32>(from, tile, lanes);
+        case 10: return load_as_lanes<f32>(from, tile, lanes);
+        case 11: return load_as_lanes<f64>(from, tile, lanes);
+        default: return load_as_lanes<u64>(from, tile, lanes);
     }
 }
 
-// The items of `pass` that pass.
+// The items of `pass` that pass. The comparison stands here once, whatever the lanes are: it is most of the code.
 __device__ __forceinline__ Mask filter(const Test& test, const Column& c, const Tile& tile, Mask pass) {
     if (test.kind == ALWAYS || pass == 0) return pass;
     if (test.kind == NEVER) return 0;
@@ -75,9 +65,21 @@ __device__ __forceinline__ Mask filter(const Test& test, const Column& c, const 
     if (test.kind == NULLS) return pass & nulls;
     pass &= ~nulls;
     if (test.kind == VALID) return pass;
-    if (c.form == PLAIN) return filter_plain(test, c, tile, pass);
-    if (c.width == 1) return filter_words<u8>(test, c.codes, tile, pass);
-    if (c.width == 2) return filter_words<u16>(test, c.codes, tile, pass);
-    if (c.width == 4) return filter_words<u32>(test, c.codes, tile, pass);
-    return filter_words<u64>(test, c.codes, tile, pass);
+    u64 lanes[ITEMS];
+    load_lanes(c, tile, lanes);
+    Mask found = 0;
+    FOR_ITEMS found |= (Mask)(lanes[i] - test.low <= test.span) << i;
+    if (test.kind == MEMBERS) {
+        FOR_ITEMS {
+            u64 at = lanes[i] - test.low;
+            if (is_set(found & pass, i) && (test.words[at / 64] >> at % 64 & 1) == 0) found &= ~(1u << i);
+        }
+        return pass & found;
+    }
+#pragma unroll 1
+    for (u32 k = 1; k < test.count; k++) {
+        u64 low = test.words[2 * k], span = test.words[2 * k + 1];
+        FOR_ITEMS found |= (Mask)(lanes[i] - low <= span) << i;
+    }
+    return pass & (test.negated != 0 ? ~found : found);
 }

@@ -1,0 +1,430 @@
+//! Runs programs with the device doing what it can, pipeline by pipeline, and the interpreter the rest.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use forebay_base::{Error, ErrorKind, PhysicalType, Result};
+use forebay_block::{EncodedBlock, Encoding};
+use forebay_gpu::device::{Address, Buffer, Device, Function, Grid, Memory, Stream};
+use forebay_gpu::emit::{GroupPlace, Kernel, NAME, Shapes, emit};
+use forebay_gpu::emulated::{EmulatedDevice, Options};
+use forebay_gpu::groups::GroupTable;
+use forebay_gpu::kernels::{THREADS, TILE};
+use forebay_gpu::parameters::{Build, Column, Parameters};
+use forebay_pipeline::case::Case;
+use forebay_pipeline::ir::*;
+use forebay_pipeline::{Fault, Scalar, register_types};
+
+use crate::table::{encode, translate};
+
+/// A device with what was compiled for it.
+pub(crate) struct Bench {
+    device: Arc<dyn Device>,
+    copies: Stream,
+    kernels: Stream,
+    functions: RefCell<HashMap<String, Function>>,
+}
+
+/// How a program is run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Execution {
+    /// Rows of a block.
+    pub(crate) block_rows: usize,
+    /// Chooses encodings and how tests are said.
+    pub(crate) salt: u64,
+    /// Groups are counted in device memory, even if they are few.
+    pub(crate) global: bool,
+}
+
+/// What the device did.
+#[derive(Debug, Default)]
+pub(crate) struct Done {
+    /// Pipelines that ran on it.
+    pub(crate) pipelines: usize,
+    /// Why others did not.
+    pub(crate) reasons: Vec<String>,
+}
+
+/// A build side on the device.
+struct OnDevice {
+    build: Build,
+    is_unique: bool,
+    _buffers: Vec<Buffer>,
+}
+
+/// One run of a program.
+struct Run<'a> {
+    bench: &'a Bench,
+    case: &'a Case,
+    execution: Execution,
+    builds: Vec<Option<OnDevice>>,
+}
+
+/// What a pipeline left.
+enum Left {
+    Build,
+    Rows(Vec<Vec<Scalar>>),
+}
+
+impl Bench {
+    pub(crate) fn new(seed: u64) -> Self {
+        let device: Arc<dyn Device> =
+            EmulatedDevice::open(Options { seed, ..Options::default() }).expect("this machine has a C++ compiler");
+        let stream = || device.stream().expect("a stream");
+        let (copies, kernels) = (stream(), stream());
+        Self { device, copies, kernels, functions: RefCell::default() }
+    }
+
+    pub(crate) fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    /// The rows of the result, in ascending order.
+    pub(crate) fn run(&self, case: &Case, execution: Execution) -> (Result<Vec<Vec<Scalar>>>, Done) {
+        let mut run = Run { bench: self, case, execution, builds: case.program.states.iter().map(|_| None).collect() };
+        let mut done = Done::default();
+        let mut rest = Case { name: case.name.clone(), expect: Ok(Vec::new()), ..case.clone() };
+        let mut kept = Vec::new();
+        for (number, pipeline) in case.program.pipelines.iter().enumerate() {
+            match run.pipeline(number) {
+                Ok(Left::Build) => {
+                    done.pipelines += 1;
+                    kept.push(number);
+                }
+                Ok(Left::Rows(mut rows)) => {
+                    done.pipelines += 1;
+                    let Sink::Aggregate { state, .. } = &pipeline.sink else {
+                        rows.sort();
+                        return (Ok(rows), done);
+                    };
+                    read_from_table(&mut rest, *state, rows);
+                }
+                Err(error) if error.kind() == ErrorKind::Unsupported => {
+                    done.reasons.push(error.to_string());
+                    kept.push(number);
+                }
+                Err(error) => return (Err(error), done),
+            }
+        }
+        rest.program.pipelines = kept.into_iter().map(|number| rest.program.pipelines[number].clone()).collect();
+        (rest.interpret(), done)
+    }
+
+    fn function(&self, kernel: &Kernel) -> Result<Function> {
+        if let Some(function) = self.functions.borrow().get(&kernel.text) {
+            return Ok(*function);
+        }
+        let image = self.device.compile(&kernel.text)?;
+        let function = self.device.load(&image, NAME)?;
+        self.functions.borrow_mut().insert(kernel.text.clone(), function);
+        Ok(function)
+    }
+
+    fn upload(&self, bytes: &[u8]) -> Result<[Buffer; 2]> {
+        let pinned = Buffer::new(&self.device, Memory::Pinned, bytes.len() as u64)?;
+        let buffer = Buffer::new(&self.device, Memory::Device, bytes.len() as u64)?;
+        self.device.pinned(pinned.address(), pinned.bytes(), &mut |to| to.copy_from_slice(bytes))?;
+        self.device.copy(self.copies, buffer.address(), pinned.address(), buffer.bytes())?;
+        Ok([buffer, pinned])
+    }
+
+    fn zeros(&self, bytes: u64) -> Result<Buffer> {
+        let buffer = Buffer::new(&self.device, Memory::Device, bytes)?;
+        self.device.fill(self.copies, buffer.address(), 0, bytes)?;
+        Ok(buffer)
+    }
+
+    fn download(&self, from: &Buffer) -> Result<Vec<u8>> {
+        let pinned = Buffer::new(&self.device, Memory::Pinned, from.bytes())?;
+        self.device.copy(self.kernels, pinned.address(), from.address(), from.bytes())?;
+        self.device.synchronize(self.kernels)?;
+        let mut bytes = Vec::new();
+        self.device.pinned(pinned.address(), pinned.bytes(), &mut |own| bytes = own.to_vec())?;
+        Ok(bytes)
+    }
+}
+
+fn words(bytes: &[u8]) -> Vec<u64> {
+    bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("8 bytes"))).collect()
+}
+
+fn bytes(words: impl IntoIterator<Item = u64>) -> Vec<u8> {
+    words.into_iter().flat_map(u64::to_ne_bytes).collect()
+}
+
+/// Has pipelines read the rows of a state from a table.
+fn read_from_table(rest: &mut Case, state: StateId, rows: Vec<Vec<Scalar>>) {
+    let State::Aggregate(groups) = &rest.program.states[state.0 as usize] else { unreachable!() };
+    let types: Vec<Typed> =
+        groups.keys.iter().copied().chain(groups.aggregates.iter().map(Aggregate::result)).collect();
+    let table = rest.tables.len();
+    for pipeline in &mut rest.program.pipelines {
+        let columns = match &pipeline.source {
+            Source::Groups { state: own, columns } if *own == state => columns.clone(),
+            _ => continue,
+        };
+        let column = |(number, (to, typed)): (usize, (Register, &Typed))| SourceColumn {
+            column: number,
+            name: "group".to_owned(),
+            physical: match typed.value {
+                ValueType::Bool => PhysicalType::U8,
+                ValueType::I64 => PhysicalType::I64,
+                ValueType::I128 => PhysicalType::I128,
+                ValueType::F64 => PhysicalType::F64,
+                ValueType::Bytes => PhysicalType::Bytes,
+            },
+            typed: *typed,
+            dictionary: None,
+            to,
+        };
+        let columns = columns.into_iter().zip(&types).enumerate().map(column).collect();
+        pipeline.source = Source::Table(TableSource { table, name: "groups".to_owned(), columns, tests: Vec::new() });
+    }
+    rest.tables.push(rows);
+}
+
+impl Run<'_> {
+    fn pipeline(&mut self, number: usize) -> Result<Left> {
+        let program = &self.case.program;
+        let pipeline = &program.pipelines[number];
+        let Source::Table(source) = &pipeline.source else {
+            return Err(Error::unsupported("a state is read"));
+        };
+        let groups = match &pipeline.sink {
+            Sink::Aggregate { state, keys, .. } => Some(self.group_table(number, *state, keys)?),
+            _ => None,
+        };
+        let place = groups.as_ref().map(|groups| match groups.keys.is_empty() {
+            true => GroupPlace::One,
+            false if groups.bytes() > 32 << 10 || self.execution.global => GroupPlace::Global,
+            false => GroupPlace::Shared,
+        });
+        let shapes = Shapes { builds: self.builds.iter().map(Option::is_some).collect(), groups: place };
+        let kernel = emit(program, number, &shapes)?;
+        let is_unique = |state: StateId| self.builds[state.0 as usize].as_ref().is_some_and(|build| build.is_unique);
+        if kernel.builds.iter().any(|build| build.is_unique && !is_unique(build.state)) {
+            return Err(Error::unsupported("a build side has several rows of one key"));
+        }
+        let function = self.bench.function(&kernel)?;
+        let mut buffers = Vec::new();
+        let (mut parameters, faults, tiles) = self.task(source, &kernel, &mut buffers)?;
+        for build in &kernel.builds {
+            parameters.build(&self.builds[build.state.0 as usize].as_ref().expect("emitted: it is there").build);
+        }
+        for (build, column) in &kernel.payloads {
+            let state = kernel.builds[*build].state;
+            parameters.payload(&self.builds[state.0 as usize].as_ref().expect("emitted: it is there").build, *column);
+        }
+        let bench = self.bench;
+        let rows = self.case.tables[source.table].len() as u64;
+        let types = register_types(program, pipeline)?;
+        match &pipeline.sink {
+            Sink::Aggregate { state, .. } => {
+                let table = groups.expect("made above");
+                table.keys.iter().for_each(|key| parameters.key(key));
+                let memory = bench.zeros(table.bytes())?;
+                parameters.groups(memory.address(), table.slots);
+                let shared = if place == Some(GroupPlace::Shared) { table.bytes() as u32 } else { 0 };
+                self.launch(function, tiles, shared, &parameters, &faults)?;
+                let State::Aggregate(groups) = &program.states[state.0 as usize] else { unreachable!() };
+                Ok(Left::Rows(table.rows(groups, &words(&bench.download(&memory)?))?))
+            }
+            Sink::Build { state, keys, .. } => {
+                let State::Join(join) = &program.states[state.0 as usize] else { unreachable!() };
+                let (low, high) = self.ranges(number, keys)?[0];
+                let (build, memory) = build_side(bench, join, low, (high - low + 1) as u64)?;
+                parameters.build(&build);
+                (0..join.payload.len()).for_each(|column| parameters.payload(&build, column));
+                let flags = self.launch(function, tiles, 0, &parameters, &faults)?;
+                let is_unique = flags & 8 == 0;
+                self.builds[state.0 as usize] = Some(OnDevice { build, is_unique, _buffers: memory });
+                Ok(Left::Build)
+            }
+            Sink::Collect { columns } => {
+                let counter = bench.zeros(8)?;
+                parameters.room(counter.address(), rows);
+                let types: Vec<Typed> =
+                    columns.iter().map(|column| types[column.0 as usize].expect("it was written")).collect();
+                let mut outputs = Vec::new();
+                for typed in &types {
+                    let values = bench.zeros(rows * width(typed.value))?;
+                    let nulls = bench.zeros(rows)?;
+                    parameters.output(values.address(), if typed.nullable { nulls.address() } else { Address(0) });
+                    outputs.push((values, nulls));
+                }
+                self.launch(function, tiles, 0, &parameters, &faults)?;
+                let count = words(&bench.download(&counter)?)[0] as usize;
+                let mut result = vec![Vec::new(); count];
+                for ((values, nulls), typed) in outputs.iter().zip(&types) {
+                    let (values, nulls) = (bench.download(values)?, bench.download(nulls)?);
+                    for (row, result) in result.iter_mut().enumerate() {
+                        result.push(scalar(&values, &nulls, row, *typed));
+                    }
+                }
+                Ok(Left::Rows(result))
+            }
+            Sink::Mark { .. } => Err(Error::unsupported("marks")),
+        }
+    }
+
+    /// Encodes and copies what the kernel reads.
+    fn task(
+        &self,
+        source: &TableSource,
+        kernel: &Kernel,
+        buffers: &mut Vec<Buffer>,
+    ) -> Result<(Parameters, Buffer, u64)> {
+        let encodings = [None, Some(Encoding::Truncation), Some(Encoding::Dictionary), Some(Encoding::Uncompressed)];
+        let table = &self.case.tables[source.table];
+        let (mut columns, mut tests, mut counts) = (Vec::new(), Vec::new(), Vec::new());
+        for (block, rows) in table.chunks(self.execution.block_rows).enumerate() {
+            let mut encoded = Vec::new();
+            for (number, input) in kernel.columns.iter().enumerate() {
+                let own = source.columns.iter().find(|own| own.column == input.column);
+                let physical = input.loaded_as.unwrap_or_else(|| match own {
+                    Some(own) if own.dictionary.is_some() => PhysicalType::U32,
+                    Some(own) => own.physical,
+                    None => stored(table, input.column),
+                });
+                let salt = (self.execution.salt as usize + block + number) % 4;
+                let force = if physical == PhysicalType::Bytes { Some(Encoding::Dictionary) } else { encodings[salt] };
+                let bytes = encode(physical, rows, input.column, force)?;
+                let [on_device, pinned] = self.bench.upload(&bytes)?;
+                let at = on_device.address();
+                let parsed = EncodedBlock::parse(&bytes)?;
+                columns.extend(Column::of_block(&parsed, &bytes, at).words());
+                buffers.extend([on_device, pinned]);
+                encoded.push((input.column, bytes));
+            }
+            for (column, test) in kernel.tests.iter().zip(&source.tests) {
+                let (_, bytes) = encoded.iter().find(|(own, _)| own == column).expect("tested columns are read");
+                let block = EncodedBlock::parse(bytes)?;
+                let test =
+                    translate(&block, &test.test, rows, *column, self.execution.salt + u64::from(*column as u32))?;
+                let list = test.table();
+                let mut at = Address(0);
+                if !list.is_empty() {
+                    let [on_device, pinned] = self.bench.upload(&self::bytes(list))?;
+                    at = on_device.address();
+                    buffers.extend([on_device, pinned]);
+                }
+                tests.extend(test.words(at));
+            }
+            counts.extend((rows.len() as u32).to_ne_bytes());
+        }
+        let blocks = counts.len() as u64 / 4;
+        let mut place = |bytes: &[u8]| -> Result<Address> {
+            let [on_device, pinned] = self.bench.upload(bytes)?;
+            let at = on_device.address();
+            buffers.extend([on_device, pinned]);
+            Ok(at)
+        };
+        let (rows, columns, tests) = (place(&counts)?, place(&bytes(columns))?, place(&bytes(tests))?);
+        let faults = self.bench.zeros(8)?;
+        let tiles = blocks * u64::from(65_536 / TILE);
+        Ok((Parameters::new(tiles, rows, columns, tests, faults.address()), faults, tiles))
+    }
+
+    /// Runs a kernel behind the copies; what it left as faults, where it is none that ends a query.
+    fn launch(
+        &self,
+        function: Function,
+        tiles: u64,
+        shared_bytes: u32,
+        parameters: &Parameters,
+        faults: &Buffer,
+    ) -> Result<u64> {
+        let Bench { device, copies, kernels, .. } = self.bench;
+        let copied = device.event()?;
+        device.record(copied, *copies)?;
+        device.wait(*kernels, copied)?;
+        let grid = Grid { blocks: tiles.clamp(1, 3) as u32, threads: THREADS, shared_bytes };
+        device.launch(*kernels, function, grid, &parameters.bytes())?;
+        let flags = words(&self.bench.download(faults)?)[0];
+        if let Some(fault) = Fault::ALL.into_iter().find(|fault| flags & fault.code() != 0) {
+            return Err(fault.into());
+        }
+        match flags & !8 {
+            0 => Ok(flags),
+            other => Err(Error::internal(format!("the kernel left faults {other}"))),
+        }
+    }
+
+    fn group_table(&self, number: usize, state: StateId, keys: &[Register]) -> Result<GroupTable> {
+        let State::Aggregate(groups) = &self.case.program.states[state.0 as usize] else { unreachable!() };
+        if groups.keys.iter().any(|key| !matches!(key.value, ValueType::I64 | ValueType::Bool)) {
+            return Err(Error::unsupported("keys of groups are no integers"));
+        }
+        GroupTable::new(groups, &self.ranges(number, keys)?)
+    }
+
+    /// The least and greatest of some registers where the rows of a pipeline arrive.
+    fn ranges(&self, number: usize, keys: &[Register]) -> Result<Vec<(i64, i64)>> {
+        let mut case = self.case.clone();
+        case.program.pipelines.truncate(number + 1);
+        case.program.pipelines[number].sink = Sink::Collect { columns: keys.to_vec() };
+        let rows = case.interpret()?;
+        let range = |key: usize| {
+            let numbers = rows.iter().filter_map(|row| match row[key] {
+                Scalar::I64(number) => Some(number),
+                Scalar::Bool(value) => Some(i64::from(value)),
+                _ => None,
+            });
+            let (low, high) = (numbers.clone().min().unwrap_or(0), numbers.max().unwrap_or(0));
+            match high.checked_sub(low).is_some_and(|span| span < 1 << 16) {
+                true => Ok((low, high)),
+                false => Err(Error::unsupported("keys lie too far apart")),
+            }
+        };
+        (0..keys.len()).map(range).collect()
+    }
+}
+
+fn width(value: ValueType) -> u64 {
+    match value {
+        ValueType::Bool => 1,
+        ValueType::I128 => 16,
+        _ => 8,
+    }
+}
+
+/// The type of a column that nothing loads.
+fn stored(table: &[Vec<Scalar>], column: usize) -> PhysicalType {
+    match table.iter().find_map(|row| row[column].value_type()) {
+        Some(ValueType::Bytes) => PhysicalType::Bytes,
+        Some(ValueType::F64) => PhysicalType::F64,
+        Some(ValueType::Bool) => PhysicalType::U8,
+        _ => PhysicalType::I64,
+    }
+}
+
+fn build_side(bench: &Bench, join: &JoinState, low: i64, span: u64) -> Result<(Build, Vec<Buffer>)> {
+    let present = bench.zeros(span.div_ceil(32) * 4)?;
+    let mut build = Build { present: present.address(), low, span, payload: Vec::new() };
+    let mut buffers = vec![present];
+    for typed in &join.payload {
+        let values = Buffer::new(&bench.device, Memory::Device, span * width(typed.value))?;
+        let valid = bench.zeros(span.div_ceil(32) * 4)?;
+        build.payload.push((values.address(), valid.address()));
+        buffers.extend([values, valid]);
+    }
+    Ok((build, buffers))
+}
+
+fn scalar(values: &[u8], nulls: &[u8], row: usize, typed: Typed) -> Scalar {
+    if typed.nullable && nulls[row] != 0 {
+        return Scalar::Null;
+    }
+    let width = width(typed.value) as usize;
+    let mut bits = [0u8; 16];
+    bits[..width].copy_from_slice(&values[row * width..][..width]);
+    let number = i128::from_le_bytes(bits);
+    match typed.value {
+        ValueType::Bool => Scalar::Bool(number != 0),
+        ValueType::I64 => Scalar::I64(number as i64),
+        ValueType::I128 => Scalar::I128(number),
+        ValueType::F64 => Scalar::F64(f64::from_bits(number as u64)),
+        ValueType::Bytes => Scalar::Null,
+    }
+}
