@@ -88,6 +88,8 @@ struct State {
     host: Clock,
     counters: Counters,
     random: u64,
+    /// The first piece of work that failed: the device is lost.
+    failed: Option<Error>,
 }
 
 /// An event: how often it was put into a stream, and how often that was reached.
@@ -126,10 +128,15 @@ impl EmulatedDevice {
 
     /// Works until a stream has nothing left, or all of them.
     fn drain(&self, state: &mut State, until: Option<Stream>) -> Result<()> {
+        if let Some(error) = &state.failed {
+            return Err(error.clone());
+        }
         let outcome = work::drain(self, state, until);
-        if outcome.is_err() {
-            // As after an error on a device: what was to come is not done.
+        if let Err(error) = &outcome {
+            // As after an error on a device: what was to come is not done, and every later wait says so again. Whoever
+            // met it first may have dropped it, as a buffer does that is given back.
             state.queues.iter_mut().for_each(Queue::clear);
+            state.failed = Some(error.clone());
         }
         outcome
     }
