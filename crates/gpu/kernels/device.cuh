@@ -6,8 +6,9 @@
 #ifdef FOREBAY_EMULATED
 #include "emulator.h"
 #else
+// Three blocks must fit a multiprocessor: where it makes room for more, the compiler puts registers into memory.
 #define KERNEL(name, Parameters) \
-    extern "C" __global__ void __launch_bounds__(THREADS) name(const __grid_constant__ Parameters p)
+    extern "C" __global__ void __launch_bounds__(THREADS, 3) name(const __grid_constant__ Parameters p)
 #define SHARED(Type, name) __shared__ Type name
 #define SHARED_WORDS(name) extern __shared__ unsigned long long name[]
 #endif

@@ -7,22 +7,23 @@
 #include "compute.cuh"
 #include "load.cuh"
 
+// A stored number from its bits, which are sign-extended.
 template <class T> struct Stored {
     static constexpr bool is_float = false;
-    static __device__ __forceinline__ T of_base(const Column& c) {
-        return (T)(((u128)c.base_high << 64) | c.base_low);
+    static __device__ __forceinline__ T of_bits(u128 bits) {
+        return (T)bits;
     }
 };
 template <> struct Stored<f32> {
     static constexpr bool is_float = true;
-    static __device__ __forceinline__ f32 of_base(const Column& c) {
-        return __uint_as_float((u32)c.base_low);
+    static __device__ __forceinline__ f32 of_bits(u128 bits) {
+        return __uint_as_float((u32)bits);
     }
 };
 template <> struct Stored<f64> {
     static constexpr bool is_float = true;
-    static __device__ __forceinline__ f64 of_base(const Column& c) {
-        return __longlong_as_double((i64)c.base_low);
+    static __device__ __forceinline__ f64 of_bits(u128 bits) {
+        return __longlong_as_double((i64)bits);
     }
 };
 
@@ -34,42 +35,41 @@ template <class V, class T> __device__ __forceinline__ V widen(T value) {
     }
 }
 
-template <class T, class V, class W>
-__device__ __forceinline__ void unpack_codes(const Column& c, const Tile& tile, V out[ITEMS]) {
-    W codes[ITEMS];
-    load<W>(c.codes, tile, codes);
-    if (c.form == DICTIONARY) {
-        const T* values = (const T*)c.values;
-        FOR_ITEMS out[i] = widen<V>(values[codes[i]]);
-    } else if constexpr (!Stored<T>::is_float) {
-        u128 base = ((u128)c.base_high << 64) | c.base_low;
-        if constexpr (sizeof(T) <= 8) {
-            FOR_ITEMS out[i] = widen<V>((T)((u64)base + (u64)codes[i]));
-        } else {
-            FOR_ITEMS out[i] = widen<V>((T)(base + codes[i]));
-        }
-    }
+template <class W> __device__ __forceinline__ void load_as_codes(const Column& c, const Tile& tile, u64 codes[ITEMS]) {
+    W own[ITEMS];
+    load<W>(c.codes, tile, own);
+    FOR_ITEMS codes[i] = own[i];
 }
 
+// What becomes of a code stands here once, whatever its width: it is most of the text that a compiler gets.
 template <class T, class V>
 __device__ __forceinline__ void unpack(const Column& c, const Tile& tile, Mask pass, V out[ITEMS]) {
     FOR_ITEMS out[i] = V();
     if (pass == 0 || c.form == ALL_NULL) return;
-    if (c.form == CONSTANT) {
-        V value = widen<V>(Stored<T>::of_base(c));
-        FOR_ITEMS out[i] = value;
-    } else if (c.form == PLAIN) {
+    if (c.form == PLAIN) {
         T values[ITEMS];
         load<T>(c.values, tile, values);
         FOR_ITEMS out[i] = widen<V>(values[i]);
-    } else if (c.width == 1) {
-        unpack_codes<T, V, u8>(c, tile, out);
-    } else if (c.width == 2) {
-        unpack_codes<T, V, u16>(c, tile, out);
-    } else if (c.width == 4) {
-        unpack_codes<T, V, u32>(c, tile, out);
+        return;
+    }
+    // A constant is a frame whose codes are 0, and has none.
+    u64 codes[ITEMS];
+    FOR_ITEMS codes[i] = 0;
+    if (c.form != CONSTANT) {
+        switch (c.width) {
+            case 1: load_as_codes<u8>(c, tile, codes); break;
+            case 2: load_as_codes<u16>(c, tile, codes); break;
+            case 4: load_as_codes<u32>(c, tile, codes); break;
+            default: load_as_codes<u64>(c, tile, codes);
+        }
+    }
+    if (c.form == DICTIONARY) {
+        FOR_ITEMS out[i] = widen<V>(((const T*)c.values)[codes[i]]);
+    } else if constexpr (sizeof(T) <= 8) {
+        FOR_ITEMS out[i] = widen<V>(Stored<T>::of_bits(c.base_low + codes[i]));
     } else {
-        unpack_codes<T, V, u64>(c, tile, out);
+        u128 base = ((u128)c.base_high << 64) | c.base_low;
+        FOR_ITEMS out[i] = widen<V>(Stored<T>::of_bits(base + codes[i]));
     }
 }
 

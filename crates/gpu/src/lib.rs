@@ -18,4 +18,4 @@ pub mod kernels;
 pub mod parameters;
 mod setting;
 
-pub use setting::Device;
+pub use setting::DeviceChoice;

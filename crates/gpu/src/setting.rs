@@ -9,10 +9,10 @@ use forebay_base::Error;
 
 /// The processor that runs a query's pipelines: the value of `SET device`.
 ///
-/// No pipeline runs on a GPU yet: [`Device::Auto`] means the CPU, and whoever executes answers [`Device::Gpu`] with an
+/// No pipeline runs on a GPU yet: [`DeviceChoice::Auto`] means the CPU, and whoever executes answers [`DeviceChoice::Gpu`] with an
 /// error, never with a silent fallback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Device {
+pub enum DeviceChoice {
     /// The one that finishes first by the cost model.
     #[default]
     Auto,
@@ -22,7 +22,7 @@ pub enum Device {
     Gpu,
 }
 
-impl Device {
+impl DeviceChoice {
     /// Every value of the setting, in the order in which messages list them.
     pub const ALL: [Self; 3] = [Self::Auto, Self::Cpu, Self::Gpu];
 
@@ -44,13 +44,13 @@ impl Device {
     }
 }
 
-impl fmt::Display for Device {
+impl fmt::Display for DeviceChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Device {
+impl FromStr for DeviceChoice {
     type Err = Error;
 
     /// Reads the value in any case.
@@ -71,21 +71,21 @@ mod tests {
 
     #[test]
     fn every_value_reads_back() {
-        for device in Device::ALL {
-            assert_eq!(device.to_string().parse::<Device>().unwrap(), device);
-            assert_eq!(device.to_string().to_uppercase().parse::<Device>().unwrap(), device);
+        for device in DeviceChoice::ALL {
+            assert_eq!(device.to_string().parse::<DeviceChoice>().unwrap(), device);
+            assert_eq!(device.to_string().to_uppercase().parse::<DeviceChoice>().unwrap(), device);
         }
     }
 
     #[test]
     fn unknown_values_list_the_known_ones() {
-        let error = "tpu".parse::<Device>().unwrap_err();
+        let error = "tpu".parse::<DeviceChoice>().unwrap_err();
         assert_eq!(error.to_string(), "unknown device \"tpu\". Use one of auto, cpu, gpu");
     }
 
     #[test]
     fn a_gpu_is_refused_and_never_replaced() {
-        assert!(Device::Auto.check_available().is_ok() && Device::Cpu.check_available().is_ok());
-        assert_eq!(Device::Gpu.check_available().unwrap_err().kind(), ErrorKind::Unsupported);
+        assert!(DeviceChoice::Auto.check_available().is_ok() && DeviceChoice::Cpu.check_available().is_ok());
+        assert_eq!(DeviceChoice::Gpu.check_available().unwrap_err().kind(), ErrorKind::Unsupported);
     }
 }

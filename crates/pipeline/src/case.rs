@@ -4,7 +4,7 @@
 //! and one `== result` with the rows of the result or `== error text`. A row stands in parentheses: `(1, "a", null)`. Its
 //! values are the table's columns by position (ids for columns with a dictionary). `#` begins a comment.
 
-use forebay_base::{Error, Result};
+use forebay_base::{Error, ErrorKind, Result};
 
 use crate::interpret::Counts;
 use crate::ir::*;
@@ -73,6 +73,55 @@ impl Case {
         rows.sort();
         Ok((rows, counts))
     }
+}
+
+/// Whether both have the same rows. Sums of floats may differ in their last digits.
+fn same(a: &[Vec<Scalar>], b: &[Vec<Scalar>]) -> bool {
+    let close = |a: &Scalar, b: &Scalar| match (a, b) {
+        (Scalar::F64(x), Scalar::F64(y)) => a == b || (x - y).abs() <= 1e-9 * x.abs().max(y.abs()),
+        _ => a == b,
+    };
+    let alike = |a: &Vec<Scalar>, b: &Vec<Scalar>| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| close(a, b));
+    if a.len() != b.len() {
+        return false;
+    }
+    if a == b {
+        return true;
+    }
+    // Rows that are only close may be sorted otherwise.
+    let mut left: Vec<&Vec<Scalar>> = b.iter().collect();
+    a.iter().all(|row| match left.iter().position(|other| alike(row, other)) {
+        Some(at) => {
+            left.swap_remove(at);
+            true
+        }
+        None => false,
+    })
+}
+
+/// Compares outcomes of executions, their rows in ascending order: an error says why `found` is not what was expected.
+pub fn compare(
+    expected: &Result<Vec<Vec<Scalar>>>,
+    found: &Result<Vec<Vec<Scalar>>>,
+) -> std::result::Result<(), String> {
+    match (expected, found) {
+        (Ok(expected), Ok(found)) if same(expected, found) => Ok(()),
+        (Ok(expected), Ok(found)) => {
+            let show =
+                |rows: &[Vec<Scalar>]| rows.iter().take(40).map(|row| format!("  {row:?}\n")).collect::<String>();
+            Err(format!("{} rows\n{}not {}\n{}", found.len(), show(found), expected.len(), show(expected)))
+        }
+        // Which of several rows fails first is not said.
+        (Err(expected), Err(found)) if is_fault(expected.kind()) && is_fault(found.kind()) => Ok(()),
+        (Ok(_), Err(error)) => Err(format!("fails: {error}")),
+        (Err(expected), Ok(rows)) => Err(format!("gives {} rows, but should fail: {expected}", rows.len())),
+        (Err(expected), Err(found)) => Err(format!("fails: {found}, but should: {expected}")),
+    }
+}
+
+/// Whether an error is one that a program's values lead to.
+pub fn is_fault(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Overflow | ErrorKind::Input)
 }
 
 /// What stands below a line `== title`.

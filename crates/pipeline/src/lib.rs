@@ -6,6 +6,7 @@
 pub mod case;
 pub mod cut;
 pub mod fault;
+pub mod generate;
 pub mod interpret;
 pub mod ir;
 pub mod key_set;

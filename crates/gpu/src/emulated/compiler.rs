@@ -1,8 +1,9 @@
 //! The host's C++ compiler: kernel texts become shared objects that call the emulated processor.
 //!
-//! Invariants: found at run time; files lie in a folder of this device's own, which goes with it.
+//! Invariants: found at run time; files lie in a private folder of this device, made anew, which goes with it.
 //! Must not know: what a text computes.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,12 +36,8 @@ impl Compiler {
             let message = format!("the emulated device needs a C++ compiler; none of {} runs", names.join(", "));
             return Err(Error::unsupported(message).hint("Install g++ or clang++, or name one in CXX"));
         };
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("forebay-emulated-{}-{number}", std::process::id()));
-        let compiler = Self { program, is_clang: version.contains("clang"), folder, files: AtomicU64::new(0) };
-        std::fs::create_dir_all(&compiler.folder)
-            .map_err(|error| Error::io(format!("create {}", compiler.folder.display()), &error))?;
+        let (folder, files) = (new_folder()?, AtomicU64::new(0));
+        let compiler = Self { program, is_clang: version.contains("clang"), folder, files };
         for (name, text) in HEADERS.iter().copied().chain([("emulator.h", EMULATOR_HEADER)]) {
             compiler.write(name, text.as_bytes())?;
         }
@@ -105,6 +102,21 @@ impl Drop for Compiler {
     fn drop(&mut self) {
         // Loaded libraries stay in memory without their files.
         let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A new folder that only this user can enter. What lies in it is loaded into the process: a name that is there already may
+/// be somebody else's, and another one is tried.
+fn new_folder() -> Result<PathBuf> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("forebay-emulated-{}-{number}", std::process::id()));
+        match std::fs::DirBuilder::new().mode(0o700).create(&folder) {
+            Ok(()) => return Ok(folder),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(Error::io(format!("create {}", folder.display()), &error)),
+        }
     }
 }
 

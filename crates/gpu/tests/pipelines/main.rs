@@ -1,44 +1,16 @@
 //! Kernels give what the interpreter gives: the IR's test files, and programs made up from a seed, on the emulated device
 //! with all its checks.
 
-mod generator;
 mod machine;
 mod table;
 
 use std::path::PathBuf;
 
-use forebay_base::{ErrorKind, Result};
-use forebay_pipeline::case::Case;
-use forebay_pipeline::{Scalar, verify};
+use forebay_pipeline::case::{Case, compare, is_fault};
+use forebay_pipeline::generate::{Generator, Reach};
+use forebay_pipeline::verify;
 
-use generator::Generator;
 use machine::{Bench, Execution};
-
-fn same(a: &[Vec<Scalar>], b: &[Vec<Scalar>]) -> bool {
-    let close = |a: &Scalar, b: &Scalar| match (a, b) {
-        (Scalar::F64(x), Scalar::F64(y)) => a == b || (x - y).abs() <= 1e-9 * x.abs().max(y.abs()),
-        _ => a == b,
-    };
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| close(a, b)))
-}
-
-fn is_fault(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::Overflow | ErrorKind::Input)
-}
-
-fn compare(expected: &Result<Vec<Vec<Scalar>>>, found: &Result<Vec<Vec<Scalar>>>) -> std::result::Result<(), String> {
-    match (expected, found) {
-        (Ok(expected), Ok(found)) if same(expected, found) => Ok(()),
-        (Ok(expected), Ok(found)) => {
-            Err(format!("{} rows\n{found:?}\nnot {}\n{expected:?}", found.len(), expected.len()))
-        }
-        // Which of several rows fails first is not said.
-        (Err(expected), Err(found)) if is_fault(expected.kind()) && is_fault(found.kind()) => Ok(()),
-        (Ok(_), Err(error)) => Err(format!("fails: {error}")),
-        (Err(expected), Ok(rows)) => Err(format!("gives {} rows, but should fail: {expected}", rows.len())),
-        (Err(expected), Err(found)) => Err(format!("fails: {found}, but should: {expected}")),
-    }
-}
 
 fn cases() -> Vec<(PathBuf, Case)> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/pipelines");
@@ -94,7 +66,7 @@ fn random_programs_give_what_the_interpreter_gives() {
     let bench = Bench::new(seed);
     let (mut results, mut faults, mut pipelines, mut left) = (0, 0, 0, 0);
     for number in seed..seed + programs {
-        let case = Generator::new(number).case();
+        let case = Generator::new(number, Reach::Device).case();
         let _shown = Shown(number, &case);
         verify(&case.program).expect("it has a meaning");
         let expected = case.interpret();

@@ -1,7 +1,9 @@
 //! Tables of scalars as encoded blocks, and tests translated for them by the meaning of each row.
 
 use forebay_base::{Error, PhysicalType, Result, Value};
-use forebay_block::{Access, EncodeOptions, EncodedBlock, Encoding, PlainColumn, PlainValues, Values, encode_block};
+use forebay_block::{
+    Access, EncodeOptions, EncodedBlock, Encoding, Native, PlainColumn, PlainValues, Values, encode_block,
+};
 use forebay_gpu::parameters::Test as DeviceTest;
 use forebay_pipeline::{Scalar, Test};
 
@@ -64,10 +66,7 @@ pub(crate) fn translate(
             Box::new(move |row| {
                 forebay_block::with_native!(
                     physical,
-                    T => {
-                        let key: i128 = forebay_block::Native::key(values.native::<T>(row)).into();
-                        key as u64
-                    },
+                    T => key(values.native::<T>(row)),
                     bytes => 0
                 )
             })
@@ -99,4 +98,10 @@ pub(crate) fn translate(
         (true, false) => DeviceTest::Never,
         _ => DeviceTest::Ranges { ranges, negated },
     })
+}
+
+/// A number as a lane.
+fn key<T: Native>(value: T) -> u64 {
+    let key: i128 = value.key().into();
+    key as u64
 }
