@@ -3,8 +3,9 @@
     python3 -m venv venv && venv/bin/pip install -r bench/compare/requirements.txt
     venv/bin/python bench/compare/compare.py --binary PATH [--benchmark ssb|tpch|wide] [--sf 1] [--runs 5] [--out DIR]
 
-Engines take turns: every round runs all queries in each of them, the first round warms up and does not count. In a round
-a query runs twice in a row, and the second run is measured: everywhere it is as warm as `forebay bench` makes it.
+Every engine is one process that lives as long as the comparison. They take turns: every round runs all queries in each of
+them, the first round warms up and does not count. In a round a query runs twice in a row, and the second run is measured,
+from the statement to the last row of its answer: the program `forebay` writes it as CSV, others are asked for their rows.
 Prints medians and ratios to Forebay, the total and the geometric mean; writes compare.json and compare.png into --out.
 A query that an engine does not answer is shown as failed, with its message, and left out of that engine's ratios.
 """
@@ -22,10 +23,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 QUERIES = HERE.parent / "workload" / "queries"
 FOREBAY = "forebay"
+FIRST = {"ssb": "q1.1", "tpch": "q1", "wide": "q1"}
 ORDER = [FOREBAY, "duckdb", "chdb", "polars", "datafusion"]
 
 
@@ -43,10 +46,15 @@ def arguments():
     parser.add_argument("--sf", type=float, default=1.0)
     parser.add_argument("--runs", type=positive, default=5)
     parser.add_argument("--threads", type=positive, default=os.cpu_count())
+    parser.add_argument("--memory", type=positive, help="bytes that Forebay and DuckDB may use each (default: 80 %% of the machine's, divided by all engines)")
     parser.add_argument("--engines", default=",".join(ORDER), help="separated by commas")
     parser.add_argument("--out", default="compare", help="folder for compare.json and compare.png")
     parser.add_argument("--data", help="folder for generated files and databases, used again when it is there")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.memory is None:
+        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        options.memory = machine * 8 // 10 // len(options.engines.split(","))
+    return options
 
 
 def query_texts(benchmark, scale):
@@ -65,7 +73,7 @@ class Worker:
 
     def __init__(self, name, options, directory, tables):
         self.name = name
-        job = {"engine": name, "directory": directory, "threads": options.threads, "tables": tables, "benchmark": options.benchmark}
+        job = {"engine": name, "directory": directory, "threads": options.threads, "tables": tables, "benchmark": options.benchmark, "memory": options.memory}
         environment = {**os.environ, "POLARS_MAX_THREADS": str(options.threads)}
         self.process = subprocess.Popen(
             [sys.executable, str(HERE / "engines.py")],
@@ -102,34 +110,51 @@ class Worker:
 
 
 class Forebay:
-    """`forebay bench`, one measured run a round; it runs each query once before, unmeasured."""
+    """The `forebay` program, fed with one statement at a time; an answer is there when its line of timing is."""
 
     def __init__(self, options, directory):
-        self.options = options
-        self.json = os.path.join(directory, "forebay.json")
-        self.database = os.path.join(directory, f"forebay-{options.benchmark}-{options.sf:g}")
+        database = os.path.join(directory, f"forebay-{options.benchmark}-{options.sf:g}")
+        shared = ["--threads", str(options.threads), "--memory", f"{options.memory}B"]
         version = subprocess.run([options.binary, "version"], capture_output=True, text=True, check=False)
         self.version = version.stdout.strip().removeprefix("forebay ")
+        # Generates and loads what is not there yet, with the keys of the benchmark.
+        load = [options.binary, "bench", options.benchmark, "--sf", f"{options.sf:g}", "--db", database, "--runs", "1"]
+        load += ["--query", FIRST[options.benchmark], *shared]
+        done = subprocess.run(load, capture_output=True, text=True, check=False)
         self.state = {}
+        if done.returncode != 0:
+            self.state["error"] = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            return
+        self.process = subprocess.Popen(
+            [options.binary, database, "--timing", "--format", "csv", "--no-header", *shared],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def round(self, queries):
-        options = self.options
-        command = [options.binary, "bench", options.benchmark, "--sf", f"{options.sf:g}", "--db", self.database]
-        command += ["--runs", "1", "--threads", str(options.threads), "--json", self.json]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            message = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            return {name: {"error": message} for name in queries}
-        with open(self.json, encoding="utf-8") as file:
-            record = json.load(file)
-        found = {}
-        for query in record["queries"]:
-            run = query["runs"][-1]
-            found[query["name"]] = {"seconds": run["elapsed_ns"] / 1e9, "rows": run.get("rows")}
-        return {name: found.get(name, {"error": "not run by forebay bench"}) for name in queries}
+        return {name: [self.run(sql) for _ in range(2)][-1] for name, sql in queries.items()}
+
+    def run(self, sql):
+        start = time.perf_counter()
+        try:
+            self.process.stdin.write(f"{sql};\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return {"error": "forebay ended at the statement before"}
+        line = self.process.stderr.readline()
+        seconds = time.perf_counter() - start
+        counted = re.match(r"([\d,]+) rows? in ", line)
+        if not counted:
+            # A message of several lines would be taken for the next answers.
+            self.process.kill()
+            return {"error": line.strip() or "forebay ended"}
+        return {"seconds": seconds, "rows": int(counted[1].replace(",", ""))}
 
     def close(self):
-        pass
+        self.process.stdin.close()
+        self.process.wait()
 
 
 def generate(options, directory):

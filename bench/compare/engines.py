@@ -20,7 +20,8 @@ class DuckDB:
         import duckdb
 
         self.version = duckdb.__version__
-        self.connection = duckdb.connect(os.path.join(job["directory"], "duckdb.db"), config={"threads": job["threads"]})
+        config = {"threads": job["threads"], "memory_limit": f"{job['memory']}B"}
+        self.connection = duckdb.connect(os.path.join(job["directory"], "duckdb.db"), config=config)
         there = {row[0] for row in self.connection.execute("SELECT table_name FROM information_schema.tables").fetchall()}
         for table, path in job["tables"].items():
             if table not in there:

@@ -6,9 +6,13 @@ use crate::source::{Sources, words};
 use crate::tree::{Tree, line_of};
 
 /// Crates that may hold modules with `unsafe`, and which: system calls; SIMD, jitted code, work that borrows on threads that
-/// are older than it; the GPU's driver.
-const MAY_BE_UNSAFE: &[(&str, &[&str])] =
-    &[("crates/disk", &["sys"]), ("crates/cpu", &["simd", "compile", "pool"]), ("crates/gpu", &["driver"])];
+/// are older than it; the GPU's driver; options of the allocator.
+const MAY_BE_UNSAFE: &[(&str, &[&str])] = &[
+    ("crates/disk", &["sys"]),
+    ("crates/cpu", &["simd", "compile", "pool"]),
+    ("crates/gpu", &["driver"]),
+    ("apps/cli", &["allocator"]),
+];
 
 /// The attribute that closes a crate.
 const FORBID: &str = "#![forbid(unsafe_code)]";

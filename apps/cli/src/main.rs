@@ -2,8 +2,10 @@
 //!
 //! Invariants: exit status 0 is success, 1 an error that was reported, 2 wrong usage, 130 ended by ^C. Must not know:
 //! anything below the facade.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+#[allow(unsafe_code, reason = "options of the allocator")]
+mod allocator;
 mod args;
 mod commands;
 mod complete;
@@ -31,10 +33,8 @@ use args::{Arguments, Command, Run, Script};
 use interrupt::Interrupt;
 use shell::{Halt, Settings, Shell, Step};
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
+    allocator::keep_memory();
     let matches = Arguments::command().get_matches();
     let arguments = args::parse(&matches).unwrap_or_else(|error| error.exit());
     let outcome = match arguments.command {

@@ -103,7 +103,7 @@ impl Known<'_> {
             tests.push(RankedTest::new(test, true));
         }
         let (mut few, mut notes) = (Vec::new(), Vec::new());
-        let groups = self.groups(&program.pipelines[index], &mut few);
+        let groups = self.groups(&program.pipelines[index], &self.program.pipelines[index].steps, &mut few);
         match groups.as_ref().map(GroupPlan::layout) {
             Some(GroupLayout::Dense) => notes.push("dense groups".to_owned()),
             Some(GroupLayout::Hash) => {
@@ -155,13 +155,38 @@ impl Known<'_> {
         Some(ColumnTest { column: column.column, test })
     }
 
-    fn groups(&self, pipeline: &Pipeline, few: &mut Vec<usize>) -> Option<GroupPlan> {
+    /// How the groups of a pipeline lie, whose steps were `steps` before scans took some over.
+    fn groups(&self, pipeline: &Pipeline, steps: &[Step], few: &mut Vec<usize>) -> Option<GroupPlan> {
         let Sink::Aggregate { state, keys, .. } = &pipeline.sink else { return None };
         let State::Aggregate(aggregate) = &self.program.states[state.0 as usize] else { return None };
         let ranges: Vec<_> = keys.iter().map(|key| self.key_range(pipeline, *key, few)).collect();
-        let expected = self.query.expected_rows.get(state.0 as usize).copied().flatten();
+        let guessed = self.query.expected_rows.get(state.0 as usize).copied().flatten();
+        let expected = guessed.map_or(0, |rows| (rows as u64).min(self.most_groups(steps, keys, &ranges)));
         let most_bytes = self.budget_bytes / DENSE_BUDGET_SHARE / self.threads.max(1);
-        Some(GroupPlan::pick(aggregate, &ranges, expected.map_or(0, |rows| rows as usize), most_bytes))
+        Some(GroupPlan::pick(aggregate, &ranges, usize::try_from(expected).unwrap_or(usize::MAX), most_bytes))
+    }
+
+    /// Groups that there are at most: keys come from finished build sides, have partners in them, or lie in a range.
+    fn most_groups(&self, steps: &[Step], keys: &[Register], ranges: &[Option<(i64, i64)>]) -> u64 {
+        // Keys that are bounded by one state are at most as many together as it has rows, and NULL of a left join.
+        let mut states: Vec<(StateId, u64)> = Vec::new();
+        let mut spans: u64 = 1;
+        for (key, range) in keys.iter().zip(ranges) {
+            let bounds = steps.iter().filter_map(|step| match step {
+                Step::Probe(probe) if bounds_values(probe, *key) => {
+                    Some((probe.state, self.joined(probe.state)?.len() as u64 + 1))
+                }
+                _ => None,
+            });
+            let bound = bounds.min_by_key(|(_, rows)| *rows);
+            let span = range.map_or(u64::MAX, |(low, high)| high.abs_diff(low).saturating_add(2));
+            match bound.filter(|(_, rows)| *rows < span) {
+                Some(bound) if states.contains(&bound) => {}
+                Some(bound) => states.push(bound),
+                None => spans = spans.saturating_mul(span),
+            }
+        }
+        states.iter().fold(spans, |all, (_, rows)| all.saturating_mul(*rows))
     }
 
     /// Least and greatest value of a group key, where something tells them before the pipeline runs.
@@ -190,6 +215,12 @@ impl Known<'_> {
             self.joined(probe.state)?.payload_range(*payload)
         })
     }
+}
+
+/// Whether `register` has no more values behind a probe than the probed state has rows, but for NULL.
+fn bounds_values(probe: &Probe, register: Register) -> bool {
+    let loses = matches!(probe.kind, ProbeKind::Inner | ProbeKind::Semi);
+    loses && probe.keys.contains(&register) || probe.columns.iter().any(|(_, to)| *to == register)
 }
 
 /// How people read what a scan looks for because of a build side.
