@@ -16,6 +16,8 @@ TABLES = {
 }
 QUERIES = {"ssb": 13, "tpch": 22, "wide": 20}
 Q11_FRACTION = "0.0001"
+# Queries with pipelines that a device must run; all of them where the list is empty.
+ON_DEVICE = {"ssb": [], "tpch": ["q1", "q6"]}
 # Less than most joins and groups take at the smallest scale, so that they go to disk.
 LITTLE_MEMORY = "1MB"
 
@@ -95,6 +97,12 @@ def run_benchmark(options, report, benchmark, scale):
     compare_all(report, "COPY", options.binary, declared, texts, expected)
     compare_all(report, "CREATE TABLE AS", options.binary, inferred, texts, expected)
     compare_all(report, f"{LITTLE_MEMORY} of memory", options.binary, inferred, texts, expected, [f"SET memory_limit = '{LITTLE_MEMORY}'"])
+    if benchmark in ON_DEVICE:
+        compare_all(report, "emulated device", options.binary, inferred, texts, expected, ["SET device = emulated"])
+        plans = options.binary.answers(inferred, [f"EXPLAIN ANALYZE {text}" for text in texts.values()], timeout=600, setup=["SET device = emulated"])
+        on_device = [name for name, plan in zip(texts, plans) if "on the emulated device" in str(plan.rows)]
+        missing = set(ON_DEVICE[benchmark] or texts) - set(on_device)
+        report.check("pipelines run on the device", f"none of {sorted(missing)}" if missing else None)
     report.end()
 
 

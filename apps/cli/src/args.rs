@@ -60,6 +60,9 @@ pub(crate) struct Run {
     /// Threads to use [default: one per core]
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(crate) threads: Option<usize>,
+    /// What runs pipelines: auto, cpu, gpu or emulated (SET device) [default: auto]
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) device: Option<String>,
     /// Write no column names
     #[arg(long)]
     pub(crate) no_header: bool,

@@ -92,7 +92,12 @@ fn open(run: &Run, interactive: bool) -> Result<(Shell, bool)> {
         timer: run.timing || (interactive && !run.quiet),
         quiet: run.quiet,
     };
-    Ok((Shell::new(database.session(), settings, path.map(Path::to_owned), interrupt), interactive))
+    let session = database.session();
+    if let Some(device) = &run.device {
+        let set = format!("SET device = '{}'", device.replace('\'', "''"));
+        session.statements(&set)?.iter().try_for_each(|statement| session.execute(statement).map(drop))?;
+    }
+    Ok((Shell::new(session, settings, path.map(Path::to_owned), interrupt), interactive))
 }
 
 /// Runs the scripts, or the prompt where there are none, or standard input where it is not a terminal.

@@ -12,11 +12,11 @@ mod tests;
 
 use std::sync::Arc;
 
-use forebay_pipeline::Fault;
-use forebay_pipeline::ir::{AggregateState, ValueType};
+use forebay_pipeline::ir::{Aggregate, AggregateState, Typed, ValueType};
+use forebay_pipeline::{Fault, Scalar};
 
 use crate::arena::Arena;
-use crate::layout::{GroupRow, SLOT_ROW_BITS, WORD, group_tag};
+use crate::layout::{GroupRow, RowLayout, SLOT_ROW_BITS, WORD, group_tag};
 use crate::partition::Chunks;
 use crate::rows::{Field, RowBuffer, RowSet, Valid};
 use crate::runs::{Partitions, RunLayout, WriteRun, scatter};
@@ -330,6 +330,16 @@ impl GroupTable {
         let row = GroupRow::new(state);
         let (chunks, arena) = merge::merge(&row, plan, parts, threads)?;
         Ok(Self::of_rows(&row, chunks, arena))
+    }
+
+    /// Groups that somebody else has found: keys, then results, all of them numbers and truths.
+    pub fn of_values(state: &AggregateState, groups: &[Vec<Scalar>]) -> Self {
+        let results = state.aggregates.iter().map(Aggregate::result);
+        let types: Vec<Typed> = state.keys.iter().copied().chain(results).collect();
+        let layout = RowLayout::new(0, types.iter().copied());
+        let mut buffer = RowBuffer::new(layout.words);
+        groups.iter().for_each(|group| buffer.push_values(&layout, &[], group));
+        Self { rows: RowSet::of_buffers(&layout, vec![buffer]) }
     }
 
     fn of_rows(row: &GroupRow, chunks: Chunks, arena: Arc<Arena>) -> Self {

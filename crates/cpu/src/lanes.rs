@@ -158,7 +158,39 @@ enum LaneSet {
     Sorted { low: u128, ranges: Vec<(u128, u128)> },
 }
 
+/// The lanes of a test, widened to 8 bytes: unsigned ones with zeros, signed ones with their sign.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WideLanes<'a> {
+    /// Ranges, both ends included.
+    Ranges(Vec<(u64, u64)>),
+    /// Bit `lane - low` says whether a lane is in the set, modulo 2^64; what has no bit is not.
+    Bits {
+        /// The lane of bit 0.
+        low: u64,
+        /// The bits.
+        words: &'a [u64],
+    },
+}
+
 impl LaneTest {
+    /// The set as lanes of 8 bytes, and whether those outside of it pass. Not for lanes of 16 bytes.
+    pub fn widened(&self) -> (WideLanes<'_>, bool) {
+        let lanes = match &self.set {
+            LaneSet::Ranges(ranges) => {
+                let ends = |(low, span): &(u128, u128)| (*low as u64, low.wrapping_add(*span) as u64);
+                WideLanes::Ranges(ranges.iter().map(ends).collect())
+            }
+            LaneSet::Sorted { low, ranges } => {
+                let ends = |(from, to): &(u128, u128)| (low.wrapping_add(*from) as u64, low.wrapping_add(*to) as u64);
+                WideLanes::Ranges(ranges.iter().map(ends).collect())
+            }
+            LaneSet::Bitmap { low, bits } => WideLanes::Bits { low: *low as u64, words: bits },
+            LaneSet::Keys { low, keys } => WideLanes::Bits { low: *low as u64, words: keys.words() },
+            LaneSet::FarKeys { low, keys } => WideLanes::Bits { low: *low as u64, words: keys.words() },
+        };
+        (lanes, self.negated)
+    }
+
     /// Lanes of `domain`, all that there can be, in `ranges` (inclusive, ascending, disjoint, at least one), or those outside
     /// of them.
     pub(crate) fn new(ranges: &[(i128, i128)], negated: bool, domain: (i128, i128)) -> Self {

@@ -31,6 +31,7 @@ pub mod translate;
 pub mod unpack;
 pub mod vector;
 
+pub use lanes::{LaneTest, WideLanes};
 pub use matches::Matches;
 pub use selection::{Selected, Selection};
 pub use translate::{BlockTest, translate};

@@ -5,6 +5,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use forebay_pipeline::Scalar;
 use forebay_pipeline::ir::ValueType;
 
 use crate::arena::Arena;
@@ -95,6 +96,29 @@ impl RowBuffer {
         let chunk = self.chunks.last_mut().expect("the buffer has just grown");
         chunk.memory[chunk.rows * self.words..][..row.len()].copy_from_slice(row);
         chunk.rows += 1;
+    }
+
+    /// Appends a row that begins with `header`, of numbers and truths. Panics where a value is of another type.
+    pub fn push_values(&mut self, layout: &RowLayout, header: &[u64], values: &[Scalar]) {
+        let mut row = vec![0; self.words];
+        row[..header.len()].copy_from_slice(header);
+        for (place, value) in layout.places.iter().zip(values) {
+            match value {
+                Scalar::Null => continue,
+                Scalar::Bool(value) => row[place.word] = u64::from(*value),
+                Scalar::I64(value) => row[place.word] = *value as u64,
+                Scalar::F64(value) => row[place.word] = value.to_bits(),
+                Scalar::I128(value) => {
+                    row[place.word] = *value as u64;
+                    row[place.word + 1] = (*value >> 64) as u64;
+                }
+                Scalar::Bytes(_) => panic!("bytes are kept by their buffer"),
+            }
+            if let (Some(word), Some(bit)) = (layout.validity, place.bit) {
+                row[word] |= 1 << bit;
+            }
+        }
+        self.push(&row);
     }
 
     /// Words of a row.
@@ -315,7 +339,6 @@ pub(crate) fn wide(words: &[u64]) -> i128 {
 
 #[cfg(test)]
 mod tests {
-    use forebay_pipeline::Scalar;
     use forebay_pipeline::ir::Typed;
     use proptest::prelude::*;
 

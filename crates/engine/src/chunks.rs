@@ -12,6 +12,7 @@ use forebay_disk::{AlignedBuffer, BufferPool, Disk, DiskFile};
 use forebay_store::{Segment, Store};
 
 use crate::Metrics;
+use crate::accelerator::Accelerators;
 
 /// Names one chunk of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,6 +36,8 @@ pub struct Engine {
     buffers: BufferPool,
     /// Machine code of pipelines.
     code: CompileCache,
+    /// Devices beside the CPU.
+    accelerators: Accelerators,
     /// Where queries put what does not fit their memory.
     temporary: Arc<dyn Disk>,
     /// Keeps the threads that run pipelines.
@@ -62,6 +65,7 @@ impl Engine {
             cache: ChunkCache::new(cache_bytes),
             buffers: BufferPool::new(limits::READ_POOL_BYTES),
             code: CompileCache::default(),
+            accelerators: Accelerators::default(),
             temporary,
             _workers: Lease::new(),
         }
@@ -85,6 +89,11 @@ impl Engine {
     /// Pipelines that were compiled before.
     pub fn code(&self) -> &CompileCache {
         &self.code
+    }
+
+    /// Devices beside the CPU.
+    pub fn accelerators(&self) -> &Accelerators {
+        &self.accelerators
     }
 
     /// The wanted chunks of one row group, in order. What is not in the cache is read in one go, several reads in

@@ -6,6 +6,7 @@
 //! Must not know: SQL, DataFusion, expressions beyond [`RowFilter`].
 #![forbid(unsafe_code)]
 
+pub mod accelerator;
 pub mod cancel;
 pub mod chunks;
 pub mod collect;
@@ -23,6 +24,7 @@ pub use chunks::{ChunkKey, Engine};
 pub use forebay_block::{EncodeOptions, Encoding};
 pub use forebay_cpu::simd::Flavour;
 pub use forebay_cpu::vector::VECTOR_ROWS;
+pub use forebay_gpu::DeviceChoice;
 pub use load::{LoadTarget, Loader};
 pub use metrics::Metrics;
 pub use morsel::{Morsel, morsels};

@@ -8,6 +8,7 @@ mod account;
 mod narrow;
 mod ranked;
 mod settings;
+mod whole;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -100,20 +101,8 @@ impl Scan {
         tests: &mut [RankedTest],
         filters: &mut [Box<dyn RowFilter>],
     ) -> Result<MorselRows> {
-        let segment = Arc::clone(&self.table.segments[morsel.segment]);
         let blocks = morsel.blocks();
-        // Other morsels have the other blocks: here they have no rows.
-        let rows_of =
-            |(block, rows): (usize, &u32)| Selection::Rows(0..if blocks.contains(&block) { *rows } else { 0 });
-        let selections = segment.groups()?[morsel.group].block_rows.iter().enumerate().map(rows_of).collect();
-        let mut rows = MorselRows {
-            scan: Arc::clone(self),
-            segment,
-            morsel,
-            chunks: vec![Vec::new(); self.table.columns.len()],
-            selections,
-            next: 0,
-        };
+        let mut rows = self.rows_of(morsel)?;
         let mut order: Vec<usize> = (0..tests.len()).collect();
         order.sort_by(|a, b| tests[*b].rank().total_cmp(&tests[*a].rank()));
         let mut pending = rows.prune(tests, &order);
@@ -136,6 +125,24 @@ impl Scan {
         rows.load(self.columns.iter().copied())?;
         rows.account(tests, filters);
         Ok(rows)
+    }
+
+    /// All rows of a morsel.
+    fn rows_of(self: &Arc<Self>, morsel: Morsel) -> Result<MorselRows> {
+        let segment = Arc::clone(&self.table.segments[morsel.segment]);
+        let blocks = morsel.blocks();
+        // Other morsels have the other blocks: here they have no rows.
+        let rows_of =
+            |(block, rows): (usize, &u32)| Selection::Rows(0..if blocks.contains(&block) { *rows } else { 0 });
+        let selections = segment.groups()?[morsel.group].block_rows.iter().enumerate().map(rows_of).collect();
+        Ok(MorselRows {
+            scan: Arc::clone(self),
+            segment,
+            morsel,
+            chunks: vec![Vec::new(); self.table.columns.len()],
+            selections,
+            next: 0,
+        })
     }
 }
 

@@ -9,7 +9,9 @@ use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use forebay_base::{ErrorKind, LogicalType, Result};
 use forebay_disk::MemoryDisk;
 use forebay_engine::query::{Execution, Query, QueryOptions, QueryOutput, QueryTable, StepReport, run};
-use forebay_engine::{CancelToken, Engine, LoadTarget, Loader, Metrics, ScanSettings};
+use forebay_engine::{CancelToken, DeviceChoice, Engine, LoadTarget, Loader, Metrics, ScanSettings};
+use forebay_gpu::device::Device;
+use forebay_gpu::emulated::{EmulatedDevice, Options};
 use forebay_pipeline::ir::{DictionaryId, Program};
 use forebay_store::{ColumnDefinition, DEFAULT_SCHEMA, OpenMode, Store, Table, TableDefinition};
 
@@ -120,7 +122,14 @@ impl Star {
         run(
             &self.engine,
             query,
-            &QueryOptions { threads, execution, memory_bytes, scan: ScanSettings::default(), counted: true },
+            &QueryOptions {
+                threads,
+                execution,
+                memory_bytes,
+                scan: ScanSettings::default(),
+                device: DeviceChoice::Cpu,
+                counted: true,
+            },
             &CancelToken::default(),
         )
     }
@@ -187,6 +196,141 @@ fn a_star_join_gives_what_a_loop_gives() {
     assert_eq!(output.reports[1].steps, [StepReport::Ran(joined)]);
 }
 
+impl Star {
+    fn run_on(&self, query: &Query, device: DeviceChoice) -> Result<QueryOutput> {
+        let (execution, scan) = (Execution::Compiled, ScanSettings::default());
+        let options = QueryOptions { threads: 2, execution, memory_bytes: 1 << 30, scan, device, counted: true };
+        run(&self.engine, query, &options, &CancelToken::default())
+    }
+}
+
+/// What ran on a device.
+fn on_device(output: &QueryOutput) -> Vec<bool> {
+    let is_on = |note: &String| note.starts_with("on the emulated device");
+    output.reports.iter().map(|report| report.notes.iter().any(is_on)).collect()
+}
+
+#[test]
+fn the_emulated_device_gives_what_the_cpu_gives() {
+    let star = star(200_000, 3_000);
+    let types = [(DataType::Utf8View, Some(0)), (DataType::Int64, None), (DataType::Int64, None)];
+    let query = star.query(BY_SEGMENT, &types);
+    let expected = grouped(&star.run_on(&query, DeviceChoice::Cpu).expect("it runs"));
+    let counters = || {
+        let accelerator = star.engine.accelerators().get(DeviceChoice::Emulated).expect("there is a compiler");
+        accelerator.expect("it was asked for").processor.device().counters()
+    };
+    let before = counters();
+    let output = star.run_on(&query, DeviceChoice::Emulated).expect("it runs");
+    assert_eq!(grouped(&output), expected);
+    assert_eq!(on_device(&output), [false, true, false], "{output:?}");
+    let first = counters();
+    let column_bytes = 200_000 * (2 + 2 + 4);
+    let to_device = first.to_device_bytes - before.to_device_bytes;
+    assert!((column_bytes..column_bytes + 200_000).contains(&to_device), "{to_device} bytes went to the device");
+    // Groups of 3 words, and the faults.
+    assert_eq!(first.to_host_bytes - before.to_host_bytes, expected.len() as u64 * 3 * 8 + 8);
+    assert_eq!(grouped(&star.run_on(&query, DeviceChoice::Emulated).expect("it runs")), expected);
+    let second = counters();
+    assert!(second.to_device_bytes - first.to_device_bytes < 200_000, "chunks stay where they are");
+    assert_eq!((second.compilations, second.synchronizations), (first.compilations, first.synchronizations + 1));
+    assert_eq!(star.run_on(&query, DeviceChoice::Auto).expect("it runs").reports[1].notes.len(), 1, "there is no GPU");
+}
+
+/// Streams go on in any order that events allow, and threads of a block in any that barriers do: the answer is the same.
+#[test]
+fn no_order_of_streams_changes_an_answer() {
+    let star = star(70_000, 300);
+    let types = [(DataType::Utf8View, Some(0)), (DataType::Int64, None), (DataType::Int64, None)];
+    let query = star.query(BY_SEGMENT, &types);
+    let expected = grouped(&star.run_on(&query, DeviceChoice::Cpu).expect("it runs"));
+    for seed in 0..50 {
+        let device = EmulatedDevice::open(Options { seed, ..Options::default() }).expect("there is a compiler");
+        star.engine.accelerators().install(device).expect("streams and pinned memory");
+        assert_eq!(grouped(&star.run_on(&query, DeviceChoice::Gpu).expect("it runs")), expected, "seed {seed}");
+    }
+}
+
+/// Rows that come back: those of a build side with keys of several rows and NULL, and more of the result than there was room for
+/// at first.
+#[test]
+fn rows_come_back_from_the_device() {
+    let star = star(200_000, 3_000);
+    let program = "program 0 dictionaries
+state j0: join (i64) -> (i64)
+pipeline
+  scan 0 fact (r0: i64? = column 1 f_customer i32, r1: i64 = column 2 f_amount i64) where column 2 < 5000
+  build j0 (r0) -> (r1)
+pipeline
+  scan 0 fact (r0: i64? = column 1 f_customer i32, r1: i64 = column 2 f_amount i64)
+  probe semi j0 (r0) -> ()
+  collect (r0, r1)
+";
+    let query = star.query(program, &[(DataType::Int64, None), (DataType::Int64, None)]);
+    let rows = |device| {
+        let output = star.run_on(&query, device).expect("it runs");
+        let number =
+            |batch: &RecordBatch, column: usize, row| batch.column(column).as_primitive::<Int64Type>().value(row);
+        let of_batch = |batch: &RecordBatch| -> Vec<_> {
+            (0..batch.num_rows()).map(|row| (number(batch, 0, row), number(batch, 1, row))).collect()
+        };
+        let mut rows: Vec<(i64, i64)> = output.batches.iter().flat_map(of_batch).collect();
+        rows.sort_unstable();
+        (rows, on_device(&output))
+    };
+    let (expected, _) = rows(DeviceChoice::Cpu);
+    let (found, ran) = rows(DeviceChoice::Emulated);
+    assert!(found == expected, "{} rows, not {}", found.len(), expected.len());
+    assert!(found.len() > 100_000 && ran == [true, true], "{} rows, {ran:?}", found.len());
+}
+
+/// Whatever fails on the device, `auto` answers on the CPU, and who asked for the device is told.
+#[test]
+fn what_fails_on_a_device_runs_on_the_cpu_or_is_an_error() {
+    let star = star(70_000, 300);
+    let types = [(DataType::Utf8View, Some(0)), (DataType::Int64, None), (DataType::Int64, None)];
+    let query = star.query(BY_SEGMENT, &types);
+    let expected = grouped(&star.run_on(&query, DeviceChoice::Cpu).expect("it runs"));
+    let error = star.run_on(&query, DeviceChoice::Gpu).expect_err("there is none");
+    assert!(error.kind() == ErrorKind::Io && error.to_string().contains("there is no GPU"), "{error}");
+    let options = Options { memory_bytes: 64 << 20, ..Options::default() };
+    let mut failures = 0;
+    for number in 0.. {
+        let failing = [
+            Options { fail_allocation: Some(number), ..options },
+            Options { fail_launch: Some(number).filter(|number| *number < 3), memory_bytes: 32 << 20, ..options },
+            Options { memory_bytes: 1 << (10 + number), ..options },
+        ];
+        let mut is_done = number > 10;
+        for options in failing {
+            let device = EmulatedDevice::open(options).expect("there is a compiler");
+            star.engine.accelerators().install(device.clone()).expect("streams and pinned memory");
+            let output = star.run_on(&query, DeviceChoice::Auto).expect("the CPU can");
+            assert_eq!(grouped(&output), expected, "{options:?}");
+            let failed = !on_device(&output)[1];
+            failures += u32::from(failed);
+            is_done &= !failed;
+            assert_eq!(grouped(&star.run_on(&query, DeviceChoice::Auto).expect("the next one runs")), expected);
+            let counters = device.counters();
+            assert!(counters.device_bytes <= 32 << 20, "{counters:?}");
+            let device = EmulatedDevice::open(options).expect("there is a compiler");
+            star.engine.accelerators().install(device).expect("streams and pinned memory");
+            match star.run_on(&query, DeviceChoice::Gpu) {
+                Ok(output) => assert_eq!(grouped(&output), expected),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Io, "of no kind that DataFusion takes over");
+                    let text = error.to_string();
+                    assert!(text.contains("SET device = gpu") && text.contains("emulated device"), "{text}");
+                }
+            }
+        }
+        if is_done {
+            break;
+        }
+    }
+    assert!(failures > 10, "only {failures} failures");
+}
+
 /// Groups by a column of strings that has more values than dense groups were made for: the pipeline runs again.
 #[test]
 fn many_strings_outgrow_dense_groups() {
@@ -218,7 +362,14 @@ fn states_beyond_the_budget_and_cancelled_queries_are_errors() {
     cancel.cancel();
     for execution in [Execution::Compiled, Execution::Interpreter] {
         let scan = ScanSettings::default();
-        let options = QueryOptions { threads: 2, execution, memory_bytes: 1 << 30, scan, counted: false };
+        let options = QueryOptions {
+            threads: 2,
+            execution,
+            memory_bytes: 1 << 30,
+            scan,
+            device: DeviceChoice::Cpu,
+            counted: false,
+        };
         let error = run(&star.engine, &query, &options, &cancel).expect_err("it was cancelled before");
         assert_eq!(error.kind(), ErrorKind::Cancelled);
     }

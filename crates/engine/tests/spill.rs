@@ -12,7 +12,7 @@ use arrow::datatypes::{DataType, Decimal128Type, Field, Float64Type, Int64Type, 
 use forebay_base::{ErrorKind, LogicalType, PhysicalType, Result};
 use forebay_disk::{Disk, FaultKind, Faults, MemoryDisk, SimulatedDisk};
 use forebay_engine::query::{Execution, Query, QueryOptions, QueryOutput, QueryTable, StepReport, run};
-use forebay_engine::{CancelToken, Engine, LoadTarget, Loader, Metrics, ScanSettings};
+use forebay_engine::{CancelToken, DeviceChoice, Engine, LoadTarget, Loader, Metrics, ScanSettings};
 use forebay_pipeline::case::Case;
 use forebay_pipeline::ir::{Program, Sink, Source, Step, ValueType};
 use forebay_pipeline::{Scalar, register_types};
@@ -166,7 +166,14 @@ fn query(program: &Program, tables: Vec<Arc<Table>>) -> Query {
 }
 
 fn options(threads: usize, memory_bytes: usize) -> QueryOptions {
-    QueryOptions { threads, execution: Execution::Compiled, memory_bytes, scan: ScanSettings::default(), counted: true }
+    QueryOptions {
+        threads,
+        execution: Execution::Compiled,
+        memory_bytes,
+        scan: ScanSettings::default(),
+        device: DeviceChoice::Cpu,
+        counted: true,
+    }
 }
 
 /// All rows, in ascending order. Those on disk are read once.

@@ -16,6 +16,9 @@ pub mod emulated;
 pub mod groups;
 pub mod kernels;
 pub mod parameters;
+pub mod processor;
+mod ring;
 mod setting;
 
+pub use processor::Processor;
 pub use setting::DeviceChoice;

@@ -8,23 +8,22 @@ use std::str::FromStr;
 use forebay_base::Error;
 
 /// The processor that runs a query's pipelines: the value of `SET device`.
-///
-/// No pipeline runs on a GPU yet: [`DeviceChoice::Auto`] means the CPU, and whoever executes answers [`DeviceChoice::Gpu`] with an
-/// error, never with a silent fallback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum DeviceChoice {
-    /// The one that finishes first by the cost model.
+    /// A GPU where there is one, else the CPU; also for what a GPU cannot do or fails at.
     #[default]
     Auto,
     /// Never a GPU.
     Cpu,
-    /// A GPU or an error.
+    /// A GPU for all that it can do; what fails there is an error.
     Gpu,
+    /// The emulated device for all that a GPU can do; what fails there is an error.
+    Emulated,
 }
 
 impl DeviceChoice {
     /// Every value of the setting, in the order in which messages list them.
-    pub const ALL: [Self; 3] = [Self::Auto, Self::Cpu, Self::Gpu];
+    pub const ALL: [Self; 4] = [Self::Auto, Self::Cpu, Self::Gpu, Self::Emulated];
 
     /// The value as it is written in SQL.
     pub fn name(self) -> &'static str {
@@ -32,14 +31,16 @@ impl DeviceChoice {
             Self::Auto => "auto",
             Self::Cpu => "cpu",
             Self::Gpu => "gpu",
+            Self::Emulated => "emulated",
         }
     }
 
     /// Whether a query asked for with this setting can run here today; the error says what to set instead.
     pub fn check_available(self) -> Result<(), Error> {
         match self {
-            Self::Auto | Self::Cpu => Ok(()),
-            Self::Gpu => Err(Error::unsupported("queries do not run on a GPU yet").hint("SET device = auto")),
+            Self::Auto | Self::Cpu | Self::Emulated => Ok(()),
+            Self::Gpu => Err(Error::unsupported("this version of Forebay does not drive a GPU yet")
+                .hint("SET device = auto, cpu or emulated")),
         }
     }
 }
@@ -80,7 +81,7 @@ mod tests {
     #[test]
     fn unknown_values_list_the_known_ones() {
         let error = "tpu".parse::<DeviceChoice>().unwrap_err();
-        assert_eq!(error.to_string(), "unknown device \"tpu\". Use one of auto, cpu, gpu");
+        assert_eq!(error.to_string(), "unknown device \"tpu\". Use one of auto, cpu, gpu, emulated");
     }
 
     #[test]

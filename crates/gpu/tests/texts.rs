@@ -26,7 +26,7 @@ fn texts(file: &str) -> BTreeMap<String, String> {
             };
             for groups in places {
                 let builds = case.program.states.iter().map(|state| matches!(state, State::Join(_))).collect();
-                match emit(&case.program, number, &Shapes { builds, groups }) {
+                match emit(&case.program, number, &Shapes { builds, groups, listed: false }) {
                     Ok(kernel) => {
                         let place = groups.map_or(String::new(), |place| format!("-{place:?}").to_lowercase());
                         texts.insert(format!("{}-{number}{place}", case.name.replace(' ', "-")), kernel.text);

@@ -9,7 +9,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::prelude::SessionConfig;
 use forebay_base::units::parse_bytes;
 use forebay_base::{Error, Result};
-use forebay_engine::{EncodeOptions, Encoding, Flavour, ScanSettings, VECTOR_ROWS};
+use forebay_engine::{DeviceChoice, EncodeOptions, Encoding, Flavour, ScanSettings, VECTOR_ROWS};
 use forebay_store::DEFAULT_SCHEMA;
 
 use crate::arithmetic::{CheckedArithmetic, IntegerDivision};
@@ -95,14 +95,11 @@ pub(crate) fn base_state(shared: &Shared) -> SessionState {
 /// SET variable = value.
 pub(crate) fn set(base: &mut SessionState, variable: &str, value: &str) -> Result<()> {
     match variable {
-        "device" | "forebay.device" => match value.to_ascii_lowercase().as_str() {
-            "auto" | "cpu" => {}
-            "gpu" => {
-                return Err(Error::unsupported("this version of Forebay runs queries on the CPU only")
-                    .hint("SET device = auto or cpu"));
-            }
-            _ => return Err(Error::input(format!("device {value} does not exist")).hint("Use auto, cpu or gpu")),
-        },
+        "device" | "forebay.device" => {
+            let device: DeviceChoice = value.parse()?;
+            device.check_available()?;
+            base.config_mut().set_extension(Arc::new(device));
+        }
         "threads" => {
             let threads: usize =
                 value.parse().ok().filter(|threads| (1..=1024).contains(threads)).ok_or_else(|| {
@@ -182,6 +179,11 @@ struct StateMemory(usize);
 /// Bytes that the joins and groups of one query of a session may take at most, before they go to disk.
 pub(crate) fn memory_limit(config: &SessionConfig) -> usize {
     config.get_extension::<StateMemory>().map_or(usize::MAX, |limit| limit.0)
+}
+
+/// What runs the pipelines of a session besides the CPU.
+pub(crate) fn device(config: &SessionConfig) -> DeviceChoice {
+    config.get_extension::<DeviceChoice>().map_or_else(DeviceChoice::default, |device| *device)
 }
 
 /// How the scans of a session run.

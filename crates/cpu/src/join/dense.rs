@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use forebay_pipeline::KeySet;
 use forebay_pipeline::ir::{JoinState, ValueType};
+use forebay_pipeline::{KeySet, Scalar};
 
 use super::{ColumnRange, DenseColumn};
 use crate::arena::Arena;
@@ -145,9 +145,7 @@ impl DenseTable {
     }
 
     /// The value that compiled code would read.
-    #[cfg(test)]
-    pub(super) fn scalar(&self, column: usize, entry: usize, value: ValueType) -> forebay_pipeline::Scalar {
-        use forebay_pipeline::Scalar;
+    pub(super) fn scalar(&self, column: usize, entry: usize, value: ValueType) -> Scalar {
         let column = &self.columns[column];
         if column.layout.validity && column.validity[entry].load(Ordering::Relaxed) == 0 {
             return Scalar::Null;

@@ -1,11 +1,12 @@
 //! Runs a program of pipelines over tables (Data Blocks §4): for each pipeline in turn, compile it for the states that are
 //! there, let the workers take morsels, make one state of what they leave.
 //!
-//! Reading order: [`run`], then `runner` (a pipeline's life), `source` (morsels become vectors), `first` and `output`
+//! Reading order: [`run`], then `runner` (a pipeline's life), `device` (the same beside the CPU), `source` (morsels become vectors), `first` and `output`
 //! (vectors become Arrow), `spill` and `partitions` (what does not fit the memory). Invariants: the answer does not depend on
 //! the number of workers or on the execution; nothing is returned before the whole program has run, though what does not
 //! fit the memory is read back while it is taken. Must not know: SQL, DataFusion.
 
+mod device;
 mod first;
 mod interpreted;
 mod output;
@@ -26,7 +27,7 @@ use forebay_base::Result;
 use forebay_pipeline::ir::{DictionaryId, Program};
 use forebay_store::Table;
 
-use crate::{CancelToken, Engine, Metrics, RowFilter, ScanSettings};
+use crate::{CancelToken, DeviceChoice, Engine, Metrics, RowFilter, ScanSettings};
 
 pub use first::{First, SortKey};
 pub use output::RowsOnDisk;
@@ -85,6 +86,8 @@ pub struct QueryOptions {
     pub threads: usize,
     /// What executes pipelines.
     pub execution: Execution,
+    /// What runs pipelines besides the CPU; the interpreter runs on the CPU.
+    pub device: DeviceChoice,
     /// How tables are scanned.
     pub scan: ScanSettings,
     /// Bytes that the query's states may take together; what is more goes to disk, and what cannot is

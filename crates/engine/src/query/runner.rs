@@ -15,6 +15,7 @@ use forebay_cpu::pool;
 use forebay_cpu::vector::{VECTOR_ROWS, Vector};
 use forebay_pipeline::ir::{Pipeline, Program, Sink, Source, StateId, Step, TableSource};
 
+use super::device::{Attempt, Left};
 use super::output::{RowsOnDisk, Shape};
 use super::partitions::{Overflow, Spilled};
 use super::source::VectorLoader;
@@ -37,6 +38,9 @@ impl From<Error> for Stop {
     }
 }
 
+/// Batches of the result, and what of it is on disk.
+type Collected = (Vec<RecordBatch>, Option<RowsOnDisk>);
+
 /// One run of a query.
 pub(super) struct Runner<'a> {
     pub(super) engine: &'a Arc<Engine>,
@@ -54,7 +58,7 @@ pub(super) struct Runner<'a> {
     pub(super) spilled: Vec<Option<Arc<Spilled>>>,
     /// Of states between the halves of pipelines: the state that their rows are about to look up.
     pub(super) between: BTreeMap<usize, StateId>,
-    reports: Vec<PipelineReport>,
+    pub(super) reports: Vec<PipelineReport>,
 }
 
 impl<'a> Runner<'a> {
@@ -87,26 +91,24 @@ impl<'a> Runner<'a> {
 
     /// Runs every pipeline.
     pub(super) fn run(mut self) -> Result<QueryOutput> {
-        let (mut batches, mut on_disk) = (Vec::new(), None);
+        let mut result = (Vec::new(), None);
         let mut index = 0;
         while index < self.program.pipelines.len() {
             self.cut(index)?;
-            let parts = match self.pipeline(index, true) {
-                Err(Stop::Outgrown) => self.pipeline(index, false),
-                done => done,
-            };
-            let (parts, overflow) = parts.map_err(|stop| match stop {
-                Stop::Failed(error) => error,
-                Stop::Outgrown => Error::internal("a pipeline outgrew what it does not rely on"),
-            })?;
-            let started = Instant::now();
-            let rows_out = match self.program.pipelines[index].sink.fills() {
-                Some(state) => self.finish(index, state, parts, overflow)?,
-                None if matches!(self.program.pipelines[index].sink, Sink::Mark { .. }) => 0,
-                None => {
-                    let rows;
-                    (rows, batches, on_disk) = self.collect(index, parts, overflow)?;
-                    rows
+            let (rows_out, started) = match self.on_device(index)? {
+                Attempt::Done(left) => (self.keep(index, left, &mut result)?, Instant::now()),
+                Attempt::Cpu(reason) => {
+                    let (parts, overflow) = self.on_cpu(index)?;
+                    if let (Some(reason), Some(report)) = (reason, self.reports.last_mut()) {
+                        report.notes.push(format!("on the CPU: {reason}"));
+                    }
+                    let started = Instant::now();
+                    let rows_out = match self.program.pipelines[index].sink.fills() {
+                        Some(state) => self.finish(index, state, parts, overflow)?,
+                        None if matches!(self.program.pipelines[index].sink, Sink::Mark { .. }) => 0,
+                        None => self.collect(index, parts, overflow, &mut result)?,
+                    };
+                    (rows_out, started)
                 }
             };
             if let Some(report) = self.reports.last_mut() {
@@ -116,7 +118,39 @@ impl<'a> Runner<'a> {
             self.forget(index);
             index += 1;
         }
+        let (batches, on_disk) = result;
         Ok(QueryOutput { batches, on_disk, reports: self.reports })
+    }
+
+    /// Runs one pipeline on the CPU; gives what its workers left.
+    fn on_cpu(&mut self, index: usize) -> Result<(Vec<Part>, Option<Overflow>)> {
+        let parts = match self.pipeline(index, true) {
+            Err(Stop::Outgrown) => self.pipeline(index, false),
+            done => done,
+        };
+        parts.map_err(|stop| match stop {
+            Stop::Failed(error) => error,
+            Stop::Outgrown => Error::internal("a pipeline outgrew what it does not rely on"),
+        })
+    }
+
+    /// Keeps a state. Gives its rows.
+    fn take_state(&mut self, state: StateId, done: Box<Finished>) -> Result<u64> {
+        let rows = match &*done {
+            Finished::Join(table) => table.len(),
+            Finished::Groups(table) => table.len(),
+        };
+        self.finished[state.0 as usize] = Some(Arc::from(done));
+        self.within_budget(self.state_bytes())?;
+        Ok(rows as u64)
+    }
+
+    /// Keeps what a pipeline left that ran on a device. Gives its rows.
+    fn keep(&mut self, index: usize, left: Left, result: &mut Collected) -> Result<u64> {
+        match left {
+            Left::Rows(rows) => self.collect(index, vec![Part::Collect(rows)], None, result),
+            Left::State(state, done) => self.take_state(state, done),
+        }
     }
 
     /// Makes the state of what workers left. Gives its rows.
@@ -131,15 +165,7 @@ impl<'a> Runner<'a> {
         if !overflow.as_ref().is_some_and(Overflow::is_used) {
             let limit = self.state_limit(index, state);
             match finish_within(&self.program, state, parts, self.options.threads, limit)? {
-                Made::State(done) => {
-                    let rows = match &*done {
-                        Finished::Join(table) => table.len(),
-                        Finished::Groups(table) => table.len(),
-                    };
-                    self.finished[number] = Some(Arc::from(done));
-                    self.within_budget(self.state_bytes())?;
-                    return Ok(rows as u64);
-                }
+                Made::State(done) => return self.take_state(state, done),
                 Made::TooLarge(rows) => parts = rows,
             }
         }
@@ -157,7 +183,8 @@ impl<'a> Runner<'a> {
         index: usize,
         parts: Vec<Part>,
         overflow: Option<Overflow>,
-    ) -> Result<(u64, Vec<RecordBatch>, Option<RowsOnDisk>)> {
+        result: &mut Collected,
+    ) -> Result<u64> {
         let shape = Shape::of(self.query, &self.dictionaries);
         let pipeline = &self.program.pipelines[index];
         match overflow.filter(Overflow::is_used) {
@@ -166,7 +193,8 @@ impl<'a> Runner<'a> {
                 let spilled = self.spill(overflow, parts)?;
                 self.note_written(&spilled);
                 let rows = spilled.rows.rows();
-                Ok((rows, Vec::new(), Some(RowsOnDisk::new(shape, layout, spilled.rows, self.cancel.clone()))))
+                result.1 = Some(RowsOnDisk::new(shape, layout, spilled.rows, self.cancel.clone()));
+                Ok(rows)
             }
             None => {
                 let rows = collect(&self.program, pipeline, parts)?;
@@ -175,7 +203,9 @@ impl<'a> Runner<'a> {
                     Some(chosen) => shape.chosen(&rows, &chosen, self.cancel)?,
                     None => shape.batches(&rows, self.cancel)?,
                 };
-                Ok((batches.iter().map(|batch| batch.num_rows() as u64).sum(), batches, None))
+                let count = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+                result.0 = batches;
+                Ok(count)
             }
         }
     }
@@ -414,7 +444,7 @@ impl<'a> Runner<'a> {
             + self.dictionaries.iter().map(|dictionary| dictionary.memory_bytes()).sum::<usize>()
     }
 
-    fn within_budget(&self, bytes: usize) -> Result<()> {
+    pub(super) fn within_budget(&self, bytes: usize) -> Result<()> {
         let budget = self.options.memory_bytes;
         if bytes <= budget {
             return Ok(());

@@ -28,6 +28,8 @@ pub struct Shapes {
     pub builds: Vec<bool>,
     /// Where the groups are counted that the pipeline fills.
     pub groups: Option<GroupPlace>,
+    /// Keys and payload of a build side are written as the columns of a result are, for the host to make its table of them.
+    pub listed: bool,
 }
 
 /// Where groups are counted.
@@ -255,6 +257,7 @@ impl Emitter<'_> {
 
     fn sink(&mut self, sink: &Sink) -> Result<Frame> {
         match sink {
+            Sink::Build { keys, payload, .. } if self.shapes.listed => self.collect(&[&keys[..], payload].concat()),
             Sink::Build { state, keys, payload } => self.build(*state, keys, payload),
             Sink::Aggregate { state, keys, arguments } => self.aggregate(*state, keys, arguments),
             Sink::Collect { columns } => self.collect(columns),

@@ -11,8 +11,8 @@ mod compiler;
 mod order;
 mod work;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use forebay_base::{Error, ErrorKind, Result};
 
@@ -107,6 +107,12 @@ fn runtime(compiler: &Compiler) -> Result<&'static Library> {
     loaded.as_ref().map_err(Clone::clone)
 }
 
+/// Images by text, of all devices of the process: a compiler takes half a second for one.
+fn images() -> MutexGuard<'static, HashMap<String, Image>> {
+    static IMAGES: OnceLock<Mutex<HashMap<String, Image>>> = OnceLock::new();
+    IMAGES.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl EmulatedDevice {
     /// Opens a device; an error where the host has no C++ compiler.
     pub fn open(options: Options) -> Result<Arc<Self>> {
@@ -123,7 +129,7 @@ impl EmulatedDevice {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Works until a stream has nothing left, or all of them.
@@ -274,7 +280,12 @@ impl Device for EmulatedDevice {
 
     fn compile(&self, text: &str) -> Result<Image> {
         self.state().counters.compilations += 1;
-        Ok(Image(self.compiler.compile(text)?.into()))
+        if let Some(known) = images().get(text) {
+            return Ok(known.clone());
+        }
+        let image = Image(self.compiler.compile(text)?.into());
+        images().insert(text.to_owned(), image.clone());
+        Ok(image)
     }
 
     fn load(&self, image: &Image, name: &str) -> Result<Function> {

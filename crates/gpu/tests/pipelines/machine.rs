@@ -200,7 +200,7 @@ impl Run<'_> {
             false if groups.bytes() > 32 << 10 || self.execution.global => GroupPlace::Global,
             false => GroupPlace::Shared,
         });
-        let shapes = Shapes { builds: self.builds.iter().map(Option::is_some).collect(), groups: place };
+        let shapes = Shapes { builds: self.builds.iter().map(Option::is_some).collect(), groups: place, listed: false };
         let kernel = emit(program, number, &shapes)?;
         let is_unique = |state: StateId| self.builds[state.0 as usize].as_ref().is_some_and(|build| build.is_unique);
         if kernel.builds.iter().any(|build| build.is_unique && !is_unique(build.state)) {

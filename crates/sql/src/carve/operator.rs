@@ -130,7 +130,8 @@ impl PipelinesExec {
         };
         let threads = self.state.config().target_partitions().max(1);
         let scan = settings::of_scans(self.state.config());
-        let options = QueryOptions { threads, execution, memory_bytes, scan, counted: self.counted };
+        let device = settings::device(self.state.config());
+        let options = QueryOptions { threads, execution, device, memory_bytes, scan, counted: self.counted };
         query::run(&self.carved.engine, &self.carved.query, &options, &statement.cancel)
     }
 

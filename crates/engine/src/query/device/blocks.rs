@@ -1,0 +1,205 @@
+//! The blocks of a table as a kernel finds them: chunks as they lie in memory, and descriptors of columns and tests.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use forebay_base::{Error, PhysicalType, Result, Value};
+use forebay_block::{Access, EncodedBlock, ValueRef, Values};
+use forebay_cpu::dictionary::Dictionary;
+use forebay_gpu::device::{Address, Buffer};
+use forebay_gpu::emit::{ColumnInput, Kernel};
+use forebay_gpu::parameters::{Column, Form, Parameters, Test as DeviceTest};
+use forebay_gpu::processor::Turn;
+use forebay_pipeline::ir::TableSource;
+
+use super::predicates::device_test;
+use super::{DevicePipeline, unsupported};
+use crate::run::{MorselRows, Stored};
+use crate::{ChunkKey, RankedTest, Scan};
+
+/// What lies together on the device begins at a multiple of so many bytes.
+const ALIGN: usize = 16;
+
+/// The blocks of a table that were not ruled out.
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    rows: Vec<u32>,
+    /// By block and column.
+    columns: Vec<Described>,
+    /// By block and test, each with the place of its words among `words`.
+    tests: Vec<(DeviceTest, usize)>,
+    words: Vec<u8>,
+    /// Ids of strings, as 4-byte numbers.
+    ids: Vec<u8>,
+    /// Chunks that the kernel reads, whatever becomes of the cache.
+    chunks: HashMap<ChunkKey, Arc<Buffer>>,
+}
+
+/// A column of a block, whose values may be ids that are not on the device yet.
+#[derive(Debug)]
+struct Described {
+    column: Column,
+    ids: Option<Ids>,
+}
+
+/// Ids of a block's strings.
+#[derive(Debug, Clone, Copy)]
+enum Ids {
+    /// The same in all rows.
+    Constant(u32),
+    /// From here on among [`Blocks::ids`].
+    At(usize),
+}
+
+impl Blocks {
+    /// Reads the blocks that a kernel needs, and brings their chunks to the device.
+    pub(super) fn read(run: &mut DevicePipeline<'_>, source: &TableSource, kernel: &Kernel) -> Result<Self> {
+        let runner = run.runner;
+        let bound = &runner.query.tables[source.table];
+        let columns = kernel.columns.iter().map(|input| input.column).collect();
+        let (table, metrics) = (Arc::clone(&bound.table), Arc::clone(&bound.metrics));
+        let scan = Scan::new(Arc::clone(runner.engine), table, columns, metrics, runner.cancel.clone())?;
+        let scan = Arc::new(scan.with_settings(runner.options.scan));
+        let tests: Vec<_> = source.tests.iter().map(|test| RankedTest::new(test.clone(), false)).collect();
+        let mut blocks = Self::default();
+        while let Some(morsel) = scan.next_morsel() {
+            runner.cancel.check()?;
+            let rows = scan.run_whole(morsel, &tests)?;
+            for (block, count) in rows.whole_blocks() {
+                blocks.rows.push(count);
+                for input in &kernel.columns {
+                    let described = blocks.describe(run, source, &rows, block, *input)?;
+                    blocks.columns.push(described);
+                }
+                for test in &source.tests {
+                    let test = match rows.stored(test.column, block)? {
+                        Stored::Missing(_) => DeviceTest::Always,
+                        Stored::Block(chunk, index) => {
+                            device_test(&chunk.block(index), &test.test, rows.settings().simd)?
+                        }
+                    };
+                    let table = test.table();
+                    let at = blocks.words.len();
+                    blocks.words.extend(table.iter().flat_map(|word| word.to_le_bytes()));
+                    blocks.tests.push((test, at));
+                }
+            }
+        }
+        Ok(blocks)
+    }
+
+    /// Number of blocks.
+    pub(super) fn count(&self) -> u64 {
+        self.rows.len() as u64
+    }
+
+    /// Number of rows.
+    pub(super) fn rows(&self) -> u64 {
+        self.rows.iter().map(|rows| u64::from(*rows)).sum()
+    }
+
+    /// Brings the descriptors to the device; gives the parameters that begin with them.
+    pub(super) fn place(&self, turn: &mut Turn<'_>, tiles: u64, faults: Address) -> Result<Parameters> {
+        let (ids, words) = (turn.place(&self.ids)?, turn.place(&self.words)?);
+        let column = |described: &Described| match described.ids {
+            None => described.column.words(),
+            Some(Ids::Constant(id)) => described.column.with_ids(Address(0), id).words(),
+            Some(Ids::At(at)) => described.column.with_ids(ids.offset(at as u64), 0).words(),
+        };
+        let bytes = |words: &mut dyn Iterator<Item = u64>| words.flat_map(u64::to_le_bytes).collect::<Vec<u8>>();
+        let columns = turn.place(&bytes(&mut self.columns.iter().flat_map(column)))?;
+        let test = |(test, at): &(DeviceTest, usize)| test.words(words.offset(*at as u64));
+        let tests = turn.place(&bytes(&mut self.tests.iter().flat_map(test)))?;
+        let rows: Vec<u8> = self.rows.iter().flat_map(|rows| rows.to_le_bytes()).collect();
+        Ok(Parameters::new(tiles, turn.place(&rows)?, columns, tests, faults))
+    }
+
+    fn describe(
+        &mut self,
+        run: &mut DevicePipeline<'_>,
+        source: &TableSource,
+        rows: &MorselRows,
+        block: usize,
+        input: ColumnInput,
+    ) -> Result<Described> {
+        let own = |column: &&forebay_pipeline::ir::SourceColumn| column.column == input.column;
+        let dictionary = source.columns.iter().filter(own).find_map(|column| column.dictionary);
+        let dictionary = dictionary.map(|id| &*run.runner.dictionaries[id.0 as usize]);
+        match rows.stored(input.column, block)? {
+            Stored::Missing(value) => missing(value, input, dictionary),
+            Stored::Block(chunk, index) => {
+                let key =
+                    rows.chunk_key(input.column, block).ok_or_else(|| Error::internal("a chunk without a key"))?;
+                let at = self.chunk(run, key, chunk.as_bytes())?;
+                let view = chunk.block(index);
+                let column = Column::of_block(&view, chunk.as_bytes(), at);
+                let ids = dictionary.map(|dictionary| self.ids_of(&view, dictionary)).transpose()?;
+                Ok(Described { column, ids })
+            }
+        }
+    }
+
+    /// Where a chunk lies on the device: it crosses the link unless it is there.
+    fn chunk(&mut self, run: &mut DevicePipeline<'_>, key: ChunkKey, bytes: &[u8]) -> Result<Address> {
+        if let Some(known) = self.chunks.get(&key) {
+            return Ok(known.address());
+        }
+        let cache = &run.accelerator.chunks;
+        let chunk = match cache.get(&key) {
+            Some(known) => known,
+            None => {
+                let placed = Arc::new(run.turn.place_kept(bytes)?);
+                cache.insert(key, Arc::clone(&placed), bytes.len());
+                placed
+            }
+        };
+        let at = chunk.address();
+        self.chunks.insert(key, chunk);
+        Ok(at)
+    }
+
+    /// The ids of a block's strings in a dictionary of the query.
+    fn ids_of(&mut self, block: &EncodedBlock<'_>, dictionary: &Dictionary) -> Result<Ids> {
+        match block.access() {
+            Access::AllNull => Ok(Ids::Constant(0)),
+            Access::Constant(ValueRef::Bytes(value)) => Ok(Ids::Constant(dictionary.intern(value)?)),
+            Access::Dictionary { values: Values::Strings(strings), .. } | Access::Plain(Values::Strings(strings)) => {
+                let mut ids = vec![0; strings.len()];
+                dictionary.intern_all((0..strings.len()).map(|number| strings.get(number)), &mut ids)?;
+                self.ids.resize(self.ids.len().next_multiple_of(ALIGN), 0);
+                let at = self.ids.len();
+                self.ids.extend(ids.into_iter().flat_map(u32::to_le_bytes));
+                Ok(Ids::At(at))
+            }
+            _ => Err(Error::internal("a block of strings has none")),
+        }
+    }
+}
+
+/// A column that a segment does not have: the same value in all rows.
+fn missing(value: Option<&Value>, input: ColumnInput, dictionary: Option<&Dictionary>) -> Result<Described> {
+    let nowhere = Address(0);
+    let physical = input.loaded_as.unwrap_or(PhysicalType::I64);
+    let mut column = Column {
+        codes: nowhere,
+        values: nowhere,
+        validity: nowhere,
+        base: 0,
+        form: if value.is_some() { Form::Constant } else { Form::AllNull },
+        code_bytes: 0,
+        physical,
+    };
+    match (value, dictionary) {
+        (Some(Value::Bytes(text)), Some(dictionary)) => column.base = dictionary.intern(text)?.into(),
+        (Some(Value::Bytes(_)), None) if input.loaded_as.is_some() => {
+            return Err(unsupported("text is read on the device"));
+        }
+        (Some(Value::Int(number)), _) => column.base = *number,
+        (Some(Value::Float(number)), _) if physical == PhysicalType::F32 => {
+            column.base = (*number as f32).to_bits().into();
+        }
+        (Some(Value::Float(number)), _) => column.base = number.to_bits().into(),
+        _ => {}
+    }
+    Ok(Described { column, ids: None })
+}

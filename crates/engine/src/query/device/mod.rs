@@ -1,0 +1,269 @@
+//! A pipeline on a device beside the CPU: blocks and states are brought there, one kernel runs over them, and only the result
+//! comes back (DESIGN 4.3; GOLAP §3).
+//!
+//! Reading order: [`Runner::on_device`], then `blocks` (a table as descriptors and chunks), `predicates` (tests in the terms
+//! of a block), `states` (build sides) and `results`.
+//! Invariants: what a pipeline leaves is what it would leave on the CPU. Whatever the device cannot do, and a pipeline whose
+//! arithmetic failed there, runs on the CPU, over the same snapshot; nothing is left of the attempt but strings in
+//! dictionaries. Must not know: which device it is.
+
+mod blocks;
+mod predicates;
+mod results;
+mod states;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use forebay_base::{Error, ErrorKind, Result, units};
+use forebay_cpu::compile::Finished;
+use forebay_cpu::rows::RowBuffer;
+use forebay_gpu::DeviceChoice;
+use forebay_gpu::emit::{GroupPlace, Shapes, emit};
+use forebay_gpu::kernels::TILE;
+use forebay_gpu::processor::{Turn, is_lost};
+use forebay_pipeline::ir::{Pipeline, Register, Sink, Source, StateId, TableSource, Typed};
+use forebay_pipeline::{Fault, register_types};
+
+use super::PipelineReport;
+use super::runner::Runner;
+use crate::accelerator::Accelerator;
+use blocks::Blocks;
+
+/// Rows of a table whose build side is not worth a device: one block.
+const SMALL_TABLE_ROWS: u64 = forebay_base::limits::BLOCK_ROWS as u64;
+
+/// Room for a result is made for one in so many rows at first.
+const FIRST_ROOM_SHARE: u64 = 8;
+
+/// Tiles of a block.
+const TILES_PER_BLOCK: u64 = forebay_base::limits::BLOCK_ROWS as u64 / TILE as u64;
+
+/// What a pipeline left.
+pub(super) enum Left {
+    /// A state, finished.
+    State(StateId, Box<Finished>),
+    /// Rows of the result.
+    Rows(RowBuffer),
+}
+
+/// What became of a pipeline.
+pub(super) enum Attempt {
+    /// It ran on the device.
+    Done(Left),
+    /// It runs on the CPU, for this reason if a device was asked for.
+    Cpu(Option<String>),
+}
+
+/// A pipeline that runs on a device.
+struct DevicePipeline<'a> {
+    runner: &'a Runner<'a>,
+    accelerator: &'a Accelerator,
+    index: usize,
+    turn: Turn<'a>,
+}
+
+/// What stops a query whose device was asked for: not of a kind that has somebody else run it.
+fn refused(choice: DeviceChoice, error: &Error) -> Error {
+    let message = format!("SET device = {choice} cannot be kept: {error}");
+    Error::new(ErrorKind::Io, message).hint("SET device = auto or cpu")
+}
+
+fn unsupported(reason: impl Into<String>) -> Error {
+    Error::unsupported(reason)
+}
+
+impl Runner<'_> {
+    /// Runs a pipeline on the device that the query asks for, if that can.
+    pub(super) fn on_device(&mut self, index: usize) -> Result<Attempt> {
+        let choice = self.options.device;
+        let accelerator = self.engine.accelerators().get(choice).map_err(|error| refused(choice, &error))?;
+        let Some(accelerator) = accelerator else { return Ok(Attempt::Cpu(None)) };
+        let mut outcome = self.attempt(&accelerator, index);
+        let is_full = |error: &Error| error.kind() == ErrorKind::OutOfMemory;
+        if outcome.as_ref().is_err_and(is_full) && accelerator.chunks.held_bytes() > 0 {
+            // Chunks give way to what a query needs besides.
+            accelerator.chunks.clear();
+            outcome = self.attempt(&accelerator, index);
+        }
+        match outcome {
+            Ok((left, report)) => {
+                self.reports.push(report);
+                Ok(Attempt::Done(left))
+            }
+            Err(error) => self.without_device(error, &accelerator, choice),
+        }
+    }
+
+    /// What comes after an error on the device.
+    fn without_device(&self, error: Error, accelerator: &Arc<Accelerator>, choice: DeviceChoice) -> Result<Attempt> {
+        match error.kind() {
+            ErrorKind::Cancelled | ErrorKind::Corrupt | ErrorKind::NotFound => return Err(error),
+            ErrorKind::Unsupported => return Ok(Attempt::Cpu(Some(error.to_string()))),
+            // Whether it fails there, too, depends on the order of rows and steps, of which there is one on the CPU.
+            ErrorKind::Overflow | ErrorKind::Input => {
+                return Ok(Attempt::Cpu(Some(format!("it failed there: {error}"))));
+            }
+            _ => {}
+        }
+        if is_lost(error.kind()) {
+            self.engine.accelerators().forget(accelerator);
+        }
+        match choice {
+            DeviceChoice::Auto => Ok(Attempt::Cpu(Some(format!("the device failed: {error}")))),
+            _ => Err(refused(choice, &error)),
+        }
+    }
+
+    fn attempt(&self, accelerator: &Accelerator, index: usize) -> Result<(Left, PipelineReport)> {
+        let pipeline = &self.program.pipelines[index];
+        self.check_runs_there(pipeline)?;
+        let started = Instant::now();
+        let turn = accelerator.processor.turn()?;
+        let mut run = DevicePipeline { runner: self, accelerator, index, turn };
+        let (left, rows_in) = run.run(pipeline)?;
+        let cost = run.turn.cost();
+        let name = &accelerator.processor.device().limits().name;
+        let (to, back) = (units::format_bytes(cost.to_device_bytes), units::format_bytes(cost.to_host_bytes));
+        let elapsed_ns = (started.elapsed().as_nanos() as u64).saturating_sub(cost.compile_ns);
+        Ok((
+            left,
+            PipelineReport {
+                rows_in,
+                elapsed_ns,
+                compile_ns: cost.compile_ns,
+                threads: 1,
+                notes: vec![format!("on the {name}: {to} over the link, {back} back")],
+                ..PipelineReport::default()
+            },
+        ))
+    }
+
+    /// Whether it is of the kind that devices run, before anything is read.
+    fn check_runs_there(&self, pipeline: &Pipeline) -> Result<()> {
+        let Source::Table(source) = &pipeline.source else {
+            return Err(unsupported("a state is read on the CPU"));
+        };
+        let bound = &self.query.tables[source.table];
+        match &pipeline.sink {
+            Sink::Aggregate { .. } | Sink::Collect { .. } => {}
+            Sink::Build { state, .. } if self.between.contains_key(&(state.0 as usize)) => {
+                return Err(unsupported("its rows look up what is on disk"));
+            }
+            // What a device would find comes back, and is looked up there again.
+            Sink::Build { .. } if bound.table.rows() <= SMALL_TABLE_ROWS => {
+                return Err(unsupported("build sides of small tables are made on the CPU"));
+            }
+            Sink::Build { .. } => {}
+            Sink::Mark { .. } => return Err(unsupported("rows of a build side are marked on the CPU")),
+        }
+        match bound.filters.is_empty() {
+            true => Ok(()),
+            false => Err(unsupported("the scan tests a condition that only its expressions answer")),
+        }
+    }
+}
+
+impl DevicePipeline<'_> {
+    /// Gives what the pipeline left, and the rows of the blocks that it looked at.
+    fn run(&mut self, pipeline: &Pipeline) -> Result<(Left, u64)> {
+        match &pipeline.sink {
+            Sink::Aggregate { state, keys, .. } => self.grouped(pipeline, *state, keys),
+            Sink::Collect { columns } => self.listed(pipeline, columns),
+            // Rows of a build side come back as those of a result do, and the CPU makes its table of them.
+            Sink::Build { keys, payload, .. } => self.listed(pipeline, &[&keys[..], payload].concat()),
+            Sink::Mark { .. } => Err(Error::internal("a sink that devices do not have")),
+        }
+    }
+
+    fn grouped(&mut self, pipeline: &Pipeline, state: StateId, keys: &[Register]) -> Result<(Left, u64)> {
+        let source = source(pipeline)?;
+        let program = &self.runner.program;
+        let builds = self.runner.joined_states();
+        // The columns that a kernel reads do not depend on where it counts its groups.
+        let first = if keys.is_empty() { GroupPlace::One } else { GroupPlace::Global };
+        let mut kernel = emit(program, self.index, &shapes(builds.clone(), Some(first)))?;
+        self.check_builds(&kernel)?;
+        let blocks = Blocks::read(self, source, &kernel)?;
+        let table = self.group_table(pipeline, state, keys)?;
+        let place = self.place_of(&table);
+        if place != first {
+            kernel = emit(program, self.index, &shapes(builds, Some(place)))?;
+        }
+        let function = self.turn.function(&kernel)?;
+        let tiles = blocks.count() * TILES_PER_BLOCK;
+        let faults = self.turn.zeros(8)?;
+        let mut parameters = blocks.place(&mut self.turn, tiles, faults)?;
+        self.place_builds(&kernel, &mut parameters)?;
+        let words = self.turn.zeros(table.bytes())?;
+        table.keys.iter().for_each(|key| parameters.key(key));
+        parameters.groups(words, table.slots);
+        let shared = if place == GroupPlace::Shared { table.bytes() as u32 } else { 0 };
+        self.turn.launch(function, tiles, shared, &parameters)?;
+        let fetched = self.turn.fetch(&[(faults, 8), (words, table.bytes())])?;
+        check_faults(word(&fetched[0]))?;
+        Ok((self.groups(state, &table, &fetched[1])?, blocks.rows()))
+    }
+
+    /// A pipeline whose rows come back with these columns.
+    fn listed(&mut self, pipeline: &Pipeline, columns: &[Register]) -> Result<(Left, u64)> {
+        let program = &self.runner.program;
+        let types = register_types(program, pipeline)?;
+        let typed = |column: &Register| types[column.0 as usize].ok_or_else(|| Error::internal("nothing is collected"));
+        let types: Vec<Typed> = columns.iter().map(typed).collect::<Result<_>>()?;
+        let kernel = emit(program, self.index, &shapes(self.runner.joined_states(), None))?;
+        self.check_builds(&kernel)?;
+        let blocks = Blocks::read(self, source(pipeline)?, &kernel)?;
+        let function = self.turn.function(&kernel)?;
+        let tiles = blocks.count() * TILES_PER_BLOCK;
+        let mut capacity = (blocks.rows() / FIRST_ROOM_SHARE).max(SMALL_TABLE_ROWS).min(blocks.rows());
+        loop {
+            let faults = self.turn.zeros(8)?;
+            let mut parameters = blocks.place(&mut self.turn, tiles, faults)?;
+            self.place_builds(&kernel, &mut parameters)?;
+            let room = self.room(&types, capacity, &mut parameters)?;
+            self.turn.launch(function, tiles, 0, &parameters)?;
+            let fetched = self.turn.fetch(&[(faults, 8), (room.rows, 8)])?;
+            let (flags, rows) = (word(&fetched[0]), word(&fetched[1]));
+            if flags == FULL && capacity < rows {
+                capacity = rows;
+                continue;
+            }
+            check_faults(flags)?;
+            let rows = self.fetch_rows(&room, rows)?;
+            return Ok((self.left(pipeline, &rows)?, blocks.rows()));
+        }
+    }
+}
+
+/// What the engine has kernels do: build sides are made by the CPU.
+fn shapes(builds: Vec<bool>, groups: Option<GroupPlace>) -> Shapes {
+    Shapes { builds, groups, listed: true }
+}
+
+fn source(pipeline: &Pipeline) -> Result<&TableSource> {
+    match &pipeline.source {
+        Source::Table(source) => Ok(source),
+        _ => Err(Error::internal("a pipeline without a table on a device")),
+    }
+}
+
+/// There was not room for all rows (`device.cuh`).
+const FULL: u64 = 16;
+
+fn word(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[..8]);
+    u64::from_le_bytes(word)
+}
+
+/// What a kernel could not do (`device.cuh`).
+fn check_faults(flags: u64) -> Result<()> {
+    if let Some(fault) = Fault::ALL.into_iter().find(|fault| flags & fault.code() != 0) {
+        return Err(fault.into());
+    }
+    match flags {
+        0 => Ok(()),
+        _ => Err(unsupported(format!("the kernel met what its states were not laid out for ({flags})"))),
+    }
+}

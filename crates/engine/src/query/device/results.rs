@@ -1,0 +1,184 @@
+//! What comes back from a device: groups, or the rows of the result.
+
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_cpu::compile::{Finished, Made, Part, collected, finish_within};
+use forebay_cpu::groups::GroupTable;
+use forebay_cpu::join::rows_of_values;
+use forebay_cpu::rows::RowBuffer;
+use forebay_gpu::device::Address;
+use forebay_gpu::emit::GroupPlace;
+use forebay_gpu::groups::GroupTable as Slots;
+use forebay_gpu::parameters::Parameters;
+use forebay_pipeline::ir::{Pipeline, Register, Source, State, StateId, Step, Typed, ValueType};
+use forebay_pipeline::{Scalar, register_types};
+
+use super::{DevicePipeline, Left, unsupported};
+use crate::query::source::column_range;
+
+/// The share of a device's memory that groups or a result may take.
+const RESULT_SHARE: u64 = 4;
+
+/// Room for rows of a result.
+pub(super) struct Room {
+    /// The number of rows.
+    pub(super) rows: Address,
+    /// By column: its type, values, and NULLs.
+    columns: Vec<(Typed, Address, Address)>,
+}
+
+impl DevicePipeline<'_> {
+    /// How the groups of a pipeline lie, which has read its blocks; an error says why they do not lie on a device.
+    pub(super) fn group_table(&self, pipeline: &Pipeline, state: StateId, keys: &[Register]) -> Result<Slots> {
+        let State::Aggregate(groups) = &self.runner.program.states[state.0 as usize] else {
+            return Err(Error::internal("groups in a build side"));
+        };
+        let types = register_types(&self.runner.program, pipeline)?;
+        let range = |key: &Register| {
+            let is_bool = types[key.0 as usize].is_some_and(|typed| typed.value == ValueType::Bool);
+            let range = if is_bool { Some((0, 1)) } else { self.key_range(pipeline, *key) };
+            range.ok_or_else(|| unsupported("a key of groups whose range is not known"))
+        };
+        let ranges: Vec<(i64, i64)> = keys.iter().map(range).collect::<Result<_>>()?;
+        let table = Slots::new(groups, &ranges)?;
+        if table.bytes() > self.result_bytes() {
+            return Err(unsupported("groups take too much of the device's memory"));
+        }
+        Ok(table)
+    }
+
+    fn result_bytes(&self) -> u64 {
+        self.accelerator.processor.device().limits().memory_bytes / RESULT_SHARE
+    }
+
+    /// Least and greatest value of a group key.
+    fn key_range(&self, pipeline: &Pipeline, key: Register) -> Option<(i64, i64)> {
+        let runner = self.runner;
+        if let Source::Table(source) = &pipeline.source
+            && let Some(column) = source.columns.iter().find(|column| column.to == key)
+        {
+            if let Some(dictionary) = column.dictionary {
+                let strings = runner.dictionaries[dictionary.0 as usize].len();
+                return Some((0, strings.saturating_sub(1) as i64));
+            }
+            let (low, high) = column_range(&runner.query.tables[source.table].table, column.column)?;
+            return Some((i64::try_from(low).ok()?, i64::try_from(high).ok()?));
+        }
+        pipeline.steps.iter().find_map(|step| {
+            let Step::Probe(probe) = step else { return None };
+            let (payload, _) = probe.columns.iter().find(|(_, to)| *to == key)?;
+            let table = runner.joined(probe.state)?;
+            if table.is_empty() { Some((0, 0)) } else { table.payload_range(*payload) }
+        })
+    }
+
+    /// Where groups are counted.
+    pub(super) fn place_of(&self, table: &Slots) -> GroupPlace {
+        match table.keys.is_empty() {
+            true => GroupPlace::One,
+            false if table.bytes() <= u64::from(self.accelerator.processor.device().limits().shared_bytes) => {
+                GroupPlace::Shared
+            }
+            false => GroupPlace::Global,
+        }
+    }
+
+    /// The groups in the words that a kernel left.
+    pub(super) fn groups(&self, state: StateId, table: &Slots, bytes: &[u8]) -> Result<Left> {
+        let State::Aggregate(groups) = &self.runner.program.states[state.0 as usize] else {
+            return Err(Error::internal("groups in a build side"));
+        };
+        let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let table = GroupTable::of_values(groups, &table.rows(groups, &words)?);
+        self.check_fits(table.memory_bytes())?;
+        Ok(Left::State(state, Box::new(Finished::Groups(table))))
+    }
+
+    /// What does not fit the memory is made on the CPU, which can put it on disk.
+    fn check_fits(&self, bytes: usize) -> Result<()> {
+        match self.runner.within_budget(self.runner.state_bytes() + bytes) {
+            Err(error) if error.kind() == ErrorKind::OutOfMemory => Err(unsupported("the result goes to disk")),
+            checked => checked,
+        }
+    }
+
+    /// Room for so many rows of these columns; appended to the parameters.
+    pub(super) fn room(&mut self, types: &[Typed], rows: u64, parameters: &mut Parameters) -> Result<Room> {
+        let row_bytes: u64 = types.iter().map(|typed| width(typed.value) + u64::from(typed.nullable)).sum();
+        if rows.saturating_mul(row_bytes) > self.result_bytes() {
+            return Err(unsupported(format!("{rows} rows of a result take too much of the device's memory")));
+        }
+        let counter = self.turn.zeros(8)?;
+        parameters.room(counter, rows);
+        let mut room = Room { rows: counter, columns: Vec::new() };
+        for typed in types {
+            let values = self.turn.take(rows * width(typed.value))?;
+            let nulls = if typed.nullable { self.turn.take(rows)? } else { Address(0) };
+            parameters.output(values, nulls);
+            room.columns.push((*typed, values, nulls));
+        }
+        Ok(room)
+    }
+
+    /// The first rows of what a kernel collected.
+    pub(super) fn fetch_rows(&mut self, room: &Room, rows: u64) -> Result<Vec<Vec<Scalar>>> {
+        let row_bytes: u64 =
+            room.columns.iter().map(|(typed, ..)| size_of::<Scalar>() as u64 + width(typed.value)).sum();
+        self.check_fits(rows.saturating_mul(row_bytes) as usize)?;
+        let mut pieces = Vec::new();
+        for (typed, values, nulls) in &room.columns {
+            pieces.push((*values, rows * width(typed.value)));
+            pieces.push((*nulls, if typed.nullable { rows } else { 0 }));
+        }
+        let fetched = self.turn.fetch(&pieces)?;
+        let value = |row: usize, ((typed, ..), piece): (&(Typed, Address, Address), &[Vec<u8>])| {
+            scalar(&piece[0], &piece[1], row, *typed)
+        };
+        let row = |row| room.columns.iter().zip(fetched.chunks_exact(2)).map(|column| value(row, column)).collect();
+        Ok((0..rows as usize).map(row).collect())
+    }
+
+    /// Rows as the pipeline's sink leaves them.
+    pub(super) fn left(&self, pipeline: &Pipeline, rows: &[Vec<Scalar>]) -> Result<Left> {
+        let runner = self.runner;
+        let Some(state) = pipeline.sink.fills() else {
+            let layout = collected(&runner.program, pipeline);
+            let mut buffer = RowBuffer::new(layout.words);
+            rows.iter().for_each(|row| buffer.push_values(&layout, &[], row));
+            return Ok(Left::Rows(buffer));
+        };
+        let State::Join(join) = &runner.program.states[state.0 as usize] else {
+            return Err(Error::internal("rows in groups"));
+        };
+        let part = Part::Build(rows_of_values(join, rows));
+        let limit = runner.state_limit(self.index, state);
+        match finish_within(&runner.program, state, vec![part], runner.options.threads, limit)? {
+            Made::State(table) => Ok(Left::State(state, table)),
+            Made::TooLarge(_) => Err(unsupported("the build side goes to disk")),
+        }
+    }
+}
+
+fn width(value: ValueType) -> u64 {
+    match value {
+        ValueType::Bool => 1,
+        ValueType::I128 => 16,
+        ValueType::I64 | ValueType::F64 | ValueType::Bytes => 8,
+    }
+}
+
+/// One value of a column.
+fn scalar(values: &[u8], nulls: &[u8], row: usize, typed: Typed) -> Scalar {
+    if nulls.get(row).is_some_and(|null| *null != 0) {
+        return Scalar::Null;
+    }
+    let width = width(typed.value) as usize;
+    let mut bits = [0u8; 16];
+    bits[..width].copy_from_slice(&values[row * width..][..width]);
+    let number = i128::from_le_bytes(bits);
+    match typed.value {
+        ValueType::Bool => Scalar::Bool(number != 0),
+        ValueType::I128 => Scalar::I128(number),
+        ValueType::F64 => Scalar::F64(f64::from_bits(number as u64)),
+        ValueType::I64 | ValueType::Bytes => Scalar::I64(number as i64),
+    }
+}
