@@ -34,6 +34,7 @@ pub mod json;
 pub mod load;
 pub mod membership;
 pub mod multisets;
+mod named_rules;
 pub mod names;
 pub(crate) mod null_equality;
 pub(crate) mod optimizer;

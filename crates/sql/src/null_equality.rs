@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchemaRef, NullEquality, Result};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{
@@ -14,21 +14,20 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
+use crate::named_rules::{LogicalRule, wrapped};
+use crate::optimizer::any_node;
+
 /// The rule that takes inner joins apart and puts them together again.
 const MIXING: &str = "eliminate_cross_join";
 
 /// The rules, with one that does not see into joins which take NULLs for equal.
-pub(crate) fn kept_apart(rules: &[Arc<dyn OptimizerRule + Send + Sync>]) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let apart = |rule: &Arc<dyn OptimizerRule + Send + Sync>| match rule.name() {
-        MIXING => Arc::new(Apart(Arc::clone(rule))) as Arc<dyn OptimizerRule + Send + Sync>,
-        _ => Arc::clone(rule),
-    };
-    rules.iter().map(apart).collect()
+pub(crate) fn kept_apart(rules: &[Arc<LogicalRule>]) -> Vec<Arc<LogicalRule>> {
+    wrapped(rules, MIXING, |rule| Arc::new(Apart(rule)))
 }
 
 /// Runs the rule inside while such joins are behind fences.
 #[derive(Debug)]
-struct Apart(Arc<dyn OptimizerRule + Send + Sync>);
+struct Apart(Arc<LogicalRule>);
 
 impl OptimizerRule for Apart {
     fn name(&self) -> &str {
@@ -72,12 +71,7 @@ fn is_null_safe(join: &Join) -> bool {
 }
 
 fn has_null_safe_join(plan: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        found = matches!(node, LogicalPlan::Join(join) if is_null_safe(join));
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(found)
+    any_node(plan, |node| Ok(matches!(node, LogicalPlan::Join(join) if is_null_safe(join))))
 }
 
 /// A join that looks like something else.
@@ -116,17 +110,13 @@ impl UserDefinedLogicalNodeCore for Fence {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::named_rules::check;
     use datafusion::optimizer::Optimizer;
 
     #[test]
     fn the_rule_is_there_and_goes_through_plans_by_itself() {
         let rules = Optimizer::new().rules;
-        let mixing: Vec<_> = rules.iter().filter(|rule| rule.name() == MIXING).collect();
-        assert_eq!(mixing.len(), 1, "there is one such rule");
-        assert!(mixing[0].apply_order().is_none());
-        let names = |rules: &[Arc<dyn OptimizerRule + Send + Sync>]| -> Vec<String> {
-            rules.iter().map(|rule| rule.name().to_owned()).collect()
-        };
-        assert_eq!(names(&kept_apart(&rules)), names(&rules));
+        check(&rules, MIXING, &kept_apart(&rules));
+        assert!(rules.iter().filter(|rule| rule.name() == MIXING).all(|rule| rule.apply_order().is_none()));
     }
 }

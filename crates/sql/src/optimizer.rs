@@ -10,6 +10,8 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, Join, JoinType, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
+use crate::named_rules::{LogicalRule, wrapped};
+
 /// Whether a plan has something for a rule.
 type IsNeeded = fn(&LogicalPlan) -> Result<bool>;
 
@@ -18,19 +20,16 @@ const SPARED: [(&str, IsNeeded); 2] =
     [("rewrite_set_comparison", has_set_comparison), ("eliminate_cross_join", has_cross_join)];
 
 /// The rules, spared where they can be.
-pub(crate) fn spared(rules: &[Arc<dyn OptimizerRule + Send + Sync>]) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let spare = |rule: &Arc<dyn OptimizerRule + Send + Sync>| match SPARED.iter().find(|(name, _)| *name == rule.name())
-    {
-        Some((_, is_needed)) => Arc::new(Spared { rule: Arc::clone(rule), is_needed: *is_needed }),
-        None => Arc::clone(rule),
-    };
-    rules.iter().map(spare).collect()
+pub(crate) fn spared(rules: &[Arc<LogicalRule>]) -> Vec<Arc<LogicalRule>> {
+    SPARED.iter().fold(rules.to_vec(), |rules, &(name, is_needed)| {
+        wrapped(&rules, name, |rule| Arc::new(Spared { rule, is_needed }))
+    })
 }
 
 /// Runs the rule inside where a plan has something for it.
 #[derive(Debug)]
 struct Spared {
-    rule: Arc<dyn OptimizerRule + Send + Sync>,
+    rule: Arc<LogicalRule>,
     is_needed: IsNeeded,
 }
 
@@ -53,7 +52,7 @@ impl OptimizerRule for Spared {
 }
 
 /// Whether some node of the plan or of its subqueries is such a one.
-fn any_node(plan: &LogicalPlan, mut is_one: impl FnMut(&LogicalPlan) -> Result<bool>) -> Result<bool> {
+pub(crate) fn any_node(plan: &LogicalPlan, mut is_one: impl FnMut(&LogicalPlan) -> Result<bool>) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         found = is_one(node)?;
@@ -84,21 +83,18 @@ fn has_cross_join(plan: &LogicalPlan) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::named_rules::check;
     use datafusion::optimizer::Optimizer;
 
     #[test]
     fn the_spared_rules_are_there_and_keep_their_order() {
         let rules = Optimizer::new().rules;
-        let names = |rules: &[Arc<dyn OptimizerRule + Send + Sync>]| -> Vec<String> {
-            rules.iter().map(|rule| rule.name().to_owned()).collect()
-        };
-        let known = names(&rules);
+        let after = spared(&rules);
         for (name, _) in SPARED {
-            assert_eq!(known.iter().filter(|known| *known == name).count(), 1, "{name}");
+            check(&rules, name, &after);
         }
         // A rule that leaves the recursion to its caller would see the root alone.
         let wrapped = rules.iter().filter(|rule| SPARED.iter().any(|(name, _)| *name == rule.name()));
         assert!(wrapped.into_iter().all(|rule| rule.apply_order().is_none()));
-        assert_eq!(names(&spared(&rules)), known);
     }
 }

@@ -10,6 +10,8 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::limit::LocalLimitExec;
 
+use crate::named_rules::{PhysicalRule, wrapped};
+
 /// The limit of a bar: none. A limit passes no filter down.
 const NO_LIMIT: usize = usize::MAX;
 
@@ -17,19 +19,13 @@ const NO_LIMIT: usize = usize::MAX;
 const BARRED: &str = "FilterPushdown(Post)";
 
 /// The rules with bars around the one that pushes filters of the run time.
-pub(crate) fn with_bars(
-    rules: &[Arc<dyn PhysicalOptimizerRule + Send + Sync>],
-) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let barred = |rule: &Arc<dyn PhysicalOptimizerRule + Send + Sync>| match rule.name() {
-        BARRED => Arc::new(FiltersAboveLimits(Arc::clone(rule))) as Arc<dyn PhysicalOptimizerRule + Send + Sync>,
-        _ => Arc::clone(rule),
-    };
-    rules.iter().map(barred).collect()
+pub(crate) fn with_bars(rules: &[Arc<PhysicalRule>]) -> Vec<Arc<PhysicalRule>> {
+    wrapped(rules, BARRED, |rule| Arc::new(FiltersAboveLimits(rule)))
 }
 
 /// Runs the rule inside with a bar above everything that has a limit.
 #[derive(Debug)]
-struct FiltersAboveLimits(Arc<dyn PhysicalOptimizerRule + Send + Sync>);
+struct FiltersAboveLimits(Arc<PhysicalRule>);
 
 impl PhysicalOptimizerRule for FiltersAboveLimits {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
@@ -66,12 +62,12 @@ impl PhysicalOptimizerRule for FiltersAboveLimits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::named_rules::check;
     use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
     #[test]
     fn the_rule_of_the_run_time_is_barred() {
         let rules = PhysicalOptimizer::new().rules;
-        assert_eq!(rules.iter().filter(|rule| rule.name() == BARRED).count(), 1);
-        assert_eq!(with_bars(&rules).len(), rules.len());
+        check(&rules, BARRED, &with_bars(&rules));
     }
 }
