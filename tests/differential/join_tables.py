@@ -4,6 +4,7 @@ numbers at the edge of overflow; blocks of one column that are encoded different
 import os
 from dataclasses import dataclass, field
 
+from columns import Column, h
 from tables import create_table_sql
 
 ROWS_OF_A_PART = 20_000
@@ -31,23 +32,6 @@ TABLES = {
     "fact": Shape(150_000, nulls=8, load="parts"),
     "huge": Shape(600_000, nulls=1),
 }
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column: `family` says what it compares with, `exact` that sums of it are the same in any order."""
-
-    name: str
-    type: str
-    family: str
-    expression: str
-    constants: tuple = ()
-    exact: bool = False
-    not_null: bool = False
-
-
-def h(salt):
-    return f"hash(i, {{seed}} * 100 + {salt})"
 
 
 COLUMNS = [

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from columns import Column, h
 from literals import literal
 
 # name: (rows, share of NULLs in %, how Forebay loads it)
@@ -18,23 +19,6 @@ TABLES = {
     "z": (200_000, 10, "ctas"),
     "d": (200, 10, "parts"),
 }
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of the test tables. `summable`: sums of any rows stay in range (floats: without cancellation)."""
-
-    name: str
-    type: str
-    family: str
-    expression: str
-    summable: bool = False
-    few: bool = False  # few distinct values: good to group by
-    not_null: bool = False
-
-
-def h(salt):
-    return f"hash(i, {{seed}} * 100 + {salt})"
 
 
 COLUMNS = [
