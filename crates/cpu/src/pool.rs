@@ -268,9 +268,37 @@ fn spin(is_done: impl Fn() -> bool) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Barrier;
+    use std::time::Instant;
 
     use super::*;
+
+    /// What a worker takes to come at most, however busy the machine is.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// Waits until so many threads have come here; a panic where one never does.
+    struct Meeting {
+        wanted: usize,
+        came: AtomicUsize,
+    }
+
+    impl Meeting {
+        fn of(wanted: usize) -> Self {
+            Self { wanted, came: AtomicUsize::new(0) }
+        }
+
+        fn wait(&self) {
+            self.came.fetch_add(1, Ordering::AcqRel);
+            until(|| self.came.load(Ordering::Acquire) >= self.wanted, "a worker never came");
+        }
+    }
+
+    fn until(is_so: impl Fn() -> bool, otherwise: &str) {
+        let begin = Instant::now();
+        while !is_so() {
+            assert!(begin.elapsed() < PATIENCE, "{otherwise}");
+            std::thread::yield_now();
+        }
+    }
 
     fn new_pool() -> &'static Pool {
         Box::leak(Box::new(Pool::new()))
@@ -281,18 +309,16 @@ mod tests {
         let pool = new_pool();
         let _lease = Lease::of(pool);
         for threads in [1, 2, 5, 3] {
-            let (barrier, number) = (Barrier::new(threads), AtomicUsize::new(0));
+            let (meeting, number) = (Meeting::of(threads), AtomicUsize::new(0));
             let results = pool.run(threads, || {
-                barrier.wait();
+                meeting.wait();
                 number.fetch_add(1, Ordering::Relaxed)
             });
             let mut results: Vec<usize> = results.into_iter().map(|result| result.expect("no panic")).collect();
             results.sort_unstable();
             assert_eq!(results, (0..threads).collect::<Vec<_>>());
             // A worker that has ended its share is free a moment later.
-            while pool.lock().busy > 0 {
-                std::thread::yield_now();
-            }
+            until(|| pool.lock().busy == 0, "a worker never ends");
         }
         // Those of the first jobs served the later ones.
         assert!(pool.lock().workers <= 4);
@@ -303,9 +329,9 @@ mod tests {
         let pool = new_pool();
         let _lease = Lease::of(pool);
         for round in 0..20 {
-            let (barrier, number) = (Barrier::new(3), AtomicUsize::new(0));
+            let (meeting, number) = (Meeting::of(3), AtomicUsize::new(0));
             let results = pool.run(3, || {
-                barrier.wait();
+                meeting.wait();
                 assert!(number.fetch_add(1, Ordering::Relaxed) != round % 3, "one of them fails");
             });
             assert_eq!(results.len(), 3);
@@ -321,10 +347,10 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..50 {
-                        let barrier = Barrier::new(3);
+                        let meeting = Meeting::of(3);
                         let inner = || pool.run(2, || 1).into_iter().map(|result| result.expect("no panic")).sum();
                         let sums = pool.run(3, || {
-                            barrier.wait();
+                            meeting.wait();
                             inner()
                         });
                         let sums: Vec<i32> = sums.into_iter().map(|sum| sum.expect("no panic")).collect();
@@ -340,8 +366,9 @@ mod tests {
         let pool = new_pool();
         let (first, second) = (Lease::of(pool), Lease::of(pool));
         let meet = || {
-            let barrier = Barrier::new(3);
-            pool.run(3, || barrier.wait().is_leader()).len()
+            let meeting = Meeting::of(3);
+            let came = pool.run(3, || meeting.wait());
+            came.into_iter().filter(Result::is_ok).count()
         };
         assert_eq!(meet(), 3);
         drop(first);
