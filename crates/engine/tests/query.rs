@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use forebay_base::{ErrorKind, LogicalType, Result};
 use forebay_disk::MemoryDisk;
 use forebay_engine::query::{Execution, Query, QueryOptions, QueryOutput, QueryTable, StepReport, run};
-use forebay_engine::{CancelToken, DeviceChoice, Engine, LoadTarget, Loader, Metrics, ScanSettings};
+use forebay_engine::{CancelToken, DeviceChoice, Engine, Flavour, LoadTarget, Loader, Metrics, ScanSettings};
 use forebay_gpu::device::Device;
 use forebay_gpu::emulated::{EmulatedDevice, Options};
 use forebay_pipeline::ir::{DictionaryId, Program};
@@ -349,6 +349,48 @@ pipeline
     let counts: Vec<i64> =
         output.batches.iter().flat_map(|batch| batch.column(1).as_primitive::<Int64Type>().values().to_vec()).collect();
     assert_eq!((counts.len(), counts.iter().sum::<i64>()), (40, 300_000));
+}
+
+/// Groups that outgrow the caches, so that workers begin anew, of rows that each kind of vector instructions has chosen.
+#[test]
+fn generations_of_groups_are_merged_on_every_flavour() {
+    let star = star(700_000, 5_000);
+    let program = "program 0 dictionaries
+state a0: aggregate (i64, i64?) { rows }
+pipeline
+  scan 0 fact (r0: i64? = column 1 f_customer i32, r1: i64 = column 2 f_amount i64) where column 0 >= 19920201 and <= 19922400
+  aggregate a0 (r1, r0) { - }
+pipeline
+  groups a0 (r0, r1, r2)
+  collect (r0, r1, r2)
+";
+    let mut naive: BTreeMap<(i64, Option<i64>), i64> = BTreeMap::new();
+    for (date, customer, amount) in &star.facts {
+        if (19_920_201..=19_922_400).contains(date) {
+            *naive.entry((*amount, customer.map(i64::from))).or_default() += 1;
+        }
+    }
+    assert!(naive.len() > 500_000, "{} groups", naive.len());
+    let query = star.query(program, &[(DataType::Int64, None), (DataType::Int64, None), (DataType::Int64, None)]);
+    for simd in Flavour::ALL.into_iter().filter(|simd| simd.is_available()) {
+        for threads in [1, 2] {
+            let scan = ScanSettings { simd, ..ScanSettings::default() };
+            let execution = Execution::Compiled;
+            let device = DeviceChoice::Cpu;
+            let options = QueryOptions { threads, execution, memory_bytes: 1 << 30, scan, device, counted: false };
+            let output = run(&star.engine, &query, &options, &CancelToken::default()).expect("it runs");
+            assert!(output.reports[0].notes.iter().any(|note| note == "hashed groups"), "{:?}", output.reports);
+            let mut groups = BTreeMap::new();
+            for batch in &output.batches {
+                let column = |column: usize| batch.column(column).as_primitive::<Int64Type>();
+                for ((amount, customer), rows) in column(0).iter().zip(column(1)).zip(column(2)) {
+                    let key = (amount.expect("amounts are not NULL"), customer);
+                    assert_eq!(groups.insert(key, rows.expect("counts are not NULL")), None, "{key:?} came twice");
+                }
+            }
+            assert!(groups == naive, "{simd:?}, {threads} threads");
+        }
+    }
 }
 
 #[test]

@@ -178,8 +178,12 @@ fn options(threads: usize, memory_bytes: usize) -> QueryOptions {
 
 /// All rows, in ascending order. Those on disk are read once.
 fn rows(output: &mut QueryOutput) -> Vec<Vec<Scalar>> {
+    try_rows(output).expect("rows are read back")
+}
+
+fn try_rows(output: &mut QueryOutput) -> Result<Vec<Vec<Scalar>>> {
     let on_disk = output.on_disk.take().into_iter().flatten().collect::<Result<Vec<_>>>();
-    output.batches.extend(on_disk.expect("rows are read back"));
+    output.batches.extend(on_disk?);
     let value = |array: &ArrayRef, row: usize| match array.data_type() {
         _ if array.is_null(row) => Scalar::Null,
         DataType::Boolean => Scalar::Bool(array.as_boolean().value(row)),
@@ -192,7 +196,7 @@ fn rows(output: &mut QueryOutput) -> Vec<Vec<Scalar>> {
     let mut rows: Vec<Vec<Scalar>> =
         output.batches.iter().flat_map(|batch| (0..batch.num_rows()).map(|number| row(batch, number))).collect();
     rows.sort();
-    rows
+    Ok(rows)
 }
 
 fn written(output: &QueryOutput) -> u64 {
@@ -382,6 +386,50 @@ fn a_full_disk_is_one_clear_error() {
         assert_eq!(error.kind(), ErrorKind::OutOfSpace, "{error}");
         let mut after = data.run(&program, 2, 8 << 20).expect("there is room again");
         assert!(written(&after) > 0 && !rows(&mut after).is_empty());
+    }
+}
+
+#[test]
+fn a_temporary_file_that_cannot_be_made_is_one_clear_error() {
+    let (_, program) = programs().remove(0);
+    let faults = Faults { fail_call: Some((1, FaultKind::Eio)), crash_at_call: None };
+    let data = data(Arc::new(SimulatedDisk::new(1, faults)));
+    let error = data.run(&program, 2, 8 << 20).expect_err("the drive fails");
+    // Not enough memory, so that somebody else may know a way.
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
+    assert!(error.to_string().contains("need a temporary file"), "{error}");
+    let mut after = data.run(&program, 2, 8 << 20).expect("the drive works again");
+    assert!(written(&after) > 0 && !rows(&mut after).is_empty());
+}
+
+/// Rows that are read back wrong, or only in part, are an error that says so; the next query has all of them.
+#[test]
+fn rows_that_are_read_back_wrong_are_an_error() {
+    let (_, program) = programs().remove(0);
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let whole = data(Arc::new(disk.clone()));
+    let mut expected = whole.run(&program, 1, 8 << 20).expect("it runs from disk");
+    // One thread makes the same calls again: writes first, reads last.
+    let (expected, calls) = (rows(&mut expected), disk.calls());
+    for (kind, text) in [(FaultKind::BitFlip, "not what was written"), (FaultKind::ShortRead, "shorter than expected")]
+    {
+        let mut errors = 0;
+        for from_end in [0, 1, 2, 30, 31] {
+            let faults = Faults { fail_call: Some((calls - from_end, kind)), crash_at_call: None };
+            let data = data(Arc::new(SimulatedDisk::new(from_end, faults)));
+            match data.run(&program, 1, 8 << 20).and_then(|mut output| try_rows(&mut output)) {
+                Err(error) => {
+                    errors += 1;
+                    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+                    assert!(error.to_string().contains(text), "{error}");
+                }
+                // A call that reads nothing, or no read at all.
+                Ok(rows) => assert!(rows == expected, "{kind:?}, {from_end} calls before the end"),
+            }
+            let mut after = data.run(&program, 1, 8 << 20).expect("the drive works again");
+            assert!(written(&after) > 0 && rows(&mut after) == expected, "{kind:?}, {from_end} calls before the end");
+        }
+        assert!(errors > 0, "no {kind:?} met a read");
     }
 }
 
