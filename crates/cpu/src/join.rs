@@ -16,6 +16,7 @@ use forebay_pipeline::ir::{JoinState, Pipeline, ProbeKind, Program, StateId, Ste
 use forebay_pipeline::key_set::SPAN_LIMIT;
 use forebay_pipeline::{KeySet, Scalar};
 
+use crate::bloom::BloomFilter;
 use crate::layout::{HASH_SEED, RowLayout, WORD, build_row, hash_bytes, hash_end, hash_word};
 use crate::parallel;
 use crate::rows::{Field, RowBuffer};
@@ -145,10 +146,13 @@ fn hash_of_key(key: &[Scalar]) -> u64 {
 #[derive(Debug)]
 pub struct JoinTable {
     table: Table,
-    /// Least and greatest key, where there is one I64 key that is not always NULL.
-    key_range: Option<(i64, i64)>,
+    /// Per part of the key.
+    key_ranges: Vec<Option<(i64, i64)>>,
     payload_ranges: Vec<Option<(i64, i64)>>,
-    key_set: OnceLock<Option<Arc<KeySet>>>,
+    /// Per part of the key, once somebody has asked.
+    key_sets: Vec<OnceLock<Option<Arc<KeySet>>>>,
+    /// Once somebody has asked.
+    bloom: OnceLock<Arc<BloomFilter>>,
 }
 
 #[derive(Debug)]
@@ -177,7 +181,7 @@ impl JoinTable {
         let threads = if rows < FEW_ROWS { 1 } else { options.threads };
         let columns = column_ranges(&row, &parts, threads);
         let (keys, payload) = columns.split_at(state.keys.len());
-        let key_range = keys[0].range().filter(|_| keys.len() == 1);
+        let key_ranges: Vec<_> = keys.iter().map(ColumnRange::range).collect();
         let columns = (&keys[0], payload);
         let table = match by_key(state, &row, &mut parts, options, columns, memory_bytes, threads) {
             Some(table) => table,
@@ -192,7 +196,8 @@ impl JoinTable {
             }
         };
         let payload_ranges = payload.iter().map(ColumnRange::range).collect();
-        Ok(Self { table, key_range, payload_ranges, key_set: OnceLock::new() })
+        let key_sets = key_ranges.iter().map(|_| OnceLock::new()).collect();
+        Ok(Self { table, key_ranges, payload_ranges, key_sets, bloom: OnceLock::new() })
     }
 
     /// Which rows were met, one byte each, in an order that the same rows have again whenever one thread makes a table of
@@ -261,23 +266,34 @@ impl JoinTable {
 
     /// The keys, where they are one I64 and lie close enough. Made at the first call.
     pub fn key_set(&self) -> Option<Arc<KeySet>> {
+        if self.key_sets.len() == 1 { self.part_set(0) } else { None }
+    }
+
+    /// The values of a part of the key, where it is I64 and they lie close enough. Made at the first call.
+    pub fn part_set(&self, part: usize) -> Option<Arc<KeySet>> {
         match &self.table {
             Table::Set(keys) => Some(Arc::clone(keys)),
             Table::Dense(table) => Some(Arc::clone(table.keys())),
             Table::Hash(table) => {
                 let make = || {
-                    let range = self.key_range.filter(|range| u128::from(span_of(*range)) <= SPAN_LIMIT)?;
+                    let range = self.key_ranges[part].filter(|range| u128::from(span_of(*range)) <= SPAN_LIMIT)?;
                     let rows = table.rows().chunks().iter().map(|chunk| chunk.chunks_exact(table.rows().words()));
-                    key_bits(range, rows.collect(), &table.key_fields()[0], 1)
+                    key_bits(range, rows.collect(), &table.key_fields()[part], 1)
                 };
-                self.key_set.get_or_init(make).clone()
+                self.key_sets[part].get_or_init(make).clone()
             }
         }
     }
 
-    /// Least and greatest key, where there is one I64 key that is not always NULL.
-    pub fn key_range(&self) -> Option<(i64, i64)> {
-        self.key_range
+    /// A filter of the hashes of all keys, where they lie in a hash table. Made at the first call.
+    pub fn bloom(&self) -> Option<Arc<BloomFilter>> {
+        let Table::Hash(table) = &self.table else { return None };
+        Some(Arc::clone(self.bloom.get_or_init(|| Arc::new(BloomFilter::new(table.hashes(), table.rows().len())))))
+    }
+
+    /// Least and greatest value of a part of the key, where it is I64 and not always NULL.
+    pub fn part_range(&self, part: usize) -> Option<(i64, i64)> {
+        self.key_ranges[part]
     }
 
     /// Least and greatest value of a payload column, where it is I64 and not always NULL.
@@ -303,12 +319,14 @@ impl JoinTable {
     /// Bytes of memory that the table holds.
     pub fn memory_bytes(&self) -> usize {
         let set_bytes = |keys: &KeySet| size_of_val(keys.words());
-        let made = self.key_set.get().and_then(Option::as_ref).map_or(0, |keys| set_bytes(keys));
-        made + match &self.table {
-            Table::Set(keys) => set_bytes(keys),
-            Table::Dense(table) => set_bytes(table.keys()) + table.memory_bytes(),
-            Table::Hash(table) => table.memory_bytes(),
-        }
+        let made = self.key_sets.iter().filter_map(|keys| keys.get()?.as_ref());
+        made.map(|keys| set_bytes(keys)).sum::<usize>()
+            + self.bloom.get().map_or(0, |bloom| bloom.memory_bytes())
+            + match &self.table {
+                Table::Set(keys) => set_bytes(keys),
+                Table::Dense(table) => set_bytes(table.keys()) + table.memory_bytes(),
+                Table::Hash(table) => table.memory_bytes(),
+            }
     }
 }
 

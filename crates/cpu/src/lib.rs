@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 pub mod arena;
+pub mod bloom;
 pub mod compile;
 pub mod dictionary;
 pub mod groups;

@@ -28,4 +28,4 @@ pub use forebay_gpu::DeviceChoice;
 pub use load::{LoadTarget, Loader};
 pub use metrics::Metrics;
 pub use morsel::{Morsel, morsels};
-pub use run::{RankedTest, RowFilter, Scan, ScanSettings};
+pub use run::{KeyFilter, RankedTest, RowFilter, Scan, ScanSettings};

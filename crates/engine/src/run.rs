@@ -5,6 +5,7 @@
 //! needs are read only once a row of their chunk has survived (late materialisation).
 
 mod account;
+mod key_filter;
 mod narrow;
 mod ranked;
 mod settings;
@@ -28,6 +29,7 @@ use crate::types::arrow_type;
 use crate::{CancelToken, Metrics};
 use narrow::Pending;
 
+pub use key_filter::KeyFilter;
 pub use ranked::RankedTest;
 pub use settings::ScanSettings;
 
@@ -101,6 +103,17 @@ impl Scan {
         tests: &mut [RankedTest],
         filters: &mut [Box<dyn RowFilter>],
     ) -> Result<MorselRows> {
+        self.run_with_keys(morsel, tests, &mut [], filters)
+    }
+
+    /// The same, where build sides told what keys to look for.
+    pub fn run_with_keys(
+        self: &Arc<Self>,
+        morsel: Morsel,
+        tests: &mut [RankedTest],
+        keys: &mut [KeyFilter],
+        filters: &mut [Box<dyn RowFilter>],
+    ) -> Result<MorselRows> {
         let blocks = morsel.blocks();
         let mut rows = self.rows_of(morsel)?;
         let mut order: Vec<usize> = (0..tests.len()).collect();
@@ -113,6 +126,12 @@ impl Scan {
             rows.test(&mut tests[test], blocks, &mut matches)?;
         }
         rows.selections = matches.into_iter().map(Matches::finish).collect();
+        for filter in keys.iter_mut().filter(|filter| filter.pays()) {
+            rows.load(filter.columns())?;
+            for block in blocks.clone() {
+                rows.filter_keys(block, filter)?;
+            }
+        }
         if !filters.is_empty() {
             self.metrics.rows_filtered.add(rows.selections.iter().map(|selection| selection.len() as u64).sum());
         }

@@ -68,6 +68,11 @@ impl KeySet {
         self.count
     }
 
+    /// Whether every number of `from..=to` is known to be a key, because there are no gaps at all.
+    pub fn covers(&self, from: i128, to: i128) -> bool {
+        self.low <= from && to <= self.high && self.count as i128 == self.high - self.low + 1
+    }
+
     /// Whether some key lies in `from..=to`.
     pub fn meets(&self, from: i128, to: i128) -> bool {
         let (from, to) = (from.max(self.low), to.min(self.high));
@@ -107,6 +112,9 @@ mod tests {
             }
         }
         assert!(!set.contains(i128::MIN) && !set.contains(i128::MAX));
+        assert!(!set.covers(0, 1), "there are gaps");
+        let full = KeySet::new(5..=80).expect("keys lie close");
+        assert!(full.covers(5, 80) && full.covers(7, 7) && !full.covers(4, 7) && !full.covers(80, 81));
     }
 
     #[test]

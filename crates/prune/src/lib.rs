@@ -68,7 +68,11 @@ pub fn must_pass(zone: &Zone, test: &Test) -> bool {
         }
         Test::NotEqual(value) => is_outside(zone, value),
         Test::NotIn(values) => values.iter().all(|value| is_outside(zone, value)),
-        Test::In(_) | Test::Keys(_) | Test::Like { .. } | Test::IsNull | Test::Never => false,
+        Test::Keys(keys) => match (&zone.min, &zone.max) {
+            (Some(Value::Int(min)), Some(Value::Int(max))) => keys.covers(*min, *max),
+            _ => false,
+        },
+        Test::In(_) | Test::Like { .. } | Test::IsNull | Test::Never => false,
     }
 }
 
@@ -120,6 +124,8 @@ mod tests {
             }
             all.push(Test::NotEqual(Value::Int(low)));
             let keys = forebay_pipeline::KeySet::new([low, low + 2].into_iter()).expect("close keys");
+            all.push(Test::Keys(keys.into()));
+            let keys = forebay_pipeline::KeySet::new(low..=low + 1).expect("close keys");
             all.push(Test::Keys(keys.into()));
         }
         all

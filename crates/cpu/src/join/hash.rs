@@ -80,6 +80,12 @@ impl HashTable {
         &self.keys
     }
 
+    /// The hashes of the rows without NULL in their key.
+    pub(super) fn hashes(&self) -> impl Iterator<Item = u64> {
+        let rows = self.rows.chunks().iter().flat_map(|chunk| chunk.chunks_exact(self.rows.words()));
+        rows.filter(|row| self.keys.iter().all(|key| key.is_valid(row))).map(|row| row[HASH])
+    }
+
     pub(super) fn is_unique(&self) -> bool {
         self.is_unique
     }

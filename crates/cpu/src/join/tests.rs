@@ -97,11 +97,11 @@ fn check(state: &JoinState, rows: &[Row], parts: usize, options: &JoinOptions) -
     if matches!(table.table, Table::Hash(_)) {
         assert_eq!(table.len(), rows.len());
     }
-    check_ranges(&table, state, rows, &twin);
+    check_ranges(&table, state, rows);
     table
 }
 
-fn check_ranges(table: &JoinTable, state: &JoinState, rows: &[Row], twin: &HashMap<Row, Vec<Row>>) {
+fn check_ranges(table: &JoinTable, state: &JoinState, rows: &[Row]) {
     let range = |column: usize| {
         let values = rows.iter().filter_map(|row| match row[column] {
             Scalar::I64(value) => Some(value),
@@ -109,14 +109,22 @@ fn check_ranges(table: &JoinTable, state: &JoinState, rows: &[Row], twin: &HashM
         });
         values.clone().min().zip(values.max())
     };
-    let key_range = if state.keys.len() == 1 { range(0) } else { None };
-    assert_eq!(table.key_range(), key_range);
+    for part in 0..state.keys.len() {
+        assert_eq!(table.part_range(part), range(part));
+    }
     for column in 0..state.payload.len() {
         assert_eq!(table.payload_range(column), range(state.keys.len() + column));
     }
-    let set =
-        key_range.and_then(|_| KeySet::new(twin.keys().filter_map(|key| integer(key)).collect::<Vec<_>>().into_iter()));
-    assert_eq!(table.key_set().as_deref(), set.as_ref());
+    for part in 0..state.keys.len() {
+        let values: Vec<i128> = rows.iter().filter_map(|row| integer(&row[part..=part])).collect();
+        let set = range(part).and_then(|_| KeySet::new(values.into_iter()));
+        assert_eq!(table.part_set(part).as_deref(), set.as_ref());
+    }
+    assert_eq!(table.key_set(), if state.keys.len() == 1 { table.part_set(0) } else { None });
+    let bloom = table.bloom();
+    assert_eq!(bloom.is_some(), matches!(table.table, Table::Hash(_)));
+    let keys = rows.iter().map(|row| &row[..state.keys.len()]).filter(|key| !key.contains(&Scalar::Null));
+    assert!(bloom.is_none_or(|bloom| keys.into_iter().all(|key| bloom.may_have(hash_of(key)))));
 }
 
 fn state(keys: Vec<Typed>, payload: Vec<Typed>, keeps_all: bool) -> JoinState {

@@ -91,3 +91,32 @@ fn bits_u64(values: &[u64; WORD_ROWS], low: u64, span: u64) -> u64 {
         mask | (!outside & 15) << (part * 4)
     })
 }
+
+/// See [`super::bloom`].
+///
+/// # Safety
+/// Every hash shifted by `shift` is the number of a word.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn bloom(hashes: &[u64], words: &[u64], shift: u32, masks: &mut [u64]) {
+    let (full, rest) = hashes.as_chunks::<WORD_ROWS>();
+    let (masks, tail) = masks.split_at_mut(full.len());
+    let (one, six) = (_mm256_set1_epi64x(1), _mm256_set1_epi64x(63));
+    for (hashes, mask) in full.iter().zip(masks) {
+        let mut bits = 0u64;
+        for part in 0..WORD_ROWS / 4 {
+            let lanes = load(hashes, part);
+            let numbers = _mm256_srl_epi64(lanes, _mm_cvtsi32_si128(shift as i32));
+            // SAFETY: the caller says that there are such words.
+            let found = unsafe { _mm256_i64gather_epi64::<8>(words.as_ptr().cast(), numbers) };
+            let bit = |lanes| _mm256_sllv_epi64(one, _mm256_and_si256(lanes, six));
+            let wanted = _mm256_or_si256(
+                _mm256_or_si256(bit(_mm256_srli_epi64::<8>(lanes)), bit(_mm256_srli_epi64::<14>(lanes))),
+                _mm256_or_si256(bit(_mm256_srli_epi64::<20>(lanes)), bit(_mm256_srli_epi64::<26>(lanes))),
+            );
+            let is_there = _mm256_cmpeq_epi64(_mm256_and_si256(found, wanted), wanted);
+            bits |= (_mm256_movemask_pd(_mm256_castsi256_pd(is_there)) as u64) << (part * 4);
+        }
+        *mask &= bits;
+    }
+    portable::bloom(rest, words, shift, tail);
+}

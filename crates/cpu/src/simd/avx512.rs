@@ -260,3 +260,33 @@ pub(super) fn positions(masks: &[u64], out: &mut Vec<u16>) {
     // SAFETY: `filled - start` is `count`, all of which was stored.
     unsafe { out.set_len(filled) };
 }
+
+/// See [`super::bloom`].
+///
+/// # Safety
+/// Every hash shifted by `shift` is the number of a word.
+#[target_feature(enable = "avx512f")]
+pub(super) unsafe fn bloom(hashes: &[u64], words: &[u64], shift: u32, masks: &mut [u64]) {
+    let (full, rest) = hashes.as_chunks::<WORD_ROWS>();
+    let (masks, tail) = masks.split_at_mut(full.len());
+    let (one, six) = (_mm512_set1_epi64(1), _mm512_set1_epi64(63));
+    for (hashes, mask) in full.iter().zip(masks) {
+        let mut bits = 0u64;
+        for part in 0..WORD_ROWS / 8 {
+            // SAFETY: `hashes` has 64 lanes.
+            let lanes = unsafe { _mm512_loadu_epi64(hashes.as_ptr().add(part * 8).cast()) };
+            let numbers = _mm512_srl_epi64(lanes, _mm_cvtsi32_si128(shift as i32));
+            // SAFETY: the caller says that there are such words.
+            let found = unsafe { _mm512_i64gather_epi64::<8>(numbers, words.as_ptr().cast()) };
+            let bit = |lanes| _mm512_sllv_epi64(one, _mm512_and_si512(lanes, six));
+            let wanted = _mm512_or_si512(
+                _mm512_or_si512(bit(_mm512_srli_epi64::<8>(lanes)), bit(_mm512_srli_epi64::<14>(lanes))),
+                _mm512_or_si512(bit(_mm512_srli_epi64::<20>(lanes)), bit(_mm512_srli_epi64::<26>(lanes))),
+            );
+            let is_there = _mm512_cmpeq_epi64_mask(_mm512_and_si512(found, wanted), wanted);
+            bits |= u64::from(is_there) << (part * 8);
+        }
+        *mask &= bits;
+    }
+    portable::bloom(rest, words, shift, tail);
+}

@@ -137,6 +137,28 @@ pub fn members<L: Lane>(flavour: Flavour, values: &[L], low: u64, bits: &[u64], 
     L::members(flavour.or_portable(), values, low, bits, &mut masks[..values.len().div_ceil(WORD_ROWS)]);
 }
 
+/// The bits that a hash sets in its word of a Bloom filter, up to four of them; not those of the hash that choose the word.
+#[inline]
+pub fn bloom_bits(hash: u64) -> u64 {
+    1 << (hash >> 8 & 63) | 1 << (hash >> 14 & 63) | 1 << (hash >> 20 & 63) | 1 << (hash >> 26 & 63)
+}
+
+/// Keeps those bits of `masks` whose hashes have all of their [`bloom_bits`] in word `hash >> shift` of `words`. Bit
+/// `i % 64` of word `i / 64` stands for `hashes[i]`.
+pub fn bloom(flavour: Flavour, hashes: &[u64], words: &[u64], shift: u32, masks: &mut [u64]) {
+    assert!((1..64).contains(&shift) && words.len() == 1 << (u64::BITS - shift), "every hash has a word");
+    let masks = &mut masks[..hashes.len().div_ceil(WORD_ROWS)];
+    match flavour.or_portable() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: only flavours of this processor come here, and every hash shifted so is the number of a word.
+        Flavour::Avx512 => unsafe { avx512::bloom(hashes, words, shift, masks) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Flavour::Avx2 => unsafe { avx2::bloom(hashes, words, shift, masks) },
+        _ => portable::bloom(hashes, words, shift, masks),
+    }
+}
+
 /// The number of bits of `masks` that are 1.
 pub fn count(flavour: Flavour, masks: &[u64]) -> usize {
     match flavour.or_portable() {

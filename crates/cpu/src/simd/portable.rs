@@ -108,3 +108,14 @@ pub(super) fn positions(masks: &[u64], out: &mut Vec<u16>) {
         out.extend_from_slice(&slots[..filled]);
     }
 }
+
+/// See [`super::bloom`].
+pub(super) fn bloom(hashes: &[u64], words: &[u64], shift: u32, masks: &mut [u64]) {
+    for (hashes, mask) in hashes.chunks(WORD_ROWS).zip(masks) {
+        let found = |hash: u64| {
+            let bits = super::bloom_bits(hash);
+            words[(hash >> shift) as usize] & bits == bits
+        };
+        *mask &= fold(hashes, found);
+    }
+}

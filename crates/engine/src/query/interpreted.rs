@@ -75,8 +75,8 @@ pub(super) fn run(
         machine.run(index, &mut rows)?;
         drop(rows);
         let tested = |test: &RankedTest| {
-            let mut report = TestReport::new(test, None);
-            report.add(test);
+            let mut report = TestReport::new(vec![test.test.column], None);
+            report.add(test.rows());
             report
         };
         let scan = Some(ScanReport::new(bound, &before, tests.iter().map(tested).collect()));

@@ -1,7 +1,6 @@
 //! What pipelines did, for EXPLAIN ANALYZE.
 
 use super::QueryTable;
-use crate::RankedTest;
 use crate::metrics::MetricsSnapshot;
 
 /// What one pipeline did.
@@ -53,15 +52,15 @@ pub struct ScanReport {
     pub psma_rows: u64,
     /// Rows that came to the filters that codes cannot answer, if there are any.
     pub rows_filtered: u64,
-    /// The tests on codes: the source's, then what was learned of build sides.
+    /// The tests: the source's, then what was learned of build sides.
     pub tests: Vec<TestReport>,
 }
 
-/// What one test on codes did.
+/// What one test did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestReport {
-    /// Position of the column in the table's list.
-    pub column: usize,
+    /// Positions of its columns in the table's list.
+    pub columns: Vec<usize>,
     /// What it looks for, where a build side told; the source knows the others.
     pub learned: Option<String>,
     /// Rows that came to it; not those whose zones decided.
@@ -102,13 +101,12 @@ impl ScanReport {
 
 impl TestReport {
     /// Nothing seen yet.
-    pub(super) fn new(test: &RankedTest, learned: Option<&String>) -> Self {
-        Self { column: test.test.column, learned: learned.cloned(), rows_in: 0, rows_out: 0 }
+    pub(super) fn new(columns: Vec<usize>, learned: Option<String>) -> Self {
+        Self { columns, learned, rows_in: 0, rows_out: 0 }
     }
 
-    /// Adds what one worker saw.
-    pub(super) fn add(&mut self, test: &RankedTest) {
-        let (rows_in, rows_out) = test.rows();
+    /// Adds the rows that one worker saw come and pass.
+    pub(super) fn add(&mut self, (rows_in, rows_out): (u64, u64)) {
         self.rows_in += rows_in;
         self.rows_out += rows_out;
     }

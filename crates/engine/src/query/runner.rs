@@ -22,7 +22,7 @@ use super::source::VectorLoader;
 use super::specialise::{FEW_IDS, Known};
 use super::task::Task;
 use super::{PipelineReport, Query, QueryOptions, QueryOutput, ScanReport};
-use crate::{CancelToken, Engine, RankedTest, Scan};
+use crate::{CancelToken, Engine, KeyFilter, RankedTest, Scan};
 
 /// Why a pipeline stopped early.
 pub(super) enum Stop {
@@ -348,11 +348,12 @@ impl<'a> Runner<'a> {
         let mut worker = self.worker(task)?;
         let mut loader = VectorLoader::new(source, &self.dictionaries);
         let mut tests: Vec<RankedTest> = task.special.tests.clone();
+        let mut keys: Vec<KeyFilter> = task.special.keys.iter().map(|(filter, _)| filter.clone()).collect();
         let bound = &self.query.tables[source.table];
         let mut filters = bound.filters.iter().map(|filter| filter.filter()).collect::<Result<Vec<_>>>()?;
         let mut known_bytes = 0;
         while let Some(morsel) = scan.next_morsel() {
-            let rows = scan.run(morsel, &mut tests, &mut filters)?;
+            let rows = scan.run_with_keys(morsel, &mut tests, &mut keys, &mut filters)?;
             let mut rows_in = 0;
             while let Some((count, vectors)) = loader.next(&rows)? {
                 if task.special.few.iter().any(|number| self.dictionaries[*number].len() > FEW_IDS) {
@@ -365,7 +366,7 @@ impl<'a> Runner<'a> {
             }
             task.rows_in.fetch_add(rows_in, Ordering::Relaxed);
         }
-        task.tested(&tests);
+        task.tested(&tests, &keys);
         Ok(Some(task.end(worker)))
     }
 

@@ -17,13 +17,17 @@ use forebay_pipeline::{ColumnTest, Test};
 
 use super::Query;
 use super::source::column_range;
-use crate::RankedTest;
+use crate::{KeyFilter, RankedTest};
 
 /// Ids that a column of strings is taken to have at most, until it shows more: groups by few short codes stay dense.
 pub(super) const FEW_IDS: usize = 32;
 
 /// Dense groups that do not stay in caches take at most one in so many bytes of the budget.
 const DENSE_BUDGET_SHARE: usize = 4;
+
+/// The parts of a key of several, and keys that no bitmap holds, are looked for where a build side has at most one row for so
+/// many of the table: making a filter of them takes longer for a row than asking it.
+const KEYS_SHARE: u64 = 8;
 
 /// A program with one pipeline as it is compiled now.
 pub(super) struct Specialised {
@@ -33,6 +37,8 @@ pub(super) struct Specialised {
     pub(super) tests: Vec<RankedTest>,
     /// By test: what it looks for, where it was learned.
     pub(super) learned: Vec<Option<String>>,
+    /// Keys that its scan looks for besides, each with words for people.
+    pub(super) keys: Vec<(KeyFilter, String)>,
     /// What became of each step but computations.
     pub(super) steps: Vec<StepPlace>,
     /// How its groups lie.
@@ -70,6 +76,7 @@ impl Known<'_> {
     pub(super) fn specialise(&self, index: usize) -> Specialised {
         let mut program = self.program.clone();
         let (mut tests, mut learned, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        let mut filters = Vec::new();
         if let Source::Table(source) = &program.pipelines[index].source {
             tests.extend(source.tests.iter().map(|test| RankedTest::new(test.clone(), false)));
             learned.resize(tests.len(), None);
@@ -77,18 +84,20 @@ impl Known<'_> {
         let steps = std::mem::take(&mut program.pipelines[index].steps);
         let mut kept = Vec::with_capacity(steps.len());
         for step in steps {
-            let test = match &step {
+            let (found, answered) = match &step {
                 Step::Probe(probe) => self.learn(&program.pipelines[index].source, probe),
-                Step::Compute(_) | Step::Filter(_) => None,
+                Step::Compute(_) | Step::Filter(_) => (Vec::new(), false),
             };
-            let answered = matches!(test, Some((_, true)));
             if !matches!(step, Step::Compute(_)) {
                 places.push(if answered { StepPlace::Scan(tests.len()) } else { StepPlace::Pipeline(kept.len()) });
             }
-            if let (Some((test, _)), Step::Probe(probe)) = (test, &step) {
+            if let Step::Probe(probe) = &step {
                 let role = if answered { "in place of the probe" } else { "before the probe" };
-                learned.push(Some(learned_text(&test, probe.state, role)));
-                tests.push(RankedTest::new(test, !answered));
+                learned.extend(found.iter().map(|test| Some(learned_text(test, probe.state, role))));
+                tests.extend(found.into_iter().map(|test| RankedTest::new(test, !answered)));
+                if matches!(probe.kind, ProbeKind::Inner | ProbeKind::Semi) {
+                    filters.extend(self.key_filter(&program.pipelines[index].source, probe.state, &probe.keys));
+                }
             }
             if !answered {
                 kept.push(step);
@@ -96,11 +105,11 @@ impl Known<'_> {
         }
         program.pipelines[index].steps = kept;
         // What has no partner marks nothing.
-        if let Sink::Mark { state, keys, .. } = &program.pipelines[index].sink
-            && let Some(test) = self.key_test(&program.pipelines[index].source, *state, keys)
-        {
-            learned.push(Some(learned_text(&test, *state, "before they mark")));
-            tests.push(RankedTest::new(test, true));
+        if let Sink::Mark { state, keys, .. } = &program.pipelines[index].sink {
+            let found = self.key_tests(&program.pipelines[index].source, *state, keys);
+            learned.extend(found.iter().map(|test| Some(learned_text(test, *state, "before they mark"))));
+            tests.extend(found.into_iter().map(|test| RankedTest::new(test, true)));
+            filters.extend(self.key_filter(&program.pipelines[index].source, *state, keys));
         }
         let (mut few, mut notes) = (Vec::new(), Vec::new());
         let groups = self.groups(&program.pipelines[index], &self.program.pipelines[index].steps, &mut few);
@@ -112,7 +121,7 @@ impl Known<'_> {
             }
             None => {}
         }
-        Specialised { program, tests, learned, steps: places, groups, few, notes }
+        Specialised { program, tests, learned, keys: filters, steps: places, groups, few, notes }
     }
 
     fn joined(&self, state: StateId) -> Option<&JoinTable> {
@@ -122,37 +131,60 @@ impl Known<'_> {
         }
     }
 
-    /// A test that a scan of `source` can do for `probe`, and whether it says all that the probe says.
-    fn learn(&self, source: &Source, probe: &Probe) -> Option<(ColumnTest, bool)> {
+    /// The tests that a scan of `source` can do for `probe`, and whether they say all that the probe says.
+    fn learn(&self, source: &Source, probe: &Probe) -> (Vec<ColumnTest>, bool) {
         // Only where rows without a match are lost may the scan leave them out.
         if !matches!(probe.kind, ProbeKind::Inner | ProbeKind::Semi) {
-            return None;
+            return (Vec::new(), false);
         }
-        let test = self.key_test(source, probe.state, &probe.keys)?;
+        let tests = self.key_tests(source, probe.state, &probe.keys);
         // One match at most, and nothing of it is read: being a key is all that there is to know.
-        let once = probe.kind == ProbeKind::Semi || self.joined(probe.state)?.is_unique();
-        let answers = matches!(test.test, Test::Keys(_)) && probe.condition.is_none() && probe.columns.is_empty();
-        Some((test, once && answers))
+        let once = probe.kind == ProbeKind::Semi || self.joined(probe.state).is_some_and(|table| table.is_unique());
+        let is_key = matches!(tests.as_slice(), [ColumnTest { test: Test::Keys(_), .. }]) && probe.keys.len() == 1;
+        (tests, once && is_key && probe.condition.is_none() && probe.columns.is_empty())
     }
 
-    /// A test that a scan of `source` can do for rows that are of no use without one of the keys of `state`.
-    fn key_test(&self, source: &Source, state: StateId, keys: &[Register]) -> Option<ColumnTest> {
-        let (Source::Table(source), [key]) = (source, keys) else { return None };
-        let column = source.columns.iter().find(|column| column.to == *key)?;
-        if column.typed.value != ValueType::I64 || column.dictionary.is_some() {
+    /// The tests that a scan of `source` can do for rows that are of no use without one of the keys of `state`: one for
+    /// each part of the key that is a column of integers.
+    fn key_tests(&self, source: &Source, state: StateId, keys: &[Register]) -> Vec<ColumnTest> {
+        let (Source::Table(source), Some(table)) = (source, self.joined(state)) else { return Vec::new() };
+        let rows = self.query.tables[source.table].table.rows();
+        let is_small = table.len() as u64 <= rows / KEYS_SHARE;
+        let test = |(part, key): (usize, &Register)| {
+            let column = source.columns.iter().find(|column| column.to == *key)?;
+            if column.typed.value != ValueType::I64 || column.dictionary.is_some() {
+                return None;
+            }
+            let test = if table.is_empty() {
+                Test::Never
+            } else if let Some(values) = (keys.len() == 1 || is_small).then(|| table.part_set(part)).flatten() {
+                Test::Keys(values)
+            } else {
+                let (low, high) = table.part_range(part)?;
+                let bound = |value: i64| Bound::Included(Value::Int(value.into()));
+                Test::Range { low: bound(low), high: bound(high) }
+            };
+            Some(ColumnTest { column: column.column, test })
+        };
+        keys.iter().enumerate().filter_map(test).collect()
+    }
+
+    /// A filter for a scan of `source`, where the keys of `state` are more than one bitmap holds and few.
+    fn key_filter(&self, source: &Source, state: StateId, keys: &[Register]) -> Option<(KeyFilter, String)> {
+        let (Source::Table(source), Some(table)) = (source, self.joined(state)) else { return None };
+        let rows = self.query.tables[source.table].table.rows();
+        if table.is_empty() || table.len() as u64 > rows / KEYS_SHARE || table.key_set().is_some() {
             return None;
         }
-        let table = self.joined(state)?;
-        let test = if table.is_empty() {
-            Test::Never
-        } else if let Some(keys) = table.key_set() {
-            Test::Keys(keys)
-        } else {
-            let (low, high) = table.key_range()?;
-            let bound = |value: i64| Bound::Included(Value::Int(value.into()));
-            Test::Range { low: bound(low), high: bound(high) }
+        let column = |key: &Register| {
+            let column = source.columns.iter().find(|column| column.to == *key)?;
+            let is_hashed_alike = matches!(column.typed.value, ValueType::I64 | ValueType::Bytes);
+            (is_hashed_alike && column.dictionary.is_none()).then(|| column.clone())
         };
-        Some(ColumnTest { column: column.column, test })
+        let columns = keys.iter().map(column).collect::<Option<Vec<_>>>()?;
+        let bloom = table.bloom()?;
+        let text = format!("perhaps one of {} keys of #{}, by a Bloom filter", bloom.keys(), state.0);
+        Some((KeyFilter::new(columns, bloom), text))
     }
 
     /// How the groups of a pipeline lie, whose steps were `steps` before scans took some over.

@@ -8,7 +8,7 @@ use forebay_cpu::compile::{Compiled, Part, Worker};
 use super::partitions::Overflow;
 use super::specialise::{Specialised, StepPlace};
 use super::{StepReport, TestReport};
-use crate::RankedTest;
+use crate::{KeyFilter, RankedTest};
 
 /// A pipeline that runs, as its workers see it.
 pub(super) struct Task<'a> {
@@ -68,13 +68,20 @@ impl<'a> Task<'a> {
     }
 
     /// Adds what a worker saw its tests do.
-    pub(super) fn tested(&self, tests: &[RankedTest]) {
+    pub(super) fn tested(&self, tests: &[RankedTest], keys: &[KeyFilter]) {
         let reports = &mut self.counted().tests;
         if reports.is_empty() {
             let learned = self.special.learned.iter().map(Option::as_ref);
-            reports.extend(tests.iter().zip(learned).map(|(test, learned)| TestReport::new(test, learned)));
+            let of_test = |(test, learned): (&RankedTest, Option<&String>)| {
+                TestReport::new(vec![test.test.column], learned.cloned())
+            };
+            reports.extend(tests.iter().zip(learned).map(of_test));
+            let of_keys =
+                |(filter, text): &(KeyFilter, String)| TestReport::new(filter.columns().collect(), Some(text.clone()));
+            reports.extend(self.special.keys.iter().map(of_keys));
         }
-        reports.iter_mut().zip(tests).for_each(|(report, test)| report.add(test));
+        let rows = tests.iter().map(RankedTest::rows).chain(keys.iter().map(KeyFilter::rows));
+        reports.iter_mut().zip(rows).for_each(|(report, rows)| report.add(rows));
     }
 
     fn counted(&self) -> MutexGuard<'_, Counted> {

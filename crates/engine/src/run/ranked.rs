@@ -21,7 +21,7 @@ pub struct RankedTest {
 const TRIAL_COST: f64 = 0.3;
 
 /// After this many rows a test's share of passing rows is believed.
-const TRIAL_ROWS: u64 = limits::BLOCK_ROWS as u64;
+pub(super) const TRIAL_ROWS: u64 = limits::BLOCK_ROWS as u64;
 
 /// An optional test that lets more than this share of rows pass costs more than it saves.
 const PAYING_SHARE: f64 = 0.9;

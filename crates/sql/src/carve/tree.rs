@@ -75,11 +75,10 @@ fn source(f: &mut fmt::Formatter<'_>, query: &Query, pipeline: &Pipeline, report
     }
     let columns = &query.tables[source.table].table.columns;
     for (number, test) in scan.tests.iter().enumerate() {
-        let column = &columns[test.column];
+        let names: Vec<&str> = test.columns.iter().map(|column| columns[*column].name.as_ref()).collect();
         let text = match (&test.learned, source.tests.get(number)) {
-            (Some(learned), _) => format!("{} {learned}", column.name),
-            (None, Some(own)) => test_text(column, &own.test),
-            (None, None) => column.name.clone(),
+            (None, Some(own)) => test_text(&columns[own.column], &own.test),
+            (learned, _) => format!("{} {}", names.join(", "), learned.as_deref().unwrap_or_default()),
         };
         write!(f, "\n         | test {text}{}", tested(test.rows_in, test.rows_out))?;
     }
