@@ -47,6 +47,10 @@ pub fn write(
                 _ if at + 1 == lines.len() && matches!(pipeline.sink, Sink::Mark { .. }) => {
                     write!(f, "  {} rows", format_count(rows))?;
                 }
+                _ if at + 1 == lines.len() && report.steps.len() < steps => {
+                    // Nobody counted what came.
+                    write!(f, "  {} rows", format_count(report.rows_out))?;
+                }
                 _ if at + 1 == lines.len() => write!(f, "  {}", arrow(rows, report.rows_out))?,
                 _ => {
                     let done = steps.min(report.steps.len())..line.steps.min(report.steps.len());
