@@ -32,6 +32,7 @@ WIDER = [
     re.compile(r"Overflow in HUGEINT (addition|multiplication)"),
     re.compile(r"Overflow in SUM of DECIMAL: the result does not fit in DECIMAL\(38\)"),
     re.compile(r"Overflow in division of -\d+ / -1"),
+    re.compile(r"Overflow in (addition|subtraction|multiplication) of U?INT(8|16|32) "),
 ]
 
 # What Forebay says to SQL that it does not have, and says so in its documents.
