@@ -28,7 +28,6 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 QUERIES = HERE.parent / "workload" / "queries"
 FOREBAY = "forebay"
-FIRST = {"ssb": "q1.1", "tpch": "q1", "wide": "q1"}
 ORDER = [FOREBAY, "duckdb", "chdb", "polars", "datafusion"]
 
 
@@ -46,7 +45,8 @@ def arguments():
     parser.add_argument("--sf", type=float, default=1.0)
     parser.add_argument("--runs", type=positive, default=5)
     parser.add_argument("--threads", type=positive, default=os.cpu_count())
-    parser.add_argument("--memory", type=positive, help="bytes that Forebay and DuckDB may use each (default: 80 %% of the machine's, divided by all engines)")
+    memory = "bytes that Forebay and DuckDB may use each (default: 80 %% of the machine's, divided by all engines)"
+    parser.add_argument("--memory", type=positive, help=memory)
     parser.add_argument("--engines", default=",".join(ORDER), help="separated by commas")
     parser.add_argument("--out", default="compare", help="folder for compare.json and compare.png")
     parser.add_argument("--data", help="folder for generated files and databases, used again when it is there")
@@ -119,7 +119,7 @@ class Forebay:
         self.version = version.stdout.strip().removeprefix("forebay ")
         # Generates and loads what is not there yet, with the keys of the benchmark.
         load = [options.binary, "bench", options.benchmark, "--sf", f"{options.sf:g}", "--db", database, "--runs", "1"]
-        load += ["--query", FIRST[options.benchmark], *shared]
+        load += ["--query", next(iter(query_texts(options.benchmark, options.sf))), *shared]
         done = subprocess.run(load, capture_output=True, text=True, check=False)
         self.state = {}
         if done.returncode != 0:
