@@ -1,7 +1,10 @@
-//! The calls that the compiler cannot check: libraries loaded at run time, memory by address, the emulated processor.
+//! The calls that the compiler cannot check: libraries loaded at run time, memory by address, the emulated processor, CUDA.
 //!
 //! Invariants: an address is read or written only within a [`Block`] that is alive; what was loaded stays loaded.
 //! Must not know: streams, pipelines.
+
+pub(crate) mod cuda;
+pub(crate) mod nvrtc;
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -33,9 +36,10 @@ impl Library {
     /// Loads a shared object. `global` lets those that are loaded later refer to its functions.
     pub(crate) fn open(path: &Path, global: bool) -> Result<Self> {
         let name = c_string(&path.to_string_lossy())?;
-        // SAFETY: the name ends in 0. What the object does when it is loaded is ours: we compiled it.
+        // SAFETY: the name ends in 0. What the object does when it is loaded is ours, since we compiled it, or its
+        // vendor's.
         let handle = unsafe { dlopen(name.as_ptr(), if global { NOW | GLOBAL } else { NOW }) };
-        NonNull::new(handle).map(Self).ok_or_else(|| Error::internal(format!("cannot load a kernel: {}", reason())))
+        NonNull::new(handle).map(Self).ok_or_else(|| Error::internal(format!("cannot load a library: {}", reason())))
     }
 
     /// The address of a function.
@@ -43,7 +47,7 @@ impl Library {
         let text = c_string(name)?;
         // SAFETY: the handle came from dlopen and the name ends in 0.
         let address = unsafe { dlsym(self.0.as_ptr(), text.as_ptr()) };
-        NonNull::new(address).ok_or_else(|| Error::internal(format!("a kernel text has no function {name}")))
+        NonNull::new(address).ok_or_else(|| Error::internal(format!("a library has no function {name}")))
     }
 }
 

@@ -13,6 +13,21 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("store.cuh", include_str!("../kernels/store.cuh")),
 ];
 
+/// The headers that a text includes, directly or by others: a compiler need not read the rest.
+pub fn headers_of(text: &str) -> Vec<(&'static str, &'static str)> {
+    let mut included = vec![false; HEADERS.len()];
+    let mut texts = vec![text];
+    while let Some(text) = texts.pop() {
+        for (at, (name, body)) in HEADERS.iter().enumerate() {
+            if !included[at] && text.contains(&format!("#include \"{name}\"")) {
+                included[at] = true;
+                texts.push(body);
+            }
+        }
+    }
+    HEADERS.iter().zip(included).filter(|(_, included)| *included).map(|(header, _)| *header).collect()
+}
+
 /// Threads of a block, as `device.cuh` has it.
 pub const THREADS: u32 = 128;
 /// Rows of a thread in each tile.
@@ -23,6 +38,15 @@ pub const TILE: u32 = THREADS * ITEMS;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_has_the_headers_of_its_headers() {
+        let names = |text: &str| headers_of(text).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert!(names("int x;").is_empty());
+        assert_eq!(names("#include \"tile.cuh\"\n"), ["device.cuh", "tile.cuh"]);
+        let all: String = HEADERS.iter().map(|(name, _)| format!("#include \"{name}\"\n")).collect();
+        assert_eq!(names(&all).len(), HEADERS.len());
+    }
 
     #[test]
     fn numbers_are_those_of_the_header() {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use forebay_base::{Error, ErrorKind, PhysicalType, Result};
 use forebay_block::{EncodedBlock, Encoding};
+use forebay_gpu::cuda::CudaDevice;
 use forebay_gpu::device::{Address, Buffer, Device, Function, Grid, Memory, Stream};
 use forebay_gpu::emit::{GroupPlace, Kernel, NAME, Shapes, emit};
 use forebay_gpu::emulated::{EmulatedDevice, Options};
@@ -67,10 +68,17 @@ enum Left {
     Rows(Vec<Vec<Scalar>>),
 }
 
+/// The emulated device, or the GPU with `FOREBAY_DEVICE=gpu`.
+fn open(seed: u64) -> Arc<dyn Device> {
+    match std::env::var("FOREBAY_DEVICE").as_deref() {
+        Ok("gpu") => CudaDevice::open().expect("FOREBAY_DEVICE=gpu asks for one"),
+        _ => EmulatedDevice::open(Options { seed, ..Options::default() }).expect("this machine has a C++ compiler"),
+    }
+}
+
 impl Bench {
     pub(crate) fn new(seed: u64) -> Self {
-        let device: Arc<dyn Device> =
-            EmulatedDevice::open(Options { seed, ..Options::default() }).expect("this machine has a C++ compiler");
+        let device = open(seed);
         let stream = || device.stream().expect("a stream");
         let (copies, kernels) = (stream(), stream());
         Self { device, copies, kernels, functions: RefCell::default() }

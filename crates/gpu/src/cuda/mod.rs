@@ -1,0 +1,197 @@
+//! A GPU by the CUDA driver. Nothing of CUDA is needed to build: driver and compiler are looked for when a device is opened,
+//! and what is missing is one sentence.
+//!
+//! Invariants: a device that was opened can compile and run kernels. An error of the driver that is not about memory loses
+//! the device: its context is destroyed with the last that holds it, and a new one is opened.
+//! Must not know: pipelines.
+
+mod compiler;
+mod images;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use forebay_base::Result;
+
+use crate::device::{Address, Counters, Device, Event, Function, Grid, Image, Limits, Memory, Stream};
+use crate::driver::cuda::Context;
+use compiler::Compiler;
+use images::Images;
+
+/// The share of the free memory that stays with the driver: for modules, stacks, and what others start.
+const DRIVER_SHARE: u64 = 16;
+
+/// A GPU.
+#[derive(Debug)]
+pub struct CudaDevice {
+    limits: Limits,
+    facts: Facts,
+    compiler: Compiler,
+    images: Images,
+    state: Mutex<State>,
+}
+
+/// What was found out when a GPU was opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// Compute capability, major and minor.
+    pub capability: (u32, u32),
+    /// Bytes of its memory.
+    pub total_bytes: u64,
+    /// Bytes of its memory that nobody used.
+    pub free_bytes: u64,
+    /// The newest CUDA that the driver knows.
+    pub driver: (u32, u32),
+    /// The version of NVRTC.
+    pub compiler: (u32, u32),
+    /// Where NVRTC was found.
+    pub compiler_path: PathBuf,
+    /// Where compiled kernels are kept, if anywhere.
+    pub images: Option<PathBuf>,
+}
+
+#[derive(Debug)]
+struct State {
+    context: Context,
+    counters: Counters,
+}
+
+impl CudaDevice {
+    /// Opens the first GPU. The error says in one sentence what is missing, and what to install.
+    pub fn open() -> Result<Arc<Self>> {
+        Self::with_images(Images::folder_of_user())
+    }
+
+    /// The same with a folder for compiled kernels, or none.
+    pub fn with_images(folder: Option<PathBuf>) -> Result<Arc<Self>> {
+        let (context, found) = Context::open()?;
+        let compiler = Compiler::find(found.capability, found.driver)?;
+        let limits = Limits {
+            name: found.name,
+            memory_bytes: found.free_bytes - found.free_bytes / DRIVER_SHARE,
+            multiprocessors: found.multiprocessors,
+            shared_bytes: found.shared_bytes,
+        };
+        let facts = Facts {
+            capability: found.capability,
+            total_bytes: found.total_bytes,
+            free_bytes: found.free_bytes,
+            driver: found.driver,
+            compiler: compiler.version(),
+            compiler_path: compiler.path().to_owned(),
+            images: folder.clone(),
+        };
+        let state = Mutex::new(State { context, counters: Counters::default() });
+        Ok(Arc::new(Self { limits, facts, compiler, images: Images::new(folder), state }))
+    }
+
+    /// What was found out when it was opened.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Device for CudaDevice {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn counters(&self) -> Counters {
+        self.state().counters
+    }
+
+    fn allocate(&self, memory: Memory, bytes: u64) -> Result<Address> {
+        let mut state = self.state();
+        let address = state.context.allocate(memory, bytes)?;
+        let counters = &mut state.counters;
+        match memory {
+            Memory::Device => counters.device_bytes += bytes,
+            Memory::Pinned => counters.pinned_bytes += bytes,
+        }
+        counters.peak_device_bytes = counters.peak_device_bytes.max(counters.device_bytes);
+        Ok(address)
+    }
+
+    fn free(&self, address: Address) -> Result<()> {
+        let mut state = self.state();
+        let freed = state.context.free(address)?;
+        match freed.memory {
+            Memory::Device => state.counters.device_bytes -= freed.bytes,
+            Memory::Pinned => state.counters.pinned_bytes -= freed.bytes,
+        }
+        Ok(())
+    }
+
+    fn pinned(&self, at: Address, bytes: u64, visit: &mut dyn FnMut(&mut [u8])) -> Result<()> {
+        self.state().context.pinned(at, bytes, visit)
+    }
+
+    fn stream(&self) -> Result<Stream> {
+        self.state().context.stream().map(Stream)
+    }
+
+    fn event(&self) -> Result<Event> {
+        self.state().context.event().map(Event)
+    }
+
+    fn record(&self, event: Event, stream: Stream) -> Result<()> {
+        self.state().context.record(event.0, stream.0)
+    }
+
+    fn wait(&self, stream: Stream, event: Event) -> Result<()> {
+        self.state().context.wait(stream.0, event.0)
+    }
+
+    fn copy(&self, stream: Stream, to: Address, from: Address, bytes: u64) -> Result<()> {
+        let mut state = self.state();
+        let between = [from, to].map(|at| state.context.memory(at, bytes, "a copy"));
+        state.context.copy(stream.0, to, from, bytes)?;
+        let [from, to] = between;
+        let counters = &mut state.counters;
+        match (from?, to?) {
+            (Memory::Pinned, Memory::Device) => counters.to_device_bytes += bytes,
+            (Memory::Device, Memory::Pinned) => counters.to_host_bytes += bytes,
+            (Memory::Device, Memory::Device) => counters.within_device_bytes += bytes,
+            (Memory::Pinned, Memory::Pinned) => {}
+        }
+        Ok(())
+    }
+
+    fn fill(&self, stream: Stream, to: Address, byte: u8, bytes: u64) -> Result<()> {
+        let mut state = self.state();
+        state.context.fill(stream.0, to, byte, bytes)?;
+        state.counters.within_device_bytes += bytes;
+        Ok(())
+    }
+
+    fn compile(&self, text: &str) -> Result<Image> {
+        let key = self.compiler.key(text);
+        if let Some(known) = self.images.get(&key) {
+            return Ok(Image(known.into()));
+        }
+        self.state().counters.compilations += 1;
+        let image = self.compiler.compile(text)?;
+        self.images.put(&key, &image);
+        Ok(Image(image.into()))
+    }
+
+    fn load(&self, image: &Image, name: &str) -> Result<Function> {
+        self.state().context.load(&image.0, name).map(Function)
+    }
+
+    fn launch(&self, stream: Stream, function: Function, grid: Grid, parameters: &[u8]) -> Result<()> {
+        let mut state = self.state();
+        state.counters.launches += 1;
+        state.context.launch(stream.0, function.0, grid, parameters)
+    }
+
+    fn synchronize(&self, stream: Stream) -> Result<()> {
+        let mut state = self.state();
+        state.counters.synchronizations += 1;
+        state.context.synchronize(stream.0)
+    }
+}

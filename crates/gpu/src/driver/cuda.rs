@@ -1,0 +1,360 @@
+//! The CUDA driver, loaded at run time: a context on a GPU with everything that was made in it.
+//!
+//! Invariants: the library is looked for, and its functions are, before the first of them is called: without a driver, or
+//! with an old one, there is an error and no panic. Handles are made here and live as long as the context; addresses are
+//! checked against what was allocated before they are used.
+//! Must not know: kernel texts, counters.
+
+use std::collections::BTreeMap;
+use std::ffi::{CString, c_int, c_void};
+use std::ptr::{null_mut, slice_from_raw_parts_mut};
+
+use cudarc::driver::result::{self, DriverError, event, module, stream};
+use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUresult};
+use forebay_base::{Error, ErrorKind, Result};
+
+use crate::device::{Address, Grid, Memory};
+
+/// The oldest version of CUDA whose driver loads what today's compilers make: 12.0, as the driver writes it.
+const OLDEST_VERSION: c_int = 12_000;
+
+/// Every function that is called. The last one is called by its name, since newer bindings leave it out.
+const FUNCTIONS: [&str; 26] = [
+    "cuInit",
+    "cuDriverGetVersion",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuDeviceGet",
+    "cuDeviceGetCount",
+    "cuDeviceGetName",
+    "cuDeviceGetAttribute",
+    "cuCtxSetCurrent",
+    "cuCtxSynchronize",
+    "cuCtxDestroy_v2",
+    "cuMemGetInfo_v2",
+    "cuMemAlloc_v2",
+    "cuMemFree_v2",
+    "cuMemHostAlloc",
+    "cuMemFreeHost",
+    "cuMemcpyAsync",
+    "cuMemsetD8Async",
+    "cuStreamCreate",
+    "cuStreamSynchronize",
+    "cuStreamWaitEvent",
+    "cuEventCreate",
+    "cuEventRecord",
+    "cuModuleLoadData",
+    "cuModuleGetFunction",
+    "cuLaunchKernel",
+];
+
+/// Makes a context; as it is since CUDA 3.2.
+const CREATE_CONTEXT: &str = "cuCtxCreate_v2";
+type CreateContext = unsafe extern "C" fn(*mut sys::CUcontext, u32, sys::CUdevice) -> CUresult;
+
+/// What the driver says of a GPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Description {
+    pub(crate) name: String,
+    /// Compute capability, major and minor.
+    pub(crate) capability: (u32, u32),
+    pub(crate) free_bytes: u64,
+    pub(crate) total_bytes: u64,
+    pub(crate) multiprocessors: u32,
+    pub(crate) shared_bytes: u32,
+    /// The newest CUDA that the driver knows, major and minor.
+    pub(crate) driver: (u32, u32),
+}
+
+/// A context, with what was made in it. Destroying it gives all of it back.
+#[derive(Debug)]
+pub(crate) struct Context {
+    context: sys::CUcontext,
+    name: String,
+    allocations: BTreeMap<u64, Allocation>,
+    streams: Vec<sys::CUstream>,
+    events: Vec<sys::CUevent>,
+    functions: Vec<sys::CUfunction>,
+}
+
+/// Memory that the driver gave out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Allocation {
+    pub(crate) memory: Memory,
+    pub(crate) bytes: u64,
+}
+
+// SAFETY: the driver's handles may be used by any thread to which the context is current, and each call makes it so.
+unsafe impl Send for Context {}
+
+/// An error of the driver: `what` failed on `name`.
+fn failure(what: &str, name: &str, error: DriverError) -> Error {
+    let text = match (error.error_name(), error.error_string()) {
+        (Ok(name), Ok(text)) => format!("{} ({})", text.to_string_lossy(), name.to_string_lossy()),
+        _ => format!("error {}", error.0 as u32),
+    };
+    let kind = match error.0 {
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY => ErrorKind::OutOfMemory,
+        _ => ErrorKind::Io,
+    };
+    Error::new(kind, format!("the {name} cannot {what}: {text}"))
+}
+
+/// Looks for the driver and all that is needed of it, and starts it. The error is one sentence.
+fn start() -> Result<c_int> {
+    // SAFETY: loading the driver runs its initialisers only.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(Error::unsupported("there is no NVIDIA driver (libcuda.so.1)")
+            .hint("Install the driver of your system, version 525 or newer"));
+    }
+    for name in FUNCTIONS.into_iter().chain([CREATE_CONTEXT]) {
+        // SAFETY: the address is not called, only looked up.
+        if unsafe { sys::culib().get::<*const c_void>(name.as_bytes()) }.is_err() {
+            return Err(Error::unsupported(format!("the NVIDIA driver is too old or broken: it has no {name}"))
+                .hint("Install version 525 or newer"));
+        }
+    }
+    let broken = |error| {
+        let text = failure("start", "NVIDIA driver", error).message().to_owned();
+        Error::unsupported(text).hint("See whether nvidia-smi works")
+    };
+    result::init().map_err(broken)?;
+    let mut version = 0;
+    // SAFETY: it writes the number and nothing else.
+    unsafe { sys::cuDriverGetVersion(&raw mut version) }.result().map_err(broken)?;
+    if version < OLDEST_VERSION {
+        let (major, minor) = split(version);
+        return Err(Error::unsupported(format!("the NVIDIA driver is too old: it is of CUDA {major}.{minor}"))
+            .hint("Install version 525 or newer"));
+    }
+    Ok(version)
+}
+
+/// Major and minor of a version as the driver writes it.
+fn split(version: c_int) -> (u32, u32) {
+    let version = version.unsigned_abs();
+    (version / 1000, version % 1000 / 10)
+}
+
+impl Context {
+    /// A context on the first GPU.
+    pub(crate) fn open() -> Result<(Self, Description)> {
+        let version = start()?;
+        let of_driver = |error| failure("open a GPU", "NVIDIA driver", error);
+        if result::device::get_count().map_err(of_driver)? == 0 {
+            return Err(Error::unsupported("the NVIDIA driver finds no GPU").hint("See whether nvidia-smi lists one"));
+        }
+        let device = result::device::get(0).map_err(of_driver)?;
+        let name = result::device::get_name(device).map_err(of_driver)?;
+        let attribute = |attribute| -> Result<u32> {
+            // SAFETY: the device came from the driver.
+            let value = unsafe { result::device::get_attribute(device, attribute) }.map_err(of_driver)?;
+            Ok(value.unsigned_abs())
+        };
+        let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let shared_bytes = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?;
+        let mut context = null_mut();
+        // SAFETY: the driver has the function, with this type; it writes one handle.
+        unsafe {
+            match sys::culib().get::<CreateContext>(CREATE_CONTEXT.as_bytes()) {
+                Ok(create) => create(&raw mut context, 0, device).result(),
+                Err(_) => Err(DriverError(CUresult::CUDA_ERROR_NOT_FOUND)),
+            }
+        }
+        .map_err(of_driver)?;
+        let context = Self {
+            context,
+            name: name.clone(),
+            allocations: BTreeMap::new(),
+            streams: Vec::new(),
+            events: Vec::new(),
+            functions: Vec::new(),
+        };
+        let (free, total) = context.call("say what memory it has", result::mem_get_info)?;
+        let description = Description {
+            name,
+            capability: (major, minor),
+            free_bytes: free as u64,
+            total_bytes: total as u64,
+            multiprocessors,
+            shared_bytes,
+            driver: split(version),
+        };
+        Ok((context, description))
+    }
+
+    /// A call of the driver with this context current to the thread.
+    fn call<T>(&self, what: &str, call: impl FnOnce() -> std::result::Result<T, DriverError>) -> Result<T> {
+        // SAFETY: the context is alive as long as this.
+        let entered = unsafe { result::ctx::set_current(self.context) };
+        entered.and_then(|()| call()).map_err(|error| failure(what, &self.name, error))
+    }
+
+    /// Memory, aligned to 256 bytes.
+    pub(crate) fn allocate(&mut self, memory: Memory, bytes: u64) -> Result<Address> {
+        let length = usize::try_from(bytes.max(1)).unwrap_or(usize::MAX);
+        let (address, what) = match memory {
+            // SAFETY: nothing uses the memory before it is in the table.
+            Memory::Device => (self.call("give memory", || unsafe { result::malloc_sync(length) }), "memory"),
+            Memory::Pinned => {
+                // SAFETY: as above.
+                let pointer = self.call("pin memory", || unsafe { result::malloc_host(length, 0) });
+                (pointer.map(|pointer| pointer as u64), "pinned memory")
+            }
+        };
+        let address = address.map_err(|error| error.context(format!("{bytes} bytes of {what}")))?;
+        if memory == Memory::Pinned {
+            // SAFETY: these bytes were just allocated on the host.
+            unsafe { (address as *mut u8).write_bytes(0, length) };
+        }
+        self.allocations.insert(address, Allocation { memory, bytes });
+        Ok(Address(address))
+    }
+
+    /// Waits for all work, then gives memory back. It is forgotten also where the context has failed.
+    pub(crate) fn free(&mut self, at: Address) -> Result<Allocation> {
+        let Some(allocation) = self.allocations.remove(&at.0) else { return Err(no_such("allocation")) };
+        let waited = self.call("finish its work", result::ctx::synchronize);
+        // SAFETY: the address came from the same kind of allocation and is no longer in the table.
+        let freed = self.call("take memory back", || unsafe {
+            match allocation.memory {
+                Memory::Device => result::free_sync(at.0),
+                Memory::Pinned => result::free_host(at.0 as *mut c_void),
+            }
+        });
+        waited.and(freed)?;
+        Ok(allocation)
+    }
+
+    /// Where memory lies that holds all these bytes.
+    pub(crate) fn memory(&self, at: Address, bytes: u64, what: &str) -> Result<Memory> {
+        let found = self.allocations.range(..=at.0).next_back();
+        let inside = |(from, known): &(&u64, &Allocation)| {
+            at.0.checked_add(bytes).is_some_and(|end| end <= **from + known.bytes)
+        };
+        match found.filter(inside) {
+            Some((_, known)) => Ok(known.memory),
+            None => Err(Error::internal(format!("{what} of {bytes} bytes leaves the device's buffers"))),
+        }
+    }
+
+    /// Bytes of pinned memory.
+    pub(crate) fn pinned(&mut self, at: Address, bytes: u64, visit: &mut dyn FnMut(&mut [u8])) -> Result<()> {
+        if self.memory(at, bytes, "an access by the host")? != Memory::Pinned {
+            return Err(Error::internal("the host looks at memory of the device"));
+        }
+        // SAFETY: these bytes are alive and were initialised when they were allocated; nobody else has them, since this is
+        // borrowed mutably and copies that touch them were waited for (`Device::pinned`).
+        visit(unsafe { &mut *slice_from_raw_parts_mut(at.0 as *mut u8, bytes as usize) });
+        Ok(())
+    }
+
+    /// A stream, by number.
+    pub(crate) fn stream(&mut self) -> Result<u64> {
+        let made = self.call("make a stream", || stream::create(stream::StreamKind::NonBlocking))?;
+        self.streams.push(made);
+        Ok(self.streams.len() as u64 - 1)
+    }
+
+    /// An event, by number.
+    pub(crate) fn event(&mut self) -> Result<u64> {
+        let made = self.call("make an event", || event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING))?;
+        self.events.push(made);
+        Ok(self.events.len() as u64 - 1)
+    }
+
+    pub(crate) fn record(&self, event: u64, stream: u64) -> Result<()> {
+        let (event, stream) = (known(&self.events, event, "event")?, known(&self.streams, stream, "stream")?);
+        // SAFETY: both handles live as long as the context.
+        self.call("record an event", || unsafe { event::record(event, stream) })
+    }
+
+    pub(crate) fn wait(&self, stream: u64, event: u64) -> Result<()> {
+        let (event, stream) = (known(&self.events, event, "event")?, known(&self.streams, stream, "stream")?);
+        let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        // SAFETY: both handles live as long as the context.
+        self.call("wait for an event", || unsafe { stream::wait_event(stream, event, flags) })
+    }
+
+    pub(crate) fn copy(&self, stream: u64, to: Address, from: Address, bytes: u64) -> Result<()> {
+        self.memory(to, bytes, "a copy")?;
+        self.memory(from, bytes, "a copy")?;
+        let stream = known(&self.streams, stream, "stream")?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: both ranges were given out, on the device or pinned, where one address space holds for both; giving them back
+        // waits for the copy.
+        self.call("copy", || unsafe { sys::cuMemcpyAsync(to.0, from.0, bytes as usize, stream).result() })
+    }
+
+    pub(crate) fn fill(&self, stream: u64, to: Address, byte: u8, bytes: u64) -> Result<()> {
+        if self.memory(to, bytes, "a fill")? != Memory::Device {
+            return Err(Error::internal("a fill of memory of the host"));
+        }
+        let stream = known(&self.streams, stream, "stream")?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: the range was given out; giving it back waits for the fill.
+        self.call("fill memory", || unsafe { result::memset_d8_async(to.0, byte, bytes as usize, stream) })
+    }
+
+    /// Loads an image, which must be a whole cubin, and gives a kernel of it by number.
+    pub(crate) fn load(&mut self, image: &[u8], name: &str) -> Result<u64> {
+        let name = CString::new(name).map_err(|_| Error::internal("a name with a zero byte"))?;
+        if !image.starts_with(b"\x7fELF") {
+            return Err(Error::internal("an image that is no cubin"));
+        }
+        let loaded = self.call("load a kernel", || {
+            // SAFETY: a cubin says its own length, which the compiler wrote and the cache checked. The module lives as long as
+            // the context.
+            unsafe { module::get_function(module::load_data(image.as_ptr().cast())?, name) }
+        })?;
+        self.functions.push(loaded);
+        Ok(self.functions.len() as u64 - 1)
+    }
+
+    pub(crate) fn launch(&self, stream: u64, function: u64, grid: Grid, parameters: &[u8]) -> Result<()> {
+        let (function, stream) = (known(&self.functions, function, "kernel")?, known(&self.streams, stream, "stream")?);
+        let mut bytes = parameters.len();
+        let mut extra = [
+            sys::CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT as usize as *mut c_void,
+            parameters.as_ptr().cast_mut().cast(),
+            sys::CU_LAUNCH_PARAM_BUFFER_SIZE_AS_INT as usize as *mut c_void,
+            (&raw mut bytes).cast(),
+            sys::CU_LAUNCH_PARAM_END_AS_INT as usize as *mut c_void,
+        ];
+        let (blocks, threads, shared) = (grid.blocks, grid.threads, grid.shared_bytes);
+        // SAFETY: the driver copies the parameters, whose length it is told, before it returns. The kernel is of our own text,
+        // which runs on the emulated device with every access checked.
+        self.call("launch a kernel", || unsafe {
+            let extra = extra.as_mut_ptr();
+            sys::cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, shared, stream, null_mut(), extra).result()
+        })
+    }
+
+    pub(crate) fn synchronize(&self, stream: u64) -> Result<()> {
+        let stream = known(&self.streams, stream, "stream")?;
+        // SAFETY: the stream lives as long as the context.
+        self.call("finish its work", || unsafe { stream::synchronize(stream) })
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // Memory, pinned memory too, streams, events and modules go with it; a context that has failed goes, too.
+        // SAFETY: nobody has a handle of the context any more.
+        let _ = unsafe { sys::cuCtxDestroy_v2(self.context) };
+    }
+}
+
+fn known<T: Copy>(table: &[T], number: u64, what: &str) -> Result<T> {
+    usize::try_from(number).ok().and_then(|number| table.get(number).copied()).ok_or_else(|| no_such(what))
+}
+
+fn no_such(what: &str) -> Error {
+    Error::internal(format!("the device has no such {what}"))
+}
