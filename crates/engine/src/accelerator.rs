@@ -4,10 +4,12 @@
 //! all that was on it, and opened anew when it is asked for again.
 //! Must not know: pipelines.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use forebay_base::{Error, Result};
+use forebay_base::Result;
 use forebay_cache::ChunkCache;
+use forebay_gpu::cuda::CudaDevice;
 use forebay_gpu::device::{Buffer, Device};
 use forebay_gpu::emulated::{EmulatedDevice, Options};
 use forebay_gpu::{DeviceChoice, Processor};
@@ -35,15 +37,33 @@ impl Accelerator {
     }
 }
 
+/// Rows of a table from which on a query opens a GPU unasked: that takes some tenths of a second, in which a CPU has such a
+/// table done. A guess until it is measured.
+const ROWS_WORTH_OPENING: u64 = 32 << 20;
+
 /// The devices of a database.
 #[derive(Debug, Default)]
 pub struct Accelerators {
     gpu: Mutex<Option<Arc<Accelerator>>>,
     emulated: Mutex<Option<Arc<Accelerator>>>,
+    /// There is no GPU, or it failed when nobody had asked for it: it is not tried again unasked.
+    has_no_gpu: AtomicBool,
 }
 
 fn lock(slot: &Mutex<Option<Arc<Accelerator>>>) -> MutexGuard<'_, Option<Arc<Accelerator>>> {
     slot.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The device of a slot, opened if there is none yet.
+fn opened<D: Device + 'static>(
+    slot: &Mutex<Option<Arc<Accelerator>>>,
+    open: impl FnOnce() -> Result<Arc<D>>,
+) -> Result<Option<Arc<Accelerator>>> {
+    let mut slot = lock(slot);
+    if slot.is_none() {
+        *slot = Some(Accelerator::new(open()?)?);
+    }
+    Ok(slot.clone())
 }
 
 impl Accelerators {
@@ -53,22 +73,23 @@ impl Accelerators {
         Ok(())
     }
 
-    /// The device that a query runs on besides the CPU, if any.
+    /// Opens a GPU for a table of so many rows, if there is one and they are worth it.
+    pub fn open_for(&self, rows: u64) {
+        if rows < ROWS_WORTH_OPENING || self.has_no_gpu.load(Ordering::Relaxed) {
+            return;
+        }
+        if opened(&self.gpu, CudaDevice::open).is_err() {
+            self.has_no_gpu.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The device that a query runs on besides the CPU, if any: with `auto` a GPU that is open.
     pub fn get(&self, choice: DeviceChoice) -> Result<Option<Arc<Accelerator>>> {
         match choice {
             DeviceChoice::Cpu => Ok(None),
             DeviceChoice::Auto => Ok(lock(&self.gpu).clone()),
-            DeviceChoice::Gpu => match &*lock(&self.gpu) {
-                Some(known) => Ok(Some(Arc::clone(known))),
-                None => Err(Error::unsupported("there is no GPU").hint("SET device = auto")),
-            },
-            DeviceChoice::Emulated => {
-                let mut slot = lock(&self.emulated);
-                if slot.is_none() {
-                    *slot = Some(Accelerator::new(EmulatedDevice::open(Options::default())?)?);
-                }
-                Ok(slot.clone())
-            }
+            DeviceChoice::Gpu => opened(&self.gpu, CudaDevice::open),
+            DeviceChoice::Emulated => opened(&self.emulated, || EmulatedDevice::open(Options::default())),
         }
     }
 

@@ -7,6 +7,8 @@ use std::str::FromStr;
 
 use forebay_base::Error;
 
+use crate::cuda;
+
 /// The processor that runs a query's pipelines: the value of `SET device`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum DeviceChoice {
@@ -35,12 +37,11 @@ impl DeviceChoice {
         }
     }
 
-    /// Whether a query asked for with this setting can run here today; the error says what to set instead.
+    /// Whether a query asked for with this setting can run here today; the error says what is missing and what to do.
     pub fn check_available(self) -> Result<(), Error> {
         match self {
             Self::Auto | Self::Cpu | Self::Emulated => Ok(()),
-            Self::Gpu => Err(Error::unsupported("this version of Forebay does not drive a GPU yet")
-                .hint("SET device = auto, cpu or emulated")),
+            Self::Gpu => cuda::find().map(drop),
         }
     }
 }
@@ -85,8 +86,10 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_is_refused_and_never_replaced() {
+    fn a_gpu_is_refused_where_there_is_none() {
         assert!(DeviceChoice::Auto.check_available().is_ok() && DeviceChoice::Cpu.check_available().is_ok());
-        assert_eq!(DeviceChoice::Gpu.check_available().unwrap_err().kind(), ErrorKind::Unsupported);
+        if let Err(error) = DeviceChoice::Gpu.check_available() {
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        }
     }
 }

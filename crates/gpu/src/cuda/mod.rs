@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use forebay_base::Result;
 
 use crate::device::{Address, Counters, Device, Event, Function, Grid, Image, Limits, Memory, Stream};
-use crate::driver::cuda::Context;
+use crate::driver::cuda::{Context, Description, describe, start};
 use compiler::Compiler;
 use images::Images;
 
@@ -31,23 +31,49 @@ pub struct CudaDevice {
     state: Mutex<State>,
 }
 
-/// What was found out when a GPU was opened.
+/// A GPU that can be opened, as far as can be said without opening it.
+#[derive(Debug)]
+pub struct Found {
+    gpu: Description,
+    compiler: Compiler,
+    /// What is known of it.
+    pub facts: Facts,
+}
+
+/// What is known of a GPU and of what drives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
+    /// Its name.
+    pub name: String,
     /// Compute capability, major and minor.
     pub capability: (u32, u32),
     /// Bytes of its memory.
     pub total_bytes: u64,
-    /// Bytes of its memory that nobody used.
-    pub free_bytes: u64,
-    /// The newest CUDA that the driver knows.
+    /// Multiprocessors.
+    pub multiprocessors: u32,
+    /// The newest CUDA that the driver knows, major and minor.
     pub driver: (u32, u32),
     /// The version of NVRTC.
     pub compiler: (u32, u32),
     /// Where NVRTC was found.
     pub compiler_path: PathBuf,
-    /// Where compiled kernels are kept, if anywhere.
-    pub images: Option<PathBuf>,
+}
+
+/// Looks for driver, GPU and compiler. The error says in one sentence what is missing, and what to install.
+pub fn find() -> Result<Found> {
+    let driver = start()?;
+    let gpu = describe()?;
+    let compiler = Compiler::find(gpu.capability, driver)?;
+    let facts = Facts {
+        name: gpu.name.clone(),
+        capability: gpu.capability,
+        total_bytes: gpu.total_bytes,
+        multiprocessors: gpu.multiprocessors,
+        driver,
+        compiler: compiler.version(),
+        compiler_path: compiler.path().to_owned(),
+    };
+    Ok(Found { gpu, compiler, facts })
 }
 
 #[derive(Debug)]
@@ -59,33 +85,25 @@ struct State {
 impl CudaDevice {
     /// Opens the first GPU. The error says in one sentence what is missing, and what to install.
     pub fn open() -> Result<Arc<Self>> {
-        Self::with_images(Images::folder_of_user())
+        Self::of(find()?)
     }
 
-    /// The same with a folder for compiled kernels, or none.
-    pub fn with_images(folder: Option<PathBuf>) -> Result<Arc<Self>> {
-        let (context, found) = Context::open()?;
-        let compiler = Compiler::find(found.capability, found.driver)?;
+    /// Opens a GPU that was found.
+    pub fn of(found: Found) -> Result<Arc<Self>> {
+        let Found { gpu, compiler, facts } = found;
+        let context = Context::open(&gpu)?;
+        let free_bytes = context.free_bytes()?;
         let limits = Limits {
-            name: found.name,
-            memory_bytes: found.free_bytes - found.free_bytes / DRIVER_SHARE,
-            multiprocessors: found.multiprocessors,
-            shared_bytes: found.shared_bytes,
-        };
-        let facts = Facts {
-            capability: found.capability,
-            total_bytes: found.total_bytes,
-            free_bytes: found.free_bytes,
-            driver: found.driver,
-            compiler: compiler.version(),
-            compiler_path: compiler.path().to_owned(),
-            images: folder.clone(),
+            name: gpu.name,
+            memory_bytes: free_bytes - free_bytes / DRIVER_SHARE,
+            multiprocessors: gpu.multiprocessors,
+            shared_bytes: gpu.shared_bytes,
         };
         let state = Mutex::new(State { context, counters: Counters::default() });
-        Ok(Arc::new(Self { limits, facts, compiler, images: Images::new(folder), state }))
+        Ok(Arc::new(Self { limits, facts, compiler, images: Images::new(Images::folder_of_user()), state }))
     }
 
-    /// What was found out when it was opened.
+    /// What is known of it.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }

@@ -18,8 +18,8 @@ use crate::device::{Address, Grid, Memory};
 /// The oldest version of CUDA whose driver loads what today's compilers make: 12.0, as the driver writes it.
 const OLDEST_VERSION: c_int = 12_000;
 
-/// Every function that is called. The last one is called by its name, since newer bindings leave it out.
-const FUNCTIONS: [&str; 26] = [
+/// Every function that is called, but for the one below, which newer bindings leave out.
+const FUNCTIONS: [&str; 27] = [
     "cuInit",
     "cuDriverGetVersion",
     "cuGetErrorName",
@@ -28,6 +28,7 @@ const FUNCTIONS: [&str; 26] = [
     "cuDeviceGetCount",
     "cuDeviceGetName",
     "cuDeviceGetAttribute",
+    "cuDeviceTotalMem_v2",
     "cuCtxSetCurrent",
     "cuCtxSynchronize",
     "cuCtxDestroy_v2",
@@ -52,18 +53,17 @@ const FUNCTIONS: [&str; 26] = [
 const CREATE_CONTEXT: &str = "cuCtxCreate_v2";
 type CreateContext = unsafe extern "C" fn(*mut sys::CUcontext, u32, sys::CUdevice) -> CUresult;
 
-/// What the driver says of a GPU.
+/// What the driver says of a GPU that nobody opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Description {
+    device: sys::CUdevice,
     pub(crate) name: String,
     /// Compute capability, major and minor.
     pub(crate) capability: (u32, u32),
-    pub(crate) free_bytes: u64,
-    pub(crate) total_bytes: u64,
     pub(crate) multiprocessors: u32,
     pub(crate) shared_bytes: u32,
-    /// The newest CUDA that the driver knows, major and minor.
-    pub(crate) driver: (u32, u32),
+    /// Its memory, used or not.
+    pub(crate) total_bytes: u64,
 }
 
 /// A context, with what was made in it. Destroying it gives all of it back.
@@ -100,8 +100,9 @@ fn failure(what: &str, name: &str, error: DriverError) -> Error {
     Error::new(kind, format!("the {name} cannot {what}: {text}"))
 }
 
-/// Looks for the driver and all that is needed of it, and starts it. The error is one sentence.
-fn start() -> Result<c_int> {
+/// Looks for the driver and all that is needed of it, and starts it: the newest CUDA that it knows, major and minor. The error
+/// is one sentence.
+pub(crate) fn start() -> Result<(u32, u32)> {
     // SAFETY: loading the driver runs its initialisers only.
     if !unsafe { sys::is_culib_present() } {
         return Err(Error::unsupported("there is no NVIDIA driver (libcuda.so.1)")
@@ -122,12 +123,12 @@ fn start() -> Result<c_int> {
     let mut version = 0;
     // SAFETY: it writes the number and nothing else.
     unsafe { sys::cuDriverGetVersion(&raw mut version) }.result().map_err(broken)?;
+    let (major, minor) = split(version);
     if version < OLDEST_VERSION {
-        let (major, minor) = split(version);
         return Err(Error::unsupported(format!("the NVIDIA driver is too old: it is of CUDA {major}.{minor}"))
             .hint("Install version 525 or newer"));
     }
-    Ok(version)
+    Ok((major, minor))
 }
 
 /// Major and minor of a version as the driver writes it.
@@ -136,53 +137,58 @@ fn split(version: c_int) -> (u32, u32) {
     (version / 1000, version % 1000 / 10)
 }
 
+/// The first GPU of a driver that was started.
+pub(crate) fn describe() -> Result<Description> {
+    let of_driver = |error| failure("describe a GPU", "NVIDIA driver", error);
+    if result::device::get_count().map_err(of_driver)? == 0 {
+        return Err(Error::unsupported("the NVIDIA driver finds no GPU").hint("See whether nvidia-smi lists one"));
+    }
+    let device = result::device::get(0).map_err(of_driver)?;
+    let attribute = |attribute| -> Result<u32> {
+        // SAFETY: the device came from the driver.
+        let value = unsafe { result::device::get_attribute(device, attribute) }.map_err(of_driver)?;
+        Ok(value.unsigned_abs())
+    };
+    let capability = (
+        attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+        attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+    );
+    Ok(Description {
+        device,
+        name: result::device::get_name(device).map_err(of_driver)?,
+        capability,
+        multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        shared_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?,
+        // SAFETY: the device came from the driver.
+        total_bytes: unsafe { result::device::total_mem(device) }.map_err(of_driver)? as u64,
+    })
+}
+
 impl Context {
-    /// A context on the first GPU.
-    pub(crate) fn open() -> Result<(Self, Description)> {
-        let version = start()?;
-        let of_driver = |error| failure("open a GPU", "NVIDIA driver", error);
-        if result::device::get_count().map_err(of_driver)? == 0 {
-            return Err(Error::unsupported("the NVIDIA driver finds no GPU").hint("See whether nvidia-smi lists one"));
-        }
-        let device = result::device::get(0).map_err(of_driver)?;
-        let name = result::device::get_name(device).map_err(of_driver)?;
-        let attribute = |attribute| -> Result<u32> {
-            // SAFETY: the device came from the driver.
-            let value = unsafe { result::device::get_attribute(device, attribute) }.map_err(of_driver)?;
-            Ok(value.unsigned_abs())
-        };
-        let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
-        let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
-        let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
-        let shared_bytes = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?;
+    /// A context on a GPU.
+    pub(crate) fn open(gpu: &Description) -> Result<Self> {
         let mut context = null_mut();
-        // SAFETY: the driver has the function, with this type; it writes one handle.
+        // SAFETY: `start` found the function, which has this type; it writes one handle.
         unsafe {
             match sys::culib().get::<CreateContext>(CREATE_CONTEXT.as_bytes()) {
-                Ok(create) => create(&raw mut context, 0, device).result(),
+                Ok(create) => create(&raw mut context, 0, gpu.device).result(),
                 Err(_) => Err(DriverError(CUresult::CUDA_ERROR_NOT_FOUND)),
             }
         }
-        .map_err(of_driver)?;
-        let context = Self {
+        .map_err(|error| failure("be opened", &gpu.name, error))?;
+        Ok(Self {
             context,
-            name: name.clone(),
+            name: gpu.name.clone(),
             allocations: BTreeMap::new(),
             streams: Vec::new(),
             events: Vec::new(),
             functions: Vec::new(),
-        };
-        let (free, total) = context.call("say what memory it has", result::mem_get_info)?;
-        let description = Description {
-            name,
-            capability: (major, minor),
-            free_bytes: free as u64,
-            total_bytes: total as u64,
-            multiprocessors,
-            shared_bytes,
-            driver: split(version),
-        };
-        Ok((context, description))
+        })
+    }
+
+    /// Bytes of memory that nobody has.
+    pub(crate) fn free_bytes(&self) -> Result<u64> {
+        self.call("say what memory it has", result::mem_get_info).map(|(free, _)| free as u64)
     }
 
     /// A call of the driver with this context current to the thread.

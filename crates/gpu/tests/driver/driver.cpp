@@ -78,6 +78,11 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
     return SUCCESS;
 }
 
+int cuDeviceTotalMem_v2(size_t* bytes, int) {
+    *bytes = MEMORY_BYTES;
+    return SUCCESS;
+}
+
 int cuCtxCreate_v2(void** context, unsigned, int) {
     *context = current = reinterpret_cast<void*>(static_cast<int64_t>(++contexts));
     return SUCCESS;

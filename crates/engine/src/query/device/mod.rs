@@ -77,6 +77,9 @@ impl Runner<'_> {
     /// Runs a pipeline on the device that the query asks for, if that can.
     pub(super) fn on_device(&mut self, index: usize) -> Result<Attempt> {
         let choice = self.options.device;
+        if let (DeviceChoice::Auto, Source::Table(source)) = (choice, &self.program.pipelines[index].source) {
+            self.engine.accelerators().open_for(self.query.tables[source.table].table.rows());
+        }
         let accelerator = self.engine.accelerators().get(choice).map_err(|error| refused(choice, &error))?;
         let Some(accelerator) = accelerator else { return Ok(Attempt::Cpu(None)) };
         let mut outcome = self.attempt(&accelerator, index);
