@@ -65,15 +65,17 @@ __device__ __forceinline__ void add_least(u64* at, i64 key) {
     atomicMax(at, ~rank_of(key));
 }
 
-// What the lanes of a warp hold together; valid in lane 0. All lanes call it.
+// What the lanes of a warp hold together; valid in lane 0. All lanes call it, once in a kernel: the loops need not be unrolled.
 __device__ __forceinline__ u64 warp_sum(u64 value) {
     u32 lane = threadIdx.x % LANES;
+#pragma unroll 1
     for (u32 step = LANES / 2; step > 0; step /= 2) value += __shfl_sync(ALL_LANES, value, (lane + step) % LANES);
     return value;
 }
 __device__ __forceinline__ i128 warp_sum(i128 value) {
     u32 lane = threadIdx.x % LANES;
     u128 sum = (u128)value;
+#pragma unroll 1
     for (u32 step = LANES / 2; step > 0; step /= 2) {
         u64 low = __shfl_sync(ALL_LANES, (u64)sum, (lane + step) % LANES);
         u64 high = __shfl_sync(ALL_LANES, (u64)(sum >> 64), (lane + step) % LANES);
@@ -83,6 +85,7 @@ __device__ __forceinline__ i128 warp_sum(i128 value) {
 }
 __device__ __forceinline__ f64 warp_sum(f64 value) {
     u32 lane = threadIdx.x % LANES;
+#pragma unroll 1
     for (u32 step = LANES / 2; step > 0; step /= 2) {
         u64 other = __shfl_sync(ALL_LANES, (u64)__double_as_longlong(value), (lane + step) % LANES);
         value += __longlong_as_double((i64)other);
@@ -91,6 +94,7 @@ __device__ __forceinline__ f64 warp_sum(f64 value) {
 }
 __device__ __forceinline__ u64 warp_greatest(u64 value) {
     u32 lane = threadIdx.x % LANES;
+#pragma unroll 1
     for (u32 step = LANES / 2; step > 0; step /= 2) {
         u64 other = __shfl_sync(ALL_LANES, value, (lane + step) % LANES);
         value = greater(value, other);

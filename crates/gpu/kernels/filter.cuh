@@ -23,37 +23,21 @@ struct Test {
     u32 unused;
 };
 
-template <class T> __device__ __forceinline__ u64 lane_of(T value) {
-    return (u64)(i64)value;
-}
-template <> __device__ __forceinline__ u64 lane_of<f32>(f32 value) {
-    return (u64)order_key(canonical((f64)value));
-}
-template <> __device__ __forceinline__ u64 lane_of<f64>(f64 value) {
-    return (u64)order_key(canonical(value));
-}
-
-template <class W> __device__ __forceinline__ void load_as_lanes(const void* from, const Tile& tile, u64 lanes[ITEMS]) {
-    W words[ITEMS];
-    load<W>(from, tile, words);
-    FOR_ITEMS lanes[i] = lane_of(words[i]);
-}
-
-// What the test compares: codes, or the numbers of a plain block by the code of its type; those of 16 bytes have no lanes.
+// What the test compares: codes, or the numbers of a plain block; those of 16 bytes have no lanes. Numbers are loaded as codes
+// are, by their width, and become signed or the keys of floats by their type (PhysicalType of forebay-base).
 __device__ __forceinline__ void load_lanes(const Column& c, const Tile& tile, u64 lanes[ITEMS]) {
-    // Codes are read as the unsigned numbers of their width.
-    u32 type = c.form == PLAIN ? c.type : c.width == 1 ? 6 : c.width == 2 ? 7 : c.width == 4 ? 8 : 9;
-    const void* from = c.form == PLAIN ? c.values : c.codes;
-    switch (type) {
-        case 1: return load_as_lanes<i8>(from, tile, lanes);
-        case 2: return load_as_lanes<i16>(from, tile, lanes);
-        case 3: return load_as_lanes<i32>(from, tile, lanes);
-        case 6: return load_as_lanes<u8>(from, tile, lanes);
-        case 7: return load_as_lanes<u16>(from, tile, lanes);
-        case 8: return load_as_lanes<u32>(from, tile, lanes);
-        case 10: return load_as_lanes<f32>(from, tile, lanes);
-        case 11: return load_as_lanes<f64>(from, tile, lanes);
-        default: return load_as_lanes<u64>(from, tile, lanes);
+    bool is_plain = c.form == PLAIN;
+    bool is_float = is_plain && c.type >= 10;
+    u32 width = !is_plain ? c.width : is_float ? c.type == 10 ? 4 : 8 : 1u << (c.type - 1) % 5;
+    load_codes(is_plain ? c.values : c.codes, width, tile, lanes);
+    if (is_float) {
+        FOR_ITEMS {
+            f64 value = width == 4 ? (f64)__uint_as_float((u32)lanes[i]) : __longlong_as_double((i64)lanes[i]);
+            lanes[i] = (u64)order_key(canonical(value));
+        }
+    } else if (is_plain && c.type < 4) {
+        u32 above = 64 - 8 * width;
+        FOR_ITEMS lanes[i] = (u64)((i64)(lanes[i] << above) >> above);
     }
 }
 

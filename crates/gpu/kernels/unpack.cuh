@@ -35,38 +35,32 @@ template <class V, class T> __device__ __forceinline__ V widen(T value) {
     }
 }
 
-template <class W> __device__ __forceinline__ void load_as_codes(const Column& c, const Tile& tile, u64 codes[ITEMS]) {
-    W own[ITEMS];
-    load<W>(c.codes, tile, own);
-    FOR_ITEMS codes[i] = own[i];
-}
-
-// What becomes of a code stands here once, whatever its width: it is most of the text that a compiler gets.
+// What becomes of a code stands here once, whatever its width: it is most of the text that a compiler gets. Plain numbers of up
+// to 8 bytes are codes of a frame that begins at 0.
 template <class T, class V>
 __device__ __forceinline__ void unpack(const Column& c, const Tile& tile, Mask pass, V out[ITEMS]) {
     FOR_ITEMS out[i] = V();
     if (pass == 0 || c.form == ALL_NULL) return;
-    if (c.form == PLAIN) {
-        T values[ITEMS];
-        load<T>(c.values, tile, values);
-        FOR_ITEMS out[i] = widen<V>(values[i]);
-        return;
+    bool is_plain = c.form == PLAIN;
+    if constexpr (sizeof(T) > 8) {
+        if (is_plain) {
+            T values[ITEMS];
+            load<T>(c.values, tile, values);
+            FOR_ITEMS out[i] = widen<V>(values[i]);
+            return;
+        }
     }
     // A constant is a frame whose codes are 0, and has none.
     u64 codes[ITEMS];
     FOR_ITEMS codes[i] = 0;
     if (c.form != CONSTANT) {
-        switch (c.width) {
-            case 1: load_as_codes<u8>(c, tile, codes); break;
-            case 2: load_as_codes<u16>(c, tile, codes); break;
-            case 4: load_as_codes<u32>(c, tile, codes); break;
-            default: load_as_codes<u64>(c, tile, codes);
-        }
+        load_codes(is_plain ? c.values : c.codes, is_plain ? (u32)sizeof(T) : c.width, tile, codes);
     }
     if (c.form == DICTIONARY) {
         FOR_ITEMS out[i] = widen<V>(((const T*)c.values)[codes[i]]);
     } else if constexpr (sizeof(T) <= 8) {
-        FOR_ITEMS out[i] = widen<V>(Stored<T>::of_bits(c.base_low + codes[i]));
+        u64 base = is_plain ? 0 : c.base_low;
+        FOR_ITEMS out[i] = widen<V>(Stored<T>::of_bits(base + codes[i]));
     } else {
         u128 base = ((u128)c.base_high << 64) | c.base_low;
         FOR_ITEMS out[i] = widen<V>(Stored<T>::of_bits(base + codes[i]));
