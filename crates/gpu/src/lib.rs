@@ -10,6 +10,7 @@
 
 pub mod cuda;
 pub mod device;
+pub mod doctor;
 #[allow(unsafe_code)]
 mod driver;
 pub mod emit;
@@ -19,6 +20,7 @@ pub mod kernels;
 pub mod parameters;
 pub mod processor;
 mod ring;
+pub mod selftest;
 mod setting;
 
 pub use processor::Processor;

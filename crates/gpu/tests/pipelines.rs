@@ -1,61 +1,46 @@
 //! Kernels give what the interpreter gives: the IR's test files, and programs made up from a seed, on the emulated device
-//! with all its checks.
+//! with all its checks, or on a GPU with `FOREBAY_DEVICE=gpu`.
 
-mod machine;
-mod table;
+use std::sync::Arc;
 
-use std::path::PathBuf;
+use forebay_gpu::cuda::CudaDevice;
+use forebay_gpu::device::Device;
+use forebay_gpu::emulated::{EmulatedDevice, Options};
+use forebay_gpu::selftest::{FILES, Outcome, run_files, run_programs};
 
-use forebay_pipeline::case::{Case, compare, is_fault};
-use forebay_pipeline::generate::{Generator, Reach};
-use forebay_pipeline::verify;
+fn open(seed: u64) -> Arc<dyn Device> {
+    match std::env::var("FOREBAY_DEVICE").as_deref() {
+        Ok("gpu") => CudaDevice::open().expect("FOREBAY_DEVICE=gpu asks for one"),
+        _ => EmulatedDevice::open(Options { seed, ..Options::default() }).expect("this machine has a C++ compiler"),
+    }
+}
 
-use machine::{Bench, Execution};
+/// Every run agreed, and all memory was given back.
+fn check(device: &Arc<dyn Device>, outcome: &Outcome) {
+    println!("{} runs agree; {} pipelines on the device; left: {:#?}", outcome.agreed, outcome.pipelines, outcome.left);
+    assert!(outcome.failures.is_empty(), "{}", outcome.failures.join("\n\n"));
+    let counters = device.counters();
+    assert_eq!((counters.device_bytes, counters.pinned_bytes), (0, 0), "memory was not given back");
+}
 
-fn cases() -> Vec<(PathBuf, Case)> {
+#[test]
+fn every_test_file_is_carried() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/pipelines");
-    let mut files: Vec<PathBuf> =
-        std::fs::read_dir(folder).expect("the folder is there").map(|file| file.expect("it is read").path()).collect();
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "pipe"));
-    files.sort();
-    let read = |path: PathBuf| {
-        let text = std::fs::read_to_string(&path).expect("the file can be read");
-        let cases = Case::read(&text).expect("the file is right");
-        cases.into_iter().map(move |case| (path.clone(), case))
-    };
-    files.into_iter().flat_map(read).collect()
+    let files = std::fs::read_dir(folder).expect("the folder is there").map(|file| file.expect("it is read").path());
+    let mut names: Vec<String> = files
+        .filter(|path| path.extension().is_some_and(|extension| extension == "pipe"))
+        .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
+        .collect();
+    names.sort();
+    assert_eq!(FILES.iter().map(|(name, _)| *name).collect::<Vec<_>>(), names);
 }
 
 #[test]
 fn test_files_give_their_results() {
-    let bench = Bench::new(7);
-    let (mut pipelines, mut reasons) = (0, std::collections::BTreeMap::new());
-    for (path, case) in cases() {
-        let expected = case.interpret();
-        for (block_rows, salt, global) in [(1000, 0, false), (1000, 2, true), (2, 1, false), (3, 3, false)] {
-            let (found, done) = bench.run(&case, Execution { block_rows, salt, global });
-            if let Err(message) = compare(&expected, &found) {
-                panic!("{} {} salt {salt}:\n{}\n{message}", path.display(), case.name, case.program);
-            }
-            pipelines += done.pipelines;
-            done.reasons.into_iter().for_each(|reason| *reasons.entry(reason).or_insert(0) += 1);
-        }
-    }
-    println!("{pipelines} pipelines on the device; left to the CPU: {reasons:#?}");
-    assert!(pipelines > 200, "only {pipelines} pipelines ran on the device");
-    let counters = bench.device().counters();
-    assert_eq!((counters.device_bytes, counters.pinned_bytes), (0, 0), "memory was not given back");
-}
-
-/// Prints its program where the thread panics.
-struct Shown<'a>(u64, &'a Case);
-
-impl Drop for Shown<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            println!("FOREBAY_SEED={} FOREBAY_PROGRAMS=1\n{}", self.0, self.1.program);
-        }
-    }
+    let device = open(7);
+    let outcome = run_files(&device).expect("it begins");
+    check(&device, &outcome);
+    assert!(outcome.pipelines > 200, "only {} pipelines ran on the device", outcome.pipelines);
 }
 
 #[test]
@@ -63,29 +48,9 @@ fn random_programs_give_what_the_interpreter_gives() {
     let given = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
     let seed = given("FOREBAY_SEED").unwrap_or(20_261_121);
     let programs = given("FOREBAY_PROGRAMS").unwrap_or(40);
-    let bench = Bench::new(seed);
-    let (mut results, mut faults, mut pipelines, mut left) = (0, 0, 0, 0);
-    for number in seed..seed + programs {
-        let case = Generator::new(number, Reach::Device).case();
-        let _shown = Shown(number, &case);
-        verify(&case.program).expect("it has a meaning");
-        let expected = case.interpret();
-        match &expected {
-            Ok(_) => results += 1,
-            Err(error) if is_fault(error.kind()) => faults += 1,
-            // It was said that a result fits which does not.
-            Err(_) => continue,
-        }
-        let execution = Execution { block_rows: [7, 100][number as usize % 2], salt: number, global: number % 3 == 0 };
-        let (found, done) = bench.run(&case, execution);
-        if let Err(message) = compare(&expected, &found) {
-            panic!("{execution:?}\n{message}");
-        }
-        pipelines += done.pipelines;
-        left += done.reasons.len();
-    }
-    println!(
-        "FOREBAY_SEED={seed}: {results} results, {faults} faults; {pipelines} pipelines on the device, {left} not"
-    );
-    assert!(pipelines as u64 > programs || programs < 10, "only {pipelines} pipelines ran on the device");
+    println!("FOREBAY_SEED={seed}");
+    let device = open(seed);
+    let outcome = run_programs(&device, seed, programs).expect("it begins");
+    check(&device, &outcome);
+    assert!(outcome.pipelines as u64 > programs || programs < 10, "only {} pipelines ran there", outcome.pipelines);
 }

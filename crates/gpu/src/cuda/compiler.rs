@@ -44,8 +44,9 @@ impl Compiler {
                 Err(_) => {}
             }
         }
-        let wheel = format!("pip install nvidia-cuda-nvrtc-cu{}, or name libnvrtc.so in {VARIABLE}", driver.0.min(12));
-        let wheel = if driver.0 > 12 { wheel.replace("-cu12", "") } else { wheel };
+        // The package of CUDA 13 has no number in its name.
+        let package = if driver.0 > 12 { "nvidia-cuda-nvrtc" } else { "nvidia-cuda-nvrtc-cu12" };
+        let hint = format!("pip install {package}, or name libnvrtc.so in {VARIABLE}");
         let message = match (newer, broken) {
             (Some((major, minor)), _) => {
                 format!("NVRTC {major}.{minor} is too new for this driver, which is of CUDA {}.{}", driver.0, driver.1)
@@ -53,7 +54,7 @@ impl Compiler {
             (None, Some(error)) => format!("NVRTC, the compiler of kernels, cannot be loaded: {}", error.message()),
             (None, None) => "NVRTC, the compiler of kernels, is not installed".to_owned(),
         };
-        Err(Error::unsupported(message).hint(wheel))
+        Err(Error::unsupported(message).hint(hint))
     }
 
     pub(super) fn version(&self) -> (u32, u32) {

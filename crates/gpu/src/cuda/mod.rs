@@ -82,6 +82,12 @@ struct State {
     counters: Counters,
 }
 
+/// NVRTC by itself, for a machine whose GPU is not known: its version and where it is.
+pub fn find_compiler() -> Result<((u32, u32), PathBuf)> {
+    let compiler = Compiler::find((9, 0), (u32::MAX, 0))?;
+    Ok((compiler.version(), compiler.path().to_owned()))
+}
+
 impl CudaDevice {
     /// Opens the first GPU. The error says in one sentence what is missing, and what to install.
     pub fn open() -> Result<Arc<Self>> {

@@ -44,6 +44,11 @@ impl Compiler {
         Ok(compiler)
     }
 
+    /// What the compiler calls itself.
+    pub(super) fn name(&self) -> String {
+        version(&self.program).and_then(|text| text.lines().next().map(str::to_owned)).unwrap_or_default()
+    }
+
     /// The emulated processor as a shared object.
     pub(super) fn runtime(&self) -> Result<PathBuf> {
         let source = self.write("runtime.cpp", RUNTIME.as_bytes())?;

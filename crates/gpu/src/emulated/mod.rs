@@ -113,6 +113,11 @@ fn images() -> MutexGuard<'static, HashMap<String, Image>> {
     IMAGES.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The compiler that the device would use, by its name; an error says what to install where there is none.
+pub fn compiler_name() -> Result<String> {
+    Ok(Compiler::find()?.name())
+}
+
 impl EmulatedDevice {
     /// Opens a device; an error where the host has no C++ compiler.
     pub fn open(options: Options) -> Result<Arc<Self>> {

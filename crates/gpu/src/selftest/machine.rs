@@ -4,20 +4,18 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::device::{Address, Buffer, Device, Function, Grid, Memory, Stream};
+use crate::emit::{GroupPlace, Kernel, NAME, Shapes, emit};
+use crate::groups::GroupTable;
+use crate::kernels::{THREADS, TILE};
+use crate::parameters::{Build, Column, Parameters};
 use forebay_base::{Error, ErrorKind, PhysicalType, Result};
 use forebay_block::{EncodedBlock, Encoding};
-use forebay_gpu::cuda::CudaDevice;
-use forebay_gpu::device::{Address, Buffer, Device, Function, Grid, Memory, Stream};
-use forebay_gpu::emit::{GroupPlace, Kernel, NAME, Shapes, emit};
-use forebay_gpu::emulated::{EmulatedDevice, Options};
-use forebay_gpu::groups::GroupTable;
-use forebay_gpu::kernels::{THREADS, TILE};
-use forebay_gpu::parameters::{Build, Column, Parameters};
 use forebay_pipeline::case::Case;
 use forebay_pipeline::ir::*;
 use forebay_pipeline::{Fault, Scalar, register_types};
 
-use crate::table::{encode, translate};
+use super::table::{encode, translate};
 
 /// A device with what was compiled for it.
 pub(crate) struct Bench {
@@ -68,24 +66,10 @@ enum Left {
     Rows(Vec<Vec<Scalar>>),
 }
 
-/// The emulated device, or the GPU with `FOREBAY_DEVICE=gpu`.
-fn open(seed: u64) -> Arc<dyn Device> {
-    match std::env::var("FOREBAY_DEVICE").as_deref() {
-        Ok("gpu") => CudaDevice::open().expect("FOREBAY_DEVICE=gpu asks for one"),
-        _ => EmulatedDevice::open(Options { seed, ..Options::default() }).expect("this machine has a C++ compiler"),
-    }
-}
-
 impl Bench {
-    pub(crate) fn new(seed: u64) -> Self {
-        let device = open(seed);
-        let stream = || device.stream().expect("a stream");
-        let (copies, kernels) = (stream(), stream());
-        Self { device, copies, kernels, functions: RefCell::default() }
-    }
-
-    pub(crate) fn device(&self) -> &Arc<dyn Device> {
-        &self.device
+    pub(crate) fn new(device: &Arc<dyn Device>) -> Result<Self> {
+        let (copies, kernels) = (device.stream()?, device.stream()?);
+        Ok(Self { device: Arc::clone(device), copies, kernels, functions: RefCell::default() })
     }
 
     /// The rows of the result, in ascending order.

@@ -1,10 +1,10 @@
 //! Tables of scalars as encoded blocks, and tests translated for them by the meaning of each row.
 
+use crate::parameters::Test as DeviceTest;
 use forebay_base::{Error, PhysicalType, Result, Value};
 use forebay_block::{
     Access, EncodeOptions, EncodedBlock, Encoding, Native, PlainColumn, PlainValues, Values, encode_block,
 };
-use forebay_gpu::parameters::Test as DeviceTest;
 use forebay_pipeline::{Scalar, Test};
 
 /// The bytes of an encoded block of some rows of a column.
