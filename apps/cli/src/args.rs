@@ -85,8 +85,32 @@ pub(crate) enum Command {
     Demo(Demo),
     /// Run a benchmark's queries and measure them
     Bench(Bench),
+    /// Say what this machine has for Forebay: ways to its drive, a GPU and what drives it
+    Doctor(Doctor),
+    /// Run the differential suite on a device
+    Selftest(Selftest),
     /// Print the version
     Version,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Folder whose drive is looked at [default: the current one]
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Selftest {
+    /// gpu or emulated
+    #[arg(long, value_name = "DEVICE", default_value = "gpu")]
+    pub(crate) device: String,
+    /// Programs made up beside those of the test files
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub(crate) programs: u64,
+    /// The seed that they are made up from
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED)]
+    pub(crate) seed: u64,
 }
 
 /// Formats of generated files.

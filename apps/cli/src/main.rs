@@ -13,6 +13,7 @@ mod format;
 mod highlight;
 mod interrupt;
 mod lexer;
+mod machine;
 mod meta;
 mod output;
 mod progress;
@@ -41,6 +42,8 @@ fn main() -> ExitCode {
         Some(Command::Gen(options)) => workload::run_gen(options),
         Some(Command::Demo(options)) => workload::run_demo(options),
         Some(Command::Bench(options)) => workload::run_bench(options),
+        Some(Command::Doctor(options)) => machine::run_doctor(options),
+        Some(Command::Selftest(options)) => machine::run_selftest(options),
         Some(Command::Version) => print_version(),
         None => {
             let scripts = args::scripts(&arguments.run, &matches);

@@ -3,6 +3,8 @@
 //! Invariants: the one facade; programs use nothing below it. Must not know: terminals, wire protocols.
 #![forbid(unsafe_code)]
 
+pub mod machine;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;

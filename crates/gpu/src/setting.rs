@@ -4,10 +4,13 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use forebay_base::Error;
 
 use crate::cuda;
+use crate::device::Device;
+use crate::emulated::{EmulatedDevice, Options};
 
 /// The processor that runs a query's pipelines: the value of `SET device`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -42,6 +45,15 @@ impl DeviceChoice {
         match self {
             Self::Auto | Self::Cpu | Self::Emulated => Ok(()),
             Self::Gpu => cuda::find().map(drop),
+        }
+    }
+
+    /// The device that is asked for; none for the CPU.
+    pub fn open(self) -> Result<Option<Arc<dyn Device>>, Error> {
+        match self {
+            Self::Cpu => Ok(None),
+            Self::Auto | Self::Gpu => Ok(Some(cuda::CudaDevice::open()?)),
+            Self::Emulated => Ok(Some(EmulatedDevice::open(Options::default())?)),
         }
     }
 }

@@ -234,27 +234,11 @@ impl Run<'_> {
                 Ok(Left::Build)
             }
             Sink::Collect { columns } => {
-                let counter = bench.zeros(8)?;
-                parameters.room(counter.address(), rows);
                 let types: Vec<Typed> =
                     columns.iter().map(|column| types[column.0 as usize].expect("it was written")).collect();
-                let mut outputs = Vec::new();
-                for typed in &types {
-                    let values = bench.zeros(rows * width(typed.value))?;
-                    let nulls = bench.zeros(rows)?;
-                    parameters.output(values.address(), if typed.nullable { nulls.address() } else { Address(0) });
-                    outputs.push((values, nulls));
-                }
+                let room = Room::new(bench, &types, rows, &mut parameters)?;
                 self.launch(function, tiles, 0, &parameters, &faults)?;
-                let count = words(&bench.download(&counter)?)[0] as usize;
-                let mut result = vec![Vec::new(); count];
-                for ((values, nulls), typed) in outputs.iter().zip(&types) {
-                    let (values, nulls) = (bench.download(values)?, bench.download(nulls)?);
-                    for (row, result) in result.iter_mut().enumerate() {
-                        result.push(scalar(&values, &nulls, row, *typed));
-                    }
-                }
-                Ok(Left::Rows(result))
+                Ok(Left::Rows(room.rows(bench, &types)?))
             }
             Sink::Mark { .. } => Err(Error::unsupported("marks")),
         }
@@ -370,6 +354,41 @@ impl Run<'_> {
             }
         };
         (0..keys.len()).map(range).collect()
+    }
+}
+
+/// Room for a result on the device.
+struct Room {
+    counter: Buffer,
+    /// By column, values and NULLs.
+    columns: Vec<(Buffer, Buffer)>,
+}
+
+impl Room {
+    fn new(bench: &Bench, types: &[Typed], rows: u64, parameters: &mut Parameters) -> Result<Self> {
+        let counter = bench.zeros(8)?;
+        parameters.room(counter.address(), rows);
+        let mut columns = Vec::new();
+        for typed in types {
+            let values = bench.zeros(rows * width(typed.value))?;
+            let nulls = bench.zeros(rows)?;
+            parameters.output(values.address(), if typed.nullable { nulls.address() } else { Address(0) });
+            columns.push((values, nulls));
+        }
+        Ok(Self { counter, columns })
+    }
+
+    /// What a kernel left there.
+    fn rows(&self, bench: &Bench, types: &[Typed]) -> Result<Vec<Vec<Scalar>>> {
+        let count = words(&bench.download(&self.counter)?)[0] as usize;
+        let mut result = vec![Vec::new(); count];
+        for ((values, nulls), typed) in self.columns.iter().zip(types) {
+            let (values, nulls) = (bench.download(values)?, bench.download(nulls)?);
+            for (row, result) in result.iter_mut().enumerate() {
+                result.push(scalar(&values, &nulls, row, *typed));
+            }
+        }
+        Ok(result)
     }
 }
 

@@ -10,10 +10,11 @@ mod table;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use forebay_base::Result;
+use forebay_base::{Error, Result};
 use forebay_pipeline::case::{Case, compare, is_fault};
 use forebay_pipeline::generate::{Generator, Reach};
 
+use crate::DeviceChoice;
 use crate::device::Device;
 use machine::{Bench, Done, Execution};
 
@@ -51,6 +52,16 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// The same with what came of other runs.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.agreed += other.agreed;
+        self.failures.extend(other.failures);
+        self.pipelines += other.pipelines;
+        other.left.into_iter().for_each(|(reason, times)| *self.left.entry(reason).or_insert(0) += times);
+        self
+    }
+
     /// Counts a run, whose failure is described by `what`.
     fn add(&mut self, difference: std::result::Result<(), String>, done: Done, what: impl FnOnce() -> String) {
         match difference {
@@ -60,6 +71,14 @@ impl Outcome {
         self.pipelines += done.pipelines;
         done.reasons.into_iter().for_each(|reason| *self.left.entry(reason).or_insert(0) += 1);
     }
+}
+
+/// All of it on the device of a setting: the test files, and programs made up from a seed.
+pub fn run(choice: DeviceChoice, seed: u64, programs: u64) -> Result<Outcome> {
+    let Some(device) = choice.open()? else {
+        return Err(Error::input("the CPU has no device to test").hint("Give gpu or emulated"));
+    };
+    Ok(run_files(&device)?.and(run_programs(&device, seed, programs)?))
 }
 
 /// Runs every case of the test files, in blocks of several lengths and encodings. An error where the device cannot begin.
