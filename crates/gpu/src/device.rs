@@ -12,7 +12,7 @@ use std::sync::Arc;
 use forebay_base::Result;
 
 /// Where memory lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Memory {
     /// On the device.
     Device,

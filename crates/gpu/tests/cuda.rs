@@ -192,6 +192,17 @@ fn copies_kernels_and_memory() {
     }
     assert!(device.pinned(on_device.address(), 1, &mut |_| ()).is_err(), "memory of the device");
     drop((host, on_device));
+
+    // Memory that was given back is there for the next who asks, and for the driver when it has no more.
+    let again = device.allocate(Memory::Device, 90).expect("there is memory");
+    device.free(again).expect("it was given out");
+    assert_eq!(device.allocate(Memory::Device, 90).expect("there is memory"), again);
+    assert!(device.copy(stream, again, again.offset(50), 41).is_err(), "more room than was asked for is nobody's");
+    device.free(again).expect("it was given out");
+    assert!(device.free(again).is_err(), "it was given back");
+    for mib in [40, 48, 56] {
+        device.free(device.allocate(Memory::Device, mib << 20).expect("what is spare goes back")).expect("it is known");
+    }
     assert_eq!((device.counters().device_bytes, device.counters().pinned_bytes), (0, 0));
 }
 

@@ -72,16 +72,34 @@ pub(crate) struct Context {
     context: sys::CUcontext,
     name: String,
     allocations: BTreeMap<u64, Allocation>,
+    /// Memory that was given back and not yet to the driver, by kind and room: the driver takes tens of microseconds for each.
+    spare: BTreeMap<(Memory, u64), Vec<u64>>,
     streams: Vec<sys::CUstream>,
     events: Vec<sys::CUevent>,
     functions: Vec<sys::CUfunction>,
 }
 
-/// Memory that the driver gave out.
+/// Memory that was given out.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Allocation {
     pub(crate) memory: Memory,
     pub(crate) bytes: u64,
+    /// What the driver gave.
+    room: u64,
+}
+
+/// Memory is asked for in steps of so many bytes, or of an eighth of what is needed, so that later queries find it.
+const ROOM_STEP: u64 = 256;
+/// Allocations above this size are exact, and go back to the driver at once.
+const MOST_SPARE_BYTES: u64 = 64 << 20;
+
+/// The room for so many bytes.
+fn room_for(bytes: u64) -> u64 {
+    if bytes > MOST_SPARE_BYTES {
+        return bytes;
+    }
+    let step = 1 << (bytes / 8).max(ROOM_STEP).ilog2();
+    bytes.max(1).next_multiple_of(step)
 }
 
 // SAFETY: the driver's handles may be used by any thread to which the context is current, and each call makes it so.
@@ -180,6 +198,7 @@ impl Context {
             context,
             name: gpu.name.clone(),
             allocations: BTreeMap::new(),
+            spare: BTreeMap::new(),
             streams: Vec::new(),
             events: Vec::new(),
             functions: Vec::new(),
@@ -198,39 +217,68 @@ impl Context {
         entered.and_then(|()| call()).map_err(|error| failure(what, &self.name, error))
     }
 
-    /// Memory, aligned to 256 bytes.
+    /// Memory, aligned to 256 bytes: what was given back before, if it has this room. Where the driver has too little, what is
+    /// spare goes back to it first.
     pub(crate) fn allocate(&mut self, memory: Memory, bytes: u64) -> Result<Address> {
-        let length = usize::try_from(bytes.max(1)).unwrap_or(usize::MAX);
-        let (address, what) = match memory {
+        let room = room_for(bytes);
+        let spare = self.spare.get_mut(&(memory, room)).and_then(Vec::pop);
+        let address = match spare {
+            Some(address) => Ok(address),
+            None => match self.ask(memory, room) {
+                Err(error) if error.kind() == ErrorKind::OutOfMemory && self.trim() => self.ask(memory, room),
+                asked => asked,
+            },
+        };
+        let address = address.map_err(|error| error.context(format!("{bytes} bytes")))?;
+        self.allocations.insert(address, Allocation { memory, bytes, room });
+        Ok(Address(address))
+    }
+
+    fn ask(&self, memory: Memory, room: u64) -> Result<u64> {
+        let length = usize::try_from(room).unwrap_or(usize::MAX);
+        match memory {
             // SAFETY: nothing uses the memory before it is in the table.
-            Memory::Device => (self.call("give memory", || unsafe { result::malloc_sync(length) }), "memory"),
+            Memory::Device => self.call("give memory", || unsafe { result::malloc_sync(length) }),
             Memory::Pinned => {
                 // SAFETY: as above.
-                let pointer = self.call("pin memory", || unsafe { result::malloc_host(length, 0) });
-                (pointer.map(|pointer| pointer as u64), "pinned memory")
+                let pointer = self.call("pin memory", || unsafe { result::malloc_host(length, 0) })?;
+                // SAFETY: these bytes were just allocated on the host.
+                unsafe { pointer.cast::<u8>().write_bytes(0, length) };
+                Ok(pointer as u64)
             }
-        };
-        let address = address.map_err(|error| error.context(format!("{bytes} bytes of {what}")))?;
-        if memory == Memory::Pinned {
-            // SAFETY: these bytes were just allocated on the host.
-            unsafe { (address as *mut u8).write_bytes(0, length) };
         }
-        self.allocations.insert(address, Allocation { memory, bytes });
-        Ok(Address(address))
+    }
+
+    /// Gives what is spare back to the driver; whether there was any.
+    fn trim(&mut self) -> bool {
+        let spare = std::mem::take(&mut self.spare);
+        let had_any = spare.values().any(|addresses| !addresses.is_empty());
+        for ((memory, _), addresses) in spare {
+            // A context that has failed takes its memory with it.
+            addresses.into_iter().for_each(|address| drop(self.give_back(memory, address)));
+        }
+        had_any
+    }
+
+    fn give_back(&self, memory: Memory, address: u64) -> Result<()> {
+        // SAFETY: the address came from the same kind of allocation; it is neither in the table nor spare any more.
+        self.call("take memory back", || unsafe {
+            match memory {
+                Memory::Device => result::free_sync(address),
+                Memory::Pinned => result::free_host(address as *mut c_void),
+            }
+        })
     }
 
     /// Waits for all work, then gives memory back. It is forgotten also where the context has failed.
     pub(crate) fn free(&mut self, at: Address) -> Result<Allocation> {
         let Some(allocation) = self.allocations.remove(&at.0) else { return Err(no_such("allocation")) };
-        let waited = self.call("finish its work", result::ctx::synchronize);
-        // SAFETY: the address came from the same kind of allocation and is no longer in the table.
-        let freed = self.call("take memory back", || unsafe {
-            match allocation.memory {
-                Memory::Device => result::free_sync(at.0),
-                Memory::Pinned => result::free_host(at.0 as *mut c_void),
-            }
-        });
-        waited.and(freed)?;
+        self.call("finish its work", result::ctx::synchronize)?;
+        if allocation.room > MOST_SPARE_BYTES {
+            self.give_back(allocation.memory, at.0)?;
+        } else {
+            self.spare.entry((allocation.memory, allocation.room)).or_default().push(at.0);
+        }
         Ok(allocation)
     }
 
@@ -363,4 +411,20 @@ fn known<T: Copy>(table: &[T], number: u64, what: &str) -> Result<T> {
 
 fn no_such(what: &str) -> Error {
     Error::internal(format!("the device has no such {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_enough_and_little_more() {
+        for bytes in (0..5_000).chain((1..=64).flat_map(|mib| [(mib << 20) - 1, mib << 20, (mib << 20) + 1])) {
+            let room = room_for(bytes);
+            assert!(room >= bytes.max(1) && room <= bytes + (bytes / 8).max(ROOM_STEP), "{bytes} bytes have {room}");
+            assert!(room == bytes || room <= MOST_SPARE_BYTES, "{bytes} bytes have {room}");
+            assert_eq!(room_for(room), room, "{bytes}");
+        }
+        assert_eq!(room_for(u64::MAX), u64::MAX);
+    }
 }
