@@ -125,11 +125,17 @@ def compile_file(job):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="+")
+    parser.add_argument("files", nargs="*")
+    parser.add_argument("--where", action="store_true", help="print where NVRTC is, and nothing else")
     parser.add_argument("--arch", action="append")
     parser.add_argument("--verbose", action="store_true")
     arguments = parser.parse_args()
     library = find_library()
+    if arguments.where:
+        print(library._name)
+        return
+    if not arguments.files:
+        parser.error("name kernel texts")
     version = [ctypes.c_int(), ctypes.c_int()]
     library.nvrtcVersion(ctypes.byref(version[0]), ctypes.byref(version[1]))
     print(f"NVRTC {version[0].value}.{version[1].value}")

@@ -134,6 +134,13 @@ mod tests {
     }
 
     #[test]
+    fn what_is_measured_is_what_is_run() {
+        let script = include_str!("../../tests/nvrtc.py");
+        let options = OPTIONS.map(|option| format!("\"{option}\"")).join(", ");
+        assert!(script.contains(&format!("OPTIONS = [{options}]")), "tests/nvrtc.py has other options");
+    }
+
+    #[test]
     fn folders_that_are_not_there_have_nothing() {
         assert!(children(Path::new("/no such folder"), "lib").is_empty());
     }
