@@ -2,7 +2,7 @@
 
     python tests/run.py --binary PATH [--quick | --long] [--only NAME]…
 
-Suites: harness, sql, encodings, documents, random, joins, files, ssb, tpch, wide, program, bad_inputs, full_disk,
+Suites: harness, sql, encodings, documents, random, joins, devices, files, ssb, tpch, wide, program, bad_inputs, full_disk,
 cancel, kill, flips. The last line is `N passed, M failed`; the exit status is 0 where nothing failed.
 """
 
@@ -27,6 +27,7 @@ SUITES = {
     "documents": ("documents", "run"),
     "random": ("randomized", "run"),
     "joins": ("joins", "run"),
+    "devices": ("devices", "run"),
     "files": ("files", "run"),
     "ssb": ("benchmarks", "run_ssb"),
     "tpch": ("benchmarks", "run_tpch"),
@@ -51,6 +52,7 @@ def arguments():
     parser.add_argument("--seed", type=int, default=1, help="seed of random queries, kills and flips")
     parser.add_argument("--queries", type=int, default=2000, help="number of random queries")
     parser.add_argument("--joins", type=int, help="number of random joins (quick 200, else 500, long 5,000)")
+    parser.add_argument("--devices", type=int, help="number of random queries for devices (quick 40, else 100, long 2,000)")
     parser.add_argument("--query", type=int, help="run this random query only")
     parser.add_argument("--interrupts", type=int, help="number of ^C for each statement (quick 3, long 10)")
     parser.add_argument("--kills", type=int, help="number of kills (quick 15, long 100)")
@@ -67,6 +69,7 @@ def main():
         sys.exit(f"--binary {options.binary}: no such program; build it with `cargo build --release`")
     options.binary = Binary(options.binary, options.set)
     options.joins = options.joins or (5000 if options.long else 200 if options.quick else 500)
+    options.devices = options.devices or (2000 if options.long else 40 if options.quick else 100)
     options.interrupts = options.interrupts or (10 if options.long else 3)
     options.kills = options.kills or (100 if options.long else 15)
     options.flips = options.flips or (1000 if options.long else 150)

@@ -126,8 +126,12 @@ class Generator:
         self.aliases = 0
         self.most_rows = SMALL if self.chance(0.85) else LARGE
         self.scanned = 0
-        shapes = {self.groups: 34, self.totals: 22, self.rows: 20, self.distinct: 7, self.sets: 8, self.with_names: 6, self.using: 6}
+        shapes = self.shapes()
         return self.random.choices(list(shapes), weights=shapes.values())[0]()
+
+    def shapes(self):
+        """What makes queries of one shape, with how often."""
+        return {self.groups: 34, self.totals: 22, self.rows: 20, self.distinct: 7, self.sets: 8, self.with_names: 6, self.using: 6}
 
     def chance(self, share):
         return self.random.random() < share
@@ -147,6 +151,10 @@ class Generator:
         names = [name for name in TABLES if TABLES[name].rows <= limit] or ["one"]
         name = self.random.choices(names, weights=[WEIGHTS[name] for name in names])[0]
         self.scanned += TABLES[name].rows
+        return self.of_table(name)
+
+    def of_table(self, name):
+        """A source of this table."""
         alias = self.alias()
         table = self.tables[name]
         return Source(alias, name, table.shape.rows, [Field(f"{alias}.{column.name}", column, table) for column in COLUMNS])

@@ -92,9 +92,12 @@ def compare(wanted, answer, ordered):
 
 
 class Suite:
-    def __init__(self, options, report):
-        self.options, self.report = options, report
-        self.directory = os.path.join(options.directory, "joins")
+    """`name` is what `--only` calls it; `generator` makes its queries."""
+
+    def __init__(self, options, report, name="joins", generator=Generator, executions=tuple(EXECUTIONS)):
+        self.options, self.report, self.name, self.make_generator = options, report, name, generator
+        self.wanted_executions = executions
+        self.directory = os.path.join(options.directory, name)
         self.database = os.path.join(self.directory, "db")
         os.makedirs(self.directory)
         self.oracle = Oracle()
@@ -104,9 +107,9 @@ class Suite:
         tables = {name: make_table(self.oracle.connection, self.directory, name, self.options.seed + place) for place, name in enumerate(TABLES)}
         for answer in self.options.binary.answers(self.database, [sql for table in tables.values() for sql in load_sql(table)]):
             self.report.check("load the test tables", answer.error)
-        self.generator = Generator(self.oracle.connection, tables, self.options.seed)
-        self.executions = dict(EXECUTIONS)
-        for name in EXECUTIONS:
+        self.generator = self.make_generator(self.oracle.connection, tables, self.options.seed)
+        self.executions = {name: EXECUTIONS[name] for name in self.wanted_executions}
+        for name in self.wanted_executions:
             [answer] = self.ask(name, ["SELECT 1"])
             if answer.error is not None and "processor does not have" in answer.error:
                 self.report.say(f"   {name}: left out, this processor does not have it")
@@ -126,16 +129,20 @@ class Suite:
         asked = [(number, query, rows) for (number, query), rows in zip(queries, wanted) if rows is not None]
         self.asked += len(asked)
         texts = [query.text() for _, query, _ in asked]
-        is_slow = numbers[0] // BATCH % EMULATED_SHARE != 0
-        executions = [name for name in self.executions if name != "emulated" or not is_slow]
-        answers = {name: self.ask(name, texts) for name in executions}
+        answers = self.answers(numbers[0] // BATCH, texts)
         plans = self.ask("portable", [f"EXPLAIN {text}" for text in texts])
         self.carved += sum("ForebayPipelines" in str(plan.rows) for plan in plans)
         for index, (number, query, rows) in enumerate(asked):
             self.judge(number, query, rows, {name: answers[name][index] for name in answers})
 
+    def answers(self, batch, texts):
+        """By execution, the answers that it gives."""
+        is_slow = batch % EMULATED_SHARE != 0
+        executions = [name for name in self.executions if name != "emulated" or not is_slow]
+        return {name: self.ask(name, texts) for name in executions}
+
     def judge(self, number, query, wanted, answers):
-        name = f"query {number} (--only joins --seed {self.options.seed} --query {number})"
+        name = f"query {number} (--only {self.name} --seed {self.options.seed} --query {number})"
         if is_invalid(wanted):
             self.report.fail(name, f"the oracle refused the query: {wanted}\n{query.text()}")
             return

@@ -73,6 +73,23 @@ impl Accelerators {
         Ok(())
     }
 
+    /// Whether a query asked for with this setting can run here now; the error says what is missing and what to do.
+    pub fn check_available(&self, choice: DeviceChoice) -> Result<()> {
+        match choice {
+            DeviceChoice::Gpu if lock(&self.gpu).is_some() => Ok(()),
+            _ => choice.check_available(),
+        }
+    }
+
+    /// Forgets all chunks on devices, so that the next query brings them there again.
+    pub fn clear_chunks(&self) {
+        for slot in [&self.gpu, &self.emulated] {
+            if let Some(known) = &*lock(slot) {
+                known.chunks.clear();
+            }
+        }
+    }
+
     /// Opens a GPU for a table of so many rows, if there is one and they are worth it.
     pub fn open_for(&self, rows: u64) {
         if rows < ROWS_WORTH_OPENING || self.has_no_gpu.load(Ordering::Relaxed) {

@@ -24,6 +24,7 @@ pub use chunks::{ChunkKey, Engine};
 pub use forebay_block::{EncodeOptions, Encoding};
 pub use forebay_cpu::simd::Flavour;
 pub use forebay_cpu::vector::VECTOR_ROWS;
+pub use forebay_gpu::device::Device;
 pub use forebay_gpu::{DeviceChoice, doctor, selftest};
 pub use load::{LoadTarget, Loader};
 pub use metrics::Metrics;

@@ -127,9 +127,15 @@ impl Database {
         Session { inner: forebay_sql::Session::new(self.shared.clone()) }
     }
 
-    /// Forgets every chunk in memory, so that the next query reads from disk.
+    /// Forgets every chunk in memory, on devices too, so that the next query reads from disk.
     pub fn clear_cache(&self) {
+        self.shared.engine.accelerators().clear_chunks();
         self.shared.engine.cache().clear();
+    }
+
+    /// Takes a device for the GPU of this database: how tests have one that fails as it is told.
+    pub fn install_gpu(&self, device: Arc<dyn machine::Device>) -> Result<()> {
+        self.shared.engine.accelerators().install(device)
     }
 
     /// Worker threads.

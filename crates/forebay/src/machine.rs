@@ -6,6 +6,7 @@ use std::path::Path;
 
 use forebay_base::Result;
 use forebay_disk::{IoMode, LocalDisk};
+pub use forebay_engine::Device;
 pub use forebay_engine::doctor::Finding;
 use forebay_engine::selftest;
 pub use forebay_engine::selftest::Outcome;

@@ -20,6 +20,15 @@ pub enum Memory {
     Pinned,
 }
 
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Device => "device memory",
+            Self::Pinned => "pinned memory of the host",
+        })
+    }
+}
+
 /// A place in memory that a device gave out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address(pub u64);

@@ -232,7 +232,7 @@ fn memory_runs_out_where_it_is_told_to() {
     let device: Arc<dyn Device> = EmulatedDevice::open(options).expect("this machine has a C++ compiler");
     let first = Buffer::new(&device, Memory::Device, 600).expect("there is room");
     let error = Buffer::new(&device, Memory::Device, 600).expect_err("there is none");
-    assert_eq!(error.to_string(), "the emulated device has 400 bytes free, 600 are needed");
+    assert_eq!(error.to_string(), "the emulated device has no 600 bytes of device memory left");
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
     drop(first);
     assert!(Buffer::new(&device, Memory::Device, 1).is_err(), "the third one");
@@ -245,6 +245,29 @@ fn memory_runs_out_where_it_is_told_to() {
     assert!(device.launch(stream, kernel, grid, &[0; 8]).is_err());
     assert!(device.launch(stream, kernel, grid, &[0; 8]).is_ok());
     device.synchronize(stream).expect("nothing is wrong");
+}
+
+#[test]
+fn a_device_is_lost_where_it_is_told_to() {
+    for call in 0..4 {
+        let options = Options { lose_at_call: Some(call), ..Options::default() };
+        let opened = EmulatedDevice::open(options).expect("this machine has a C++ compiler");
+        let device: Arc<dyn Device> = opened.clone();
+        let mut buffers = Vec::new();
+        for number in 0..6 {
+            match Buffer::new(&device, Memory::Device, 100) {
+                Ok(buffer) => buffers.push(buffer),
+                Err(error) => {
+                    assert!(number >= call, "{error}");
+                    assert_eq!((error.kind(), error.message()), (ErrorKind::Io, "the emulated device was lost"));
+                }
+            }
+        }
+        assert_eq!((buffers.len() as u64, opened.calls()), (call, 6));
+        assert!(device.stream().is_err());
+        drop(buffers);
+        assert_eq!(device.counters().device_bytes, 0, "memory comes back also then");
+    }
 }
 
 #[test]

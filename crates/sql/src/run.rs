@@ -164,7 +164,9 @@ impl<'a> Run<'a> {
         match planned {
             Planned::Rows(physical) => self.rows(&state, physical),
             Planned::Other(LogicalPlan::Statement(PlanStatementNode::SetVariable(set))) => {
-                settings::set(&mut lock(&self.session.base), &set.variable, &set.value)?;
+                let mut base = lock(&self.session.base);
+                settings::set(&mut base, self.planner.engine(), &set.variable, &set.value)?;
+                drop(base);
                 self.done("SET")
             }
             Planned::Other(LogicalPlan::Statement(PlanStatementNode::ResetVariable(_))) => Err(not_yet("RESET")),

@@ -9,7 +9,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::prelude::SessionConfig;
 use forebay_base::units::parse_bytes;
 use forebay_base::{Error, Result};
-use forebay_engine::{DeviceChoice, EncodeOptions, Encoding, Flavour, ScanSettings, VECTOR_ROWS};
+use forebay_engine::{DeviceChoice, EncodeOptions, Encoding, Engine, Flavour, ScanSettings, VECTOR_ROWS};
 use forebay_store::DEFAULT_SCHEMA;
 
 use crate::arithmetic::{CheckedArithmetic, IntegerDivision};
@@ -93,11 +93,11 @@ pub(crate) fn base_state(shared: &Shared) -> SessionState {
 }
 
 /// SET variable = value.
-pub(crate) fn set(base: &mut SessionState, variable: &str, value: &str) -> Result<()> {
+pub(crate) fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str) -> Result<()> {
     match variable {
         "device" | "forebay.device" => {
             let device: DeviceChoice = value.parse()?;
-            device.check_available()?;
+            engine.accelerators().check_available(device)?;
             base.config_mut().set_extension(Arc::new(device));
         }
         "threads" => {

@@ -229,7 +229,7 @@ impl Context {
                 asked => asked,
             },
         };
-        let address = address.map_err(|error| error.context(format!("{bytes} bytes")))?;
+        let address = address.map_err(|error| error.context(format!("{bytes} bytes of {memory}")))?;
         self.allocations.insert(address, Allocation { memory, bytes, room });
         Ok(Address(address))
     }

@@ -3,10 +3,12 @@
 //! Invariants: found at run time; files lie in a private folder of this device, made anew, which goes with it.
 //! Must not know: what a text computes.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use forebay_base::{Error, Result};
 
@@ -125,8 +127,14 @@ fn new_folder() -> Result<PathBuf> {
     }
 }
 
-/// What a compiler says of itself; `None` where it does not run.
+/// What a compiler says of itself, asked once; `None` where it does not run.
 fn version(program: &str) -> Option<String> {
+    static KNOWN: Mutex<BTreeMap<String, Option<String>>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    known.entry(program.to_owned()).or_insert_with(|| ask_version(program)).clone()
+}
+
+fn ask_version(program: &str) -> Option<String> {
     let output = Command::new(program).arg("--version").output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -39,10 +39,14 @@ pub struct Options {
     pub workers: u32,
     /// Chooses the order of streams and of threads.
     pub seed: u64,
-    /// The allocation of device memory, counted from 0, that fails.
+    /// The allocation, counted from 0, that fails.
     pub fail_allocation: Option<u64>,
+    /// Whether all allocations behind that one fail, too.
+    pub stays_full: bool,
     /// The launch, counted from 0, that fails.
     pub fail_launch: Option<u64>,
+    /// The call, counted from 0, at which the device is lost: that one fails and all that come later.
+    pub lose_at_call: Option<u64>,
 }
 
 impl Default for Options {
@@ -53,7 +57,9 @@ impl Default for Options {
             workers: 2,
             seed: 0,
             fail_allocation: None,
+            stays_full: false,
             fail_launch: None,
+            lose_at_call: None,
         }
     }
 }
@@ -79,8 +85,10 @@ struct Allocation {
 #[derive(Debug, Default)]
 struct State {
     allocations: BTreeMap<u64, Allocation>,
-    /// Allocations of device memory so far.
-    allocated: u64,
+    /// Allocations so far, those that failed too.
+    allocations_asked: u64,
+    /// Calls so far that can fail.
+    calls: u64,
     queues: Vec<Queue>,
     events: Vec<EventState>,
     kernels: Vec<(KernelAddress, String)>,
@@ -113,6 +121,15 @@ fn images() -> MutexGuard<'static, HashMap<String, Image>> {
     IMAGES.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Kernels by image and name.
+type Kernels = HashMap<(Arc<[u8]>, String), KernelAddress>;
+
+/// The kernels of all devices of the process: what was loaded stays loaded.
+fn kernels() -> MutexGuard<'static, Kernels> {
+    static KERNELS: OnceLock<Mutex<Kernels>> = OnceLock::new();
+    KERNELS.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The compiler that the device would use, by its name; an error says what to install where there is none.
 pub fn compiler_name() -> Result<String> {
     Ok(Compiler::find()?.name())
@@ -133,8 +150,43 @@ impl EmulatedDevice {
         Ok(Arc::new(Self { options, limits, compiler, runtime, state: Mutex::new(state) }))
     }
 
+    /// Allocations so far, those that failed too: how many failures of one there are to try.
+    pub fn allocations(&self) -> u64 {
+        self.state().allocations_asked
+    }
+
+    /// Calls so far at which the device could have been lost.
+    pub fn calls(&self) -> u64 {
+        self.state().calls
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state for a call that can fail: it does from the one on at which the device is lost.
+    fn called(&self) -> Result<MutexGuard<'_, State>> {
+        let mut state = self.state();
+        state.calls += 1;
+        if self.options.lose_at_call.is_some_and(|call| call < state.calls) {
+            let error = Error::new(ErrorKind::Io, format!("the {} was lost", self.limits.name));
+            state.queues.iter_mut().for_each(Queue::clear);
+            state.failed = Some(error.clone());
+            return Err(error);
+        }
+        Ok(state)
+    }
+
+    /// A kernel of an image, loaded unless a device of the process has it.
+    fn loaded(&self, image: &Image, name: &str) -> Result<KernelAddress> {
+        let key = (Arc::clone(&image.0), name.to_owned());
+        if let Some(known) = kernels().get(&key) {
+            return Ok(*known);
+        }
+        let path = self.compiler.place(&image.0)?;
+        let address = KernelAddress(Library::open(&path, false)?.function(name)?);
+        kernels().insert(key, address);
+        Ok(address)
     }
 
     /// Works until a stream has nothing left, or all of them.
@@ -195,14 +247,19 @@ impl Device for EmulatedDevice {
     }
 
     fn allocate(&self, memory: Memory, bytes: u64) -> Result<Address> {
-        let mut state = self.state();
-        let free = self.options.memory_bytes.saturating_sub(state.counters.device_bytes);
-        if memory == Memory::Device {
-            state.allocated += 1;
-            if bytes > free || Some(state.allocated - 1) == self.options.fail_allocation {
-                let message = format!("the {} has {free} bytes free, {bytes} are needed", self.limits.name);
-                return Err(Error::new(ErrorKind::OutOfMemory, message));
-            }
+        let mut state = self.called()?;
+        state.allocations_asked += 1;
+        let free = match memory {
+            Memory::Device => self.options.memory_bytes.saturating_sub(state.counters.device_bytes),
+            Memory::Pinned => u64::MAX,
+        };
+        let is_chosen = self.options.fail_allocation.is_some_and(|chosen| {
+            let number = state.allocations_asked - 1;
+            number == chosen || (number > chosen && self.options.stays_full)
+        });
+        if bytes > free || is_chosen {
+            let message = format!("the {} has no {bytes} bytes of {memory} left", self.limits.name);
+            return Err(Error::new(ErrorKind::OutOfMemory, message));
         }
         // Room behind each allocation, so that what runs over its end does not land in another.
         let block = Block::new(bytes as usize + ALIGN, ALIGN, POISON)?;
@@ -229,7 +286,7 @@ impl Device for EmulatedDevice {
     }
 
     fn pinned(&self, at: Address, bytes: u64, visit: &mut dyn FnMut(&mut [u8])) -> Result<()> {
-        let mut state = self.state();
+        let mut state = self.called()?;
         // Work that was put in but not waited for may touch the memory at any time: as a device may be quick, it is.
         let host = state.host.clone();
         self.drain(&mut state, None)?;
@@ -243,21 +300,21 @@ impl Device for EmulatedDevice {
     }
 
     fn stream(&self) -> Result<Stream> {
-        let mut state = self.state();
+        let mut state = self.called()?;
         let clock = state.host.clone();
         state.queues.push(Queue::new(clock));
         Ok(Stream(state.queues.len() as u64 - 1))
     }
 
     fn event(&self) -> Result<Event> {
-        let mut state = self.state();
+        let mut state = self.called()?;
         state.events.push(EventState::default());
         Ok(Event(state.events.len() as u64 - 1))
     }
 
     fn record(&self, event: Event, stream: Stream) -> Result<()> {
         let time = {
-            let mut state = self.state();
+            let mut state = self.called()?;
             let known = state.event(event)?;
             known.recorded += 1;
             known.recorded
@@ -266,12 +323,12 @@ impl Device for EmulatedDevice {
     }
 
     fn wait(&self, stream: Stream, event: Event) -> Result<()> {
-        let time = self.state().event(event)?.recorded;
+        let time = self.called()?.event(event)?.recorded;
         self.put(stream, Piece::Wait { event, time })
     }
 
     fn copy(&self, stream: Stream, to: Address, from: Address, bytes: u64) -> Result<()> {
-        let mut state = self.state();
+        let mut state = self.called()?;
         state.find(to, bytes, "a copy")?;
         state.find(from, bytes, "a copy")?;
         drop(state);
@@ -279,7 +336,7 @@ impl Device for EmulatedDevice {
     }
 
     fn fill(&self, stream: Stream, to: Address, byte: u8, bytes: u64) -> Result<()> {
-        self.state().find(to, bytes, "a fill")?;
+        self.called()?.find(to, bytes, "a fill")?;
         self.put(stream, Piece::Fill { to, byte, bytes })
     }
 
@@ -294,15 +351,14 @@ impl Device for EmulatedDevice {
     }
 
     fn load(&self, image: &Image, name: &str) -> Result<Function> {
-        let path = self.compiler.place(&image.0)?;
-        let address = KernelAddress(Library::open(&path, false)?.function(name)?);
-        let mut state = self.state();
+        let mut state = self.called()?;
+        let address = self.loaded(image, name)?;
         state.kernels.push((address, name.to_owned()));
         Ok(Function(state.kernels.len() as u64 - 1))
     }
 
     fn launch(&self, stream: Stream, function: Function, grid: Grid, parameters: &[u8]) -> Result<()> {
-        let mut state = self.state();
+        let mut state = self.called()?;
         let known = state.kernels.len() as u64;
         state.counters.launches += 1;
         if Some(state.counters.launches - 1) == self.options.fail_launch {
@@ -324,7 +380,7 @@ impl Device for EmulatedDevice {
     }
 
     fn synchronize(&self, stream: Stream) -> Result<()> {
-        let mut state = self.state();
+        let mut state = self.called()?;
         state.counters.synchronizations += 1;
         self.drain(&mut state, Some(stream))?;
         let clock = state.queue(stream)?.clock().clone();
