@@ -7,10 +7,26 @@
 
 #define __device__
 #define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ static __attribute__((noinline))
 
 struct EmulatedIndex {
     unsigned x;
 };
+
+struct alignas(8) uint2 {
+    unsigned x, y;
+};
+struct alignas(16) uint4 {
+    unsigned x, y, z, w;
+};
+struct alignas(16) ulonglong2 {
+    unsigned long long x, y;
+};
+
+// Memory that no thread writes while the kernel runs.
+template <class T> static inline T __ldg(const T* at) {
+    return *at;
+}
 
 extern "C" {
 EmulatedIndex emulated_thread();

@@ -23,47 +23,75 @@ struct Test {
     u32 unused;
 };
 
-// What the test compares: codes, or the numbers of a plain block; those of 16 bytes have no lanes. Numbers are loaded as codes
-// are, by their width, and become signed or the keys of floats by their type (PhysicalType of forebay-base).
-__device__ __forceinline__ void load_lanes(const Column& c, const Tile& tile, u64 lanes[ITEMS]) {
-    bool is_plain = c.form == PLAIN;
-    bool is_float = is_plain && c.type >= 10;
-    u32 width = !is_plain ? c.width : is_float ? c.type == 10 ? 4 : 8 : 1u << (c.type - 1) % 5;
-    load_codes(is_plain ? c.values : c.codes, width, tile, lanes);
-    if (is_float) {
-        FOR_ITEMS {
-            f64 value = width == 4 ? (f64)__uint_as_float((u32)lanes[i]) : __longlong_as_double((i64)lanes[i]);
-            lanes[i] = (u64)order_key(canonical(value));
-        }
-    } else if (is_plain && c.type < 4) {
-        u32 above = 64 - 8 * width;
-        FOR_ITEMS lanes[i] = (u64)((i64)(lanes[i] << above) >> above);
-    }
+// Whether a lane is among those of a test that are named, whatever they are.
+__device__ __forceinline__ bool is_named(const Test& test, u64 lane, u64 flip) {
+    u64 at = lane - test.low - flip;
+    bool is_in = at <= test.span;
+    if (test.kind == MEMBERS) return is_in && (test.words[at / 64] >> at % 64 & 1) != 0;
+#pragma unroll 1
+    for (u32 k = 1; k < test.count && !is_in; k++) is_in = lane - test.words[2 * k] - flip <= test.words[2 * k + 1];
+    return is_in;
 }
 
-// The items of `pass` that pass. The comparison stands here once, whatever the lanes are: it is most of the code.
-__device__ __forceinline__ Mask filter(const Test& test, const Column& c, const Tile& tile, Mask pass) {
+// Lanes of 8 bytes, floats, and tests of several ranges: the items pass through the registers, so that the text is there once.
+__device__ __forceinline__ Mask find_lanes(
+    const Test& test, const Column& c, u32 low[ITEMS], u32 high[ITEMS], Mask pass) {
+    Mask found = 0;
+#pragma unroll 1
+    for (u32 item = 0; item < ITEMS; item++) {
+        u64 lane = whole(low[0] ^ c.flip, high[0]);
+        for (u32 i = 0; i + 1 < ITEMS; i++) low[i] = low[i + 1], high[i] = high[i + 1];
+        if (!is_set(pass, item)) continue;
+        if (c.form == PLAIN) {
+            f64 value = c.width == 4 ? (f64)__uint_as_float((u32)lane) : __longlong_as_double((i64)lane);
+            lane = (u64)order_key(canonical(value));
+        }
+        found |= (Mask)is_named(test, lane, c.flip) << item;
+    }
+    return found;
+}
+
+// Lanes of up to 4 bytes in one range, or with a bit each.
+__device__ __forceinline__ Mask find_narrow(const Test& test, const u32 lanes[ITEMS], u32 low, Mask pass) {
+    u32 span = (u32)test.span;
+    Mask found = 0;
+    if (test.kind == RANGES) {
+        FOR_ITEMS found |= (Mask)(lanes[i] - low <= span) << i;
+        return found;
+    }
+    FOR_ITEMS {
+        u32 at = lanes[i] - low;
+        if (is_set(pass, i) && at <= span) found |= (__ldg((const u32*)test.words + at / 32) >> at % 32 & 1) << i;
+    }
+    return found;
+}
+
+// Like unpack_bits, no part of its callers. Lanes are flipped as values are, and so are ranges: they need no sign.
+__device__ __noinline__ Mask filter_rows(const Test* own, const Column* column, u32 row, Mask pass) {
+    const Test test = *own;
+    Column c = *column;
     if (test.kind == ALWAYS || pass == 0) return pass;
     if (test.kind == NEVER) return 0;
-    Mask nulls = load_nulls(c, tile);
+    Mask nulls = nulls_at(c, row);
     if (test.kind == NULLS) return pass & nulls;
     pass &= ~nulls;
     if (test.kind == VALID) return pass;
-    u64 lanes[ITEMS];
-    load_lanes(c, tile, lanes);
-    Mask found = 0;
-    FOR_ITEMS found |= (Mask)(lanes[i] - test.low <= test.span) << i;
-    if (test.kind == MEMBERS) {
-        FOR_ITEMS {
-            u64 at = lanes[i] - test.low;
-            if (is_set(found & pass, i) && (test.words[at / 64] >> at % 64 & 1) == 0) found &= ~(1u << i);
-        }
-        return pass & found;
+    u32 low[ITEMS], high[ITEMS];
+    load_codes(c, row, low, high);
+    // A dictionary's flip is for its values.
+    if (c.form == DICTIONARY) c.flip = 0;
+    u64 first = test.low + c.flip;
+    bool is_narrow = c.width <= 4 && c.form != PLAIN && test.count <= 1 && (first | (first + test.span)) >> 32 == 0;
+    if (!is_narrow) {
+        Mask found = find_lanes(test, c, low, high, pass);
+        return pass & (test.negated != 0 ? ~found : found);
     }
-#pragma unroll 1
-    for (u32 k = 1; k < test.count; k++) {
-        u64 low = test.words[2 * k], span = test.words[2 * k + 1];
-        FOR_ITEMS found |= (Mask)(lanes[i] - low <= span) << i;
-    }
+    FOR_ITEMS low[i] ^= c.flip;
+    Mask found = find_narrow(test, low, (u32)first, pass);
     return pass & (test.negated != 0 ? ~found : found);
+}
+
+// The items of `pass` that pass.
+__device__ __forceinline__ Mask filter(const Test& test, const Column& c, const Tile& tile, Mask pass) {
+    return filter_rows(&test, &c, tile.row, pass);
 }

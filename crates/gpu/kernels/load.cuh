@@ -1,64 +1,47 @@
 // Load: a thread's items from memory into registers.
 //
-// Who calls it: unpack.cuh and filter.cuh. Results are valid in the calling thread, at the items of `tile.rows`; other
-// items are 0. Scratch: none.
+// Who calls it: unpack.cuh and filter.cuh. Results are valid in the calling thread. Scratch: none.
+//
+// A thread whose rows are not all there reads ITEMS of them, too: what is read so begins at a multiple of its own size, and
+// sections of blocks are padded (docs/format.md, SECTION_ALIGN). Items that are no rows are anything.
 #pragma once
 #include "tile.cuh"
 
-// The items of a thread, read with few instructions of up to 16 bytes.
-template <class W> struct alignas(sizeof(W) * ITEMS < 16 ? sizeof(W) * ITEMS : 16) Pack {
-    W item[ITEMS];
-};
-
-template <class W> __device__ __forceinline__ void load(const void* from, const Tile& tile, W out[ITEMS]) {
-    const W* first = (const W*)from + tile.row;
-    if (tile.rows == ALL_ITEMS) {
-        Pack<W> pack = *(const Pack<W>*)first;
-        FOR_ITEMS out[i] = pack.item[i];
+// The codes of the items: of up to 4 bytes in `low`, with 0 above. The width is the same for all threads; without codes all are 0.
+__device__ __forceinline__ void load_codes(const Column& c, u32 row, u32 low[ITEMS], u32 high[ITEMS]) {
+    static_assert(ITEMS == 4, "the items of a thread are 4, 8, 16 or 32 bytes");
+    FOR_ITEMS high[i] = 0;
+    if (c.width == 4) {
+        uint4 words = __ldg((const uint4*)((const u32*)c.codes + row));
+        low[0] = words.x, low[1] = words.y, low[2] = words.z, low[3] = words.w;
+    } else if (c.width == 2) {
+        uint2 words = __ldg((const uint2*)((const u16*)c.codes + row));
+        low[0] = words.x & 0xffff, low[1] = words.x >> 16, low[2] = words.y & 0xffff, low[3] = words.y >> 16;
+    } else if (c.width == 1) {
+        u32 word = __ldg((const u32*)((const u8*)c.codes + row));
+        FOR_ITEMS low[i] = word >> 8 * i & 0xff;
+    } else if (c.width == 8) {
+        const uint4* from = (const uint4*)((const u64*)c.codes + row);
+        uint4 first = __ldg(from), second = __ldg(from + 1);
+        low[0] = first.x, low[1] = first.z, low[2] = second.x, low[3] = second.z;
+        high[0] = first.y, high[1] = first.w, high[2] = second.y, high[3] = second.w;
     } else {
-        FOR_ITEMS out[i] = is_set(tile.rows, i) ? first[i] : W();
+        FOR_ITEMS low[i] = 0;
     }
 }
 
-// Unsigned numbers of `width` bytes: 1, 2, 4 or 8, the same for all threads.
-__device__ __forceinline__ u64 code_at(const void* from, u32 width, u64 row) {
-    switch (width) {
-        case 1: return ((const u8*)from)[row];
-        case 2: return ((const u16*)from)[row];
-        case 4: return ((const u32*)from)[row];
-        default: return ((const u64*)from)[row];
-    }
+__device__ __forceinline__ u64 whole(u32 low, u32 high) {
+    return (u64)high << 32 | low;
 }
 
-template <class W> __device__ __forceinline__ void load_pack(const void* from, const Tile& tile, u64 out[ITEMS]) {
-    Pack<W> pack = *(const Pack<W>*)((const W*)from + tile.row);
-    FOR_ITEMS out[i] = pack.item[i];
-}
-
-// The items as unsigned numbers of `width` bytes. Threads with less than ITEMS rows, of which a block has one, take them one by
-// one: they pass through the registers, so that the text is there once.
-__device__ __forceinline__ void load_codes(const void* from, u32 width, const Tile& tile, u64 out[ITEMS]) {
-    if (tile.rows == ALL_ITEMS) {
-        switch (width) {
-            case 1: return load_pack<u8>(from, tile, out);
-            case 2: return load_pack<u16>(from, tile, out);
-            case 4: return load_pack<u32>(from, tile, out);
-            default: return load_pack<u64>(from, tile, out);
-        }
-    }
-    FOR_ITEMS out[i] = 0;
-#pragma unroll 1
-    for (u32 item = 0; item < ITEMS; item++) {
-        u64 code = is_set(tile.rows, item) ? code_at(from, width, tile.row + item) : 0;
-        for (u32 i = 0; i + 1 < ITEMS; i++) out[i] = out[i + 1];
-        out[ITEMS - 1] = code;
-    }
-}
-
-// The items that are NULL.
-__device__ __forceinline__ Mask load_nulls(const Column& column, const Tile& tile) {
-    if (column.form == ALL_NULL) return ALL_ITEMS;
-    if (column.validity == nullptr || tile.rows == 0) return 0;
+// The items that are NULL, of a thread that has rows.
+__device__ __forceinline__ Mask nulls_at(const Column& c, u32 row) {
+    if (c.form == ALL_NULL) return ALL_ITEMS;
+    if (c.validity == nullptr) return 0;
     static_assert(8 % ITEMS == 0, "the items of a thread lie in one byte");
-    return ~(Mask)(column.validity[tile.row / 8] >> tile.row % 8) & ALL_ITEMS;
+    return ~(Mask)(__ldg(c.validity + row / 8) >> row % 8) & ALL_ITEMS;
+}
+
+__device__ __forceinline__ Mask load_nulls(const Column& c, const Tile& tile) {
+    return tile.rows == 0 ? 0 : nulls_at(c, tile.row);
 }

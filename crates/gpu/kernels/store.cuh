@@ -24,22 +24,24 @@ struct Reservation {
 
 // Where the thread's first row goes; its others follow.
 __device__ __forceinline__ u64 reserve(Reservation& shared, const Room& room, Mask pass, u32& faults) {
+    static_assert(ITEMS < 8, "a number of items has three bits");
     u32 lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
-    u32 own = (u32)__popc(pass), up_to = own;
-    for (u32 step = 1; step < LANES; step *= 2) {
-        u32 other = __shfl_sync(ALL_LANES, up_to, lane >= step ? lane - step : lane);
-        if (lane >= step) up_to += other;
+    u32 own = (u32)__popc(pass), before = 0, total = 0;
+    for (u32 bit = 0; bit < 3; bit++) {
+        u32 votes = __ballot_sync(ALL_LANES, (int)(own >> bit & 1));
+        before += (u32)__popc(votes & ((1u << lane) - 1)) << bit;
+        total += (u32)__popc(votes) << bit;
     }
-    if (lane == LANES - 1) shared.counts[warp] = up_to;
+    if (lane == 0) shared.counts[warp] = total;
     __syncthreads();
     if (threadIdx.x == 0) {
-        u64 total = 0;
-        for (u32 k = 0; k < WARPS; k++) total += shared.counts[k];
-        shared.first = total == 0 ? 0 : atomicAdd(room.rows, total);
+        u32 rows = 0;
+        for (u32 k = 0; k < WARPS; k++) rows += shared.counts[k];
+        shared.first = rows == 0 ? 0 : atomicAdd(room.rows, (u64)rows);
     }
     __syncthreads();
-    u64 at = shared.first + up_to - own;
-    for (u32 k = 0; k < warp; k++) at += shared.counts[k];
+    u64 at = shared.first + before;
+    for (u32 k = 0; k + 1 < WARPS; k++) at += k < warp ? shared.counts[k] : 0;
     // The scratch is written again for the next tile.
     __syncthreads();
     if (own != 0 && at + own > room.capacity) faults |= FULL_FAULT;

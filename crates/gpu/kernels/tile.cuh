@@ -5,24 +5,27 @@
 #pragma once
 #include "device.cuh"
 
-// How the values of a block are read: the access forms of forebay-block.
+// How the values of a block are read: the access forms of forebay-block. Plain integers of up to 8 bytes are a frame.
 enum Form : u32 { ALL_NULL, CONSTANT, FRAME, DICTIONARY, PLAIN };
 
-// One column of one block. `codes` and `values` are aligned to 16 bytes.
+// One column of one block. A value is `base + (x ^ flip)`, where x is the code, or what a dictionary has for it; without codes
+// x is 0. The flip and its opposite as the base give narrow integers their sign. Addresses are multiples of 16.
 struct Column {
+    // Codes, plain floats, plain integers of up to 8 bytes.
     const void* codes;
+    // A dictionary, or plain numbers of 16 bytes.
     const void* values;
     // Bit `row`, least significant first, 1 = valid; null where no row is NULL.
     const u8* validity;
-    // The constant, the frame's base; sign-extended, floats as their bits.
+    // Sign-extended; a constant float as its bits.
     u64 base_low;
     u64 base_high;
     u32 form;
-    // Bytes of a code: 1, 2, 4 or 8.
+    // Bytes of what lies in `codes`: 1, 2, 4 or 8; 0 for none.
     u32 width;
-    // The code of the stored type (PhysicalType of forebay-base).
-    u32 type;
-    u32 unused;
+    // Bytes of what lies in a dictionary; 0 for none.
+    u32 value_width;
+    u32 flip;
 };
 
 // What a kernel works through.

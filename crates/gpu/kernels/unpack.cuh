@@ -3,75 +3,98 @@
 // Who calls it: generated kernels, where a column is first needed. `T` is the type that the table stores, `V` the one that
 // is computed with. Results are valid in the calling thread at the items of `pass`; elsewhere, and where the value is
 // NULL, they are anything. Scratch: none.
+//
+// Whatever the type, numbers of up to 8 bytes go through one function that is no part of its callers: a text with ten columns
+// has it once, and so a compiler has little to do. Arguments and results stay in registers.
 #pragma once
 #include "compute.cuh"
 #include "load.cuh"
 
-// A stored number from its bits, which are sign-extended.
-template <class T> struct Stored {
-    static constexpr bool is_float = false;
-    static __device__ __forceinline__ T of_bits(u128 bits) {
-        return (T)bits;
-    }
-};
-template <> struct Stored<f32> {
-    static constexpr bool is_float = true;
-    static __device__ __forceinline__ f32 of_bits(u128 bits) {
-        return __uint_as_float((u32)bits);
-    }
-};
-template <> struct Stored<f64> {
-    static constexpr bool is_float = true;
-    static __device__ __forceinline__ f64 of_bits(u128 bits) {
-        return __longlong_as_double((i64)bits);
-    }
+// The bits of the items: integers as 8 bytes with their sign, floats as they are stored.
+struct Bits {
+    u64 item[ITEMS];
 };
 
-template <class V, class T> __device__ __forceinline__ V widen(T value) {
-    if constexpr (Stored<T>::is_float) {
-        return canonical((f64)value);
-    } else {
-        return (V)value;
+// What a dictionary has for the codes of `pass`.
+template <class W>
+__device__ __forceinline__ void look_up(const void* values, Mask pass, u32 low[ITEMS], u32 high[ITEMS]) {
+    FOR_ITEMS if (is_set(pass, i)) {
+        u64 value = __ldg((const W*)values + low[i]);
+        low[i] = (u32)value, high[i] = (u32)(value >> 32);
     }
 }
 
-// What becomes of a code stands here once, whatever its width: it is most of the text that a compiler gets. Plain numbers of up
-// to 8 bytes are codes of a frame that begins at 0.
-template <class T, class V>
-__device__ __forceinline__ void unpack(const Column& c, const Tile& tile, Mask pass, V out[ITEMS]) {
-    FOR_ITEMS out[i] = V();
-    if (pass == 0 || c.form == ALL_NULL) return;
-    bool is_plain = c.form == PLAIN;
-    if constexpr (sizeof(T) > 8) {
-        if (is_plain) {
-            T values[ITEMS];
-            load<T>(c.values, tile, values);
-            FOR_ITEMS out[i] = widen<V>(values[i]);
-            return;
+__device__ __noinline__ Bits unpack_bits(const Column* column, u32 row, Mask pass) {
+    const Column c = *column;
+    Bits bits;
+    FOR_ITEMS bits.item[i] = 0;
+    if (pass == 0) return bits;
+    u32 low[ITEMS], high[ITEMS];
+    load_codes(c, row, low, high);
+    if (c.form == DICTIONARY) {
+        switch (c.value_width) {
+            case 1: look_up<u8>(c.values, pass, low, high); break;
+            case 2: look_up<u16>(c.values, pass, low, high); break;
+            case 4: look_up<u32>(c.values, pass, low, high); break;
+            default: look_up<u64>(c.values, pass, low, high);
         }
     }
-    // A constant is a frame whose codes are 0, and has none.
-    u64 codes[ITEMS];
-    FOR_ITEMS codes[i] = 0;
-    if (c.form != CONSTANT) {
-        load_codes(is_plain ? c.values : c.codes, is_plain ? (u32)sizeof(T) : c.width, tile, codes);
+    FOR_ITEMS bits.item[i] = whole(low[i] ^ c.flip, high[i]) + c.base_low;
+    return bits;
+}
+
+struct WideNumbers {
+    i128 item[ITEMS];
+};
+
+// Numbers of 16 bytes. Plain ones are found by their row, as if by a code.
+__device__ __noinline__ WideNumbers unpack_wide(const Column* column, u32 row, Mask pass) {
+    const Column c = *column;
+    WideNumbers out;
+    FOR_ITEMS out.item[i] = 0;
+    if (pass == 0) return out;
+    u32 low[ITEMS], high[ITEMS];
+    load_codes(c, row, low, high);
+    u128 base = ((u128)c.base_high << 64) | c.base_low;
+    FOR_ITEMS {
+        out.item[i] = (i128)(base + whole(low[i], high[i]));
+        if (c.form >= DICTIONARY && is_set(pass, i)) {
+            const ulonglong2* at = (const ulonglong2*)c.values + (c.form == PLAIN ? row + i : low[i]);
+            ulonglong2 words = __ldg(at);
+            out.item[i] = (i128)(((u128)words.y << 64) | words.x);
+        }
     }
-    if (c.form == DICTIONARY) {
-        FOR_ITEMS out[i] = widen<V>(((const T*)c.values)[codes[i]]);
-    } else if constexpr (sizeof(T) <= 8) {
-        u64 base = is_plain ? 0 : c.base_low;
-        FOR_ITEMS out[i] = widen<V>(Stored<T>::of_bits(base + codes[i]));
+    return out;
+}
+
+template <class T, class V> __device__ __forceinline__ V of_bits(u64 bits) {
+    return (V)(i64)bits;
+}
+template <> __device__ __forceinline__ i128 of_bits<u64, i128>(u64 bits) {
+    return (i128)bits;
+}
+template <> __device__ __forceinline__ f64 of_bits<f32, f64>(u64 bits) {
+    return canonical((f64)__uint_as_float((u32)bits));
+}
+template <> __device__ __forceinline__ f64 of_bits<f64, f64>(u64 bits) {
+    return canonical(__longlong_as_double((i64)bits));
+}
+
+template <class T, class V>
+__device__ __forceinline__ void unpack(const Column& c, const Tile& tile, Mask pass, V out[ITEMS]) {
+    if constexpr (sizeof(T) > 8) {
+        WideNumbers numbers = unpack_wide(&c, tile.row, pass);
+        FOR_ITEMS out[i] = (V)numbers.item[i];
     } else {
-        u128 base = ((u128)c.base_high << 64) | c.base_low;
-        FOR_ITEMS out[i] = widen<V>(Stored<T>::of_bits(base + codes[i]));
+        Bits bits = unpack_bits(&c, tile.row, pass);
+        FOR_ITEMS out[i] = of_bits<T, V>(bits.item[i]);
     }
 }
 
 // A column of booleans, which are stored as 0 and 1.
 __device__ __forceinline__ Mask unpack_truth(const Column& c, const Tile& tile, Mask pass) {
-    u32 values[ITEMS];
-    unpack<u8, u32>(c, tile, pass, values);
+    Bits bits = unpack_bits(&c, tile.row, pass);
     Mask truth = 0;
-    FOR_ITEMS truth |= (Mask)(values[i] != 0) << i;
+    FOR_ITEMS truth |= (Mask)((u8)bits.item[i] != 0) << i;
     return truth;
 }

@@ -113,16 +113,26 @@ impl Column {
         Self { values: ids, base: constant.into(), physical: PhysicalType::U32, ..self }
     }
 
-    /// As it lies in device memory.
+    /// As it lies in device memory, where plain integers of up to 8 bytes are a frame: their bytes are codes, and the sign of
+    /// narrow ones is a flip of the highest bit and its opposite as the base.
     pub fn words(&self) -> [u64; COLUMN_WORDS] {
+        let width = self.physical.width().unwrap_or(0) as u32;
+        let is_plain = self.form == Form::Plain && width <= 8;
+        let (codes, code_bytes) = if is_plain { (self.values, width) } else { (self.codes, self.code_bytes) };
+        let is_float = matches!(self.physical, PhysicalType::F32 | PhysicalType::F64);
+        let form = if is_plain && !is_float { Form::Frame } else { self.form };
+        let is_dictionary = self.form == Form::Dictionary;
+        let narrow = matches!(self.physical, PhysicalType::I8 | PhysicalType::I16 | PhysicalType::I32);
+        let flip = if narrow && (is_plain || is_dictionary) { 1u32 << (8 * width - 1) } else { 0 };
+        let base = if self.form == Form::AllNull { 0 } else { self.base - i128::from(flip) };
         [
-            self.codes.0,
+            codes.0,
             self.values.0,
             self.validity.0,
-            self.base as u64,
-            (self.base >> 64) as u64,
-            u64::from(self.form as u32) | u64::from(self.code_bytes) << 32,
-            self.physical as u64,
+            base as u64,
+            (base >> 64) as u64,
+            u64::from(form as u32) | u64::from(code_bytes) << 32,
+            u64::from(if is_dictionary { width } else { 0 }) | u64::from(flip) << 32,
         ]
     }
 }

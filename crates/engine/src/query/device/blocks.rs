@@ -166,9 +166,10 @@ impl Blocks {
             Access::Dictionary { values: Values::Strings(strings), .. } | Access::Plain(Values::Strings(strings)) => {
                 let mut ids = vec![0; strings.len()];
                 dictionary.intern_all((0..strings.len()).map(|number| strings.get(number)), &mut ids)?;
-                self.ids.resize(self.ids.len().next_multiple_of(ALIGN), 0);
                 let at = self.ids.len();
                 self.ids.extend(ids.into_iter().flat_map(u32::to_le_bytes));
+                // Threads read as many rows as they could have: the last ones, too.
+                self.ids.resize(self.ids.len().next_multiple_of(ALIGN), 0);
                 Ok(Ids::At(at))
             }
             _ => Err(Error::internal("a block of strings has none")),
