@@ -13,16 +13,18 @@ struct GroupKey {
     u64 stride;
 };
 
-// Adds a part of the key to the items' slots; items out of range are taken out of `pass`.
+// Adds a part of the key to the items' slots, of which there are few enough for 4 bytes; items out of range are taken out of
+// `pass`.
 __device__ __forceinline__ void locate(
-    const GroupKey& key, const i64 values[ITEMS], Mask nulls, Mask& pass, u64 slots[ITEMS], u32& faults) {
+    const GroupKey& key, const i64 values[ITEMS], Mask nulls, Mask& pass, u32 slots[ITEMS], u32& faults) {
+    Mask is_in = nulls;
     FOR_ITEMS {
-        u64 at = is_set(nulls, i) ? key.count : (u64)values[i] - (u64)key.low;
-        bool is_in = is_set(nulls, i) || at < key.count;
-        if (!is_in && is_set(pass, i)) faults |= RANGE_FAULT;
-        pass &= ~((Mask)!is_in << i);
-        slots[i] += is_in ? at * key.stride : 0;
+        u64 at = (u64)values[i] - (u64)key.low;
+        is_in |= (Mask)(at < key.count) << i;
+        slots[i] += (is_set(nulls, i) ? (u32)key.count : (u32)at) * (u32)key.stride;
     }
+    if ((pass & ~is_in) != 0) faults |= RANGE_FAULT;
+    pass &= is_in;
 }
 
 __device__ __forceinline__ void add_word(u64* at, u64 value) {
@@ -45,6 +47,29 @@ __device__ __forceinline__ void add_widest(u64* at, i128 value) {
     before = atomicAdd(at + 1, (u64)high);
     u64 top = (u64)(((u128)before + (u64)high) >> 64) + (u64)(high >> 64) - (value < 0 ? 1 : 0);
     if (top != 0) atomicAdd(at + 2, top);
+}
+
+// The same in shared memory, which adds 4 bytes at a time. Gives what is carried out of the word.
+__device__ __forceinline__ u32 block_add_word(u64* at, u64 value) {
+    u32* halves = (u32*)at;
+    u32 low = (u32)value;
+    u32 before = atomicAdd(halves, low);
+    u64 high = (value >> 32) + (before + low < before ? 1 : 0);
+    u32 carry = (u32)(high >> 32);
+    if ((u32)high != 0) {
+        before = atomicAdd(halves + 1, (u32)high);
+        carry += before + (u32)high < before ? 1 : 0;
+    }
+    return carry;
+}
+__device__ __forceinline__ void block_add_wide(u64* at, i128 value) {
+    u64 high = (u64)((u128)value >> 64) + block_add_word(at, (u64)value);
+    if (high != 0) block_add_word(at + 1, high);
+}
+__device__ __forceinline__ void block_add_widest(u64* at, i128 value) {
+    u128 high = (u128)(u64)((u128)value >> 64) + block_add_word(at, (u64)value);
+    u64 top = (u64)block_add_word(at + 1, (u64)high) + (u64)(high >> 64) - (value < 0 ? 1 : 0);
+    if (top != 0) block_add_word(at + 2, top);
 }
 
 __device__ __forceinline__ void add_float(u64* at, f64 value) {

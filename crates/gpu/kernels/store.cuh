@@ -22,8 +22,8 @@ struct Reservation {
     u64 first;
 };
 
-// Where the thread's first row goes; its others follow.
-__device__ __forceinline__ u64 reserve(Reservation& shared, const Room& room, Mask pass, u32& faults) {
+// Where the thread's first row goes; its others follow. Rows for which there is no room are taken out of `pass`.
+__device__ __forceinline__ u64 reserve(Reservation& shared, const Room& room, Mask& pass, u32& faults) {
     static_assert(ITEMS < 8, "a number of items has three bits");
     u32 lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
     u32 own = (u32)__popc(pass), before = 0, total = 0;
@@ -44,24 +44,27 @@ __device__ __forceinline__ u64 reserve(Reservation& shared, const Room& room, Ma
     for (u32 k = 0; k + 1 < WARPS; k++) at += k < warp ? shared.counts[k] : 0;
     // The scratch is written again for the next tile.
     __syncthreads();
-    if (own != 0 && at + own > room.capacity) faults |= FULL_FAULT;
+    if (own != 0 && at + own > room.capacity) {
+        faults |= FULL_FAULT;
+        pass = 0;
+    }
     return at;
 }
 
+// An item lies behind those of `pass` before it.
 template <class V>
-__device__ __forceinline__ void store(
-    const Output& output, const Room& room, u64 at, Mask pass, const V values[ITEMS], Mask nulls) {
-    FOR_ITEMS {
-        u64 row = at + (u32)__popc(pass & ((1u << i) - 1));
-        if (!is_set(pass, i) || row >= room.capacity) continue;
-        ((V*)output.values)[row] = values[i];
-        if (output.nulls != nullptr) output.nulls[row] = (u8)is_set(nulls, i);
-    }
+__device__ __forceinline__ void store(const Output& output, u64 at, Mask pass, const V values[ITEMS]) {
+    V* to = (V*)output.values + at;
+    FOR_ITEMS if (is_set(pass, i)) to[(u32)__popc(pass & ((1u << i) - 1))] = values[i];
 }
 
-__device__ __forceinline__ void store_truth(
-    const Output& output, const Room& room, u64 at, Mask pass, Mask truth, Mask nulls) {
-    u8 values[ITEMS];
-    FOR_ITEMS values[i] = (u8)is_set(truth, i);
-    store<u8>(output, room, at, pass, values, nulls);
+__device__ __forceinline__ void store_truth(const Output& output, u64 at, Mask pass, Mask truth) {
+    u8* to = (u8*)output.values + at;
+    FOR_ITEMS if (is_set(pass, i)) to[(u32)__popc(pass & ((1u << i) - 1))] = (u8)is_set(truth, i);
+}
+
+// Which values of a column are NULL, where some can be.
+__device__ __forceinline__ void store_nulls(const Output& output, u64 at, Mask pass, Mask nulls) {
+    u8* to = output.nulls + at;
+    FOR_ITEMS if (is_set(pass, i)) to[(u32)__popc(pass & ((1u << i) - 1))] = (u8)is_set(nulls, i);
 }

@@ -46,8 +46,10 @@ impl Emitter<'_> {
             let value = self.typed(*register).value;
             type_name(value)?;
             let store = if value == ValueType::Bool { "store_truth" } else { "store" };
-            let nulls = self.nulls(*register);
-            self.line(format!("{store}(p.outputs[{number}], p.room, {at}, pass, {register}, {nulls});"));
+            self.line(format!("{store}(p.outputs[{number}], {at}, pass, {register});"));
+            if self.typed(*register).nullable {
+                self.line(format!("store_nulls(p.outputs[{number}], {at}, pass, n{});", register.0));
+            }
         }
         let mut parameters = "    Room room;\n".to_owned();
         if !columns.is_empty() {
@@ -77,7 +79,7 @@ impl Emitter<'_> {
         if place == GroupPlace::One {
             return self.one_group(&layout, arguments);
         }
-        self.line("u64 slots[ITEMS];");
+        self.line("u32 slots[ITEMS];");
         self.line("FOR_ITEMS slots[i] = 0;");
         for (number, (register, typed)) in keys.iter().zip(&key_types).enumerate() {
             let nulls = self.nulls(*register);
@@ -95,11 +97,12 @@ impl Emitter<'_> {
         self.line("FOR_ITEMS if (is_set(pass, i)) {");
         self.depth += 1;
         let words = layout.words;
-        self.line(format!("u64* group = table + slots[i] * {words};"));
-        self.line("add_word(group, 1);");
+        self.line(format!("u64* group = table + (u64)slots[i] * {words};"));
+        let block = if place == GroupPlace::Shared { "block_" } else { "" };
+        self.line(format!("{block}add_word(group, 1);"));
         for (place, argument) in layout.places.iter().zip(arguments) {
             let Some(argument) = argument.filter(|_| place.kept != Kept::Rows) else { continue };
-            self.add(place, argument);
+            self.add(place, argument, block);
         }
         self.depth -= 1;
         self.line("}");
@@ -116,8 +119,8 @@ impl Emitter<'_> {
         Ok(frame)
     }
 
-    /// Adds an argument to a group's words.
-    fn add(&mut self, place: &Place, argument: Register) {
+    /// Adds an argument to a group's words; `block` begins the names of what adds in shared memory.
+    fn add(&mut self, place: &Place, argument: Register, block: &str) {
         let nulls = self.nulls(argument);
         let at = place.at;
         let value = match self.typed(argument).value {
@@ -126,15 +129,15 @@ impl Emitter<'_> {
         };
         let text = match place.kept {
             Kept::Rows => return,
-            Kept::Count => format!("add_word(group + {at}, 1);"),
-            Kept::Sum(1) => format!("add_word(group + {at}, (u64){value});"),
-            Kept::Sum(2) => format!("add_wide(group + {at}, {value});"),
-            Kept::Sum(_) => format!("add_widest(group + {at}, {value});"),
+            Kept::Count => format!("{block}add_word(group + {at}, 1);"),
+            Kept::Sum(1) => format!("{block}add_word(group + {at}, (u64){value});"),
+            Kept::Sum(2) => format!("{block}add_wide(group + {at}, {value});"),
+            Kept::Sum(_) => format!("{block}add_widest(group + {at}, {value});"),
             Kept::SumFloat => format!("add_float(group + {at}, {value});"),
             Kept::Greatest => format!("add_greatest(group + {at}, order_key({value}));"),
             Kept::Least => format!("add_least(group + {at}, order_key({value}));"),
         };
-        let seen = place.seen.map(|seen| format!("add_word(group + {seen}, 1);"));
+        let seen = place.seen.map(|seen| format!("{block}add_word(group + {seen}, 1);"));
         match nulls.as_str() {
             "0" => {
                 self.line(text);

@@ -60,12 +60,12 @@ KERNEL(pipeline, Parameters) {
         // l_quantity
         i64 r2[ITEMS];
         unpack<i64>(columns[6], tile, pass, r2);
-        u64 slots[ITEMS];
+        u32 slots[ITEMS];
         FOR_ITEMS slots[i] = 0;
         locate(p.keys[0], r0, 0, pass, slots, faults);
         locate(p.keys[1], r1, 0, pass, slots, faults);
         FOR_ITEMS if (is_set(pass, i)) {
-            u64* group = table + slots[i] * 8;
+            u64* group = table + (u64)slots[i] * 8;
             add_word(group, 1);
             add_word(group + 1, (u64)r2[i]);
             add_word(group + 2, (u64)r3[i]);

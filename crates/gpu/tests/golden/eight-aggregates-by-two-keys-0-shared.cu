@@ -62,18 +62,18 @@ KERNEL(pipeline, Parameters) {
         // l_quantity
         i64 r2[ITEMS];
         unpack<i64>(columns[6], tile, pass, r2);
-        u64 slots[ITEMS];
+        u32 slots[ITEMS];
         FOR_ITEMS slots[i] = 0;
         locate(p.keys[0], r0, 0, pass, slots, faults);
         locate(p.keys[1], r1, 0, pass, slots, faults);
         FOR_ITEMS if (is_set(pass, i)) {
-            u64* group = table + slots[i] * 8;
-            add_word(group, 1);
-            add_word(group + 1, (u64)r2[i]);
-            add_word(group + 2, (u64)r3[i]);
-            add_word(group + 3, (u64)r8[i]);
-            add_widest(group + 4, r12[i]);
-            add_word(group + 7, (u64)r4[i]);
+            u64* group = table + (u64)slots[i] * 8;
+            block_add_word(group, 1);
+            block_add_word(group + 1, (u64)r2[i]);
+            block_add_word(group + 2, (u64)r3[i]);
+            block_add_word(group + 3, (u64)r8[i]);
+            block_add_widest(group + 4, r12[i]);
+            block_add_word(group + 7, (u64)r4[i]);
         }
     }
     __syncthreads();

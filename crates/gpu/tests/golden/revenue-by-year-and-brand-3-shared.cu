@@ -48,14 +48,14 @@ KERNEL(pipeline, Parameters) {
         // lo_revenue
         i64 r3[ITEMS];
         unpack<i32>(columns[3], tile, pass, r3);
-        u64 slots[ITEMS];
+        u32 slots[ITEMS];
         FOR_ITEMS slots[i] = 0;
         locate(p.keys[0], r5, 0, pass, slots, faults);
         locate(p.keys[1], r4, 0, pass, slots, faults);
         FOR_ITEMS if (is_set(pass, i)) {
-            u64* group = table + slots[i] * 2;
-            add_word(group, 1);
-            add_word(group + 1, (u64)r3[i]);
+            u64* group = table + (u64)slots[i] * 2;
+            block_add_word(group, 1);
+            block_add_word(group + 1, (u64)r3[i]);
         }
     }
     __syncthreads();

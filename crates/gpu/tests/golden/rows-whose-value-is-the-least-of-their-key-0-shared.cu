@@ -28,12 +28,12 @@ KERNEL(pipeline, Parameters) {
         // cost
         i64 r1[ITEMS];
         unpack<i64>(columns[1], tile, pass, r1);
-        u64 slots[ITEMS];
+        u32 slots[ITEMS];
         FOR_ITEMS slots[i] = 0;
         locate(p.keys[0], r0, n0, pass, slots, faults);
         FOR_ITEMS if (is_set(pass, i)) {
-            u64* group = table + slots[i] * 2;
-            add_word(group, 1);
+            u64* group = table + (u64)slots[i] * 2;
+            block_add_word(group, 1);
             add_least(group + 1, order_key(r1[i]));
         }
     }
