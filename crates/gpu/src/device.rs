@@ -88,6 +88,10 @@ pub struct Counters {
     pub synchronizations: u64,
     /// Texts compiled.
     pub compilations: u64,
+    /// Time of copies over the link in ns, as the device saw it; of those that somebody has waited for.
+    pub copy_ns: u64,
+    /// Time of kernels in ns, likewise.
+    pub kernel_ns: u64,
     /// Bytes of device memory given out now.
     pub device_bytes: u64,
     /// The most that were given out at a time.

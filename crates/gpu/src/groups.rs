@@ -141,19 +141,28 @@ impl GroupTable {
 
     /// The groups that are there: keys, then results. `words` are those of all slots.
     pub fn rows(&self, state: &AggregateState, words: &[u64]) -> Result<Vec<Vec<Scalar>>> {
-        let mut rows = Vec::new();
-        for (slot, words) in words.chunks(self.layout.words).enumerate() {
-            if words[0] == 0 && !state.keys.is_empty() {
-                continue;
-            }
-            let mut row: Vec<Scalar> =
-                self.keys.iter().zip(&state.keys).map(|(range, typed)| key(range, *typed, slot as u64)).collect();
-            for (place, aggregate) in self.layout.places.iter().zip(&state.aggregates) {
-                row.push(result(place, aggregate, words)?);
-            }
-            rows.push(row);
+        let slots = words.chunks(self.layout.words).enumerate();
+        let there = slots.filter(|(_, words)| words[0] != 0 || state.keys.is_empty());
+        there.map(|(slot, words)| self.row(state, slot as u64, words)).collect()
+    }
+
+    /// The groups that `compact` kept: for each its slot, then its words.
+    pub fn kept_rows(&self, state: &AggregateState, kept: &[u64]) -> Result<Vec<Vec<Scalar>>> {
+        kept.chunks_exact(self.kept_words()).map(|group| self.row(state, group[0], &group[1..])).collect()
+    }
+
+    /// Words of a group that `compact` kept.
+    pub fn kept_words(&self) -> usize {
+        self.layout.words + 1
+    }
+
+    fn row(&self, state: &AggregateState, slot: u64, words: &[u64]) -> Result<Vec<Scalar>> {
+        let mut row: Vec<Scalar> =
+            self.keys.iter().zip(&state.keys).map(|(range, typed)| key(range, *typed, slot)).collect();
+        for (place, aggregate) in self.layout.places.iter().zip(&state.aggregates) {
+            row.push(result(place, aggregate, words)?);
         }
-        Ok(rows)
+        Ok(row)
     }
 }
 

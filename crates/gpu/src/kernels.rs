@@ -28,6 +28,10 @@ pub fn headers_of(text: &str) -> Vec<(&'static str, &'static str)> {
     HEADERS.iter().zip(included).filter(|(_, included)| *included).map(|(header, _)| *header).collect()
 }
 
+/// Brings groups together that lie in few of their slots, each with the number of its slot, so that those alone cross the
+/// link ([`crate::parameters::Parameters::compact`]).
+pub const COMPACT: &str = include_str!("../kernels/compact.cu");
+
 /// Threads of a block, as `device.cuh` has it.
 pub const THREADS: u32 = 128;
 /// Rows of a thread in each tile.

@@ -210,13 +210,24 @@ pub struct Build {
 }
 
 /// The parameters of a kernel, as bytes in the order of its struct.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Parameters(Vec<u64>);
 
 impl Parameters {
     /// Begins with the task.
     pub fn new(tiles: u64, rows: Address, columns: Address, tests: Address, faults: Address) -> Self {
         Self(vec![tiles, rows.0, columns.0, tests.0, faults.0])
+    }
+
+    /// Those of [`crate::kernels::COMPACT`]: groups in slots of so many words, where to count those that are there, and where to
+    /// put them.
+    pub fn compact(words: Address, slots: u64, slot_words: u64, count: Address, kept: Address) -> Self {
+        Self(vec![words.0, slots, slot_words, count.0, kept.0])
+    }
+
+    /// More of them, behind these.
+    pub fn append(&mut self, more: &Self) {
+        self.0.extend(&more.0);
     }
 
     /// A build side without its payload.

@@ -12,10 +12,10 @@ use std::time::Instant;
 use forebay_base::{ErrorKind, Result};
 
 use crate::device::{Address, Buffer, Counters, Device, Function, Grid, Memory, Stream};
-use crate::emit::{Kernel, NAME};
-use crate::kernels::THREADS;
+use crate::emit::NAME;
+use crate::kernels::{COMPACT, THREADS};
 use crate::parameters::Parameters;
-use crate::ring::Ring;
+use crate::ring::{HALF_BYTES, Ring};
 
 /// Blocks of a grid for each multiprocessor: as many as usually run at a time.
 const BLOCKS_PER_MULTIPROCESSOR: u64 = 4;
@@ -52,7 +52,7 @@ impl Processor {
         // What a turn that failed has left on its way.
         shared.ring.drain_all()?;
         let before = self.device.counters();
-        Ok(Turn { processor: self, buffers: Vec::new(), before, compile_ns: 0, shared })
+        Ok(Turn { processor: self, buffers: Vec::new(), before, compile_ns: 0, unlaunched_bytes: 0, shared })
     }
 }
 
@@ -64,6 +64,8 @@ pub struct Turn<'a> {
     buffers: Vec<Buffer>,
     before: Counters,
     compile_ns: u64,
+    /// Bytes that were put on their way since the last launch.
+    unlaunched_bytes: u64,
     shared: MutexGuard<'a, Shared>,
 }
 
@@ -86,6 +88,7 @@ impl Turn<'_> {
     /// Bytes on the device, until the turn ends.
     pub fn place(&mut self, bytes: &[u8]) -> Result<Address> {
         let at = self.take(bytes.len() as u64)?;
+        self.unlaunched_bytes += bytes.len() as u64;
         self.shared.ring.copy(at, bytes)?;
         Ok(at)
     }
@@ -93,29 +96,47 @@ impl Turn<'_> {
     /// Bytes on the device, as long as the buffer is kept.
     pub fn place_kept(&mut self, bytes: &[u8]) -> Result<Buffer> {
         let buffer = Buffer::new(&self.processor.device, Memory::Device, bytes.len().max(8) as u64)?;
+        self.unlaunched_bytes += bytes.len() as u64;
         self.shared.ring.copy(buffer.address(), bytes)?;
         Ok(buffer)
     }
 
-    /// The kernel, compiled unless it is known.
-    pub fn function(&mut self, kernel: &Kernel) -> Result<Function> {
-        if let Some(known) = self.shared.functions.get(&kernel.text) {
+    /// Whether so many bytes are on their way that a kernel is worth to be launched behind them: it runs while the next ones
+    /// are copied.
+    pub fn is_worth_launching(&self) -> bool {
+        self.unlaunched_bytes >= HALF_BYTES
+    }
+
+    /// The kernel of a text, compiled unless it is known.
+    pub fn function(&mut self, text: &str) -> Result<Function> {
+        if let Some(known) = self.shared.functions.get(text) {
             return Ok(*known);
         }
         let started = Instant::now();
-        let image = self.processor.device.compile(&kernel.text)?;
+        let image = self.processor.device.compile(text)?;
         let function = self.processor.device.load(&image, NAME)?;
-        self.shared.functions.insert(kernel.text.clone(), function);
+        self.shared.functions.insert(text.to_owned(), function);
         self.compile_ns += started.elapsed().as_nanos() as u64;
         Ok(function)
     }
 
-    /// Runs a kernel over so many tiles, after all copies.
+    /// Brings the groups together that are there, out of so many slots of so many words; gives where their number will be, and
+    /// where they will lie, each behind the number of its slot.
+    pub fn compact(&mut self, words: Address, slots: u64, slot_words: u64) -> Result<(Address, Address)> {
+        let (count, kept) = (self.zeros(8)?, self.take(slots * (slot_words + 1) * 8)?);
+        let function = self.function(COMPACT)?;
+        let parameters = Parameters::compact(words, slots, slot_words, count, kept);
+        self.launch(function, slots.div_ceil(u64::from(THREADS)), 0, &parameters)?;
+        Ok((count, kept))
+    }
+
+    /// Runs a kernel over so many tiles, after all copies so far and the kernels before it.
     pub fn launch(&mut self, function: Function, tiles: u64, shared_bytes: u32, parameters: &Parameters) -> Result<()> {
         let device = &self.processor.device;
         self.shared.ring.precede(self.shared.kernels)?;
         let most = u64::from(device.limits().multiprocessors) * BLOCKS_PER_MULTIPROCESSOR;
         let grid = Grid { blocks: tiles.clamp(1, most.max(1)) as u32, threads: THREADS, shared_bytes };
+        self.unlaunched_bytes = 0;
         device.launch(self.shared.kernels, function, grid, &parameters.bytes())
     }
 
@@ -143,13 +164,15 @@ impl Turn<'_> {
         Ok(fetched)
     }
 
-    /// What the turn has cost: bytes to the device and back, and the time to compile in ns.
+    /// What the turn has cost so far; times of what was fetched.
     pub fn cost(&self) -> Cost {
         let now = self.processor.device.counters();
         Cost {
             to_device_bytes: now.to_device_bytes - self.before.to_device_bytes,
             to_host_bytes: now.to_host_bytes - self.before.to_host_bytes,
             compile_ns: self.compile_ns,
+            copy_ns: now.copy_ns - self.before.copy_ns,
+            kernel_ns: now.kernel_ns - self.before.kernel_ns,
         }
     }
 }
@@ -163,6 +186,10 @@ pub struct Cost {
     pub to_host_bytes: u64,
     /// Time to compile; 0 where the kernel was known.
     pub compile_ns: u64,
+    /// Time of the copies, which overlap each other and kernels.
+    pub copy_ns: u64,
+    /// Time of the kernels.
+    pub kernel_ns: u64,
 }
 
 /// Whether a device cannot go on after an error, so that it must be opened anew.

@@ -10,7 +10,7 @@ use forebay_base::Result;
 use crate::device::{Address, Buffer, Device, Event, Memory, Stream};
 
 /// Bytes of a half: copies of this size reach the link's bandwidth.
-const HALF_BYTES: u64 = 4 << 20;
+pub(crate) const HALF_BYTES: u64 = 4 << 20;
 
 /// The ring of a device.
 #[derive(Debug)]

@@ -174,6 +174,10 @@ fn copies_kernels_and_memory() {
     device.pinned(host.address(), 4, &mut |bytes| seen = bytes.to_vec()).expect("it is pinned");
     assert_eq!(seen, 3u32.to_ne_bytes());
 
+    let counted = device.counters();
+    // Each of the stand-in's copies and kernels takes a quarter of a millisecond.
+    assert_eq!((counted.copy_ns, counted.kernel_ns), (3 * 250_000, 250_000));
+
     let wrong = device.compile("this is not C++").expect_err("it is wrong");
     assert!(wrong.to_string().contains("NVRTC_ERROR_COMPILATION") && wrong.to_string().contains("error"), "{wrong}");
     assert_eq!(device.counters().compilations, 2);

@@ -52,6 +52,7 @@ fn whole_queries_have_the_texts_that_were_read() {
 fn all_texts_are_left_for_a_compiler() {
     let Ok(folder) = std::env::var("FOREBAY_TEXTS") else { return };
     std::fs::create_dir_all(&folder).expect("the folder can be made");
+    std::fs::write(format!("{folder}/compact.cu"), forebay_gpu::kernels::COMPACT).expect("the text can be written");
     let pipelines = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/pipelines");
     for entry in std::fs::read_dir(pipelines).expect("the folder is there") {
         let name = entry.expect("it is read").file_name().to_string_lossy().into_owned();

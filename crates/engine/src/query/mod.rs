@@ -29,6 +29,7 @@ use forebay_store::Table;
 
 use crate::{CancelToken, DeviceChoice, Engine, Metrics, RowFilter, ScanSettings};
 
+pub use device::places;
 pub use first::{First, SortKey};
 pub use output::RowsOnDisk;
 pub use report::{PipelineReport, ScanReport, StepReport, TestReport};

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use forebay_base::{Error, Result};
 
+use super::libraries::places;
 use crate::driver::nvrtc::Nvrtc;
 use crate::kernels::headers_of;
 
@@ -88,39 +89,10 @@ fn options((major, minor): (u32, u32)) -> Vec<String> {
 
 /// Where NVRTC may be, in the order in which it is tried.
 fn candidates() -> Vec<PathBuf> {
-    if let Some(given) = std::env::var_os(VARIABLE).filter(|given| !given.is_empty()) {
-        return vec![PathBuf::from(given)];
+    match std::env::var_os(VARIABLE).filter(|given| !given.is_empty()) {
+        Some(given) => vec![PathBuf::from(given)],
+        None => places(&NAMES, &WHEEL_FOLDERS, "libnvrtc.so"),
     }
-    let mut found: Vec<PathBuf> = NAMES.iter().map(PathBuf::from).collect();
-    let mut folders: Vec<PathBuf> = Vec::new();
-    if let Some(beside) = std::env::current_exe().ok().and_then(|program| program.parent().map(Path::to_owned)) {
-        folders.push(beside);
-    }
-    for root in ["CUDA_HOME", "CUDA_PATH"].iter().filter_map(std::env::var_os) {
-        folders.push(PathBuf::from(root).join("lib64"));
-    }
-    folders.extend(children(Path::new("/usr/local"), "cuda").into_iter().map(|folder| folder.join("lib64")));
-    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local"));
-    let environments = [std::env::var_os("VIRTUAL_ENV").map(PathBuf::from), home];
-    let system = ["/usr/local", "/usr"].map(|folder| Some(PathBuf::from(folder)));
-    for environment in environments.into_iter().chain(system).flatten() {
-        for python in children(&environment.join("lib"), "python3") {
-            for packages in ["site-packages", "dist-packages"] {
-                folders.extend(WHEEL_FOLDERS.map(|wheel| python.join(packages).join(wheel)));
-            }
-        }
-    }
-    found.extend(folders.iter().flat_map(|folder| children(folder, "libnvrtc.so")));
-    found
-}
-
-/// Entries of a folder that begin so, the last by name first; none where there is no folder.
-fn children(folder: &Path, begin: &str) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let begins = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(begin);
-    let mut found: Vec<PathBuf> = entries.filter(begins).map(|entry| entry.path()).collect();
-    found.sort_by(|one, other| other.cmp(one));
-    found
 }
 
 #[cfg(test)]
@@ -138,10 +110,5 @@ mod tests {
         let script = include_str!("../../tests/nvrtc.py");
         let options = OPTIONS.map(|option| format!("\"{option}\"")).join(", ");
         assert!(script.contains(&format!("OPTIONS = [{options}]")), "tests/nvrtc.py has other options");
-    }
-
-    #[test]
-    fn folders_that_are_not_there_have_nothing() {
-        assert!(children(Path::new("/no such folder"), "lib").is_empty());
     }
 }

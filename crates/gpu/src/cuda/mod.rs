@@ -7,6 +7,7 @@
 
 mod compiler;
 mod images;
+mod libraries;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -80,6 +81,31 @@ pub fn find() -> Result<Found> {
 struct State {
     context: Context,
     counters: Counters,
+}
+
+/// The driver by itself: the newest CUDA that it knows. The error says in one sentence what is missing.
+pub fn find_driver() -> Result<(u32, u32)> {
+    start()
+}
+
+/// The first GPU by itself, by name.
+pub fn find_gpu() -> Result<String> {
+    start()?;
+    Ok(describe()?.name)
+}
+
+/// Where NVIDIA's library for decompression on a GPU is.
+pub fn find_nvcomp() -> Option<PathBuf> {
+    libraries::first(
+        &["libnvcomp.so.5", "libnvcomp.so.4"],
+        &["nvidia/nvcomp/lib64", "nvidia/libnvcomp/lib64"],
+        "libnvcomp.so",
+    )
+}
+
+/// Where NVIDIA's library for reads from a drive into the memory of a GPU is.
+pub fn find_cufile() -> Option<PathBuf> {
+    libraries::first(&["libcufile.so.0"], &["nvidia/cufile/lib", "nvidia/cu13/lib"], "libcufile.so")
 }
 
 /// NVRTC by itself, for a machine whose GPU is not known: its version and where it is.
@@ -216,6 +242,10 @@ impl Device for CudaDevice {
     fn synchronize(&self, stream: Stream) -> Result<()> {
         let mut state = self.state();
         state.counters.synchronizations += 1;
-        state.context.synchronize(stream.0)
+        state.context.synchronize(stream.0)?;
+        let times = state.context.times();
+        state.counters.copy_ns += times.copy_ns;
+        state.counters.kernel_ns += times.kernel_ns;
+        Ok(())
     }
 }

@@ -18,7 +18,7 @@ use crate::device::{Address, Grid, Memory};
 /// The oldest version of CUDA whose driver loads what today's compilers make: 12.0, as the driver writes it.
 const OLDEST_VERSION: c_int = 12_000;
 
-/// Every function that is called, but for the one below, which newer bindings leave out.
+/// Every function that is called, but for those below, which newer bindings leave out.
 const FUNCTIONS: [&str; 27] = [
     "cuInit",
     "cuDriverGetVersion",
@@ -53,6 +53,10 @@ const FUNCTIONS: [&str; 27] = [
 const CREATE_CONTEXT: &str = "cuCtxCreate_v2";
 type CreateContext = unsafe extern "C" fn(*mut sys::CUcontext, u32, sys::CUdevice) -> CUresult;
 
+/// The milliseconds between two events; as it is since CUDA 2.0.
+const ELAPSED_TIME: &str = "cuEventElapsedTime";
+type ElapsedTime = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> CUresult;
+
 /// What the driver says of a GPU that nobody opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Description {
@@ -77,6 +81,24 @@ pub(crate) struct Context {
     streams: Vec<sys::CUstream>,
     events: Vec<sys::CUevent>,
     functions: Vec<sys::CUfunction>,
+    /// What was put into streams and not asked yet how long it took.
+    timed: Vec<Timed>,
+    /// Pairs of events that time nothing now.
+    spare_events: Vec<[sys::CUevent; 2]>,
+}
+
+/// Work between two events.
+#[derive(Debug, Clone, Copy)]
+struct Timed {
+    is_kernel: bool,
+    events: [sys::CUevent; 2],
+}
+
+/// How long work took that is over, in ns.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Times {
+    pub(crate) copy_ns: u64,
+    pub(crate) kernel_ns: u64,
 }
 
 /// Memory that was given out.
@@ -126,7 +148,7 @@ pub(crate) fn start() -> Result<(u32, u32)> {
         return Err(Error::unsupported("there is no NVIDIA driver (libcuda.so.1)")
             .hint("Install the driver of your system, version 525 or newer"));
     }
-    for name in FUNCTIONS.into_iter().chain([CREATE_CONTEXT]) {
+    for name in FUNCTIONS.into_iter().chain([CREATE_CONTEXT, ELAPSED_TIME]) {
         // SAFETY: the address is not called, only looked up.
         if unsafe { sys::culib().get::<*const c_void>(name.as_bytes()) }.is_err() {
             return Err(Error::unsupported(format!("the NVIDIA driver is too old or broken: it has no {name}"))
@@ -202,6 +224,8 @@ impl Context {
             streams: Vec::new(),
             events: Vec::new(),
             functions: Vec::new(),
+            timed: Vec::new(),
+            spare_events: Vec::new(),
         })
     }
 
@@ -332,7 +356,7 @@ impl Context {
         self.call("wait for an event", || unsafe { stream::wait_event(stream, event, flags) })
     }
 
-    pub(crate) fn copy(&self, stream: u64, to: Address, from: Address, bytes: u64) -> Result<()> {
+    pub(crate) fn copy(&mut self, stream: u64, to: Address, from: Address, bytes: u64) -> Result<()> {
         self.memory(to, bytes, "a copy")?;
         self.memory(from, bytes, "a copy")?;
         let stream = known(&self.streams, stream, "stream")?;
@@ -341,7 +365,66 @@ impl Context {
         }
         // SAFETY: both ranges were given out, on the device or pinned, where one address space holds for both; giving them back
         // waits for the copy.
-        self.call("copy", || unsafe { sys::cuMemcpyAsync(to.0, from.0, bytes as usize, stream).result() })
+        self.timed("copy", false, stream, || unsafe {
+            sys::cuMemcpyAsync(to.0, from.0, bytes as usize, stream).result()
+        })
+    }
+
+    /// Puts work into a stream, between two events that time it.
+    fn timed(
+        &mut self,
+        what: &str,
+        is_kernel: bool,
+        stream: sys::CUstream,
+        work: impl FnOnce() -> std::result::Result<(), DriverError>,
+    ) -> Result<()> {
+        let events = match self.spare_events.pop() {
+            Some(spare) => spare,
+            None => self.call("make an event", || {
+                let make = || event::create(sys::CUevent_flags::CU_EVENT_DEFAULT);
+                Ok([make()?, make()?])
+            })?,
+        };
+        let [begin, end] = events;
+        let outcome = self.call(what, || {
+            // SAFETY: the events and the stream live as long as the context.
+            unsafe { event::record(begin, stream) }?;
+            work()?;
+            // SAFETY: as above.
+            unsafe { event::record(end, stream) }
+        });
+        self.timed.push(Timed { is_kernel, events });
+        outcome
+    }
+
+    /// How long the work took that is over and was not asked for before.
+    pub(crate) fn times(&mut self) -> Times {
+        let mut times = Times::default();
+        let mut left = Vec::new();
+        for timed in std::mem::take(&mut self.timed) {
+            let [begin, end] = timed.events;
+            let mut milliseconds = 0.0;
+            let elapsed = self.call("say how long its work took", || {
+                // SAFETY: `start` found the function, which has this type; it writes one number, and both events live as long
+                // as the context.
+                unsafe {
+                    match sys::culib().get::<ElapsedTime>(ELAPSED_TIME.as_bytes()) {
+                        Ok(elapsed) => elapsed(&raw mut milliseconds, begin, end).result(),
+                        Err(_) => Err(DriverError(CUresult::CUDA_ERROR_NOT_FOUND)),
+                    }
+                }
+            });
+            if elapsed.is_err() {
+                // It is not over yet, or the context has failed.
+                left.push(timed);
+                continue;
+            }
+            let total = if timed.is_kernel { &mut times.kernel_ns } else { &mut times.copy_ns };
+            *total += (f64::from(milliseconds) * 1e6) as u64;
+            self.spare_events.push(timed.events);
+        }
+        self.timed = left;
+        times
     }
 
     pub(crate) fn fill(&self, stream: u64, to: Address, byte: u8, bytes: u64) -> Result<()> {
@@ -371,7 +454,7 @@ impl Context {
         Ok(self.functions.len() as u64 - 1)
     }
 
-    pub(crate) fn launch(&self, stream: u64, function: u64, grid: Grid, parameters: &[u8]) -> Result<()> {
+    pub(crate) fn launch(&mut self, stream: u64, function: u64, grid: Grid, parameters: &[u8]) -> Result<()> {
         let (function, stream) = (known(&self.functions, function, "kernel")?, known(&self.streams, stream, "stream")?);
         let mut bytes = parameters.len();
         let mut extra = [
@@ -384,7 +467,7 @@ impl Context {
         let (blocks, threads, shared) = (grid.blocks, grid.threads, grid.shared_bytes);
         // SAFETY: the driver copies the parameters, whose length it is told, before it returns. The kernel is of our own text,
         // which runs on the emulated device with every access checked.
-        self.call("launch a kernel", || unsafe {
+        self.timed("launch a kernel", true, stream, || unsafe {
             let extra = extra.as_mut_ptr();
             sys::cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, shared, stream, null_mut(), extra).result()
         })

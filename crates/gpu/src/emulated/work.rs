@@ -5,6 +5,7 @@
 //! Must not know: how kernels are made.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use forebay_base::{Error, Result};
 
@@ -110,7 +111,10 @@ impl State {
             Piece::Copy { to, from, bytes } => {
                 self.touch(from.0, bytes, false, stream, time, &clock)?;
                 self.touch(to.0, bytes, true, stream, time, &clock)?;
-                self.copy(to, from, bytes)?;
+                let started = Instant::now();
+                if self.copy(to, from, bytes)? {
+                    self.counters.copy_ns += started.elapsed().as_nanos() as u64;
+                }
             }
             Piece::Fill { to, byte, bytes } => {
                 self.touch(to.0, bytes, true, stream, time, &clock)?;
@@ -126,6 +130,7 @@ impl State {
                 let on_device = self.allocations.iter().filter(|(_, known)| known.memory == Memory::Device);
                 let mut buffers: Vec<TouchedBuffer> = on_device.map(of).collect();
                 let seed = self.next_random();
+                let started = Instant::now();
                 run_kernel(
                     device.runtime,
                     &mut KernelRun {
@@ -141,6 +146,7 @@ impl State {
                     },
                 )
                 .map_err(|error| error.context(format!("kernel {name}")))?;
+                self.counters.kernel_ns += started.elapsed().as_nanos() as u64;
                 for buffer in &buffers {
                     for (range, writes) in buffer.touched().into_iter().zip([false, true]) {
                         let Some((from, to)) = range else { continue };
@@ -158,7 +164,8 @@ impl State {
         allocation.history.add(access, clock)
     }
 
-    fn copy(&mut self, to: Address, from: Address, bytes: u64) -> Result<()> {
+    /// Copies; whether that was over the link.
+    fn copy(&mut self, to: Address, from: Address, bytes: u64) -> Result<bool> {
         let (source, inside) = self.find(from, bytes, "a copy")?;
         let from_memory = source.memory;
         let copied = source.block.bytes()[inside..][..bytes as usize].to_vec();
@@ -171,7 +178,7 @@ impl State {
             (Memory::Device, Memory::Device) => self.counters.within_device_bytes += bytes,
             (Memory::Pinned, Memory::Pinned) => {}
         }
-        Ok(())
+        Ok(from_memory != to_memory)
     }
 }
 

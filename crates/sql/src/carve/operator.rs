@@ -113,6 +113,14 @@ impl PipelinesExec {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// By pipeline, where it will run if a device is asked.
+    fn places(&self) -> Vec<String> {
+        let device = settings::device(self.state.config());
+        let places = query::places(&self.carved.engine, &self.carved.query, device);
+        // Whoever asks for a device that cannot be had is told by the query itself, too.
+        places.unwrap_or_else(|error| vec![error.to_string()])
+    }
+
     /// Runs the pipelines on the calling thread and those that it starts.
     fn run(&self, statement: &StatementContext) -> forebay_base::Result<QueryOutput> {
         for bound in &self.carved.query.tables {
@@ -190,7 +198,11 @@ impl DisplayAs for PipelinesExec {
         if matches!(style, DisplayFormatType::TreeRender) {
             return Ok(());
         }
-        tree::write(f, &self.carved.query, &self.carved.text, &outcome.reports)
+        let places = match self.execution {
+            Execution::Compiled if outcome.reports.is_empty() => self.places(),
+            _ => Vec::new(),
+        };
+        tree::write(f, &self.carved.query, &self.carved.text, &outcome.reports, &places)
     }
 }
 

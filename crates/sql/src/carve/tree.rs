@@ -24,12 +24,13 @@ impl Line {
     }
 }
 
-/// Writes pipelines, each with what is known of its run.
+/// Writes pipelines, each with what is known of its run, or with where it will run.
 pub fn write(
     f: &mut fmt::Formatter<'_>,
     query: &Query,
     lines: &[Vec<Line>],
     reports: &[PipelineReport],
+    places: &[String],
 ) -> fmt::Result {
     for (number, (lines, pipeline)) in lines.iter().zip(&query.program.pipelines).enumerate() {
         let report = reports.get(number);
@@ -59,7 +60,11 @@ pub fn write(
                 }
             }
         }
-        report.map_or(Ok(()), |report| run(f, report))?;
+        match (report, places.get(number)) {
+            (Some(report), _) => run(f, report)?,
+            (None, Some(place)) => write!(f, "\n         = {place}")?,
+            (None, None) => {}
+        }
     }
     Ok(())
 }

@@ -20,7 +20,16 @@ use crate::{ChunkKey, RankedTest, Scan};
 /// What lies together on the device begins at a multiple of so many bytes.
 const ALIGN: usize = 16;
 
-/// The blocks of a table that were not ruled out.
+/// The blocks of a table that zones did not rule out, piece by piece.
+#[derive(Debug)]
+pub(super) struct Reader<'a> {
+    source: &'a TableSource,
+    inputs: Vec<ColumnInput>,
+    scan: Arc<Scan>,
+    tests: Vec<RankedTest>,
+}
+
+/// Some of them.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     rows: Vec<u32>,
@@ -51,43 +60,63 @@ enum Ids {
     At(usize),
 }
 
-impl Blocks {
-    /// Reads the blocks that a kernel needs, and brings their chunks to the device.
-    pub(super) fn read(run: &mut DevicePipeline<'_>, source: &TableSource, kernel: &Kernel) -> Result<Self> {
+impl<'a> Reader<'a> {
+    /// Will read what a kernel needs of a table.
+    pub(super) fn new(run: &DevicePipeline<'_>, source: &'a TableSource, kernel: &Kernel) -> Result<Self> {
         let runner = run.runner;
         let bound = &runner.query.tables[source.table];
         let columns = kernel.columns.iter().map(|input| input.column).collect();
         let (table, metrics) = (Arc::clone(&bound.table), Arc::clone(&bound.metrics));
         let scan = Scan::new(Arc::clone(runner.engine), table, columns, metrics, runner.cancel.clone())?;
         let scan = Arc::new(scan.with_settings(runner.options.scan));
-        let tests: Vec<_> = source.tests.iter().map(|test| RankedTest::new(test.clone(), false)).collect();
-        let mut blocks = Self::default();
-        while let Some(morsel) = scan.next_morsel() {
-            runner.cancel.check()?;
-            let rows = scan.run_whole(morsel, &tests)?;
-            for (block, count) in rows.whole_blocks() {
-                blocks.rows.push(count);
-                for input in &kernel.columns {
-                    let described = blocks.describe(run, source, &rows, block, *input)?;
-                    blocks.columns.push(described);
-                }
-                for test in &source.tests {
-                    let test = match rows.stored(test.column, block)? {
-                        Stored::Missing(_) => DeviceTest::Always,
-                        Stored::Block(chunk, index) => {
-                            device_test(&chunk.block(index), &test.test, rows.settings().simd)?
-                        }
-                    };
-                    let table = test.table();
-                    let at = blocks.words.len();
-                    blocks.words.extend(table.iter().flat_map(|word| word.to_le_bytes()));
-                    blocks.tests.push((test, at));
-                }
-            }
-        }
-        Ok(blocks)
+        let tests = source.tests.iter().map(|test| RankedTest::new(test.clone(), false)).collect();
+        Ok(Self { source, inputs: kernel.columns.clone(), scan, tests })
     }
 
+    /// Reads the next blocks and puts their chunks on their way, all of them or until a kernel is worth to be launched behind
+    /// them. At the end there are none.
+    pub(super) fn next(&mut self, run: &mut DevicePipeline<'_>, all: bool) -> Result<Option<Blocks>> {
+        let mut blocks = Blocks::default();
+        while (all || blocks.count() == 0 || !run.turn.is_worth_launching())
+            && let Some(morsel) = self.scan.next_morsel()
+        {
+            run.runner.cancel.check()?;
+            let rows = self.scan.run_whole(morsel, &self.tests)?;
+            for (block, count) in rows.whole_blocks() {
+                self.add(&mut blocks, run, &rows, (block, count))?;
+            }
+        }
+        Ok(Some(blocks).filter(|blocks| blocks.count() > 0))
+    }
+
+    /// Adds a block of so many rows.
+    fn add(
+        &self,
+        blocks: &mut Blocks,
+        run: &mut DevicePipeline<'_>,
+        rows: &MorselRows,
+        (block, count): (usize, u32),
+    ) -> Result<()> {
+        blocks.rows.push(count);
+        for input in &self.inputs {
+            let described = blocks.describe(run, self.source, rows, block, *input)?;
+            blocks.columns.push(described);
+        }
+        for test in &self.source.tests {
+            let test = match rows.stored(test.column, block)? {
+                Stored::Missing(_) => DeviceTest::Always,
+                Stored::Block(chunk, index) => device_test(&chunk.block(index), &test.test, rows.settings().simd)?,
+            };
+            let table = test.table();
+            let at = blocks.words.len();
+            blocks.words.extend(table.iter().flat_map(|word| word.to_le_bytes()));
+            blocks.tests.push((test, at));
+        }
+        Ok(())
+    }
+}
+
+impl Blocks {
     /// Number of blocks.
     pub(super) fn count(&self) -> u64 {
         self.rows.len() as u64

@@ -2,12 +2,13 @@
 //! comes back (DESIGN 4.3; GOLAP §3).
 //!
 //! Reading order: [`Runner::on_device`], then `blocks` (a table as descriptors and chunks), `predicates` (tests in the terms
-//! of a block), `states` (build sides) and `results`.
+//! of a block), `states` (build sides) and `results`; `places` says for EXPLAIN where pipelines will run.
 //! Invariants: what a pipeline leaves is what it would leave on the CPU. Whatever the device cannot do, and a pipeline whose
 //! arithmetic failed there, runs on the CPU, over the same snapshot; nothing is left of the attempt but strings in
 //! dictionaries. Must not know: which device it is.
 
 mod blocks;
+mod places;
 mod predicates;
 mod results;
 mod states;
@@ -19,16 +20,20 @@ use forebay_base::{Error, ErrorKind, Result, units};
 use forebay_cpu::compile::Finished;
 use forebay_cpu::rows::RowBuffer;
 use forebay_gpu::DeviceChoice;
+use forebay_gpu::device::{Address, Function};
 use forebay_gpu::emit::{GroupPlace, Shapes, emit};
 use forebay_gpu::kernels::TILE;
+use forebay_gpu::parameters::Parameters;
 use forebay_gpu::processor::{Turn, is_lost};
 use forebay_pipeline::ir::{Pipeline, Register, Sink, Source, StateId, TableSource, Typed};
 use forebay_pipeline::{Fault, register_types};
 
-use super::PipelineReport;
 use super::runner::Runner;
+use super::{PipelineReport, Query};
 use crate::accelerator::Accelerator;
-use blocks::Blocks;
+use blocks::{Blocks, Reader};
+
+pub use places::places;
 
 /// Rows of a table whose build side is not worth a device: one block.
 const SMALL_TABLE_ROWS: u64 = forebay_base::limits::BLOCK_ROWS as u64;
@@ -136,7 +141,11 @@ impl Runner<'_> {
                 elapsed_ns,
                 compile_ns: cost.compile_ns,
                 threads: 1,
-                notes: vec![format!("on the {name}: {to} over the link, {back} back")],
+                notes: vec![format!(
+                    "on the {name}: {to} over the link, {back} back, copies {:.3} ms, kernels {:.3} ms",
+                    cost.copy_ns as f64 / 1e6,
+                    cost.kernel_ns as f64 / 1e6
+                )],
                 ..PipelineReport::default()
             },
         ))
@@ -144,26 +153,32 @@ impl Runner<'_> {
 
     /// Whether it is of the kind that devices run, before anything is read.
     fn check_runs_there(&self, pipeline: &Pipeline) -> Result<()> {
-        let Source::Table(source) = &pipeline.source else {
-            return Err(unsupported("a state is read on the CPU"));
-        };
-        let bound = &self.query.tables[source.table];
         match &pipeline.sink {
-            Sink::Aggregate { .. } | Sink::Collect { .. } => {}
             Sink::Build { state, .. } if self.between.contains_key(&(state.0 as usize)) => {
-                return Err(unsupported("its rows look up what is on disk"));
+                Err(unsupported("its rows look up what is on disk"))
             }
-            // What a device would find comes back, and is looked up there again.
-            Sink::Build { .. } if bound.table.rows() <= SMALL_TABLE_ROWS => {
-                return Err(unsupported("build sides of small tables are made on the CPU"));
-            }
-            Sink::Build { .. } => {}
-            Sink::Mark { .. } => return Err(unsupported("rows of a build side are marked on the CPU")),
+            _ => check_kind(self.query, pipeline),
         }
-        match bound.filters.is_empty() {
-            true => Ok(()),
-            false => Err(unsupported("the scan tests a condition that only its expressions answer")),
+    }
+}
+
+/// Whether devices run pipelines of this kind.
+fn check_kind(query: &Query, pipeline: &Pipeline) -> Result<()> {
+    let Source::Table(source) = &pipeline.source else {
+        return Err(unsupported("a state is read on the CPU"));
+    };
+    let bound = &query.tables[source.table];
+    match &pipeline.sink {
+        // What a device would find comes back, and is looked up there again.
+        Sink::Build { .. } if bound.table.rows() <= SMALL_TABLE_ROWS => {
+            return Err(unsupported("build sides of small tables are made on the CPU"));
         }
+        Sink::Mark { .. } => return Err(unsupported("rows of a build side are marked on the CPU")),
+        Sink::Aggregate { .. } | Sink::Collect { .. } | Sink::Build { .. } => {}
+    }
+    match bound.filters.is_empty() {
+        true => Ok(()),
+        false => Err(unsupported("the scan tests a condition that only its expressions answer")),
     }
 }
 
@@ -187,25 +202,29 @@ impl DevicePipeline<'_> {
         let first = if keys.is_empty() { GroupPlace::One } else { GroupPlace::Global };
         let mut kernel = emit(program, self.index, &shapes(builds.clone(), Some(first)))?;
         self.check_builds(&kernel)?;
-        let blocks = Blocks::read(self, source, &kernel)?;
+        let mut reader = Reader::new(self, source, &kernel)?;
+        // How many strings there are is known when all blocks are.
+        let is_string = |key: &Register| source.columns.iter().any(|own| own.to == *key && own.dictionary.is_some());
+        let mut pieces: Vec<Blocks> = reader.next(self, keys.iter().any(is_string))?.into_iter().collect();
         let table = self.group_table(pipeline, state, keys)?;
         let place = self.place_of(&table);
         if place != first {
             kernel = emit(program, self.index, &shapes(builds, Some(place)))?;
         }
-        let function = self.turn.function(&kernel)?;
-        let tiles = blocks.count() * TILES_PER_BLOCK;
-        let faults = self.turn.zeros(8)?;
-        let mut parameters = blocks.place(&mut self.turn, tiles, faults)?;
-        self.place_builds(&kernel, &mut parameters)?;
+        let mut behind = Parameters::default();
+        self.place_builds(&kernel, &mut behind)?;
         let words = self.turn.zeros(table.bytes())?;
-        table.keys.iter().for_each(|key| parameters.key(key));
-        parameters.groups(words, table.slots);
-        let shared = if place == GroupPlace::Shared { table.bytes() as u32 } else { 0 };
-        self.turn.launch(function, tiles, shared, &parameters)?;
-        let fetched = self.turn.fetch(&[(faults, 8), (words, table.bytes())])?;
-        check_faults(word(&fetched[0]))?;
-        Ok((self.groups(state, &table, &fetched[1])?, blocks.rows()))
+        table.keys.iter().for_each(|key| behind.key(key));
+        behind.groups(words, table.slots);
+        let launch = Launch {
+            function: self.turn.function(&kernel.text)?,
+            shared_bytes: if place == GroupPlace::Shared { table.bytes() as u32 } else { 0 },
+            faults: self.turn.zeros(8)?,
+            behind,
+        };
+        self.launch_all(&launch, &mut pieces, &mut reader)?;
+        let groups = self.fetch_groups(state, &table, words, launch.faults)?;
+        Ok((groups, pieces.iter().map(Blocks::rows).sum()))
     }
 
     /// A pipeline whose rows come back with these columns.
@@ -214,19 +233,23 @@ impl DevicePipeline<'_> {
         let types = register_types(program, pipeline)?;
         let typed = |column: &Register| types[column.0 as usize].ok_or_else(|| Error::internal("nothing is collected"));
         let types: Vec<Typed> = columns.iter().map(typed).collect::<Result<_>>()?;
+        let source = source(pipeline)?;
         let kernel = emit(program, self.index, &shapes(self.runner.joined_states(), None))?;
         self.check_builds(&kernel)?;
-        let blocks = Blocks::read(self, source(pipeline)?, &kernel)?;
-        let function = self.turn.function(&kernel)?;
-        let tiles = blocks.count() * TILES_PER_BLOCK;
-        let mut capacity = (blocks.rows() / FIRST_ROOM_SHARE).max(SMALL_TABLE_ROWS).min(blocks.rows());
+        let mut reader = Reader::new(self, source, &kernel)?;
+        let mut pieces: Vec<Blocks> = reader.next(self, false)?.into_iter().collect();
+        let function = self.turn.function(&kernel.text)?;
+        let mut builds = Parameters::default();
+        self.place_builds(&kernel, &mut builds)?;
+        let table_rows = self.runner.query.tables[source.table].table.rows();
+        let mut capacity = (table_rows / FIRST_ROOM_SHARE).max(SMALL_TABLE_ROWS).min(table_rows);
+        capacity = capacity.min(self.most_rows(&types));
         loop {
-            let faults = self.turn.zeros(8)?;
-            let mut parameters = blocks.place(&mut self.turn, tiles, faults)?;
-            self.place_builds(&kernel, &mut parameters)?;
-            let room = self.room(&types, capacity, &mut parameters)?;
-            self.turn.launch(function, tiles, 0, &parameters)?;
-            let fetched = self.turn.fetch(&[(faults, 8), (room.rows, 8)])?;
+            let mut behind = builds.clone();
+            let room = self.room(&types, capacity, &mut behind)?;
+            let launch = Launch { function, shared_bytes: 0, faults: self.turn.zeros(8)?, behind };
+            self.launch_all(&launch, &mut pieces, &mut reader)?;
+            let fetched = self.turn.fetch(&[(launch.faults, 8), (room.rows, 8)])?;
             let (flags, rows) = (word(&fetched[0]), word(&fetched[1]));
             if flags == FULL && capacity < rows {
                 capacity = rows;
@@ -234,9 +257,38 @@ impl DevicePipeline<'_> {
             }
             check_faults(flags)?;
             let rows = self.fetch_rows(&room, rows)?;
-            return Ok((self.left(pipeline, &rows)?, blocks.rows()));
+            return Ok((self.left(pipeline, &rows)?, pieces.iter().map(Blocks::rows).sum()));
         }
     }
+
+    /// Runs a kernel over the pieces that were read, then over each further one as soon as it is on its way. They stay on the
+    /// device until somebody has waited for the kernels.
+    fn launch_all(&mut self, launch: &Launch, pieces: &mut Vec<Blocks>, reader: &mut Reader<'_>) -> Result<()> {
+        for blocks in &*pieces {
+            self.launch(launch, blocks)?;
+        }
+        while let Some(blocks) = reader.next(self, false)? {
+            self.launch(launch, &blocks)?;
+            pieces.push(blocks);
+        }
+        Ok(())
+    }
+
+    fn launch(&mut self, launch: &Launch, blocks: &Blocks) -> Result<()> {
+        let tiles = blocks.count() * TILES_PER_BLOCK;
+        let mut parameters = blocks.place(&mut self.turn, tiles, launch.faults)?;
+        parameters.append(&launch.behind);
+        self.turn.launch(launch.function, tiles, launch.shared_bytes, &parameters)
+    }
+}
+
+/// What all launches of a pipeline have in common.
+struct Launch {
+    function: Function,
+    shared_bytes: u32,
+    faults: Address,
+    /// The parameters behind those of the blocks.
+    behind: Parameters,
 }
 
 /// What the engine has kernels do: build sides are made by the CPU.

@@ -12,11 +12,17 @@ use forebay_gpu::parameters::Parameters;
 use forebay_pipeline::ir::{Pipeline, Register, Source, State, StateId, Step, Typed, ValueType};
 use forebay_pipeline::{Scalar, register_types};
 
-use super::{DevicePipeline, Left, unsupported};
+use super::{DevicePipeline, Left, check_faults, unsupported, word};
 use crate::query::source::column_range;
 
 /// The share of a device's memory that groups or a result may take.
 const RESULT_SHARE: u64 = 4;
+
+/// Slots of groups come back as they are where they take no more than this; else those that hold a group.
+const ALL_SLOTS_BYTES: u64 = 64 << 10;
+
+/// Of groups that were brought together, so much comes back with their number.
+const FIRST_KEPT_BYTES: u64 = 16 << 10;
 
 /// Room for rows of a result.
 pub(super) struct Room {
@@ -82,13 +88,36 @@ impl DevicePipeline<'_> {
         }
     }
 
-    /// The groups in the words that a kernel left.
-    pub(super) fn groups(&self, state: StateId, table: &Slots, bytes: &[u8]) -> Result<Left> {
+    /// The groups in the words that a kernel left, and the faults that it found. Of many slots only those come back that hold
+    /// a group.
+    pub(super) fn fetch_groups(
+        &mut self,
+        state: StateId,
+        table: &Slots,
+        words: Address,
+        faults: Address,
+    ) -> Result<Left> {
         let State::Aggregate(groups) = &self.runner.program.states[state.0 as usize] else {
             return Err(Error::internal("groups in a build side"));
         };
-        let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
-        let table = GroupTable::of_values(groups, &table.rows(groups, &words)?);
+        let rows = if table.bytes() <= ALL_SLOTS_BYTES {
+            let fetched = self.turn.fetch(&[(faults, 8), (words, table.bytes())])?;
+            check_faults(word(&fetched[0]))?;
+            table.rows(groups, &words_of(&fetched[1]))?
+        } else {
+            let (count, kept) = self.turn.compact(words, table.slots, table.layout.words as u64)?;
+            // Most results are small: they come at once.
+            let fetched = self.turn.fetch(&[(faults, 8), (count, 8), (kept, FIRST_KEPT_BYTES)])?;
+            check_faults(word(&fetched[0]))?;
+            let bytes = word(&fetched[1]) * table.kept_words() as u64 * 8;
+            let mut all = fetched[2][..bytes.min(FIRST_KEPT_BYTES) as usize].to_vec();
+            if bytes > FIRST_KEPT_BYTES {
+                let rest = self.turn.fetch(&[(kept.offset(FIRST_KEPT_BYTES), bytes - FIRST_KEPT_BYTES)])?;
+                all.extend_from_slice(&rest[0]);
+            }
+            table.kept_rows(groups, &words_of(&all))?
+        };
+        let table = GroupTable::of_values(groups, &rows);
         self.check_fits(table.memory_bytes())?;
         Ok(Left::State(state, Box::new(Finished::Groups(table))))
     }
@@ -101,10 +130,14 @@ impl DevicePipeline<'_> {
         }
     }
 
+    /// The most rows of these columns that there can be room for.
+    pub(super) fn most_rows(&self, types: &[Typed]) -> u64 {
+        self.result_bytes() / row_bytes(types).max(1)
+    }
+
     /// Room for so many rows of these columns; appended to the parameters.
     pub(super) fn room(&mut self, types: &[Typed], rows: u64, parameters: &mut Parameters) -> Result<Room> {
-        let row_bytes: u64 = types.iter().map(|typed| width(typed.value) + u64::from(typed.nullable)).sum();
-        if rows.saturating_mul(row_bytes) > self.result_bytes() {
+        if rows > self.most_rows(types) {
             return Err(unsupported(format!("{rows} rows of a result take too much of the device's memory")));
         }
         let counter = self.turn.zeros(8)?;
@@ -156,6 +189,15 @@ impl DevicePipeline<'_> {
             Made::TooLarge(_) => Err(unsupported("the build side goes to disk")),
         }
     }
+}
+
+/// Bytes of a row of a result on the device.
+fn row_bytes(types: &[Typed]) -> u64 {
+    types.iter().map(|typed| width(typed.value) + u64::from(typed.nullable)).sum()
+}
+
+fn words_of(bytes: &[u8]) -> Vec<u64> {
+    bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
 }
 
 fn width(value: ValueType) -> u64 {
