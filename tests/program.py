@@ -305,6 +305,31 @@ def reading(binary, report, directory):
             report.check(f"bytes read are true: {sql}", None if got >= limit * 0.2 else f"read {got:.0f} bytes of {limit:.0f}")
 
 
+def machine(binary, report, directory):
+    """Nothing of CUDA is linked, and `doctor` says of each part whether it is there and what to do."""
+    outcome = subprocess.run(["ldd", binary.path], capture_output=True, text=True, check=False)
+    found = [line for line in outcome.stdout.splitlines() if re.search("cuda|nvidia|nvrtc|cufile|nvcomp", line, re.IGNORECASE)]
+    report.check("no library of CUDA is linked", "\n".join(found) or (None if "libc" in outcome.stdout else outcome.stderr or "ldd says nothing"))
+    outcome = binary.run("doctor", directory)
+    parts = ["io_uring", "O_DIRECT", "NVIDIA driver", "GPU", "NVRTC", "nvCOMP", "cuFile", "C++ compiler"]
+    report.check("doctor names every part", fine(outcome, *parts))
+    lines = outcome.stdout.decode().splitlines()
+    said = {line[:14].strip(): line[15:] for line in lines if line[:1] != " "}
+    unclear = [part for part in parts if not re.match(r"(yes|no )\s+\S", said.get(part, ""))]
+    report.check("doctor says yes or no", f"{unclear} in\n" + "\n".join(lines) if unclear else None)
+    # What is missing has a line below that says what it would bring.
+    mute = [line for line, below in zip(lines, [*lines[1:], ""]) if line[15:18] == "no " and not below.strip().startswith("for ")]
+    report.check("doctor says what a missing part is for", "\n".join(mute) or None)
+    unhelpful = [part for part in ("NVIDIA driver", "NVRTC", "nvCOMP", "cuFile") if said.get(part, "").startswith("no") and not re.search("pip install|Install|See|CUDA", said[part])]
+    report.check("doctor says how to install what is missing", str(unhelpful) if unhelpful else None)
+    report.check("selftest", fine(binary.run("selftest", "--device", "emulated", "--programs", "3", timeout=300), " passed, 0 failed"))
+    outcome = binary.run("selftest", "--device", "cpu")
+    report.check("selftest of the CPU", None if outcome.status == 1 and "gpu or emulated" in outcome.stderr else outcome.stderr)
+    database = os.path.join(directory, "bench-device")
+    outcome = binary.run("bench", "ssb", "--sf", "0.01", "--db", database, "--device", "emulated", "--query", "q1.1", "--runs", "1", timeout=300)
+    report.check("floors of a device", fine(outcome, "on device emulated", "in its memory, its link", "q1.1"))
+
+
 def run(options, report):
     report.suite("the program")
     directory = os.path.join(options.directory, "program")
@@ -321,4 +346,5 @@ def run(options, report):
     refused_options(options.binary, report, directory)
     few_descriptors(options.binary, report, directory)
     reading(options.binary, report, directory)
+    machine(options.binary, report, directory)
     report.end()

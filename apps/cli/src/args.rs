@@ -211,6 +211,9 @@ pub(crate) struct Bench {
     /// Write the plots of blocks to this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
+    /// What runs pipelines besides the CPU: auto, cpu, gpu or emulated; floors are those of its memory and its link
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) device: Option<String>,
     /// A setting under which queries run, for example memory_limit=100MB; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub(crate) settings: Vec<String>,
@@ -227,6 +230,9 @@ impl Bench {
     fn check(&self) -> Result<(), clap::Error> {
         let conflict = match self.benchmark {
             Measured::Blocks if self.cold => "--cold measures queries, and blocks has experiments on data in memory",
+            Measured::Blocks if self.device.is_some() => {
+                "--device measures queries, and blocks has experiments of the CPU"
+            }
             Measured::Blocks if !self.settings.is_empty() => {
                 "the experiments of blocks choose their settings themselves"
             }

@@ -112,6 +112,7 @@ pub(crate) fn run_bench(bench_args: Bench) -> Result<()> {
                 json: bench_args.json,
                 queries: bench_args.queries,
                 settings: bench_args.settings,
+                device: bench_args.device,
                 threads: bench_args.threads,
                 memory_bytes: bench_args.memory,
             };

@@ -38,6 +38,8 @@ pub struct BenchOptions {
     pub queries: Vec<String>,
     /// Settings under which queries run, each `name=value`.
     pub settings: Vec<String>,
+    /// What runs pipelines besides the CPU: a value of `SET device`. Floors are then those of the device.
+    pub device: Option<String>,
     /// Threads; by default one per core.
     pub threads: Option<usize>,
     /// Memory budget in bytes; by default that of [`forebay::Options`].
@@ -101,7 +103,9 @@ pub fn bench(options: &BenchOptions, out: &mut dyn Write) -> Result<()> {
         return Err(Error::input("a benchmark needs at least one run").hint("Use --runs 1 or more"));
     }
     let chosen = chosen_queries(options)?;
-    let settings = options.settings.iter().map(|setting| set_statement(setting)).collect::<Result<Vec<_>>>()?;
+    let device = options.device.iter().map(|device| format!("device={device}"));
+    let settings = options.settings.iter().cloned().chain(device);
+    let settings = settings.map(|setting| set_statement(&setting)).collect::<Result<Vec<_>>>()?;
     if let Some(path) = &options.json {
         // An unwritable file should be known before an hour of measuring; what it holds stays until there is something new.
         let opened = fs::OpenOptions::new().append(true).create(true).open(path);
@@ -118,7 +122,7 @@ pub fn bench(options: &BenchOptions, out: &mut dyn Write) -> Result<()> {
     let database = prepare(&wanted, out)?;
     let dropped = options.cold.then(|| machine::drop_page_cache().is_ok());
     introduce(options, dropped, out)?;
-    let roof = Roof::measure(database.threads());
+    let roof = Roof::measure(database.threads(), options.device.as_deref(), options.cold)?;
     let columns = Columns::new(&[7, 8, 9, 9, 9, 9, 10, 6, 10, 10, 7]);
     let headings =
         ["query", "rows", "min", "median", "max", "compile", "read", "pruned", "effective", "codes", "× floor"];
@@ -193,6 +197,9 @@ fn introduce(options: &BenchOptions, dropped: PageCacheDropped, out: &mut dyn Wr
     let runs = if options.runs == 1 { "1 run".to_owned() } else { format!("{} runs", options.runs) };
     line(out, "")?;
     line(out, &format!("{} at scale factor {}, {runs} of each query, {how}", options.benchmark, options.scale_factor))?;
+    if let Some(device) = &options.device {
+        line(out, &format!("on device {device}"))?;
+    }
     if !options.settings.is_empty() {
         line(out, &format!("with {}", options.settings.join(", ")))?;
     }
@@ -287,6 +294,7 @@ mod tests {
             json: None,
             queries: queries.iter().map(|&name| name.to_owned()).collect(),
             settings: Vec::new(),
+            device: None,
             threads: None,
             memory_bytes: None,
         }
@@ -332,7 +340,7 @@ mod tests {
             Some(false),
             &all,
             &summarize(&all),
-            &Roof { bytes_per_second: 1e9, threads: 1 },
+            &Roof { memory: 1e9, threads: 1, device: None },
         );
         assert_eq!(record["queries"][0]["runs"].as_array().map(Vec::len), Some(3));
         assert_eq!(record["queries"][0]["runs"][1]["elapsed_ns"], 10_000_000);

@@ -73,6 +73,7 @@ fn options(benchmark: Benchmark, database: &Path) -> BenchOptions {
         json: None,
         queries: Vec::new(),
         settings: Vec::new(),
+        device: None,
         threads: Some(2),
         memory_bytes: Some(1 << 30),
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 use forebay_base::Result;
 use forebay_disk::{IoMode, LocalDisk};
 pub use forebay_engine::Device;
-pub use forebay_engine::doctor::Finding;
+pub use forebay_engine::doctor::{Bandwidths, Finding};
 use forebay_engine::selftest;
 pub use forebay_engine::selftest::Outcome;
 
@@ -33,6 +33,11 @@ pub fn doctor(folder: &Path) -> Vec<Finding> {
     ];
     findings.extend(forebay_engine::doctor::findings());
     findings
+}
+
+/// How fast bytes move to the device of a setting, measured by copies; nothing for the CPU, and where `auto` finds no GPU.
+pub fn bandwidths(device: &str) -> Result<Option<Bandwidths>> {
+    forebay_engine::doctor::bandwidths(device.parse()?)
 }
 
 /// Runs the differential suite on a device, `gpu` or `emulated`: the test files of the pipeline IR, and so many programs

@@ -3,11 +3,13 @@
 //!
 //! Must not know: databases, terminals.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 use forebay_base::{Error, Result, units};
 
+use crate::DeviceChoice;
 use crate::cuda::{self, CudaDevice, Facts};
 use crate::device::{Address, Buffer, Device, Memory, Stream};
 use crate::emulated;
@@ -47,26 +49,44 @@ pub fn findings() -> Vec<Finding> {
         Ok(found) => of_gpu(&found.facts),
         Err(error) => without_gpu(&error),
     };
-    findings.push(Finding {
-        part: "C++ compiler",
-        is_there: emulated::compiler_name().is_ok(),
-        text: emulated::compiler_name().unwrap_or_else(|error| error.to_string()),
-        brings: "the emulated device (SET device = emulated), which checks kernels without a GPU",
-    });
+    findings.push(library("nvCOMP", cuda::find_nvcomp(), "nvidia-nvcomp-cu12"));
+    findings.push(library("cuFile", cuda::find_cufile(), "nvidia-cufile-cu12"));
+    let compiler = emulated::compiler_name();
+    findings.push(finding("C++ compiler", compiler.is_ok(), compiler.unwrap_or_else(|error| error.to_string())));
     findings
 }
 
 fn finding(part: &'static str, is_there: bool, text: String) -> Finding {
     let brings = match part {
         "NVRTC" => "kernels compiled for this GPU",
+        "nvCOMP" => "chunks decompressed on the GPU, which Forebay does not do yet",
+        "cuFile" => "reads from the drive straight to the GPU, which Forebay does not do yet",
         "bandwidth" => "an idea of how fast a query can be",
+        "C++ compiler" => "the emulated device (SET device = emulated), which checks kernels without a GPU",
         _ => "pipelines on a GPU (SET device = gpu)",
     };
     Finding { part, is_there, text, brings }
 }
 
+/// A library that is found as a file, or not.
+fn library(part: &'static str, found: Option<PathBuf>, package: &str) -> Finding {
+    let missing = || format!("{part} is not installed. pip install {package}");
+    finding(part, found.is_some(), found.map_or_else(missing, |path| path.display().to_string()))
+}
+
+fn version((major, minor): (u32, u32)) -> String {
+    format!("{major}.{minor}")
+}
+
+fn driver(known: (u32, u32)) -> Finding {
+    finding("NVIDIA driver", true, format!("for CUDA {}", version(known)))
+}
+
+fn compiler(known: (u32, u32), path: &Path) -> Finding {
+    finding("NVRTC", true, format!("{}, {}", version(known), path.display()))
+}
+
 fn of_gpu(facts: &Facts) -> Vec<Finding> {
-    let version = |(major, minor): (u32, u32)| format!("{major}.{minor}");
     let gpu = format!(
         "{}, compute capability {}, {} of memory, {} multiprocessors",
         facts.name,
@@ -74,29 +94,44 @@ fn of_gpu(facts: &Facts) -> Vec<Finding> {
         units::format_bytes(facts.total_bytes),
         facts.multiprocessors,
     );
-    let compiler = format!("{}, {}", version(facts.compiler), facts.compiler_path.display());
     let bandwidth = match CudaDevice::open().and_then(|device| measure(&(device as Arc<dyn Device>), COPY_BYTES)) {
         Ok(measured) => finding("bandwidth", true, measured.to_string()),
         Err(error) => finding("bandwidth", false, error.to_string()),
     };
-    vec![
-        finding("NVIDIA driver", true, format!("for CUDA {}", version(facts.driver))),
-        finding("GPU", true, gpu),
-        finding("NVRTC", true, compiler),
-        bandwidth,
-    ]
+    let compiler = compiler(facts.compiler, &facts.compiler_path);
+    vec![driver(facts.driver), finding("GPU", true, gpu), compiler, bandwidth]
 }
 
-/// The first part that is missing, and what can be said of NVRTC without the others.
+/// Each part by itself, where they are not all there; `error` says what is missing first.
 fn without_gpu(error: &Error) -> Vec<Finding> {
-    match cuda::find_compiler() {
-        Ok((version, path)) => vec![
-            finding("GPU", false, error.to_string()),
-            finding("NVRTC", true, format!("{}.{}, {}", version.0, version.1, path.display())),
-        ],
-        Err(missing) if missing.message() == error.message() => vec![finding("NVRTC", false, error.to_string())],
-        Err(missing) => vec![finding("GPU", false, error.to_string()), finding("NVRTC", false, missing.to_string())],
-    }
+    let driver = match cuda::find_driver() {
+        Ok(known) => driver(known),
+        Err(missing) => finding("NVIDIA driver", false, missing.to_string()),
+    };
+    let gpu = match cuda::find_gpu() {
+        Ok(name) => finding("GPU", true, name),
+        Err(_) if !driver.is_there => finding("GPU", false, "none is seen without a driver".to_owned()),
+        Err(missing) => finding("GPU", false, missing.to_string()),
+    };
+    let compiler = match cuda::find_compiler() {
+        // It is the compiler that does not fit the driver or the GPU.
+        _ if gpu.is_there => finding("NVRTC", false, error.to_string()),
+        Ok((version, path)) => compiler(version, &path),
+        Err(missing) => finding("NVRTC", false, missing.to_string()),
+    };
+    vec![driver, gpu, compiler]
+}
+
+/// How fast bytes move to the device of a setting; nothing for the CPU, and where `auto` finds no GPU.
+pub fn bandwidths(choice: DeviceChoice) -> Result<Option<Bandwidths>> {
+    let (device, copy_bytes) = match choice {
+        DeviceChoice::Cpu => return Ok(None),
+        DeviceChoice::Auto => (CudaDevice::open().ok().map(|device| device as Arc<dyn Device>), COPY_BYTES),
+        DeviceChoice::Gpu => (choice.open()?, COPY_BYTES),
+        // It copies as the host does, and slower.
+        DeviceChoice::Emulated => (choice.open()?, COPY_BYTES / 16),
+    };
+    device.map(|device| measure(&device, copy_bytes)).transpose()
 }
 
 /// Measures how fast bytes move, with copies of so many bytes, or fewer where the device has less memory.
@@ -159,7 +194,9 @@ mod tests {
     fn each_part_is_named_once() {
         let found = findings();
         let parts: Vec<&str> = found.iter().map(|finding| finding.part).collect();
-        assert!(parts.contains(&"NVRTC") && parts.contains(&"C++ compiler"), "{parts:?}");
+        for part in ["NVIDIA driver", "GPU", "NVRTC", "nvCOMP", "cuFile", "C++ compiler"] {
+            assert!(parts.contains(&part), "{parts:?} without {part}");
+        }
         assert!(parts.iter().enumerate().all(|(at, part)| !parts[..at].contains(part)), "{parts:?}");
         assert!(found.iter().all(|finding| !finding.text.is_empty()));
     }

@@ -27,7 +27,10 @@ pub(super) fn record(
         "settings": options.settings,
         "cold": options.cold,
         "page_cache_dropped": dropped,
-        "memory_bytes_per_s": roof.bytes_per_second.round(),
+        "memory_bytes_per_s": roof.memory.round(),
+        "device": options.device,
+        "device_memory_bytes_per_s": roof.device.map(|device| device.measured.within_device.round()),
+        "link_bytes_per_s": roof.device.map(|device| device.measured.to_device.round()),
         "queries": all.iter().map(|runs| query(runs, roof)).collect::<Vec<_>>(),
         "total": spread(&summary.total),
         "geometric_mean": spread(&summary.geometric_mean),
@@ -42,7 +45,7 @@ fn spread(spread: &Spread) -> Value {
 fn query(runs: &QueryRuns, roof: &Roof) -> Value {
     let mut value = spread(&runs.spread());
     value["name"] = json!(runs.name);
-    value["times_memory_floor"] = json!(roof.times(runs.last().metrics.code_bytes, runs.spread().median));
+    value["times_floor"] = json!(roof.times(runs.last().metrics.code_bytes, runs.spread().median));
     value["compile_ns"] = json!(runs.compile.as_nanos() as u64);
     value["runs"] = runs.runs.iter().map(run).collect();
     value
