@@ -51,20 +51,36 @@ __device__ __forceinline__ u64 reserve(Reservation& shared, const Room& room, Ma
     return at;
 }
 
-// An item lies behind those of `pass` before it.
+template <class V> struct Values {
+    V item[ITEMS];
+};
+
+// An item lies behind those of `pass` before it. No part of its callers, like unpack_bits.
+template <class V> __device__ __noinline__ void store_values(V* to, Mask pass, Values<V> values) {
+    FOR_ITEMS {
+        if (is_set(pass, i)) *to = values.item[i];
+        to += pass >> i & 1;
+    }
+}
+
 template <class V>
 __device__ __forceinline__ void store(const Output& output, u64 at, Mask pass, const V values[ITEMS]) {
-    V* to = (V*)output.values + at;
-    FOR_ITEMS if (is_set(pass, i)) to[(u32)__popc(pass & ((1u << i) - 1))] = values[i];
+    Values<V> own;
+    FOR_ITEMS own.item[i] = values[i];
+    store_values((V*)output.values + at, pass, own);
+}
+
+// Truths, and which values of a column are NULL, a byte each.
+__device__ __forceinline__ void store_bits(u8* to, Mask pass, Mask bits) {
+    Values<u8> own;
+    FOR_ITEMS own.item[i] = (u8)is_set(bits, i);
+    store_values(to, pass, own);
 }
 
 __device__ __forceinline__ void store_truth(const Output& output, u64 at, Mask pass, Mask truth) {
-    u8* to = (u8*)output.values + at;
-    FOR_ITEMS if (is_set(pass, i)) to[(u32)__popc(pass & ((1u << i) - 1))] = (u8)is_set(truth, i);
+    store_bits((u8*)output.values + at, pass, truth);
 }
 
-// Which values of a column are NULL, where some can be.
 __device__ __forceinline__ void store_nulls(const Output& output, u64 at, Mask pass, Mask nulls) {
-    u8* to = output.nulls + at;
-    FOR_ITEMS if (is_set(pass, i)) to[(u32)__popc(pass & ((1u << i) - 1))] = (u8)is_set(nulls, i);
+    store_bits(output.nulls + at, pass, nulls);
 }

@@ -114,6 +114,8 @@ fn unsupported(reason: impl Into<String>) -> Error {
 /// What a sink adds to a kernel around its loop.
 #[derive(Debug, Default)]
 struct Frame {
+    /// The header of what it calls.
+    header: &'static str,
     /// Members of the parameters.
     parameters: String,
     before: String,
@@ -267,8 +269,17 @@ impl Emitter<'_> {
 
     fn finish(self, sink: &Frame) -> Kernel {
         let mut text = String::new();
-        for header in ["tile", "unpack", "filter", "probe", "aggregate", "store"] {
-            let _ = writeln!(text, "#include \"{header}.cuh\"");
+        for header in ["tile", "compute", "unpack", "filter", "probe", "aggregate", "store"] {
+            let is_used = match header {
+                "unpack" => self.loaded.contains(&true),
+                "filter" => !self.tests.is_empty(),
+                "probe" => !self.builds.is_empty() || sink.header == header,
+                "aggregate" | "store" => sink.header == header,
+                _ => true,
+            };
+            if is_used {
+                let _ = writeln!(text, "#include \"{header}.cuh\"");
+            }
         }
         text.push_str("\nstruct Parameters {\n    Task task;\n");
         let mut member = |kind: &str, name: &str, count: usize| {

@@ -35,7 +35,7 @@ impl Emitter<'_> {
         if !payload.is_empty() {
             let _ = writeln!(parameters, "    Payload stored[{}];", payload.len());
         }
-        Ok(Frame { parameters, ..Frame::default() })
+        Ok(Frame { header: "probe", parameters, ..Frame::default() })
     }
 
     pub(super) fn collect(&mut self, columns: &[Register]) -> Result<Frame> {
@@ -55,7 +55,12 @@ impl Emitter<'_> {
         if !columns.is_empty() {
             let _ = writeln!(parameters, "    Output outputs[{}];", columns.len());
         }
-        Ok(Frame { parameters, before: "    SHARED(Reservation, reservation);\n".to_owned(), after: String::new() })
+        Ok(Frame {
+            header: "store",
+            parameters,
+            before: "    SHARED(Reservation, reservation);\n".to_owned(),
+            after: String::new(),
+        })
     }
 
     pub(super) fn aggregate(
@@ -107,6 +112,7 @@ impl Emitter<'_> {
         self.depth -= 1;
         self.line("}");
         let mut frame = Frame {
+            header: "aggregate",
             parameters: format!("    GroupKey keys[{}];\n    u64* groups;\n    u64 slots;\n", keys.len()),
             before: "    u64* table = p.groups;\n".to_owned(),
             after: String::new(),
@@ -154,7 +160,8 @@ impl Emitter<'_> {
 
     /// One group: threads add up in registers, warps at the end.
     fn one_group(&mut self, layout: &SlotLayout, arguments: &[Option<Register>]) -> Result<Frame> {
-        let mut frame = Frame { parameters: "    u64* groups;\n    u64 slots;\n".to_owned(), ..Frame::default() };
+        let parameters = "    u64* groups;\n    u64 slots;\n".to_owned();
+        let mut frame = Frame { header: "aggregate", parameters, ..Frame::default() };
         let mut ends = Vec::new();
         let mut keep = |frame: &mut Frame, kind: &str, word: usize, combine: &str, end: &str| {
             let _ = writeln!(frame.before, "    {kind} w{word} = 0;");

@@ -1,9 +1,7 @@
 #include "tile.cuh"
+#include "compute.cuh"
 #include "unpack.cuh"
-#include "filter.cuh"
 #include "probe.cuh"
-#include "aggregate.cuh"
-#include "store.cuh"
 
 struct Parameters {
     Task task;
