@@ -122,6 +122,11 @@ impl Blocks {
         self.rows.len() as u64
     }
 
+    /// Bytes of the chunks that they lie in.
+    pub(super) fn chunk_bytes(&self) -> u64 {
+        self.chunks.values().map(|chunk| chunk.bytes()).sum()
+    }
+
     /// Number of rows.
     pub(super) fn rows(&self) -> u64 {
         self.rows.iter().map(|rows| u64::from(*rows)).sum()

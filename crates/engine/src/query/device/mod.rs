@@ -41,6 +41,9 @@ const SMALL_TABLE_ROWS: u64 = forebay_base::limits::BLOCK_ROWS as u64;
 /// Room for a result is made for one in so many rows at first.
 const FIRST_ROOM_SHARE: u64 = 8;
 
+/// The share of a device's memory that chunks of a pipeline take beside those in the cache, before the first of them go.
+const HELD_SHARE: u64 = 8;
+
 /// Tiles of a block.
 const TILES_PER_BLOCK: u64 = forebay_base::limits::BLOCK_ROWS as u64 / TILE as u64;
 
@@ -205,7 +208,8 @@ impl DevicePipeline<'_> {
         let mut reader = Reader::new(self, source, &kernel)?;
         // How many strings there are is known when all blocks are.
         let is_string = |key: &Register| source.columns.iter().any(|own| own.to == *key && own.dictionary.is_some());
-        let mut pieces: Vec<Blocks> = reader.next(self, keys.iter().any(is_string))?.into_iter().collect();
+        let mut pieces = Pieces::default();
+        pieces.held.extend(reader.next(self, keys.iter().any(is_string))?);
         let table = self.group_table(pipeline, state, keys)?;
         let place = self.place_of(&table);
         if place != first {
@@ -224,7 +228,7 @@ impl DevicePipeline<'_> {
         };
         self.launch_all(&launch, &mut pieces, &mut reader)?;
         let groups = self.fetch_groups(state, &table, words, launch.faults)?;
-        Ok((groups, pieces.iter().map(Blocks::rows).sum()))
+        Ok((groups, pieces.rows))
     }
 
     /// A pipeline whose rows come back with these columns.
@@ -237,7 +241,8 @@ impl DevicePipeline<'_> {
         let kernel = emit(program, self.index, &shapes(self.runner.joined_states(), None))?;
         self.check_builds(&kernel)?;
         let mut reader = Reader::new(self, source, &kernel)?;
-        let mut pieces: Vec<Blocks> = reader.next(self, false)?.into_iter().collect();
+        let mut pieces = Pieces::default();
+        pieces.held.extend(reader.next(self, false)?);
         let function = self.turn.function(&kernel.text)?;
         let mut builds = Parameters::default();
         self.place_builds(&kernel, &mut builds)?;
@@ -253,23 +258,36 @@ impl DevicePipeline<'_> {
             let (flags, rows) = (word(&fetched[0]), word(&fetched[1]));
             if flags == FULL && capacity < rows {
                 capacity = rows;
+                if !pieces.are_all_held {
+                    (reader, pieces) = (Reader::new(self, source, &kernel)?, Pieces::default());
+                }
                 continue;
             }
             check_faults(flags)?;
             let rows = self.fetch_rows(&room, rows)?;
-            return Ok((self.left(pipeline, &rows)?, pieces.iter().map(Blocks::rows).sum()));
+            return Ok((self.left(pipeline, &rows)?, pieces.rows));
         }
     }
 
-    /// Runs a kernel over the pieces that were read, then over each further one as soon as it is on its way. They stay on the
-    /// device until somebody has waited for the kernels.
-    fn launch_all(&mut self, launch: &Launch, pieces: &mut Vec<Blocks>, reader: &mut Reader<'_>) -> Result<()> {
-        for blocks in &*pieces {
+    /// Runs a kernel over the pieces that were read, then over each further one as soon as it is on its way. Of a table that
+    /// does not fit the device, earlier pieces make room for later ones.
+    fn launch_all(&mut self, launch: &Launch, pieces: &mut Pieces, reader: &mut Reader<'_>) -> Result<()> {
+        for blocks in &pieces.held {
             self.launch(launch, blocks)?;
         }
+        pieces.rows = pieces.held.iter().map(Blocks::rows).sum();
+        let most_bytes = self.accelerator.processor.device().limits().memory_bytes / HELD_SHARE;
+        let mut held_bytes: u64 = pieces.held.iter().map(Blocks::chunk_bytes).sum();
         while let Some(blocks) = reader.next(self, false)? {
             self.launch(launch, &blocks)?;
-            pieces.push(blocks);
+            pieces.rows += blocks.rows();
+            held_bytes += blocks.chunk_bytes();
+            pieces.held.push(blocks);
+            if held_bytes > most_bytes {
+                // What the cache does not keep is given back, behind all work so far.
+                pieces.held.clear();
+                (pieces.are_all_held, held_bytes) = (false, 0);
+            }
         }
         Ok(())
     }
@@ -279,6 +297,21 @@ impl DevicePipeline<'_> {
         let mut parameters = blocks.place(&mut self.turn, tiles, launch.faults)?;
         parameters.append(&launch.behind);
         self.turn.launch(launch.function, tiles, launch.shared_bytes, &parameters)
+    }
+}
+
+/// Pieces of a table that kernels were launched over, or will be.
+struct Pieces {
+    /// Those whose chunks stay on the device, whatever becomes of the cache.
+    held: Vec<Blocks>,
+    are_all_held: bool,
+    /// Rows of all, held or not.
+    rows: u64,
+}
+
+impl Default for Pieces {
+    fn default() -> Self {
+        Self { held: Vec::new(), are_all_held: true, rows: 0 }
     }
 }
 
