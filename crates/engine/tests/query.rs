@@ -293,9 +293,8 @@ pipeline
     assert!(found.len() > 100_000 && ran == [true, true], "{} rows, {ran:?}", found.len());
 }
 
-/// A table of several row groups, ordered by day, of which each has a thousand rows.
-fn events() -> Arc<Engine> {
-    const ROWS: i32 = 1_200_000;
+/// A table of so many rows in several row groups, ordered by day, of which each has a thousand rows.
+fn events(rows: i32) -> Arc<Engine> {
     let disk = Arc::new(MemoryDisk::new());
     let store = Store::open(disk.clone(), OpenMode::ReadWrite, "test").expect("an empty disk");
     let engine = Arc::new(Engine::new(store, 1 << 30, disk));
@@ -307,10 +306,10 @@ fn events() -> Arc<Engine> {
     ];
     let amount = |row: i32| (i64::from(row) * 7_919_317) % 99_991;
     let arrays: Vec<ArrayRef> = vec![
-        Arc::new(Int32Array::from_iter_values((0..ROWS).map(|row| row / 1000))),
-        Arc::new(Int64Array::from_iter_values((0..ROWS).map(amount))),
-        Arc::new(Int32Array::from_iter_values((0..ROWS).map(|row| row * 31 % 1009))),
-        Arc::new(Int64Array::from_iter_values((0..ROWS).map(|row| i64::from(row) << 20))),
+        Arc::new(Int32Array::from_iter_values((0..rows).map(|row| row / 1000))),
+        Arc::new(Int64Array::from_iter_values((0..rows).map(amount))),
+        Arc::new(Int32Array::from_iter_values((0..rows).map(|row| row % 997 * 31 % 1009))),
+        Arc::new(Int64Array::from_iter_values((0..rows).map(|row| i64::from(row) << 20))),
     ];
     add_table(&engine, "events", columns, arrays).expect("events load");
     engine
@@ -361,7 +360,7 @@ const SMALL_BYTES: u64 = 64 << 10;
 /// Chunks cross the link once and stay; those of blocks that zones rule out and of columns that are not asked for never do.
 #[test]
 fn only_what_a_query_needs_crosses_the_link() {
-    let engine = events();
+    let engine = events(1_200_000);
     let accelerator = engine.accelerators().get(DeviceChoice::Emulated).expect("a compiler").expect("a device");
     let device = accelerator.processor.device();
     let some_days = "column 0 >= 600 and <= 700";
@@ -397,13 +396,14 @@ fn only_what_a_query_needs_crosses_the_link() {
 /// Groups that have few of many slots come back without the empty ones.
 #[test]
 fn empty_slots_of_groups_stay_on_the_device() {
-    let engine = events();
+    let engine = events(1_200_000);
     let accelerator = engine.accelerators().get(DeviceChoice::Emulated).expect("a compiler").expect("a device");
     let device = accelerator.processor.device();
     for (test, most_groups) in [
         ("column 0 >= 600 and <= 600", 1_000),
         ("column 0 >= 600 and <= 700", 101_000),
         ("column 0 >= 7000 and <= 8000", 0),
+        ("column 1 >= 100000 and <= 200000", 0),
         ("column 0 >= 5 and <= 5, column 2 = 17", 1),
     ] {
         let program = sums(test, &[1, 2]);
@@ -422,11 +422,31 @@ fn empty_slots_of_groups_stay_on_the_device() {
     }
 }
 
+/// Where zones rule out all blocks, no kernel runs, and what was cleared for its result comes back.
+#[test]
+fn a_table_without_blocks_that_matter_has_its_empty_result() {
+    let engine = events(100_000);
+    let collects = "program 0 dictionaries
+pipeline
+  scan 0 events (r0: i64 = column 0 e_day i32, r1: i64 = column 2 e_kind i32, r2: i64 = column 3 e_note i64) where column 0 > 5000
+  collect (r0, r1, r2)
+";
+    for program in [sums("column 0 > 5000", &[1]), sums("column 0 > 5000", &[2, 1]), collects.to_owned()] {
+        let (expected, _) = numbers(&engine, &program, DeviceChoice::Cpu);
+        for seed in 0..8 {
+            let device = EmulatedDevice::open(Options { seed, ..Options::default() }).expect("there is a compiler");
+            engine.accelerators().install(device.clone()).expect("streams and pinned memory");
+            let (found, _) = numbers(&engine, &program, DeviceChoice::Gpu);
+            assert!(found == expected && device.counters().launches == 0, "seed {seed}: {found:?}, not {expected:?}");
+        }
+    }
+}
+
 /// Each half of the ring that was filled has a kernel of its own, which runs while the next one is copied; what is there
 /// already has one.
 #[test]
 fn kernels_run_while_the_rest_is_copied() {
-    let engine = events();
+    let engine = events(1_200_000);
     let program = sums("column 0 >= 1 and <= 5000", &[2, 3]);
     let (expected, _) = numbers(&engine, &program, DeviceChoice::Cpu);
     for seed in 0..8 {
@@ -440,6 +460,33 @@ fn kernels_run_while_the_rest_is_copied() {
             let launches = counted.launches - before.launches;
             assert!(if is_there { launches == 1 } else { launches > 2 }, "{launches} launches, seed {seed}");
             assert!(counted.kernel_ns > before.kernel_ns && counted.copy_ns > before.copy_ns);
+        }
+    }
+}
+
+/// A table of more bytes than the device has: earlier pieces make room for later ones, and where the result had too little
+/// room, all are read once more.
+#[test]
+fn a_table_may_be_larger_than_the_device() {
+    let engine = events(1_200_000);
+    let listing = "program 0 dictionaries
+pipeline
+  scan 0 events (r0: i64 = column 0 e_day i32, r1: i64 = column 2 e_kind i32, r2: i64 = column 3 e_note i64) where column 1 < 16600
+  collect (r0, r1, r2)
+";
+    for (program, memory_bytes) in [(sums("column 0 >= 1", &[2, 3]), 12 << 20), (listing.to_owned(), 20 << 20)] {
+        let (expected, needed_bytes) = numbers(&engine, &program, DeviceChoice::Cpu);
+        for seed in 0..2 {
+            let options = Options { seed, memory_bytes, ..Options::default() };
+            let device = EmulatedDevice::open(options).expect("there is a compiler");
+            engine.accelerators().install(device.clone()).expect("streams and pinned memory");
+            let (found, _) = numbers(&engine, &program, DeviceChoice::Gpu);
+            assert!(found == expected, "{} rows, not {}, seed {seed}: {program}", found.len(), expected.len());
+            let counted = device.counters();
+            assert!(counted.peak_device_bytes <= memory_bytes, "{counted:?}");
+            // The rows of the listing are read twice, and what the cache has kept of the first time is there.
+            let halves = if expected.len() > 10_000 { 3 } else { 2 };
+            assert!(counted.to_device_bytes * 2 >= halves * needed_bytes, "{needed_bytes} bytes, {counted:?}");
         }
     }
 }

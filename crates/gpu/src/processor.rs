@@ -140,9 +140,11 @@ impl Turn<'_> {
         device.launch(self.shared.kernels, function, grid, &parameters.bytes())
     }
 
-    /// Pieces of the device's memory as they are after the kernel; waits for it.
+    /// Pieces of the device's memory as they are after all copies and kernels so far; waits for those.
     pub fn fetch(&mut self, pieces: &[(Address, u64)]) -> Result<Vec<Vec<u8>>> {
         let device = &self.processor.device;
+        // No kernel may have been launched.
+        self.shared.ring.precede(self.shared.kernels)?;
         let total = pieces.iter().map(|(_, bytes)| bytes).sum::<u64>();
         let pinned = Buffer::new(device, Memory::Pinned, total.max(8))?;
         let mut at = pinned.address();
