@@ -8,6 +8,7 @@
 //! Must not know: tables, files of the database, SQL, how the CPU's states lie.
 #![deny(unsafe_code)]
 
+pub mod columns;
 pub mod cuda;
 pub mod device;
 pub mod doctor;

@@ -318,6 +318,12 @@ pub enum Arithmetic {
     DivideRounded,
 }
 
+impl Arithmetic {
+    /// All of them, by number.
+    pub const ALL: [Self; 6] =
+        [Self::Add, Self::Subtract, Self::Multiply, Self::Divide, Self::Remainder, Self::DivideRounded];
+}
+
 /// Comparisons of two values of one type; bytes are compared as unsigned bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Comparison {

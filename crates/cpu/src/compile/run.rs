@@ -305,16 +305,6 @@ impl Function {
 #[repr(C)]
 struct Pair(u64, u64);
 
-/// All arithmetic, by number.
-const ARITHMETIC: [Arithmetic; 6] = [
-    Arithmetic::Add,
-    Arithmetic::Subtract,
-    Arithmetic::Multiply,
-    Arithmetic::Divide,
-    Arithmetic::Remainder,
-    Arithmetic::DivideRounded,
-];
-
 /// All parts of dates, by number.
 const DATE_PARTS: [DatePart; 3] = [DatePart::Year, DatePart::Month, DatePart::Day];
 
@@ -349,7 +339,7 @@ unsafe fn words<'a>(context: *mut u64) -> &'a mut [u64] {
 }
 
 unsafe extern "C" fn arithmetic64(context: *mut u64, operation: u64, a: i64, b: i64) -> u64 {
-    match arithmetic_i64(ARITHMETIC[operation as usize], a, b) {
+    match arithmetic_i64(Arithmetic::ALL[operation as usize], a, b) {
         Ok(result) => {
             // SAFETY: it is the worker's context.
             let words = unsafe { words(context) };
@@ -361,7 +351,7 @@ unsafe extern "C" fn arithmetic64(context: *mut u64, operation: u64, a: i64, b: 
 }
 
 unsafe extern "C" fn arithmetic128(context: *mut u64, operation: u64, a: u64, a_high: u64, b: u64, b_high: u64) -> u64 {
-    match arithmetic_i128(ARITHMETIC[operation as usize], wide(a, a_high), wide(b, b_high)) {
+    match arithmetic_i128(Arithmetic::ALL[operation as usize], wide(a, a_high), wide(b, b_high)) {
         Ok(result) => {
             // SAFETY: it is the worker's context.
             let words = unsafe { words(context) };

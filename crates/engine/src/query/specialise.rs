@@ -198,7 +198,8 @@ impl Known<'_> {
         Some(GroupPlan::pick(aggregate, &ranges, usize::try_from(expected).unwrap_or(usize::MAX), most_bytes))
     }
 
-    /// Groups that there are at most: keys come from finished build sides, have partners in them, or lie in a range.
+    /// About how many groups there are at most: keys come from finished build sides, have partners in them, or lie in a range.
+    /// A guess where one build side is probed twice, by different keys.
     fn most_groups(&self, steps: &[Step], keys: &[Register], ranges: &[Option<(i64, i64)>]) -> u64 {
         // Keys that are bounded by one state are at most as many together as it has rows, and NULL of a left join.
         let mut states: Vec<(StateId, u64)> = Vec::new();

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::columns::{value_at, value_bytes};
 use crate::device::{Address, Buffer, Device, Function, Grid, Memory, Stream};
 use crate::emit::{GroupPlace, Kernel, NAME, Shapes, emit};
 use crate::groups::GroupTable;
@@ -370,7 +371,7 @@ impl Room {
         parameters.room(counter.address(), rows);
         let mut columns = Vec::new();
         for typed in types {
-            let values = bench.zeros(rows * width(typed.value))?;
+            let values = bench.zeros(rows * value_bytes(typed.value))?;
             let nulls = bench.zeros(rows)?;
             parameters.output(values.address(), if typed.nullable { nulls.address() } else { Address(0) });
             columns.push((values, nulls));
@@ -385,18 +386,10 @@ impl Room {
         for ((values, nulls), typed) in self.columns.iter().zip(types) {
             let (values, nulls) = (bench.download(values)?, bench.download(nulls)?);
             for (row, result) in result.iter_mut().enumerate() {
-                result.push(scalar(&values, &nulls, row, *typed));
+                result.push(value_at(&values, &nulls, row, *typed));
             }
         }
         Ok(result)
-    }
-}
-
-fn width(value: ValueType) -> u64 {
-    match value {
-        ValueType::Bool => 1,
-        ValueType::I128 => 16,
-        _ => 8,
     }
 }
 
@@ -415,27 +408,10 @@ fn build_side(bench: &Bench, join: &JoinState, low: i64, span: u64) -> Result<(B
     let mut build = Build { present: present.address(), low, span, payload: Vec::new() };
     let mut buffers = vec![present];
     for typed in &join.payload {
-        let values = Buffer::new(&bench.device, Memory::Device, span * width(typed.value))?;
+        let values = Buffer::new(&bench.device, Memory::Device, span * value_bytes(typed.value))?;
         let valid = bench.zeros(span.div_ceil(32) * 4)?;
         build.payload.push((values.address(), valid.address()));
         buffers.extend([values, valid]);
     }
     Ok((build, buffers))
-}
-
-fn scalar(values: &[u8], nulls: &[u8], row: usize, typed: Typed) -> Scalar {
-    if typed.nullable && nulls[row] != 0 {
-        return Scalar::Null;
-    }
-    let width = width(typed.value) as usize;
-    let mut bits = [0u8; 16];
-    bits[..width].copy_from_slice(&values[row * width..][..width]);
-    let number = i128::from_le_bytes(bits);
-    match typed.value {
-        ValueType::Bool => Scalar::Bool(number != 0),
-        ValueType::I64 => Scalar::I64(number as i64),
-        ValueType::I128 => Scalar::I128(number),
-        ValueType::F64 => Scalar::F64(f64::from_bits(number as u64)),
-        ValueType::Bytes => Scalar::Null,
-    }
 }

@@ -14,14 +14,6 @@ const COMPARISONS: [Comparison; 6] = [
     Comparison::Greater,
     Comparison::GreaterOrEqual,
 ];
-const ARITHMETIC: [Arithmetic; 6] = [
-    Arithmetic::Add,
-    Arithmetic::Subtract,
-    Arithmetic::Multiply,
-    Arithmetic::Divide,
-    Arithmetic::Remainder,
-    Arithmetic::DivideRounded,
-];
 const PATTERNS: [&str; 8] = ["%", "a%", "%b", "_", "a_%", "%e%n%", "", "\\%"];
 
 impl Generator {
@@ -108,7 +100,7 @@ impl Generator {
         let value = *self.random.pick(&[ValueType::I64, ValueType::I128]);
         let (a, b) = (self.register(scope, value), self.register(scope, value));
         let other = self.register(scope, value);
-        let arithmetic = *self.random.pick(&ARITHMETIC);
+        let arithmetic = *self.random.pick(&Arithmetic::ALL);
         let to = scope.new_register();
         let nullable = scope.typed(a).nullable || scope.typed(b).nullable;
         let typed = Typed { value, nullable };
@@ -134,10 +126,10 @@ impl Generator {
         let (result, op) = match self.random.below(if self.reach == Reach::All { 14 } else { 13 }) {
             0..=2 => {
                 let arithmetics = match number {
-                    ValueType::F64 => &ARITHMETIC[..4],
+                    ValueType::F64 => &Arithmetic::ALL[..4],
                     // Mostly what does not fail.
-                    _ if self.random.percent(70) => &ARITHMETIC[..3],
-                    _ => &ARITHMETIC[..],
+                    _ if self.random.percent(70) => &Arithmetic::ALL[..3],
+                    _ => &Arithmetic::ALL[..],
                 };
                 let arithmetic = *self.random.pick(arithmetics);
                 (number, Op::Arithmetic(arithmetic, operand(self, number), operand(self, number)))

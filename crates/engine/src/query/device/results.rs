@@ -5,6 +5,7 @@ use forebay_cpu::compile::{Finished, Made, Part, collected, finish_within};
 use forebay_cpu::groups::GroupTable;
 use forebay_cpu::join::rows_of_values;
 use forebay_cpu::rows::RowBuffer;
+use forebay_gpu::columns::{value_at, value_bytes};
 use forebay_gpu::device::Address;
 use forebay_gpu::emit::GroupPlace;
 use forebay_gpu::groups::GroupTable as Slots;
@@ -144,7 +145,7 @@ impl DevicePipeline<'_> {
         parameters.room(counter, rows);
         let mut room = Room { rows: counter, columns: Vec::new() };
         for typed in types {
-            let values = self.turn.take(rows * width(typed.value))?;
+            let values = self.turn.take(rows * value_bytes(typed.value))?;
             let nulls = if typed.nullable { self.turn.take(rows)? } else { Address(0) };
             parameters.output(values, nulls);
             room.columns.push((*typed, values, nulls));
@@ -155,16 +156,16 @@ impl DevicePipeline<'_> {
     /// The first rows of what a kernel collected.
     pub(super) fn fetch_rows(&mut self, room: &Room, rows: u64) -> Result<Vec<Vec<Scalar>>> {
         let row_bytes: u64 =
-            room.columns.iter().map(|(typed, ..)| size_of::<Scalar>() as u64 + width(typed.value)).sum();
+            room.columns.iter().map(|(typed, ..)| size_of::<Scalar>() as u64 + value_bytes(typed.value)).sum();
         self.check_fits(rows.saturating_mul(row_bytes) as usize)?;
         let mut pieces = Vec::new();
         for (typed, values, nulls) in &room.columns {
-            pieces.push((*values, rows * width(typed.value)));
+            pieces.push((*values, rows * value_bytes(typed.value)));
             pieces.push((*nulls, if typed.nullable { rows } else { 0 }));
         }
         let fetched = self.turn.fetch(&pieces)?;
         let value = |row: usize, ((typed, ..), piece): (&(Typed, Address, Address), &[Vec<u8>])| {
-            scalar(&piece[0], &piece[1], row, *typed)
+            value_at(&piece[0], &piece[1], row, *typed)
         };
         let row = |row| room.columns.iter().zip(fetched.chunks_exact(2)).map(|column| value(row, column)).collect();
         Ok((0..rows as usize).map(row).collect())
@@ -193,34 +194,9 @@ impl DevicePipeline<'_> {
 
 /// Bytes of a row of a result on the device.
 fn row_bytes(types: &[Typed]) -> u64 {
-    types.iter().map(|typed| width(typed.value) + u64::from(typed.nullable)).sum()
+    types.iter().map(|typed| value_bytes(typed.value) + u64::from(typed.nullable)).sum()
 }
 
 fn words_of(bytes: &[u8]) -> Vec<u64> {
     bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
-}
-
-fn width(value: ValueType) -> u64 {
-    match value {
-        ValueType::Bool => 1,
-        ValueType::I128 => 16,
-        ValueType::I64 | ValueType::F64 | ValueType::Bytes => 8,
-    }
-}
-
-/// One value of a column.
-fn scalar(values: &[u8], nulls: &[u8], row: usize, typed: Typed) -> Scalar {
-    if nulls.get(row).is_some_and(|null| *null != 0) {
-        return Scalar::Null;
-    }
-    let width = width(typed.value) as usize;
-    let mut bits = [0u8; 16];
-    bits[..width].copy_from_slice(&values[row * width..][..width]);
-    let number = i128::from_le_bytes(bits);
-    match typed.value {
-        ValueType::Bool => Scalar::Bool(number != 0),
-        ValueType::I128 => Scalar::I128(number),
-        ValueType::F64 => Scalar::F64(f64::from_bits(number as u64)),
-        ValueType::I64 | ValueType::Bytes => Scalar::I64(number as i64),
-    }
 }
