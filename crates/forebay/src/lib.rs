@@ -119,7 +119,8 @@ impl Database {
             .map_err(|error| Error::io("start worker threads", &error))?;
         let environment = forebay_sql::environment(memory_bytes as usize - cache_bytes)?;
         let engine = Arc::new(Engine::new(store, cache_bytes, temporary));
-        Ok(Self { shared: Shared { engine, runtime: Arc::new(Workers::new(runtime)), environment, threads } })
+        let (runtime, plans) = (Arc::new(Workers::new(runtime)), Arc::default());
+        Ok(Self { shared: Shared { engine, runtime, environment, threads, plans } })
     }
 
     /// A new session with default settings.

@@ -26,5 +26,5 @@ pub use interpret::Machine;
 pub use key_set::KeySet;
 pub use like::LikePattern;
 pub use scalar::Scalar;
-pub use test::{ColumnTest, Test};
+pub use test::{ColumnTest, Test, merge_tests};
 pub use verify::{register_types, verify};

@@ -34,7 +34,7 @@ const VIEW_DEPTH: usize = 32;
 
 /// What one statement is planned with: a snapshot of the catalog and the session's settings.
 pub struct Planner {
-    base: SessionState,
+    base: Arc<SessionState>,
     engine: Arc<Engine>,
     snapshot: Arc<Catalog>,
     statement: Arc<StatementContext>,
@@ -61,7 +61,7 @@ impl fmt::Debug for Planner {
 
 impl Planner {
     /// A planner over the engine's present catalog. `base` holds the settings and functions.
-    pub fn new(base: SessionState, engine: Arc<Engine>, statement: Arc<StatementContext>) -> Arc<Self> {
+    pub fn new(base: Arc<SessionState>, engine: Arc<Engine>, statement: Arc<StatementContext>) -> Arc<Self> {
         let snapshot = engine.store().catalog();
         let (tables, views, files) = (Mutex::default(), Mutex::default(), Mutex::default());
         Arc::new(Self { base, engine, snapshot, statement, tables, views, files })
@@ -84,7 +84,7 @@ impl Planner {
 
     /// A DataFusion session that sees this snapshot.
     pub fn state(self: &Arc<Self>) -> SessionState {
-        let mut state = self.base.clone();
+        let mut state = SessionState::clone(&self.base);
         // The time that current_date and now() tell.
         state.mark_start_execution();
         state.config_mut().set_extension(Arc::clone(&self.statement));
@@ -105,8 +105,7 @@ impl Planner {
                 defaults.insert(column.name.clone(), expr);
             }
         }
-        let (engine, statement) = (Arc::clone(&self.engine), Arc::clone(&self.statement));
-        let provider = Arc::new(ForebayTable::new(engine, Arc::clone(table), statement, defaults));
+        let provider = Arc::new(ForebayTable::new(Arc::clone(&self.engine), Arc::clone(table), defaults));
         lock(&self.tables).insert(table.id, Arc::clone(&provider));
         Ok(provider)
     }

@@ -12,7 +12,7 @@ use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
 use datafusion::scalar::ScalarValue;
 use forebay_base::{Error, LogicalType, Result, Value};
 use forebay_engine::{RankedTest, RowFilter};
-use forebay_pipeline::{ColumnTest, KeySet, Test};
+use forebay_pipeline::{ColumnTest, KeySet, Test, merge_tests};
 
 use crate::error::from_datafusion;
 use crate::predicate::{Translated, translate};
@@ -26,7 +26,7 @@ const PAYING_SHARE: f64 = 0.8;
 /// The parts of a scan's predicates: tests on codes, then filters on rows.
 #[derive(Debug, Default, Clone)]
 pub struct Predicates {
-    /// Exact or implied tests on single columns.
+    /// Exact or implied tests on single columns, merged.
     pub tests: Vec<ColumnTest>,
     /// Conjuncts that must be evaluated on rows, over the table's columns.
     pub residual: Vec<Arc<dyn PhysicalExpr>>,
@@ -48,6 +48,7 @@ impl Predicates {
                 }
             }
         }
+        parts.tests = merge_tests(parts.tests);
         parts
     }
 

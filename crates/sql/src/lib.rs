@@ -39,6 +39,7 @@ pub mod names;
 pub(crate) mod null_equality;
 pub(crate) mod optimizer;
 pub mod parse;
+pub(crate) mod plan_cache;
 pub mod predicate;
 pub(crate) mod pushdown;
 pub mod read_functions;
@@ -60,4 +61,5 @@ pub mod using;
 
 pub use answer::{Answer, ResultKind};
 pub use environment::environment;
+pub use plan_cache::PlanCache;
 pub use session::{Canceller, Session, Shared, Workers};

@@ -16,6 +16,7 @@ use futures::StreamExt;
 use tokio::sync::mpsc;
 
 use crate::answer::{Answer, ResultKind, Source};
+use crate::carve;
 use crate::catalog::Planner;
 use crate::copy;
 use crate::copy_to;
@@ -25,6 +26,7 @@ use crate::error::{from_datafusion, from_reading};
 use crate::insert;
 use crate::load;
 use crate::parse::{Command, Copy, CopySource, parse_plan};
+use crate::plan_cache::{KeepsPlans, PlanKey};
 use crate::session::{Session, lock};
 use crate::settings;
 use crate::show;
@@ -46,12 +48,29 @@ pub(crate) struct Run<'a> {
     session: &'a Session,
     planner: Arc<Planner>,
     statement: Arc<StatementContext>,
+    /// What a query's plan is kept for.
+    key: PlanKey,
 }
 
 impl<'a> Run<'a> {
     /// A statement of `session` that is planned with `planner`.
-    pub(crate) fn new(session: &'a Session, planner: Arc<Planner>, statement: Arc<StatementContext>) -> Self {
-        Self { session, planner, statement }
+    pub(crate) fn new(
+        session: &'a Session,
+        planner: Arc<Planner>,
+        statement: Arc<StatementContext>,
+        key: PlanKey,
+    ) -> Self {
+        Self { session, planner, statement, key }
+    }
+
+    /// Runs the query that was planned before.
+    pub(crate) fn known(&self, plan: Arc<LogicalPlan>) -> Result<Answer> {
+        let state = self.state();
+        let (physical, state) = self.session.wait_apart(async move {
+            let physical = carve::operators(&plan, &state).await.map_err(from_datafusion)?;
+            Ok((physical, state))
+        })?;
+        self.rows(&state, physical)
     }
 
     /// Runs it.
@@ -150,6 +169,9 @@ impl<'a> Run<'a> {
 
     fn query(&self, statement: PlanStatement) -> Result<Answer> {
         let (planner, state) = (Arc::clone(&self.planner), self.state());
+        let is_query = matches!(&statement, PlanStatement::Statement(ast) if matches!(**ast, Ast::Query(_)));
+        let kept_for = (is_query && KeepsPlans::of(state.config())).then(|| self.key.clone());
+        let (plans, commit) = (Arc::clone(&self.session.shared.plans), self.planner.snapshot().commit_number());
         // Both in one go: each change of threads takes as long as some rules of the optimiser.
         let (planned, state) = self.session.wait_apart(async move {
             let plan = planner.plan(&state, statement).await?;
@@ -157,16 +179,15 @@ impl<'a> Run<'a> {
                 LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_) => {
                     Planned::Other(plan)
                 }
-                _ => Planned::Rows(state.create_physical_plan(&plan).await.map_err(from_datafusion)?),
+                _ => Planned::Rows(plans.operators(kept_for, commit, &plan, &state).await.map_err(from_datafusion)?),
             };
             Ok((planned, state))
         })?;
         match planned {
             Planned::Rows(physical) => self.rows(&state, physical),
             Planned::Other(LogicalPlan::Statement(PlanStatementNode::SetVariable(set))) => {
-                let mut base = lock(&self.session.base);
-                settings::set(&mut base, self.planner.engine(), &set.variable, &set.value)?;
-                drop(base);
+                let engine = self.planner.engine();
+                self.session.set(|base| settings::set(base, engine, &set.variable, &set.value))?;
                 self.done("SET")
             }
             Planned::Other(LogicalPlan::Statement(PlanStatementNode::ResetVariable(_))) => Err(not_yet("RESET")),
@@ -250,7 +271,7 @@ impl<'a> Run<'a> {
         if !self.planner.snapshot().has_schema(name) {
             return Err(Error::new(ErrorKind::NotFound, format!("schema {name} does not exist")));
         }
-        lock(&self.session.base).config_mut().options_mut().catalog.default_schema = name.to_owned();
+        self.session.set(|base| base.config_mut().options_mut().catalog.default_schema = name.to_owned());
         *lock(&self.session.schema) = name.to_owned();
         self.done("USE")
     }

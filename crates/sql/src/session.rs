@@ -16,6 +16,7 @@ use tokio::task::AbortHandle;
 use crate::answer::Answer;
 use crate::catalog::Planner;
 use crate::parse::{self, Command};
+use crate::plan_cache::{PlanCache, PlanKey, new_settings};
 use crate::run::Run;
 use crate::settings;
 use crate::statement::StatementContext;
@@ -76,12 +77,23 @@ pub struct Shared {
     pub environment: Arc<RuntimeEnv>,
     /// Worker threads.
     pub threads: usize,
+    /// Plans of queries that were run before.
+    pub plans: Arc<PlanCache>,
+}
+
+/// What a session's statements start from.
+#[derive(Clone)]
+struct Base {
+    /// Settings and functions.
+    state: Arc<SessionState>,
+    /// The settings by number.
+    settings: u64,
 }
 
 /// One user's session.
 pub struct Session {
     pub(crate) shared: Shared,
-    pub(crate) base: Mutex<SessionState>,
+    base: Mutex<Base>,
     pub(crate) schema: Mutex<String>,
     pub(crate) running: Arc<Running>,
 }
@@ -142,7 +154,7 @@ impl fmt::Debug for Session {
 impl Session {
     /// A session with default settings.
     pub fn new(shared: Shared) -> Self {
-        let base = Mutex::new(settings::base_state(&shared));
+        let base = Mutex::new(Base { state: Arc::new(settings::base_state(&shared)), settings: 0 });
         Self { shared, base, schema: Mutex::new(DEFAULT_SCHEMA.to_owned()), running: Arc::default() }
     }
 
@@ -160,7 +172,7 @@ impl Session {
         let mut columns: Vec<String> = all.collect();
         columns.sort();
         columns.dedup();
-        let base = lock(&self.base);
+        let base = lock(&self.base).state.clone();
         let mut functions: Vec<String> = base
             .scalar_functions()
             .keys()
@@ -175,13 +187,32 @@ impl Session {
 
     /// Runs one statement.
     pub fn execute(&self, text: &str) -> Result<Answer> {
+        let Base { state, settings } = lock(&self.base).clone();
+        let key = PlanKey { settings, text: text.trim().to_owned() };
+        let commit = self.shared.engine.store().catalog().commit_number();
+        if let Some(plan) = self.shared.plans.find(&key, commit) {
+            return self.run(state, SCANNING, key).known(plan);
+        }
         let command = parse::parse(text)?;
+        let answer = self.run(state, activity(&command), key).command(command);
+        self.shared.plans.forget_before(self.shared.engine.store().catalog().commit_number());
+        answer
+    }
+
+    fn run(&self, state: Arc<SessionState>, activity: &str, key: PlanKey) -> Run<'_> {
         let cancel = self.running.cancel.clone();
         cancel.reset();
-        let statement = Arc::new(StatementContext::new(cancel, activity(&command)));
+        let statement = Arc::new(StatementContext::new(cancel, activity));
         *lock(&self.running.statement) = Some(Arc::clone(&statement));
-        let planner = Planner::new(lock(&self.base).clone(), Arc::clone(&self.shared.engine), Arc::clone(&statement));
-        Run::new(self, planner, statement).command(command)
+        let planner = Planner::new(state, Arc::clone(&self.shared.engine), Arc::clone(&statement));
+        Run::new(self, planner, statement, key)
+    }
+
+    /// Changes the session's settings.
+    pub(crate) fn set<T>(&self, change: impl FnOnce(&mut SessionState) -> T) -> T {
+        let mut base = lock(&self.base);
+        base.settings = new_settings();
+        change(Arc::make_mut(&mut base.state))
     }
 
     /// Waits for `work`, or for the statement to be cancelled.
@@ -211,12 +242,15 @@ impl Session {
     }
 }
 
+/// What a query does.
+const SCANNING: &str = "scanning";
+
 fn activity(command: &Command) -> &'static str {
     match command {
         Command::Copy(copy) if copy.to => "writing",
         Command::Copy(_) => "loading",
         Command::CheckDatabase => "checking",
         Command::Checkpoint => "merging",
-        _ => "scanning",
+        _ => SCANNING,
     }
 }

@@ -23,6 +23,7 @@ use crate::error::from_datafusion;
 use crate::floats::CanonicalFloats;
 use crate::membership::Membership;
 use crate::multisets::NumberedRows;
+use crate::plan_cache::KeepsPlans;
 use crate::session::Shared;
 use crate::types::TypeNames;
 use crate::{extrema, null_equality, optimizer, pushdown, read_functions};
@@ -110,6 +111,9 @@ pub(crate) fn set(base: &mut SessionState, engine: &Engine, variable: &str, valu
         "execution" | "forebay.execution" => {
             base.config_mut().set_extension(Arc::new(Execution::parse(value)?));
         }
+        "plan_cache" | "forebay.plan_cache" => {
+            base.config_mut().set_extension(Arc::new(KeepsPlans(switch("plan_cache", value)?)));
+        }
         "memory_limit" | "max_memory" => {
             let bytes = parse_bytes(value)?;
             let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -125,6 +129,7 @@ pub(crate) fn set(base: &mut SessionState, engine: &Engine, variable: &str, valu
                 "execution",
                 "force_encoding",
                 "memory_limit",
+                "plan_cache",
                 "psma",
                 "sargs",
                 "simd",
@@ -136,8 +141,8 @@ pub(crate) fn set(base: &mut SessionState, engine: &Engine, variable: &str, valu
             return Err(match crate::error::suggestion(variable, known.into_iter()) {
                 Some(other) => error.hint(format!("Did you mean {other}?")),
                 None => error.hint(
-                    "Settings are device, execution, memory_limit, simd and threads, and for experiments force_encoding, \
-                     psma, sargs, sma and vector_rows",
+                    "Settings are device, execution, memory_limit, plan_cache, simd and threads, and for experiments \
+                     force_encoding, psma, sargs, sma and vector_rows",
                 ),
             });
         }

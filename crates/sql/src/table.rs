@@ -10,11 +10,12 @@ use datafusion::common::{Constraint as PlanConstraint, Constraints, DFSchema, Re
 use datafusion::datasource::TableType;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
-use forebay_base::ColumnId;
+use forebay_base::{ColumnId, Error};
 use forebay_engine::Engine;
 use forebay_engine::types::arrow_type;
 use forebay_store::{Constraint, Table};
 
+use crate::error::into_datafusion;
 use crate::scan::ScanExec;
 use crate::statement::StatementContext;
 
@@ -23,20 +24,14 @@ use crate::statement::StatementContext;
 pub struct ForebayTable {
     engine: Arc<Engine>,
     table: Arc<Table>,
-    statement: Arc<StatementContext>,
     schema: SchemaRef,
     constraints: Constraints,
     defaults: HashMap<String, Expr>,
 }
 
 impl ForebayTable {
-    /// `table`, scanned as part of `statement`. `defaults` are the planned DEFAULT expressions by column name.
-    pub fn new(
-        engine: Arc<Engine>,
-        table: Arc<Table>,
-        statement: Arc<StatementContext>,
-        defaults: HashMap<String, Expr>,
-    ) -> Self {
+    /// `table`. `defaults` are the planned DEFAULT expressions by column name.
+    pub fn new(engine: Arc<Engine>, table: Arc<Table>, defaults: HashMap<String, Expr>) -> Self {
         let fields: Vec<Field> = table
             .columns
             .iter()
@@ -44,7 +39,7 @@ impl ForebayTable {
             .collect();
         let schema = Arc::new(Schema::new(fields));
         let constraints = plan_constraints(&table);
-        Self { engine, table, statement, schema, constraints, defaults }
+        Self { engine, table, schema, constraints, defaults }
     }
 
     /// The engine that holds the table.
@@ -102,6 +97,10 @@ impl TableProvider for ForebayTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        // Of the session and not of the table: a kept plan is run by later statements.
+        let Some(statement) = state.config().get_extension::<StatementContext>() else {
+            return Err(into_datafusion(Error::internal("a table is scanned outside of a statement")));
+        };
         let schema = DFSchema::try_from(Schema::clone(&self.schema))?;
         let predicates = filters
             .iter()
@@ -114,7 +113,7 @@ impl TableProvider for ForebayTable {
         Ok(Arc::new(ScanExec::new(
             Arc::clone(&self.engine),
             Arc::clone(&self.table),
-            Arc::clone(&self.statement),
+            statement,
             projection,
             predicates,
             limit,

@@ -53,6 +53,26 @@ pub struct Query {
     pub first: Option<First>,
 }
 
+impl Query {
+    /// The same query, whose scans count from 0.
+    #[must_use]
+    pub fn for_one_run(&self) -> Self {
+        let again = |bound: &QueryTable| QueryTable {
+            table: Arc::clone(&bound.table),
+            filters: bound.filters.clone(),
+            metrics: Arc::default(),
+        };
+        Self {
+            program: self.program.clone(),
+            expected_rows: self.expected_rows.clone(),
+            tables: self.tables.iter().map(again).collect(),
+            schema: Arc::clone(&self.schema),
+            dictionaries: self.dictionaries.clone(),
+            first: self.first.clone(),
+        }
+    }
+}
+
 /// A table of a query.
 #[derive(Debug)]
 pub struct QueryTable {

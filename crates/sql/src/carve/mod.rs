@@ -39,6 +39,7 @@ use datafusion::catalog::Session;
 use datafusion::common::Result as DataFusionResult;
 use datafusion::common::display::{PlanType, StringifiedPlan};
 use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::execution::SessionState;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::{Explain, Extension, LogicalPlan, Sort};
 use datafusion::physical_plan::ExecutionPlan;
@@ -108,15 +109,31 @@ impl QueryPlanner for CarvingPlanner {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-        let runs_statements = session.config().get_extension::<StatementContext>().is_some();
-        if !runs_statements || Execution::of(session) == Execution::DataFusion {
-            return DefaultPhysicalPlanner::default().create_physical_plan(plan, session).await;
+        match is_carved(session) {
+            true => operators(&carve(plan.clone(), session)?, session).await,
+            false => operators(plan, session).await,
         }
-        let carved = carve(plan.clone(), session)?;
-        let counted = matches!(plan, LogicalPlan::Analyze(_));
-        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(PipelinesPlanner { counted })]);
-        planner.create_physical_plan(&carved, session).await
     }
+}
+
+/// The optimised plan of a query, with everything cut out that pipelines can run: what [`operators`] are made of, as often
+/// as it is run.
+pub(crate) fn planned(plan: &LogicalPlan, state: &SessionState) -> DataFusionResult<LogicalPlan> {
+    let plan = state.optimize(plan)?;
+    if is_carved(state) { carve(plan, state) } else { Ok(plan) }
+}
+
+/// The operators of a carved plan.
+pub(crate) async fn operators(plan: &LogicalPlan, session: &dyn Session) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+    let counted = matches!(plan, LogicalPlan::Analyze(_));
+    let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(PipelinesPlanner { counted })]);
+    planner.create_physical_plan(plan, session).await
+}
+
+/// Whether pipelines run the session's queries.
+fn is_carved(session: &dyn Session) -> bool {
+    let runs_statements = session.config().get_extension::<StatementContext>().is_some();
+    runs_statements && Execution::of(session) != Execution::DataFusion
 }
 
 /// `plan` with everything cut out that pipelines can run.

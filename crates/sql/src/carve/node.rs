@@ -46,6 +46,19 @@ pub struct Carved {
     pub engine: Arc<Engine>,
 }
 
+impl Carved {
+    /// The same, with figures of its own.
+    pub fn for_one_run(&self) -> Self {
+        Self {
+            plan: self.plan.clone(),
+            query: self.query.for_one_run(),
+            text: self.text.clone(),
+            rows: self.rows,
+            engine: Arc::clone(&self.engine),
+        }
+    }
+}
+
 impl PipelinesNode {
     /// `plan` as pipelines, if they can run all of it.
     pub fn carve(plan: &LogicalPlan, session: &dyn Session) -> std::result::Result<Self, Reason> {

@@ -57,7 +57,7 @@ impl ExtensionPlanner for PipelinesPlanner {
     ) -> DataFusionResult<Option<Arc<dyn ExecutionPlan>>> {
         let Some(node) = node.as_any().downcast_ref::<PipelinesNode>() else { return Ok(None) };
         let Some(state) = session.as_any().downcast_ref::<SessionState>() else { return Ok(None) };
-        Ok(Some(Arc::new(PipelinesExec::new(Arc::clone(node.carved()), state, self.counted))))
+        Ok(Some(Arc::new(PipelinesExec::new(Arc::new(node.carved().for_one_run()), state, self.counted))))
     }
 }
 

@@ -3,7 +3,6 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::Schema;
@@ -18,7 +17,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use forebay_base::{LogicalType, PhysicalType, Value};
 use forebay_engine::types::arrow_type;
 use forebay_pipeline::ir::ValueType;
-use forebay_pipeline::{ColumnTest, Test};
+use forebay_pipeline::{ColumnTest, merge_tests};
 use forebay_store::{Constraint, Table};
 
 use super::Reason;
@@ -126,27 +125,6 @@ fn one_of(predicate: &Expr) -> Option<Expr> {
     Some(Expr::InList(InList::new(Box::new(column?.clone()), list, false)))
 }
 
-/// The tests with the ranges of a column as one: two bounds are no independent chances.
-fn merged(tests: &[ColumnTest]) -> Vec<ColumnTest> {
-    let mut merged: Vec<ColumnTest> = Vec::with_capacity(tests.len());
-    for next in tests {
-        let known = merged.iter_mut().find(|known| known.column == next.column);
-        match (known.map(|known| &mut known.test), &next.test) {
-            (Some(Test::Range { low, high }), Test::Range { low: next_low, high: next_high }) => {
-                // The tighter bound of each side, where one says which it is.
-                if *low == Bound::Unbounded {
-                    low.clone_from(next_low);
-                }
-                if *high == Bound::Unbounded {
-                    high.clone_from(next_high);
-                }
-            }
-            _ => merged.push(next.clone()),
-        }
-    }
-    merged
-}
-
 impl Carver<'_> {
     /// A scan of one of our tables.
     pub fn scan(&mut self, scan: &TableScan) -> Result<Translated, Reason> {
@@ -212,14 +190,15 @@ impl Carver<'_> {
                 }
             }
         }
-        let scanned = &self.tables[position];
+        let scanned = &mut self.tables[position];
+        scanned.tests = merge_tests(std::mem::take(&mut scanned.tests));
         let mut selectivity = UNKNOWN_SELECTIVITY.powi(scanned.residual.len().min(3) as i32);
-        for test in &merged(&scanned.tests) {
+        for test in &scanned.tests {
             let zone = column_zone(&scanned.table, test.column);
             let distribution = Distribution::of(&scanned.table, test.column);
             selectivity *= test_selectivity(&test.test, zone.as_ref(), distribution.as_ref(), &types[test.column]);
         }
-        self.tables[position].rows *= selectivity;
+        scanned.rows *= selectivity;
         Ok(predicates)
     }
 

@@ -9,7 +9,7 @@ use forebay_pipeline::ir::{Pipeline, Sink, Source, Step};
 use crate::explain::test_text;
 
 /// A line about a part of a pipeline: its source, some of its steps, or its sink.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Line {
     /// What is done there.
     pub text: String,
