@@ -4,6 +4,7 @@ use forebay_block::{Access, Codes, EncodedBlock, Native, ValueRef, Values, valid
 
 use crate::Selection;
 use crate::selection::Selected;
+use crate::simd::prefetch;
 
 /// Appends the selected values to `out`; NULL rows give any value. `T` must be the block's physical type.
 pub fn unpack_fixed<T: Native>(block: &EncodedBlock, selection: &Selection, out: &mut Vec<T>) {
@@ -234,8 +235,32 @@ fn selected<C: Copy + Into<u64>>(codes: &[C], rows: &Selected, mut sink: impl Co
             }
             sink.take(rest.iter().map(|row| codes[usize::from(*row)]));
         }
+        Selected::Positions(positions) if is_sparse(positions, size_of::<C>()) => {
+            let ask = |piece: &[u16]| piece.iter().for_each(|row| prefetch(codes, usize::from(*row)));
+            let mut pieces = positions.chunks(AHEAD_ROWS).peekable();
+            pieces.peek().into_iter().for_each(|first| ask(first));
+            while let Some(piece) = pieces.next() {
+                pieces.peek().into_iter().for_each(|next| ask(next));
+                sink.take(piece.iter().map(|row| codes[usize::from(*row)]));
+            }
+        }
         Selected::Positions(positions) => sink.take(positions.iter().map(|row| codes[usize::from(*row)])),
     }
+}
+
+/// Positions of a sparse selection whose codes are asked for before those in front of them are taken. The processor looks
+/// ahead less far by itself.
+const AHEAD_ROWS: usize = 128;
+
+/// Bytes between two codes of a selection from which on nearly each has a line of the cache for itself; its neighbours'
+/// lines are fetched with it.
+const SPARSE_BYTES: usize = 128;
+
+/// Whether the rows lie so far apart that taking them is waiting for memory.
+#[inline]
+fn is_sparse(positions: &[u16], width: usize) -> bool {
+    let (Some(first), Some(last)) = (positions.first(), positions.last()) else { return false };
+    usize::from(last - first) * width >= positions.len() * SPARSE_BYTES
 }
 
 /// Positions of a dense selection that are looked at together.
@@ -275,11 +300,27 @@ mod tests {
         for (step, missing) in [(0, 0), (97, 0), (97, 96), (16, 3), (5, 1), (2, 1), (4999, 4998)] {
             for end in [0u16, 1, 15, 16, 17, 100, 4999, 5000] {
                 let positions: Vec<u16> = (0..end).filter(|row| step == 0 || row % step != missing).collect();
-                let mut sink = Collected(Vec::new());
-                with_codes(Codes::U32(&codes), &Selected::Positions(&positions), Borrowed(&mut sink));
-                let expected: Vec<u64> = positions.iter().map(|row| codes[usize::from(*row)].into()).collect();
-                assert_eq!(sink.0, expected, "without every {step}th row, up to {end}");
+                check_codes(&codes, &positions);
             }
         }
+    }
+
+    /// Fewer rows than are asked for ahead, as many, one more, and some pieces.
+    #[test]
+    fn sparse_selections_are_taken_whole() {
+        let codes: Vec<u32> = (0..60_000).map(|row| row * 7 % 1013).collect();
+        for rows in [1, 2, AHEAD_ROWS - 1, AHEAD_ROWS, AHEAD_ROWS + 1, 3 * AHEAD_ROWS + 5, 490] {
+            let positions: Vec<u16> = (0..rows).map(|row| (row * 120) as u16).collect();
+            assert!(rows == 1 || is_sparse(&positions, 4), "{rows}");
+            assert!(!is_sparse(&positions, 1), "{rows}");
+            check_codes(&codes, &positions);
+        }
+    }
+
+    fn check_codes(codes: &[u32], positions: &[u16]) {
+        let mut sink = Collected(Vec::new());
+        with_codes(Codes::U32(codes), &Selected::Positions(positions), Borrowed(&mut sink));
+        let expected: Vec<u64> = positions.iter().map(|row| codes[usize::from(*row)].into()).collect();
+        assert_eq!(sink.0, expected, "{positions:?}");
     }
 }

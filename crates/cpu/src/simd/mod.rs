@@ -12,6 +12,21 @@ mod avx2;
 mod avx512;
 mod portable;
 
+/// Asks for the memory of `slice[index]`, which is read soon, without waiting for it: into the second cache, which has more
+/// room for what is under way than the first.
+#[inline]
+pub(crate) fn prefetch<T>(slice: &[T], index: usize) {
+    let place = slice.as_ptr().wrapping_add(index);
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: a hint, which may name any address and never faults; SSE is on every x86-64.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(place.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
+}
+
 /// Rows of a word of bits.
 pub const WORD_ROWS: usize = 64;
 
