@@ -126,14 +126,17 @@ impl Matches {
             simd::positions(self.flavour, words, &mut positions);
             self.form = Form::Positions(positions);
         }
+        // Of adjacent rows it is known how many there are; words with any of scattered ones are counted.
+        let mut adjacent = None;
         if let Form::Range(rows) = &self.form {
             let words = bits_of_range(rows.start as usize..rows.end as usize, self.rows);
+            adjacent = Some(rows.len());
             self.form = Form::Bits { words, count: rows.len() };
         }
         match &mut self.form {
             Form::Bits { words, count } => {
-                let full = words.iter().filter(|word| **word != 0).count() * WORD_ROWS;
-                self.looked_at += full.min(self.rows);
+                let scattered = || words.iter().filter(|word| **word != 0).count() * WORD_ROWS;
+                self.looked_at += adjacent.unwrap_or_else(|| scattered().min(self.rows));
                 test.thin(self.flavour, self.rows, words);
                 *count = simd::count(self.flavour, words);
             }

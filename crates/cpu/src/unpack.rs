@@ -44,7 +44,10 @@ fn unpack_to<T: Native>(block: &EncodedBlock, rows: &Selected, mut out: impl Tar
                 out.take_bytes(&values.bytes()[rows.start as usize * T::WIDTH..rows.end as usize * T::WIDTH]);
             }
             Selected::Positions(positions) => {
-                out.take(positions.iter().map(|row| values.native::<T>(usize::from(*row))));
+                let ask = |row| prefetch(values.bytes(), row * T::WIDTH);
+                ahead(positions, T::WIDTH, ask, |piece| {
+                    out.take(piece.iter().map(|row| values.native::<T>(usize::from(*row))));
+                });
             }
         },
         Access::Dictionary { values: Values::Strings(_), .. } | Access::Plain(Values::Strings(_)) => {
@@ -235,24 +238,39 @@ fn selected<C: Copy + Into<u64>>(codes: &[C], rows: &Selected, mut sink: impl Co
             }
             sink.take(rest.iter().map(|row| codes[usize::from(*row)]));
         }
-        Selected::Positions(positions) if is_sparse(positions, size_of::<C>()) => {
-            let ask = |piece: &[u16]| piece.iter().for_each(|row| prefetch(codes, usize::from(*row)));
-            let mut pieces = positions.chunks(AHEAD_ROWS).peekable();
-            pieces.peek().into_iter().for_each(|first| ask(first));
-            while let Some(piece) = pieces.next() {
-                pieces.peek().into_iter().for_each(|next| ask(next));
-                sink.take(piece.iter().map(|row| codes[usize::from(*row)]));
-            }
+        Selected::Positions(positions) => {
+            ahead(
+                positions,
+                size_of::<C>(),
+                |row| prefetch(codes, row),
+                |piece| {
+                    sink.take(piece.iter().map(|row| codes[usize::from(*row)]));
+                },
+            );
         }
-        Selected::Positions(positions) => sink.take(positions.iter().map(|row| codes[usize::from(*row)])),
     }
 }
 
-/// Positions of a sparse selection whose codes are asked for before those in front of them are taken. The processor looks
-/// ahead less far by itself.
+/// Takes rows of so many bytes, which are asked for ahead where they lie far apart.
+#[inline]
+fn ahead(positions: &[u16], width: usize, ask: impl Fn(usize), mut take: impl FnMut(&[u16])) {
+    if !is_sparse(positions, width) {
+        return take(positions);
+    }
+    let ask = |piece: &[u16]| piece.iter().for_each(|row| ask(usize::from(*row)));
+    let mut pieces = positions.chunks(AHEAD_ROWS).peekable();
+    pieces.peek().into_iter().for_each(|first| ask(first));
+    while let Some(piece) = pieces.next() {
+        pieces.peek().into_iter().for_each(|next| ask(next));
+        take(piece);
+    }
+}
+
+/// Positions of a sparse selection that are asked for before those in front of them are taken. The processor looks ahead less
+/// far by itself.
 const AHEAD_ROWS: usize = 128;
 
-/// Bytes between two codes of a selection from which on nearly each has a line of the cache for itself; its neighbours'
+/// Bytes between two values of a selection from which on nearly each has a line of the cache for itself; its neighbours'
 /// lines are fetched with it.
 const SPARSE_BYTES: usize = 128;
 
