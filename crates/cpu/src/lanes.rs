@@ -123,24 +123,14 @@ pub struct LaneTest {
     negated: bool,
 }
 
-/// A range around a set.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Envelope {
-    /// Lowest lane, and the distance to the highest.
-    range: (u128, u128),
-    /// Its share of all lanes that there can be.
-    share: f64,
-}
+/// A range around a set: its lowest lane, and the distance to the highest.
+type Envelope = (u128, u128);
 
-/// Shares are never NaN.
-impl Eq for Envelope {}
-
-impl Envelope {
-    fn of((first, last): (i128, i128), domain: (i128, i128)) -> Option<Self> {
-        let distance = |from: i128, to: i128| to.wrapping_sub(from) as u128;
-        let share = distance(first, last) as f64 / distance(domain.0, domain.1) as f64;
-        (share <= NARROW_SHARE).then(|| Self { range: (first as u128, distance(first, last)), share })
-    }
+/// The range around a set, if it is a small part of `domain`.
+fn envelope((first, last): (i128, i128), domain: (i128, i128)) -> Option<Envelope> {
+    let distance = |from: i128, to: i128| to.wrapping_sub(from) as u128;
+    let share = distance(first, last) as f64 / distance(domain.0, domain.1) as f64;
+    (share <= NARROW_SHARE).then(|| (first as u128, distance(first, last)))
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -210,7 +200,7 @@ impl LaneTest {
             LaneSet::Sorted { low, ranges }
         };
         let is_set = !negated && !matches!(set, LaneSet::Ranges(_));
-        Self { set, envelope: is_set.then(|| Envelope::of((first, last), domain)).flatten(), negated }
+        Self { set, envelope: is_set.then(|| envelope((first, last), domain)).flatten(), negated }
     }
 
     /// Codes below `count` whose bit is set in `bits`, at least one.
@@ -223,7 +213,7 @@ impl LaneTest {
         if set == last - first + 1 {
             return Self::new(&[codes], false, domain);
         }
-        Self { set: LaneSet::Bitmap { low: 0, bits }, envelope: Envelope::of(codes, domain), negated: false }
+        Self { set: LaneSet::Bitmap { low: 0, bits }, envelope: envelope(codes, domain), negated: false }
     }
 
     /// Lanes of `domain`, all that there can be, that are keys when `base` is added; `None` where none can be one.
@@ -241,7 +231,7 @@ impl LaneTest {
             let bits = part_of_bits(keys.words(), (first - low) as usize, (last - low) as usize);
             LaneSet::Bitmap { low: first as u128, bits }
         };
-        Some(Self { set, envelope: Envelope::of((first, last), domain), negated: false })
+        Some(Self { set, envelope: envelope((first, last), domain), negated: false })
     }
 
     /// Keeps the rows whose lane passes and that are valid. Gives what it would have cost for each row if all rows had been
@@ -302,10 +292,12 @@ impl LaneTest {
             matches.keep(&rows);
             return cost;
         };
-        let around = RangePredicate::<T::Lane>::new(envelope.range);
+        let (around, before) = (RangePredicate::<T::Lane>::new(envelope), matches.len().max(1));
         matches.keep(&LaneRows { values, validity: None, negated: false, predicate: around });
+        // What is left is looked up one by one, or all rows by vectors.
+        let left = matches.len() as f64 / before as f64;
         matches.keep(&rows);
-        RANGE_COST + envelope.share * cost
+        RANGE_COST + left.min(cost)
     }
 }
 
