@@ -9,7 +9,6 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -22,6 +21,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 
 use crate::carve;
+use crate::optimizer::any_node;
 use crate::session::lock;
 use crate::table::ForebayTable;
 
@@ -149,12 +149,7 @@ impl PlanCache {
 /// Whether an unoptimised plan means the same whenever it runs on one snapshot: it reads tables of ours and views of them,
 /// not files, and calls nothing that tells the time or chance.
 fn is_repeatable(plan: &LogicalPlan) -> DataFusionResult<bool> {
-    let mut is_repeatable = true;
-    plan.apply_with_subqueries(|node| {
-        is_repeatable = node_is_repeatable(node)?;
-        Ok(if is_repeatable { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
-    })?;
-    Ok(is_repeatable)
+    Ok(!any_node(plan, |node| Ok(!node_is_repeatable(node)?))?)
 }
 
 fn node_is_repeatable(node: &LogicalPlan) -> DataFusionResult<bool> {
@@ -165,7 +160,7 @@ fn node_is_repeatable(node: &LogicalPlan) -> DataFusionResult<bool> {
                 any.is::<ForebayTable>()
             });
             match scan.source.get_logical_plan() {
-                Some(view) => self::is_repeatable(&view)?,
+                Some(view) => is_repeatable(&view)?,
                 None => is_table,
             }
         }
@@ -184,23 +179,19 @@ fn node_is_repeatable(node: &LogicalPlan) -> DataFusionResult<bool> {
         | LogicalPlan::Distinct(_) => true,
         _ => false,
     };
-    let mut calls = ControlFlow::Continue(());
+    let is_open = |part: &Expr| match part {
+        Expr::ScalarFunction(call) => call.func.signature().volatility != Volatility::Immutable,
+        Expr::AggregateFunction(call) => call.func.signature().volatility != Volatility::Immutable,
+        Expr::WindowFunction(call) => call.fun.signature().volatility != Volatility::Immutable,
+        Expr::Placeholder(_) | Expr::ScalarVariable(..) | Expr::HigherOrderFunction(_) => true,
+        _ => false,
+    };
+    let mut is_fixed = true;
     node.apply_expressions(|expr| {
-        expr.apply(|part| {
-            let is_fixed = match part {
-                Expr::ScalarFunction(call) => call.func.signature().volatility == Volatility::Immutable,
-                Expr::AggregateFunction(call) => call.func.signature().volatility == Volatility::Immutable,
-                Expr::Placeholder(_) | Expr::ScalarVariable(..) => false,
-                _ => true,
-            };
-            if is_fixed {
-                return Ok(TreeNodeRecursion::Continue);
-            }
-            calls = ControlFlow::Break(());
-            Ok(TreeNodeRecursion::Stop)
-        })
+        is_fixed = is_fixed && !expr.exists(|part| Ok(is_open(part)))?;
+        Ok(TreeNodeRecursion::Continue)
     })?;
-    Ok(reads_tables && calls.is_continue())
+    Ok(reads_tables && is_fixed)
 }
 
 #[cfg(test)]

@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn an_image_is_found_by_its_whole_key_and_by_the_next_process() {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().expect("a temporary folder");
         let first = images(&folder);
         assert_eq!(first.get("key"), None);
         first.put("key", b"image");
@@ -112,17 +112,17 @@ mod tests {
 
     #[test]
     fn what_is_not_as_it_was_written_is_not_there() {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().expect("a temporary folder");
         let images = images(&folder);
         images.put("key", b"image");
-        let path = Images::path(images.folder.as_ref().unwrap(), "key");
-        let whole = std::fs::read(&path).unwrap();
+        let path = Images::path(images.folder.as_ref().expect("it has one"), "key");
+        let whole = std::fs::read(&path).expect("it was written");
         for at in 0..whole.len() {
             let mut flipped = whole.clone();
             flipped[at] ^= 0x10;
-            std::fs::write(&path, &flipped).unwrap();
+            std::fs::write(&path, &flipped).expect("there is room");
             assert_eq!(images.get("key"), None, "byte {at}");
-            std::fs::write(&path, &whole[..at]).unwrap();
+            std::fs::write(&path, &whole[..at]).expect("there is room");
             assert_eq!(images.get("key"), None, "{at} bytes");
         }
         images.put("key", b"image");
@@ -131,12 +131,12 @@ mod tests {
 
     #[test]
     fn the_older_half_goes_and_no_folder_is_no_error() {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().expect("a temporary folder");
         let images = images(&folder);
         for number in 0..=MOST_FILES {
             images.put(&number.to_string(), b"image");
         }
-        let left = std::fs::read_dir(images.folder.as_ref().unwrap()).unwrap().count();
+        let left = std::fs::read_dir(images.folder.as_ref().expect("it has one")).expect("it is there").count();
         assert!(left <= MOST_FILES / 2 + 1, "{left} files");
         assert!(images.get(&MOST_FILES.to_string()).is_some());
         for folder in [None, Some(PathBuf::from("/dev/null/x"))] {
