@@ -2,7 +2,7 @@
 emulated device, the interpreter and compiled code give DuckDB's rows."""
 
 from join_queries import Generator, Join, Select
-from joins import BATCH, SECONDS, Suite
+from joins import SECONDS, Suite
 
 EXECUTIONS = ("interpreter", "portable", "emulated")
 FACTS = {"dup": 10, "mid": 45, "fact": 40, "huge": 5}
@@ -96,9 +96,7 @@ def run(options, report):
     report.suite(f"random queries for devices, seed {options.seed}, {options.devices} queries")
     suite = DeviceSuite(options, report, "devices", DeviceGenerator, EXECUTIONS)
     suite.load()
-    numbers = [options.query] if options.query is not None else list(range(options.devices))
-    for start in range(0, len(numbers), BATCH):
-        suite.batch(numbers[start:start + BATCH])
+    suite.ask_all(options.devices)
     report.say(f"   {suite.asked} queries, {suite.on_device} with pipelines on the device, {suite.slow} left out because DuckDB took {SECONDS} s")
     if options.query is None:
         few = suite.on_device < FEWEST_ON_DEVICE * suite.asked

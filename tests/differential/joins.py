@@ -122,6 +122,12 @@ class Suite:
         except RuntimeError as error:
             return [Answer(error=str(error))] * len(statements)
 
+    def ask_all(self, count):
+        """The queries of numbers below `count`, or the one that was named."""
+        numbers = [self.options.query] if self.options.query is not None else list(range(count))
+        for start in range(0, len(numbers), BATCH):
+            self.batch(numbers[start:start + BATCH])
+
     def batch(self, numbers):
         queries = [(number, self.generator.query(number)) for number in numbers]
         wanted = [self.oracle.rows(query.text()) for _, query in queries]
@@ -199,9 +205,7 @@ def run(options, report):
     report.suite(f"random joins, seed {options.seed}, {options.joins} queries")
     suite = Suite(options, report)
     suite.load()
-    numbers = [options.query] if options.query is not None else list(range(options.joins))
-    for start in range(0, len(numbers), BATCH):
-        suite.batch(numbers[start:start + BATCH])
+    suite.ask_all(options.joins)
     report.say(f"   {suite.asked} queries, {suite.carved} with pipelines, {suite.unsupported} not supported, {suite.slow} left out because DuckDB took {SECONDS} s")
     if options.query is None:
         report.check("few queries are not supported", None if suite.unsupported <= MOST_UNSUPPORTED * suite.asked else f"{suite.unsupported} of {suite.asked}")

@@ -217,7 +217,7 @@ fn shapes(finished: &[Option<Arc<Finished>>], plan: Option<&GroupPlan>) -> Shape
         Some(Finished::Join(table)) => Some(table.layout()),
         _ => None,
     });
-    Shapes { joins: joins.collect(), groups: plan.map(GroupPlan::layout), counted: false }
+    Shapes { joins: joins.collect(), groups: plan.map(GroupPlan::layout), counted: false, weighs: false }
 }
 
 /// The quickest of some compilations.

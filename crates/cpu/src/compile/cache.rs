@@ -80,6 +80,9 @@ fn key(program: &Program, number: usize, shapes: &Shapes) -> Result<String> {
     if shapes.counted {
         key.push_str("\ncounted");
     }
+    if shapes.weighs {
+        key.push_str("\nweighs");
+    }
     let mut name = |number: usize, lies: &dyn std::fmt::Debug| {
         let state = program.states.get(number).ok_or_else(|| Error::internal("there is no such state"))?;
         write!(key, "\n{number}: {state} {lies:?}").map_err(|_| Error::internal("a text does not print"))

@@ -7,7 +7,8 @@ use std::ops::Range;
 use forebay_pipeline::ir::{Pipeline, Program, Sink, Source, State, StateId, Step};
 
 use super::Shapes;
-use crate::join::JoinLayout;
+use crate::groups::DenseKey;
+use crate::join::{JoinAddresses, JoinLayout};
 use crate::layout;
 
 /// Number of rows of this run.
@@ -32,11 +33,13 @@ pub(super) const GROUP_SHIFT: usize = 9;
 pub(super) const STAGES: usize = 10;
 /// The address of a byte that is not 0 once the run should stop.
 pub(super) const STOP: usize = 11;
+/// How many equal rows each row stands for. Only read by code that weighs.
+pub(super) const WEIGHT: usize = 12;
 /// First word of what depends on the pipeline.
-const FIRST: usize = 12;
+const FIRST: usize = 13;
 
 /// Words of a dense group key.
-pub(super) const DENSE_KEY_WORDS: usize = 3;
+const DENSE_KEY_WORDS: usize = 3;
 
 /// Where the parts of a join state's addresses lie behind its first word.
 #[derive(Clone, Copy)]
@@ -147,6 +150,34 @@ impl Context {
     /// The words that count the rows that leave each step; none where nobody counts.
     pub(super) fn counts(&self) -> Range<usize> {
         self.counts..self.words
+    }
+
+    /// Writes where a finished build side lies.
+    pub(super) fn write_join(&self, words: &mut [u64], state: StateId, addresses: &JoinAddresses) {
+        let values = [
+            (JoinWord::Low, addresses.low as u64),
+            (JoinWord::Span, addresses.span),
+            (JoinWord::Bits, addresses.bits),
+            (JoinWord::Rows, addresses.rows),
+            (JoinWord::Directory, addresses.directory),
+            (JoinWord::Shift, u64::from(addresses.shift)),
+            (JoinWord::Matched, addresses.matched),
+        ];
+        for (word, value) in values {
+            words[self.join(state, word)] = value;
+        }
+        for (number, (data, validity, base)) in addresses.columns.iter().enumerate() {
+            let word = self.join_column(state, number);
+            words[word..word + JOIN_COLUMN_WORDS].copy_from_slice(&[*data, *validity, *base as u64]);
+        }
+    }
+
+    /// Writes how dense groups are numbered.
+    pub(super) fn write_dense_keys(&self, words: &mut [u64], keys: &[DenseKey]) {
+        for (number, key) in keys.iter().enumerate() {
+            let word = self.dense_key(number);
+            words[word..word + DENSE_KEY_WORDS].copy_from_slice(&[key.low as u64, key.span, key.stride]);
+        }
     }
 
     fn first_of(&self, state: StateId) -> usize {

@@ -198,6 +198,7 @@ impl<'a, 'f> Lowering<'a, 'f> {
 
     /// So many more rows have left a step; only where they are counted.
     pub(super) fn count(&mut self, step: usize, rows: Value) {
+        let rows = self.weighed(rows);
         let word = self.layout.counts().start + step;
         let before = self.changing(word);
         let after = self.builder.ins().iadd(before, rows);

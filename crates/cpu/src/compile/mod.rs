@@ -20,6 +20,7 @@ mod run;
 mod sink;
 mod sink_state;
 mod stages;
+mod weight;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -45,6 +46,7 @@ use lower::{Kept, Lowering};
 
 pub use cache::CompileCache;
 pub use run::Worker;
+pub use weight::can_weigh;
 
 /// What compiled code returns where a group's key is not in the range that its layout was picked for.
 const KEY_OUT_OF_RANGE: u64 = 1 << 32;
@@ -61,6 +63,8 @@ pub struct Shapes {
     pub groups: Option<GroupLayout>,
     /// The rows that leave each step are counted ([`Worker::step_rows`]). Code that does not count pays nothing for it.
     pub counted: bool,
+    /// Each row may stand for several equal ones ([`Worker::run_equal`]); only where [`can_weigh`] says so.
+    pub weighs: bool,
 }
 
 impl Shapes {

@@ -16,19 +16,22 @@ use forebay_pipeline::ir::{Arithmetic, DatePart};
 use forebay_pipeline::semantics::{arithmetic_i64, arithmetic_i128, date_part, length, substring};
 use forebay_pipeline::{Fault, LikePattern};
 
-use super::context::{CURSOR, DENSE_KEY_WORDS, GROUP_SHIFT, JoinWord, RESULT, ROWS, SINK, STAGES, STOP};
+use super::context::{CURSOR, GROUP_SHIFT, RESULT, ROWS, SINK, STAGES, STOP, WEIGHT};
 use super::members::Members;
 use super::sink_state::SinkState;
-use super::{Compiled, Finished, KEY_OUT_OF_RANGE, Part, STOPPED, SinkKind};
+use super::{Compiled, Finished, KEY_OUT_OF_RANGE, Part, STOPPED, Shapes, SinkKind};
 use crate::groups::GroupPlan;
 use crate::layout::hash_bytes;
 use crate::runs::{Partitions, RunLayout, WriteRun};
 use crate::vector::{VECTOR_ROWS, Vector};
 
+/// What compiled code is called by: with a context, for a fault.
+type Entry = extern "C" fn(*mut u64) -> u64;
+
 /// Machine code of one pipeline.
 pub(super) struct Code {
     module: Option<JITModule>,
-    entry: extern "C" fn(*mut u64) -> u64,
+    entry: Entry,
 }
 
 // SAFETY: the module is only looked at again to free its memory, by the last owner; the code itself is never changed and
@@ -41,7 +44,7 @@ impl Code {
     /// The finished function of `module` at this address, which was built to take a context.
     pub(super) fn new(module: JITModule, address: *const u8) -> Self {
         // SAFETY: the address is that of a function in the module with this signature, compiled for this machine.
-        let entry = unsafe { std::mem::transmute::<*const u8, extern "C" fn(*mut u64) -> u64>(address) };
+        let entry = unsafe { std::mem::transmute::<*const u8, Entry>(address) };
         Self { module: Some(module), entry }
     }
 }
@@ -64,6 +67,8 @@ pub struct Worker {
     context: Vec<u64>,
     /// What goes from stage to stage.
     stages: Vec<u64>,
+    /// Code of the same pipeline for rows that stand for several equal ones.
+    weighing: Option<Arc<Compiled>>,
     /// Keeps the byte alive whose address is in the context.
     _stop: Arc<AtomicBool>,
 }
@@ -85,6 +90,7 @@ impl Worker {
             sink: SinkState::new(compiled, groups)?,
             context: vec![0; compiled.context.words],
             stages: vec![0; compiled.stage_words],
+            weighing: compiled.shapes.weighs.then(|| Arc::clone(compiled)),
             _stop: Arc::default(),
         };
         worker.watch(&Arc::default());
@@ -113,7 +119,26 @@ impl Worker {
         }
         self.stages.resize(new.stage_words, 0);
         self.compiled = Arc::clone(compiled);
+        self.weighing = new.shapes.weighs.then(|| Arc::clone(compiled));
         self.bind_joins(finished)
+    }
+
+    /// From here on [`Worker::run_equal`] runs `code`, which is of the same pipeline and weighs its rows.
+    pub fn weigh_with(&mut self, code: &Arc<Compiled>) -> Result<()> {
+        let shapes = Shapes { weighs: true, ..self.compiled.shapes.clone() };
+        if (&code.shapes, code.context.words, &code.columns)
+            != (&shapes, self.compiled.context.words, &self.compiled.columns)
+        {
+            return Err(Error::internal("a worker weighs rows with the code of another pipeline"));
+        }
+        self.stages.resize(self.stages.len().max(code.stage_words), 0);
+        self.weighing = Some(Arc::clone(code));
+        Ok(())
+    }
+
+    /// Whether it has code that weighs rows.
+    pub fn weighs(&self) -> bool {
+        self.weighing.is_some()
     }
 
     /// Lets go of the states that the worker looks up; it runs again once it is bound to others.
@@ -138,39 +163,30 @@ impl Worker {
         if self.compiled.shapes.joins.get(state.0 as usize) != Some(&Some(table.layout())) {
             return Err(Error::internal("a build side of another layout than was compiled for"));
         }
-        let (layout, addresses) = (&self.compiled.context, table.addresses());
-        let words = [
-            (JoinWord::Low, addresses.low as u64),
-            (JoinWord::Span, addresses.span),
-            (JoinWord::Bits, addresses.bits),
-            (JoinWord::Rows, addresses.rows),
-            (JoinWord::Directory, addresses.directory),
-            (JoinWord::Shift, u64::from(addresses.shift)),
-            (JoinWord::Matched, addresses.matched),
-        ];
-        for (word, value) in words {
-            self.context[layout.join(state, word)] = value;
-        }
-        for (number, (data, validity, base)) in addresses.columns.iter().enumerate() {
-            let word = layout.join_column(state, number);
-            self.context[word..word + 3].copy_from_slice(&[*data, *validity, *base as u64]);
-        }
+        self.compiled.context.write_join(&mut self.context, state, &table.addresses());
         self.finished.push(Arc::clone(finished));
         Ok(())
     }
 
     fn bind_dense_keys(&mut self) {
         if let SinkState::Groups(part) = &self.sink {
-            for (number, key) in part.plan().keys().iter().enumerate() {
-                let word = self.compiled.context.dense_key(number);
-                self.context[word..word + DENSE_KEY_WORDS].copy_from_slice(&[key.low as u64, key.span, key.stride]);
-            }
+            self.compiled.context.write_dense_keys(&mut self.context, part.plan().keys());
         }
     }
 
     /// Takes the first `rows` rows of `vectors`, which are the source's columns in order, through the pipeline. After an
     /// error the worker's rows are incomplete.
     pub fn run(&mut self, vectors: &[Vector], rows: usize) -> Result<()> {
+        self.enter(self.compiled.code.entry, vectors, rows, 1)
+    }
+
+    /// As [`Worker::run`], with `rows` rows that are all equal to the first one of `vectors`.
+    pub fn run_equal(&mut self, vectors: &[Vector], rows: usize) -> Result<()> {
+        let code = self.weighing.as_ref().ok_or_else(|| Error::internal("a worker without code that weighs rows"))?;
+        self.enter(code.code.entry, vectors, 1, rows as u64)
+    }
+
+    fn enter(&mut self, entry: Entry, vectors: &[Vector], rows: usize, weight: u64) -> Result<()> {
         let columns = &self.compiled.columns;
         if vectors.len() != columns.len() {
             return Err(Error::internal(format!("{} vectors for {} columns", vectors.len(), columns.len())));
@@ -191,10 +207,11 @@ impl Worker {
             return Err(Error::internal(format!("{rows} rows in one run")));
         }
         self.context[ROWS] = rows as u64;
+        self.context[WEIGHT] = weight;
         self.context[STAGES] = self.stages.as_mut_ptr().expose_provenance() as u64;
         self.sink.open(&mut self.context);
         self.context[SINK] = (&raw mut self.sink).expose_provenance() as u64;
-        let code = (self.compiled.code.entry)(self.context.as_mut_ptr());
+        let code = entry(self.context.as_mut_ptr());
         if let SinkState::Rows(buffer) = &mut self.sink {
             buffer.set_cursor(self.context[CURSOR]);
         }

@@ -352,14 +352,16 @@ impl Lowering<'_, '_> {
         match (accumulator.aggregate.function, argument) {
             (AggregateFunction::CountRows, _) | (AggregateFunction::Count, None) => {
                 let one = self.int(1);
-                self.add_count(accumulator, one, home);
+                let rows = self.weighed(one);
+                self.add_count(accumulator, rows, home);
             }
             (AggregateFunction::Count, Some(argument)) => {
                 let one = match argument.valid {
                     Some(valid) => self.builder.ins().uextend(types::I64, valid),
                     None => self.int(1),
                 };
-                self.add_count(accumulator, one, home);
+                let rows = self.weighed(one);
+                self.add_count(accumulator, rows, home);
             }
             (AggregateFunction::Sum | AggregateFunction::SumWide | AggregateFunction::SumFitting, Some(argument)) => {
                 self.add(accumulator, argument, home);
@@ -403,13 +405,14 @@ impl Lowering<'_, '_> {
             }
             ValueType::I64 => {
                 let addend = self.zero_unless(argument.valid, argument.low);
+                let addend = self.weighed(addend);
                 self.add_count(accumulator, addend, home);
             }
             _ => {
                 let low = self.zero_unless(argument.valid, argument.low);
-                let high = match argument.high {
-                    Some(high) => self.zero_unless(argument.valid, high),
-                    None => self.builder.ins().sshr_imm_u(low, 63),
+                let (low, high) = match argument.high {
+                    Some(high) => (low, self.zero_unless(argument.valid, high)),
+                    None => self.weighed_wide(low),
                 };
                 let addend = self.builder.ins().iconcat(low, high);
                 let before = (self.read(home, word, types::I64), self.read(home, word + 1, types::I64));

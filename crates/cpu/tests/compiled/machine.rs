@@ -4,10 +4,12 @@
 use std::sync::Arc;
 
 use forebay_base::{Error, Result};
-use forebay_cpu::compile::{Compiled, Finished, Part, Shapes, Worker, collect, compile_with_text, finish_as};
+use forebay_cpu::compile::{
+    Compiled, Finished, Part, Shapes, Worker, can_weigh, collect, compile_with_text, finish_as,
+};
 use forebay_cpu::groups::GroupPlan;
 use forebay_cpu::join::JoinKind;
-use forebay_cpu::vector::{Vector, physical_of, physical_of_column};
+use forebay_cpu::vector::{VECTOR_ROWS, Vector, physical_of, physical_of_column};
 use forebay_pipeline::ir::*;
 use forebay_pipeline::{Scalar, register_types};
 
@@ -24,6 +26,8 @@ pub(crate) struct Execution {
     pub(crate) dense: bool,
     /// The rows that leave each step are counted.
     pub(crate) counted: bool,
+    /// Equal rows of a table run as one, where the pipeline can do with that; rows come in ascending order then.
+    pub(crate) weighs: bool,
 }
 
 /// What a program gave.
@@ -35,8 +39,13 @@ pub(crate) struct Outcome {
     pub(crate) passed: Option<Vec<Vec<u64>>>,
 }
 
-/// Vectors, and their number of rows.
-type Batch = (Vec<Vector>, usize);
+/// Rows of a source.
+struct Batch {
+    vectors: Vec<Vector>,
+    rows: usize,
+    /// All rows are equal to the one in the vectors.
+    equal: bool,
+}
 
 /// Runs a program.
 pub(crate) fn run(
@@ -47,7 +56,8 @@ pub(crate) fn run(
     let mut passed = Vec::new();
     let mut finished: Vec<Option<Arc<Finished>>> = program.states.iter().map(|_| None).collect();
     for (number, pipeline) in program.pipelines.iter().enumerate() {
-        let batches = batches(pipeline, rows, &finished, execution.vector_rows)?;
+        let weighs = execution.weighs && can_weigh(program, number);
+        let batches = batches(pipeline, rows, &finished, (!weighs).then_some(execution.vector_rows))?;
         let mut groups = None;
         if let Sink::Aggregate { state, .. } = &pipeline.sink {
             let State::Aggregate(aggregate) = &program.states[state.0 as usize] else { unreachable!() };
@@ -101,13 +111,21 @@ fn run_pipeline(
         Some(Finished::Join(table)) => Some(table.layout()),
         _ => None,
     });
-    let shapes = Shapes { joins: joins.collect(), groups: groups.map(GroupPlan::layout), counted: execution.counted };
+    let groups_lie = groups.map(GroupPlan::layout);
+    let shapes = Shapes { joins: joins.collect(), groups: groups_lie, counted: execution.counted, weighs: false };
     let compiled: Arc<Compiled> = compile_with_text(program, number, &shapes)?;
     let workers = (0..execution.workers).map(|_| Worker::new(&compiled, finished, groups));
     let mut workers = workers.collect::<Result<Vec<Worker>>>()?;
+    if batches.iter().any(|batch| batch.equal) {
+        let weighing = compile_with_text(program, number, &Shapes { weighs: true, ..shapes })?;
+        workers.iter_mut().try_for_each(|worker| worker.weigh_with(&weighing))?;
+    }
     for (number, batch) in batches.iter().enumerate() {
         let turn = number % workers.len();
-        workers[turn].run(&batch.0, batch.1)?;
+        match batch.equal {
+            true => workers[turn].run_equal(&batch.vectors, batch.rows)?,
+            false => workers[turn].run(&batch.vectors, batch.rows)?,
+        }
     }
     let mut passed = vec![0; program.pipelines[number].steps.len()];
     for worker in &workers {
@@ -116,20 +134,27 @@ fn run_pipeline(
     Ok((workers.into_iter().map(Worker::finish).collect(), passed))
 }
 
-/// The source's rows as vectors.
+/// The source's rows as vectors of at most so many rows, or equal rows of a table together where no number is given.
 fn batches(
     pipeline: &Pipeline,
     rows: &dyn Fn(&TableSource) -> Vec<Vec<Scalar>>,
     finished: &[Option<Arc<Finished>>],
-    vector_rows: usize,
+    vector_rows: Option<usize>,
 ) -> Result<Vec<Batch>> {
     match &pipeline.source {
         Source::Table(table) => {
             let columns: Vec<_> = table.columns.iter().map(physical_of_column).collect();
-            let rows = rows(table);
+            let mut rows = rows(table);
+            let Some(vector_rows) = vector_rows else {
+                rows.sort();
+                let runs = rows.chunk_by(|a, b| a == b);
+                let run = |run: &[_]| Batch { vectors: vectors(&columns, &run[..1]), rows: run.len(), equal: true };
+                return Ok(runs.map(run).collect());
+            };
             // A vector of no rows is a run, too.
             let chunks = std::iter::once(&rows[..0]).chain(rows.chunks(vector_rows));
-            Ok(chunks.map(|rows| (vectors(&columns, rows), rows.len())).collect())
+            let batch = |rows: &[_]| Batch { vectors: vectors(&columns, rows), rows: rows.len(), equal: false };
+            Ok(chunks.map(batch).collect())
         }
         Source::Groups { state, .. } | Source::BuildRows { state, .. } => {
             let mut batches = Vec::new();
@@ -138,6 +163,7 @@ fn batches(
                 Finished::Join(table) => table.len(),
                 Finished::Groups(table) => table.len(),
             };
+            let vector_rows = vector_rows.unwrap_or(VECTOR_ROWS);
             for from in (0..len).step_by(vector_rows) {
                 let range = from..len.min(from + vector_rows);
                 let mut vectors = Vec::new();
@@ -151,7 +177,7 @@ fn batches(
                     }
                     _ => return Err(Error::internal("a source of another kind")),
                 };
-                batches.push((vectors, rows));
+                batches.push(Batch { vectors, rows, equal: false });
             }
             Ok(batches)
         }

@@ -20,8 +20,10 @@ fn executions() -> Vec<Execution> {
     for joins in [None, Some(JoinKind::Set), Some(JoinKind::Dense), Some(JoinKind::Hash)] {
         for dense in [false, true] {
             for (vector_rows, workers) in [(1, 3), (2, 1), (1000, 1)] {
-                list.push(Execution { vector_rows, workers, joins, dense, counted: workers > 1 || vector_rows > 2 });
+                let counted = workers > 1 || vector_rows > 2;
+                list.push(Execution { vector_rows, workers, joins, dense, counted, weighs: false });
             }
+            list.push(Execution { vector_rows: 1000, workers: 2, joins, dense, counted: dense, weighs: true });
         }
     }
     list
@@ -54,6 +56,7 @@ fn random_executions(random: &mut Random) -> [Execution; 2] {
         joins: *random.pick(&joins),
         dense: random.percent(60),
         counted: random.percent(50),
+        weighs: random.percent(30),
     })
 }
 
@@ -156,7 +159,7 @@ fn run_dense(rows: &[(i64, i64)]) -> Result<()> {
     let State::Aggregate(groups) = &program.states[0] else { unreachable!() };
     let plan = GroupPlan::pick(groups, &[Some((1, 3))], 0, 0);
     assert_eq!(plan.layout(), GroupLayout::Dense);
-    let shapes = Shapes { joins: vec![None], groups: Some(plan.layout()), counted: false };
+    let shapes = Shapes { joins: vec![None], groups: Some(plan.layout()), counted: false, weighs: false };
     let compiled = compile(&program, 0, &shapes)?;
     let mut worker = Worker::new(&compiled, &[None], Some(&plan))?;
     let column = |number: fn(&(i64, i64)) -> i64| {
@@ -181,7 +184,7 @@ fn keys_out_of_their_range_are_no_write_elsewhere() {
 fn workers_refuse_what_they_were_not_compiled_for() {
     let program = Program::parse(GROUPED).expect("the text is right");
     assert!(compile(&program, 0, &Shapes::default()).is_err(), "without the layout of groups");
-    let shapes = Shapes { joins: vec![None], groups: Some(GroupLayout::Hash), counted: false };
+    let shapes = Shapes { joins: vec![None], groups: Some(GroupLayout::Hash), counted: false, weighs: false };
     let compiled = compile(&program, 0, &shapes).expect("it compiles");
     let State::Aggregate(groups) = &program.states[0] else { unreachable!() };
     assert!(Worker::new(&compiled, &[None], None).is_err(), "without a plan");
@@ -211,7 +214,7 @@ fn the_cache_knows_what_code_depends_on() {
     let program = Program::parse(GROUPED).expect("the text is right");
     let cache = CompileCache::default();
     let is_there = |program: &Program, pipeline, groups| {
-        let shapes = Shapes { joins: vec![None], groups, counted: false };
+        let shapes = Shapes { joins: vec![None], groups, counted: false, weighs: false };
         cache.compile(program, pipeline, &shapes).expect("it compiles").1
     };
     assert!(!is_there(&program, 0, Some(GroupLayout::Hash)));
@@ -222,7 +225,7 @@ fn the_cache_knows_what_code_depends_on() {
     assert!(!is_there(&other, 0, Some(GroupLayout::Hash)), "another state");
     assert!(!is_there(&other, 1, None), "a source of other types");
     assert!(is_there(&program, 1, None));
-    let counted = Shapes { joins: vec![None], groups: None, counted: true };
+    let counted = Shapes { joins: vec![None], groups: None, counted: true, weighs: false };
     assert!(!cache.compile(&program, 1, &counted).expect("it compiles").1, "code that counts");
 }
 
@@ -288,7 +291,14 @@ pipeline
             let expected = interpreted(&case);
             assert!(expected.as_ref().is_ok_and(|outcome| !outcome.rows.is_empty()));
             for (vector_rows, workers, joins) in [(8192, 1, None), (5000, 2, Some(JoinKind::Hash))] {
-                let execution = Execution { vector_rows, workers, joins, dense: false, counted: vector_rows == 5000 };
+                let execution = Execution {
+                    vector_rows,
+                    workers,
+                    joins,
+                    dense: false,
+                    counted: vector_rows == 5000,
+                    weighs: false,
+                };
                 let found = run(&case.program, &|source| case.rows(source), &execution);
                 if let Err(message) = compare(&expected, &found) {
                     panic!("{execution:?}\n{}\n{}", case.program, &message[..message.len().min(2000)]);

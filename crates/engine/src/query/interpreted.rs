@@ -11,7 +11,7 @@ use forebay_pipeline::interpret::Machine;
 use forebay_pipeline::ir::{Pipeline, Program, Sink, Source, Step, Typed};
 use forebay_pipeline::verify::register_types;
 
-use super::source::VectorLoader;
+use super::source::{EqualRows, VectorLoader};
 use super::{PipelineReport, Query, QueryOptions, QueryOutput, ScanReport, StepReport, TestReport, output};
 use crate::{CancelToken, Engine, RankedTest, Scan};
 
@@ -56,13 +56,11 @@ pub(super) fn run(
                     morsel = Some(scan.run(next, &mut tests, &mut filters)?);
                 }
                 let Some(rows) = &morsel else { continue };
-                if let Some((count, vectors)) = loader.next(rows)? {
+                if let Some(loaded) = loader.next(rows, EqualRows::Ignored)? {
                     cancel.check()?;
-                    let types = source.columns.iter().map(|column| column.typed.value);
-                    let row = |row| {
-                        vectors.iter().zip(types.clone()).map(|(vector, value)| vector.scalar(row, value)).collect()
-                    };
-                    return Ok(Some((0..count).map(row).collect()));
+                    let columns = || loaded.vectors.iter().zip(&source.columns);
+                    let row = |row| columns().map(|(vector, column)| vector.scalar(row, column.typed.value)).collect();
+                    return Ok(Some((0..loaded.rows).map(row).collect()));
                 }
                 morsel = None;
             }

@@ -13,6 +13,7 @@ mod output;
 mod partitions;
 mod report;
 mod runner;
+mod share;
 mod source;
 mod specialise;
 mod spill;

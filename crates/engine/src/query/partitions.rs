@@ -311,7 +311,7 @@ impl Runner<'_> {
             let table = Arc::new(table);
             let mut finished = self.finished.clone();
             finished[other.0 as usize] = Some(Arc::clone(&table));
-            let compiled = self.compile(task, &finished)?;
+            let compiled = self.compile(task, &finished, false)?;
             let worker = match &mut hand.worker {
                 Some(worker) => {
                     worker.rebind(&compiled, &finished)?;

@@ -1,28 +1,24 @@
 //! The life of a pipeline: specialise, compile, give its source to all workers, finish its state.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use forebay_base::{Error, ErrorKind, Result, units};
-use forebay_cpu::compile::{Compiled, Finished, Made, Part, Shapes, Worker, collect, collected, finish_within};
+use forebay_cpu::compile::{Compiled, Finished, Made, Part, Shapes, can_weigh, collect, collected, finish_within};
 use forebay_cpu::dictionary::Dictionary;
 use forebay_cpu::groups::GroupPlan;
-use forebay_cpu::pool;
-use forebay_cpu::vector::{VECTOR_ROWS, Vector};
-use forebay_pipeline::ir::{Pipeline, Program, Sink, Source, StateId, Step, TableSource};
+use forebay_pipeline::ir::{Pipeline, Program, Sink, Source, StateId, Step};
 
 use super::device::{Attempt, Left};
 use super::output::{RowsOnDisk, Shape};
 use super::partitions::{Overflow, Spilled};
-use super::source::VectorLoader;
-use super::specialise::{FEW_IDS, Known};
+use super::specialise::Known;
 use super::task::Task;
 use super::{PipelineReport, Query, QueryOptions, QueryOutput, ScanReport};
-use crate::{CancelToken, Engine, KeyFilter, RankedTest, Scan};
+use crate::{CancelToken, Engine};
 
 /// Why a pipeline stopped early.
 pub(super) enum Stop {
@@ -244,7 +240,10 @@ impl<'a> Runner<'a> {
         let (budget_bytes, overflow) = self.room(index, &special)?;
         let mut task = Task::new(index, &special, budget_bytes, overflow, self.options.counted);
         if self.looked_up(index).is_none() {
-            task.compiled = Some(self.compile(&task, &self.finished)?);
+            let source = &special.program.pipelines[index].source;
+            let reads_nothing = matches!(source, Source::Table(source) if source.columns.is_empty());
+            let weighs = reads_nothing && can_weigh(&special.program, index);
+            task.compiled = Some(self.compile(&task, &self.finished, weighs)?);
         }
         let read_bytes = self.spill_read_bytes();
         let scanned = match &special.program.pipelines[index].source {
@@ -259,7 +258,7 @@ impl<'a> Runner<'a> {
             elapsed_ns: started.elapsed().as_nanos() as u64,
             compile_ns: task.compile_ns.load(Ordering::Relaxed),
             threads: parts.len(),
-            notes: special.notes.clone(),
+            notes: special.notes.iter().cloned().chain(task.note_of_equal_rows()).collect(),
             spill_read_bytes: self.spill_read_bytes() - read_bytes,
             steps: task.steps(),
             scan: scanned.map(|bound| ScanReport::new(bound, &before, task.tests())),
@@ -272,8 +271,13 @@ impl<'a> Runner<'a> {
         Ok((parts, task.overflow))
     }
 
-    /// The code of a pipeline that looks these states up.
-    pub(super) fn compile(&self, task: &Task<'_>, finished: &[Option<Arc<Finished>>]) -> Result<Arc<Compiled>> {
+    /// The code of a pipeline that looks these states up, for rows that stand for several where it `weighs`.
+    pub(super) fn compile(
+        &self,
+        task: &Task<'_>,
+        finished: &[Option<Arc<Finished>>],
+        weighs: bool,
+    ) -> Result<Arc<Compiled>> {
         let layout = |state: &Option<Arc<Finished>>| match state.as_deref() {
             Some(Finished::Join(table)) => Some(table.layout()),
             _ => None,
@@ -282,155 +286,13 @@ impl<'a> Runner<'a> {
             joins: finished.iter().map(layout).collect(),
             groups: task.special.groups.as_ref().map(GroupPlan::layout),
             counted: self.options.counted,
+            weighs,
         };
         let (compiled, known) = self.engine.code().compile(&task.special.program, task.index, &shapes)?;
         if !known {
             task.compile_ns.fetch_add(compiled.compile_ns(), Ordering::Relaxed);
         }
         Ok(compiled)
-    }
-
-    /// Gives the source to as many workers as it is worth.
-    fn work(&self, pipeline: &Pipeline, task: &Task<'_>) -> std::result::Result<Vec<Part>, Stop> {
-        match &pipeline.source {
-            Source::Table(source) => {
-                let bound = &self.query.tables[source.table];
-                let columns = source.columns.iter().map(|column| column.column).collect();
-                let (table, metrics) = (Arc::clone(&bound.table), Arc::clone(&bound.metrics));
-                let scan = Scan::new(Arc::clone(self.engine), table, columns, metrics, self.cancel.clone())?;
-                let scan = Arc::new(scan.with_settings(self.options.scan));
-                self.on_workers(scan.morsels(), || self.scan(source, &scan, task))
-            }
-            Source::Groups { state, .. } | Source::BuildRows { state, .. }
-                if let Some(spilled) = self.spilled[state.0 as usize].as_ref() =>
-            {
-                self.on_workers(spilled.rows.partitions().count(), || self.scan_partitions(*state, spilled, task))
-            }
-            Source::Groups { state, .. } => match self.finished[state.0 as usize].as_deref() {
-                Some(Finished::Groups(table)) => {
-                    let read = |range: Range<usize>, vectors: &mut Vec<Vector>| {
-                        let rows = range.len();
-                        table.rows().read(range, vectors);
-                        rows
-                    };
-                    self.on_workers(table.len().div_ceil(STATE_MORSEL_ROWS), || {
-                        self.scan_state(table.len(), read, task)
-                    })
-                }
-                _ => Err(Stop::Failed(Error::internal("groups are scanned before they are finished"))),
-            },
-            Source::BuildRows { state, matched, .. } => match self.finished[state.0 as usize].as_deref() {
-                Some(Finished::Join(table)) => {
-                    let read = |range: Range<usize>, vectors: &mut Vec<Vector>| table.read(range, *matched, vectors);
-                    self.on_workers(table.len().div_ceil(STATE_MORSEL_ROWS), || {
-                        self.scan_state(table.len(), read, task)
-                    })
-                }
-                _ => Err(Stop::Failed(Error::internal("build rows are scanned before they are finished"))),
-            },
-        }
-    }
-
-    /// Runs `work` on as many threads as there is work for, at least one.
-    fn on_workers(
-        &self,
-        morsels: usize,
-        work: impl Fn() -> std::result::Result<Option<Part>, Stop> + Sync,
-    ) -> std::result::Result<Vec<Part>, Stop> {
-        let threads = self.options.threads.min(morsels).max(1);
-        let panicked = |_| Err(Stop::Failed(Error::internal("a worker of a pipeline panicked")));
-        let parts = pool::run(threads, work).into_iter().map(|part| part.unwrap_or_else(panicked));
-        parts.filter_map(std::result::Result::transpose).collect()
-    }
-
-    /// One worker's share of a table.
-    fn scan(&self, source: &TableSource, scan: &Arc<Scan>, task: &Task<'_>) -> std::result::Result<Option<Part>, Stop> {
-        let mut worker = self.worker(task)?;
-        let mut loader = VectorLoader::new(source, &self.dictionaries);
-        let mut tests: Vec<RankedTest> = task.special.tests.clone();
-        let mut keys: Vec<KeyFilter> = task.special.keys.iter().map(|(filter, _)| filter.clone()).collect();
-        let bound = &self.query.tables[source.table];
-        let mut filters = bound.filters.iter().map(|filter| filter.filter()).collect::<Result<Vec<_>>>()?;
-        let mut known_bytes = 0;
-        while let Some(morsel) = scan.next_morsel() {
-            let rows = scan.run_with_keys(morsel, &mut tests, &mut keys, &mut filters)?;
-            let mut rows_in = 0;
-            while let Some((count, vectors)) = loader.next(&rows)? {
-                if task.special.few.iter().any(|number| self.dictionaries[*number].len() > FEW_IDS) {
-                    return Err(Stop::Outgrown);
-                }
-                self.cancel.check()?;
-                worker.run(vectors, count)?;
-                self.account(task, &mut worker, &mut known_bytes)?;
-                rows_in += count as u64;
-            }
-            task.rows_in.fetch_add(rows_in, Ordering::Relaxed);
-        }
-        task.tested(&tests, &keys);
-        Ok(Some(task.end(worker)))
-    }
-
-    /// One worker's share of the rows of a state; `read` fills vectors with some of a range of rows and says how many.
-    fn scan_state(
-        &self,
-        rows: usize,
-        read: impl Fn(Range<usize>, &mut Vec<Vector>) -> usize,
-        task: &Task<'_>,
-    ) -> std::result::Result<Option<Part>, Stop> {
-        let mut worker = self.worker(task)?;
-        let mut vectors = Vec::new();
-        let mut known_bytes = 0;
-        loop {
-            let start = task.cursor.fetch_add(STATE_MORSEL_ROWS, Ordering::Relaxed);
-            if start >= rows {
-                return Ok(Some(task.end(worker)));
-            }
-            let range = start..(start + STATE_MORSEL_ROWS).min(rows);
-            self.feed(range, &read, &mut vectors, task, (&mut worker, &mut known_bytes))?;
-        }
-    }
-
-    pub(super) fn worker(&self, task: &Task<'_>) -> Result<Worker> {
-        let compiled = task.compiled.as_ref().ok_or_else(|| Error::internal("a worker without code"))?;
-        let worker = Worker::new(compiled, &self.finished, task.special.groups.as_ref())?;
-        Ok(worker.stopped_by(self.cancel.flag()))
-    }
-
-    /// Takes a range of rows of a state through a worker, which was known to hold so many bytes.
-    pub(super) fn feed(
-        &self,
-        rows: Range<usize>,
-        read: impl Fn(Range<usize>, &mut Vec<Vector>) -> usize,
-        vectors: &mut Vec<Vector>,
-        task: &Task<'_>,
-        (worker, known_bytes): (&mut Worker, &mut usize),
-    ) -> Result<()> {
-        for start in rows.clone().step_by(VECTOR_ROWS) {
-            self.cancel.check()?;
-            let count = read(start..(start + VECTOR_ROWS).min(rows.end), vectors);
-            worker.run(vectors, count)?;
-            task.rows_in.fetch_add(count as u64, Ordering::Relaxed);
-            self.account(task, worker, known_bytes)?;
-        }
-        Ok(())
-    }
-
-    /// Notes what a worker has taken since it was last asked. What is more than its share goes to disk; what cannot has to
-    /// be within the budget.
-    fn account(&self, task: &Task<'_>, worker: &mut Worker, known_bytes: &mut usize) -> Result<()> {
-        if let Some(overflow) = &task.overflow {
-            overflow.relieve(self.engine, worker)?;
-        }
-        let now = worker.memory_bytes();
-        let before = std::mem::replace(known_bytes, now);
-        let all = match now >= before {
-            true => task.part_bytes.fetch_add(now - before, Ordering::Relaxed) + (now - before),
-            false => task.part_bytes.fetch_sub(before - now, Ordering::Relaxed) - (before - now),
-        };
-        match all <= task.budget_bytes {
-            true => Ok(()),
-            false => self.within_budget(all + self.state_bytes()),
-        }
     }
 
     /// Bytes of memory that states and dictionaries take.
@@ -455,9 +317,6 @@ impl<'a> Runner<'a> {
             .hint("Start forebay with more --memory"))
     }
 }
-
-/// Rows of a state that a worker takes at a time.
-const STATE_MORSEL_ROWS: usize = 2 * VECTOR_ROWS;
 
 /// Whether `pipeline` needs what is in `state`.
 pub(super) fn reads(pipeline: &Pipeline, state: StateId) -> bool {

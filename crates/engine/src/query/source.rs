@@ -23,6 +23,26 @@ pub(super) struct VectorLoader<'a> {
     loaded: usize,
 }
 
+/// What is done about blocks with one value in every column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EqualRows {
+    /// Nothing.
+    Ignored,
+    /// It is said of their rows.
+    Noticed,
+    /// All their rows are given together, and only one is loaded.
+    Together,
+}
+
+/// Rows that were loaded.
+pub(super) struct Loaded<'a> {
+    /// The columns.
+    pub(super) vectors: &'a [Vector],
+    pub(super) rows: usize,
+    /// They were noticed to be equal.
+    pub(super) equal: bool,
+}
+
 impl<'a> VectorLoader<'a> {
     /// A loader of the columns of `source`, whose dictionaries are among `dictionaries`.
     pub(super) fn new(source: &'a TableSource, dictionaries: &'a [Arc<Dictionary>]) -> Self {
@@ -37,9 +57,8 @@ impl<'a> VectorLoader<'a> {
         }
     }
 
-    /// The next surviving rows of a morsel: how many, and the columns. At its end `None`, and the loader is ready for the
-    /// next morsel.
-    pub(super) fn next(&mut self, rows: &MorselRows) -> Result<Option<(usize, &[Vector])>> {
+    /// The next surviving rows of a morsel. At its end `None`, and the loader is ready for the next morsel.
+    pub(super) fn next(&mut self, rows: &MorselRows, equal_rows: EqualRows) -> Result<Option<Loaded<'_>>> {
         let selections = rows.selections();
         while self.block < selections.len() && self.loaded == selections[self.block].len() {
             self.block += 1;
@@ -49,8 +68,13 @@ impl<'a> VectorLoader<'a> {
             self.block = 0;
             return Ok(None);
         };
-        let count = rows.settings().vector_rows.clamp(1, VECTOR_ROWS).min(selection.len() - self.loaded);
-        let part = selection.part(self.loaded, count);
+        let left = selection.len() - self.loaded;
+        let equal = equal_rows != EqualRows::Ignored && self.is_constant(rows)?;
+        let (count, loaded) = match rows.settings().vector_rows.clamp(1, VECTOR_ROWS).min(left) {
+            _ if equal && equal_rows == EqualRows::Together => (left, 1),
+            count => (count, count),
+        };
+        let part = selection.part(self.loaded, loaded);
         self.loaded += count;
         for ((column, vector), ids) in self.source.columns.iter().zip(&mut self.vectors).zip(&mut self.ids) {
             let dictionary = column.dictionary.map(|id| self.dictionaries[id.0 as usize].as_ref());
@@ -58,10 +82,22 @@ impl<'a> VectorLoader<'a> {
                 Stored::Block(chunk, block) => {
                     vector.load(chunk, block, &part, column, dictionary.map(|dictionary| (dictionary, ids)))?;
                 }
-                Stored::Missing(value) => vector.load_constant(value, count, column, dictionary)?,
+                Stored::Missing(value) => vector.load_constant(value, loaded, column, dictionary)?,
             }
         }
-        Ok(Some((count, &self.vectors)))
+        Ok(Some(Loaded { vectors: &self.vectors, rows: count, equal }))
+    }
+
+    /// Whether each column has one value in the whole block.
+    fn is_constant(&self, rows: &MorselRows) -> Result<bool> {
+        for column in &self.source.columns {
+            if let Stored::Block(chunk, block) = rows.stored(column.column, self.block)?
+                && !chunk.block(block).is_constant()
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 

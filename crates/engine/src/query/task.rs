@@ -17,6 +17,10 @@ pub(super) struct Task<'a> {
     /// `None` where that depends on the partition of the state that is looked up.
     pub(super) compiled: Option<Arc<Compiled>>,
     pub(super) compile_ns: AtomicU64,
+    /// Code for equal rows of blocks, once that is worth compiling.
+    pub(super) weighing: Mutex<Option<Arc<Compiled>>>,
+    /// Rows that workers noticed to be equal to others of their block.
+    pub(super) equal_rows: AtomicUsize,
     /// The next group, build row or partition that no worker has taken.
     pub(super) cursor: AtomicUsize,
     pub(super) rows_in: AtomicU64,
@@ -52,6 +56,8 @@ impl<'a> Task<'a> {
             special,
             compiled: None,
             compile_ns: AtomicU64::new(0),
+            weighing: Mutex::default(),
+            equal_rows: AtomicUsize::new(0),
             cursor: AtomicUsize::new(0),
             rows_in: AtomicU64::new(0),
             part_bytes: AtomicUsize::new(0),
@@ -65,6 +71,12 @@ impl<'a> Task<'a> {
     pub(super) fn end(&self, worker: Worker) -> Part {
         self.counted().steps.iter_mut().zip(worker.step_rows()).for_each(|(sum, rows)| *sum += rows);
         worker.finish()
+    }
+
+    /// Says that equal rows of blocks ran as one.
+    pub(super) fn note_of_equal_rows(&self) -> Option<String> {
+        let weighing = self.weighing.lock().unwrap_or_else(PoisonError::into_inner);
+        weighing.as_ref().map(|_| "blocks of equal rows run as one row".to_owned())
     }
 
     /// Adds what a worker saw its tests do.

@@ -1,0 +1,47 @@
+//! Rows that are equal in every column: one of them runs for all, and what it adds to its group counts as often (eager
+//! aggregation; Data Blocks, Appendix E). What fails or is dropped does so for each of them alike.
+
+use cranelift_codegen::ir::{InstBuilder, Value};
+use forebay_pipeline::ir::{AggregateFunction, Program, Sink, State, ValueType};
+
+use super::context::WEIGHT;
+use super::lower::Lowering;
+
+/// Whether all aggregates of a pipeline follow from one of several equal rows and their number. Sums of floating-point
+/// numbers do not: they depend on each rounding; those of 128 bits may leave their type on the way.
+pub fn can_weigh(program: &Program, pipeline: usize) -> bool {
+    let Some(Sink::Aggregate { state, .. }) = program.pipelines.get(pipeline).map(|pipeline| &pipeline.sink) else {
+        return false;
+    };
+    let Some(State::Aggregate(state)) = program.states.get(state.0 as usize) else { return false };
+    state.aggregates.iter().all(|aggregate| match aggregate.function {
+        AggregateFunction::Sum | AggregateFunction::SumWide | AggregateFunction::SumFitting => {
+            aggregate.argument.is_some_and(|argument| argument.value == ValueType::I64)
+        }
+        AggregateFunction::CountRows
+        | AggregateFunction::Count
+        | AggregateFunction::Min
+        | AggregateFunction::Max
+        | AggregateFunction::First => true,
+    })
+}
+
+impl Lowering<'_, '_> {
+    /// What each of the equal rows adds to a word, from all of them.
+    pub(super) fn weighed(&mut self, addend: Value) -> Value {
+        if !self.shapes.weighs {
+            return addend;
+        }
+        let weight = self.steady(WEIGHT);
+        self.builder.ins().imul(addend, weight)
+    }
+
+    /// The low and the high word of what an integer of 64 bits adds to a sum of 128.
+    pub(super) fn weighed_wide(&mut self, addend: Value) -> (Value, Value) {
+        if !self.shapes.weighs {
+            return (addend, self.builder.ins().sshr_imm_u(addend, 63));
+        }
+        let weight = self.steady(WEIGHT);
+        (self.builder.ins().imul(addend, weight), self.builder.ins().smulhi(addend, weight))
+    }
+}

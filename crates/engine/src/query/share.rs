@@ -1,0 +1,207 @@
+//! The source of a pipeline, shared by its workers: each takes morsels of a table or ranges of a state, loads them into
+//! vectors and runs the pipeline's code on them, until none is left.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use forebay_base::{Error, Result};
+use forebay_cpu::compile::{Compiled, Finished, Part, Worker, can_weigh};
+use forebay_cpu::pool;
+use forebay_cpu::vector::{VECTOR_ROWS, Vector};
+use forebay_pipeline::ir::{Pipeline, Source, TableSource};
+
+use super::runner::{Runner, Stop};
+use super::source::{EqualRows, Loaded, VectorLoader};
+use super::specialise::FEW_IDS;
+use super::task::Task;
+use crate::{KeyFilter, RankedTest, Scan};
+
+/// Equal rows of blocks in a pipeline from which code is worth compiling that runs one of them for all.
+const WORTH_WEIGHING_ROWS: usize = 1 << 18;
+
+/// Rows of a state that a worker takes at a time.
+const STATE_MORSEL_ROWS: usize = 2 * VECTOR_ROWS;
+
+impl Runner<'_> {
+    /// Gives the source to as many workers as it is worth.
+    pub(super) fn work(&self, pipeline: &Pipeline, task: &Task<'_>) -> std::result::Result<Vec<Part>, Stop> {
+        match &pipeline.source {
+            Source::Table(source) => {
+                let bound = &self.query.tables[source.table];
+                let columns = source.columns.iter().map(|column| column.column).collect();
+                let (table, metrics) = (Arc::clone(&bound.table), Arc::clone(&bound.metrics));
+                let scan = Scan::new(Arc::clone(self.engine), table, columns, metrics, self.cancel.clone())?;
+                let scan = Arc::new(scan.with_settings(self.options.scan));
+                self.on_workers(scan.morsels(), || self.scan(source, &scan, task))
+            }
+            Source::Groups { state, .. } | Source::BuildRows { state, .. }
+                if let Some(spilled) = self.spilled[state.0 as usize].as_ref() =>
+            {
+                self.on_workers(spilled.rows.partitions().count(), || self.scan_partitions(*state, spilled, task))
+            }
+            Source::Groups { state, .. } => match self.finished[state.0 as usize].as_deref() {
+                Some(Finished::Groups(table)) => {
+                    let read = |range: Range<usize>, vectors: &mut Vec<Vector>| {
+                        let rows = range.len();
+                        table.rows().read(range, vectors);
+                        rows
+                    };
+                    self.on_workers(table.len().div_ceil(STATE_MORSEL_ROWS), || {
+                        self.scan_state(table.len(), read, task)
+                    })
+                }
+                _ => Err(Stop::Failed(Error::internal("groups are scanned before they are finished"))),
+            },
+            Source::BuildRows { state, matched, .. } => match self.finished[state.0 as usize].as_deref() {
+                Some(Finished::Join(table)) => {
+                    let read = |range: Range<usize>, vectors: &mut Vec<Vector>| table.read(range, *matched, vectors);
+                    self.on_workers(table.len().div_ceil(STATE_MORSEL_ROWS), || {
+                        self.scan_state(table.len(), read, task)
+                    })
+                }
+                _ => Err(Stop::Failed(Error::internal("build rows are scanned before they are finished"))),
+            },
+        }
+    }
+
+    /// Runs `work` on as many threads as there is work for, at least one.
+    fn on_workers(
+        &self,
+        morsels: usize,
+        work: impl Fn() -> std::result::Result<Option<Part>, Stop> + Sync,
+    ) -> std::result::Result<Vec<Part>, Stop> {
+        let threads = self.options.threads.min(morsels).max(1);
+        let panicked = |_| Err(Stop::Failed(Error::internal("a worker of a pipeline panicked")));
+        let parts = pool::run(threads, work).into_iter().map(|part| part.unwrap_or_else(panicked));
+        parts.filter_map(std::result::Result::transpose).collect()
+    }
+
+    /// One worker's share of a table.
+    fn scan(&self, source: &TableSource, scan: &Arc<Scan>, task: &Task<'_>) -> std::result::Result<Option<Part>, Stop> {
+        let mut worker = self.worker(task)?;
+        let mut loader = VectorLoader::new(source, &self.dictionaries);
+        let mut tests: Vec<RankedTest> = task.special.tests.clone();
+        let mut keys: Vec<KeyFilter> = task.special.keys.iter().map(|(filter, _)| filter.clone()).collect();
+        let bound = &self.query.tables[source.table];
+        let mut filters = bound.filters.iter().map(|filter| filter.filter()).collect::<Result<Vec<_>>>()?;
+        let mut known_bytes = 0;
+        let mut equal_rows = match () {
+            () if worker.weighs() => EqualRows::Together,
+            () if can_weigh(&task.special.program, task.index) => EqualRows::Noticed,
+            () => EqualRows::Ignored,
+        };
+        while let Some(morsel) = scan.next_morsel() {
+            let rows = scan.run_with_keys(morsel, &mut tests, &mut keys, &mut filters)?;
+            let mut rows_in = 0;
+            while let Some(loaded) = loader.next(&rows, equal_rows)? {
+                if task.special.few.iter().any(|number| self.dictionaries[*number].len() > FEW_IDS) {
+                    return Err(Stop::Outgrown);
+                }
+                self.cancel.check()?;
+                self.run_loaded(&loaded, task, &mut worker, &mut equal_rows)?;
+                let count = loaded.rows as u64;
+                self.account(task, &mut worker, &mut known_bytes)?;
+                rows_in += count;
+            }
+            task.rows_in.fetch_add(rows_in, Ordering::Relaxed);
+        }
+        task.tested(&tests, &keys);
+        Ok(Some(task.end(worker)))
+    }
+
+    /// Takes loaded rows through a worker. Once there were enough equal ones, the next are given together.
+    fn run_loaded(
+        &self,
+        loaded: &Loaded<'_>,
+        task: &Task<'_>,
+        worker: &mut Worker,
+        equal_rows: &mut EqualRows,
+    ) -> Result<()> {
+        if !loaded.equal {
+            return worker.run(loaded.vectors, loaded.rows);
+        }
+        if *equal_rows == EqualRows::Together {
+            return worker.run_equal(loaded.vectors, loaded.rows);
+        }
+        worker.run(loaded.vectors, loaded.rows)?;
+        if task.equal_rows.fetch_add(loaded.rows, Ordering::Relaxed) >= WORTH_WEIGHING_ROWS {
+            worker.weigh_with(&self.weighing(task)?)?;
+            *equal_rows = EqualRows::Together;
+        }
+        Ok(())
+    }
+
+    /// The code of a pipeline for equal rows of blocks; the first worker that asks compiles it.
+    fn weighing(&self, task: &Task<'_>) -> Result<Arc<Compiled>> {
+        // It is there or not, also after a panic.
+        let mut weighing = task.weighing.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*weighing {
+            Some(code) => Ok(Arc::clone(code)),
+            None => Ok(Arc::clone(weighing.insert(self.compile(task, &self.finished, true)?))),
+        }
+    }
+
+    /// One worker's share of the rows of a state; `read` fills vectors with some of a range of rows and says how many.
+    fn scan_state(
+        &self,
+        rows: usize,
+        read: impl Fn(Range<usize>, &mut Vec<Vector>) -> usize,
+        task: &Task<'_>,
+    ) -> std::result::Result<Option<Part>, Stop> {
+        let mut worker = self.worker(task)?;
+        let mut vectors = Vec::new();
+        let mut known_bytes = 0;
+        loop {
+            let start = task.cursor.fetch_add(STATE_MORSEL_ROWS, Ordering::Relaxed);
+            if start >= rows {
+                return Ok(Some(task.end(worker)));
+            }
+            let range = start..(start + STATE_MORSEL_ROWS).min(rows);
+            self.feed(range, &read, &mut vectors, task, (&mut worker, &mut known_bytes))?;
+        }
+    }
+
+    pub(super) fn worker(&self, task: &Task<'_>) -> Result<Worker> {
+        let compiled = task.compiled.as_ref().ok_or_else(|| Error::internal("a worker without code"))?;
+        let worker = Worker::new(compiled, &self.finished, task.special.groups.as_ref())?;
+        Ok(worker.stopped_by(self.cancel.flag()))
+    }
+
+    /// Takes a range of rows of a state through a worker, which was known to hold so many bytes.
+    pub(super) fn feed(
+        &self,
+        rows: Range<usize>,
+        read: impl Fn(Range<usize>, &mut Vec<Vector>) -> usize,
+        vectors: &mut Vec<Vector>,
+        task: &Task<'_>,
+        (worker, known_bytes): (&mut Worker, &mut usize),
+    ) -> Result<()> {
+        for start in rows.clone().step_by(VECTOR_ROWS) {
+            self.cancel.check()?;
+            let count = read(start..(start + VECTOR_ROWS).min(rows.end), vectors);
+            worker.run(vectors, count)?;
+            task.rows_in.fetch_add(count as u64, Ordering::Relaxed);
+            self.account(task, worker, known_bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Notes what a worker has taken since it was last asked. What is more than its share goes to disk; what cannot has to
+    /// be within the budget.
+    fn account(&self, task: &Task<'_>, worker: &mut Worker, known_bytes: &mut usize) -> Result<()> {
+        if let Some(overflow) = &task.overflow {
+            overflow.relieve(self.engine, worker)?;
+        }
+        let now = worker.memory_bytes();
+        let before = std::mem::replace(known_bytes, now);
+        let all = match now >= before {
+            true => task.part_bytes.fetch_add(now - before, Ordering::Relaxed) + (now - before),
+            false => task.part_bytes.fetch_sub(before - now, Ordering::Relaxed) - (before - now),
+        };
+        match all <= task.budget_bytes {
+            true => Ok(()),
+            false => self.within_budget(all + self.state_bytes()),
+        }
+    }
+}
