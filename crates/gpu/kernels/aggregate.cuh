@@ -4,7 +4,7 @@
 // sums are exact in any order: 16 bytes as two words, the second of which takes the first one's carries. `words` lies in
 // device memory, or in a block's shared memory and is flushed at the end. Scratch: none.
 #pragma once
-#include "compute.cuh"
+#include "order.cuh"
 
 // One part of a group's key: numbers from `low`, NULL behind them.
 struct GroupKey {

@@ -4,7 +4,7 @@
 // caller looks at `fault` only where the item counts. Without `fault` integers wrap: bounds prove that they do not.
 // Scratch: none.
 #pragma once
-#include "device.cuh"
+#include "order.cuh"
 
 template <class T> struct Unsigned;
 template <> struct Unsigned<i64> {
@@ -90,10 +90,6 @@ template <class T> __device__ __forceinline__ T divide_rounded(T a, T b, u32& fa
     return rest >= divisor - rest ? quotient + away : quotient;
 }
 
-// One NaN, one zero.
-__device__ __forceinline__ f64 canonical(f64 value) {
-    return value != value ? __longlong_as_double(0x7ff8000000000000ll) : value + 0.0;
-}
 __device__ __forceinline__ f64 add(f64 a, f64 b) {
     return canonical(a + b);
 }
@@ -108,18 +104,6 @@ __device__ __forceinline__ f64 divide(f64 a, f64 b) {
 }
 __device__ __forceinline__ f64 negate(f64 a) {
     return canonical(-a);
-}
-
-// An integer that orders as the value does; NaN is above all floats.
-__device__ __forceinline__ i64 order_key(i64 value) {
-    return value;
-}
-__device__ __forceinline__ i128 order_key(i128 value) {
-    return value;
-}
-__device__ __forceinline__ i64 order_key(f64 value) {
-    i64 bits = __double_as_longlong(value);
-    return value != value ? 0x7fffffffffffffffll : bits ^ (i64)((u64)(bits >> 63) >> 1);
 }
 
 __device__ __forceinline__ i64 narrow(i128 value, u32& fault) {

@@ -32,7 +32,6 @@ constexpr u32 ITEMS = 4;
 constexpr u32 TILE = THREADS * ITEMS;
 // Threads of a warp.
 constexpr u32 LANES = 32;
-constexpr u32 WARPS = THREADS / LANES;
 constexpr u32 ALL_LANES = 0xffffffffu;
 // Rows of a block of a table.
 constexpr u32 BLOCK_ROWS = 65536;

@@ -3,95 +3,89 @@
 // Who calls it: generated kernels, once for each test, before anything is unpacked. The host translated the test for
 // every block. The result is valid in the calling thread. Scratch: none.
 #pragma once
-#include "compute.cuh"
 #include "load.cuh"
+#include "order.cuh"
 
 enum TestKind : u32 { NEVER, ALWAYS, VALID, NULLS, RANGES, MEMBERS };
 
+// Lanes from `low` to `span` above it.
+struct Range {
+    u64 low;
+    u64 span;
+};
+
 // A test, translated for a block. Lanes are codes, or plain integers sign-extended, or keys of plain floats.
 struct Test {
-    // RANGES: pairs of a least lane and how far the range goes above it. MEMBERS: bit `lane - low`.
-    const u64* words;
-    u64 low;
-    // MEMBERS: greatest lane less `low`.
-    u64 span;
+    // RANGES: each `Range`. MEMBERS: bit `lane - first.low`.
+    const void* words;
+    // RANGES: the first one, too. MEMBERS: what the bits are of.
+    Range first;
     u32 kind;
-    // RANGES: number of pairs. The first one stands in `low` and `span`, too.
+    // RANGES: how many.
     u32 count;
     // RANGES: lanes pass that are in none.
     u32 negated;
     u32 unused;
 };
 
-// Whether a lane is among those of a test that are named, whatever they are.
-__device__ __forceinline__ bool is_named(const Test& test, u64 lane, u64 flip) {
-    u64 at = lane - test.low - flip;
-    bool is_in = at <= test.span;
-    if (test.kind == MEMBERS) return is_in && (test.words[at / 64] >> at % 64 & 1) != 0;
-#pragma unroll 1
-    for (u32 k = 1; k < test.count && !is_in; k++) is_in = lane - test.words[2 * k] - flip <= test.words[2 * k + 1];
-    return is_in;
-}
-
-// Lanes of 8 bytes, floats, and tests of several ranges: the items pass through the registers, so that the text is there once.
-__device__ __forceinline__ Mask find_lanes(
-    const Test& test, const Column& c, u32 low[ITEMS], u32 high[ITEMS], Mask pass) {
+// The items whose lanes are in one of the ranges. Read as all others are, the first one needs no text of its own.
+__device__ __forceinline__ Mask find_ranges(const Test& test, const Range* first, const u64 lanes[ITEMS], u64 flip) {
     Mask found = 0;
+    const Range* range = first;
+    u32 number = 0;
 #pragma unroll 1
-    for (u32 item = 0; item < ITEMS; item++) {
-        u64 lane = whole(low[0] ^ c.flip, high[0]);
-        for (u32 i = 0; i + 1 < ITEMS; i++) low[i] = low[i + 1], high[i] = high[i + 1];
-        if (!is_set(pass, item)) continue;
-        if (c.form == PLAIN) {
-            f64 value = c.width == 4 ? (f64)__uint_as_float((u32)lane) : __longlong_as_double((i64)lane);
-            lane = (u64)order_key(canonical(value));
-        }
-        found |= (Mask)is_named(test, lane, c.flip) << item;
-    }
-    return found;
-}
-
-// Lanes of up to 4 bytes in one range, or with a bit each.
-__device__ __forceinline__ Mask find_narrow(const Test& test, const u32 lanes[ITEMS], u32 low, Mask pass) {
-    u32 span = (u32)test.span;
-    Mask found = 0;
-    if (test.kind == RANGES) {
+    do {
+        u64 low = range->low + flip, span = range->span;
         FOR_ITEMS found |= (Mask)(lanes[i] - low <= span) << i;
-        return found;
-    }
+        range = (const Range*)test.words + ++number;
+    } while (number < test.count);
+    return found;
+}
+
+// The items whose lanes have a bit that is set.
+__device__ __forceinline__ Mask find_members(const Test& test, const u64 lanes[ITEMS], u64 flip, Mask pass) {
+    Mask found = 0;
     FOR_ITEMS {
-        u32 at = lanes[i] - low;
-        if (is_set(pass, i) && at <= span) found |= (__ldg((const u32*)test.words + at / 32) >> at % 32 & 1) << i;
+        u64 far = lanes[i] - test.first.low - flip;
+        u32 at = (u32)far;
+        bool is_in = is_set(pass, i) && far <= test.first.span;
+        if (is_in) found |= (__ldg((const u32*)test.words + at / 32) >> at % 32 & 1) << i;
     }
     return found;
 }
 
-// Like unpack_bits, no part of its callers. Lanes are flipped as values are, and so are ranges: they need no sign.
+// Like unpack_bits, no part of its callers; of floats in texts alone that test some. Lanes are flipped as values are, and so are ranges: they need no sign.
+template <bool ARE_FLOATS>
 __device__ __noinline__ Mask filter_rows(const Test* own, const Column* column, u32 row, Mask pass) {
     const Test test = *own;
-    Column c = *column;
-    if (test.kind == ALWAYS || pass == 0) return pass;
-    if (test.kind == NEVER) return 0;
+    const Column c = *column;
+    if (test.kind <= ALWAYS || pass == 0) return test.kind == NEVER ? 0 : pass;
     Mask nulls = nulls_at(c, row);
-    if (test.kind == NULLS) return pass & nulls;
+    if (test.kind <= NULLS) return pass & (test.kind == NULLS ? nulls : ~nulls);
     pass &= ~nulls;
-    if (test.kind == VALID) return pass;
     u32 low[ITEMS], high[ITEMS];
     load_codes(c, row, low, high);
     // A dictionary's flip is for its values.
-    if (c.form == DICTIONARY) c.flip = 0;
-    u64 first = test.low + c.flip;
-    bool is_narrow = c.width <= 4 && c.form != PLAIN && test.count <= 1 && (first | (first + test.span)) >> 32 == 0;
-    if (!is_narrow) {
-        Mask found = find_lanes(test, c, low, high, pass);
-        return pass & (test.negated != 0 ? ~found : found);
+    u32 flip = c.form == DICTIONARY ? 0 : c.flip;
+    u64 lanes[ITEMS];
+    FOR_ITEMS {
+        lanes[i] = whole(low[i] ^ flip, high[i]);
+        if (ARE_FLOATS && c.form == PLAIN) {
+            f64 value = c.width == 4 ? (f64)__uint_as_float(low[i]) : __longlong_as_double((i64)lanes[i]);
+            lanes[i] = (u64)order_key(canonical(value));
+        }
     }
-    FOR_ITEMS low[i] ^= c.flip;
-    Mask found = find_narrow(test, low, (u32)first, pass);
+    bool is_ranges = test.kind == RANGES;
+    Mask found = is_ranges ? find_ranges(test, &own->first, lanes, flip) : find_members(test, lanes, flip, pass);
     return pass & (test.negated != 0 ? ~found : found);
 }
 
-// The items of `pass` that pass.
+// The items of `pass` that pass a test of integers or strings.
 __device__ __forceinline__ Mask filter(const Test& test, const Column& c, const Tile& tile, Mask pass) {
-    return filter_rows(&test, &c, tile.row, pass);
+    return filter_rows<false>(&test, &c, tile.row, pass);
+}
+
+// The same for a test that names floats.
+__device__ __forceinline__ Mask filter_floats(const Test& test, const Column& c, const Tile& tile, Mask pass) {
+    return filter_rows<true>(&test, &c, tile.row, pass);
 }

@@ -10,24 +10,27 @@
 // The codes of the items: of up to 4 bytes in `low`, with 0 above. The width is the same for all threads; without codes all are 0.
 __device__ __forceinline__ void load_codes(const Column& c, u32 row, u32 low[ITEMS], u32 high[ITEMS]) {
     static_assert(ITEMS == 4, "the items of a thread are 4, 8, 16 or 32 bytes");
-    FOR_ITEMS high[i] = 0;
-    if (c.width == 4) {
-        uint4 words = __ldg((const uint4*)((const u32*)c.codes + row));
+    FOR_ITEMS low[i] = high[i] = 0;
+    if (c.width == 0) return;
+    const void* from = (const u8*)c.codes + (u64)row * c.width;
+    if (c.width >= 4) {
+        uint4 words = __ldg((const uint4*)from);
         low[0] = words.x, low[1] = words.y, low[2] = words.z, low[3] = words.w;
-    } else if (c.width == 2) {
-        uint2 words = __ldg((const uint2*)((const u16*)c.codes + row));
-        low[0] = words.x & 0xffff, low[1] = words.x >> 16, low[2] = words.y & 0xffff, low[3] = words.y >> 16;
-    } else if (c.width == 1) {
-        u32 word = __ldg((const u32*)((const u8*)c.codes + row));
-        FOR_ITEMS low[i] = word >> 8 * i & 0xff;
-    } else if (c.width == 8) {
-        const uint4* from = (const uint4*)((const u64*)c.codes + row);
-        uint4 first = __ldg(from), second = __ldg(from + 1);
-        low[0] = first.x, low[1] = first.z, low[2] = second.x, low[3] = second.z;
-        high[0] = first.y, high[1] = first.w, high[2] = second.y, high[3] = second.w;
-    } else {
-        FOR_ITEMS low[i] = 0;
+        if (c.width == 8) {
+            uint4 second = __ldg((const uint4*)from + 1);
+            low[1] = words.z, low[2] = second.x, low[3] = second.z;
+            high[0] = words.y, high[1] = words.w, high[2] = second.y, high[3] = second.w;
+        }
+        return;
     }
+    uint2 pairs;
+    if (c.width == 2) {
+        pairs = __ldg((const uint2*)from);
+    } else {
+        u32 word = __ldg((const u32*)from);
+        pairs.x = (word & 0xff) | (word & 0xff00) << 8, pairs.y = (word >> 16 & 0xff) | (word >> 24) << 16;
+    }
+    low[0] = pairs.x & 0xffff, low[1] = pairs.x >> 16, low[2] = pairs.y & 0xffff, low[3] = pairs.y >> 16;
 }
 
 __device__ __forceinline__ u64 whole(u32 low, u32 high) {

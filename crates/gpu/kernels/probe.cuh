@@ -21,7 +21,7 @@ struct Payload {
 
 // The place of a key that is within the span.
 __device__ __forceinline__ u32 place_of(const Build& build, i64 key) {
-    return (u32)((u64)key - (u64)build.low);
+    return (u32)key - (u32)build.low;
 }
 
 struct Keys {
@@ -31,8 +31,9 @@ struct Keys {
 __device__ __noinline__ Mask probe_keys(u32* present, i64 low, u64 span, Keys keys, Mask pass) {
     Mask found = 0;
     FOR_ITEMS {
-        u64 at = (u64)keys.item[i] - (u64)low;
-        if (is_set(pass, i) && at < span) found |= (__ldg(present + (u32)at / 32) >> (u32)at % 32 & 1) << i;
+        u64 far = (u64)keys.item[i] - (u64)low;
+        u32 at = (u32)keys.item[i] - (u32)low;
+        if (is_set(pass, i) && far < span) found |= (__ldg(present + at / 32) >> at % 32 & 1) << i;
     }
     return found;
 }
@@ -45,7 +46,11 @@ __device__ __forceinline__ Mask probe(const Build& build, const i64 keys[ITEMS],
 template <class V>
 __device__ __forceinline__ void gather(
     const Payload& payload, const Build& build, const i64 keys[ITEMS], Mask found, V out[ITEMS]) {
-    FOR_ITEMS out[i] = is_set(found, i) ? ((const V*)payload.values)[place_of(build, keys[i])] : V();
+    const V* values = (const V*)payload.values;
+    FOR_ITEMS {
+        u32 at = place_of(build, keys[i]);
+        out[i] = is_set(found, i) ? values[at] : V();
+    }
 }
 
 __device__ __forceinline__ Mask gather_truth(

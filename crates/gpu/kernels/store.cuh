@@ -1,7 +1,6 @@
 // Store: rows of a result, side by side in columns, in any order.
 //
-// Who calls it: generated kernels, at the end of a tile; all threads of a block call `reserve` together. Scratch: one
-// `Reservation` in shared memory for each block.
+// Who calls it: generated kernels, at the end of a tile; all lanes of a warp call `reserve` together. Scratch: none.
 #pragma once
 #include "device.cuh"
 
@@ -17,33 +16,19 @@ struct Room {
     u64 capacity;
 };
 
-struct Reservation {
-    u32 counts[WARPS];
-    u64 first;
-};
-
-// Where the thread's first row goes; its others follow. Rows for which there is no room are taken out of `pass`.
-__device__ __forceinline__ u64 reserve(Reservation& shared, const Room& room, Mask& pass, u32& faults) {
+// Where the thread's first row goes; its others follow. Each warp takes room of its own: what is stored so crosses the link,
+// which is slower than that. Rows for which there is no room are taken out of `pass`.
+__device__ __forceinline__ u64 reserve(const Room& room, Mask& pass, u32& faults) {
     static_assert(ITEMS < 8, "a number of items has three bits");
-    u32 lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
-    u32 own = (u32)__popc(pass), before = 0, total = 0;
+    u32 lane = threadIdx.x % LANES, own = (u32)__popc(pass), before = 0, total = 0;
     for (u32 bit = 0; bit < 3; bit++) {
         u32 votes = __ballot_sync(ALL_LANES, (int)(own >> bit & 1));
         before += (u32)__popc(votes & ((1u << lane) - 1)) << bit;
         total += (u32)__popc(votes) << bit;
     }
-    if (lane == 0) shared.counts[warp] = total;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        u32 rows = 0;
-        for (u32 k = 0; k < WARPS; k++) rows += shared.counts[k];
-        shared.first = rows == 0 ? 0 : atomicAdd(room.rows, (u64)rows);
-    }
-    __syncthreads();
-    u64 at = shared.first + before;
-    for (u32 k = 0; k + 1 < WARPS; k++) at += k < warp ? shared.counts[k] : 0;
-    // The scratch is written again for the next tile.
-    __syncthreads();
+    u64 first = 0;
+    if (lane == 0 && total != 0) first = atomicAdd(room.rows, (u64)total);
+    u64 at = __shfl_sync(ALL_LANES, first, 0) + before;
     if (own != 0 && at + own > room.capacity) {
         faults |= FULL_FAULT;
         pass = 0;
@@ -57,9 +42,10 @@ template <class V> struct Values {
 
 // An item lies behind those of `pass` before it. No part of its callers, like unpack_bits.
 template <class V> __device__ __noinline__ void store_values(V* to, Mask pass, Values<V> values) {
+    u32 at = 0;
     FOR_ITEMS {
-        if (is_set(pass, i)) *to = values.item[i];
-        to += pass >> i & 1;
+        if (is_set(pass, i)) to[at] = values.item[i];
+        at += pass >> i & 1;
     }
 }
 

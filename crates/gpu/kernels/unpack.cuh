@@ -7,20 +7,30 @@
 // Whatever the type, numbers of up to 8 bytes go through one function that is no part of its callers: a text with ten columns
 // has it once, and so a compiler has little to do. Arguments and results stay in registers.
 #pragma once
-#include "compute.cuh"
 #include "load.cuh"
+#include "order.cuh"
 
 // The bits of the items: integers as 8 bytes with their sign, floats as they are stored.
 struct Bits {
     u64 item[ITEMS];
 };
 
-// What a dictionary has for the codes of `pass`.
-template <class W>
-__device__ __forceinline__ void look_up(const void* values, Mask pass, u32 low[ITEMS], u32 high[ITEMS]) {
-    FOR_ITEMS if (is_set(pass, i)) {
-        u64 value = __ldg((const W*)values + low[i]);
-        low[i] = (u32)value, high[i] = (u32)(value >> 32);
+// What a dictionary has for the codes of `pass`: values of 8 bytes, or the word that a narrower one lies in, less what is beside
+// it.
+__device__ __forceinline__ void look_up(const Column& c, Mask pass, u32 low[ITEMS], u32 high[ITEMS]) {
+    if (c.value_width == 8) {
+        FOR_ITEMS if (is_set(pass, i)) {
+            u64 value = __ldg((const u64*)c.values + low[i]);
+            low[i] = (u32)value, high[i] = (u32)(value >> 32);
+        }
+        return;
+    }
+    u32 kept = c.value_width == 4 ? ~0u : (1u << 8 * c.value_width) - 1;
+    FOR_ITEMS {
+        high[i] = 0;
+        u32 at = low[i] * c.value_width;
+        if (is_set(pass, i)) low[i] = __ldg((const u32*)c.values + at / 4);
+        low[i] = low[i] >> at % 4 * 8 & kept;
     }
 }
 
@@ -32,14 +42,7 @@ __device__ __noinline__ Bits unpack_bits(const Column* column, u32 row, Mask pas
     if (c.form == ALL_NULL || pass == 0) return bits;
     u32 low[ITEMS], high[ITEMS];
     load_codes(c, row, low, high);
-    if (c.form == DICTIONARY) {
-        switch (c.value_width) {
-            case 1: look_up<u8>(c.values, pass, low, high); break;
-            case 2: look_up<u16>(c.values, pass, low, high); break;
-            case 4: look_up<u32>(c.values, pass, low, high); break;
-            default: look_up<u64>(c.values, pass, low, high);
-        }
-    }
+    if (c.form == DICTIONARY) look_up(c, pass, low, high);
     FOR_ITEMS bits.item[i] = whole(low[i] ^ c.flip, high[i]) + c.base_low;
     return bits;
 }
@@ -49,7 +52,7 @@ struct WideNumbers {
 };
 
 // Numbers of 16 bytes. Plain ones are found by their row, as if by a code.
-__device__ __noinline__ WideNumbers unpack_wide(const Column* column, u32 row, Mask pass) {
+template <class T> __device__ __noinline__ WideNumbers unpack_wide(const Column* column, u32 row, Mask pass) {
     const Column c = *column;
     WideNumbers out;
     FOR_ITEMS out.item[i] = 0;
@@ -84,7 +87,7 @@ template <> __device__ __forceinline__ f64 of_bits<f64, f64>(u64 bits) {
 template <class T, class V>
 __device__ __forceinline__ void unpack(const Column& c, const Tile& tile, Mask pass, V out[ITEMS]) {
     if constexpr (sizeof(T) > 8) {
-        WideNumbers numbers = unpack_wide(&c, tile.row, pass);
+        WideNumbers numbers = unpack_wide<T>(&c, tile.row, pass);
         FOR_ITEMS out[i] = (V)numbers.item[i];
     } else {
         Bits bits = unpack_bits(&c, tile.row, pass);

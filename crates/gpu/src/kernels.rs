@@ -4,6 +4,7 @@
 pub const HEADERS: &[(&str, &str)] = &[
     ("device.cuh", include_str!("../kernels/device.cuh")),
     ("tile.cuh", include_str!("../kernels/tile.cuh")),
+    ("order.cuh", include_str!("../kernels/order.cuh")),
     ("load.cuh", include_str!("../kernels/load.cuh")),
     ("compute.cuh", include_str!("../kernels/compute.cuh")),
     ("unpack.cuh", include_str!("../kernels/unpack.cuh")),

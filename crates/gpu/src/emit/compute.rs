@@ -11,6 +11,7 @@ const LIST_LIMIT: usize = 64;
 impl Emitter<'_> {
     /// One computation, for the items of `pass`.
     pub(super) fn compute(&mut self, compute: &Compute, pass: &str) -> Result<()> {
+        self.computes = true;
         let operands = compute.op.operands();
         self.need(&operands)?;
         self.need(compute.guard.as_slice())?;

@@ -12,12 +12,13 @@ mod look_up;
 mod sink;
 
 use std::fmt::Write as _;
+use std::ops::Bound;
 
-use forebay_base::{Error, PhysicalType, Result};
+use forebay_base::{Error, PhysicalType, Result, Value};
 use forebay_pipeline::ir::{
     DatePart, Pipeline, Program, Register, Sink, Source, SourceColumn, StateId, Step, TableSource, Typed, ValueType,
 };
-use forebay_pipeline::{register_types, verify};
+use forebay_pipeline::{Test, register_types, verify};
 
 use crate::parameters::loaded_as;
 
@@ -93,7 +94,8 @@ pub fn emit(program: &Program, pipeline: usize, shapes: &Shapes) -> Result<Kerne
         types: register_types(program, pipeline)?,
         body: String::new(),
         depth: 2,
-        loaded: vec![false; 0],
+        loaded: Vec::new(),
+        computes: false,
         masks: 0,
         columns: Vec::new(),
         tests: Vec::new(),
@@ -133,6 +135,8 @@ struct Emitter<'a> {
     depth: usize,
     /// By register: a column that was loaded.
     loaded: Vec<bool>,
+    /// Something is computed.
+    computes: bool,
     /// Masks without a register so far.
     masks: usize,
     columns: Vec<ColumnInput>,
@@ -207,7 +211,8 @@ impl Emitter<'_> {
         for (number, test) in self.source.tests.iter().enumerate() {
             let column = self.column(test.column, None);
             self.tests.push(test.column);
-            self.line(format!("pass = filter(tests[{number}], columns[{column}], tile, pass);"));
+            let filter = if names_floats(&test.test) { "filter_floats" } else { "filter" };
+            self.line(format!("pass = {filter}(tests[{number}], columns[{column}], tile, pass);"));
         }
         Ok(())
     }
@@ -271,6 +276,7 @@ impl Emitter<'_> {
         let mut text = String::new();
         for header in ["tile", "compute", "unpack", "filter", "probe", "aggregate", "store"] {
             let is_used = match header {
+                "compute" => self.computes,
                 "unpack" => self.loaded.contains(&true),
                 "filter" => !self.tests.is_empty(),
                 "probe" => !self.builds.is_empty() || sink.header == header,
@@ -305,6 +311,23 @@ impl Emitter<'_> {
         text.push_str(&self.body);
         let _ = write!(text, "    }}\n{}    report(p.task, faults);\n}}\n", sink.after);
         Kernel { text, columns: self.columns, tests: self.tests, builds: self.builds, payloads: self.payloads }
+    }
+}
+
+/// Whether a test is one of floats. Its values are of the family of its column; where it names none, it may be either.
+fn names_floats(test: &Test) -> bool {
+    let is_float = |value: &Value| matches!(value, Value::Float(_));
+    match test {
+        Test::Range { low, high } => {
+            let mut named = [low, high].into_iter().filter_map(|bound| match bound {
+                Bound::Included(value) | Bound::Excluded(value) => Some(value),
+                Bound::Unbounded => None,
+            });
+            named.next().is_none_or(is_float)
+        }
+        Test::NotEqual(value) => is_float(value),
+        Test::In(values) | Test::NotIn(values) => values.first().is_none_or(is_float),
+        Test::Keys(_) | Test::Like { .. } | Test::IsNull | Test::IsNotNull | Test::Never => false,
     }
 }
 
@@ -346,5 +369,28 @@ fn date_part_name(part: DatePart) -> &'static str {
         DatePart::Year => "YEAR",
         DatePart::Month => "MONTH",
         DatePart::Day => "DAY",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_of_floats_is_known_by_what_it_names() {
+        let range = |low, high| Test::Range { low, high };
+        let (int, float) = (Value::Int(1), Value::Float(1.0));
+        assert!(names_floats(&Test::equal(float.clone())));
+        assert!(names_floats(&range(Bound::Unbounded, Bound::Excluded(float.clone()))));
+        assert!(names_floats(&Test::NotEqual(float.clone())));
+        assert!(names_floats(&Test::NotIn(vec![float.clone()])));
+        assert!(names_floats(&Test::one_of(vec![float.clone(), Value::Float(2.0)])));
+        // They may be of floats.
+        assert!(names_floats(&range(Bound::Unbounded, Bound::Unbounded)));
+        assert!(names_floats(&Test::NotIn(Vec::new())));
+        assert!(!names_floats(&range(Bound::Included(int.clone()), Bound::Unbounded)));
+        assert!(!names_floats(&Test::NotEqual(int)));
+        assert!(!names_floats(&Test::equal(Value::Bytes(Vec::new()))));
+        assert!(!names_floats(&Test::IsNotNull));
     }
 }

@@ -41,7 +41,7 @@ impl Emitter<'_> {
     pub(super) fn collect(&mut self, columns: &[Register]) -> Result<Frame> {
         self.need(columns)?;
         let at = format!("a{}", self.mask());
-        self.line(format!("u64 {at} = reserve(reservation, p.room, pass, faults);"));
+        self.line(format!("u64 {at} = reserve(p.room, pass, faults);"));
         for (number, register) in columns.iter().enumerate() {
             let value = self.typed(*register).value;
             type_name(value)?;
@@ -55,12 +55,7 @@ impl Emitter<'_> {
         if !columns.is_empty() {
             let _ = writeln!(parameters, "    Output outputs[{}];", columns.len());
         }
-        Ok(Frame {
-            header: "store",
-            parameters,
-            before: "    SHARED(Reservation, reservation);\n".to_owned(),
-            after: String::new(),
-        })
+        Ok(Frame { header: "store", parameters, ..Frame::default() })
     }
 
     pub(super) fn aggregate(

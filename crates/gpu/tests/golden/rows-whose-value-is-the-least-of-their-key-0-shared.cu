@@ -1,5 +1,4 @@
 #include "tile.cuh"
-#include "compute.cuh"
 #include "unpack.cuh"
 #include "aggregate.cuh"
 
