@@ -9,6 +9,7 @@ pub mod arena;
 pub mod bloom;
 pub mod compile;
 pub mod dictionary;
+pub mod fold;
 pub mod groups;
 pub mod join;
 mod keys;

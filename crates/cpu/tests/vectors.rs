@@ -10,6 +10,7 @@ use forebay_base::{PhysicalType, Value};
 use forebay_block::{ChunkOptions, Encoding, InflatedChunk, inflate_chunk, seal_chunk};
 use forebay_cpu::Selection;
 use forebay_cpu::dictionary::Dictionary;
+use forebay_cpu::fold::Fold;
 use forebay_cpu::vector::{BlockIds, VECTOR_ROWS, Vector};
 use forebay_pipeline::Scalar;
 use forebay_pipeline::ir::{DictionaryId, Register, SourceColumn, Typed, ValueType};
@@ -99,6 +100,46 @@ proptest! {
             prop_assert_eq!(read(&vector, &column, &dictionary), vec![scalar(value.as_ref(), shown); rows]);
         }
     }
+}
+
+/// Columns with few values, and one with many now and then; NULLs in none, some or all rows.
+fn few_values(rows: usize, random: &mut Random) -> Case {
+    let types = [PhysicalType::Bytes, PhysicalType::I64, PhysicalType::U8, PhysicalType::F64, PhysicalType::I16];
+    let (physical, shape) = (types[random.below(5) as usize], [0, 0, 1, 4, 4, 4, 5][random.below(7) as usize]);
+    Case::generate(physical, shape, rows, [0, 0, 20, 100][random.below(4) as usize], random.next())
+}
+
+#[test]
+fn a_folded_block_has_each_of_its_rows_once() {
+    let mut random = Random(20_261_122);
+    let (mut fold, mut folded, mut larger) = (Fold::default(), 0, 0);
+    for _ in 0..3000 {
+        let rows = [1, 2, 50, 3000][random.below(4) as usize];
+        let cases: Vec<Case> = (0..random.below(4)).map(|_| few_values(rows, &mut random)).collect();
+        let force = [None, None, Some(Encoding::Dictionary)][random.below(3) as usize];
+        let chunks: Vec<_> = cases.iter().map(|case| chunk_of(std::slice::from_ref(case), force)).collect();
+        let blocks: Vec<_> = chunks.iter().map(|chunk| chunk.block(0)).collect();
+        let selection = any_selection(rows, &mut random);
+        if !Fold::pays(&blocks, &selection) {
+            continue;
+        }
+        fold.fold(&blocks, &selection);
+        let mut expected: Vec<(u16, u64)> = Vec::new();
+        let mut known = std::collections::HashMap::new();
+        for row in selection.all().rows() {
+            let values: Vec<String> = cases.iter().map(|case| format!("{:?}", case.value(row))).collect();
+            let place = *known.entry(values).or_insert_with(|| {
+                expected.push((row as u16, 0));
+                expected.len() - 1
+            });
+            expected[place].1 += 1;
+        }
+        let found: Vec<_> = fold.rows().iter().copied().zip(fold.weights().iter().copied()).collect();
+        assert_eq!(found, expected, "{} columns, {selection:?}", cases.len());
+        folded += 1;
+        larger += usize::from(found.len() > 1);
+    }
+    assert!(folded > 1000 && larger > 300, "{folded} blocks were folded, {larger} to more than one row");
 }
 
 #[test]

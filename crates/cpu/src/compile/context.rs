@@ -33,8 +33,8 @@ pub(super) const GROUP_SHIFT: usize = 9;
 pub(super) const STAGES: usize = 10;
 /// The address of a byte that is not 0 once the run should stop.
 pub(super) const STOP: usize = 11;
-/// How many equal rows each row stands for. Only read by code that weighs.
-pub(super) const WEIGHT: usize = 12;
+/// The address of a word for each row: how many equal ones it stands for. Only read by code that weighs.
+pub(super) const WEIGHTS: usize = 12;
 /// First word of what depends on the pipeline.
 const FIRST: usize = 13;
 

@@ -63,7 +63,7 @@ pub struct Shapes {
     pub groups: Option<GroupLayout>,
     /// The rows that leave each step are counted ([`Worker::step_rows`]). Code that does not count pays nothing for it.
     pub counted: bool,
-    /// Each row may stand for several equal ones ([`Worker::run_equal`]); only where [`can_weigh`] says so.
+    /// Each row may stand for several equal ones ([`Worker::run_weighted`]); only where [`can_weigh`] says so.
     pub weighs: bool,
 }
 

@@ -16,7 +16,7 @@ use forebay_pipeline::ir::{Arithmetic, DatePart};
 use forebay_pipeline::semantics::{arithmetic_i64, arithmetic_i128, date_part, length, substring};
 use forebay_pipeline::{Fault, LikePattern};
 
-use super::context::{CURSOR, GROUP_SHIFT, RESULT, ROWS, SINK, STAGES, STOP, WEIGHT};
+use super::context::{CURSOR, GROUP_SHIFT, RESULT, ROWS, SINK, STAGES, STOP, WEIGHTS};
 use super::members::Members;
 use super::sink_state::SinkState;
 use super::{Compiled, Finished, KEY_OUT_OF_RANGE, Part, STOPPED, Shapes, SinkKind};
@@ -123,7 +123,7 @@ impl Worker {
         self.bind_joins(finished)
     }
 
-    /// From here on [`Worker::run_equal`] runs `code`, which is of the same pipeline and weighs its rows.
+    /// From here on [`Worker::run_weighted`] runs `code`, which is of the same pipeline and weighs its rows.
     pub fn weigh_with(&mut self, code: &Arc<Compiled>) -> Result<()> {
         let shapes = Shapes { weighs: true, ..self.compiled.shapes.clone() };
         if (&code.shapes, code.context.words, &code.columns)
@@ -177,16 +177,20 @@ impl Worker {
     /// Takes the first `rows` rows of `vectors`, which are the source's columns in order, through the pipeline. After an
     /// error the worker's rows are incomplete.
     pub fn run(&mut self, vectors: &[Vector], rows: usize) -> Result<()> {
-        self.enter(self.compiled.code.entry, vectors, rows, 1)
+        if self.compiled.shapes.weighs {
+            return self.run_weighted(vectors, &vec![1; rows]);
+        }
+        self.enter(self.compiled.code.entry, vectors, rows, &[])
     }
 
-    /// As [`Worker::run`], with `rows` rows that are all equal to the first one of `vectors`.
-    pub fn run_equal(&mut self, vectors: &[Vector], rows: usize) -> Result<()> {
+    /// As [`Worker::run`], with rows that stand for so many equal ones each.
+    pub fn run_weighted(&mut self, vectors: &[Vector], weights: &[u64]) -> Result<()> {
         let code = self.weighing.as_ref().ok_or_else(|| Error::internal("a worker without code that weighs rows"))?;
-        self.enter(code.code.entry, vectors, 1, rows as u64)
+        self.enter(code.code.entry, vectors, weights.len(), weights)
     }
 
-    fn enter(&mut self, entry: Entry, vectors: &[Vector], rows: usize, weight: u64) -> Result<()> {
+    /// Runs code on rows; it reads `weights` only if it weighs, and there are as many then.
+    fn enter(&mut self, entry: Entry, vectors: &[Vector], rows: usize, weights: &[u64]) -> Result<()> {
         let columns = &self.compiled.columns;
         if vectors.len() != columns.len() {
             return Err(Error::internal(format!("{} vectors for {} columns", vectors.len(), columns.len())));
@@ -207,7 +211,7 @@ impl Worker {
             return Err(Error::internal(format!("{rows} rows in one run")));
         }
         self.context[ROWS] = rows as u64;
-        self.context[WEIGHT] = weight;
+        self.context[WEIGHTS] = weights.as_ptr().expose_provenance() as u64;
         self.context[STAGES] = self.stages.as_mut_ptr().expose_provenance() as u64;
         self.sink.open(&mut self.context);
         self.context[SINK] = (&raw mut self.sink).expose_provenance() as u64;

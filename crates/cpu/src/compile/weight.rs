@@ -1,11 +1,11 @@
 //! Rows that are equal in every column: one of them runs for all, and what it adds to its group counts as often (eager
-//! aggregation; Data Blocks, Appendix E). What fails or is dropped does so for each of them alike.
+//! aggregation; Data Blocks, Appendix E; `fold.rs`). What fails or is dropped does so for each of them alike.
 
-use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_codegen::ir::{InstBuilder, Value, types};
 use forebay_pipeline::ir::{AggregateFunction, Program, Sink, State, ValueType};
 
-use super::context::WEIGHT;
-use super::lower::Lowering;
+use super::context::WEIGHTS;
+use super::lower::{Lowering, STEADY};
 
 /// Whether all aggregates of a pipeline follow from one of several equal rows and their number. Sums of floating-point
 /// numbers do not: they depend on each rounding; those of 128 bits may leave their type on the way.
@@ -32,7 +32,7 @@ impl Lowering<'_, '_> {
         if !self.shapes.weighs {
             return addend;
         }
-        let weight = self.steady(WEIGHT);
+        let weight = self.weight();
         self.builder.ins().imul(addend, weight)
     }
 
@@ -41,7 +41,14 @@ impl Lowering<'_, '_> {
         if !self.shapes.weighs {
             return (addend, self.builder.ins().sshr_imm_u(addend, 63));
         }
-        let weight = self.steady(WEIGHT);
+        let weight = self.weight();
         (self.builder.ins().imul(addend, weight), self.builder.ins().smulhi(addend, weight))
+    }
+
+    /// How many rows this one stands for.
+    fn weight(&mut self) -> Value {
+        let weights = self.steady(WEIGHTS);
+        let address = self.element(weights, self.row, 3);
+        self.builder.ins().load(types::I64, STEADY, address, 0)
     }
 }

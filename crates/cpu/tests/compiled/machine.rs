@@ -9,7 +9,7 @@ use forebay_cpu::compile::{
 };
 use forebay_cpu::groups::GroupPlan;
 use forebay_cpu::join::JoinKind;
-use forebay_cpu::vector::{VECTOR_ROWS, Vector, physical_of, physical_of_column};
+use forebay_cpu::vector::{Vector, physical_of, physical_of_column};
 use forebay_pipeline::ir::*;
 use forebay_pipeline::{Scalar, register_types};
 
@@ -43,8 +43,8 @@ pub(crate) struct Outcome {
 struct Batch {
     vectors: Vec<Vector>,
     rows: usize,
-    /// All rows are equal to the one in the vectors.
-    equal: bool,
+    /// How many equal rows of the source each row stands for, if not for itself.
+    weights: Option<Vec<u64>>,
 }
 
 /// Runs a program.
@@ -57,7 +57,7 @@ pub(crate) fn run(
     let mut finished: Vec<Option<Arc<Finished>>> = program.states.iter().map(|_| None).collect();
     for (number, pipeline) in program.pipelines.iter().enumerate() {
         let weighs = execution.weighs && can_weigh(program, number);
-        let batches = batches(pipeline, rows, &finished, (!weighs).then_some(execution.vector_rows))?;
+        let batches = batches(pipeline, rows, &finished, execution.vector_rows, weighs)?;
         let mut groups = None;
         if let Sink::Aggregate { state, .. } = &pipeline.sink {
             let State::Aggregate(aggregate) = &program.states[state.0 as usize] else { unreachable!() };
@@ -116,15 +116,15 @@ fn run_pipeline(
     let compiled: Arc<Compiled> = compile_with_text(program, number, &shapes)?;
     let workers = (0..execution.workers).map(|_| Worker::new(&compiled, finished, groups));
     let mut workers = workers.collect::<Result<Vec<Worker>>>()?;
-    if batches.iter().any(|batch| batch.equal) {
+    if batches.iter().any(|batch| batch.weights.is_some()) {
         let weighing = compile_with_text(program, number, &Shapes { weighs: true, ..shapes })?;
         workers.iter_mut().try_for_each(|worker| worker.weigh_with(&weighing))?;
     }
     for (number, batch) in batches.iter().enumerate() {
         let turn = number % workers.len();
-        match batch.equal {
-            true => workers[turn].run_equal(&batch.vectors, batch.rows)?,
-            false => workers[turn].run(&batch.vectors, batch.rows)?,
+        match &batch.weights {
+            Some(weights) => workers[turn].run_weighted(&batch.vectors, weights)?,
+            None => workers[turn].run(&batch.vectors, batch.rows)?,
         }
     }
     let mut passed = vec![0; program.pipelines[number].steps.len()];
@@ -134,26 +134,32 @@ fn run_pipeline(
     Ok((workers.into_iter().map(Worker::finish).collect(), passed))
 }
 
-/// The source's rows as vectors of at most so many rows, or equal rows of a table together where no number is given.
+/// The source's rows as vectors of at most so many rows; of equal rows of a table one, where it `weighs`.
 fn batches(
     pipeline: &Pipeline,
     rows: &dyn Fn(&TableSource) -> Vec<Vec<Scalar>>,
     finished: &[Option<Arc<Finished>>],
-    vector_rows: Option<usize>,
+    vector_rows: usize,
+    weighs: bool,
 ) -> Result<Vec<Batch>> {
     match &pipeline.source {
         Source::Table(table) => {
             let columns: Vec<_> = table.columns.iter().map(physical_of_column).collect();
             let mut rows = rows(table);
-            let Some(vector_rows) = vector_rows else {
+            if weighs {
                 rows.sort();
-                let runs = rows.chunk_by(|a, b| a == b);
-                let run = |run: &[_]| Batch { vectors: vectors(&columns, &run[..1]), rows: run.len(), equal: true };
-                return Ok(runs.map(run).collect());
-            };
+                let (rows, weights): (Vec<_>, Vec<_>) =
+                    rows.chunk_by(|a, b| a == b).map(|run| (run[0].clone(), run.len() as u64)).unzip();
+                let batch = |(rows, weights): (&[Vec<Scalar>], &[u64])| Batch {
+                    vectors: vectors(&columns, rows),
+                    rows: rows.len(),
+                    weights: Some(weights.to_vec()),
+                };
+                return Ok(rows.chunks(vector_rows).zip(weights.chunks(vector_rows)).map(batch).collect());
+            }
             // A vector of no rows is a run, too.
             let chunks = std::iter::once(&rows[..0]).chain(rows.chunks(vector_rows));
-            let batch = |rows: &[_]| Batch { vectors: vectors(&columns, rows), rows: rows.len(), equal: false };
+            let batch = |rows: &[_]| Batch { vectors: vectors(&columns, rows), rows: rows.len(), weights: None };
             Ok(chunks.map(batch).collect())
         }
         Source::Groups { state, .. } | Source::BuildRows { state, .. } => {
@@ -163,7 +169,6 @@ fn batches(
                 Finished::Join(table) => table.len(),
                 Finished::Groups(table) => table.len(),
             };
-            let vector_rows = vector_rows.unwrap_or(VECTOR_ROWS);
             for from in (0..len).step_by(vector_rows) {
                 let range = from..len.min(from + vector_rows);
                 let mut vectors = Vec::new();
@@ -177,7 +182,7 @@ fn batches(
                     }
                     _ => return Err(Error::internal("a source of another kind")),
                 };
-                batches.push(Batch { vectors, rows, equal: false });
+                batches.push(Batch { vectors, rows, weights: None });
             }
             Ok(batches)
         }

@@ -17,7 +17,7 @@ use super::specialise::FEW_IDS;
 use super::task::Task;
 use crate::{KeyFilter, RankedTest, Scan};
 
-/// Equal rows of blocks in a pipeline from which code is worth compiling that runs one of them for all.
+/// Rows of blocks with few different ones from which code is worth compiling that runs one of equal rows for all.
 const WORTH_WEIGHING_ROWS: usize = 1 << 18;
 
 /// Rows of a state that a worker takes at a time.
@@ -87,7 +87,7 @@ impl Runner<'_> {
         let mut filters = bound.filters.iter().map(|filter| filter.filter()).collect::<Result<Vec<_>>>()?;
         let mut known_bytes = 0;
         let mut equal_rows = match () {
-            () if worker.weighs() => EqualRows::Together,
+            () if worker.weighs() => EqualRows::Folded,
             () if can_weigh(&task.special.program, task.index) => EqualRows::Noticed,
             () => EqualRows::Ignored,
         };
@@ -100,7 +100,7 @@ impl Runner<'_> {
                 }
                 self.cancel.check()?;
                 self.run_loaded(&loaded, task, &mut worker, &mut equal_rows)?;
-                let count = loaded.rows as u64;
+                let count = loaded.table_rows();
                 self.account(task, &mut worker, &mut known_bytes)?;
                 rows_in += count;
             }
@@ -110,7 +110,7 @@ impl Runner<'_> {
         Ok(Some(task.end(worker)))
     }
 
-    /// Takes loaded rows through a worker. Once there were enough equal ones, the next are given together.
+    /// Takes loaded rows through a worker. Once there were enough equal ones, later blocks are folded.
     fn run_loaded(
         &self,
         loaded: &Loaded<'_>,
@@ -118,16 +118,16 @@ impl Runner<'_> {
         worker: &mut Worker,
         equal_rows: &mut EqualRows,
     ) -> Result<()> {
-        if !loaded.equal {
-            return worker.run(loaded.vectors, loaded.rows);
-        }
-        if *equal_rows == EqualRows::Together {
-            return worker.run_equal(loaded.vectors, loaded.rows);
+        if let Some(weights) = loaded.weights {
+            return worker.run_weighted(loaded.vectors, weights);
         }
         worker.run(loaded.vectors, loaded.rows)?;
-        if task.equal_rows.fetch_add(loaded.rows, Ordering::Relaxed) >= WORTH_WEIGHING_ROWS {
+        if loaded.equal
+            && *equal_rows == EqualRows::Noticed
+            && task.equal_rows.fetch_add(loaded.rows, Ordering::Relaxed) >= WORTH_WEIGHING_ROWS
+        {
             worker.weigh_with(&self.weighing(task)?)?;
-            *equal_rows = EqualRows::Together;
+            *equal_rows = EqualRows::Folded;
         }
         Ok(())
     }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use forebay_base::{Result, Value};
 use forebay_cpu::dictionary::Dictionary;
+use forebay_cpu::fold::Fold;
 use forebay_cpu::vector::{BlockIds, VECTOR_ROWS, Vector};
+use forebay_cpu::{Selected, Selection};
 use forebay_pipeline::ir::TableSource;
 use forebay_store::Table;
 
@@ -19,28 +21,41 @@ pub(super) struct VectorLoader<'a> {
     ids: Vec<BlockIds>,
     vectors: Vec<Vector>,
     block: usize,
-    /// Selected rows of the block that were loaded.
+    /// The block's different rows, where it is `folded`.
+    fold: Fold,
+    folded: bool,
+    /// Selected or different rows of the block that were loaded.
     loaded: usize,
 }
 
-/// What is done about blocks with one value in every column.
+/// What is done about blocks that have few different rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EqualRows {
     /// Nothing.
     Ignored,
     /// It is said of their rows.
     Noticed,
-    /// All their rows are given together, and only one is loaded.
-    Together,
+    /// Of equal rows of a block one is loaded.
+    Folded,
 }
 
 /// Rows that were loaded.
 pub(super) struct Loaded<'a> {
     /// The columns.
     pub(super) vectors: &'a [Vector],
+    /// Rows of the vectors.
     pub(super) rows: usize,
-    /// They were noticed to be equal.
+    /// How many rows of the table each stands for, where they are folded.
+    pub(super) weights: Option<&'a [u64]>,
+    /// Their block was noticed to have few different rows.
     pub(super) equal: bool,
+}
+
+impl Loaded<'_> {
+    /// Rows of the table.
+    pub(super) fn table_rows(&self) -> u64 {
+        self.weights.map_or(self.rows as u64, |weights| weights.iter().sum())
+    }
 }
 
 impl<'a> VectorLoader<'a> {
@@ -53,6 +68,8 @@ impl<'a> VectorLoader<'a> {
             ids: (0..columns).map(|_| BlockIds::default()).collect(),
             vectors: (0..columns).map(|_| Vector::default()).collect(),
             block: 0,
+            fold: Fold::default(),
+            folded: false,
             loaded: 0,
         }
     }
@@ -60,21 +77,23 @@ impl<'a> VectorLoader<'a> {
     /// The next surviving rows of a morsel. At its end `None`, and the loader is ready for the next morsel.
     pub(super) fn next(&mut self, rows: &MorselRows, equal_rows: EqualRows) -> Result<Option<Loaded<'_>>> {
         let selections = rows.selections();
-        while self.block < selections.len() && self.loaded == selections[self.block].len() {
+        while self.block < selections.len() && self.loaded == self.rows_of(&selections[self.block]) {
             self.block += 1;
             self.loaded = 0;
+            self.folded = false;
         }
         let Some(selection) = selections.get(self.block) else {
             self.block = 0;
             return Ok(None);
         };
-        let left = selection.len() - self.loaded;
-        let equal = equal_rows != EqualRows::Ignored && self.is_constant(rows)?;
-        let (count, loaded) = match rows.settings().vector_rows.clamp(1, VECTOR_ROWS).min(left) {
-            _ if equal && equal_rows == EqualRows::Together => (left, 1),
-            count => (count, count),
+        let equal = self.folded || (equal_rows != EqualRows::Ignored && self.fold(rows, selection, equal_rows)?);
+        let left = self.rows_of(selection) - self.loaded;
+        let count = rows.settings().vector_rows.clamp(1, VECTOR_ROWS).min(left);
+        let range = self.loaded..self.loaded + count;
+        let part = match self.folded {
+            true => Selected::Positions(&self.fold.rows()[range.clone()]),
+            false => selection.part(self.loaded, count),
         };
-        let part = selection.part(self.loaded, loaded);
         self.loaded += count;
         for ((column, vector), ids) in self.source.columns.iter().zip(&mut self.vectors).zip(&mut self.ids) {
             let dictionary = column.dictionary.map(|id| self.dictionaries[id.0 as usize].as_ref());
@@ -82,22 +101,32 @@ impl<'a> VectorLoader<'a> {
                 Stored::Block(chunk, block) => {
                     vector.load(chunk, block, &part, column, dictionary.map(|dictionary| (dictionary, ids)))?;
                 }
-                Stored::Missing(value) => vector.load_constant(value, loaded, column, dictionary)?,
+                Stored::Missing(value) => vector.load_constant(value, count, column, dictionary)?,
             }
         }
-        Ok(Some(Loaded { vectors: &self.vectors, rows: count, equal }))
+        let weights = self.folded.then(|| &self.fold.weights()[range]);
+        Ok(Some(Loaded { vectors: &self.vectors, rows: count, weights, equal }))
     }
 
-    /// Whether each column has one value in the whole block.
-    fn is_constant(&self, rows: &MorselRows) -> Result<bool> {
+    /// Rows of the block that are given, of those that are selected.
+    fn rows_of(&self, selection: &Selection) -> usize {
+        if self.folded { self.fold.rows().len() } else { selection.len() }
+    }
+
+    /// Whether the block has few different rows. From its first row on it is folded where that is wanted.
+    fn fold(&mut self, rows: &MorselRows, selection: &Selection, equal_rows: EqualRows) -> Result<bool> {
+        let mut columns = Vec::with_capacity(self.source.columns.len());
         for column in &self.source.columns {
-            if let Stored::Block(chunk, block) = rows.stored(column.column, self.block)?
-                && !chunk.block(block).is_constant()
-            {
-                return Ok(false);
+            if let Stored::Block(chunk, block) = rows.stored(column.column, self.block)? {
+                columns.push(chunk.block(block));
             }
         }
-        Ok(true)
+        let pays = Fold::pays(&columns, selection);
+        if pays && equal_rows == EqualRows::Folded && self.loaded == 0 {
+            self.fold.fold(&columns, selection);
+            self.folded = true;
+        }
+        Ok(pays)
     }
 }
 

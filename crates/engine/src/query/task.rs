@@ -76,7 +76,7 @@ impl<'a> Task<'a> {
     /// Says that equal rows of blocks ran as one.
     pub(super) fn note_of_equal_rows(&self) -> Option<String> {
         let weighing = self.weighing.lock().unwrap_or_else(PoisonError::into_inner);
-        weighing.as_ref().map(|_| "blocks of equal rows run as one row".to_owned())
+        weighing.as_ref().map(|_| "of equal rows of a block one runs for all".to_owned())
     }
 
     /// Adds what a worker saw its tests do.
