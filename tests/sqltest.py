@@ -231,4 +231,5 @@ def run_encodings(options, report):
     for encoding in ENCODINGS:
         run_files(options, report, f"sql-{encoding}", [f"SET force_encoding = {encoding}"])
     run_files(options, report, "sql-plain-scans", ["SET psma = off", "SET sma = off", "SET sargs = off"])
+    run_files(options, report, "sql-folded", ["SET fold_rows = 0"])
     report.end()

@@ -22,6 +22,7 @@ EXECUTIONS = {
     "avx512": ["SET simd = avx512", "SET threads = 3"],
     "avx2": ["SET simd = avx2", "SET threads = 1"],
     "portable": ["SET simd = portable", "SET threads = 2"],
+    "folded": ["SET fold_rows = 0"],
     "emulated": ["SET device = emulated"],
 }
 # The emulated device is slow: it is asked the queries of one batch in so many.

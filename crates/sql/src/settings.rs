@@ -127,6 +127,7 @@ pub(crate) fn set(base: &mut SessionState, engine: &Engine, variable: &str, valu
             let known = [
                 "device",
                 "execution",
+                "fold_rows",
                 "force_encoding",
                 "memory_limit",
                 "plan_cache",
@@ -142,7 +143,7 @@ pub(crate) fn set(base: &mut SessionState, engine: &Engine, variable: &str, valu
                 Some(other) => error.hint(format!("Did you mean {other}?")),
                 None => error.hint(
                     "Settings are device, execution, memory_limit, plan_cache, simd and threads, and for experiments \
-                     force_encoding, psma, sargs, sma and vector_rows",
+                     fold_rows, force_encoding, psma, sargs, sma and vector_rows",
                 ),
             });
         }
@@ -157,6 +158,12 @@ fn set_scans(base: &mut SessionState, variable: &str, value: &str) -> Result<boo
         "simd" => scans.simd = flavour(value)?,
         "sma" => scans.sma = switch(variable, value)?,
         "psma" => scans.psma = switch(variable, value)?,
+        "fold_rows" => {
+            let rows = value.parse().map_err(|_| {
+                Error::input(format!("fold_rows = {value} is not possible")).hint("Give a number of rows, 0 or more")
+            })?;
+            scans.fold_rows = rows;
+        }
         "vector_rows" => {
             let rows = value.parse().ok().filter(|rows| (1..=VECTOR_ROWS).contains(rows));
             scans.vector_rows = rows.ok_or_else(|| {

@@ -17,9 +17,6 @@ use super::specialise::FEW_IDS;
 use super::task::Task;
 use crate::{KeyFilter, RankedTest, Scan};
 
-/// Rows of blocks with few different ones from which code is worth compiling that runs one of equal rows for all.
-const WORTH_WEIGHING_ROWS: usize = 1 << 18;
-
 /// Rows of a state that a worker takes at a time.
 const STATE_MORSEL_ROWS: usize = 2 * VECTOR_ROWS;
 
@@ -86,10 +83,14 @@ impl Runner<'_> {
         let bound = &self.query.tables[source.table];
         let mut filters = bound.filters.iter().map(|filter| filter.filter()).collect::<Result<Vec<_>>>()?;
         let mut known_bytes = 0;
-        let mut equal_rows = match () {
-            () if worker.weighs() => EqualRows::Folded,
-            () if can_weigh(&task.special.program, task.index) => EqualRows::Noticed,
-            () => EqualRows::Ignored,
+        let can_fold = can_weigh(&task.special.program, task.index);
+        if can_fold && !worker.weighs() && self.options.scan.fold_rows == 0 {
+            worker.weigh_with(&self.weighing(task)?)?;
+        }
+        let mut equal_rows = match can_fold {
+            true if worker.weighs() => EqualRows::Folded,
+            true => EqualRows::Noticed,
+            false => EqualRows::Ignored,
         };
         while let Some(morsel) = scan.next_morsel() {
             let rows = scan.run_with_keys(morsel, &mut tests, &mut keys, &mut filters)?;
@@ -124,7 +125,7 @@ impl Runner<'_> {
         worker.run(loaded.vectors, loaded.rows)?;
         if loaded.equal
             && *equal_rows == EqualRows::Noticed
-            && task.equal_rows.fetch_add(loaded.rows, Ordering::Relaxed) >= WORTH_WEIGHING_ROWS
+            && task.equal_rows.fetch_add(loaded.rows, Ordering::Relaxed) >= self.options.scan.fold_rows
         {
             worker.weigh_with(&self.weighing(task)?)?;
             *equal_rows = EqualRows::Folded;

@@ -16,11 +16,17 @@ pub struct ScanSettings {
     pub sma: bool,
     /// Blocks are narrowed by positional aggregates (PSMA).
     pub psma: bool,
+    /// Rows of blocks with few different ones in a pipeline from which code is worth compiling that runs one of equal rows
+    /// for all (eager aggregation); 0 is at once.
+    pub fold_rows: usize,
 }
+
+/// About as many rows as a pipeline does while another one is compiled.
+const FOLD_ROWS: usize = 1 << 18;
 
 impl Default for ScanSettings {
     fn default() -> Self {
-        Self { simd: Flavour::best(), vector_rows: VECTOR_ROWS, sma: true, psma: true }
+        Self { simd: Flavour::best(), vector_rows: VECTOR_ROWS, sma: true, psma: true, fold_rows: FOLD_ROWS }
     }
 }
 
