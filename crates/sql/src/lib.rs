@@ -18,6 +18,7 @@ pub mod copy_to;
 pub mod correlation;
 pub mod ddl;
 pub mod delimited;
+mod dependencies;
 pub(crate) mod depth;
 pub mod dialect;
 pub(crate) mod distribution;

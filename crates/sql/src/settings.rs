@@ -19,6 +19,7 @@ use crate::casts::RoundingCasts;
 use crate::catalog::CATALOG;
 use crate::coercion::UnifiedTypes;
 use crate::correlation::Namesakes;
+use crate::dependencies::IndependentRelations;
 use crate::error::from_datafusion;
 use crate::floats::CanonicalFloats;
 use crate::membership::Membership;
@@ -26,7 +27,7 @@ use crate::multisets::NumberedRows;
 use crate::plan_cache::KeepsPlans;
 use crate::session::Shared;
 use crate::types::TypeNames;
-use crate::{extrema, null_equality, optimizer, pushdown, read_functions};
+use crate::{dependencies, extrema, null_equality, optimizer, pushdown, read_functions};
 
 /// Build sides up to this size are built once and shared, rather than both sides being repartitioned.
 const SHARED_BUILD_BYTES: usize = 256 << 20;
@@ -78,7 +79,7 @@ pub(crate) fn base_state(shared: &Shared) -> SessionState {
     let mut aggregates: Vec<_> = state.aggregate_functions().values().cloned().collect();
     // The later of two functions of one name holds.
     aggregates.extend(extrema::functions());
-    let logical = optimizer::spared(&null_equality::kept_apart(state.optimizers()));
+    let logical = optimizer::spared(&dependencies::mistrusted(&null_equality::kept_apart(state.optimizers())));
     let physical = pushdown::with_bars(state.physical_optimizers());
     let mut state = SessionStateBuilder::new_from_existing(state)
         .with_analyzer_rules(rules)
@@ -88,6 +89,7 @@ pub(crate) fn base_state(shared: &Shared) -> SessionState {
         .with_physical_optimizer_rules(physical)
         .with_physical_optimizer_rule(Arc::new(CancellableJoins))
         .with_query_planner(Arc::new(CarvingPlanner))
+        .with_relation_planners(vec![Arc::new(IndependentRelations)])
         .build();
     read_functions::register(&mut state);
     state

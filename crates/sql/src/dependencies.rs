@@ -1,0 +1,131 @@
+//! Functional dependencies that do not hold. DataFusion takes a key of one side of a join for one of the groups that are made
+//! of it, whatever else they are grouped by, and then leaves out keys of groups and of orders behind them.
+//!
+//! ```text
+//! SELECT r, k, min(n) FROM (SELECT DISTINCT r FROM a) JOIN b ON … GROUP BY r, k     r is no key of this
+//! ```
+//!
+//! So the rules that make use of dependencies get none of a plan in which a join has some; others hold. And none is known of
+//! a derived table, whose dependents DataFusion would add to the keys of groups: as everywhere else, what is selected has to
+//! be named in GROUP BY.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchemaRef, FunctionalDependencies, Result};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
+use datafusion::logical_expr::sqlparser::ast::TableFactor;
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+use crate::named_rules::{LogicalRule, wrapped};
+use crate::optimizer::any_node;
+
+/// The rules that make use of dependencies.
+const RELYING: [&str; 4] =
+    ["eliminate_duplicated_expr", "eliminate_join", "optimize_projections", "replace_distinct_aggregate"];
+
+/// The rules, kept from dependencies that do not hold.
+pub(crate) fn mistrusted(rules: &[Arc<LogicalRule>]) -> Vec<Arc<LogicalRule>> {
+    RELYING.iter().fold(rules.to_vec(), |rules, name| wrapped(&rules, name, |rule| Arc::new(Mistrusting { rule })))
+}
+
+/// Runs the rule inside on plans without dependencies that may not hold.
+#[derive(Debug)]
+struct Mistrusting {
+    rule: Arc<LogicalRule>,
+}
+
+impl OptimizerRule for Mistrusting {
+    fn name(&self) -> &str {
+        self.rule.name()
+    }
+
+    /// None: the whole plan is looked at first.
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        None
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let plan = if is_doubtful(&plan)? { without_dependencies(plan)? } else { plan };
+        let rewrite = |node: LogicalPlan| self.rule.rewrite(node, config);
+        match self.rule.apply_order() {
+            Some(ApplyOrder::TopDown) => plan.transform_down_with_subqueries(rewrite),
+            Some(ApplyOrder::BottomUp) => plan.transform_up_with_subqueries(rewrite),
+            None => self.rule.rewrite(plan, config),
+        }
+    }
+}
+
+/// Plans derived tables and names of WITH as DataFusion does, without dependencies.
+#[derive(Debug)]
+pub(crate) struct IndependentRelations;
+
+thread_local! {
+    /// The relation that is planned next is left to DataFusion: it was asked for here.
+    static IS_LEFT: Cell<bool> = const { Cell::new(false) };
+}
+
+impl RelationPlanner for IndependentRelations {
+    fn plan_relation(
+        &self,
+        relation: TableFactor,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<RelationPlanning> {
+        let has_plan = matches!(relation, TableFactor::Derived { .. } | TableFactor::Table { args: None, .. });
+        if IS_LEFT.take() || !has_plan {
+            return Ok(RelationPlanning::Original(Box::new(relation)));
+        }
+        IS_LEFT.set(true);
+        let plan = context.plan(relation);
+        IS_LEFT.set(false);
+        Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(without_dependencies(plan?)?, None))))
+    }
+}
+
+/// Whether a join has dependencies of one of its sides, and hands them on.
+fn is_doubtful(plan: &LogicalPlan) -> Result<bool> {
+    any_node(plan, |node| {
+        Ok(matches!(node, LogicalPlan::Join(join) if !join.schema.functional_dependencies().is_empty()))
+    })
+}
+
+/// The plan with nodes that know of no dependency.
+fn without_dependencies(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let strip = |mut node: LogicalPlan| {
+        let schema = match &mut node {
+            LogicalPlan::Projection(projection) => &mut projection.schema,
+            LogicalPlan::Aggregate(aggregate) => &mut aggregate.schema,
+            LogicalPlan::Window(window) => &mut window.schema,
+            LogicalPlan::Join(join) => &mut join.schema,
+            LogicalPlan::SubqueryAlias(alias) => &mut alias.schema,
+            LogicalPlan::Union(union) => &mut union.schema,
+            _ => return Ok(Transformed::no(node)),
+        };
+        *schema = independent(schema)?;
+        Ok(Transformed::yes(node))
+    };
+    plan.transform_up_with_subqueries(strip).map(|plan| plan.data)
+}
+
+fn independent(schema: &DFSchemaRef) -> Result<DFSchemaRef> {
+    match schema.functional_dependencies().is_empty() {
+        true => Ok(Arc::clone(schema)),
+        false => schema.as_ref().clone().with_functional_dependencies(FunctionalDependencies::empty()).map(Arc::new),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::named_rules::check;
+    use datafusion::optimizer::Optimizer;
+
+    #[test]
+    fn the_relying_rules_are_there_and_keep_their_order() {
+        let rules = Optimizer::new().rules;
+        let after = mistrusted(&rules);
+        RELYING.iter().for_each(|name| check(&rules, name, &after));
+    }
+}
