@@ -1,6 +1,7 @@
 //! SSB's queries, and Q1 and Q6 of TPC-H, on an emulated device in the place of the GPU: answers are those of the CPU, in
 //! whatever order its streams go on, and whatever fails there.
 //!
+//! `FOREBAY_TEXTS=folder` leaves the texts of the queries' kernels in a folder, for `crates/gpu/tests/nvrtc.py`.
 //! `FOREBAY_DEVICE_SEEDS` is the number of orders, and one in so many failures as `FOREBAY_DEVICE_STEP` says is tried: 1 for
 //! all of them.
 
@@ -10,7 +11,7 @@ use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use forebay::{Database, ErrorKind, Options, Result, Session};
 use forebay_gpu::device::Device;
-use forebay_gpu::emulated::{EmulatedDevice, Options as Behaviour};
+use forebay_gpu::emulated::{EmulatedDevice, Options as Behaviour, compiled_texts};
 use forebay_workload::Benchmark;
 use forebay_workload::generate::{DEFAULT_SEED, Format, GenerateOptions, generate};
 use forebay_workload::queries::queries;
@@ -120,6 +121,26 @@ fn no_order_of_streams_changes_an_answer() {
                 assert!(device.counters().launches > before, "{} did not run on the device", query.name);
             }
         }
+    }
+}
+
+/// All queries of both benchmarks: what of them the device cannot run stays on the CPU.
+#[test]
+fn texts_of_queries_are_left_for_a_compiler() {
+    let Ok(folder) = std::env::var("FOREBAY_TEXTS") else { return };
+    std::fs::create_dir_all(&folder).expect("the folder can be made");
+    for benchmark in [Benchmark::Ssb, Benchmark::Tpch] {
+        let loaded = Loaded::new(benchmark, &[], ORDERED_SCALE);
+        loaded.install(Behaviour::default()).expect("it opens");
+        loaded.set("gpu");
+        for query in &loaded.queries {
+            loaded.ask(query, &"for its texts").expect("it runs");
+        }
+    }
+    let texts = compiled_texts();
+    assert!(texts.len() > 20, "only {} texts", texts.len());
+    for (number, text) in texts.iter().enumerate() {
+        std::fs::write(format!("{folder}/query-{number}.cu"), text).expect("the text can be written");
     }
 }
 

@@ -135,6 +135,13 @@ pub fn compiler_name() -> Result<String> {
     Ok(Compiler::find()?.name())
 }
 
+/// The texts that the devices of this process have compiled, in ascending order: what a real device would compile.
+pub fn compiled_texts() -> Vec<String> {
+    let mut texts: Vec<String> = images().keys().cloned().collect();
+    texts.sort_unstable();
+    texts
+}
+
 impl EmulatedDevice {
     /// Opens a device; an error where the host has no C++ compiler.
     pub fn open(options: Options) -> Result<Arc<Self>> {
