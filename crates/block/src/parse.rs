@@ -94,11 +94,6 @@ impl<'a> EncodedBlock<'a> {
         self.header.null_count as usize
     }
 
-    /// Whether all rows are equal: one value and no NULL, or NULL throughout.
-    pub fn is_constant(&self) -> bool {
-        self.header.encoding == Encoding::SingleValue && [0, self.header.rows].contains(&self.header.null_count)
-    }
-
     /// Physical type of the values.
     pub fn physical(&self) -> PhysicalType {
         self.header.physical

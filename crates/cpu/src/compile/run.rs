@@ -178,7 +178,7 @@ impl Worker {
     /// error the worker's rows are incomplete.
     pub fn run(&mut self, vectors: &[Vector], rows: usize) -> Result<()> {
         if self.compiled.shapes.weighs {
-            return self.run_weighted(vectors, &vec![1; rows]);
+            return Err(Error::internal("code that weighs rows runs without weights"));
         }
         self.enter(self.compiled.code.entry, vectors, rows, &[])
     }
