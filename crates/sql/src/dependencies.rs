@@ -17,9 +17,9 @@ use datafusion::common::{DFSchemaRef, FunctionalDependencies, Result};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion::logical_expr::sqlparser::ast::TableFactor;
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig};
 
-use crate::named_rules::{LogicalRule, wrapped};
+use crate::named_rules::{LogicalRule, around};
 use crate::optimizer::any_node;
 
 /// The rules that make use of dependencies.
@@ -28,33 +28,21 @@ const RELYING: [&str; 4] =
 
 /// The rules, kept from dependencies that do not hold.
 pub(crate) fn mistrusted(rules: &[Arc<LogicalRule>]) -> Vec<Arc<LogicalRule>> {
-    RELYING.iter().fold(rules.to_vec(), |rules, name| wrapped(&rules, name, |rule| Arc::new(Mistrusting { rule })))
+    RELYING.iter().fold(rules.to_vec(), |rules, name| around(&rules, name, mistrusting))
 }
 
-/// Runs the rule inside on plans without dependencies that may not hold.
-#[derive(Debug)]
-struct Mistrusting {
-    rule: Arc<LogicalRule>,
-}
-
-impl OptimizerRule for Mistrusting {
-    fn name(&self) -> &str {
-        self.rule.name()
-    }
-
-    /// None: the whole plan is looked at first.
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        None
-    }
-
-    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        let plan = if is_doubtful(&plan)? { without_dependencies(plan)? } else { plan };
-        let rewrite = |node: LogicalPlan| self.rule.rewrite(node, config);
-        match self.rule.apply_order() {
-            Some(ApplyOrder::TopDown) => plan.transform_down_with_subqueries(rewrite),
-            Some(ApplyOrder::BottomUp) => plan.transform_up_with_subqueries(rewrite),
-            None => self.rule.rewrite(plan, config),
-        }
+/// Runs a rule on a plan without dependencies that may not hold.
+fn mistrusting(
+    rule: &LogicalRule,
+    plan: LogicalPlan,
+    config: &dyn OptimizerConfig,
+) -> Result<Transformed<LogicalPlan>> {
+    let plan = if is_doubtful(&plan)? { without_dependencies(plan)? } else { plan };
+    let rewrite = |node: LogicalPlan| rule.rewrite(node, config);
+    match rule.apply_order() {
+        Some(ApplyOrder::TopDown) => plan.transform_down_with_subqueries(rewrite),
+        Some(ApplyOrder::BottomUp) => plan.transform_up_with_subqueries(rewrite),
+        None => rule.rewrite(plan, config),
     }
 }
 

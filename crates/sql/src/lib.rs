@@ -8,6 +8,7 @@
 pub mod answer;
 pub mod arithmetic;
 pub mod blob_text;
+mod build_sides;
 pub(crate) mod cancel;
 pub mod carve;
 pub mod casts;

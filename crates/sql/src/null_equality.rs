@@ -12,9 +12,9 @@ use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{
     Expr, Extension, Join, JoinType, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
 };
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::optimizer::OptimizerConfig;
 
-use crate::named_rules::{LogicalRule, wrapped};
+use crate::named_rules::{LogicalRule, around};
 use crate::optimizer::any_node;
 
 /// The rule that takes inner joins apart and puts them together again.
@@ -22,48 +22,34 @@ const MIXING: &str = "eliminate_cross_join";
 
 /// The rules, with one that does not see into joins which take NULLs for equal.
 pub(crate) fn kept_apart(rules: &[Arc<LogicalRule>]) -> Vec<Arc<LogicalRule>> {
-    wrapped(rules, MIXING, |rule| Arc::new(Apart(rule)))
+    around(rules, MIXING, apart)
 }
 
-/// Runs the rule inside while such joins are behind fences.
-#[derive(Debug)]
-struct Apart(Arc<LogicalRule>);
-
-impl OptimizerRule for Apart {
-    fn name(&self) -> &str {
-        self.0.name()
+/// Runs the rule while such joins are behind fences.
+fn apart(rule: &LogicalRule, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+    if !has_null_safe_join(&plan)? {
+        return rule.rewrite(plan, config);
     }
-
-    /// None, as that of the rule inside, which goes through the plan by itself.
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        None
-    }
-
-    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        if !has_null_safe_join(&plan)? {
-            return self.0.rewrite(plan, config);
-        }
-        let fenced = plan.transform_up_with_subqueries(|node| {
-            Ok(match node {
-                LogicalPlan::Join(join) if is_null_safe(&join) => {
-                    let node: Arc<dyn UserDefinedLogicalNode> = Arc::new(Fence(join));
-                    Transformed::yes(LogicalPlan::Extension(Extension { node }))
-                }
-                other => Transformed::no(other),
-            })
-        })?;
-        let rewritten = self.0.rewrite(fenced.data, config)?;
-        let free = rewritten.data.transform_up_with_subqueries(|node| {
-            Ok(match &node {
-                LogicalPlan::Extension(extension) => match extension.node.as_any().downcast_ref::<Fence>() {
-                    Some(Fence(join)) => Transformed::yes(LogicalPlan::Join(join.clone())),
-                    None => Transformed::no(node),
-                },
-                _ => Transformed::no(node),
-            })
-        })?;
-        Ok(Transformed::new_transformed(free.data, rewritten.transformed))
-    }
+    let fenced = plan.transform_up_with_subqueries(|node| {
+        Ok(match node {
+            LogicalPlan::Join(join) if is_null_safe(&join) => {
+                let node: Arc<dyn UserDefinedLogicalNode> = Arc::new(Fence(join));
+                Transformed::yes(LogicalPlan::Extension(Extension { node }))
+            }
+            other => Transformed::no(other),
+        })
+    })?;
+    let rewritten = rule.rewrite(fenced.data, config)?;
+    let free = rewritten.data.transform_up_with_subqueries(|node| {
+        Ok(match &node {
+            LogicalPlan::Extension(extension) => match extension.node.as_any().downcast_ref::<Fence>() {
+                Some(Fence(join)) => Transformed::yes(LogicalPlan::Join(join.clone())),
+                None => Transformed::no(node),
+            },
+            _ => Transformed::no(node),
+        })
+    })?;
+    Ok(Transformed::new_transformed(free.data, rewritten.transformed))
 }
 
 fn is_null_safe(join: &Join) -> bool {

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, Join, JoinType, LogicalPlan};
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-use crate::named_rules::{LogicalRule, wrapped};
+use crate::named_rules::{LogicalRule, around};
 
 /// Whether a plan has something for a rule.
 type IsNeeded = fn(&LogicalPlan) -> Result<bool>;
@@ -22,33 +21,11 @@ const SPARED: [(&str, IsNeeded); 2] =
 /// The rules, spared where they can be.
 pub(crate) fn spared(rules: &[Arc<LogicalRule>]) -> Vec<Arc<LogicalRule>> {
     SPARED.iter().fold(rules.to_vec(), |rules, &(name, is_needed)| {
-        wrapped(&rules, name, |rule| Arc::new(Spared { rule, is_needed }))
-    })
-}
-
-/// Runs the rule inside where a plan has something for it.
-#[derive(Debug)]
-struct Spared {
-    rule: Arc<LogicalRule>,
-    is_needed: IsNeeded,
-}
-
-impl OptimizerRule for Spared {
-    fn name(&self) -> &str {
-        self.rule.name()
-    }
-
-    /// None: the rules inside go through the plan by themselves.
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        None
-    }
-
-    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        match (self.is_needed)(&plan)? {
-            true => self.rule.rewrite(plan, config),
+        around(&rules, name, move |rule, plan, config| match is_needed(&plan)? {
+            true => rule.rewrite(plan, config),
             false => Ok(Transformed::no(plan)),
-        }
-    }
+        })
+    })
 }
 
 /// Whether some node of the plan or of its subqueries is such a one.

@@ -27,7 +27,7 @@ use crate::multisets::NumberedRows;
 use crate::plan_cache::KeepsPlans;
 use crate::session::Shared;
 use crate::types::TypeNames;
-use crate::{dependencies, extrema, null_equality, optimizer, pushdown, read_functions};
+use crate::{build_sides, dependencies, extrema, null_equality, optimizer, pushdown, read_functions};
 
 /// Build sides up to this size are built once and shared, rather than both sides being repartitioned.
 const SHARED_BUILD_BYTES: usize = 256 << 20;
@@ -80,7 +80,7 @@ pub(crate) fn base_state(shared: &Shared) -> SessionState {
     // The later of two functions of one name holds.
     aggregates.extend(extrema::functions());
     let logical = optimizer::spared(&dependencies::mistrusted(&null_equality::kept_apart(state.optimizers())));
-    let physical = pushdown::with_bars(state.physical_optimizers());
+    let physical = build_sides::chosen(&pushdown::with_bars(state.physical_optimizers()));
     let mut state = SessionStateBuilder::new_from_existing(state)
         .with_analyzer_rules(rules)
         .with_expr_planners(expressions)
