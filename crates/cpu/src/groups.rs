@@ -1,11 +1,14 @@
 //! Group tables: what an aggregation leaves behind, first one part for each worker, then all of them merged.
 //!
 //! A part with many groups begins anew when it has outgrown the caches: what it has so far is a *generation* that is merged
-//! in the end, by partitions that fit a cache, as the parts of other workers are (thread-local pre-aggregation).
+//! in the end, by partitions that fit a cache, as the parts of other workers are (thread-local pre-aggregation). Where
+//! generations turn out to have the same keys again and again, and would take much more memory than the groups, the part goes
+//! on as one large table.
 //!
 //! Invariants: no two rows of a generation have the same key; a part's rows and directory move only in
 //! [`GroupPart::insert`].
 
+mod generations;
 mod merge;
 #[cfg(test)]
 mod tests;
@@ -15,6 +18,7 @@ use std::sync::Arc;
 use forebay_pipeline::ir::{Aggregate, AggregateState, Typed, ValueType};
 use forebay_pipeline::{Fault, Scalar};
 
+use self::generations::Generations;
 use crate::arena::Arena;
 use crate::layout::{GroupRow, RowLayout, SLOT_ROW_BITS, WORD, group_tag};
 use crate::partition::Chunks;
@@ -29,7 +33,7 @@ const DENSE_BYTES: u128 = 8 << 20;
 const DIRECTORY_BYTES: u128 = 24;
 /// Groups of a generation: with their directory, some megabytes that the third-level cache and its translations hold.
 const GENERATION_GROUPS: usize = 1 << 17;
-/// Bytes of earlier generations at most.
+/// Bytes of earlier generations at most that have the same keys.
 const EARLIER_BYTES: usize = 128 << 20;
 /// Slots of a part's first directory.
 const FIRST_SLOTS: usize = 1 << 10;
@@ -147,8 +151,7 @@ pub struct GroupPart {
     /// Words of a row here: without the key where dense.
     words: usize,
     rows: Vec<u64>,
-    /// Rows of earlier generations.
-    earlier: Vec<Vec<u64>>,
+    earlier: Generations,
     touched: Vec<u8>,
     directory: Vec<u64>,
     /// Bytes that rows refer to.
@@ -165,7 +168,7 @@ impl GroupPart {
             GroupLayout::Dense => (row.words - row.key.words, Vec::new()),
         };
         let touched = vec![0; plan.slots];
-        let (earlier, arena) = (Vec::new(), Arena::default());
+        let (earlier, arena) = (Generations::default(), Arena::default());
         let mut part = Self { plan: plan.clone(), row, words, rows: Vec::new(), earlier, touched, directory, arena };
         match plan.layout {
             GroupLayout::Hash if part.has_bytes() => part.rows.reserve_exact(plan.expected * words),
@@ -205,8 +208,8 @@ impl GroupPart {
         assert_eq!(self.plan.layout, GroupLayout::Hash, "dense groups are all there");
         assert_eq!(key.len(), self.row.key.words - 1, "the words of a key without its hash");
         if self.rows.len() / self.words == GENERATION_GROUPS && self.begins_anew() {
-            let room = Vec::with_capacity(self.rows.capacity());
-            self.earlier.push(std::mem::replace(&mut self.rows, room));
+            self.earlier.put_aside(&self.rows, self.words);
+            self.rows.clear();
             self.directory.fill(0);
         }
         let group = self.rows.len() / self.words;
@@ -240,9 +243,11 @@ impl GroupPart {
         write: &mut WriteRun<'_>,
     ) -> forebay_base::Result<()> {
         assert_eq!(self.plan.layout, GroupLayout::Hash, "dense groups are few");
-        for rows in std::mem::take(&mut self.earlier).iter().chain(std::iter::once(&self.rows)) {
-            scatter(layout, partitions, std::iter::once(rows.as_slice()), &self.arena, write)?;
+        let earlier = std::mem::take(&mut self.earlier);
+        for generation in earlier.each() {
+            scatter(layout, partitions, generation, &self.arena, write)?;
         }
+        scatter(layout, partitions, std::iter::once(self.rows.as_slice()), &self.arena, write)?;
         self.rows.clear();
         self.directory.fill(0);
         self.arena = Arena::default();
@@ -252,7 +257,7 @@ impl GroupPart {
     /// Number of groups; one in several generations counts as often. Takes time where dense.
     pub fn len(&self) -> usize {
         match self.plan.layout {
-            GroupLayout::Hash => (self.rows.len() + self.earlier.iter().map(Vec::len).sum::<usize>()) / self.words,
+            GroupLayout::Hash => (self.rows.len() + self.earlier.word_count()) / self.words,
             GroupLayout::Dense => self.touched.iter().filter(|touched| **touched != 0).count(),
         }
     }
@@ -264,17 +269,17 @@ impl GroupPart {
 
     /// Bytes of memory that the part has filled: room for rows to come is not counted.
     pub fn memory_bytes(&self) -> usize {
-        let earlier = self.earlier.iter().map(Vec::len).sum::<usize>();
-        let words = self.rows.len() + self.directory.len() + earlier;
+        let words = self.rows.len() + self.directory.len() + self.earlier.word_count();
         words * WORD + self.touched.len() + self.arena.memory_bytes()
     }
 
     /// Whether a full generation is put aside: a group may be in each of them, which must not take much memory.
     fn begins_anew(&self) -> bool {
-        !self.has_bytes() && (self.earlier.len() + 1) * self.rows.len() * WORD <= EARLIER_BYTES
+        let bytes = (self.earlier.word_count() + self.rows.len()) * WORD;
+        !self.has_bytes() && (bytes <= EARLIER_BYTES || self.earlier.are_disjoint())
     }
 
-    /// Whether rows refer to bytes, which each generation would have again.
+    /// Whether rows refer to bytes, which each generation would have again, and which merging would compare.
     fn has_bytes(&self) -> bool {
         self.row.key.places.iter().any(|place| place.typed.value == ValueType::Bytes)
             || self.row.accumulators.iter().any(|accumulator| accumulator.value == ValueType::Bytes)

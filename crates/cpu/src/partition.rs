@@ -1,6 +1,8 @@
 //! Bringing rows together by the top bits of their hash, so that what is done next stays within a cache and threads do
 //! not meet.
 
+use std::ops::Range;
+
 use crate::layout::WORD;
 use crate::parallel;
 
@@ -18,7 +20,7 @@ pub(crate) struct Partitioned {
     pub(crate) memory: Vec<u64>,
     /// Number of rows of each of the 2^`bits` partitions.
     pub(crate) counts: Vec<usize>,
-    /// A row's partition is in the top so many bits of its hash.
+    /// A row's partition is in so many bits of its hash.
     pub(crate) bits: u32,
 }
 
@@ -27,18 +29,27 @@ pub(crate) fn count_rows(parts: &[Chunks], words: usize) -> usize {
     parts.iter().flatten().map(Vec::len).sum::<usize>() / words
 }
 
-/// All rows, of `words` words with a hash in word `hash`, in at most 2^`most_bits` partitions.
+impl Partitioned {
+    /// The rows of `words` words, by partition.
+    pub(crate) fn slices(&self, words: usize) -> impl Iterator<Item = &[u64]> {
+        let mut rest = self.memory.as_slice();
+        self.counts.iter().map(move |count| rest.split_off(..count * words).expect("all rows were counted"))
+    }
+}
+
+/// All rows, of `words` words with a hash in word `hash`, in partitions by the first of some bits of the hash, counted from
+/// the top.
 pub(crate) fn gather(
     mut parts: Vec<Chunks>,
     (words, hash): (usize, usize),
-    most_bits: u32,
+    of_hash: Range<u32>,
     threads: usize,
 ) -> Partitioned {
     let rows = count_rows(&parts, words);
     let partitions = (rows * words * WORD).div_ceil(PARTITION_BYTES).max(1).next_power_of_two();
-    let bits = partitions.ilog2().min(PARTITION_BITS).min(most_bits);
+    let bits = partitions.ilog2().min(PARTITION_BITS).min(of_hash.end - of_hash.start);
     // Two shifts, because one by all bits is none.
-    let partition_of = |row: &[u64]| (row[hash] >> 1 >> (u64::BITS - 1 - bits)) as usize;
+    let partition_of = |row: &[u64]| (row[hash] << of_hash.start >> 1 >> (u64::BITS - 1 - bits)) as usize;
     if bits == 0 && parts.iter().flatten().count() <= 1 {
         let memory = parts.iter_mut().flat_map(std::mem::take).next().unwrap_or_default();
         return Partitioned { memory, counts: vec![rows], bits };

@@ -65,8 +65,16 @@ fn mistakes_columns(node: &dyn ExecutionPlan) -> bool {
     }
     if let Some(join) = node.downcast_ref::<HashJoinExec>() {
         // A filter of a semi join's keys is pushed to both sides, under the name that the key has on the side that is kept.
-        let is_semi = matches!(join.join_type(), JoinType::LeftSemi | JoinType::RightSemi);
-        return is_semi && join.on().iter().any(|(left, right)| column_name(left) != column_name(right));
+        let is_left = match join.join_type() {
+            JoinType::LeftSemi => true,
+            JoinType::RightSemi => false,
+            _ => return false,
+        };
+        let other_side = if is_left { join.right().schema() } else { join.left().schema() };
+        return join.on().iter().any(|(left, right)| {
+            let (kept, other) = if is_left { (left, right) } else { (right, left) };
+            column_name(kept).is_some_and(|name| other_side.index_of(name).is_ok() && column_name(other) != Some(name))
+        });
     }
     if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
         return aggregate.group_expr().expr().iter().any(|(key, name)| column_name(key) != Some(name.as_str()));

@@ -9,14 +9,17 @@ use forebay_base::compare_floats;
 use forebay_pipeline::Fault;
 use forebay_pipeline::ir::{AggregateFunction, ValueType};
 
+use super::generations::GENERATION_BITS;
 use super::{GroupLayout, GroupPart, GroupPlan};
 use crate::arena::Arena;
 use crate::join::FEW_ROWS;
-use crate::layout::{Accumulator, GroupRow, words};
+use crate::layout::{Accumulator, GroupRow, WORD, words};
 use crate::parallel;
-use crate::partition::{Chunks, Partitioned, count_rows, gather};
+use crate::partition::{Chunks, count_rows, gather};
 use crate::rows::{Field, RowBuffer, wide};
 
+/// Bytes of a partition's rows that are merged from where they lie: merged, they stay in a second-level cache, or nearly.
+const CACHED_BYTES: usize = if cfg!(test) { 64 << 10 } else { 4 << 20 };
 /// Slots that a thread merges at a time.
 const SLOTS_AT_A_TIME: usize = 1 << 14;
 /// Slots that are passed over together where no row has touched any.
@@ -36,10 +39,12 @@ pub(super) fn merge(
     let chunks = match plan.layout {
         GroupLayout::Dense => merge.dense(plan, &parts, threads)?,
         GroupLayout::Hash => {
-            let of_part = |part: GroupPart| part.earlier.into_iter().chain([part.rows]).filter(|rows| !rows.is_empty());
-            let rows = parts.into_iter().map(|part| of_part(part).collect::<Chunks>());
-            let rows = rows.filter(|chunks| !chunks.is_empty()).collect();
-            merge.hash(rows, threads)?
+            if parts.iter().any(|part| !part.earlier.is_empty()) {
+                merge.generations(parts, threads)?
+            } else {
+                let rows = parts.into_iter().map(|part| part.rows).filter(|rows| !rows.is_empty());
+                merge.hash(rows.map(|rows| vec![rows]).collect(), threads)?
+            }
         }
     };
     Ok((chunks, Arc::new(arena)))
@@ -122,40 +127,74 @@ impl Merge<'_> {
         }
     }
 
-    /// One row for each key among the rows of all parts.
-    fn hash(&self, mut parts: Vec<Chunks>, threads: usize) -> Result<Chunks, Fault> {
-        if parts.iter().map(Vec::len).sum::<usize>() <= 1 {
-            let mut rows = parts.pop().unwrap_or_default();
-            rows.iter().try_for_each(|rows| self.check(rows))?;
-            rows.iter_mut().for_each(give_back);
-            return Ok(rows);
-        }
+    /// One row for each key among the rows of all parts, which have been brought together by generations.
+    fn generations(&self, parts: Vec<GroupPart>, threads: usize) -> Result<Chunks, Fault> {
         let words = self.row.words;
-        let threads = if count_rows(&parts, words) < FEW_ROWS { 1 } else { threads };
-        let Partitioned { memory, counts, bits } = gather(parts, (words, 0), u64::BITS, threads);
-        let mut rest = memory.as_slice();
-        let slices = counts.iter().map(|count| rest.split_off(..count * words).expect("all rows were counted"));
-        let merged = parallel::map(threads, slices.collect(), |rows| self.partition(rows, bits));
+        let mut partitions: Vec<Chunks> = Vec::new();
+        for mut part in parts {
+            part.earlier.put_aside(&part.rows, words);
+            part.rows = Vec::new();
+            let of_part = part.earlier.into_partitions();
+            partitions.resize_with(of_part.len(), Vec::new);
+            partitions.iter_mut().zip(of_part).for_each(|(all, pieces)| all.extend(pieces));
+        }
+        let merged = parallel::map(threads, partitions, |pieces: Chunks| {
+            let all = pieces.iter().map(Vec::len).sum::<usize>();
+            let mut merged = Vec::with_capacity(all);
+            if all * WORD <= CACHED_BYTES {
+                let rows = pieces.iter().flat_map(|piece| piece.chunks_exact(words));
+                self.partition(rows, all / words, GENERATION_BITS, &mut merged)?;
+            } else {
+                let gathered = gather(vec![pieces], (words, 0), GENERATION_BITS..u64::BITS, 1);
+                let bits = GENERATION_BITS + gathered.bits;
+                for rows in gathered.slices(words) {
+                    self.partition(rows.chunks_exact(words), rows.len() / words, bits, &mut merged)?;
+                }
+            }
+            self.finish(merged)
+        });
         merged.into_iter().collect()
     }
 
-    /// One row for each key among the rows of a partition, whose hashes have the same top `bits`.
-    fn partition(&self, rows: &[u64], bits: u32) -> Result<Vec<u64>, Fault> {
+    /// One row for each key among the rows of all parts.
+    fn hash(&self, mut parts: Vec<Chunks>, threads: usize) -> Result<Chunks, Fault> {
+        if parts.iter().map(Vec::len).sum::<usize>() <= 1 {
+            return parts.pop().unwrap_or_default().into_iter().map(|rows| self.finish(rows)).collect();
+        }
         let words = self.row.words;
-        let slots = (rows.len() / words * 2).next_power_of_two().max(2);
+        let threads = if count_rows(&parts, words) < FEW_ROWS { 1 } else { threads };
+        let gathered = gather(parts, (words, 0), 0..u64::BITS, threads);
+        let merged = parallel::map(threads, gathered.slices(words).collect(), |rows: &[u64]| {
+            let mut merged = Vec::with_capacity(rows.len());
+            self.partition(rows.chunks_exact(words), rows.len() / words, gathered.bits, &mut merged)?;
+            self.finish(merged)
+        });
+        merged.into_iter().collect()
+    }
+
+    /// Appends one row for each key among `count` rows of a partition, whose hashes have the same top `bits`.
+    fn partition<'a>(
+        &self,
+        rows: impl Iterator<Item = &'a [u64]>,
+        count: usize,
+        bits: u32,
+        merged: &mut Vec<u64>,
+    ) -> Result<(), Fault> {
+        let words = self.row.words;
+        let slots = (count * 2).next_power_of_two().max(2);
         let shift = u64::BITS - slots.ilog2();
+        let first = merged.len();
         // Numbers of merged rows plus one; 0 is free.
         let mut directory = vec![0usize; slots];
-        let mut merged: Vec<u64> = Vec::with_capacity(rows.len());
-        for row in rows.chunks_exact(words) {
+        for row in rows {
             let mut slot = (row[0] << bits >> shift) as usize;
             loop {
                 let Some(group) = directory[slot].checked_sub(1) else {
-                    directory[slot] = merged.len() / words + 1;
+                    directory[slot] = (merged.len() - first) / words + 1;
                     merged.extend_from_slice(row);
                     break;
                 };
-                let into = &mut merged[group * words..][..words];
+                let into = &mut merged[first + group * words..][..words];
                 if into[0] == row[0] && self.has_key(into, row) {
                     let (key, into) = into.split_at_mut(self.row.key.words);
                     self.combine(into, &row[key.len()..])?;
@@ -164,9 +203,17 @@ impl Merge<'_> {
                 slot = (slot + 1) & (slots - 1);
             }
         }
-        self.check(&merged)?;
-        give_back(&mut merged);
-        Ok(merged)
+        Ok(())
+    }
+
+    /// Merged rows as they are kept.
+    fn finish(&self, mut rows: Vec<u64>) -> Result<Vec<u64>, Fault> {
+        self.check(&rows)?;
+        // Memory that was taken for rows which there are not.
+        if rows.len() < rows.capacity() / 2 {
+            rows.shrink_to_fit();
+        }
+        Ok(rows)
     }
 
     /// Whether two rows have the same key; NULL is equal to NULL.
@@ -192,13 +239,6 @@ impl Merge<'_> {
             }
         }
         Ok(())
-    }
-}
-
-/// Gives memory back that was taken for rows which there are not.
-fn give_back(rows: &mut Vec<u64>) {
-    if rows.len() < rows.capacity() / 2 {
-        rows.shrink_to_fit();
     }
 }
 

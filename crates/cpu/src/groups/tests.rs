@@ -394,10 +394,7 @@ fn dense_groups_end_at_their_limits() {
 /// A part that has outgrown the caches begins anew; a key that it meets again is one group all the same.
 #[test]
 fn generations_are_merged() {
-    let state = AggregateState {
-        keys: vec![Typed::required(ValueType::I64)],
-        aggregates: vec![Aggregate { function: AggregateFunction::CountRows, argument: None }],
-    };
+    let state = counted();
     let keys = GENERATION_GROUPS as i64 * 5 / 2;
     for workers in [1, 2] {
         let mut parts: Vec<_> = (0..workers).map(|_| GroupPart::new(&state, &GroupPlan::hash())).collect();
@@ -405,7 +402,10 @@ fn generations_are_merged() {
             for key in (0..keys).chain(0..100) {
                 part.feed(&[Scalar::I64(key)], &[None]);
             }
-            assert_eq!((part.earlier.len(), part.len()), (2, keys as usize + 100));
+            assert_eq!(
+                (part.earlier.word_count() / part.words, part.len()),
+                (2 * GENERATION_GROUPS, keys as usize + 100)
+            );
             assert!(part.memory_bytes() >= part.len() * part.words * WORD);
         }
         let table = GroupTable::merge(&state, &GroupPlan::hash(), parts, 2).expect("counts fit");
@@ -421,4 +421,48 @@ fn generations_are_merged() {
         }
         assert!((0..keys).all(|key| counts[&key] == workers * if key < 100 { 2 } else { 1 }));
     }
+}
+
+fn counted() -> AggregateState {
+    AggregateState {
+        keys: vec![Typed::required(ValueType::I64)],
+        aggregates: vec![Aggregate { function: AggregateFunction::CountRows, argument: None }],
+    }
+}
+
+/// Generations are put aside beyond all bounds only where they have different keys.
+#[test]
+fn generations_of_the_same_keys_end() {
+    let state = counted();
+    let most = EARLIER_BYTES / (GroupRow::new(&state).words * WORD);
+    let (same, rows) = (GENERATION_GROUPS as i64 * 3 / 2, most as i64 * 5 / 4);
+    let [repeated, different] = [same, rows].map(|keys| {
+        let mut part = GroupPart::new(&state, &GroupPlan::hash());
+        (0..rows).for_each(|row| part.feed(&[Scalar::I64(row % keys)], &[None]));
+        let earlier = part.earlier.word_count() / part.words;
+        let table = GroupTable::merge(&state, &GroupPlan::hash(), vec![part], 2).expect("counts fit");
+        assert_eq!(table.len(), keys as usize);
+        earlier
+    });
+    assert!((most - GENERATION_GROUPS..=most).contains(&repeated), "{repeated} rows of {most}");
+    assert!(different >= rows as usize - GENERATION_GROUPS, "{different} rows of {rows}");
+}
+
+#[test]
+fn no_run_has_a_key_of_two_generations() {
+    let state = counted();
+    let mut part = GroupPart::new(&state, &GroupPlan::hash());
+    let keys = GENERATION_GROUPS as i64 + 1000;
+    (0..3 * keys).for_each(|row| part.feed(&[Scalar::I64(row % keys)], &[None]));
+    let (groups, words) = (part.len(), part.words);
+    let mut read = 0;
+    let mut write = |_: usize, run: &crate::runs::Run| {
+        let hashes: std::collections::HashSet<u64> = run.words.chunks_exact(words).map(|row| row[0]).collect();
+        assert_eq!(hashes.len(), run.words.len() / words, "the hash tells these keys apart");
+        read += hashes.len();
+        Ok(())
+    };
+    part.take_runs(&RunLayout::of_groups(&state), &Partitions::first(), &mut write).expect("nothing fails");
+    assert!(part.is_empty());
+    assert_eq!(read, groups);
 }

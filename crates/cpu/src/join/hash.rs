@@ -51,7 +51,7 @@ impl HashTable {
         let words = row.words;
         let rows = count_rows(&parts, words);
         let slot_bits = slots(rows).ilog2();
-        let Partitioned { mut memory, counts, .. } = gather(parts, (words, HASH), slot_bits, threads);
+        let Partitioned { mut memory, counts, .. } = gather(parts, (words, HASH), 0..slot_bits, threads);
         let mut directory = vec![0; 1 << slot_bits];
         let fields = Field::of_row(row);
         let key_fields = fields[..keys].to_vec();
