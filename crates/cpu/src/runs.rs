@@ -4,7 +4,8 @@
 //! Invariants: a run refers to nothing outside of it; rows with equal keys are in equal partitions, whichever worker or
 //! side of a join they are of. Must not know: files.
 
-use bytemuck::{cast_slice, cast_slice_mut};
+mod pack;
+
 use forebay_base::Result;
 use forebay_pipeline::ir::{AggregateState, JoinState, ValueType};
 
@@ -50,6 +51,11 @@ impl RunLayout {
     /// Rows that no one looks up.
     pub fn of_rows(row: &RowLayout) -> Self {
         Self { words: row.words.max(1), hash: None, views: views(row).collect() }
+    }
+
+    /// Number of rows of a run.
+    pub fn rows_of(&self, run: &Run) -> usize {
+        run.words.len() / self.words
     }
 
     /// Bytes of a row, without those that it refers to.
@@ -128,23 +134,6 @@ pub struct Run {
     pub words: Vec<u64>,
     /// What they refer to.
     pub bytes: Vec<u8>,
-}
-
-impl Run {
-    /// A run of zeros, to be read into.
-    pub fn zeroed(layout: &RunLayout, rows: usize, bytes: usize) -> Self {
-        Self { words: vec![0; rows * layout.words], bytes: vec![0; bytes] }
-    }
-
-    /// The memory of its rows.
-    pub fn row_bytes(&self) -> &[u8] {
-        cast_slice(&self.words)
-    }
-
-    /// The memory of its rows.
-    pub fn row_bytes_mut(&mut self) -> &mut [u8] {
-        cast_slice_mut(&mut self.words)
-    }
 }
 
 /// Takes a run and the number of its partition.

@@ -122,7 +122,7 @@ pub enum Part {
     /// Rows of a build side.
     Build(RowBuffer),
     /// Groups.
-    Groups(GroupPart),
+    Groups(Box<GroupPart>),
     /// Rows of the result.
     Collect(RowBuffer),
     /// Marks, which are in the build side already.
@@ -183,7 +183,7 @@ pub fn finish_as(
         }
         State::Aggregate(groups) => {
             let groups_of = parts.into_iter().map(|part| match part {
-                Part::Groups(part) => Ok(part),
+                Part::Groups(part) => Ok(*part),
                 _ => Err(foreign()),
             });
             let parts = groups_of.collect::<Result<Vec<GroupPart>>>()?;

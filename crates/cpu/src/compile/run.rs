@@ -248,7 +248,7 @@ impl Worker {
         match (self.sink, &self.compiled.sink) {
             (SinkState::Rows(buffer), SinkKind::Build(_)) => Part::Build(buffer),
             (SinkState::Rows(buffer), _) => Part::Collect(buffer),
-            (SinkState::Groups(part), _) => Part::Groups(*part),
+            (SinkState::Groups(part), _) => Part::Groups(part),
             (SinkState::Marks, _) => Part::Marked,
         }
     }

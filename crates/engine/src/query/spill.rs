@@ -31,8 +31,9 @@ pub(super) struct Spill {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     offset: u64,
+    length: usize,
     rows: usize,
-    /// Bytes behind its rows.
+    /// Bytes that its rows refer to.
     bytes: usize,
     checksum: u32,
 }
@@ -52,17 +53,12 @@ impl Spill {
 
     /// Adds a run to its partition.
     pub(super) fn write(&self, partition: usize, run: &Run) -> Result<()> {
-        let words = run.row_bytes();
-        let length = words.len() + run.bytes.len();
+        let packed = run.pack(&self.layout);
+        let (length, checksum) = (packed.len(), crc32c(&packed));
         let offset = self.end.fetch_add(length as u64, Ordering::Relaxed);
-        let write = |offset, bytes: &[u8]| match bytes.is_empty() {
-            true => Ok(()),
-            false => self.file.write_at(offset, bytes).context(|| "rows of a query that do not fit its memory"),
-        };
-        write(offset, words)?;
-        write(offset + words.len() as u64, &run.bytes)?;
-        let rows = words.len() / self.layout.row_bytes();
-        self.places(partition).push(Place { offset, rows, bytes: run.bytes.len(), checksum: checksum(run) });
+        self.file.write_at(offset, &packed).context(|| "rows of a query that do not fit its memory")?;
+        let (rows, bytes) = (self.layout.rows_of(run), run.bytes.len());
+        self.places(partition).push(Place { offset, length, rows, bytes, checksum });
         Ok(())
     }
 
@@ -73,13 +69,15 @@ impl Spill {
 
     /// Reads a run.
     pub(super) fn read(&self, place: &Place) -> Result<RowBuffer> {
-        let mut run = Run::zeroed(&self.layout, place.rows, place.bytes);
-        self.file.read_at(place.offset, run.row_bytes_mut())?;
-        self.file.read_at(place.offset + run.row_bytes().len() as u64, &mut run.bytes)?;
-        self.read_bytes.fetch_add(self.run_bytes(place), Ordering::Relaxed);
-        match checksum(&run) == place.checksum {
-            true => Ok(RowBuffer::of_run(&self.layout, run)),
-            false => {
+        let mut packed = vec![0; place.length];
+        self.file.read_at(place.offset, &mut packed)?;
+        self.read_bytes.fetch_add(place.length as u64, Ordering::Relaxed);
+        let run = (crc32c(&packed) == place.checksum)
+            .then(|| Run::unpack(&self.layout, place.rows, place.bytes, &packed))
+            .flatten();
+        match run {
+            Some(run) => Ok(RowBuffer::of_run(&self.layout, run)),
+            None => {
                 Err(Error::corrupt(format!("rows at {} of a temporary file are not what was written", place.offset)))
             }
         }
@@ -151,8 +149,4 @@ impl Spill {
         // A place is pushed whole.
         self.places[partition].lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn checksum(run: &Run) -> u32 {
-    crc32c(run.row_bytes()) ^ crc32c(&run.bytes).rotate_left(1)
 }
