@@ -1,11 +1,13 @@
 //! Functional dependencies that do not hold. DataFusion takes a key of one side of a join for one of the groups that are made
-//! of it, whatever else they are grouped by, and then leaves out keys of groups and of orders behind them.
+//! of it, whatever else they are grouped by, and a key for one also where unnesting a list has made several rows of each; it
+//! then leaves out keys of groups and of orders behind them.
 //!
 //! ```text
 //! SELECT r, k, min(n) FROM (SELECT DISTINCT r FROM a) JOIN b ON … GROUP BY r, k     r is no key of this
+//! SELECT k, unnest(list) AS n FROM a GROUP BY k ORDER BY k, n                      nor is k of this
 //! ```
 //!
-//! So the rules that make use of dependencies get none of a plan in which a join has some; others hold. And none is known of
+//! So the rules that make use of dependencies get none of a plan in which a join or an unnesting has some; others hold. And none is known of
 //! a derived table, whose dependents DataFusion would add to the keys of groups: as everywhere else, what is selected has to
 //! be named in GROUP BY.
 
@@ -14,9 +16,9 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchemaRef, FunctionalDependencies, Result};
-use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion::logical_expr::sqlparser::ast::TableFactor;
+use datafusion::logical_expr::{Distinct, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig};
 
 use crate::named_rules::{LogicalRule, around};
@@ -72,10 +74,11 @@ impl RelationPlanner for IndependentRelations {
     }
 }
 
-/// Whether a join has dependencies of one of its sides, and hands them on.
+/// Whether a join or an unnesting has dependencies of an input, and hands them on.
 fn is_doubtful(plan: &LogicalPlan) -> Result<bool> {
     any_node(plan, |node| {
-        Ok(matches!(node, LogicalPlan::Join(join) if !join.schema.functional_dependencies().is_empty()))
+        let hands_on = matches!(node, LogicalPlan::Join(_) | LogicalPlan::Unnest(_));
+        Ok(hands_on && !node.schema().functional_dependencies().is_empty())
     })
 }
 
@@ -89,6 +92,8 @@ fn without_dependencies(plan: LogicalPlan) -> Result<LogicalPlan> {
             LogicalPlan::Join(join) => &mut join.schema,
             LogicalPlan::SubqueryAlias(alias) => &mut alias.schema,
             LogicalPlan::Union(union) => &mut union.schema,
+            LogicalPlan::Unnest(unnest) => &mut unnest.schema,
+            LogicalPlan::Distinct(Distinct::On(distinct)) => &mut distinct.schema,
             _ => return Ok(Transformed::no(node)),
         };
         *schema = independent(schema)?;
