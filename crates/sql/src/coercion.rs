@@ -14,7 +14,8 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::type_coercion::binary::{comparison_coercion, type_union_coercion};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Between, BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Union,
+    Between, BinaryExpr, Case, Expr, ExprSchemable, Like, LogicalPlan, LogicalPlanBuilder, Operator, Union,
+    binary_expr, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
 use forebay_base::{canonical_f32, canonical_f64};
@@ -99,6 +100,12 @@ fn rewrite(expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transfor
                 let (left, right) = (left.unwrap_or_default(), right.unwrap_or_default());
                 Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
             }))
+        }
+        // The pattern is one of all of the text, where DataFusion looks for it anywhere.
+        Expr::SimilarTo(like) => {
+            let concat = |left, right| binary_expr(left, Operator::StringConcat, right);
+            let pattern = Box::new(concat(concat(lit("^(?:"), *like.pattern), lit(")$")));
+            Ok(Transformed::yes(Expr::SimilarTo(Like { pattern, ..like })))
         }
         Expr::Between(Between { expr, negated, low, high }) => {
             let all = unify(vec![*expr, *low, *high], types, comparison_coercion, schema)?;
