@@ -1,7 +1,7 @@
 //! Types in common where DataFusion would choose others: dates and text beside timestamps become the timestamp's own
 //! unit (not nanoseconds, which end in 2262), floats beside decimals stay floats, binary literals are blobs. The casts are
 //! put in before DataFusion's type coercion, which then finds nothing to do. The rows of VALUES have their types before:
-//! a date beside timestamps is one of nanoseconds there.
+//! a date beside timestamps is one of nanoseconds there. On the way, patterns of SIMILAR TO become ones of the whole text.
 
 use std::sync::Arc;
 

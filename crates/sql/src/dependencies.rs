@@ -7,9 +7,9 @@
 //! SELECT k, unnest(list) AS n FROM a GROUP BY k ORDER BY k, n                      nor is k of this
 //! ```
 //!
-//! So the rules that make use of dependencies get none of a plan in which a join or an unnesting has some; others hold. And none is known of
-//! a derived table, whose dependents DataFusion would add to the keys of groups: as everywhere else, what is selected has to
-//! be named in GROUP BY.
+//! So the rules that make use of dependencies get none of a plan in which a join or an unnesting has some; others hold. And
+//! none is known of a derived table, whose dependents DataFusion would add to the keys of groups: as everywhere else, what is
+//! selected has to be named in GROUP BY.
 
 use std::cell::Cell;
 use std::sync::Arc;
