@@ -35,14 +35,12 @@ pub const POOL_REGION_BYTES: usize = 32 << 20;
 /// Bytes of one read in flight; longer requests are split so that every request keeps the drive's queue full.
 pub const READ_PIECE_BYTES: usize = 1 << 20;
 
-/// Reads in flight per reading thread with io_uring: 32 pieces are far more than any drive needs to reach its bandwidth.
+/// Reads in flight per disk with io_uring, over all threads: 32 pieces are far more than any drive needs to reach its
+/// bandwidth, and more of them only wait longer, each behind the others.
 pub const READ_QUEUE_DEPTH: usize = 32;
 
-/// Threads that one batch of reads uses at most where there is no io_uring; each has one read in flight.
+/// Reading threads of a disk where there is no io_uring; each has one read in flight.
 pub const READ_THREADS: usize = 4;
-
-/// Bytes that such a thread is worth: to start it takes about a tenth of a millisecond, to read this a millisecond.
-pub const READ_THREAD_BYTES: usize = 2 << 20;
 
 /// Bytes of encoded chunk that are compressed and checksummed on their own, so that many inflate in parallel.
 pub const FRAME_BYTES: usize = 64 << 10;

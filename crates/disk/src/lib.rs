@@ -12,6 +12,9 @@ mod path;
 /// Aligned memory and the budget that it comes from.
 mod buffer;
 
+/// Reads on their way.
+mod ticket;
+
 /// The one place for unsafe code: aligned allocations and io_uring.
 #[allow(unsafe_code)]
 mod sys;
@@ -44,6 +47,7 @@ pub use buffer::{AlignedBuffer, BufferPool};
 pub use local::{IoMode, LocalDisk};
 pub use memory::MemoryDisk;
 pub use simulated::{FaultKind, Faults, SimulatedDisk};
+pub use ticket::{ReadPath, ReadTicket};
 
 /// How to open a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,17 +174,24 @@ pub trait DiskFile: Send + Sync + Debug {
     /// Writes all of `bytes` at `offset`, through the page cache; the file grows as needed, gaps read as zero.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
 
-    /// Serves all `requests`, several in flight, past the page cache where possible. After an error the buffers hold
-    /// anything, or nothing.
+    /// Starts these reads and returns without waiting for them; the ticket holds the buffers until they are filled. Disks
+    /// in memory serve them here, in the order of the requests and up to the first that fails, and tell it by the ticket.
+    ///
+    /// # Errors
+    /// If the reads could not be started; what goes wrong later [`ReadTicket::wait`] tells.
+    fn submit_reads(self: Arc<Self>, mut requests: Vec<ReadRequest>, _path: ReadPath) -> Result<ReadTicket> {
+        check_all_aligned(self.path(), &requests)?;
+        Ok(ReadTicket::served(self.read_direct(&mut requests).map(|()| requests)))
+    }
+
+    /// Serves all `requests`, several in flight, past the page cache where possible: [`DiskFile::submit_reads`] and
+    /// [`ReadTicket::wait`] in one. After an error the buffers hold anything, or nothing.
     ///
     /// # Errors
     /// [`ErrorKind::Corrupt`] if the file ends before a request does: writers pad to [`limits::IO_ALIGN`].
     fn read_direct(&self, requests: &mut [ReadRequest]) -> Result<()> {
-        for request in requests.iter_mut() {
-            check_aligned(self.path(), request.offset, request.buffer.len())?;
-            self.read_at(request.offset, &mut request.buffer)?;
-        }
-        Ok(())
+        check_all_aligned(self.path(), requests)?;
+        requests.iter_mut().try_for_each(|request| self.read_at(request.offset, &mut request.buffer))
     }
 
     /// Writes `buffer` at `offset`, past the page cache where possible; both are multiples of [`limits::IO_ALIGN`].
@@ -212,6 +223,10 @@ fn check_aligned(path: &str, offset: u64, len: usize) -> Result<()> {
         return Ok(());
     }
     Err(Error::internal(format!("direct transfer of {len} bytes at {offset} of {path} is not aligned")))
+}
+
+fn check_all_aligned(path: &str, requests: &[ReadRequest]) -> Result<()> {
+    requests.iter().try_for_each(|request| check_aligned(path, request.offset, request.buffer.len()))
 }
 
 fn check_writable(path: &str, mode: OpenMode) -> Result<()> {

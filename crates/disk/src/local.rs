@@ -4,24 +4,37 @@
 //! by pread, which is also where errors are told. A file has a buffered descriptor, and a direct one once it is needed.
 //! Must not know: the environment; who reads what.
 
+/// Files, and tickets for their reads.
+mod file;
+
+/// The two descriptors of a file, and how pread goes through them.
+mod descriptors;
+
+/// Batches of pieces that are on their way.
+mod batches;
+
+/// Reads through the ring that all threads share.
+mod ring_reads;
+
+/// Reads by standing threads, where there is no ring.
+mod thread_reads;
+
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use forebay_base::limits::{READ_PIECE_BYTES, READ_THREAD_BYTES, READ_THREADS};
 use forebay_base::{Error, Result};
-use parking_lot::Mutex;
 
 use crate::path::normalize;
-use crate::sys::{Ring, raise_open_files};
-use crate::{
-    AlignedBuffer, Disk, DiskDirectory, DiskFile, LockKind, OpenMode, ReadRequest, check_aligned, check_writable,
-    locked, named_temporary, too_short,
-};
+use crate::sys::raise_open_files;
+use crate::{Disk, DiskDirectory, DiskFile, LockKind, OpenMode, locked, named_temporary};
+use descriptors::Descriptors;
+use file::{LocalFile, ReadQueue};
+use ring_reads::RingReads;
+use thread_reads::ThreadReads;
 
 /// How direct reads reach the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,20 +48,15 @@ pub enum IoMode {
     Pread,
 }
 
-/// A directory of the machine. Clones share its rings.
+/// A directory of the machine. Clones share its ring or reading threads, and so do its files and their tickets; when the
+/// last of them is dropped nothing is in flight any more.
 #[derive(Debug, Clone)]
 pub struct LocalDisk {
     root: PathBuf,
-    paths: Arc<IoPaths>,
-}
-
-/// Which ways to the drive are open.
-#[derive(Debug)]
-struct IoPaths {
-    rings: Option<IdleRings>,
+    reads: ReadQueue,
     /// Whether the file system was seen to refuse O_DIRECT.
-    direct_refused: AtomicBool,
-    direct_probed: OnceLock<()>,
+    direct_refused: Arc<AtomicBool>,
+    direct_probed: Arc<OnceLock<()>>,
 }
 
 impl LocalDisk {
@@ -61,28 +69,27 @@ impl LocalDisk {
         let root =
             std::path::absolute(root).map_err(|error| Error::io(format_args!("open {}", root.display()), &error))?;
         raise_open_files();
-        let rings = match (mode, IdleRings::open()) {
-            (IoMode::Pread, _) | (IoMode::Auto, Err(_)) => None,
-            (_, Ok(rings)) => Some(rings),
-            (IoMode::Uring, Err(error)) => {
+        let ring = if mode == IoMode::Pread { None } else { Some(RingReads::open()) };
+        let reads = match (mode, ring) {
+            (_, Some(Ok(ring))) => ReadQueue::Ring(Arc::new(ring)),
+            (IoMode::Uring, Some(Err(error))) => {
                 let hint = "Allow the io_uring system calls (containers often forbid them), or choose pread";
                 return Err(Error::unsupported(format!("io_uring does not work here: {error}")).hint(hint));
             }
+            _ => ReadQueue::Threads(Arc::new(ThreadReads::new())),
         };
-        let direct_refused = AtomicBool::new(false);
-        let paths = IoPaths { rings, direct_refused, direct_probed: OnceLock::new() };
-        Ok(Self { root, paths: Arc::new(paths) })
+        Ok(Self { root, reads, direct_refused: Arc::default(), direct_probed: Arc::default() })
     }
 
-    /// How direct reads are done: `io_uring, O_DIRECT`, `pread, O_DIRECT` or `pread, buffered`.
+    /// How direct reads are done: `io_uring` or `pread`, and `O_DIRECT` or `buffered`.
     pub fn io_description(&self) -> String {
-        self.paths.direct_probed.get_or_init(|| self.probe_direct());
-        let text = match (self.paths.direct_refused.load(Ordering::Relaxed), &self.paths.rings) {
-            (true, _) => "pread, buffered",
-            (false, Some(_)) => "io_uring, O_DIRECT",
-            (false, None) => "pread, O_DIRECT",
+        self.direct_probed.get_or_init(|| self.probe_direct());
+        let call = match self.reads {
+            ReadQueue::Ring(_) => "io_uring",
+            ReadQueue::Threads(_) => "pread",
         };
-        text.to_owned()
+        let access = if self.direct_refused.load(Ordering::Relaxed) { "buffered" } else { "O_DIRECT" };
+        format!("{call}, {access}")
     }
 
     /// Asks the file system with a file that never gets a name. Where that cannot be made, files find out on their own.
@@ -90,7 +97,7 @@ impl LocalDisk {
         let unnamed =
             OpenOptions::new().read(true).write(true).custom_flags(libc::O_TMPFILE | libc::O_DIRECT).open(&self.root);
         if unnamed.is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL)) {
-            self.paths.direct_refused.store(true, Ordering::Relaxed);
+            self.direct_refused.store(true, Ordering::Relaxed);
         }
     }
 
@@ -105,15 +112,8 @@ impl LocalDisk {
     }
 
     fn file(&self, path: &str, place: String, mode: OpenMode, buffered: File) -> LocalFile {
-        LocalFile {
-            path: path.to_owned(),
-            place,
-            mode,
-            buffered,
-            direct: OnceLock::new(),
-            direct_refused: AtomicBool::new(false),
-            paths: Arc::clone(&self.paths),
-        }
+        let descriptors = Descriptors::new(place, mode, buffered, Arc::clone(&self.direct_refused));
+        LocalFile::new(path.to_owned(), Arc::new(descriptors), self.reads.clone())
     }
 
     fn full(&self, path: &str) -> Result<PathBuf> {
@@ -269,199 +269,13 @@ impl DiskDirectory for LocalDirectory {
     }
 }
 
-/// A file with its two descriptors.
-#[derive(Debug)]
-struct LocalFile {
-    path: String,
-    /// The full path, for messages.
-    place: String,
-    mode: OpenMode,
-    buffered: File,
-    direct: OnceLock<Option<File>>,
-    /// Whether a direct transfer was refused after the descriptor was granted.
-    direct_refused: AtomicBool,
-    paths: Arc<IoPaths>,
-}
-
-impl DiskFile for LocalFile {
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        match self.buffered.read_exact_at(buffer, offset) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                Err(too_short(&self.place, offset, buffer.len(), self.len()?))
-            }
-            outcome => outcome.map_err(|error| self.failed("read", buffer.len(), offset, &error)),
-        }
-    }
-
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        check_writable(&self.place, self.mode)?;
-        self.buffered.write_all_at(bytes, offset).map_err(|error| self.failed("write", bytes.len(), offset, &error))
-    }
-
-    fn read_direct(&self, requests: &mut [ReadRequest]) -> Result<()> {
-        for request in requests.iter() {
-            check_aligned(&self.place, request.offset, request.buffer.len())?;
-        }
-        let mut read_bytes = match (&self.paths.rings, self.direct()?) {
-            (Some(rings), Some(direct)) => rings.read(direct, requests).map_err(|error| {
-                Error::io(format_args!("wait for {} reads of {}", requests.len(), self.place), &error)
-            })?,
-            _ => Vec::new(),
-        }
-        .into_iter();
-        let mut missing = Vec::new();
-        for request in requests.iter_mut() {
-            let mut offset = request.offset;
-            for piece in request.buffer.chunks_mut(READ_PIECE_BYTES) {
-                let (len, done) = (piece.len(), read_bytes.next().unwrap_or(0));
-                if done < len {
-                    missing.push((offset + done as u64, &mut piece[done..]));
-                }
-                offset += len as u64;
-            }
-        }
-        self.read_missing(missing)
-    }
-
-    fn write_direct(&self, offset: u64, buffer: &AlignedBuffer) -> Result<()> {
-        check_writable(&self.place, self.mode)?;
-        check_aligned(&self.place, offset, buffer.len())?;
-        if let Some(direct) = self.direct()? {
-            match direct.write_all_at(buffer, offset) {
-                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.refuse_direct(),
-                outcome => return outcome.map_err(|error| self.failed("write", buffer.len(), offset, &error)),
-            }
-        }
-        self.write_at(offset, buffer)
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.buffered.sync_data().map_err(|error| Error::io(format_args!("sync {}", self.place), &error))
-    }
-
-    fn len(&self) -> Result<u64> {
-        let metadata = self.buffered.metadata();
-        Ok(metadata.map_err(|error| Error::io(format_args!("find the length of {}", self.place), &error))?.len())
-    }
-
-    fn set_len(&self, bytes: u64) -> Result<()> {
-        check_writable(&self.place, self.mode)?;
-        let changed = self.buffered.set_len(bytes);
-        changed.map_err(|error| Error::io(format_args!("set the length of {} to {bytes}", self.place), &error))
-    }
-
-    fn path(&self) -> &str {
-        &self.path
-    }
-}
-
-impl LocalFile {
-    /// The descriptor for direct transfers; `None` where the file system refuses them. It is opened through the buffered
-    /// one: the file may have been renamed or removed meanwhile.
-    fn direct(&self) -> Result<Option<&File>> {
-        if self.direct_refused.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
-        if let Some(direct) = self.direct.get() {
-            return Ok(direct.as_ref());
-        }
-        let mut options = OpenOptions::new();
-        options.read(true).write(self.mode != OpenMode::Read).custom_flags(libc::O_DIRECT);
-        let opened = match options.open(format!("/proc/self/fd/{}", self.buffered.as_raw_fd())) {
-            Ok(direct) => Some(direct),
-            // EINVAL: no O_DIRECT on this file system. ENOENT: no /proc.
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOENT)) => {
-                self.refuse_direct();
-                None
-            }
-            Err(error) => return Err(Error::io(format_args!("open {} for direct access", self.place), &error)),
-        };
-        Ok(self.direct.get_or_init(|| opened).as_ref())
-    }
-
-    fn refuse_direct(&self) {
-        self.direct_refused.store(true, Ordering::Relaxed);
-        self.paths.direct_refused.store(true, Ordering::Relaxed);
-    }
-
-    /// Reads `(offset, piece)`s with pread, by several threads at once where there is enough to read.
-    fn read_missing(&self, mut pieces: Vec<(u64, &mut [u8])>) -> Result<()> {
-        let bytes: usize = pieces.iter().map(|(_, piece)| piece.len()).sum();
-        let threads = (bytes / READ_THREAD_BYTES).min(READ_THREADS).min(pieces.len());
-        if threads < 2 {
-            return pieces.iter_mut().try_for_each(|(offset, piece)| self.read_piece(*offset, piece));
-        }
-        let queue = Mutex::new(pieces.into_iter());
-        let drain = || {
-            loop {
-                let Some((offset, piece)) = queue.lock().next() else { return Ok(()) };
-                self.read_piece(offset, piece)?;
-            }
-        };
-        std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| std::thread::Builder::new().spawn_scoped(scope, drain)).collect();
-            let mut outcome = drain();
-            // A thread that could not be started leaves its share to the others.
-            for other in others.into_iter().flatten() {
-                outcome = outcome.and(other.join().expect("reading does not panic"));
-            }
-            outcome
-        })
-    }
-
-    /// One direct read; what it leaves, for example the unaligned rest before the end of the file, is read buffered.
-    fn read_piece(&self, offset: u64, piece: &mut [u8]) -> Result<()> {
-        let mut done = 0;
-        if check_aligned(&self.place, offset, piece.len()).is_ok()
-            && let Some(direct) = self.direct()?
-        {
-            match direct.read_at(piece, offset) {
-                Ok(read_bytes) => done = read_bytes,
-                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.refuse_direct(),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.failed("read", piece.len(), offset, &error)),
-            }
-        }
-        self.read_at(offset + done as u64, &mut piece[done..])
-    }
-
-    fn failed(&self, verb: &str, len: usize, offset: u64, error: &io::Error) -> Error {
-        Error::io(format_args!("{verb} {len} bytes at {offset} of {}", self.place), error)
-    }
-}
-
-/// Rings that no thread uses at the moment. There are as many as threads ever read at once.
-struct IdleRings {
-    idle: Mutex<Vec<Ring>>,
-}
-
-impl IdleRings {
-    fn open() -> io::Result<Self> {
-        Ok(Self { idle: Mutex::new(vec![Ring::new()?]) })
-    }
-
-    /// Bytes read per piece; empty if no further ring can be had, which leaves all to pread.
-    fn read(&self, file: &File, requests: &mut [ReadRequest]) -> io::Result<Vec<usize>> {
-        let idle = self.idle.lock().pop();
-        let Some(mut ring) = idle.or_else(|| Ring::new().ok()) else { return Ok(Vec::new()) };
-        let read_bytes = ring.read(file, requests)?;
-        self.idle.lock().push(ring);
-        Ok(read_bytes)
-    }
-}
-
-impl std::fmt::Debug for IdleRings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("IdleRings").field("count", &self.idle.lock().len()).finish()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use forebay_base::ErrorKind;
-    use forebay_base::limits::IO_ALIGN;
+    use forebay_base::limits::{IO_ALIGN, READ_PIECE_BYTES};
 
     use super::*;
+    use crate::{AlignedBuffer, ReadRequest};
 
     /// A file system that grants the direct descriptor, or not, and then refuses direct transfers.
     #[test]
@@ -471,9 +285,9 @@ mod tests {
             let disk = LocalDisk::open(&directory.path().join(format!("{mode:?}")), mode).expect("a disk");
             disk.create_directory("").expect("a root");
             let file = disk.open_file("f", OpenMode::Create).expect("a file");
-            file.refuse_direct();
-            assert!(file.direct().expect("no error").is_none());
-            assert_eq!(disk.io_description(), "pread, buffered");
+            file.descriptors().refuse_direct();
+            assert!(file.descriptors().direct().expect("no error").is_none());
+            assert!(disk.io_description().ends_with(", buffered"));
             let mut page = AlignedBuffer::zeroed(IO_ALIGN);
             page.fill(3);
             file.write_direct(IO_ALIGN as u64, &page).expect("written");
@@ -484,17 +298,20 @@ mod tests {
     }
 
     #[test]
-    fn what_a_ring_leaves_undone_is_told_by_pread() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let disk = LocalDisk::open(directory.path(), IoMode::Auto).expect("a disk");
-        let file = disk.open_file("f", OpenMode::Create).expect("a file");
-        file.write_at(0, &vec![1; 3 * READ_PIECE_BYTES + 100]).expect("written");
-        let mut requests = [ReadRequest { offset: 0, buffer: AlignedBuffer::zeroed(4 * READ_PIECE_BYTES) }];
-        let error = file.read_direct(&mut requests).expect_err("past the end");
-        assert_eq!(error.kind(), ErrorKind::Corrupt);
-        let name = directory.path().join("f").display().to_string();
-        assert!(error.message().contains(&name) && error.message().contains("3145828 bytes"), "{error}");
-        assert!(!file.direct_refused.load(Ordering::Relaxed), "an unaligned end is no refusal");
+    fn what_is_left_undone_is_told_by_pread() {
+        for mode in [IoMode::Auto, IoMode::Pread] {
+            let directory = tempfile::tempdir().expect("a directory");
+            let disk = LocalDisk::open(directory.path(), mode).expect("a disk");
+            let file = disk.open_file("f", OpenMode::Create).expect("a file");
+            file.write_at(0, &vec![1; 3 * READ_PIECE_BYTES + 100]).expect("written");
+            let mut requests = [ReadRequest { offset: 0, buffer: AlignedBuffer::zeroed(4 * READ_PIECE_BYTES) }];
+            let before = disk.io_description();
+            let error = file.read_direct(&mut requests).expect_err("past the end");
+            assert_eq!(error.kind(), ErrorKind::Corrupt);
+            assert_eq!(disk.io_description(), before, "an unaligned end is no refusal");
+            let name = directory.path().join("f").display().to_string();
+            assert!(error.message().contains(&name) && error.message().contains("3145828 bytes"), "{error}");
+        }
     }
 
     /// A power loss must not take the name of a directory that was made, however many were missing above it.

@@ -79,7 +79,8 @@ impl SimulatedDisk {
         Self::from_machine(machine.after_power_loss(faults))
     }
 
-    /// Calls so far: every call of [`Disk`] and [`DiskFile`] that can fail. A `read_direct` counts once per request.
+    /// Calls so far: every call of [`Disk`] and [`DiskFile`] that can fail. `read_direct` and `submit_reads` count once per
+    /// request that they serve, waiting for a ticket not at all.
     pub fn calls(&self) -> u64 {
         self.machine.lock().calls
     }

@@ -1,5 +1,8 @@
 //! What every disk promises, run over every disk.
 
+/// All disks.
+mod disks;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,19 +14,7 @@ use forebay_disk::{
 };
 use proptest::prelude::*;
 
-/// Runs `test` on every disk. Where the system forbids io_uring, that one is left out aloud.
-fn on_every_disk(test: impl Fn(&dyn Disk)) {
-    for mode in [IoMode::Uring, IoMode::Pread, IoMode::Auto] {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        match LocalDisk::open(directory.path(), mode) {
-            Ok(disk) => test(&disk),
-            Err(error) if mode == IoMode::Uring => eprintln!("io_uring left out: {error}"),
-            Err(error) => panic!("{error}"),
-        }
-    }
-    test(&MemoryDisk::new());
-    test(&SimulatedDisk::new(1, Faults::default()));
-}
+use disks::{on_every_disk, pattern};
 
 fn create(disk: &dyn Disk, path: &str, bytes: &[u8]) -> Arc<dyn DiskFile> {
     let file = disk.open(path, OpenMode::Create).expect("a new file");
@@ -36,11 +27,6 @@ fn content(disk: &dyn Disk, path: &str) -> Vec<u8> {
     let mut bytes = vec![0; usize::try_from(file.len().expect("a length")).expect("fits")];
     file.read_at(0, &mut bytes).expect("read");
     bytes
-}
-
-/// Bytes that tell their own position.
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect()
 }
 
 #[test]

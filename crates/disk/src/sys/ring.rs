@@ -1,0 +1,159 @@
+//! An io_uring for reads: one owner pushes and reaps, one thread at a time may wait for completions meanwhile.
+//!
+//! Invariants: a piece that the kernel may write to lies in a slot of [`RingQueue`], with its file, until its completion
+//! was reaped; a queue that cannot wait for the kernel any more leaks them. There are as many slots as entries in the
+//! submission queue, and half as many as in the completion queue, so neither overflows.
+//! Must not know: requests, and who waits for them.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+use forebay_base::limits::READ_QUEUE_DEPTH;
+use io_uring::{IoUring, Probe, opcode, squeue, types};
+
+use super::Piece;
+
+/// The one end of a ring that touches its queues. `T` says whose a piece is.
+pub(crate) struct RingQueue<T> {
+    ring: Arc<IoUring>,
+    slots: Vec<Option<Sent<T>>>,
+    /// Indexes of empty slots.
+    free: Vec<usize>,
+}
+
+/// A piece on its way.
+struct Sent<T> {
+    piece: Piece,
+    owner: T,
+    /// Keeps the descriptor open. The kernel does so too, but only from the moment when it took the entry.
+    _file: Arc<File>,
+}
+
+/// The other end: sleeps until something is complete.
+pub(crate) struct RingWaiter {
+    ring: Arc<IoUring>,
+}
+
+impl<T> RingQueue<T> {
+    /// Both ends of a ring that was seen to work: a sandbox may allow its setup and forbid its use.
+    pub(crate) fn open() -> io::Result<(Self, RingWaiter)> {
+        let mut ring = IoUring::new(READ_QUEUE_DEPTH as u32)?;
+        let mut probe = Probe::new();
+        ring.submitter().register_probe(&mut probe)?;
+        if !probe.is_supported(opcode::Read::CODE) {
+            return Err(io::Error::from(io::ErrorKind::Unsupported));
+        }
+        // SAFETY: a no-op refers to no memory.
+        unsafe { ring.submission().push(&opcode::Nop::new().build()) }.map_err(io::Error::other)?;
+        ring.submit_and_wait(1)?;
+        ring.completion().for_each(drop);
+        let ring = Arc::new(ring);
+        let slots = (0..READ_QUEUE_DEPTH).map(|_| None).collect();
+        let queue = Self { ring: Arc::clone(&ring), slots, free: (0..READ_QUEUE_DEPTH).collect() };
+        Ok((queue, RingWaiter { ring }))
+    }
+
+    /// Whether there is room for another piece.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// Pieces that were pushed and not reaped.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Queues a read of `piece` from `file` for the next [`RingQueue::submit`]. Reads of a `buffered` file are left to
+    /// the kernel's workers: else what is in the page cache would be copied within the system call that submits.
+    ///
+    /// # Panics
+    /// Without room.
+    pub(crate) fn push(&mut self, mut piece: Piece, file: Arc<File>, buffered: bool, owner: T) {
+        let slot = self.free.pop().expect("the caller saw room");
+        let len = u32::try_from(piece.len()).expect("pieces are short");
+        let read = opcode::Read::new(types::Fd(file.as_raw_fd()), piece.bytes_mut().as_mut_ptr(), len);
+        let mut entry = read.offset(piece.offset()).build().user_data(slot as u64);
+        if buffered {
+            entry = entry.flags(squeue::Flags::ASYNC);
+        }
+        self.slots[slot] = Some(Sent { piece, owner, _file: file });
+        // SAFETY: `&mut self` of the only queue of this ring: no other submission queue exists. The piece, which owns its
+        // bytes, and the file stay in their slot until the completion was reaped, or for ever.
+        let pushed = unsafe { self.ring.submission_shared().push(&entry) };
+        pushed.expect("there are as many entries as slots");
+    }
+
+    /// Hands to the kernel what was pushed, without waiting. What it has no memory for now stays, for the next call or
+    /// for [`RingWaiter::wait`].
+    pub(crate) fn submit(&mut self) -> io::Result<()> {
+        // SAFETY: `&mut self` of the only queue of this ring: no other submission queue exists.
+        let is_empty = unsafe { self.ring.submission_shared().is_empty() };
+        if is_empty {
+            return Ok(());
+        }
+        match self.ring.submit() {
+            Err(error) if !is_passing(&error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes what is complete: each piece with what is missing of it, whatever the cause. Not while another thread is in
+    /// [`RingWaiter::wait`], which might then wait for what was taken.
+    pub(crate) fn reap(&mut self) -> Vec<(T, Piece)> {
+        let mut returned = Vec::new();
+        // SAFETY: `&mut self` of the only queue of this ring: no other completion queue exists.
+        let completions = unsafe { self.ring.completion_shared() };
+        for completion in completions {
+            let slot = completion.user_data() as usize;
+            let Sent { mut piece, owner, .. } = self.slots[slot].take().expect("one completion for each entry");
+            self.free.push(slot);
+            // Negative is an error number: nothing was read.
+            piece.advance(usize::try_from(completion.result()).unwrap_or(0));
+            returned.push((owner, piece));
+        }
+        returned
+    }
+}
+
+impl<T> Drop for RingQueue<T> {
+    /// Waits for what is in flight.
+    fn drop(&mut self) {
+        while self.in_flight() > 0 {
+            if wait(&self.ring).is_err() {
+                // Memory that is never freed can be written to at any time.
+                std::mem::forget(std::mem::take(&mut self.slots));
+                return;
+            }
+            self.reap();
+        }
+    }
+}
+
+impl RingWaiter {
+    /// Sleeps until something is complete and not reaped; may return before. The caller knows that something is in flight
+    /// and that nobody else reaps.
+    ///
+    /// # Errors
+    /// The ring is unusable: what is in flight is lost to the process.
+    pub(crate) fn wait(&self) -> io::Result<()> {
+        wait(&self.ring)
+    }
+}
+
+fn wait(ring: &IoUring) -> io::Result<()> {
+    match ring.submit_and_wait(1) {
+        Ok(_) => Ok(()),
+        Err(error) if is_passing(&error) => {
+            std::thread::yield_now();
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Interrupted by a signal, or the kernel is short of memory or completions: reap and try again.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY))
+}
