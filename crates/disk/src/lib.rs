@@ -37,6 +37,9 @@ mod content;
 /// A disk that fails and loses power on request, replayed from a seed.
 mod simulated;
 
+/// A disk whose reads are as slow as wanted.
+mod throttled;
+
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,6 +50,7 @@ pub use buffer::{AlignedBuffer, BufferPool};
 pub use local::{IoMode, LocalDisk};
 pub use memory::MemoryDisk;
 pub use simulated::{FaultKind, Faults, SimulatedDisk};
+pub use throttled::ThrottledDisk;
 pub use ticket::{ReadPath, ReadTicket};
 
 /// How to open a file.

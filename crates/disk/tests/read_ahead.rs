@@ -3,14 +3,15 @@
 /// All disks.
 mod disks;
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forebay_base::limits::{IO_ALIGN, READ_PIECE_BYTES, READ_QUEUE_DEPTH};
 use forebay_base::{ErrorKind, Result};
 use forebay_disk::{
-    AlignedBuffer, BufferPool, Disk, DiskFile, FaultKind, Faults, IoMode, LocalDisk, OpenMode, ReadPath, ReadRequest,
-    ReadTicket, SimulatedDisk,
+    AlignedBuffer, BufferPool, Disk, DiskFile, FaultKind, Faults, IoMode, LocalDisk, MemoryDisk, OpenMode, ReadPath,
+    ReadRequest, ReadTicket, SimulatedDisk, ThrottledDisk,
 };
 use proptest::prelude::*;
 
@@ -235,6 +236,33 @@ fn faults_are_decided_at_submission_and_told_by_the_ticket() {
     }
     assert_eq!(outcome(5, FaultKind::BitFlip), ([Ok(0), Ok(1)], 6));
     assert_eq!(outcome(7, FaultKind::Eio), ([Ok(0), Ok(0)], 6));
+}
+
+#[test]
+fn a_throttled_drive_takes_its_time() {
+    let disk = Arc::new(MemoryDisk::new());
+    let bytes_per_second = NonZeroU64::new(64 << 20).expect("above zero");
+    let throttled = ThrottledDisk::new(disk, bytes_per_second);
+    let (file, bytes) = patterned(&throttled, 2 << 20);
+    let pool = BufferPool::new(64 << 20);
+    let half = [(0, (1 << 20) / IO_ALIGN)];
+    let start = Instant::now();
+    let tickets = [0; 3].map(|_| submit(&file, &pool, &half, ReadPath::Direct).expect("submitted"));
+    let given_up = submit(&file, &pool, &half, ReadPath::Direct).expect("submitted");
+    assert!(!given_up.is_done());
+    drop(given_up);
+    let [first, second, third] = tickets;
+    check(&third.wait().expect("read"), &half, &bytes);
+    assert!(start.elapsed() >= Duration::from_millis(46), "3 MiB at 64 MiB/s");
+    assert!(first.is_done() && second.is_done());
+    // The fourth occupied the drive although nobody waited for it.
+    file.read_at(0, &mut vec![0; 1 << 20]).expect("read");
+    assert!(start.elapsed() >= Duration::from_millis(78));
+    let mut requests = [ReadRequest { offset: 0, buffer: pool.take(1 << 20).expect("in budget") }];
+    file.read_direct(&mut requests).expect("read");
+    assert!(start.elapsed() >= Duration::from_millis(93));
+    let missing = submit(&file, &pool, &[(512, 1)], ReadPath::Direct).expect("submitted");
+    assert_eq!(missing.wait().expect_err("past the end").kind(), ErrorKind::Corrupt);
 }
 
 #[derive(Debug, Clone)]

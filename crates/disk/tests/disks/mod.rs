@@ -1,6 +1,9 @@
 //! All disks, for tests of what each of them promises.
 
-use forebay_disk::{Disk, Faults, IoMode, LocalDisk, MemoryDisk, SimulatedDisk};
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use forebay_disk::{Disk, Faults, IoMode, LocalDisk, MemoryDisk, SimulatedDisk, ThrottledDisk};
 
 /// Runs `test` on every disk. Where the system forbids io_uring, that one is left out aloud.
 pub(crate) fn on_every_disk(test: impl Fn(&dyn Disk)) {
@@ -14,6 +17,8 @@ pub(crate) fn on_every_disk(test: impl Fn(&dyn Disk)) {
     }
     test(&MemoryDisk::new());
     test(&SimulatedDisk::new(1, Faults::default()));
+    let bytes_per_second = NonZeroU64::new(100 << 30).expect("above zero");
+    test(&ThrottledDisk::new(Arc::new(MemoryDisk::new()), bytes_per_second));
 }
 
 /// Bytes that tell their own position.
