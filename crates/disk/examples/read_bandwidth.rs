@@ -1,16 +1,20 @@
-//! Measures sequential direct reads: `cargo run --release -p forebay-disk --example read_bandwidth -- DIR [KIB]`.
+//! Measures sequential reads that run ahead: `cargo run --release -p forebay-disk --example read_bandwidth -- DIR [KIB]`.
 //!
-//! Requests have KIB KiB, by default 1024, and come in batches. Every figure is the median of five passes over a file of
-//! 1 GiB that is made in DIR and removed again.
+//! Requests have KIB KiB, by default 1024; each is a ticket of its own, and as many as the depth says are open at a time:
+//! the oldest is waited for, its buffer goes back to the pool, and the next one is submitted. Every figure is the median
+//! of five passes over a file of 2 GiB that is made in DIR and removed again.
 
+use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forebay_base::{Error, Result, units};
-use forebay_disk::{BufferPool, Disk, DiskFile, IoMode, LocalDisk, OpenMode, ReadRequest};
+use forebay_disk::{BufferPool, Disk, DiskFile, IoMode, LocalDisk, OpenMode, ReadPath, ReadRequest, ReadTicket};
 
-const FILE_BYTES: usize = 1 << 30;
+const FILE_BYTES: usize = 2 << 30;
 const WRITE_BYTES: usize = 1 << 20;
+const DEPTHS: [usize; 6] = [1, 2, 4, 8, 16, 32];
 const PASSES: usize = 5;
 const FILE: &str = "read_bandwidth.tmp";
 
@@ -51,10 +55,10 @@ fn measure(disk: &LocalDisk, request_bytes: usize) -> Result<()> {
     let file = disk.open(FILE, OpenMode::Read)?;
     let pool = BufferPool::new(64 * request_bytes);
     println!("{}", disk.io_description());
-    for depth in [1, 2, 4, 8, 16, 32] {
+    for depth in DEPTHS {
         let mut passes = Vec::new();
         for _ in 0..PASSES {
-            passes.push(read_all(&*file, &pool, request_bytes, depth)?);
+            passes.push(read_all(&file, &pool, request_bytes, depth)?);
         }
         passes.sort_unstable();
         let size = units::format_bytes(request_bytes as u64);
@@ -65,15 +69,23 @@ fn measure(disk: &LocalDisk, request_bytes: usize) -> Result<()> {
     Ok(())
 }
 
-fn read_all(file: &dyn DiskFile, pool: &BufferPool, request_bytes: usize, depth: usize) -> Result<Duration> {
+fn read_all(file: &Arc<dyn DiskFile>, pool: &BufferPool, request_bytes: usize, depth: usize) -> Result<Duration> {
     let start = Instant::now();
-    for batch in 0..FILE_BYTES / request_bytes / depth {
-        let mut requests = Vec::with_capacity(depth);
-        for slot in 0..depth {
-            let offset = ((batch * depth + slot) * request_bytes) as u64;
-            requests.push(ReadRequest { offset, buffer: pool.take(request_bytes)? });
+    let mut tickets = VecDeque::with_capacity(depth);
+    for request in 0..FILE_BYTES / request_bytes {
+        if tickets.len() == depth {
+            wait_for_oldest(&mut tickets)?;
         }
-        file.read_direct(&mut requests)?;
+        let read = ReadRequest { offset: (request * request_bytes) as u64, buffer: pool.take(request_bytes)? };
+        tickets.push_back(Arc::clone(file).submit_reads(vec![read], ReadPath::Direct)?);
+    }
+    while !tickets.is_empty() {
+        wait_for_oldest(&mut tickets)?;
     }
     Ok(start.elapsed())
+}
+
+fn wait_for_oldest(tickets: &mut VecDeque<ReadTicket>) -> Result<()> {
+    let oldest = tickets.pop_front().expect("the caller saw one");
+    oldest.wait().map(drop)
 }
