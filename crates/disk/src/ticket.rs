@@ -56,7 +56,7 @@ impl ReadTicket {
 
 impl fmt::Debug for ReadTicket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReadTicket").field("is_done", &self.is_done()).finish()
+        f.debug_struct("ReadTicket").finish_non_exhaustive()
     }
 }
 

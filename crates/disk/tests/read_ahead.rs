@@ -4,7 +4,7 @@
 mod disks;
 
 use std::num::NonZeroU64;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use forebay_base::limits::{IO_ALIGN, READ_PIECE_BYTES, READ_QUEUE_DEPTH};
@@ -176,6 +176,33 @@ fn many_threads_with_many_tickets_each() {
                                 1 => drop(std::thread::scope(|inner| inner.spawn(|| ticket.wait()).join())),
                                 _ => check(&ticket.wait().expect("read"), &pages, bytes),
                             }
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(pool.in_use_bytes(), 0);
+    });
+}
+
+/// Far more threads than pieces in flight: each sleeps until its own reads are done, and somebody always leads.
+#[test]
+fn a_crowd_waits_at_once() {
+    const THREADS: usize = 3 * READ_QUEUE_DEPTH;
+    on_every_disk(|disk| {
+        let (file, bytes) = patterned(disk, READ_PIECE_BYTES);
+        let pool = BufferPool::new(512 << 20);
+        let together = Barrier::new(THREADS);
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (pool, file, bytes, together) = (&pool, &file, &bytes, &together);
+                scope.spawn(move || {
+                    for round in 0..6 {
+                        let pages = [(thread + round, 64), (round, 1)];
+                        let ticket = submit(file, pool, &pages, PATHS[round % 2]).expect("submitted");
+                        together.wait();
+                        if (thread + round) % 5 > 0 {
+                            check(&ticket.wait().expect("read"), &pages, bytes);
                         }
                     }
                 });

@@ -170,3 +170,50 @@ impl Drop for LocalReads {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::OpenOptions;
+    use std::sync::atomic::AtomicBool;
+
+    use forebay_base::ErrorKind;
+    use forebay_base::limits::READ_PIECE_BYTES;
+
+    use super::*;
+    use crate::{BufferPool, OpenMode};
+
+    /// A descriptor that refuses to be read from, among tickets of a file that does not.
+    #[test]
+    fn an_error_is_that_of_pread_and_fails_its_ticket_alone() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("f");
+        std::fs::write(&path, vec![5; 2 * READ_PIECE_BYTES]).expect("written");
+        let opened = |write: bool| OpenOptions::new().read(!write).write(write).open(&path).expect("opened");
+        let ring = RingReads::open().map(|ring| ReadQueue::Ring(Arc::new(ring)));
+        for reads in [ring.ok(), Some(ReadQueue::Threads(Arc::new(ThreadReads::new())))].into_iter().flatten() {
+            let pool = BufferPool::new(64 << 20);
+            let open = |write| {
+                let refused = Arc::new(AtomicBool::new(true));
+                let descriptors = Descriptors::new("the file".to_owned(), OpenMode::Read, opened(write), refused);
+                LocalFile::new("f".to_owned(), Arc::new(descriptors), reads.clone())
+            };
+            let start = |file: &LocalFile| {
+                let buffer = pool.take(2 * READ_PIECE_BYTES).expect("in budget");
+                file.start(vec![ReadRequest { offset: 0, buffer }], ReadPath::PageCache).expect("submitted")
+            };
+            let (good, bad) = (open(false), open(true));
+            let tickets: Vec<_> = (0..8).map(|number| start(if number % 2 == 0 { &good } else { &bad })).collect();
+            for (number, ticket) in tickets.into_iter().enumerate() {
+                match ticket.wait() {
+                    Ok(served) => assert!(number % 2 == 0 && served[0].buffer.iter().all(|byte| *byte == 5)),
+                    Err(error) => {
+                        assert!(number % 2 == 1 && error.kind() == ErrorKind::Io, "{error}");
+                        assert!(error.message().starts_with("cannot read 1048576 bytes at "), "{error}");
+                        assert!(error.message().contains(" of the file: "), "{error}");
+                    }
+                }
+            }
+            assert_eq!(pool.in_use_bytes(), 0);
+        }
+    }
+}
