@@ -149,3 +149,39 @@ fn read(state: &mut MutexGuard<'_, State>, id: BatchId, source: ThreadSource, mu
     });
     state.batches.give_back(id, outcome);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::sys::Transfer;
+    use crate::{AlignedBuffer, OpenMode, ReadRequest};
+
+    #[test]
+    fn threads_start_with_the_first_reads_and_end_with_the_disk() {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(8 << 20).expect("extended");
+        let refused = Arc::new(AtomicBool::new(false));
+        let file = Arc::new(Descriptors::new("the file".to_owned(), OpenMode::Read, file, refused));
+        for is_waited_for in [true, false] {
+            let reads = ThreadReads::new();
+            assert!(reads.threads.lock().is_empty());
+            let (transfer, pieces) =
+                Transfer::new(vec![ReadRequest { offset: 0, buffer: AlignedBuffer::zeroed(8 << 20) }]);
+            let source = ThreadSource { file: Arc::clone(&file), path: ReadPath::Direct };
+            let id = reads.submit(source, pieces);
+            assert_eq!(reads.threads.lock().len(), READ_THREADS);
+            if is_waited_for {
+                assert!(reads.finish(id).expect("read").is_empty());
+            } else {
+                reads.abandon(id);
+            }
+            assert!(Transfer::into_requests(transfer).is_some(), "nobody has a piece any more");
+            let shared = Arc::downgrade(&reads.shared);
+            drop(reads);
+            assert!(shared.upgrade().is_none(), "every thread had a share of it");
+            assert_eq!(Arc::strong_count(&file), 1);
+        }
+    }
+}
