@@ -8,8 +8,12 @@ pub const BLOCK_ROWS: usize = 1 << 16;
 /// then alone in its block.
 pub const BLOCK_BYTES: usize = 32 << 20;
 
-/// Blocks of a row group: the unit in which tables are loaded and scanned. Chunks never cross it.
+/// Blocks of a row group as loads make it: the unit in which tables are loaded and scanned. Chunks never cross it.
 pub const GROUP_BLOCKS: usize = 8;
+
+/// Most blocks of a row group that a segment file may have: chunks of one column become as long as experiments with large
+/// reads need them (GOLAP, Fig. 11), and rows of a group are still counted in 4 bytes.
+pub const GROUP_BLOCKS_MAX: usize = 256;
 
 /// A row group ends early when the encoded blocks of all columns reach this many bytes: every worker of a load and of a scan
 /// holds a whole one in memory. Columns still have chunks of [`CHUNK_TARGET_BYTES`] in it when there are a hundred.
@@ -82,6 +86,9 @@ pub const BATCH_ROWS: usize = 8192;
 const _: () = assert!(POOL_REGION_BYTES.is_multiple_of(HUGE_PAGE_BYTES), "regions are whole huge pages");
 const _: () = assert!(READ_PIECE_BYTES.is_multiple_of(IO_ALIGN), "pieces of a direct read are aligned");
 const _: () = assert!(BLOCK_ROWS == u16::MAX as usize + 1, "positions in a block are u16");
+const _: () = assert!(GROUP_BLOCKS <= GROUP_BLOCKS_MAX, "readers accept the row groups that loads make");
+const _: () = assert!(GROUP_BLOCKS.is_power_of_two() && GROUP_BLOCKS_MAX.is_power_of_two(), "one chunk fills a group");
+const _: () = assert!(GROUP_BLOCKS_MAX * BLOCK_ROWS < u32::MAX as usize, "positions in a row group are u32");
 const _: () = assert!(SKETCH_REGISTERS.is_power_of_two(), "bits of a hash choose a register");
 const _: () = assert!(FRAME_BYTES.is_multiple_of(16), "a frame holds whole values of every width");
 const _: () = assert!(CHUNK_MAX_BYTES < u32::MAX as usize, "lengths inside a chunk are u32");

@@ -58,6 +58,9 @@ pub struct SealedChunk {
     pub encoded_bytes: u64,
     /// The codec of its frames.
     pub codec: Codec,
+    /// What inflating needs to know of the frames; kept in the segment's section of frames, not in the chunk. Empty where
+    /// the chunk describes itself.
+    pub directory: Vec<u8>,
 }
 
 /// Makes a chunk of the encoded blocks in `encoded`, which start at `block_offsets`.
@@ -95,7 +98,7 @@ pub fn seal_chunk(encoded: &[u8], block_offsets: &[u32], options: &ChunkOptions)
         let checksum = crc32c(&bytes[..header_bytes - CHECKSUM_BYTES]);
         bytes[header_bytes - CHECKSUM_BYTES..header_bytes].copy_from_slice(&checksum.to_le_bytes());
         bytes.resize(bytes.len().next_multiple_of(IO_ALIGN), 0);
-        Ok(SealedChunk { bytes, encoded_bytes: encoded.len() as u64, codec })
+        Ok(SealedChunk { bytes, encoded_bytes: encoded.len() as u64, codec, directory: Vec::new() })
     })
 }
 

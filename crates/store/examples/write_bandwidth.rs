@@ -96,6 +96,7 @@ fn column_again(template: &SealedColumn) -> SealedColumn {
         bytes: chunk.bytes.clone(),
         encoded_bytes: chunk.encoded_bytes,
         codec: chunk.codec,
+        directory: chunk.directory.clone(),
     });
     let SealedColumn { blocks_log2, plain_bytes, ref zones, ref statistics, .. } = *template;
     SealedColumn {
