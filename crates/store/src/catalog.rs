@@ -56,6 +56,8 @@ pub struct Table {
     pub constraints: Vec<Constraint>,
     /// Segments, in row order.
     pub segments: Vec<Arc<Segment>>,
+    /// Raised by every commit that changes the table: equal numbers, equal tables. The commit that makes it gives it 1.
+    pub version: u64,
     /// For each segment its place in row order, ascending: what the manifest stores, so that appending a segment
     /// rewrites nothing.
     pub(crate) positions: Vec<u64>,

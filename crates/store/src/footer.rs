@@ -1,37 +1,55 @@
-//! The footer of a segment file: which rows, blocks and chunks it holds, and the zones of its blocks
-//! (`docs/format.md`, "Segment file").
+//! What a segment file says of itself behind its chunks: sections with row groups, chunks, zones and statistics, and the
+//! footer that names their places (`docs/format.md`, "Segment file").
 //!
 //! Invariants: what [`decode`] returns is consistent (offsets inside the file, counts that match, bounds of the column's
-//! own family), whatever the bytes were. Must not know: how chunks and blocks are encoded.
+//! own family), whatever the bytes were. Must not know: how chunks and blocks are encoded, what directories of frames say.
+
+/// The footer's list of sections: kinds, places, checksums.
+pub(crate) mod directory;
+/// What a section of frames says.
+pub(crate) mod frames;
+/// What the other sections say, item by item.
+pub(crate) mod sections;
+/// The footer before there were sections.
+mod version_2;
+
+#[cfg(test)]
+mod tests;
 
 use forebay_base::checksum::crc32c;
-use forebay_base::{ColumnId, PhysicalType, Result, SegmentId, Value, limits};
+use forebay_base::{ColumnId, Error, ErrorKind, PhysicalType, Result, SegmentId, limits};
 use forebay_block::{ColumnStatistics, Zone};
 
 use crate::serial::{Reader, Writer};
+use directory::{SECTION_CHUNKS, SECTION_FRAMES, SECTION_GROUPS, SECTION_STATISTICS, SECTION_ZONES, Section, Sections};
 
 /// First bytes of a segment file.
 pub(crate) const HEADER_MAGIC: [u8; 8] = *b"FBAYSEG1";
 /// First bytes of a footer.
 pub(crate) const FOOTER_MAGIC: [u8; 8] = *b"FBAYFOOT";
-/// Layout of header page and footer.
-pub(crate) const SEGMENT_VERSION: u32 = 2;
+/// Layout of segment files that are written.
+pub(crate) const SEGMENT_VERSION: u32 = 3;
+/// The oldest layout of segment files that is read.
+pub(crate) const SEGMENT_VERSION_OLDEST: u32 = version_2::VERSION;
 /// Bytes of the header page, and so the offset of the first chunk.
 pub(crate) const HEADER_BYTES: u64 = limits::IO_ALIGN as u64;
+/// Bytes of a footer's checksum, its last ones.
+const CRC_BYTES: usize = size_of::<u32>();
 
-/// Up to so many registers that are not 0 are written one by one.
-pub(crate) const SPARSE_REGISTERS: usize = 256;
-
-/// What a footer holds.
+/// What footer and sections say that are read together.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Footer {
+    /// Layout of the file.
+    pub(crate) version: u32,
     /// Row groups, in row order.
     pub(crate) groups: Vec<Group>,
     /// Statistics of each column.
     pub(crate) statistics: Vec<ColumnStatistics>,
+    /// Where everything lies that is not a chunk, also what this program does not know; empty in version 2.
+    pub(crate) sections: Sections,
 }
 
-/// A row group: up to [`limits::GROUP_BLOCKS`] blocks of every column of the segment.
+/// A row group: up to [`limits::GROUP_BLOCKS_MAX`] blocks of every column of the segment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
     /// Number of the first row, counted from the segment's first.
@@ -74,8 +92,25 @@ pub(crate) struct Expected<'a> {
     pub(crate) id: SegmentId,
     pub(crate) columns: &'a [(ColumnId, PhysicalType)],
     pub(crate) rows: u64,
-    /// Where the footer begins, and so all chunks end.
+}
+
+/// Where the footer lies, with the sections in front of it that are read together with it, and what it must sum up to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FooterLocation {
+    /// Where the sections begin that are read with the footer: at its own offset where there are none.
+    pub(crate) metadata_offset: u64,
     pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+    pub(crate) crc: u32,
+}
+
+/// All that follows the chunks of a file.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    /// Sections and footer, to be written where the chunks end.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) location: FooterLocation,
+    pub(crate) footer: Footer,
 }
 
 /// Number of chunks of `blocks` blocks.
@@ -84,10 +119,10 @@ pub(crate) fn chunk_count(blocks: usize, blocks_log2: u8) -> usize {
 }
 
 /// The header page: says what the file is, for people and recovery tools.
-pub(crate) fn header_page(id: SegmentId) -> Vec<u8> {
+pub(crate) fn header_page(id: SegmentId, version: u32) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.bytes.extend_from_slice(&HEADER_MAGIC);
-    writer.u32(SEGMENT_VERSION);
+    writer.u32(version);
     writer.u64(id.0);
     let crc = crc32c(&writer.bytes);
     writer.u32(crc);
@@ -95,8 +130,61 @@ pub(crate) fn header_page(id: SegmentId) -> Vec<u8> {
     writer.bytes
 }
 
+/// Sections and footer of a file whose chunks end at `chunks_end`; `frames` is the content of each column's section of
+/// frames. Those come first, because they are read only when a column is.
+pub(crate) fn encode(
+    expected: Expected<'_>,
+    chunks_end: u64,
+    groups: Vec<Group>,
+    statistics: Vec<ColumnStatistics>,
+    frames: &[Vec<u8>],
+) -> Tail {
+    let mut tail = SectionWriter { start: chunks_end, bytes: Vec::new(), sections: Vec::new() };
+    let columns = || expected.columns.iter().map(|(id, _)| *id).enumerate();
+    for (index, id) in columns() {
+        tail.append(SECTION_FRAMES, Some(id), &frames[index]);
+    }
+    let metadata_offset = tail.end();
+    tail.append(SECTION_GROUPS, None, &sections::encode_groups(&groups));
+    for (index, id) in columns() {
+        tail.append(SECTION_CHUNKS, Some(id), &sections::encode_chunks(&groups, index));
+    }
+    for (index, id) in columns() {
+        tail.append(SECTION_ZONES, Some(id), &sections::encode_zones(&groups, index));
+    }
+    for (index, id) in columns() {
+        tail.append(SECTION_STATISTICS, Some(id), &sections::encode_statistics(&statistics[index]));
+    }
+    let offset = tail.end();
+    let SectionWriter { mut bytes, sections, .. } = tail;
+    let footer = encode_footer(expected, &sections);
+    let crc = crc32c(&footer[..footer.len() - CRC_BYTES]);
+    let location = FooterLocation { metadata_offset, offset, bytes: footer.len() as u64, crc };
+    bytes.extend_from_slice(&footer);
+    let sections = sections.into_iter().map(|section| ((section.kind, section.column), section)).collect();
+    Tail { bytes, location, footer: Footer { version: SEGMENT_VERSION, groups, statistics, sections } }
+}
+
+/// Sections one after the other.
+struct SectionWriter {
+    start: u64,
+    bytes: Vec<u8>,
+    sections: Vec<Section>,
+}
+
+impl SectionWriter {
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
+    fn append(&mut self, kind: u16, column: Option<ColumnId>, content: &[u8]) {
+        self.sections.push(Section::of(kind, column, self.end(), content));
+        self.bytes.extend_from_slice(content);
+    }
+}
+
 /// A footer as bytes, its CRC-32C in the last four.
-pub(crate) fn encode(expected: Expected<'_>, footer: &Footer) -> Vec<u8> {
+pub(crate) fn encode_footer(expected: Expected<'_>, sections: &[Section]) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.bytes.extend_from_slice(&FOOTER_MAGIC);
     writer.u32(SEGMENT_VERSION);
@@ -107,76 +195,45 @@ pub(crate) fn encode(expected: Expected<'_>, footer: &Footer) -> Vec<u8> {
         writer.u32(id.0);
         writer.u8(*physical as u8);
     }
-    writer.count(footer.groups.len());
-    for group in &footer.groups {
-        writer.count(group.block_rows.len());
-        for rows in &group.block_rows {
-            writer.u32(*rows);
-        }
-        for column in &group.columns {
-            writer.u8(column.blocks_log2);
-            writer.u64(column.plain_bytes);
-            for chunk in &column.chunks {
-                writer.u64(chunk.offset);
-                writer.u64(chunk.stored_bytes);
-                writer.u64(chunk.encoded_bytes);
-            }
-            for zone in &column.zones {
-                writer.u32(zone.null_count);
-                writer.value(zone.min.as_ref());
-                writer.value(zone.max.as_ref());
-            }
-        }
-    }
-    footer.statistics.iter().for_each(|statistics| encode_statistics(&mut writer, statistics));
+    directory::encode(&mut writer, sections);
     let crc = crc32c(&writer.bytes);
     writer.u32(crc);
     writer.bytes
 }
 
-fn encode_statistics(writer: &mut Writer, statistics: &ColumnStatistics) {
-    let set = || statistics.registers().iter().enumerate().filter(|(_, rank)| **rank > 0);
-    let count = set().count();
-    writer.count(count);
-    if count > SPARSE_REGISTERS {
-        writer.bytes.extend_from_slice(statistics.registers());
-    } else {
-        for (index, rank) in set() {
-            writer.u16(index as u16);
-            writer.u8(*rank);
-        }
-    }
-    writer.count(statistics.sample().len());
-    for value in statistics.sample() {
-        writer.i128(*value);
-    }
-}
-
-fn decode_statistics(reader: &mut Reader<'_>) -> Result<ColumnStatistics> {
-    let wrong = |reader: &Reader<'_>| reader.wrong("the statistics of a column are none");
-    let count = reader.u32()? as usize;
-    let mut registers = vec![0; if count == 0 { 0 } else { limits::SKETCH_REGISTERS }];
-    if count > SPARSE_REGISTERS {
-        registers.copy_from_slice(reader.take(limits::SKETCH_REGISTERS)?);
-    } else {
-        for _ in 0..count {
-            let (index, rank) = (reader.u16()?, reader.u8()?);
-            *registers.get_mut(usize::from(index)).ok_or_else(|| wrong(reader))? = rank;
-        }
-    }
-    if registers.iter().filter(|rank| **rank > 0).count() != count {
-        return Err(wrong(reader));
-    }
-    let sample = (0..reader.count(size_of::<i128>())?).map(|_| reader.i128()).collect::<Result<Vec<_>>>()?;
-    ColumnStatistics::from_parts(registers, sample).ok_or_else(|| wrong(reader))
-}
-
-/// What a footer holds whose checksum has been verified.
-pub(crate) fn decode(bytes: &[u8], expected: Expected<'_>) -> Result<Footer> {
-    let mut reader = Reader::new(bytes, "the footer");
-    if reader.take(FOOTER_MAGIC.len())? != FOOTER_MAGIC || reader.u32()? != SEGMENT_VERSION {
+/// What the bytes from `location.metadata_offset` to the footer's end say. The footer's own checksum has been verified; those
+/// of the sections are verified here.
+pub(crate) fn decode(bytes: &[u8], location: FooterLocation, expected: Expected<'_>) -> Result<Footer> {
+    let damaged = || Error::corrupt("the footer is damaged: it does not lie where the manifest says");
+    let metadata_bytes = location.offset.checked_sub(location.metadata_offset).ok_or_else(damaged)?;
+    let metadata_bytes = usize::try_from(metadata_bytes).map_err(|_| damaged())?;
+    let (metadata, footer) = bytes.split_at_checked(metadata_bytes).ok_or_else(damaged)?;
+    let mut reader = Reader::new(footer, "the footer");
+    if reader.take(FOOTER_MAGIC.len())? != FOOTER_MAGIC {
         return Err(reader.wrong("it does not begin as a footer"));
     }
+    let version = reader.u32()?;
+    if !(SEGMENT_VERSION_OLDEST..=SEGMENT_VERSION).contains(&version) {
+        let reads = format!("this program reads {SEGMENT_VERSION_OLDEST} to {SEGMENT_VERSION}");
+        let message = format!("the segment file has format {version}, {reads}");
+        return Err(Error::new(ErrorKind::Version, message).hint("Upgrade Forebay"));
+    }
+    check_head(&mut reader, expected)?;
+    let footer = if version == version_2::VERSION {
+        version_2::decode(&mut reader, expected, location.offset)?
+    } else {
+        decode_sections(&mut reader, metadata, location, expected)?
+    };
+    let _crc = reader.u32()?;
+    if footer.groups.last().map_or(0, |group| group.first_row + group.rows) != expected.rows {
+        return Err(reader.wrong("its groups have other rows than the segment"));
+    }
+    reader.finish()?;
+    Ok(footer)
+}
+
+/// Reads what footers of all versions begin with.
+fn check_head(reader: &mut Reader<'_>, expected: Expected<'_>) -> Result<()> {
     if reader.u64()? != expected.id.0 || reader.u64()? != expected.rows {
         return Err(reader.wrong("it belongs to another segment"));
     }
@@ -188,89 +245,34 @@ pub(crate) fn decode(bytes: &[u8], expected: Expected<'_>) -> Result<Footer> {
             return Err(reader.wrong("its columns are not those of the manifest"));
         }
     }
-    let group_count = reader.count(4)?;
-    let mut groups = Vec::with_capacity(group_count);
+    Ok(())
+}
+
+/// Reads the directory of sections, and the sections that lie in `metadata`.
+fn decode_sections(
+    reader: &mut Reader<'_>,
+    metadata: &[u8],
+    location: FooterLocation,
+    expected: Expected<'_>,
+) -> Result<Footer> {
+    let listed = directory::decode(reader, expected.columns, location.offset)?;
+    let find = |kind, column| directory::find(&listed, kind, column);
+    let content = |kind, column| find(kind, column)?.content(metadata, location.metadata_offset);
+    let chunks_end = listed.values().map(|section| section.offset).min().unwrap_or(location.offset);
+    let block_rows = sections::decode_groups(content(SECTION_GROUPS, None)?)?;
+    let mut groups = Vec::with_capacity(block_rows.len());
     let mut first_row = 0;
-    for _ in 0..group_count {
-        let group = decode_group(&mut reader, expected, first_row)?;
-        first_row += group.rows;
-        groups.push(group);
+    for block_rows in block_rows {
+        let rows = block_rows.iter().map(|rows| u64::from(*rows)).sum();
+        groups.push(Group { first_row, rows, block_rows, columns: Vec::new() });
+        first_row += rows;
     }
-    let statistics = expected.columns.iter().map(|_| decode_statistics(&mut reader)).collect::<Result<Vec<_>>>()?;
-    let _crc = reader.u32()?;
-    if first_row != expected.rows {
-        return Err(reader.wrong("its groups have other rows than the segment"));
+    let mut statistics = Vec::with_capacity(expected.columns.len());
+    for (id, physical) in expected.columns {
+        sections::decode_chunks(content(SECTION_CHUNKS, Some(*id))?, *id, chunks_end, &mut groups)?;
+        sections::decode_zones(content(SECTION_ZONES, Some(*id))?, *id, *physical, &mut groups)?;
+        statistics.push(sections::decode_statistics(content(SECTION_STATISTICS, Some(*id))?, *id)?);
+        find(SECTION_FRAMES, Some(*id))?;
     }
-    reader.finish()?;
-    Ok(Footer { groups, statistics })
-}
-
-fn decode_group(reader: &mut Reader<'_>, expected: Expected<'_>, first_row: u64) -> Result<Group> {
-    let blocks = reader.count(4)?;
-    if blocks == 0 || blocks > limits::GROUP_BLOCKS {
-        return Err(reader.wrong("a row group has too many blocks or none"));
-    }
-    let mut block_rows = Vec::with_capacity(blocks);
-    for _ in 0..blocks {
-        let rows = reader.u32()?;
-        if rows == 0 || rows as usize > limits::BLOCK_ROWS {
-            return Err(reader.wrong("a block has too many rows or none"));
-        }
-        block_rows.push(rows);
-    }
-    let columns = expected
-        .columns
-        .iter()
-        .map(|(_, physical)| decode_column(reader, &block_rows, *physical, expected.offset))
-        .collect::<Result<Vec<_>>>()?;
-    let rows = block_rows.iter().map(|rows| u64::from(*rows)).sum();
-    Ok(Group { first_row, rows, block_rows, columns })
-}
-
-fn decode_column(reader: &mut Reader<'_>, block_rows: &[u32], physical: PhysicalType, end: u64) -> Result<GroupColumn> {
-    let blocks_log2 = reader.u8()?;
-    if 1usize.checked_shl(blocks_log2.into()).is_none_or(|blocks| blocks > limits::GROUP_BLOCKS) {
-        return Err(reader.wrong("a chunk is larger than its row group"));
-    }
-    let plain_bytes = reader.u64()?;
-    let count = chunk_count(block_rows.len(), blocks_log2);
-    let mut chunks = Vec::with_capacity(count);
-    for _ in 0..count {
-        let chunk = ChunkLocation { offset: reader.u64()?, stored_bytes: reader.u64()?, encoded_bytes: reader.u64()? };
-        if !chunk.is_plausible(end) {
-            return Err(reader.wrong("a chunk lies outside the file"));
-        }
-        chunks.push(chunk);
-    }
-    let mut zones = Vec::with_capacity(block_rows.len());
-    for rows in block_rows {
-        let zone = Zone { rows: *rows, null_count: reader.u32()?, min: reader.value()?, max: reader.value()? };
-        let families_match = [&zone.min, &zone.max].into_iter().flatten().all(|bound| has_family(bound, physical));
-        if zone.null_count > zone.rows || !families_match {
-            return Err(reader.wrong("the zone of a block does not fit its column"));
-        }
-        zones.push(zone);
-    }
-    Ok(GroupColumn { blocks_log2, plain_bytes, chunks, zones })
-}
-
-impl ChunkLocation {
-    /// Whether this can be a chunk in a file whose chunks end at `end`.
-    fn is_plausible(&self, end: u64) -> bool {
-        let align = limits::IO_ALIGN as u64;
-        self.offset >= HEADER_BYTES
-            && self.stored_bytes > 0
-            && self.offset.is_multiple_of(align)
-            && self.stored_bytes.is_multiple_of(align)
-            && self.offset.checked_add(self.stored_bytes).is_some_and(|chunk_end| chunk_end <= end)
-            && self.encoded_bytes <= limits::CHUNK_MAX_BYTES as u64 + align
-    }
-}
-
-fn has_family(value: &Value, physical: PhysicalType) -> bool {
-    match value {
-        Value::Int(_) => !matches!(physical, PhysicalType::F32 | PhysicalType::F64 | PhysicalType::Bytes),
-        Value::Float(_) => matches!(physical, PhysicalType::F32 | PhysicalType::F64),
-        Value::Bytes(_) => physical == PhysicalType::Bytes,
-    }
+    Ok(Footer { version: SEGMENT_VERSION, groups, statistics, sections: listed })
 }

@@ -6,6 +6,10 @@
 //!
 //! Invariants: two records in alternating sectors, and one is durable before the other is overwritten, so that a torn
 //! write leaves one valid; a number gets here only after its commit is durable, so `HEAD` is never ahead of the truth.
+//!
+//! Records are written in the newest format, and a commit begins with a durable one. So a manifest of that format is
+//! always behind a `HEAD` that older programs refuse; `HEAD` itself says nothing of the manifest's format, which may
+//! still be the older one.
 
 use std::sync::Arc;
 
@@ -15,8 +19,10 @@ use forebay_disk::{Disk, DiskFile, OpenMode};
 
 use crate::serial::{Reader, Writer};
 
-/// The format of a database directory that this program reads and writes.
-pub const FORMAT_VERSION: u32 = 2;
+/// The format of a database directory that this program writes.
+pub const FORMAT_VERSION: u32 = 3;
+/// The oldest format that it reads; the first commit makes [`FORMAT_VERSION`] of it.
+pub const FORMAT_VERSION_OLDEST: u32 = 2;
 
 /// The file's name.
 pub(crate) const HEAD_PATH: &str = "HEAD";
@@ -146,13 +152,14 @@ impl Head {
     }
 }
 
-fn check_version(version: u32) -> Result<()> {
-    let (age, hint) = match version.cmp(&FORMAT_VERSION) {
-        std::cmp::Ordering::Equal => return Ok(()),
-        std::cmp::Ordering::Greater => ("a newer", "Upgrade Forebay"),
-        std::cmp::Ordering::Less => ("an older", "Export its tables with that Forebay and load them with this one"),
+/// An error unless this program reads databases of format `version`.
+pub(crate) fn check_version(version: u32) -> Result<()> {
+    let (age, hint) = match version {
+        FORMAT_VERSION_OLDEST..=FORMAT_VERSION => return Ok(()),
+        0..FORMAT_VERSION_OLDEST => ("an older", "Export its tables with that Forebay and load them with this one"),
+        _ => ("a newer", "Upgrade Forebay"),
     };
-    let message =
-        format!("the database was written by {age} Forebay (format {version}, this program reads {FORMAT_VERSION})");
+    let reads = format!("this program reads {FORMAT_VERSION_OLDEST} to {FORMAT_VERSION}");
+    let message = format!("the database was written by {age} Forebay (format {version}, {reads})");
     Err(Error::new(ErrorKind::Version, message).hint(hint))
 }

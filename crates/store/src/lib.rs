@@ -30,8 +30,8 @@ pub use catalog::{
 pub use check::{CHECK_ERRORS, CheckReport};
 pub use footer::{ChunkLocation, Group, GroupColumn};
 pub use forebay_block::{ColumnStatistics, Zone};
-pub use head::FORMAT_VERSION;
-pub use segment::Segment;
+pub use head::{FORMAT_VERSION, FORMAT_VERSION_OLDEST};
+pub use segment::{Segment, SortColumn};
 pub use store::{OpenMode, Store};
 pub use transaction::Transaction;
 pub use writer::{SealedColumn, SealedGroup, SealedSegment, SegmentWriter};

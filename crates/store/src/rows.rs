@@ -1,18 +1,20 @@
 //! The catalog as rows of the manifest, and back (`docs/format.md`, "Manifest").
 //!
 //! Every row ends in a CRC-32C over its key and payload, and the root row holds the number of rows and a CRC-32C over
-//! theirs: a row that changed, went missing, came back or was swapped is noticed when the catalog is loaded.
+//! theirs: a row that changed, went missing, came back or was swapped is noticed when the catalog is loaded. All rows are
+//! of the root row's format version; what rows of version 2 lack stands at the end of those of version 3.
 //! Must not know: where rows are kept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use forebay_base::checksum::crc32c;
-use forebay_base::{ColumnId, Context, Error, LogicalType, PhysicalType, Result, SegmentId, TableId};
+use forebay_base::{ColumnId, Context, Error, ErrorKind, LogicalType, PhysicalType, Result, SegmentId, TableId};
 
 use crate::catalog::{Catalog, Column, Constraint, Named, Schema, Table, View, fold};
-use crate::head::FORMAT_VERSION;
-use crate::segment::{FooterLocation, Segment, SegmentParts};
+use crate::footer::FooterLocation;
+use crate::head::{FORMAT_VERSION, FORMAT_VERSION_OLDEST, check_version};
+use crate::segment::{Segment, SegmentParts, SortColumn};
 use crate::serial::{Reader, Writer};
 use crate::volume::Volume;
 
@@ -27,6 +29,11 @@ pub(crate) const CONSTRAINT_PRIMARY_KEY: u8 = 0;
 pub(crate) const CONSTRAINT_UNIQUE: u8 = 1;
 pub(crate) const CONSTRAINT_FOREIGN_KEY: u8 = 2;
 
+/// Data directory of segments whose files are in the database directory.
+pub(crate) const DATABASE_DIRECTORY: u32 = 0;
+/// Projection of segments that hold the table itself.
+pub(crate) const NO_PROJECTION: u32 = 0;
+
 /// Bytes of a key.
 pub(crate) const KEY_BYTES: usize = 9;
 /// Bytes of a row's checksum.
@@ -40,6 +47,8 @@ pub(crate) type Rows = BTreeMap<Key, Vec<u8>>;
 /// What the root row says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Root {
+    /// Format version of all rows.
+    version: u32,
     pub(crate) commit: u64,
     pub(crate) next_object: u64,
     pub(crate) next_segment: u64,
@@ -57,6 +66,18 @@ fn seal(rows: &mut Rows, key: Key, mut row: Writer) {
     let crc = row_crc(&key, &row.bytes);
     row.u32(crc);
     rows.insert(key, row.bytes);
+}
+
+/// Puts another payload under `key`, so that [`verify`] finds all right.
+#[cfg(test)]
+pub(crate) fn seal_again(rows: &mut Rows, of: Key, payload: Vec<u8>) {
+    seal(rows, of, Writer { bytes: payload });
+    let root_key = key(ROW_ROOT, 0);
+    let mut root = rows[&root_key].clone();
+    let digest_at = root.len() - 2 * CRC_BYTES;
+    root[digest_at..digest_at + CRC_BYTES].copy_from_slice(&digest(rows).to_le_bytes());
+    root.truncate(digest_at + CRC_BYTES);
+    seal(rows, root_key, Writer { bytes: root });
 }
 
 fn row_crc(key: &Key, payload: &[u8]) -> u32 {
@@ -149,6 +170,7 @@ fn encode_table(table: &Table) -> Writer {
             }
         }
     }
+    row.u64(table.version);
     row
 }
 
@@ -167,6 +189,14 @@ fn encode_segment(segment: &Segment, table: TableId, position: u64) -> Writer {
         row.u32(id.0);
         row.u8(*physical as u8);
     }
+    row.u64(footer.metadata_offset);
+    row.u32(DATABASE_DIRECTORY);
+    row.u32(NO_PROJECTION);
+    row.count(segment.sort_order().len());
+    for sorted in segment.sort_order() {
+        row.u32(sorted.column.0);
+        row.u8(u8::from(sorted.descending));
+    }
     row
 }
 
@@ -176,16 +206,15 @@ pub(crate) fn verify(rows: &Rows) -> Result<Root> {
     let root = rows.get(&root_key).ok_or_else(|| Error::corrupt("the manifest has no root row"))?;
     let mut reader = Reader::new(unseal(&root_key, root)?, "the root row of the manifest");
     let version = reader.u32()?;
+    check_version(version)?;
     let root = Root {
+        version,
         commit: reader.u64()?,
         next_object: reader.u64()?,
         next_segment: reader.u64()?,
         rows: reader.u64()?,
         digest: reader.u32()?,
     };
-    if version != FORMAT_VERSION {
-        return Err(reader.wrong("its format version is not the one in HEAD"));
-    }
     reader.finish()?;
     for (key, row) in rows {
         unseal(key, row)?;
@@ -212,7 +241,7 @@ pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<C
                 catalog.schemas.insert(fold(&name), Arc::new(Schema { id, name }));
             }
             ROW_TABLE => {
-                let table = decode_table(&mut reader, TableId(id))?;
+                let table = decode_table(&mut reader, TableId(id), root.version)?;
                 catalog
                     .bind(&table.schema, &table.name, Named::Table(table.id))
                     .map_err(|e| reader.wrong(e.message()))?;
@@ -224,7 +253,7 @@ pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<C
                 catalog.bind(&schema, &name, Named::View(Arc::new(view))).map_err(|e| reader.wrong(e.message()))?;
             }
             ROW_SEGMENT => {
-                let (table, position, segment) = decode_segment(&mut reader, SegmentId(id), volume)?;
+                let (table, position, segment) = decode_segment(&mut reader, SegmentId(id), root.version, volume)?;
                 if segments.entry(table).or_default().insert(position, Arc::new(segment)).is_some() {
                     return Err(reader.wrong("two segments have the same position"));
                 }
@@ -241,7 +270,7 @@ pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<C
     Ok(catalog)
 }
 
-fn decode_table(reader: &mut Reader<'_>, id: TableId) -> Result<Table> {
+fn decode_table(reader: &mut Reader<'_>, id: TableId, format: u32) -> Result<Table> {
     let (schema, name, next_column) = (reader.text()?, reader.text()?, reader.u32()?);
     let count = reader.count(15)?;
     let mut columns = Vec::with_capacity(count);
@@ -273,22 +302,63 @@ fn decode_table(reader: &mut Reader<'_>, id: TableId) -> Result<Table> {
     if columns.is_empty() {
         return Err(reader.wrong("it has no columns"));
     }
-    Ok(Table { id, schema, name, columns, constraints, segments: Vec::new(), positions: Vec::new(), next_column })
+    let version = if format == FORMAT_VERSION_OLDEST { 0 } else { reader.u64()? };
+    let (segments, positions) = (Vec::new(), Vec::new());
+    Ok(Table { id, schema, name, columns, constraints, segments, version, positions, next_column })
 }
 
-fn decode_segment(reader: &mut Reader<'_>, id: SegmentId, volume: &Arc<Volume>) -> Result<(TableId, u64, Segment)> {
+fn decode_segment(
+    reader: &mut Reader<'_>,
+    id: SegmentId,
+    format: u32,
+    volume: &Arc<Volume>,
+) -> Result<(TableId, u64, Segment)> {
     let (table, position) = (TableId(reader.u64()?), reader.u64()?);
     let (rows, file_bytes) = (reader.u64()?, reader.u64()?);
-    let footer = FooterLocation { offset: reader.u64()?, bytes: reader.u64()?, crc: reader.u32()? };
+    let (offset, bytes, crc) = (reader.u64()?, reader.u64()?, reader.u32()?);
     let mut columns = Vec::new();
     for _ in 0..reader.count(5)? {
         let id = ColumnId(reader.u32()?);
         let physical = PhysicalType::from_code(reader.u8()?).ok_or_else(|| reader.wrong("a column has no type"))?;
         columns.push((id, physical));
     }
-    if footer.offset.checked_add(footer.bytes).is_none_or(|end| end > file_bytes) {
+    let (metadata_offset, sort_order) = match format {
+        FORMAT_VERSION_OLDEST => (offset, Vec::new()),
+        _ => (reader.u64()?, decode_layout(reader, id, &columns)?),
+    };
+    if metadata_offset > offset || offset.checked_add(bytes).is_none_or(|end| end > file_bytes) {
         return Err(reader.wrong("its footer lies outside its file"));
     }
-    let parts = SegmentParts { id, columns, rows, file_bytes, footer };
+    let footer = FooterLocation { metadata_offset, offset, bytes, crc };
+    let parts = SegmentParts { id, columns, rows, file_bytes, footer, sort_order };
     Ok((table, position, Segment::published(Arc::clone(volume), parts)))
+}
+
+/// Reads data directory and projection, which must be those that every segment has today, and the sort order.
+fn decode_layout(
+    reader: &mut Reader<'_>,
+    id: SegmentId,
+    columns: &[(ColumnId, PhysicalType)],
+) -> Result<Vec<SortColumn>> {
+    let (data_directory, projection) = (reader.u32()?, reader.u32()?);
+    let refuse = |what: String| {
+        let message = format!("segment {id} {what}, which this program cannot read");
+        Err(Error::new(ErrorKind::Version, message).hint("Upgrade Forebay"))
+    };
+    if data_directory != DATABASE_DIRECTORY {
+        return refuse(format!("lies in data directory {data_directory}"));
+    }
+    if projection != NO_PROJECTION {
+        return refuse(format!("belongs to projection {projection}"));
+    }
+    let mut order: Vec<SortColumn> = Vec::new();
+    for _ in 0..reader.count(5)? {
+        let (column, descending) = (ColumnId(reader.u32()?), reader.flag()?);
+        let is_there = columns.iter().any(|(id, _)| *id == column);
+        if !is_there || order.iter().any(|earlier| earlier.column == column) {
+            return Err(reader.wrong("its sort order names a column that it does not have, or one twice"));
+        }
+        order.push(SortColumn { column, descending });
+    }
+    Ok(order)
 }

@@ -1,7 +1,8 @@
 //! An immutable segment file as readers see it: rows, columns, row groups, and reads of its chunks.
 //!
-//! Invariants: the footer is read once, on first use, and verified before anything is taken from it. The file is opened
-//! for a read and not kept. The file of a dropped segment is removed when the last reader lets go of it. Must not know: tables, what chunks contain.
+//! Invariants: the footer is read once, on first use, and verified before anything is taken from it; the directories of a
+//! column's frames likewise. The file is opened for a read and not kept. The file of a dropped segment is removed when the
+//! last reader lets go of it. Must not know: tables, what chunks contain.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -11,7 +12,9 @@ use forebay_base::{ColumnId, Context, Error, PhysicalType, Result, SegmentId};
 use forebay_block::ColumnStatistics;
 use forebay_disk::{AlignedBuffer, DiskFile, ReadRequest};
 
-use crate::footer::{self, Expected, Footer, Group, header_page};
+use crate::footer::directory::{self, SECTION_FRAMES, Section};
+use crate::footer::frames::{self, FrameDirectories};
+use crate::footer::{self, Expected, Footer, FooterLocation, Group, header_page};
 use crate::volume::{Volume, locked, segment_path};
 
 /// A segment. Shared by every snapshot that names it.
@@ -19,10 +22,27 @@ use crate::volume::{Volume, locked, segment_path};
 pub struct Segment {
     parts: SegmentParts,
     volume: Arc<Volume>,
-    content: OnceLock<Footer>,
-    /// Held while the footer is read, so that this happens once.
+    content: OnceLock<Content>,
+    /// Held while the footer or a section of frames is read, so that this happens once.
     loading: Mutex<()>,
     remove_on_drop: AtomicBool,
+}
+
+/// What has been read of the file but for its chunks.
+#[derive(Debug)]
+struct Content {
+    footer: Footer,
+    /// The directories of frames of each column, once they were asked for.
+    directories: Box<[OnceLock<FrameDirectories>]>,
+}
+
+/// A column that the rows of a segment are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SortColumn {
+    /// The column.
+    pub column: ColumnId,
+    /// Whether greater values come first.
+    pub descending: bool,
 }
 
 /// What the manifest says about a segment.
@@ -33,14 +53,13 @@ pub(crate) struct SegmentParts {
     pub(crate) rows: u64,
     pub(crate) file_bytes: u64,
     pub(crate) footer: FooterLocation,
+    pub(crate) sort_order: Vec<SortColumn>,
 }
 
-/// Where the footer lies and what it must sum up to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FooterLocation {
-    pub(crate) offset: u64,
-    pub(crate) bytes: u64,
-    pub(crate) crc: u32,
+impl Content {
+    fn new(footer: Footer, columns: usize) -> Self {
+        Self { footer, directories: (0..columns).map(|_| OnceLock::new()).collect() }
+    }
 }
 
 impl Segment {
@@ -51,10 +70,11 @@ impl Segment {
 
     /// A segment whose file was just written, and goes away with it unless it is published.
     pub(crate) fn sealed(volume: Arc<Volume>, parts: SegmentParts, content: Footer) -> Self {
+        let content = Content::new(content, parts.columns.len());
         Self::new(volume, parts, content.into(), true)
     }
 
-    fn new(volume: Arc<Volume>, parts: SegmentParts, content: OnceLock<Footer>, remove_on_drop: bool) -> Self {
+    fn new(volume: Arc<Volume>, parts: SegmentParts, content: OnceLock<Content>, remove_on_drop: bool) -> Self {
         Self { parts, volume, content, loading: Mutex::new(()), remove_on_drop: remove_on_drop.into() }
     }
 
@@ -91,15 +111,44 @@ impl Segment {
 
     /// Row groups in row order, from the footer.
     pub fn groups(&self) -> Result<&[Group]> {
-        Ok(&self.content()?.groups)
+        Ok(&self.content()?.footer.groups)
     }
 
     /// Statistics of each column of [`Segment::columns`], from the footer.
     pub fn statistics(&self) -> Result<&[ColumnStatistics]> {
-        Ok(&self.content()?.statistics)
+        Ok(&self.content()?.footer.statistics)
     }
 
-    fn content(&self) -> Result<&Footer> {
+    /// Version of the file's format, from the footer.
+    pub fn version(&self) -> Result<u32> {
+        Ok(self.content()?.footer.version)
+    }
+
+    /// The columns that the rows are sorted by, the first one first; empty where no order is known.
+    pub fn sort_order(&self) -> &[SortColumn] {
+        &self.parts.sort_order
+    }
+
+    /// What inflating a chunk needs to know of its frames, by row group, column position in the segment and chunk; empty
+    /// where the chunk describes itself, as all do in segments of version 2. A column's are read together, on first use.
+    pub fn directory(&self, group: usize, column: usize, chunk: usize) -> Result<&[u8]> {
+        let content = self.content()?;
+        if content.footer.sections.is_empty() {
+            return Ok(&[]);
+        }
+        let place = &content.directories[column];
+        if place.get().is_none() {
+            let _loading = locked(&self.loading);
+            if place.get().is_none() {
+                let directories = self.read_directories(&*self.file()?, &content.footer, column)?;
+                place.get_or_init(|| directories);
+            }
+        }
+        let directories = place.get().expect("it was read above");
+        Ok(directories.of_chunk(group, chunk))
+    }
+
+    fn content(&self) -> Result<&Content> {
         if let Some(content) = self.content.get() {
             return Ok(content);
         }
@@ -107,8 +156,8 @@ impl Segment {
         if let Some(content) = self.content.get() {
             return Ok(content);
         }
-        let content = self.read_footer(&*self.file()?)?;
-        Ok(self.content.get_or_init(|| content))
+        let footer = self.read_footer(&*self.file()?)?;
+        Ok(self.content.get_or_init(|| Content::new(footer, self.parts.columns.len())))
     }
 
     /// Reads chunks named by (row group, column position in the segment, chunk), several in flight; the stored bytes of
@@ -155,12 +204,14 @@ impl Segment {
         }
     }
 
-    /// Verifies header page, length and footer of the file as it is on disk now.
+    /// Verifies header page, length, footer and all sections of the file as it is on disk now.
     pub(crate) fn check_frame(&self) -> Result<()> {
         let file = self.file()?;
-        let mut header = vec![0; header_page(self.parts.id).len()];
+        let footer = self.read_footer(&*file)?;
+        let expected = header_page(self.parts.id, footer.version);
+        let mut header = vec![0; expected.len()];
         file.read_at(0, &mut header)?;
-        if header != header_page(self.parts.id) {
+        if header != expected {
             return Err(Error::corrupt("the header page is damaged").context(format!("file {}", self.path())));
         }
         let bytes = file.len()?;
@@ -168,7 +219,14 @@ impl Segment {
             let message = format!("the file has {bytes} bytes instead of {}", self.parts.file_bytes);
             return Err(Error::corrupt(message).context(format!("file {}", self.path())));
         }
-        self.read_footer(&*file).map(drop)
+        if footer.sections.is_empty() {
+            return Ok(());
+        }
+        for column in 0..self.parts.columns.len() {
+            self.read_directories(&*file, &footer, column)?;
+        }
+        let mut skipped = footer.sections.values().filter(|section| !section.is_known());
+        skipped.try_for_each(|section| self.read_section(&*file, section).map(drop))
     }
 
     fn file(&self) -> Result<Arc<dyn DiskFile>> {
@@ -176,26 +234,49 @@ impl Segment {
     }
 
     fn read_footer(&self, file: &dyn DiskFile) -> Result<Footer> {
-        let FooterLocation { offset, bytes, crc } = self.parts.footer;
+        let location = self.parts.footer;
+        let FooterLocation { metadata_offset, offset, bytes, crc } = location;
         let wrong = || Error::corrupt("checksum mismatch in the footer");
         let read = || {
-            if offset.checked_add(bytes).is_none_or(|end| end > self.parts.file_bytes)
-                || bytes < size_of::<u32>() as u64
-            {
+            let end = offset.checked_add(bytes).filter(|end| *end <= self.parts.file_bytes).ok_or_else(wrong)?;
+            if bytes < size_of::<u32>() as u64 || metadata_offset > offset {
                 return Err(wrong());
             }
             // A hostile length is refused before memory is taken for it.
-            if offset + bytes > file.len()? {
+            if end > file.len()? {
                 return Err(Error::corrupt("the file is shorter than its footer's place"));
             }
-            let mut footer = vec![0; usize::try_from(bytes).map_err(|_| wrong())?];
-            file.read_at(offset, &mut footer)?;
+            let mut metadata = vec![0; usize::try_from(end - metadata_offset).map_err(|_| wrong())?];
+            file.read_at(metadata_offset, &mut metadata)?;
+            let footer = &metadata[metadata.len() - bytes as usize..];
             let (payload, stored_crc) = footer.split_last_chunk::<4>().ok_or_else(wrong)?;
             if crc32c(payload) != crc || u32::from_le_bytes(*stored_crc) != crc {
                 return Err(wrong());
             }
             let SegmentParts { id, columns, rows, .. } = &self.parts;
-            footer::decode(&footer, Expected { id: *id, columns, rows: *rows, offset })
+            footer::decode(&metadata, location, Expected { id: *id, columns, rows: *rows })
+        };
+        read().context(|| format!("file {}", self.path()))
+    }
+
+    fn read_directories(&self, file: &dyn DiskFile, footer: &Footer, column: usize) -> Result<FrameDirectories> {
+        let id = self.parts.columns[column].0;
+        let section = directory::find(&footer.sections, SECTION_FRAMES, Some(id))?;
+        let bytes = self.read_section(file, section)?;
+        frames::decode(bytes, id, &footer.groups, column).context(|| format!("file {}", self.path()))
+    }
+
+    /// The verified content of a section, which lies in front of the footer.
+    fn read_section(&self, file: &dyn DiskFile, section: &Section) -> Result<Vec<u8>> {
+        let read = || {
+            let cut = || Error::corrupt(format!("the file is shorter than the place of {}", section.describe()));
+            if section.offset + section.bytes > file.len()? {
+                return Err(cut());
+            }
+            let mut content = vec![0; usize::try_from(section.bytes).map_err(|_| cut())?];
+            file.read_at(section.offset, &mut content)?;
+            section.verify(&content)?;
+            Ok(content)
         };
         read().context(|| format!("file {}", self.path()))
     }

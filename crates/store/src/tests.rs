@@ -8,6 +8,7 @@ use forebay_block::{
 };
 use forebay_disk::{Disk, FaultKind, Faults, IoMode, LocalDisk, MemoryDisk, OpenMode as FileMode, SimulatedDisk};
 
+use crate::footer::directory;
 use crate::{footer, head, manifest, rows, store, *};
 
 const INT: (ColumnId, PhysicalType) = (ColumnId(0), PhysicalType::I64);
@@ -459,7 +460,7 @@ fn a_check_that_cannot_read() {
 
 #[test]
 fn other_format_versions_are_named() {
-    for (version, word) in [(FORMAT_VERSION + 1, "newer"), (FORMAT_VERSION - 1, "older")] {
+    for (version, word) in [(FORMAT_VERSION + 1, "newer"), (FORMAT_VERSION_OLDEST - 1, "older")] {
         let disk = MemoryDisk::new();
         drop(open(&disk).expect("a database"));
         let head = disk.open("HEAD", FileMode::Write).expect("HEAD");
@@ -475,7 +476,7 @@ fn other_format_versions_are_named() {
             let error = Store::open(Arc::new(disk.clone()), mode, "x").expect_err("another format");
             assert_eq!(error.kind(), ErrorKind::Version);
             let text = error.to_string();
-            let versions = format!("format {version}, this program reads {FORMAT_VERSION}");
+            let versions = format!("format {version}, this program reads {FORMAT_VERSION_OLDEST} to {FORMAT_VERSION}");
             assert!(text.contains(word) && text.contains(&versions), "{text}");
         }
     }
@@ -546,28 +547,47 @@ fn the_format_document_has_these_constants() {
     let text = include_str!("../../../docs/format.md");
     let constants = [
         ("FORMAT_VERSION", u64::from(FORMAT_VERSION)),
+        ("FORMAT_VERSION_OLDEST", u64::from(FORMAT_VERSION_OLDEST)),
         ("HEAD_RECORD_BYTES", head::HEAD_RECORD_BYTES as u64),
         ("HEAD_RECORD_STRIDE", head::HEAD_RECORD_STRIDE),
         ("HEAD_BYTES", head::HEAD_BYTES),
         ("SEGMENT_VERSION", u64::from(footer::SEGMENT_VERSION)),
         ("SKETCH_REGISTERS", forebay_base::limits::SKETCH_REGISTERS as u64),
-        ("SPARSE_REGISTERS", footer::SPARSE_REGISTERS as u64),
+        ("SPARSE_REGISTERS", footer::sections::SPARSE_REGISTERS as u64),
         ("REGISTER_LIMIT", u64::from(forebay_block::statistics::REGISTER_LIMIT)),
         ("SAMPLE_VALUES", forebay_base::limits::SAMPLE_VALUES as u64),
         ("HEADER_BYTES", footer::HEADER_BYTES),
-        ("GROUP_BLOCKS", forebay_base::limits::GROUP_BLOCKS as u64),
+        ("GROUP_BLOCKS_MAX", forebay_base::limits::GROUP_BLOCKS_MAX as u64),
+        ("SEGMENT_VERSION_OLDEST", u64::from(footer::SEGMENT_VERSION_OLDEST)),
+        ("SECTION_ENTRY_BYTES", directory::SECTION_ENTRY_BYTES as u64),
+        ("SECTION_VERSION", u64::from(directory::SECTION_VERSION)),
+        ("SECTION_OPTIONAL", u64::from(directory::SECTION_OPTIONAL)),
+        ("SECTION_NO_COLUMN", u64::from(directory::SECTION_NO_COLUMN)),
         ("KEY_BYTES", rows::KEY_BYTES as u64),
         ("ROW_ROOT", u64::from(rows::ROW_ROOT)),
         ("ROW_SCHEMA", u64::from(rows::ROW_SCHEMA)),
         ("ROW_TABLE", u64::from(rows::ROW_TABLE)),
         ("ROW_VIEW", u64::from(rows::ROW_VIEW)),
         ("ROW_SEGMENT", u64::from(rows::ROW_SEGMENT)),
+        ("DATABASE_DIRECTORY", u64::from(rows::DATABASE_DIRECTORY)),
+        ("NO_PROJECTION", u64::from(rows::NO_PROJECTION)),
         ("CONSTRAINT_PRIMARY_KEY", u64::from(rows::CONSTRAINT_PRIMARY_KEY)),
         ("CONSTRAINT_UNIQUE", u64::from(rows::CONSTRAINT_UNIQUE)),
         ("CONSTRAINT_FOREIGN_KEY", u64::from(rows::CONSTRAINT_FOREIGN_KEY)),
     ];
     for (name, value) in constants {
         let row = format!("\n| {name} | {value} |\n");
+        assert_eq!(text.matches(&row).count(), 1, "docs/format.md lacks {}", row.trim());
+    }
+    let kinds = [
+        ("SECTION_GROUPS", directory::SECTION_GROUPS),
+        ("SECTION_CHUNKS", directory::SECTION_CHUNKS),
+        ("SECTION_ZONES", directory::SECTION_ZONES),
+        ("SECTION_STATISTICS", directory::SECTION_STATISTICS),
+        ("SECTION_FRAMES", directory::SECTION_FRAMES),
+    ];
+    for (name, code) in kinds {
+        let row = format!("\n| {name} | {code} |");
         assert_eq!(text.matches(&row).count(), 1, "docs/format.md lacks {}", row.trim());
     }
     for magic in [&head::HEAD_MAGIC, &footer::FOOTER_MAGIC, &footer::HEADER_MAGIC] {
@@ -579,77 +599,192 @@ fn the_format_document_has_these_constants() {
     }
 }
 
-/// The bytes of a small segment file and of a manifest row, as `docs/format.md` has them.
-#[test]
-fn golden_bytes() {
-    let segments: [(ColumnId, PhysicalType); 1] = [INT];
-    let zone = forebay_block::Zone { rows: 2, null_count: 1, min: Some(Value::Int(-2)), max: None };
-    let chunk = ChunkLocation { offset: 4096, stored_bytes: 4096, encoded_bytes: 128 };
-    let column = GroupColumn { blocks_log2: 1, plain_bytes: 16, chunks: vec![chunk], zones: vec![zone] };
-    let group = Group { first_row: 0, rows: 2, block_rows: vec![2], columns: vec![column] };
-    let id = forebay_base::SegmentId(7);
-    let expected = footer::Expected { id, columns: &segments, rows: 2, offset: 8192 };
-    let mut registers = vec![0; forebay_base::limits::SKETCH_REGISTERS];
-    registers[258] = 5;
-    let statistics = ColumnStatistics::from_parts(registers, vec![-2]).expect("statistics");
-    let content = footer::Footer { groups: vec![group], statistics: vec![statistics] };
-    let bytes = footer::encode(expected, &content);
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let golden = concat!(
-        "46424159464f4f54",
-        "02000000",
-        "0700000000000000",
-        "0200000000000000", // magic, version, id, rows
-        "01000000",
-        "00000000",
-        "04", // columns: id 0, I64
-        "01000000",
-        "01000000",
-        "02000000", // one group of one block of two rows
-        "01",
-        "1000000000000000",
-        "0010000000000000",
-        "0010000000000000",
-        "8000000000000000", // k, plain bytes and the chunk
-        "01000000",
-        "01feffffffffffffffffffffffffffffff",
-        "00", // the zone
-        "01000000",
-        "0201",
-        "05", // one register, number 258, with 5
-        "01000000",
-        "feffffffffffffffffffffffffffffff", // and one integer
-    );
-    assert_eq!(&hex[..golden.len()], golden);
-    assert_eq!(hex.len(), golden.len() + 8, "and a checksum");
-    assert_eq!(footer::decode(&bytes, expected).expect("own bytes"), content);
+/// Rows of the manifest with one payload changed by `edit` and all checksums right.
+fn edited(store: &Store, kind: u8, edit: impl Fn(&mut Vec<u8>)) -> rows::Rows {
+    let mut all = rows::encode(&store.catalog(), 100);
+    let key = *all.keys().find(|key| key[0] == kind).expect("a row of this kind");
+    let mut payload = all[&key].clone();
+    payload.truncate(payload.len() - 4);
+    edit(&mut payload);
+    rows::seal_again(&mut all, key, payload);
+    all
 }
 
-/// Whatever a footer's bytes are, decoding them is an error or a consistent list of groups.
 #[test]
-fn hostile_footers() {
+fn where_segments_lie_and_how_they_are_sorted() {
     let store = open(&MemoryDisk::new()).expect("a database");
-    let writer = store.segment_writer(vec![INT]).expect("a writer");
-    for index in 0..3 {
-        writer.append_group(index, group(&[&[1, 2, 3], &[4, 5], &[6]])).expect("a group");
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    let sealed = segment(&store, &[5, 6]).expect("a segment");
+    change(&store, |t| t.publish(id, vec![sealed])).expect("publish");
+    let load = |edit: &dyn Fn(&mut Vec<u8>)| {
+        store::load_catalog(&edited(&store, rows::ROW_SEGMENT, edit), store.volume()).map(|(_, catalog)| catalog)
+    };
+    // The row ends in data directory, projection, and a sort order without columns.
+    let at = |row: &Vec<u8>, from_end: usize| row.len() - from_end;
+    let segment_of = |catalog: Catalog| Arc::clone(&catalog.tables().next().expect("a table").segments[0]);
+    let sound = segment_of(load(&|_| {}).expect("as it was"));
+    assert!(sound.sort_order().is_empty());
+    assert_eq!(sound.version().expect("a footer"), footer::SEGMENT_VERSION);
+    for (from_end, what) in [(12, "data directory 3"), (8, "projection 3")] {
+        let error = load(&|row| {
+            let place = at(row, from_end);
+            row[place] = 3;
+        });
+        let error = error.expect_err("unknown");
+        assert_eq!(error.kind(), ErrorKind::Version);
+        assert!(error.to_string().contains(what) && error.to_string().contains("Upgrade"), "{error}");
     }
-    let sealed = writer.finish().expect("a segment").segment;
-    let (columns, rows, offset) = (sealed.columns(), sealed.rows(), sealed.footer().offset);
-    let expected = footer::Expected { id: sealed.id(), columns, rows, offset };
-    let (groups, statistics) = (sealed.groups().expect("groups").to_vec(), sealed.statistics().expect("statistics"));
-    let bytes = footer::encode(expected, &footer::Footer { groups, statistics: statistics.to_vec() });
-    for at in 0..bytes.len() {
-        for mask in [1, 0x80, 0xFF] {
-            let mut hostile = bytes.clone();
-            hostile[at] ^= mask;
-            if let Ok(footer::Footer { groups, .. }) = footer::decode(&hostile, expected) {
-                assert_eq!(groups.iter().map(|group| group.rows).sum::<u64>(), rows);
-                let chunks = groups.iter().flat_map(|group| &group.columns[0].chunks);
-                assert!(chunks.into_iter().all(|chunk| chunk.offset + chunk.stored_bytes <= offset));
+    let sorted_by = |columns: &[(u32, u8)]| {
+        load(&|row| {
+            let count = at(row, 4);
+            row[count] = columns.len() as u8;
+            for (column, descending) in columns {
+                row.extend_from_slice(&column.to_le_bytes());
+                row.push(*descending);
             }
-        }
-        assert!(footer::decode(&bytes[..at], expected).is_err(), "cut at {at}");
+        })
+    };
+    let sorted = segment_of(sorted_by(&[(0, 1)]).expect("a sort order"));
+    assert_eq!(sorted.sort_order(), [SortColumn { column: ColumnId(0), descending: true }]);
+    for wrong in [&[(0, 2)][..], &[(1, 0)], &[(0, 0), (0, 1)]] {
+        assert_eq!(kind(sorted_by(wrong)), ErrorKind::Corrupt, "{wrong:?}");
     }
+    let outside = load(&|row| {
+        let place = at(row, 20);
+        row[place..place + 8].copy_from_slice(&(sound.footer().offset + 1).to_le_bytes());
+    });
+    assert_eq!(kind(outside), ErrorKind::Corrupt, "sections behind the footer");
+}
+
+/// A sort order that was read is written again, byte for byte.
+#[test]
+fn rows_are_written_as_they_were_read() {
+    let store = open(&MemoryDisk::new()).expect("a database");
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    let sealed = segment(&store, &[5, 6]).expect("a segment");
+    change(&store, |t| t.publish(id, vec![sealed])).expect("publish");
+    let edited = edited(&store, rows::ROW_SEGMENT, |row| {
+        let count = row.len() - 4;
+        row[count] = 1;
+        row.extend_from_slice(&[0, 0, 0, 0, 1]);
+    });
+    let (root, catalog) = store::load_catalog(&edited, store.volume()).expect("sound rows");
+    assert_eq!(rows::encode(&catalog, root.next_segment), edited);
+}
+
+#[test]
+fn commits_raise_the_versions_of_the_tables_that_they_change() {
+    let disk = MemoryDisk::new();
+    let store = open(&disk).expect("a database");
+    let first = change(&store, |t| t.create_table(table("first"))).expect("a table");
+    let second = change(&store, |t| t.create_table(table("second"))).expect("a table");
+    let versions = |store: &Store| [first, second].map(|id| store.catalog().table_by_id(id).expect("a table").version);
+    assert_eq!(versions(&store), [1, 1]);
+    let sealed = segment(&store, &[1]).expect("a segment");
+    change(&store, |t| t.publish(first, vec![sealed])).expect("publish");
+    assert_eq!(versions(&store), [2, 1]);
+    change(&store, |t| t.create_view("main", "v", "select 1", false)).expect("a view");
+    assert_eq!(versions(&store), [2, 1]);
+    change(&store, |t| t.rename_column(second, ColumnId(1), "text").and_then(|()| t.rename_table(second, "third")))
+        .expect("two changes, one commit");
+    assert_eq!(versions(&store), [2, 2]);
+    drop(store);
+    assert_eq!(versions(&open(&disk).expect("reopen")), [2, 2]);
+}
+
+/// A segment of two groups of two blocks, whose chunks have directories of frames.
+fn segment_with_directories(store: &Store) -> SealedSegment {
+    let writer = store.segment_writer(vec![INT]).expect("a writer");
+    for index in [1, 0] {
+        let mut group = group(&[&[1, 2], &[3]]);
+        for (number, chunk) in group.columns[0].chunks.iter_mut().enumerate() {
+            chunk.directory = vec![(10 * index + number as u64) as u8; 1 + number];
+        }
+        writer.append_group(index, group).expect("a group");
+    }
+    writer.finish().expect("a segment")
+}
+
+#[test]
+fn directories_of_frames_are_read_by_chunk() {
+    let disk = MemoryDisk::new();
+    let store = open(&disk).expect("a database");
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    let sealed = segment_with_directories(&store);
+    change(&store, |t| t.publish(id, vec![sealed])).expect("publish");
+    let check = |store: &Store| {
+        let catalog = store.catalog();
+        let segment = &catalog.table_by_id(id).expect("a table").segments[0];
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for (group, chunk, expected) in
+                        [(0, 0, &[0u8][..]), (0, 1, &[1, 1]), (1, 0, &[10]), (1, 1, &[11, 11])]
+                    {
+                        assert_eq!(segment.directory(group, 0, chunk).expect("a sound section"), expected);
+                    }
+                });
+            }
+        });
+    };
+    check(&store);
+    drop(store);
+    let store = open(&disk).expect("reopen");
+    check(&store);
+}
+
+/// Every byte behind the chunks is looked at by a check, and a query's error names file and section.
+#[test]
+fn damaged_sections_are_found() {
+    let disk = MemoryDisk::new();
+    let store = open(&disk).expect("a database");
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    let sealed = segment_with_directories(&store);
+    let (path, location) = (sealed.segment.path(), sealed.segment.footer());
+    let chunks_end = sealed.segment.groups().expect("groups").iter().flat_map(|group| &group.columns[0].chunks);
+    let chunks_end = chunks_end.map(|chunk| chunk.offset + chunk.stored_bytes).max().expect("chunks");
+    change(&store, |t| t.publish(id, vec![sealed])).expect("publish");
+    drop(store);
+    let file = disk.open(&path, FileMode::Write).expect("the file");
+    for at in chunks_end..location.offset + location.bytes {
+        let mut byte = [0];
+        file.read_at(at, &mut byte).expect("a byte");
+        file.write_at(at, &[byte[0] ^ 0x10]).expect("flip");
+        let store = open(&disk).expect("the manifest is sound");
+        let report = store.check(&mut |_, _| Ok(())).expect("a check");
+        assert_eq!(report.error_count, 1, "byte {at}");
+        let catalog = store.catalog();
+        let segment = &catalog.table_by_id(id).expect("a table").segments[0];
+        let error = segment.directory(0, 0, 0).expect_err("damaged");
+        let text = error.to_string();
+        assert!(error.kind() == ErrorKind::Corrupt && text.contains(&path), "{text}");
+        let place = if at >= location.offset { "in the footer" } else { "in the section" };
+        assert!(text.contains(place), "{text}");
+        if at < location.metadata_offset {
+            assert!(text.contains("FRAMES of column 0"), "{text}");
+            assert_eq!(segment.groups().expect("read apart").len(), 2);
+        }
+        drop((catalog, store));
+        file.write_at(at, &byte).expect("flip back");
+    }
+}
+
+#[test]
+fn row_groups_of_many_blocks() {
+    let disk = MemoryDisk::new();
+    let store = open(&disk).expect("a database");
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    let values: Vec<[i64; 1]> = (0..forebay_base::limits::GROUP_BLOCKS_MAX as i64 + 1).map(|n| [n]).collect();
+    let blocks_of: Vec<&[i64]> = values.iter().map(|value| value.as_slice()).collect();
+    let writer = store.segment_writer(vec![INT]).expect("a writer");
+    assert_eq!(kind(writer.append_group(0, group(&blocks_of))), ErrorKind::Internal, "one block too many");
+    writer.append_group(0, group(&blocks_of[1..])).expect("as many as there may be");
+    let sealed = writer.finish().expect("a segment");
+    change(&store, |t| t.publish(id, vec![sealed])).expect("publish");
+    drop(store);
+    let catalog = open(&disk).expect("reopen").catalog();
+    let expected: Vec<_> = values[1..].iter().map(|value| (Some(Value::Int(value[0].into())), 1)).collect();
+    assert_eq!(blocks(&catalog.table_by_id(id).expect("a table").segments[0]), expected);
 }
 
 #[test]

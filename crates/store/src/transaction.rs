@@ -101,6 +101,7 @@ impl Transaction {
             columns: Vec::with_capacity(columns.len()),
             constraints: Vec::new(),
             segments: Vec::new(),
+            version: 0,
             positions: Vec::new(),
             next_column: 0,
         };
@@ -263,6 +264,7 @@ impl Transaction {
             return Ok(());
         }
         self.change().commit += 1;
+        self.raise_versions();
         let Self { working, base, turn } = &self;
         let inner = &turn.inner;
         let volume = &inner.volume;
@@ -296,6 +298,17 @@ impl Transaction {
         missing_from(base, working).iter().for_each(|segment| segment.set_remove_on_drop(true));
         inner.set_catalog(Arc::clone(working));
         Ok(())
+    }
+
+    /// Gives tables that this transaction has touched their next version.
+    fn raise_versions(&mut self) {
+        let base = Arc::clone(&self.base);
+        for (id, table) in &mut self.change().tables {
+            let before = base.tables.get(id);
+            if before.is_none_or(|before| !Arc::ptr_eq(before, table)) {
+                Arc::make_mut(table).version += 1;
+            }
+        }
     }
 
     fn change(&mut self) -> &mut Catalog {

@@ -11,15 +11,16 @@ use forebay_block::{ColumnStatistics, SealedChunk, Zone};
 use forebay_disk::{AlignedBuffer, DiskFile, OpenMode};
 
 use crate::footer::{
-    self, ChunkLocation, Expected, Footer, Group, GroupColumn, HEADER_BYTES, chunk_count, header_page,
+    self, ChunkLocation, Expected, Group, GroupColumn, HEADER_BYTES, SEGMENT_VERSION, Tail, chunk_count, frames,
+    header_page,
 };
-use crate::segment::{FooterLocation, Segment, SegmentParts};
+use crate::segment::{Segment, SegmentParts};
 use crate::volume::{Volume, locked, segment_path};
 
 /// A row group ready to be written.
 #[derive(Debug)]
 pub struct SealedGroup {
-    /// Rows of each block: 1 to [`limits::GROUP_BLOCKS`] blocks.
+    /// Rows of each block: 1 to [`limits::GROUP_BLOCKS_MAX`] blocks.
     pub block_rows: Vec<u32>,
     /// Columns, in the writer's order.
     pub columns: Vec<SealedColumn>,
@@ -54,10 +55,19 @@ pub struct SegmentWriter {
 struct State {
     /// Where the next group's chunks go.
     next_offset: u64,
-    /// Groups that are in the file, by their index; `first_row` is not yet known.
-    groups: BTreeMap<u64, Group>,
+    /// Groups that are in the file, by their index.
+    groups: BTreeMap<u64, WrittenGroup>,
     /// Of all groups, per column.
     statistics: Vec<ColumnStatistics>,
+}
+
+/// A row group whose chunks are in the file.
+#[derive(Debug)]
+struct WrittenGroup {
+    /// As the footer will have it, but for `first_row`, which is not yet known.
+    group: Group,
+    /// Per column its part of the section of frames.
+    frames: Vec<Vec<u8>>,
 }
 
 /// A finished segment file that no table names yet. Dropped unpublished, it removes the file.
@@ -97,7 +107,7 @@ impl SegmentWriter {
         let statistics = vec![ColumnStatistics::default(); columns.len()];
         let state = Mutex::new(State { next_offset: HEADER_BYTES, groups: BTreeMap::new(), statistics });
         let writer = Self { id, columns, file: Some(file), volume, state };
-        writer.file().write_at(0, &header_page(id))?;
+        writer.file().write_at(0, &header_page(id, SEGMENT_VERSION))?;
         Ok(writer)
     }
 
@@ -123,6 +133,7 @@ impl SegmentWriter {
         self.write_chunks(offset, &group)?;
         let mut columns = Vec::with_capacity(group.columns.len());
         let mut statistics = Vec::with_capacity(group.columns.len());
+        let mut frames = Vec::with_capacity(group.columns.len());
         for column in group.columns {
             let locations = column.chunks.iter().map(|chunk| {
                 let stored_bytes = chunk.bytes.len() as u64;
@@ -130,42 +141,41 @@ impl SegmentWriter {
                 ChunkLocation { offset: offset - stored_bytes, stored_bytes, encoded_bytes: chunk.encoded_bytes }
             });
             let chunks = locations.collect();
+            frames.push(frames::encode(column.chunks.iter().map(|chunk| chunk.directory.as_slice())));
             let SealedColumn { blocks_log2, plain_bytes, zones, statistics: of_group, .. } = column;
             statistics.push(of_group);
             columns.push(GroupColumn { blocks_log2, plain_bytes, chunks, zones });
         }
         let rows = group.block_rows.iter().map(|rows| u64::from(*rows)).sum();
-        let written = Group { first_row: 0, rows, block_rows: group.block_rows, columns };
+        let group = Group { first_row: 0, rows, block_rows: group.block_rows, columns };
         let mut state = locked(&self.state);
-        state.groups.insert(index, written);
+        state.groups.insert(index, WrittenGroup { group, frames });
         for (whole, of_group) in state.statistics.iter_mut().zip(&statistics) {
             whole.merge(of_group);
         }
         Ok(())
     }
 
-    /// Writes the footer and makes the file durable.
+    /// Writes sections and footer and makes the file durable.
     pub fn finish(mut self) -> Result<SealedSegment> {
         let file = Arc::clone(self.file());
         let state = self.state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         let offset = state.next_offset;
         let mut rows = 0;
-        let groups: Vec<Group> = std::mem::take(&mut state.groups)
-            .into_values()
-            .map(|mut group| {
-                group.first_row = rows;
-                rows += group.rows;
-                group
-            })
-            .collect();
+        let mut groups = Vec::with_capacity(state.groups.len());
+        let mut frames = vec![Vec::new(); self.columns.len()];
+        for WrittenGroup { mut group, frames: of_group } in std::mem::take(&mut state.groups).into_values() {
+            group.first_row = rows;
+            rows += group.rows;
+            groups.push(group);
+            frames.iter_mut().zip(of_group).for_each(|(all, part)| all.extend_from_slice(&part));
+        }
         let mut statistics = std::mem::take(&mut state.statistics);
         statistics.iter_mut().for_each(ColumnStatistics::thin);
-        let content = Footer { groups, statistics };
-        let mut footer = footer::encode(Expected { id: self.id, columns: &self.columns, rows, offset }, &content);
-        let bytes = footer.len() as u64;
-        let crc = *footer.last_chunk::<4>().expect("a footer ends in its checksum");
-        footer.resize(footer.len().next_multiple_of(limits::IO_ALIGN), 0);
-        file.write_at(offset, &footer)?;
+        let expected = Expected { id: self.id, columns: &self.columns, rows };
+        let Tail { mut bytes, location, footer } = footer::encode(expected, offset, groups, statistics, &frames);
+        bytes.resize(bytes.len().next_multiple_of(limits::IO_ALIGN), 0);
+        file.write_at(offset, &bytes)?;
         file.sync().inspect_err(|error| {
             // A full disk concerns this file alone; any other failed sync may have lost other files' writes too.
             if error.kind() != ErrorKind::OutOfSpace {
@@ -176,12 +186,13 @@ impl SegmentWriter {
             id: self.id,
             columns: std::mem::take(&mut self.columns),
             rows,
-            file_bytes: offset + footer.len() as u64,
-            footer: FooterLocation { offset, bytes, crc: u32::from_le_bytes(crc) },
+            file_bytes: offset + bytes.len() as u64,
+            footer: location,
+            sort_order: Vec::new(),
         };
         // From here on the segment, not the writer, removes the file.
         self.file = None;
-        let segment = Segment::sealed(Arc::clone(&self.volume), parts, content);
+        let segment = Segment::sealed(Arc::clone(&self.volume), parts, footer);
         Ok(SealedSegment { segment: Arc::new(segment) })
     }
 
@@ -220,7 +231,7 @@ impl SegmentWriter {
     fn check(&self, group: &SealedGroup) -> Result<()> {
         let blocks = group.block_rows.len();
         let wrong = |what: &str| Err(Error::internal(format!("a row group of segment {} {what}", self.id)));
-        if blocks == 0 || blocks > limits::GROUP_BLOCKS || group.columns.len() != self.columns.len() {
+        if blocks == 0 || blocks > limits::GROUP_BLOCKS_MAX || group.columns.len() != self.columns.len() {
             return wrong("has the wrong number of blocks or columns");
         }
         if group.block_rows.iter().any(|rows| *rows == 0 || *rows as usize > limits::BLOCK_ROWS) {
@@ -228,7 +239,7 @@ impl SegmentWriter {
         }
         for column in &group.columns {
             let zones_match = column.zones.iter().map(|zone| zone.rows).eq(group.block_rows.iter().copied());
-            if usize::from(column.blocks_log2) > limits::GROUP_BLOCKS.ilog2() as usize
+            if usize::from(column.blocks_log2) > limits::GROUP_BLOCKS_MAX.ilog2() as usize
                 || column.chunks.len() != chunk_count(blocks, column.blocks_log2)
                 || !zones_match
             {

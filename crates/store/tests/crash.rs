@@ -10,12 +10,14 @@ use std::sync::Arc;
 use forebay_base::{Result, TableId};
 use forebay_disk::{Disk, FaultKind, Faults, SimulatedDisk};
 use forebay_store::{OpenMode, Store};
-use model::{Model, Random, definition, observe, write_segment};
+use model::{Model, Random, definition, observe, version_2, write_segment};
 
 /// Transactions of one run.
 const STEPS: usize = 14;
 /// Calls that a run makes, about: points of failure are drawn below it.
 const CALLS: u64 = 420;
+/// Calls after which a database of version 2 has been opened and has seen its first commits, about.
+const UPGRADE_CALLS: u64 = 140;
 
 /// What a run knows: what must be there, and what may be there instead.
 #[derive(Debug, Default)]
@@ -210,16 +212,36 @@ fn crash_at(seed: u64, call: u64) {
     recover(&disk, &mut random, &mut known);
 }
 
+/// A database of version 2 on a disk with these faults, and what is known of it.
+fn older_database(seed: u64, faults: Faults) -> (SimulatedDisk, Knowledge) {
+    let disk = SimulatedDisk::new(seed, Faults::default());
+    version_2::write(&disk);
+    let known = Knowledge { acknowledged: version_2::content(), in_doubt: None, next_id: 20 };
+    (disk.crash_with(faults), known)
+}
+
+/// A manifest of today's format is behind a `HEAD` that programs of version 2 refuse; true if it is one.
+fn is_upgraded(disk: &SimulatedDisk) -> bool {
+    let (head, manifest) = version_2::format_versions(disk);
+    assert!(head >= manifest, "HEAD has version {head}, the manifest {manifest}");
+    manifest > 2
+}
+
 /// A call fails, the store goes on (or refuses to), and then the power goes or it is reopened.
 fn fail_at(seed: u64, call: u64, kind: FaultKind) {
     let mut random = Random(seed);
     let mut known = Knowledge::default();
     let disk = SimulatedDisk::new(seed, Faults { fail_call: Some((call, kind)), ..Faults::default() });
-    match open(&disk) {
+    fail(&disk, &mut random, &mut known, kind, call);
+}
+
+/// The same on a disk whose call number `call` fails.
+fn fail(disk: &SimulatedDisk, random: &mut Random, known: &mut Knowledge, kind: FaultKind, call: u64) {
+    match open(disk) {
         Err(_) => {}
         Ok(store) => {
             for _ in 0..STEPS {
-                let Err(error) = step(&store, &mut random, &mut known) else { continue };
+                let Err(error) = step(&store, random, known) else { continue };
                 let refuses = store.begin().is_err();
                 if !refuses {
                     // Not closed by the failure: then it did not happen.
@@ -242,16 +264,16 @@ fn fail_at(seed: u64, call: u64, kind: FaultKind) {
         return;
     }
     if random.below(2) == 0 {
-        return recover(&disk, &mut random, &mut known);
+        return recover(disk, random, known);
     }
-    let store = open(&disk).expect("it opens after a failed call");
-    check(&store, &mut known);
-    check_files(&disk, &store);
+    let store = open(disk).expect("it opens after a failed call");
+    check(&store, known);
+    check_files(disk, &store);
     for _ in 0..3 {
-        step(&store, &mut random, &mut known).expect("it works after a failed call");
+        step(&store, random, known).expect("it works after a failed call");
     }
     drop(store);
-    recover(&disk, &mut random, &mut known);
+    recover(disk, random, known);
 }
 
 /// What could not even be opened is not in doubt: the statement fails, and the next one works.
@@ -296,6 +318,74 @@ fn power_loss_at_a_random_call() {
 fn power_loss_at_every_call() {
     for call in 1..CALLS {
         with_seed(1_000_000, call, || crash_at(1_000_000, call));
+    }
+}
+
+/// A database of version 2 becomes one of today's with its first commit, wherever the power goes.
+#[test]
+fn power_loss_while_a_database_of_version_2_is_upgraded() {
+    let mut upgraded = [0; 2];
+    for call in 1..UPGRADE_CALLS {
+        for seed in 0..4 {
+            with_seed(seed, call, || {
+                let mut random = Random(seed);
+                let faults = Faults { crash_at_call: Some(call), ..Faults::default() };
+                let (disk, mut known) = older_database(seed, faults);
+                run_until_crash(&disk, &mut random, &mut known);
+                upgraded[usize::from(is_upgraded(&disk.crash()))] += 1;
+                recover(&disk, &mut random, &mut known);
+            });
+        }
+    }
+    assert!(upgraded.iter().all(|runs| *runs > 50), "{upgraded:?} runs before and after the upgrade");
+}
+
+/// The same where a call fails: the database goes on, or works when it is reopened.
+#[test]
+fn failing_calls_while_a_database_of_version_2_is_upgraded() {
+    for call in 1..UPGRADE_CALLS {
+        for (seed, kind) in [(1, FaultKind::Eio), (2, FaultKind::Enospc)] {
+            with_seed(seed, call, || {
+                let mut random = Random(seed);
+                let faults = Faults { fail_call: Some((call, kind)), ..Faults::default() };
+                let (disk, mut known) = older_database(seed, faults);
+                fail(&disk, &mut random, &mut known, kind, call);
+                is_upgraded(&disk.crash());
+            });
+        }
+    }
+}
+
+/// Reading leaves version 2 as it is; one commit makes today's version of it, with the old segments in it.
+#[test]
+fn version_2_is_read_and_upgraded_by_a_commit() {
+    let (disk, mut known) = older_database(1, Faults::default());
+    for mode in [OpenMode::ReadOnly, OpenMode::ReadWrite] {
+        let store = Store::open(Arc::new(disk.clone()), mode, "test").expect("version 2 opens");
+        check(&store, &mut known);
+        check_files(&disk, &store);
+        assert_eq!(store.catalog().table("main", "orders").expect("a table").version, 0);
+        drop(store);
+        assert_eq!(version_2::format_versions(&disk), (2, 2), "nothing was committed");
+    }
+    let store = open(&disk).expect("version 2 opens");
+    let sealed = write_segment(&store, &[20, 21, 22, 23]).expect("a segment");
+    let mut transaction = store.begin().expect("a transaction");
+    let id = transaction.catalog().table("main", "orders").expect("a table").id;
+    transaction.publish(id, vec![sealed]).expect("publish");
+    transaction.commit().expect("commit");
+    known.acknowledged.tables.get_mut("orders").expect("a table").push((20..24).collect());
+    let mut store = Some(store);
+    for _ in 0..2 {
+        assert_eq!(version_2::format_versions(&disk), (3, 3), "a commit was");
+        let store = store.take().unwrap_or_else(|| open(&disk).expect("reopen"));
+        check(&store, &mut known);
+        check_files(&disk, &store);
+        let catalog = store.catalog();
+        let table = catalog.table("main", "orders").expect("a table");
+        let versions: Vec<u32> = table.segments.iter().map(|segment| segment.version().expect("a footer")).collect();
+        assert_eq!((table.version, versions), (1, vec![2, 2, 3]));
+        assert_eq!(table.segments[0].directory(1, 0, 0).expect("a footer"), [0u8; 0]);
     }
 }
 

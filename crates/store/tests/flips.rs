@@ -10,7 +10,7 @@ use std::sync::Arc;
 use forebay_base::{ErrorKind, Result};
 use forebay_disk::{Disk, MemoryDisk, OpenMode as FileMode};
 use forebay_store::{OpenMode, Store};
-use model::{Model, Random, definition, observe, write_segment};
+use model::{Model, Random, definition, observe, version_2, write_segment};
 
 type Files = Vec<(String, Vec<u8>)>;
 
@@ -45,6 +45,13 @@ fn database() -> (Files, Files, Model) {
     let crashed = files(&disk);
     drop(store);
     (files(&disk), crashed, model)
+}
+
+/// The files of a database of version 2.
+fn older_files() -> Files {
+    let disk = MemoryDisk::new();
+    version_2::write(&disk);
+    files(&disk)
 }
 
 fn files(disk: &MemoryDisk) -> Files {
@@ -132,6 +139,11 @@ fn flips_in_a_crashed_database() {
     flip(&files, &model, 2);
 }
 
+#[test]
+fn flips_in_a_database_of_version_2() {
+    flip(&older_files(), &version_2::content(), 5);
+}
+
 /// redb's header has no checksum over all of it: every bit of it.
 #[test]
 fn every_bit_of_the_manifest_header() {
@@ -154,16 +166,18 @@ fn every_bit_of_the_manifest_header() {
 #[test]
 fn flips_before_writing() {
     let (clean, crashed, model) = database();
+    let (older, older_model) = (older_files(), version_2::content());
+    let starts = [(&clean, &model), (&crashed, &model), (&older, &older_model)];
     let mut random = Random(3);
-    for round in 0..flips() / 10 {
-        let mut files = if round % 2 == 0 { clean.clone() } else { crashed.clone() };
+    for (round, (files, model)) in (0..flips() / 10).zip(starts.into_iter().cycle()) {
+        let mut files = files.clone();
         let index = random.below(3) as usize;
         let at =
-            if index == 1 && round % 3 == 0 { random.below(320) as usize } else { place(&mut random, &files[index].1) };
+            if index == 1 && round % 2 == 0 { random.below(320) as usize } else { place(&mut random, &files[index].1) };
         files[index].1[at] ^= 1 << random.below(8);
         let what = format!("{} at {at}", files[index].0);
         let disk = disk_of(&files);
-        if !reads_right(&disk, OpenMode::ReadWrite, &model, &what) {
+        if !reads_right(&disk, OpenMode::ReadWrite, model, &what) {
             assert_eq!(self::files(&disk), files, "{what}: a refused database is left as it was");
             continue;
         }

@@ -4,6 +4,8 @@
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub(crate) mod version_2;
+
 use std::collections::BTreeMap;
 
 use forebay_base::{ColumnId, Error, LogicalType, PhysicalType, Result};
@@ -137,6 +139,9 @@ fn read_segment(segment: &Segment) -> Result<Vec<i64>> {
     for (group_index, group) in segment.groups()?.iter().enumerate() {
         for (column_index, column) in group.columns.iter().enumerate() {
             let physical = segment.columns()[column_index].1;
+            for chunk in 0..column.chunks.len() {
+                segment.directory(group_index, column_index, chunk)?;
+            }
             let requests: Vec<_> = (0..column.chunks.len()).map(|chunk| (group_index, column_index, chunk)).collect();
             let stored = segment.read_chunks(&requests)?;
             let chunks =
