@@ -56,6 +56,13 @@ pub const OPEN_SEGMENTS: usize = 64;
 /// Bytes of stored chunks that are on their way from disk to inflation, over all scans.
 pub const READ_POOL_BYTES: usize = 256 << 20;
 
+/// Bytes of stored chunks that a scan has on their way before anybody needs them: enough to keep a drive busy while the
+/// workers inflate and test, and few enough for a query of 256 MB.
+pub const READ_AHEAD_BYTES: usize = 32 << 20;
+
+/// Bytes of inflated chunks in use by scans, beside those in the cache, that lie in memory which is used over and over.
+pub const INFLATE_POOL_BYTES: usize = 256 << 20;
+
 /// Longest string or blob. 1 GiB keeps all offsets inside one block below 2^31, the limit of Arrow views.
 pub const STRING_MAX_BYTES: usize = 1 << 30;
 

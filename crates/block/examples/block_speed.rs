@@ -6,8 +6,8 @@ use std::time::Instant;
 use forebay_base::{PhysicalType, limits::BLOCK_ROWS};
 use forebay_block::psma::Worth;
 use forebay_block::{
-    ChunkOptions, Codec, CodecChoice, EncodeOptions, EncodedBlock, PlainColumn, PlainValues, Psma, encode_block,
-    inflate_chunk, seal_chunk,
+    ChunkOptions, Compression, EncodeOptions, EncodedBlock, Inflate, PlainColumn, PlainValues, Psma, Scheme,
+    encode_block, inflate_chunk, seal_chunk,
 };
 
 /// Seconds of the fastest of some runs.
@@ -67,10 +67,14 @@ fn main() {
     for (name, physical, bytes) in fixed[..4].iter().chain(&sorted) {
         measure_psma(name, *physical, PlainValues::Fixed(bytes));
     }
-    println!("\n{:34}{:>12}{:>10}{:>12}{:>12}", "chunk of 8 blocks", "codec", "ratio", "seal GB/s", "inflate GB/s");
+    println!(
+        "\n{:34}{:>20}{:>10}{:>12}{:>12}",
+        "chunk of 8 blocks", "compression", "ratio", "seal GB/s", "inflate GB/s"
+    );
     for (name, physical, block) in &chunks {
-        for codec in [CodecChoice::Auto, CodecChoice::Force(Codec::Lz4), CodecChoice::Force(Codec::Zstd)] {
-            measure_chunk(name, *physical, block, codec);
+        let forced = [Scheme::Lz4, Scheme::Zstd, Scheme::RunLength, Scheme::Delta].map(Compression::Force);
+        for compression in [Compression::Balanced, Compression::BestRatio].into_iter().chain(forced) {
+            measure_chunk(name, *physical, block, compression);
         }
     }
 }
@@ -104,15 +108,20 @@ fn measure_psma(name: &str, physical: PhysicalType, values: PlainValues) {
     println!("{name:34}{:12.1}{:12.1}", sample.max(0.0) * 1e6, all * 1e6);
 }
 
-fn measure_chunk(name: &str, physical: PhysicalType, block: &[u8], codec: CodecChoice) {
+fn measure_chunk(name: &str, physical: PhysicalType, block: &[u8], compression: Compression) {
     let encoded = block.repeat(8);
     let offsets: Vec<u32> = (0..8).map(|index| (index * block.len()) as u32).collect();
-    let mut sealed = seal_chunk(&encoded, &offsets, &ChunkOptions { codec }).expect("valid blocks seal");
-    let seal = fastest(|| sealed = seal_chunk(&encoded, &offsets, &ChunkOptions { codec }).expect("valid blocks seal"));
-    let inflate = fastest(|| drop(inflate_chunk(&sealed.bytes, physical).expect("own chunks inflate")));
+    let options = ChunkOptions { compression };
+    let mut sealed = seal_chunk(&encoded, &offsets, &options).expect("valid blocks seal");
+    let seal = fastest(|| sealed = seal_chunk(&encoded, &offsets, &options).expect("valid blocks seal"));
+    let inflate = fastest(|| {
+        drop(
+            inflate_chunk(&sealed.directory, &sealed.bytes, physical, &Inflate::default()).expect("own chunks inflate"),
+        );
+    });
     println!(
-        "{name:34}{:>12}{:10.2}{:12.2}{:12.2}",
-        format!("{:?}", sealed.codec),
+        "{name:34}{:>20}{:10.2}{:12.2}{:12.2}",
+        format!("{compression:?}"),
         encoded.len() as f64 / sealed.bytes.len() as f64,
         encoded.len() as f64 / seal / 1e9,
         encoded.len() as f64 / inflate / 1e9

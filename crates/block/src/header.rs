@@ -156,12 +156,20 @@ impl Header {
         bytes
     }
 
-    /// Reads and checks a header: all its fields fit together, and all sections lie inside of `block`.
+    /// Reads and checks the header of a whole block: all its fields fit together, and all sections lie inside of `block`.
     pub(crate) fn read(block: &[u8]) -> Result<Self> {
         let wrong = |what: &str| Error::corrupt(format!("encoded block: {what}"));
-        let Some(bytes) = block.first_chunk::<BLOCK_HEADER_BYTES>() else {
-            return Err(wrong("shorter than its header"));
-        };
+        let bytes = block.first_chunk().ok_or_else(|| wrong("shorter than its header"))?;
+        let header = Self::read_head(bytes)?;
+        if header.layout().end != block.len() {
+            return Err(wrong("its length is not the length of its sections"));
+        }
+        Ok(header)
+    }
+
+    /// Reads and checks a header by itself: all its fields fit together.
+    pub(crate) fn read_head(bytes: &[u8; BLOCK_HEADER_BYTES]) -> Result<Self> {
+        let wrong = |what: &str| Error::corrupt(format!("encoded block: {what}"));
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         if word(0) != BLOCK_MAGIC {
             return Err(wrong("does not start with its magic number"));
@@ -182,9 +190,6 @@ impl Header {
         // Canonical layout: flags, offsets and the total length follow from the other fields.
         if header.to_bytes() != *bytes {
             return Err(wrong("flags, section offsets or reserved bytes are wrong"));
-        }
-        if header.layout().end != block.len() {
-            return Err(wrong("its length is not the length of its sections"));
         }
         Ok(header)
     }

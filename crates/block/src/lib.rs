@@ -11,25 +11,28 @@ compile_error!("encoded blocks are read in place and are little-endian");
 
 pub mod access;
 pub mod chunk;
-mod codec;
 pub mod column;
 mod distinct;
 pub mod encode;
 mod encode_fixed;
 mod encode_strings;
+mod frame;
 pub mod header;
 pub mod native;
 pub mod parse;
-mod planes;
 pub mod psma;
 pub mod statistics;
 pub mod validity;
 pub mod zone;
 
 pub use access::{Access, Codes, DictionaryValues, FixedValues, PlainAccess, StringValues, ValueRef, Values};
-pub use chunk::{ChunkOptions, Codec, CodecChoice, InflatedChunk, SealedChunk, inflate_chunk, seal_chunk};
+pub use chunk::{
+    ChunkMemory, ChunkOptions, Inflate, InflatedChunk, SealedChunk, TakeMemory, heap_memory, inflate_chunk, seal_chunk,
+};
 pub use column::{PlainColumn, PlainValues};
 pub use encode::{EncodeOptions, encode_block};
+pub use frame::bits::{PortableUnpack, Unpack};
+pub use frame::{Compression, Scheme};
 pub use header::Encoding;
 pub use native::Native;
 pub use parse::EncodedBlock;

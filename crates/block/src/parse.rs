@@ -25,13 +25,18 @@ impl<'a> EncodedBlock<'a> {
             return Err(Error::internal("an encoded block does not lie at a multiple of 8 bytes in memory"));
         }
         let block = Self { bytes, header };
-        block.check_sections().map_err(|what| Error::corrupt(format!("encoded block: {what}")))?;
+        block.check()?;
         Ok(block)
     }
 
-    /// A block that [`EncodedBlock::parse`] accepted before.
+    /// A block with this header; what was not accepted before has to pass [`EncodedBlock::check`].
     pub(crate) fn reopen(bytes: &'a [u8], header: Header) -> Self {
         Self { bytes, header }
+    }
+
+    /// Checks all that a header does not say.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.check_sections().map_err(|what| Error::corrupt(format!("encoded block: {what}")))
     }
 
     pub(crate) fn header(&self) -> Header {

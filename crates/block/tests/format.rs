@@ -3,7 +3,7 @@
 use expect_test::{Expect, expect};
 use forebay_base::{PhysicalType, limits};
 use forebay_block::{
-    ChunkOptions, Codec, CodecChoice, EncodeOptions, Encoding, PlainColumn, PlainValues, chunk, encode_block, header,
+    ChunkOptions, Compression, EncodeOptions, Encoding, PlainColumn, PlainValues, Scheme, chunk, encode_block, header,
     seal_chunk,
 };
 
@@ -32,6 +32,9 @@ fn the_document_has_the_numbers_of_the_code() {
         ("CHUNK_FIXED_BYTES", chunk::CHUNK_FIXED_BYTES as u64),
         ("BLOCK_ENTRY_BYTES", chunk::BLOCK_ENTRY_BYTES as u64),
         ("FRAME_ENTRY_BYTES", chunk::FRAME_ENTRY_BYTES as u64),
+        ("DIRECTORY_FIXED_BYTES", chunk::DIRECTORY_FIXED_BYTES as u64),
+        ("DIRECTORY_FRAME_BYTES", chunk::DIRECTORY_FRAME_BYTES as u64),
+        ("FRAME_ALIGN", chunk::FRAME_ALIGN as u64),
         ("FRAME_BYTES", limits::FRAME_BYTES as u64),
         ("CHUNK_MAX_BYTES", limits::CHUNK_MAX_BYTES as u64),
         ("IO_ALIGN", limits::IO_ALIGN as u64),
@@ -42,8 +45,8 @@ fn the_document_has_the_numbers_of_the_code() {
     for encoding in Encoding::ALL {
         assert_eq!(documented(&format!("{encoding:?}")), encoding as u64, "{encoding:?}");
     }
-    for codec in Codec::ALL {
-        assert_eq!(documented(&format!("{codec:?}")), codec as u64, "{codec:?}");
+    for scheme in Scheme::ALL {
+        assert_eq!(documented(&format!("{scheme:?}")), scheme as u64, "{scheme:?}");
     }
     for physical in PhysicalType::ALL {
         assert_eq!(documented(&format!("{physical:?}")), physical as u64, "{physical:?}");
@@ -207,16 +210,79 @@ fn golden_uncompressed() {
 fn golden_chunk() {
     let values: Vec<u8> = (0..512i32).flat_map(|value| (value * 300).to_le_bytes()).collect();
     let block = block(Encoding::Uncompressed, PhysicalType::I32, None, 512, PlainValues::Fixed(&values));
-    let options = ChunkOptions { codec: CodecChoice::Force(Codec::Lz4) };
+    let options = ChunkOptions { compression: Compression::Force(Scheme::Lz4) };
     let sealed = seal_chunk(&block.repeat(2), &[0, block.len() as u32], &options).expect("valid blocks seal");
     check(
-        &sealed.bytes[..64],
+        &sealed.directory,
         expect![[r#"
-        64 bytes
-        0000: 46 42 43 4b 01 00 01 04 40 00 00 00 80 10 00 00
-        0010: 00 00 01 00 02 00 00 00 01 00 00 00 00 00 00 00
-        0020: 00 00 00 00 40 08 00 00 74 02 00 00 9e 25 cf f0
-        0030: 00 00 00 00 00 00 00 00 00 00 00 00 43 e9 9d 46
+        160 bytes
+        0000: 02 00 00 00 02 00 00 00 46 42 42 4b 03 03 00 00
+        0010: 00 02 00 00 00 00 00 00 40 08 00 00 00 00 00 00
+        0020: 00 00 00 00 00 00 00 00 40 00 00 00 00 00 00 00
+        0040: 00 00 00 00 00 00 00 00 46 42 42 4b 03 03 00 00
+        0050: 00 02 00 00 00 00 00 00 40 08 00 00 00 00 00 00
+        0060: 00 00 00 00 00 00 00 00 40 00 00 00 00 00 00 00
+        0080: 00 00 00 00 00 00 00 00 3a 02 00 00 85 8d ed 5f
+        0090: 01 04 00 00 3a 02 00 00 85 8d ed 5f 01 04 00 00
+    "#]],
+    );
+}
+
+/// The first 96 bytes of a frame of these integers.
+fn check_frame(scheme: Scheme, values: impl Iterator<Item = u32>, expect: Expect) {
+    let values: Vec<u8> = values.flat_map(u32::to_le_bytes).collect();
+    let rows = values.len() / 4;
+    let block = block(Encoding::Uncompressed, PhysicalType::U32, None, rows, PlainValues::Fixed(&values));
+    let options = ChunkOptions { compression: Compression::Force(scheme) };
+    let sealed = seal_chunk(&block, &[0], &options).expect("valid blocks seal");
+    assert_eq!(sealed.directory[8 + 64 + 8], scheme as u8);
+    check(&sealed.bytes[..96], expect);
+}
+
+#[test]
+fn golden_schemes() {
+    check_frame(
+        Scheme::BitPacked,
+        (0..24).map(|value| 100 + value % 8),
+        expect![[r#"
+        96 bytes
+        0000: 03 00 00 00 00 00 00 00 64 00 00 00 00 00 00 00
+        0010: 88 c6 fa 88 c6 fa 88 c6 fa 00 00 00 00 00 00 00
+    "#]],
+    );
+    let outliers = |value: u32| if value % 20 == 7 { 70_000 + value } else { value % 4 };
+    check_frame(
+        Scheme::Patched,
+        (0..64).map(outliers),
+        expect![[r#"
+        96 bytes
+        0000: 02 00 00 00 03 00 00 00 00 00 00 00 00 00 00 00
+        0010: e4 e4 e4 e4 e4 e4 e4 e4 e4 e4 e4 e4 e4 e4 e4 e4
+        0020: 07 00 1b 00 2f 00 00 00 77 11 01 00 8b 11 01 00
+        0030: 9f 11 01 00 00 00 00 00 00 00 00 00 00 00 00 00
+    "#]],
+    );
+    check_frame(
+        Scheme::Delta,
+        (0..2048).map(|value| 5000 - value * 2),
+        expect![[r#"
+        96 bytes
+        0000: 02 00 00 00 0c 00 00 00 fe ff ff ff 00 00 00 00
+        0010: 08 04 00 00 00 00 00 00 80 0f f0 80 0e e0 80 0d
+        0020: d0 80 0c c0 80 0b b0 80 0a a0 80 09 90 80 08 80
+        0030: 80 07 70 80 06 60 80 05 50 80 04 40 80 03 30 80
+        0040: 02 20 80 01 10 80 00 00 aa aa aa aa 00 00 00 00
+    "#]],
+    );
+    check_frame(
+        Scheme::RunLength,
+        (0..64).map(|value| value / 8 * 3 + 9),
+        expect![[r#"
+        96 bytes
+        0000: 08 00 00 00 10 00 00 00 18 00 00 00 10 00 00 00
+        0010: 05 00 00 00 00 00 00 00 09 00 00 00 00 00 00 00
+        0020: 60 98 c4 9e ac 00 00 00 07 00 07 00 07 00 07 00
+        0030: 07 00 07 00 07 00 07 00 00 00 00 00 00 00 00 00
     "#]],
     );
 }

@@ -2,9 +2,11 @@
 
 mod cases;
 
-use cases::{Aligned, Case, Cell, Random, any_case, any_encoding, read};
+use cases::{Aligned, Case, Cell, Random, any_case, any_encoding, inflate, read, seal_v1};
 use forebay_base::{ErrorKind, PhysicalType, checksum::crc32c};
-use forebay_block::{ChunkOptions, Codec, CodecChoice, EncodedBlock, Encoding, inflate_chunk, seal_chunk};
+use forebay_block::{
+    ChunkOptions, Compression, EncodedBlock, Encoding, Inflate, InflatedChunk, Scheme, inflate_chunk, seal_chunk,
+};
 use proptest::prelude::*;
 
 fn read_all(block: &EncodedBlock) {
@@ -49,26 +51,64 @@ proptest! {
     }
 
     #[test]
-    fn damaged_chunks_never_panic(case in any_case(), codec in 0..3usize, seed: u64) {
+    fn damaged_chunks_never_panic(case in any_case(), scheme in prop::sample::select(&Scheme::ALL[..]), seed: u64) {
         let (bytes, _) = case.encode(None);
-        let options = ChunkOptions { codec: CodecChoice::Force(Codec::ALL[codec]) };
-        let sealed = seal_chunk(bytes.bytes(), &[0], &options).expect("valid blocks seal").bytes;
+        let options = ChunkOptions { compression: Compression::Force(scheme) };
+        let sealed = seal_chunk(bytes.bytes(), &[0], &options).expect("valid blocks seal");
+        let mut random = Random(seed);
+        for round in 0..40 {
+            let mut damaged = sealed.clone();
+            match round % 3 {
+                0 => damaged.directory = damage(&sealed.directory, &mut random),
+                1 => damaged.bytes = damage(&sealed.bytes, &mut random),
+                _ => {
+                    damaged.bytes = damage(&sealed.bytes, &mut random);
+                    repair_checksums(&mut damaged.directory, &damaged.bytes);
+                }
+            }
+            look_at(inflate(&damaged, case.physical));
+        }
+    }
+
+    #[test]
+    fn damaged_chunks_of_version_1_never_panic(case in any_case(), codec in 0..3usize, seed: u64) {
+        let (bytes, _) = case.encode(None);
+        let sealed = seal_v1(bytes.bytes(), &[0], [Scheme::Plain, Scheme::Lz4, Scheme::Zstd][codec]);
         let mut random = Random(seed);
         for round in 0..40 {
             let mut damaged = damage(&sealed, &mut random);
             if round % 2 == 0 {
-                repair_checksums(&mut damaged);
+                repair_checksums_v1(&mut damaged);
             }
-            match inflate_chunk(&damaged, case.physical) {
-                Ok(chunk) => (0..chunk.blocks()).for_each(|block| read_all(&chunk.block(block))),
-                Err(error) => prop_assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Version)),
-            }
+            look_at(inflate_chunk(&[], &damaged, case.physical, &Inflate::default()));
         }
     }
 }
 
+/// Values, or an error that says that the bytes are wrong.
+fn look_at(inflated: forebay_base::Result<InflatedChunk>) {
+    match inflated {
+        Ok(chunk) => (0..chunk.blocks()).for_each(|block| read_all(&chunk.block(block))),
+        Err(error) => assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Version), "{error}"),
+    }
+}
+
+/// Makes damaged frames pass their checksums, so that what lies behind them is tested as well.
+fn repair_checksums(directory: &mut [u8], chunk: &[u8]) {
+    let word = |bytes: &[u8], at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| bytes[at + byte])) as usize;
+    let (blocks, frames) = (word(directory, 0), word(directory, 4));
+    let mut at = 0;
+    for frame in 0..frames {
+        let entry = 8 + 64 * blocks + 12 * frame;
+        let stored_bytes = word(directory, entry);
+        let Some(stored) = chunk.get(at..at + stored_bytes) else { break };
+        directory[entry + 4..entry + 8].copy_from_slice(&crc32c(stored).to_le_bytes());
+        at += stored_bytes.next_multiple_of(8);
+    }
+}
+
 /// Makes damage pass the checksums, so that what lies behind them is tested as well.
-fn repair_checksums(chunk: &mut [u8]) {
+fn repair_checksums_v1(chunk: &mut [u8]) {
     let word = |chunk: &[u8], at: usize| {
         chunk.get(at..at + 4).map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])) as usize
     };
@@ -91,22 +131,51 @@ fn repair_checksums(chunk: &mut [u8]) {
     chunk[header - 4..header].copy_from_slice(&checksum.to_le_bytes());
 }
 
+/// Bits of padding between and behind frames hold nothing, so that nobody misses them.
 #[test]
-fn every_flipped_bit_of_a_chunk_is_found() {
-    for codec in Codec::ALL {
+fn every_flipped_bit_of_a_frame_is_found() {
+    for scheme in Scheme::ALL {
         let case = Case::generate(PhysicalType::I32, 2, 900, 10, 1);
         let (bytes, _) = case.encode(None);
-        let options = ChunkOptions { codec: CodecChoice::Force(codec) };
-        let mut sealed = seal_chunk(bytes.bytes(), &[0], &options).expect("valid blocks seal").bytes;
+        let options = ChunkOptions { compression: Compression::Force(scheme) };
+        let mut sealed = seal_chunk(bytes.bytes(), &[0], &options).expect("valid blocks seal");
+        let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| sealed.directory[at + byte])) as usize;
+        let frames = word(4);
+        let mut at = 0;
+        for frame in 0..frames {
+            let stored_bytes = word(8 + 64 + 12 * frame);
+            for bit in at * 8..(at + stored_bytes) * 8 {
+                let mut damaged = sealed.clone();
+                damaged.bytes[bit / 8] ^= 1 << (bit % 8);
+                let error = inflate(&damaged, PhysicalType::I32).expect_err("a flipped bit is found");
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "bit {bit}: {error}");
+            }
+            at += stored_bytes.next_multiple_of(8);
+        }
+        assert!(inflate(&sealed, PhysicalType::I32).is_ok());
+        let error = inflate(&sealed, PhysicalType::I64).expect_err("another type is found");
+        assert!(error.to_string().contains("block 0"), "{error}");
+        sealed.directory.pop();
+        assert!(inflate(&sealed, PhysicalType::I32).is_err());
+    }
+}
+
+#[test]
+fn every_flipped_bit_of_a_chunk_of_version_1_is_found() {
+    for codec in [Scheme::Plain, Scheme::Lz4, Scheme::Zstd] {
+        let case = Case::generate(PhysicalType::I32, 2, 900, 10, 1);
+        let (bytes, _) = case.encode(None);
+        let mut sealed = seal_v1(bytes.bytes(), &[0], codec);
+        let inflate = |sealed: &[u8], physical| inflate_chunk(&[], sealed, physical, &Inflate::default());
         let used = sealed.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         for bit in 0..used * 8 {
             sealed[bit / 8] ^= 1 << (bit % 8);
-            let error = inflate_chunk(&sealed, PhysicalType::I32).expect_err("a flipped bit is found");
+            let error = inflate(&sealed, PhysicalType::I32).expect_err("a flipped bit is found");
             assert_eq!(error.kind(), ErrorKind::Corrupt, "bit {bit}: {error}");
             sealed[bit / 8] ^= 1 << (bit % 8);
         }
-        assert!(inflate_chunk(&sealed, PhysicalType::I32).is_ok());
-        let error = inflate_chunk(&sealed, PhysicalType::I64).expect_err("another type is found");
+        assert!(inflate(&sealed, PhysicalType::I32).is_ok());
+        let error = inflate(&sealed, PhysicalType::I64).expect_err("another type is found");
         assert!(error.to_string().contains("block 0"), "{error}");
     }
 }
@@ -115,9 +184,9 @@ fn every_flipped_bit_of_a_chunk_is_found() {
 fn a_damaged_frame_is_named() {
     let case = Case::generate(PhysicalType::I64, 6, 30_000, 0, 1);
     let (bytes, _) = case.encode(None);
-    let mut sealed = seal_chunk(bytes.bytes(), &[0], &ChunkOptions::default()).expect("valid blocks seal").bytes;
-    sealed[150_000] ^= 1;
-    let error = inflate_chunk(&sealed, PhysicalType::I64).expect_err("the damage is found");
+    let mut sealed = seal_chunk(bytes.bytes(), &[0], &ChunkOptions::default()).expect("valid blocks seal");
+    sealed.bytes[150_000] ^= 1;
+    let error = inflate(&sealed, PhysicalType::I64).expect_err("the damage is found");
     assert_eq!(error.to_string(), "frame 2 of 4 of a chunk: checksum mismatch");
 }
 

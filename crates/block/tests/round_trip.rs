@@ -2,11 +2,11 @@
 
 mod cases;
 
-use cases::{Aligned, Case, Cell, any_case, any_encoding, read};
+use cases::{Aligned, Case, Cell, any_case, any_encoding, inflate, read, seal_v1};
 use forebay_base::{PhysicalType, Value, limits};
 use forebay_block::{
-    Access, ChunkOptions, Codec, CodecChoice, Codes, EncodeOptions, EncodedBlock, Encoding, PlainColumn, PlainValues,
-    Zone, encode_block, inflate_chunk, seal_chunk,
+    Access, ChunkOptions, Codes, Compression, EncodeOptions, EncodedBlock, Encoding, Inflate, PlainColumn, PlainValues,
+    Scheme, Zone, encode_block, inflate_chunk, seal_chunk,
 };
 use proptest::prelude::*;
 
@@ -53,7 +53,7 @@ proptest! {
     fn chunks_read_back(
         physical in 0..12usize,
         shapes in prop::collection::vec((0..8u8, 0usize..9000, any_encoding()), 1..5),
-        codec in prop_oneof![Just(CodecChoice::Auto), (0..3usize).prop_map(|c| CodecChoice::Force(Codec::ALL[c]))],
+        compression in any_compression(),
         seed: u64,
     ) {
         let physical = PhysicalType::ALL[physical];
@@ -65,21 +65,33 @@ proptest! {
             encoded.extend_from_slice(bytes.bytes());
             cases.push((case, zone));
         }
-        let sealed = seal_chunk(&encoded, &offsets, &ChunkOptions { codec }).expect("valid blocks seal");
+        let sealed = seal_chunk(&encoded, &offsets, &ChunkOptions { compression }).expect("valid blocks seal");
         prop_assert!(sealed.bytes.len().is_multiple_of(limits::IO_ALIGN));
         prop_assert_eq!(sealed.encoded_bytes, encoded.len() as u64);
-        // Once where frames are aligned in memory and once where they are not.
+        // Once where frames are aligned in memory and once where they are not; and as the version before stored them.
         let mut shifted = vec![0];
         shifted.extend_from_slice(&sealed.bytes);
-        for stored in [&sealed.bytes[..], &shifted[1..]] {
-            let inflated = inflate_chunk(stored, physical).expect("own chunks inflate");
+        let codec = [Scheme::Plain, Scheme::Lz4, Scheme::Zstd][cases.len() % 3];
+        let inflated = [
+            inflate_chunk(&sealed.directory, &sealed.bytes, physical, &Inflate::default()),
+            inflate_chunk(&sealed.directory, &shifted[1..], physical, &Inflate::default()),
+            inflate_chunk(&[], &seal_v1(&encoded, &offsets, codec), physical, &Inflate::default()),
+        ];
+        for inflated in inflated {
+            let inflated = inflated.expect("own chunks inflate");
             prop_assert_eq!(inflated.blocks(), cases.len());
+            prop_assert_eq!(inflated.as_bytes(), &encoded[..]);
             prop_assert!(inflated.memory_bytes() >= encoded.len());
             for (index, (case, zone)) in cases.iter().enumerate() {
                 check(case, &inflated.block(index), zone);
             }
         }
     }
+}
+
+fn any_compression() -> impl Strategy<Value = Compression> {
+    let forced = prop::sample::select(&Scheme::ALL[..]).prop_map(Compression::Force);
+    prop_oneof![Just(Compression::Balanced), Just(Compression::BestRatio), forced]
 }
 
 #[test]
@@ -125,7 +137,7 @@ fn long_strings_and_their_neighbours_read_back() {
         check(&case, &block, &zone);
         let sealed = seal_chunk(bytes.bytes(), &[0], &ChunkOptions::default()).expect("valid blocks seal");
         assert!(sealed.bytes.len() < 64 << 10, "repeated bytes compress");
-        let inflated = inflate_chunk(&sealed.bytes, PhysicalType::Bytes).expect("own chunks inflate");
+        let inflated = inflate(&sealed, PhysicalType::Bytes).expect("own chunks inflate");
         check(&case, &inflated.block(0), &zone);
     }
 }
@@ -145,20 +157,33 @@ fn wrong_columns_are_errors_and_leave_the_output_alone() {
     assert!(encode(fixed(1, PlainValues::Fixed(&[0; 4])), &mut out).is_err());
 }
 
-#[test]
-fn planes_make_numbers_smaller() {
-    let mut encoded = vec![];
-    let mut random = cases::Random(1);
-    let values: Vec<u8> = (0..limits::BLOCK_ROWS).flat_map(|_| (random.below(1 << 18) as u32).to_le_bytes()).collect();
+/// Bytes of a chunk of one full block of integers.
+fn stored_bytes(compression: Compression, value: impl Fn(u64) -> u64) -> usize {
+    let values: Vec<u8> = (0..limits::BLOCK_ROWS as u64).flat_map(|row| (value(row) as u32).to_le_bytes()).collect();
     let column = PlainColumn {
-        physical: PhysicalType::I32,
+        physical: PhysicalType::U32,
         rows: limits::BLOCK_ROWS,
         validity: None,
         values: PlainValues::Fixed(&values),
     };
+    let mut encoded = vec![];
     encode_block(&column, &EncodeOptions::default(), &mut encoded).expect("a valid column encodes");
     let encoded = Aligned::new(&encoded);
-    let sealed = seal_chunk(encoded.bytes(), &[0], &ChunkOptions::default()).expect("valid blocks seal");
-    assert_eq!(sealed.codec, Codec::Zstd);
-    assert!(sealed.bytes.len() < limits::BLOCK_ROWS * 5 / 2, "{} bytes for 18 bits a row", sealed.bytes.len());
+    let sealed = seal_chunk(encoded.bytes(), &[0], &ChunkOptions { compression }).expect("valid blocks seal");
+    let inflated = inflate(&sealed, PhysicalType::U32).expect("own chunks inflate");
+    assert_eq!(inflated.as_bytes(), encoded.bytes());
+    sealed.bytes.len()
+}
+
+#[test]
+fn integers_take_the_bits_that_they_need() {
+    let noise = |row: u64| cases::Random(row).next();
+    let bits = |compression, value: &dyn Fn(u64) -> u64| stored_bytes(compression, value) * 8 / limits::BLOCK_ROWS;
+    for compression in [Compression::Balanced, Compression::BestRatio] {
+        assert_eq!(bits(compression, &|row| noise(row) % (1 << 18)), 18);
+        assert!(bits(compression, &|row| row * 3 + noise(row) % 4) <= 4, "steps");
+        assert!(bits(compression, &|row| noise(row / 8) % (1 << 20)) <= 3, "runs");
+    }
+    let skewed = |row: u64| (noise(row) % (1 << 18)) >> (noise(row + 1) % 18);
+    assert!(bits(Compression::BestRatio, &skewed) < bits(Compression::Balanced, &skewed), "entropy");
 }

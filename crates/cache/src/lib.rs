@@ -49,6 +49,11 @@ impl<K: Hash + Eq + Clone, V> ChunkCache<K, V> {
         Some(Arc::clone(&entry.value))
     }
 
+    /// Whether there is a value under `key`; asking is no use of it.
+    pub fn contains(&self, key: &K) -> bool {
+        self.lock().entries.contains_key(key)
+    }
+
     /// Keeps `value`, which takes `bytes` of memory, and evicts what was used longest ago. A value larger than the
     /// whole budget is not kept.
     pub fn insert(&self, key: K, value: Arc<V>, bytes: usize) {
@@ -115,6 +120,7 @@ mod tests {
             cache.insert(key, Arc::new(key * 10), 10);
         }
         assert_eq!(cache.get(&0).as_deref(), Some(&0));
+        assert!(cache.contains(&1) && !cache.contains(&3));
         cache.insert(3, Arc::new(30), 10);
         assert!(cache.get(&1).is_none());
         assert!(cache.get(&0).is_some() && cache.get(&2).is_some() && cache.get(&3).is_some());

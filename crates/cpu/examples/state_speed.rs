@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use forebay_base::PhysicalType;
 use forebay_block::{
-    ChunkOptions, EncodeOptions, Encoding, PlainColumn, PlainValues, encode_block, inflate_chunk, seal_chunk,
+    ChunkOptions, EncodeOptions, Encoding, Inflate, PlainColumn, PlainValues, encode_block, inflate_chunk, seal_chunk,
 };
 use forebay_cpu::Selection;
 use forebay_cpu::dictionary::Dictionary;
@@ -121,7 +121,10 @@ fn vectors() {
                 continue;
             }
             let sealed = seal_chunk(&encoded, &[0], &ChunkOptions::default()).expect("own blocks make a chunk");
-            let chunk = std::sync::Arc::new(inflate_chunk(&sealed.bytes, physical).expect("own chunks inflate"));
+            let chunk = std::sync::Arc::new(
+                inflate_chunk(&sealed.directory, &sealed.bytes, physical, &Inflate::default())
+                    .expect("own chunks inflate"),
+            );
             let column = SourceColumn {
                 column: 0,
                 name: "c".into(),

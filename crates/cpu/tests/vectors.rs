@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cases::{Case, Random, any_case, any_encoding};
 use forebay_base::{PhysicalType, Value};
-use forebay_block::{ChunkOptions, Encoding, InflatedChunk, inflate_chunk, seal_chunk};
+use forebay_block::{ChunkOptions, Encoding, Inflate, InflatedChunk, inflate_chunk, seal_chunk};
 use forebay_cpu::Selection;
 use forebay_cpu::dictionary::Dictionary;
 use forebay_cpu::fold::Fold;
@@ -23,7 +23,10 @@ fn chunk_of(cases: &[Case], force: Option<Encoding>) -> Arc<InflatedChunk> {
         encoded.extend_from_slice(case.encode(force).0.bytes());
     }
     let sealed = seal_chunk(&encoded, &offsets, &ChunkOptions::default()).expect("own blocks make a chunk");
-    Arc::new(inflate_chunk(&sealed.bytes, cases[0].physical).expect("own chunks inflate"))
+    Arc::new(
+        inflate_chunk(&sealed.directory, &sealed.bytes, cases[0].physical, &Inflate::default())
+            .expect("own chunks inflate"),
+    )
 }
 
 fn column(physical: PhysicalType, with_dictionary: bool) -> SourceColumn {

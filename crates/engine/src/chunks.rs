@@ -1,30 +1,99 @@
-//! Chunks by key: from the cache, else read and inflated.
+//! Chunks by key: from the cache, else read and inflated. Reading has two halves, so that others compute in between:
+//! [`Engine::begin`] puts a read on its way, [`Engine::inflate`] waits for it and inflates.
+//!
+//! Invariants: stored and inflated bytes lie in memory that is used over and over, since pages that the kernel has to clear
+//! first cost as much as reading them. Must not know: which chunks a query needs, and when.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use forebay_base::{Context, ErrorKind, PhysicalType, Result, SegmentId, limits};
-use forebay_block::{InflatedChunk, inflate_chunk};
+use forebay_base::{ColumnId, Context, ErrorKind, PhysicalType, Result, SegmentId, TableId, limits};
+use forebay_block::{ChunkMemory, Inflate, InflatedChunk, heap_memory, inflate_chunk};
 use forebay_cache::ChunkCache;
 use forebay_cpu::compile::CompileCache;
 use forebay_cpu::pool::Lease;
-use forebay_disk::{AlignedBuffer, BufferPool, Disk, DiskFile};
-use forebay_store::{Segment, Store};
+use forebay_cpu::simd::unpacking;
+use forebay_disk::{AlignedBuffer, BufferPool, Disk, DiskFile, ReadPath, ReadTicket};
+use forebay_store::{Segment, Store, Table};
 
-use crate::Metrics;
 use crate::accelerator::Accelerators;
+use crate::read_ahead::ReadAhead;
+use crate::{Metrics, ScanSettings};
 
 /// Names one chunk of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ChunkKey {
+    /// The table.
+    pub table: TableId,
+    /// The column.
+    pub column: ColumnId,
     /// The segment file.
     pub segment: SegmentId,
     /// Row group in the segment.
     pub group: u32,
-    /// Column in the segment.
-    pub column: u32,
     /// Chunk of the column in the row group.
     pub chunk: u32,
+}
+
+/// Where a chunk is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Number of the segment in the table.
+    pub(crate) segment: usize,
+    /// Row group of the segment.
+    pub(crate) group: usize,
+    /// Column of the segment.
+    pub(crate) column: usize,
+    /// Chunk of the column in the row group.
+    pub(crate) chunk: usize,
+    pub(crate) key: ChunkKey,
+}
+
+impl Place {
+    /// A chunk of a column of the table, which is column `index` of the segment.
+    pub(crate) fn new(
+        table: &Table,
+        column: usize,
+        (segment, group): (usize, usize),
+        (index, chunk): (usize, usize),
+    ) -> Self {
+        let key = ChunkKey {
+            table: table.id,
+            column: table.columns[column].id,
+            segment: table.segments[segment].id(),
+            group: group as u32,
+            chunk: chunk as u32,
+        };
+        Self { segment, group, column: index, chunk, key }
+    }
+}
+
+/// A chunk as it is stored, on its way from the disk.
+#[derive(Debug)]
+pub(crate) struct StoredChunk {
+    ticket: ReadTicket,
+    bytes: usize,
+}
+
+impl StoredChunk {
+    /// Its bytes on disk.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// Memory of a pool that a chunk lies in once inflated.
+#[derive(Debug)]
+struct PooledMemory(AlignedBuffer);
+
+impl ChunkMemory for PooledMemory {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
 }
 
 /// What scans of one database share.
@@ -33,7 +102,9 @@ pub struct Engine {
     store: Store,
     cache: ChunkCache<ChunkKey, InflatedChunk>,
     /// Stored bytes on their way from disk to inflation.
-    buffers: BufferPool,
+    stored: BufferPool,
+    /// Inflated chunks, in the cache or in use.
+    inflated: BufferPool,
     /// Machine code of pipelines.
     code: CompileCache,
     /// Devices beside the CPU.
@@ -46,15 +117,12 @@ pub struct Engine {
 
 /// A chunk that a scan wants, with what an error has to say about it.
 #[derive(Debug, Clone, Copy)]
-pub struct WantedChunk<'a> {
-    /// Column in the segment.
-    pub column: usize,
-    /// Chunk of the column in the row group.
-    pub chunk: usize,
+pub(crate) struct WantedChunk<'a> {
+    pub(crate) place: Place,
     /// How the column's values lie.
-    pub physical: PhysicalType,
+    pub(crate) physical: PhysicalType,
     /// The column's name.
-    pub name: &'a str,
+    pub(crate) name: &'a str,
 }
 
 impl Engine {
@@ -63,7 +131,8 @@ impl Engine {
         Self {
             store,
             cache: ChunkCache::new(cache_bytes),
-            buffers: BufferPool::new(limits::READ_POOL_BYTES),
+            stored: BufferPool::new(limits::READ_POOL_BYTES),
+            inflated: BufferPool::new(cache_bytes.saturating_add(limits::INFLATE_POOL_BYTES)),
             code: CompileCache::default(),
             accelerators: Accelerators::default(),
             temporary,
@@ -81,6 +150,11 @@ impl Engine {
         &self.cache
     }
 
+    /// Bytes of memory that hold stored chunks at the moment, on their way from the disk or waiting to be inflated.
+    pub fn stored_bytes(&self) -> usize {
+        self.stored.in_use_bytes()
+    }
+
     /// A new temporary file.
     pub fn temporary_file(&self) -> Result<Arc<dyn DiskFile>> {
         self.temporary.temporary()
@@ -96,59 +170,85 @@ impl Engine {
         &self.accelerators
     }
 
-    /// The wanted chunks of one row group, in order. What is not in the cache is read in one go, several reads in
-    /// flight, then inflated.
-    pub fn chunks(
+    /// Puts the read of a chunk on its way. Of memory for it, the pool's is taken; with `or_else` other memory where the pool
+    /// is exhausted, else that is an error of kind `OutOfMemory`.
+    pub(crate) fn begin(&self, segment: &Segment, place: &Place, path: ReadPath, or_else: bool) -> Result<StoredChunk> {
+        let take = |bytes| match self.stored.take(bytes) {
+            Err(error) if or_else && error.kind() == ErrorKind::OutOfMemory => AlignedBuffer::try_zeroed(bytes),
+            taken => taken,
+        };
+        let (ticket, bytes) = segment.submit_chunk((place.group, place.column, place.chunk), &take, path)?;
+        Ok(StoredChunk { ticket, bytes })
+    }
+
+    /// The wanted chunks of one segment, in order: from the cache, else read, if that was not begun already, and inflated.
+    pub(crate) fn chunks(
         &self,
         segment: &Segment,
-        group: usize,
         wanted: &[WantedChunk<'_>],
-        table: &str,
+        ahead: &ReadAhead,
+        (table, settings): (&str, &ScanSettings),
         metrics: &Metrics,
     ) -> Result<Vec<Arc<InflatedChunk>>> {
-        let key = |wanted: &WantedChunk<'_>| ChunkKey {
-            segment: segment.id(),
-            group: group as u32,
-            column: wanted.column as u32,
-            chunk: wanted.chunk as u32,
+        let describe = |wanted: &WantedChunk<'_>| {
+            segment.describe_chunk(wanted.name, table, wanted.place.group, wanted.place.chunk)
         };
-        let mut found: Vec<Option<Arc<InflatedChunk>>> =
-            wanted.iter().map(|wanted| self.cache.get(&key(wanted))).collect();
-        let missing: Vec<usize> = (0..wanted.len()).filter(|index| found[*index].is_none()).collect();
-        if !missing.is_empty() {
-            let places: Vec<(usize, usize, usize)> =
-                missing.iter().map(|index| (group, wanted[*index].column, wanted[*index].chunk)).collect();
-            let started = Instant::now();
-            // What does not fit into the pool gets memory of its own.
-            let take = |bytes| match self.buffers.take(bytes) {
-                Err(error) if error.kind() == ErrorKind::OutOfMemory => AlignedBuffer::try_zeroed(bytes),
-                taken => taken,
-            };
-            let buffers = segment.read_chunks_into(&places, &take).map_err(|error| match error.kind() {
-                // A file that is too short or gone is damage to the table, and the user needs to know which.
-                ErrorKind::Corrupt | ErrorKind::NotFound => {
-                    // One at a time, since the reads together do not say which of them failed.
-                    let fails = |place: &(usize, usize, usize)| segment.read_chunks(&[*place]).is_err();
-                    let failed = &wanted[missing[places.iter().position(fails).unwrap_or(0)]];
-                    error.context(segment.describe_chunk(failed.name, table, group, failed.chunk))
-                }
-                _ => error.context(format!("table {table}")),
-            })?;
-            metrics.read_ns.add(started.elapsed().as_nanos() as u64);
-            let started = Instant::now();
-            for (index, buffer) in missing.into_iter().zip(buffers) {
-                let wanted = &wanted[index];
-                metrics.read_bytes.add(buffer.len() as u64);
-                let chunk = inflate_chunk(&buffer, wanted.physical)
-                    .context(|| segment.describe_chunk(wanted.name, table, group, wanted.chunk))?;
-                let chunk = Arc::new(chunk);
-                self.cache.insert(key(wanted), Arc::clone(&chunk), chunk.memory_bytes());
-                found[index] = Some(chunk);
+        // All reads are on their way before the first one is waited for.
+        let begin = |wanted: &WantedChunk<'_>| {
+            if let Some(chunk) = self.cache.get(&wanted.place.key) {
+                chunk.note_reuse();
+                return Ok(Found::Inflated(chunk));
             }
-            metrics.inflate_ns.add(started.elapsed().as_nanos() as u64);
-        }
-        let chunks: Vec<_> = found.into_iter().flatten().collect();
-        debug_assert_eq!(chunks.len(), wanted.len());
-        Ok(chunks)
+            match ahead.take(&wanted.place) {
+                Some(stored) => Ok(Found::Stored(stored)),
+                None => self
+                    .begin(segment, &wanted.place, settings.read_path, true)
+                    .map(Found::Stored)
+                    .context(|| describe(wanted)),
+            }
+        };
+        let found: Vec<_> = wanted.iter().map(begin).collect::<Result<_>>()?;
+        let inflate = |(wanted, found): (&WantedChunk<'_>, Found)| match found {
+            Found::Inflated(chunk) => Ok(chunk),
+            Found::Stored(stored) => {
+                let chunk = self.inflate(segment, wanted, stored, settings, metrics).context(|| describe(wanted))?;
+                let chunk = Arc::new(chunk);
+                self.cache.insert(wanted.place.key, Arc::clone(&chunk), chunk.memory_bytes());
+                Ok(chunk)
+            }
+        };
+        wanted.iter().zip(found).map(inflate).collect()
     }
+
+    /// Waits for a chunk's bytes and inflates them.
+    fn inflate(
+        &self,
+        segment: &Segment,
+        wanted: &WantedChunk<'_>,
+        stored: StoredChunk,
+        settings: &ScanSettings,
+        metrics: &Metrics,
+    ) -> Result<InflatedChunk> {
+        let started = Instant::now();
+        let read = stored.ticket.wait()?;
+        metrics.read_ns.add(started.elapsed().as_nanos() as u64);
+        let buffer = &read[0].buffer;
+        metrics.read_bytes.add(buffer.len() as u64);
+        let started = Instant::now();
+        let take = |bytes| match self.inflated.take(bytes) {
+            Ok(memory) => Ok(Box::new(PooledMemory(memory)) as Box<dyn ChunkMemory>),
+            Err(_) => heap_memory(bytes),
+        };
+        let inflate = Inflate { take: &take, unpack: unpacking(settings.simd) };
+        let Place { group, column, chunk, .. } = wanted.place;
+        let chunk = inflate_chunk(segment.directory(group, column, chunk)?, buffer, wanted.physical, &inflate)?;
+        metrics.inflate_ns.add(started.elapsed().as_nanos() as u64);
+        Ok(chunk)
+    }
+}
+
+/// A chunk in one of its two forms.
+enum Found {
+    Inflated(Arc<InflatedChunk>),
+    Stored(StoredChunk),
 }

@@ -10,17 +10,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use forebay_base::{Context, Error, ErrorKind, LogicalType, Result, limits};
-use forebay_block::{ChunkOptions, CodecChoice, ColumnStatistics, EncodeOptions, SealedChunk, Zone, seal_chunk};
+use forebay_block::{ChunkOptions, ColumnStatistics, Compression, EncodeOptions, SealedChunk, Zone, seal_chunk};
 use forebay_store::{Column, SealedColumn, SealedGroup, SealedSegment, SegmentWriter, Store};
 
 use crate::plain::encode_array;
+
+/// How rows become chunks.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LoadOptions {
+    /// How blocks are encoded.
+    pub encode: EncodeOptions,
+    /// What is asked of the compression of their frames.
+    pub compression: Compression,
+}
 
 /// A segment that is being written by several loaders.
 #[derive(Debug)]
 pub struct LoadTarget {
     writer: SegmentWriter,
     columns: Vec<LoadColumn>,
-    encode: EncodeOptions,
+    options: LoadOptions,
     rows: AtomicU64,
 }
 
@@ -34,11 +43,11 @@ struct LoadColumn {
 impl LoadTarget {
     /// A new segment of `store` for rows of these columns.
     pub fn new(store: &Store, columns: &[Column]) -> Result<Arc<Self>> {
-        Self::with_encoding(store, columns, EncodeOptions::default())
+        Self::with_options(store, columns, LoadOptions::default())
     }
 
-    /// A new segment of `store` for rows of these columns, encoded as `encode` says.
-    pub fn with_encoding(store: &Store, columns: &[Column], encode: EncodeOptions) -> Result<Arc<Self>> {
+    /// A new segment of `store` for rows of these columns, stored as `options` say.
+    pub fn with_options(store: &Store, columns: &[Column], options: LoadOptions) -> Result<Arc<Self>> {
         let layout = columns.iter().map(|column| (column.id, column.logical.physical())).collect();
         let columns = columns
             .iter()
@@ -48,7 +57,7 @@ impl LoadTarget {
                 nullable: column.nullable,
             })
             .collect();
-        Ok(Arc::new(Self { writer: store.segment_writer(layout)?, columns, encode, rows: AtomicU64::new(0) }))
+        Ok(Arc::new(Self { writer: store.segment_writer(layout)?, columns, options, rows: AtomicU64::new(0) }))
     }
 
     /// Rows in finished row groups.
@@ -211,7 +220,7 @@ impl Loader {
             let encoded = &mut self.group.columns[index];
             encoded.block_offsets.push(encoded.bytes.len() as u32);
             let EncodedColumn { bytes, statistics, .. } = encoded;
-            let zone = encode_array(&array, &column.logical, &self.target.encode, bytes, statistics)
+            let zone = encode_array(&array, &column.logical, &self.target.options.encode, bytes, statistics)
                 .context(|| format!("column {}", column.name))?;
             encoded.zones.push(zone);
             encoded.plain_bytes += match column.logical.physical().width() {
@@ -247,7 +256,8 @@ impl Loader {
         }
         let block_rows = std::mem::take(&mut self.group.rows);
         let rows: u64 = block_rows.iter().map(|rows| u64::from(*rows)).sum();
-        let columns = self.group.columns.iter_mut().map(EncodedColumn::seal).collect::<Result<_>>()?;
+        let options = ChunkOptions { compression: self.target.options.compression };
+        let columns = self.group.columns.iter_mut().map(|column| column.seal(&options)).collect::<Result<_>>()?;
         let index = (self.loader << 32) | self.groups;
         self.target.writer.append_group(index, SealedGroup { block_rows, columns })?;
         self.target.rows.fetch_add(rows, Ordering::Relaxed);
@@ -258,14 +268,13 @@ impl Loader {
 
 impl EncodedColumn {
     /// Cuts the encoded blocks into chunks of 2^k blocks of about [`limits::CHUNK_TARGET_BYTES`] and empties `self`.
-    fn seal(&mut self) -> Result<SealedColumn> {
+    fn seal(&mut self, options: &ChunkOptions) -> Result<SealedColumn> {
         let blocks = self.block_offsets.len();
         let block_bytes = (self.bytes.len() / blocks).max(1);
         let blocks_log2 = (0..=limits::GROUP_BLOCKS.ilog2())
             .rev()
             .find(|log2| block_bytes << log2 <= limits::CHUNK_TARGET_BYTES)
             .unwrap_or(0);
-        let options = ChunkOptions { codec: CodecChoice::Auto };
         let mut chunks: Vec<SealedChunk> = Vec::with_capacity(blocks.div_ceil(1 << blocks_log2));
         for first in (0..blocks).step_by(1 << blocks_log2) {
             let start = self.block_offsets[first];
@@ -273,7 +282,7 @@ impl EncodedColumn {
             let end = self.block_offsets.get(after).map_or(self.bytes.len(), |end| *end as usize);
             let offsets: Vec<u32> =
                 self.block_offsets[first..after.min(blocks)].iter().map(|offset| offset - start).collect();
-            chunks.push(seal_chunk(&self.bytes[start as usize..end], &offsets, &options)?);
+            chunks.push(seal_chunk(&self.bytes[start as usize..end], &offsets, options)?);
         }
         self.bytes.clear();
         self.block_offsets.clear();

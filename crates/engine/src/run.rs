@@ -5,6 +5,7 @@
 //! needs are read only once a row of their chunk has survived (late materialisation).
 
 mod account;
+mod ahead;
 mod key_filter;
 mod narrow;
 mod ranked;
@@ -22,9 +23,10 @@ use forebay_block::InflatedChunk;
 use forebay_cpu::{BlockTest, Matches, Selection, translate};
 use forebay_store::{Column, GroupColumn, Segment, Table};
 
-use crate::chunks::{Engine, WantedChunk};
+use crate::chunks::{Engine, Place, WantedChunk};
 use crate::collect::{BlockValues, collect_constant};
 use crate::morsel::{Morsel, SharedGroups, morsels};
+use crate::read_ahead::ReadAhead;
 use crate::types::arrow_type;
 use crate::{CancelToken, Metrics};
 use narrow::Pending;
@@ -56,6 +58,8 @@ pub struct Scan {
     cursor: AtomicUsize,
     /// Chunks of row groups that are being scanned.
     shared: SharedGroups,
+    /// Reads for morsels to come.
+    ahead: ReadAhead,
     metrics: Arc<Metrics>,
     cancel: CancelToken,
     settings: ScanSettings,
@@ -72,8 +76,9 @@ impl Scan {
     ) -> Result<Self> {
         let morsels = morsels(&table)?;
         let schema = schema_of(&table, &columns);
-        let (cursor, shared, settings) = (AtomicUsize::new(0), SharedGroups::default(), ScanSettings::default());
-        Ok(Self { engine, table, columns, schema, morsels, cursor, shared, metrics, cancel, settings })
+        let (cursor, settings) = (AtomicUsize::new(0), ScanSettings::default());
+        let (shared, ahead) = (SharedGroups::default(), ReadAhead::default());
+        Ok(Self { engine, table, columns, schema, morsels, cursor, shared, ahead, metrics, cancel, settings })
     }
 
     /// The same scan, run as `settings` say.
@@ -115,6 +120,7 @@ impl Scan {
         filters: &mut [Box<dyn RowFilter>],
     ) -> Result<MorselRows> {
         let blocks = morsel.blocks();
+        self.read_ahead(tests, keys, filters);
         let mut rows = self.rows_of(morsel)?;
         let mut order: Vec<usize> = (0..tests.len()).collect();
         order.sort_by(|a, b| tests[*b].rank().total_cmp(&tests[*a].rank()));
@@ -142,6 +148,7 @@ impl Scan {
             }
         }
         rows.load(self.columns.iter().copied())?;
+        rows.note_loads(tests, keys, filters);
         rows.account(tests, filters);
         Ok(rows)
     }
@@ -356,7 +363,8 @@ impl MorselRows {
                 if needed && self.chunks[column][chunk].is_none() && !places.contains(&(column, chunk)) {
                     let source = &table.columns[column];
                     let physical = source.logical.physical();
-                    wanted.push(WantedChunk { column: index, chunk, physical, name: &source.name });
+                    let place = Place::new(table, column, (self.morsel.segment, self.morsel.group), (index, chunk));
+                    wanted.push(WantedChunk { place, physical, name: &source.name });
                     places.push((column, chunk));
                 }
             }
@@ -369,7 +377,8 @@ impl MorselRows {
         let mut is_known = loaded.iter().map(Option::is_some);
         wanted.retain(|_| is_known.next() == Some(false));
         let name = table.full_name();
-        let read = scan.engine.chunks(&self.segment, self.morsel.group, &wanted, &name, &scan.metrics)?;
+        let how = (name.as_str(), &scan.settings);
+        let read = scan.engine.chunks(&self.segment, &wanted, &scan.ahead, how, &scan.metrics)?;
         loaded.iter_mut().filter(|chunk| chunk.is_none()).zip(read).for_each(|(chunk, read)| *chunk = Some(read));
         let loaded: Vec<_> = places.into_iter().zip(loaded.into_iter().flatten()).collect();
         for ((column, chunk), loaded) in &loaded {

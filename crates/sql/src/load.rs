@@ -29,7 +29,7 @@ pub async fn load(
     statement: &Arc<StatementContext>,
     running: &Arc<()>,
 ) -> Result<(Option<SealedSegment>, u64)> {
-    let target = LoadTarget::with_encoding(engine.store(), columns, settings::of_loads(context.session_config()))?;
+    let target = LoadTarget::with_options(engine.store(), columns, settings::of_loads(context.session_config()))?;
     let schema = schema_of_columns(columns);
     let types: Arc<[LogicalType]> = columns.iter().map(|column| column.logical.clone()).collect();
     let mut workers = JoinSet::new();

@@ -9,7 +9,10 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::prelude::SessionConfig;
 use forebay_base::units::parse_bytes;
 use forebay_base::{Error, Result};
-use forebay_engine::{DeviceChoice, EncodeOptions, Encoding, Engine, Flavour, ScanSettings, VECTOR_ROWS};
+use forebay_engine::{
+    Compression, DeviceChoice, EncodeOptions, Encoding, Engine, Flavour, LoadOptions, ReadPath, ScanSettings,
+    VECTOR_ROWS,
+};
 use forebay_store::DEFAULT_SCHEMA;
 
 use crate::arithmetic::{CheckedArithmetic, IntegerDivision};
@@ -127,10 +130,12 @@ pub(crate) fn set(base: &mut SessionState, engine: &Engine, variable: &str, valu
         }
         _ => {
             let known = [
+                "compression",
                 "device",
                 "execution",
                 "fold_rows",
                 "force_encoding",
+                "io",
                 "memory_limit",
                 "plan_cache",
                 "psma",
@@ -144,8 +149,8 @@ pub(crate) fn set(base: &mut SessionState, engine: &Engine, variable: &str, valu
             return Err(match crate::error::suggestion(variable, known.into_iter()) {
                 Some(other) => error.hint(format!("Did you mean {other}?")),
                 None => error.hint(
-                    "Settings are device, execution, memory_limit, plan_cache, simd and threads, and for experiments \
-                     fold_rows, force_encoding, psma, sargs, sma and vector_rows",
+                    "Settings are compression, device, execution, io, memory_limit, plan_cache, simd and threads, and for \
+                     experiments fold_rows, force_encoding, psma, sargs, sma and vector_rows",
                 ),
             });
         }
@@ -177,9 +182,15 @@ fn set_scans(base: &mut SessionState, variable: &str, value: &str) -> Result<boo
             let on_codes = switch(variable, value)?;
             base.config_mut().set_extension(Arc::new(Sargs { on_codes }));
         }
+        "io" => scans.read_path = read_path(value)?,
+        "compression" => {
+            let options = LoadOptions { compression: compression(value)?, ..of_loads(base.config()) };
+            base.config_mut().set_extension(Arc::new(options));
+        }
         "force_encoding" => {
-            let force = encoding(value)?;
-            base.config_mut().set_extension(Arc::new(EncodeOptions { force }));
+            let encode = EncodeOptions { force: encoding(value)? };
+            let options = LoadOptions { encode, ..of_loads(base.config()) };
+            base.config_mut().set_extension(Arc::new(options));
         }
         _ => return Ok(false),
     }
@@ -205,9 +216,9 @@ pub(crate) fn of_scans(config: &SessionConfig) -> ScanSettings {
     config.get_extension::<ScanSettings>().map_or_else(ScanSettings::default, |settings| *settings)
 }
 
-/// How the loads of a session encode.
-pub(crate) fn of_loads(config: &SessionConfig) -> EncodeOptions {
-    config.get_extension::<EncodeOptions>().map_or_else(EncodeOptions::default, |options| *options)
+/// How the loads of a session encode and compress.
+pub(crate) fn of_loads(config: &SessionConfig) -> LoadOptions {
+    config.get_extension::<LoadOptions>().map_or_else(LoadOptions::default, |options| *options)
 }
 
 /// Where tests of columns with constants (search arguments) are evaluated.
@@ -243,6 +254,24 @@ fn encoding(name: &str) -> Result<Option<Encoding>> {
         Error::input(format!("encoding {name} does not exist"))
             .hint("Use none, single_value, truncation, dictionary or uncompressed")
     })
+}
+
+/// What this name asks of compression.
+fn compression(name: &str) -> Result<Compression> {
+    match name.to_ascii_lowercase().as_str() {
+        "balanced" => Ok(Compression::Balanced),
+        "best_ratio" => Ok(Compression::BestRatio),
+        _ => Err(Error::input(format!("compression = {name} is not possible")).hint("Use balanced or best_ratio")),
+    }
+}
+
+/// How chunks are read by this name.
+fn read_path(name: &str) -> Result<ReadPath> {
+    match name.to_ascii_lowercase().as_str() {
+        "direct" => Ok(ReadPath::Direct),
+        "buffered" => Ok(ReadPath::PageCache),
+        _ => Err(Error::input(format!("io = {name} is not possible")).hint("Use direct or buffered")),
+    }
 }
 
 /// The vector instructions of this name.

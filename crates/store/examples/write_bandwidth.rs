@@ -95,7 +95,6 @@ fn column_again(template: &SealedColumn) -> SealedColumn {
     let chunks = template.chunks.iter().map(|chunk| forebay_block::SealedChunk {
         bytes: chunk.bytes.clone(),
         encoded_bytes: chunk.encoded_bytes,
-        codec: chunk.codec,
         directory: chunk.directory.clone(),
     });
     let SealedColumn { blocks_log2, plain_bytes, ref zones, ref statistics, .. } = *template;

@@ -3,7 +3,7 @@
 //! Must not know: what values mean; blocks are inflated and validated by `forebay_block`.
 
 use forebay_base::{Context, Error, ErrorKind, Result};
-use forebay_block::inflate_chunk;
+use forebay_block::{Inflate, inflate_chunk};
 
 use crate::catalog::{Catalog, Table};
 use crate::head::Head;
@@ -136,8 +136,9 @@ fn check_chunks(
 fn check_chunk(segment: &Segment, group_index: usize, column_index: usize, chunk: usize) -> Result<()> {
     let group = &segment.groups()?[group_index];
     let column = &group.columns[column_index];
-    let stored = segment.read_chunks(&[(group_index, column_index, chunk)])?;
-    let inflated = inflate_chunk(&stored[0], segment.columns()[column_index].1)?;
+    let directory = segment.directory(group_index, column_index, chunk)?;
+    let stored = segment.read_chunk((group_index, column_index, chunk))?;
+    let inflated = inflate_chunk(directory, &stored, segment.columns()[column_index].1, &Inflate::default())?;
     let first = chunk << column.blocks_log2;
     let zones = &column.zones[first..column.zones.len().min(first + (1 << column.blocks_log2))];
     if inflated.blocks() != zones.len() {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use forebay_base::checksum::crc32c;
 use forebay_base::{ColumnId, Context, Error, PhysicalType, Result, SegmentId};
 use forebay_block::ColumnStatistics;
-use forebay_disk::{AlignedBuffer, DiskFile, ReadRequest};
+use forebay_disk::{AlignedBuffer, DiskFile, ReadPath, ReadRequest, ReadTicket};
 
 use crate::footer::directory::{self, SECTION_FRAMES, Section};
 use crate::footer::frames::{self, FrameDirectories};
@@ -160,28 +160,27 @@ impl Segment {
         Ok(self.content.get_or_init(|| Content::new(footer, self.parts.columns.len())))
     }
 
-    /// Reads chunks named by (row group, column position in the segment, chunk), several in flight; the stored bytes of
-    /// each, in the order of the requests, unverified: `forebay_block::inflate_chunk` does that.
-    pub fn read_chunks(&self, requests: &[(usize, usize, usize)]) -> Result<Vec<AlignedBuffer>> {
-        self.read_chunks_into(requests, &AlignedBuffer::try_zeroed)
+    /// Reads a chunk named by (row group, column position in the segment, chunk): its stored bytes, unverified, which
+    /// `forebay_block::inflate_chunk` verifies with [`Segment::directory`].
+    pub fn read_chunk(&self, place: (usize, usize, usize)) -> Result<AlignedBuffer> {
+        let (ticket, _) = self.submit_chunk(place, &AlignedBuffer::try_zeroed, ReadPath::Direct)?;
+        let mut read = ticket.wait()?;
+        read.pop().map(|read| read.buffer).ok_or_else(|| Error::internal("a read gave no buffer"))
     }
 
-    /// As [`Segment::read_chunks`], into buffers that `take` provides (of exactly the length it is asked for).
-    pub fn read_chunks_into(
+    /// Begins to read a chunk, as [`Segment::read_chunk`] names them, into a buffer that `take` provides (of exactly the
+    /// length that it is asked for). Gives the read on its way, of one buffer, and its bytes.
+    pub fn submit_chunk(
         &self,
-        requests: &[(usize, usize, usize)],
+        (group, column, chunk): (usize, usize, usize),
         take: &dyn Fn(usize) -> Result<AlignedBuffer>,
-    ) -> Result<Vec<AlignedBuffer>> {
-        let groups = self.groups()?;
-        let mut reads = Vec::with_capacity(requests.len());
-        for (group, column, chunk) in requests {
-            let location = groups[*group].columns[*column].chunks[*chunk];
-            let bytes = usize::try_from(location.stored_bytes)
-                .map_err(|_| Error::corrupt(format!("chunk {chunk} of {} is too large", self.path())))?;
-            reads.push(ReadRequest { offset: location.offset, buffer: take(bytes)? });
-        }
-        self.file()?.read_direct(&mut reads)?;
-        Ok(reads.into_iter().map(|read| read.buffer).collect())
+        path: ReadPath,
+    ) -> Result<(ReadTicket, usize)> {
+        let location = self.groups()?[group].columns[column].chunks[chunk];
+        let bytes = usize::try_from(location.stored_bytes)
+            .map_err(|_| Error::corrupt(format!("chunk {chunk} of {} is too large", self.path())))?;
+        let read = ReadRequest { offset: location.offset, buffer: take(bytes)? };
+        Ok((self.file()?.submit_reads(vec![read], path)?, bytes))
     }
 
     /// Names a chunk in an error: table, column, chunk and file.

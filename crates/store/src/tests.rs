@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use forebay_base::{ColumnId, ErrorKind, LogicalType, PhysicalType, Result, TableId, Value};
 use forebay_block::{
-    ChunkOptions, ColumnStatistics, EncodeOptions, PlainColumn, PlainValues, encode_block, inflate_chunk, seal_chunk,
+    ChunkOptions, ColumnStatistics, EncodeOptions, Inflate, PlainColumn, PlainValues, encode_block, inflate_chunk,
+    seal_chunk,
 };
 use forebay_disk::{Disk, FaultKind, Faults, IoMode, LocalDisk, MemoryDisk, OpenMode as FileMode, SimulatedDisk};
 
@@ -71,8 +72,10 @@ fn blocks(segment: &Segment) -> Vec<(Option<Value>, usize)> {
     let mut found = Vec::new();
     for (index, group) in segment.groups().expect("a sound footer").iter().enumerate() {
         for (chunk, _) in group.columns[0].chunks.iter().enumerate() {
-            let stored = segment.read_chunks(&[(index, 0, chunk)]).expect("a chunk");
-            let inflated = inflate_chunk(&stored[0], PhysicalType::I64).expect("a sound chunk");
+            let stored = segment.read_chunk((index, 0, chunk)).expect("a chunk");
+            let directory = segment.directory(index, 0, chunk).expect("a directory");
+            let inflated =
+                inflate_chunk(directory, &stored, PhysicalType::I64, &Inflate::default()).expect("a sound chunk");
             for block in 0..inflated.blocks() {
                 let zone = &group.columns[0].zones[found.len() % group.block_rows.len()];
                 found.push((zone.min.clone(), inflated.block(block).rows()));

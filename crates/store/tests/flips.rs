@@ -243,9 +243,9 @@ fn a_check_names_what_is_damaged() {
     let disk = disk_of(&files);
     let mut damaged = 0;
     for (path, bytes) in files.iter().filter(|(path, _)| path.starts_with("segments/")) {
-        // The header of the first chunk: column `id` of the first row group.
+        // The first frame of the first chunk: column `id` of the first row group.
         let file = disk.open(path, FileMode::Write).expect("it is there");
-        file.write_at(4096 + 20, &[bytes[4096 + 20] ^ 1]).expect("flip");
+        file.write_at(4096, &[bytes[4096] ^ 1]).expect("flip");
         damaged += 1;
     }
     let store = open(&disk, OpenMode::ReadOnly).expect("the manifest is sound");

@@ -11,6 +11,9 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod portable;
+mod unpack_bits;
+
+pub use unpack_bits::unpacking;
 
 /// Asks for the memory of `slice[index]`, which is read soon, without waiting for it: into the second cache, which has more
 /// room for what is under way than the first.

@@ -2,6 +2,7 @@
 
 use forebay_cpu::simd::Flavour;
 use forebay_cpu::vector::VECTOR_ROWS;
+use forebay_disk::ReadPath;
 
 use super::MorselRows;
 
@@ -19,6 +20,8 @@ pub struct ScanSettings {
     /// Rows of blocks with few different ones in a pipeline from which code is worth compiling that runs one of equal rows
     /// for all (eager aggregation); 0 is at once.
     pub fold_rows: usize,
+    /// How chunks are read.
+    pub read_path: ReadPath,
 }
 
 /// About as many rows as a pipeline does while another one is compiled.
@@ -26,7 +29,14 @@ const FOLD_ROWS: usize = 1 << 18;
 
 impl Default for ScanSettings {
     fn default() -> Self {
-        Self { simd: Flavour::best(), vector_rows: VECTOR_ROWS, sma: true, psma: true, fold_rows: FOLD_ROWS }
+        Self {
+            simd: Flavour::best(),
+            vector_rows: VECTOR_ROWS,
+            sma: true,
+            psma: true,
+            fold_rows: FOLD_ROWS,
+            read_path: ReadPath::Direct,
+        }
     }
 }
 

@@ -6,11 +6,13 @@ use forebay_base::Result;
 use forebay_cpu::Selection;
 
 use super::{MorselRows, RankedTest, Scan};
+use crate::chunks::Place;
 use crate::{ChunkKey, Morsel};
 
 impl Scan {
     /// Rules out blocks of a morsel by their zones and loads the scan's columns for all rows of the others.
     pub(crate) fn run_whole(self: &Arc<Self>, morsel: Morsel, tests: &[RankedTest]) -> Result<MorselRows> {
+        self.read_ahead(tests, &[], &[]);
         let mut rows = self.rows_of(morsel)?;
         rows.prune(tests, &(0..tests.len()).collect::<Vec<_>>());
         rows.load(self.columns.iter().copied())?;
@@ -30,11 +32,7 @@ impl MorselRows {
     pub(crate) fn chunk_key(&self, column: usize, block: usize) -> Option<ChunkKey> {
         let index = self.segment.column_index(self.scan.table.columns[column].id)?;
         let log2 = self.morsel.group_of(&self.segment).columns[index].blocks_log2;
-        Some(ChunkKey {
-            segment: self.segment.id(),
-            group: self.morsel.group as u32,
-            column: index as u32,
-            chunk: (block >> log2) as u32,
-        })
+        let group = (self.morsel.segment, self.morsel.group);
+        Some(Place::new(&self.scan.table, column, group, (index, block >> log2)).key)
     }
 }

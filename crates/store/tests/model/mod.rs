@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use forebay_base::{ColumnId, Error, LogicalType, PhysicalType, Result};
 use forebay_block::{
-    Access, ChunkOptions, EncodeOptions, EncodedBlock, InflatedChunk, PlainColumn, PlainValues, ValueRef, Values,
-    encode_block, inflate_chunk, seal_chunk,
+    Access, ChunkOptions, EncodeOptions, EncodedBlock, Inflate, InflatedChunk, PlainColumn, PlainValues, ValueRef,
+    Values, encode_block, inflate_chunk, seal_chunk,
 };
 use forebay_store::{ColumnDefinition, SealedColumn, SealedGroup, SealedSegment, Segment, Store, TableDefinition};
 
@@ -139,13 +139,12 @@ fn read_segment(segment: &Segment) -> Result<Vec<i64>> {
     for (group_index, group) in segment.groups()?.iter().enumerate() {
         for (column_index, column) in group.columns.iter().enumerate() {
             let physical = segment.columns()[column_index].1;
-            for chunk in 0..column.chunks.len() {
-                segment.directory(group_index, column_index, chunk)?;
-            }
-            let requests: Vec<_> = (0..column.chunks.len()).map(|chunk| (group_index, column_index, chunk)).collect();
-            let stored = segment.read_chunks(&requests)?;
-            let chunks =
-                stored.iter().map(|stored| inflate_chunk(stored, physical)).collect::<Result<Vec<InflatedChunk>>>()?;
+            let inflate = |chunk: usize| {
+                let directory = segment.directory(group_index, column_index, chunk)?;
+                let stored = segment.read_chunk((group_index, column_index, chunk))?;
+                inflate_chunk(directory, &stored, physical, &Inflate::default())
+            };
+            let chunks = (0..column.chunks.len()).map(inflate).collect::<Result<Vec<InflatedChunk>>>()?;
             for (index, rows) in group.block_rows.iter().enumerate() {
                 let chunk = index >> column.blocks_log2;
                 let block = chunks[chunk].block(index - (chunk << column.blocks_log2));

@@ -4,7 +4,7 @@
 /// The allowed strides.
 pub(crate) const STRIDES: [u8; 4] = [1, 2, 4, 8];
 
-/// Splits `plain` into `stride` planes in `planes`, of the same length, a multiple of 8.
+/// Splits `plain` into `stride` planes in `planes`, of the same length, a multiple of `stride`.
 pub(crate) fn split(stride: u8, plain: &[u8], planes: &mut [u8]) {
     match stride {
         2 => split_planes::<2>(plain, planes),

@@ -1,0 +1,68 @@
+//! What the choice of a scheme needs to know of a frame's integers: one pass over them.
+
+use super::word::{Word, bit_length};
+
+/// Facts about the integers of a frame.
+#[derive(Debug, Clone)]
+pub(crate) struct Statistics {
+    /// Number of values, at least one.
+    pub(crate) count: usize,
+    /// Smallest value.
+    pub(crate) low: u64,
+    /// Largest value.
+    pub(crate) high: u64,
+    /// Runs of equal values.
+    pub(crate) runs: usize,
+    /// Smallest and largest signed step from a value to the next, wrapping in the values' width.
+    pub(crate) steps: (i64, i64),
+    /// Values by the bits that their distance from the smallest needs; of many values those of a sample, scaled up.
+    pub(crate) by_width: [usize; 65],
+}
+
+/// Values next to each other that are looked at for [`Statistics::by_width`]: neighbours, since columns have periods.
+const SAMPLE_ROWS: usize = 64;
+/// From one sampled run to the next where there are many values.
+const SAMPLE_STEP: usize = 1024;
+/// So many values are looked at one by one.
+const FEW_VALUES: usize = 4096;
+
+impl Statistics {
+    /// Of `values`, which are not empty.
+    pub(crate) fn of<T: Word>(values: &[T]) -> Self {
+        let first = values[0];
+        let (mut low, mut high) = (first, first);
+        for value in values {
+            low = low.min(*value);
+            high = high.max(*value);
+        }
+        // A step is a difference of neighbours with its sign; adding half the range makes an unsigned number of it that
+        // orders alike.
+        let half = T::from_low_bits(1 << (T::BITS - 1));
+        let (mut least, mut most, mut changes) = (T::from_low_bits(u64::MAX), T::default(), 0usize);
+        for (value, next) in values.iter().zip(&values[1..]) {
+            let step = next.minus(*value).plus(half);
+            least = least.min(step);
+            most = most.max(step);
+            changes += usize::from(value != next);
+        }
+        let signed = |step: T| (step.number().wrapping_sub(half.number())) as i64;
+        let steps = if values.len() > 1 { (signed(least), signed(most)) } else { (0, 0) };
+        let mut by_width = [0; 65];
+        let (step, scale) = match values.len() {
+            ..=FEW_VALUES => (SAMPLE_ROWS, 1),
+            _ => (SAMPLE_STEP, SAMPLE_STEP / SAMPLE_ROWS),
+        };
+        for sample in values.chunks(step) {
+            for value in &sample[..sample.len().min(SAMPLE_ROWS)] {
+                by_width[bit_length(value.number() - low.number()) as usize] += scale;
+            }
+        }
+        let (low, high) = (low.number(), high.number());
+        Self { count: values.len(), low, high, runs: changes + 1, steps, by_width }
+    }
+
+    /// Bits that the largest distance from the smallest value needs.
+    pub(crate) fn width(&self) -> u32 {
+        bit_length(self.high - self.low)
+    }
+}

@@ -1,0 +1,136 @@
+//! Reads that are begun before the morsel that needs them is taken, so that the drive works while workers inflate and
+//! compute (GOLAP §3.3).
+//!
+//! Two stages (late materialisation): columns of tests that zones did not decide are read ahead; columns that are only
+//! loaded for surviving rows are, too, while recent morsels needed them. What is begun and not yet taken stays within
+//! [`limits::READ_AHEAD_BYTES`]; what turns out not to be needed is let go when its row group is done.
+//! Invariants: no chunk is read twice because of it; a read that fails is told by who needs it, nobody else.
+//! Must not know: rows, tests (it is told what a morsel needs).
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use forebay_base::limits;
+
+use crate::chunks::{ChunkKey, Engine, Place, StoredChunk};
+use crate::morsel::Morsel;
+
+/// Morsels in front of the one that was taken last that are looked at.
+const MORSELS_AHEAD: usize = 32;
+/// Morsels whose needs are remembered, about.
+const MEMORY_MORSELS: u32 = 16;
+
+/// What a morsel needs, as far as metadata tell.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Needs {
+    /// Chunks of columns that tests and filters look at.
+    pub(crate) tested: Vec<Place>,
+    /// Chunks that are needed where rows survive those, with their column of the table.
+    pub(crate) loaded: Vec<(usize, Place)>,
+}
+
+/// Reads of one scan that nobody has taken yet.
+#[derive(Debug, Default)]
+pub(crate) struct ReadAhead {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// By morsel, from the first that was not taken on, as far as they were looked at.
+    needs: BTreeMap<usize, Needs>,
+    /// By segment and row group: every chunk whose read was begun, and the read until somebody takes it.
+    begun: BTreeMap<(usize, usize), HashMap<ChunkKey, Option<StoredChunk>>>,
+    begun_bytes: usize,
+    /// Per column of the table: of the morsels before, how many loaded it.
+    loads: BTreeMap<usize, Loads>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Loads {
+    morsels: u32,
+    loaded: u32,
+}
+
+impl Loads {
+    fn note(&mut self, loaded: bool) {
+        if self.morsels >= MEMORY_MORSELS {
+            (self.morsels, self.loaded) = (self.morsels / 2, self.loaded / 2);
+        }
+        self.morsels += 1;
+        self.loaded += u32::from(loaded);
+    }
+
+    fn is_likely(self) -> bool {
+        self.loaded * 2 > self.morsels
+    }
+}
+
+impl ReadAhead {
+    /// Begins reads for the morsels from number `next` on, of `count`, whose needs `needs` tells.
+    pub(crate) fn run(
+        &self,
+        engine: &Engine,
+        next: usize,
+        count: usize,
+        needs: impl Fn(usize) -> Needs,
+        begin: impl Fn(&Place) -> Option<StoredChunk>,
+    ) {
+        let mut state = self.lock();
+        let state = &mut *state;
+        state.needs = state.needs.split_off(&next);
+        for morsel in next..count.min(next + MORSELS_AHEAD) {
+            if state.begun_bytes >= limits::READ_AHEAD_BYTES {
+                return;
+            }
+            let needed = state.needs.entry(morsel).or_insert_with(|| needs(morsel));
+            let likely = |column: &usize| state.loads.get(column).is_some_and(|loads| loads.is_likely());
+            let mut places: Vec<Place> = std::mem::take(&mut needed.tested);
+            needed.loaded.retain(|(column, place)| {
+                let takes = likely(column);
+                if takes {
+                    places.push(*place);
+                }
+                !takes
+            });
+            for place in places {
+                let begun = state.begun.entry((place.segment, place.group)).or_default();
+                if begun.contains_key(&place.key) || engine.cache().contains(&place.key) {
+                    continue;
+                }
+                let Some(chunk) = begin(&place) else { return };
+                state.begun_bytes += chunk.bytes();
+                begun.insert(place.key, Some(chunk));
+            }
+        }
+    }
+
+    /// Takes a read that was begun. Where none was, the caller does it, and nobody begins it any more.
+    pub(crate) fn take(&self, place: &Place) -> Option<StoredChunk> {
+        let mut state = self.lock();
+        let begun = state.begun.entry((place.segment, place.group)).or_default();
+        let chunk = begun.insert(place.key, None).flatten()?;
+        state.begun_bytes -= chunk.bytes();
+        Some(chunk)
+    }
+
+    /// Takes note of whether a morsel loaded these columns after its tests.
+    pub(crate) fn note(&self, columns: impl Iterator<Item = (usize, bool)>) {
+        let mut state = self.lock();
+        for (column, loaded) in columns {
+            state.loads.entry(column).or_default().note(loaded);
+        }
+    }
+
+    /// Lets go of what was begun for a row group that is done.
+    pub(crate) fn forget(&self, morsel: Morsel) {
+        let mut state = self.lock();
+        let done = state.begun.remove(&(morsel.segment, morsel.group)).unwrap_or_default();
+        state.begun_bytes -= done.values().flatten().map(StoredChunk::bytes).sum::<usize>();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change leaves the state whole, so a panicking holder is no reason to stop.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,131 @@
+//! Reads that run ahead: whatever fails on the way, a scan gives the right rows or an error that names the place, gives its
+//! memory back, and leaves the database usable.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
+use arrow::datatypes::Int64Type;
+use forebay_base::{LogicalType, Result, limits};
+use forebay_disk::{FaultKind, Faults, SimulatedDisk};
+use forebay_engine::{CancelToken, Engine, LoadTarget, Loader, Metrics, RankedTest, Scan};
+use forebay_pipeline::test::{Bound, ColumnTest, Test};
+use forebay_store::{ColumnDefinition, OpenMode, Store, Table, TableDefinition};
+
+const GROUPS: i64 = 5;
+const ROWS: i64 = GROUPS * (limits::BLOCK_ROWS * limits::GROUP_BLOCKS) as i64;
+
+fn open(disk: SimulatedDisk) -> Result<Arc<Engine>> {
+    let disk = Arc::new(disk);
+    Ok(Arc::new(Engine::new(Store::open(disk.clone(), OpenMode::ReadWrite, "a test")?, 0, disk)))
+}
+
+fn table(engine: &Engine) -> Arc<Table> {
+    Arc::clone(engine.store().catalog().table("main", "t").expect("the table was made"))
+}
+
+/// Of row `i` column a is noise of `i` and column b is `i`.
+fn noise(row: i64) -> i64 {
+    (row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64 >> 44
+}
+
+/// A disk with a database of one table with several row groups.
+fn database() -> SimulatedDisk {
+    let disk = SimulatedDisk::new(7, Faults::default());
+    let engine = open(disk.clone()).expect("a new database opens");
+    let column = |name: &str| ColumnDefinition {
+        name: name.into(),
+        logical: LogicalType::Int64,
+        nullable: false,
+        default: None,
+        missing: None,
+    };
+    let mut transaction = engine.store().begin().expect("a transaction");
+    let definition = TableDefinition {
+        schema: "main".into(),
+        name: "t".into(),
+        columns: vec![column("a"), column("b")],
+        constraints: Vec::new(),
+    };
+    transaction.create_table(definition).expect("a table");
+    transaction.commit().expect("durable");
+    let target = LoadTarget::new(engine.store(), &table(&engine).columns).expect("a segment");
+    let mut loader = Loader::new(Arc::clone(&target), 0);
+    for first in (0..ROWS).step_by(limits::BLOCK_ROWS) {
+        let rows = first..first + limits::BLOCK_ROWS as i64;
+        let columns: [ArrayRef; 2] = [
+            Arc::new(Int64Array::from_iter_values(rows.clone().map(noise))),
+            Arc::new(Int64Array::from_iter_values(rows)),
+        ];
+        let named = ["a", "b"].into_iter().zip(columns);
+        loader.push(&RecordBatch::try_from_iter(named).expect("a valid batch")).expect("rows are taken");
+    }
+    loader.finish().expect("the last group is written");
+    let sealed = Arc::into_inner(target).expect("its loader is gone").finish().expect("durable").expect("rows");
+    let mut transaction = engine.store().begin().expect("a transaction");
+    transaction.publish(table(&engine).id, vec![sealed]).expect("published");
+    transaction.commit().expect("durable");
+    disk
+}
+
+/// Rows and sum of b where a is at least 0, with the share of morsels that a worker takes before it stops.
+fn scan(engine: &Arc<Engine>, morsels: usize) -> Result<(u64, i64)> {
+    let metrics = Arc::new(Metrics::default());
+    let table = table(engine);
+    let scan = Scan::new(Arc::clone(engine), table, vec![1], metrics, CancelToken::default())?;
+    let scan = Arc::new(scan);
+    let test = Test::Range { low: Bound::Included(forebay_base::Value::Int(0)), high: Bound::Unbounded };
+    let mut tests = [RankedTest::new(ColumnTest { column: 0, test }, false)];
+    let (mut rows, mut sum) = (0, 0);
+    for morsel in std::iter::from_fn(|| scan.next_morsel()).take(morsels) {
+        let mut found = scan.run(morsel, &mut tests, &mut [])?;
+        while let Some(batches) = found.next_block()? {
+            for batch in batches {
+                rows += batch.num_rows() as u64;
+                sum += batch.column(0).as_primitive::<Int64Type>().values().iter().sum::<i64>();
+            }
+        }
+    }
+    Ok((rows, sum))
+}
+
+#[test]
+fn a_fault_in_any_read_fails_the_scan_and_nothing_else() {
+    let disk = database();
+    let expected = (0..ROWS).filter(|row| noise(*row) >= 0).fold((0, 0), |(rows, sum), row| (rows + 1, sum + row));
+    let quiet = disk.crash();
+    let engine = open(quiet.clone()).expect("a sound database opens");
+    let opened = quiet.calls();
+    assert_eq!(scan(&engine, usize::MAX).expect("a sound disk"), expected);
+    let calls = quiet.calls();
+    drop(engine);
+    let mut disk = quiet;
+    let (mut failed, mut succeeded) = (0, 0);
+    for call in opened + 1..=calls {
+        for kind in [FaultKind::Eio, FaultKind::ShortRead, FaultKind::BitFlip] {
+            disk = disk.crash_with(Faults { fail_call: Some((call, kind)), ..Faults::default() });
+            let Ok(engine) = open(disk.clone()) else { continue };
+            match scan(&engine, usize::MAX) {
+                Ok(found) => {
+                    assert_eq!(found, expected, "{kind:?} in call {call}");
+                    succeeded += 1;
+                }
+                Err(error) => {
+                    assert!(error.to_string().contains("segments/"), "{kind:?} in call {call}: {error}");
+                    failed += 1;
+                }
+            }
+            assert_eq!(engine.stored_bytes(), 0, "{kind:?} in call {call}: memory is kept");
+            assert_eq!(scan(&engine, usize::MAX).expect("the fault is over"), expected, "{kind:?} in call {call}");
+        }
+    }
+    assert!(failed > succeeded && failed > 20, "{failed} scans failed, {succeeded} did not");
+}
+
+#[test]
+fn a_scan_that_stops_early_gives_up_what_it_began() {
+    let engine = open(database()).expect("a sound database opens");
+    for morsels in 0..GROUPS as usize {
+        scan(&engine, morsels).expect("a sound disk");
+        assert_eq!(engine.stored_bytes(), 0, "after {morsels} morsels");
+    }
+}
