@@ -7,7 +7,7 @@ it changed by more than 15 % do not count either; more rounds are made for them,
 
 Ratios are Forebay's time over DuckDB's: below 1 Forebay is faster. They are those of whole processes. DuckDB's process is a
 Python interpreter that imports DuckDB: how long that takes is measured with SELECT 1, and ratios without it are printed
-beside the others.
+beside the others (*), and those of both engines without their start (**).
 """
 
 import csv
@@ -211,19 +211,21 @@ def ratios(own, other):
 def summarize(middle):
     start_up = {engine: figures and figures["seconds"] for engine in ENGINES for figures in [middle[engine][START_UP]]}
     own, other = (seconds_of(middle, engine) for engine in ENGINES)
-    less = seconds_of(middle, DUCKDB, start_up[DUCKDB] or 0.0)
+    own_less, less = (seconds_of(middle, engine, start_up[engine] or 0.0) for engine in ENGINES)
     totals = {name: sum(filter(None, values.values())) for name, values in ((FOREBAY, own), (DUCKDB, other), ("duckdb_without_start_up", less))}
     return {
         "start_up_s": start_up,
         "total_s": totals,
         "forebay_over_duckdb": ratios(own, other),
         "forebay_over_duckdb_without_start_up": ratios(own, less),
+        "both_without_start_up": ratios(own_less, less),
     }
 
 
 def show(middle, summary):
     whole, less = summary["forebay_over_duckdb"], summary["forebay_over_duckdb_without_start_up"]
-    print(f"\n{'query':8}{'forebay':>12}{'duckdb':>12}{'ratio':>8}{'ratio*':>8}{'forebay read':>15}{'duckdb read':>15}")
+    kinds = [whole, less, summary["both_without_start_up"]]
+    print(f"\n{'query':8}{'forebay':>12}{'duckdb':>12}{'ratio':>8}{'ratio*':>8}{'ratio**':>8}{'forebay read':>15}{'duckdb read':>15}")
 
     def ratio(value):
         return f"{value:8.3f}" if value is not None else f"{'–':>8}"
@@ -237,12 +239,12 @@ def show(middle, summary):
     for query in middle[FOREBAY]:
         both = [middle[engine][query] for engine in ENGINES]
         times = "".join(time_of(figures and figures["seconds"]) for figures in both)
-        print(f"{query:8}{times}{ratio(whole['queries'].get(query))}{ratio(less['queries'].get(query))}" + "".join(map(read, both)))
+        print(f"{query:8}{times}" + "".join(ratio(kind["queries"].get(query)) for kind in kinds) + "".join(map(read, both)))
     totals = summary["total_s"]
-    print(f"{'total':8}{time_of(totals[FOREBAY])}{time_of(totals[DUCKDB])}{ratio(whole['total'])}{ratio(less['total'])}")
-    print(f"{'geomean':8}{'':24}{ratio(whole['geometric_mean'])}{ratio(less['geometric_mean'])}")
+    print(f"{'total':8}{time_of(totals[FOREBAY])}{time_of(totals[DUCKDB])}" + "".join(ratio(kind["total"]) for kind in kinds))
+    print(f"{'geomean':8}{'':24}" + "".join(ratio(kind["geometric_mean"]) for kind in kinds))
     print("Ratios are Forebay's time over DuckDB's: below 1 Forebay is faster. ratio: whole processes of both, the one that counts;")
-    print("ratio*: DuckDB's less the start of Python and `import duckdb` (its line start-up), Forebay's whole.")
+    print("ratio*: DuckDB's less the start of Python and `import duckdb` (its line start-up), Forebay's whole; ratio**: both less their start.")
 
 
 def compare(options, directory):
