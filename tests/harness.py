@@ -1,6 +1,9 @@
 """The suites' own tools, tried on a program that misbehaves on purpose: what they must not take for a right answer."""
 
+import math
 import os
+import pathlib
+import sys
 
 import pyarrow as pa
 
@@ -56,6 +59,43 @@ def numbers(report):
         report.check(f"{cell!r} where 1 is expected", None if (different is None) == is_right else f"{different}")
 
 
+def comparison(report):
+    """What `bench/compare --cold` concludes from rounds whose figures are made up."""
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench" / "compare"))
+    import cold
+
+    def runs(seconds):
+        return {query: {"seconds": value, "read_bytes": 512} for query, value in seconds.items()}
+
+    rounds = [
+        {"runs": {"forebay": runs({cold.START_UP: 0.1, "a": 1.0 + x, "b": 0.2}), "duckdb": runs({cold.START_UP: 0.5, "a": 2.5, "b": 0.4 - x})}}
+        for x in (0.0, 0.1, -0.1)
+    ]
+    summary = cold.summarize(cold.medians(rounds))
+    whole, less = summary["forebay_over_duckdb"], summary["forebay_over_duckdb_without_start_up"]
+    wanted = [1.0 / 2.5, 0.2 / 0.4, 1.2 / 2.9, math.sqrt(0.4 * 0.5), 1.0 / 2.0, None]
+    got = [whole["queries"]["a"], whole["queries"]["b"], whole["total"], whole["geometric_mean"], less["queries"]["a"], less["queries"].get("b")]
+    wanted.append(0.9 / 2.0)
+    got.append(summary["both_without_start_up"]["queries"]["a"])
+    equal = all(a == b or math.isclose(a, b) for a, b in zip(wanted, got))
+    report.check("ratios of whole processes, and without starting up", None if equal else f"expected {wanted}, got {got}")
+    rounds[1]["runs"]["duckdb"]["b"] = {"error": "no"}
+    failed = cold.summarize(cold.medians(rounds))["forebay_over_duckdb"]["queries"]
+    report.check("a query that fails has no ratio", None if list(failed) == ["a"] else f"{failed}")
+    steady = [cold.is_steady(1.0, 1.15), cold.is_steady(1.0, 0.8), cold.is_steady(0.84, 1.0)]
+    report.check("bandwidths that change", None if steady == [True, False, False] else f"{steady}")
+    own = [["1", "x", "0.30000000000000004"], ["2", "", "true"]]
+    alike = [
+        ([["2", "None", "True"], ["1", "x", "0.3"]], True),
+        ([["2", "None", "True"], ["1", "x", "0.31"]], False),
+        ([["2", "None", "True"], ["1", "y", "0.3"]], False),
+        ([["1", "x", "0.3"]], False),
+    ]
+    for rows, is_equal in alike:
+        lines = cold.differing_answers({"a": {"forebay": own, "duckdb": rows}})
+        report.check(f"answers {rows}", None if (lines == []) == is_equal else f"{lines}")
+
+
 def run(options, report):
     report.suite("the suites' tools")
     directory = os.path.join(options.directory, "harness")
@@ -63,4 +103,5 @@ def run(options, report):
     endings(directory, report)
     errors(directory, report)
     numbers(report)
+    comparison(report)
     report.end()

@@ -2,7 +2,7 @@
 
     python tests/run.py --binary PATH [--quick | --long] [--only NAME]…
 
-Suites: harness, sql, encodings, documents, random, joins, devices, files, ssb, tpch, wide, program, bad_inputs, full_disk,
+Suites: harness, sql, encodings, documents, random, joins, devices, files, ssb, tpch, wide, taxi, program, bad_inputs, full_disk,
 cancel, kill, flips. The last line is `N passed, M failed`; the exit status is 0 where nothing failed.
 """
 
@@ -32,6 +32,7 @@ SUITES = {
     "ssb": ("benchmarks", "run_ssb"),
     "tpch": ("benchmarks", "run_tpch"),
     "wide": ("benchmarks", "run_wide"),
+    "taxi": ("benchmarks", "run_taxi"),
     "program": ("program", "run"),
     "bad_inputs": ("bad_inputs", "run"),
     "full_disk": ("full_disk", "run"),

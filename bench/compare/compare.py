@@ -1,9 +1,12 @@
 """The same queries on the same data in Forebay and in DuckDB (own format), chDB (MergeTree), Polars and DataFusion (Parquet).
 
     python3 -m venv venv && venv/bin/pip install -r bench/compare/requirements.txt
-    venv/bin/python bench/compare/compare.py --binary PATH [--benchmark ssb|tpch|wide] [--sf 1] [--runs 5] [--out DIR]
+    venv/bin/python bench/compare/compare.py --binary PATH [--benchmark ssb|tpch|wide|taxi] [--sf 1] [--runs 5] [--out DIR]
+    venv/bin/python bench/compare/compare.py --binary PATH (--cold [--throttle BYTES_PER_S] | --buffered) [--keep DIR] …
 
-Every engine is one process that lives as long as the comparison. They take turns: every round runs all queries in each of
+With --cold and --buffered every run is a process of its own, of Forebay and of DuckDB alone: see cold.py.
+
+Else every engine is one process that lives as long as the comparison. They take turns: every round runs all queries in each of
 them, the first round warms up and does not count. In a round a query runs twice in a row, and the second run is measured,
 from the statement to the last row of its answer: the program `forebay` writes it as CSV, others are asked for their rows.
 Prints medians and ratios to Forebay, the total and the geometric mean; writes compare.json and compare.png into --out.
@@ -15,8 +18,6 @@ import datetime
 import json
 import math
 import os
-import pathlib
-import platform
 import re
 import shutil
 import statistics
@@ -25,9 +26,10 @@ import sys
 import tempfile
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-QUERIES = HERE.parent / "workload" / "queries"
-FOREBAY = "forebay"
+import cold
+from data import BENCHMARKS, FOREBAY, HERE, forebay_flags, forebay_version, generate, load_forebay, machine, own_folder, query_texts
+from figures import geometric_mean
+
 ORDER = [FOREBAY, "duckdb", "chdb", "polars", "datafusion"]
 
 
@@ -38,34 +40,43 @@ def positive(text):
     return number
 
 
+def bytes_per_second(text):
+    number = float(text)
+    if not 1e6 <= number < 1e15:
+        raise argparse.ArgumentTypeError(f"{text}: a million bytes a second at least are needed")
+    return int(number)
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", required=True, help="the forebay program")
-    parser.add_argument("--benchmark", choices=["ssb", "tpch", "wide"], default="ssb")
+    parser.add_argument("--benchmark", choices=BENCHMARKS, default="ssb")
     parser.add_argument("--sf", type=float, default=1.0)
+    parser.add_argument("--query", action="append", default=[], help="only this query, for example q1.1; may be repeated")
     parser.add_argument("--runs", type=positive, default=5)
     parser.add_argument("--threads", type=positive, default=os.cpu_count())
-    memory = "bytes that Forebay and DuckDB may use each (default: 80 %% of the machine's, divided by all engines)"
+    memory = "bytes that Forebay and DuckDB may use each (default: 80 %% of the machine's, divided by all engines; their own where each runs alone)"
     parser.add_argument("--memory", type=positive, help=memory)
-    parser.add_argument("--engines", default=",".join(ORDER), help="separated by commas")
+    parser.add_argument("--engines", help=f"separated by commas (default: {','.join(ORDER)})")
     parser.add_argument("--out", default="compare", help="folder for compare.json and compare.png")
-    parser.add_argument("--data", help="folder for generated files and databases, used again when it is there")
+    keep = "folder for generated files and databases, used again when it is there"
+    parser.add_argument("--keep", "--data", dest="data", metavar="FOLDER", help=keep)
+    alone = parser.add_mutually_exclusive_group()
+    alone.add_argument("--cold", action="store_true", help="each run in a process of its own, with the page cache dropped before it")
+    alone.add_argument("--buffered", action="store_true", help="each run in a process of its own, with what the page cache has")
+    throttle = "with --cold: let both engines read so many bytes a second at most, by a control group; 500e6 is 500 MB/s"
+    parser.add_argument("--throttle", type=bytes_per_second, metavar="BYTES_PER_S", help=throttle)
     options = parser.parse_args()
-    if options.memory is None:
-        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        options.memory = machine * 8 // 10 // len(options.engines.split(","))
+    is_alone = options.cold or options.buffered
+    if options.throttle and not options.cold:
+        parser.error("--throttle is for --cold")
+    if is_alone and options.engines not in (None, ",".join(cold.ENGINES)):
+        parser.error(f"--cold and --buffered compare {' and '.join(cold.ENGINES)}")
+    options.engines = options.engines or ",".join(ORDER)
+    if options.memory is None and not is_alone:
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        options.memory = total * 8 // 10 // len(options.engines.split(","))
     return options
-
-
-def query_texts(benchmark, scale):
-    """Names and texts, in the benchmark's order."""
-    found = {}
-    for path in (QUERIES / benchmark).glob("q*.sql"):
-        text = path.read_text(encoding="utf-8").strip().rstrip(";")
-        if path.stem == "q11":
-            text = text.replace("0.0001", f"{0.0001 / scale:.12f}".rstrip("0"))
-        found[path.stem] = text
-    return dict(sorted(found.items(), key=lambda item: [int(part) for part in re.findall(r"\d+", item[0])]))
 
 
 class Worker:
@@ -113,20 +124,13 @@ class Forebay:
     """The `forebay` program, fed with one statement at a time; an answer is there when its line of timing is."""
 
     def __init__(self, options, directory):
-        database = os.path.join(directory, f"forebay-{options.benchmark}-{options.sf:g}")
-        shared = ["--threads", str(options.threads), "--memory", f"{options.memory}B"]
-        version = subprocess.run([options.binary, "version"], capture_output=True, text=True, check=False)
-        self.version = version.stdout.strip().removeprefix("forebay ")
-        # Generates and loads what is not there yet, with the keys of the benchmark.
-        load = [options.binary, "bench", options.benchmark, "--sf", f"{options.sf:g}", "--db", database, "--runs", "1"]
-        load += ["--query", next(iter(query_texts(options.benchmark, options.sf))), *shared]
-        done = subprocess.run(load, capture_output=True, text=True, check=False)
-        self.state = {}
-        if done.returncode != 0:
-            self.state["error"] = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        self.version = forebay_version(options)
+        database, error = load_forebay(options, directory)
+        self.state = {"error": error} if error else {}
+        if error:
             return
         self.process = subprocess.Popen(
-            [options.binary, database, "--timing", "--format", "csv", "--no-header", *shared],
+            [options.binary, database, "--timing", "--format", "csv", "--no-header", *forebay_flags(options)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -157,33 +161,17 @@ class Forebay:
         self.process.wait()
 
 
-def generate(options, directory):
-    """The Parquet files, made by `forebay gen`; table to path."""
-    data = os.path.join(directory, f"{options.benchmark}-{options.sf:g}")
-    if not os.path.isdir(data):
-        # Under its name it is complete.
-        partial = f"{data}.partial"
-        shutil.rmtree(partial, ignore_errors=True)
-        command = [options.binary, "gen", options.benchmark, "--sf", f"{options.sf:g}", "--out", partial]
-        if subprocess.run(command, check=False).returncode != 0:
-            shutil.rmtree(partial, ignore_errors=True)
-            sys.exit("the data could not be generated")
-        os.rename(partial, data)
-    return {path.stem: str(path) for path in sorted(pathlib.Path(data).glob("*.parquet"))}
-
-
 def measure(options, directory):
     """Runs every engine by turns; engine to query to the list of answers."""
     tables = generate(options, directory)
-    queries = query_texts(options.benchmark, options.sf)
+    queries = query_texts(options)
     chosen = [name for name in ORDER if name in options.engines.split(",")]
     unknown = set(options.engines.split(",")) - set(ORDER)
     if unknown:
         sys.exit(f"no engine is called {', '.join(sorted(unknown))}; there are {', '.join(ORDER)}")
     workers = {}
     for name in chosen:
-        own = os.path.join(directory, f"{name}-{options.benchmark}-{options.sf:g}")
-        os.makedirs(own, exist_ok=True)
+        own = own_folder(options, directory, name)
         print(f"starting {name}", flush=True)
         workers[name] = Forebay(options, own) if name == FOREBAY else Worker(name, options, own, tables)
         if "error" in workers[name].state:
@@ -211,10 +199,6 @@ def medians(results):
         }
         for engine, queries in results.items()
     }
-
-
-def geometric_mean(values):
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
 
 
 def summarize(middle):
@@ -271,7 +255,7 @@ def differing_rows(results):
     return lines
 
 
-def plot(path, options, middle):
+def plot(path, options, middle, how):
     import matplotlib
 
     matplotlib.use("Agg")
@@ -289,7 +273,7 @@ def plot(path, options, middle):
         axis_part(ticker.LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.5)))
     axes.set_ylabel("milliseconds (median, lower is better)")
     axes.set_xticks(range(len(queries)), queries)
-    axes.set_title(f"{options.benchmark.upper()} scale factor {options.sf:g}, {options.threads} threads, warm, {options.runs} runs")
+    axes.set_title(f"{options.benchmark.upper()} scale factor {options.sf:g}, {options.threads} threads, {how}, {options.runs} runs")
     axes.legend(ncols=len(middle), fontsize="small")
     figure.savefig(path, dpi=140)
 
@@ -298,7 +282,12 @@ def main():
     options = arguments()
     options.binary = os.path.abspath(options.binary)
     directory = options.data or tempfile.mkdtemp(prefix="forebay-compare-")
+    os.makedirs(directory, exist_ok=True)
     try:
+        if options.cold or options.buffered:
+            record = cold.compare(options, os.path.abspath(directory))
+            write(options, record, f"{'cold' if options.cold else 'page cache warm'}, a process for each run")
+            return
         _, results, versions = measure(options, directory)
     finally:
         if not options.data:
@@ -307,31 +296,27 @@ def main():
     summary = summarize(middle)
     rows_differ = differing_rows(results)
     show(middle, summary, results, rows_differ)
-    os.makedirs(options.out, exist_ok=True)
     record = {
         "benchmark": options.benchmark,
         "scale_factor": options.sf,
         "threads": options.threads,
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "machine": {"processor": processor(), "cores": os.cpu_count(), "system": platform.platform()},
+        "machine": machine(),
         "versions": versions,
         "median_s": middle,
         "summary": summary,
         "rows_differ": rows_differ,
         "runs": results,
     }
+    write(options, record, "warm")
+
+
+def write(options, record, how):
+    os.makedirs(options.out, exist_ok=True)
     with open(os.path.join(options.out, "compare.json"), "w", encoding="utf-8") as out:
         json.dump(record, out, indent=2)
-    plot(os.path.join(options.out, "compare.png"), options, middle)
+    plot(os.path.join(options.out, "compare.png"), options, record["median_s"], how)
     print(f"\n{options.out}/compare.json and {options.out}/compare.png are written")
-
-
-def processor():
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as info:
-            return next(line.split(":", 1)[1].strip() for line in info if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The 13 queries of the Star Schema Benchmark, the 22 of TPC-H and the 20 of the wide table: Forebay gives the rows that DuckDB gives on the same
+"""The 13 queries of the Star Schema Benchmark, the 22 of TPC-H, the 20 of the wide table and the 6 of taxi trips: Forebay gives the rows that DuckDB gives on the same
 Parquet files, loaded by COPY into declared tables and by CREATE TABLE AS, and with little memory."""
 
 import os
@@ -13,8 +13,9 @@ TABLES = {
     "ssb": ["date", "customer", "supplier", "part", "lineorder"],
     "tpch": ["region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem"],
     "wide": ["hits"],
+    "taxi": ["trips"],
 }
-QUERIES = {"ssb": 13, "tpch": 22, "wide": 20}
+QUERIES = {"ssb": 13, "tpch": 22, "wide": 20, "taxi": 6}
 Q11_FRACTION = "0.0001"
 # Queries with pipelines that a device must run; all of them where the list is empty.
 ON_DEVICE = {"ssb": [], "tpch": ["q1", "q6"]}
@@ -118,6 +119,11 @@ def run_ssb(options, report):
 def run_tpch(options, report):
     for scale in scales(options):
         run_benchmark(options, report, "tpch", float(scale))
+
+
+def run_taxi(options, report):
+    for scale in scales(options):
+        run_benchmark(options, report, "taxi", float(scale))
 
 
 def run_wide(options, report):

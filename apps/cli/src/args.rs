@@ -124,11 +124,14 @@ pub(crate) enum FileFormat {
 
 #[derive(Debug, Args)]
 pub(crate) struct Gen {
-    /// ssb (Star Schema Benchmark), tpch (TPC-H) or wide (100 columns of web analytics)
+    /// ssb (Star Schema Benchmark), tpch (TPC-H), wide (100 columns of web analytics) or taxi (trips of New York's cabs)
     pub(crate) benchmark: Benchmark,
-    /// Scale factor: 1 is about six million rows of the largest table; one million of the wide one
+    /// Scale factor: 1 is about six million rows of the largest table; one million of the wide one, ten million trips
     #[arg(long = "sf", value_name = "N", default_value_t = 1.0, allow_negative_numbers = true)]
     pub(crate) scale_factor: f64,
+    /// Rows of the table instead of a scale factor (wide and taxi)
+    #[arg(long, value_name = "N", conflicts_with = "scale_factor")]
+    pub(crate) rows: Option<u64>,
     /// Folder for the files
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
@@ -184,8 +187,8 @@ impl FromStr for Measured {
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
-    /// ssb (Star Schema Benchmark), tpch (TPC-H), wide (100 columns of web analytics), or blocks (the experiments of Data
-    /// Blocks)
+    /// ssb (Star Schema Benchmark), tpch (TPC-H), wide (100 columns of web analytics), taxi (trips of New York's cabs), or
+    /// blocks (the experiments of Data Blocks)
     pub(crate) benchmark: Measured,
     /// Scale factor
     #[arg(long = "sf", value_name = "N", default_value_t = 1.0, allow_negative_numbers = true)]
@@ -350,6 +353,7 @@ mod tests {
             "forebay --memory lots",
             "forebay --format xml",
             "forebay gen ssb --sf 1",
+            "forebay gen taxi --sf 1 --rows 20000 --out x",
             "forebay --read-only",
             "forebay :memory: --read-only",
             "forebay bench blocks --db d --cold",

@@ -43,8 +43,12 @@ fn with_stdout(work: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
 }
 
 pub(crate) fn run_gen(gen_args: Gen) -> Result<()> {
+    let scale_factor = match gen_args.rows {
+        Some(rows) => gen_args.benchmark.scale_factor_of_rows(rows)?,
+        None => gen_args.scale_factor,
+    };
     let options = GenerateOptions {
-        scale_factor: gen_args.scale_factor,
+        scale_factor,
         out: gen_args.out,
         format: match gen_args.format {
             FileFormat::Parquet => Format::Parquet,

@@ -3,7 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use forebay::units::format_count;
 use forebay::{Error, Result};
+
+use crate::{taxi, wide};
 
 /// Smallest scale factor: below it TPC-H has too few suppliers for its key formulas.
 pub(crate) const SCALE_FACTOR_MIN: f64 = 0.001;
@@ -20,16 +23,49 @@ pub enum Benchmark {
     Tpch,
     /// One table of 100 columns as web analytics keeps them, and 20 queries of the kinds of ClickBench.
     Wide,
+    /// One table of taxi trips as New York publishes them, and two queries with three predicates each (GOLAP §6).
+    Taxi,
 }
 
 impl Benchmark {
-    /// The name as users write it: `ssb`, `tpch`, `wide`.
+    /// The name as users write it: `ssb`, `tpch`, `wide`, `taxi`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ssb => "ssb",
             Self::Tpch => "tpch",
             Self::Wide => "wide",
+            Self::Taxi => "taxi",
         }
+    }
+
+    /// Whether columns have NULLs, which the tbl format cannot tell from empty text.
+    pub(crate) fn has_nulls(self) -> bool {
+        matches!(self, Self::Wide | Self::Taxi)
+    }
+
+    /// The scale factor at which the table has so many rows.
+    ///
+    /// Errors: a benchmark whose size is no number of rows, fewer rows than the smallest scale factor has, or more than the
+    /// largest has.
+    pub fn scale_factor_of_rows(self, rows: u64) -> Result<f64> {
+        let rows_at_one = match self {
+            Self::Wide => wide::ROWS,
+            Self::Taxi => taxi::ROWS,
+            Self::Ssb | Self::Tpch => {
+                return Err(Error::input(format!("{self} has several tables: no number of rows says how large it is"))
+                    .hint("Use --sf"));
+            }
+        };
+        let scale_factor = rows as f64 / rows_at_one;
+        if (SCALE_FACTOR_MIN..=SCALE_FACTOR_MAX).contains(&scale_factor) {
+            return Ok(scale_factor);
+        }
+        let count = |scale_factor: f64| format_count((rows_at_one * scale_factor) as u64);
+        Err(Error::input(format!("{} rows are out of range", format_count(rows))).hint(format!(
+            "Use a number from {} to {}",
+            count(SCALE_FACTOR_MIN),
+            count(SCALE_FACTOR_MAX)
+        )))
     }
 }
 
@@ -39,6 +75,7 @@ impl fmt::Display for Benchmark {
             Self::Ssb => "SSB",
             Self::Tpch => "TPC-H",
             Self::Wide => "Wide table",
+            Self::Taxi => "Taxi trips",
         })
     }
 }
@@ -51,7 +88,8 @@ impl FromStr for Benchmark {
             "ssb" => Ok(Self::Ssb),
             "tpch" | "tpc-h" => Ok(Self::Tpch),
             "wide" => Ok(Self::Wide),
-            _ => Err(Error::input(format!("there is no benchmark {text:?}")).hint("Use ssb, tpch or wide")),
+            "taxi" => Ok(Self::Taxi),
+            _ => Err(Error::input(format!("there is no benchmark {text:?}")).hint("Use ssb, tpch, wide or taxi")),
         }
     }
 }
@@ -71,10 +109,22 @@ mod tests {
 
     #[test]
     fn names_read_back() {
-        for benchmark in [Benchmark::Ssb, Benchmark::Tpch, Benchmark::Wide] {
+        for benchmark in [Benchmark::Ssb, Benchmark::Tpch, Benchmark::Wide, Benchmark::Taxi] {
             assert_eq!(benchmark.name().parse::<Benchmark>().expect("own name"), benchmark);
         }
         assert!("tpcds".parse::<Benchmark>().is_err());
+    }
+
+    #[test]
+    fn rows_become_scale_factors() {
+        for rows in [10_000, 10_001, 123_456_789, 7_777_777_777] {
+            let scale_factor = Benchmark::Taxi.scale_factor_of_rows(rows).expect("a fine number");
+            assert_eq!((taxi::ROWS * scale_factor).round() as u64, rows);
+        }
+        assert_eq!(Benchmark::Wide.scale_factor_of_rows(2_000_000).expect("a fine number"), 2.0);
+        let few = Benchmark::Taxi.scale_factor_of_rows(9_999).expect_err("too few").to_string();
+        assert!(few.contains("9,999 rows are out of range. Use a number from 10,000 to"), "{few}");
+        assert!(Benchmark::Ssb.scale_factor_of_rows(1_000_000).is_err());
     }
 
     #[test]

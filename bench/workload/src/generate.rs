@@ -20,7 +20,7 @@ use forebay::{Error, Result};
 
 pub use crate::benchmark::Benchmark;
 use crate::benchmark::check_scale_factor;
-use crate::{schema, ssb, tpch, wide};
+use crate::{schema, ssb, taxi, tpch, wide};
 use file::TableFile;
 pub(crate) use range_table::{MakeRows, PART_ROWS, RangeTable};
 
@@ -50,7 +50,8 @@ impl Format {
 /// What to generate, and where to.
 #[derive(Debug, Clone)]
 pub struct GenerateOptions {
-    /// Size of the data: 1 is about 6 million rows of the largest table of SSB and TPC-H, and 1 million of the wide one. Fractions are fine.
+    /// Size of the data: 1 is about 6 million rows of the largest table of SSB and TPC-H, 1 million of the wide one, and 10
+    /// million trips. Fractions are fine.
     pub scale_factor: f64,
     /// Folder for the files; made when missing. Files of the same names are replaced.
     pub out: PathBuf,
@@ -116,9 +117,11 @@ pub fn generate(
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Vec<GeneratedFile>> {
     check_scale_factor(options.scale_factor)?;
-    if benchmark == Benchmark::Wide && options.format == Format::Tbl {
-        return Err(Error::input("the wide table has NULLs, which the tbl format cannot tell from empty text")
-            .hint("Use --format parquet"));
+    if benchmark.has_nulls() && options.format == Format::Tbl {
+        return Err(Error::input(format!(
+            "{benchmark}: there are NULLs, which the tbl format cannot tell from empty text"
+        ))
+        .hint("Use --format parquet"));
     }
     let chosen = chosen_tables(benchmark, options.tables.as_deref())?;
     fs::create_dir_all(&options.out).map_err(|e| Error::io(format!("make folder {}", options.out.display()), &e))?;
@@ -153,6 +156,7 @@ pub(crate) fn sources(benchmark: Benchmark, scale_factor: f64, seed: u64) -> Res
         Benchmark::Ssb => Ok(ssb::tables(scale_factor, seed)),
         Benchmark::Tpch => tpch::tables(scale_factor),
         Benchmark::Wide => Ok(vec![wide::table(scale_factor, seed)]),
+        Benchmark::Taxi => Ok(vec![taxi::table(scale_factor, seed)]),
     }
 }
 

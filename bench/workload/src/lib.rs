@@ -1,5 +1,5 @@
-//! The workloads Forebay is measured with: generators for SSB, TPC-H and a wide table, their queries and tables, the demonstration
-//! and the benchmark runner. Programs call it; it calls nothing but the public API of Forebay, and the
+//! The workloads Forebay is measured with: generators for SSB, TPC-H, a wide table and taxi trips, their queries and tables, the
+//! demonstration and the benchmark runner. Programs call it; it calls nothing but the public API of Forebay, and the
 //! CPU's kernels where those are measured by themselves ([`blocks`]).
 //!
 //! Invariants: what is generated depends on benchmark, scale factor and seed alone, never on threads or time; queries
@@ -18,6 +18,7 @@ mod report;
 pub mod run;
 pub mod schema;
 mod ssb;
+mod taxi;
 mod tpch;
 mod wide;
 

@@ -1,5 +1,5 @@
 //! The query texts of the benchmarks, ready to run: 13 of SSB, 22 of TPC-H with its validation parameters, 20 of the wide
-//! table.
+//! table, and two of taxi trips with three predicates each.
 //!
 //! Two TPC-H texts use the freedom of the specification (2.2.4.3): q15 has a WITH clause instead of a view, and the row
 //! limits of 2.1.2.9 are LIMIT clauses.
@@ -11,7 +11,7 @@ use crate::benchmark::Benchmark;
 /// A query with its name.
 #[derive(Debug, Clone)]
 pub struct Query {
-    /// `q1.1` to `q4.3` of SSB, `q1` to `q22` of TPC-H, `q1` to `q20` of the wide table.
+    /// `q1.1` to `q4.3` of SSB, `q1` to `q22` of TPC-H, `q1` to `q20` of the wide table, `q1.1` to `q2.3` of taxi trips.
     pub name: &'static str,
     /// One statement, with its final semicolon.
     pub sql: Cow<'static, str>,
@@ -33,6 +33,8 @@ const TPCH: &[(&str, &str)] = texts!("tpch":
 const WIDE: &[(&str, &str)] = texts!("wide":
     "q1" "q2" "q3" "q4" "q5" "q6" "q7" "q8" "q9" "q10" "q11" "q12" "q13" "q14" "q15" "q16" "q17" "q18" "q19" "q20");
 
+const TAXI: &[(&str, &str)] = texts!("taxi": "q1.1" "q1.2" "q1.3" "q2.1" "q2.2" "q2.3");
+
 /// The fraction in the text of q11, which is that of scale factor 1.
 const Q11_FRACTION: &str = "0.0001";
 
@@ -43,6 +45,7 @@ pub fn queries(benchmark: Benchmark, scale_factor: f64) -> Vec<Query> {
         Benchmark::Ssb => SSB,
         Benchmark::Tpch => TPCH,
         Benchmark::Wide => WIDE,
+        Benchmark::Taxi => TAXI,
     };
     texts
         .iter()
@@ -69,7 +72,9 @@ mod tests {
 
     #[test]
     fn every_query_is_one_statement() {
-        for (benchmark, count) in [(Benchmark::Ssb, 13), (Benchmark::Tpch, 22), (Benchmark::Wide, 20)] {
+        for (benchmark, count) in
+            [(Benchmark::Ssb, 13), (Benchmark::Tpch, 22), (Benchmark::Wide, 20), (Benchmark::Taxi, 6)]
+        {
             let queries = queries(benchmark, 1.0);
             assert_eq!(queries.len(), count);
             for query in queries {

@@ -13,6 +13,9 @@ pub(crate) enum Stream {
     User = 6,
     Page = 7,
     Phrase = 8,
+    Trip = 9,
+    TripDay = 10,
+    TripZone = 11,
 }
 
 /// The numbers of one row.

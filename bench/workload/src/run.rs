@@ -19,6 +19,25 @@ use crate::queries::{Query, queries};
 use crate::report::{Columns, bandwidth, line, percent};
 use roof::Roof;
 
+/// The rate at which bytes came from disk, which only cold benchmarks show, and the width of its column.
+const READ_RATE: (&str, usize) = ("from disk", 10);
+
+/// Names and widths of the report's columns.
+const HEADINGS: [(&str, usize); 12] = [
+    ("query", 7),
+    ("rows", 8),
+    ("min", 9),
+    ("median", 9),
+    ("max", 9),
+    ("compile", 9),
+    ("read", 10),
+    READ_RATE,
+    ("pruned", 6),
+    ("effective", 10),
+    ("codes", 10),
+    ("× floor", 7),
+];
+
 /// What to measure, and how.
 #[derive(Debug, Clone)]
 pub struct BenchOptions {
@@ -123,10 +142,10 @@ pub fn bench(options: &BenchOptions, out: &mut dyn Write) -> Result<()> {
     let dropped = options.cold.then(|| machine::drop_page_cache().is_ok());
     introduce(options, dropped, out)?;
     let roof = Roof::measure(database.threads(), options.device.as_deref(), options.cold)?;
-    let columns = Columns::new(&[7, 8, 9, 9, 9, 9, 10, 6, 10, 10, 7]);
-    let headings =
-        ["query", "rows", "min", "median", "max", "compile", "read", "pruned", "effective", "codes", "× floor"];
-    line(out, &columns.row(&headings))?;
+    let headings = HEADINGS.iter().filter(|heading| options.cold || **heading != READ_RATE);
+    let (names, widths): (Vec<_>, Vec<_>) = headings.copied().unzip();
+    let columns = Columns::new(&widths);
+    line(out, &columns.row(&names))?;
     line(out, &columns.rule())?;
     let session = database.session();
     for setting in &settings {
@@ -136,18 +155,26 @@ pub fn bench(options: &BenchOptions, out: &mut dyn Write) -> Result<()> {
     for query in &chosen {
         let runs = measure(options, &database, &session, query)
             .map_err(|e| e.context(format!("{} query {}", options.benchmark, query.name)))?;
-        line(out, &row_of(&columns, &runs, &roof))?;
+        line(out, &row_of(options, &columns, &runs, &roof))?;
         all.push(runs);
     }
     line(out, &columns.rule())?;
     let summary = summarize(&all);
     for (name, spread) in [("total", summary.total), ("geomean", summary.geometric_mean)] {
         let [min, median, max] = [spread.min, spread.median, spread.max].map(format_seconds);
-        line(out, &columns.row(&[name, "", &min, &median, &max]))?;
+        let mut cells = vec![name.to_owned(), String::new(), min, median, max];
+        if options.cold && name == "total" {
+            let read_bytes = all.iter().map(|runs| runs.last().metrics.read_bytes).sum();
+            cells.extend([String::new(), format_bytes(read_bytes), bandwidth(read_bytes, spread.median)]);
+        }
+        line(out, &columns.row(&cells.iter().map(String::as_str).collect::<Vec<_>>()))?;
     }
     let compile = format_seconds(summary.compile.median);
     line(out, &columns.row(&["compile", "", "", "", "", &compile]))?;
     line(out, "")?;
+    if options.cold {
+        line(out, "from disk: bytes read from the database's files over the median")?;
+    }
     line(out, &roof.explain())?;
     if let Some(path) = &options.json {
         write_json(path, options, dropped, &all, &summary, &roof)?;
@@ -225,25 +252,30 @@ fn measure(options: &BenchOptions, database: &Database, session: &Session, query
     Ok(QueryRuns { name: query.name, compile: compile.unwrap_or_default(), runs })
 }
 
-fn row_of(columns: &Columns, runs: &QueryRuns, roof: &Roof) -> String {
+fn row_of(options: &BenchOptions, columns: &Columns, runs: &QueryRuns, roof: &Roof) -> String {
     let spread = runs.spread();
     let [min, median, max] = [spread.min, spread.median, spread.max].map(format_seconds);
     let last = runs.last();
-    columns.row(&[
-        runs.name,
-        &format_count(last.rows),
-        &min,
-        &median,
-        &max,
-        &format_seconds(runs.compile.as_secs_f64()),
-        &format_bytes(last.metrics.read_bytes),
-        &percent(last.metrics.chunks_pruned, last.metrics.chunks),
-        &bandwidth(last.metrics.plain_bytes, spread.median),
-        &format_bytes(last.metrics.code_bytes),
-        &roof
-            .times(last.metrics.code_bytes, spread.median)
-            .map_or_else(|| "–".to_owned(), |times| format!("{times:.1}")),
-    ])
+    let mut cells = vec![
+        runs.name.to_owned(),
+        format_count(last.rows),
+        min,
+        median,
+        max,
+        format_seconds(runs.compile.as_secs_f64()),
+        format_bytes(last.metrics.read_bytes),
+    ];
+    if options.cold {
+        cells.push(bandwidth(last.metrics.read_bytes, spread.median));
+    }
+    let times = roof.times(last.metrics.code_bytes, spread.median);
+    cells.extend([
+        percent(last.metrics.chunks_pruned, last.metrics.chunks),
+        bandwidth(last.metrics.plain_bytes, spread.median),
+        format_bytes(last.metrics.code_bytes),
+        times.map_or_else(|| "–".to_owned(), |times| format!("{times:.1}")),
+    ]);
+    columns.row(&cells.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 fn summarize(all: &[QueryRuns]) -> Summary {

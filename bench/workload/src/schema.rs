@@ -20,12 +20,15 @@ const TPCH_TABLES: [&str; 8] = ["region", "nation", "supplier", "customer", "par
 
 const WIDE_TABLES: [&str; 1] = ["hits"];
 
+const TAXI_TABLES: [&str; 1] = ["trips"];
+
 /// Names of the tables, referenced ones before those that refer to them.
 pub fn table_names(benchmark: Benchmark) -> &'static [&'static str] {
     match benchmark {
         Benchmark::Ssb => &SSB_TABLES,
         Benchmark::Tpch => &TPCH_TABLES,
         Benchmark::Wide => &WIDE_TABLES,
+        Benchmark::Taxi => &TAXI_TABLES,
     }
 }
 
@@ -35,6 +38,7 @@ pub(crate) fn fact_table(benchmark: Benchmark) -> &'static str {
         Benchmark::Ssb => "lineorder",
         Benchmark::Tpch => "lineitem",
         Benchmark::Wide => "hits",
+        Benchmark::Taxi => "trips",
     }
 }
 
@@ -44,6 +48,7 @@ pub fn tables(benchmark: Benchmark, scale_factor: f64) -> Vec<TableDefinition> {
         Benchmark::Ssb => include_str!("../queries/ssb/schema.sql"),
         Benchmark::Tpch => include_str!("../queries/tpch/schema.sql"),
         Benchmark::Wide => include_str!("../queries/wide/schema.sql"),
+        Benchmark::Taxi => include_str!("../queries/taxi/schema.sql"),
     };
     let names = table_names(benchmark);
     let mut definitions: Vec<_> = names
@@ -96,6 +101,7 @@ mod tests {
             (Benchmark::Ssb, 100_000.0),
             (Benchmark::Tpch, 1.0),
             (Benchmark::Wide, 1.0),
+            (Benchmark::Taxi, 1.0),
         ] {
             let definitions = tables(benchmark, scale_factor);
             let sources = sources(benchmark, scale_factor, 0).expect("a fine scale factor");

@@ -19,7 +19,7 @@ use crate::random::{RowRandom, Stream, scaled};
 use columns::COLUMNS;
 
 /// Rows at scale factor 1.
-const ROWS: f64 = 1_000_000.0;
+pub(crate) const ROWS: f64 = 1_000_000.0;
 
 /// Seconds that the table covers, from [`FIRST_SECOND`]: 31 days.
 const SECONDS: u64 = 31 * 86_400;

@@ -33,9 +33,14 @@ fn generated(benchmark: Benchmark, options: &GenerateOptions) -> Vec<GeneratedFi
 
 #[test]
 fn files_do_not_depend_on_threads() {
-    // Three parts of lineorder, and two of lineitem.
-    for (benchmark, scale_factor, fact) in [(Benchmark::Ssb, 0.2, "lineorder"), (Benchmark::Tpch, 0.1, "lineitem")] {
-        for format in [Format::Parquet, Format::Tbl] {
+    // Three parts of lineorder, and two of lineitem and of trips.
+    let with_formats = [
+        (Benchmark::Ssb, 0.2, "lineorder", &[Format::Parquet, Format::Tbl][..]),
+        (Benchmark::Tpch, 0.1, "lineitem", &[Format::Parquet, Format::Tbl]),
+        (Benchmark::Taxi, 0.08, "trips", &[Format::Parquet]),
+    ];
+    for (benchmark, scale_factor, fact, formats) in with_formats {
+        for &format in formats {
             let (one, four) = (folder(), folder());
             let fact_only = |out: &Path, threads| GenerateOptions {
                 tables: Some(vec![fact.to_owned()]),
@@ -152,6 +157,15 @@ fn chosen_tables_only() {
     let sizes: Vec<_> = files.iter().map(|file| (file.table.as_str(), file.rows)).collect();
     assert_eq!(sizes, [("region", 5), ("nation", 25)]);
     assert_eq!(fs::read_dir(out.path()).expect("the folder").count(), 2, "no other and no temporary files");
+}
+
+#[test]
+fn tables_with_nulls_are_no_text() {
+    for benchmark in [Benchmark::Wide, Benchmark::Taxi] {
+        let out = folder();
+        let failed = generate(benchmark, &options(out.path(), 0.001, Format::Tbl, 1), &|_| ()).expect_err("NULLs");
+        assert!(failed.to_string().contains("NULLs") && failed.to_string().contains("--format parquet"), "{failed}");
+    }
 }
 
 #[test]

@@ -80,8 +80,10 @@ fn options(benchmark: Benchmark, database: &Path) -> BenchOptions {
 }
 
 #[test]
-fn both_benchmarks_run_warm_and_cold() {
-    for (benchmark, last, count) in [(Benchmark::Ssb, "q4.3", 13), (Benchmark::Tpch, "q22", 22)] {
+fn benchmarks_run_warm_and_cold() {
+    for (benchmark, last, count) in
+        [(Benchmark::Ssb, "q4.3", 13), (Benchmark::Tpch, "q22", 22), (Benchmark::Taxi, "q2.3", 6)]
+    {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let database = folder.path().join("bench");
         let json = folder.path().join("figures.json");
@@ -101,6 +103,7 @@ fn both_benchmarks_run_warm_and_cold() {
         bench(&cold, &mut out).expect("the benchmark runs");
         let text = String::from_utf8(out).expect("text");
         assert!(text.contains("cold") && text.contains(last) && text.contains("is there already"), "{text}");
+        assert!(text.contains("from disk"), "{text}");
     }
 }
 

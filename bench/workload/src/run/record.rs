@@ -46,6 +46,9 @@ fn query(runs: &QueryRuns, roof: &Roof) -> Value {
     let mut value = spread(&runs.spread());
     value["name"] = json!(runs.name);
     value["times_floor"] = json!(roof.times(runs.last().metrics.code_bytes, runs.spread().median));
+    let (read_bytes, seconds) = (runs.last().metrics.read_bytes, runs.spread().median);
+    value["read_bytes"] = json!(read_bytes);
+    value["read_bytes_per_s"] = json!((seconds > 0.0).then(|| (read_bytes as f64 / seconds).round()));
     value["compile_ns"] = json!(runs.compile.as_nanos() as u64);
     value["runs"] = runs.runs.iter().map(run).collect();
     value

@@ -1,0 +1,21 @@
+CREATE TABLE trips (
+    vendor_id INTEGER NOT NULL,
+    pickup_at TIMESTAMP NOT NULL,
+    dropoff_at TIMESTAMP NOT NULL,
+    passenger_count BIGINT,
+    trip_distance DOUBLE NOT NULL,
+    rate_code_id BIGINT,
+    store_and_fwd_flag VARCHAR,
+    pickup_location_id INTEGER NOT NULL,
+    dropoff_location_id INTEGER NOT NULL,
+    payment_type BIGINT NOT NULL,
+    fare_amount DOUBLE NOT NULL,
+    extra DOUBLE NOT NULL,
+    mta_tax DOUBLE NOT NULL,
+    tip_amount DOUBLE NOT NULL,
+    tolls_amount DOUBLE NOT NULL,
+    improvement_surcharge DOUBLE NOT NULL,
+    total_amount DOUBLE NOT NULL,
+    congestion_surcharge DOUBLE,
+    airport_fee DOUBLE
+);
