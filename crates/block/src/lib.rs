@@ -17,6 +17,7 @@ mod distinct;
 pub mod encode;
 mod encode_fixed;
 mod encode_strings;
+mod frame;
 pub mod header;
 pub mod native;
 pub mod parse;

@@ -1,0 +1,9 @@
+//! Schemes that frames are stored by: up to 64 KiB of one section of a block, each on its own. Checksums are the caller's.
+//!
+//! Invariants: a scheme gives back exactly the bytes that it was given, or says what is wrong with the stored ones. Must
+//! not know: chunks, blocks, files.
+
+#[cfg(test)]
+mod distributions;
+#[cfg_attr(not(test), expect(dead_code, reason = "chunks do not choose it yet"))]
+mod rans;
