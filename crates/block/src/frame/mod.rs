@@ -6,4 +6,6 @@
 #[cfg(test)]
 mod distributions;
 #[cfg_attr(not(test), expect(dead_code, reason = "chunks do not choose it yet"))]
+mod fsst;
+#[cfg_attr(not(test), expect(dead_code, reason = "chunks do not choose it yet"))]
 mod rans;
