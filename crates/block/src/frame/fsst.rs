@@ -36,7 +36,7 @@ const SAMPLE_PIECES: usize = 31;
 /// Rounds of training, each with more of the sample (the paper's number).
 const ROUNDS: usize = 5;
 
-/// How often a pair must occur in the whole sample to become a candidate; in earlier rounds a part of it, but twice.
+/// How often a pair must occur in the whole sample to become a candidate; in earlier rounds a part of it.
 const PAIR_COUNT_MIN: usize = 5;
 
 /// Weight of symbols of one byte among candidates (the paper's): without one, every such byte costs two.
@@ -109,8 +109,12 @@ fn sample(plain: &[u8], limit_bytes: usize, skipped_bytes: usize) -> Vec<u8> {
     }
     let (stride, piece_bytes) = (plain.len() / SAMPLE_PIECES, limit_bytes / SAMPLE_PIECES);
     let skipped = skipped_bytes.min(stride - piece_bytes);
-    let starts = (0..SAMPLE_PIECES).map(|piece| piece * 12 % SAMPLE_PIECES * stride + skipped);
-    starts.flat_map(|start| &plain[start..start + piece_bytes]).copied().collect()
+    let mut sample = Vec::with_capacity(limit_bytes);
+    for piece in 0..SAMPLE_PIECES {
+        let start = piece * 12 % SAMPLE_PIECES * stride + skipped;
+        sample.extend_from_slice(&plain[start..start + piece_bytes]);
+    }
+    sample
 }
 
 /// One to eight bytes, the first one least significant, zeros above.
@@ -267,7 +271,7 @@ fn train(sample: &[u8]) -> Vec<Symbol> {
     for round in 1..=ROUNDS {
         counts.clear();
         counts.add(&Matcher::of(&symbols), &sample[..sample.len() * round / ROUNDS]);
-        symbols = most_worth(candidates(&symbols, &counts, (PAIR_COUNT_MIN * round / ROUNDS).max(2) as u32));
+        symbols = most_worth(candidates(&symbols, &counts, (PAIR_COUNT_MIN * round / ROUNDS) as u32));
     }
     symbols.sort_unstable_by_key(|symbol| (symbol.length, symbol.bytes));
     symbols
@@ -278,25 +282,32 @@ struct Counts {
     units: [u32; 1 << UNIT_BITS],
     /// A hash table: both units above [`PAIR_COUNT_BITS`] of count; 0 is empty.
     pairs: Vec<u32>,
+    /// The places of the table that are not empty, so that nobody has to look for them.
+    used: Vec<u32>,
 }
 
-/// Bits of a count of a pair; it stays at its limit.
+/// Bits of a count of a pair.
 const PAIR_COUNT_BITS: u32 = 32 - 2 * UNIT_BITS;
 
+/// A pair is counted at most once per byte.
+const _: () = assert!(SAMPLE_BYTES < 1 << PAIR_COUNT_BITS);
+
 /// Places of the hash table of pairs: enough for nearly all of a sample of text.
-const PAIR_PLACES: usize = 1 << 14;
+const PAIR_PLACES: usize = 1 << 13;
 
 /// Places that are looked at for a pair; then it is not counted. Only samples of noise have so many of them.
 const PAIR_PROBES: usize = 8;
 
 impl Counts {
     fn new() -> Self {
-        Self { units: [0; 1 << UNIT_BITS], pairs: vec![0; PAIR_PLACES] }
+        Self { units: [0; 1 << UNIT_BITS], pairs: vec![0; PAIR_PLACES], used: Vec::with_capacity(PAIR_PLACES) }
     }
 
     fn clear(&mut self) {
         self.units.fill(0);
-        self.pairs.fill(0);
+        for place in self.used.drain(..) {
+            self.pairs[place as usize] = 0;
+        }
     }
 
     /// Counts what encoding `sample` meets.
@@ -324,10 +335,16 @@ impl Counts {
         let pair = (first << UNIT_BITS | second) as u32;
         let place = (pair.wrapping_mul(0x9e37_79b1) >> (32 - PAIR_PLACES.ilog2())) as usize;
         for probe in 0..PAIR_PROBES {
-            let counted = &mut self.pairs[(place + probe) % PAIR_PLACES];
-            if *counted == 0 || *counted >> PAIR_COUNT_BITS == pair {
-                let count = (*counted % (1 << PAIR_COUNT_BITS) + 1).min((1 << PAIR_COUNT_BITS) - 1);
-                *counted = pair << PAIR_COUNT_BITS | count;
+            let at = (place + probe) % PAIR_PLACES;
+            let counted = self.pairs[at];
+            if counted == 0 {
+                self.pairs[at] = pair << PAIR_COUNT_BITS | 1;
+                self.used.push(at as u32);
+                return;
+            }
+            if counted >> PAIR_COUNT_BITS == pair {
+                // Samples are shorter than a count can be.
+                self.pairs[at] = counted + 1;
                 return;
             }
         }
@@ -346,8 +363,8 @@ fn candidates(symbols: &[Symbol], counts: &Counts, pair_count_min: u32) -> Vec<(
         let weight = if symbol.length == 1 { BYTE_WEIGHT } else { symbol.length as u64 };
         found.push((symbol, u64::from(*count) * weight));
     }
-    for counted in counts.pairs.iter().filter(|counted| **counted > 0) {
-        let (pair, count) = ((*counted >> PAIR_COUNT_BITS) as usize, *counted % (1 << PAIR_COUNT_BITS));
+    for counted in counts.used.iter().map(|place| counts.pairs[*place as usize]) {
+        let (pair, count) = ((counted >> PAIR_COUNT_BITS) as usize, counted % (1 << PAIR_COUNT_BITS));
         if count < pair_count_min {
             continue;
         }
