@@ -167,7 +167,8 @@ struct Scale {
 
 impl Scale {
     /// The scale that stores some values of a vector in the fewest bits. The scale of the vector before, if any, stays
-    /// where all of them come back by it: values of a frame are of one kind.
+    /// where all of them come back by it and the next coarser one is not better: values of a frame are mostly of one kind,
+    /// and to try all scales takes longer than to encode.
     fn of<const WIDTH: usize>(vector: &[[u8; WIDTH]], before: Option<Self>) -> Self {
         // An odd distance: what comes back every two, four or eight values must not look like all of them.
         let stride = (vector.len() / TRIED_VALUES) | 1;
@@ -180,12 +181,24 @@ impl Scale {
             scale.integers(&tried[..count], &mut integers[..count]);
             Packing::of::<WIDTH>(&integers[..count])
         };
-        if let Some(before) = before.filter(|before| packing(before).is_exact) {
+        let mut fits = |before: &Self| {
+            let fine = packing(before);
+            fine.is_exact && fine.cost_bits <= packing(&before.coarser()).cost_bits
+        };
+        if let Some(before) = before.filter(|before| fits(before)) {
             return before;
         }
         let exponents = (0..=TRIED_EXPONENTS).map(|exponent| Self { exponent, factor: 0 });
         let factors = (1..=TRIED_FACTORS).map(|factor| Self { exponent: 0, factor });
         exponents.chain(factors).min_by_key(|scale| packing(scale).cost_bits).expect("there are scales")
+    }
+
+    /// The scale whose integers have a digit less.
+    fn coarser(self) -> Self {
+        match self.exponent {
+            0 => Self { factor: self.factor + 1, ..self },
+            exponent => Self { exponent: exponent - 1, ..self },
+        }
     }
 
     /// The integers of values, and [`EXCEPTION`] for those that do not come back.
@@ -463,6 +476,17 @@ mod tests {
             let stored = check(name, width, &plain).expect("decimals are smaller as integers");
             assert_eq!(stored.len(), FRAME / width / 1024 * (16 + 128 * bits), "{name}");
         }
+    }
+
+    #[test]
+    fn vectors_of_other_digits_get_other_scales() {
+        let vector = |divisor: f64| (0..1024).map(move |i| f64::from(i * 7919 % 1024) / divisor);
+        let divisors = [1e6, 1e2, 1.0, 1e-3, 1e4];
+        let plain: Vec<u8> = divisors.into_iter().flat_map(vector).flat_map(f64::to_le_bytes).collect();
+        let stored = check("digits", 8, &plain).expect("decimals are smaller as integers");
+        assert_eq!(stored.len(), divisors.len() * (16 + 128 * 10));
+        let scales: Vec<[u8; 2]> = stored.chunks(16 + 128 * 10).map(|vector| [vector[0], vector[1]]).collect();
+        assert_eq!(scales, [[6, 0], [2, 0], [0, 0], [0, 3], [4, 0]]);
     }
 
     #[test]

@@ -72,22 +72,22 @@ pub(crate) fn decode(stored: &[u8], plain: &mut [u8]) -> Result<(), &'static str
         let code = usize::from(*code);
         if code == usize::from(ESCAPE) {
             let byte = codes.get(from + 1).ok_or("the byte behind an escape is cut off")?;
-            *plain.get_mut(to).ok_or(TOO_LONG)? = *byte;
+            *plain.get_mut(to).ok_or(OTHER_LENGTH)? = *byte;
             (from, to) = (from + 2, to + 1);
             continue;
         }
         let length = lengths[code];
         match plain.get_mut(to..to + SYMBOL_BYTES) {
             Some(room) => room.copy_from_slice(&bytes[code]),
-            None => plain.get_mut(to..to + length).ok_or(TOO_LONG)?.copy_from_slice(&bytes[code][..length]),
+            None => plain.get_mut(to..to + length).ok_or(OTHER_LENGTH)?.copy_from_slice(&bytes[code][..length]),
         }
         (from, to) = (from + 1, to + length);
     }
-    if to != plain.len() { Err(TOO_LONG) } else { Ok(()) }
+    if to != plain.len() { Err(OTHER_LENGTH) } else { Ok(()) }
 }
 
 /// What is wrong with codes that do not fill a frame.
-const TOO_LONG: &str = "the symbols have another length than the frame";
+const OTHER_LENGTH: &str = "the symbols have another length than the frame";
 
 /// About how many bytes [`encode`] would give: trained on one part of the frame, measured on another.
 pub(crate) fn estimate(plain: &[u8]) -> usize {
@@ -503,8 +503,8 @@ mod tests {
         assert_eq!(error(&[0, 2, 0, 0, 0, 0, 0, 0, b'a', b'b', b'c']), "the symbols are cut off");
         assert_eq!(error(&[128, 128, 0, 0, 0, 0, 0, 0]), "there are more than 255 symbols");
         assert_eq!(error(&[0, 1, 0, 0, 0, 0, 0, 0, b'a', b'b', 0, 255]), "the byte behind an escape is cut off");
-        assert_eq!(error(&[0, 1, 0, 0, 0, 0, 0, 0, b'a', b'b', 0, 1]), TOO_LONG);
-        assert_eq!(error(&[0, 1, 0, 0, 0, 0, 0, 0, b'a', b'b', 0, 0, 0]), TOO_LONG);
+        assert_eq!(error(&[0, 1, 0, 0, 0, 0, 0, 0, b'a', b'b', 0, 1]), OTHER_LENGTH);
+        assert_eq!(error(&[0, 1, 0, 0, 0, 0, 0, 0, b'a', b'b', 0, 0, 0]), OTHER_LENGTH);
         assert_eq!(decode(&[0, 1, 0, 0, 0, 0, 0, 0, b'a', b'b', 0, 255, b'c', 255, b'd'], &mut plain), Ok(()));
         assert_eq!(&plain, b"abcd");
     }

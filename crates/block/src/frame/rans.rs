@@ -41,7 +41,7 @@ const MAP_BYTES: usize = 32;
 /// Bytes of the states.
 const STATES_BYTES: usize = 4 * LANES;
 
-/// Frequencies above this (less one) are stored in two bytes.
+/// From this on, a frequency less one is stored in two bytes.
 const SHORT_FREQUENCY_LIMIT: u32 = 128;
 
 /// Appends the stored form of `plain` to `out`; `None` (and `out` as before) where it would not be smaller.
@@ -307,8 +307,8 @@ fn decode_words(slots: &Slots, lanes: &mut [u32; LANES], words: &[[u8; 2]], plai
 #[inline(always)]
 fn decode_step(slots: &Slots, lanes: &mut [u32; LANES], window: &[[u8; 2]; LANES], bytes: &mut [u8; LANES]) -> usize {
     let mut taken = 0;
-    // The compiler makes vectors of a group of eight lanes, even without a multiplication of 32-bit lanes, but not of one
-    // loop over all of them: half as fast again (`examples/frame_speed.rs`).
+    // In groups of eight, because the compiler uses vector instructions for those, but not for one loop over all lanes:
+    // 0.85 GB/s instead of 0.6 (`examples/frame_speed.rs`).
     for (lanes, bytes) in lanes.as_chunks_mut::<8>().0.iter_mut().zip(bytes.as_chunks_mut::<8>().0) {
         for (state, byte) in lanes.iter_mut().zip(bytes) {
             *byte = decode_byte(slots, state, window, &mut taken);
