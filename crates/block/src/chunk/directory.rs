@@ -7,8 +7,8 @@
 use forebay_base::limits::{CHUNK_MAX_BYTES, FRAME_BYTES};
 use forebay_base::{Context, Error, PhysicalType, Result};
 
-use crate::frame::{Elements, Scheme, Stored, planes};
-use crate::header::{BLOCK_HEADER_BYTES, Encoding, Header, Section};
+use crate::frame::{Elements, Kind, Scheme, Stored, planes};
+use crate::header::{BLOCK_HEADER_BYTES, Header, Section};
 
 /// Bytes of a directory before its tables: the numbers of blocks and frames.
 pub const DIRECTORY_FIXED_BYTES: usize = 8;
@@ -51,20 +51,20 @@ impl FramedSection {
 /// The sections of a block in their order.
 pub(crate) fn sections(header: &Header) -> [FramedSection; 4] {
     let layout = header.layout();
-    let elements = |bytes: usize, integers: bool| Elements { bytes, integers };
-    let (value_bytes, values_are_integers) = match (header.physical, header.physical.width()) {
-        (PhysicalType::F32 | PhysicalType::F64, Some(width)) => (width, false),
-        (_, Some(width)) => (width, width <= size_of::<u64>()),
+    let elements = |bytes: usize, kind: Kind| Elements { bytes, kind };
+    let (value_bytes, values) = match (header.physical, header.physical.width()) {
+        (PhysicalType::F32 | PhysicalType::F64, Some(width)) => (width, Kind::Floats),
+        (PhysicalType::I128, Some(width)) => (width, Kind::Wide),
+        (_, Some(width)) => (width, Kind::Integers),
         // Offsets of strings.
-        (_, None) => (size_of::<u32>(), true),
+        (_, None) => (size_of::<u32>(), Kind::Integers),
     };
     let code_bytes = usize::from(header.code_bytes.max(1));
-    let is_sparse = header.encoding != Encoding::SingleValue;
     [
-        FramedSection { section: layout.validity, elements: elements(1, true) },
-        FramedSection { section: layout.codes, elements: elements(code_bytes, is_sparse) },
-        FramedSection { section: layout.values, elements: elements(value_bytes, values_are_integers) },
-        FramedSection { section: layout.strings, elements: elements(1, false) },
+        FramedSection { section: layout.validity, elements: elements(1, Kind::Integers) },
+        FramedSection { section: layout.codes, elements: elements(code_bytes, Kind::Integers) },
+        FramedSection { section: layout.values, elements: elements(value_bytes, values) },
+        FramedSection { section: layout.strings, elements: elements(1, Kind::Text) },
     ]
 }
 

@@ -19,7 +19,7 @@ pub use directory::{DIRECTORY_FIXED_BYTES, DIRECTORY_FRAME_BYTES};
 pub use v1::{BLOCK_ENTRY_BYTES, CHUNK_FIXED_BYTES, CHUNK_MAGIC, CHUNK_VERSION, FRAME_ENTRY_BYTES};
 
 use crate::frame::bits::{PortableUnpack, Unpack};
-use crate::frame::{self, Compression};
+use crate::frame::{self, Compression, Encoder};
 use crate::header::{Header, SECTION_ALIGN};
 use crate::parse::EncodedBlock;
 use crate::psma::Psma;
@@ -54,12 +54,13 @@ pub fn seal_chunk(encoded: &[u8], block_offsets: &[u32], options: &ChunkOptions)
     let headers = block_headers(encoded, block_offsets).context(|| "cannot seal a chunk")?;
     let mut bytes = Vec::with_capacity((encoded.len() / 2).next_multiple_of(IO_ALIGN));
     let mut frames = Vec::new();
+    let mut encoder = Encoder::default();
     for (header, start) in headers.iter().zip(block_offsets) {
         for framed in sections(header) {
             let section = framed.section.of(&encoded[*start as usize..]);
             for plain in section.chunks(FRAME_BYTES) {
                 let from = bytes.len();
-                let form = frame::encode(plain, framed.elements, options.compression, &mut bytes);
+                let form = encoder.encode(plain, framed.elements, options.compression, &mut bytes);
                 let stored = &bytes[from..];
                 frames.push(Frame { stored_bytes: stored.len(), checksum: crc32c(stored), form });
                 bytes.resize(bytes.len().next_multiple_of(FRAME_ALIGN), 0);

@@ -60,7 +60,14 @@ impl Codecs {
                 }
                 end
             }
-            Scheme::Plain | Scheme::BitPacked | Scheme::Patched | Scheme::Delta | Scheme::RunLength => return None,
+            Scheme::Plain
+            | Scheme::BitPacked
+            | Scheme::Patched
+            | Scheme::Delta
+            | Scheme::RunLength
+            | Scheme::Rans
+            | Scheme::Fsst
+            | Scheme::Alp => return None,
         };
         (bytes < frame.len()).then(|| &self.packed[..bytes])
     }
@@ -87,7 +94,14 @@ impl Codecs {
                 let decompressor = self.decompressor.as_mut().expect("it was made above");
                 decompressor.decompress_to_buffer(stored, target).map_err(|error| error.to_string())?
             }
-            Scheme::Plain | Scheme::BitPacked | Scheme::Patched | Scheme::Delta | Scheme::RunLength => {
+            Scheme::Plain
+            | Scheme::BitPacked
+            | Scheme::Patched
+            | Scheme::Delta
+            | Scheme::RunLength
+            | Scheme::Rans
+            | Scheme::Fsst
+            | Scheme::Alp => {
                 return Err("its scheme is not a codec".into());
             }
         };

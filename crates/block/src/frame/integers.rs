@@ -70,7 +70,9 @@ pub(crate) fn encode<T: Word>(scheme: Scheme, values: &[T], statistics: &Statist
         Scheme::Patched => patched::encode(values, patched::plan::<T>(statistics).0, statistics, out),
         Scheme::Delta => delta::encode(values, statistics, out),
         Scheme::RunLength => run_length::encode(values, out),
-        Scheme::Plain | Scheme::Lz4 | Scheme::Zstd => out.extend_from_slice(bytemuck::cast_slice(values)),
+        Scheme::Plain | Scheme::Lz4 | Scheme::Zstd | Scheme::Rans | Scheme::Fsst | Scheme::Alp => {
+            out.extend_from_slice(bytemuck::cast_slice(values))
+        }
     }
 }
 
@@ -81,7 +83,9 @@ pub(crate) fn decode<T: Word>(with: &dyn Unpack, scheme: Scheme, stored: &[u8], 
         Scheme::Patched => patched::decode(with, stored, values),
         Scheme::Delta => delta::decode(with, stored, values),
         Scheme::RunLength => run_length::decode(with, stored, values),
-        Scheme::Plain | Scheme::Lz4 | Scheme::Zstd => Err("its scheme is not one of integers"),
+        Scheme::Plain | Scheme::Lz4 | Scheme::Zstd | Scheme::Rans | Scheme::Fsst | Scheme::Alp => {
+            Err("its scheme is not one of integers")
+        }
     }
 }
 
@@ -196,7 +200,7 @@ mod tests {
         assert_eq!(scheme(&(0..16_384).map(scattered).collect::<Vec<_>>()), Scheme::Plain);
         assert_eq!(scheme(&(0..16_384).map(|row| row * 3 + (scattered(row) >> 31)).collect::<Vec<_>>()), Scheme::Delta);
         assert_eq!(scheme(&(0..16_384).map(|row| scattered(row / 9) >> 12).collect::<Vec<_>>()), Scheme::RunLength);
-        let outliers = |row: u32| if row % 211 == 0 { scattered(row) } else { scattered(row) >> 27 };
+        let outliers = |row: u32| if row.is_multiple_of(211) { scattered(row) } else { scattered(row) >> 27 };
         assert_eq!(scheme(&(0..16_384).map(outliers).collect::<Vec<_>>()), Scheme::Patched);
     }
 }

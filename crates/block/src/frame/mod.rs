@@ -5,13 +5,18 @@
 //! for who wants fewer bytes at any price. Invariants: decoding fills all of its output or fails; whatever the bytes are,
 //! it neither panics nor reads beyond them. Must not know: blocks, chunks, checksums.
 
+mod alp;
 mod bit_packed;
 pub(crate) mod bits;
 mod delta;
+#[cfg(test)]
+mod distributions;
+mod fsst;
 pub(crate) mod general;
 pub(crate) mod integers;
 mod patched;
 pub(crate) mod planes;
+mod rans;
 mod reader;
 mod run_length;
 mod scratch;
@@ -44,12 +49,28 @@ pub enum Scheme {
     Delta = 18,
     /// Integers as runs of equal ones.
     RunLength = 19,
+    /// Bytes by how often they occur (rANS).
+    Rans = 32,
+    /// Text as codes of frequent symbols (FSST).
+    Fsst = 33,
+    /// Floats as decimals (ALP).
+    Alp = 34,
 }
 
 impl Scheme {
     /// All schemes, in code order.
-    pub const ALL: [Self; 7] =
-        [Self::Plain, Self::Lz4, Self::Zstd, Self::BitPacked, Self::Patched, Self::Delta, Self::RunLength];
+    pub const ALL: [Self; 10] = [
+        Self::Plain,
+        Self::Lz4,
+        Self::Zstd,
+        Self::BitPacked,
+        Self::Patched,
+        Self::Delta,
+        Self::RunLength,
+        Self::Rans,
+        Self::Fsst,
+        Self::Alp,
+    ];
 
     /// The scheme with this code on disk.
     pub fn from_code(code: u8) -> Option<Self> {
@@ -66,6 +87,9 @@ impl Scheme {
             Self::Patched => "patched",
             Self::Delta => "delta",
             Self::RunLength => "run_length",
+            Self::Rans => "rans",
+            Self::Fsst => "fsst",
+            Self::Alp => "alp",
         }
     }
 }
@@ -87,8 +111,26 @@ pub enum Compression {
 pub(crate) struct Elements {
     /// Bytes of an element: 1, 2, 4, 8 or 16.
     pub(crate) bytes: usize,
-    /// They are numbers that orders and differences make sense of.
-    pub(crate) integers: bool,
+    pub(crate) kind: Kind,
+}
+
+/// What elements are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Numbers of up to 8 bytes that orders and differences make sense of.
+    Integers,
+    /// Floats.
+    Floats,
+    /// Bytes of strings.
+    Text,
+    /// Numbers of 16 bytes.
+    Wide,
+}
+
+impl Elements {
+    fn are_integers(&self) -> bool {
+        self.kind == Kind::Integers
+    }
 }
 
 /// How a frame was stored.
@@ -103,90 +145,173 @@ impl Stored {
     const PLAIN: Self = Self { scheme: Scheme::Plain, stride: 1 };
 }
 
-/// Percent of the bytes of the schemes of integers that a general codec may have at most to be taken by
-/// [`Compression::BestRatio`].
-const GENERAL_PERCENT: usize = 99;
 /// A general codec has to leave at most so many percent of the plain bytes.
 const LEAST_SAVING_PERCENT: usize = 95;
 
-/// Appends the stored form of `plain`, which has at least one byte and at most [`FRAME_BYTES`], to `out`.
-pub(crate) fn encode(plain: &[u8], elements: Elements, compression: Compression, out: &mut Vec<u8>) -> Stored {
-    debug_assert!(!plain.is_empty() && plain.len() <= FRAME_BYTES, "a frame of {} bytes", plain.len());
-    let start = out.len();
-    let stored = match compression {
-        Compression::Force(scheme) => forced(plain, elements, scheme, out),
-        Compression::Balanced if elements.integers => lightweight(plain, elements, out),
-        Compression::Balanced => general(plain, elements, Scheme::Lz4, plain.len() * LEAST_SAVING_PERCENT / 100, out),
-        Compression::BestRatio => {
-            let stored = lightweight(plain, elements, out);
-            let most = (out.len() - start) * GENERAL_PERCENT / 100;
-            let behind = out.len();
-            match general(plain, elements, Scheme::Zstd, most, out) {
-                Stored::PLAIN => {
-                    out.truncate(behind);
-                    stored
-                }
-                smaller => {
-                    out.drain(start..behind);
-                    smaller
-                }
+/// Stores the frames of one chunk.
+#[derive(Default)]
+pub(crate) struct Encoder {
+    /// The symbols of the text before, with the percent of its bytes that it took by them.
+    symbols: Option<(fsst::Table, usize)>,
+    /// What the first text of the chunk took less by.
+    text: Option<Scheme>,
+    attempt: Vec<u8>,
+}
+
+/// Symbols are chosen anew for text that takes so many percent more of its bytes by those of the text before.
+const RETRAIN_PERCENT: usize = 10;
+
+impl Encoder {
+    /// Appends the stored form of `plain`, which has at least one byte and at most [`FRAME_BYTES`], to `out`.
+    pub(crate) fn encode(
+        &mut self,
+        plain: &[u8],
+        elements: Elements,
+        compression: Compression,
+        out: &mut Vec<u8>,
+    ) -> Stored {
+        debug_assert!(!plain.is_empty() && plain.len() <= FRAME_BYTES, "a frame of {} bytes", plain.len());
+        let start = out.len();
+        let stored = match compression {
+            Compression::Force(scheme) => self.by(scheme, plain, elements, out),
+            Compression::Balanced => self.balanced(plain, elements, out),
+            Compression::BestRatio => self.smallest(plain, elements, out),
+        };
+        match stored {
+            Some(stored) if out.len() - start < plain.len() => stored,
+            _ => {
+                out.truncate(start);
+                out.extend_from_slice(plain);
+                Stored::PLAIN
             }
         }
-    };
-    if out.len() - start >= plain.len() && stored != Stored::PLAIN {
-        out.truncate(start);
-        out.extend_from_slice(plain);
-        return Stored::PLAIN;
     }
-    stored
-}
 
-fn forced(plain: &[u8], elements: Elements, scheme: Scheme, out: &mut Vec<u8>) -> Stored {
-    match scheme {
-        Scheme::Lz4 | Scheme::Zstd => return general(plain, elements, scheme, plain.len() - 1, out),
-        Scheme::BitPacked | Scheme::Patched | Scheme::Delta | Scheme::RunLength if elements.integers => {
-            with_word!(elements.bytes, T => {
-                let values = aligned::<T>(plain);
-                integers::encode(scheme, &values, &Statistics::of::<T>(&values), out);
-                return Stored { scheme, stride: 1 };
-            }, _ => {})
+    /// What decodes faster than drives read: none of the entropy coders, which save little on packed integers and decode at
+    /// a gigabyte a second.
+    fn balanced(&mut self, plain: &[u8], elements: Elements, out: &mut Vec<u8>) -> Option<Stored> {
+        let start = out.len();
+        let stored = match elements.kind {
+            Kind::Integers => return self.by_integers(plain, elements, out),
+            Kind::Floats => self.by(Scheme::Alp, plain, elements, out),
+            Kind::Text => match self.text {
+                Some(scheme) => self.by(scheme, plain, elements, out),
+                None => {
+                    let stored = self.smallest_of(&[Scheme::Fsst, Scheme::Lz4], None, plain, elements, out);
+                    self.text = stored.map(|stored| stored.scheme);
+                    stored
+                }
+            },
+            Kind::Wide => None,
+        };
+        if stored.is_none() {
+            out.truncate(start);
         }
-        Scheme::Plain | Scheme::BitPacked | Scheme::Patched | Scheme::Delta | Scheme::RunLength => {}
+        let stored = stored.or_else(|| self.by(Scheme::Lz4, plain, elements, out))?;
+        ((out.len() - start) * 100 <= plain.len() * LEAST_SAVING_PERCENT).then_some(stored)
     }
-    out.extend_from_slice(plain);
-    Stored::PLAIN
-}
 
-/// The best of the schemes of integers.
-fn lightweight(plain: &[u8], elements: Elements, out: &mut Vec<u8>) -> Stored {
-    if elements.integers {
+    /// The smallest of all that make sense of the elements.
+    fn smallest(&mut self, plain: &[u8], elements: Elements, out: &mut Vec<u8>) -> Option<Stored> {
+        let start = out.len();
+        let packed = match elements.kind {
+            Kind::Integers => self.by_integers(plain, elements, out),
+            Kind::Floats | Kind::Text | Kind::Wide => None,
+        };
+        let others: &[Scheme] = match elements.kind {
+            Kind::Integers if elements.bytes == 1 => &[Scheme::Rans, Scheme::Zstd],
+            Kind::Floats => &[Scheme::Alp, Scheme::Zstd],
+            Kind::Integers | Kind::Text | Kind::Wide => &[Scheme::Zstd],
+        };
+        let best = packed.map(|packed| (packed, out.len() - start));
+        self.smallest_of(others, best, plain, elements, out)
+    }
+
+    /// The smallest of these schemes and of what `out` ends in already, a form and its bytes.
+    fn smallest_of(
+        &mut self,
+        schemes: &[Scheme],
+        mut best: Option<(Stored, usize)>,
+        plain: &[u8],
+        elements: Elements,
+        out: &mut Vec<u8>,
+    ) -> Option<Stored> {
+        let mut attempt = std::mem::take(&mut self.attempt);
+        for scheme in schemes {
+            let least = best.map_or(plain.len(), |(_, bytes)| bytes);
+            if *scheme == Scheme::Rans && rans::estimate(plain) >= least {
+                continue;
+            }
+            attempt.clear();
+            let stored = self.by(*scheme, plain, elements, &mut attempt);
+            if let Some(stored) = stored.filter(|_| attempt.len() < least) {
+                out.truncate(out.len() - best.map_or(0, |(_, bytes)| bytes));
+                out.extend_from_slice(&attempt);
+                best = Some((stored, attempt.len()));
+            }
+        }
+        self.attempt = attempt;
+        best.map(|(stored, _)| stored)
+    }
+
+    /// By this scheme; `None`, perhaps with anything behind `out`, where it cannot hold the elements or saves nothing.
+    fn by(&mut self, scheme: Scheme, plain: &[u8], elements: Elements, out: &mut Vec<u8>) -> Option<Stored> {
+        match scheme {
+            Scheme::Plain => return None,
+            Scheme::Lz4 | Scheme::Zstd => return general(plain, elements, scheme, out),
+            Scheme::BitPacked | Scheme::Patched | Scheme::Delta | Scheme::RunLength => {
+                with_word!(elements.bytes, T => {
+                    let values = aligned::<T>(plain);
+                    let statistics = elements.are_integers().then(|| Statistics::of::<T>(&values))?;
+                    integers::encode(scheme, &values, &statistics, out);
+                }, _ => return None)
+            }
+            Scheme::Rans => rans::encode(plain, out)?,
+            Scheme::Fsst => self.by_symbols(plain, out)?,
+            Scheme::Alp => match elements.kind {
+                Kind::Floats => alp::encode(elements.bytes, plain, out)?,
+                Kind::Integers | Kind::Text | Kind::Wide => return None,
+            },
+        }
+        Some(Stored { scheme, stride: 1 })
+    }
+
+    /// The best of the schemes of integers.
+    fn by_integers(&mut self, plain: &[u8], elements: Elements, out: &mut Vec<u8>) -> Option<Stored> {
         with_word!(elements.bytes, T => {
             let scheme = integers::encode_best(&aligned::<T>(plain), Cascade::Outer, out);
-            return Stored { scheme, stride: 1 };
-        }, _ => {})
+            Some(Stored { scheme, stride: 1 })
+        }, _ => None)
     }
-    out.extend_from_slice(plain);
-    Stored::PLAIN
+
+    /// By the symbols of the text before, as long as they serve.
+    fn by_symbols(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Option<()> {
+        let start = out.len();
+        let percent_of = |out: &Vec<u8>| (out.len() - start) * 100 / plain.len();
+        if let Some((table, percent)) = &self.symbols {
+            let stored = table.encode(plain, out);
+            if stored.is_some() && percent_of(out) <= percent + RETRAIN_PERCENT {
+                return stored;
+            }
+            out.truncate(start);
+        }
+        let table = fsst::Table::of(plain);
+        let stored = table.encode(plain, out);
+        self.symbols = stored.map(|()| (table, percent_of(out)));
+        stored
+    }
 }
 
-/// A general codec over bytes or byte planes, whichever is smaller; as they are where that leaves more than `most_bytes`.
-fn general(plain: &[u8], elements: Elements, scheme: Scheme, most_bytes: usize, out: &mut Vec<u8>) -> Stored {
+/// A general codec over bytes or byte planes, whichever is smaller.
+fn general(plain: &[u8], elements: Elements, scheme: Scheme, out: &mut Vec<u8>) -> Option<Stored> {
     let stride = elements.bytes.min(8) as u8;
     let strides = if stride == 1 || !plain.len().is_multiple_of(stride.into()) { &[1][..] } else { &[1, stride][..] };
-    let best = with_codecs(|codecs| {
+    with_codecs(|codecs| {
         let mut size = |stride: u8| codecs.compress(scheme, stride, plain).map_or(plain.len(), <[u8]>::len);
-        let (bytes, stride) = strides.iter().map(|stride| (size(*stride), *stride)).min()?;
-        let compressed = codecs.compress(scheme, stride, plain).filter(|_| bytes <= most_bytes)?;
-        out.extend_from_slice(compressed);
-        Some(stride)
-    });
-    match best {
-        Some(stride) => Stored { scheme, stride },
-        None => {
-            out.extend_from_slice(plain);
-            Stored::PLAIN
-        }
-    }
+        let (_, stride) = strides.iter().map(|stride| (size(*stride), *stride)).min()?;
+        out.extend_from_slice(codecs.compress(scheme, stride, plain)?);
+        Some(Stored { scheme, stride })
+    })
 }
 
 /// Fills `plain`, which lies on a boundary of its elements, from a stored frame.
@@ -211,6 +336,9 @@ pub(crate) fn decode(
                 Ok(integers::decode(with, form.scheme, stored, values)?)
             }, _ => Err(wrong.into()))
         }
+        Scheme::Rans => Ok(rans::decode(stored, plain)?),
+        Scheme::Fsst => Ok(fsst::decode(stored, plain)?),
+        Scheme::Alp => Ok(alp::decode(element_bytes, stored, plain)?),
     }
 }
 
