@@ -15,8 +15,7 @@ mod codec;
 pub mod column;
 mod distinct;
 pub mod encode;
-mod encode_fixed;
-mod encode_strings;
+mod encoding;
 pub mod header;
 pub mod native;
 pub mod parse;
@@ -30,7 +29,7 @@ pub use access::{Access, Codes, DictionaryValues, FixedValues, PlainAccess, Stri
 pub use chunk::{ChunkOptions, Codec, CodecChoice, InflatedChunk, SealedChunk, inflate_chunk, seal_chunk};
 pub use column::{PlainColumn, PlainValues};
 pub use encode::{EncodeOptions, encode_block};
-pub use header::Encoding;
+pub use encoding::Encoding;
 pub use native::Native;
 pub use parse::EncodedBlock;
 pub use psma::Psma;
