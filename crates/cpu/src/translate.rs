@@ -152,7 +152,11 @@ fn keys_test(block: &EncodedBlock, keys: &Arc<KeySet>, flavour: Flavour) -> Bloc
             T => if T::INTEGER { lanes(0, T::KEYS) } else { BlockTest::Never },
             bytes => BlockTest::Never
         ),
-        _ => BlockTest::Never,
+        // Neither a constant that is no key nor a string is among integers.
+        Access::AllNull
+        | Access::Constant(_)
+        | Access::Dictionary { values: Values::Strings(_), .. }
+        | Access::Plain(Values::Strings(_)) => BlockTest::Never,
     }
 }
 
@@ -268,7 +272,15 @@ impl BlockTest {
                 matches.clear();
                 0.0
             }
-            (test, access) => panic!("{test:?} was not translated for a block with {access:?}"),
+            (Self::Lanes(_), access @ (Access::AllNull | Access::Constant(_) | Access::Plain(Values::Strings(_))))
+            | (
+                Self::Strings(_),
+                access @ (Access::AllNull
+                | Access::Constant(_)
+                | Access::FrameOfReference { .. }
+                | Access::Dictionary { .. }
+                | Access::Plain(Values::Fixed(_))),
+            ) => panic!("{self:?} was not translated for a block with {access:?}"),
         }
     }
 }

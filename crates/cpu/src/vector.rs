@@ -365,7 +365,10 @@ fn load_ids(
         Access::Plain(Values::Strings(strings)) => {
             dictionary.intern_all(rows.rows().map(|row| strings.get(row)), out)?;
         }
-        _ => unreachable!("a block of strings has strings"),
+        Access::Constant(ValueRef::Int(_) | ValueRef::Float32(_) | ValueRef::Float64(_))
+        | Access::FrameOfReference { .. }
+        | Access::Dictionary { values: Values::Fixed(_), .. }
+        | Access::Plain(Values::Fixed(_)) => unreachable!("a block of strings has strings"),
     }
     Ok(())
 }
@@ -387,7 +390,10 @@ fn fill_views(block: &EncodedBlock<'_>, rows: &Selected<'_>, out: &mut [View]) {
                 Selected::Positions(positions) => sink.take(positions.iter().copied()),
             }
         }
-        _ => unreachable!("a block of strings has strings"),
+        Access::Constant(ValueRef::Int(_) | ValueRef::Float32(_) | ValueRef::Float64(_))
+        | Access::FrameOfReference { .. }
+        | Access::Dictionary { values: Values::Fixed(_), .. }
+        | Access::Plain(Values::Fixed(_)) => unreachable!("a block of strings has strings"),
     }
 }
 

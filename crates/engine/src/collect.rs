@@ -42,7 +42,11 @@ impl<'a> BlockValues<'a> {
             Access::Dictionary { values: Values::Strings(strings), .. } if strings.len() <= rows => {
                 Some(values.view_array(&strings, &mut (0..strings.len()), None)?)
             }
-            _ => None,
+            Access::AllNull
+            | Access::Constant(_)
+            | Access::FrameOfReference { .. }
+            | Access::Dictionary { .. }
+            | Access::Plain(_) => None,
         };
         Ok(values)
     }
@@ -72,7 +76,11 @@ impl<'a> BlockValues<'a> {
             }
             (Access::Constant(_), Some(entries)) => take(entries, vec![0; selection.len()], nulls),
             (Access::Plain(Values::Strings(strings)), _) => self.view_array(&strings, &mut selection.rows(), nulls),
-            _ => Err(Error::corrupt("a column of strings holds numbers")),
+            (Access::AllNull, _)
+            | (Access::Constant(_), None)
+            | (Access::FrameOfReference { .. }, _)
+            | (Access::Dictionary { values: Values::Fixed(_), .. }, None)
+            | (Access::Plain(Values::Fixed(_)), _) => Err(Error::corrupt("a column of strings holds numbers")),
         }
     }
 

@@ -206,7 +206,10 @@ impl Blocks {
                 self.ids.resize(self.ids.len().next_multiple_of(ALIGN), 0);
                 Ok(Ids::At(at))
             }
-            _ => Err(Error::internal("a block of strings has none")),
+            Access::Constant(ValueRef::Int(_) | ValueRef::Float32(_) | ValueRef::Float64(_))
+            | Access::FrameOfReference { .. }
+            | Access::Dictionary { values: Values::Fixed(_), .. }
+            | Access::Plain(Values::Fixed(_)) => Err(Error::internal("a block of strings has none")),
         }
     }
 }
