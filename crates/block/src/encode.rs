@@ -37,7 +37,7 @@ pub fn encode_block(column: &PlainColumn, options: &EncodeOptions, out: &mut Vec
             code_bytes: 0,
             rows: column.rows as u32,
             null_count: null_count as u32,
-            dictionary_count: 0,
+            entry_count: 0,
             string_bytes: 0,
             base: 0,
         },

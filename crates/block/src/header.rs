@@ -24,8 +24,8 @@ pub(crate) struct Header {
     pub(crate) code_bytes: u8,
     pub(crate) rows: u32,
     pub(crate) null_count: u32,
-    /// Entries of the dictionary; 0 for other encodings.
-    pub(crate) dictionary_count: u32,
+    /// Entries of the dictionary, or runs; 0 for other encodings.
+    pub(crate) entry_count: u32,
     /// Length of the string section.
     pub(crate) string_bytes: u32,
     /// The smallest value of a truncated block, or the bits of a single fixed-width value.
@@ -50,7 +50,7 @@ impl Section {
 pub(crate) struct Layout {
     pub(crate) validity: Section,
     pub(crate) codes: Section,
-    /// Dictionary values, plain values, or the offsets of either into `strings`.
+    /// Dictionary values, plain values, values of runs, or the offsets of either into `strings`.
     pub(crate) values: Section,
     pub(crate) strings: Section,
     /// Bytes of the whole block.
@@ -81,7 +81,7 @@ impl Header {
             section
         };
         let validity = place(if self.has_validity() { rows.div_ceil(8) } else { 0 });
-        let codes = place(rows * self.code_bytes as usize);
+        let codes = place(self.encoding.codes(self) * self.code_bytes as usize);
         let values = place(match (self.encoding.entries(self), self.physical.width()) {
             (0, _) => 0,
             (entries, Some(width)) => entries * width,
@@ -103,7 +103,7 @@ impl Header {
             self.rows,
             self.null_count,
             layout.end as u32,
-            self.dictionary_count,
+            self.entry_count,
             layout.validity.start as u32,
             layout.codes.start as u32,
             layout.values.start as u32,
@@ -134,7 +134,7 @@ impl Header {
             code_bytes: bytes[6],
             rows: word(8),
             null_count: word(12),
-            dictionary_count: word(20),
+            entry_count: word(20),
             string_bytes: word(40),
             base: i128::from_le_bytes(base),
         };
@@ -170,10 +170,10 @@ impl Header {
         if widths.contains(&self.code_bytes) { Ok(()) } else { Err("code width does not match encoding and type") }
     }
 
-    /// Checks the number of dictionary entries: at least one where there may be any.
-    pub(crate) fn check_dictionary(&self, largest: u32) -> std::result::Result<(), &'static str> {
-        let fits = self.dictionary_count <= largest && (self.dictionary_count > 0) == (largest > 0);
-        if fits { Ok(()) } else { Err("wrong number of dictionary entries") }
+    /// Checks the number of dictionary entries or runs: at least one where there may be any.
+    pub(crate) fn check_entries(&self, largest: u32) -> std::result::Result<(), &'static str> {
+        let fits = self.entry_count <= largest && (self.entry_count > 0) == (largest > 0);
+        if fits { Ok(()) } else { Err("wrong number of dictionary entries or runs") }
     }
 
     /// Checks that the base is a value of the block's type, or 0 where the encoding has none.

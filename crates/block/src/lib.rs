@@ -25,7 +25,9 @@ pub mod statistics;
 pub mod validity;
 pub mod zone;
 
-pub use access::{Access, Codes, DictionaryValues, FixedValues, PlainAccess, StringValues, ValueRef, Values};
+pub use access::{
+    Access, Codes, DictionaryValues, FixedValues, PlainAccess, RunEnds, RunValues, StringValues, ValueRef, Values,
+};
 pub use chunk::{ChunkOptions, Codec, CodecChoice, InflatedChunk, SealedChunk, inflate_chunk, seal_chunk};
 pub use column::{PlainColumn, PlainValues};
 pub use encode::{EncodeOptions, encode_block};

@@ -121,7 +121,8 @@ impl<'a> EncodedBlock<'a> {
         }
     }
 
-    fn numbers<T: bytemuck::Pod>(&self, section: Section) -> &'a [T] {
+    /// A section of numbers, whose width divides its length.
+    pub(crate) fn numbers<T: bytemuck::Pod>(&self, section: Section) -> &'a [T] {
         bytemuck::cast_slice(section.of(self.bytes))
     }
 }

@@ -39,7 +39,8 @@ impl LikeTest {
             | Access::Constant(_)
             | Access::FrameOfReference { .. }
             | Access::Dictionary { values: Values::Fixed(_), .. }
-            | Access::Plain(Values::Fixed(_)) => {
+            | Access::Plain(Values::Fixed(_))
+            | Access::RunLength { .. } => {
                 panic!("a pattern was not translated for a block with {access:?}")
             }
         };

@@ -27,12 +27,12 @@ impl Scheme for Dictionary {
 
     fn check_header(header: &Header) -> std::result::Result<(), &'static str> {
         header.check_codes(&[1, 2])?;
-        header.check_dictionary(header.rows.min(1 << (8 * header.code_bytes)))?;
+        header.check_entries(header.rows.min(1 << (8 * header.code_bytes)))?;
         header.check_base(false)
     }
 
     fn entries(header: &Header) -> usize {
-        header.dictionary_count as usize
+        header.entry_count as usize
     }
 
     fn element_bytes(header: &Header) -> usize {
@@ -44,7 +44,7 @@ impl Scheme for Dictionary {
     }
 
     fn validate(block: &EncodedBlock<'_>) -> std::result::Result<(), &'static str> {
-        let count = block.header().dictionary_count;
+        let count = block.header().entry_count;
         let largest = match block.codes() {
             Codes::U8(codes) if count < 1 << 8 => codes.iter().fold(0, |max, code| max.max(*code)).into(),
             Codes::U16(codes) if count < 1 << 16 => codes.iter().fold(0, |max, code| max.max(*code)).into(),
@@ -157,7 +157,7 @@ impl<T: Native> Interned<T> {
         block.begin(Header {
             encoding: Encoding::Dictionary,
             code_bytes: code_bytes as u8,
-            dictionary_count: count as u32,
+            entry_count: count as u32,
             ..block.header
         })?;
         // By bits among equal keys, so that the order is total.
@@ -222,7 +222,7 @@ impl<'a> InternedStrings<'a> {
         block.begin(Header {
             encoding: Encoding::Dictionary,
             code_bytes: code_bytes as u8,
-            dictionary_count: count as u32,
+            entry_count: count as u32,
             string_bytes: string_bytes(self.values.iter().map(|value| value.len()).sum())?,
             ..block.header
         })?;
@@ -281,8 +281,8 @@ mod tests {
     fn headers_codes_and_order_are_checked() {
         let bytes = encode_fixed::<i64>(&[9, 5, 9, 7], None, Some(Encoding::Dictionary));
         assert_eq!(parse_changed(&bytes, 6, 4), "code width does not match encoding and type");
-        assert_eq!(parse_changed(&bytes, 20, 0), "wrong number of dictionary entries");
-        assert_eq!(parse_changed(&bytes, 20, 5), "wrong number of dictionary entries");
+        assert_eq!(parse_changed(&bytes, 20, 0), "wrong number of dictionary entries or runs");
+        assert_eq!(parse_changed(&bytes, 20, 5), "wrong number of dictionary entries or runs");
         assert_eq!(parse_changed(&bytes, 48, 1), "base value out of the type's range");
         assert_eq!(parse_changed(&bytes, 64, 3), "a code is beyond the dictionary");
         assert_eq!(parse_changed(&bytes, 128, 7), "the dictionary does not ascend");

@@ -6,6 +6,7 @@
 //! Must not know: chunks, and of each other's layouts.
 
 mod dictionary;
+mod run_length;
 mod single_value;
 mod truncation;
 mod uncompressed;
@@ -31,13 +32,16 @@ pub enum Encoding {
     Dictionary = 2,
     /// Values as they are; strings as offsets and bytes.
     Uncompressed = 3,
+    /// One value for each run of rows that have it.
+    RunLength = 4,
 }
 
 /// Runs `$body` with `$scheme` bound to the [`Scheme`] of an encoding.
 macro_rules! with_scheme {
     ($encoding:expr, $scheme:ident => $body:expr) => {
         with_scheme!(@match $encoding, $scheme, $body;
-            SingleValue single_value, Truncation truncation, Dictionary dictionary, Uncompressed uncompressed)
+            SingleValue single_value, Truncation truncation, Dictionary dictionary, Uncompressed uncompressed,
+            RunLength run_length)
     };
     (@match $encoding:expr, $scheme:ident, $body:expr; $($name:ident $file:ident),*) => {
         match $encoding {
@@ -59,6 +63,11 @@ trait Scheme {
 
     /// Checks that the fields of a header fit together, beyond what all encodings ask for; says what is wrong.
     fn check_header(header: &Header) -> std::result::Result<(), &'static str>;
+
+    /// Numbers in the codes section: one per row where they are codes.
+    fn codes(header: &Header) -> usize {
+        header.rows as usize
+    }
 
     /// Values in the values section.
     fn entries(header: &Header) -> usize;
@@ -93,7 +102,8 @@ trait Scheme {
 
 impl Encoding {
     /// All encodings, in code order.
-    pub const ALL: [Self; 4] = [Self::SingleValue, Self::Truncation, Self::Dictionary, Self::Uncompressed];
+    pub const ALL: [Self; 5] =
+        [Self::SingleValue, Self::Truncation, Self::Dictionary, Self::Uncompressed, Self::RunLength];
 
     /// Its name in settings.
     pub fn name(self) -> &'static str {
@@ -108,6 +118,11 @@ impl Encoding {
     /// Checks what a header says of this encoding.
     pub(crate) fn check_header(self, header: &Header) -> std::result::Result<(), &'static str> {
         with_scheme!(self, S => S::check_header(header))
+    }
+
+    /// Numbers in the codes section.
+    pub(crate) fn codes(self, header: &Header) -> usize {
+        with_scheme!(self, S => S::codes(header))
     }
 
     /// Values in the values section.

@@ -19,7 +19,7 @@ impl Scheme for SingleValue {
 
     fn check_header(header: &Header) -> std::result::Result<(), &'static str> {
         header.check_codes(&[0])?;
-        header.check_dictionary(0)?;
+        header.check_entries(0)?;
         header.check_base(header.physical != PhysicalType::Bytes && !header.is_all_null())
     }
 
@@ -125,7 +125,7 @@ mod tests {
     fn headers_are_checked() {
         let bytes = encode_fixed::<i16>(&[-7; 5], None, None);
         assert_eq!(parse_changed(&bytes, 6, 1), "code width does not match encoding and type");
-        assert_eq!(parse_changed(&bytes, 20, 1), "wrong number of dictionary entries");
+        assert_eq!(parse_changed(&bytes, 20, 1), "wrong number of dictionary entries or runs");
         assert_eq!(parse_changed(&bytes, 50, 0), "base value out of the type's range");
     }
 }

@@ -58,16 +58,17 @@ fn codes_and_names_are_distinct() {
 
 #[test]
 fn the_fewest_estimated_bytes_win_and_who_gives_up_leaves_the_place() {
-    let check = |sizes: [usize; 4], gives_up: Option<Encoding>, expected: (Encoding, usize)| {
+    let check = |sizes: [usize; 5], gives_up: Option<Encoding>, expected: (Encoding, usize)| {
         let estimate = |encoding: Encoding, _| Some(sizes[encoding as usize]);
         let encode = |encoding, budget| Ok((gives_up != Some(encoding)).then_some((encoding, budget)));
         assert_eq!(compete(None, estimate, encode).expect("one wins"), expected);
     };
-    check([9, 9, 9, 9], None, (Encoding::Uncompressed, usize::MAX));
-    check([9, 5, 7, 9], None, (Encoding::Truncation, 9));
-    check([9, 5, 3, 9], None, (Encoding::Dictionary, 5));
-    check([9, 5, 3, 9], Some(Encoding::Dictionary), (Encoding::Truncation, 9));
-    check([0, 5, 3, 9], None, (Encoding::SingleValue, 9));
+    check([9, 9, 9, 9, 9], None, (Encoding::Uncompressed, usize::MAX));
+    check([9, 5, 7, 9, 8], None, (Encoding::Truncation, 9));
+    check([9, 5, 3, 9, 4], None, (Encoding::Dictionary, 5));
+    check([9, 5, 3, 9, 9], Some(Encoding::Dictionary), (Encoding::Truncation, 9));
+    check([0, 5, 3, 9, 1], None, (Encoding::SingleValue, 9));
+    check([9, 5, 3, 9, 1], None, (Encoding::RunLength, 3));
 }
 
 #[test]
@@ -76,7 +77,7 @@ fn what_is_forced_is_used_where_it_can_be() {
     for force in Encoding::ALL {
         let expected = if force == Encoding::SingleValue { Encoding::Truncation } else { force };
         assert_eq!(encoding(&encode_fixed::<i64>(&[3, 4, 9], None, Some(force))), expected);
-        let can_hold = matches!(force, Encoding::Dictionary | Encoding::Uncompressed);
+        let can_hold = matches!(force, Encoding::Dictionary | Encoding::Uncompressed | Encoding::RunLength);
         let expected = if can_hold { force } else { Encoding::Dictionary };
         assert_eq!(encoding(&encode_strings(&[b"pear and fig", b"fig", b"pear and fig"], Some(force))), expected);
     }

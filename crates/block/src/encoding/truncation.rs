@@ -32,7 +32,7 @@ impl Scheme for Truncation {
     fn check_header(header: &Header) -> std::result::Result<(), &'static str> {
         let is_integer = crate::with_native!(header.physical, T => <T as Native>::INTEGER, bytes => false);
         header.check_codes(if is_integer { &[1, 2, 4, 8] } else { &[] })?;
-        header.check_dictionary(0)?;
+        header.check_entries(0)?;
         header.check_base(true)
     }
 
@@ -123,7 +123,7 @@ mod tests {
         let bytes = encode_fixed::<i32>(&[1000, 1300], None, Some(Encoding::Truncation));
         assert_eq!(parse_changed(&bytes, 6, 3), "code width does not match encoding and type");
         assert_eq!(parse_changed(&bytes, 5, 10), "code width does not match encoding and type", "floats");
-        assert_eq!(parse_changed(&bytes, 20, 1), "wrong number of dictionary entries");
+        assert_eq!(parse_changed(&bytes, 20, 1), "wrong number of dictionary entries or runs");
         assert_eq!(parse_changed(&bytes, 63, 1), "base value out of the type's range");
     }
 }

@@ -19,7 +19,7 @@ impl Scheme for Uncompressed {
 
     fn check_header(header: &Header) -> std::result::Result<(), &'static str> {
         header.check_codes(&[0])?;
-        header.check_dictionary(0)?;
+        header.check_entries(0)?;
         header.check_base(false)
     }
 
@@ -97,7 +97,7 @@ mod tests {
     fn headers_and_offsets_are_checked() {
         let bytes = encode_fixed::<i16>(&[3, -1, 3], None, Some(Encoding::Uncompressed));
         assert_eq!(parse_changed(&bytes, 6, 2), "code width does not match encoding and type");
-        assert_eq!(parse_changed(&bytes, 20, 3), "wrong number of dictionary entries");
+        assert_eq!(parse_changed(&bytes, 20, 3), "wrong number of dictionary entries or runs");
         assert_eq!(parse_changed(&bytes, 48, 3), "base value out of the type's range");
         let bytes = encode_strings(&[b"pear", b"", b"fig"], Some(Encoding::Uncompressed));
         assert_eq!(parse_changed(&bytes, 64 + 4, 9), "string offsets are not monotone or out of bounds");

@@ -40,6 +40,8 @@ pub(super) struct Blocks {
     words: Vec<u8>,
     /// Ids of strings, as 4-byte numbers.
     ids: Vec<u8>,
+    /// The runs of rows, as 2-byte numbers.
+    runs: Vec<u8>,
     /// Chunks that the kernel reads, whatever becomes of the cache.
     chunks: HashMap<ChunkKey, Arc<Buffer>>,
 }
@@ -49,6 +51,8 @@ pub(super) struct Blocks {
 struct Described {
     column: Column,
     ids: Option<Ids>,
+    /// For runs: where the numbers of its rows' runs begin among [`Blocks::runs`].
+    runs: Option<usize>,
 }
 
 /// Ids of a block's strings.
@@ -135,10 +139,17 @@ impl Blocks {
     /// Brings the descriptors to the device; gives the parameters that begin with them.
     pub(super) fn place(&self, turn: &mut Turn<'_>, tiles: u64, faults: Address) -> Result<Parameters> {
         let (ids, words) = (turn.place(&self.ids)?, turn.place(&self.words)?);
-        let column = |described: &Described| match described.ids {
-            None => described.column.words(),
-            Some(Ids::Constant(id)) => described.column.with_ids(Address(0), id).words(),
-            Some(Ids::At(at)) => described.column.with_ids(ids.offset(at as u64), 0).words(),
+        let runs = turn.place(&self.runs)?;
+        let column = |described: &Described| {
+            let column = match described.runs {
+                None => described.column,
+                Some(at) => described.column.with_runs(runs.offset(at as u64)),
+            };
+            match described.ids {
+                None => column.words(),
+                Some(Ids::Constant(id)) => column.with_ids(Address(0), id).words(),
+                Some(Ids::At(at)) => column.with_ids(ids.offset(at as u64), 0).words(),
+            }
         };
         let bytes = |words: &mut dyn Iterator<Item = u64>| words.flat_map(u64::to_le_bytes).collect::<Vec<u8>>();
         let columns = turn.place(&bytes(&mut self.columns.iter().flat_map(column)))?;
@@ -168,9 +179,19 @@ impl Blocks {
                 let view = chunk.block(index);
                 let column = Column::of_block(&view, chunk.as_bytes(), at);
                 let ids = dictionary.map(|dictionary| self.ids_of(&view, dictionary)).transpose()?;
-                Ok(Described { column, ids })
+                Ok(Described { column, ids, runs: self.runs_of(&view) })
             }
         }
+    }
+
+    /// The numbers of a block's runs, row by row: kernels read them as the codes of a dictionary.
+    fn runs_of(&mut self, block: &EncodedBlock<'_>) -> Option<usize> {
+        let Access::RunLength { ends, .. } = block.access() else { return None };
+        let at = self.runs.len();
+        self.runs.extend(ends.numbers().into_iter().flat_map(u16::to_le_bytes));
+        // Threads read as many rows as they could have: the last ones, too.
+        self.runs.resize(self.runs.len().next_multiple_of(ALIGN), 0);
+        Some(at)
     }
 
     /// Where a chunk lies on the device: it crosses the link unless it is there.
@@ -197,7 +218,9 @@ impl Blocks {
         match block.access() {
             Access::AllNull => Ok(Ids::Constant(0)),
             Access::Constant(ValueRef::Bytes(value)) => Ok(Ids::Constant(dictionary.intern(value)?)),
-            Access::Dictionary { values: Values::Strings(strings), .. } | Access::Plain(Values::Strings(strings)) => {
+            Access::Dictionary { values: Values::Strings(strings), .. }
+            | Access::Plain(Values::Strings(strings))
+            | Access::RunLength { values: Values::Strings(strings), .. } => {
                 let mut ids = vec![0; strings.len()];
                 dictionary.intern_all((0..strings.len()).map(|number| strings.get(number)), &mut ids)?;
                 let at = self.ids.len();
@@ -209,7 +232,8 @@ impl Blocks {
             Access::Constant(ValueRef::Int(_) | ValueRef::Float32(_) | ValueRef::Float64(_))
             | Access::FrameOfReference { .. }
             | Access::Dictionary { values: Values::Fixed(_), .. }
-            | Access::Plain(Values::Fixed(_)) => Err(Error::internal("a block of strings has none")),
+            | Access::Plain(Values::Fixed(_))
+            | Access::RunLength { values: Values::Fixed(_), .. } => Err(Error::internal("a block of strings has none")),
         }
     }
 }
@@ -239,5 +263,5 @@ fn missing(value: Option<&Value>, input: ColumnInput, dictionary: Option<&Dictio
         (Some(Value::Float(number)), _) => column.base = number.to_bits().into(),
         _ => {}
     }
-    Ok(Described { column, ids: None })
+    Ok(Described { column, ids: None, runs: None })
 }
