@@ -1,10 +1,11 @@
 //! The blocks of a table as a kernel finds them: chunks as they lie in memory, and descriptors of columns and tests.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use forebay_base::{Error, PhysicalType, Result, Value};
-use forebay_block::{Access, EncodedBlock, ValueRef, Values};
+use forebay_block::{Access, EncodedBlock, InflatedChunk, ValueRef, Values};
 use forebay_cpu::dictionary::Dictionary;
 use forebay_gpu::device::{Address, Buffer};
 use forebay_gpu::emit::{ColumnInput, Kernel};
@@ -40,8 +41,6 @@ pub(super) struct Blocks {
     words: Vec<u8>,
     /// Ids of strings, as 4-byte numbers.
     ids: Vec<u8>,
-    /// The runs of rows, as 2-byte numbers.
-    runs: Vec<u8>,
     /// Chunks that the kernel reads, whatever becomes of the cache.
     chunks: HashMap<ChunkKey, Arc<Buffer>>,
 }
@@ -51,8 +50,6 @@ pub(super) struct Blocks {
 struct Described {
     column: Column,
     ids: Option<Ids>,
-    /// For runs: where the numbers of its rows' runs begin among [`Blocks::runs`].
-    runs: Option<usize>,
 }
 
 /// Ids of a block's strings.
@@ -139,17 +136,10 @@ impl Blocks {
     /// Brings the descriptors to the device; gives the parameters that begin with them.
     pub(super) fn place(&self, turn: &mut Turn<'_>, tiles: u64, faults: Address) -> Result<Parameters> {
         let (ids, words) = (turn.place(&self.ids)?, turn.place(&self.words)?);
-        let runs = turn.place(&self.runs)?;
-        let column = |described: &Described| {
-            let column = match described.runs {
-                None => described.column,
-                Some(at) => described.column.with_runs(runs.offset(at as u64)),
-            };
-            match described.ids {
-                None => column.words(),
-                Some(Ids::Constant(id)) => column.with_ids(Address(0), id).words(),
-                Some(Ids::At(at)) => column.with_ids(ids.offset(at as u64), 0).words(),
-            }
+        let column = |described: &Described| match described.ids {
+            None => described.column.words(),
+            Some(Ids::Constant(id)) => described.column.with_ids(Address(0), id).words(),
+            Some(Ids::At(at)) => described.column.with_ids(ids.offset(at as u64), 0).words(),
         };
         let bytes = |words: &mut dyn Iterator<Item = u64>| words.flat_map(u64::to_le_bytes).collect::<Vec<u8>>();
         let columns = turn.place(&bytes(&mut self.columns.iter().flat_map(column)))?;
@@ -175,27 +165,20 @@ impl Blocks {
             Stored::Block(chunk, index) => {
                 let key =
                     rows.chunk_key(input.column, block).ok_or_else(|| Error::internal("a chunk without a key"))?;
-                let at = self.chunk(run, key, chunk.as_bytes())?;
+                let at = self.chunk(run, key, chunk)?;
                 let view = chunk.block(index);
-                let column = Column::of_block(&view, chunk.as_bytes(), at);
+                let mut column = Column::of_block(&view, chunk.as_bytes(), at);
+                if let Some(numbers) = runs_at(chunk, index) {
+                    column = column.with_runs(at.offset(numbers as u64));
+                }
                 let ids = dictionary.map(|dictionary| self.ids_of(&view, dictionary)).transpose()?;
-                Ok(Described { column, ids, runs: self.runs_of(&view) })
+                Ok(Described { column, ids })
             }
         }
     }
 
-    /// The numbers of a block's runs, row by row: kernels read them as the codes of a dictionary.
-    fn runs_of(&mut self, block: &EncodedBlock<'_>) -> Option<usize> {
-        let Access::RunLength { ends, .. } = block.access() else { return None };
-        let at = self.runs.len();
-        self.runs.extend(ends.numbers().into_iter().flat_map(u16::to_le_bytes));
-        // Threads read as many rows as they could have: the last ones, too.
-        self.runs.resize(self.runs.len().next_multiple_of(ALIGN), 0);
-        Some(at)
-    }
-
     /// Where a chunk lies on the device: it crosses the link unless it is there.
-    fn chunk(&mut self, run: &mut DevicePipeline<'_>, key: ChunkKey, bytes: &[u8]) -> Result<Address> {
+    fn chunk(&mut self, run: &mut DevicePipeline<'_>, key: ChunkKey, chunk: &InflatedChunk) -> Result<Address> {
         if let Some(known) = self.chunks.get(&key) {
             return Ok(known.address());
         }
@@ -203,7 +186,8 @@ impl Blocks {
         let chunk = match cache.get(&key) {
             Some(known) => known,
             None => {
-                let placed = Arc::new(run.turn.place_kept(bytes)?);
+                let bytes = with_runs(chunk);
+                let placed = Arc::new(run.turn.place_kept(&bytes)?);
                 cache.insert(key, Arc::clone(&placed), bytes.len());
                 placed
             }
@@ -238,6 +222,34 @@ impl Blocks {
     }
 }
 
+/// What crosses the link of a chunk: its bytes, and behind them for each of its blocks of runs the number of every row's run,
+/// which kernels read as the codes of a dictionary.
+fn with_runs(chunk: &InflatedChunk) -> Cow<'_, [u8]> {
+    let mut bytes = Cow::Borrowed(chunk.as_bytes());
+    for index in 0..chunk.blocks() {
+        let Access::RunLength { ends, .. } = chunk.block(index).access() else { continue };
+        let numbers = ends.numbers();
+        let padded = runs_bytes(numbers.len());
+        let bytes = bytes.to_mut();
+        let end = bytes.len() + padded;
+        bytes.extend(numbers.into_iter().flat_map(u16::to_le_bytes));
+        bytes.resize(end, 0);
+    }
+    bytes
+}
+
+/// Where the numbers of a block's runs begin in [`with_runs`]; `None` where it has none.
+fn runs_at(chunk: &InflatedChunk, block: usize) -> Option<usize> {
+    let has_runs = |index: &usize| matches!(chunk.block(*index).access(), Access::RunLength { .. });
+    let before = (0..block).filter(has_runs).map(|index| runs_bytes(chunk.block(index).rows()));
+    has_runs(&block).then(|| chunk.as_bytes().len() + before.sum::<usize>())
+}
+
+/// Bytes of the numbers of so many rows' runs. Threads read as many rows as they could have: the last ones, too.
+fn runs_bytes(rows: usize) -> usize {
+    (rows * size_of::<u16>()).next_multiple_of(ALIGN)
+}
+
 /// A column that a segment does not have: the same value in all rows.
 fn missing(value: Option<&Value>, input: ColumnInput, dictionary: Option<&Dictionary>) -> Result<Described> {
     let nowhere = Address(0);
@@ -263,5 +275,5 @@ fn missing(value: Option<&Value>, input: ColumnInput, dictionary: Option<&Dictio
         (Some(Value::Float(number)), _) => column.base = number.to_bits().into(),
         _ => {}
     }
-    Ok(Described { column, ids: None, runs: None })
+    Ok(Described { column, ids: None })
 }
