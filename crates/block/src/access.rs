@@ -162,13 +162,20 @@ impl<'a> RunEnds<'a> {
         self.last_rows.partition_point(|last| usize::from(*last) < row)
     }
 
-    /// The run of every row.
-    pub fn numbers(&self) -> Vec<u16> {
-        let mut numbers = Vec::with_capacity(self.last_rows.last().map_or(0, |last| usize::from(*last) + 1));
+    /// Bytes that the number of a run takes: 1 or 2.
+    pub fn number_bytes(&self) -> usize {
+        if self.len() <= 1 << u8::BITS { 1 } else { 2 }
+    }
+
+    /// Appends the number of every row's run, each of [`RunEnds::number_bytes`] bytes: the codes of a dictionary of runs.
+    pub fn append_numbers(&self, out: &mut Vec<u8>) {
         for run in 0..self.len() {
-            numbers.extend(std::iter::repeat_n(run as u16, self.rows(run).len()));
+            let rows = self.rows(run).len();
+            match self.number_bytes() {
+                1 => out.resize(out.len() + rows, run as u8),
+                _ => out.extend(std::iter::repeat_n((run as u16).to_le_bytes(), rows).flatten()),
+            }
         }
-        numbers
     }
 }
 

@@ -358,7 +358,7 @@ fn numbers(engine: &Arc<Engine>, program: &str, device: DeviceChoice) -> (Vec<Ve
 const SMALL_BYTES: u64 = 64 << 10;
 
 /// What crosses behind the chunk of a column of runs, as the days are: for every row the number of its run.
-const RUN_BYTES: u64 = 2;
+const RUN_BYTES: u64 = 1;
 const RUNS_OF_GROUP_BYTES: u64 = 8 * 65_536 * RUN_BYTES;
 
 /// Chunks cross the link once and stay; those of blocks that zones rule out and of columns that are not asked for never do.

@@ -111,11 +111,11 @@ impl Column {
         column
     }
 
-    /// The descriptor of a block of runs, each row of which has the 2-byte number of its run at `numbers`: a dictionary whose
-    /// entries are those of the runs. Tests are on these numbers.
+    /// The descriptor of a block of runs, each row of which has the number of its run, of so many bytes, at `numbers`: a
+    /// dictionary whose entries are those of the runs. Tests are on these numbers.
     #[must_use]
-    pub fn with_runs(self, numbers: Address) -> Self {
-        Self { codes: numbers, code_bytes: 2, ..self }
+    pub fn with_runs(self, numbers: Address, number_bytes: usize) -> Self {
+        Self { codes: numbers, code_bytes: number_bytes as u32, ..self }
     }
 
     /// The descriptor of a block of strings that are loaded as 4-byte ids: those of the dictionary or of every row at

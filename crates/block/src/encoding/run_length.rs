@@ -189,7 +189,9 @@ mod tests {
         assert_eq!(values.natives::<i32>().as_ref(), [7, -1, 7]);
         assert_eq!((0..3).map(|run| ends.rows(run)).collect::<Vec<_>>(), [0..2, 2..3, 3..6]);
         assert_eq!((0..6).map(|row| ends.run_of(row)).collect::<Vec<_>>(), [0, 0, 1, 2, 2, 2]);
-        assert_eq!(ends.numbers(), [0, 0, 1, 2, 2, 2]);
+        let mut numbers = vec![9];
+        ends.append_numbers(&mut numbers);
+        assert_eq!((numbers, ends.number_bytes()), (vec![9, 0, 0, 1, 2, 2, 2], 1));
         let bytes = encode_strings(&[b"fig", b"fig", b""], Some(Encoding::RunLength));
         let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
         let Access::RunLength { ends, values: Values::Strings(values) } = block.access() else {
@@ -206,6 +208,25 @@ mod tests {
             let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
             let Access::RunLength { ends, .. } = block.access() else { panic!("{:?}", block.access()) };
             assert_eq!((ends.len(), ends.rows(ends.len() - 1).end), (65_536usize.div_ceil(length), 65_536));
+        }
+    }
+
+    #[test]
+    fn more_than_256_runs_have_numbers_of_two_bytes() {
+        for runs in [256, 257, 1000] {
+            let mut values: Vec<u16> = (0..5000).map(|row| row % runs).collect();
+            values.sort_unstable();
+            let bytes = encode_fixed(&values, None, Some(Encoding::RunLength));
+            let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
+            let Access::RunLength { ends, .. } = block.access() else { panic!("{:?}", block.access()) };
+            let mut numbers = Vec::new();
+            ends.append_numbers(&mut numbers);
+            // Sorted values that begin at 0 are the numbers of their runs.
+            let expected: Vec<u8> = match ends.number_bytes() {
+                1 => values.iter().map(|value| *value as u8).collect(),
+                _ => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+            };
+            assert_eq!((numbers == expected, ends.number_bytes()), (true, if runs == 256 { 1 } else { 2 }), "{runs}");
         }
     }
 

@@ -145,7 +145,8 @@ fn words(bytes: &[u8]) -> Vec<u64> {
 
 /// The run of every row, padded as sections of blocks are: threads read packs of rows.
 fn numbers_of_runs(ends: RunEnds) -> Vec<u8> {
-    let mut bytes: Vec<u8> = ends.numbers().into_iter().flat_map(u16::to_ne_bytes).collect();
+    let mut bytes = Vec::new();
+    ends.append_numbers(&mut bytes);
     bytes.resize(bytes.len().next_multiple_of(SECTION_ALIGN), 0);
     bytes
 }
@@ -283,7 +284,7 @@ impl Run<'_> {
                 buffers.extend([on_device, pinned]);
                 if let Access::RunLength { ends, .. } = parsed.access() {
                     let [on_device, pinned] = self.bench.upload(&numbers_of_runs(ends))?;
-                    column = column.with_runs(on_device.address());
+                    column = column.with_runs(on_device.address(), ends.number_bytes());
                     buffers.extend([on_device, pinned]);
                 }
                 columns.extend(column.words());

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use forebay_base::{Error, PhysicalType, Result, Value};
-use forebay_block::{Access, EncodedBlock, InflatedChunk, ValueRef, Values};
+use forebay_block::{Access, EncodedBlock, InflatedChunk, RunEnds, ValueRef, Values};
 use forebay_cpu::dictionary::Dictionary;
 use forebay_gpu::device::{Address, Buffer};
 use forebay_gpu::emit::{ColumnInput, Kernel};
@@ -168,8 +168,8 @@ impl Blocks {
                 let at = self.chunk(run, key, chunk)?;
                 let view = chunk.block(index);
                 let mut column = Column::of_block(&view, chunk.as_bytes(), at);
-                if let Some(numbers) = runs_at(chunk, index) {
-                    column = column.with_runs(at.offset(numbers as u64));
+                if let Some((numbers, number_bytes)) = runs_at(chunk, index) {
+                    column = column.with_runs(at.offset(numbers as u64), number_bytes);
                 }
                 let ids = dictionary.map(|dictionary| self.ids_of(&view, dictionary)).transpose()?;
                 Ok(Described { column, ids })
@@ -226,28 +226,37 @@ impl Blocks {
 /// which kernels read as the codes of a dictionary.
 fn with_runs(chunk: &InflatedChunk) -> Cow<'_, [u8]> {
     let mut bytes = Cow::Borrowed(chunk.as_bytes());
-    for index in 0..chunk.blocks() {
-        let Access::RunLength { ends, .. } = chunk.block(index).access() else { continue };
-        let numbers = ends.numbers();
-        let padded = runs_bytes(numbers.len());
+    for ends in (0..chunk.blocks()).filter_map(|index| run_ends(chunk, index)) {
         let bytes = bytes.to_mut();
-        let end = bytes.len() + padded;
-        bytes.extend(numbers.into_iter().flat_map(u16::to_le_bytes));
+        let end = bytes.len() + numbers_bytes(ends);
+        ends.append_numbers(bytes);
         bytes.resize(end, 0);
     }
     bytes
 }
 
-/// Where the numbers of a block's runs begin in [`with_runs`]; `None` where it has none.
-fn runs_at(chunk: &InflatedChunk, block: usize) -> Option<usize> {
-    let has_runs = |index: &usize| matches!(chunk.block(*index).access(), Access::RunLength { .. });
-    let before = (0..block).filter(has_runs).map(|index| runs_bytes(chunk.block(index).rows()));
-    has_runs(&block).then(|| chunk.as_bytes().len() + before.sum::<usize>())
+/// Where the numbers of a block's runs begin in [`with_runs`], and the bytes of each; `None` where it has none.
+fn runs_at(chunk: &InflatedChunk, block: usize) -> Option<(usize, usize)> {
+    let ends = run_ends(chunk, block)?;
+    let before = (0..block).filter_map(|index| run_ends(chunk, index)).map(numbers_bytes);
+    Some((chunk.as_bytes().len() + before.sum::<usize>(), ends.number_bytes()))
 }
 
-/// Bytes of the numbers of so many rows' runs. Threads read as many rows as they could have: the last ones, too.
-fn runs_bytes(rows: usize) -> usize {
-    (rows * size_of::<u16>()).next_multiple_of(ALIGN)
+fn run_ends(chunk: &InflatedChunk, block: usize) -> Option<RunEnds<'_>> {
+    match chunk.block(block).access() {
+        Access::RunLength { ends, .. } => Some(ends),
+        Access::AllNull
+        | Access::Constant(_)
+        | Access::FrameOfReference { .. }
+        | Access::Dictionary { .. }
+        | Access::Plain(_) => None,
+    }
+}
+
+/// Bytes of the numbers of all rows' runs. Threads read as many rows as they could have: the last ones, too.
+fn numbers_bytes(ends: RunEnds<'_>) -> usize {
+    let rows = ends.rows(ends.len() - 1).end as usize;
+    (rows * ends.number_bytes()).next_multiple_of(ALIGN)
 }
 
 /// A column that a segment does not have: the same value in all rows.
