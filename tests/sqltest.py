@@ -28,7 +28,7 @@ import duckdb
 
 from binary import Answer
 
-ENCODINGS = ("uncompressed", "truncation", "dictionary")
+ENCODINGS = ("uncompressed", "truncation", "dictionary", "run_length")
 
 SPECIAL = {None: "NULL", True: "true", False: "false", "": "(empty)"}
 

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod architecture;
+mod arms;
 mod links;
 mod manifest;
 mod ratchet;
@@ -95,6 +96,7 @@ fn check_all(tree: &Tree) -> Vec<Finding> {
     let sources = Sources::read(tree);
     let mut findings = Vec::new();
     architecture::check(tree, &mut findings);
+    arms::check(&sources, &mut findings);
     ratchet::check(tree, &sources, &mut findings);
     words::check_heads(&sources, &mut findings);
     words::check_names(tree, &sources, &mut findings);

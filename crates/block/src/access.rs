@@ -2,6 +2,7 @@
 //! and nothing else.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use forebay_base::Value;
 
@@ -30,6 +31,13 @@ pub enum Access<'a> {
     },
     /// Row `i` is `get(i)`.
     Plain(PlainAccess<'a>),
+    /// Row `i` is `values.get(ends.run_of(i))`.
+    RunLength {
+        /// Where the runs end.
+        ends: RunEnds<'a>,
+        /// One value per run, in any order; neighbours may be equal.
+        values: RunValues<'a>,
+    },
 }
 
 /// Codes in the width that they are stored in.
@@ -69,8 +77,17 @@ pub enum Values<'a> {
 
 /// The sorted values of a dictionary block.
 pub type DictionaryValues<'a> = Values<'a>;
+/// The values of a block of runs, one per run.
+pub type RunValues<'a> = Values<'a>;
 /// The values of an uncompressed block, one per row.
 pub type PlainAccess<'a> = Values<'a>;
+
+/// The rows of each run of a block: at least one run, none of them empty, all rows covered.
+#[derive(Debug, Clone, Copy)]
+pub struct RunEnds<'a> {
+    /// The last row of each run; checked to ascend to the last row of the block.
+    pub(crate) last_rows: &'a [u16],
+}
 
 /// Little-endian values of one width.
 #[derive(Debug, Clone, Copy)]
@@ -111,6 +128,53 @@ impl Codes<'_> {
             Self::U16(codes) => u64::from(codes[row]),
             Self::U32(codes) => u64::from(codes[row]),
             Self::U64(codes) => codes[row],
+        }
+    }
+}
+
+impl<'a> RunEnds<'a> {
+    /// Number of runs.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.last_rows.len()
+    }
+
+    /// True where there is none, which no block has.
+    pub fn is_empty(&self) -> bool {
+        self.last_rows.is_empty()
+    }
+
+    /// The last row of each run, ascending.
+    pub fn last_rows(&self) -> &'a [u16] {
+        self.last_rows
+    }
+
+    /// The rows of a run.
+    #[inline]
+    pub fn rows(&self, run: usize) -> Range<u32> {
+        let start = if run == 0 { 0 } else { u32::from(self.last_rows[run - 1]) + 1 };
+        start..u32::from(self.last_rows[run]) + 1
+    }
+
+    /// The run of a row, which must be one of the block.
+    #[inline]
+    pub fn run_of(&self, row: usize) -> usize {
+        self.last_rows.partition_point(|last| usize::from(*last) < row)
+    }
+
+    /// Bytes that the number of a run takes: 1 or 2.
+    pub fn number_bytes(&self) -> usize {
+        if self.len() <= 1 << u8::BITS { 1 } else { 2 }
+    }
+
+    /// Appends the number of every row's run, each of [`RunEnds::number_bytes`] bytes: the codes of a dictionary of runs.
+    pub fn append_numbers(&self, out: &mut Vec<u8>) {
+        for run in 0..self.len() {
+            let rows = self.rows(run).len();
+            match self.number_bytes() {
+                1 => out.resize(out.len() + rows, run as u8),
+                _ => out.extend(std::iter::repeat_n((run as u16).to_le_bytes(), rows).flatten()),
+            }
         }
     }
 }

@@ -27,6 +27,9 @@ pub enum PlainValues<'a> {
     Bytes(&'a [&'a [u8]]),
 }
 
+/// Bytes of one entry of an offsets section.
+pub(crate) const OFFSET_BYTES: usize = size_of::<u32>();
+
 /// Rows that are handed out at a time: small enough to stay in the first-level cache, whole validity words.
 const PIECE_ROWS: usize = 1024;
 
@@ -104,5 +107,89 @@ impl<'a, T: Native> FixedRows<'a, T> {
                 }
             }
         }
+    }
+}
+
+/// A fixed-width column of which at least one row is valid, with what every encoding asks of it.
+pub(crate) struct FixedColumn<'a, T> {
+    pub(crate) rows: FixedRows<'a, T>,
+    /// Smallest key.
+    pub(crate) low: i128,
+    /// Largest key.
+    pub(crate) high: i128,
+    /// Whether all values have the same bits (equal keys may differ: -0 and 0, NaNs).
+    pub(crate) is_constant: bool,
+}
+
+impl<'a, T: Native> FixedColumn<'a, T> {
+    /// `validity` is given only where there are NULLs and valid rows.
+    pub(crate) fn new(bytes: &'a [u8], validity: Option<&'a [u8]>) -> Self {
+        let rows = FixedRows::<T>::new(bytes, validity);
+        let first = rows.get(0);
+        // NULL rows read as a valid value and so change nothing.
+        let (mut min, mut max) = (first.key(), first.key());
+        rows.for_each_piece(|piece| {
+            for value in piece {
+                let key = value.key();
+                min = min.min(key);
+                max = max.max(key);
+            }
+        });
+        let mut is_constant = min == max;
+        if is_constant {
+            rows.for_each_piece(|piece| is_constant &= piece.iter().all(|value| value.bits() == first.bits()));
+        }
+        Self { rows, low: min.into(), high: max.into(), is_constant }
+    }
+}
+
+/// Strings of which at least one is valid, with what every encoding asks of them.
+pub(crate) struct StringColumn<'a> {
+    values: &'a [&'a [u8]],
+    validity: Option<&'a [u8]>,
+    /// The first valid row.
+    first: usize,
+    /// Whether all valid rows have the same bytes.
+    pub(crate) is_constant: bool,
+    /// Bytes of all strings and their offsets, uncompressed.
+    pub(crate) plain_bytes: usize,
+}
+
+impl<'a> StringColumn<'a> {
+    /// `validity` is given only where there are NULLs and valid rows.
+    pub(crate) fn new(values: &'a [&'a [u8]], validity: Option<&'a [u8]>) -> Self {
+        let first = validity.and_then(validity::first_valid).unwrap_or(0);
+        let mut column = Self { values, validity, first, is_constant: false, plain_bytes: 0 };
+        column.is_constant = (0..values.len()).all(|row| column.filled(row) == values[first]);
+        column.plain_bytes = (values.len() + 1) * OFFSET_BYTES + column.string_bytes();
+        column
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    pub(crate) fn is_valid(&self, row: usize) -> bool {
+        self.validity.is_none_or(|bitmap| validity::is_valid(bitmap, row))
+    }
+
+    /// The string of one row, empty where it is NULL.
+    pub(crate) fn get(&self, row: usize) -> &'a [u8] {
+        if self.is_valid(row) { self.values[row] } else { &[] }
+    }
+
+    /// The string of one row, that of the first valid row where it is NULL.
+    pub(crate) fn filled(&self, row: usize) -> &'a [u8] {
+        self.values[if self.is_valid(row) { row } else { self.first }]
+    }
+
+    /// The first valid string.
+    pub(crate) fn first(&self) -> &'a [u8] {
+        self.values[self.first]
+    }
+
+    /// Bytes of all valid strings.
+    pub(crate) fn string_bytes(&self) -> usize {
+        (0..self.len()).map(|row| self.get(row).len()).sum()
     }
 }

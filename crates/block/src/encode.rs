@@ -1,15 +1,16 @@
-//! Choosing an encoding per block and writing the block (Data Blocks §3.3): the smallest one, found cheaply.
+//! Encoding a block (Data Blocks §3.3): what all encodings share when they write one.
 //!
 //! Invariants: the bytes depend on the column and the options alone. NULL rows get the code or value of the first valid
 //! row, plain strings the empty string, so that later passes need not look at validity.
 
-use forebay_base::{Error, Result, Value, limits};
+use forebay_base::{Error, Result, limits};
 
-use crate::column::{PlainColumn, PlainValues};
-use crate::header::{BLOCK_HEADER_BYTES, Encoding, Header, SECTION_ALIGN};
+use crate::column::PlainColumn;
+use crate::encoding::{Bounds, Encoding, encode_values};
+use crate::header::{BLOCK_HEADER_BYTES, Header, SECTION_ALIGN};
 use crate::native::Native;
-use crate::zone::Zone;
-use crate::{encode_fixed, encode_strings, validity};
+use crate::validity;
+use crate::zone::{Zone, string_max, string_min};
 
 /// How to encode.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,7 +37,7 @@ pub fn encode_block(column: &PlainColumn, options: &EncodeOptions, out: &mut Vec
             code_bytes: 0,
             rows: column.rows as u32,
             null_count: null_count as u32,
-            dictionary_count: 0,
+            entry_count: 0,
             string_bytes: 0,
             base: 0,
         },
@@ -44,7 +45,10 @@ pub fn encode_block(column: &PlainColumn, options: &EncodeOptions, out: &mut Vec
         start,
         out,
     };
-    let bounds = encode_values(column, options, &mut block);
+    let bounds = match null_count == column.rows {
+        true => block.begin(block.header).map(|()| (None, None)),
+        false => encode_values(column, options.force, &mut block),
+    };
     if bounds.is_err() {
         out.truncate(start);
     }
@@ -52,22 +56,17 @@ pub fn encode_block(column: &PlainColumn, options: &EncodeOptions, out: &mut Vec
     Ok(Zone { rows: column.rows as u32, null_count: null_count as u32, min, max })
 }
 
-/// Lower and upper bound of a block's valid values.
-pub(crate) type Bounds = (Option<Value>, Option<Value>);
+/// The bounds of strings whose smallest and largest are these.
+pub(crate) fn string_bounds(min: &[u8], max: &[u8]) -> Bounds {
+    (Some(string_min(min)), string_max(max))
+}
 
-fn encode_values(column: &PlainColumn, options: &EncodeOptions, block: &mut BlockWriter) -> Result<Bounds> {
-    if block.header.null_count == block.header.rows {
-        block.begin(block.header)?;
-        return Ok((None, None));
-    }
-    match column.values {
-        PlainValues::Fixed(bytes) => crate::with_native!(
-            column.physical,
-            T => encode_fixed::encode::<T>(bytes, options.force, block),
-            bytes => Err(Error::internal("cannot encode a block: strings without offsets"))
-        ),
-        PlainValues::Bytes(values) => encode_strings::encode(values, options.force, block),
-    }
+/// The length of a strings section for its header, if it is not too large.
+pub(crate) fn string_bytes(bytes: usize) -> Result<u32> {
+    u32::try_from(bytes).ok().filter(|_| bytes <= limits::CHUNK_MAX_BYTES).ok_or_else(|| {
+        Error::input(format!("the strings of one block have {bytes} bytes, more than {}", limits::CHUNK_MAX_BYTES))
+            .hint("Store fewer bytes per string, or fewer strings at a time")
+    })
 }
 
 /// Writes one block: first [`BlockWriter::begin`], then the sections in order, each closed with
@@ -111,9 +110,10 @@ impl BlockWriter<'_> {
         self.out.resize(self.out.len().next_multiple_of(SECTION_ALIGN), 0);
     }
 
-    /// Bytes per dictionary code.
-    pub(crate) fn dictionary_code_bytes(count: usize) -> usize {
-        if count <= 1 << 8 { 1 } else { 2 }
+    /// Writes a section of these bytes.
+    pub(crate) fn write_section(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+        self.pad();
     }
 
     /// Writes a codes section: `code(value)` for every value of the pieces that `pieces` visits.

@@ -4,6 +4,8 @@
 
 use forebay_base::{Error, PhysicalType, Result, limits};
 
+use crate::encoding::Encoding;
+
 /// First four bytes of an encoded block: `FBBK`.
 pub const BLOCK_MAGIC: u32 = u32::from_le_bytes(*b"FBBK");
 /// Bytes of the block header.
@@ -12,40 +14,6 @@ pub const BLOCK_HEADER_BYTES: usize = 64;
 pub const SECTION_ALIGN: usize = 64;
 /// Flag bit: the block has a validity section.
 pub const FLAG_VALIDITY: u8 = 1;
-
-/// How the values of a block are encoded (Data Blocks §3.3). The codes are on disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Encoding {
-    /// One value for all valid rows, or no valid row at all.
-    SingleValue = 0,
-    /// Integers as their distance from the smallest one, in 1, 2, 4 or 8 bytes.
-    Truncation = 1,
-    /// Positions in a sorted dictionary, in 1 or 2 bytes.
-    Dictionary = 2,
-    /// Values as they are; strings as offsets and bytes.
-    Uncompressed = 3,
-}
-
-impl Encoding {
-    /// All encodings, in code order.
-    pub const ALL: [Self; 4] = [Self::SingleValue, Self::Truncation, Self::Dictionary, Self::Uncompressed];
-
-    /// Its name in settings.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::SingleValue => "single_value",
-            Self::Truncation => "truncation",
-            Self::Dictionary => "dictionary",
-            Self::Uncompressed => "uncompressed",
-        }
-    }
-
-    /// The encoding with this code on disk.
-    pub fn from_code(code: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|encoding| *encoding as u8 == code)
-    }
-}
 
 /// The header's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,8 +24,8 @@ pub(crate) struct Header {
     pub(crate) code_bytes: u8,
     pub(crate) rows: u32,
     pub(crate) null_count: u32,
-    /// Entries of the dictionary; 0 for other encodings.
-    pub(crate) dictionary_count: u32,
+    /// Entries of the dictionary, or runs; 0 for other encodings.
+    pub(crate) entry_count: u32,
     /// Length of the string section.
     pub(crate) string_bytes: u32,
     /// The smallest value of a truncated block, or the bits of a single fixed-width value.
@@ -82,7 +50,7 @@ impl Section {
 pub(crate) struct Layout {
     pub(crate) validity: Section,
     pub(crate) codes: Section,
-    /// Dictionary values, plain values, or the offsets of either into `strings`.
+    /// Dictionary values, plain values, values of runs, or the offsets of either into `strings`.
     pub(crate) values: Section,
     pub(crate) strings: Section,
     /// Bytes of the whole block.
@@ -94,22 +62,14 @@ impl Header {
         0 < self.null_count && self.null_count < self.rows
     }
 
-    /// Values in the values section.
-    pub(crate) fn entries(&self) -> usize {
-        match self.encoding {
-            Encoding::Dictionary => self.dictionary_count as usize,
-            Encoding::Uncompressed => self.rows as usize,
-            Encoding::SingleValue | Encoding::Truncation => 0,
-        }
+    /// Whether no row is valid.
+    pub(crate) fn is_all_null(&self) -> bool {
+        self.null_count == self.rows
     }
 
     /// Width of the numbers that most of the block's bytes are; 1 for strings.
     pub(crate) fn element_bytes(&self) -> usize {
-        match self.encoding {
-            Encoding::SingleValue => 1,
-            Encoding::Truncation | Encoding::Dictionary => self.code_bytes as usize,
-            Encoding::Uncompressed => self.physical.width().unwrap_or(1),
-        }
+        self.encoding.element_bytes(self)
     }
 
     pub(crate) fn layout(&self) -> Layout {
@@ -121,8 +81,8 @@ impl Header {
             section
         };
         let validity = place(if self.has_validity() { rows.div_ceil(8) } else { 0 });
-        let codes = place(rows * self.code_bytes as usize);
-        let values = place(match (self.entries(), self.physical.width()) {
+        let codes = place(self.encoding.codes(self) * self.code_bytes as usize);
+        let values = place(match (self.encoding.entries(self), self.physical.width()) {
             (0, _) => 0,
             (entries, Some(width)) => entries * width,
             (entries, None) => (entries + 1) * size_of::<u32>(),
@@ -143,7 +103,7 @@ impl Header {
             self.rows,
             self.null_count,
             layout.end as u32,
-            self.dictionary_count,
+            self.entry_count,
             layout.validity.start as u32,
             layout.codes.start as u32,
             layout.values.start as u32,
@@ -182,7 +142,7 @@ impl Header {
             code_bytes: bytes[6],
             rows: word(8),
             null_count: word(12),
-            dictionary_count: word(20),
+            entry_count: word(20),
             string_bytes: word(40),
             base: i128::from_le_bytes(base),
         };
@@ -201,43 +161,34 @@ impl Header {
         if self.string_bytes as usize > limits::CHUNK_MAX_BYTES {
             return Err("too many string bytes");
         }
-        let is_string = self.physical == PhysicalType::Bytes;
-        let is_integer = !matches!(self.physical, PhysicalType::Bytes | PhysicalType::F32 | PhysicalType::F64);
-        let all_null = self.null_count == self.rows;
-        if all_null && self.encoding != Encoding::SingleValue {
+        if self.is_all_null() && self.encoding != Encoding::SingleValue {
             return Err("without valid rows it must have the encoding SingleValue");
         }
-        if self.string_bytes > 0 && (!is_string || all_null || self.encoding == Encoding::Truncation) {
+        if self.string_bytes > 0 && (self.physical != PhysicalType::Bytes || self.is_all_null()) {
             return Err("string bytes in a block without strings");
         }
-        let codes_fit = match self.encoding {
-            Encoding::SingleValue | Encoding::Uncompressed => self.code_bytes == 0,
-            Encoding::Truncation => is_integer && matches!(self.code_bytes, 1 | 2 | 4 | 8),
-            Encoding::Dictionary => matches!(self.code_bytes, 1 | 2),
-        };
-        if !codes_fit {
-            return Err("code width does not match encoding and type");
-        }
-        let largest_dictionary = match self.encoding {
-            Encoding::Dictionary => self.rows.min(1 << (8 * self.code_bytes)),
-            _ => 0,
-        };
-        if self.dictionary_count > largest_dictionary
-            || (self.encoding == Encoding::Dictionary && self.dictionary_count == 0)
-        {
-            return Err("wrong number of dictionary entries");
-        }
-        let has_base = match self.encoding {
-            Encoding::SingleValue => !is_string && !all_null,
-            Encoding::Truncation => true,
-            Encoding::Dictionary | Encoding::Uncompressed => false,
-        };
-        let base_fits = match has_base {
+        self.encoding.check_header(self)
+    }
+
+    /// Checks that the width of codes is one of these.
+    pub(crate) fn check_codes(&self, widths: &[u8]) -> std::result::Result<(), &'static str> {
+        if widths.contains(&self.code_bytes) { Ok(()) } else { Err("code width does not match encoding and type") }
+    }
+
+    /// Checks the number of dictionary entries or runs: at least one where there may be any.
+    pub(crate) fn check_entries(&self, largest: u32) -> std::result::Result<(), &'static str> {
+        let fits = self.entry_count <= largest && (self.entry_count > 0) == (largest > 0);
+        if fits { Ok(()) } else { Err("wrong number of dictionary entries or runs") }
+    }
+
+    /// Checks that the base is a value of the block's type, or 0 where the encoding has none.
+    pub(crate) fn check_base(&self, has_base: bool) -> std::result::Result<(), &'static str> {
+        let fits = match has_base {
             true => {
                 crate::with_native!(self.physical, T => <T as crate::Native>::from_bits(self.base).is_some(), bytes => false)
             }
             false => self.base == 0,
         };
-        if base_fits { Ok(()) } else { Err("base value out of the type's range") }
+        if fits { Ok(()) } else { Err("base value out of the type's range") }
     }
 }

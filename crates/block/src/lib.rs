@@ -14,8 +14,7 @@ pub mod chunk;
 pub mod column;
 mod distinct;
 pub mod encode;
-mod encode_fixed;
-mod encode_strings;
+mod encoding;
 mod frame;
 pub mod header;
 pub mod native;
@@ -25,15 +24,17 @@ pub mod statistics;
 pub mod validity;
 pub mod zone;
 
-pub use access::{Access, Codes, DictionaryValues, FixedValues, PlainAccess, StringValues, ValueRef, Values};
+pub use access::{
+    Access, Codes, DictionaryValues, FixedValues, PlainAccess, RunEnds, RunValues, StringValues, ValueRef, Values,
+};
 pub use chunk::{
     ChunkMemory, ChunkOptions, Inflate, InflatedChunk, SealedChunk, TakeMemory, heap_memory, inflate_chunk, seal_chunk,
 };
 pub use column::{PlainColumn, PlainValues};
 pub use encode::{EncodeOptions, encode_block};
+pub use encoding::Encoding;
 pub use frame::bits::{PortableUnpack, Unpack};
 pub use frame::{Compression, Scheme};
-pub use header::Encoding;
 pub use native::Native;
 pub use parse::EncodedBlock;
 pub use psma::Psma;

@@ -5,9 +5,9 @@
 
 use forebay_base::{Error, PhysicalType, Result};
 
-use crate::access::{Access, Codes, FixedValues, StringValues, ValueRef, Values};
-use crate::header::{Encoding, Header, Section};
-use crate::native::Native;
+use crate::access::{Access, Codes, FixedValues, StringValues, Values};
+use crate::encoding::Encoding;
+use crate::header::{Header, Section};
 use crate::validity;
 
 /// An encoded block over borrowed bytes.
@@ -59,34 +59,7 @@ impl<'a> EncodedBlock<'a> {
                 return Err("string offsets are not monotone or out of bounds");
             }
         }
-        if self.header.encoding == Encoding::Dictionary {
-            let count = self.header.dictionary_count;
-            let largest = match self.codes() {
-                Codes::U8(codes) if count < 1 << 8 => codes.iter().fold(0, |max, code| max.max(*code)).into(),
-                Codes::U16(codes) if count < 1 << 16 => codes.iter().fold(0, |max, code| max.max(*code)).into(),
-                _ => 0,
-            };
-            if largest >= count {
-                return Err("a code is beyond the dictionary");
-            }
-            // Tests search it, so that one in another order would not fail but give wrong rows.
-            if !self.dictionary_ascends() {
-                return Err("the dictionary does not ascend");
-            }
-        }
-        Ok(())
-    }
-
-    fn dictionary_ascends(&self) -> bool {
-        match self.values() {
-            Values::Fixed(values) => crate::with_native!(
-                self.header.physical,
-                T => (1..values.len())
-                    .fold(true, |ascends, next| ascends & precedes::<T>(values.native(next - 1), values.native(next))),
-                bytes => false
-            ),
-            Values::Strings(values) => (1..values.len()).all(|next| values.get(next - 1) < values.get(next)),
-        }
+        self.header.encoding.validate(self)
     }
 
     /// Rows of the block.
@@ -117,35 +90,21 @@ impl<'a> EncodedBlock<'a> {
     /// Bytes that lie next to each other for every row: of codes, of plain values, of the offsets of plain strings; 0
     /// where all rows have one value.
     pub fn row_bytes(&self) -> usize {
-        match (self.header.encoding, self.header.physical.width()) {
-            (Encoding::SingleValue, _) => 0,
-            (Encoding::Truncation | Encoding::Dictionary, _) => self.header.code_bytes.into(),
-            (Encoding::Uncompressed, width) => width.unwrap_or(size_of::<u32>()),
-        }
+        self.header.encoding.row_bytes(&self.header)
     }
 
     /// How to read the values.
     pub fn access(&self) -> Access<'a> {
-        match self.header.encoding {
-            Encoding::SingleValue if self.header.null_count == self.header.rows => Access::AllNull,
-            Encoding::SingleValue => Access::Constant(self.constant()),
-            Encoding::Truncation => Access::FrameOfReference { base: self.header.base, codes: self.codes() },
-            Encoding::Dictionary => Access::Dictionary { values: self.values(), codes: self.codes() },
-            Encoding::Uncompressed => Access::Plain(self.values()),
-        }
+        self.header.encoding.access(self)
     }
 
-    fn constant(&self) -> ValueRef<'a> {
-        let bits = self.header.base;
-        match self.header.physical {
-            PhysicalType::F32 => ValueRef::Float32(f32::from_bits(bits as u32)),
-            PhysicalType::F64 => ValueRef::Float64(f64::from_bits(bits as u64)),
-            PhysicalType::Bytes => ValueRef::Bytes(self.header.layout().strings.of(self.bytes)),
-            _ => ValueRef::Int(bits),
-        }
+    /// The bytes of a section.
+    pub(crate) fn section(&self, section: Section) -> &'a [u8] {
+        section.of(self.bytes)
     }
 
-    fn codes(&self) -> Codes<'a> {
+    /// The codes section.
+    pub(crate) fn codes(&self) -> Codes<'a> {
         let section = self.header.layout().codes;
         match self.header.code_bytes {
             1 => Codes::U8(section.of(self.bytes)),
@@ -155,7 +114,8 @@ impl<'a> EncodedBlock<'a> {
         }
     }
 
-    fn values(&self) -> Values<'a> {
+    /// The values section, with the strings.
+    pub(crate) fn values(&self) -> Values<'a> {
         let layout = self.header.layout();
         match self.header.physical.width() {
             Some(width) => Values::Fixed(FixedValues { bytes: layout.values.of(self.bytes), width }),
@@ -166,14 +126,8 @@ impl<'a> EncodedBlock<'a> {
         }
     }
 
-    fn numbers<T: bytemuck::Pod>(&self, section: Section) -> &'a [T] {
+    /// A section of numbers, whose width divides its length.
+    pub(crate) fn numbers<T: bytemuck::Pod>(&self, section: Section) -> &'a [T] {
         bytemuck::cast_slice(section.of(self.bytes))
     }
-}
-
-/// The order of dictionaries: by key, and by bits where floats are equal.
-#[inline]
-fn precedes<T: Native>(a: T, b: T) -> bool {
-    let (key, next) = (a.key(), b.key());
-    key < next || (!T::INTEGER && key == next && a.bits() < b.bits())
 }

@@ -77,7 +77,10 @@ impl Psma {
                 T => of_keys::<T>(&values.natives(), worth),
                 bytes => None
             ),
-            Access::AllNull | Access::Constant(_) | Access::Plain(Values::Strings(_)) => None,
+            // Runs are found by their ends.
+            Access::AllNull | Access::Constant(_) | Access::Plain(Values::Strings(_)) | Access::RunLength { .. } => {
+                None
+            }
         }
     }
 

@@ -207,6 +207,36 @@ fn golden_uncompressed() {
 }
 
 #[test]
+fn golden_run_length() {
+    let values = bytes_of([7, 7, -1, 7, 7]);
+    check(
+        &block(Encoding::RunLength, PhysicalType::I32, Some(&[0b11101]), 5, PlainValues::Fixed(&values)),
+        expect![[r#"
+            256 bytes
+            0000: 46 42 42 4b 04 03 02 01 05 00 00 00 01 00 00 00
+            0010: 00 01 00 00 03 00 00 00 40 00 00 00 80 00 00 00
+            0020: c0 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+            0040: 1d 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+            0080: 01 00 02 00 04 00 00 00 00 00 00 00 00 00 00 00
+            00c0: 07 00 00 00 ff ff ff ff 07 00 00 00 00 00 00 00
+        "#]],
+    );
+    check(
+        &block(Encoding::RunLength, PhysicalType::Bytes, None, 4, STRINGS),
+        expect![[r#"
+        256 bytes
+        0000: 46 42 42 4b 04 0c 02 00 04 00 00 00 00 00 00 00
+        0010: 00 01 00 00 04 00 00 00 00 00 00 00 40 00 00 00
+        0020: 80 00 00 00 c0 00 00 00 0b 00 00 00 00 00 00 00
+        0040: 00 00 01 00 02 00 03 00 00 00 00 00 00 00 00 00
+        0080: 00 00 00 00 04 00 00 00 04 00 00 00 07 00 00 00
+        0090: 0b 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+        00c0: 70 65 61 72 66 69 67 70 65 61 72 00 00 00 00 00
+    "#]],
+    );
+}
+
+#[test]
 fn golden_chunk() {
     let values: Vec<u8> = (0..512i32).flat_map(|value| (value * 300).to_le_bytes()).collect();
     let block = block(Encoding::Uncompressed, PhysicalType::I32, None, 512, PlainValues::Fixed(&values));

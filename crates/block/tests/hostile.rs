@@ -107,6 +107,34 @@ fn repair_checksums(directory: &mut [u8], chunk: &[u8]) {
     }
 }
 
+/// Ends, values and strings of runs, damaged anywhere.
+#[test]
+fn damaged_runs_never_panic() {
+    let mut random = Random(20_261_122);
+    let (mut accepted, mut refused) = (0, 0);
+    for round in 0..10_000u64 {
+        let physical = PhysicalType::ALL[(round % 12) as usize];
+        let case = Case::generate(physical, cases::RUNS, 1 + random.below(700) as usize, 20, round / 50);
+        let (bytes, _) = case.encode(Some(Encoding::RunLength));
+        let mut damaged = bytes.bytes().to_vec();
+        for _ in 0..=random.below(2) {
+            let at = random.below(damaged.len() as u64) as usize;
+            damaged[at] = if random.below(2) == 0 { random.next() as u8 } else { damaged[at].wrapping_add(1) };
+        }
+        match EncodedBlock::parse(Aligned::new(&damaged).bytes()) {
+            Ok(block) => {
+                read_all(&block);
+                accepted += 1;
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Corrupt);
+                refused += 1;
+            }
+        }
+    }
+    assert!(accepted > 1000 && refused > 1000, "{accepted} were accepted, {refused} were not");
+}
+
 /// Makes damage pass the checksums, so that what lies behind them is tested as well.
 fn repair_checksums_v1(chunk: &mut [u8]) {
     let word = |chunk: &[u8], at: usize| {

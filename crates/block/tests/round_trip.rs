@@ -44,7 +44,7 @@ proptest! {
         let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
         check(&case, &block, &zone);
         let has_value = case.cells.iter().any(Option::is_some);
-        if let Some(force @ (Encoding::Dictionary | Encoding::Uncompressed)) = force && has_value {
+        if let Some(force @ (Encoding::Dictionary | Encoding::Uncompressed | Encoding::RunLength)) = force && has_value {
             prop_assert_eq!(block.encoding(), force);
         }
     }
@@ -52,7 +52,7 @@ proptest! {
     #[test]
     fn chunks_read_back(
         physical in 0..12usize,
-        shapes in prop::collection::vec((0..8u8, 0usize..9000, any_encoding()), 1..5),
+        shapes in prop::collection::vec((0..=cases::RUNS, 0usize..9000, any_encoding()), 1..5),
         compression in any_compression(),
         seed: u64,
     ) {

@@ -35,7 +35,14 @@ impl LikeTest {
         let (strings, codes) = match access {
             Access::Dictionary { values: Values::Strings(strings), codes } => (strings, Some(*codes)),
             Access::Plain(Values::Strings(strings)) => (strings, None),
-            _ => panic!("a pattern was not translated for a block with {access:?}"),
+            Access::AllNull
+            | Access::Constant(_)
+            | Access::FrameOfReference { .. }
+            | Access::Dictionary { values: Values::Fixed(_), .. }
+            | Access::Plain(Values::Fixed(_))
+            | Access::RunLength { .. } => {
+                panic!("a pattern was not translated for a block with {access:?}")
+            }
         };
         if matches.len() < strings.len() / SEARCHED_PER_MATCHED {
             matches.keep(&Rows { valid, passes: |row| self.passes(strings.get(string_of(codes, row))) });

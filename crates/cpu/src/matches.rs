@@ -1,7 +1,8 @@
 //! The rows of a block that passed the tests so far (Data Blocks §4.2: find initial matches, reduce matches).
 //!
 //! Many matches are kept as bits, which the next test thins out 64 rows at a time; few are kept as positions, which it
-//! looks at one by one. Which of the two is cheaper depends on the test and on how many are left.
+//! looks at one by one. Which of the two is cheaper depends on the test and on how many are left. Matches that tests of runs
+//! find are kept as ranges until a test looks at single rows.
 
 use std::ops::Range;
 
@@ -50,6 +51,11 @@ pub struct Matches {
 #[derive(Debug, Clone, PartialEq)]
 enum Form {
     Range(Range<u32>),
+    /// Ascending, neither empty nor adjacent.
+    Ranges {
+        ranges: Vec<Range<u32>>,
+        count: usize,
+    },
     /// Bit `i % 64` of word `i / 64` is row `i`; bits behind the last row are 0.
     Bits {
         words: Vec<u64>,
@@ -77,7 +83,7 @@ impl Matches {
     pub fn len(&self) -> usize {
         match &self.form {
             Form::Range(rows) => rows.len(),
-            Form::Bits { count, .. } => *count,
+            Form::Ranges { count, .. } | Form::Bits { count, .. } => *count,
             Form::Positions(positions) => positions.len(),
         }
     }
@@ -103,6 +109,11 @@ impl Matches {
         let (words, count) = match self.form {
             Form::Range(rows) => return Selection::Rows(rows),
             Form::Positions(positions) => return from_positions(positions),
+            Form::Ranges { ranges, count } => {
+                let mut positions = Vec::with_capacity(count);
+                ranges.into_iter().for_each(|rows| positions.extend(rows.map(|row| row as u16)));
+                return Selection::Positions(positions);
+            }
             Form::Bits { words, count } => (words, count),
         };
         let Some(first) = words.iter().position(|word| *word != 0) else { return Selection::Rows(0..0) };
@@ -128,10 +139,10 @@ impl Matches {
         }
         // Of adjacent rows it is known how many there are; words with any of scattered ones are counted.
         let mut adjacent = None;
-        if let Form::Range(rows) = &self.form {
-            let words = bits_of_range(rows.start as usize..rows.end as usize, self.rows);
-            adjacent = Some(rows.len());
-            self.form = Form::Bits { words, count: rows.len() };
+        if let Form::Range(_) | Form::Ranges { .. } = &self.form {
+            let (words, count) = (self.bits(), self.len());
+            adjacent = Some(count);
+            self.form = Form::Bits { words, count };
         }
         match &mut self.form {
             Form::Bits { words, count } => {
@@ -144,7 +155,46 @@ impl Matches {
                 self.looked_at += positions.len();
                 reduce(positions, test);
             }
-            Form::Range(_) => {}
+            Form::Range(_) | Form::Ranges { .. } => {}
+        }
+    }
+
+    /// The rows of ranges as bits.
+    fn bits(&self) -> Vec<u64> {
+        let mut words = vec![0; self.rows.div_ceil(WORD_ROWS)];
+        match &self.form {
+            Form::Range(rows) => set_range(&mut words, rows),
+            Form::Ranges { ranges, .. } => ranges.iter().for_each(|rows| set_range(&mut words, rows)),
+            Form::Bits { .. } | Form::Positions(_) => unreachable!("they are no ranges"),
+        }
+        words
+    }
+}
+
+impl Matches {
+    /// Keeps the rows in these ranges, which ascend and neither meet nor overlap. They say it of all their rows at once, so that
+    /// no row counts as looked at.
+    pub(crate) fn keep_ranges(&mut self, ranges: &[Range<u32>]) {
+        match &mut self.form {
+            Form::Range(rows) => self.form = of_ranges(intersect(std::slice::from_ref(rows), ranges)),
+            Form::Ranges { ranges: known, .. } => self.form = of_ranges(intersect(known, ranges)),
+            Form::Bits { words, count } => {
+                let mut inside = vec![0; words.len()];
+                ranges.iter().for_each(|rows| set_range(&mut inside, rows));
+                words.iter_mut().zip(inside).for_each(|(word, inside)| *word &= inside);
+                *count = simd::count(self.flavour, words);
+            }
+            Form::Positions(positions) => {
+                let (mut kept, mut from) = (0, 0);
+                for range in ranges {
+                    let from_row = |row: u32| move |position: &u16| u32::from(*position) < row;
+                    from += positions[from..].partition_point(from_row(range.start));
+                    let count = positions[from..].partition_point(from_row(range.end));
+                    positions.copy_within(from..from + count, kept);
+                    (kept, from) = (kept + count, from + count);
+                }
+                positions.truncate(kept);
+            }
         }
     }
 }
@@ -162,13 +212,42 @@ fn from_positions(positions: Vec<u16>) -> Selection {
 /// Bits of a block of `rows` rows, 1 for those in `range`.
 pub(crate) fn bits_of_range(range: Range<usize>, rows: usize) -> Vec<u64> {
     let mut words = vec![0; rows.div_ceil(WORD_ROWS)];
-    if let Some(last) = range.end.checked_sub(1).filter(|last| range.start <= *last) {
-        let (first_word, last_word) = (range.start / WORD_ROWS, last / WORD_ROWS);
-        words[first_word..=last_word].fill(u64::MAX);
-        words[first_word] &= u64::MAX << (range.start % WORD_ROWS);
-        words[last_word] &= u64::MAX >> (WORD_ROWS - 1 - last % WORD_ROWS);
-    }
+    set_range(&mut words, &(range.start as u32..range.end as u32));
     words
+}
+
+/// The rows that are in ranges of both lists.
+fn intersect(one: &[Range<u32>], other: &[Range<u32>]) -> Vec<Range<u32>> {
+    let mut both = Vec::new();
+    for rows in one {
+        let from = other.partition_point(|range| range.end <= rows.start);
+        let inside = other[from..].iter().take_while(|range| range.start < rows.end);
+        both.extend(inside.map(|range| range.start.max(rows.start)..range.end.min(rows.end)));
+    }
+    both
+}
+
+/// Ranges that ascend and are neither empty nor adjacent.
+fn of_ranges(ranges: Vec<Range<u32>>) -> Form {
+    match ranges.as_slice() {
+        [] => Form::Range(0..0),
+        [rows] => Form::Range(rows.clone()),
+        several => Form::Ranges { count: several.iter().map(ExactSizeIterator::len).sum(), ranges },
+    }
+}
+
+fn set_range(words: &mut [u64], range: &Range<u32>) {
+    let range = range.start as usize..range.end as usize;
+    let Some(last) = range.end.checked_sub(1).filter(|last| range.start <= *last) else { return };
+    let (first_word, last_word) = (range.start / WORD_ROWS, last / WORD_ROWS);
+    let (from, to) = (u64::MAX << (range.start % WORD_ROWS), u64::MAX >> (WORD_ROWS - 1 - last % WORD_ROWS));
+    if first_word == last_word {
+        words[first_word] |= from & to;
+        return;
+    }
+    words[first_word] |= from;
+    words[first_word + 1..last_word].fill(u64::MAX);
+    words[last_word] |= to;
 }
 
 fn reduce(positions: &mut Vec<u16>, test: &impl RowTest) {
@@ -230,6 +309,35 @@ mod tests {
             }
         }
         kept(&[Flags(vec![true; 65_536], 0.1)], 0..65_536);
+    }
+
+    #[test]
+    fn ranges_keep_their_rows_in_every_form() {
+        let lists: [&[(u32, u32)]; 6] = [
+            &[],
+            &[(0, 9000)],
+            &[(70, 71)],
+            &[(3, 64), (65, 130), (8999, 9000)],
+            &[(0, 1), (2, 3), (4, 5)],
+            &[(100, 4000), (4500, 8000)],
+        ];
+        let every = |step: u16| (0..9000).step_by(usize::from(step)).map(|row| row as u16).collect();
+        for list in lists {
+            let ranges: Vec<Range<u32>> = list.iter().map(|(start, end)| *start..*end).collect();
+            let mut words = vec![0x5555_aaaa_ffff_0001; 141];
+            words[140] = 0xff;
+            let bits = || Form::Bits { words: words.clone(), count: 140 * 33 + 8 };
+            for form in
+                [Form::Range(0..9000), Form::Range(66..8999), Form::Range(5..5), bits(), Form::Positions(every(7))]
+            {
+                let mut matches = Matches { rows: 9000, flavour: Flavour::best(), form, looked_at: 0 };
+                let mut naive: Vec<usize> = matches.clone().finish().rows().collect();
+                naive.retain(|row| ranges.iter().any(|range| range.contains(&(*row as u32))));
+                matches.keep_ranges(&ranges);
+                assert_eq!(matches.len(), naive.len(), "{ranges:?}");
+                assert_eq!(matches.finish().rows().collect::<Vec<_>>(), naive, "{ranges:?}");
+            }
+        }
     }
 
     #[test]

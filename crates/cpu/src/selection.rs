@@ -44,6 +44,18 @@ impl<'a> Selected<'a> {
     }
 }
 
+/// How many of ascending positions without duplicates are below `end`. Mostly all rows from the first one on are there.
+#[inline]
+pub(crate) fn count_below(positions: &[u16], end: u32) -> usize {
+    let Some(first) = positions.first() else { return 0 };
+    let most = (end.saturating_sub(u32::from(*first)) as usize).min(positions.len());
+    match most.checked_sub(1) {
+        None => 0,
+        Some(last) if u32::from(positions[last]) < end => most,
+        Some(last) => positions[..last].partition_point(|position| u32::from(*position) < end),
+    }
+}
+
 impl Selection {
     /// `count` selected rows from the one with number `from` on. Panics where there are not so many.
     pub fn part(&self, from: usize, count: usize) -> Selected<'_> {

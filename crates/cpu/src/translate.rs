@@ -1,16 +1,18 @@
 //! A test, translated once per block into what its codes must be (Data Blocks §3.4), and its application.
 //!
 //! Invariants: a frame of reference shifts ranges by its base, an ordered dictionary is searched once per bound; rows are
-//! then compared without looking at values, except for plain strings.
+//! then compared without looking at values, except for plain strings. Runs are compared by their values, once each.
 
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
 
+use forebay_base::PhysicalType;
 use forebay_block::{
-    Access, Codes, EncodedBlock, FixedValues, Native, Psma, StringValues, Values, validity, with_native,
+    Access, Codes, EncodedBlock, FixedValues, Native, Psma, RunEnds, StringValues, Values, validity, with_native,
 };
 use forebay_pipeline::{KeySet, Test};
 
+use crate::Selection;
 use crate::keys::{KeyRange, RangeSet, StringRange, key_set, string_set};
 use crate::lanes::{LaneTest, Scan};
 use crate::like::LikeTest;
@@ -60,8 +62,9 @@ pub fn translate(block: &EncodedBlock, test: &Test, flavour: Flavour) -> BlockTe
         return keys_test(block, keys, flavour);
     }
     if let Test::Like { pattern, negated } = test
-        && let Access::Dictionary { values: Values::Strings(_), .. } | Access::Plain(Values::Strings(_)) =
-            block.access()
+        && let Access::Dictionary { values: Values::Strings(_), .. }
+        | Access::Plain(Values::Strings(_))
+        | Access::RunLength { values: Values::Strings(_), .. } = block.access()
     {
         return BlockTest::Like(LikeTest::new(pattern, *negated));
     }
@@ -84,12 +87,13 @@ pub fn translate(block: &EncodedBlock, test: &Test, flavour: Flavour) -> BlockTe
             let codes = strings.ranges.iter().map(|range| string_codes(&values, range));
             lane_test(block, codes, strings.negated, (0, values.len() as i128 - 1))
         }
-        Access::Plain(Values::Fixed(_)) => {
+        // Runs are tested as if their values were the rows.
+        Access::Plain(Values::Fixed(_)) | Access::RunLength { values: Values::Fixed(_), .. } => {
             let keys = key_set(test, block.physical());
             let domain = with_native!(block.physical(), T => <T as Native>::KEYS, bytes => (0, 0));
             lane_test(block, keys.ranges.iter().copied(), keys.negated, domain)
         }
-        Access::Plain(Values::Strings(_)) => {
+        Access::Plain(Values::Strings(_)) | Access::RunLength { values: Values::Strings(_), .. } => {
             let strings = string_set(test);
             match (strings.ranges.is_empty(), strings.negated) {
                 (true, true) => every_valid(block),
@@ -147,12 +151,17 @@ fn keys_test(block: &EncodedBlock, keys: &Arc<KeySet>, flavour: Flavour) -> Bloc
                 _ => BlockTest::Lanes(LaneTest::of_codes(codes, values.len())),
             }
         }
-        Access::Plain(Values::Fixed(_)) => with_native!(
+        Access::Plain(Values::Fixed(_)) | Access::RunLength { values: Values::Fixed(_), .. } => with_native!(
             block.physical(),
             T => if T::INTEGER { lanes(0, T::KEYS) } else { BlockTest::Never },
             bytes => BlockTest::Never
         ),
-        _ => BlockTest::Never,
+        // Neither a constant that is no key nor a string is among integers.
+        Access::AllNull
+        | Access::Constant(_)
+        | Access::Dictionary { values: Values::Strings(_), .. }
+        | Access::Plain(Values::Strings(_))
+        | Access::RunLength { values: Values::Strings(_), .. } => BlockTest::Never,
     }
 }
 
@@ -233,6 +242,10 @@ impl BlockTest {
     pub fn select(&self, block: &EncodedBlock, matches: &mut Matches) -> f64 {
         match (self, block.access()) {
             (Self::Always, _) => 0.0,
+            (Self::Never, _) => {
+                matches.clear();
+                0.0
+            }
             (Self::NotNull | Self::IsNull, _) => match block.validity() {
                 Some(bitmap) => {
                     matches.keep(&ValidityRows { bitmap, null: *self == Self::IsNull });
@@ -243,34 +256,113 @@ impl BlockTest {
                     0.0
                 }
             },
+            (Self::Lanes(_) | Self::Strings(_) | Self::Like(_), Access::RunLength { ends, values }) => {
+                let (passing, cost) = self.select_runs(block.physical(), ends, values, matches.flavour());
+                matches.keep_ranges(&rows_of_runs(ends, &passing));
+                let share = ends.len() as f64 / block.rows() as f64;
+                cost * share + block.validity().map_or(0.0, |_| Self::NotNull.select(block, matches))
+            }
+            (Self::Lanes(_) | Self::Strings(_) | Self::Like(_), access) => {
+                self.select_values(&access, block.physical(), block.validity(), matches)
+            }
+        }
+    }
+
+    /// Keeps the selected rows of codes or plain values that pass. Gives the cost for each row.
+    fn select_values(
+        &self,
+        access: &Access,
+        physical: PhysicalType,
+        validity: Option<&[u8]>,
+        matches: &mut Matches,
+    ) -> f64 {
+        match (self, access) {
             (Self::Lanes(test), Access::FrameOfReference { codes, .. } | Access::Dictionary { codes, .. }) => {
                 match codes {
-                    Codes::U8(codes) => test.select(codes, block.validity(), matches),
-                    Codes::U16(codes) => test.select(codes, block.validity(), matches),
-                    Codes::U32(codes) => test.select(codes, block.validity(), matches),
-                    Codes::U64(codes) => test.select(codes, block.validity(), matches),
+                    Codes::U8(codes) => test.select(codes, validity, matches),
+                    Codes::U16(codes) => test.select(codes, validity, matches),
+                    Codes::U32(codes) => test.select(codes, validity, matches),
+                    Codes::U64(codes) => test.select(codes, validity, matches),
                 }
             }
             (Self::Lanes(test), Access::Plain(Values::Fixed(values))) => with_native!(
-                block.physical(),
-                T => test.select::<T>(&values.natives::<T>(), block.validity(), matches),
+                physical,
+                T => test.select::<T>(&values.natives::<T>(), validity, matches),
                 bytes => {
                     matches.clear();
                     0.0
                 }
             ),
             (Self::Strings(StringTest(set)), Access::Plain(Values::Strings(values))) => {
-                matches.keep(&StringRows { values, set, validity: block.validity() });
+                matches.keep(&StringRows { values: *values, set, validity });
                 STRING_COST
             }
-            (Self::Like(test), access) => test.select(&access, block.validity(), matches),
-            (Self::Never, _) => {
-                matches.clear();
-                0.0
+            (Self::Like(test), access) => test.select(access, validity, matches),
+            (Self::Lanes(_), Access::AllNull | Access::Constant(_) | Access::Plain(Values::Strings(_)))
+            | (
+                Self::Strings(_),
+                Access::AllNull
+                | Access::Constant(_)
+                | Access::FrameOfReference { .. }
+                | Access::Dictionary { .. }
+                | Access::Plain(Values::Fixed(_)),
+            )
+            | (Self::Lanes(_) | Self::Strings(_), Access::RunLength { .. })
+            | (Self::Never | Self::Always | Self::NotNull | Self::IsNull, _) => {
+                panic!("{self:?} was not translated for a block with {access:?}")
             }
-            (test, access) => panic!("{test:?} was not translated for a block with {access:?}"),
         }
     }
+
+    /// The runs whose value passes, and the cost for each run.
+    fn select_runs(&self, physical: PhysicalType, ends: RunEnds, values: Values, flavour: Flavour) -> (Selection, f64) {
+        let mut runs = Matches::new(Selection::Rows(0..ends.len() as u32), ends.len(), flavour);
+        let cost = self.select_values(&Access::Plain(values), physical, None, &mut runs);
+        (runs.finish(), cost)
+    }
+
+    /// Bit `run` says whether the value of that run passes, whether or not its rows are valid; `None` where `block`, for which
+    /// the test was translated, has no runs, or the test does not depend on values.
+    pub fn run_bits(&self, block: &EncodedBlock, flavour: Flavour) -> Option<Vec<u64>> {
+        match (self, block.access()) {
+            (Self::Lanes(_) | Self::Strings(_) | Self::Like(_), Access::RunLength { ends, values }) => {
+                let mut bits = vec![0u64; ends.len().div_ceil(WORD_ROWS)];
+                let (passing, _) = self.select_runs(block.physical(), ends, values, flavour);
+                passing.rows().for_each(|run| bits[run / WORD_ROWS] |= 1 << (run % WORD_ROWS));
+                Some(bits)
+            }
+            (
+                _,
+                Access::AllNull
+                | Access::Constant(_)
+                | Access::FrameOfReference { .. }
+                | Access::Dictionary { .. }
+                | Access::Plain(_),
+            )
+            | (Self::Never | Self::Always | Self::NotNull | Self::IsNull, Access::RunLength { .. }) => None,
+        }
+    }
+}
+
+/// The rows of some runs, ascending; those of adjacent runs are one range.
+fn rows_of_runs(ends: RunEnds, runs: &Selection) -> Vec<Range<u32>> {
+    let mut ranges: Vec<Range<u32>> = Vec::new();
+    match runs {
+        Selection::Rows(runs) if runs.is_empty() => {}
+        Selection::Rows(runs) => {
+            ranges.push(ends.rows(runs.start as usize).start..ends.rows(runs.end as usize - 1).end);
+        }
+        Selection::Positions(runs) => {
+            for run in runs {
+                let rows = ends.rows(usize::from(*run));
+                match ranges.last_mut() {
+                    Some(last) if last.end == rows.start => last.end = rows.end,
+                    _ => ranges.push(rows),
+                }
+            }
+        }
+    }
+    ranges
 }
 
 impl BlockTest {

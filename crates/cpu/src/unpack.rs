@@ -1,9 +1,11 @@
 //! Unpacking the selected rows of a block by position (Data Blocks §3.4).
 
-use forebay_block::{Access, Codes, EncodedBlock, Native, ValueRef, Values, validity};
+use std::ops::Range;
+
+use forebay_block::{Access, Codes, EncodedBlock, Native, RunEnds, ValueRef, Values, validity};
 
 use crate::Selection;
-use crate::selection::Selected;
+use crate::selection::{Selected, count_below};
 use crate::simd::prefetch;
 
 /// Appends the selected values to `out`; NULL rows give any value. `T` must be the block's physical type.
@@ -39,6 +41,9 @@ fn unpack_to<T: Native>(block: &EncodedBlock, rows: &Selected, mut out: impl Tar
         Access::Dictionary { values: Values::Fixed(values), codes } => {
             with_codes(codes, rows, FromDictionary { values: &values.natives(), out });
         }
+        Access::RunLength { values: Values::Fixed(values), ends } => {
+            with_runs(ends, rows, FromDictionary { values: &values.natives(), out });
+        }
         Access::Plain(Values::Fixed(values)) => match rows {
             Selected::Rows(rows) => {
                 out.take_bytes(&values.bytes()[rows.start as usize * T::WIDTH..rows.end as usize * T::WIDTH]);
@@ -50,24 +55,51 @@ fn unpack_to<T: Native>(block: &EncodedBlock, rows: &Selected, mut out: impl Tar
                 });
             }
         },
-        Access::Dictionary { values: Values::Strings(_), .. } | Access::Plain(Values::Strings(_)) => {
+        Access::Dictionary { values: Values::Strings(_), .. }
+        | Access::Plain(Values::Strings(_))
+        | Access::RunLength { values: Values::Strings(_), .. } => {
             unreachable!("a fixed-width block has no strings")
         }
     }
 }
 
-/// Appends the dictionary codes of the selected rows to `out`. The block must be a dictionary block.
+/// Appends the dictionary codes of the selected rows to `out`, or the numbers of their runs. The block must be a dictionary
+/// block or one of runs.
 pub fn unpack_codes(block: &EncodedBlock, selection: &Selection, out: &mut Vec<u32>) {
-    let Access::Dictionary { codes, .. } = block.access() else {
-        panic!("codes are unpacked from dictionary blocks, not from {:?}", block.encoding());
+    let entries = match block.access() {
+        Access::Dictionary { codes, .. } => Entries::Codes(codes),
+        Access::RunLength { ends, .. } => Entries::Runs(ends),
+        Access::AllNull | Access::Constant(_) | Access::FrameOfReference { .. } | Access::Plain(_) => {
+            panic!("codes are unpacked from dictionary blocks and runs, not from {:?}", block.encoding())
+        }
     };
-    with_codes(codes, &selection.all(), FromFrame { base: 0u32, out });
+    entries.take(&selection.all(), FromFrame { base: 0u32, out });
 }
 
-/// Writes the codes of `rows`, which must fit 4 bytes, to `out`, which has as many.
-pub(crate) fn fill_codes(codes: Codes, rows: &Selected, out: &mut [u32]) {
-    assert_eq!(rows.len(), out.len(), "one code for each row");
-    with_codes(codes, rows, FromFrame { base: 0u32, out });
+/// What tells which of a block's entries each row has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Entries<'a> {
+    /// Codes.
+    Codes(Codes<'a>),
+    /// The number of its run.
+    Runs(RunEnds<'a>),
+}
+
+impl Entries<'_> {
+    /// Gives the entries of `rows` to `sink`.
+    #[inline]
+    pub(crate) fn take(self, rows: &Selected, sink: impl CodeSink) {
+        match self {
+            Self::Codes(codes) => with_codes(codes, rows, sink),
+            Self::Runs(ends) => with_runs(ends, rows, sink),
+        }
+    }
+
+    /// Writes the entries of `rows`, which must fit 4 bytes, to `out`, which has as many.
+    pub(crate) fn fill(self, rows: &Selected, out: &mut [u32]) {
+        assert_eq!(rows.len(), out.len(), "one entry for each row");
+        self.take(rows, FromFrame { base: 0u32, out });
+    }
 }
 
 /// Writes whether `rows` are valid to `out`, which has as many, one byte each, 1 = valid. False, and nothing written, where
@@ -142,6 +174,12 @@ pub fn unpack_validity(block: &EncodedBlock, selection: &Selection) -> Option<Ve
 /// What is made of codes, in whatever width they are: it takes them piece by piece, in row order.
 pub(crate) trait CodeSink {
     fn take<C: Copy + Into<u64>>(&mut self, codes: impl ExactSizeIterator<Item = C>);
+
+    /// Takes the same code so many times.
+    #[inline]
+    fn repeat(&mut self, code: u32, rows: usize) {
+        self.take(std::iter::repeat_n(code, rows));
+    }
 }
 
 /// Where values go: behind those of a vector, or over the next ones of a slice, which has as many.
@@ -208,6 +246,11 @@ impl<T: Native, O: Target<T>> CodeSink for FromDictionary<'_, T, O> {
         let values = self.values;
         self.out.take(codes.map(|code| values[code.into() as usize]));
     }
+
+    #[inline]
+    fn repeat(&mut self, code: u32, rows: usize) {
+        self.out.take(std::iter::repeat_n(self.values[code as usize], rows));
+    }
 }
 
 #[inline]
@@ -217,6 +260,44 @@ pub(crate) fn with_codes(codes: Codes, rows: &Selected, sink: impl CodeSink) {
         Codes::U16(codes) => selected(codes, rows, sink),
         Codes::U32(codes) => selected(codes, rows, sink),
         Codes::U64(codes) => selected(codes, rows, sink),
+    }
+}
+
+/// Gives the number of each row's run to `sink`, run by run.
+pub(crate) fn with_runs(ends: RunEnds, rows: &Selected, mut sink: impl CodeSink) {
+    for_each_run(ends, rows, |run, selected| sink.repeat(run as u32, selected.len()));
+}
+
+/// Calls `visit` with every run that has some of `rows`, ascending, and with their numbers among `rows`.
+pub(crate) fn for_each_run(ends: RunEnds, rows: &Selected, mut visit: impl FnMut(usize, Range<usize>)) {
+    match rows {
+        Selected::Rows(rows) if rows.is_empty() => {}
+        Selected::Rows(rows) => {
+            let first = ends.run_of(rows.start as usize);
+            let start = rows.start;
+            for run in first..ends.len() {
+                let own = ends.rows(run);
+                visit(run, (own.start.max(start) - start) as usize..(own.end.min(rows.end) - start) as usize);
+                if own.end >= rows.end {
+                    break;
+                }
+            }
+        }
+        Selected::Positions(positions) => {
+            let (last_rows, mut run, mut from) = (ends.last_rows(), 0, 0);
+            while let Some(position) = positions.get(from) {
+                // Mostly the next run; else some runs have no such row.
+                if last_rows[run] < *position {
+                    run += 1;
+                    if last_rows[run] < *position {
+                        run += last_rows[run..].partition_point(|last| last < position);
+                    }
+                }
+                let count = count_below(&positions[from..], u32::from(last_rows[run]) + 1);
+                visit(run, from..from + count);
+                from += count;
+            }
+        }
     }
 }
 

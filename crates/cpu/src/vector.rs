@@ -8,14 +8,14 @@ use std::sync::{Arc, Weak};
 use bytemuck::{Zeroable, cast_slice_mut};
 use forebay_base::limits::BATCH_ROWS;
 use forebay_base::{PhysicalType, Result, Value};
-use forebay_block::{Access, Codes, EncodedBlock, InflatedChunk, Native, StringValues, ValueRef, Values, with_native};
+use forebay_block::{Access, EncodedBlock, InflatedChunk, Native, StringValues, ValueRef, Values, with_native};
 use forebay_pipeline::Scalar;
 use forebay_pipeline::ir::{SourceColumn, ValueType};
 
 use crate::arena::{Arena, empty_address};
 use crate::dictionary::{Dictionary, UNKNOWN};
 use crate::selection::Selected;
-use crate::unpack::{CodeSink, fill_codes, fill_fixed, fill_validity, overwrite, with_codes};
+use crate::unpack::{CodeSink, Entries, fill_fixed, fill_validity, overwrite};
 
 /// Rows of a vector at most: a handful of vectors fits the second-level cache.
 pub const VECTOR_ROWS: usize = BATCH_ROWS;
@@ -47,14 +47,14 @@ enum Owner {
     Arena(Arc<Arena>),
 }
 
-/// The ids that the strings of one dictionary block have in a query's dictionary. One worker keeps one of them for each
+/// The ids that the strings of one dictionary block, or the runs of a block, have in a query's dictionary. One worker keeps one of them for each
 /// column with a dictionary; it remembers the block of the last load, and looks up only strings that rows have.
 #[derive(Debug, Default)]
 pub struct BlockIds {
     /// Kept weakly: as long as this is there, no other chunk has the same address.
     chunk: Weak<InflatedChunk>,
     block: usize,
-    /// By code.
+    /// By code, or by run.
     ids: Vec<u32>,
     /// How many of them are not known yet.
     unknown: usize,
@@ -293,14 +293,14 @@ impl BlockIds {
         &mut self,
         dictionary: &Dictionary,
         strings: &StringValues<'_>,
-        (codes, rows): (Codes<'_>, &Selected<'_>),
+        (entries, rows): (Entries<'_>, &Selected<'_>),
         out: &mut [u32],
     ) -> Result<()> {
         if self.unknown == 0 {
-            with_codes(codes, rows, KnownIds { ids: &self.ids, out });
+            entries.take(rows, KnownIds { ids: &self.ids, out });
             return Ok(());
         }
-        fill_codes(codes, rows, out);
+        entries.fill(rows, out);
         self.intern(dictionary, strings, out)?;
         for slot in out {
             *slot = self.ids[*slot as usize];
@@ -360,12 +360,20 @@ fn load_ids(
         Access::Constant(ValueRef::Bytes(value)) => out.fill(dictionary.intern(value)?),
         Access::Dictionary { values: Values::Strings(strings), codes } => {
             ids.open(chunk, block, strings.len());
-            ids.look_up(dictionary, &strings, (codes, rows), out)?;
+            ids.look_up(dictionary, &strings, (Entries::Codes(codes), rows), out)?;
+        }
+        Access::RunLength { values: Values::Strings(strings), ends } => {
+            ids.open(chunk, block, strings.len());
+            ids.look_up(dictionary, &strings, (Entries::Runs(ends), rows), out)?;
         }
         Access::Plain(Values::Strings(strings)) => {
             dictionary.intern_all(rows.rows().map(|row| strings.get(row)), out)?;
         }
-        _ => unreachable!("a block of strings has strings"),
+        Access::Constant(ValueRef::Int(_) | ValueRef::Float32(_) | ValueRef::Float64(_))
+        | Access::FrameOfReference { .. }
+        | Access::Dictionary { values: Values::Fixed(_), .. }
+        | Access::Plain(Values::Fixed(_))
+        | Access::RunLength { values: Values::Fixed(_), .. } => unreachable!("a block of strings has strings"),
     }
     Ok(())
 }
@@ -378,7 +386,10 @@ fn fill_views(block: &EncodedBlock<'_>, rows: &Selected<'_>, out: &mut [View]) {
             out.fill([value.as_ptr().expose_provenance() as u64, value.len() as u64]);
         }
         Access::Dictionary { values: Values::Strings(strings), codes } => {
-            with_codes(codes, rows, FromStrings::new(&strings, out));
+            Entries::Codes(codes).take(rows, FromStrings::new(&strings, out));
+        }
+        Access::RunLength { values: Values::Strings(strings), ends } => {
+            Entries::Runs(ends).take(rows, FromStrings::new(&strings, out));
         }
         Access::Plain(Values::Strings(strings)) => {
             let mut sink = FromStrings::new(&strings, out);
@@ -387,7 +398,11 @@ fn fill_views(block: &EncodedBlock<'_>, rows: &Selected<'_>, out: &mut [View]) {
                 Selected::Positions(positions) => sink.take(positions.iter().copied()),
             }
         }
-        _ => unreachable!("a block of strings has strings"),
+        Access::Constant(ValueRef::Int(_) | ValueRef::Float32(_) | ValueRef::Float64(_))
+        | Access::FrameOfReference { .. }
+        | Access::Dictionary { values: Values::Fixed(_), .. }
+        | Access::Plain(Values::Fixed(_))
+        | Access::RunLength { values: Values::Fixed(_), .. } => unreachable!("a block of strings has strings"),
     }
 }
 

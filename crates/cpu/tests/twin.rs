@@ -116,8 +116,12 @@ fn any_selection(rows: usize, random: &mut Random) -> Selection {
 }
 
 fn check_test(case: &Case, block: &EncodedBlock, test: &Test, selection: &Selection) {
-    let expected: Vec<usize> = selection.rows().filter(|row| test.passes(case.value(*row).as_ref())).collect();
     let flavour = Flavour::ALL[(selection.len() + case.cells.len()) % Flavour::ALL.len()];
+    check_test_by(flavour, case, block, test, selection);
+}
+
+fn check_test_by(flavour: Flavour, case: &Case, block: &EncodedBlock, test: &Test, selection: &Selection) {
+    let expected: Vec<usize> = selection.rows().filter(|row| test.passes(case.value(*row).as_ref())).collect();
     let mut matches = Matches::new(selection.clone(), block.rows(), flavour);
     let block_test = translate(block, test, flavour);
     block_test.select(block, &mut matches);
@@ -128,6 +132,16 @@ fn check_test(case: &Case, block: &EncodedBlock, test: &Test, selection: &Select
         && last - first + 1 == expected.len()
     {
         assert_eq!(found, Selection::Rows(*first as u32..*last as u32 + 1), "adjacent rows are a range");
+    }
+}
+
+/// The bits of a test's runs say of each valid row whether it passes.
+fn check_run_bits(case: &Case, block: &EncodedBlock, test: &Test) {
+    let Access::RunLength { ends, .. } = block.access() else { return };
+    let Some(bits) = translate(block, test, Flavour::best()).run_bits(block, Flavour::best()) else { return };
+    for row in (0..block.rows()).filter(|row| case.cells[*row].is_some()) {
+        let run = ends.run_of(row);
+        assert_eq!(bits[run / 64] >> (run % 64) & 1 == 1, test.passes(case.value(row).as_ref()), "{test:?}, row {row}");
     }
 }
 
@@ -155,7 +169,7 @@ fn check_unpack(case: &Case, block: &EncodedBlock, selection: &Selection) {
         },
         bytes => {}
     );
-    if let Access::Dictionary { values, .. } = block.access() {
+    if let Access::Dictionary { values, .. } | Access::RunLength { values, .. } = block.access() {
         let mut codes = vec![7];
         unpack_codes(block, selection, &mut codes);
         assert_eq!(codes.len(), rows.len() + 1);
@@ -192,6 +206,23 @@ proptest! {
             check_test(&case, &block, &test, &any_selection(case.cells.len(), &mut random));
             check_psma(&case, &block, &test);
         }
+    }
+
+    #[test]
+    fn tests_on_runs_are_tests_on_values(physical in 0..12usize, rows in 1..3000usize, nulls in 0..3u64, seed: u64) {
+        let mut random = Random(seed);
+        let case = Case::generate(PhysicalType::ALL[physical], cases::RUNS, rows, nulls * 20, seed);
+        let (bytes, _) = case.encode(Some(Encoding::RunLength));
+        let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
+        for _ in 0..8 {
+            let (test, selection) = (any_test(&case, &mut random), any_selection(rows, &mut random));
+            for flavour in Flavour::ALL {
+                check_test_by(flavour, &case, &block, &test, &selection);
+            }
+            check_run_bits(&case, &block, &test);
+            check_unpack(&case, &block, &selection);
+        }
+        prop_assert_eq!(Psma::build(&block, Worth::Always), None, "the runs are the index");
     }
 
     #[test]
@@ -289,7 +320,7 @@ fn narrowing_is_exact_for_small_deltas_and_never_loses_rows_of_sorted_blocks() {
     for (physical, step) in [(PhysicalType::U8, 0), (PhysicalType::I32, 1), (PhysicalType::I64, 1 << 20)] {
         let cells = (0..9000).map(|row: i128| Some(Cell::Bits(if step == 0 { row / 40 } else { row * step - 4000 })));
         let case = Case { physical, cells: cells.collect() };
-        for force in [None, Some(Encoding::Dictionary), Some(Encoding::Uncompressed)] {
+        for force in [Encoding::Truncation, Encoding::Dictionary, Encoding::Uncompressed].map(Some) {
             let (bytes, _) = case.encode(force);
             let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
             let psma = Psma::of_block(&block).expect("sorted values are worth it");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cases::{Case, Random, any_case, any_encoding};
 use forebay_base::{PhysicalType, Value};
-use forebay_block::{ChunkOptions, Encoding, Inflate, InflatedChunk, inflate_chunk, seal_chunk};
+use forebay_block::{Access, ChunkOptions, Encoding, Inflate, InflatedChunk, inflate_chunk, seal_chunk};
 use forebay_cpu::Selection;
 use forebay_cpu::dictionary::Dictionary;
 use forebay_cpu::fold::Fold;
@@ -143,6 +143,43 @@ fn a_folded_block_has_each_of_its_rows_once() {
         larger += usize::from(found.len() > 1);
     }
     assert!(folded > 1000 && larger > 300, "{folded} blocks were folded, {larger} to more than one row");
+}
+
+/// Runs alone, or beside other encodings: equal rows may be kept more than once, but stand for all of them together.
+#[test]
+fn folded_runs_stand_for_all_rows() {
+    let mut random = Random(20_261_123);
+    let (mut fold, mut folded, mut runs_alone) = (Fold::default(), 0, 0);
+    for _ in 0..3000 {
+        let rows = [1, 63, 64, 65, 700, 5000][random.below(6) as usize];
+        let columns = 1 + random.below(3);
+        let cases: Vec<Case> = (0..columns)
+            .map(|_| match random.below(4) {
+                0 => few_values(rows, &mut random),
+                _ => Case::generate(PhysicalType::ALL[random.below(12) as usize], cases::RUNS, rows, 15, random.next()),
+            })
+            .collect();
+        let forced = if random.below(2) == 0 { Some(Encoding::RunLength) } else { None };
+        let chunks: Vec<_> = cases.iter().map(|case| chunk_of(std::slice::from_ref(case), forced)).collect();
+        let blocks: Vec<_> = chunks.iter().map(|chunk| chunk.block(0)).collect();
+        let selection = any_selection(rows, &mut random);
+        if !Fold::pays(&blocks, &selection) {
+            continue;
+        }
+        fold.fold(&blocks, &selection);
+        let values = |row: usize| cases.iter().map(|case| format!("{:?}", case.value(row))).collect::<Vec<_>>();
+        let mut weights = std::collections::HashMap::new();
+        selection.rows().for_each(|row| *weights.entry(values(row)).or_insert(0) += 1);
+        assert!(fold.rows().windows(2).all(|pair| pair[0] < pair[1]));
+        for (row, weight) in fold.rows().iter().zip(fold.weights()) {
+            assert!(selection.rows().any(|selected| selected == usize::from(*row)));
+            *weights.entry(values(usize::from(*row))).or_insert(0) -= *weight as i64;
+        }
+        assert!(weights.values().all(|left| *left == 0), "{columns} columns, {selection:?}");
+        folded += 1;
+        runs_alone += usize::from(blocks.iter().all(|block| matches!(block.access(), Access::RunLength { .. })));
+    }
+    assert!(folded > 500 && runs_alone > 300, "{folded} blocks were folded, {runs_alone} of runs alone");
 }
 
 #[test]

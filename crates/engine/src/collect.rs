@@ -26,7 +26,7 @@ pub struct BlockValues<'a> {
     chunk: &'a Arc<InflatedChunk>,
     block: EncodedBlock<'a>,
     logical: &'a LogicalType,
-    /// The strings of a dictionary or a constant, checked once for all pieces.
+    /// The strings of a dictionary, of runs or a constant, checked once for all pieces.
     entries: Option<ArrayRef>,
 }
 
@@ -39,10 +39,18 @@ impl<'a> BlockValues<'a> {
                 Some(collect_constant(Some(&Value::Bytes(bytes.to_vec())), logical, 1)?)
             }
             // A dictionary of more entries than rows is not worth an array.
-            Access::Dictionary { values: Values::Strings(strings), .. } if strings.len() <= rows => {
+            Access::Dictionary { values: Values::Strings(strings), .. }
+            | Access::RunLength { values: Values::Strings(strings), .. }
+                if strings.len() <= rows =>
+            {
                 Some(values.view_array(&strings, &mut (0..strings.len()), None)?)
             }
-            _ => None,
+            Access::AllNull
+            | Access::Constant(_)
+            | Access::FrameOfReference { .. }
+            | Access::Dictionary { .. }
+            | Access::Plain(_)
+            | Access::RunLength { .. } => None,
         };
         Ok(values)
     }
@@ -66,13 +74,22 @@ impl<'a> BlockValues<'a> {
             codes
         };
         match (self.block.access(), &self.entries) {
-            (Access::Dictionary { .. }, Some(entries)) => take(entries, codes(), nulls),
-            (Access::Dictionary { values: Values::Strings(strings), .. }, None) => {
-                self.view_array(&strings, &mut codes().into_iter().map(|code| code as usize), nulls)
-            }
+            (Access::Dictionary { .. } | Access::RunLength { .. }, Some(entries)) => take(entries, codes(), nulls),
+            (
+                Access::Dictionary { values: Values::Strings(strings), .. }
+                | Access::RunLength { values: Values::Strings(strings), .. },
+                None,
+            ) => self.view_array(&strings, &mut codes().into_iter().map(|code| code as usize), nulls),
             (Access::Constant(_), Some(entries)) => take(entries, vec![0; selection.len()], nulls),
             (Access::Plain(Values::Strings(strings)), _) => self.view_array(&strings, &mut selection.rows(), nulls),
-            _ => Err(Error::corrupt("a column of strings holds numbers")),
+            (Access::AllNull, _)
+            | (Access::Constant(_), None)
+            | (Access::FrameOfReference { .. }, _)
+            | (Access::Dictionary { values: Values::Fixed(_), .. }, None)
+            | (Access::Plain(Values::Fixed(_)), _)
+            | (Access::RunLength { values: Values::Fixed(_), .. }, None) => {
+                Err(Error::corrupt("a column of strings holds numbers"))
+            }
         }
     }
 

@@ -178,11 +178,12 @@ fn strings(engine: &Engine, values: &[&[u8]], force: Encoding) -> Result<SealedS
 
 #[test]
 fn text_that_is_not_utf8_is_named() {
-    let cases: [(&[&[u8]], Encoding); 4] = [
+    let cases: [(&[&[u8]], Encoding); 5] = [
         (&[b"a", b"\xff", b"a"], Encoding::Dictionary),
         (&[b"a", b"\xff", b"c"], Encoding::Uncompressed),
         (&[b"a long enough text", b"another one that is no \xc3( text"], Encoding::Dictionary),
         (&[b"\xff", b"\xff"], Encoding::SingleValue),
+        (&[b"a", b"a", b"\xff"], Encoding::RunLength),
     ];
     for (values, force) in cases {
         let (engine, _) = database();

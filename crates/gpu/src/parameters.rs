@@ -54,7 +54,8 @@ fn place<T>(block: &[u8], at: Address, part: &[T]) -> Address {
 
 impl Column {
     /// The descriptor of a block whose `bytes`, from which it was parsed, lie at `at` on the device. For strings it has no
-    /// values: ids take their place ([`Column::with_ids`]).
+    /// values: ids take their place ([`Column::with_ids`]). For runs it has no codes: the number of each row's run takes their
+    /// place ([`Column::with_runs`]).
     pub fn of_block(block: &EncodedBlock, bytes: &[u8], at: Address) -> Self {
         let mut column = Self {
             codes: Address(0),
@@ -102,8 +103,19 @@ impl Column {
                 column.form = Form::Plain;
                 column.values = values(plain);
             }
+            Access::RunLength { values: of_runs, .. } => {
+                column.form = Form::Dictionary;
+                column.values = values(of_runs);
+            }
         }
         column
+    }
+
+    /// The descriptor of a block of runs, each row of which has the number of its run, of so many bytes, at `numbers`: a
+    /// dictionary whose entries are those of the runs. Tests are on these numbers.
+    #[must_use]
+    pub fn with_runs(self, numbers: Address, number_bytes: usize) -> Self {
+        Self { codes: numbers, code_bytes: number_bytes as u32, ..self }
     }
 
     /// The descriptor of a block of strings that are loaded as 4-byte ids: those of the dictionary or of every row at

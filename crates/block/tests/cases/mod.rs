@@ -112,10 +112,27 @@ fn cell(physical: PhysicalType, shape: u8, base: u64, random: &mut Random) -> Ce
     }
 }
 
+fn runs(physical: PhysicalType, rows: usize, null_percent: u64, base: u64, random: &mut Random) -> Vec<Option<Cell>> {
+    let (shape, longest) = (random.below(u64::from(RUNS)) as u8, [3, 50, 200][random.below(3) as usize]);
+    let mut cells = Vec::with_capacity(rows);
+    while cells.len() < rows {
+        let value = cell(physical, shape, base, random);
+        let length = (1 + random.below(longest) as usize).min(rows - cells.len());
+        cells.extend(vec![(random.below(100) >= null_percent).then_some(value); length]);
+    }
+    cells
+}
+
+/// The shape of a column of runs, of some length between 1 and 200 rows; NULLs come in runs as well.
+pub const RUNS: u8 = 8;
+
 impl Case {
     pub fn generate(physical: PhysicalType, shape: u8, rows: usize, null_percent: u64, seed: u64) -> Self {
         let mut random = Random(seed);
         let base = random.next();
+        if shape == RUNS {
+            return Self { physical, cells: runs(physical, rows, null_percent, base, &mut random) };
+        }
         let cells = (0..rows)
             .map(|_| {
                 let value = cell(physical, shape, base, &mut random);
@@ -215,19 +232,23 @@ pub fn read(block: &EncodedBlock, row: usize) -> Option<Cell> {
         Access::FrameOfReference { base, codes } => Some(Cell::Bits(base.wrapping_add(codes.get(row).into()))),
         Access::Dictionary { values, codes } => Some(pick(values, codes.get(row) as usize)),
         Access::Plain(values) => Some(pick(values, row)),
+        Access::RunLength { ends, values } => {
+            let run = ends.last_rows().iter().position(|last| row <= usize::from(*last)).expect("runs cover all rows");
+            Some(pick(values, run))
+        }
     }
 }
 
 pub fn any_case() -> impl Strategy<Value = Case> {
     let rows = prop_oneof![0usize..10, 60usize..70, 1000usize..1100, 2000usize..5000];
     let nulls = prop_oneof![Just(0), Just(3), Just(60), Just(100)];
-    (0..12usize, 0..8u8, rows, nulls, any::<u64>()).prop_map(|(physical, shape, rows, nulls, seed)| {
+    (0..12usize, 0..=RUNS, rows, nulls, any::<u64>()).prop_map(|(physical, shape, rows, nulls, seed)| {
         Case::generate(PhysicalType::ALL[physical], shape, rows, nulls, seed)
     })
 }
 
 pub fn any_encoding() -> impl Strategy<Value = Option<Encoding>> {
-    prop_oneof![Just(None), (0..4usize).prop_map(|code| Some(Encoding::ALL[code]))]
+    prop_oneof![Just(None), (0..Encoding::ALL.len()).prop_map(|code| Some(Encoding::ALL[code]))]
 }
 
 /// Inflates a chunk into memory from the heap.

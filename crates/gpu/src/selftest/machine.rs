@@ -11,7 +11,8 @@ use crate::groups::GroupTable;
 use crate::kernels::{THREADS, TILE};
 use crate::parameters::{Build, Column, Parameters};
 use forebay_base::{Error, ErrorKind, PhysicalType, Result};
-use forebay_block::{EncodedBlock, Encoding};
+use forebay_block::header::SECTION_ALIGN;
+use forebay_block::{Access, EncodedBlock, Encoding, RunEnds};
 use forebay_pipeline::case::Case;
 use forebay_pipeline::ir::*;
 use forebay_pipeline::{Fault, Scalar, register_types};
@@ -142,6 +143,14 @@ fn words(bytes: &[u8]) -> Vec<u64> {
     bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("8 bytes"))).collect()
 }
 
+/// The run of every row, padded as sections of blocks are: threads read packs of rows.
+fn numbers_of_runs(ends: RunEnds) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    ends.append_numbers(&mut bytes);
+    bytes.resize(bytes.len().next_multiple_of(SECTION_ALIGN), 0);
+    bytes
+}
+
 fn bytes(words: impl IntoIterator<Item = u64>) -> Vec<u8> {
     words.into_iter().flat_map(u64::to_ne_bytes).collect()
 }
@@ -252,7 +261,8 @@ impl Run<'_> {
         kernel: &Kernel,
         buffers: &mut Vec<Buffer>,
     ) -> Result<(Parameters, Buffer, u64)> {
-        let encodings = [None, Some(Encoding::Truncation), Some(Encoding::Dictionary), Some(Encoding::Uncompressed)];
+        let forced = [Encoding::Truncation, Encoding::Dictionary, Encoding::Uncompressed, Encoding::RunLength];
+        let encodings = [None, Some(forced[0]), Some(forced[1]), Some(forced[2]), Some(forced[3])];
         let table = &self.case.tables[source.table];
         let (mut columns, mut tests, mut counts) = (Vec::new(), Vec::new(), Vec::new());
         for (block, rows) in table.chunks(self.execution.block_rows).enumerate() {
@@ -264,14 +274,20 @@ impl Run<'_> {
                     Some(own) => own.physical,
                     None => stored(table, input.column),
                 });
-                let salt = (self.execution.salt as usize + block + number) % 4;
+                let salt = (self.execution.salt as usize + block + number) % encodings.len();
                 let force = if physical == PhysicalType::Bytes { Some(Encoding::Dictionary) } else { encodings[salt] };
                 let bytes = encode(physical, rows, input.column, force)?;
                 let [on_device, pinned] = self.bench.upload(&bytes)?;
                 let at = on_device.address();
                 let parsed = EncodedBlock::parse(&bytes)?;
-                columns.extend(Column::of_block(&parsed, &bytes, at).words());
+                let mut column = Column::of_block(&parsed, &bytes, at);
                 buffers.extend([on_device, pinned]);
+                if let Access::RunLength { ends, .. } = parsed.access() {
+                    let [on_device, pinned] = self.bench.upload(&numbers_of_runs(ends))?;
+                    column = column.with_runs(on_device.address(), ends.number_bytes());
+                    buffers.extend([on_device, pinned]);
+                }
+                columns.extend(column.words());
                 encoded.push((input.column, bytes));
             }
             for (column, test) in kernel.tests.iter().zip(&source.tests) {

@@ -72,6 +72,7 @@ pub(crate) fn translate(
             })
         }
         Access::Plain(_) => return Err(Error::unsupported("such plain values have no lanes")),
+        Access::RunLength { ends, .. } => Box::new(move |row| ends.run_of(row) as u64),
     };
     let (mut passing, mut failing) = (Vec::new(), Vec::new());
     for (row, values) in rows.iter().enumerate().filter(|(_, values)| !values[column].is_null()) {

@@ -175,6 +175,7 @@ fn read_ids(block: &EncodedBlock<'_>) -> Vec<i64> {
         Access::FrameOfReference { base, codes } => (base + i128::from(codes.get(row))) as i64,
         Access::Dictionary { values, codes } => fixed(&values, codes.get(row) as usize),
         Access::Plain(values) => fixed(&values, row),
+        Access::RunLength { ends, values } => fixed(&values, ends.run_of(row)),
     };
     (0..block.rows()).map(value).collect()
 }
@@ -195,6 +196,7 @@ fn read_notes(block: &EncodedBlock<'_>) -> Vec<Option<String>> {
             Access::Constant(_) | Access::FrameOfReference { .. } => panic!("no text"),
             Access::Dictionary { values, codes } => Some(string(&values, codes.get(row) as usize)),
             Access::Plain(values) => Some(string(&values, row)),
+            Access::RunLength { ends, values } => Some(string(&values, ends.run_of(row))),
         }
     };
     (0..block.rows()).map(value).collect()

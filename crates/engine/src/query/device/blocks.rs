@@ -1,10 +1,11 @@
 //! The blocks of a table as a kernel finds them: chunks as they lie in memory, and descriptors of columns and tests.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use forebay_base::{Error, PhysicalType, Result, Value};
-use forebay_block::{Access, EncodedBlock, ValueRef, Values};
+use forebay_block::{Access, EncodedBlock, InflatedChunk, RunEnds, ValueRef, Values};
 use forebay_cpu::dictionary::Dictionary;
 use forebay_gpu::device::{Address, Buffer};
 use forebay_gpu::emit::{ColumnInput, Kernel};
@@ -164,9 +165,12 @@ impl Blocks {
             Stored::Block(chunk, index) => {
                 let key =
                     rows.chunk_key(input.column, block).ok_or_else(|| Error::internal("a chunk without a key"))?;
-                let at = self.chunk(run, key, chunk.as_bytes())?;
+                let at = self.chunk(run, key, chunk)?;
                 let view = chunk.block(index);
-                let column = Column::of_block(&view, chunk.as_bytes(), at);
+                let mut column = Column::of_block(&view, chunk.as_bytes(), at);
+                if let Some((numbers, number_bytes)) = runs_at(chunk, index) {
+                    column = column.with_runs(at.offset(numbers as u64), number_bytes);
+                }
                 let ids = dictionary.map(|dictionary| self.ids_of(&view, dictionary)).transpose()?;
                 Ok(Described { column, ids })
             }
@@ -174,7 +178,7 @@ impl Blocks {
     }
 
     /// Where a chunk lies on the device: it crosses the link unless it is there.
-    fn chunk(&mut self, run: &mut DevicePipeline<'_>, key: ChunkKey, bytes: &[u8]) -> Result<Address> {
+    fn chunk(&mut self, run: &mut DevicePipeline<'_>, key: ChunkKey, chunk: &InflatedChunk) -> Result<Address> {
         if let Some(known) = self.chunks.get(&key) {
             return Ok(known.address());
         }
@@ -182,7 +186,8 @@ impl Blocks {
         let chunk = match cache.get(&key) {
             Some(known) => known,
             None => {
-                let placed = Arc::new(run.turn.place_kept(bytes)?);
+                let bytes = with_runs(chunk);
+                let placed = Arc::new(run.turn.place_kept(&bytes)?);
                 cache.insert(key, Arc::clone(&placed), bytes.len());
                 placed
             }
@@ -197,7 +202,9 @@ impl Blocks {
         match block.access() {
             Access::AllNull => Ok(Ids::Constant(0)),
             Access::Constant(ValueRef::Bytes(value)) => Ok(Ids::Constant(dictionary.intern(value)?)),
-            Access::Dictionary { values: Values::Strings(strings), .. } | Access::Plain(Values::Strings(strings)) => {
+            Access::Dictionary { values: Values::Strings(strings), .. }
+            | Access::Plain(Values::Strings(strings))
+            | Access::RunLength { values: Values::Strings(strings), .. } => {
                 let mut ids = vec![0; strings.len()];
                 dictionary.intern_all((0..strings.len()).map(|number| strings.get(number)), &mut ids)?;
                 let at = self.ids.len();
@@ -206,9 +213,50 @@ impl Blocks {
                 self.ids.resize(self.ids.len().next_multiple_of(ALIGN), 0);
                 Ok(Ids::At(at))
             }
-            _ => Err(Error::internal("a block of strings has none")),
+            Access::Constant(ValueRef::Int(_) | ValueRef::Float32(_) | ValueRef::Float64(_))
+            | Access::FrameOfReference { .. }
+            | Access::Dictionary { values: Values::Fixed(_), .. }
+            | Access::Plain(Values::Fixed(_))
+            | Access::RunLength { values: Values::Fixed(_), .. } => Err(Error::internal("a block of strings has none")),
         }
     }
+}
+
+/// What crosses the link of a chunk: its bytes, and behind them for each of its blocks of runs the number of every row's run,
+/// which kernels read as the codes of a dictionary.
+fn with_runs(chunk: &InflatedChunk) -> Cow<'_, [u8]> {
+    let mut bytes = Cow::Borrowed(chunk.as_bytes());
+    for ends in (0..chunk.blocks()).filter_map(|index| run_ends(chunk, index)) {
+        let bytes = bytes.to_mut();
+        let end = bytes.len() + numbers_bytes(ends);
+        ends.append_numbers(bytes);
+        bytes.resize(end, 0);
+    }
+    bytes
+}
+
+/// Where the numbers of a block's runs begin in [`with_runs`], and the bytes of each; `None` where it has none.
+fn runs_at(chunk: &InflatedChunk, block: usize) -> Option<(usize, usize)> {
+    let ends = run_ends(chunk, block)?;
+    let before = (0..block).filter_map(|index| run_ends(chunk, index)).map(numbers_bytes);
+    Some((chunk.as_bytes().len() + before.sum::<usize>(), ends.number_bytes()))
+}
+
+fn run_ends(chunk: &InflatedChunk, block: usize) -> Option<RunEnds<'_>> {
+    match chunk.block(block).access() {
+        Access::RunLength { ends, .. } => Some(ends),
+        Access::AllNull
+        | Access::Constant(_)
+        | Access::FrameOfReference { .. }
+        | Access::Dictionary { .. }
+        | Access::Plain(_) => None,
+    }
+}
+
+/// Bytes of the numbers of all rows' runs. Threads read as many rows as they could have: the last ones, too.
+fn numbers_bytes(ends: RunEnds<'_>) -> usize {
+    let rows = ends.rows(ends.len() - 1).end as usize;
+    (rows * ends.number_bytes()).next_multiple_of(ALIGN)
 }
 
 /// A column that a segment does not have: the same value in all rows.

@@ -14,7 +14,11 @@ const RANGE_LIMIT: usize = 256;
 
 /// A test in the terms of one block; an error says why a device cannot do it.
 pub(super) fn device_test(block: &EncodedBlock<'_>, test: &Test, simd: Flavour) -> Result<DeviceTest> {
-    let lanes = match &translate(block, test, simd) {
+    let translated = translate(block, test, simd);
+    if let Some(words) = translated.run_bits(block, simd) {
+        return Ok(members(words));
+    }
+    let lanes = match &translated {
         BlockTest::Never => return Ok(DeviceTest::Never),
         BlockTest::Always => return Ok(DeviceTest::Always),
         BlockTest::NotNull => return Ok(DeviceTest::Valid),
@@ -45,11 +49,17 @@ fn by_dictionary(block: &EncodedBlock<'_>, test: &Test) -> Result<DeviceTest> {
     let Access::Dictionary { values: Values::Strings(strings), .. } = block.access() else {
         return Err(unsupported("strings without a dictionary are tested"));
     };
-    let mut words = vec![0u64; strings.len().div_ceil(64).max(1)];
+    let mut words = vec![0u64; strings.len().div_ceil(64)];
     for code in (0..strings.len()).filter(|code| test.passes(Some(&Value::Bytes(strings.get(*code).to_vec())))) {
         words[code / 64] |= 1 << (code % 64);
     }
-    Ok(DeviceTest::Members { low: 0, span: words.len() as u64 * 64 - 1, words })
+    Ok(members(words))
+}
+
+/// A test that the entries of a dictionary, or the runs, pass whose bit is set.
+fn members(mut words: Vec<u64>) -> DeviceTest {
+    words.resize(words.len().max(1), 0);
+    DeviceTest::Members { low: 0, span: words.len() as u64 * 64 - 1, words }
 }
 
 #[cfg(test)]
@@ -73,6 +83,7 @@ mod tests {
                 }
                 with_native!(block.physical(), T => key(values.native::<T>(row)), bytes => 0)
             }
+            Access::RunLength { ends, .. } => ends.run_of(row) as u64,
             _ => 0,
         }
     }
@@ -117,7 +128,7 @@ mod tests {
             };
             let own: Vec<i64> = values.iter().filter(fits).copied().collect();
             let bytes: Vec<u8> = own.iter().flat_map(|value| value.to_le_bytes()[..width].to_vec()).collect();
-            for force in [Encoding::Truncation, Encoding::Dictionary, Encoding::Uncompressed] {
+            for force in [Encoding::Truncation, Encoding::Dictionary, Encoding::Uncompressed, Encoding::RunLength] {
                 let column =
                     PlainColumn { physical, rows: own.len(), validity: None, values: PlainValues::Fixed(&bytes) };
                 let mut encoded = Vec::new();
