@@ -5,7 +5,7 @@
 
 use forebay_base::Result;
 
-use super::{Bounds, Encoding, Scheme};
+use super::{BlockEncoding, Bounds, Encoding};
 use crate::access::{Access, Codes, Values};
 use crate::column::{FixedColumn, OFFSET_BYTES, StringColumn};
 use crate::distinct::{self, DistinctTable};
@@ -22,7 +22,7 @@ fn code_bytes(count: usize) -> usize {
     if count <= 1 << 8 { 1 } else { 2 }
 }
 
-impl Scheme for Dictionary {
+impl BlockEncoding for Dictionary {
     const NAME: &'static str = "dictionary";
 
     fn check_header(header: &Header) -> std::result::Result<(), &'static str> {

@@ -1,7 +1,7 @@
 //! The encodings of blocks (Data Blocks §3.3), one file each: what a header of it must say, how large a column becomes, and
 //! how it is written, validated and read.
 //!
-//! Invariants: [`with_scheme`] is the only place that knows all files; candidates compete by their bytes in
+//! Invariants: [`with_encoding`] is the only place that knows all files; candidates compete by their bytes in
 //! [`encode_values`] alone. The bytes depend on the column and the options alone.
 //! Must not know: chunks, and of each other's layouts.
 
@@ -36,17 +36,17 @@ pub enum Encoding {
     RunLength = 4,
 }
 
-/// Runs `$body` with `$scheme` bound to the [`Scheme`] of an encoding.
-macro_rules! with_scheme {
-    ($encoding:expr, $scheme:ident => $body:expr) => {
-        with_scheme!(@match $encoding, $scheme, $body;
+/// Runs `$body` with `$implementation` bound to the [`BlockEncoding`] of an encoding.
+macro_rules! with_encoding {
+    ($encoding:expr, $implementation:ident => $body:expr) => {
+        with_encoding!(@match $encoding, $implementation, $body;
             SingleValue single_value, Truncation truncation, Dictionary dictionary, Uncompressed uncompressed,
             RunLength run_length)
     };
-    (@match $encoding:expr, $scheme:ident, $body:expr; $($name:ident $file:ident),*) => {
+    (@match $encoding:expr, $implementation:ident, $body:expr; $($name:ident $file:ident),*) => {
         match $encoding {
             $(Encoding::$name => {
-                type $scheme = $file::$name;
+                type $implementation = $file::$name;
                 $body
             })*
         }
@@ -57,7 +57,7 @@ macro_rules! with_scheme {
 pub(crate) type Bounds = (Option<Value>, Option<Value>);
 
 /// What the file of an encoding provides.
-trait Scheme {
+trait BlockEncoding {
     /// Its name in settings.
     const NAME: &'static str;
 
@@ -93,10 +93,10 @@ trait Scheme {
     fn encode_fixed<T: Native>(column: &FixedColumn<'_, T>, budget: usize, block: &mut BlockWriter<'_>)
     -> Result<bool>;
 
-    /// The same of strings as [`Scheme::estimate_fixed`].
+    /// The same of strings as [`BlockEncoding::estimate_fixed`].
     fn estimate_strings(column: &StringColumn<'_>, budget: usize) -> Option<usize>;
 
-    /// The same of strings as [`Scheme::encode_fixed`]; gives their bounds.
+    /// The same of strings as [`BlockEncoding::encode_fixed`]; gives their bounds.
     fn encode_strings(column: &StringColumn<'_>, budget: usize, block: &mut BlockWriter<'_>) -> Result<Option<Bounds>>;
 }
 
@@ -107,7 +107,7 @@ impl Encoding {
 
     /// Its name in settings.
     pub fn name(self) -> &'static str {
-        with_scheme!(self, S => S::NAME)
+        with_encoding!(self, S => S::NAME)
     }
 
     /// The encoding with this code on disk.
@@ -117,37 +117,37 @@ impl Encoding {
 
     /// Checks what a header says of this encoding.
     pub(crate) fn check_header(self, header: &Header) -> std::result::Result<(), &'static str> {
-        with_scheme!(self, S => S::check_header(header))
+        with_encoding!(self, S => S::check_header(header))
     }
 
     /// Numbers in the codes section.
     pub(crate) fn codes(self, header: &Header) -> usize {
-        with_scheme!(self, S => S::codes(header))
+        with_encoding!(self, S => S::codes(header))
     }
 
     /// Values in the values section.
     pub(crate) fn entries(self, header: &Header) -> usize {
-        with_scheme!(self, S => S::entries(header))
+        with_encoding!(self, S => S::entries(header))
     }
 
     /// Width of the numbers that most of the block's bytes are.
     pub(crate) fn element_bytes(self, header: &Header) -> usize {
-        with_scheme!(self, S => S::element_bytes(header))
+        with_encoding!(self, S => S::element_bytes(header))
     }
 
     /// Bytes that lie next to each other for every row.
     pub(crate) fn row_bytes(self, header: &Header) -> usize {
-        with_scheme!(self, S => S::row_bytes(header))
+        with_encoding!(self, S => S::row_bytes(header))
     }
 
     /// Checks the content of a block's sections.
     pub(crate) fn validate(self, block: &EncodedBlock<'_>) -> std::result::Result<(), &'static str> {
-        with_scheme!(self, S => S::validate(block))
+        with_encoding!(self, S => S::validate(block))
     }
 
     /// How to read a block.
     pub(crate) fn access<'a>(self, block: &EncodedBlock<'a>) -> Access<'a> {
-        with_scheme!(self, S => S::access(block))
+        with_encoding!(self, S => S::access(block))
     }
 }
 
@@ -175,9 +175,9 @@ fn encode_fixed<T: Native>(
 ) -> Result<Bounds> {
     let written = compete(
         force,
-        |encoding, budget| with_scheme!(encoding, S => S::estimate_fixed(column, budget)),
+        |encoding, budget| with_encoding!(encoding, S => S::estimate_fixed(column, budget)),
         |encoding, budget| {
-            let is_written = with_scheme!(encoding, S => S::encode_fixed(column, budget, block))?;
+            let is_written = with_encoding!(encoding, S => S::encode_fixed(column, budget, block))?;
             Ok(is_written.then_some(()))
         },
     );
@@ -187,8 +187,8 @@ fn encode_fixed<T: Native>(
 fn encode_strings(column: &StringColumn<'_>, force: Option<Encoding>, block: &mut BlockWriter<'_>) -> Result<Bounds> {
     compete(
         force,
-        |encoding, budget| with_scheme!(encoding, S => S::estimate_strings(column, budget)),
-        |encoding, budget| with_scheme!(encoding, S => S::encode_strings(column, budget, block)),
+        |encoding, budget| with_encoding!(encoding, S => S::estimate_strings(column, budget)),
+        |encoding, budget| with_encoding!(encoding, S => S::encode_strings(column, budget, block)),
     )
 }
 

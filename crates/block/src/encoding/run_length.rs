@@ -6,7 +6,7 @@
 
 use forebay_base::Result;
 
-use super::{Bounds, Encoding, Scheme};
+use super::{BlockEncoding, Bounds, Encoding};
 use crate::access::{Access, RunEnds};
 use crate::column::{FixedColumn, OFFSET_BYTES, StringColumn};
 use crate::encode::{BlockWriter, string_bounds, string_bytes};
@@ -35,7 +35,7 @@ fn most_runs(rows: usize) -> usize {
     if rows < LEAST_ROWS { 0 } else { rows / FEWEST_ROWS_PER_RUN }
 }
 
-impl Scheme for RunLength {
+impl BlockEncoding for RunLength {
     const NAME: &'static str = "run_length";
 
     fn check_header(header: &Header) -> std::result::Result<(), &'static str> {

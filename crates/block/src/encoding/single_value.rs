@@ -3,7 +3,7 @@
 
 use forebay_base::{PhysicalType, Result};
 
-use super::{Bounds, Scheme};
+use super::{BlockEncoding, Bounds};
 use crate::access::{Access, ValueRef};
 use crate::column::{FixedColumn, StringColumn};
 use crate::encode::{BlockWriter, string_bounds, string_bytes};
@@ -14,7 +14,7 @@ use crate::parse::EncodedBlock;
 /// The encoding of constants.
 pub(super) struct SingleValue;
 
-impl Scheme for SingleValue {
+impl BlockEncoding for SingleValue {
     const NAME: &'static str = "single_value";
 
     fn check_header(header: &Header) -> std::result::Result<(), &'static str> {

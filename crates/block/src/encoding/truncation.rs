@@ -3,7 +3,7 @@
 
 use forebay_base::Result;
 
-use super::{Bounds, Encoding, Scheme};
+use super::{BlockEncoding, Bounds, Encoding};
 use crate::access::Access;
 use crate::column::{FixedColumn, StringColumn};
 use crate::encode::BlockWriter;
@@ -26,7 +26,7 @@ fn code_bytes<T: Native>(low: i128, high: i128) -> Option<usize> {
     }
 }
 
-impl Scheme for Truncation {
+impl BlockEncoding for Truncation {
     const NAME: &'static str = "truncation";
 
     fn check_header(header: &Header) -> std::result::Result<(), &'static str> {

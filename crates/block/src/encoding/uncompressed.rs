@@ -3,7 +3,7 @@
 
 use forebay_base::Result;
 
-use super::{Bounds, Encoding, Scheme};
+use super::{BlockEncoding, Bounds, Encoding};
 use crate::access::Access;
 use crate::column::{FixedColumn, OFFSET_BYTES, StringColumn};
 use crate::encode::{BlockWriter, string_bounds, string_bytes};
@@ -14,7 +14,7 @@ use crate::parse::EncodedBlock;
 /// The encoding of what no other makes smaller.
 pub(super) struct Uncompressed;
 
-impl Scheme for Uncompressed {
+impl BlockEncoding for Uncompressed {
     const NAME: &'static str = "uncompressed";
 
     fn check_header(header: &Header) -> std::result::Result<(), &'static str> {
