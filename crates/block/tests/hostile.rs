@@ -1,13 +1,15 @@
 //! Bytes that are not what was written: an error of kind `Corrupt`, or values, but never a panic or an over-read.
 
 mod cases;
+mod version_1;
 
-use cases::{Aligned, Case, Cell, Random, any_case, any_encoding, inflate, read, seal_v1};
+use cases::{Aligned, Case, Cell, Random, any_case, any_encoding, inflate, read};
 use forebay_base::{ErrorKind, PhysicalType, checksum::crc32c};
 use forebay_block::{
     ChunkOptions, Compression, EncodedBlock, Encoding, Inflate, InflatedChunk, Scheme, inflate_chunk, seal_chunk,
 };
 use proptest::prelude::*;
+use version_1::seal_v1;
 
 fn read_all(block: &EncodedBlock) {
     for row in 0..block.rows() {

@@ -1,14 +1,16 @@
 //! Whatever is encoded is read back bit by bit, in every encoding and through chunks of every codec.
 
 mod cases;
+mod version_1;
 
-use cases::{Aligned, Case, Cell, any_case, any_encoding, inflate, read, seal_v1};
+use cases::{Aligned, Case, Cell, any_case, any_encoding, inflate, read};
 use forebay_base::{PhysicalType, Value, limits};
 use forebay_block::{
     Access, ChunkOptions, Codes, Compression, EncodeOptions, EncodedBlock, Encoding, Inflate, PlainColumn, PlainValues,
     Scheme, Zone, encode_block, inflate_chunk, seal_chunk,
 };
 use proptest::prelude::*;
+use version_1::seal_v1;
 
 fn check(case: &Case, block: &EncodedBlock, zone: &Zone) {
     assert_eq!(block.rows(), case.cells.len());
