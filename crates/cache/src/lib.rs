@@ -5,7 +5,7 @@
 //! Must not know: what the bytes mean.
 #![forbid(unsafe_code)]
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -93,6 +93,40 @@ impl<K: Hash + Eq + Clone, V> ChunkCache<K, V> {
     }
 }
 
+/// Keys that were seen once, a bounded number of the last ones.
+pub struct Seen<K> {
+    /// The younger half, and the older one, which is forgotten when the younger is full.
+    halves: Mutex<[HashSet<K>; 2]>,
+    half_count: usize,
+}
+
+impl<K: Hash + Eq> Seen<K> {
+    /// Remembers up to `count` keys, and at least half as many.
+    pub fn new(count: usize) -> Self {
+        Self { halves: Mutex::default(), half_count: (count / 2).max(1) }
+    }
+
+    /// Whether `key` was seen before; then it is forgotten, else remembered.
+    pub fn note(&self, key: K) -> bool {
+        let mut guard = self.halves.lock().unwrap_or_else(PoisonError::into_inner);
+        let [young, old] = &mut *guard;
+        if young.remove(&key) || old.remove(&key) {
+            return true;
+        }
+        if young.len() >= self.half_count {
+            *old = std::mem::take(young);
+        }
+        young.insert(key);
+        false
+    }
+}
+
+impl<K> fmt::Debug for Seen<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seen").field("half_count", &self.half_count).finish()
+    }
+}
+
 impl<K: Hash + Eq + Clone, V> State<K, V> {
     fn remove(&mut self, key: &K) {
         if let Some(entry) = self.entries.remove(key) {
@@ -125,6 +159,14 @@ mod tests {
         assert!(cache.get(&1).is_none());
         assert!(cache.get(&0).is_some() && cache.get(&2).is_some() && cache.get(&3).is_some());
         assert_eq!(cache.held_bytes(), 30);
+    }
+
+    #[test]
+    fn keys_are_seen_once_and_forgotten_by_halves() {
+        let seen = Seen::new(4);
+        assert!(!seen.note(1) && seen.note(1) && !seen.note(1));
+        assert!((2..6).all(|key| !seen.note(key)));
+        assert!(seen.note(5) && seen.note(4) && seen.note(3) && !seen.note(1), "the last ones are known");
     }
 
     #[test]

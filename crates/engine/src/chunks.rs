@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use forebay_base::{ColumnId, Context, ErrorKind, PhysicalType, Result, SegmentId, TableId, limits};
 use forebay_block::{ChunkMemory, Inflate, InflatedChunk, heap_memory, inflate_chunk};
-use forebay_cache::ChunkCache;
+use forebay_cache::{ChunkCache, Seen};
 use forebay_cpu::compile::CompileCache;
 use forebay_cpu::pool::Lease;
 use forebay_cpu::simd::unpacking;
@@ -101,6 +101,8 @@ impl ChunkMemory for PooledMemory {
 pub struct Engine {
     store: Store,
     cache: ChunkCache<ChunkKey, InflatedChunk>,
+    /// Chunks that were read and not kept.
+    read_before: Seen<ChunkKey>,
     /// Stored bytes on their way from disk to inflation.
     stored: BufferPool,
     /// Inflated chunks, in the cache or in use.
@@ -131,6 +133,7 @@ impl Engine {
         Self {
             store,
             cache: ChunkCache::new(cache_bytes),
+            read_before: Seen::new(limits::SEEN_CHUNKS),
             stored: BufferPool::new(limits::READ_POOL_BYTES),
             inflated: BufferPool::new(cache_bytes.saturating_add(limits::INFLATE_POOL_BYTES)),
             code: CompileCache::default(),
@@ -213,11 +216,21 @@ impl Engine {
             Found::Stored(stored) => {
                 let chunk = self.inflate(segment, wanted, stored, settings, metrics).context(|| describe(wanted))?;
                 let chunk = Arc::new(chunk);
-                self.cache.insert(wanted.place.key, Arc::clone(&chunk), chunk.memory_bytes());
+                self.keep(wanted.place.key, &chunk);
                 Ok(chunk)
             }
         };
         wanted.iter().zip(found).map(inflate).collect()
+    }
+
+    /// Keeps a chunk that was read. As long as there are few, all of them; else from the second time on that one is read
+    /// (as 2Q's cache admits pages, Johnson & Shasha, VLDB 1994): to keep chunks takes fresh memory, which costs a scan that
+    /// nobody repeats as much as its reads.
+    fn keep(&self, key: ChunkKey, chunk: &Arc<InflatedChunk>) {
+        let bytes = chunk.memory_bytes();
+        if self.cache.held_bytes() + bytes <= limits::KEPT_AT_ONCE_BYTES || self.read_before.note(key) {
+            self.cache.insert(key, Arc::clone(chunk), bytes);
+        }
     }
 
     /// Waits for a chunk's bytes and inflates them.
