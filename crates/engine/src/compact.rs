@@ -1,11 +1,14 @@
-//! CHECKPOINT: runs of small segments, as small INSERTs leave them, become one.
+//! Segments that are written anew: CHECKPOINT makes one of runs of small ones, as small INSERTs leave them, OPTIMIZE TABLE one
+//! of all of a table, in the format of today.
+//!
+//! Invariant: rows keep their order. Nothing is published here.
 
 use std::sync::Arc;
 
-use forebay_base::{Result, SegmentId, limits};
+use forebay_base::{Error, Result, SegmentId, limits};
 use forebay_store::{SealedSegment, Table};
 
-use crate::{CancelToken, Engine, LoadTarget, Loader, Metrics, Scan};
+use crate::{CancelToken, Engine, LoadOptions, LoadTarget, Loader, Metrics, Morsel, Scan};
 
 /// A segment with fewer rows is worth merging with its neighbours.
 const SMALL_ROWS: u64 = (limits::BLOCK_ROWS * limits::GROUP_BLOCKS) as u64;
@@ -24,7 +27,7 @@ pub fn merge_small(engine: &Arc<Engine>, table: &Table, cancel: &CancelToken) ->
             let ids = run.iter().map(|segment| segment.id()).collect();
             let mut part = table.clone();
             part.segments = run.to_vec();
-            if let Some(sealed) = rewrite(engine, part, cancel)? {
+            if let Some(sealed) = rewrite(engine, part, LoadOptions::default(), 1, cancel)? {
                 merged.push((ids, sealed));
             }
         }
@@ -33,23 +36,59 @@ pub fn merge_small(engine: &Arc<Engine>, table: &Table, cancel: &CancelToken) ->
     Ok(merged)
 }
 
-fn rewrite(engine: &Arc<Engine>, part: Table, cancel: &CancelToken) -> Result<Option<SealedSegment>> {
-    let target = LoadTarget::new(engine.store(), &part.columns)?;
-    let mut loader = Loader::new(Arc::clone(&target), 0);
+/// Rewrites all segments of `table` into one, with so many workers. `None` where it has no rows.
+pub fn rewrite_all(
+    engine: &Arc<Engine>,
+    table: &Table,
+    options: LoadOptions,
+    threads: usize,
+    cancel: &CancelToken,
+) -> Result<Option<Merged>> {
+    let ids = table.segments.iter().map(|segment| segment.id()).collect();
+    Ok(rewrite(engine, table.clone(), options, threads, cancel)?.map(|sealed| (ids, sealed)))
+}
+
+fn rewrite(
+    engine: &Arc<Engine>,
+    part: Table,
+    options: LoadOptions,
+    threads: usize,
+    cancel: &CancelToken,
+) -> Result<Option<SealedSegment>> {
+    let target = LoadTarget::with_options(engine.store(), &part.columns, options)?;
     let columns = (0..part.columns.len()).collect();
     let metrics = Arc::new(Metrics::default());
     let scan = Arc::new(Scan::new(Arc::clone(engine), Arc::new(part), columns, metrics, cancel.clone())?);
-    while let Some(morsel) = scan.next_morsel() {
-        let mut rows = scan.run(morsel, &mut [], &mut [])?;
+    let morsels: Vec<Morsel> = std::iter::from_fn(|| scan.next_morsel()).collect();
+    // Workers take neighbouring morsels, since their loaders' rows lie one after the other.
+    let shares: Vec<&[Morsel]> = morsels.chunks(morsels.len().div_ceil(threads.max(1)).max(1)).collect();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = shares
+            .iter()
+            .enumerate()
+            .map(|(number, share)| {
+                let loader = Loader::new(Arc::clone(&target), number as u32);
+                let scan = &scan;
+                scope.spawn(move || load_morsels(scan, share, loader))
+            })
+            .collect();
+        let panicked = |_| Err(Error::internal("a worker that rewrote a table panicked"));
+        workers.into_iter().map(|worker| worker.join().unwrap_or_else(panicked)).collect::<Result<()>>()
+    })?;
+    match Arc::into_inner(target) {
+        Some(target) => target.finish(),
+        None => Ok(None),
+    }
+}
+
+fn load_morsels(scan: &Arc<Scan>, morsels: &[Morsel], mut loader: Loader) -> Result<()> {
+    for morsel in morsels {
+        let mut rows = scan.run(*morsel, &mut [], &mut [])?;
         while let Some(batches) = rows.next_block()? {
             for batch in batches {
                 loader.push(&batch)?;
             }
         }
     }
-    loader.finish()?;
-    match Arc::into_inner(target) {
-        Some(target) => target.finish(),
-        None => Ok(None),
-    }
+    loader.finish()
 }

@@ -1,6 +1,7 @@
 //! Reads that run ahead: whatever fails on the way, a scan gives the right rows or an error that names the place, gives its
 //! memory back, and leaves the database usable.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
@@ -8,7 +9,7 @@ use arrow::datatypes::Int64Type;
 use forebay_base::{LogicalType, Result, limits};
 use forebay_disk::{FaultKind, Faults, SimulatedDisk};
 use forebay_engine::{CancelToken, Engine, LoadTarget, Loader, Metrics, RankedTest, Scan};
-use forebay_pipeline::test::{Bound, ColumnTest, Test};
+use forebay_pipeline::test::{ColumnTest, Test};
 use forebay_store::{ColumnDefinition, OpenMode, Store, Table, TableDefinition};
 
 const GROUPS: i64 = 5;

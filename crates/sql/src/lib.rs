@@ -34,6 +34,7 @@ pub mod from_first;
 pub mod insert;
 pub mod json;
 pub mod load;
+mod maintenance;
 pub mod membership;
 pub mod multisets;
 mod named_rules;

@@ -26,6 +26,8 @@ pub enum Command {
     Checkpoint,
     /// CHECK DATABASE.
     CheckDatabase,
+    /// OPTIMIZE TABLE table: the text behind the words.
+    Optimize(String),
     /// SUMMARIZE table-or-query: the text behind the word.
     Summarize(String),
     /// DESCRIBE table-or-query: the text behind the word.
@@ -165,6 +167,7 @@ pub fn parse(text: &str) -> Result<Command> {
         ["COPY", ..] => Command::Copy(Box::new(parse_copy(tokens)?)),
         ["CHECKPOINT"] => Command::Checkpoint,
         ["CHECK", "DATABASE"] => Command::CheckDatabase,
+        ["OPTIMIZE", "TABLE", _, ..] => Command::Optimize(behind(2)),
         ["SUMMARIZE" | "SUMMARISE", _, ..] => Command::Summarize(behind(1)),
         ["DESCRIBE" | "DESC", "TABLE", _, ..] => Command::Describe(behind(2)),
         ["DESCRIBE" | "DESC", _, ..] => Command::Describe(behind(1)),

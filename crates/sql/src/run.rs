@@ -45,9 +45,9 @@ enum Planned {
 
 /// One statement on its way.
 pub(crate) struct Run<'a> {
-    session: &'a Session,
-    planner: Arc<Planner>,
-    statement: Arc<StatementContext>,
+    pub(crate) session: &'a Session,
+    pub(crate) planner: Arc<Planner>,
+    pub(crate) statement: Arc<StatementContext>,
     /// What a query's plan is kept for.
     key: PlanKey,
 }
@@ -80,6 +80,7 @@ impl<'a> Run<'a> {
             Command::Plan(statement) => self.plan_statement(*statement),
             Command::Copy(copy) => self.copy(*copy),
             Command::Checkpoint => self.checkpoint(),
+            Command::Optimize(text) => self.optimize(&text),
             Command::CheckDatabase => self.check_database(),
             Command::Describe(text) => self.describe(&text),
             Command::Summarize(text) => self.summarize(&text),
@@ -154,7 +155,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn state(&self) -> SessionState {
+    pub(crate) fn state(&self) -> SessionState {
         self.planner.state()
     }
 
@@ -257,7 +258,7 @@ impl<'a> Run<'a> {
         Ok(answer)
     }
 
-    fn done(&self, what: &str) -> Result<Answer> {
+    pub(crate) fn done(&self, what: &str) -> Result<Answer> {
         self.finished(ResultKind::Done(what.to_owned()))
     }
 
@@ -399,23 +400,6 @@ impl<'a> Run<'a> {
         self.changed(rows)
     }
 
-    fn checkpoint(&self) -> Result<Answer> {
-        let engine = self.planner.engine();
-        for table in self.planner.snapshot().tables() {
-            let merged = forebay_engine::compact::merge_small(engine, table, &self.statement.cancel)?;
-            if merged.is_empty() {
-                continue;
-            }
-            let mut transaction = engine.store().begin()?;
-            for (old, new) in merged {
-                transaction.replace(table.id, &old, vec![new])?;
-            }
-            transaction.commit()?;
-        }
-        drop(engine.store().begin()?);
-        self.done("CHECKPOINT")
-    }
-
     fn check_database(&self) -> Result<Answer> {
         let statement = Arc::clone(&self.statement);
         let mut reported = 0;
@@ -478,7 +462,7 @@ impl<'a> Run<'a> {
     }
 }
 
-fn parse_name(text: &str) -> Result<ObjectName> {
+pub(crate) fn parse_name(text: &str) -> Result<ObjectName> {
     use datafusion::sql::sqlparser::{parser::Parser, tokenizer::Token};
     let wrong = |_| Error::input("not a name");
     let mut parser = Parser::new(&ForebayDialect).try_with_sql(text).map_err(wrong)?;

@@ -250,7 +250,7 @@ fn activity(command: &Command) -> &'static str {
         Command::Copy(copy) if copy.to => "writing",
         Command::Copy(_) => "loading",
         Command::CheckDatabase => "checking",
-        Command::Checkpoint => "merging",
+        Command::Checkpoint | Command::Optimize(_) => "merging",
         _ => SCANNING,
     }
 }

@@ -52,6 +52,12 @@ pub struct ScanReport {
     pub psma_rows: u64,
     /// Rows that came to the filters that codes cannot answer, if there are any.
     pub rows_filtered: u64,
+    /// Bytes of chunks that came from disk.
+    pub read_bytes: u64,
+    /// Time that the workers, one after the other, waited for them.
+    pub read_wait_ns: u64,
+    /// Time that they took to inflate them.
+    pub inflate_ns: u64,
     /// The tests: the source's, then what was learned of build sides.
     pub tests: Vec<TestReport>,
 }
@@ -94,6 +100,9 @@ impl ScanReport {
             rows_in: now.rows_in - before.rows_in,
             psma_rows: now.psma_rows - before.psma_rows,
             rows_filtered: now.rows_filtered - before.rows_filtered,
+            read_bytes: now.read_bytes - before.read_bytes,
+            read_wait_ns: now.read_ns - before.read_ns,
+            inflate_ns: now.inflate_ns - before.inflate_ns,
             tests,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use forebay_base::units::{format_bytes, format_count};
+use forebay_base::units::{format_bytes, format_count, format_seconds};
 use forebay_engine::query::{PipelineReport, Query, ScanReport, StepReport};
 use forebay_pipeline::ir::{Pipeline, Sink, Source, Step};
 
@@ -75,6 +75,11 @@ fn source(f: &mut fmt::Formatter<'_>, query: &Query, pipeline: &Pipeline, report
         return write!(f, "  {} rows", format_count(report.rows_in));
     };
     write!(f, "  {}", arrow(scan.rows, report.rows_in))?;
+    if scan.read_bytes > 0 {
+        let [waited, inflated] = [scan.read_wait_ns, scan.inflate_ns].map(|ns| format_seconds(ns as f64 / 1e9));
+        let read = format_bytes(scan.read_bytes);
+        write!(f, "\n         | read {read} from disk: workers waited {waited} for it and inflated it in {inflated}")?;
+    }
     if scan.blocks_pruned > 0 {
         let (blocks, pruned) = (format_count(scan.blocks), format_count(scan.blocks_pruned));
         write!(f, "\n         | zones left out {pruned} of {blocks} blocks: {}", arrow(scan.rows, scan.rows_in))?;

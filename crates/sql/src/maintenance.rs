@@ -1,0 +1,48 @@
+//! Statements that change how tables lie on disk, and nothing that queries see: CHECKPOINT, OPTIMIZE TABLE.
+
+use forebay_base::Result;
+use forebay_engine::compact;
+
+use crate::answer::Answer;
+use crate::ddl::{self, QualifiedName};
+use crate::run::{Run, parse_name};
+use crate::settings;
+
+impl Run<'_> {
+    /// Merges small segments of every table.
+    pub(crate) fn checkpoint(&self) -> Result<Answer> {
+        let engine = self.planner.engine();
+        for table in self.planner.snapshot().tables() {
+            let merged = compact::merge_small(engine, table, &self.statement.cancel)?;
+            if merged.is_empty() {
+                continue;
+            }
+            let mut transaction = engine.store().begin()?;
+            for (old, new) in merged {
+                transaction.replace(table.id, &old, vec![new])?;
+            }
+            transaction.commit()?;
+        }
+        drop(engine.store().begin()?);
+        self.done("CHECKPOINT")
+    }
+
+    /// Writes a table's segments anew, as the session's settings say.
+    pub(crate) fn optimize(&self, text: &str) -> Result<Answer> {
+        let engine = self.planner.engine();
+        let name = QualifiedName::of(&parse_name(text.trim().trim_end_matches(';'))?, &self.session.default_schema())?;
+        let table = ddl::find_table(&self.planner, &name)?;
+        // Only to fail early on a read-only database.
+        drop(engine.store().begin()?);
+        let state = self.state();
+        let config = state.config();
+        let (options, threads) = (settings::of_loads(config), config.target_partitions());
+        let cancel = &self.statement.cancel;
+        if let Some((old, new)) = compact::rewrite_all(engine, &table, options, threads, cancel)? {
+            let mut transaction = engine.store().begin()?;
+            transaction.replace(table.id, &old, vec![new])?;
+            transaction.commit()?;
+        }
+        self.done("OPTIMIZE TABLE")
+    }
+}
