@@ -73,7 +73,7 @@ fn rewrite(
             })
             .collect();
         let panicked = |_| Err(Error::internal("a worker that rewrote a table panicked"));
-        workers.into_iter().map(|worker| worker.join().unwrap_or_else(panicked)).collect::<Result<()>>()
+        workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(panicked))
     })?;
     match Arc::into_inner(target) {
         Some(target) => target.finish(),

@@ -56,7 +56,7 @@ impl Scan {
             // Whatever is asked of rows first is needed for sure, and all of it where nothing is.
             match keys.is_empty() && filters.is_empty() {
                 true => tested.append(&mut loaded),
-                false => tested.extend(loaded.drain(..1)),
+                false => tested.extend(loaded.drain(..loaded.len().min(1))),
             }
         }
         let chunks_of = |column: usize| {
@@ -90,7 +90,7 @@ impl Scan {
 }
 
 impl MorselRows {
-    /// Takes note of the columns that this morsel loaded behind its tests, and lets go of reads that nobody will take.
+    /// Takes note of the columns that this morsel loaded behind its tests.
     pub(super) fn note_loads(&self, tests: &[RankedTest], keys: &[KeyFilter], filters: &[Box<dyn RowFilter>]) {
         let columns = self.scan.loaded_columns(keys, filters).into_iter();
         let loads = columns

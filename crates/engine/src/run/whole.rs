@@ -16,6 +16,7 @@ impl Scan {
         let mut rows = self.rows_of(morsel)?;
         rows.prune(tests, &(0..tests.len()).collect::<Vec<_>>());
         rows.load(self.columns.iter().copied())?;
+        rows.note_loads(tests, &[], &[]);
         rows.account(tests, &[]);
         Ok(rows)
     }
