@@ -25,27 +25,29 @@ const VECTOR: usize = 1024;
 const LANES: usize = 16;
 /// Rows of a lane.
 const STEPS: usize = VECTOR / LANES;
+/// The same for statistics. Loads mix batches of several workers: between those steps are large, and batches begin where
+/// lanes do.
+pub(crate) const LANE_ROWS: usize = STEPS;
 /// Bytes before the first values.
 const HEAD_BYTES: usize = 24;
 
 /// Bytes of the stored form, or some more.
 pub(crate) fn size(statistics: &Statistics) -> usize {
     let vectors = statistics.count.div_ceil(VECTOR);
-    // A filled-up vector has steps of 0, too, and step 0 of every lane is one.
     let width = step_width(statistics);
     HEAD_BYTES + packed_bytes(vectors * LANES, statistics.width()) + packed_bytes(vectors * VECTOR, width)
 }
 
-/// Bits of a step where 0 has to be one of them.
+/// Bits of a step. 0 is among them: filled-up vectors have such steps, and the first of every lane is one.
 fn step_width(statistics: &Statistics) -> u32 {
     let (least, most) = statistics.steps;
-    bit_length(most.max(0).wrapping_sub(least.min(0)) as u64)
+    bit_length(most.wrapping_sub(least) as u64)
 }
 
 /// Appends the stored form.
 pub(crate) fn encode<T: Word>(values: &[T], statistics: &Statistics, out: &mut Vec<u8>) {
     let width = step_width(statistics);
-    let least = T::from_low_bits(statistics.steps.0.min(0) as u64);
+    let least = T::from_low_bits(statistics.steps.0 as u64);
     let last = values[values.len() - 1];
     let vectors = values.len().div_ceil(VECTOR);
     let row = |row: usize| values.get(row).copied().unwrap_or(last);

@@ -200,6 +200,9 @@ mod tests {
         assert_eq!(scheme(&(0..16_384).map(scattered).collect::<Vec<_>>()), Scheme::Plain);
         assert_eq!(scheme(&(0..16_384).map(|row| row * 3 + (scattered(row) >> 31)).collect::<Vec<_>>()), Scheme::Delta);
         assert_eq!(scheme(&(0..16_384).map(|row| scattered(row / 9) >> 12).collect::<Vec<_>>()), Scheme::RunLength);
+        // Batches of several workers, mixed.
+        let mixed = |row: u32| (row / 4096 * 7 % 4) * 100_000 + row;
+        assert_eq!(scheme(&(0..16_384).map(mixed).collect::<Vec<_>>()), Scheme::Delta);
         let outliers = |row: u32| if row.is_multiple_of(211) { scattered(row) } else { scattered(row) >> 27 };
         assert_eq!(scheme(&(0..16_384).map(outliers).collect::<Vec<_>>()), Scheme::Patched);
     }

@@ -1,5 +1,6 @@
 //! What the choice of a scheme needs to know of a frame's integers: one pass over them.
 
+use super::delta::LANE_ROWS;
 use super::word::{Word, bit_length};
 
 /// Facts about the integers of a frame.
@@ -13,7 +14,8 @@ pub(crate) struct Statistics {
     pub(crate) high: u64,
     /// Runs of equal values.
     pub(crate) runs: usize,
-    /// Smallest and largest signed step from a value to the next, wrapping in the values' width.
+    /// Smallest and largest signed step from a value to the next, wrapping in the values' width, and 0; not those from one
+    /// lane to the next, since lanes begin anew.
     pub(crate) steps: (i64, i64),
     /// Values by the bits that their distance from the smallest needs; of many values those of a sample, scaled up.
     pub(crate) by_width: [usize; 65],
@@ -38,15 +40,17 @@ impl Statistics {
         // A step is a difference of neighbours with its sign; adding half the range makes an unsigned number of it that
         // orders alike.
         let half = T::from_low_bits(1 << (T::BITS - 1));
-        let (mut least, mut most, mut changes) = (T::from_low_bits(u64::MAX), T::default(), 0usize);
-        for (value, next) in values.iter().zip(&values[1..]) {
-            let step = next.minus(*value).plus(half);
-            least = least.min(step);
-            most = most.max(step);
-            changes += usize::from(value != next);
+        let (mut least, mut most) = (half, half);
+        for lane in values.chunks(LANE_ROWS) {
+            for (value, next) in lane.iter().zip(&lane[1..]) {
+                let step = next.minus(*value).plus(half);
+                least = least.min(step);
+                most = most.max(step);
+            }
         }
         let signed = |step: T| (step.number().wrapping_sub(half.number())) as i64;
-        let steps = if values.len() > 1 { (signed(least), signed(most)) } else { (0, 0) };
+        let steps = (signed(least), signed(most));
+        let changes = values.iter().zip(&values[1..]).filter(|(value, next)| value != next).count();
         let mut by_width = [0; 65];
         let (step, scale) = match values.len() {
             ..=FEW_VALUES => (SAMPLE_ROWS, 1),
