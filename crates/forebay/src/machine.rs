@@ -22,7 +22,7 @@ pub fn doctor(folder: &Path) -> Vec<Finding> {
             part: "io_uring",
             is_there: uring.is_ok(),
             text: uring.map_or_else(|error| error.to_string(), |()| "works".to_owned()),
-            brings: "several reads in flight; without it, one read at a time on each thread",
+            brings: "many reads in flight without a thread for each; without it, a few threads read",
         },
         Finding {
             part: "O_DIRECT",

@@ -5,7 +5,7 @@
 //! before memory is taken. Must not know: where chunk and directory lie on disk, whose memory they inflate into.
 
 pub(crate) mod directory;
-mod v1;
+mod version_1;
 
 use std::fmt::Debug;
 use std::sync::OnceLock;
@@ -16,7 +16,7 @@ use forebay_base::limits::{CHUNK_MAX_BYTES, FRAME_BYTES, IO_ALIGN};
 use forebay_base::{Context, Error, ErrorKind, PhysicalType, Result};
 
 pub use directory::{DIRECTORY_FIXED_BYTES, DIRECTORY_FRAME_BYTES};
-pub use v1::{BLOCK_ENTRY_BYTES, CHUNK_FIXED_BYTES, CHUNK_MAGIC, CHUNK_VERSION, FRAME_ENTRY_BYTES};
+pub use version_1::{BLOCK_ENTRY_BYTES, CHUNK_FIXED_BYTES, CHUNK_MAGIC, CHUNK_VERSION, FRAME_ENTRY_BYTES};
 
 use crate::frame::bits::{PortableUnpack, Unpack};
 use crate::frame::{self, Compression, Encoder};
@@ -212,7 +212,7 @@ pub fn inflate_chunk(
     inflate: &Inflate<'_>,
 ) -> Result<InflatedChunk> {
     if directory.is_empty() {
-        return v1::inflate(stored, physical, inflate);
+        return version_1::inflate(stored, physical, inflate);
     }
     let directory = Directory::read(directory, physical)?;
     let mut memory = (inflate.take)(directory.encoded_bytes)?;

@@ -1,4 +1,4 @@
-//! General codecs over the bytes or byte planes of a frame: LZ4 and Zstandard (ARCHITECTURE.md, Codecs: formats on disk
+//! General codecs over the bytes or byte planes of a frame: LZ4 and Zstandard (ARCHITECTURE.md, Stored form: formats on disk
 //! are open).
 //!
 //! Invariants: decompression writes exactly the expected number of bytes or fails; scratch memory is two frames per
