@@ -124,9 +124,14 @@ impl ReadAhead {
 
     /// Lets go of what was begun for a row group that is done.
     pub(crate) fn forget(&self, morsel: Morsel) {
-        let mut state = self.lock();
-        let done = state.begun.remove(&(morsel.segment, morsel.group)).unwrap_or_default();
-        state.begun_bytes -= done.values().flatten().map(StoredChunk::bytes).sum::<usize>();
+        let done = {
+            let mut state = self.lock();
+            let done = state.begun.remove(&(morsel.segment, morsel.group)).unwrap_or_default();
+            state.begun_bytes -= done.values().flatten().map(StoredChunk::bytes).sum::<usize>();
+            done
+        };
+        // Reads on their way are waited for, and others need not wait with us.
+        drop(done);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
