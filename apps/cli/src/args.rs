@@ -2,6 +2,7 @@
 //!
 //! Invariants: wrong usage ends with status 2 and a message. Must not know: databases.
 
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -202,6 +203,9 @@ pub(crate) struct Bench {
     /// Empty all caches before each run
     #[arg(long)]
     pub(crate) cold: bool,
+    /// Read at most so many bytes in a second from disk, for example 500MB
+    #[arg(long, value_name = "SIZE", value_parser = parse_rate, requires = "cold")]
+    pub(crate) throttle: Option<NonZeroU64>,
     /// Write all figures to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
@@ -300,6 +304,12 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
         Ok(bytes) => Ok(bytes),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// Bytes per second.
+fn parse_rate(text: &str) -> Result<NonZeroU64, String> {
+    let bytes = forebay::units::parse_bytes(text).map_err(|error| error.to_string())?;
+    NonZeroU64::new(bytes).ok_or_else(|| "a disk that gives nothing is no disk".into())
 }
 
 /// A number of threads or runs.

@@ -81,7 +81,8 @@ fn print_version() -> Result<()> {
 /// Opens the database and a session on it; `interactive` is whether a prompt follows.
 fn open(run: &Run, interactive: bool) -> Result<(Shell, bool)> {
     let interrupt = Interrupt::install(interactive)?;
-    let options = Options { read_only: run.read_only, memory_bytes: run.memory, threads: run.threads };
+    let options =
+        Options { read_only: run.read_only, memory_bytes: run.memory, threads: run.threads, ..Options::default() };
     let path = run.place();
     let database = match path {
         Some(path) => Database::open(path, &options)?,

@@ -113,6 +113,7 @@ pub(crate) fn run_bench(bench_args: Bench) -> Result<()> {
                 database: bench_args.directory,
                 runs: bench_args.runs,
                 cold: bench_args.cold,
+                read_bytes_per_second: bench_args.throttle,
                 json: bench_args.json,
                 queries: bench_args.queries,
                 settings: bench_args.settings,

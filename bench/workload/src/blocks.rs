@@ -95,7 +95,7 @@ const UNCOMPRESSED: &str = "SET force_encoding = uncompressed";
 
 impl Bench<'_> {
     fn open_options(&self) -> Options {
-        Options { read_only: false, memory_bytes: self.options.memory_bytes, threads: self.options.threads }
+        Options { memory_bytes: self.options.memory_bytes, threads: self.options.threads, ..Options::default() }
     }
 
     /// TPC-H with blocks as they are chosen, or with values as they are.

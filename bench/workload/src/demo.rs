@@ -51,7 +51,12 @@ pub fn demo(options: &DemoOptions, out: &mut dyn Write) -> Result<()> {
         benchmark: Benchmark::Ssb,
         scale_factor: options.scale_factor,
         database: &options.database,
-        options: Options { read_only: false, memory_bytes: options.memory_bytes, threads: options.threads },
+        options: Options {
+            read_only: false,
+            memory_bytes: options.memory_bytes,
+            threads: options.threads,
+            ..Options::default()
+        },
         keep_files: true,
         settings: &[],
     };

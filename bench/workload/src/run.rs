@@ -1,11 +1,13 @@
 //! The benchmark runner: every query several times, warm or cold, with figures for people and for programs.
 
+mod bound;
 pub(crate) mod machine;
 mod record;
 mod roof;
 
 use std::fs;
 use std::io::Write;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,26 +19,22 @@ use crate::load::{Wanted, prepare};
 use crate::measure::{Measured, run_sql};
 use crate::queries::{Query, queries};
 use crate::report::{Columns, bandwidth, line, percent};
+use bound::Bound;
 use roof::Roof;
 
-/// The rate at which bytes came from disk, which only cold benchmarks show, and the width of its column.
-const READ_RATE: (&str, usize) = ("from disk", 10);
-
 /// Names and widths of the report's columns.
-const HEADINGS: [(&str, usize); 12] = [
-    ("query", 7),
-    ("rows", 8),
-    ("min", 9),
-    ("median", 9),
-    ("max", 9),
-    ("compile", 9),
-    ("read", 10),
-    READ_RATE,
-    ("pruned", 6),
-    ("effective", 10),
-    ("codes", 10),
-    ("× floor", 7),
-];
+const HEADINGS: [(&str, usize); 8] =
+    [("query", 7), ("rows", 8), ("min", 9), ("median", 9), ("max", 9), ("compile", 9), ("read", 10), ("pruned", 6)];
+
+/// Those behind them in a benchmark whose data is in memory.
+const WARM_HEADINGS: [(&str, usize); 3] = [("effective", 10), ("codes", 10), ("× floor", 7)];
+
+/// Those behind them in a cold benchmark.
+const COLD_HEADINGS: [(&str, usize); 5] =
+    [("from disk", 10), ("reads", 9), ("warm", 9), ("inflate", 9), ("× bound", 7)];
+
+/// Runs before those that count, until the cache holds what a query needs: it keeps a chunk when that is read again.
+const WARMING_RUNS: usize = 2;
 
 /// What to measure, and how.
 #[derive(Debug, Clone)]
@@ -51,6 +49,8 @@ pub struct BenchOptions {
     pub runs: usize,
     /// Empty Forebay's cache, and the system's where that is permitted, before every run.
     pub cold: bool,
+    /// Read so many bytes in a second from disk, at most.
+    pub read_bytes_per_second: Option<NonZeroU64>,
     /// File for everything that was measured.
     pub json: Option<PathBuf>,
     /// Names of the queries to run (`q1.1`, `q22`); empty means all.
@@ -72,6 +72,8 @@ pub(crate) struct QueryRuns {
     pub(crate) compile: Duration,
     /// In the order they ran; not empty.
     pub(crate) runs: Vec<Measured>,
+    /// What a cold query could not be faster than.
+    pub(crate) bound: Option<Bound>,
 }
 
 impl QueryRuns {
@@ -134,7 +136,12 @@ pub fn bench(options: &BenchOptions, out: &mut dyn Write) -> Result<()> {
         benchmark: options.benchmark,
         scale_factor: options.scale_factor,
         database: &options.database,
-        options: Options { read_only: false, memory_bytes: options.memory_bytes, threads: options.threads },
+        options: Options {
+            read_only: false,
+            memory_bytes: options.memory_bytes,
+            threads: options.threads,
+            read_bytes_per_second: options.read_bytes_per_second,
+        },
         keep_files: false,
         settings: &[],
     };
@@ -142,8 +149,8 @@ pub fn bench(options: &BenchOptions, out: &mut dyn Write) -> Result<()> {
     let dropped = options.cold.then(|| machine::drop_page_cache().is_ok());
     introduce(options, dropped, out)?;
     let roof = Roof::measure(database.threads(), options.device.as_deref(), options.cold)?;
-    let headings = HEADINGS.iter().filter(|heading| options.cold || **heading != READ_RATE);
-    let (names, widths): (Vec<_>, Vec<_>) = headings.copied().unzip();
+    let behind = if options.cold { &COLD_HEADINGS[..] } else { &WARM_HEADINGS[..] };
+    let (names, widths): (Vec<_>, Vec<_>) = HEADINGS.iter().chain(behind).copied().unzip();
     let columns = Columns::new(&widths);
     line(out, &columns.row(&names))?;
     line(out, &columns.rule())?;
@@ -155,7 +162,7 @@ pub fn bench(options: &BenchOptions, out: &mut dyn Write) -> Result<()> {
     for query in &chosen {
         let runs = measure(options, &database, &session, query)
             .map_err(|e| e.context(format!("{} query {}", options.benchmark, query.name)))?;
-        line(out, &row_of(options, &columns, &runs, &roof))?;
+        line(out, &row_of(&columns, &runs, &roof))?;
         all.push(runs);
     }
     line(out, &columns.rule())?;
@@ -165,17 +172,21 @@ pub fn bench(options: &BenchOptions, out: &mut dyn Write) -> Result<()> {
         let mut cells = vec![name.to_owned(), String::new(), min, median, max];
         if options.cold && name == "total" {
             let read_bytes = all.iter().map(|runs| runs.last().metrics.read_bytes).sum();
-            cells.extend([String::new(), format_bytes(read_bytes), bandwidth(read_bytes, spread.median)]);
+            cells.extend([
+                String::new(),
+                format_bytes(read_bytes),
+                String::new(),
+                bandwidth(read_bytes, spread.median),
+            ]);
+            cells.extend(Bound::total(&all));
         }
         line(out, &columns.row(&cells.iter().map(String::as_str).collect::<Vec<_>>()))?;
     }
     let compile = format_seconds(summary.compile.median);
     line(out, &columns.row(&["compile", "", "", "", "", &compile]))?;
     line(out, "")?;
-    if options.cold {
-        line(out, "from disk: bytes read from the database's files over the median")?;
-    }
-    line(out, &roof.explain())?;
+    let explanation = if options.cold { bound::EXPLANATION.to_owned() } else { roof.explain() };
+    line(out, &explanation)?;
     if let Some(path) = &options.json {
         write_json(path, options, dropped, &all, &summary, &roof)?;
         line(out, &format!("\nEverything measured is in {}", path.display()))?;
@@ -221,6 +232,10 @@ fn introduce(options: &BenchOptions, dropped: PageCacheDropped, out: &mut dyn Wr
         Some(true) => "cold (page cache dropped too)".to_owned(),
         Some(false) => "cold (page cache kept: no permission)".to_owned(),
     };
+    let how = match options.read_bytes_per_second {
+        Some(bytes) => format!("{how}, from a disk that gives {}", bandwidth(bytes.get(), 1.0)),
+        None => how,
+    };
     let runs = if options.runs == 1 { "1 run".to_owned() } else { format!("{} runs", options.runs) };
     line(out, "")?;
     line(out, &format!("{} at scale factor {}, {runs} of each query, {how}", options.benchmark, options.scale_factor))?;
@@ -249,10 +264,11 @@ fn measure(options: &BenchOptions, database: &Database, session: &Session, query
         compile.get_or_insert(measured.metrics.compile);
         runs.push(measured);
     }
-    Ok(QueryRuns { name: query.name, compile: compile.unwrap_or_default(), runs })
+    let bound = options.cold.then(|| Bound::measure(options.runs, database, session, query)).transpose()?;
+    Ok(QueryRuns { name: query.name, compile: compile.unwrap_or_default(), runs, bound })
 }
 
-fn row_of(options: &BenchOptions, columns: &Columns, runs: &QueryRuns, roof: &Roof) -> String {
+fn row_of(columns: &Columns, runs: &QueryRuns, roof: &Roof) -> String {
     let spread = runs.spread();
     let [min, median, max] = [spread.min, spread.median, spread.max].map(format_seconds);
     let last = runs.last();
@@ -264,17 +280,22 @@ fn row_of(options: &BenchOptions, columns: &Columns, runs: &QueryRuns, roof: &Ro
         max,
         format_seconds(runs.compile.as_secs_f64()),
         format_bytes(last.metrics.read_bytes),
-    ];
-    if options.cold {
-        cells.push(bandwidth(last.metrics.read_bytes, spread.median));
-    }
-    let times = roof.times(last.metrics.code_bytes, spread.median);
-    cells.extend([
         percent(last.metrics.chunks_pruned, last.metrics.chunks),
-        bandwidth(last.metrics.plain_bytes, spread.median),
-        format_bytes(last.metrics.code_bytes),
-        times.map_or_else(|| "–".to_owned(), |times| format!("{times:.1}")),
-    ]);
+    ];
+    match &runs.bound {
+        Some(bound) => {
+            cells.push(bandwidth(last.metrics.read_bytes, spread.median));
+            cells.extend(bound.cells(spread.median));
+        }
+        None => {
+            let times = roof.times(last.metrics.code_bytes, spread.median);
+            cells.extend([
+                bandwidth(last.metrics.plain_bytes, spread.median),
+                format_bytes(last.metrics.code_bytes),
+                times.map_or_else(|| "–".to_owned(), |times| format!("{times:.1}")),
+            ]);
+        }
+    }
     columns.row(&cells.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
@@ -313,7 +334,7 @@ mod tests {
         let run =
             |&ms: &u64| Measured { elapsed: Duration::from_millis(ms), rows: 1, metrics: QueryMetrics::default() };
         let compile = Duration::from_millis(3);
-        QueryRuns { name: "q1.1", compile, runs: milliseconds.iter().map(run).collect() }
+        QueryRuns { name: "q1.1", compile, runs: milliseconds.iter().map(run).collect(), bound: None }
     }
 
     fn options(queries: &[&str]) -> BenchOptions {
@@ -323,6 +344,7 @@ mod tests {
             database: PathBuf::from("unused"),
             runs: 1,
             cold: false,
+            read_bytes_per_second: None,
             json: None,
             queries: queries.iter().map(|&name| name.to_owned()).collect(),
             settings: Vec::new(),

@@ -70,6 +70,7 @@ fn options(benchmark: Benchmark, database: &Path) -> BenchOptions {
         database: database.to_owned(),
         runs: 2,
         cold: false,
+        read_bytes_per_second: None,
         json: None,
         queries: Vec::new(),
         settings: Vec::new(),

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use forebay_base::{ColumnId, Context, ErrorKind, PhysicalType, Result, SegmentId, TableId, limits};
+use forebay_base::{ColumnId, Context, Error, ErrorKind, PhysicalType, Result, SegmentId, TableId, limits};
 use forebay_block::{ChunkMemory, Inflate, InflatedChunk, heap_memory, inflate_chunk};
 use forebay_cache::{ChunkCache, Seen};
 use forebay_cpu::compile::CompileCache;
@@ -17,6 +17,7 @@ use forebay_disk::{AlignedBuffer, BufferPool, Disk, DiskFile, ReadPath, ReadTick
 use forebay_store::{Segment, Store, Table};
 
 use crate::accelerator::Accelerators;
+use crate::floors::Recorder;
 use crate::read_ahead::ReadAhead;
 use crate::{Metrics, ScanSettings};
 
@@ -80,6 +81,12 @@ impl StoredChunk {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
+
+    /// Its bytes, once they have been read.
+    pub(crate) fn wait(self) -> Result<AlignedBuffer> {
+        let mut read = self.ticket.wait()?;
+        read.pop().map(|read| read.buffer).ok_or_else(|| Error::internal("a read gave no buffer"))
+    }
 }
 
 /// Memory of a pool that a chunk lies in once inflated.
@@ -107,6 +114,8 @@ pub struct Engine {
     stored: BufferPool,
     /// Inflated chunks, in the cache or in use.
     inflated: BufferPool,
+    /// The reads that were begun, while somebody asks for them.
+    recorder: Recorder,
     /// Machine code of pipelines.
     code: CompileCache,
     /// Devices beside the CPU.
@@ -136,6 +145,7 @@ impl Engine {
             read_before: Seen::new(limits::SEEN_CHUNKS),
             stored: BufferPool::new(limits::READ_POOL_BYTES),
             inflated: BufferPool::new(cache_bytes.saturating_add(limits::INFLATE_POOL_BYTES)),
+            recorder: Recorder::default(),
             code: CompileCache::default(),
             accelerators: Accelerators::default(),
             temporary,
@@ -181,7 +191,20 @@ impl Engine {
             taken => taken,
         };
         let (ticket, bytes) = segment.submit_chunk((place.group, place.column, place.chunk), &take, path)?;
+        self.recorder.note(place);
         Ok(StoredChunk { ticket, bytes })
+    }
+
+    /// Memory for an inflated chunk: the pool's, or the heap's where that is exhausted.
+    pub(crate) fn inflated_memory(&self, bytes: usize) -> Result<Box<dyn ChunkMemory>> {
+        match self.inflated.take(bytes) {
+            Ok(memory) => Ok(Box::new(PooledMemory(memory))),
+            Err(_) => heap_memory(bytes),
+        }
+    }
+
+    pub(crate) fn recorder(&self) -> &Recorder {
+        &self.recorder
     }
 
     /// The wanted chunks of one segment, in order: from the cache, else read, if that was not begun already, and inflated.
@@ -243,18 +266,14 @@ impl Engine {
         metrics: &Metrics,
     ) -> Result<InflatedChunk> {
         let started = Instant::now();
-        let read = stored.ticket.wait()?;
+        let buffer = stored.wait()?;
         metrics.read_ns.add(started.elapsed().as_nanos() as u64);
-        let buffer = &read[0].buffer;
         metrics.read_bytes.add(buffer.len() as u64);
         let started = Instant::now();
-        let take = |bytes| match self.inflated.take(bytes) {
-            Ok(memory) => Ok(Box::new(PooledMemory(memory)) as Box<dyn ChunkMemory>),
-            Err(_) => heap_memory(bytes),
-        };
+        let take = |bytes| self.inflated_memory(bytes);
         let inflate = Inflate { take: &take, unpack: unpacking(settings.simd) };
         let Place { group, column, chunk, .. } = wanted.place;
-        let chunk = inflate_chunk(segment.directory(group, column, chunk)?, buffer, wanted.physical, &inflate)?;
+        let chunk = inflate_chunk(segment.directory(group, column, chunk)?, &buffer, wanted.physical, &inflate)?;
         metrics.inflate_ns.add(started.elapsed().as_nanos() as u64);
         Ok(chunk)
     }

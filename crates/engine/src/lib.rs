@@ -11,6 +11,7 @@ pub mod cancel;
 pub mod chunks;
 pub mod collect;
 pub mod compact;
+pub mod floors;
 pub mod load;
 pub mod metrics;
 mod morsel;

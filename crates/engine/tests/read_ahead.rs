@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::Int64Type;
 use forebay_base::{LogicalType, Result, limits};
-use forebay_disk::{FaultKind, Faults, SimulatedDisk};
+use forebay_disk::{FaultKind, Faults, ReadPath, SimulatedDisk};
 use forebay_engine::{CancelToken, Engine, LoadTarget, Loader, Metrics, RankedTest, Scan};
 use forebay_pipeline::test::{ColumnTest, Test};
 use forebay_store::{ColumnDefinition, OpenMode, Store, Table, TableDefinition};
@@ -129,4 +129,22 @@ fn a_scan_that_stops_early_gives_up_what_it_began() {
         scan(&engine, morsels).expect("a sound disk");
         assert_eq!(engine.stored_bytes(), 0, "after {morsels} morsels");
     }
+}
+
+#[test]
+fn what_was_read_is_read_and_inflated_again() {
+    let engine = open(database().crash()).expect("a sound database opens");
+    engine.record_reads();
+    scan(&engine, usize::MAX).expect("a sound disk");
+    let reads = engine.recorded_reads();
+    let (_, bytes) = reads.read(&engine, ReadPath::Direct).expect("a sound disk");
+    reads.inflate(&engine, ReadPath::Direct, 2).expect("sound chunks");
+    let groups =
+        engine.store().catalog().table("main", "t").expect("a table").segments[0].groups().expect("a footer").to_vec();
+    let chunks = || groups.iter().flat_map(|group| &group.columns).flat_map(|column| &column.chunks);
+    assert_eq!(reads.len(), chunks().count(), "each chunk once");
+    assert_eq!(bytes, chunks().map(|chunk| chunk.stored_bytes).sum::<u64>());
+    assert_eq!(engine.stored_bytes(), 0);
+    scan(&engine, usize::MAX).expect("a sound disk");
+    assert!(engine.recorded_reads().is_empty(), "nobody recorded");
 }

@@ -5,6 +5,7 @@
 
 pub mod machine;
 
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +16,8 @@ pub use forebay_sql::ResultKind;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use forebay_disk::{Disk, IoMode, LocalDisk, MemoryDisk};
-use forebay_engine::Engine;
+use forebay_disk::{Disk, IoMode, LocalDisk, MemoryDisk, ThrottledDisk};
+use forebay_engine::{Engine, ReadPath};
 use forebay_sql::{Shared, Workers};
 use forebay_store::{OpenMode, Store};
 
@@ -46,6 +47,9 @@ pub struct Options {
     pub memory_bytes: Option<u64>,
     /// Worker threads; by default one per core.
     pub threads: Option<usize>,
+    /// Bytes that are read from disk in a second, at most: to measure how a slower drive would do. By default as many as
+    /// the drive gives. Not for a database in memory.
+    pub read_bytes_per_second: Option<NonZeroU64>,
 }
 
 /// An open database. Clones share it.
@@ -75,6 +79,19 @@ pub struct ColumnStorage {
     pub chunks: u64,
 }
 
+/// What it takes to read the chunks of queries and do nothing else with them, and to inflate them and nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadFloors {
+    /// Chunks.
+    pub chunks: u64,
+    /// Their bytes on disk.
+    pub bytes: u64,
+    /// Time to read them past the page cache, with as many reads in flight as scans have.
+    pub read: Duration,
+    /// Time to inflate them from memory, on all threads.
+    pub inflate: Duration,
+}
+
 impl Database {
     /// Opens the database directory at `path`, or makes it.
     pub fn open(path: &Path, options: &Options) -> Result<Self> {
@@ -95,7 +112,11 @@ impl Database {
         }
         // Readers may have no right to write where the database lies.
         let temporary = if options.read_only { temporary_folder()? } else { Arc::new(disk.clone()) };
-        Self::on_disk(Arc::new(disk), temporary, options.read_only, resources)
+        let disk: Arc<dyn Disk> = match options.read_bytes_per_second {
+            Some(bytes_per_second) => Arc::new(ThrottledDisk::new(Arc::new(disk), bytes_per_second)),
+            None => Arc::new(disk),
+        };
+        Self::on_disk(disk, temporary, options.read_only, resources)
     }
 
     /// A database that lives as long as this handle.
@@ -132,6 +153,21 @@ impl Database {
     pub fn clear_cache(&self) {
         self.shared.engine.accelerators().clear_chunks();
         self.shared.engine.cache().clear();
+    }
+
+    /// Records from now on which chunks queries read from disk, for [`Database::read_floors`].
+    pub fn record_reads(&self) {
+        self.shared.engine.record_reads();
+    }
+
+    /// Reads and inflates once more, and by themselves, the chunks that were read since [`Database::record_reads`], which
+    /// ends. The cache stays as it is.
+    pub fn read_floors(&self) -> Result<ReadFloors> {
+        let engine = &self.shared.engine;
+        let reads = engine.recorded_reads();
+        let (read, bytes) = reads.read(engine, ReadPath::Direct)?;
+        let inflate = reads.inflate(engine, ReadPath::Direct, self.shared.threads)?;
+        Ok(ReadFloors { chunks: reads.len() as u64, bytes, read, inflate })
     }
 
     /// Takes a device for the GPU of this database: how tests have one that fails as it is told.

@@ -27,6 +27,7 @@ pub(super) fn record(
         "settings": options.settings,
         "cold": options.cold,
         "page_cache_dropped": dropped,
+        "disk_bytes_per_s_at_most": options.read_bytes_per_second,
         "memory_bytes_per_s": roof.memory.round(),
         "device": options.device,
         "device_memory_bytes_per_s": roof.device.map(|device| device.measured.within_device.round()),
@@ -49,6 +50,15 @@ fn query(runs: &QueryRuns, roof: &Roof) -> Value {
     let (read_bytes, seconds) = (runs.last().metrics.read_bytes, runs.spread().median);
     value["read_bytes"] = json!(read_bytes);
     value["read_bytes_per_s"] = json!((seconds > 0.0).then(|| (read_bytes as f64 / seconds).round()));
+    if let Some(bound) = &runs.bound {
+        value["bound"] = json!({
+            "read_s": bound.read,
+            "read_bytes": bound.bytes,
+            "warm_s": bound.warm,
+            "inflate_s": bound.inflate,
+            "times": seconds / bound.seconds().max(1e-9),
+        });
+    }
     value["compile_ns"] = json!(runs.compile.as_nanos() as u64);
     value["runs"] = runs.runs.iter().map(run).collect();
     value
