@@ -26,6 +26,7 @@ pub(crate) mod distribution;
 pub mod environment;
 pub mod error;
 pub mod explain;
+mod explain_plan;
 pub mod extrema;
 pub mod files;
 pub mod filter;

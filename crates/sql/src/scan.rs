@@ -300,7 +300,9 @@ pub(crate) fn shown_figures(figures: &MetricsSnapshot) -> ExecutionPlanMetricsSe
         ("blocks", figures.blocks),
         ("blocks_pruned", figures.blocks_pruned),
         ("rows_in", figures.rows_in),
-        ("rows_left_out_by_psma", figures.psma_rows),
+        ("read_ns", figures.read_ns),
+        ("inflate_ns", figures.inflate_ns),
+        ("psma_rows", figures.psma_rows),
     ] {
         MetricBuilder::new(&shown).global_counter(name).add(value as usize);
     }

@@ -46,6 +46,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use forebay_base::{Error, Result};
 
+use crate::explain_plan::{AnalyzeExec, with_operators};
 use crate::statement::StatementContext;
 use node::PipelinesNode;
 use operator::PipelinesPlanner;
@@ -125,9 +126,23 @@ pub(crate) fn planned(plan: &LogicalPlan, state: &SessionState) -> DataFusionRes
 
 /// The operators of a carved plan.
 pub(crate) async fn operators(plan: &LogicalPlan, session: &dyn Session) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-    let counted = matches!(plan, LogicalPlan::Analyze(_));
-    let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(PipelinesPlanner { counted })]);
-    planner.create_physical_plan(plan, session).await
+    let planner =
+        |counted| DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(PipelinesPlanner { counted })]);
+    match plan {
+        LogicalPlan::Analyze(analyze) => {
+            let explained = planner(true).create_physical_plan(&analyze.input, session).await?;
+            Ok(Arc::new(AnalyzeExec::new(explained, Arc::clone(analyze.schema.inner()))))
+        }
+        LogicalPlan::Explain(explain) => {
+            let planned = planner(false).create_physical_plan(plan, session).await?;
+            // A plan that cannot be made is told by what DataFusion says there.
+            match planner(false).create_physical_plan(&explain.plan, session).await {
+                Ok(explained) => Ok(with_operators(&planned, &explained)),
+                Err(_) => Ok(planned),
+            }
+        }
+        _ => planner(false).create_physical_plan(plan, session).await,
+    }
 }
 
 /// Whether pipelines run the session's queries.

@@ -38,8 +38,8 @@ pub fn write(
         let mut steps = 0;
         for (at, line) in lines.iter().enumerate() {
             match at {
-                0 => write!(f, "\n      {number}: {}", line.text)?,
-                _ => write!(f, "\n         {}", line.text)?,
+                0 => write!(f, "\n  {number}: {}", line.text)?,
+                _ => write!(f, "\n     {}", line.text)?,
             }
             let Some(report) = report else { continue };
             match at {
@@ -62,7 +62,7 @@ pub fn write(
         }
         match (report, places.get(number)) {
             (Some(report), _) => run(f, report)?,
-            (None, Some(place)) => write!(f, "\n         = {place}")?,
+            (None, Some(place)) => write!(f, "\n     = {place}")?,
             (None, None) => {}
         }
     }
@@ -78,14 +78,14 @@ fn source(f: &mut fmt::Formatter<'_>, query: &Query, pipeline: &Pipeline, report
     if scan.read_bytes > 0 {
         let [waited, inflated] = [scan.read_wait_ns, scan.inflate_ns].map(|ns| format_seconds(ns as f64 / 1e9));
         let read = format_bytes(scan.read_bytes);
-        write!(f, "\n         | read {read} from disk: workers waited {waited} for it and inflated it in {inflated}")?;
+        write!(f, "\n     | read {read} from disk: workers waited {waited} for it and inflated it in {inflated}")?;
     }
     if scan.blocks_pruned > 0 {
         let (blocks, pruned) = (format_count(scan.blocks), format_count(scan.blocks_pruned));
-        write!(f, "\n         | zones left out {pruned} of {blocks} blocks: {}", arrow(scan.rows, scan.rows_in))?;
+        write!(f, "\n     | zones left out {pruned} of {blocks} blocks: {}", arrow(scan.rows, scan.rows_in))?;
     }
     if scan.psma_rows > 0 {
-        write!(f, "\n         | PSMA left out {} rows", format_count(scan.psma_rows))?;
+        write!(f, "\n     | PSMA left out {} rows", format_count(scan.psma_rows))?;
     }
     let columns = &query.tables[source.table].table.columns;
     for (number, test) in scan.tests.iter().enumerate() {
@@ -94,11 +94,11 @@ fn source(f: &mut fmt::Formatter<'_>, query: &Query, pipeline: &Pipeline, report
             (None, Some(own)) => test_text(&columns[own.column], &own.test),
             (learned, _) => format!("{} {}", names.join(", "), learned.as_deref().unwrap_or_default()),
         };
-        write!(f, "\n         | test {text}{}", tested(test.rows_in, test.rows_out))?;
+        write!(f, "\n     | test {text}{}", tested(test.rows_in, test.rows_out))?;
     }
     match scan.rows_filtered {
         0 => Ok(()),
-        rows => write!(f, "\n         | filters on rows  {}", arrow(rows, report.rows_in)),
+        rows => write!(f, "\n     | filters on rows  {}", arrow(rows, report.rows_in)),
     }
 }
 
@@ -130,7 +130,7 @@ fn passed(
 fn run(f: &mut fmt::Formatter<'_>, report: &PipelineReport) -> fmt::Result {
     write!(
         f,
-        "\n         = rows_in {}, rows_out {}, {:.3} ms, compiled in {:.3} ms, {} threads",
+        "\n     = rows_in {}, rows_out {}, {:.3} ms, compiled in {:.3} ms, {} threads",
         report.rows_in,
         report.rows_out,
         report.elapsed_ns as f64 / 1e6,
@@ -138,11 +138,11 @@ fn run(f: &mut fmt::Formatter<'_>, report: &PipelineReport) -> fmt::Result {
         report.threads
     )?;
     for note in &report.notes {
-        write!(f, "\n         = {note}")?;
+        write!(f, "\n     = {note}")?;
     }
     match report.spill_read_bytes {
         0 => Ok(()),
-        bytes => write!(f, "\n         = {} read back from disk", format_bytes(bytes)),
+        bytes => write!(f, "\n     = {} read back from disk", format_bytes(bytes)),
     }
 }
 
