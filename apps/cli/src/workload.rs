@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay::units::{format_bytes, format_count};
 use forebay::{Error, Result};
-use forebay_workload::blocks::{BlocksOptions, bench_blocks};
+use forebay_workload::blocks::bench_blocks;
 use forebay_workload::demo::{DemoOptions, demo};
+use forebay_workload::experiments::ExperimentOptions;
 use forebay_workload::generate::{Format, GenerateOptions, GeneratedFile, Progress, generate};
 use forebay_workload::run::{BenchOptions, bench};
 
@@ -124,7 +125,7 @@ pub(crate) fn run_bench(bench_args: Bench) -> Result<()> {
             with_stdout(|out| bench(&options, out))
         }
         Measured::Blocks => {
-            let options = BlocksOptions {
+            let options = ExperimentOptions {
                 scale_factor: bench_args.scale_factor,
                 directory: bench_args.directory,
                 runs: bench_args.runs,

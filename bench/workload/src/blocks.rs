@@ -1,57 +1,23 @@
-//! `forebay bench blocks`: the experiments of Data Blocks (SIGMOD 2016) that a CPU can repeat, each as a table beside what the
-//! paper reports, a plot, and JSON.
+//! `forebay bench blocks`: the experiments of Data Blocks (SIGMOD 2016) that a CPU can repeat.
 //!
-//! Reading order: [`figure`] (what an experiment gives), then one module for each experiment. What runs SQL goes through the
-//! public API; [`matches`] and [`packed`] measure the kernels below it, for which nothing of a query is needed. Must not
-//! know: command lines.
+//! One module for each experiment. What runs SQL goes through the public API; [`matches`] and [`packed`] measure the kernels
+//! below it, for which nothing of a query is needed. Must not know: command lines.
 
-mod figure;
 mod flights;
 mod layouts;
 mod matches;
 mod packed;
-mod plot;
 mod scans;
 mod sorted;
 mod vectors;
 
-use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
 
-use forebay::{Database, Error, Options, Result, Session};
-use serde_json::json;
+use forebay::{Database, Result};
 
 use crate::benchmark::Benchmark;
+use crate::experiments::{Bench, Experiment, ExperimentOptions, run_suite};
 use crate::load::{Wanted, prepare};
-use crate::measure::run_sql;
-use crate::report::line;
-use crate::run::machine::{date, machine};
-use figure::Figure;
-
-/// What to measure, and how.
-#[derive(Debug, Clone)]
-pub struct BlocksOptions {
-    /// Scale factor of TPC-H, and of the flights: 12 million at 1.
-    pub scale_factor: f64,
-    /// Folder of the databases, generated and loaded when missing.
-    pub directory: PathBuf,
-    /// Measured runs of each query; the median counts.
-    pub runs: usize,
-    /// Names of the experiments; empty means all.
-    pub experiments: Vec<String>,
-    /// File for all figures.
-    pub json: Option<PathBuf>,
-    /// Folder for plots, one SVG each.
-    pub plots: Option<PathBuf>,
-    /// Threads; by default one per core.
-    pub threads: Option<usize>,
-    /// Memory budget in bytes; by default that of [`forebay::Options`].
-    pub memory_bytes: Option<u64>,
-}
-
-/// An experiment by name.
-type Experiment = (&'static str, fn(&Bench<'_>, &mut dyn Write) -> Result<Figure>);
 
 const EXPERIMENTS: [Experiment; 8] = [
     ("scans", scans::measure),
@@ -63,11 +29,6 @@ const EXPERIMENTS: [Experiment; 8] = [
     ("packed", packed::measure),
     ("vectors", vectors::measure),
 ];
-
-/// What experiments share.
-struct Bench<'a> {
-    options: &'a BlocksOptions,
-}
 
 /// The scans of Tables 2 and 4: where they read from, and the settings that make them.
 #[derive(Debug, Clone, Copy)]
@@ -93,125 +54,25 @@ const SCAN_TYPES: [ScanType; 6] = [
 /// Loads with this setting keep values as they are.
 const UNCOMPRESSED: &str = "SET force_encoding = uncompressed";
 
-impl Bench<'_> {
-    fn open_options(&self) -> Options {
-        Options { memory_bytes: self.options.memory_bytes, threads: self.options.threads, ..Options::default() }
-    }
-
-    /// TPC-H with blocks as they are chosen, or with values as they are.
-    fn tpch(&self, uncompressed: bool, out: &mut dyn Write) -> Result<Database> {
-        let folder = if uncompressed { "tpch-uncompressed" } else { "tpch-blocks" };
-        let database = self.options.directory.join(folder);
-        let wanted = Wanted {
-            benchmark: Benchmark::Tpch,
-            scale_factor: self.options.scale_factor,
-            database: &database,
-            options: self.open_options(),
-            keep_files: false,
-            settings: if uncompressed { &[UNCOMPRESSED] } else { &[] },
-        };
-        prepare(&wanted, out)
-    }
-
-    /// The median time of a query in seconds, after one run that is not measured.
-    fn median(&self, session: &Session, sql: &str) -> Result<f64> {
-        run_sql(session, sql)?;
-        let runs = (0..self.options.runs).map(|_| Ok(run_sql(session, sql)?.0.seconds()));
-        let mut seconds: Vec<f64> = runs.collect::<Result<_>>()?;
-        Ok(median(&mut seconds))
-    }
+/// TPC-H with blocks as they are chosen, or with values as they are.
+fn tpch(bench: &Bench<'_>, uncompressed: bool, out: &mut dyn Write) -> Result<Database> {
+    let folder = if uncompressed { "tpch-uncompressed" } else { "tpch-blocks" };
+    let database = bench.options.directory.join(folder);
+    let wanted = Wanted {
+        benchmark: Benchmark::Tpch,
+        scale_factor: bench.options.scale_factor,
+        database: &database,
+        options: bench.open_options(),
+        keep_files: false,
+        settings: if uncompressed { &[UNCOMPRESSED] } else { &[] },
+    };
+    prepare(&wanted, out)
 }
 
-/// Runs statements for what they do.
-fn all(session: &Session, statements: &[&str]) -> Result<()> {
-    statements.iter().try_for_each(|sql| run_sql(session, sql).map(drop))
-}
-
-/// The middle of at least one number; sorts them.
-fn median(numbers: &mut [f64]) -> f64 {
-    numbers.sort_by(f64::total_cmp);
-    let middle = numbers.len() / 2;
-    if numbers.len() % 2 == 1 { numbers[middle] } else { f64::midpoint(numbers[middle - 1], numbers[middle]) }
-}
-
-fn geometric_mean(numbers: &[f64]) -> f64 {
-    (numbers.iter().map(|number| number.ln()).sum::<f64>() / numbers.len().max(1) as f64).exp()
-}
-
-/// Runs the experiments, reports on `out`, and writes JSON and plots where they are asked for.
+/// Runs the experiments of the suite: those of the options, which take the scale factor for TPC-H and for the flights (12
+/// million at 1).
 ///
 /// Errors: unknown experiments, unusable folders or files, and whatever the database reports.
-pub fn bench_blocks(options: &BlocksOptions, out: &mut dyn Write) -> Result<()> {
-    if options.runs == 0 {
-        return Err(Error::input("a benchmark needs at least one run").hint("Use --runs 1 or more"));
-    }
-    let chosen = chosen(&options.experiments)?;
-    for folder in options.plots.iter().chain([&options.directory]) {
-        fs::create_dir_all(folder).map_err(|e| Error::io(format!("make {}", folder.display()), &e))?;
-    }
-    let bench = Bench { options };
-    let mut figures = Vec::new();
-    for (name, measure) in chosen {
-        let figure = measure(&bench, out).map_err(|e| e.context(format!("experiment {name}")))?;
-        line(out, &figure.text())?;
-        if let Some(folder) = &options.plots {
-            write(&folder.join(format!("{name}.svg")), &figure.svg())?;
-        }
-        let mut record = figure.json();
-        record["experiment"] = json!(name);
-        figures.push(record);
-    }
-    if let Some(path) = &options.json {
-        let record = json!({
-            "program": "forebay",
-            "version": env!("CARGO_PKG_VERSION"),
-            "date": date(),
-            "machine": machine(),
-            "benchmark": "blocks",
-            "scale_factor": options.scale_factor,
-            "runs": options.runs,
-            "experiments": figures,
-        });
-        write(path, &format!("{record:#}\n"))?;
-        line(out, &format!("Everything measured is in {}", path.display()))?;
-    }
-    Ok(())
-}
-
-fn chosen(names: &[String]) -> Result<Vec<Experiment>> {
-    if names.is_empty() {
-        return Ok(EXPERIMENTS.to_vec());
-    }
-    let known = |wanted: &String| {
-        EXPERIMENTS.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted)).copied().ok_or_else(|| {
-            let names: Vec<_> = EXPERIMENTS.iter().map(|(name, _)| *name).collect();
-            Error::input(format!("there is no experiment {wanted:?}"))
-                .hint(format!("Experiments are {}", names.join(", ")))
-        })
-    };
-    names.iter().map(known).collect()
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).map_err(|e| Error::io(format!("write {}", path.display()), &e))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn experiments_are_known_by_name() {
-        assert_eq!(chosen(&[]).expect("all").len(), EXPERIMENTS.len());
-        assert_eq!(chosen(&["Packed".to_owned()]).expect("one")[0].0, "packed");
-        let unknown = chosen(&["fig5".to_owned()]).map(drop).expect_err("unknown").to_string();
-        assert!(unknown.contains("layouts"), "{unknown}");
-    }
-
-    #[test]
-    fn middles() {
-        assert_eq!(median(&mut [3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(&mut [4.0, 1.0]), 2.5);
-        assert!((geometric_mean(&[1.0, 100.0]) - 10.0).abs() < 1e-9);
-    }
+pub fn bench_blocks(options: &ExperimentOptions, out: &mut dyn Write) -> Result<()> {
+    run_suite("blocks", &EXPERIMENTS, options, out)
 }

@@ -9,6 +9,7 @@
 mod benchmark;
 pub mod blocks;
 pub mod demo;
+pub mod experiments;
 pub mod generate;
 mod load;
 mod measure;

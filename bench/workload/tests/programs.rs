@@ -4,8 +4,9 @@ use std::path::Path;
 
 use forebay::{Database, Options};
 use forebay_workload::Benchmark;
-use forebay_workload::blocks::{BlocksOptions, bench_blocks};
+use forebay_workload::blocks::bench_blocks;
 use forebay_workload::demo::{DemoOptions, demo};
+use forebay_workload::experiments::ExperimentOptions;
 use forebay_workload::run::{BenchOptions, bench};
 use forebay_workload::schema::tables;
 
@@ -112,7 +113,7 @@ fn benchmarks_run_warm_and_cold() {
 fn the_experiments_of_data_blocks_run() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (json, plots) = (folder.path().join("figures.json"), folder.path().join("plots"));
-    let options = BlocksOptions {
+    let options = ExperimentOptions {
         scale_factor: 0.001,
         directory: folder.path().join("data"),
         runs: 1,
@@ -136,7 +137,7 @@ fn the_experiments_of_data_blocks_run() {
         assert!(plots.join(format!("{name}.svg")).exists(), "{name}");
     }
     let mut again = Vec::new();
-    bench_blocks(&BlocksOptions { experiments: vec!["sorted".into()], ..options }, &mut again)
+    bench_blocks(&ExperimentOptions { experiments: vec!["sorted".into()], ..options }, &mut again)
         .expect("on what is there");
     assert!(String::from_utf8(again).expect("text").contains("is there already"));
 }

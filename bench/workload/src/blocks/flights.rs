@@ -7,8 +7,9 @@ use std::io::Write;
 
 use forebay::{Database, Result};
 
-use super::figure::Figure;
-use super::{Bench, SCAN_TYPES, UNCOMPRESSED, all};
+use super::{SCAN_TYPES, UNCOMPRESSED};
+use crate::experiments::figure::Figure;
+use crate::experiments::{Bench, all};
 use crate::measure::run_sql;
 
 /// Flights at scale factor 1.

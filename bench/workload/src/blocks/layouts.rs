@@ -6,8 +6,8 @@ use arrow::array::AsArray;
 use arrow::datatypes::DataType;
 use forebay::{Database, Error, Result, Session};
 
-use super::figure::Figure;
-use super::{Bench, median};
+use crate::experiments::figure::Figure;
+use crate::experiments::{Bench, median};
 use crate::measure::run_sql;
 
 const LAYOUTS: [usize; 4] = [1, 10, 100, 500];

@@ -8,8 +8,8 @@ use std::time::Instant;
 use forebay::Result;
 use forebay_cpu::simd::{self, Flavour, Lane, WORD_ROWS};
 
-use super::Bench;
-use super::figure::Figure;
+use crate::experiments::Bench;
+use crate::experiments::figure::Figure;
 
 /// Rows of a block.
 pub(super) const ROWS: usize = 1 << 16;

@@ -9,9 +9,9 @@ use std::io::Write;
 use forebay::Result;
 use forebay_cpu::simd::{self, Flavour, WORD_ROWS};
 
-use super::Bench;
-use super::figure::Figure;
 use super::matches::{PERCENTS, ROWS, fastest_ns, find_vectors, noise};
+use crate::experiments::Bench;
+use crate::experiments::figure::Figure;
 
 /// Bits of the domain [0, 2^16]: one more than two bytes, so that codes of whole bytes need four.
 const BITS: u32 = 17;

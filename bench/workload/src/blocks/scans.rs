@@ -4,9 +4,10 @@ use std::io::Write;
 
 use forebay::Result;
 
-use super::figure::Figure;
-use super::{Bench, SCAN_TYPES, all, geometric_mean};
+use super::{SCAN_TYPES, tpch};
 use crate::benchmark::Benchmark;
+use crate::experiments::figure::Figure;
+use crate::experiments::{Bench, all, geometric_mean};
 use crate::queries::queries;
 
 /// Geometric means of Table 2 in seconds, in the order of the scan types; "blocks + SARG" without SMA is not in it.
@@ -16,7 +17,7 @@ pub(super) fn measure(bench: &Bench<'_>, out: &mut dyn Write) -> Result<Figure> 
     let queries = queries(Benchmark::Tpch, bench.options.scale_factor);
     let mut seconds: Vec<Vec<f64>> = Vec::new();
     for uncompressed in [true, false] {
-        let database = bench.tpch(uncompressed, out)?;
+        let database = tpch(bench, uncompressed, out)?;
         for scan in SCAN_TYPES.iter().filter(|scan| scan.uncompressed == uncompressed) {
             let session = database.session();
             all(&session, scan.settings)?;

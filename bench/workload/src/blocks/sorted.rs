@@ -4,8 +4,9 @@ use std::io::Write;
 
 use forebay::Result;
 
-use super::figure::Figure;
-use super::{Bench, SCAN_TYPES, UNCOMPRESSED, all};
+use super::{SCAN_TYPES, UNCOMPRESSED, tpch};
+use crate::experiments::figure::Figure;
+use crate::experiments::{Bench, all};
 use crate::measure::run_sql;
 
 const COLUMNS: &str = "l_shipdate, l_discount, l_quantity, l_extendedprice";
@@ -19,7 +20,7 @@ const ORDERS: [(&str, &str, &str); 3] = [
 
 /// Makes the tables that are missing; `suffix` tells those apart whose values are as they are.
 fn make(bench: &Bench<'_>, suffix: &str, out: &mut dyn Write) -> Result<forebay::Database> {
-    let database = bench.tpch(false, out)?;
+    let database = tpch(bench, false, out)?;
     let session = database.session();
     let known = session.names().tables;
     all(&session, &["SET threads = 1"])?;

@@ -4,16 +4,17 @@ use std::io::Write;
 
 use forebay::Result;
 
-use super::figure::Figure;
-use super::{Bench, all, geometric_mean};
+use super::tpch;
 use crate::benchmark::Benchmark;
+use crate::experiments::figure::Figure;
+use crate::experiments::{Bench, all, geometric_mean};
 use crate::queries::queries;
 
 /// Rows of a vector; the last is what is used otherwise, and the most that there is room for.
 const SIZES: [usize; 6] = [64, 256, 1024, 2048, 4096, 8192];
 
 pub(super) fn measure(bench: &Bench<'_>, out: &mut dyn Write) -> Result<Figure> {
-    let database = bench.tpch(false, out)?;
+    let database = tpch(bench, false, out)?;
     let queries = queries(Benchmark::Tpch, bench.options.scale_factor);
     let mut means = Vec::new();
     for size in SIZES {

@@ -6,27 +6,27 @@ use super::plot;
 use crate::report::Columns;
 
 /// Points of one name.
-pub(super) type Series = (String, Vec<(f64, f64)>);
+pub(crate) type Series = (String, Vec<(f64, f64)>);
 
 /// The result of an experiment.
-pub(super) struct Figure {
+pub(crate) struct Figure {
     /// What was measured, and on what.
-    pub(super) title: String,
+    pub(crate) title: String,
     /// What the paper shows, and where.
-    pub(super) paper: &'static str,
+    pub(crate) paper: &'static str,
     /// Of the table; the first column names rows.
-    pub(super) headings: Vec<String>,
-    pub(super) rows: Vec<Vec<String>>,
+    pub(crate) headings: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
     /// What the axes of the plot are.
-    pub(super) axes: (&'static str, &'static str),
+    pub(crate) axes: (&'static str, &'static str),
     /// Names of x = 0, 1, 2, … where they are no numbers.
-    pub(super) ticks: Vec<String>,
-    pub(super) series: Vec<Series>,
+    pub(crate) ticks: Vec<String>,
+    pub(crate) series: Vec<Series>,
 }
 
 impl Figure {
     /// The table under its title.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let width = |column: usize| {
             let cells = std::iter::once(&self.headings).chain(&self.rows).filter_map(|row| row.get(column));
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -39,7 +39,7 @@ impl Figure {
         lines.join("\n")
     }
 
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let series = self.series.iter().map(|(name, points)| json!({ "name": name, "points": points }));
         json!({
             "title": self.title,
@@ -53,7 +53,7 @@ impl Figure {
         })
     }
 
-    pub(super) fn svg(&self) -> String {
+    pub(crate) fn svg(&self) -> String {
         plot::svg(&self.title, self.axes, &self.ticks, &self.series)
     }
 }
