@@ -23,7 +23,7 @@ pub mod types;
 
 pub use cancel::CancelToken;
 pub use chunks::{ChunkKey, Engine};
-pub use forebay_block::{Compression, EncodeOptions, Encoding};
+pub use forebay_block::{Compression, EncodeOptions, Encoding, Scheme};
 pub use forebay_cpu::simd::Flavour;
 pub use forebay_cpu::vector::VECTOR_ROWS;
 pub use forebay_disk::ReadPath;

@@ -22,6 +22,9 @@ pub struct LoadOptions {
     pub encode: EncodeOptions,
     /// What is asked of the compression of their frames.
     pub compression: Compression,
+    /// Blocks of a row group, which is then one chunk of each column; a power of two up to [`limits::GROUP_BLOCKS_MAX`].
+    /// `None` for row groups of [`limits::GROUP_BLOCKS`] and chunks of about [`limits::CHUNK_TARGET_BYTES`].
+    pub chunk_blocks: Option<usize>,
 }
 
 /// A segment that is being written by several loaders.
@@ -234,7 +237,8 @@ impl Loader {
         self.block_bytes = 0;
         self.string_bytes.fill(0);
         let encoded_bytes: usize = self.group.columns.iter().map(|column| column.bytes.len()).sum();
-        if self.group.rows.len() == limits::GROUP_BLOCKS || encoded_bytes >= limits::GROUP_BYTES {
+        let most_blocks = self.target.options.chunk_blocks.unwrap_or(limits::GROUP_BLOCKS);
+        if self.group.rows.len() >= most_blocks || encoded_bytes >= limits::GROUP_BYTES {
             self.end_group()?;
         }
         Ok(())
@@ -256,7 +260,7 @@ impl Loader {
         }
         let block_rows = std::mem::take(&mut self.group.rows);
         let rows: u64 = block_rows.iter().map(|rows| u64::from(*rows)).sum();
-        let options = ChunkOptions { compression: self.target.options.compression };
+        let options = self.target.options;
         let columns = self.group.columns.iter_mut().map(|column| column.seal(&options)).collect::<Result<_>>()?;
         let index = (self.loader << 32) | self.groups;
         self.target.writer.append_group(index, SealedGroup { block_rows, columns })?;
@@ -267,14 +271,18 @@ impl Loader {
 }
 
 impl EncodedColumn {
-    /// Cuts the encoded blocks into chunks of 2^k blocks of about [`limits::CHUNK_TARGET_BYTES`] and empties `self`.
-    fn seal(&mut self, options: &ChunkOptions) -> Result<SealedColumn> {
+    /// Cuts the encoded blocks into chunks of 2^k blocks, of about [`limits::CHUNK_TARGET_BYTES`] where nobody chose k, and
+    /// empties `self`.
+    fn seal(&mut self, options: &LoadOptions) -> Result<SealedColumn> {
         let blocks = self.block_offsets.len();
         let block_bytes = (self.bytes.len() / blocks).max(1);
-        let blocks_log2 = (0..=limits::GROUP_BLOCKS.ilog2())
-            .rev()
-            .find(|log2| block_bytes << log2 <= limits::CHUNK_TARGET_BYTES)
-            .unwrap_or(0);
+        let fitting =
+            || (0..=limits::GROUP_BLOCKS.ilog2()).rev().find(|k| block_bytes << k <= limits::CHUNK_TARGET_BYTES);
+        let blocks_log2 = match options.chunk_blocks {
+            Some(chunk_blocks) => chunk_blocks.ilog2(),
+            None => fitting().unwrap_or(0),
+        };
+        let options = ChunkOptions { compression: options.compression };
         let mut chunks: Vec<SealedChunk> = Vec::with_capacity(blocks.div_ceil(1 << blocks_log2));
         for first in (0..blocks).step_by(1 << blocks_log2) {
             let start = self.block_offsets[first];
@@ -282,7 +290,7 @@ impl EncodedColumn {
             let end = self.block_offsets.get(after).map_or(self.bytes.len(), |end| *end as usize);
             let offsets: Vec<u32> =
                 self.block_offsets[first..after.min(blocks)].iter().map(|offset| offset - start).collect();
-            chunks.push(seal_chunk(&self.bytes[start as usize..end], &offsets, options)?);
+            chunks.push(seal_chunk(&self.bytes[start as usize..end], &offsets, &options)?);
         }
         self.bytes.clear();
         self.block_offsets.clear();

@@ -3,14 +3,12 @@
 //!
 //! Two stages (late materialisation): columns of tests that zones did not decide are read ahead; columns that are only
 //! loaded for surviving rows are, too, while recent morsels needed them. What is begun and not yet taken stays within
-//! [`limits::READ_AHEAD_BYTES`]; what turns out not to be needed is let go when its row group is done.
+//! what the session allows; what turns out not to be needed is let go when its row group is done.
 //! Invariants: no chunk is read twice because of it; a read that fails is told by who needs it, nobody else.
 //! Must not know: rows, tests (it is told what a morsel needs).
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use forebay_base::limits;
 
 use crate::chunks::{ChunkKey, Engine, Place, StoredChunk};
 use crate::morsel::Morsel;
@@ -67,12 +65,13 @@ impl Loads {
 }
 
 impl ReadAhead {
-    /// Begins reads for the morsels from number `next` on, of `count`, whose needs `needs` tells.
+    /// Begins reads for the morsels from number `next` on, of `count`, whose needs `needs` tells, until `most_bytes` or more
+    /// are on their way.
     pub(crate) fn run(
         &self,
         engine: &Engine,
-        next: usize,
-        count: usize,
+        (next, count): (usize, usize),
+        most_bytes: usize,
         needs: impl Fn(usize) -> Needs,
         begin: impl Fn(&Place) -> Option<StoredChunk>,
     ) {
@@ -80,7 +79,7 @@ impl ReadAhead {
         let state = &mut *state;
         state.needs = state.needs.split_off(&next);
         for morsel in next..count.min(next + MORSELS_AHEAD) {
-            if state.begun_bytes >= limits::READ_AHEAD_BYTES {
+            if state.begun_bytes >= most_bytes {
                 return;
             }
             let needed = state.needs.entry(morsel).or_insert_with(|| needs(morsel));

@@ -394,6 +394,8 @@ impl QueryResult {
             plain_bytes: figures.plain_bytes,
             chunks: figures.chunks,
             chunks_pruned: figures.chunks_pruned,
+            read_wait: Duration::from_nanos(figures.read_ns),
+            inflate: Duration::from_nanos(figures.inflate_ns),
         }
     }
 }
@@ -421,6 +423,10 @@ pub struct QueryMetrics {
     pub chunks: u64,
     /// Chunks of the touched columns that were never needed.
     pub chunks_pruned: u64,
+    /// Time that workers waited for reads, summed over them.
+    pub read_wait: Duration,
+    /// Time that workers took to verify and inflate chunks, summed over them.
+    pub inflate: Duration,
 }
 
 #[cfg(test)]

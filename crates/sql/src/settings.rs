@@ -8,9 +8,9 @@ use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::prelude::SessionConfig;
 use forebay_base::units::parse_bytes;
-use forebay_base::{Error, Result};
+use forebay_base::{Error, Result, limits};
 use forebay_engine::{
-    Compression, DeviceChoice, EncodeOptions, Encoding, Engine, Flavour, LoadOptions, ReadPath, ScanSettings,
+    Compression, DeviceChoice, EncodeOptions, Encoding, Engine, Flavour, LoadOptions, ReadPath, ScanSettings, Scheme,
     VECTOR_ROWS,
 };
 use forebay_store::DEFAULT_SCHEMA;
@@ -130,6 +130,7 @@ pub(crate) fn set(base: &mut SessionState, engine: &Engine, variable: &str, valu
         }
         _ => {
             let known = [
+                "chunk_blocks",
                 "compression",
                 "device",
                 "execution",
@@ -139,6 +140,7 @@ pub(crate) fn set(base: &mut SessionState, engine: &Engine, variable: &str, valu
                 "memory_limit",
                 "plan_cache",
                 "psma",
+                "read_ahead",
                 "sargs",
                 "simd",
                 "sma",
@@ -150,7 +152,7 @@ pub(crate) fn set(base: &mut SessionState, engine: &Engine, variable: &str, valu
                 Some(other) => error.hint(format!("Did you mean {other}?")),
                 None => error.hint(
                     "Settings are compression, device, execution, io, memory_limit, plan_cache, simd and threads, and for \
-                     experiments fold_rows, force_encoding, psma, sargs, sma and vector_rows",
+                     experiments chunk_blocks, fold_rows, force_encoding, psma, read_ahead, sargs, sma and vector_rows",
                 ),
             });
         }
@@ -183,6 +185,11 @@ fn set_scans(base: &mut SessionState, variable: &str, value: &str) -> Result<boo
             base.config_mut().set_extension(Arc::new(Sargs { on_codes }));
         }
         "io" => scans.read_path = read_path(value)?,
+        "read_ahead" => scans.read_ahead_bytes = read_ahead(value)?,
+        "chunk_blocks" => {
+            let options = LoadOptions { chunk_blocks: chunk_blocks(value)?, ..of_loads(base.config()) };
+            base.config_mut().set_extension(Arc::new(options));
+        }
         "compression" => {
             let options = LoadOptions { compression: compression(value)?, ..of_loads(base.config()) };
             base.config_mut().set_extension(Arc::new(options));
@@ -256,13 +263,44 @@ fn encoding(name: &str) -> Result<Option<Encoding>> {
     })
 }
 
-/// What this name asks of compression.
+/// What this name asks of compression; a scheme's name asks for that scheme wherever it can hold the bytes.
 fn compression(name: &str) -> Result<Compression> {
-    match name.to_ascii_lowercase().as_str() {
-        "balanced" => Ok(Compression::Balanced),
-        "best_ratio" => Ok(Compression::BestRatio),
-        _ => Err(Error::input(format!("compression = {name} is not possible")).hint("Use balanced or best_ratio")),
+    let name = name.to_ascii_lowercase();
+    let known = Scheme::ALL.into_iter().find(|scheme| scheme.name() == name);
+    match (name.as_str(), known) {
+        ("balanced", _) => Ok(Compression::Balanced),
+        ("best_ratio", _) => Ok(Compression::BestRatio),
+        (_, Some(scheme)) => Ok(Compression::Force(scheme)),
+        _ => {
+            let schemes = Scheme::ALL.map(Scheme::name).join(", ");
+            Err(Error::input(format!("compression = {name} is not possible"))
+                .hint(format!("Use balanced or best_ratio, or for experiments one scheme: {schemes}")))
+        }
     }
+}
+
+/// Bytes that reads run ahead by.
+fn read_ahead(value: &str) -> Result<usize> {
+    match (switch("read_ahead", value), parse_bytes(value)) {
+        (Ok(true), _) => Ok(limits::READ_AHEAD_BYTES),
+        (Ok(false), _) => Ok(0),
+        (_, Ok(bytes)) => Ok(usize::try_from(bytes).unwrap_or(usize::MAX)),
+        _ => Err(Error::input(format!("read_ahead = {value} is not possible"))
+            .hint("Use on or off, or a size such as '4MB'")),
+    }
+}
+
+/// Blocks of the chunks that loads make; `None` for what suits each column.
+fn chunk_blocks(value: &str) -> Result<Option<usize>> {
+    if value.eq_ignore_ascii_case("auto") {
+        return Ok(None);
+    }
+    let most = limits::GROUP_BLOCKS_MAX;
+    let blocks = value.parse().ok().filter(|blocks: &usize| blocks.is_power_of_two() && *blocks <= most);
+    blocks.map(Some).ok_or_else(|| {
+        Error::input(format!("chunk_blocks = {value} is not possible"))
+            .hint(format!("Use auto, or a power of two up to {most}"))
+    })
 }
 
 /// How chunks are read by this name.
@@ -303,6 +341,20 @@ mod tests {
         assert!(encoding("zstd").is_err());
         assert!(switch("psma", "ON").expect("on") && !switch("psma", "false").expect("off"));
         assert!(switch("psma", "1").is_err());
+    }
+
+    #[test]
+    fn loads_and_reads_are_told_by_name_or_number() {
+        for scheme in Scheme::ALL {
+            assert_eq!(compression(&scheme.name().to_uppercase()).expect("its own name"), Compression::Force(scheme));
+        }
+        assert_eq!(compression("Best_Ratio").expect("known"), Compression::BestRatio);
+        assert!(compression("tight").expect_err("unknown").to_string().contains("bit_packed"));
+        assert_eq!(read_ahead("on").expect("a switch"), limits::READ_AHEAD_BYTES);
+        assert_eq!([read_ahead("off"), read_ahead("4MiB")].map(|bytes| bytes.expect("known")), [0, 4 << 20]);
+        assert!(read_ahead("often").is_err());
+        assert_eq!([chunk_blocks("auto"), chunk_blocks("32")].map(|blocks| blocks.expect("known")), [None, Some(32)]);
+        assert!(["0", "3", "512", "-1"].iter().all(|wrong| chunk_blocks(wrong).is_err()));
     }
 
     #[test]

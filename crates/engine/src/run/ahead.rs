@@ -12,13 +12,17 @@ use crate::read_ahead::Needs;
 impl Scan {
     /// Begins reads for morsels that nobody has taken yet.
     pub(super) fn read_ahead(&self, tests: &[RankedTest], keys: &[KeyFilter], filters: &[Box<dyn RowFilter>]) {
+        let most_bytes = self.settings.read_ahead_bytes;
+        if most_bytes == 0 {
+            return;
+        }
         let begin = |place: &Place| {
             let segment = &self.table.segments[place.segment];
             self.engine.begin(segment, place, self.settings.read_path, false).ok()
         };
         let needs = |morsel: usize| self.needs(self.morsels[morsel], tests, keys, filters).unwrap_or_default();
         let next = self.cursor.load(Ordering::Relaxed).min(self.morsels.len());
-        self.ahead.run(&self.engine, next, self.morsels.len(), needs, begin);
+        self.ahead.run(&self.engine, (next, self.morsels.len()), most_bytes, needs, begin);
     }
 
     /// Chunks that a morsel needs; `None` where its metadata cannot be read, which whoever takes it will tell.

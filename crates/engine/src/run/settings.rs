@@ -1,5 +1,6 @@
 //! What a session may change about its scans; no answer depends on it.
 
+use forebay_base::limits;
 use forebay_cpu::simd::Flavour;
 use forebay_cpu::vector::VECTOR_ROWS;
 use forebay_disk::ReadPath;
@@ -22,6 +23,8 @@ pub struct ScanSettings {
     pub fold_rows: usize,
     /// How chunks are read.
     pub read_path: ReadPath,
+    /// Bytes of stored chunks that are put on their way before anybody needs them; 0 for none.
+    pub read_ahead_bytes: usize,
 }
 
 /// About as many rows as a pipeline does while another one is compiled.
@@ -36,6 +39,7 @@ impl Default for ScanSettings {
             psma: true,
             fold_rows: FOLD_ROWS,
             read_path: ReadPath::Direct,
+            read_ahead_bytes: limits::READ_AHEAD_BYTES,
         }
     }
 }
