@@ -173,23 +173,26 @@ pub(crate) enum Measured {
     Queries(Benchmark),
     /// The experiments of Data Blocks.
     Blocks,
+    /// The experiments of GOLAP and HippogriffDB.
+    Datapath,
 }
 
 impl FromStr for Measured {
     type Err = forebay::Error;
 
     fn from_str(text: &str) -> forebay::Result<Self> {
-        match text.eq_ignore_ascii_case("blocks") {
-            true => Ok(Self::Blocks),
-            false => text.parse().map(Self::Queries),
+        match text.to_ascii_lowercase().as_str() {
+            "blocks" => Ok(Self::Blocks),
+            "datapath" => Ok(Self::Datapath),
+            _ => text.parse().map(Self::Queries),
         }
     }
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
-    /// ssb (Star Schema Benchmark), tpch (TPC-H), wide (100 columns of web analytics), taxi (trips of New York's cabs), or
-    /// blocks (the experiments of Data Blocks)
+    /// ssb (Star Schema Benchmark), tpch (TPC-H), wide (100 columns of web analytics), taxi (trips of New York's cabs),
+    /// blocks (the experiments of Data Blocks) or datapath (those of GOLAP and HippogriffDB)
     pub(crate) benchmark: Measured,
     /// Scale factor
     #[arg(long = "sf", value_name = "N", default_value_t = 1.0, allow_negative_numbers = true)]
@@ -212,10 +215,10 @@ pub(crate) struct Bench {
     /// Only this query, for example q1.1; may be repeated
     #[arg(long = "query", value_name = "NAME")]
     pub(crate) queries: Vec<String>,
-    /// Only this experiment of blocks, for example packed; may be repeated
+    /// Only this experiment of blocks or datapath, for example packed; may be repeated
     #[arg(long = "experiment", value_name = "NAME")]
     pub(crate) experiments: Vec<String>,
-    /// Write the plots of blocks to this folder
+    /// Write the plots of blocks or datapath to this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
     /// What runs pipelines besides the CPU: auto, cpu, gpu or emulated; floors are those of its memory and its link
@@ -235,17 +238,21 @@ pub(crate) struct Bench {
 impl Bench {
     /// Refuses options that say nothing together.
     fn check(&self) -> Result<(), clap::Error> {
+        let measures_queries = matches!(self.benchmark, Measured::Queries(_));
         let conflict = match self.benchmark {
             Measured::Blocks if self.cold => "--cold measures queries, and blocks has experiments on data in memory",
-            Measured::Blocks if self.device.is_some() => {
-                "--device measures queries, and blocks has experiments of the CPU"
+            Measured::Datapath if self.cold => "--cold measures queries, and datapath chooses what is cold itself",
+            Measured::Blocks | Measured::Datapath if self.device.is_some() => {
+                "--device measures queries, and blocks and datapath have experiments of the CPU"
             }
-            Measured::Blocks if !self.settings.is_empty() => {
-                "the experiments of blocks choose their settings themselves"
+            Measured::Blocks | Measured::Datapath if !self.settings.is_empty() => {
+                "the experiments of blocks and datapath choose their settings themselves"
             }
-            Measured::Blocks if !self.queries.is_empty() => "blocks has no queries to choose: use --experiment",
-            Measured::Queries(_) if self.plots.is_some() || !self.experiments.is_empty() => {
-                "--experiment and --plots are for bench blocks"
+            Measured::Blocks | Measured::Datapath if !self.queries.is_empty() => {
+                "blocks and datapath have no queries to choose: use --experiment"
+            }
+            _ if measures_queries && (self.plots.is_some() || !self.experiments.is_empty()) => {
+                "--experiment and --plots are for bench blocks and bench datapath"
             }
             _ => return Ok(()),
         };
@@ -367,6 +374,8 @@ mod tests {
             "forebay --read-only",
             "forebay :memory: --read-only",
             "forebay bench blocks --db d --cold",
+            "forebay bench datapath --db d --cold",
+            "forebay bench datapath --db d --query q1",
             "forebay bench blocks --db d --query q1",
             "forebay bench ssb --db d --experiment packed",
         ] {

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use forebay::units::{format_bytes, format_count};
 use forebay::{Error, Result};
 use forebay_workload::blocks::bench_blocks;
+use forebay_workload::datapath::bench_datapath;
 use forebay_workload::demo::{DemoOptions, demo};
 use forebay_workload::experiments::ExperimentOptions;
 use forebay_workload::generate::{Format, GenerateOptions, GeneratedFile, Progress, generate};
@@ -124,19 +125,21 @@ pub(crate) fn run_bench(bench_args: Bench) -> Result<()> {
             };
             with_stdout(|out| bench(&options, out))
         }
-        Measured::Blocks => {
-            let options = ExperimentOptions {
-                scale_factor: bench_args.scale_factor,
-                directory: bench_args.directory,
-                runs: bench_args.runs,
-                experiments: bench_args.experiments,
-                json: bench_args.json,
-                plots: bench_args.plots,
-                threads: bench_args.threads,
-                memory_bytes: bench_args.memory,
-            };
-            with_stdout(|out| bench_blocks(&options, out))
-        }
+        Measured::Blocks => with_stdout(|out| bench_blocks(&experiment_options(bench_args), out)),
+        Measured::Datapath => with_stdout(|out| bench_datapath(&experiment_options(bench_args), out)),
+    }
+}
+
+fn experiment_options(bench_args: Bench) -> ExperimentOptions {
+    ExperimentOptions {
+        scale_factor: bench_args.scale_factor,
+        directory: bench_args.directory,
+        runs: bench_args.runs,
+        experiments: bench_args.experiments,
+        json: bench_args.json,
+        plots: bench_args.plots,
+        threads: bench_args.threads,
+        memory_bytes: bench_args.memory,
     }
 }
 

@@ -198,6 +198,14 @@ struct Turn {
     failure: Option<Error>,
 }
 
+/// Writes one table as a Parquet file of its name into a folder, which is made when missing.
+pub(crate) fn write_parquet(source: &dyn TableSource, folder: &Path, threads: Option<usize>) -> Result<GeneratedFile> {
+    fs::create_dir_all(folder).map_err(|e| Error::io(format!("make folder {}", folder.display()), &e))?;
+    let path = folder.join(format!("{}.{}", source.name(), Format::Parquet.extension()));
+    let threads = threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
+    write_table(source, &path, Format::Parquet, threads, &|_| ())
+}
+
 fn write_table(
     source: &dyn TableSource,
     path: &Path,

@@ -8,6 +8,7 @@
 
 mod benchmark;
 pub mod blocks;
+pub mod datapath;
 pub mod demo;
 pub mod experiments;
 pub mod generate;

@@ -16,6 +16,9 @@ pub(crate) enum Stream {
     Trip = 9,
     TripDay = 10,
     TripZone = 11,
+    Ranking = 12,
+    Visit = 13,
+    Visitor = 14,
 }
 
 /// The numbers of one row.

@@ -17,6 +17,7 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use crate::generate::{PART_ROWS, RangeTable, TableSource};
 use crate::random::{RowRandom, Stream, scaled};
 use columns::COLUMNS;
+pub(crate) use text::{agent, letters, url};
 
 /// Rows at scale factor 1.
 pub(crate) const ROWS: f64 = 1_000_000.0;
@@ -95,7 +96,7 @@ fn views(seed: u64, rows: u64, range: Range<u64>) -> Vec<View> {
 
 /// A rank from 2^`levels.start` on, by Zipf's law in steps: every doubling of ranks is drawn as often as any other, and
 /// the ranks of one doubling alike.
-fn rank(number: u64, levels: Range<u32>) -> u64 {
+pub(crate) fn rank(number: u64, levels: Range<u32>) -> u64 {
     let level = levels.start + scaled(number, u64::from(levels.end - levels.start).max(1)) as u32;
     // The low half is as good as new: the level took the high bits.
     let within = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;

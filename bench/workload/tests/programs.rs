@@ -5,6 +5,7 @@ use std::path::Path;
 use forebay::{Database, Options};
 use forebay_workload::Benchmark;
 use forebay_workload::blocks::bench_blocks;
+use forebay_workload::datapath::bench_datapath;
 use forebay_workload::demo::{DemoOptions, demo};
 use forebay_workload::experiments::ExperimentOptions;
 use forebay_workload::run::{BenchOptions, bench};
@@ -138,6 +139,42 @@ fn the_experiments_of_data_blocks_run() {
     }
     let mut again = Vec::new();
     bench_blocks(&ExperimentOptions { experiments: vec!["sorted".into()], ..options }, &mut again)
+        .expect("on what is there");
+    assert!(String::from_utf8(again).expect("text").contains("is there already"));
+}
+
+#[test]
+fn the_experiments_of_the_data_path_run() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (json, plots) = (folder.path().join("figures.json"), folder.path().join("plots"));
+    let options = ExperimentOptions {
+        scale_factor: 0.01,
+        directory: folder.path().join("data"),
+        runs: 1,
+        experiments: Vec::new(),
+        json: Some(json.clone()),
+        plots: Some(plots.clone()),
+        threads: Some(2),
+        memory_bytes: Some(1 << 30),
+    };
+    let mut out = Vec::new();
+    bench_datapath(&options, &mut out).expect("all experiments run");
+    let text = String::from_utf8(out).expect("text");
+    for expected in ["Figure 4", "Figure 13", "Table 3", "lo_commitdate", "q4.3", "2c, 12 letters"] {
+        assert!(text.contains(expected), "{expected} is missing in\n{text}");
+    }
+    let written = std::fs::read_to_string(&json).expect("the JSON file");
+    let record: serde_json::Value = serde_json::from_str(&written).expect("JSON");
+    assert_eq!(record["benchmark"], "datapath");
+    for experiment in record["experiments"].as_array().expect("a list") {
+        let name = experiment["experiment"].as_str().expect("a name");
+        assert!(!experiment["series"][0]["points"].as_array().expect("points").is_empty(), "{name}");
+        assert!(plots.join(format!("{name}.svg")).exists(), "{name}");
+        // What is no number, or infinite, is null in JSON.
+        assert!(!experiment["series"].to_string().contains("null"), "{name}: {}", experiment["series"]);
+    }
+    let mut again = Vec::new();
+    bench_datapath(&ExperimentOptions { experiments: vec!["gap".into()], ..options }, &mut again)
         .expect("on what is there");
     assert!(String::from_utf8(again).expect("text").contains("is there already"));
 }

@@ -1,6 +1,9 @@
-//! What this machine has for Forebay, and whether its devices compute right: `forebay doctor`, `forebay selftest`.
+//! What this machine has for Forebay, how fast its drives are, and whether its devices compute right: `forebay doctor`,
+//! `forebay selftest`.
 //!
 //! Must not know: databases that are open.
+
+mod drive;
 
 use std::path::Path;
 
@@ -10,6 +13,8 @@ pub use forebay_engine::Device;
 pub use forebay_engine::doctor::{Bandwidths, Finding};
 use forebay_engine::selftest;
 pub use forebay_engine::selftest::Outcome;
+
+pub use drive::{DriveProbe, Reader};
 
 /// What was found, part by part: ways to the drive of a folder, then what there is for GPUs.
 pub fn doctor(folder: &Path) -> Vec<Finding> {

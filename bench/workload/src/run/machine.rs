@@ -7,7 +7,7 @@ use arrow::temporal_conversions::timestamp_s_to_datetime;
 use serde_json::{Value, json};
 
 /// Drops clean pages of the page cache; needs root.
-pub(super) fn drop_page_cache() -> std::io::Result<()> {
+pub(crate) fn drop_page_cache() -> std::io::Result<()> {
     fs::write("/proc/sys/vm/drop_caches", "1")
 }
 

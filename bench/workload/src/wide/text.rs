@@ -174,13 +174,13 @@ fn words(random: &RowRandom, first_place: u64, count: u64, between: &str, out: &
 }
 
 /// `length` letters.
-pub(super) fn letters(number: u64, length: u32, out: &mut String) {
+pub(crate) fn letters(number: u64, length: u32, out: &mut String) {
     let letters = (0..length).map(|at| char::from(b'a' + (number.rotate_left(at * 5) % 26) as u8));
     out.extend(letters);
 }
 
 /// The address of a page; about 70 bytes, some of them several hundred.
-pub(super) fn url(page: &RowRandom, out: &mut String) {
+pub(crate) fn url(page: &RowRandom, out: &mut String) {
     let number = |place| page.at(PLACE + place);
     out.push_str(if scaled(number(0), 4) == 0 { "https://" } else { "http://" });
     match scaled(number(1), 100) {
@@ -229,7 +229,7 @@ pub(super) fn phrase(number: u64, out: &mut String) {
 }
 
 /// The program that a user reads with.
-pub(super) fn agent(user: &RowRandom, out: &mut String) {
+pub(crate) fn agent(user: &RowRandom, out: &mut String) {
     let number = |place| user.at(PLACE + 300 + place);
     let system = SYSTEMS[rank(number(0), 0..3) as usize - 1];
     let major = 10 + scaled(number(1), 20);
