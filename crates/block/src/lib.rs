@@ -28,7 +28,8 @@ pub use access::{
     Access, Codes, DictionaryValues, FixedValues, PlainAccess, RunEnds, RunValues, StringValues, ValueRef, Values,
 };
 pub use chunk::{
-    ChunkMemory, ChunkOptions, Inflate, InflatedChunk, SealedChunk, TakeMemory, heap_memory, inflate_chunk, seal_chunk,
+    ChunkMemory, ChunkOptions, Inflate, InflatedChunk, SchemeSummary, SealedChunk, TakeMemory, directory_summary,
+    heap_memory, inflate_chunk, seal_chunk,
 };
 pub use column::{PlainColumn, PlainValues};
 pub use encode::{EncodeOptions, encode_block};

@@ -46,6 +46,11 @@ impl FramedSection {
     pub(crate) fn frames(&self) -> usize {
         self.section.bytes.div_ceil(FRAME_BYTES)
     }
+
+    /// Bytes of its frames in memory, in their order.
+    fn plain_bytes(self) -> impl Iterator<Item = usize> {
+        (0..self.frames()).map(move |frame| (self.section.bytes - frame * FRAME_BYTES).min(FRAME_BYTES))
+    }
 }
 
 /// The sections of a block in their order.
@@ -87,6 +92,11 @@ pub(crate) fn encode(headers: &[Header], frames: &[Frame]) -> Vec<u8> {
 }
 
 impl Directory {
+    /// Bytes of all frames in memory, in their order.
+    pub(crate) fn plain_bytes(&self) -> impl Iterator<Item = usize> {
+        self.headers.iter().flat_map(sections).flat_map(FramedSection::plain_bytes)
+    }
+
     /// Reads a directory, whose blocks must have the type `physical`.
     pub(crate) fn read(bytes: &[u8], physical: PhysicalType) -> Result<Self> {
         let wrong = |what: &str| Error::corrupt(format!("directory of a chunk: {what}"));

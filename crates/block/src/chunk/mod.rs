@@ -5,6 +5,7 @@
 //! before memory is taken. Must not know: where chunk and directory lie on disk, whose memory they inflate into.
 
 pub(crate) mod directory;
+mod summary;
 mod version_1;
 
 use std::fmt::Debug;
@@ -16,6 +17,7 @@ use forebay_base::limits::{CHUNK_MAX_BYTES, FRAME_BYTES, IO_ALIGN};
 use forebay_base::{Context, Error, ErrorKind, PhysicalType, Result};
 
 pub use directory::{DIRECTORY_FIXED_BYTES, DIRECTORY_FRAME_BYTES};
+pub use summary::{SchemeSummary, directory_summary};
 pub use version_1::{BLOCK_ENTRY_BYTES, CHUNK_FIXED_BYTES, CHUNK_MAGIC, CHUNK_VERSION, FRAME_ENTRY_BYTES};
 
 use crate::frame::bits::{PortableUnpack, Unpack};
