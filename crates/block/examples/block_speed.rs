@@ -72,7 +72,8 @@ fn main() {
         "chunk of 8 blocks", "compression", "ratio", "seal GB/s", "inflate GB/s"
     );
     for (name, physical, block) in &chunks {
-        let forced = [Scheme::Lz4, Scheme::Zstd, Scheme::Rans, Scheme::Delta].map(Compression::Force);
+        let forced = [Scheme::Lz4, Scheme::Zstd, Scheme::Snappy, Scheme::Deflate, Scheme::Rans, Scheme::Delta];
+        let forced = forced.map(Compression::Force);
         for compression in [Compression::Balanced, Compression::BestRatio].into_iter().chain(forced) {
             measure_chunk(name, *physical, block, compression);
         }

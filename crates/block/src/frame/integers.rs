@@ -70,9 +70,14 @@ pub(crate) fn encode<T: Word>(scheme: Scheme, values: &[T], statistics: &Statist
         Scheme::Patched => patched::encode(values, patched::plan::<T>(statistics).0, statistics, out),
         Scheme::Delta => delta::encode(values, statistics, out),
         Scheme::RunLength => run_length::encode(values, out),
-        Scheme::Plain | Scheme::Lz4 | Scheme::Zstd | Scheme::Rans | Scheme::Fsst | Scheme::Alp => {
-            out.extend_from_slice(bytemuck::cast_slice(values))
-        }
+        Scheme::Plain
+        | Scheme::Lz4
+        | Scheme::Zstd
+        | Scheme::Snappy
+        | Scheme::Deflate
+        | Scheme::Rans
+        | Scheme::Fsst
+        | Scheme::Alp => out.extend_from_slice(bytemuck::cast_slice(values)),
     }
 }
 
@@ -83,9 +88,14 @@ pub(crate) fn decode<T: Word>(with: &dyn Unpack, scheme: Scheme, stored: &[u8], 
         Scheme::Patched => patched::decode(with, stored, values),
         Scheme::Delta => delta::decode(with, stored, values),
         Scheme::RunLength => run_length::decode(with, stored, values),
-        Scheme::Plain | Scheme::Lz4 | Scheme::Zstd | Scheme::Rans | Scheme::Fsst | Scheme::Alp => {
-            Err("its scheme is not one of integers")
-        }
+        Scheme::Plain
+        | Scheme::Lz4
+        | Scheme::Zstd
+        | Scheme::Snappy
+        | Scheme::Deflate
+        | Scheme::Rans
+        | Scheme::Fsst
+        | Scheme::Alp => Err("its scheme is not one of integers"),
     }
 }
 

@@ -41,6 +41,10 @@ pub enum Scheme {
     Lz4 = 1,
     /// One Zstandard frame per byte plane.
     Zstd = 2,
+    /// A Snappy block, perhaps of byte planes.
+    Snappy = 3,
+    /// A Deflate stream, perhaps of byte planes.
+    Deflate = 4,
     /// Integers as distances from the smallest, in as many bits as the largest needs.
     BitPacked = 16,
     /// Bit-packed integers with outliers put aside.
@@ -59,10 +63,12 @@ pub enum Scheme {
 
 impl Scheme {
     /// All schemes, in code order.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Plain,
         Self::Lz4,
         Self::Zstd,
+        Self::Snappy,
+        Self::Deflate,
         Self::BitPacked,
         Self::Patched,
         Self::Delta,
@@ -83,6 +89,8 @@ impl Scheme {
             Self::Plain => "plain",
             Self::Lz4 => "lz4",
             Self::Zstd => "zstd",
+            Self::Snappy => "snappy",
+            Self::Deflate => "deflate",
             Self::BitPacked => "bit_packed",
             Self::Patched => "patched",
             Self::Delta => "delta",
@@ -258,7 +266,9 @@ impl Encoder {
     fn by(&mut self, scheme: Scheme, plain: &[u8], elements: Elements, out: &mut Vec<u8>) -> Option<Stored> {
         match scheme {
             Scheme::Plain => return None,
-            Scheme::Lz4 | Scheme::Zstd => return general(plain, elements, scheme, out),
+            Scheme::Lz4 | Scheme::Zstd | Scheme::Snappy | Scheme::Deflate => {
+                return general(plain, elements, scheme, out);
+            }
             Scheme::BitPacked | Scheme::Patched | Scheme::Delta | Scheme::RunLength => {
                 with_word!(elements.bytes, T => {
                     let values = aligned::<T>(plain);
@@ -328,7 +338,9 @@ pub(crate) fn decode(
             Ok(())
         }
         Scheme::Plain => Err("its length is wrong".into()),
-        Scheme::Lz4 | Scheme::Zstd => with_codecs(|codecs| codecs.decompress(form.scheme, form.stride, stored, plain)),
+        Scheme::Lz4 | Scheme::Zstd | Scheme::Snappy | Scheme::Deflate => {
+            with_codecs(|codecs| codecs.decompress(form.scheme, form.stride, stored, plain))
+        }
         Scheme::BitPacked | Scheme::Patched | Scheme::Delta | Scheme::RunLength => {
             let wrong = "its scheme is for integers, and its section holds none";
             with_word!(element_bytes, T => {
