@@ -322,10 +322,14 @@ fn golden_schemes() {
     "#]],
     );
     // Deflate leaves to its programs how they find repetitions: what others stored is read in a test of its own.
-    check_frame(Scheme::Snappy, (0..64).map(|value| value / 8 * 3 + 9), expect![[r#"
+    check_frame(
+        Scheme::Snappy,
+        (0..64).map(|value| value / 8 * 3 + 9),
+        expect![[r#"
         96 bytes
         0000: 80 02 00 09 0d 01 00 0c 0d 01 00 0f 0d 01 00 12
         0010: 0d 01 00 15 0d 01 00 18 0d 01 00 1b 0d 01 00 1e
         0020: 0d 01 00 00 fe 01 00 fe 01 00 fa 01 00 00 00 00
-    "#]]);
+    "#]],
+    );
 }

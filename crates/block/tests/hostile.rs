@@ -1,6 +1,7 @@
 //! Bytes that are not what was written: an error of kind `Corrupt`, or values, but never a panic or an over-read.
 
 mod cases;
+mod mutations;
 mod version_1;
 
 use cases::{Aligned, Case, Cell, Random, any_case, any_encoding, inflate, read};
@@ -17,23 +18,9 @@ fn read_all(block: &EncodedBlock) {
     }
 }
 
-/// Flips some bytes, mostly in the first 128, and sometimes cuts the end off.
-fn damage(bytes: &[u8], random: &mut Random) -> Vec<u8> {
-    let mut bytes = bytes.to_vec();
-    for _ in 0..=random.below(3) {
-        let end = if random.below(3) > 0 { bytes.len().min(128) } else { bytes.len() };
-        let at = random.below(end as u64) as usize;
-        bytes[at] = match random.below(4) {
-            0 => 0,
-            1 => 0xff,
-            2 => bytes[at] ^ (1 << random.below(8)),
-            _ => random.next() as u8,
-        };
-    }
-    if random.below(4) == 0 {
-        bytes.truncate(random.below(bytes.len() as u64) as usize);
-    }
-    bytes
+/// `stored` with changes, perhaps pieces of `other` among them.
+fn damage(stored: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
+    mutations::mutated(stored, other, &mut |limit| random.below(limit))
 }
 
 proptest! {
@@ -44,31 +31,11 @@ proptest! {
         let (bytes, _) = case.encode(force);
         let mut random = Random(seed);
         for _ in 0..40 {
-            let damaged = Aligned::new(&damage(bytes.bytes(), &mut random));
+            let damaged = Aligned::new(&damage(bytes.bytes(), bytes.bytes(), &mut random));
             match EncodedBlock::parse(damaged.bytes()) {
                 Ok(block) => read_all(&block),
                 Err(error) => prop_assert_eq!(error.kind(), ErrorKind::Corrupt),
             }
-        }
-    }
-
-    #[test]
-    fn damaged_chunks_never_panic(case in any_case(), scheme in prop::sample::select(&Scheme::ALL[..]), seed: u64) {
-        let (bytes, _) = case.encode(None);
-        let options = ChunkOptions { compression: Compression::Force(scheme) };
-        let sealed = seal_chunk(bytes.bytes(), &[0], &options).expect("valid blocks seal");
-        let mut random = Random(seed);
-        for round in 0..40 {
-            let mut damaged = sealed.clone();
-            match round % 3 {
-                0 => damaged.directory = damage(&sealed.directory, &mut random),
-                1 => damaged.bytes = damage(&sealed.bytes, &mut random),
-                _ => {
-                    damaged.bytes = damage(&sealed.bytes, &mut random);
-                    repair_checksums(&mut damaged.directory, &damaged.bytes);
-                }
-            }
-            look_at(inflate(&damaged, case.physical));
         }
     }
 
@@ -78,7 +45,7 @@ proptest! {
         let sealed = seal_v1(bytes.bytes(), &[0], [Scheme::Plain, Scheme::Lz4, Scheme::Zstd][codec]);
         let mut random = Random(seed);
         for round in 0..40 {
-            let mut damaged = damage(&sealed, &mut random);
+            let mut damaged = damage(&sealed, bytes.bytes(), &mut random);
             if round % 2 == 0 {
                 repair_checksums_v1(&mut damaged);
             }
@@ -95,16 +62,93 @@ fn look_at(inflated: forebay_base::Result<InflatedChunk>) {
     }
 }
 
-/// Makes damaged frames pass their checksums, so that what lies behind them is tested as well.
+/// Chunks of every scheme, and directories, mutated each for itself and together; mostly with checksums that fit, so that
+/// what lies behind those is tested as well.
+#[test]
+fn mutated_chunks_never_panic() {
+    const ROUNDS_PER_CASE: u64 = 50;
+    let (mut inflated, mut refused) = (0, 0);
+    for scheme in Scheme::ALL {
+        for seed in 0..mutations::count().div_ceil(ROUNDS_PER_CASE) {
+            let mut random = Random(seed << 8 | scheme as u64);
+            let physical = PhysicalType::ALL[random.below(12) as usize];
+            let shape = random.below(u64::from(cases::RUNS) + 1) as u8;
+            let rows = [7, 64, 1030, 3000][random.below(4) as usize];
+            let case = Case::generate(physical, shape, rows, [0, 3, 60][random.below(3) as usize], seed);
+            let (bytes, _) = case.encode(None);
+            let seal = |compression| {
+                let blocks = [bytes.bytes(), bytes.bytes()].concat();
+                let options = ChunkOptions { compression };
+                seal_chunk(&blocks, &[0, bytes.bytes().len() as u32], &options).expect("valid blocks seal")
+            };
+            let (sealed, other) = (seal(Compression::Force(scheme)), seal(Compression::BestRatio));
+            for round in 0..ROUNDS_PER_CASE {
+                let mut damaged = sealed.clone();
+                // The zeros at the end are no part of a frame.
+                let used_bytes = sealed.bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+                if round % 5 < 2 {
+                    damaged.bytes = damage(&sealed.bytes[..used_bytes], &other.bytes, &mut random);
+                    damaged.bytes.resize(damaged.bytes.len().max(sealed.bytes.len()), 0);
+                }
+                match round % 5 {
+                    1 | 2 => change_entry(&mut damaged.directory, &mut random),
+                    3 => damaged.directory = damage(&sealed.directory, &other.directory, &mut random),
+                    _ => {}
+                }
+                if random.below(4) > 0 {
+                    repair_checksums(&mut damaged.directory, &damaged.bytes);
+                }
+                let result = inflate(&damaged, physical);
+                if result.is_ok() {
+                    inflated += 1
+                } else {
+                    refused += 1
+                }
+                look_at(result);
+            }
+        }
+    }
+    assert!(inflated > 0 && refused > 0, "{inflated} were inflated, {refused} were not");
+}
+
+/// Numbers of blocks and frames, if the directory has them.
+fn counts(directory: &[u8]) -> Option<(usize, usize)> {
+    let word = |at: usize| directory.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes) as usize);
+    Some((word(0)?, word(4)?))
+}
+
+/// Where the entry of frame `index` lies.
+fn entry_of(blocks: usize, index: usize) -> usize {
+    8 + 64 * blocks + 12 * index
+}
+
+/// Gives a frame another length, scheme or stride than it was stored with.
+fn change_entry(directory: &mut [u8], random: &mut Random) {
+    let Some((blocks, frames @ 1..)) = counts(directory) else { return };
+    let at = entry_of(blocks, random.below(frames as u64) as usize);
+    let stored_bytes = u32::from_le_bytes([0, 1, 2, 3].map(|byte| directory[at + byte]));
+    match random.below(4) {
+        0 => directory[at + 8] = Scheme::ALL[random.below(Scheme::ALL.len() as u64) as usize] as u8,
+        1 => directory[at + 9] = [1, 2, 4, 8, 0, 3, 16][random.below(7) as usize],
+        2 => {
+            let wrong = [0, 1, stored_bytes + 1, stored_bytes.wrapping_sub(1), stored_bytes / 2, u32::MAX];
+            let wrong = wrong[random.below(6) as usize];
+            directory[at..at + 4].copy_from_slice(&wrong.to_le_bytes());
+        }
+        _ => directory[at + 8 + random.below(4) as usize] = random.next() as u8,
+    }
+}
+
+/// Makes damaged frames pass their checksums.
 fn repair_checksums(directory: &mut [u8], chunk: &[u8]) {
-    let word = |bytes: &[u8], at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| bytes[at + byte])) as usize;
-    let (blocks, frames) = (word(directory, 0), word(directory, 4));
-    let mut at = 0;
-    for frame in 0..frames {
-        let entry = 8 + 64 * blocks + 12 * frame;
-        let stored_bytes = word(directory, entry);
-        let Some(stored) = chunk.get(at..at + stored_bytes) else { break };
-        directory[entry + 4..entry + 8].copy_from_slice(&crc32c(stored).to_le_bytes());
+    let Some((blocks, frames)) = counts(directory) else { return };
+    let mut at: usize = 0;
+    for frame in 0..frames.min(directory.len()) {
+        let entry = directory.get_mut(entry_of(blocks, frame)..).and_then(|rest| rest.first_chunk_mut::<8>());
+        let Some([a, b, c, d, checksum @ ..]) = entry else { break };
+        let stored_bytes = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
+        let Some(stored) = chunk.get(at..at.saturating_add(stored_bytes)) else { break };
+        checksum.copy_from_slice(&crc32c(stored).to_le_bytes());
         at += stored_bytes.next_multiple_of(8);
     }
 }

@@ -1,6 +1,8 @@
-//! Bytes of several distributions, damage to stored ones, and the checks that hold for every scheme of frames.
+//! Bytes of several distributions, and the checks that hold for every scheme of frames.
 //!
 //! Must not know: how any scheme works.
+
+use super::{Elements, Kind};
 
 /// Appends a stored form of bytes, where it is smaller.
 pub(super) type Encode<'a> = &'a dyn Fn(&[u8], &mut Vec<u8>) -> Option<()>;
@@ -44,6 +46,89 @@ pub(super) fn of_bytes() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
+/// Full frames of elements by the name of their distribution.
+pub(super) fn of_elements(elements: Elements) -> Vec<(&'static str, Vec<u8>)> {
+    match elements.kind {
+        Kind::Integers | Kind::Wide => of_integers(elements.bytes),
+        Kind::Floats => of_floats(elements.bytes),
+        Kind::Text => of_bytes(),
+    }
+}
+
+/// Full frames of integers of `width` bytes by the name of their distribution.
+pub(super) fn of_integers(width: usize) -> Vec<(&'static str, Vec<u8>)> {
+    let low_bytes = |value: u64| u128::from(value).to_le_bytes().into_iter().take(width);
+    let frame =
+        |mut value: Box<dyn FnMut(usize) -> u64>| (0..FRAME / width).flat_map(|row| low_bytes(value(row))).collect();
+    // The value of a run by its number, while runs have 1 to 40 rows.
+    let runs = |value: fn(u64, &mut Random) -> u64| {
+        let (mut random, mut run, mut left, mut last) = (Random(5), 0, 0, 0);
+        frame(Box::new(move |_| {
+            if left == 0 {
+                (left, last) = (1 + random.below(40), value(run, &mut random));
+                run += 1;
+            }
+            left -= 1;
+            last
+        }))
+    };
+    let (mut narrow, mut outliers, mut steps, mut noise) = (Random(1), Random(2), Random(3), Random(4));
+    let mut last = 0;
+    vec![
+        ("constant", frame(Box::new(|_| 77))),
+        ("narrow", frame(Box::new(move |_| 100 + narrow.below(13)))),
+        ("outliers", frame(Box::new(move |row| if row % 97 == 3 { outliers.next() } else { outliers.below(9) }))),
+        (
+            "ascending",
+            frame(Box::new(move |_| {
+                last += steps.below(4);
+                last
+            })),
+        ),
+        ("descending", frame(Box::new(|row| (FRAME - row) as u64 * 3))),
+        ("runs of noise", runs(|_, random| random.next())),
+        ("runs of few values", runs(|_, random| random.below(5))),
+        ("runs that ascend", runs(|run, random| run * 2 + random.below(2))),
+        ("runs with outliers", runs(|run, random| if run % 60 == 7 { random.next() } else { random.below(9) })),
+        ("noise", frame(Box::new(move |_| noise.next()))),
+    ]
+}
+
+/// Full frames of doubles by the name of their distribution.
+fn of_doubles() -> Vec<(&'static str, Vec<f64>)> {
+    let mut random = Random(11);
+    let mut fill = |value: &dyn Fn(&mut Random) -> f64| (0..FRAME / 8).map(|_| value(&mut random)).collect();
+    let specials = [f64::NAN, -f64::NAN, -0.0, f64::INFINITY, f64::NEG_INFINITY, 5e-324, f64::MIN_POSITIVE, f64::MAX];
+    vec![
+        ("constant", vec![0.25; FRAME / 8]),
+        ("prices", fill(&|random| random.below(10_000_000) as f64 / 100.0)),
+        ("temperatures", fill(&|random| (random.below(600) as f64 - 200.0) / 10.0)),
+        ("thousands", fill(&|random| random.below(5000) as f64 * 1000.0)),
+        ("places", fill(&|random| (random.below(360_000_000) as f64 - 180e6) / 1e6)),
+        ("outliers", fill(&|random| if random.below(50) == 0 { 1e15 } else { random.below(99) as f64 / 10.0 })),
+        (
+            "specials",
+            fill(&|random| match random.below(20) {
+                0 => specials[random.below(8) as usize],
+                _ => random.below(100) as f64 / 100.0,
+            }),
+        ),
+        ("only specials", fill(&|random| specials[random.below(8) as usize])),
+        ("noise", fill(&|random| f64::from_bits(random.next()))),
+        ("uniform", fill(&|random| random.next() as f64 / u64::MAX as f64)),
+    ]
+}
+
+/// Full frames of floats of `width` bytes by the name of their distribution.
+pub(super) fn of_floats(width: usize) -> Vec<(&'static str, Vec<u8>)> {
+    let bytes = |value: &f64| match width {
+        4 => (*value as f32).to_le_bytes().to_vec(),
+        _ => value.to_le_bytes().to_vec(),
+    };
+    let frame = |values: Vec<f64>| values.iter().cycle().take(FRAME / width).flat_map(bytes).collect();
+    of_doubles().into_iter().map(|(name, values)| (name, frame(values))).collect()
+}
+
 /// Words in the manner of TPC-H's comments.
 pub(super) fn text(bytes: usize) -> Vec<u8> {
     const WORDS: &str = "furiously slyly carefully blithely quickly packages accounts deposits requests ideas pinto beans \
@@ -85,40 +170,4 @@ pub(super) fn check_documented(name: &str, value: usize) {
 /// Checks that an estimate is at most a tenth below the stored bytes.
 pub(super) fn check_estimate(name: &str, estimated_bytes: usize, stored_bytes: usize) {
     assert!(estimated_bytes * 10 >= stored_bytes * 9, "{name}: {estimated_bytes} for {stored_bytes}");
-}
-
-/// Checks that `count` kinds of damage make errors or other bytes, but never a panic.
-pub(super) fn check_damage(plain_bytes: usize, stored: &[u8], count: u64, decode: Decode) {
-    for seed in 0..count {
-        let mut random = Random(seed << 32 | stored.len() as u64);
-        let damaged = damage(stored, &mut random);
-        let wanted_bytes = match random.below(8) {
-            0 => random.below(plain_bytes as u64 * 2) as usize,
-            _ => plain_bytes,
-        };
-        let mut plain = vec![0; wanted_bytes];
-        let _: Result<(), &str> = std::hint::black_box(decode(&damaged, &mut plain));
-    }
-}
-
-/// Changes some bytes, mostly among the first, and sometimes the length.
-fn damage(stored: &[u8], random: &mut Random) -> Vec<u8> {
-    let mut bytes = stored.to_vec();
-    for _ in 0..=random.below(3) {
-        let end = if random.below(3) > 0 { bytes.len().min(256) } else { bytes.len() };
-        let at = random.below(end as u64) as usize;
-        bytes[at] = match random.below(4) {
-            0 => 0,
-            1 => 0xff,
-            2 => bytes[at] ^ (1 << random.below(8)),
-            _ => random.next() as u8,
-        };
-    }
-    match random.below(8) {
-        0 => bytes.truncate(random.below(bytes.len() as u64) as usize),
-        1 => bytes.extend((0..=random.below(9)).map(|byte| byte as u8)),
-        2 => drop(bytes.remove(random.below(bytes.len() as u64) as usize)),
-        _ => {}
-    }
-    bytes
 }

@@ -13,7 +13,12 @@ mod delta;
 mod distributions;
 mod fsst;
 pub(crate) mod general;
+#[cfg(test)]
+mod hostile;
 pub(crate) mod integers;
+#[cfg(test)]
+#[path = "../../tests/mutations/mod.rs"]
+mod mutations;
 mod patched;
 pub(crate) mod planes;
 mod rans;
