@@ -10,6 +10,7 @@
 compile_error!("encoded blocks are read in place and are little-endian");
 
 pub mod access;
+pub mod choose;
 pub mod chunk;
 pub mod column;
 mod distinct;
@@ -28,8 +29,8 @@ pub use access::{
     Access, Codes, DictionaryValues, FixedValues, PlainAccess, RunEnds, RunValues, StringValues, ValueRef, Values,
 };
 pub use chunk::{
-    ChunkMemory, ChunkOptions, Inflate, InflatedChunk, SchemeSummary, SealedChunk, TakeMemory, directory_summary,
-    heap_memory, inflate_chunk, seal_chunk,
+    ChunkMemory, ChunkOptions, Inflate, InflatedChunk, SchemeSummary, SealedChunk, TakeMemory, directory_encodings,
+    directory_summary, heap_memory, inflate_chunk, seal_chunk,
 };
 pub use column::{PlainColumn, PlainValues};
 pub use encode::{EncodeOptions, encode_block};

@@ -7,7 +7,8 @@ mod version_1;
 use cases::{Aligned, Case, Cell, Random, any_case, any_encoding, inflate, read};
 use forebay_base::{ErrorKind, PhysicalType, checksum::crc32c};
 use forebay_block::{
-    ChunkOptions, Compression, EncodedBlock, Encoding, Inflate, InflatedChunk, Scheme, inflate_chunk, seal_chunk,
+    ChunkOptions, Compression, EncodedBlock, Encoding, Inflate, InflatedChunk, Scheme, directory_summary,
+    inflate_chunk, seal_chunk,
 };
 use proptest::prelude::*;
 use version_1::seal_v1;
@@ -99,6 +100,8 @@ fn mutated_chunks_never_panic() {
                     repair_checksums(&mut damaged.directory, &damaged.bytes);
                 }
                 let result = inflate(&damaged, physical);
+                let summary = directory_summary(&damaged.directory, physical);
+                assert!(summary.is_ok() || result.is_err(), "what is inflated can be summarised");
                 if result.is_ok() {
                     inflated += 1
                 } else {

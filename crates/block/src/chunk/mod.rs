@@ -17,7 +17,7 @@ use forebay_base::limits::{CHUNK_MAX_BYTES, FRAME_BYTES, IO_ALIGN};
 use forebay_base::{Context, Error, ErrorKind, PhysicalType, Result};
 
 pub use directory::{DIRECTORY_FIXED_BYTES, DIRECTORY_FRAME_BYTES};
-pub use summary::{SchemeSummary, directory_summary};
+pub use summary::{SchemeSummary, directory_encodings, directory_summary};
 pub use version_1::{BLOCK_ENTRY_BYTES, CHUNK_FIXED_BYTES, CHUNK_MAGIC, CHUNK_VERSION, FRAME_ENTRY_BYTES};
 
 use crate::frame::bits::{PortableUnpack, Unpack};
@@ -171,6 +171,11 @@ impl InflatedChunk {
         let bytes = self.as_bytes();
         let (start, end) = block_range(&self.offsets, bytes.len(), index);
         EncodedBlock::reopen(&bytes[start..end], self.headers[index])
+    }
+
+    /// Where each block starts in [`InflatedChunk::as_bytes`].
+    pub fn block_offsets(&self) -> &[u32] {
+        &self.offsets
     }
 
     /// Takes note that the chunk stayed in memory and is needed again.

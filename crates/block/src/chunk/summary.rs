@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use forebay_base::{PhysicalType, Result};
 
 use super::directory::Directory;
+use crate::encoding::Encoding;
 use crate::frame::Scheme;
 
 /// The frames of a chunk that are stored by one scheme.
@@ -40,6 +41,19 @@ pub fn directory_summary(directory: &[u8], physical: PhysicalType) -> Result<Vec
         summary.stored_bytes += frame.stored_bytes as u64;
     }
     Ok(schemes.into_values().collect())
+}
+
+/// How many blocks of a chunk are encoded how, in the order of the encodings' codes; nothing for an empty directory, as above.
+/// Errors have the kind `Corrupt`.
+pub fn directory_encodings(directory: &[u8], physical: PhysicalType) -> Result<Vec<(Encoding, u64)>> {
+    if directory.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut blocks: BTreeMap<u8, (Encoding, u64)> = BTreeMap::new();
+    for header in Directory::read(directory, physical)?.headers {
+        blocks.entry(header.encoding as u8).or_insert((header.encoding, 0)).1 += 1;
+    }
+    Ok(blocks.into_values().collect())
 }
 
 #[cfg(test)]
@@ -82,6 +96,8 @@ mod tests {
         let [plain, delta] = summary[..] else { panic!("{summary:?}") };
         assert_eq!((plain.scheme, plain.frames, plain.plain_bytes, plain.stored_bytes), (Scheme::Plain, 2, 813, 813));
         assert_eq!(delta.scheme, Scheme::Delta);
+        let encodings = directory_encodings(&sealed.directory, PhysicalType::U64).expect("own directories are read");
+        assert_eq!(encodings, [(Encoding::Uncompressed, 2)]);
         assert!(delta.stored_bytes < delta.plain_bytes / 2, "{delta:?}");
         let stored_bytes = (plain.stored_bytes + delta.stored_bytes) as usize;
         let padding = sealed.bytes.len() - stored_bytes;

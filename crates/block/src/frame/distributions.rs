@@ -14,17 +14,17 @@ pub(super) type Decode<'a> = &'a dyn Fn(&[u8], &mut [u8]) -> Result<(), &'static
 pub(super) const FRAME: usize = 65_536;
 
 /// A sequence of numbers that look random (splitmix64).
-pub(super) struct Random(pub(super) u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
     }
 
-    pub(super) fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
 }
@@ -130,7 +130,7 @@ pub(super) fn of_floats(width: usize) -> Vec<(&'static str, Vec<u8>)> {
 }
 
 /// Words in the manner of TPC-H's comments.
-pub(super) fn text(bytes: usize) -> Vec<u8> {
+pub(crate) fn text(bytes: usize) -> Vec<u8> {
     const WORDS: &str = "furiously slyly carefully blithely quickly packages accounts deposits requests ideas pinto beans \
         theodolites instructions dependencies foxes sleep haggle nag wake use boost affix detect integrate final ironic \
         regular express special bold even silent unusual pending across among about above the according to against";

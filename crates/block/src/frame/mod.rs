@@ -10,7 +10,7 @@ mod bit_packed;
 pub(crate) mod bits;
 mod delta;
 #[cfg(test)]
-mod distributions;
+pub(crate) mod distributions;
 mod fsst;
 pub(crate) mod general;
 #[cfg(test)]
@@ -88,6 +88,11 @@ impl Scheme {
         Self::ALL.into_iter().find(|scheme| *scheme as u8 == code)
     }
 
+    /// Its place in [`Scheme::ALL`].
+    pub(crate) fn index(self) -> usize {
+        Self::ALL.iter().position(|scheme| *scheme == self).expect("all schemes are there")
+    }
+
     /// Its name in settings and reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -117,6 +122,17 @@ pub enum Compression {
     BestRatio,
     /// This scheme where it can hold the bytes and saves any, else as they are.
     Force(Scheme),
+}
+
+impl Compression {
+    /// Its name in settings and reports: that of the scheme where one is forced.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Balanced => "balanced",
+            Self::BestRatio => "best_ratio",
+            Self::Force(scheme) => scheme.name(),
+        }
+    }
 }
 
 /// What a section's bytes are.
