@@ -5,7 +5,7 @@
 
 use forebay_base::Result;
 
-use super::{BlockEncoding, Bounds, Encoding};
+use super::{BlockEncoding, Bounds, Encoding, packed_bytes, range_bits};
 use crate::access::{Access, Codes, Values};
 use crate::column::{FixedColumn, OFFSET_BYTES, StringColumn};
 use crate::distinct::{self, DistinctTable};
@@ -21,6 +21,18 @@ pub(super) struct Dictionary;
 fn code_bytes(count: usize) -> usize {
     if count <= 1 << 8 { 1 } else { 2 }
 }
+
+/// Bytes of a block of `column` with `count` entries, in memory and on disk together. Ascending entries are stored by their
+/// steps, which take the fewer bits the more of them share the range.
+fn weight<T: Native>(column: &FixedColumn<'_, T>, count: usize) -> usize {
+    let rows = column.rows.len();
+    let code_bits = usize::BITS - count.saturating_sub(1).leading_zeros();
+    let step_bits = (range_bits(column) + STEP_SLACK_BITS).saturating_sub(code_bits).min(8 * T::WIDTH as u32);
+    count * T::WIDTH + rows * code_bytes(count) + packed_bytes(rows, code_bits) + packed_bytes(count, step_bits)
+}
+
+/// Bits that the steps between entries take more than those of the mean step: they differ.
+const STEP_SLACK_BITS: u32 = 2;
 
 impl BlockEncoding for Dictionary {
     const NAME: &'static str = "dictionary";
@@ -71,7 +83,7 @@ impl BlockEncoding for Dictionary {
             return None; // codes alone are as large
         }
         let count = distinct::estimate(rows.len(), |row| distinct::hash_bits(rows.get(row).bits()));
-        Some(count * T::WIDTH + rows.len() * code_bytes(count))
+        Some(weight(column, count))
     }
 
     fn encode_fixed<T: Native>(
@@ -127,7 +139,7 @@ struct Interned<T> {
 }
 
 impl<T: Native> Interned<T> {
-    /// Gives up when the dictionary is sure not to be smaller than `budget` bytes.
+    /// Gives up when the block is sure to come to `budget` bytes or more in memory and on disk.
     fn build(column: &FixedColumn<'_, T>, budget: usize) -> Option<Self> {
         let rows = column.rows.len();
         let mut table = DistinctTable::new();
@@ -146,7 +158,7 @@ impl<T: Native> Interned<T> {
                 }
                 ids.push(id as u16);
             }
-            gave_up = values.len() * T::WIDTH + rows * code_bytes(values.len()) >= budget;
+            gave_up = weight(column, values.len()) >= budget;
         });
         (!gave_up).then_some(Self { values, ids })
     }
@@ -273,8 +285,10 @@ mod tests {
     fn it_gives_up_where_it_is_not_smaller_than_the_budget() {
         let bytes: Vec<u8> = (0..2000i64).flat_map(|row| (row % 50).to_le_bytes()).collect();
         let column = FixedColumn::<i64>::new(&bytes, None);
-        assert!(Interned::build(&column, 2000 + 50 * 8 + 1).is_some());
-        assert!(Interned::build(&column, 2000 + 50 * 8).is_none());
+        // Codes of a byte and of 6 bits, entries of 8 bytes and, as steps within a range of 6 bits, of 2 bits.
+        let bytes = 2000 + 2000 * 6 / 8 + 50 * 8 + (50_usize * 2).div_ceil(8);
+        assert!(Interned::build(&column, bytes + 1).is_some());
+        assert!(Interned::build(&column, bytes).is_none());
     }
 
     #[test]

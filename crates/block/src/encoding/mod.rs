@@ -84,8 +84,8 @@ trait BlockEncoding {
     /// How to read a validated block.
     fn access<'a>(block: &EncodedBlock<'a>) -> Access<'a>;
 
-    /// About how many bytes the sections of `column` will have; `None` where the encoding cannot represent it, or is surely
-    /// not smaller than `budget` bytes.
+    /// About how many bytes the sections of `column` will have in memory, and about how many on disk ([`packed_bytes`]),
+    /// together; `None` where the encoding cannot represent it, or surely comes to `budget` bytes or more.
     fn estimate_fixed<T: Native>(column: &FixedColumn<'_, T>, budget: usize) -> Option<usize>;
 
     /// Writes the block. False, and nothing written, where the encoding cannot represent it, or turns out not to be smaller
@@ -93,7 +93,8 @@ trait BlockEncoding {
     fn encode_fixed<T: Native>(column: &FixedColumn<'_, T>, budget: usize, block: &mut BlockWriter<'_>)
     -> Result<bool>;
 
-    /// The same of strings as [`BlockEncoding::estimate_fixed`].
+    /// The same of strings as [`BlockEncoding::estimate_fixed`], in memory alone: no encoding of strings packs better than it
+    /// is small.
     fn estimate_strings(column: &StringColumn<'_>, budget: usize) -> Option<usize>;
 
     /// The same of strings as [`BlockEncoding::encode_fixed`]; gives their bounds.
@@ -151,6 +152,17 @@ impl Encoding {
     }
 }
 
+/// About how many bytes the schemes of integers store `count` numbers of up to so many bits in.
+fn packed_bytes(count: usize, bits: u32) -> usize {
+    (count * bits as usize).div_ceil(8)
+}
+
+/// Bits of the distances of a column's values from the smallest; those of the whole value where that makes no sense.
+fn range_bits<T: Native>(column: &FixedColumn<'_, T>) -> u32 {
+    let range = if T::INTEGER { column.high.checked_sub(column.low) } else { None };
+    range.map_or(8 * T::WIDTH as u32, |range| i128::BITS - range.leading_zeros())
+}
+
 /// Writes a block of at least one valid row with the encoding `force` where that can represent it, else with the smallest
 /// one.
 pub(crate) fn encode_values(
@@ -192,7 +204,8 @@ fn encode_strings(column: &StringColumn<'_>, force: Option<Encoding>, block: &mu
     )
 }
 
-/// Writes what is forced, or else what is estimated to have the fewest bytes. Plain values can represent everything and are
+/// Writes what is forced, or else what is estimated to have the fewest bytes: those that a scan looks at and, for numbers,
+/// those that it reads from disk count alike. Plain values can represent everything and are
 /// what all others must beat; who is not as small as it was estimated leaves the place to the next smallest.
 fn compete<R>(
     force: Option<Encoding>,

@@ -75,7 +75,8 @@ impl BlockEncoding for RunLength {
     }
 
     fn estimate_fixed<T: Native>(column: &FixedColumn<'_, T>, budget: usize) -> Option<usize> {
-        let run_bytes = T::WIDTH + END_BYTES;
+        // On disk they take about as much as in memory.
+        let run_bytes = 2 * (T::WIDTH + END_BYTES);
         let most = most_runs(column.rows.len()).min(budget / MOST_SHARE / run_bytes);
         let mut runs = 0;
         let mut before = None;

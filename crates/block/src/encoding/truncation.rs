@@ -3,7 +3,7 @@
 
 use forebay_base::Result;
 
-use super::{BlockEncoding, Bounds, Encoding};
+use super::{BlockEncoding, Bounds, Encoding, packed_bytes, range_bits};
 use crate::access::Access;
 use crate::column::{FixedColumn, StringColumn};
 use crate::encode::BlockWriter;
@@ -57,7 +57,9 @@ impl BlockEncoding for Truncation {
     }
 
     fn estimate_fixed<T: Native>(column: &FixedColumn<'_, T>, _budget: usize) -> Option<usize> {
-        code_bytes::<T>(column.low, column.high).map(|bytes| column.rows.len() * bytes)
+        let rows = column.rows.len();
+        let code_bytes = code_bytes::<T>(column.low, column.high)?;
+        Some(rows * code_bytes + packed_bytes(rows, range_bits(column)))
     }
 
     fn encode_fixed<T: Native>(

@@ -3,7 +3,7 @@
 
 use forebay_base::Result;
 
-use super::{BlockEncoding, Bounds, Encoding};
+use super::{BlockEncoding, Bounds, Encoding, packed_bytes, range_bits};
 use crate::access::Access;
 use crate::column::{FixedColumn, OFFSET_BYTES, StringColumn};
 use crate::encode::{BlockWriter, string_bounds, string_bytes};
@@ -44,7 +44,8 @@ impl BlockEncoding for Uncompressed {
     }
 
     fn estimate_fixed<T: Native>(column: &FixedColumn<'_, T>, _budget: usize) -> Option<usize> {
-        Some(column.rows.len() * T::WIDTH)
+        let rows = column.rows.len();
+        Some(rows * T::WIDTH + packed_bytes(rows, range_bits(column)))
     }
 
     fn encode_fixed<T: Native>(

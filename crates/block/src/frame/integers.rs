@@ -35,7 +35,7 @@ pub(crate) fn choose<T: Word>(statistics: &Statistics, cascade: Cascade) -> Cand
     let packed = Candidate { scheme: Scheme::BitPacked, bytes: bit_packed::size(statistics) };
     let mut best = if packed.bytes < plain.bytes { packed } else { plain };
     let mut others = vec![
-        Candidate { scheme: Scheme::Delta, bytes: delta::size(statistics) },
+        Candidate { scheme: Scheme::Delta, bytes: delta::plan::<T>(statistics).1 },
         Candidate { scheme: Scheme::Patched, bytes: patched::plan::<T>(statistics).1 },
     ];
     if cascade == Cascade::Outer && statistics.runs * LEAST_RUN_ROWS <= statistics.count {
@@ -68,7 +68,7 @@ pub(crate) fn encode<T: Word>(scheme: Scheme, values: &[T], statistics: &Statist
     match scheme {
         Scheme::BitPacked => bit_packed::encode(values, statistics, out),
         Scheme::Patched => patched::encode(values, patched::plan::<T>(statistics).0, statistics, out),
-        Scheme::Delta => delta::encode(values, statistics, out),
+        Scheme::Delta => delta::encode(values, delta::plan::<T>(statistics).0, statistics, out),
         Scheme::RunLength => run_length::encode(values, out),
         Scheme::Plain
         | Scheme::Lz4
@@ -184,6 +184,12 @@ mod tests {
         assert_eq!(scheme(&(0..16_384).map(scattered).collect::<Vec<_>>()), Scheme::Plain);
         assert_eq!(scheme(&(0..16_384).map(|row| row * 3 + (scattered(row) >> 31)).collect::<Vec<_>>()), Scheme::Delta);
         assert_eq!(scheme(&(0..16_384).map(|row| scattered(row / 9) >> 12).collect::<Vec<_>>()), Scheme::RunLength);
+        // Days of months: a large step now and then.
+        let days = |row: u32| row / 30 * 71 + row;
+        assert_eq!(scheme(&(0..16_384).map(days).collect::<Vec<_>>()), Scheme::Delta);
+        let mut stored = Vec::new();
+        encode_best(&(0..16_384).map(days).collect::<Vec<_>>(), Cascade::Outer, &mut stored);
+        assert!(stored.len() < 16_384 * 4 / 8, "{} bytes: outlying steps are put aside", stored.len());
         // Batches of several workers, mixed.
         let mixed = |row: u32| (row / 4096 * 7 % 4) * 100_000 + row;
         assert_eq!(scheme(&(0..16_384).map(mixed).collect::<Vec<_>>()), Scheme::Delta);

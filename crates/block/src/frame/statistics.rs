@@ -19,10 +19,13 @@ pub(crate) struct Statistics {
     pub(crate) steps: (i64, i64),
     /// Values by the bits that their distance from the smallest needs; of many values those of a sample, scaled up.
     pub(crate) by_width: [usize; 65],
+    /// Steps within lanes by the bits that their distance from the smallest step needs, counted in the same way.
+    pub(crate) by_step_width: [usize; 65],
 }
 
 /// Values next to each other that are looked at for [`Statistics::by_width`]: neighbours, since columns have periods.
 const SAMPLE_ROWS: usize = 64;
+const _: () = assert!(SAMPLE_ROWS == LANE_ROWS, "steps are counted within lanes");
 /// From one sampled run to the next where there are many values.
 const SAMPLE_STEP: usize = 1024;
 /// So many values are looked at one by one.
@@ -51,18 +54,24 @@ impl Statistics {
         let signed = |step: T| (step.number().wrapping_sub(half.number())) as i64;
         let steps = (signed(least), signed(most));
         let changes = values.iter().zip(&values[1..]).filter(|(value, next)| value != next).count();
-        let mut by_width = [0; 65];
+        let (mut by_width, mut by_step_width) = ([0; 65], [0; 65]);
         let (step, scale) = match values.len() {
             ..=FEW_VALUES => (SAMPLE_ROWS, 1),
             _ => (SAMPLE_STEP, SAMPLE_STEP / SAMPLE_ROWS),
         };
         for sample in values.chunks(step) {
-            for value in &sample[..sample.len().min(SAMPLE_ROWS)] {
+            // As long as a lane.
+            let sample = &sample[..sample.len().min(SAMPLE_ROWS)];
+            for value in sample {
                 by_width[bit_length(value.number() - low.number()) as usize] += scale;
+            }
+            for (value, next) in sample.iter().zip(&sample[1..]) {
+                let step = next.minus(*value).plus(half);
+                by_step_width[bit_length(step.number() - least.number()) as usize] += scale;
             }
         }
         let (low, high) = (low.number(), high.number());
-        Self { count: values.len(), low, high, runs: changes + 1, steps, by_width }
+        Self { count: values.len(), low, high, runs: changes + 1, steps, by_width, by_step_width }
     }
 
     /// Bits that the largest distance from the smallest value needs.
