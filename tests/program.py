@@ -305,6 +305,50 @@ def reading(binary, report, directory):
             report.check(f"bytes read are true: {sql}", None if got >= limit * 0.2 else f"read {got:.0f} bytes of {limit:.0f}")
 
 
+def inspecting(binary, report, directory):
+    """`inspect` says how a table is stored and what other plans would cost, and `OPTIMIZE TABLE` does what it says."""
+    database = os.path.join(directory, "inspected")
+    columns = "n AS k, n // 40 % 7 AS g, 'word ' || (n * 7919 % 1009) AS t, CAST(n % 977 AS DOUBLE) / 100 AS d"
+    binary.must(database, f"CREATE TABLE t AS SELECT {columns} FROM range(600000) AS r(n); CREATE TABLE e (a INTEGER)")
+    report.check("inspect", fine(binary.run("inspect", database, "t"), "main.t: 600,000 rows", "best_ratio", "of 2 row groups", "fsst"))
+    report.check("inspect: a table without rows", fine(binary.run("inspect", database, "main.e"), "main.e: 0 rows"))
+    outcome = binary.run("inspect", database, "nothing")
+    report.check("inspect: no such table", None if outcome.status == 1 and "Its tables are main.e, main.t" in outcome.stderr else outcome.stderr)
+
+    def record():
+        return json.loads(binary.run("inspect", database, "t", "--format", "json", "--sample", "100", "--fixed-rates").stdout)
+
+    before = record()
+    report.check("inspect: the same twice by fixed rates", None if before == record() else "two runs differ")
+    names = [column["column"] for column in before["columns"]]
+    report.check("inspect: columns", None if names == ["k", "g", "t", "d"] else f"{names}")
+    expected = {column["column"]: column["plans"][column["best"]["best_ratio"]]["stored_bytes"] for column in before["columns"]}
+    binary.must(database, "SET compression_rates = fixed; SET compression = best_ratio; OPTIMIZE TABLE t")
+    for column in record()["columns"]:
+        name, stored = column["column"], column["stored_bytes"]
+        # Directories of frames count as bytes of a plan, and are no bytes of chunks; eight row groups of a few rows more.
+        off = None if abs(stored - expected[name]) <= 0.1 * expected[name] + 16384 else f"{stored} bytes, not {expected[name]}"
+        report.check(f"inspect: OPTIMIZE TABLE stores {name} as it says", off)
+
+
+def placing(binary, report):
+    """The functions that queries run lie side by side (apps/cli/functions.order); other compilers name them otherwise."""
+    with open(os.path.join(os.path.dirname(__file__), "..", "apps", "cli", "functions.order"), encoding="utf-8") as file:
+        compiler, *names = file.read().splitlines()
+    version = subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    if compiler != f"# {version}":
+        print(f"skipped: functions.order is of {compiler[2:]}, and this is {version}")
+        return
+    listed = subprocess.run(["nm", "--defined-only", binary.path], capture_output=True, text=True, check=False).stdout
+    places = {line.split()[2]: int(line.split()[0], 16) for line in listed.splitlines() if line.split()[1] in "tT"}
+    known = [places[name] for name in names if name in places]
+    if not places:
+        print("skipped: the program has no symbols")
+        return
+    few = f"only {len(known)} of {len(names)} functions are in the program: run scripts/function-order"
+    report.check("functions.order is of this program", None if len(known) > 0.8 * len(names) else few)
+
+
 def machine(binary, report, directory):
     """Nothing of CUDA is linked, and `doctor` says of each part whether it is there and what to do."""
     outcome = subprocess.run(["ldd", binary.path], capture_output=True, text=True, check=False)
@@ -346,5 +390,7 @@ def run(options, report):
     refused_options(options.binary, report, directory)
     few_descriptors(options.binary, report, directory)
     reading(options.binary, report, directory)
+    inspecting(options.binary, report, directory)
+    placing(options.binary, report)
     machine(options.binary, report, directory)
     report.end()

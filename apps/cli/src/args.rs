@@ -86,12 +86,45 @@ pub(crate) enum Command {
     Demo(Demo),
     /// Run a benchmark's queries and measure them
     Bench(Bench),
+    /// Say how a table is stored, and what it would cost to store it otherwise
+    Inspect(Inspect),
     /// Say what this machine has for Forebay: ways to its drive, a GPU and what drives it
     Doctor(Doctor),
     /// Run the differential suite on a device
     Selftest(Selftest),
     /// Print the version
     Version,
+}
+
+/// How a report is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// Tables for people.
+    Table,
+    /// JSON with every figure.
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Inspect {
+    /// Folder of the database
+    #[arg(value_name = "DB")]
+    pub(crate) database: PathBuf,
+    /// The table, perhaps with its schema: name or schema.name
+    #[arg(value_name = "TABLE")]
+    pub(crate) table: String,
+    /// How the report is written: table, or json with every figure
+    #[arg(long, value_enum, default_value = "table", hide_possible_values = true)]
+    pub(crate) format: ReportFormat,
+    /// Percent of the row groups that plans are compared on, 1 to 100 [default: 10, of at most eight]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) sample: Option<u32>,
+    /// Model times by the rates of a common machine instead of those measured on this one
+    #[arg(long)]
+    pub(crate) fixed_rates: bool,
+    /// Threads to use [default: one per core]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub(crate) threads: Option<usize>,
 }
 
 #[derive(Debug, Args)]
@@ -378,6 +411,9 @@ mod tests {
             "forebay bench datapath --db d --query q1",
             "forebay bench blocks --db d --query q1",
             "forebay bench ssb --db d --experiment packed",
+            "forebay bench ssb --db d --throttle 1GB",
+            "forebay inspect d",
+            "forebay inspect d t --sample 0",
         ] {
             assert_eq!(parse(wrong).expect_err("wrong usage").exit_code(), 2, "{wrong}");
         }

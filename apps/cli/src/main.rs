@@ -11,6 +11,7 @@ mod commands;
 mod complete;
 mod format;
 mod highlight;
+mod inspect;
 mod interrupt;
 mod lexer;
 mod machine;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Some(Command::Gen(options)) => workload::run_gen(options),
         Some(Command::Demo(options)) => workload::run_demo(options),
         Some(Command::Bench(options)) => workload::run_bench(options),
+        Some(Command::Inspect(options)) => inspect::run_inspect(&options),
         Some(Command::Doctor(options)) => machine::run_doctor(options),
         Some(Command::Selftest(options)) => machine::run_selftest(options),
         Some(Command::Version) => print_version(),

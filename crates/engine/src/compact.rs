@@ -6,8 +6,11 @@
 use std::sync::Arc;
 
 use forebay_base::{Error, Result, SegmentId, limits};
+use forebay_block::Compression;
+use forebay_block::choose::Plan;
 use forebay_store::{SealedSegment, Table};
 
+use crate::plans::{Sample, Share, choose};
 use crate::{CancelToken, Engine, LoadOptions, LoadTarget, Loader, Metrics, Morsel, Scan};
 
 /// A segment with fewer rows is worth merging with its neighbours.
@@ -27,7 +30,7 @@ pub fn merge_small(engine: &Arc<Engine>, table: &Table, cancel: &CancelToken) ->
             let ids = run.iter().map(|segment| segment.id()).collect();
             let mut part = table.clone();
             part.segments = run.to_vec();
-            if let Some(sealed) = rewrite(engine, part, LoadOptions::default(), 1, cancel)? {
+            if let Some(sealed) = rewrite(engine, part, LoadOptions::default(), &[], 1, cancel)? {
                 merged.push((ids, sealed));
             }
         }
@@ -36,7 +39,8 @@ pub fn merge_small(engine: &Arc<Engine>, table: &Table, cancel: &CancelToken) ->
     Ok(merged)
 }
 
-/// Rewrites all segments of `table` into one, with so many workers. `None` where it has no rows.
+/// Rewrites all segments of `table` into one, with so many workers, every column by the plan that a sample of it chooses for
+/// the objective. `None` where it has no rows.
 pub fn rewrite_all(
     engine: &Arc<Engine>,
     table: &Table,
@@ -45,17 +49,26 @@ pub fn rewrite_all(
     cancel: &CancelToken,
 ) -> Result<Option<Merged>> {
     let ids = table.segments.iter().map(|segment| segment.id()).collect();
-    Ok(rewrite(engine, table.clone(), options, threads, cancel)?.map(|sealed| (ids, sealed)))
+    let plans = match options.compression {
+        Compression::Force(_) => Vec::new(),
+        Compression::Balanced | Compression::BestRatio => {
+            let sample = Sample::take(engine, table, Share::default(), threads, cancel)?;
+            let environment = sample.environment(options.fixed_rates)?;
+            choose(options.objective, &sample.costs(&environment, cancel)?)
+        }
+    };
+    Ok(rewrite(engine, table.clone(), options, &plans, threads, cancel)?.map(|sealed| (ids, sealed)))
 }
 
 fn rewrite(
     engine: &Arc<Engine>,
     part: Table,
     options: LoadOptions,
+    plans: &[Plan],
     threads: usize,
     cancel: &CancelToken,
 ) -> Result<Option<SealedSegment>> {
-    let target = LoadTarget::with_options(engine.store(), &part.columns, options)?;
+    let target = LoadTarget::with_plans(engine.store(), &part.columns, options, plans)?;
     let columns = (0..part.columns.len()).collect();
     let metrics = Arc::new(Metrics::default());
     let scan = Arc::new(Scan::new(Arc::clone(engine), Arc::new(part), columns, metrics, cancel.clone())?);

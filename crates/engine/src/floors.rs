@@ -62,6 +62,10 @@ impl Engine {
 }
 
 impl RecordedReads {
+    pub(crate) fn of(chunks: Vec<(Arc<Segment>, Place)>) -> Self {
+        Self { chunks }
+    }
+
     /// Number of chunks.
     pub fn len(&self) -> usize {
         self.chunks.len()

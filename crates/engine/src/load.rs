@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use forebay_base::{Context, Error, ErrorKind, LogicalType, Result, limits};
+use forebay_block::choose::{EncodedGroup, Objective, Plan};
 use forebay_block::{ChunkOptions, ColumnStatistics, Compression, EncodeOptions, SealedChunk, Zone, seal_chunk};
 use forebay_store::{Column, SealedColumn, SealedGroup, SealedSegment, SegmentWriter, Store};
 
@@ -22,6 +23,11 @@ pub struct LoadOptions {
     pub encode: EncodeOptions,
     /// What is asked of the compression of their frames.
     pub compression: Compression,
+    /// What plans are chosen for where all of a table is written anew, unless `compression` forces a scheme.
+    pub objective: Objective,
+    /// Whether plans are chosen by the rates of a common machine instead of those measured on this one, so that the same
+    /// rows make the same files everywhere.
+    pub fixed_rates: bool,
     /// Blocks of a row group, which is then one chunk of each column; a power of two up to [`limits::GROUP_BLOCKS_MAX`].
     /// `None` for row groups of [`limits::GROUP_BLOCKS`] and chunks of about [`limits::CHUNK_TARGET_BYTES`].
     pub chunk_blocks: Option<usize>,
@@ -41,6 +47,8 @@ struct LoadColumn {
     name: String,
     logical: LogicalType,
     nullable: bool,
+    /// How it is stored, where that was chosen for this column.
+    plan: Option<Plan>,
 }
 
 impl LoadTarget {
@@ -51,13 +59,20 @@ impl LoadTarget {
 
     /// A new segment of `store` for rows of these columns, stored as `options` say.
     pub fn with_options(store: &Store, columns: &[Column], options: LoadOptions) -> Result<Arc<Self>> {
+        Self::with_plans(store, columns, options, &[])
+    }
+
+    /// The same with a plan for each of the columns, or for none, that goes before what `options` say of frames and chunks.
+    pub fn with_plans(store: &Store, columns: &[Column], options: LoadOptions, plans: &[Plan]) -> Result<Arc<Self>> {
         let layout = columns.iter().map(|column| (column.id, column.logical.physical())).collect();
         let columns = columns
             .iter()
-            .map(|column| LoadColumn {
+            .enumerate()
+            .map(|(index, column)| LoadColumn {
                 name: column.name.clone(),
                 logical: column.logical.clone(),
                 nullable: column.nullable,
+                plan: plans.get(index).copied(),
             })
             .collect();
         Ok(Arc::new(Self { writer: store.segment_writer(layout)?, columns, options, rows: AtomicU64::new(0) }))
@@ -261,7 +276,8 @@ impl Loader {
         let block_rows = std::mem::take(&mut self.group.rows);
         let rows: u64 = block_rows.iter().map(|rows| u64::from(*rows)).sum();
         let options = self.target.options;
-        let columns = self.group.columns.iter_mut().map(|column| column.seal(&options)).collect::<Result<_>>()?;
+        let columns = self.group.columns.iter_mut().zip(&self.target.columns);
+        let columns = columns.map(|(encoded, column)| encoded.seal(&options, column.plan)).collect::<Result<_>>()?;
         let index = (self.loader << 32) | self.groups;
         self.target.writer.append_group(index, SealedGroup { block_rows, columns })?;
         self.target.rows.fetch_add(rows, Ordering::Relaxed);
@@ -273,16 +289,20 @@ impl Loader {
 impl EncodedColumn {
     /// Cuts the encoded blocks into chunks of 2^k blocks, of about [`limits::CHUNK_TARGET_BYTES`] where nobody chose k, and
     /// empties `self`.
-    fn seal(&mut self, options: &LoadOptions) -> Result<SealedColumn> {
+    fn seal(&mut self, options: &LoadOptions, plan: Option<Plan>) -> Result<SealedColumn> {
         let blocks = self.block_offsets.len();
         let block_bytes = (self.bytes.len() / blocks).max(1);
         let fitting =
             || (0..=limits::GROUP_BLOCKS.ilog2()).rev().find(|k| block_bytes << k <= limits::CHUNK_TARGET_BYTES);
-        let blocks_log2 = match options.chunk_blocks {
-            Some(chunk_blocks) => chunk_blocks.ilog2(),
-            None => fitting().unwrap_or(0),
+        let blocks_log2 = match (plan, options.chunk_blocks) {
+            (Some(plan), _) => {
+                let group = EncodedGroup { bytes: &self.bytes, block_offsets: &self.block_offsets };
+                u32::from(plan.fitting(&group).blocks_per_chunk.max(1)).ilog2()
+            }
+            (None, Some(chunk_blocks)) => chunk_blocks.ilog2(),
+            (None, None) => fitting().unwrap_or(0),
         };
-        let options = ChunkOptions { compression: options.compression };
+        let options = ChunkOptions { compression: plan.map_or(options.compression, |plan| plan.compression) };
         let mut chunks: Vec<SealedChunk> = Vec::with_capacity(blocks.div_ceil(1 << blocks_log2));
         for first in (0..blocks).step_by(1 << blocks_log2) {
             let start = self.block_offsets[first];

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod machine;
+pub mod storage;
 
 use std::num::NonZeroU64;
 use std::path::Path;

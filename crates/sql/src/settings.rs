@@ -10,8 +10,8 @@ use datafusion::prelude::SessionConfig;
 use forebay_base::units::parse_bytes;
 use forebay_base::{Error, Result, limits};
 use forebay_engine::{
-    Compression, DeviceChoice, EncodeOptions, Encoding, Engine, Flavour, LoadOptions, ReadPath, ScanSettings, Scheme,
-    VECTOR_ROWS,
+    Compression, DeviceChoice, EncodeOptions, Encoding, Engine, Flavour, LoadOptions, Objective, ReadPath,
+    ScanSettings, Scheme, VECTOR_ROWS,
 };
 use forebay_store::DEFAULT_SCHEMA;
 
@@ -132,6 +132,7 @@ pub(crate) fn set(base: &mut SessionState, engine: &Engine, variable: &str, valu
             let known = [
                 "chunk_blocks",
                 "compression",
+                "compression_rates",
                 "device",
                 "execution",
                 "fold_rows",
@@ -151,7 +152,7 @@ pub(crate) fn set(base: &mut SessionState, engine: &Engine, variable: &str, valu
             return Err(match crate::error::suggestion(variable, known.into_iter()) {
                 Some(other) => error.hint(format!("Did you mean {other}?")),
                 None => error.hint(
-                    "Settings are compression, device, execution, io, memory_limit, plan_cache, simd and threads, and for \
+                    "Settings are compression, compression_rates, device, execution, io, memory_limit, plan_cache, simd and threads, and for \
                      experiments chunk_blocks, fold_rows, force_encoding, psma, read_ahead, sargs, sma and vector_rows",
                 ),
             });
@@ -190,8 +191,13 @@ fn set_scans(base: &mut SessionState, variable: &str, value: &str) -> Result<boo
             let options = LoadOptions { chunk_blocks: chunk_blocks(value)?, ..of_loads(base.config()) };
             base.config_mut().set_extension(Arc::new(options));
         }
+        "compression_rates" => {
+            let options = LoadOptions { fixed_rates: fixed_rates(value)?, ..of_loads(base.config()) };
+            base.config_mut().set_extension(Arc::new(options));
+        }
         "compression" => {
-            let options = LoadOptions { compression: compression(value)?, ..of_loads(base.config()) };
+            let (compression, objective) = compression(value)?;
+            let options = LoadOptions { compression, objective, ..of_loads(base.config()) };
             base.config_mut().set_extension(Arc::new(options));
         }
         "force_encoding" => {
@@ -263,18 +269,30 @@ fn encoding(name: &str) -> Result<Option<Encoding>> {
     })
 }
 
-/// What this name asks of compression; a scheme's name asks for that scheme wherever it can hold the bytes.
-fn compression(name: &str) -> Result<Compression> {
+/// Whether rates of this name are the fixed ones.
+fn fixed_rates(name: &str) -> Result<bool> {
+    match name.to_ascii_lowercase().as_str() {
+        "measured" => Ok(false),
+        "fixed" => Ok(true),
+        _ => Err(Error::input(format!("compression_rates = {name} is not possible")).hint("Use measured or fixed")),
+    }
+}
+
+/// What this name asks of compression, of each frame and where a plan is chosen for all of a column; a scheme's name asks for
+/// that scheme wherever it can hold the bytes.
+fn compression(name: &str) -> Result<(Compression, Objective)> {
     let name = name.to_ascii_lowercase();
     let known = Scheme::ALL.into_iter().find(|scheme| scheme.name() == name);
     match (name.as_str(), known) {
-        ("balanced", _) => Ok(Compression::Balanced),
-        ("best_ratio", _) => Ok(Compression::BestRatio),
-        (_, Some(scheme)) => Ok(Compression::Force(scheme)),
+        ("balanced", _) => Ok((Compression::Balanced, Objective::Balanced)),
+        ("best_ratio", _) => Ok((Compression::BestRatio, Objective::BestRatio)),
+        // Loads have no time to try plans: frames that decode fast are the better guess.
+        ("best_time", _) => Ok((Compression::Balanced, Objective::BestTime)),
+        (_, Some(scheme)) => Ok((Compression::Force(scheme), Objective::default())),
         _ => {
             let schemes = Scheme::ALL.map(Scheme::name).join(", ");
             Err(Error::input(format!("compression = {name} is not possible"))
-                .hint(format!("Use balanced or best_ratio, or for experiments one scheme: {schemes}")))
+                .hint(format!("Use balanced, best_ratio or best_time, or for experiments one scheme: {schemes}")))
         }
     }
 }
@@ -346,9 +364,12 @@ mod tests {
     #[test]
     fn loads_and_reads_are_told_by_name_or_number() {
         for scheme in Scheme::ALL {
-            assert_eq!(compression(&scheme.name().to_uppercase()).expect("its own name"), Compression::Force(scheme));
+            let expected = (Compression::Force(scheme), Objective::Balanced);
+            assert_eq!(compression(&scheme.name().to_uppercase()).expect("its own name"), expected);
         }
-        assert_eq!(compression("Best_Ratio").expect("known"), Compression::BestRatio);
+        let ratio = (Compression::BestRatio, Objective::BestRatio);
+        assert_eq!(compression("Best_Ratio").expect("known"), ratio);
+        assert!(fixed_rates("fixed").expect("known") && !fixed_rates("Measured").expect("known"));
         assert!(compression("tight").expect_err("unknown").to_string().contains("bit_packed"));
         assert_eq!(read_ahead("on").expect("a switch"), limits::READ_AHEAD_BYTES);
         assert_eq!([read_ahead("off"), read_ahead("4MiB")].map(|bytes| bytes.expect("known")), [0, 4 << 20]);
