@@ -14,11 +14,14 @@ mod gap;
 mod hippogriff;
 mod memory;
 mod overlap;
+mod plans;
 mod ratios;
 mod reads;
+mod sampling;
 mod scaling;
 
 use std::io::Write;
+use std::time::Duration;
 
 use forebay::machine::{DriveProbe, Reader};
 use forebay::{Database, QueryMetrics, Result, Session};
@@ -29,12 +32,14 @@ use crate::load::{Wanted, prepare};
 use crate::measure::run_sql;
 use crate::run::machine::drop_page_cache;
 
-const EXPERIMENTS: [Experiment; 12] = [
+const EXPERIMENTS: [Experiment; 14] = [
     ("reads", reads::measure),
     ("columns", columns::measure),
     ("chunks", chunks::measure),
     ("overlap", overlap::measure),
     ("compression", compression::measure),
+    ("sampling", sampling::measure),
+    ("plans", plans::measure),
     ("codecs", codecs::measure),
     ("ratios", ratios::measure),
     ("scaling", scaling::measure),
@@ -45,7 +50,7 @@ const EXPERIMENTS: [Experiment; 12] = [
 ];
 
 /// Bytes of the file that drives are measured with, at scale factor 1 and above.
-const PROBE_BYTES: f64 = 512.0 * 1024.0 * 1024.0;
+const PROBE_BYTES: f64 = 256.0 * 1024.0 * 1024.0;
 
 /// Scale factors of the experiments that vary it, as shares of the suite's.
 const SCALES: [f64; 4] = [0.125, 0.25, 0.5, 1.0];
@@ -180,6 +185,12 @@ impl Timed {
     fn effective(&self) -> f64 {
         self.metrics.plain_bytes as f64 / self.seconds.max(f64::MIN_POSITIVE)
     }
+
+    /// The share of so many workers' time that a part of the last run took, as a cell.
+    fn share(&self, part: Duration, threads: usize) -> String {
+        let all = self.metrics.elapsed.as_secs_f64() * threads as f64;
+        format!("{:.0} %", 100.0 * part.as_secs_f64() / all.max(f64::MIN_POSITIVE))
+    }
 }
 
 /// Runs a query from the drive, after one run that plans and compiles it.
@@ -257,6 +268,23 @@ mod tests {
     }
 
     #[test]
+    fn tables_are_stored_as_asked_and_made_once() {
+        let database = Database::in_memory(&forebay::Options::default()).expect("a database");
+        let size = |name: &str, settings: &[&str]| {
+            make_table(&database, name, settings, "SELECT x FROM range(300000) AS r(x)").expect("a table");
+            Size::of(&database, name, &[]).expect("it is there")
+        };
+        // Five blocks, the last one not full.
+        assert_eq!(size("in_twos", &["SET chunk_blocks = 2"]).chunks, 3);
+        assert_eq!(size("in_ones", &["SET chunk_blocks = 1"]).chunks, 5);
+        assert_eq!(size("as_usual", BALANCED.settings).chunks, 1);
+        assert_eq!(size("in_ones", &["SET chunk_blocks = 4"]).chunks, 5);
+        let [uncompressed, balanced] = [UNCOMPRESSED, BALANCED].map(|storage| size(storage.name, storage.settings));
+        assert!(uncompressed.stored_bytes >= uncompressed.plain_bytes && balanced.compression() > 4.0);
+        assert_eq!(Size::of(&database, "as_usual", &["y"]).expect("no column").chunks, 0);
+    }
+
+    #[test]
     fn queries_read_other_fact_tables() {
         assert_eq!(over("select lo_tax from lineorder, date", "sorted"), "select lo_tax from sorted, date");
     }
@@ -265,6 +293,8 @@ mod tests {
     fn effective_bandwidth_counts_plain_bytes() {
         let metrics = QueryMetrics { plain_bytes: 3_000_000_000, ..QueryMetrics::default() };
         assert_eq!(rate(Timed { seconds: 1.5, metrics }.effective()), "2.00 GB/s");
+        let metrics = QueryMetrics { elapsed: Duration::from_millis(100), ..QueryMetrics::default() };
+        assert_eq!(Timed { seconds: 0.1, metrics }.share(Duration::from_millis(50), 2), "25 %");
         assert_eq!(milliseconds(0.01234), "12.3 ms");
         assert_eq!(numbered([5.0, 7.0]), [(0.0, 5.0), (1.0, 7.0)]);
     }

@@ -167,24 +167,7 @@ pub fn bench(options: &BenchOptions, out: &mut dyn Write) -> Result<()> {
     }
     line(out, &columns.rule())?;
     let summary = summarize(&all);
-    for (name, spread) in [("total", summary.total), ("geomean", summary.geometric_mean)] {
-        let [min, median, max] = [spread.min, spread.median, spread.max].map(format_seconds);
-        let mut cells = vec![name.to_owned(), String::new(), min, median, max];
-        if options.cold && name == "total" {
-            let read_bytes = all.iter().map(|runs| runs.last().metrics.read_bytes).sum();
-            cells.extend([
-                String::new(),
-                format_bytes(read_bytes),
-                String::new(),
-                bandwidth(read_bytes, spread.median),
-            ]);
-            cells.extend(Bound::total(&all));
-        }
-        line(out, &columns.row(&cells.iter().map(String::as_str).collect::<Vec<_>>()))?;
-    }
-    let compile = format_seconds(summary.compile.median);
-    line(out, &columns.row(&["compile", "", "", "", "", &compile]))?;
-    line(out, "")?;
+    conclude(&columns, &all, &summary, options.cold, out)?;
     let explanation = if options.cold { bound::EXPLANATION.to_owned() } else { roof.explain() };
     line(out, &explanation)?;
     if let Some(path) = &options.json {
@@ -192,6 +175,28 @@ pub fn bench(options: &BenchOptions, out: &mut dyn Write) -> Result<()> {
         line(out, &format!("\nEverything measured is in {}", path.display()))?;
     }
     Ok(())
+}
+
+/// The rows below those of the queries.
+fn conclude(columns: &Columns, all: &[QueryRuns], summary: &Summary, cold: bool, out: &mut dyn Write) -> Result<()> {
+    for (name, spread) in [("total", summary.total), ("geomean", summary.geometric_mean)] {
+        let [min, median, max] = [spread.min, spread.median, spread.max].map(format_seconds);
+        let mut cells = vec![name.to_owned(), String::new(), min, median, max];
+        if cold && name == "total" {
+            let read_bytes = all.iter().map(|runs| runs.last().metrics.read_bytes).sum();
+            cells.extend([
+                String::new(),
+                format_bytes(read_bytes),
+                String::new(),
+                bandwidth(read_bytes, spread.median),
+            ]);
+            cells.extend(Bound::total(all));
+        }
+        line(out, &columns.row(&cells.iter().map(String::as_str).collect::<Vec<_>>()))?;
+    }
+    let compile = format_seconds(summary.compile.median);
+    line(out, &columns.row(&["compile", "", "", "", "", &compile]))?;
+    line(out, "")
 }
 
 /// The statement for `name=value`.

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use forebay::{Database, Error, Result};
 
-use super::{Size, cold, make_table, ssb};
+use super::{Size, cold, make_table, numbered, ssb};
 use crate::experiments::figure::Figure;
 use crate::experiments::{Bench, all, geometric_mean};
 
@@ -12,8 +12,11 @@ use crate::experiments::{Bench, all, geometric_mean};
 const SCHEMES: [&str; 9] =
     ["lz4", "zstd", "bit_packed", "patched", "delta", "run_length", "rans", "balanced", "best_ratio"];
 
-/// Columns that SSB's queries read, with one of text, and their queries.
-const COLUMNS: [(&str, &str); 11] = [
+/// A column, and the aggregate that reads all of it.
+pub(super) type Column = (&'static str, &'static str);
+
+/// Columns that SSB's queries read, and one of text.
+pub(super) const COLUMNS: [Column; 11] = [
     ("lo_orderkey", "sum(lo_orderkey)"),
     ("lo_custkey", "sum(lo_custkey)"),
     ("lo_partkey", "sum(lo_partkey)"),
@@ -28,49 +31,66 @@ const COLUMNS: [(&str, &str); 11] = [
 ];
 
 /// A column by a scheme.
-struct Stored {
-    /// Stored over plain bytes.
-    share: f64,
-    /// Inflated bytes per second and core, verified and checked.
-    inflate: f64,
+pub(super) struct Stored {
+    pub(super) size: Size,
+    /// Time in which one core inflates all of it, verified and checked.
+    pub(super) inflate_seconds: f64,
 }
 
-fn measure_one(bench: &Bench<'_>, database: &Database, table: &str, (column, query): (&str, &str)) -> Result<Stored> {
+impl Stored {
+    /// Inflated bytes per second.
+    fn rate(&self) -> f64 {
+        self.size.encoded_bytes as f64 / self.inflate_seconds
+    }
+}
+
+/// Measures a column of a table.
+pub(super) fn inflated(bench: &Bench<'_>, database: &Database, table: &str, column: &Column) -> Result<Stored> {
     let session = database.session();
     // Workers that share a core, or its caches, inflate more slowly than one alone.
     all(&session, &["SET threads = 1"])?;
-    let size = Size::of(database, table, &[column])?;
+    let (name, query) = column;
     let scan = cold(bench, database, &session, &format!("SELECT {query} FROM {table}"))?;
-    let seconds = scan.metrics.inflate.as_secs_f64();
-    if seconds <= 0.0 {
-        return Err(Error::internal(format!("a scan of {column} inflated nothing")));
+    let inflate_seconds = scan.metrics.inflate.as_secs_f64();
+    if inflate_seconds <= 0.0 {
+        return Err(Error::internal(format!("a scan of {name} inflated nothing")));
     }
-    Ok(Stored { share: size.share(), inflate: size.encoded_bytes as f64 / seconds })
+    Ok(Stored { size: Size::of(database, table, &[name])?, inflate_seconds })
+}
+
+/// The statement that gives the measured columns of the fact table's rows that pass a condition.
+pub(super) fn selection(condition: &str) -> String {
+    let columns: Vec<&str> = COLUMNS.iter().map(|(column, _)| *column).collect();
+    format!("SELECT {} FROM lineorder {condition}", columns.join(", "))
+}
+
+/// The name of the table of all rows that is stored by a scheme; made if it is not there.
+pub(super) fn by_scheme(database: &Database, scheme: &str) -> Result<String> {
+    let table = format!("by_{scheme}");
+    make_table(database, &table, &[&format!("SET compression = {scheme}")], &selection(""))?;
+    Ok(table)
 }
 
 pub(super) fn measure(bench: &Bench<'_>, out: &mut dyn Write) -> Result<Figure> {
     let database = ssb(bench, bench.options.scale_factor, out)?;
-    let columns: Vec<&str> = COLUMNS.iter().map(|(column, _)| *column).collect();
-    let select = format!("SELECT {} FROM lineorder", columns.join(", "));
     let mut all_stored: Vec<Vec<Stored>> = Vec::new();
     for scheme in SCHEMES {
-        let table = format!("by_{scheme}");
-        make_table(&database, &table, &[&format!("SET compression = {scheme}")], &select)?;
-        let stored = COLUMNS.iter().map(|column| measure_one(bench, &database, &table, *column));
+        let table = by_scheme(&database, scheme)?;
+        let stored = COLUMNS.iter().map(|column| inflated(bench, &database, &table, column));
         all_stored.push(stored.collect::<Result<_>>()?);
     }
-    let cell = |stored: &Stored| format!("{:.2}, {:.1}", stored.share, stored.inflate / 1e9);
+    let cell = |share: f64, rate: f64| format!("{share:.2}, {:.1}", rate / 1e9);
     let mut rows: Vec<Vec<String>> = Vec::new();
-    for (number, column) in columns.iter().enumerate() {
-        let cells = all_stored.iter().map(|stored| cell(&stored[number]));
+    for (number, (column, _)) in COLUMNS.iter().enumerate() {
+        let cells = all_stored.iter().map(|stored| cell(stored[number].size.share(), stored[number].rate()));
         rows.push(std::iter::once((*column).to_owned()).chain(cells).collect());
     }
     let mean = |of: fn(&Stored) -> f64, stored: &[Stored]| geometric_mean(&stored.iter().map(of).collect::<Vec<_>>());
-    let means: Vec<Stored> = all_stored
-        .iter()
-        .map(|stored| Stored { share: mean(|s| s.share, stored), inflate: mean(|s| s.inflate, stored) })
-        .collect();
-    rows.push(std::iter::once("geomean".to_owned()).chain(means.iter().map(cell)).collect());
+    let means =
+        all_stored.iter().map(|stored| (mean(|stored| stored.size.share(), stored), mean(Stored::rate, stored)));
+    let means: Vec<(f64, f64)> = means.collect();
+    let cells = means.iter().map(|(share, rate)| cell(*share, *rate));
+    rows.push(std::iter::once("geomean".to_owned()).chain(cells).collect());
     Ok(Figure {
         title: format!(
             "Schemes of frames, SSB, scale factor {}: stored over plain bytes, and GB/s that one core inflates (what a scheme \
@@ -81,12 +101,11 @@ pub(super) fn measure(bench: &Bench<'_>, out: &mut dyn Write) -> Result<Figure> 
                 than the drive reads, and the balanced one never does. GOLAP: Deflate, Snappy, LZ4 and others of nvcomp",
         headings: std::iter::once("column").chain(SCHEMES).map(str::to_owned).collect(),
         rows,
-        axes: ("stored over plain bytes", "GB/s that one core inflates"),
-        ticks: Vec::new(),
-        series: SCHEMES
-            .iter()
-            .zip(&means)
-            .map(|(scheme, mean)| ((*scheme).to_owned(), vec![(mean.share, mean.inflate / 1e9)]))
-            .collect(),
+        axes: ("scheme", "geometric mean of the columns"),
+        ticks: SCHEMES.map(str::to_owned).to_vec(),
+        series: vec![
+            ("GB/s of one core".to_owned(), numbered(means.iter().map(|(_, rate)| rate / 1e9))),
+            ("plain over stored".to_owned(), numbered(means.iter().map(|(share, _)| 1.0 / share))),
+        ],
     })
 }

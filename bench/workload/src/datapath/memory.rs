@@ -66,8 +66,8 @@ pub(super) fn measure(bench: &Bench<'_>, out: &mut dyn Write) -> Result<Figure> 
             bench.options.scale_factor,
             format_bytes(encoded_bytes)
         ),
-        paper: "HippogriffDB §7.3 and GOLAP §2 keep nothing and stay at the drive's bandwidth however large the data are; what \
-                memory adds is HPCache's question (Figure 9)",
+        paper: "HippogriffDB §7.3.1: throughput is that of the drive however large the data are; GOLAP §6.1 reads all data in \
+                every run. What memory adds in between is HPCache's question (SSB by memory budget)",
         headings: owned(["memory for chunks", "of lineorder", "13 queries", "read", "effective"]),
         rows,
         axes: ("memory for chunks, percent of lineorder", "GB/s of plain values"),

@@ -43,16 +43,14 @@ pub(super) fn measure(bench: &Bench<'_>, out: &mut dyn Write) -> Result<Figure> 
             all(&session, &[setting])?;
             timed.push(cold(bench, &database, &session, &sql)?);
         }
-        let threads = database.threads() as f64;
-        // Of the workers' time.
-        let waited = |at: usize| 100.0 * timed[at].metrics.read_wait.as_secs_f64() / (timed[at].seconds * threads);
+        let waited = |at: usize| timed[at].share(timed[at].metrics.read_wait, database.threads());
         rows.push(vec![
             name,
             milliseconds(timed[0].seconds),
             milliseconds(timed[1].seconds),
             format!("{:.2} ×", timed[0].seconds / timed[1].seconds),
-            format!("{:.0} %", waited(0)),
-            format!("{:.0} %", waited(1)),
+            waited(0),
+            waited(1),
         ]);
         gains.push(timed[0].seconds / timed[1].seconds);
         ticks.push(tick);

@@ -9,6 +9,8 @@ const HEIGHT: f64 = 420.0;
 /// Around the plot: left, right, top, bottom. Names of series stand on the right.
 const MARGINS: (f64, f64, f64, f64) = (70.0, 190.0, 40.0, 70.0);
 const COLOURS: [&str; 8] = ["#0b6e99", "#c4460f", "#3b7d23", "#7b3fa0", "#b08900", "#555555", "#d0387a", "#1c9a8e"];
+/// Width of a letter, about: names that would run into each other are written aslant.
+const LETTER: f64 = 6.5;
 /// Lines across.
 const STEPS: usize = 5;
 
@@ -53,10 +55,18 @@ pub(super) fn svg(title: &str, axes: (&str, &str), ticks: &[String], series: &[S
     }
     let numbers: Vec<f64> =
         series.first().map(|(_, points)| points.iter().map(|point| point.0).collect()).unwrap_or_default();
-    for (number, value) in numbers.iter().enumerate() {
-        let name = ticks.get(number).cloned().unwrap_or_else(|| value.to_string());
+    let names: Vec<String> = (numbers.iter().enumerate())
+        .map(|(number, value)| ticks.get(number).cloned().unwrap_or_else(|| value.to_string()))
+        .collect();
+    let room = (WIDTH - left - right) / numbers.len().max(1) as f64;
+    let is_narrow = names.iter().any(|name| name.chars().count() as f64 * LETTER > room);
+    for (value, name) in numbers.iter().zip(&names) {
         let (across, down) = (x(*value), HEIGHT - below + 16.0);
-        put(format_args!("<text x=\"{across:.1}\" y=\"{down}\" text-anchor=\"middle\">{}</text>", escaped(&name)));
+        let place = match is_narrow {
+            true => format!("text-anchor=\"end\" transform=\"rotate(-30 {across:.1} {down})\""),
+            false => "text-anchor=\"middle\"".to_owned(),
+        };
+        put(format_args!("<text x=\"{across:.1}\" y=\"{down}\" {place}>{}</text>", escaped(name)));
     }
     put(format_args!("<text x=\"{left}\" y=\"{}\">{}</text>", HEIGHT - 20.0, escaped(axes.0)));
     put(format_args!("<text x=\"{left}\" y=\"{}\">{}</text>", above - 6.0, escaped(axes.1)));
@@ -95,5 +105,13 @@ mod tests {
         assert_eq!(svg.matches("<circle").count(), 3);
         assert_eq!(svg.matches("<polyline").count(), 2);
         assert!(svg.contains("a &lt; b") && svg.ends_with("</svg>\n"));
+    }
+
+    #[test]
+    fn names_that_run_into_each_other_are_aslant() {
+        let series = [("a".to_owned(), (0..20).map(|x| (f64::from(x), 1.0)).collect())];
+        let plot = |name: &str| svg("t", ("x", "y"), &vec![name.to_owned(); 20], &series);
+        assert_eq!(plot("long name").matches("rotate(-30").count(), 20);
+        assert!(!plot("n").contains("rotate"));
     }
 }
