@@ -152,8 +152,8 @@ pub(crate) fn set(base: &mut SessionState, engine: &Engine, variable: &str, valu
             return Err(match crate::error::suggestion(variable, known.into_iter()) {
                 Some(other) => error.hint(format!("Did you mean {other}?")),
                 None => error.hint(
-                    "Settings are compression, compression_rates, device, execution, io, memory_limit, plan_cache, simd and threads, and for \
-                     experiments chunk_blocks, fold_rows, force_encoding, psma, read_ahead, sargs, sma and vector_rows",
+                    "Settings are compression, compression_rates, device, execution, io, memory_limit, plan_cache, simd \
+                     and threads, and for experiments chunk_blocks, fold_rows, force_encoding, psma, read_ahead, sargs, sma and vector_rows",
                 ),
             });
         }

@@ -5,11 +5,12 @@
 
 use forebay_base::Result;
 
-use super::{BlockEncoding, Bounds, Encoding, packed_bytes, range_bits};
+use super::{BlockEncoding, Bounds, Encoding, range_bits};
 use crate::access::{Access, Codes, Values};
 use crate::column::{FixedColumn, OFFSET_BYTES, StringColumn};
 use crate::distinct::{self, DistinctTable};
 use crate::encode::{BlockWriter, string_bounds, string_bytes};
+use crate::frame::bits::packed_bytes;
 use crate::header::Header;
 use crate::native::Native;
 use crate::parse::EncodedBlock;
@@ -286,7 +287,7 @@ mod tests {
         let bytes: Vec<u8> = (0..2000i64).flat_map(|row| (row % 50).to_le_bytes()).collect();
         let column = FixedColumn::<i64>::new(&bytes, None);
         // Codes of a byte and of 6 bits, entries of 8 bytes and, as steps within a range of 6 bits, of 2 bits.
-        let bytes = 2000 + 2000 * 6 / 8 + 50 * 8 + (50_usize * 2).div_ceil(8);
+        let bytes = 2000 + packed_bytes(2000, 6) + 50 * 8 + packed_bytes(50, 2);
         assert!(Interned::build(&column, bytes + 1).is_some());
         assert!(Interned::build(&column, bytes).is_none());
     }

@@ -84,7 +84,7 @@ trait BlockEncoding {
     /// How to read a validated block.
     fn access<'a>(block: &EncodedBlock<'a>) -> Access<'a>;
 
-    /// About how many bytes the sections of `column` will have in memory, and about how many on disk ([`packed_bytes`]),
+    /// About how many bytes the sections of `column` will have in memory, and about how many on disk (packed in as many bits as the numbers need),
     /// together; `None` where the encoding cannot represent it, or surely comes to `budget` bytes or more.
     fn estimate_fixed<T: Native>(column: &FixedColumn<'_, T>, budget: usize) -> Option<usize>;
 
@@ -150,11 +150,6 @@ impl Encoding {
     pub(crate) fn access<'a>(self, block: &EncodedBlock<'a>) -> Access<'a> {
         with_encoding!(self, S => S::access(block))
     }
-}
-
-/// About how many bytes the schemes of integers store `count` numbers of up to so many bits in.
-fn packed_bytes(count: usize, bits: u32) -> usize {
-    (count * bits as usize).div_ceil(8)
 }
 
 /// Bits of the distances of a column's values from the smallest; those of the whole value where that makes no sense.

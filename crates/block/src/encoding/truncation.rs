@@ -3,10 +3,11 @@
 
 use forebay_base::Result;
 
-use super::{BlockEncoding, Bounds, Encoding, packed_bytes, range_bits};
+use super::{BlockEncoding, Bounds, Encoding, range_bits};
 use crate::access::Access;
 use crate::column::{FixedColumn, StringColumn};
 use crate::encode::BlockWriter;
+use crate::frame::bits::packed_bytes;
 use crate::header::Header;
 use crate::native::Native;
 use crate::parse::EncodedBlock;

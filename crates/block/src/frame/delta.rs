@@ -86,7 +86,7 @@ pub(crate) fn encode<T: Word>(values: &[T], width: u32, statistics: &Statistics,
         true => Vec::new(),
         false => (0..vectors * VECTOR).filter(|index| bit_length(distance(*index)) > width).map(|i| i as u16).collect(),
     };
-    // As many as there may be steps in a frame: who puts nearly all of them aside is wrong about the width.
+    // A sample chose the width. Where more steps are outliers than their number has room for, it was no good one.
     let Ok(count) = u16::try_from(outliers.len()) else {
         return encode(values, step_width(statistics), statistics, out);
     };
