@@ -35,4 +35,4 @@ pub use forebay_gpu::{DeviceChoice, doctor, selftest};
 pub use load::{LoadOptions, LoadTarget, Loader};
 pub use metrics::Metrics;
 pub use morsel::{Morsel, morsels};
-pub use run::{KeyFilter, RankedTest, RowFilter, Scan, ScanSettings};
+pub use run::{Foreseen, KeyFilter, RankedTest, RowFilter, Scan, ScanSettings};

@@ -42,6 +42,24 @@ struct State {
     begun_bytes: usize,
     /// Per column of the table: of the morsels before, how many loaded it.
     loads: BTreeMap<usize, Loads>,
+    /// The first morsel for which nothing was begun before the scan ran.
+    foreseen: usize,
+}
+
+impl State {
+    /// Begins these reads, but for what is there or was begun before. False where one could not be.
+    fn begin(&mut self, engine: &Engine, places: Vec<Place>, begin: &impl Fn(&Place) -> Option<StoredChunk>) -> bool {
+        for place in places {
+            let begun = self.begun.entry((place.segment, place.group)).or_default();
+            if begun.contains_key(&place.key) || engine.cache().contains(&place.key) {
+                continue;
+            }
+            let Some(chunk) = begin(&place) else { return false };
+            self.begun_bytes += chunk.bytes();
+            begun.insert(place.key, Some(chunk));
+        }
+        true
+    }
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -66,7 +84,7 @@ impl Loads {
 
 impl ReadAhead {
     /// Begins reads for the morsels from number `next` on, of `count`, whose needs `needs` tells, until `most_bytes` or more
-    /// are on their way.
+    /// are on their way. Gives the bytes that are, and whether that is all that the scan is known to need.
     pub(crate) fn run(
         &self,
         engine: &Engine,
@@ -74,13 +92,13 @@ impl ReadAhead {
         most_bytes: usize,
         needs: impl Fn(usize) -> Needs,
         begin: impl Fn(&Place) -> Option<StoredChunk>,
-    ) {
+    ) -> (usize, bool) {
         let mut state = self.lock();
         let state = &mut *state;
         state.needs = state.needs.split_off(&next);
         for morsel in next..count.min(next + MORSELS_AHEAD) {
             if state.begun_bytes >= most_bytes {
-                return;
+                return (state.begun_bytes, false);
             }
             let needed = state.needs.entry(morsel).or_insert_with(|| needs(morsel));
             let likely = |column: &usize| state.loads.get(column).is_some_and(|loads| loads.is_likely());
@@ -92,16 +110,33 @@ impl ReadAhead {
                 }
                 !takes
             });
-            for place in places {
-                let begun = state.begun.entry((place.segment, place.group)).or_default();
-                if begun.contains_key(&place.key) || engine.cache().contains(&place.key) {
-                    continue;
-                }
-                let Some(chunk) = begin(&place) else { return };
-                state.begun_bytes += chunk.bytes();
-                begun.insert(place.key, Some(chunk));
+            if !state.begin(engine, places, &begin) {
+                return (state.begun_bytes, false);
             }
         }
+        (state.begun_bytes, next + MORSELS_AHEAD >= count)
+    }
+
+    /// Begins reads for a scan of `count` morsels that does not run yet, as [`ReadAhead::run`] does; `needs` tells the chunks
+    /// that a morsel needs for sure.
+    pub(crate) fn foresee(
+        &self,
+        engine: &Engine,
+        count: usize,
+        most_bytes: usize,
+        needs: impl Fn(usize) -> Vec<Place>,
+        begin: impl Fn(&Place) -> Option<StoredChunk>,
+    ) -> (usize, bool) {
+        let mut state = self.lock();
+        let last = count.min(MORSELS_AHEAD);
+        while state.foreseen < last && state.begun_bytes < most_bytes {
+            let places = needs(state.foreseen);
+            if !state.begin(engine, places, &begin) {
+                return (state.begun_bytes, false);
+            }
+            state.foreseen += 1;
+        }
+        (state.begun_bytes, state.foreseen == count)
     }
 
     /// Takes a read that was begun. Where none was, the caller does it, and nobody begins it any more.

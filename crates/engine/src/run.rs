@@ -31,6 +31,7 @@ use crate::types::arrow_type;
 use crate::{CancelToken, Metrics};
 use narrow::Pending;
 
+pub use ahead::Foreseen;
 pub use key_filter::KeyFilter;
 pub use ranked::RankedTest;
 pub use settings::ScanSettings;
@@ -60,6 +61,9 @@ pub struct Scan {
     shared: SharedGroups,
     /// Reads for morsels to come.
     ahead: ReadAhead,
+    foreseen: Foreseen,
+    /// The scan of the pipeline that runs behind this one's.
+    next: Option<Arc<Scan>>,
     metrics: Arc<Metrics>,
     cancel: CancelToken,
     settings: ScanSettings,
@@ -78,7 +82,22 @@ impl Scan {
         let schema = schema_of(&table, &columns);
         let (cursor, settings) = (AtomicUsize::new(0), ScanSettings::default());
         let (shared, ahead) = (SharedGroups::default(), ReadAhead::default());
-        Ok(Self { engine, table, columns, schema, morsels, cursor, shared, ahead, metrics, cancel, settings })
+        let (foreseen, next) = (Foreseen::default(), None);
+        Ok(Self {
+            engine,
+            table,
+            columns,
+            schema,
+            morsels,
+            cursor,
+            shared,
+            ahead,
+            foreseen,
+            next,
+            metrics,
+            cancel,
+            settings,
+        })
     }
 
     /// The same scan, run as `settings` say.

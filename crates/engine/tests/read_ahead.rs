@@ -8,7 +8,7 @@ use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::Int64Type;
 use forebay_base::{LogicalType, Result, limits};
 use forebay_disk::{FaultKind, Faults, ReadPath, SimulatedDisk};
-use forebay_engine::{CancelToken, Engine, LoadTarget, Loader, Metrics, RankedTest, Scan};
+use forebay_engine::{CancelToken, Engine, Foreseen, LoadTarget, Loader, RankedTest, Scan};
 use forebay_pipeline::test::{ColumnTest, Test};
 use forebay_store::{ColumnDefinition, OpenMode, Store, Table, TableDefinition};
 
@@ -68,14 +68,24 @@ fn database() -> SimulatedDisk {
     disk
 }
 
+/// a is at least 0.
+fn test() -> RankedTest {
+    let test = Test::Range { low: Bound::Included(forebay_base::Value::Int(0)), high: Bound::Unbounded };
+    RankedTest::new(ColumnTest { column: 0, test }, false)
+}
+
+/// A scan that nobody has begun.
+fn new_scan(engine: &Arc<Engine>) -> Result<Scan> {
+    Scan::new(Arc::clone(engine), table(engine), vec![1], Arc::default(), CancelToken::default())
+}
+
 /// Rows and sum of b where a is at least 0, with the share of morsels that a worker takes before it stops.
 fn scan(engine: &Arc<Engine>, morsels: usize) -> Result<(u64, i64)> {
-    let metrics = Arc::new(Metrics::default());
-    let table = table(engine);
-    let scan = Scan::new(Arc::clone(engine), table, vec![1], metrics, CancelToken::default())?;
-    let scan = Arc::new(scan);
-    let test = Test::Range { low: Bound::Included(forebay_base::Value::Int(0)), high: Bound::Unbounded };
-    let mut tests = [RankedTest::new(ColumnTest { column: 0, test }, false)];
+    run(&Arc::new(new_scan(engine)?), morsels)
+}
+
+fn run(scan: &Arc<Scan>, morsels: usize) -> Result<(u64, i64)> {
+    let mut tests = [test()];
     let (mut rows, mut sum) = (0, 0);
     for morsel in std::iter::from_fn(|| scan.next_morsel()).take(morsels) {
         let mut found = scan.run(morsel, &mut tests, &mut [])?;
@@ -129,6 +139,45 @@ fn a_scan_that_stops_early_gives_up_what_it_began() {
         scan(&engine, morsels).expect("a sound disk");
         assert_eq!(engine.stored_bytes(), 0, "after {morsels} morsels");
     }
+}
+
+#[test]
+fn a_scan_begins_reads_of_the_next_one() {
+    let engine = open(database()).expect("a sound database opens");
+    let expected = scan(&engine, usize::MAX).expect("a sound disk");
+    let foreseen = || Foreseen { tests: vec![test()], columns: Vec::new() };
+    let pair = || -> Result<(Arc<Scan>, Arc<Scan>)> {
+        let second = Arc::new(new_scan(&engine)?.before(foreseen(), None));
+        Ok((Arc::new(new_scan(&engine)?.before(foreseen(), Some(Arc::clone(&second)))), second))
+    };
+    let column_bytes = |column: usize| -> usize {
+        let table = table(&engine);
+        let groups = table.segments[0].groups().expect("a footer");
+        groups.iter().flat_map(|group| &group.columns[column].chunks).map(|chunk| chunk.stored_bytes as usize).sum()
+    };
+
+    // Both need the tested column for sure; what is allowed ends it.
+    let (first, second) = pair().expect("sound footers");
+    first.begin(usize::MAX);
+    assert_eq!(engine.stored_bytes(), 2 * column_bytes(0));
+    assert_eq!(run(&first, usize::MAX).expect("a sound disk"), expected);
+    assert_eq!(engine.stored_bytes(), column_bytes(0), "the second one's reads stay");
+    assert_eq!(run(&second, usize::MAX).expect("a sound disk"), expected);
+    assert_eq!(engine.stored_bytes(), 0);
+
+    // The last morsels of a scan begin them, too.
+    let (first, second) = pair().expect("sound footers");
+    assert_eq!(run(&first, usize::MAX).expect("a sound disk"), expected);
+    assert_eq!(engine.stored_bytes(), column_bytes(0));
+    drop((first, second));
+    assert_eq!(engine.stored_bytes(), 0, "nobody takes them");
+
+    let (first, second) = pair().expect("sound footers");
+    first.begin(1);
+    let one = engine.stored_bytes();
+    assert!(one > 0 && one < column_bytes(0), "{one} bytes where one was allowed");
+    assert_eq!(run(&first, usize::MAX).expect("a sound disk"), expected);
+    assert_eq!(run(&second, usize::MAX).expect("a sound disk"), expected);
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! Runs a program of pipelines over tables (Data Blocks §4): for each pipeline in turn, compile it for the states that are
 //! there, let the workers take morsels, make one state of what they leave.
 //!
-//! Reading order: [`run`], then `runner` (a pipeline's life), `device` (the same beside the CPU), `source` (morsels become vectors), `first` and `output`
+//! Reading order: [`run`], then `runner` (a pipeline's life), `coming` (reads for the next ones), `device` (the same beside the CPU), `source` (morsels become vectors), `first` and `output`
 //! (vectors become Arrow), `spill` and `partitions` (what does not fit the memory). Invariants: the answer does not depend on
 //! the number of workers or on the execution; nothing is returned before the whole program has run, though what does not
 //! fit the memory is read back while it is taken. Must not know: SQL, DataFusion.
 
+mod coming;
 mod device;
 mod first;
 mod interpreted;

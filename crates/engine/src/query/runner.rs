@@ -12,6 +12,7 @@ use forebay_cpu::dictionary::Dictionary;
 use forebay_cpu::groups::GroupPlan;
 use forebay_pipeline::ir::{Pipeline, Program, Sink, Source, StateId, Step};
 
+use super::coming::Coming;
 use super::device::{Attempt, Left};
 use super::output::{RowsOnDisk, Shape};
 use super::partitions::{Overflow, Spilled};
@@ -54,6 +55,8 @@ pub(super) struct Runner<'a> {
     pub(super) spilled: Vec<Option<Arc<Spilled>>>,
     /// Of states between the halves of pipelines: the state that their rows are about to look up.
     pub(super) between: BTreeMap<usize, StateId>,
+    /// By table of the query: the scan of a pipeline that has not begun, which may have reads on their way.
+    pub(super) coming: Coming,
     pub(super) reports: Vec<PipelineReport>,
 }
 
@@ -81,6 +84,7 @@ impl<'a> Runner<'a> {
             finished,
             spilled,
             between: BTreeMap::new(),
+            coming: Coming::default(),
             reports: Vec::new(),
         }
     }
@@ -88,6 +92,7 @@ impl<'a> Runner<'a> {
     /// Runs every pipeline.
     pub(super) fn run(mut self) -> Result<QueryOutput> {
         let mut result = (Vec::new(), None);
+        self.foresee()?;
         let mut index = 0;
         while index < self.program.pipelines.len() {
             self.cut(index)?;

@@ -25,11 +25,7 @@ impl Runner<'_> {
     pub(super) fn work(&self, pipeline: &Pipeline, task: &Task<'_>) -> std::result::Result<Vec<Part>, Stop> {
         match &pipeline.source {
             Source::Table(source) => {
-                let bound = &self.query.tables[source.table];
-                let columns = source.columns.iter().map(|column| column.column).collect();
-                let (table, metrics) = (Arc::clone(&bound.table), Arc::clone(&bound.metrics));
-                let scan = Scan::new(Arc::clone(self.engine), table, columns, metrics, self.cancel.clone())?;
-                let scan = Arc::new(scan.with_settings(self.options.scan));
+                let scan = self.scan_of(source)?;
                 self.on_workers(scan.morsels(), || self.scan(source, &scan, task))
             }
             Source::Groups { state, .. } | Source::BuildRows { state, .. }

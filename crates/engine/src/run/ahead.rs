@@ -2,37 +2,73 @@
 //!
 //! Invariant: no answer depends on it: what is left out here is read later, and what is too much is let go.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{KeyFilter, MorselRows, RankedTest, RowFilter, Scan};
-use crate::chunks::Place;
+use crate::chunks::{Place, StoredChunk};
 use crate::morsel::Morsel;
 use crate::read_ahead::Needs;
 
+/// What a scan is known to need before the pipelines in front of it have run.
+#[derive(Debug, Default)]
+pub struct Foreseen {
+    /// Tests that do not depend on them.
+    pub tests: Vec<RankedTest>,
+    /// Without tests that zones leave undecided: columns of the table that are needed of every row.
+    pub columns: Vec<usize>,
+}
+
 impl Scan {
-    /// Begins reads for morsels that nobody has taken yet.
+    /// The same scan, which is known to need `foreseen` whatever comes before it, and behind which `next` will run.
+    #[must_use]
+    pub fn before(self, foreseen: Foreseen, next: Option<Arc<Self>>) -> Self {
+        Self { foreseen, next, ..self }
+    }
+
+    /// Begins reads for this scan before it runs, and then for those behind it, up to `most_bytes` together.
+    pub fn begin(&self, mut most_bytes: usize) {
+        let mut scan = Some(self);
+        while let Some(current) = scan {
+            let Foreseen { tests, columns } = &current.foreseen;
+            let sure = columns.len();
+            let needs = |morsel: usize| current.needs(current.morsels[morsel], tests, columns.clone(), sure);
+            let needs = |morsel: usize| needs(morsel).map(|needs| needs.tested).unwrap_or_default();
+            let begun = |place: &Place| current.begin_read(place);
+            let (bytes, all) = current.ahead.foresee(&current.engine, current.morsels.len(), most_bytes, needs, begun);
+            most_bytes = most_bytes.saturating_sub(bytes);
+            scan = current.next.as_deref().filter(|_| all && most_bytes > 0);
+        }
+    }
+
+    /// Begins reads for morsels that nobody has taken yet; once there are no more, for the scan behind this one.
     pub(super) fn read_ahead(&self, tests: &[RankedTest], keys: &[KeyFilter], filters: &[Box<dyn RowFilter>]) {
         let most_bytes = self.settings.read_ahead_bytes;
         if most_bytes == 0 {
             return;
         }
-        let begin = |place: &Place| {
-            let segment = &self.table.segments[place.segment];
-            self.engine.begin(segment, place, self.settings.read_path, false).ok()
+        let needs = |morsel: usize| {
+            let loaded = self.loaded_columns(keys, filters);
+            // Whatever is asked of rows first is needed for sure, and all of it where nothing is.
+            let sure = if keys.is_empty() && filters.is_empty() { loaded.len() } else { 1 };
+            self.needs(self.morsels[morsel], tests, loaded, sure).unwrap_or_default()
         };
-        let needs = |morsel: usize| self.needs(self.morsels[morsel], tests, keys, filters).unwrap_or_default();
         let next = self.cursor.load(Ordering::Relaxed).min(self.morsels.len());
-        self.ahead.run(&self.engine, (next, self.morsels.len()), most_bytes, needs, begin);
+        let begin = |place: &Place| self.begin_read(place);
+        let (bytes, all) = self.ahead.run(&self.engine, (next, self.morsels.len()), most_bytes, needs, begin);
+        if let Some(scan) = self.next.as_ref().filter(|_| all) {
+            scan.begin(most_bytes.saturating_sub(bytes));
+        }
     }
 
-    /// Chunks that a morsel needs; `None` where its metadata cannot be read, which whoever takes it will tell.
-    fn needs(
-        &self,
-        morsel: Morsel,
-        tests: &[RankedTest],
-        keys: &[KeyFilter],
-        filters: &[Box<dyn RowFilter>],
-    ) -> Option<Needs> {
+    fn begin_read(&self, place: &Place) -> Option<StoredChunk> {
+        let segment = &self.table.segments[place.segment];
+        self.engine.begin(segment, place, self.settings.read_path, false).ok()
+    }
+
+    /// Chunks that a morsel needs: those of `tests`, or, where zones decide these, of the first `sure` columns of `loaded`;
+    /// and perhaps those of the others. `None` where its metadata cannot be read, which whoever takes it will tell.
+    fn needs(&self, morsel: Morsel, tests: &[RankedTest], mut loaded: Vec<usize>, sure: usize) -> Option<Needs> {
         let segment = &self.table.segments[morsel.segment];
         let group = &segment.groups().ok()?[morsel.group];
         let mut alive: Vec<bool> = (0..group.block_rows.len()).map(|block| morsel.blocks().contains(&block)).collect();
@@ -55,13 +91,8 @@ impl Scan {
                 tested.push(test.column);
             }
         }
-        let mut loaded = self.loaded_columns(keys, filters);
         if tested.is_empty() {
-            // Whatever is asked of rows first is needed for sure, and all of it where nothing is.
-            match keys.is_empty() && filters.is_empty() {
-                true => tested.append(&mut loaded),
-                false => tested.extend(loaded.drain(..loaded.len().min(1))),
-            }
+            tested.extend(loaded.drain(..loaded.len().min(sure)));
         }
         let chunks_of = |column: usize| {
             let index = segment.column_index(self.table.columns[column].id);

@@ -1,0 +1,80 @@
+//! Scans of pipelines that have not begun: their first reads are on their way while those in front of them run (GOLAP §3.3,
+//! from one pipeline to the next).
+//!
+//! Invariants: what is read early is what a scan needs whatever the pipelines in front of it find; together it stays within
+//! what the session allows. Must not know: rows.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use forebay_base::Result;
+use forebay_pipeline::ir::{Pipeline, Probe, ProbeKind, Sink, Source, Step, TableSource};
+
+use super::runner::Runner;
+use crate::{Foreseen, RankedTest, Scan};
+
+/// Scans by table of the query.
+#[derive(Debug, Default)]
+pub(super) struct Coming(Mutex<BTreeMap<usize, Arc<Scan>>>);
+
+impl Runner<'_> {
+    /// Makes the scans of all pipelines and begins their first reads.
+    pub(super) fn foresee(&self) -> Result<()> {
+        let most_bytes = self.options.scan.read_ahead_bytes;
+        // A device reads for itself.
+        let reads_here = self.engine.accelerators().get(self.options.device).is_ok_and(|device| device.is_none());
+        if most_bytes == 0 || !reads_here {
+            return Ok(());
+        }
+        let mut next: Option<Arc<Scan>> = None;
+        let mut scans = BTreeMap::new();
+        for pipeline in self.program.pipelines.iter().rev() {
+            let Source::Table(source) = &pipeline.source else { continue };
+            let is_filtered = !self.query.tables[source.table].filters.is_empty();
+            let scan = self.new_scan(source)?.before(foreseen(pipeline, source, is_filtered), next.take());
+            let scan = next.insert(Arc::new(scan));
+            scans.insert(source.table, Arc::clone(scan));
+        }
+        if let Some(first) = next {
+            first.begin(most_bytes);
+        }
+        *self.coming.0.lock().unwrap_or_else(PoisonError::into_inner) = scans;
+        Ok(())
+    }
+
+    /// The scan of a pipeline that begins: the one that was foreseen, where it has not been taken.
+    pub(super) fn scan_of(&self, source: &TableSource) -> Result<Arc<Scan>> {
+        // Every change leaves the map whole.
+        let foreseen = self.coming.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&source.table);
+        foreseen.map_or_else(|| self.new_scan(source).map(Arc::new), Ok)
+    }
+
+    fn new_scan(&self, source: &TableSource) -> Result<Scan> {
+        let bound = &self.query.tables[source.table];
+        let columns = source.columns.iter().map(|column| column.column).collect();
+        let (table, metrics) = (Arc::clone(&bound.table), Arc::clone(&bound.metrics));
+        let scan = Scan::new(Arc::clone(self.engine), table, columns, metrics, self.cancel.clone())?;
+        Ok(scan.with_settings(self.options.scan))
+    }
+}
+
+/// What the scan of a pipeline needs whatever comes before it: columns of its own tests, and where these have nothing to look
+/// at, the key that is looked up first, or without any all that the pipeline reads.
+fn foreseen(pipeline: &Pipeline, source: &TableSource, is_filtered: bool) -> Foreseen {
+    let tests = source.tests.iter().map(|test| RankedTest::new(test.clone(), false)).collect();
+    let column = |register| source.columns.iter().find(|column| column.to == register).map(|column| column.column);
+    let looks_up = |step: &Step| match step {
+        Step::Probe(Probe { kind: ProbeKind::Inner | ProbeKind::Semi, keys, .. }) => Some(keys.clone()),
+        _ => None,
+    };
+    let keys = pipeline.steps.iter().find_map(looks_up).or_else(|| match &pipeline.sink {
+        Sink::Mark { keys, .. } => Some(keys.clone()),
+        _ => None,
+    });
+    let columns = match keys {
+        Some(keys) => keys.into_iter().filter_map(column).collect(),
+        None if is_filtered => Vec::new(),
+        None => source.columns.iter().map(|column| column.column).collect(),
+    };
+    Foreseen { tests, columns }
+}
