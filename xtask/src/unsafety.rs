@@ -6,12 +6,12 @@ use crate::source::{Sources, words};
 use crate::tree::{Tree, line_of};
 
 /// Crates that may hold modules with `unsafe`, and which: system calls; SIMD, jitted code, work that borrows on threads that
-/// are older than it; the GPU's driver; options of the allocator.
+/// are older than it; the GPU's driver; options of the allocator, advice about the program's pages.
 const MAY_BE_UNSAFE: &[(&str, &[&str])] = &[
     ("crates/disk", &["sys"]),
     ("crates/cpu", &["simd", "compile", "pool"]),
     ("crates/gpu", &["driver"]),
-    ("apps/cli", &["allocator"]),
+    ("apps/cli", &["allocator", "image"]),
 ];
 
 /// The attribute that closes a crate.

@@ -11,6 +11,8 @@ mod commands;
 mod complete;
 mod format;
 mod highlight;
+#[allow(unsafe_code, reason = "advice to the kernel about the program's pages")]
+mod image;
 mod inspect;
 mod interrupt;
 mod lexer;
