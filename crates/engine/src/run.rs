@@ -26,12 +26,12 @@ use forebay_store::{Column, GroupColumn, Segment, Table};
 use crate::chunks::{Engine, Place, WantedChunk};
 use crate::collect::{BlockValues, collect_constant};
 use crate::morsel::{Morsel, SharedGroups, morsels};
-use crate::read_ahead::ReadAhead;
 use crate::types::arrow_type;
 use crate::{CancelToken, Metrics};
 use narrow::Pending;
 
 pub use ahead::Foreseen;
+use ahead::Reads;
 pub use key_filter::KeyFilter;
 pub use ranked::RankedTest;
 pub use settings::ScanSettings;
@@ -59,11 +59,7 @@ pub struct Scan {
     cursor: AtomicUsize,
     /// Chunks of row groups that are being scanned.
     shared: SharedGroups,
-    /// Reads for morsels to come.
-    ahead: ReadAhead,
-    foreseen: Foreseen,
-    /// The scan of the pipeline that runs behind this one's.
-    next: Option<Arc<Scan>>,
+    reads: Reads,
     metrics: Arc<Metrics>,
     cancel: CancelToken,
     settings: ScanSettings,
@@ -81,23 +77,8 @@ impl Scan {
         let morsels = morsels(&table)?;
         let schema = schema_of(&table, &columns);
         let (cursor, settings) = (AtomicUsize::new(0), ScanSettings::default());
-        let (shared, ahead) = (SharedGroups::default(), ReadAhead::default());
-        let (foreseen, next) = (Foreseen::default(), None);
-        Ok(Self {
-            engine,
-            table,
-            columns,
-            schema,
-            morsels,
-            cursor,
-            shared,
-            ahead,
-            foreseen,
-            next,
-            metrics,
-            cancel,
-            settings,
-        })
+        let (shared, reads) = (SharedGroups::default(), Reads::default());
+        Ok(Self { engine, table, columns, schema, morsels, cursor, shared, reads, metrics, cancel, settings })
     }
 
     /// The same scan, run as `settings` say.
@@ -397,7 +378,7 @@ impl MorselRows {
         wanted.retain(|_| is_known.next() == Some(false));
         let name = table.full_name();
         let how = (name.as_str(), &scan.settings);
-        let read = scan.engine.chunks(&self.segment, &wanted, &scan.ahead, how, &scan.metrics)?;
+        let read = scan.engine.chunks(&self.segment, &wanted, &scan.reads.ahead, how, &scan.metrics)?;
         loaded.iter_mut().filter(|chunk| chunk.is_none()).zip(read).for_each(|(chunk, read)| *chunk = Some(read));
         let loaded: Vec<_> = places.into_iter().zip(loaded.into_iter().flatten()).collect();
         for ((column, chunk), loaded) in &loaded {

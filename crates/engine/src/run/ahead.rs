@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use super::{KeyFilter, MorselRows, RankedTest, RowFilter, Scan};
 use crate::chunks::{Place, StoredChunk};
 use crate::morsel::Morsel;
-use crate::read_ahead::Needs;
+use crate::read_ahead::{Needs, ReadAhead};
 
 /// What a scan is known to need before the pipelines in front of it have run.
 #[derive(Debug, Default)]
@@ -19,25 +19,37 @@ pub struct Foreseen {
     pub columns: Vec<usize>,
 }
 
+/// Reads of a scan in front of its workers.
+#[derive(Debug, Default)]
+pub(super) struct Reads {
+    /// For morsels to come.
+    pub(super) ahead: ReadAhead,
+    foreseen: Foreseen,
+    /// The scan of the pipeline that runs behind this one's.
+    next: Option<Arc<Scan>>,
+}
+
 impl Scan {
     /// The same scan, which is known to need `foreseen` whatever comes before it, and behind which `next` will run.
     #[must_use]
     pub fn before(self, foreseen: Foreseen, next: Option<Arc<Self>>) -> Self {
-        Self { foreseen, next, ..self }
+        let reads = Reads { foreseen, next, ..self.reads };
+        Self { reads, ..self }
     }
 
     /// Begins reads for this scan before it runs, and then for those behind it, up to `most_bytes` together.
     pub fn begin(&self, mut most_bytes: usize) {
         let mut scan = Some(self);
         while let Some(current) = scan {
-            let Foreseen { tests, columns } = &current.foreseen;
+            let Foreseen { tests, columns } = &current.reads.foreseen;
             let sure = columns.len();
             let needs = |morsel: usize| current.needs(current.morsels[morsel], tests, columns.clone(), sure);
             let needs = |morsel: usize| needs(morsel).map(|needs| needs.tested).unwrap_or_default();
             let begun = |place: &Place| current.begin_read(place);
-            let (bytes, all) = current.ahead.foresee(&current.engine, current.morsels.len(), most_bytes, needs, begun);
+            let (bytes, all) =
+                current.reads.ahead.foresee(&current.engine, current.morsels.len(), most_bytes, needs, begun);
             most_bytes = most_bytes.saturating_sub(bytes);
-            scan = current.next.as_deref().filter(|_| all && most_bytes > 0);
+            scan = current.reads.next.as_deref().filter(|_| all && most_bytes > 0);
         }
     }
 
@@ -55,8 +67,8 @@ impl Scan {
         };
         let next = self.cursor.load(Ordering::Relaxed).min(self.morsels.len());
         let begin = |place: &Place| self.begin_read(place);
-        let (bytes, all) = self.ahead.run(&self.engine, (next, self.morsels.len()), most_bytes, needs, begin);
-        if let Some(scan) = self.next.as_ref().filter(|_| all) {
+        let (bytes, all) = self.reads.ahead.run(&self.engine, (next, self.morsels.len()), most_bytes, needs, begin);
+        if let Some(scan) = self.reads.next.as_ref().filter(|_| all) {
             scan.begin(most_bytes.saturating_sub(bytes));
         }
     }
@@ -131,6 +143,6 @@ impl MorselRows {
         let loads = columns
             .filter(|column| tests.iter().all(|ranked| ranked.test.column != *column))
             .map(|column| (column, self.chunks[column].iter().any(Option::is_some)));
-        self.scan.ahead.note(loads);
+        self.scan.reads.ahead.note(loads);
     }
 }
