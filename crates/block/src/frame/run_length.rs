@@ -20,8 +20,6 @@ use super::{Scheme, scratch};
 
 /// Bytes before the values.
 const HEAD_BYTES: usize = 16;
-/// Rows that are filled at a time, whether the run has them or not: a store of known size.
-const STRIDE: usize = 8;
 
 /// About how many bytes the stored form has: runs are taken to be as long as each other.
 pub(crate) fn size(statistics: &Statistics) -> usize {
@@ -76,7 +74,10 @@ pub(crate) fn decode<T: Word>(with: &dyn Unpack, stored: &[u8], values: &mut [T]
     scratch::with_two::<T, u16, _>(runs, |run_values, lengths| {
         decode_inner(with, value_scheme, stored_values, run_values)?;
         decode_inner(with, length_scheme, stored_lengths, lengths)?;
-        expand(run_values, lengths, values)
+        match size_of::<T>() {
+            8 => expand::<T, 8>(run_values, lengths, values),
+            _ => expand::<T, 16>(run_values, lengths, values),
+        }
     })
 }
 
@@ -95,17 +96,23 @@ fn decode_inner<T: Word>(with: &dyn Unpack, scheme: u8, stored: &[u8], values: &
     }
 }
 
-/// Writes every value as often as its run is long.
-fn expand<T: Word>(run_values: &[T], lengths: &[u16], out: &mut [T]) -> Result<(), Wrong> {
+/// Writes every value as often as its run is long, but `STRIDE` times at first, whether the run has as many rows or not: that
+/// is a store of known size, and enough for most runs of short values.
+fn expand<T: Word, const STRIDE: usize>(run_values: &[T], lengths: &[u16], out: &mut [T]) -> Result<(), Wrong> {
     let mut at = 0;
     for (value, length) in run_values.iter().zip(lengths) {
         let end = at + usize::from(*length) + 1;
         if end > out.len() {
             return Err("its runs are longer than the frame");
         }
-        match out.get_mut(at..at + STRIDE) {
-            Some(first) if end <= at + STRIDE => first.fill(*value),
-            _ => out[at..end].fill(*value),
+        match out[at..].first_chunk_mut::<STRIDE>() {
+            Some(first) => {
+                *first = [*value; STRIDE];
+                if end > at + STRIDE {
+                    out[at + STRIDE..end].fill(*value);
+                }
+            }
+            None => out[at..end].fill(*value),
         }
         at = end;
     }
