@@ -35,12 +35,19 @@ pub(crate) fn pack(values: impl Iterator<Item = u64>, width: u32, out: &mut Vec<
     }
 }
 
-/// Unpacks bits with what a processor has for it. This crate does so with plain loops; others may know better.
+/// Decodes packed integers with what a processor has for it. This crate does so with plain loops; others may know better.
 pub trait Unpack: Sync {
     /// Fills the first values of `out`, of `element_bytes` bytes each (1, 2, 4 or 8), with `base` plus each value of `packed`,
     /// wrapping. `packed` holds all values of `out` in `width` bits each, from 1 to the bits of an element. Gives how many
     /// were done, a multiple of 64; the others are left as they are.
     fn unpack_some(&self, packed: &[u8], width: u32, base: u64, element_bytes: usize, out: &mut [u8]) -> usize;
+
+    /// Undoes the steps of one vector of delta encoding: fills `out` with 16 lanes of 64 values each, one after the other, of
+    /// `element_bytes` bytes each (1, 2, 4 or 8). Value i of a lane is the lane's one of `firsts` plus its steps 0 to i,
+    /// wrapping; step i of lane j is number 16 i + j of `steps`. False, and nothing filled, where it cannot.
+    fn sum_lanes(&self, _firsts: &[u8], _steps: &[u8], _element_bytes: usize, _out: &mut [u8]) -> bool {
+        false
+    }
 }
 
 /// Leaves everything to plain loops.

@@ -138,17 +138,32 @@ pub(crate) fn decode<T: Word>(with: &dyn Unpack, stored: &[u8], values: &mut [T]
         while let Some((place, step)) = outliers.next_if(|(place, _)| place / VECTOR == index) {
             differences[place % VECTOR] = step;
         }
-        let mut sums: [T; LANES] = std::array::from_fn(|lane| first_values[index % 4 * LANES + lane]);
-        for (step, differences) in differences.as_chunks::<LANES>().0.iter().enumerate() {
-            for lane in 0..LANES {
-                sums[lane] = sums[lane].plus(differences[lane]);
-                whole[lane * STEPS + step] = sums[lane];
+        let firsts: [T; LANES] = std::array::from_fn(|lane| first_values[index % 4 * LANES + lane]);
+        match piece.try_into() {
+            Ok(piece) => sum_lanes(with, &firsts, &differences, piece),
+            Err(_) => {
+                sum_lanes(with, &firsts, &differences, &mut whole);
+                piece.copy_from_slice(&whole[..piece.len()]);
             }
         }
-        piece.copy_from_slice(&whole[..piece.len()]);
     }
     match outliers.next() {
         Some(_) => Err("the places of outlying steps do not ascend, or are behind the last one"),
         None => parts.finish(),
+    }
+}
+
+/// Fills a vector in row order from its lanes' first values and the steps.
+fn sum_lanes<T: Word>(with: &dyn Unpack, firsts: &[T; LANES], steps: &[T; VECTOR], out: &mut [T; VECTOR]) {
+    let (first_bytes, step_bytes) = (bytemuck::cast_slice(firsts), bytemuck::cast_slice(steps));
+    if with.sum_lanes(first_bytes, step_bytes, size_of::<T>(), bytemuck::cast_slice_mut(out)) {
+        return;
+    }
+    let mut sums = *firsts;
+    for (step, steps) in steps.as_chunks::<LANES>().0.iter().enumerate() {
+        for lane in 0..LANES {
+            sums[lane] = sums[lane].plus(steps[lane]);
+            out[lane * STEPS + step] = sums[lane];
+        }
     }
 }

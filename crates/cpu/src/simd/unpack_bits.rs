@@ -1,126 +1,149 @@
-//! Unpacking bits with byte permutations: for 64 bytes of values one permutation brings each 8 bytes the packed bits of
-//! their values, and one multishift moves each value's bits to its place.
+//! Unpacking bits with byte permutations: one brings the packed bits of each value to its bytes, variable shifts move them to
+//! their place. And what comes behind unpacking: the sums of steps.
+//!
+//! Invariants: nothing outside of the packed bytes is read; what comes out is what plain loops give. Must not know: frames.
 
 use forebay_block::Unpack;
 
 use super::Flavour;
 
-/// Bytes of a vector.
-const VECTOR_BYTES: usize = 64;
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod lane_sums;
+
+/// Values that are unpacked together: they begin and end at whole words of packed bits, whatever their width.
+const GROUP: usize = 64;
+/// Most packed bytes of a group.
+const GROUP_MAX_BYTES: usize = GROUP * 8;
+/// Most bytes of a vector.
+const VECTOR_MAX_BYTES: usize = 64;
+/// Widths of elements of 1, 2, 4 and 8 bytes, from 1 bit on.
+const WIDTHS: usize = 8 + 16 + 32 + 64;
 
 /// What unpacks bits with the vector instructions of `flavour`.
 pub fn unpacking(flavour: Flavour) -> &'static dyn Unpack {
     match flavour.or_portable() {
+        #[cfg(target_arch = "x86_64")]
         Flavour::Avx512 => &Avx512,
-        Flavour::Avx2 | Flavour::Portable => &forebay_block::PortableUnpack,
+        #[cfg(target_arch = "x86_64")]
+        Flavour::Avx2 => &Avx2,
+        _ => &forebay_block::PortableUnpack,
     }
 }
 
-/// For processors with VBMI.
+/// The number of a width among [`WIDTHS`].
+const fn width_index(width: usize, element_bytes: usize) -> usize {
+    8 * element_bytes - 8 + width - 1
+}
+
+/// `element`, of so many bytes, as often as it fits.
+const fn repeated(element: u64, element_bytes: usize) -> u64 {
+    let element = element & (u64::MAX >> (64 - 8 * element_bytes));
+    let (mut all, mut byte) = (0, 0);
+    while byte < 8 {
+        all |= element << (8 * byte);
+        byte += element_bytes;
+    }
+    all
+}
+
+/// For processors with byte permutations of whole vectors (VBMI).
+#[cfg(target_arch = "x86_64")]
 struct Avx512;
 
+#[cfg(target_arch = "x86_64")]
 impl Unpack for Avx512 {
     fn unpack_some(&self, packed: &[u8], width: u32, base: u64, element_bytes: usize, out: &mut [u8]) -> usize {
-        let Some(plan) = Plan::new(width as usize, base, element_bytes) else { return 0 };
-        #[cfg(target_arch = "x86_64")]
-        if Flavour::Avx512.is_available() {
-            // SAFETY: the processor has the instructions.
-            return unsafe { x86::unpack(&plan, packed, out) };
+        let width = width as usize;
+        match &avx512::PLANS[width_index(width, element_bytes)] {
+            Some(plan) if Flavour::Avx512.is_available() => {
+                let base = repeated(base, element_bytes);
+                by_groups((packed, width), (out, element_bytes), plan.behind_bytes(), |packed, out| {
+                    // SAFETY: the processor has the instructions.
+                    unsafe { avx512::unpack(plan, packed, base, out) };
+                })
+            }
+            _ => Avx2.unpack_some(packed, width as u32, base, element_bytes, out),
         }
-        let _ = (&plan, packed, out);
-        0
+    }
+
+    fn sum_lanes(&self, firsts: &[u8], steps: &[u8], element_bytes: usize, out: &mut [u8]) -> bool {
+        Avx2.sum_lanes(firsts, steps, element_bytes, out)
     }
 }
 
-/// Where the bits of 64 bytes of values are.
-struct Plan {
-    /// Per byte of a vector: which of the packed bytes comes there.
-    bytes: [u8; VECTOR_BYTES],
-    /// Per byte of a vector: from which bit of its 8 bytes on it is taken.
-    shifts: [u8; VECTOR_BYTES],
-    /// The bits of a value, and what is added to it, in every 8 bytes.
-    mask: u64,
-    base: u64,
-    /// Packed bytes of a vector.
-    packed_bytes: usize,
-    element_bytes: usize,
-}
-
-impl Plan {
-    /// `None` where the bits of 8 bytes of values do not lie in 8 bytes.
-    fn new(width: usize, base: u64, element_bytes: usize) -> Option<Self> {
-        let values = 8 / element_bytes;
-        let mut plan = Self {
-            bytes: [0; VECTOR_BYTES],
-            shifts: [0; VECTOR_BYTES],
-            mask: 0,
-            base: 0,
-            packed_bytes: 8 * values * width / 8,
-            element_bytes,
-        };
-        for eighth in 0..8 {
-            let first_bit = eighth * values * width;
-            if first_bit % 8 + values * width > 64 {
-                return None;
-            }
-            for byte in 0..8 {
-                let at = eighth * 8 + byte;
-                plan.bytes[at] = (first_bit / 8 + byte) as u8;
-                let (value, part) = (byte / element_bytes, byte % element_bytes);
-                plan.shifts[at] = ((first_bit % 8 + value * width + part * 8) % 64) as u8;
-            }
-        }
-        let element_bits = 8 * element_bytes as u32;
-        let repeat = |element: u64| {
-            let element = element & (u64::MAX >> (64 - element_bits));
-            (0..values).fold(0, |all, value| all | element << (value as u32 * element_bits))
-        };
-        plan.mask = repeat(u64::MAX >> (64 - width));
-        plan.base = repeat(base);
-        Some(plan)
-    }
-}
+/// For processors whose byte permutations stay in halves of vectors.
+#[cfg(target_arch = "x86_64")]
+struct Avx2;
 
 #[cfg(target_arch = "x86_64")]
-mod x86 {
-    use std::arch::x86_64::*;
-
-    use super::{Plan, VECTOR_BYTES};
-
-    /// Fills `out` as far as whole vectors of packed bytes can be loaded; gives the number of values, a multiple of 64.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-    pub(super) fn unpack(plan: &Plan, packed: &[u8], out: &mut [u8]) -> usize {
-        // SAFETY: both arrays have 64 bytes.
-        let (bytes, shifts) =
-            unsafe { (_mm512_loadu_epi8(plan.bytes.as_ptr().cast()), _mm512_loadu_epi8(plan.shifts.as_ptr().cast())) };
-        let (mask, base) = (_mm512_set1_epi64(plan.mask as i64), _mm512_set1_epi64(plan.base as i64));
-        let loadable = (packed.len() + plan.packed_bytes).saturating_sub(VECTOR_BYTES) / plan.packed_bytes;
-        let vectors = (out.len() / VECTOR_BYTES).min(loadable);
-        // So that what is left begins at a whole word of packed bits.
-        let vectors = vectors / plan.element_bytes * plan.element_bytes;
-        for vector in 0..vectors {
-            // SAFETY: `vector` is below the number of vectors whose 64 packed bytes lie in `packed` and whose 64 bytes of
-            // values lie in `out`.
-            unsafe {
-                let bits = _mm512_loadu_epi8(packed.as_ptr().add(vector * plan.packed_bytes).cast());
-                let bits = _mm512_permutexvar_epi8(bytes, bits);
-                let values = _mm512_and_si512(_mm512_multishift_epi64_epi8(shifts, bits), mask);
-                let values = match plan.element_bytes {
-                    1 => _mm512_add_epi8(values, base),
-                    2 => _mm512_add_epi16(values, base),
-                    4 => _mm512_add_epi32(values, base),
-                    _ => _mm512_add_epi64(values, base),
-                };
-                _mm512_storeu_epi8(out.as_mut_ptr().add(vector * VECTOR_BYTES).cast(), values);
-            }
+impl Unpack for Avx2 {
+    fn unpack_some(&self, packed: &[u8], width: u32, base: u64, element_bytes: usize, out: &mut [u8]) -> usize {
+        if !Flavour::Avx2.is_available() {
+            return 0;
         }
-        vectors * VECTOR_BYTES / plan.element_bytes
+        let width = width as usize;
+        let plan = &avx2::PLANS[width_index(width, element_bytes)];
+        let base = repeated(base, element_bytes);
+        by_groups((packed, width), (out, element_bytes), plan.behind_bytes(), |packed, out| {
+            // SAFETY: the processor has the instructions.
+            unsafe { avx2::unpack(plan, packed, base, out) };
+        })
     }
+
+    fn sum_lanes(&self, firsts: &[u8], steps: &[u8], element_bytes: usize, out: &mut [u8]) -> bool {
+        if !Flavour::Avx2.is_available() {
+            return false;
+        }
+        // SAFETY: the processor has the instructions.
+        unsafe { lane_sums::sum_lanes(firsts, steps, element_bytes, out) };
+        true
+    }
+}
+
+/// Has `unpack` fill all whole groups of `out`, the last ones from a copy, where its loads would reach behind `packed`: by at
+/// most so many bytes behind those of the groups. Gives the number of values.
+#[cfg(target_arch = "x86_64")]
+fn by_groups(
+    (packed, width): (&[u8], usize),
+    (out, element_bytes): (&mut [u8], usize),
+    behind_bytes: usize,
+    unpack: impl Fn(&[u8], &mut [u8]),
+) -> usize {
+    let (from, to) = (GROUP / 8 * width, GROUP * element_bytes);
+    let groups = out.len() / to;
+    let whole = groups.min(packed.len().saturating_sub(behind_bytes) / from);
+    unpack(packed, &mut out[..whole * to]);
+    if whole < groups {
+        let rest = &packed[whole * from..groups * from];
+        let mut padded = [0; GROUP_MAX_BYTES + 2 * VECTOR_MAX_BYTES];
+        padded[..rest.len()].copy_from_slice(rest);
+        unpack(&padded, &mut out[whole * to..groups * to]);
+    }
+    groups * GROUP
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn available() -> impl Iterator<Item = Flavour> {
+        Flavour::ALL.into_iter().filter(|flavour| flavour.is_available())
+    }
+
+    fn noise(count: usize) -> Vec<u8> {
+        (0..count as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 37) as u8).collect()
+    }
+
+    /// The element number `index`, zero-extended.
+    fn element(bytes: &[u8], element_bytes: usize, index: usize) -> u64 {
+        let mut word = [0; 8];
+        word[..element_bytes].copy_from_slice(&bytes[index * element_bytes..][..element_bytes]);
+        u64::from_le_bytes(word)
+    }
 
     /// Bit by bit.
     fn naive(packed: &[u8], width: usize, base: u64, element_bytes: usize, index: usize) -> u64 {
@@ -129,24 +152,61 @@ mod tests {
         value.wrapping_add(base) & (u64::MAX >> (64 - 8 * element_bytes))
     }
 
+    /// Packed bytes begin on any boundary and end with their allocation; values lie on any boundary, between guards.
+    fn check(flavour: Flavour, noise: &[u8], count: usize, width: usize, element_bytes: usize) {
+        let base = 0x0123_4567_89ab_cdef_u64.rotate_left(width as u32);
+        let before = (width + count) % 9;
+        let (bytes, out_bytes) = ((count * width).div_ceil(64) * 8, count * element_bytes);
+        let allocation: Box<[u8]> = noise[..before + bytes].into();
+        let packed = &allocation[before..];
+        let mut memory = vec![0xa5; before + out_bytes + VECTOR_MAX_BYTES].into_boxed_slice();
+        let out = &mut memory[before..before + out_bytes];
+        let done = unpacking(flavour).unpack_some(packed, width as u32, base, element_bytes, out);
+        let expected = if flavour == Flavour::Portable { 0 } else { count / GROUP * GROUP };
+        assert_eq!(done, expected, "{flavour:?} width {width} of {element_bytes} bytes, {count} values");
+        for index in 0..done {
+            let expected = naive(packed, width, base, element_bytes, index);
+            let found = element(&memory[before..], element_bytes, index);
+            assert_eq!(found, expected, "{flavour:?} width {width} of {element_bytes} bytes, value {index} of {count}");
+        }
+        let others = memory[..before].iter().chain(&memory[before + done * element_bytes..]);
+        assert!(others.into_iter().all(|byte| *byte == 0xa5), "{flavour:?} width {width} of {element_bytes} bytes");
+    }
+
     #[test]
     fn every_width_unpacks_as_bit_by_bit() {
-        let packed: Vec<u8> = (0..64 * 1024u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 37) as u8).collect();
-        for flavour in Flavour::ALL.into_iter().filter(|flavour| flavour.is_available()) {
+        let noise = noise(9 * 1024);
+        for flavour in available() {
             for element_bytes in [1, 2, 4, 8] {
                 for width in 1..=8 * element_bytes {
-                    for count in [0, 1, 63, 64, 65, 512, 1000, 1024, 4096] {
-                        let base = 0x0123_4567_89ab_cdef_u64.rotate_left(width as u32);
-                        let mut out = vec![0u8; count * element_bytes];
-                        let packed = &packed[..(count * width).div_ceil(64) * 8];
-                        let done = unpacking(flavour).unpack_some(packed, width as u32, base, element_bytes, &mut out);
-                        assert!(done <= count && done.is_multiple_of(64));
-                        for (index, value) in out.chunks(element_bytes).enumerate().take(done) {
-                            let mut bytes = [0; 8];
-                            bytes[..element_bytes].copy_from_slice(value);
-                            let expected = naive(packed, width, base, element_bytes, index);
-                            assert_eq!(u64::from_le_bytes(bytes), expected, "{flavour:?} width {width} value {index}");
-                        }
+                    for count in [0, 1, 63, 64, 65, 127, 128, 129, 191, 192, 320, 511, 512, 513, 1000, 1024] {
+                        check(flavour, &noise, count, width, element_bytes);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_flavour_adds_steps_in_the_same_way() {
+        let noise = noise(9 * 1024);
+        for flavour in available() {
+            for element_bytes in [1, 2, 4, 8] {
+                let (firsts, steps) = noise[3..].split_at(16 * element_bytes);
+                let steps = &steps[..1024 * element_bytes];
+                let mut out = vec![0; 1024 * element_bytes];
+                let done = unpacking(flavour).sum_lanes(firsts, steps, element_bytes, &mut out);
+                assert_eq!(done, flavour != Flavour::Portable, "{flavour:?}");
+                for lane in (0..16).filter(|_| done) {
+                    let mut sum = element(firsts, element_bytes, lane);
+                    for step in 0..64 {
+                        sum = sum.wrapping_add(element(steps, element_bytes, step * 16 + lane));
+                        let expected = sum & (u64::MAX >> (64 - 8 * element_bytes));
+                        assert_eq!(
+                            element(&out, element_bytes, lane * 64 + step),
+                            expected,
+                            "{flavour:?}, {lane}, {step}"
+                        );
                     }
                 }
             }
