@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{WORD_ROWS, portable};
+use super::{WORD_ROWS, avx2, portable};
 
 /// At most so many bits of a word are looked up one by one rather than all by gathers.
 const FEW_BITS: u32 = 12;
@@ -123,7 +123,7 @@ impl BitTable {
 macro_rules! members {
     ($name:ident, $lane:ident, $few:ident, $widen:expr) => {
         /// See [`super::members`].
-        #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+        #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,popcnt")]
         pub(super) fn $name(values: &[$lane], low: u64, bits: &[u64], masks: &mut [u64]) {
             // Numbers below `low` wrap to large ones, which must lie above all bits; none may wrap to a small one.
             let limit = bits.len() as u64 * 64;
@@ -216,9 +216,9 @@ fn found_u32(values: &[u32; WORD_ROWS], low: u32, table: &BitTable) -> u64 {
 }
 
 /// See [`super::members`]. Eight-byte lanes are rare: no gathers for them.
-#[target_feature(enable = "avx512f")]
+#[target_feature(enable = "avx512f,popcnt")]
 pub(super) fn members_u64(values: &[u64], low: u64, bits: &[u64], masks: &mut [u64]) {
-    portable::members(values, low, bits, masks);
+    avx2::members_u64(values, low, bits, masks);
 }
 
 /// See [`super::count`].

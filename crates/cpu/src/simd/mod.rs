@@ -125,6 +125,9 @@ macro_rules! lane {
                     #[cfg(target_arch = "x86_64")]
                     // SAFETY: the functions that call this let a flavour pass only where the processor has its instructions.
                     Flavour::Avx512 => unsafe { avx512::$members(values, low, bits, masks) },
+                    #[cfg(target_arch = "x86_64")]
+                    // SAFETY: as above.
+                    Flavour::Avx2 => unsafe { avx2::$members(values, low, bits, masks) },
                     _ => portable::members(values, low, bits, masks),
                 }
             }
@@ -197,6 +200,9 @@ pub fn positions(flavour: Flavour, masks: &[u64], out: &mut Vec<u16>) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the functions that call this let a flavour pass only where the processor has its instructions.
         Flavour::Avx512 => unsafe { avx512::positions(masks, out) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Flavour::Avx2 => unsafe { avx2::positions(masks, out) },
         _ => portable::positions(masks, out),
     }
 }
@@ -281,6 +287,52 @@ mod tests {
         check(|bits| bits as u16);
         check(|bits| bits as u32);
         check(|bits| bits);
+    }
+
+    /// Around the most that registers hold, at both ends of the lanes, and beyond them.
+    fn check_members<L: Lane>(most: L, from: impl Fn(u64) -> L) {
+        let mut next = noise(11);
+        let spans =
+            [0, 1, 63, 64, 65, 127, 128, 200, 253, 254, 255, 256, 257, 300, 1000, 2046, 2047, 2048, 2049, 70_000];
+        let most = most.wide();
+        let starts = [0, 1, 63, 64, 100, 1 << 15, 1 << 31, (1 << 31) + 7, most.saturating_sub(300), most - 40, most]
+            .into_iter()
+            .chain([1, 64, 100, 1 << 20, 1 << 40].map(u64::wrapping_neg));
+        for (case, (start, span)) in starts.flat_map(|start| spans.map(|span| (start, span))).enumerate() {
+            let density = case % 3;
+            let word = |next: &mut dyn FnMut() -> u64| (0..density).fold(next(), |word, _| word | next());
+            let mut bits: Vec<u64> = (0..=span / 64).map(|_| word(&mut next)).collect();
+            // The last bit is set, none is behind it; often there are words without any.
+            let last = &mut bits[(span / 64) as usize];
+            *last = *last & (u64::MAX >> (63 - span % 64)) | 1 << (span % 64);
+            bits.resize(bits.len() + [0, 1, 5][case % 3], 0);
+            if case % 11 == 10 {
+                bits.fill(0);
+            }
+            let near = |next: u64| from(start.wrapping_add(next % (span + 20)).wrapping_sub(10));
+            let rows = [64, 65, 130, 1000][case % 4];
+            let values: Vec<L> = (0..rows).map(|row| if row % 5 == 0 { from(next()) } else { near(next()) }).collect();
+            let given = masks_of(rows, &mut next, case as u64);
+            let mut expected = given.clone();
+            portable::members(&values, start, &bits, &mut expected);
+            for flavour in Flavour::ALL {
+                let mut masks = given.clone();
+                members(flavour, &values, start, &bits, &mut masks);
+                assert_eq!(masks, expected, "{flavour:?}, {span} bits from {start} on");
+                let mut masks = given.clone();
+                members(flavour, &values, start, &[], &mut masks);
+                let behind = masks.last().filter(|_| rows % 64 != 0).map_or(0, |last| last >> (rows % 64));
+                assert_eq!(masks.iter().map(|mask| mask.count_ones()).sum::<u32>(), behind.count_ones(), "{flavour:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_flavour_looks_up_the_same_members() {
+        check_members(u8::MAX, |bits| bits as u8);
+        check_members(u16::MAX, |bits| bits as u16);
+        check_members(u32::MAX, |bits| bits as u32);
+        check_members(u64::MAX, |bits| bits);
     }
 
     #[test]

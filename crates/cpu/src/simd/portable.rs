@@ -76,7 +76,7 @@ fn pack(flags: &[u8; WORD_ROWS]) -> u64 {
 }
 
 /// Positions of the bits of every byte: the position table of Data Blocks, Appendix C.
-static BIT_POSITIONS: [[u16; 8]; 256] = {
+pub(super) static BIT_POSITIONS: [[u16; 8]; 256] = {
     let mut table = [[0; 8]; 256];
     let mut byte = 0;
     while byte < 256 {
