@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use forebay_base::{ColumnId, Error, ErrorKind, LogicalType, Result, SegmentId, TableId, Value, limits};
 
+use crate::options::TableOptions;
 use crate::segment::Segment;
 
 /// The schema that every database has.
@@ -54,6 +55,8 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// Declared constraints.
     pub constraints: Vec<Constraint>,
+    /// What was asked of how it is stored, as a whole and by column.
+    pub options: TableOptions,
     /// Segments, in row order.
     pub segments: Vec<Arc<Segment>>,
     /// Raised by every commit that changes the table: equal numbers, equal tables. The commit that makes it gives it 1.

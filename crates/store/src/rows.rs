@@ -14,6 +14,7 @@ use forebay_base::{ColumnId, Context, Error, ErrorKind, LogicalType, PhysicalTyp
 use crate::catalog::{Catalog, Column, Constraint, Named, Schema, Table, View, fold};
 use crate::footer::FooterLocation;
 use crate::head::{FORMAT_VERSION, FORMAT_VERSION_OLDEST, check_version};
+use crate::options::TableOptions;
 use crate::segment::{Segment, SegmentParts, SortColumn};
 use crate::serial::{Reader, Writer};
 use crate::volume::Volume;
@@ -171,6 +172,7 @@ fn encode_table(table: &Table) -> Writer {
         }
     }
     row.u64(table.version);
+    table.options.encode(&mut row);
     row
 }
 
@@ -302,9 +304,15 @@ fn decode_table(reader: &mut Reader<'_>, id: TableId, format: u32) -> Result<Tab
     if columns.is_empty() {
         return Err(reader.wrong("it has no columns"));
     }
-    let version = if format == FORMAT_VERSION_OLDEST { 0 } else { reader.u64()? };
+    let (version, options) = match format {
+        FORMAT_VERSION_OLDEST => (0, TableOptions::default()),
+        _ => {
+            let has_column = |id| columns.iter().any(|column| column.id == id);
+            (reader.u64()?, TableOptions::decode(reader, has_column)?)
+        }
+    };
     let (segments, positions) = (Vec::new(), Vec::new());
-    Ok(Table { id, schema, name, columns, constraints, segments, version, positions, next_column })
+    Ok(Table { id, schema, name, columns, constraints, options, segments, version, positions, next_column })
 }
 
 fn decode_segment(

@@ -142,6 +142,11 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// Whether nothing is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
     /// Everything must have been read.
     pub(crate) fn finish(self) -> Result<()> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.wrong("bytes are left over")) }

@@ -574,6 +574,7 @@ fn the_format_document_has_these_constants() {
         ("ROW_SEGMENT", u64::from(rows::ROW_SEGMENT)),
         ("DATABASE_DIRECTORY", u64::from(rows::DATABASE_DIRECTORY)),
         ("NO_PROJECTION", u64::from(rows::NO_PROJECTION)),
+        ("OPTION_NO_COLUMN", u64::from(options::OPTION_NO_COLUMN)),
         ("CONSTRAINT_PRIMARY_KEY", u64::from(rows::CONSTRAINT_PRIMARY_KEY)),
         ("CONSTRAINT_UNIQUE", u64::from(rows::CONSTRAINT_UNIQUE)),
         ("CONSTRAINT_FOREIGN_KEY", u64::from(rows::CONSTRAINT_FOREIGN_KEY)),
@@ -657,6 +658,88 @@ fn where_segments_lie_and_how_they_are_sorted() {
         row[place..place + 8].copy_from_slice(&(sound.footer().offset + 1).to_le_bytes());
     });
     assert_eq!(kind(outside), ErrorKind::Corrupt, "sections behind the footer");
+}
+
+/// Options follow their table and columns through every change, and the database through reopening.
+#[test]
+fn options_are_kept_with_their_table() {
+    let disk = MemoryDisk::new();
+    let store = open(&disk).expect("a database");
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    let (a, b) =
+        (ColumnId(0), change(&store, |t| t.add_column(id, column("b", LogicalType::Int64))).expect("a column"));
+    let of = |store: &Store| store.catalog().table_by_id(id).expect("the table").options.clone();
+    assert_eq!(of(&store), TableOptions::default());
+    let version = |store: &Store| store.catalog().table_by_id(id).expect("the table").version;
+    let before = version(&store);
+    change(&store, |t| {
+        t.set_option(id, Some(b), "compression", Some("zstd"))?;
+        t.set_option(id, None, "compression", Some("best_ratio"))
+    })
+    .expect("options");
+    assert_eq!(version(&store), before + 1);
+    change(&store, |t| t.rename_column(id, b, "c")).expect("renamed");
+    change(&store, |t| t.rename_table(id, "u")).expect("renamed");
+    drop(store);
+
+    let store = open(&disk).expect("it opens again");
+    let options = of(&store);
+    assert_eq!([a, b].map(|id| options.of_column(id, "compression")), [Some("best_ratio"), Some("zstd")]);
+    assert_eq!([None, Some(a)].map(|of| options.get(of, "compression")), [Some("best_ratio"), None]);
+    assert_eq!(options.of_column(b, "other"), None);
+    change(&store, |t| t.drop_column(id, b)).expect("dropped");
+    assert_eq!(of(&store).iter().collect::<Vec<_>>(), [(None, "compression", "best_ratio")]);
+    change(&store, |t| t.set_option(id, None, "compression", None)).expect("taken back");
+    drop(store);
+    assert_eq!(of(&open(&disk).expect("it opens again")), TableOptions::default());
+}
+
+#[test]
+fn options_of_what_is_not_there_are_refused() {
+    let store = open(&MemoryDisk::new()).expect("a database");
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    let set = |id, column, name: &str, value| kind(change(&store, |t| t.set_option(id, column, name, Some(value))));
+    assert_eq!(set(id, Some(ColumnId(7)), "compression", "zstd"), ErrorKind::NotFound);
+    assert_eq!(set(TableId(77), None, "compression", "zstd"), ErrorKind::NotFound);
+    assert_eq!(set(id, None, "", "zstd"), ErrorKind::Input);
+    assert_eq!(set(id, None, "compression", ""), ErrorKind::Input);
+    assert_eq!(set(id, None, "compression", &"x".repeat(100_000)), ErrorKind::Input);
+}
+
+/// The bytes of options (docs/format.md, "Manifest"); without any, a row ends as before there were options.
+#[test]
+fn options_end_the_row_of_a_table() {
+    let store = open(&MemoryDisk::new()).expect("a database");
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    let plain = edited(&store, rows::ROW_TABLE, |row| assert!(row.ends_with(&1_u64.to_le_bytes()), "the version"));
+    let options: [&[u8]; 8] = [
+        &2_u32.to_le_bytes(),
+        &[0xff; 4],
+        &[1, 0, 0, 0, b'n'],
+        &[2, 0, 0, 0, b'v', b'w'],
+        &[0; 4],
+        &[1, 0, 0, 0, b'm'],
+        &[1, 0, 0, 0, b'x'],
+        &[],
+    ];
+    let with = |bytes: &[u8]| edited(&store, rows::ROW_TABLE, |row| row.extend_from_slice(bytes));
+    let load = |all: &rows::Rows| store::load_catalog(all, store.volume());
+    let (root, catalog) = load(&with(&options.concat())).expect("sound rows");
+    let read = &catalog.table_by_id(id).expect("the table").options;
+    assert_eq!(read.iter().collect::<Vec<_>>(), [(None, "n", "vw"), (Some(ColumnId(0)), "m", "x")]);
+    assert_eq!(rows::encode(&catalog, root.next_segment), with(&options.concat()));
+    assert_eq!(rows::encode(&load(&plain).expect("sound rows").1, 100), plain);
+
+    let one = [&1_u32.to_le_bytes(), options[4], options[5], options[6]].concat();
+    assert!(load(&with(&one)).is_ok());
+    let twice = [&2_u32.to_le_bytes(), &one[4..], &one[4..]].concat();
+    let backwards = [options[0], &one[4..], options[1], options[2], options[3]].concat();
+    let mut of_no_column = one.clone();
+    of_no_column[4] = 9;
+    let left_over = [one.as_slice(), &[0]].concat();
+    for wrong in [&[0; 4][..], &one[..one.len() - 1], &twice, &backwards, &of_no_column, &left_over, &[5]] {
+        assert_eq!(kind(load(&with(wrong))), ErrorKind::Corrupt, "{wrong:?}");
+    }
 }
 
 /// A sort order that was read is written again, byte for byte.

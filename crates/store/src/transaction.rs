@@ -13,6 +13,7 @@ use crate::catalog::{
     check_name, fold, full_name, names_equal,
 };
 use crate::manifest::Outcome;
+use crate::options::TableOptions;
 use crate::rows;
 use crate::segment::Segment;
 use crate::store::WriterTurn;
@@ -100,6 +101,7 @@ impl Transaction {
             name,
             columns: Vec::with_capacity(columns.len()),
             constraints: Vec::new(),
+            options: TableOptions::default(),
             segments: Vec::new(),
             version: 0,
             positions: Vec::new(),
@@ -170,7 +172,9 @@ impl Transaction {
             return Err(constraint(format!("column {} is part of a constraint of table {}", dropped.name, table.name)));
         }
         self.check_column_unreferenced(&table, &dropped.name)?;
-        self.table_mut(id)?.columns.remove(position);
+        let table = self.table_mut(id)?;
+        table.columns.remove(position);
+        table.options.forget(column);
         Ok(())
     }
 
@@ -325,7 +329,7 @@ impl Transaction {
         self.working.table_by_id(id).ok_or_else(|| not_found("table", &format!("number {id}")))
     }
 
-    fn table_mut(&mut self, id: TableId) -> Result<&mut Table> {
+    pub(crate) fn table_mut(&mut self, id: TableId) -> Result<&mut Table> {
         self.table(id)?;
         Ok(Arc::make_mut(self.change().tables.get_mut(&id).expect("it was there a line ago")))
     }
@@ -432,7 +436,7 @@ impl Table {
         Error::new(ErrorKind::AlreadyExists, format!("table {} has a column {name} already", self.name))
     }
 
-    fn column_or_error(&self, id: ColumnId) -> Result<(usize, &Column)> {
+    pub(crate) fn column_or_error(&self, id: ColumnId) -> Result<(usize, &Column)> {
         self.column_by_id(id).ok_or_else(|| not_found("column", &format!("number {id} of table {}", self.name)))
     }
 
