@@ -124,10 +124,12 @@ def schemas(binary, report, directory):
         'CREATE TABLE "my.t" (id BIGINT PRIMARY KEY, at TIMESTAMP)',
         "CREATE SCHEMA other",
         "CREATE TABLE other.t (a DATE)",
+        "CREATE TABLE small (a INTEGER WITH (compression = 'zstd'), b DATE)",
+        "CREATE TABLE all_small (a INTEGER, b DATE) WITH (compression = 'best_ratio')",
         'CREATE VIEW big AS SELECT "select" AS s FROM "order" WHERE d > 1',
     )
     first = binary.run(database, "-c", ".schema")
-    wanted = ['CREATE TABLE "order" (', 'PRIMARY KEY ("select", d)', "DEFAULT 'x, y'", "CREATE VIEW big AS SELECT", "other.t"]
+    wanted = ['CREATE TABLE "order" (', 'PRIMARY KEY ("select", d)', "DEFAULT 'x, y'", "CREATE VIEW big AS SELECT", "other.t", "a INTEGER WITH (compression = 'zstd')", ") WITH (compression = 'best_ratio');"]
     report.check(".schema", fine(first, *wanted))
     again = os.path.join(directory, "schema-again")
     binary.must(again, "CREATE SCHEMA other")

@@ -181,16 +181,24 @@ fn name_parts(name: &str) -> Vec<String> {
     parts.collect()
 }
 
-/// CREATE TABLE from the rows of DESCRIBE: name, type, NULL allowed, key, default.
+/// CREATE TABLE from the rows of DESCRIBE: name, type, NULL allowed, key, default, compression. One compression of all columns
+/// is written as the table's.
 fn create_table(name: &str, rows: &[Vec<Option<String>>]) -> String {
     let mut lines = Vec::new();
     let mut key = Vec::new();
+    let compression = |row: &[Option<String>]| {
+        let name = row.get(5).cloned().flatten();
+        name.map(|name| format!(" WITH (compression = '{name}')")).unwrap_or_default()
+    };
+    let of_table = rows.first().map(|first| compression(first)).unwrap_or_default();
+    let is_of_all = rows.iter().all(|row| compression(row) == of_table);
     for row in rows {
         let cell = |index: usize| row.get(index).and_then(Option::as_deref);
         let column = quoted(cell(0).unwrap_or_default());
         let required = if cell(2) == Some("NO") { " NOT NULL" } else { "" };
         let default = cell(4).map(|text| format!(" DEFAULT {text}")).unwrap_or_default();
-        lines.push(format!("    {column} {}{required}{default}", cell(1).unwrap_or_default()));
+        let own = if is_of_all { String::new() } else { compression(row) };
+        lines.push(format!("    {column} {}{required}{default}{own}", cell(1).unwrap_or_default()));
         if cell(3) == Some("PRI") {
             key.push(column);
         }
@@ -198,7 +206,8 @@ fn create_table(name: &str, rows: &[Vec<Option<String>>]) -> String {
     if !key.is_empty() {
         lines.push(format!("    PRIMARY KEY ({})", key.join(", ")));
     }
-    format!("CREATE TABLE {name} (\n{}\n);\n", lines.join(",\n"))
+    let of_table = if is_of_all { of_table } else { String::new() };
+    format!("CREATE TABLE {name} (\n{}\n){of_table};\n", lines.join(",\n"))
 }
 
 #[cfg(test)]
@@ -221,6 +230,31 @@ mod tests {
                 "Full Name" VARCHAR,
                 "order" DECIMAL(15,2) DEFAULT 0.5,
                 PRIMARY KEY (id)
+            );
+        "#]]
+        .assert_eq(&create_table("t", &rows));
+    }
+
+    #[test]
+    fn create_table_tells_compression() {
+        let row = |cells: [&str; 6]| cells.map(|cell| (!cell.is_empty()).then(|| cell.to_owned())).to_vec();
+        let mut rows = vec![
+            row(["id", "BIGINT", "YES", "", "", "best_ratio"]),
+            row(["name", "VARCHAR", "YES", "", "'x'", "best_ratio"]),
+        ];
+        expect![[r#"
+            CREATE TABLE t (
+                id BIGINT,
+                name VARCHAR DEFAULT 'x'
+            ) WITH (compression = 'best_ratio');
+        "#]]
+        .assert_eq(&create_table("t", &rows));
+        rows[0][5] = None;
+        rows[1][5] = Some("zstd".into());
+        expect![[r#"
+            CREATE TABLE t (
+                id BIGINT,
+                name VARCHAR DEFAULT 'x' WITH (compression = 'zstd')
             );
         "#]]
         .assert_eq(&create_table("t", &rows));

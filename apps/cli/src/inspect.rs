@@ -31,16 +31,18 @@ pub(crate) fn run_inspect(arguments: &Inspect) -> Result<()> {
 fn report(storage: &TableStorage) -> String {
     let sum = |figure: fn(&InspectedColumn) -> u64| storage.columns.iter().map(figure).sum::<u64>();
     let (plain, stored) = (sum(|column| column.plain_bytes), sum(|column| column.stored_bytes));
+    let asked = storage.compression.as_ref().map(|name| format!(", compression = {name}")).unwrap_or_default();
     let mut text = format!(
-        "{}.{}: {} rows, {} plain, {} on disk\n\n",
+        "{}.{}: {} rows, {} plain, {} on disk{asked}\n\n",
         storage.schema,
         storage.table,
         format_count(storage.rows),
         format_bytes(plain),
         format_bytes(stored)
     );
-    let mut rows =
-        vec![["column", "type", "plain", "on disk", "ratio", "chunks", "encodings", "schemes"].map(String::from)];
+    let mut rows = vec![
+        ["column", "type", "plain", "on disk", "ratio", "chunks", "asked", "encodings", "schemes"].map(String::from),
+    ];
     rows.extend(storage.columns.iter().map(stored_row));
     text += &aligned(&rows);
     let Some(sample) = &storage.sample else { return text };
@@ -61,10 +63,10 @@ fn report(storage: &TableStorage) -> String {
     text += &aligned(&rows);
     text + "\nbest_time takes the plan whose slower part, reading or inflating and scanning, is fastest, best_ratio the smallest;\n\
             balanced saves the most bytes per second of inflating, as long as that does not slow a scan of all columns down.\n\
-            OPTIMIZE TABLE stores a table by the plans of SET compression.\n"
+            OPTIMIZE TABLE stores each column by what is asked of it: by its own option, else its table's, else SET compression.\n"
 }
 
-fn stored_row(column: &InspectedColumn) -> [String; 8] {
+fn stored_row(column: &InspectedColumn) -> [String; 9] {
     let encodings = column.encodings.iter().map(|(name, blocks)| share(name, *blocks, column.blocks));
     let frames_bytes = column.schemes.iter().map(|scheme| scheme.plain_bytes).sum();
     let schemes = column.schemes.iter().map(|scheme| share(scheme.scheme, scheme.plain_bytes, frames_bytes));
@@ -75,6 +77,7 @@ fn stored_row(column: &InspectedColumn) -> [String; 8] {
         format_bytes(column.stored_bytes),
         format!("{:.1}", column.plain_bytes as f64 / column.stored_bytes.max(1) as f64),
         format_count(column.chunks),
+        column.compression.clone().unwrap_or_else(|| "-".to_owned()),
         encodings.collect::<Vec<_>>().join(", "),
         schemes.collect::<Vec<_>>().join(", "),
     ]
@@ -116,6 +119,7 @@ fn record(storage: &TableStorage) -> Value {
         json!({
             "column": column.column,
             "type": column.sql_type,
+            "compression": column.compression,
             "plain_bytes": column.plain_bytes,
             "encoded_bytes": column.encoded_bytes,
             "stored_bytes": column.stored_bytes,
@@ -146,6 +150,7 @@ fn record(storage: &TableStorage) -> Value {
         "schema": storage.schema,
         "table": storage.table,
         "rows": storage.rows,
+        "compression": storage.compression,
         "columns": storage.columns.iter().map(column).collect::<Vec<_>>(),
         "sample": storage.sample.map(|sample| json!({
             "groups": sample.groups,

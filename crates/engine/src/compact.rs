@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use forebay_base::{Error, Result, SegmentId, limits};
-use forebay_block::Compression;
-use forebay_block::choose::Plan;
+use forebay_block::choose::Objective;
 use forebay_store::{SealedSegment, Table};
 
+use crate::load::StoreAs;
 use crate::plans::{Sample, Share, choose};
-use crate::{CancelToken, Engine, LoadOptions, LoadTarget, Loader, Metrics, Morsel, Scan};
+use crate::{CancelToken, Engine, Goal, LoadOptions, LoadTarget, Loader, Metrics, Morsel, Scan};
 
 /// A segment with fewer rows is worth merging with its neighbours.
 const SMALL_ROWS: u64 = (limits::BLOCK_ROWS * limits::GROUP_BLOCKS) as u64;
@@ -21,6 +21,8 @@ pub type Merged = (Vec<SegmentId>, SealedSegment);
 
 /// Rewrites every run of two or more small segments of `table`. Nothing is published.
 pub fn merge_small(engine: &Arc<Engine>, table: &Table, cancel: &CancelToken) -> Result<Vec<Merged>> {
+    let goals = Goal::of_columns(&table.options, &table.columns, Goal::default())?;
+    let store_as: Vec<StoreAs> = goals.into_iter().map(|goal| StoreAs::Frames(goal.compression())).collect();
     let mut merged = Vec::new();
     let mut start = 0;
     while start < table.segments.len() {
@@ -30,7 +32,7 @@ pub fn merge_small(engine: &Arc<Engine>, table: &Table, cancel: &CancelToken) ->
             let ids = run.iter().map(|segment| segment.id()).collect();
             let mut part = table.clone();
             part.segments = run.to_vec();
-            if let Some(sealed) = rewrite(engine, part, LoadOptions::default(), &[], 1, cancel)? {
+            if let Some(sealed) = rewrite(engine, part, LoadOptions::default(), &store_as, 1, cancel)? {
                 merged.push((ids, sealed));
             }
         }
@@ -39,8 +41,8 @@ pub fn merge_small(engine: &Arc<Engine>, table: &Table, cancel: &CancelToken) ->
     Ok(merged)
 }
 
-/// Rewrites all segments of `table` into one, with so many workers, every column by the plan that a sample of it chooses for
-/// the objective. `None` where it has no rows.
+/// Rewrites all segments of `table` into one, with so many workers. A column that an objective is asked of, by its options or
+/// else by `options`, is stored by the plan that a sample of it chooses. `None` where the table has no rows.
 pub fn rewrite_all(
     engine: &Arc<Engine>,
     table: &Table,
@@ -49,26 +51,46 @@ pub fn rewrite_all(
     cancel: &CancelToken,
 ) -> Result<Option<Merged>> {
     let ids = table.segments.iter().map(|segment| segment.id()).collect();
-    let plans = match options.compression {
-        Compression::Force(_) => Vec::new(),
-        Compression::Balanced | Compression::BestRatio => {
-            let sample = Sample::take(engine, table, Share::default(), threads, cancel)?;
-            let environment = sample.environment(options.fixed_rates)?;
-            choose(options.objective, &sample.costs(&environment, cancel)?)
+    let store_as = planned(engine, table, options, threads, cancel)?;
+    Ok(rewrite(engine, table.clone(), options, &store_as, threads, cancel)?.map(|sealed| (ids, sealed)))
+}
+
+/// How every column of `table` is stored when there is time to try plans. An objective is weighed over the columns that have
+/// it.
+fn planned(
+    engine: &Arc<Engine>,
+    table: &Table,
+    options: LoadOptions,
+    threads: usize,
+    cancel: &CancelToken,
+) -> Result<Vec<StoreAs>> {
+    let goals = Goal::of_columns(&table.options, &table.columns, options.goal)?;
+    let mut store_as: Vec<StoreAs> = goals.iter().map(|goal| StoreAs::Frames(goal.compression())).collect();
+    if goals.iter().all(|goal| matches!(goal, Goal::Scheme(_))) {
+        return Ok(store_as);
+    }
+    let sample = Sample::take(engine, table, Share::default(), threads, cancel)?;
+    let costs = sample.costs(&sample.environment(options.fixed_rates)?, cancel)?;
+    for objective in Objective::ALL {
+        let columns: Vec<usize> =
+            (0..goals.len()).filter(|index| goals[*index] == Goal::Objective(objective)).collect();
+        let of_columns: Vec<_> = columns.iter().map(|index| costs[*index].as_slice()).collect();
+        for (index, plan) in columns.iter().zip(choose(objective, &of_columns)) {
+            store_as[*index] = StoreAs::Plan(plan);
         }
-    };
-    Ok(rewrite(engine, table.clone(), options, &plans, threads, cancel)?.map(|sealed| (ids, sealed)))
+    }
+    Ok(store_as)
 }
 
 fn rewrite(
     engine: &Arc<Engine>,
     part: Table,
     options: LoadOptions,
-    plans: &[Plan],
+    store_as: &[StoreAs],
     threads: usize,
     cancel: &CancelToken,
 ) -> Result<Option<SealedSegment>> {
-    let target = LoadTarget::with_plans(engine.store(), &part.columns, options, plans)?;
+    let target = LoadTarget::with_columns(engine.store(), &part.columns, store_as, options)?;
     let columns = (0..part.columns.len()).collect();
     let metrics = Arc::new(Metrics::default());
     let scan = Arc::new(Scan::new(Arc::clone(engine), Arc::new(part), columns, metrics, cancel.clone())?);

@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use forebay_base::{Context, Error, ErrorKind, LogicalType, Result, limits};
-use forebay_block::choose::{EncodedGroup, Objective, Plan};
+use forebay_block::choose::{EncodedGroup, Plan};
 use forebay_block::{ChunkOptions, ColumnStatistics, Compression, EncodeOptions, SealedChunk, Zone, seal_chunk};
-use forebay_store::{Column, SealedColumn, SealedGroup, SealedSegment, SegmentWriter, Store};
+use forebay_store::{Column, SealedColumn, SealedGroup, SealedSegment, SegmentWriter, Store, TableOptions};
 
+use crate::goal::Goal;
 use crate::plain::encode_array;
 
 /// How rows become chunks.
@@ -21,16 +22,23 @@ use crate::plain::encode_array;
 pub struct LoadOptions {
     /// How blocks are encoded.
     pub encode: EncodeOptions,
-    /// What is asked of the compression of their frames.
-    pub compression: Compression,
-    /// What plans are chosen for where all of a table is written anew, unless `compression` forces a scheme.
-    pub objective: Objective,
+    /// What is asked of the compression of columns, where neither they nor their table have an option that says so.
+    pub goal: Goal,
     /// Whether plans are chosen by the rates of a common machine instead of those measured on this one, so that the same
     /// rows make the same files everywhere.
     pub fixed_rates: bool,
     /// Blocks of a row group, which is then one chunk of each column; a power of two up to [`limits::GROUP_BLOCKS_MAX`].
     /// `None` for row groups of [`limits::GROUP_BLOCKS`] and chunks of about [`limits::CHUNK_TARGET_BYTES`].
     pub chunk_blocks: Option<usize>,
+}
+
+/// How a column is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StoreAs {
+    /// Frames as this says, in chunks as the options of the load say.
+    Frames(Compression),
+    /// By a plan that was chosen for the column; it goes before the options of the load.
+    Plan(Plan),
 }
 
 /// A segment that is being written by several loaders.
@@ -47,32 +55,47 @@ struct LoadColumn {
     name: String,
     logical: LogicalType,
     nullable: bool,
-    /// How it is stored, where that was chosen for this column.
-    plan: Option<Plan>,
+    store_as: StoreAs,
 }
 
 impl LoadTarget {
     /// A new segment of `store` for rows of these columns.
     pub fn new(store: &Store, columns: &[Column]) -> Result<Arc<Self>> {
-        Self::with_options(store, columns, LoadOptions::default())
+        Self::with_options(store, columns, &TableOptions::default(), LoadOptions::default())
     }
 
-    /// A new segment of `store` for rows of these columns, stored as `options` say.
-    pub fn with_options(store: &Store, columns: &[Column], options: LoadOptions) -> Result<Arc<Self>> {
-        Self::with_plans(store, columns, options, &[])
+    /// A new segment of `store` for rows of these columns, stored as the options of their table and `options` say.
+    ///
+    /// # Errors
+    /// `Input` if the table's options name a goal that this program does not know.
+    pub fn with_options(
+        store: &Store,
+        columns: &[Column],
+        table: &TableOptions,
+        options: LoadOptions,
+    ) -> Result<Arc<Self>> {
+        let goals = Goal::of_columns(table, columns, options.goal)?;
+        let store_as: Vec<StoreAs> = goals.into_iter().map(|goal| StoreAs::Frames(goal.compression())).collect();
+        Self::with_columns(store, columns, &store_as, options)
     }
 
-    /// The same with a plan for each of the columns, or for none, that goes before what `options` say of frames and chunks.
-    pub fn with_plans(store: &Store, columns: &[Column], options: LoadOptions, plans: &[Plan]) -> Result<Arc<Self>> {
+    /// The same, with each of the columns stored as `store_as` says.
+    pub(crate) fn with_columns(
+        store: &Store,
+        columns: &[Column],
+        store_as: &[StoreAs],
+        options: LoadOptions,
+    ) -> Result<Arc<Self>> {
+        assert_eq!(columns.len(), store_as.len(), "every column is stored somehow");
         let layout = columns.iter().map(|column| (column.id, column.logical.physical())).collect();
         let columns = columns
             .iter()
-            .enumerate()
-            .map(|(index, column)| LoadColumn {
+            .zip(store_as)
+            .map(|(column, store_as)| LoadColumn {
                 name: column.name.clone(),
                 logical: column.logical.clone(),
                 nullable: column.nullable,
-                plan: plans.get(index).copied(),
+                store_as: *store_as,
             })
             .collect();
         Ok(Arc::new(Self { writer: store.segment_writer(layout)?, columns, options, rows: AtomicU64::new(0) }))
@@ -277,7 +300,8 @@ impl Loader {
         let rows: u64 = block_rows.iter().map(|rows| u64::from(*rows)).sum();
         let options = self.target.options;
         let columns = self.group.columns.iter_mut().zip(&self.target.columns);
-        let columns = columns.map(|(encoded, column)| encoded.seal(&options, column.plan)).collect::<Result<_>>()?;
+        let columns =
+            columns.map(|(encoded, column)| encoded.seal(&options, column.store_as)).collect::<Result<_>>()?;
         let index = (self.loader << 32) | self.groups;
         self.target.writer.append_group(index, SealedGroup { block_rows, columns })?;
         self.target.rows.fetch_add(rows, Ordering::Relaxed);
@@ -289,20 +313,24 @@ impl Loader {
 impl EncodedColumn {
     /// Cuts the encoded blocks into chunks of 2^k blocks, of about [`limits::CHUNK_TARGET_BYTES`] where nobody chose k, and
     /// empties `self`.
-    fn seal(&mut self, options: &LoadOptions, plan: Option<Plan>) -> Result<SealedColumn> {
+    fn seal(&mut self, options: &LoadOptions, store_as: StoreAs) -> Result<SealedColumn> {
         let blocks = self.block_offsets.len();
         let block_bytes = (self.bytes.len() / blocks).max(1);
         let fitting =
             || (0..=limits::GROUP_BLOCKS.ilog2()).rev().find(|k| block_bytes << k <= limits::CHUNK_TARGET_BYTES);
-        let blocks_log2 = match (plan, options.chunk_blocks) {
-            (Some(plan), _) => {
+        let blocks_log2 = match (store_as, options.chunk_blocks) {
+            (StoreAs::Plan(plan), _) => {
                 let group = EncodedGroup { bytes: &self.bytes, block_offsets: &self.block_offsets };
                 u32::from(plan.fitting(&group).blocks_per_chunk.max(1)).ilog2()
             }
-            (None, Some(chunk_blocks)) => chunk_blocks.ilog2(),
-            (None, None) => fitting().unwrap_or(0),
+            (StoreAs::Frames(_), Some(chunk_blocks)) => chunk_blocks.ilog2(),
+            (StoreAs::Frames(_), None) => fitting().unwrap_or(0),
         };
-        let options = ChunkOptions { compression: plan.map_or(options.compression, |plan| plan.compression) };
+        let compression = match store_as {
+            StoreAs::Frames(compression) => compression,
+            StoreAs::Plan(plan) => plan.compression,
+        };
+        let options = ChunkOptions { compression };
         let mut chunks: Vec<SealedChunk> = Vec::with_capacity(blocks.div_ceil(1 << blocks_log2));
         for first in (0..blocks).step_by(1 << blocks_log2) {
             let start = self.block_offsets[first];

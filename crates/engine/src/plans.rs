@@ -230,7 +230,7 @@ impl<'a> Sample<'a> {
 }
 
 /// The plan of every column that meets the objective; columns that nothing is known of are stored as loads store them.
-pub fn choose(objective: Objective, columns: &[ColumnCosts]) -> Vec<Plan> {
+pub fn choose(objective: Objective, columns: &[&[(Plan, Cost)]]) -> Vec<Plan> {
     let unknown = Plan { compression: Compression::Balanced, blocks_per_chunk: limits::GROUP_BLOCKS as u16 };
     let costs: Vec<Vec<Cost>> = columns.iter().map(|column| column.iter().map(|(_, cost)| *cost).collect()).collect();
     let joint = match objective {

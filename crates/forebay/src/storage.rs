@@ -4,6 +4,7 @@
 
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_engine::choose::{Cost, Objective, Plan};
+use forebay_engine::goal::COMPRESSION_OPTION;
 use forebay_engine::plans::{Environment, Sample, Share, choose};
 use forebay_engine::{CancelToken, inspect};
 
@@ -18,6 +19,8 @@ pub struct TableStorage {
     pub table: String,
     /// Rows.
     pub rows: u64,
+    /// What the table's option asks of compression, if it has one.
+    pub compression: Option<String>,
     /// Columns in their order.
     pub columns: Vec<InspectedColumn>,
     /// What the plans were compared on; `None` for a table without rows.
@@ -44,6 +47,8 @@ pub struct InspectedColumn {
     pub column: String,
     /// SQL type.
     pub sql_type: String,
+    /// What is asked of its compression by its own option, or else its table's; if by none, the session's setting says.
+    pub compression: Option<String>,
     /// Bytes of the plain values: their width, or the strings and four bytes each.
     pub plain_bytes: u64,
     /// Bytes of the encoded blocks in memory.
@@ -115,6 +120,7 @@ impl Database {
             columns.push(InspectedColumn {
                 column: column.name.clone(),
                 sql_type: column.logical.to_string(),
+                compression: table.options.of_column(column.id, COMPRESSION_OPTION).map(str::to_owned),
                 plain_bytes: stored.plain_bytes,
                 encoded_bytes: stored.encoded_bytes,
                 stored_bytes: stored.stored_bytes,
@@ -141,7 +147,8 @@ impl Database {
             }
         };
         let (schema, name, rows) = (table.schema.clone(), table.name.clone(), table.rows());
-        Ok(TableStorage { schema, table: name, rows, columns, sample })
+        let compression = table.options.get(None, COMPRESSION_OPTION).map(str::to_owned);
+        Ok(TableStorage { schema, table: name, rows, compression, columns, sample })
     }
 }
 
@@ -153,8 +160,9 @@ fn compare(
     cancel: &CancelToken,
 ) -> Result<()> {
     let costs = sample.costs(environment, cancel)?;
+    let all: Vec<_> = costs.iter().map(Vec::as_slice).collect();
     let chosen: Vec<(Objective, Vec<Plan>)> =
-        Objective::ALL.into_iter().map(|objective| (objective, choose(objective, &costs))).collect();
+        Objective::ALL.into_iter().map(|objective| (objective, choose(objective, &all))).collect();
     for (index, (column, costs)) in columns.iter_mut().zip(&costs).enumerate() {
         let share = column.stored_bytes as f64 / sample.stored_bytes(index).max(1) as f64;
         column.plans = costs.iter().map(|(plan, cost)| PlanCost::of(plan, cost, share)).collect();

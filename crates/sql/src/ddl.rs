@@ -15,13 +15,14 @@ use datafusion::sql::sqlparser::ast::{
 use forebay_base::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId, Value};
 use forebay_engine::types::arrow_type;
 use forebay_store::{
-    Column, ColumnDefinition, Constraint, DEFAULT_SCHEMA, SealedSegment, Table, TableDefinition, Transaction,
-    full_name, names_equal,
+    Column, ColumnDefinition, Constraint, DEFAULT_SCHEMA, SealedSegment, Table, TableDefinition, TableOptions,
+    Transaction, full_name, names_equal,
 };
 
 use crate::casts;
 use crate::catalog::{CATALOG, Planner};
 use crate::error::{from_datafusion, suggestion};
+use crate::options;
 use crate::types::sql_type;
 
 /// A schema and a name in it.
@@ -169,6 +170,8 @@ fn column_definition(planner: &Arc<Planner>, column: &ColumnDef) -> Result<Colum
     for option in &column.options {
         match &option.option {
             ColumnOption::Null | ColumnOption::Unique(_) | ColumnOption::ForeignKey(_) | ColumnOption::Comment(_) => {}
+            // Not of the column, but of how it is stored.
+            ColumnOption::Options(_) => {}
             ColumnOption::NotNull | ColumnOption::PrimaryKey(_) => definition.nullable = false,
             ColumnOption::Default(expr) => {
                 let text = expr.to_string();
@@ -210,10 +213,11 @@ pub fn default_value(planner: &Arc<Planner>, text: &str, logical: &LogicalType) 
     value.map(Some).ok_or_else(|| Error::input(format!("DEFAULT {text} is not a {logical}")))
 }
 
-/// Makes a table together with its first rows; with `replace`, in place of one of its name.
+/// Makes a table together with its options and first rows; with `replace`, in place of one of its name.
 pub fn create_table(
     mut transaction: Transaction,
     definition: TableDefinition,
+    options: &TableOptions,
     rows: Option<SealedSegment>,
     replace: bool,
 ) -> Result<()> {
@@ -224,6 +228,7 @@ pub fn create_table(
         }
     }
     let id = transaction.create_table(definition)?;
+    options::store(&mut transaction, id, options)?;
     transaction.publish(id, rows.into_iter().collect())?;
     transaction.commit()
 }
@@ -334,7 +339,10 @@ fn alter_once(
                 return Ok(());
             }
             let definition = column_definition(planner, column_def)?;
-            transaction.add_column(table.id, definition).map(|_| ())
+            let id = transaction.add_column(table.id, definition)?;
+            let mut added = TableOptions::default();
+            options::add_of_column(&mut added, id, column_def)?;
+            options::store(transaction, table.id, &added)
         }
         AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
             for column in column_names {
@@ -405,7 +413,8 @@ fn has_nulls(table: &Table, column: &Column) -> Result<bool> {
     Ok(false)
 }
 
-fn find_column(table: &Table, name: &Ident) -> Result<ColumnId> {
+/// The column of this name, or an error that suggests another.
+pub fn find_column(table: &Table, name: &Ident) -> Result<ColumnId> {
     let name = ident(name);
     match table.column(&name) {
         Some((_, column)) => Ok(column.id),
@@ -427,8 +436,10 @@ pub fn truncate(planner: &Planner, table: TableId) -> Result<u64> {
 pub fn definition_of_query(name: QualifiedName, schema: &Schema, create: &CreateTable) -> Result<TableDefinition> {
     let is_name = |column: &ColumnDef| column.data_type == SqlType::Unspecified && column.options.is_empty();
     if !create.columns.iter().all(is_name) || !create.constraints.is_empty() {
-        return Err(Error::unsupported("types and constraints of columns are not supported in CREATE TABLE … AS")
-            .hint("CAST in the query, or use CREATE TABLE and INSERT … SELECT"));
+        return Err(Error::unsupported(
+            "types, constraints and options of columns are not supported in CREATE TABLE … AS",
+        )
+        .hint("CAST in the query, or use CREATE TABLE and INSERT … SELECT"));
     }
     let mut columns: Vec<ColumnDefinition> = Vec::with_capacity(schema.fields().len());
     if !create.columns.is_empty() && create.columns.len() != schema.fields().len() {

@@ -1,14 +1,16 @@
 //! DuckDB's dialect of SQL as DuckDB reads it, where the parser's own one differs: comments nest, `||` binds less than
 //! arithmetic, so that `'row ' || a % 10` is what it looks like, `a = 1` is a comparison as an argument, too, and what
-//! follows IS DISTINCT FROM ends before AND.
+//! follows IS DISTINCT FROM ends before AND. Columns may have options of their own.
 
 use std::any::TypeId;
 
-use datafusion::sql::sqlparser::ast::Expr;
+use datafusion::sql::sqlparser::ast::{ColumnOption, Expr};
 use datafusion::sql::sqlparser::dialect::{Dialect, DuckDbDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
+
+use crate::options;
 
 /// The dialect of all statements.
 #[derive(Debug)]
@@ -72,6 +74,13 @@ impl Dialect for ForebayDialect {
         };
         let right = parser.parse_subexpr(self.prec_value(Precedence::Is));
         Some(right.map(|right| make(Box::new(left.clone()), Box::new(right))))
+    }
+
+    fn parse_column_option(
+        &self,
+        parser: &mut Parser<'_>,
+    ) -> Result<Option<Result<Option<ColumnOption>, ParserError>>, ParserError> {
+        Ok(options::parse_column_option(parser)?.map(|option| Ok(Some(option))))
     }
 
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {

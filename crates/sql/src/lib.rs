@@ -42,6 +42,7 @@ mod named_rules;
 pub mod names;
 pub(crate) mod null_equality;
 pub(crate) mod optimizer;
+pub mod options;
 pub mod parse;
 pub(crate) mod plan_cache;
 pub mod predicate;

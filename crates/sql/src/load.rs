@@ -11,7 +11,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use forebay_base::{Context, Error, ErrorKind, LogicalType, Result};
 use forebay_engine::run::schema_of_columns;
 use forebay_engine::{Engine, LoadTarget, Loader};
-use forebay_store::{Column, SealedSegment};
+use forebay_store::{Column, SealedSegment, TableOptions};
 use futures::StreamExt;
 use tokio::task::JoinSet;
 
@@ -19,17 +19,18 @@ use crate::error::from_datafusion;
 use crate::settings;
 use crate::statement::StatementContext;
 
-/// Runs `plan` and writes its rows, whose columns are in the order of `columns`, into a new segment. Returns the segment
-/// (`None` without rows) and the number of rows. Each worker keeps a share of `running` until it has ended.
+/// Runs `plan` and writes its rows, whose columns are in the order of `columns`, into a new segment of a table with these
+/// options. Returns the segment (`None` without rows) and the number of rows. Each worker keeps a share of `running` until it has ended.
 pub async fn load(
     engine: &Engine,
     plan: Arc<dyn ExecutionPlan>,
     context: Arc<TaskContext>,
-    columns: &[Column],
+    (columns, options): (&[Column], &TableOptions),
     statement: &Arc<StatementContext>,
     running: &Arc<()>,
 ) -> Result<(Option<SealedSegment>, u64)> {
-    let target = LoadTarget::with_options(engine.store(), columns, settings::of_loads(context.session_config()))?;
+    let loads = settings::of_loads(context.session_config());
+    let target = LoadTarget::with_options(engine.store(), columns, options, loads)?;
     let schema = schema_of_columns(columns);
     let types: Arc<[LogicalType]> = columns.iter().map(|column| column.logical.clone()).collect();
     let mut workers = JoinSet::new();

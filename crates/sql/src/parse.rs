@@ -13,6 +13,7 @@ use crate::dialect::ForebayDialect;
 use crate::error::{from_datafusion, split_position};
 use crate::files::{Format, Options};
 use crate::from_first::add_select;
+use crate::options::{self, AlterOptions};
 
 /// Nesting of parentheses and subqueries that the parser follows before it gives up with an error.
 const RECURSION_LIMIT: usize = 200;
@@ -28,6 +29,8 @@ pub enum Command {
     CheckDatabase,
     /// OPTIMIZE TABLE table: the text behind the words.
     Optimize(String),
+    /// ALTER TABLE table SET (…) or RESET (…), for the table or its columns.
+    AlterOptions(Box<AlterOptions>),
     /// SUMMARIZE table-or-query: the text behind the word.
     Summarize(String),
     /// DESCRIBE table-or-query: the text behind the word.
@@ -179,6 +182,10 @@ pub fn parse(text: &str) -> Result<Command> {
         ["SHOW", "SCHEMAS"] => Command::ShowSchemas,
         ["SHOW", "DATABASES"] => Command::ShowDatabases,
         ["USE", _] => Command::Use(behind(1)),
+        ["ALTER", "TABLE", ..] => match options::parse_alter(&tokens)? {
+            Some(alter) => Command::AlterOptions(Box::new(alter)),
+            None => Command::Plan(Box::new(parse_tokens(tokens)?)),
+        },
         _ => Command::Plan(Box::new(parse_tokens(tokens)?)),
     })
 }
@@ -238,7 +245,7 @@ fn parse_copy(tokens: Vec<TokenWithSpan>) -> Result<Copy> {
     Ok(Copy { source, to, path, options })
 }
 
-fn expected(parser: &Parser<'_>, what: &str) -> Error {
+pub(crate) fn expected(parser: &Parser<'_>, what: &str) -> Error {
     let token = parser.peek_token();
     let found = match &token.token {
         Token::EOF => "the end".to_owned(),

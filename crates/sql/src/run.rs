@@ -11,7 +11,7 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{CreateTable, ObjectName, SchemaName, Statement as Ast, TableObject};
 use forebay_base::{Error, ErrorKind, Result};
-use forebay_store::{DEFAULT_SCHEMA, SealedSegment};
+use forebay_store::{DEFAULT_SCHEMA, SealedSegment, TableOptions};
 use futures::StreamExt;
 use tokio::sync::mpsc;
 
@@ -25,6 +25,7 @@ use crate::dialect::ForebayDialect;
 use crate::error::{from_datafusion, from_reading};
 use crate::insert;
 use crate::load;
+use crate::options;
 use crate::parse::{Command, Copy, CopySource, parse_plan};
 use crate::plan_cache::{KeepsPlans, PlanKey};
 use crate::session::{Session, lock};
@@ -81,6 +82,10 @@ impl<'a> Run<'a> {
             Command::Copy(copy) => self.copy(*copy),
             Command::Checkpoint => self.checkpoint(),
             Command::Optimize(text) => self.optimize(&text),
+            Command::AlterOptions(alter) => {
+                options::alter(&self.planner, &alter, &self.session.default_schema())?;
+                self.done("ALTER TABLE")
+            }
             Command::CheckDatabase => self.check_database(),
             Command::Describe(text) => self.describe(&text),
             Command::Summarize(text) => self.summarize(&text),
@@ -307,10 +312,10 @@ impl<'a> Run<'a> {
             return Err(Error::new(ErrorKind::AlreadyExists, format!("table {} exists already", name.name))
                 .hint("DROP it first, or use CREATE OR REPLACE TABLE or CREATE TABLE IF NOT EXISTS"));
         }
-        let store = self.planner.engine().store();
+        let (store, options) = (self.planner.engine().store(), options::of_statement(create)?);
         let Some(query) = &create.query else {
             let definition = ddl::table_definition(&self.planner, create, name)?;
-            ddl::create_table(store.begin()?, definition, None, create.or_replace)?;
+            ddl::create_table(store.begin()?, definition, &options, None, create.or_replace)?;
             return self.done("CREATE TABLE");
         };
         // Only to fail early on a read-only database.
@@ -321,8 +326,8 @@ impl<'a> Run<'a> {
         let physical = self.physical(&state, Arc::new(plan))?;
         let definition = ddl::definition_of_query(name, &physical.schema(), create)?;
         let columns = ddl::stored_columns(&definition);
-        let (segment, rows) = self.load(&state, physical, &columns)?;
-        ddl::create_table(store.begin()?, definition, segment, create.or_replace)?;
+        let (segment, rows) = self.load(&state, physical, &columns, &options)?;
+        ddl::create_table(store.begin()?, definition, &options, segment, create.or_replace)?;
         self.changed(rows)
     }
 
@@ -331,6 +336,7 @@ impl<'a> Run<'a> {
         state: &SessionState,
         physical: Arc<dyn ExecutionPlan>,
         columns: &[forebay_store::Column],
+        options: &TableOptions,
     ) -> Result<(Option<SealedSegment>, u64)> {
         if let Ok(statistics) = StatisticsContext::new().compute(physical.as_ref(), &StatisticsArgs::new())
             && let Some(rows) = statistics.num_rows.get_value()
@@ -339,7 +345,7 @@ impl<'a> Run<'a> {
         }
         let engine = self.planner.engine();
         let running = self.session.shared.runtime.load();
-        self.session.wait(load::load(engine, physical, state.task_ctx(), columns, &self.statement, &running))
+        self.session.wait(load::load(engine, physical, state.task_ctx(), (columns, options), &self.statement, &running))
     }
 
     fn insert(&self, mut statement: PlanStatement, name: &ObjectName) -> Result<Answer> {
@@ -354,7 +360,7 @@ impl<'a> Run<'a> {
             return Err(Error::internal("an INSERT was planned as something else"));
         };
         let physical = self.physical(&state, input)?;
-        let (segment, rows) = self.load(&state, physical, &table.columns)?;
+        let (segment, rows) = self.load(&state, physical, &table.columns, &table.options)?;
         self.publish(&table, segment)?;
         self.changed(rows)
     }
@@ -391,7 +397,7 @@ impl<'a> Run<'a> {
         let input =
             self.session.wait(copy::plan_input(&self.planner, &state, &table, names, &copy.path, copy.options))?;
         let physical = self.physical(&state, Arc::clone(&input.plan));
-        let loaded = physical.and_then(|physical| self.load(&state, physical, &table.columns));
+        let loaded = physical.and_then(|physical| self.load(&state, physical, &table.columns, &table.options));
         let (segment, rows) = match loaded {
             Err(error) if error.kind() != ErrorKind::Cancelled => return Err(input.diagnose(error)),
             loaded => loaded?,

@@ -10,8 +10,7 @@ use datafusion::prelude::SessionConfig;
 use forebay_base::units::parse_bytes;
 use forebay_base::{Error, Result, limits};
 use forebay_engine::{
-    Compression, DeviceChoice, EncodeOptions, Encoding, Engine, Flavour, LoadOptions, Objective, ReadPath,
-    ScanSettings, Scheme, VECTOR_ROWS,
+    DeviceChoice, EncodeOptions, Encoding, Engine, Flavour, Goal, LoadOptions, ReadPath, ScanSettings, VECTOR_ROWS,
 };
 use forebay_store::DEFAULT_SCHEMA;
 
@@ -196,8 +195,7 @@ fn set_scans(base: &mut SessionState, variable: &str, value: &str) -> Result<boo
             base.config_mut().set_extension(Arc::new(options));
         }
         "compression" => {
-            let (compression, objective) = compression(value)?;
-            let options = LoadOptions { compression, objective, ..of_loads(base.config()) };
+            let options = LoadOptions { goal: Goal::parse(value)?, ..of_loads(base.config()) };
             base.config_mut().set_extension(Arc::new(options));
         }
         "force_encoding" => {
@@ -278,25 +276,6 @@ fn fixed_rates(name: &str) -> Result<bool> {
     }
 }
 
-/// What this name asks of compression, of each frame and where a plan is chosen for all of a column; a scheme's name asks for
-/// that scheme wherever it can hold the bytes.
-fn compression(name: &str) -> Result<(Compression, Objective)> {
-    let name = name.to_ascii_lowercase();
-    let known = Scheme::ALL.into_iter().find(|scheme| scheme.name() == name);
-    match (name.as_str(), known) {
-        ("balanced", _) => Ok((Compression::Balanced, Objective::Balanced)),
-        ("best_ratio", _) => Ok((Compression::BestRatio, Objective::BestRatio)),
-        // Loads have no time to try plans: frames that decode fast are the better guess.
-        ("best_time", _) => Ok((Compression::Balanced, Objective::BestTime)),
-        (_, Some(scheme)) => Ok((Compression::Force(scheme), Objective::default())),
-        _ => {
-            let schemes = Scheme::ALL.map(Scheme::name).join(", ");
-            Err(Error::input(format!("compression = {name} is not possible"))
-                .hint(format!("Use balanced, best_ratio or best_time, or for experiments one scheme: {schemes}")))
-        }
-    }
-}
-
 /// Bytes that reads run ahead by.
 fn read_ahead(value: &str) -> Result<usize> {
     match (switch("read_ahead", value), parse_bytes(value)) {
@@ -363,14 +342,7 @@ mod tests {
 
     #[test]
     fn loads_and_reads_are_told_by_name_or_number() {
-        for scheme in Scheme::ALL {
-            let expected = (Compression::Force(scheme), Objective::Balanced);
-            assert_eq!(compression(&scheme.name().to_uppercase()).expect("its own name"), expected);
-        }
-        let ratio = (Compression::BestRatio, Objective::BestRatio);
-        assert_eq!(compression("Best_Ratio").expect("known"), ratio);
         assert!(fixed_rates("fixed").expect("known") && !fixed_rates("Measured").expect("known"));
-        assert!(compression("tight").expect_err("unknown").to_string().contains("bit_packed"));
         assert_eq!(read_ahead("on").expect("a switch"), limits::READ_AHEAD_BYTES);
         assert_eq!([read_ahead("off"), read_ahead("4MiB")].map(|bytes| bytes.expect("known")), [0, 4 << 20]);
         assert!(read_ahead("often").is_err());

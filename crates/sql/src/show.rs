@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use forebay_base::{Error, Result, Value};
+use forebay_engine::goal::COMPRESSION_OPTION;
 use forebay_store::{Catalog, CheckReport, names_equal};
 
 use crate::catalog::CATALOG;
@@ -35,29 +36,31 @@ fn count(values: impl IntoIterator<Item = u64>) -> ArrayRef {
     Arc::new(values.into_iter().collect::<UInt64Array>())
 }
 
-/// SHOW TABLES: tables and views of one schema, or of all with their rows.
+/// SHOW TABLES: tables and views of one schema, or of all with their rows and what was asked of their compression.
 pub fn tables(catalog: &Catalog, schema: &str, all: bool) -> Result<RecordBatch> {
-    let mut found: Vec<(String, String, Option<u64>, usize)> = Vec::new();
+    let mut found: Vec<(String, String, Option<u64>, usize, Option<String>)> = Vec::new();
     for table in catalog.tables() {
-        found.push((table.schema.clone(), table.name.clone(), Some(table.rows()), table.columns.len()));
+        let compression = table.options.get(None, COMPRESSION_OPTION).map(str::to_owned);
+        found.push((table.schema.clone(), table.name.clone(), Some(table.rows()), table.columns.len(), compression));
     }
     for view in catalog.views() {
-        found.push((view.schema.clone(), view.name.clone(), None, 0));
+        found.push((view.schema.clone(), view.name.clone(), None, 0, None));
     }
     found.retain(|(of, ..)| all || names_equal(of, schema));
     found.sort();
     if !all {
         return batch(vec![("name", text(found.into_iter().map(|(_, name, ..)| name)))]);
     }
-    let rows: UInt64Array = found.iter().map(|(_, _, rows, _)| *rows).collect();
-    let kinds = found.iter().map(|(_, _, rows, _)| if rows.is_some() { "table" } else { "view" });
+    let rows: UInt64Array = found.iter().map(|(_, _, rows, ..)| *rows).collect();
+    let kinds = found.iter().map(|(_, _, rows, ..)| if rows.is_some() { "table" } else { "view" });
     batch(vec![
         ("database", text(found.iter().map(|_| CATALOG))),
         ("schema", text(found.iter().map(|(schema, ..)| schema.as_str()))),
         ("name", text(found.iter().map(|(_, name, ..)| name.as_str()))),
         ("kind", text(kinds)),
-        ("columns", count(found.iter().map(|(.., columns)| *columns as u64))),
+        ("columns", count(found.iter().map(|(_, _, _, columns, _)| *columns as u64))),
         ("rows", Arc::new(rows)),
+        ("compression", optional_text(found.iter().map(|(.., compression)| compression.clone()))),
     ])
 }
 
@@ -81,16 +84,18 @@ pub fn describe_schema(schema: &Schema) -> Result<RecordBatch> {
     ])
 }
 
-/// DESCRIBE a table.
+/// DESCRIBE a table. The compression of a column is what its own option asks, or else its table's.
 pub fn describe_table(table: &forebay_store::Table) -> Result<RecordBatch> {
     let key = primary_key(table);
     let columns = &table.columns;
+    let compression = |column| table.options.of_column(column, COMPRESSION_OPTION).map(str::to_owned);
     batch(vec![
         ("column_name", text(columns.iter().map(|column| column.name.as_str()))),
         ("column_type", text(columns.iter().map(|column| column.logical.to_string()))),
         ("null", text(columns.iter().map(|column| if column.nullable { "YES" } else { "NO" }))),
         ("key", optional_text(columns.iter().map(|column| key.contains(&column.name).then(|| "PRI".to_owned())))),
         ("default", optional_text(columns.iter().map(|column| column.default.clone()))),
+        ("compression", optional_text(columns.iter().map(|column| compression(column.id)))),
     ])
 }
 

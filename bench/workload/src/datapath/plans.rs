@@ -114,6 +114,7 @@ mod tests {
         };
         InspectedColumn {
             column: "c".into(),
+            compression: None,
             sql_type: "INTEGER".into(),
             plain_bytes: 1,
             encoded_bytes: 1,
