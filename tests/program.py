@@ -333,6 +333,48 @@ def inspecting(binary, report, directory):
         report.check(f"inspect: OPTIMIZE TABLE stores {name} as it says", off)
 
 
+def keeping_rates(binary, report, directory):
+    """Rates of the machine are measured once, and kept in the user's cache; what is not as it was written is measured anew."""
+    database, cache = os.path.join(directory, "rates"), os.path.join(directory, "cache")
+    columns = "n * 7919 % 1000003 AS k, n % 100003 AS g, 'word ' || (n * 7919 % 100003) AS t, n AS i"
+    binary.must(database, f"CREATE TABLE t AS SELECT {columns} FROM range(1000000) AS r(n)")
+
+    def run(*arguments, place=cache):
+        return binary.run(*arguments, environment={"XDG_CACHE_HOME": place})
+
+    def optimize(settings, place=cache):
+        return fine(run(database, "-c", f"{settings}; OPTIMIZE TABLE t", place=place))
+
+    def kept():
+        folder = os.path.join(cache, "forebay")
+        names = os.listdir(folder) if os.path.isdir(folder) else []
+        return {name: open(os.path.join(folder, name), "rb").read() for name in names}
+
+    report.check("rates: fixed ones", optimize("SET compression_rates = fixed") or (str(kept()) if kept() else None))
+    report.check("rates: no place for them", optimize("SET compression_rates = measured", "/dev/null/nowhere"))
+    report.check("rates: measured", optimize("SET compression_rates = measured"))
+    first = kept()
+    sound = len(first) == 1 and all(name.startswith("rates-") and text.startswith(b"forebay rates 1\n") for name, text in first.items())
+    report.check("rates: kept", None if sound and b"\nlz4 " in first[list(first)[0]] else str(first))
+    # What was too little to measure may be enough in the table written anew; what was measured stays.
+    outcome, lines = optimize("SET compression = best_time"), first[list(first)[0]].splitlines()[:-1]
+    lost = [line for line in lines if line not in kept()[list(first)[0]].splitlines()]
+    report.check("rates: asked again", outcome or (f"{lost} are lost in {kept()}" if lost else None))
+    records = [json.loads(run("inspect", database, "t", "--format", "json").stdout) for _ in range(2)]
+    report.check("rates: the same plans twice", None if records[0] == records[1] else "two runs differ")
+    (name,) = first
+    file = os.path.join(cache, "forebay", name)
+    found = records[0]["sample"]["rates_file"]
+    report.check("rates: inspect names the file", None if found == file else str(found))
+    for wrong in (b"", b"forebay rates 1\n", first[name][:-2], first[name].replace(b"lz4 ", b"lz4 9"), b"\xff" * 100_000):
+        with open(file, "wb") as out:
+            out.write(wrong)
+        outcome = optimize("SET compression_rates = measured")
+        sound = kept()[name].startswith(b"forebay rates 1\n") and kept()[name] != wrong
+        report.check(f"rates: damaged, {len(wrong)} bytes", outcome or (None if sound else str(kept())))
+    report.check("rates: measured anew", optimize("SET compression_rates = remeasured") or (None if list(kept()) == [name] else str(kept())))
+
+
 def placing(binary, report):
     """The functions that queries run lie side by side (apps/cli/functions.order); other compilers name them otherwise."""
     with open(os.path.join(os.path.dirname(__file__), "..", "apps", "cli", "functions.order"), encoding="utf-8") as file:
@@ -393,6 +435,7 @@ def run(options, report):
     few_descriptors(options.binary, report, directory)
     reading(options.binary, report, directory)
     inspecting(options.binary, report, directory)
+    keeping_rates(options.binary, report, directory)
     placing(options.binary, report)
     machine(options.binary, report, directory)
     report.end()

@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use forebay::storage::{InspectedColumn, PlanCost, TableStorage};
+use forebay::storage::{InspectedColumn, PlanCost, SampleInfo, TableStorage};
 use forebay::units::{format_bytes, format_count, format_seconds};
 use forebay::{Database, Error, Options, Result};
 use serde_json::{Value, json};
@@ -64,6 +64,18 @@ fn report(storage: &TableStorage) -> String {
     text + "\nbest_time takes the plan whose slower part, reading or inflating and scanning, is fastest, best_ratio the smallest;\n\
             balanced saves the most bytes per second of inflating, as long as that does not slow a scan of all columns down.\n\
             OPTIMIZE TABLE stores each column by what is asked of it: by its own option, else its table's, else SET compression.\n"
+        + &kept_rates(sample)
+}
+
+/// Where the rates that times are modelled by come from.
+fn kept_rates(sample: &SampleInfo) -> String {
+    match &sample.rates_file {
+        None => String::new(),
+        Some(file) => format!(
+            "Rates of this machine are kept in {}; OPTIMIZE TABLE measures them anew after SET compression_rates = remeasured.\n",
+            file.display()
+        ),
+    }
 }
 
 fn stored_row(column: &InspectedColumn) -> [String; 9] {
@@ -152,11 +164,12 @@ fn record(storage: &TableStorage) -> Value {
         "rows": storage.rows,
         "compression": storage.compression,
         "columns": storage.columns.iter().map(column).collect::<Vec<_>>(),
-        "sample": storage.sample.map(|sample| json!({
+        "sample": storage.sample.as_ref().map(|sample| json!({
             "groups": sample.groups,
             "of_groups": sample.of_groups,
             "disk_bytes_per_s": sample.disk_bytes_per_s,
             "cores": sample.cores,
+            "rates_file": sample.rates_file,
         })),
     })
 }

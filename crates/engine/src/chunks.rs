@@ -18,6 +18,7 @@ use forebay_store::{Segment, Store, Table};
 
 use crate::accelerator::Accelerators;
 use crate::floors::Recorder;
+use crate::rates::KeptRates;
 use crate::read_ahead::ReadAhead;
 use crate::{Metrics, ScanSettings};
 
@@ -120,6 +121,8 @@ pub struct Engine {
     code: CompileCache,
     /// Devices beside the CPU.
     accelerators: Accelerators,
+    /// Rates of this machine that were measured before.
+    kept_rates: KeptRates,
     /// Where queries put what does not fit their memory.
     temporary: Arc<dyn Disk>,
     /// Keeps the threads that run pipelines.
@@ -148,9 +151,20 @@ impl Engine {
             recorder: Recorder::default(),
             code: CompileCache::default(),
             accelerators: Accelerators::default(),
+            kept_rates: KeptRates::default(),
             temporary,
             _workers: Lease::new(),
         }
+    }
+
+    /// The same engine, which keeps what it measures of this machine.
+    pub fn keeping_rates(self, kept_rates: KeptRates) -> Self {
+        Self { kept_rates, ..self }
+    }
+
+    /// Rates of this machine that were measured before.
+    pub fn kept_rates(&self) -> &KeptRates {
+        &self.kept_rates
     }
 
     /// The database below.

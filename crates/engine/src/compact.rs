@@ -70,7 +70,7 @@ fn planned(
         return Ok(store_as);
     }
     let sample = Sample::take(engine, table, Share::default(), threads, cancel)?;
-    let costs = sample.costs(&sample.environment(options.fixed_rates)?, cancel)?;
+    let costs = sample.costs(&sample.environment(options.rates)?, cancel)?;
     for objective in Objective::ALL {
         let columns: Vec<usize> =
             (0..goals.len()).filter(|index| goals[*index] == Goal::Objective(objective)).collect();

@@ -16,6 +16,7 @@ use forebay_store::{Column, SealedColumn, SealedGroup, SealedSegment, SegmentWri
 
 use crate::goal::Goal;
 use crate::plain::encode_array;
+use crate::rates::RateSource;
 
 /// How rows become chunks.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,9 +25,8 @@ pub struct LoadOptions {
     pub encode: EncodeOptions,
     /// What is asked of the compression of columns, where neither they nor their table have an option that says so.
     pub goal: Goal,
-    /// Whether plans are chosen by the rates of a common machine instead of those measured on this one, so that the same
-    /// rows make the same files everywhere.
-    pub fixed_rates: bool,
+    /// The rates that plans are chosen by, where all of a table is written anew.
+    pub rates: RateSource,
     /// Blocks of a row group, which is then one chunk of each column; a power of two up to [`limits::GROUP_BLOCKS_MAX`].
     /// `None` for row groups of [`limits::GROUP_BLOCKS`] and chunks of about [`limits::CHUNK_TARGET_BYTES`].
     pub chunk_blocks: Option<usize>,

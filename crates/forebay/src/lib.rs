@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod machine;
+mod rates;
 pub mod storage;
 
 use std::num::NonZeroU64;
@@ -18,7 +19,7 @@ pub use forebay_sql::ResultKind;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use forebay_disk::{Disk, IoMode, LocalDisk, MemoryDisk, ThrottledDisk};
-use forebay_engine::{Engine, ReadPath};
+use forebay_engine::{Engine, KeptRates, ReadPath};
 use forebay_sql::{Shared, Workers};
 use forebay_store::{OpenMode, Store};
 
@@ -117,16 +118,28 @@ impl Database {
             Some(bytes_per_second) => Arc::new(ThrottledDisk::new(Arc::new(disk), bytes_per_second)),
             None => Arc::new(disk),
         };
-        Self::on_disk(disk, temporary, options.read_only, resources)
+        // A drive that is slowed down is not the machine's.
+        let kept_rates = match options.read_bytes_per_second {
+            Some(_) => KeptRates::default(),
+            None => rates::kept_rates(Some(path)),
+        };
+        Self::on_disk(disk, temporary, options.read_only, resources, kept_rates)
     }
 
     /// A database that lives as long as this handle.
     pub fn in_memory(options: &Options) -> Result<Self> {
         let resources = Resources::of(options)?;
-        Self::on_disk(Arc::new(MemoryDisk::new()), temporary_folder()?, false, resources)
+        let kept_rates = rates::kept_rates(None);
+        Self::on_disk(Arc::new(MemoryDisk::new()), temporary_folder()?, false, resources, kept_rates)
     }
 
-    fn on_disk(disk: Arc<dyn Disk>, temporary: Arc<dyn Disk>, read_only: bool, resources: Resources) -> Result<Self> {
+    fn on_disk(
+        disk: Arc<dyn Disk>,
+        temporary: Arc<dyn Disk>,
+        read_only: bool,
+        resources: Resources,
+        kept_rates: KeptRates,
+    ) -> Result<Self> {
         let Resources { memory_bytes, threads } = resources;
         let mode = if read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
         let holder = format!("process {}", std::process::id());
@@ -140,7 +153,7 @@ impl Database {
             .build()
             .map_err(|error| Error::io("start worker threads", &error))?;
         let environment = forebay_sql::environment(memory_bytes as usize - cache_bytes)?;
-        let engine = Arc::new(Engine::new(store, cache_bytes, temporary));
+        let engine = Arc::new(Engine::new(store, cache_bytes, temporary).keeping_rates(kept_rates));
         let (runtime, plans) = (Arc::new(Workers::new(runtime)), Arc::default());
         Ok(Self { shared: Shared { engine, runtime, environment, threads, plans } })
     }

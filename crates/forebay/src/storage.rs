@@ -2,11 +2,13 @@
 //!
 //! Must not know: how figures are shown.
 
+use std::path::PathBuf;
+
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_engine::choose::{Cost, Objective, Plan};
 use forebay_engine::goal::COMPRESSION_OPTION;
 use forebay_engine::plans::{Environment, Sample, Share, choose};
-use forebay_engine::{CancelToken, inspect};
+use forebay_engine::{CancelToken, RateSource, inspect};
 
 use crate::Database;
 
@@ -28,7 +30,7 @@ pub struct TableStorage {
 }
 
 /// What plans were compared on.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct SampleInfo {
     /// Row groups that were sealed by every plan.
     pub groups: usize,
@@ -38,6 +40,8 @@ pub struct SampleInfo {
     pub disk_bytes_per_s: f64,
     /// Cores that times are modelled with.
     pub cores: usize,
+    /// The file that the rates of this machine are kept in; none where they are fixed, or where there is no place for it.
+    pub rates_file: Option<PathBuf>,
 }
 
 /// How a column is stored.
@@ -102,7 +106,7 @@ pub struct PlanCost {
 impl Database {
     /// How the table of this name (`table` or `schema.table`) is stored, and what other plans would cost by a sample of so
     /// many percent of its row groups; of the few that `OPTIMIZE TABLE` takes where none are given. With `fixed_rates`, times are modelled by those of a common machine instead of this
-    /// one's.
+    /// one's, which are measured once and kept.
     pub fn inspect(&self, name: &str, percent: Option<u32>, fixed_rates: bool) -> Result<TableStorage> {
         let engine = &self.shared.engine;
         let catalog = engine.store().catalog();
@@ -138,12 +142,15 @@ impl Database {
                 let cancel = CancelToken::default();
                 let share = percent.map_or_else(Share::default, |percent| Share { percent, most_groups: usize::MAX });
                 let sample = Sample::take(engine, table, share, self.threads(), &cancel)?;
-                let environment = sample.environment(fixed_rates)?;
+                let source = if fixed_rates { RateSource::Fixed } else { RateSource::Measured };
+                let environment = sample.environment(source)?;
                 compare(&mut columns, &sample, &environment, &cancel)?;
                 let (groups, of_groups) = sample.groups();
                 let machine = environment.machine;
                 let (disk_bytes_per_s, cores) = (machine.disk_bytes_per_s, machine.cores);
-                Some(SampleInfo { groups, of_groups, disk_bytes_per_s, cores })
+                let kept = if fixed_rates { None } else { engine.kept_rates().file(self.threads()) };
+                let rates_file = kept.filter(|file| file.exists());
+                Some(SampleInfo { groups, of_groups, disk_bytes_per_s, cores, rates_file })
             }
         };
         let (schema, name, rows) = (table.schema.clone(), table.name.clone(), table.rows());

@@ -10,7 +10,8 @@ use datafusion::prelude::SessionConfig;
 use forebay_base::units::parse_bytes;
 use forebay_base::{Error, Result, limits};
 use forebay_engine::{
-    DeviceChoice, EncodeOptions, Encoding, Engine, Flavour, Goal, LoadOptions, ReadPath, ScanSettings, VECTOR_ROWS,
+    DeviceChoice, EncodeOptions, Encoding, Engine, Flavour, Goal, LoadOptions, RateSource, ReadPath, ScanSettings,
+    VECTOR_ROWS,
 };
 use forebay_store::DEFAULT_SCHEMA;
 
@@ -191,7 +192,7 @@ fn set_scans(base: &mut SessionState, variable: &str, value: &str) -> Result<boo
             base.config_mut().set_extension(Arc::new(options));
         }
         "compression_rates" => {
-            let options = LoadOptions { fixed_rates: fixed_rates(value)?, ..of_loads(base.config()) };
+            let options = LoadOptions { rates: rate_source(value)?, ..of_loads(base.config()) };
             base.config_mut().set_extension(Arc::new(options));
         }
         "compression" => {
@@ -267,13 +268,12 @@ fn encoding(name: &str) -> Result<Option<Encoding>> {
     })
 }
 
-/// Whether rates of this name are the fixed ones.
-fn fixed_rates(name: &str) -> Result<bool> {
-    match name.to_ascii_lowercase().as_str() {
-        "measured" => Ok(false),
-        "fixed" => Ok(true),
-        _ => Err(Error::input(format!("compression_rates = {name} is not possible")).hint("Use measured or fixed")),
-    }
+/// The rates of this name.
+fn rate_source(name: &str) -> Result<RateSource> {
+    let known = RateSource::ALL.into_iter().find(|source| source.name().eq_ignore_ascii_case(name));
+    known.ok_or_else(|| {
+        Error::input(format!("compression_rates = {name} is not possible")).hint("Use measured, remeasured or fixed")
+    })
 }
 
 /// Bytes that reads run ahead by.
@@ -342,7 +342,10 @@ mod tests {
 
     #[test]
     fn loads_and_reads_are_told_by_name_or_number() {
-        assert!(fixed_rates("fixed").expect("known") && !fixed_rates("Measured").expect("known"));
+        for source in RateSource::ALL {
+            assert_eq!(rate_source(&source.name().to_uppercase()).expect("its own name"), source);
+        }
+        assert!(rate_source("guessed").expect_err("unknown").to_string().contains("remeasured"));
         assert_eq!(read_ahead("on").expect("a switch"), limits::READ_AHEAD_BYTES);
         assert_eq!([read_ahead("off"), read_ahead("4MiB")].map(|bytes| bytes.expect("known")), [0, 4 << 20]);
         assert!(read_ahead("often").is_err());

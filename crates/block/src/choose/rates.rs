@@ -70,6 +70,12 @@ impl Rates {
         rates
     }
 
+    /// The same, with a rate that was measured of one scheme, quantised.
+    pub fn with(mut self, scheme: Scheme, bytes_per_s: f64) -> Self {
+        self.schemes[scheme.index()] = quantised(bytes_per_s);
+        self
+    }
+
     /// Bytes per second and core that frames of this scheme decode to.
     pub fn of(&self, scheme: Scheme) -> f64 {
         self.schemes[scheme.index()]
@@ -82,7 +88,8 @@ impl Rates {
 }
 
 impl Timing {
-    fn rate(&self) -> Option<f64> {
+    /// Bytes per second, quantised; `None` where nothing was measured.
+    pub fn rate(&self) -> Option<f64> {
         let rate = self.plain_bytes as f64 / self.seconds;
         (rate.is_finite() && rate > 0.0).then(|| quantised(rate))
     }
