@@ -25,6 +25,11 @@ id! {
     ColumnId(u32)
 }
 id! {
+    /// A directory of a database that holds segment files: 0 is the database's own, the others were named when they were
+    /// added.
+    DirectoryId(u32)
+}
+id! {
     /// An immutable segment file, unique for the life of a database; never reused.
     SegmentId(u64)
 }

@@ -53,11 +53,15 @@ pub const FRAME_BYTES: usize = 64 << 10;
 /// and a process may have as few as 256 descriptors. To open a file takes microseconds, to read a chunk of it more.
 pub const OPEN_SEGMENTS: usize = 64;
 
+/// Data directories of a database: more drives than a machine has. Each is a disk of its own, with a ring or threads for its
+/// reads.
+pub const DATA_DIRECTORIES: usize = 64;
+
 /// Bytes of stored chunks that are on their way from disk to inflation, over all scans.
 pub const READ_POOL_BYTES: usize = 256 << 20;
 
-/// Bytes of stored chunks that a scan has on their way before anybody needs them: enough to keep a drive busy while the
-/// workers inflate and test, and few enough for a query of 256 MB.
+/// Bytes of stored chunks that a scan has on their way before anybody needs them, for each data directory that its table
+/// lies in: enough to keep a drive busy while the workers inflate and test, and few enough for a query of 256 MB.
 pub const READ_AHEAD_BYTES: usize = 32 << 20;
 
 /// Bytes of inflated chunks in use by scans, beside those in the cache, that lie in memory which is used over and over.

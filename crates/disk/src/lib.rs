@@ -31,6 +31,9 @@ mod locks;
 /// Plain files in memory.
 mod memory;
 
+/// A directory of a disk in memory, as a disk of its own.
+mod subtree;
+
 /// What survives of one simulated file.
 mod content;
 
@@ -125,6 +128,16 @@ pub trait Disk: Send + Sync + Debug {
         named_temporary(&|path| self.open(path, OpenMode::Create), &|path| self.remove(path))
     }
 
+    /// The directory at the absolute `path`, which need not exist yet, as a disk of its own: it is read the way this one is,
+    /// at the same time.
+    ///
+    /// # Errors
+    /// If `path` is not absolute.
+    fn elsewhere(&self, path: &str) -> Result<Arc<dyn Disk>>;
+
+    /// The absolute path of the root, which exists, without symbolic links: equal for two disks of the same directory.
+    fn canonical_path(&self) -> Result<String>;
+
     /// Where the root is, for messages.
     fn describe(&self) -> String;
 }
@@ -218,7 +231,8 @@ pub trait DiskFile: Send + Sync + Debug {
     /// Cuts the file to `bytes`, or extends it with zeros.
     fn set_len(&self, bytes: u64) -> Result<()>;
 
-    /// The path that the file was opened with, relative to the disk's root.
+    /// The path that the file was opened with, relative to the disk's root; of a directory of a disk in memory, to the root of
+    /// that one.
     fn path(&self) -> &str;
 }
 

@@ -211,6 +211,25 @@ impl Disk for LocalDisk {
         }
     }
 
+    /// A ring or threads of its own: drives do not wait for each other.
+    fn elsewhere(&self, path: &str) -> Result<Arc<dyn Disk>> {
+        if !path.starts_with('/') {
+            return Err(Error::internal(format!("path {path:?} is not absolute")));
+        }
+        let mode = match self.reads {
+            ReadQueue::Ring(_) => IoMode::Auto,
+            ReadQueue::Threads(_) => IoMode::Pread,
+        };
+        Ok(Arc::new(Self::open(Path::new(path), mode)?))
+    }
+
+    fn canonical_path(&self) -> Result<String> {
+        let found = fs::canonicalize(&self.root)
+            .map_err(|error| Error::io(format_args!("find {}", self.root.display()), &error))?;
+        let text = found.to_str().map(str::to_owned);
+        text.ok_or_else(|| Error::unsupported(format!("the path {} is not UTF-8", found.display())))
+    }
+
     fn describe(&self) -> String {
         self.root.display().to_string()
     }

@@ -10,6 +10,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::locks::LockTable;
 use crate::namespace::Namespace;
 use crate::path::normalize;
+use crate::subtree::Subtree;
 use crate::{Disk, DiskDirectory, DiskFile, LockKind, OpenMode, check_writable, too_short};
 
 type Bytes = Arc<RwLock<Vec<u8>>>;
@@ -72,6 +73,14 @@ impl Disk for MemoryDisk {
 
     fn lock(&self, path: &str, kind: LockKind, holder: &str) -> Result<Box<dyn Send + Sync>> {
         self.locks.lock(&normalize(path)?, kind, holder)
+    }
+
+    fn elsewhere(&self, path: &str) -> Result<Arc<dyn Disk>> {
+        Subtree::open(Arc::new(self.clone()), path)
+    }
+
+    fn canonical_path(&self) -> Result<String> {
+        Ok("/".to_owned())
     }
 
     fn describe(&self) -> String {

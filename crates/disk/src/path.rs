@@ -16,6 +16,15 @@ pub(crate) fn normalize(path: &str) -> Result<String> {
     Ok(parts.join("/"))
 }
 
+/// What an absolute `path` is called relative to the root of all, in the one spelling.
+///
+/// # Errors
+/// A path that is not absolute, or that goes up, is a bug of the caller.
+pub(crate) fn normalize_absolute(path: &str) -> Result<String> {
+    let inside = path.strip_prefix('/').map(|rest| rest.trim_start_matches('/'));
+    normalize(inside.ok_or_else(|| Error::internal(format!("path {path:?} is not absolute")))?)
+}
+
 /// The directory of a normalized path; `None` for the root.
 pub(crate) fn parent(path: &str) -> Option<&str> {
     match path.rsplit_once('/') {
@@ -35,6 +44,15 @@ mod tests {
         assert_eq!(normalize(".").expect("the root"), "");
         for outside in ["/etc", "..", "a/../../b"] {
             assert!(normalize(outside).is_err(), "{outside}");
+        }
+    }
+
+    #[test]
+    fn absolute_paths_begin_at_the_root() {
+        assert_eq!(normalize_absolute("//a/./b/").expect("absolute"), "a/b");
+        assert_eq!(normalize_absolute("/").expect("absolute"), "");
+        for wrong in ["a", "", "/../a"] {
+            assert!(normalize_absolute(wrong).is_err(), "{wrong}");
         }
     }
 

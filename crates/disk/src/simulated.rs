@@ -4,7 +4,7 @@
 //! content and synced names always survive; everything else may survive in any combination that POSIX allows.
 //! Must not know: what is stored, nor any clock or source of chance but the seed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use forebay_base::{Error, ErrorKind, Result};
@@ -13,7 +13,8 @@ use parking_lot::Mutex;
 use crate::content::{Change, Content, SECTOR_BYTES};
 use crate::locks::LockTable;
 use crate::namespace::{Entry, Namespace};
-use crate::path::{normalize, parent};
+use crate::path::{normalize, normalize_absolute, parent};
+use crate::subtree::Subtree;
 use crate::{Disk, DiskDirectory, DiskFile, LockKind, OpenMode, check_writable, too_short};
 
 /// What goes wrong in a call.
@@ -59,6 +60,7 @@ impl SimulatedDisk {
             contents: BTreeMap::new(),
             next_file: 0,
             locks: LockTable::default(),
+            full: BTreeSet::new(),
         })
     }
 
@@ -77,6 +79,17 @@ impl SimulatedDisk {
         let mut machine = self.machine.lock();
         machine.is_dead = true;
         Self::from_machine(machine.after_power_loss(faults))
+    }
+
+    /// Whether the drive of the directory at the absolute `path` is full from now on: every write to a file in it fails as
+    /// with [`FaultKind::Enospc`]. A power loss does not change that.
+    pub fn set_full(&self, path: &str, is_full: bool) -> Result<()> {
+        let (mut machine, name) = (self.machine.lock(), normalize_absolute(path)?);
+        match is_full {
+            true => machine.full.insert(name),
+            false => machine.full.remove(&name),
+        };
+        Ok(())
     }
 
     /// Calls so far: every call of [`Disk`] and [`DiskFile`] that can fail. `read_direct` and `submit_reads` count once per
@@ -104,6 +117,8 @@ struct Machine {
     contents: BTreeMap<FileId, Content>,
     next_file: u64,
     locks: LockTable,
+    /// Normalized paths of directories in which no file can be written any more.
+    full: BTreeSet<String>,
 }
 
 /// A change of names. It is durable when the directory of one of its paths is synced.
@@ -192,7 +207,12 @@ impl Machine {
     }
 
     fn change_content(&mut self, file: FileId, path: &str, operation: &str, change: Change) -> Result<()> {
-        let fate = self.begin(operation)?;
+        let mut fate = self.begin(operation)?;
+        let is_inside = |directory: &String| path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'));
+        if matches!(change, Change::Write(..)) && matches!(fate, Fate::Works) && self.full.iter().any(is_inside) {
+            let os = std::io::Error::from_raw_os_error(libc::ENOSPC);
+            fate = Fate::Fails(FaultKind::Enospc, Error::io(operation, &os));
+        }
         let random = &mut self.random;
         let content = self.contents.entry(file).or_default();
         match fate {
@@ -256,6 +276,7 @@ impl Machine {
             contents,
             next_file: self.next_file,
             locks: LockTable::default(),
+            full: self.full.clone(),
         }
     }
 }
@@ -327,6 +348,14 @@ impl Disk for SimulatedDisk {
         let mut machine = self.machine.lock();
         machine.begin_reading(&format!("lock {path}"))?;
         machine.locks.lock(&normalize(path)?, kind, holder)
+    }
+
+    fn elsewhere(&self, path: &str) -> Result<Arc<dyn Disk>> {
+        Subtree::open(Arc::new(self.clone()), path)
+    }
+
+    fn canonical_path(&self) -> Result<String> {
+        Ok("/".to_owned())
     }
 
     fn describe(&self) -> String {

@@ -97,6 +97,15 @@ impl Disk for ThrottledDisk {
         Ok(self.throttled(self.disk.temporary()?))
     }
 
+    /// A virtual drive of its own, as fast as this one.
+    fn elsewhere(&self, path: &str) -> Result<Arc<dyn Disk>> {
+        Ok(Arc::new(Self::new(self.disk.elsewhere(path)?, self.drive.bytes_per_second)))
+    }
+
+    fn canonical_path(&self) -> Result<String> {
+        self.disk.canonical_path()
+    }
+
     fn describe(&self) -> String {
         self.disk.describe()
     }

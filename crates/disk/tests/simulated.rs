@@ -178,3 +178,23 @@ fn a_failed_sync_is_not_mended_by_the_next() {
     });
     assert!(lost.count() > 20);
 }
+
+/// Until it is given room again, and for its own files only.
+#[test]
+fn one_drive_fills_and_the_others_do_not() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let drives = ["/a", "/ab"].map(|path| {
+        let drive = disk.elsewhere(path).expect("a directory");
+        drive.create_directory("").expect("made");
+        drive.open("f", OpenMode::Create).expect("a new file")
+    });
+    disk.set_full("/a", true).expect("absolute");
+    let outcomes = || [0, 1].map(|at| drives[at].write_at(0, b"x").map_err(|error| error.kind()));
+    assert_eq!(outcomes(), [Err(ErrorKind::OutOfSpace), Ok(())]);
+    assert!(drives[0].set_len(0).is_ok() && drives[0].sync().is_ok());
+    let after = disk.crash();
+    after.open("a/g", OpenMode::Create).expect("a name").write_at(0, b"x").expect_err("still full");
+    disk.set_full("/a", false).expect("absolute");
+    after.set_full("/a", false).expect("absolute");
+    after.open("a/h", OpenMode::Create).expect("a name").write_at(0, b"x").expect("room");
+}

@@ -17,6 +17,11 @@ pub(crate) fn on_every_disk(test: impl Fn(&dyn Disk)) {
     }
     test(&MemoryDisk::new());
     test(&SimulatedDisk::new(1, Faults::default()));
+    for parent in [&MemoryDisk::new() as &dyn Disk, &SimulatedDisk::new(1, Faults::default())] {
+        let disk = parent.elsewhere("/drives/a").expect("a directory of it");
+        disk.create_directory("").expect("made");
+        test(&*disk);
+    }
     let bytes_per_second = NonZeroU64::new(100 << 30).expect("above zero");
     test(&ThrottledDisk::new(Arc::new(MemoryDisk::new()), bytes_per_second));
 }
