@@ -79,6 +79,6 @@ impl Disk for Subtree {
     }
 
     fn describe(&self) -> String {
-        format!("/{} in {}", self.root, self.disk.describe())
+        format!("/{}", self.root)
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use forebay_base::{ColumnId, Error, ErrorKind, LogicalType, Result, SegmentId, TableId, Value, limits};
 
+use crate::data_directories::DataDirectories;
 use crate::options::TableOptions;
 use crate::segment::Segment;
 
@@ -26,6 +27,8 @@ pub struct Catalog {
     pub(crate) commit: u64,
     /// Id of the next schema, table or view.
     pub(crate) next_object: u64,
+    /// Where segments are besides the database's own directory.
+    pub(crate) directories: Arc<DataDirectories>,
 }
 
 /// A schema, by its id and its name as given.

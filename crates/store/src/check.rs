@@ -10,6 +10,7 @@ use crate::head::Head;
 use crate::manifest;
 use crate::segment::Segment;
 use crate::store::{Store, leftovers, load_catalog};
+use crate::volume::DATABASE_DIRECTORY;
 
 /// Errors that a check reports in full; it counts the others.
 pub const CHECK_ERRORS: usize = 100;
@@ -71,10 +72,13 @@ impl Store {
             )))?,
             Err(error) => report.note(error)?,
         }
-        for path in leftovers(&*volume.disk, &catalog)? {
-            // A reader may have let go of it, which removes it, since the folder was listed.
-            if !volume.is_unnamed_path(&path) && volume.disk.exists(&path)? {
-                report.orphans.push(path);
+        for (directory, disk) in volume.directories() {
+            for path in leftovers(&**disk, directory, &catalog)? {
+                // A reader may have let go of it, which removes it, since the folder was listed.
+                if !volume.is_unnamed_path(directory, &path) && disk.exists(&path)? {
+                    let is_own = directory == DATABASE_DIRECTORY;
+                    report.orphans.push(if is_own { path } else { format!("{}/{path}", disk.describe()) });
+                }
             }
         }
         check_tables(&catalog, &mut report, progress)?;

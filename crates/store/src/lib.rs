@@ -1,6 +1,7 @@
 //! Which rows exist: catalog, manifest, immutable segment files, the lock, and what survives a crash.
 //!
-//! A database is a directory (`docs/format.md`, "Database directory"): `HEAD`, `forebay.redb`, `segments/` and `LOCK`.
+//! A database is a directory (`docs/format.md`, "Database directory"): `HEAD`, `forebay.redb`, `segments/` and `LOCK`; its
+//! segments may lie in other directories, on drives of their own ("Data directories").
 //! Readers hold an immutable [`Catalog`]; one [`Transaction`] at a time builds the next one, and a commit is one redb
 //! transaction after the segment files it names are durable. What the manifest does not name does not exist.
 //!
@@ -10,6 +11,7 @@
 
 mod catalog;
 mod check;
+mod data_directories;
 mod footer;
 mod head;
 mod manifest;
@@ -18,6 +20,7 @@ mod rows;
 mod segment;
 mod serial;
 mod store;
+mod striped;
 mod transaction;
 mod volume;
 mod writer;
@@ -29,11 +32,13 @@ pub use catalog::{
     Catalog, Column, ColumnDefinition, Constraint, DEFAULT_SCHEMA, Table, TableDefinition, View, full_name, names_equal,
 };
 pub use check::{CHECK_ERRORS, CheckReport};
+pub use data_directories::{DataDirectory, DatabaseId};
 pub use footer::{ChunkLocation, Group, GroupColumn};
 pub use forebay_block::{ColumnStatistics, Zone};
 pub use head::{FORMAT_VERSION, FORMAT_VERSION_OLDEST};
 pub use options::TableOptions;
 pub use segment::{Segment, SortColumn};
 pub use store::{OpenMode, Store};
+pub use striped::StripedWriter;
 pub use transaction::Transaction;
 pub use writer::{SealedColumn, SealedGroup, SealedSegment, SegmentWriter};

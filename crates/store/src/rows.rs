@@ -9,15 +9,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use forebay_base::checksum::crc32c;
-use forebay_base::{ColumnId, Context, Error, ErrorKind, LogicalType, PhysicalType, Result, SegmentId, TableId};
+use forebay_base::{
+    ColumnId, Context, DirectoryId, Error, ErrorKind, LogicalType, PhysicalType, Result, SegmentId, TableId, limits,
+};
 
 use crate::catalog::{Catalog, Column, Constraint, Named, Schema, Table, View, fold};
+use crate::data_directories::{DataDirectories, DatabaseId};
 use crate::footer::FooterLocation;
 use crate::head::{FORMAT_VERSION, FORMAT_VERSION_OLDEST, check_version};
 use crate::options::TableOptions;
 use crate::segment::{Segment, SegmentParts, SortColumn};
 use crate::serial::{Reader, Writer};
-use crate::volume::Volume;
+use crate::volume::{DATABASE_DIRECTORY, Volume};
 
 /// Kind of row, the first byte of its key; the other eight are the id, big-endian.
 pub(crate) const ROW_ROOT: u8 = 0;
@@ -25,13 +28,12 @@ pub(crate) const ROW_SCHEMA: u8 = 1;
 pub(crate) const ROW_TABLE: u8 = 2;
 pub(crate) const ROW_VIEW: u8 = 3;
 pub(crate) const ROW_SEGMENT: u8 = 4;
+pub(crate) const ROW_DATA_DIRECTORIES: u8 = 5;
 
 pub(crate) const CONSTRAINT_PRIMARY_KEY: u8 = 0;
 pub(crate) const CONSTRAINT_UNIQUE: u8 = 1;
 pub(crate) const CONSTRAINT_FOREIGN_KEY: u8 = 2;
 
-/// Data directory of segments whose files are in the database directory.
-pub(crate) const DATABASE_DIRECTORY: u32 = 0;
 /// Projection of segments that hold the table itself.
 pub(crate) const NO_PROJECTION: u32 = 0;
 
@@ -127,6 +129,13 @@ pub(crate) fn encode(catalog: &Catalog, next_segment: u64) -> Rows {
             seal(&mut rows, key(ROW_SEGMENT, segment.id().0), encode_segment(segment, table.id, *position));
         }
     }
+    if !catalog.directories.paths.is_empty() {
+        let mut row = Writer::default();
+        row.u128(catalog.directories.database.0);
+        row.count(catalog.directories.paths.len());
+        catalog.directories.paths.iter().for_each(|path| row.blob(path.as_bytes()));
+        seal(&mut rows, key(ROW_DATA_DIRECTORIES, 0), row);
+    }
     let mut root = Writer::default();
     root.u32(FORMAT_VERSION);
     root.u64(catalog.commit);
@@ -192,7 +201,7 @@ fn encode_segment(segment: &Segment, table: TableId, position: u64) -> Writer {
         row.u8(*physical as u8);
     }
     row.u64(footer.metadata_offset);
-    row.u32(DATABASE_DIRECTORY);
+    row.u32(segment.data_directory().0);
     row.u32(NO_PROJECTION);
     row.count(segment.sort_order().len());
     for sorted in segment.sort_order() {
@@ -225,6 +234,30 @@ pub(crate) fn verify(rows: &Rows) -> Result<Root> {
         return Err(Error::corrupt("rows of the manifest are missing or out of date"));
     }
     Ok(root)
+}
+
+/// The data directories of rows that [`verify`] has found right; none where there is no row of them.
+pub(crate) fn data_directories(rows: &Rows) -> Result<DataDirectories> {
+    let key = key(ROW_DATA_DIRECTORIES, 0);
+    match rows.get(&key) {
+        None => Ok(DataDirectories::default()),
+        Some(row) => {
+            let mut reader = Reader::new(unseal(&key, row)?, "the manifest's row of data directories");
+            let directories = decode_directories(&mut reader)?;
+            reader.finish()?;
+            Ok(directories)
+        }
+    }
+}
+
+fn decode_directories(reader: &mut Reader<'_>) -> Result<DataDirectories> {
+    let database = DatabaseId(reader.u128()?);
+    let count = reader.count(4)?;
+    if !(1..=limits::DATA_DIRECTORIES).contains(&count) {
+        return Err(reader.wrong("it has no data directories, or too many"));
+    }
+    let paths = (0..count).map(|_| reader.text()).collect::<Result<_>>()?;
+    Ok(DataDirectories { database, paths })
 }
 
 /// The catalog of rows that [`verify`] has found right; `volume` is where its segments are.
@@ -260,6 +293,7 @@ pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<C
                     return Err(reader.wrong("two segments have the same position"));
                 }
             }
+            ROW_DATA_DIRECTORIES => catalog.directories = Arc::new(decode_directories(&mut reader)?),
             _ => return Err(reader.wrong("it is of an unknown kind")),
         }
         reader.finish()?;
@@ -330,34 +364,31 @@ fn decode_segment(
         let physical = PhysicalType::from_code(reader.u8()?).ok_or_else(|| reader.wrong("a column has no type"))?;
         columns.push((id, physical));
     }
-    let (metadata_offset, sort_order) = match format {
-        FORMAT_VERSION_OLDEST => (offset, Vec::new()),
+    let (metadata_offset, (directory, sort_order)) = match format {
+        FORMAT_VERSION_OLDEST => (offset, (DATABASE_DIRECTORY, Vec::new())),
         _ => (reader.u64()?, decode_layout(reader, id, &columns)?),
     };
+    if volume.directory(directory).is_none() {
+        return Err(reader.wrong(&format!("the database has no data directory {directory}")));
+    }
     if metadata_offset > offset || offset.checked_add(bytes).is_none_or(|end| end > file_bytes) {
         return Err(reader.wrong("its footer lies outside its file"));
     }
     let footer = FooterLocation { metadata_offset, offset, bytes, crc };
-    let parts = SegmentParts { id, columns, rows, file_bytes, footer, sort_order };
+    let parts = SegmentParts { id, directory, columns, rows, file_bytes, footer, sort_order };
     Ok((table, position, Segment::published(Arc::clone(volume), parts)))
 }
 
-/// Reads data directory and projection, which must be those that every segment has today, and the sort order.
+/// Reads data directory, projection, which must be the one that every segment has today, and sort order.
 fn decode_layout(
     reader: &mut Reader<'_>,
     id: SegmentId,
     columns: &[(ColumnId, PhysicalType)],
-) -> Result<Vec<SortColumn>> {
-    let (data_directory, projection) = (reader.u32()?, reader.u32()?);
-    let refuse = |what: String| {
-        let message = format!("segment {id} {what}, which this program cannot read");
-        Err(Error::new(ErrorKind::Version, message).hint("Upgrade Forebay"))
-    };
-    if data_directory != DATABASE_DIRECTORY {
-        return refuse(format!("lies in data directory {data_directory}"));
-    }
+) -> Result<(DirectoryId, Vec<SortColumn>)> {
+    let (directory, projection) = (DirectoryId(reader.u32()?), reader.u32()?);
     if projection != NO_PROJECTION {
-        return refuse(format!("belongs to projection {projection}"));
+        let message = format!("segment {id} belongs to projection {projection}, which this program cannot read");
+        return Err(Error::new(ErrorKind::Version, message).hint("Upgrade Forebay"));
     }
     let mut order: Vec<SortColumn> = Vec::new();
     for _ in 0..reader.count(5)? {
@@ -368,5 +399,5 @@ fn decode_layout(
         }
         order.push(SortColumn { column, descending });
     }
-    Ok(order)
+    Ok((directory, order))
 }

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use forebay_base::checksum::crc32c;
-use forebay_base::{ColumnId, Context, Error, PhysicalType, Result, SegmentId};
+use forebay_base::{ColumnId, Context, DirectoryId, Error, PhysicalType, Result, SegmentId};
 use forebay_block::ColumnStatistics;
 use forebay_disk::{AlignedBuffer, DiskFile, ReadPath, ReadRequest, ReadTicket};
 
 use crate::footer::directory::{self, SECTION_FRAMES, Section};
 use crate::footer::frames::{self, FrameDirectories};
 use crate::footer::{self, Expected, Footer, FooterLocation, Group, header_page};
-use crate::volume::{Volume, locked, segment_path};
+use crate::volume::{SegmentPlace, Volume, locked};
 
 /// A segment. Shared by every snapshot that names it.
 #[derive(Debug)]
@@ -49,11 +49,18 @@ pub struct SortColumn {
 #[derive(Debug)]
 pub(crate) struct SegmentParts {
     pub(crate) id: SegmentId,
+    pub(crate) directory: DirectoryId,
     pub(crate) columns: Vec<(ColumnId, PhysicalType)>,
     pub(crate) rows: u64,
     pub(crate) file_bytes: u64,
     pub(crate) footer: FooterLocation,
     pub(crate) sort_order: Vec<SortColumn>,
+}
+
+impl SegmentParts {
+    fn place(&self) -> SegmentPlace {
+        SegmentPlace { directory: self.directory, id: self.id }
+    }
 }
 
 impl Content {
@@ -104,9 +111,14 @@ impl Segment {
         self.parts.file_bytes
     }
 
-    /// Path of the file in the database directory.
+    /// The directory that the file is in, and so the drive.
+    pub fn data_directory(&self) -> DirectoryId {
+        self.parts.directory
+    }
+
+    /// Path of the file: in the database directory, or from the root where it is in another data directory.
     pub fn path(&self) -> String {
-        segment_path(self.parts.id)
+        self.volume.path_of(self.parts.place())
     }
 
     /// Row groups in row order, from the footer.
@@ -197,9 +209,9 @@ impl Segment {
     pub(crate) fn set_remove_on_drop(&self, remove: bool) {
         self.remove_on_drop.store(remove, Ordering::Release);
         if remove {
-            self.volume.note_unnamed(self.parts.id);
+            self.volume.note_unnamed(self.parts.place());
         } else {
-            self.volume.forget_unnamed(self.parts.id);
+            self.volume.forget_unnamed(self.parts.place());
         }
     }
 
@@ -229,7 +241,7 @@ impl Segment {
     }
 
     fn file(&self) -> Result<Arc<dyn DiskFile>> {
-        self.volume.segment_file(self.parts.id)
+        self.volume.segment_file(self.parts.place())
     }
 
     fn read_footer(&self, file: &dyn DiskFile) -> Result<Footer> {
@@ -284,7 +296,7 @@ impl Segment {
 impl Drop for Segment {
     fn drop(&mut self) {
         if *self.remove_on_drop.get_mut() {
-            self.volume.remove_segment(self.parts.id);
+            self.volume.remove_segment(self.parts.place());
         }
     }
 }

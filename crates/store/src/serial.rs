@@ -40,7 +40,7 @@ macro_rules! integers {
     };
 }
 
-integers!(u8, u16, u32, u64, i128);
+integers!(u8, u16, u32, u64, u128, i128);
 
 impl Writer {
     /// A count that [`Reader::count`] reads.

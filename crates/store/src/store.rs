@@ -6,15 +6,19 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 
-use forebay_base::{ColumnId, Context, Error, ErrorKind, PhysicalType, Result, SegmentId};
-use forebay_disk::{Disk, LockKind};
+use forebay_base::{ColumnId, Context, DirectoryId, Error, ErrorKind, PhysicalType, Result, SegmentId};
+use forebay_disk::Disk;
 
 use crate::catalog::{Catalog, DEFAULT_SCHEMA, Schema, fold};
+use crate::data_directories::{DataDirectories, DataDirectory, DatabaseId, MARKER_DRAFT_PATH, MARKER_PATH, lock_home};
 use crate::head::{HEAD_DRAFT_PATH, HEAD_PATH, Head};
 use crate::manifest::{self, MANIFEST_PATH, Manifest};
 use crate::rows::{self, Rows};
+use crate::striped::StripedWriter;
 use crate::transaction::Transaction;
-use crate::volume::{SEGMENTS_DIRECTORY, Volume, locked, segment_path};
+use crate::volume::{
+    DATABASE_DIRECTORY, LockedDirectory, SEGMENTS_DIRECTORY, SegmentPlace, Volume, locked, segment_path,
+};
 use crate::writer::SegmentWriter;
 
 /// The file that is locked while the database is open.
@@ -62,36 +66,111 @@ impl Store {
     /// that a crash left unpublished are removed. `holder` says who we are to those whom the lock turns away.
     ///
     /// # Errors
-    /// `NotFound` where there is nothing to read, `Input` for a directory of other files, `Locked`, `Version`,
-    /// `Corrupt`.
+    /// `NotFound` where there is nothing to read or a data directory is missing, `Input` for a directory of other files,
+    /// `Locked`, `Version`, `Corrupt`.
     pub fn open(disk: Arc<dyn Disk>, mode: OpenMode, holder: &str) -> Result<Self> {
+        Self::open_with(disk, mode, holder, |_| Ok(()))
+    }
+
+    /// Makes an empty database in the root of `disk`, whose segments lie in data directories at these absolute paths; in
+    /// the root as well where there are none. `database` is a new random number. It is opened with [`OpenMode::ReadWrite`].
+    ///
+    /// # Errors
+    /// `AlreadyExists` where there is a database, `Input` where one of the directories has other files in it or belongs to
+    /// a database. Nothing is written then. Where making it fails later, it can be made again.
+    pub fn create(disk: Arc<dyn Disk>, database: DatabaseId, paths: &[String], holder: &str) -> Result<Self> {
+        check_absent(&*disk)?;
+        check_directory(&*disk, OpenMode::ReadWrite)?;
+        let home = lock_home(disk, OpenMode::ReadWrite, holder)?;
+        // Nobody else made it meanwhile.
+        check_absent(&*home.disk)?;
+        let mut directories = DataDirectories { database, paths: Vec::new() };
+        let locks = directories.claim(&*home.disk, paths, holder)?;
+        create(&home.disk, directories)?;
+        home.disk.sync_directory("")?;
+        let LockedDirectory { disk, lock } = home;
+        drop((lock, locks));
+        Self::open(disk, OpenMode::ReadWrite, holder)
+    }
+
+    /// Opens the database in the root of `disk` for writing, with some data directories at other absolute paths than before,
+    /// and keeps that.
+    ///
+    /// # Errors
+    /// As [`Store::open`], and `Input` for a directory that the database does not have.
+    pub fn open_moved(disk: Arc<dyn Disk>, moved: &[(DirectoryId, String)], holder: &str) -> Result<Self> {
+        let mut now = DataDirectories::default();
+        let store = Self::open_with(disk, OpenMode::ReadWrite, holder, |directories| {
+            let count = directories.paths.len();
+            for (id, path) in moved {
+                let Some(place) = (id.0 as usize).checked_sub(1).and_then(|at| directories.paths.get_mut(at)) else {
+                    let message =
+                        format!("the database has no data directory {id}: they are numbered from 1 to {count}");
+                    return Err(match count {
+                        0 => Error::input("the database has no data directories: its tables lie in its own one"),
+                        _ => Error::input(message),
+                    });
+                };
+                place.clone_from(path);
+            }
+            now = directories.clone();
+            Ok(())
+        })?;
+        let mut transaction = store.begin()?;
+        transaction.set_data_directories(now);
+        transaction.commit()?;
+        Ok(store)
+    }
+
+    /// Makes data directories of these absolute paths. They take segments, beside those that there are, from when the
+    /// database is opened next; `database` is a new random number, for one that has no data directories yet.
+    ///
+    /// # Errors
+    /// `Input` where one of the directories has other files in it or belongs to a database.
+    pub fn add_data_directories(&self, database: DatabaseId, paths: &[String], holder: &str) -> Result<()> {
+        let mut transaction = self.begin()?;
+        let mut directories = DataDirectories::clone(&transaction.catalog().directories);
+        if directories.paths.is_empty() {
+            directories.database = database;
+        }
+        let _locks = directories.claim(&*self.volume().disk, paths, holder)?;
+        transaction.set_data_directories(directories);
+        transaction.commit()
+    }
+
+    /// Opens a database whose data directories are where `place` leaves them.
+    fn open_with(
+        disk: Arc<dyn Disk>,
+        mode: OpenMode,
+        holder: &str,
+        place: impl FnOnce(&mut DataDirectories) -> Result<()>,
+    ) -> Result<Self> {
         check_directory(&*disk, mode)?;
-        let kind = match mode {
-            OpenMode::ReadWrite => LockKind::Exclusive,
-            OpenMode::ReadOnly => LockKind::Shared,
-        };
-        let lock = disk.lock(LOCK_PATH, kind, holder)?;
-        let volume = Arc::new(Volume::new(disk, lock));
-        let disk = &*volume.disk;
+        let home = lock_home(disk, mode, holder)?;
         if mode == OpenMode::ReadWrite {
-            if !disk.exists(HEAD_PATH)? {
-                create(&volume)?;
+            if !home.disk.exists(HEAD_PATH)? {
+                create(&home.disk, DataDirectories::default())?;
             }
             // Also for whoever made the database and failed or was killed just before this.
-            disk.sync_directory("")?;
+            home.disk.sync_directory("")?;
         }
-        let head = Head::open(disk, file_mode(mode))?;
+        let head = Head::open(&*home.disk, file_mode(mode))?;
         let rows = match mode {
-            OpenMode::ReadWrite => manifest::load_durable(disk)?,
-            OpenMode::ReadOnly => manifest::load(disk)?,
+            OpenMode::ReadWrite => manifest::load_durable(&*home.disk)?,
+            OpenMode::ReadOnly => manifest::load(&*home.disk)?,
         };
-        let (root, catalog) = load_catalog(&rows, &volume).context(|| format!("file {MANIFEST_PATH}"))?;
+        let root = rows::verify(&rows).context(|| format!("file {MANIFEST_PATH}"))?;
         if root.commit < head.commit() {
             let message = format!("the manifest is of commit {} though {} was the last", root.commit, head.commit());
-            return Err(Error::corrupt(message).context(format!("file {MANIFEST_PATH} of {}", disk.describe())));
+            return Err(Error::corrupt(message).context(format!("file {MANIFEST_PATH} of {}", home.disk.describe())));
         }
+        let mut directories = rows::data_directories(&rows).context(|| format!("file {MANIFEST_PATH}"))?;
+        place(&mut directories)?;
+        let data = directories.open(&*home.disk, mode, holder)?;
+        let volume = Arc::new(Volume::new(home, data));
+        let catalog = rows::decode(&rows, &root, &volume).context(|| format!("file {MANIFEST_PATH}"))?;
         if mode == OpenMode::ReadWrite {
-            remove_leftovers(disk, &catalog)?;
+            volume.directories().try_for_each(|(id, disk)| remove_leftovers(&**disk, id, &catalog))?;
         }
         let written = Mutex::new(Written { manifest: Manifest::new(Arc::clone(&volume.disk)), head, rows });
         let inner = Inner {
@@ -120,11 +199,60 @@ impl Store {
         Ok(Transaction::new(turn, self.catalog()))
     }
 
-    /// Starts a segment file with these columns. Independent of transactions; several may write at once.
+    /// Starts a segment file with these columns, in the directory with the fewest bytes. Independent of transactions; several may write at once.
     pub fn segment_writer(&self, columns: Vec<(ColumnId, PhysicalType)>) -> Result<SegmentWriter> {
+        let directory = self.emptiest_first()[0];
+        self.segment_writer_in(directory, columns)
+    }
+
+    /// Starts segment files with these columns, in as many directories as there are, and in `most` at most.
+    pub fn striped_writer(&self, columns: Vec<(ColumnId, PhysicalType)>, most: usize) -> Result<StripedWriter> {
+        self.check_writable()?;
+        let mut directories = self.emptiest_first();
+        directories.truncate(most.max(1));
+        Ok(StripedWriter::new(self.clone(), columns, directories))
+    }
+
+    pub(crate) fn segment_writer_in(
+        &self,
+        directory: DirectoryId,
+        columns: Vec<(ColumnId, PhysicalType)>,
+    ) -> Result<SegmentWriter> {
         self.check_writable()?;
         let id = SegmentId(self.inner.next_segment.fetch_add(1, Ordering::Relaxed));
-        SegmentWriter::create(Arc::clone(&self.inner.volume), id, columns)
+        SegmentWriter::create(Arc::clone(&self.inner.volume), SegmentPlace { directory, id }, columns)
+    }
+
+    /// All directories of the database with what the current catalog has in them, the database's own first.
+    pub fn directories(&self) -> Vec<DataDirectory> {
+        let catalog = self.catalog();
+        let place = |(id, disk): (DirectoryId, &Arc<dyn Disk>)| {
+            let inside = || catalog.segments().filter(|segment| segment.data_directory() == id);
+            DataDirectory {
+                id,
+                path: disk.describe(),
+                segments: inside().count() as u64,
+                file_bytes: inside().map(|segment| segment.file_bytes()).sum(),
+            }
+        };
+        self.inner.volume.directories().map(place).collect()
+    }
+
+    /// The directories for new segments, that with the fewest bytes of this database first.
+    fn emptiest_first(&self) -> Vec<DirectoryId> {
+        let catalog = self.catalog();
+        let bytes = |id: DirectoryId| -> u64 {
+            catalog
+                .segments()
+                .filter(|segment| segment.data_directory() == id)
+                .map(|segment| segment.file_bytes())
+                .sum()
+        };
+        let mut directories: Vec<DirectoryId> = self.inner.volume.segment_directories().collect();
+        if directories.len() > 1 {
+            directories.sort_by_cached_key(|id| (bytes(*id), *id));
+        }
+        directories
     }
 
     /// Whether the database was opened read-only.
@@ -202,6 +330,15 @@ pub(crate) fn load_catalog(rows: &Rows, volume: &Arc<Volume>) -> Result<(rows::R
     Ok((root, rows::decode(rows, &root, volume)?))
 }
 
+/// An error where there is a database.
+fn check_absent(disk: &dyn Disk) -> Result<()> {
+    if !disk.exists(HEAD_PATH)? {
+        return Ok(());
+    }
+    let message = format!("there is a database in {} already", disk.describe());
+    Err(Error::new(ErrorKind::AlreadyExists, message).hint("Name another directory, or remove that one first"))
+}
+
 /// Refuses a directory that is not a database and cannot become one, before anything in it is touched.
 fn check_directory(disk: &dyn Disk, mode: OpenMode) -> Result<()> {
     if disk.exists(HEAD_PATH)? {
@@ -212,6 +349,10 @@ fn check_directory(disk: &dyn Disk, mode: OpenMode) -> Result<()> {
     let names = disk.list("")?;
     let has = |path: &str| names.iter().any(|name| name == path);
     let place = disk.describe();
+    if has(MARKER_PATH) {
+        let message = format!("{place} is a data directory of a database, not a database: it has a file {MARKER_PATH}");
+        return Err(Error::input(message).hint("Name the directory of the database itself"));
+    }
     if let Some(foreign) = names.iter().find(|name| !ours.contains(&name.as_str())) {
         let message = format!("{place} is not a Forebay database: it has no file {HEAD_PATH}, but it has {foreign}");
         return Err(Error::input(message).hint("Name another directory; a new or empty one becomes a database"));
@@ -242,8 +383,7 @@ fn has_history(disk: &dyn Disk) -> Result<bool> {
 
 /// Makes an empty database where there is none, or where a crash interrupted this: `HEAD` comes last, and its name is
 /// not yet durable.
-fn create(volume: &Volume) -> Result<()> {
-    let disk = &*volume.disk;
+fn create(disk: &Arc<dyn Disk>, directories: DataDirectories) -> Result<()> {
     for leftover in [MANIFEST_PATH, HEAD_DRAFT_PATH] {
         if disk.exists(leftover)? {
             disk.remove(leftover)?;
@@ -251,29 +391,32 @@ fn create(volume: &Volume) -> Result<()> {
     }
     disk.create_directory(SEGMENTS_DIRECTORY)?;
     let main = Schema { id: 0, name: DEFAULT_SCHEMA.to_owned() };
-    let mut catalog = Catalog { next_object: 1, ..Catalog::default() };
+    let mut catalog = Catalog { next_object: 1, directories: Arc::new(directories), ..Catalog::default() };
     catalog.schemas.insert(fold(&main.name), Arc::new(main));
-    let mut manifest = Manifest::new(Arc::clone(&volume.disk));
+    let mut manifest = Manifest::new(Arc::clone(disk));
     manifest.create(&rows::encode(&catalog, 1))?;
     // Closed, so that whoever opens it next finds nothing to repair.
     drop(manifest);
     disk.sync_directory("")?;
-    Head::create(disk, catalog.commit)
+    Head::create(&**disk, catalog.commit)
 }
 
-/// Removes files that the manifest does not name: writers that crashed, drops that were not finished.
-fn remove_leftovers(disk: &dyn Disk, catalog: &Catalog) -> Result<()> {
+/// Removes files of a directory that the manifest does not name: writers that crashed, drops that were not finished.
+fn remove_leftovers(disk: &dyn Disk, id: DirectoryId, catalog: &Catalog) -> Result<()> {
     let mut removed = false;
-    for path in leftovers(disk, catalog)? {
+    for path in leftovers(disk, id, catalog)? {
         disk.remove(&path)?;
         removed = true;
     }
-    if disk.exists(HEAD_DRAFT_PATH)? {
-        disk.remove(HEAD_DRAFT_PATH)?;
+    let draft = if id == DATABASE_DIRECTORY { HEAD_DRAFT_PATH } else { MARKER_DRAFT_PATH };
+    if disk.exists(draft)? {
+        disk.remove(draft)?;
         disk.sync_directory("")?;
     }
-    for name in disk.list("")?.iter().filter(|name| forebay_disk::is_temporary(name)) {
-        disk.remove(name)?;
+    if id == DATABASE_DIRECTORY {
+        for name in disk.list("")?.iter().filter(|name| forebay_disk::is_temporary(name)) {
+            disk.remove(name)?;
+        }
     }
     if removed {
         // Their names are about to be used again.
@@ -282,10 +425,10 @@ fn remove_leftovers(disk: &dyn Disk, catalog: &Catalog) -> Result<()> {
     Ok(())
 }
 
-/// Paths of the files in the segments folder that `catalog` does not name.
-pub(crate) fn leftovers(disk: &dyn Disk, catalog: &Catalog) -> Result<Vec<String>> {
-    let named: std::collections::BTreeSet<String> =
-        catalog.segments().map(|segment| segment_path(segment.id())).collect();
+/// Paths of the files in a directory's segments folder that `catalog` does not name.
+pub(crate) fn leftovers(disk: &dyn Disk, id: DirectoryId, catalog: &Catalog) -> Result<Vec<String>> {
+    let here = catalog.segments().filter(|segment| segment.data_directory() == id);
+    let named: std::collections::BTreeSet<String> = here.map(|segment| segment_path(segment.id())).collect();
     let files = disk.list(SEGMENTS_DIRECTORY)?;
     let ours = files.into_iter().filter(|file| file.ends_with(".seg") || file.ends_with(".tmp"));
     let paths = ours.map(|file| format!("{SEGMENTS_DIRECTORY}/{file}"));

@@ -10,7 +10,7 @@ use forebay_block::{
 use forebay_disk::{Disk, FaultKind, Faults, IoMode, LocalDisk, MemoryDisk, OpenMode as FileMode, SimulatedDisk};
 
 use crate::footer::directory;
-use crate::{footer, head, manifest, rows, store, *};
+use crate::{data_directories, footer, head, manifest, rows, store, volume, *};
 
 const INT: (ColumnId, PhysicalType) = (ColumnId(0), PhysicalType::I64);
 
@@ -572,7 +572,9 @@ fn the_format_document_has_these_constants() {
         ("ROW_TABLE", u64::from(rows::ROW_TABLE)),
         ("ROW_VIEW", u64::from(rows::ROW_VIEW)),
         ("ROW_SEGMENT", u64::from(rows::ROW_SEGMENT)),
-        ("DATABASE_DIRECTORY", u64::from(rows::DATABASE_DIRECTORY)),
+        ("DATABASE_DIRECTORY", u64::from(volume::DATABASE_DIRECTORY.0)),
+        ("ROW_DATA_DIRECTORIES", u64::from(rows::ROW_DATA_DIRECTORIES)),
+        ("MARKER_VERSION", u64::from(data_directories::MARKER_VERSION)),
         ("NO_PROJECTION", u64::from(rows::NO_PROJECTION)),
         ("OPTION_NO_COLUMN", u64::from(options::OPTION_NO_COLUMN)),
         ("CONSTRAINT_PRIMARY_KEY", u64::from(rows::CONSTRAINT_PRIMARY_KEY)),
@@ -594,11 +596,13 @@ fn the_format_document_has_these_constants() {
         let row = format!("\n| {name} | {code} |");
         assert_eq!(text.matches(&row).count(), 1, "docs/format.md lacks {}", row.trim());
     }
-    for magic in [&head::HEAD_MAGIC, &footer::FOOTER_MAGIC, &footer::HEADER_MAGIC] {
+    for magic in [&head::HEAD_MAGIC, &footer::FOOTER_MAGIC, &footer::HEADER_MAGIC, &data_directories::MARKER_MAGIC] {
         let magic = format!("the characters `{}`", std::str::from_utf8(magic).expect("letters"));
         assert!(text.contains(&magic), "docs/format.md lacks {magic}");
     }
-    for path in [head::HEAD_PATH, head::HEAD_DRAFT_PATH, manifest::MANIFEST_PATH, store::LOCK_PATH] {
+    let markers = [data_directories::MARKER_PATH, data_directories::MARKER_DRAFT_PATH];
+    let paths = [head::HEAD_PATH, head::HEAD_DRAFT_PATH, manifest::MANIFEST_PATH, store::LOCK_PATH];
+    for path in paths.into_iter().chain(markers) {
         assert!(text.contains(&format!("`{path}`")), "docs/format.md lacks {path}");
     }
 }
@@ -629,14 +633,15 @@ fn where_segments_lie_and_how_they_are_sorted() {
     let sound = segment_of(load(&|_| {}).expect("as it was"));
     assert!(sound.sort_order().is_empty());
     assert_eq!(sound.version().expect("a footer"), footer::SEGMENT_VERSION);
-    for (from_end, what) in [(12, "data directory 3"), (8, "projection 3")] {
+    let unknown = [(12, "data directory 3", ErrorKind::Corrupt), (8, "projection 3", ErrorKind::Version)];
+    for (from_end, what, kind) in unknown {
         let error = load(&|row| {
             let place = at(row, from_end);
             row[place] = 3;
         });
         let error = error.expect_err("unknown");
-        assert_eq!(error.kind(), ErrorKind::Version);
-        assert!(error.to_string().contains(what) && error.to_string().contains("Upgrade"), "{error}");
+        assert!(error.kind() == kind && error.to_string().contains(what), "{error}");
+        assert_eq!(error.to_string().contains("Upgrade"), kind == ErrorKind::Version, "{error}");
     }
     let sorted_by = |columns: &[(u32, u8)]| {
         load(&|row| {

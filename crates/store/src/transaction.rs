@@ -6,12 +6,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use forebay_base::{ColumnId, Context, Error, ErrorKind, Result, SegmentId, TableId, limits};
+use forebay_base::{ColumnId, Context, DirectoryId, Error, ErrorKind, Result, SegmentId, TableId, limits};
 
 use crate::catalog::{
     Catalog, Column, ColumnDefinition, Constraint, DEFAULT_SCHEMA, Named, Schema, Table, TableDefinition, View,
     check_name, fold, full_name, names_equal,
 };
+use crate::data_directories::DataDirectories;
 use crate::manifest::Outcome;
 use crate::options::TableOptions;
 use crate::rows;
@@ -258,6 +259,11 @@ impl Transaction {
         Ok(())
     }
 
+    /// Says where the data directories are. Directories that are new take segments when the database is opened next.
+    pub(crate) fn set_data_directories(&mut self, directories: DataDirectories) {
+        self.change().directories = Arc::new(directories);
+    }
+
     /// Makes all changes durable, then visible.
     ///
     /// # Errors
@@ -274,11 +280,11 @@ impl Transaction {
         let volume = &inner.volume;
         volume.check_writable()?;
         let added = missing_from(working, base);
-        if !added.is_empty() {
-            // Where the folder cannot even be opened, nothing is in doubt.
-            let folder = volume.disk.open_directory(SEGMENTS_DIRECTORY)?;
-            folder.sync().inspect_err(|error| volume.fail(error))?;
-        }
+        let directories: BTreeSet<DirectoryId> = added.iter().map(|segment| segment.data_directory()).collect();
+        let disks = volume.directories().filter(|(id, _)| directories.contains(id)).map(|(_, disk)| disk);
+        // Where a folder cannot even be opened, nothing is in doubt.
+        let folders = disks.map(|disk| disk.open_directory(SEGMENTS_DIRECTORY)).collect::<Result<Vec<_>>>()?;
+        folders.iter().try_for_each(|folder| folder.sync()).inspect_err(|error| volume.fail(error))?;
         let mut written = locked(&inner.written);
         let written = &mut *written;
         written.head.advance(base.commit)?;

@@ -1,4 +1,4 @@
-//! The directory of an open database: its disk, its lock, and the files in it that no manifest names.
+//! The directories of an open database: their disks, their locks, and the segment files in them that no manifest names.
 //!
 //! Invariants: the lock is held as long as anything can still touch a file, so a file is only ever removed by the
 //! process that may. Must not know: what is in the files.
@@ -6,22 +6,41 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use forebay_base::{Error, ErrorKind, Result, SegmentId, limits};
+use forebay_base::{DirectoryId, Error, ErrorKind, Result, SegmentId, limits};
 use forebay_disk::{Disk, DiskFile, OpenMode};
 
 /// Folder of the segment files.
 pub(crate) const SEGMENTS_DIRECTORY: &str = "segments";
 
-/// An open database directory.
-pub(crate) struct Volume {
+/// The directory of a database that holds its catalog, and segments where it has no data directories.
+pub(crate) const DATABASE_DIRECTORY: DirectoryId = DirectoryId(0);
+
+/// Where a segment's file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SegmentPlace {
+    pub(crate) directory: DirectoryId,
+    pub(crate) id: SegmentId,
+}
+
+/// A directory that is locked as long as this lives.
+pub(crate) struct LockedDirectory {
     pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) lock: Box<dyn Send + Sync>,
+}
+
+/// The open directories of a database.
+pub(crate) struct Volume {
+    /// The database's own directory.
+    pub(crate) disk: Arc<dyn Disk>,
+    /// Data directories, from number 1 on.
+    data: Vec<Arc<dyn Disk>>,
     /// Segment files that exist and that the manifest does not name: being written, sealed, or dropped but still read.
-    unnamed: Mutex<BTreeSet<SegmentId>>,
+    unnamed: Mutex<BTreeSet<SegmentPlace>>,
     /// Segment files that are open for reading, the one opened last behind the others; at most [`limits::OPEN_SEGMENTS`].
-    open_files: Mutex<VecDeque<(SegmentId, Arc<dyn DiskFile>)>>,
+    open_files: Mutex<VecDeque<(SegmentPlace, Arc<dyn DiskFile>)>>,
     /// Why nothing may be written any more.
     failure: Mutex<Option<Error>>,
-    _lock: Box<dyn Send + Sync>,
+    _locks: Vec<Box<dyn Send + Sync>>,
 }
 
 /// A mutex's content. A panic while it was held left it as it was: every critical section here changes one thing.
@@ -29,27 +48,62 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Path of a segment's file.
+/// Path of a segment's file in its directory.
 pub(crate) fn segment_path(id: SegmentId) -> String {
     format!("{SEGMENTS_DIRECTORY}/{:010}.seg", id.0)
 }
 
 impl Volume {
-    pub(crate) fn new(disk: Arc<dyn Disk>, lock: Box<dyn Send + Sync>) -> Self {
+    pub(crate) fn new(database: LockedDirectory, data: Vec<LockedDirectory>) -> Self {
         let (unnamed, open_files, failure) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { disk, unnamed, open_files, failure, _lock: lock }
+        let LockedDirectory { disk, lock } = database;
+        let (data, mut locks): (Vec<_>, Vec<_>) = data.into_iter().map(|open| (open.disk, open.lock)).unzip();
+        locks.push(lock);
+        Self { disk, data, unnamed, open_files, failure, _locks: locks }
     }
 
-    /// The file of segment `id`, for reading; opened if it is not open, and closed when many others were opened since.
+    /// The disk of a directory; `None` where the database has none of that number.
+    pub(crate) fn directory(&self, id: DirectoryId) -> Option<&Arc<dyn Disk>> {
+        match id {
+            DATABASE_DIRECTORY => Some(&self.disk),
+            DirectoryId(number) => self.data.get(number as usize - 1),
+        }
+    }
+
+    /// All directories, the database's own first.
+    pub(crate) fn directories(&self) -> impl Iterator<Item = (DirectoryId, &Arc<dyn Disk>)> {
+        (0..).map(DirectoryId).zip(std::iter::once(&self.disk).chain(&self.data))
+    }
+
+    /// The directories that take new segments: data directories, or the database's own where there are none.
+    pub(crate) fn segment_directories(&self) -> impl Iterator<Item = DirectoryId> {
+        let first = u32::from(!self.data.is_empty());
+        (first..=self.data.len() as u32).map(DirectoryId)
+    }
+
+    /// The disk that a segment's file is on.
+    pub(crate) fn disk_of(&self, place: SegmentPlace) -> &Arc<dyn Disk> {
+        self.directory(place.directory).expect("a place is checked when it is read, and else made of what there is")
+    }
+
+    /// Path of a segment's file for messages, which in the database's own directory is relative to it.
+    pub(crate) fn path_of(&self, place: SegmentPlace) -> String {
+        match place.directory {
+            DATABASE_DIRECTORY => segment_path(place.id),
+            _ => format!("{}/{}", self.disk_of(place).describe(), segment_path(place.id)),
+        }
+    }
+
+    /// The file of a segment, for reading; opened if it is not open, and closed when many others were opened since.
     /// It can be opened again at any time: a file is removed when nobody can ask for it any more.
-    pub(crate) fn segment_file(&self, id: SegmentId) -> Result<Arc<dyn DiskFile>> {
-        let find = |files: &VecDeque<(SegmentId, Arc<dyn DiskFile>)>| {
-            files.iter().find(|(open, _)| *open == id).map(|(_, file)| Arc::clone(file))
+    pub(crate) fn segment_file(&self, place: SegmentPlace) -> Result<Arc<dyn DiskFile>> {
+        let find = |files: &VecDeque<(SegmentPlace, Arc<dyn DiskFile>)>| {
+            files.iter().find(|(open, _)| *open == place).map(|(_, file)| Arc::clone(file))
         };
         if let Some(file) = find(&locked(&self.open_files)) {
             return Ok(file);
         }
-        let file = self.disk.open(&segment_path(id), OpenMode::Read)?;
+        let file = self.disk_of(place).open(&segment_path(place.id), OpenMode::Read)?;
         let mut files = locked(&self.open_files);
         if let Some(opened_meanwhile) = find(&files) {
             return Ok(opened_meanwhile);
@@ -57,7 +111,7 @@ impl Volume {
         if files.len() >= limits::OPEN_SEGMENTS {
             files.pop_front();
         }
-        files.push_back((id, Arc::clone(&file)));
+        files.push_back((place, Arc::clone(&file)));
         Ok(file)
     }
 
@@ -77,31 +131,31 @@ impl Volume {
         }
     }
 
-    /// Notes that `id`'s file exists though the manifest does not name it.
-    pub(crate) fn note_unnamed(&self, id: SegmentId) {
-        locked(&self.unnamed).insert(id);
+    /// Notes that a segment's file exists though the manifest does not name it.
+    pub(crate) fn note_unnamed(&self, place: SegmentPlace) {
+        locked(&self.unnamed).insert(place);
     }
 
-    /// Notes that the manifest names `id`, or that nobody will remove its file.
-    pub(crate) fn forget_unnamed(&self, id: SegmentId) {
-        locked(&self.unnamed).remove(&id);
+    /// Notes that the manifest names a segment, or that nobody will remove its file.
+    pub(crate) fn forget_unnamed(&self, place: SegmentPlace) {
+        locked(&self.unnamed).remove(&place);
     }
 
-    /// Whether `path` is the file of a segment that is noted here.
-    pub(crate) fn is_unnamed_path(&self, path: &str) -> bool {
-        locked(&self.unnamed).iter().any(|id| segment_path(*id) == path)
+    /// Whether `path` in a directory is the file of a segment that is noted here.
+    pub(crate) fn is_unnamed_path(&self, directory: DirectoryId, path: &str) -> bool {
+        locked(&self.unnamed).iter().any(|place| place.directory == directory && segment_path(place.id) == path)
     }
 
-    /// Closes and removes `id`'s file. A failure leaves garbage that the next open removes.
-    pub(crate) fn remove_segment(&self, id: SegmentId) {
-        locked(&self.open_files).retain(|(open, _)| *open != id);
-        let _garbage_if_it_fails = self.disk.remove(&segment_path(id));
-        self.forget_unnamed(id);
+    /// Closes and removes a segment's file. A failure leaves garbage that the next open removes.
+    pub(crate) fn remove_segment(&self, place: SegmentPlace) {
+        locked(&self.open_files).retain(|(open, _)| *open != place);
+        let _garbage_if_it_fails = self.disk_of(place).remove(&segment_path(place.id));
+        self.forget_unnamed(place);
     }
 }
 
 impl std::fmt::Debug for Volume {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Volume").field("disk", &self.disk).finish_non_exhaustive()
+        f.debug_struct("Volume").field("disk", &self.disk).field("data", &self.data).finish_non_exhaustive()
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use forebay_base::{ColumnId, Error, ErrorKind, PhysicalType, Result, SegmentId, limits};
+use forebay_base::{ColumnId, DirectoryId, Error, ErrorKind, PhysicalType, Result, SegmentId, limits};
 use forebay_block::{ColumnStatistics, SealedChunk, Zone};
 use forebay_disk::{AlignedBuffer, DiskFile, OpenMode};
 
@@ -15,7 +15,7 @@ use crate::footer::{
     header_page,
 };
 use crate::segment::{Segment, SegmentParts};
-use crate::volume::{Volume, locked, segment_path};
+use crate::volume::{SegmentPlace, Volume, locked, segment_path};
 
 /// A row group ready to be written.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub struct SealedColumn {
 /// Writes one segment file. Dropped unfinished, it removes the file.
 #[derive(Debug)]
 pub struct SegmentWriter {
-    id: SegmentId,
+    place: SegmentPlace,
     columns: Vec<(ColumnId, PhysicalType)>,
     file: Option<Arc<dyn DiskFile>>,
     volume: Arc<Volume>,
@@ -94,43 +94,57 @@ impl SealedSegment {
 }
 
 impl SegmentWriter {
-    pub(crate) fn create(volume: Arc<Volume>, id: SegmentId, columns: Vec<(ColumnId, PhysicalType)>) -> Result<Self> {
+    pub(crate) fn create(
+        volume: Arc<Volume>,
+        place: SegmentPlace,
+        columns: Vec<(ColumnId, PhysicalType)>,
+    ) -> Result<Self> {
         volume.check_writable()?;
-        volume.note_unnamed(id);
-        let file = match volume.disk.open(&segment_path(id), OpenMode::Create) {
-            Ok(file) => file,
-            Err(error) => {
-                volume.forget_unnamed(id);
-                return Err(error);
-            }
-        };
+        let file = create_file(&volume, place)?;
         let statistics = vec![ColumnStatistics::default(); columns.len()];
         let state = Mutex::new(State { next_offset: HEADER_BYTES, groups: BTreeMap::new(), statistics });
-        let writer = Self { id, columns, file: Some(file), volume, state };
-        writer.file().write_at(0, &header_page(id, SEGMENT_VERSION))?;
+        let writer = Self { place, columns, file: Some(file), volume, state };
+        writer.file().write_at(0, &header_page(place.id, SEGMENT_VERSION))?;
         Ok(writer)
     }
 
     /// Id of the segment that is being written.
     pub fn id(&self) -> SegmentId {
-        self.id
+        self.place.id
+    }
+
+    /// Whether no row group is in the file.
+    pub(crate) fn is_empty(&self) -> bool {
+        locked(&self.state).groups.is_empty()
     }
 
     /// Writes a row group. `index` gives its place in row order; indices need not be dense. Callable from several
     /// threads at once.
     pub fn append_group(&self, index: u64, group: SealedGroup) -> Result<()> {
-        self.check(&group)?;
-        if locked(&self.state).groups.contains_key(&index) {
-            return Err(Error::internal(format!("row group {index} was written twice")));
-        }
-        let bytes: u64 = chunks(&group).map(|chunk| chunk.bytes.len() as u64).sum();
-        let mut offset = {
+        let offset = self.write(&group)?;
+        self.record(index, group, offset)
+    }
+
+    /// Writes the chunks of a row group, which is in the segment once it is recorded; where they are. What a failure leaves
+    /// in the file is no part of the segment.
+    pub(crate) fn write(&self, group: &SealedGroup) -> Result<u64> {
+        self.check(group)?;
+        let bytes: u64 = chunks(group).map(|chunk| chunk.bytes.len() as u64).sum();
+        let offset = {
             let mut state = locked(&self.state);
             let offset = state.next_offset;
             state.next_offset += bytes;
             offset
         };
-        self.write_chunks(offset, &group)?;
+        self.write_chunks(offset, group)?;
+        Ok(offset)
+    }
+
+    /// Makes a row group that was written at `offset` part of the segment.
+    pub(crate) fn record(&self, index: u64, group: SealedGroup, mut offset: u64) -> Result<()> {
+        if locked(&self.state).groups.contains_key(&index) {
+            return Err(Error::internal(format!("row group {index} was written twice")));
+        }
         let mut columns = Vec::with_capacity(group.columns.len());
         let mut statistics = Vec::with_capacity(group.columns.len());
         let mut frames = Vec::with_capacity(group.columns.len());
@@ -157,10 +171,19 @@ impl SegmentWriter {
     }
 
     /// Writes sections and footer and makes the file durable.
-    pub fn finish(mut self) -> Result<SealedSegment> {
-        let file = Arc::clone(self.file());
+    pub fn finish(self) -> Result<SealedSegment> {
+        self.finish_or_move(std::iter::empty())
+    }
+
+    /// The same; where the drive has no room for that any more, in the first of the `others` that has room for the whole
+    /// segment.
+    pub(crate) fn finish_or_move(mut self, others: impl Iterator<Item = DirectoryId>) -> Result<SealedSegment> {
+        let SegmentPlace { id, .. } = self.place;
         let state = self.state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let offset = state.next_offset;
+        let chunks = state.groups.values().flat_map(|written| &written.group.columns).flat_map(|column| &column.chunks);
+        let offset = chunks.map(|chunk| chunk.offset + chunk.stored_bytes).max().unwrap_or(HEADER_BYTES);
+        // What is behind was written by halves.
+        let is_cut = offset < state.next_offset;
         let mut rows = 0;
         let mut groups = Vec::with_capacity(state.groups.len());
         let mut frames = vec![Vec::new(); self.columns.len()];
@@ -172,18 +195,29 @@ impl SegmentWriter {
         }
         let mut statistics = std::mem::take(&mut state.statistics);
         statistics.iter_mut().for_each(ColumnStatistics::thin);
-        let expected = Expected { id: self.id, columns: &self.columns, rows };
+        let expected = Expected { id, columns: &self.columns, rows };
         let Tail { mut bytes, location, footer } = footer::encode(expected, offset, groups, statistics, &frames);
         bytes.resize(bytes.len().next_multiple_of(limits::IO_ALIGN), 0);
-        file.write_at(offset, &bytes)?;
-        file.sync().inspect_err(|error| {
+        if is_cut {
+            self.file().set_len(offset)?;
+        }
+        let mut written = self.file().write_at(offset, &bytes);
+        for other in others {
+            if !written.as_ref().is_err_and(|error| error.kind() == ErrorKind::OutOfSpace) {
+                break;
+            }
+            written = self.move_to(other, offset).and_then(|()| self.file().write_at(offset, &bytes));
+        }
+        written?;
+        self.file().sync().inspect_err(|error| {
             // A full disk concerns this file alone; any other failed sync may have lost other files' writes too.
             if error.kind() != ErrorKind::OutOfSpace {
                 self.volume.fail(error);
             }
         })?;
         let parts = SegmentParts {
-            id: self.id,
+            id,
+            directory: self.place.directory,
             columns: std::mem::take(&mut self.columns),
             rows,
             file_bytes: offset + bytes.len() as u64,
@@ -194,6 +228,19 @@ impl SegmentWriter {
         self.file = None;
         let segment = Segment::sealed(Arc::clone(&self.volume), parts, footer);
         Ok(SealedSegment { segment: Arc::new(segment) })
+    }
+
+    /// Copies the first `bytes` of the file into another directory, and goes on there.
+    fn move_to(&mut self, directory: DirectoryId, bytes: u64) -> Result<()> {
+        let place = SegmentPlace { directory, ..self.place };
+        let copy = create_file(&self.volume, place)?;
+        let copied = copy_file(&**self.file(), &*copy, bytes);
+        let old = if copied.is_ok() { std::mem::replace(&mut self.place, place) } else { place };
+        if copied.is_ok() {
+            self.file = Some(copy);
+        }
+        self.volume.remove_segment(old);
+        copied
     }
 
     /// Writes all chunks one after the other. Direct writes were up to twice as fast until durable as buffered ones
@@ -230,7 +277,7 @@ impl SegmentWriter {
     /// Groups come from the loader: anything inconsistent is a bug there, caught before it reaches the disk.
     fn check(&self, group: &SealedGroup) -> Result<()> {
         let blocks = group.block_rows.len();
-        let wrong = |what: &str| Err(Error::internal(format!("a row group of segment {} {what}", self.id)));
+        let wrong = |what: &str| Err(Error::internal(format!("a row group of segment {} {what}", self.place.id)));
         if blocks == 0 || blocks > limits::GROUP_BLOCKS_MAX || group.columns.len() != self.columns.len() {
             return wrong("has the wrong number of blocks or columns");
         }
@@ -253,6 +300,26 @@ impl SegmentWriter {
     }
 }
 
+/// Makes a segment's file and notes that the manifest does not name it.
+fn create_file(volume: &Volume, place: SegmentPlace) -> Result<Arc<dyn DiskFile>> {
+    volume.note_unnamed(place);
+    let opened = volume.disk_of(place).open(&segment_path(place.id), OpenMode::Create);
+    opened.inspect_err(|_| volume.forget_unnamed(place))
+}
+
+/// Copies the first `bytes` of a file, whole pages, in pieces of a chunk.
+fn copy_file(from: &dyn DiskFile, to: &dyn DiskFile, bytes: u64) -> Result<()> {
+    let mut offset = 0;
+    while offset < bytes {
+        let piece = (bytes - offset).min(limits::CHUNK_TARGET_BYTES as u64) as usize;
+        let mut buffer = AlignedBuffer::try_zeroed(piece)?;
+        from.read_at(offset, &mut buffer)?;
+        to.write_direct(offset, &buffer)?;
+        offset += piece as u64;
+    }
+    Ok(())
+}
+
 fn chunks(group: &SealedGroup) -> impl Iterator<Item = &SealedChunk> {
     group.columns.iter().flat_map(|column| &column.chunks)
 }
@@ -260,7 +327,7 @@ fn chunks(group: &SealedGroup) -> impl Iterator<Item = &SealedChunk> {
 impl Drop for SegmentWriter {
     fn drop(&mut self) {
         if self.file.take().is_some() {
-            self.volume.remove_segment(self.id);
+            self.volume.remove_segment(self.place);
         }
     }
 }

@@ -9,13 +9,17 @@ use std::sync::Arc;
 
 use forebay_base::{Result, TableId};
 use forebay_disk::{Disk, FaultKind, Faults, SimulatedDisk};
-use forebay_store::{OpenMode, Store};
-use model::{Model, Random, definition, observe, version_2, write_segment};
+use forebay_store::{DatabaseId, OpenMode, SealedSegment, Store};
+use model::{Model, Random, definition, observe, version_2, write_segment, write_striped};
 
 /// Transactions of one run.
 const STEPS: usize = 14;
 /// Calls that a run makes, about: points of failure are drawn below it.
 const CALLS: u64 = 420;
+/// The same over several data directories.
+const CALLS_OVER_DRIVES: u64 = 700;
+/// Data directories of databases over several.
+const DRIVES: [&str; 3] = ["/drives/1", "/drives/2", "/drives/3"];
 /// Calls after which a database of version 2 has been opened and has seen its first commits, about.
 const UPGRADE_CALLS: u64 = 140;
 
@@ -27,8 +31,58 @@ struct Knowledge {
     next_id: i64,
 }
 
-fn open(disk: &SimulatedDisk) -> Result<Store> {
-    Store::open(Arc::new(disk.clone()), OpenMode::ReadWrite, "crash test")
+/// A machine with a database: in the root of its disk, or in a directory and over several drives.
+struct Machine {
+    disk: SimulatedDisk,
+    over_drives: bool,
+}
+
+impl Machine {
+    fn new(seed: u64, faults: Faults, over_drives: bool) -> Self {
+        Self { disk: SimulatedDisk::new(seed, faults), over_drives }
+    }
+
+    fn crash_with(&self, faults: Faults) -> Self {
+        Self { disk: self.disk.crash_with(faults), over_drives: self.over_drives }
+    }
+
+    fn crash(&self) -> Self {
+        self.crash_with(Faults::default())
+    }
+
+    /// The directory of the database.
+    fn home(&self) -> Arc<dyn Disk> {
+        match self.over_drives {
+            true => self.disk.elsewhere("/db").expect("an absolute path"),
+            false => Arc::new(self.disk.clone()),
+        }
+    }
+
+    /// Opens the database, or makes it where it is not.
+    fn open(&self) -> Result<Store> {
+        let home = self.home();
+        if self.over_drives {
+            home.create_directory("")?;
+            if !home.exists("HEAD")? {
+                let drives = DRIVES.map(str::to_owned);
+                return Store::create(home, DatabaseId(7), &drives, "crash test");
+            }
+        }
+        Store::open(home, OpenMode::ReadWrite, "crash test")
+    }
+
+    /// What can be told of a model on this machine: a full drive leads rows to another segment.
+    fn told(&self, model: Model) -> Model {
+        if self.over_drives { model.unordered() } else { model }
+    }
+}
+
+/// Rows in one segment, or in one for each data directory.
+fn write(store: &Store, rows: &[i64]) -> Result<Vec<SealedSegment>> {
+    match store.directories().len() {
+        1 => write_segment(store, rows).map(|sealed| vec![sealed]),
+        _ => write_striped(store, rows),
+    }
 }
 
 fn seeds() -> Vec<u64> {
@@ -59,8 +113,8 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
             if after.tables.insert(fresh.clone(), vec![]).is_none() {
                 let table = transaction.create_table(definition(&fresh))?;
                 let (left, right) = (rows(random), rows(random));
-                let sealed = vec![write_segment(store, &left)?, write_segment(store, &right)?];
-                transaction.publish(table, sealed)?;
+                let sealed = [write(store, &left)?, write(store, &right)?];
+                transaction.publish(table, sealed.into_iter().flatten().collect())?;
                 after.tables.insert(fresh, vec![left, right]);
             } else {
                 after = known.acknowledged.clone();
@@ -78,9 +132,9 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
         }
         2..=4 => {
             let (table, rows) = (pick(random), rows(random));
-            let sealed = write_segment(store, &rows)?;
+            let sealed = write(store, &rows)?;
             let mut transaction = store.begin()?;
-            transaction.publish(id(&table), vec![sealed])?;
+            transaction.publish(id(&table), sealed)?;
             after.tables.get_mut(&table).expect("picked").push(rows);
             transaction
         }
@@ -105,13 +159,13 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
             // All segments of a table become one.
             let table = pick(random);
             let merged = after.tables[&table].concat();
-            let sealed = write_segment(store, &merged)?;
+            let sealed = write(store, &merged)?;
             let old: Vec<_> = {
                 let catalog = store.catalog();
                 catalog.table("main", &table).expect("picked").segments.iter().map(|segment| segment.id()).collect()
             };
             let mut transaction = store.begin()?;
-            transaction.replace(id(&table), &old, vec![sealed])?;
+            transaction.replace(id(&table), &old, sealed)?;
             after.tables.insert(table, vec![merged]);
             transaction
         }
@@ -119,11 +173,11 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
             // Given up: leaves nothing.
             let (table, rows) = (pick(random), rows(random));
             let mut transaction = store.begin()?;
-            transaction.publish(id(&table), vec![write_segment(store, &rows)?])?;
+            transaction.publish(id(&table), write(store, &rows)?)?;
             return Ok(());
         }
         _ => {
-            drop(write_segment(store, &rows(random))?);
+            drop(write(store, &rows(random))?);
             return Ok(());
         }
     };
@@ -135,25 +189,40 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
 }
 
 /// What a store shows must be what is known; the knowledge is then certain.
-fn check(store: &Store, known: &mut Knowledge) {
-    settle(observe(store).expect("everything reads back"), known);
+fn check(machine: &Machine, store: &Store, known: &mut Knowledge) {
+    settle(machine, observe(store).expect("everything reads back"), known);
 }
 
-fn settle(seen: Model, known: &mut Knowledge) {
-    let is_whole = seen == known.acknowledged || Some(&seen) == known.in_doubt.as_ref();
-    assert!(is_whole, "saw {:?}, known {:?}", seen.tables, known.acknowledged.tables);
-    known.acknowledged = seen;
+fn settle(machine: &Machine, seen: Model, known: &mut Knowledge) {
+    let candidates = [Some(&known.acknowledged), known.in_doubt.as_ref()];
+    let told = machine.told(seen);
+    let which = candidates.into_iter().flatten().find(|model| machine.told((*model).clone()) == told);
+    let Some(which) = which.cloned() else {
+        panic!("saw {:?}, known {:?}", told.tables, known.acknowledged.tables);
+    };
+    known.acknowledged = which;
     known.in_doubt = None;
 }
 
 /// A store that was just opened has no file too many or too few, and says so itself.
-fn check_files(disk: &SimulatedDisk, store: &Store) {
+fn check_files(machine: &Machine, store: &Store) {
     let catalog = store.catalog();
     let mut named: Vec<_> = catalog.tables().flat_map(|table| table.segments.iter().map(|s| s.path())).collect();
     named.sort();
-    let files: Vec<_> = disk.list("segments").expect("listed").iter().map(|file| format!("segments/{file}")).collect();
+    let home = machine.home();
+    let list = |disk: &dyn Disk, prefix: &str| -> Vec<String> {
+        let files = disk.list("segments").expect("listed");
+        files.iter().map(|file| format!("{prefix}segments/{file}")).collect()
+    };
+    let mut files = list(&*home, "");
+    for drive in DRIVES.iter().filter(|_| machine.over_drives) {
+        let disk = machine.disk.elsewhere(drive).expect("an absolute path");
+        files.extend(list(&*disk, &format!("{drive}/")));
+        assert_eq!(disk.list("").expect("listed"), ["DATA", "segments/"]);
+    }
+    files.sort();
     assert_eq!(files, named);
-    let mut top = disk.list("").expect("listed");
+    let mut top = home.list("").expect("listed");
     top.retain(|file| file != "LOCK");
     assert_eq!(top, ["HEAD", "forebay.redb", "segments/"]);
     let report = store.check(&mut |_, _| Ok(())).expect("a check");
@@ -161,8 +230,8 @@ fn check_files(disk: &SimulatedDisk, store: &Store) {
 }
 
 /// Runs the workload until it ends or the power goes.
-fn run_until_crash(disk: &SimulatedDisk, random: &mut Random, known: &mut Knowledge) {
-    let Ok(store) = open(disk) else { return };
+fn run_until_crash(machine: &Machine, random: &mut Random, known: &mut Knowledge) {
+    let Ok(store) = machine.open() else { return };
     for _ in 0..STEPS {
         if step(&store, random, known).is_err() {
             return;
@@ -171,73 +240,72 @@ fn run_until_crash(disk: &SimulatedDisk, random: &mut Random, known: &mut Knowle
 }
 
 /// After a power loss, and perhaps another one while reopening.
-fn recover(disk: &SimulatedDisk, random: &mut Random, known: &mut Knowledge) {
-    let mut disk = disk.crash();
+fn recover(machine: &Machine, random: &mut Random, known: &mut Knowledge) {
+    let mut machine = machine.crash();
     if random.below(3) == 0 {
         let faults = Faults { crash_at_call: Some(1 + random.below(60)), ..Faults::default() };
-        disk = disk.crash_with(faults);
+        machine = machine.crash_with(faults);
         // Where the power goes while reading, nothing more is learnt.
-        if let Ok(store) = open(&disk)
+        if let Ok(store) = machine.open()
             && let Ok(seen) = observe(&store)
         {
-            settle(seen, known);
+            settle(&machine, seen, known);
             let _may_lose_power = step(&store, random, known);
         }
-        disk = disk.crash();
+        machine = machine.crash();
     }
-    let is_made = disk.exists("HEAD").expect("no faults now");
+    let is_made = machine.home().exists("HEAD").expect("no faults now");
     if is_made {
-        let reader =
-            Store::open(Arc::new(disk.clone()), OpenMode::ReadOnly, "reader").expect("read-only after a crash");
-        check(&reader, known);
+        let reader = Store::open(machine.home(), OpenMode::ReadOnly, "reader").expect("read-only after a crash");
+        check(&machine, &reader, known);
     }
-    let store = open(&disk).expect("it opens after a crash");
-    check(&store, known);
-    check_files(&disk, &store);
+    let store = machine.open().expect("it opens after a crash");
+    check(&machine, &store, known);
+    check_files(&machine, &store);
     for _ in 0..3 {
         step(&store, random, known).expect("it works after a crash");
     }
-    check(&store, known);
+    check(&machine, &store, known);
     drop(store);
-    let store = open(&disk).expect("it opens");
-    check(&store, known);
-    check_files(&disk, &store);
+    let store = machine.open().expect("it opens");
+    check(&machine, &store, known);
+    check_files(&machine, &store);
 }
 
-fn crash_at(seed: u64, call: u64) {
+fn crash_at(seed: u64, call: u64, over_drives: bool) {
     let mut random = Random(seed);
     let mut known = Knowledge::default();
-    let disk = SimulatedDisk::new(seed, Faults { crash_at_call: Some(call), ..Faults::default() });
-    run_until_crash(&disk, &mut random, &mut known);
-    recover(&disk, &mut random, &mut known);
+    let machine = Machine::new(seed, Faults { crash_at_call: Some(call), ..Faults::default() }, over_drives);
+    run_until_crash(&machine, &mut random, &mut known);
+    recover(&machine, &mut random, &mut known);
 }
 
 /// A database of version 2 on a disk with these faults, and what is known of it.
-fn older_database(seed: u64, faults: Faults) -> (SimulatedDisk, Knowledge) {
+fn older_database(seed: u64, faults: Faults) -> (Machine, Knowledge) {
     let disk = SimulatedDisk::new(seed, Faults::default());
     version_2::write(&disk);
     let known = Knowledge { acknowledged: version_2::content(), in_doubt: None, next_id: 20 };
-    (disk.crash_with(faults), known)
+    (Machine { disk: disk.crash_with(faults), over_drives: false }, known)
 }
 
 /// A manifest of today's format is behind a `HEAD` that programs of version 2 refuse; true if it is one.
-fn is_upgraded(disk: &SimulatedDisk) -> bool {
-    let (head, manifest) = version_2::format_versions(disk);
+fn is_upgraded(machine: &Machine) -> bool {
+    let (head, manifest) = version_2::format_versions(&machine.disk);
     assert!(head >= manifest, "HEAD has version {head}, the manifest {manifest}");
     manifest > 2
 }
 
 /// A call fails, the store goes on (or refuses to), and then the power goes or it is reopened.
-fn fail_at(seed: u64, call: u64, kind: FaultKind) {
+fn fail_at(seed: u64, call: u64, kind: FaultKind, over_drives: bool) {
     let mut random = Random(seed);
     let mut known = Knowledge::default();
-    let disk = SimulatedDisk::new(seed, Faults { fail_call: Some((call, kind)), ..Faults::default() });
-    fail(&disk, &mut random, &mut known, kind, call);
+    let machine = Machine::new(seed, Faults { fail_call: Some((call, kind)), ..Faults::default() }, over_drives);
+    fail(&machine, &mut random, &mut known, kind, call);
 }
 
 /// The same on a disk whose call number `call` fails.
-fn fail(disk: &SimulatedDisk, random: &mut Random, known: &mut Knowledge, kind: FaultKind, call: u64) {
-    match open(disk) {
+fn fail(machine: &Machine, random: &mut Random, known: &mut Knowledge, kind: FaultKind, call: u64) {
+    match machine.open() {
         Err(_) => {}
         Ok(store) => {
             for _ in 0..STEPS {
@@ -250,7 +318,8 @@ fn fail(disk: &SimulatedDisk, random: &mut Random, known: &mut Knowledge, kind: 
                 let may_refuse = kind == FaultKind::Eio || error.to_string().contains("cannot sync");
                 assert!(!refuses || may_refuse, "{error}");
                 let seen = observe(&store).expect("reads still work");
-                assert_eq!(seen, known.acknowledged, "a failed commit is not visible");
+                let told = |model: &Model| machine.told(model.clone());
+                assert_eq!(told(&seen), told(&known.acknowledged), "a failed commit is not visible");
                 if refuses {
                     let error = store.begin().expect_err("still closed");
                     assert!(error.to_string().contains("Reopen it"), "{error}");
@@ -259,21 +328,21 @@ fn fail(disk: &SimulatedDisk, random: &mut Random, known: &mut Knowledge, kind: 
             }
         }
     }
-    if disk.calls() < call {
+    if machine.disk.calls() < call {
         // The workload made fewer calls.
         return;
     }
     if random.below(2) == 0 {
-        return recover(disk, random, known);
+        return recover(machine, random, known);
     }
-    let store = open(disk).expect("it opens after a failed call");
-    check(&store, known);
-    check_files(disk, &store);
+    let store = machine.open().expect("it opens after a failed call");
+    check(machine, &store, known);
+    check_files(machine, &store);
     for _ in 0..3 {
         step(&store, random, known).expect("it works after a failed call");
     }
     drop(store);
-    recover(disk, random, known);
+    recover(machine, random, known);
 }
 
 /// What could not even be opened is not in doubt: the statement fails, and the next one works.
@@ -282,8 +351,8 @@ fn a_name_that_cannot_be_opened_closes_nothing() {
     let names = ["open directory segments", "open forebay.redb"];
     let mut seen = [false; 2];
     for call in 1..CALLS {
-        let disk = SimulatedDisk::new(9, Faults { fail_call: Some((call, FaultKind::Eio)), ..Faults::default() });
-        let Ok(store) = open(&disk) else { continue };
+        let machine = Machine::new(9, Faults { fail_call: Some((call, FaultKind::Eio)), ..Faults::default() }, false);
+        let Ok(store) = machine.open() else { continue };
         let (mut random, mut known) = (Random(9), Knowledge::default());
         for _ in 0..STEPS {
             let Err(error) = step(&store, &mut random, &mut known) else { continue };
@@ -310,15 +379,29 @@ fn with_seed(seed: u64, call: u64, test: impl FnOnce()) {
 fn power_loss_at_a_random_call() {
     for seed in seeds() {
         let call = 1 + Random(!seed).below(CALLS);
-        with_seed(seed, call, || crash_at(seed, call));
+        with_seed(seed, call, || crash_at(seed, call, false));
+        let call = 1 + Random(!seed).below(CALLS_OVER_DRIVES);
+        with_seed(seed, call, || crash_at(seed, call, true));
     }
 }
 
 #[test]
 fn power_loss_at_every_call() {
     for call in 1..CALLS {
-        with_seed(1_000_000, call, || crash_at(1_000_000, call));
+        with_seed(1_000_000, call, || crash_at(1_000_000, call, false));
     }
+}
+
+/// Also between what is done on one drive and on the next.
+#[test]
+fn power_loss_at_every_call_over_drives() {
+    for call in 1..CALLS_OVER_DRIVES {
+        with_seed(1_000_000, call, || crash_at(1_000_000, call, true));
+    }
+    let machine = Machine::new(1_000_000, Faults::default(), true);
+    run_until_crash(&machine, &mut Random(1_000_000), &mut Knowledge::default());
+    let calls = machine.disk.calls();
+    assert!((CALLS_OVER_DRIVES / 2..2 * CALLS_OVER_DRIVES).contains(&calls), "a run makes {calls} calls");
 }
 
 /// A database of version 2 becomes one of today's with its first commit, wherever the power goes.
@@ -330,10 +413,10 @@ fn power_loss_while_a_database_of_version_2_is_upgraded() {
             with_seed(seed, call, || {
                 let mut random = Random(seed);
                 let faults = Faults { crash_at_call: Some(call), ..Faults::default() };
-                let (disk, mut known) = older_database(seed, faults);
-                run_until_crash(&disk, &mut random, &mut known);
-                upgraded[usize::from(is_upgraded(&disk.crash()))] += 1;
-                recover(&disk, &mut random, &mut known);
+                let (machine, mut known) = older_database(seed, faults);
+                run_until_crash(&machine, &mut random, &mut known);
+                upgraded[usize::from(is_upgraded(&machine.crash()))] += 1;
+                recover(&machine, &mut random, &mut known);
             });
         }
     }
@@ -348,9 +431,9 @@ fn failing_calls_while_a_database_of_version_2_is_upgraded() {
             with_seed(seed, call, || {
                 let mut random = Random(seed);
                 let faults = Faults { fail_call: Some((call, kind)), ..Faults::default() };
-                let (disk, mut known) = older_database(seed, faults);
-                fail(&disk, &mut random, &mut known, kind, call);
-                is_upgraded(&disk.crash());
+                let (machine, mut known) = older_database(seed, faults);
+                fail(&machine, &mut random, &mut known, kind, call);
+                is_upgraded(&machine.crash());
             });
         }
     }
@@ -359,16 +442,16 @@ fn failing_calls_while_a_database_of_version_2_is_upgraded() {
 /// Reading leaves version 2 as it is; one commit makes today's version of it, with the old segments in it.
 #[test]
 fn version_2_is_read_and_upgraded_by_a_commit() {
-    let (disk, mut known) = older_database(1, Faults::default());
+    let (machine, mut known) = older_database(1, Faults::default());
     for mode in [OpenMode::ReadOnly, OpenMode::ReadWrite] {
-        let store = Store::open(Arc::new(disk.clone()), mode, "test").expect("version 2 opens");
-        check(&store, &mut known);
-        check_files(&disk, &store);
+        let store = Store::open(machine.home(), mode, "test").expect("version 2 opens");
+        check(&machine, &store, &mut known);
+        check_files(&machine, &store);
         assert_eq!(store.catalog().table("main", "orders").expect("a table").version, 0);
         drop(store);
-        assert_eq!(version_2::format_versions(&disk), (2, 2), "nothing was committed");
+        assert_eq!(version_2::format_versions(&machine.disk), (2, 2), "nothing was committed");
     }
-    let store = open(&disk).expect("version 2 opens");
+    let store = machine.open().expect("version 2 opens");
     let sealed = write_segment(&store, &[20, 21, 22, 23]).expect("a segment");
     let mut transaction = store.begin().expect("a transaction");
     let id = transaction.catalog().table("main", "orders").expect("a table").id;
@@ -377,10 +460,10 @@ fn version_2_is_read_and_upgraded_by_a_commit() {
     known.acknowledged.tables.get_mut("orders").expect("a table").push((20..24).collect());
     let mut store = Some(store);
     for _ in 0..2 {
-        assert_eq!(version_2::format_versions(&disk), (3, 3), "a commit was");
-        let store = store.take().unwrap_or_else(|| open(&disk).expect("reopen"));
-        check(&store, &mut known);
-        check_files(&disk, &store);
+        assert_eq!(version_2::format_versions(&machine.disk), (3, 3), "a commit was");
+        let store = store.take().unwrap_or_else(|| machine.open().expect("reopen"));
+        check(&machine, &store, &mut known);
+        check_files(&machine, &store);
         let catalog = store.catalog();
         let table = catalog.table("main", "orders").expect("a table");
         let versions: Vec<u32> = table.segments.iter().map(|segment| segment.version().expect("a footer")).collect();
@@ -393,7 +476,9 @@ fn version_2_is_read_and_upgraded_by_a_commit() {
 fn io_error_at_a_random_call() {
     for seed in seeds() {
         let call = 1 + Random(!seed).below(CALLS);
-        with_seed(seed, call, || fail_at(seed, call, FaultKind::Eio));
+        with_seed(seed, call, || fail_at(seed, call, FaultKind::Eio, false));
+        let call = 1 + Random(!seed).below(CALLS_OVER_DRIVES);
+        with_seed(seed, call, || fail_at(seed, call, FaultKind::Eio, true));
     }
 }
 
@@ -401,7 +486,9 @@ fn io_error_at_a_random_call() {
 fn full_disk_at_a_random_call() {
     for seed in seeds() {
         let call = 1 + Random(!seed).below(CALLS);
-        with_seed(seed, call, || fail_at(seed, call, FaultKind::Enospc));
+        with_seed(seed, call, || fail_at(seed, call, FaultKind::Enospc, false));
+        let call = 1 + Random(!seed).below(CALLS_OVER_DRIVES);
+        with_seed(seed, call, || fail_at(seed, call, FaultKind::Enospc, true));
     }
 }
 
@@ -410,7 +497,7 @@ fn full_disk_at_a_random_call() {
 fn io_error_while_the_database_is_made() {
     for call in 1..80 {
         for seed in 0..8 {
-            with_seed(seed, call, || fail_at(seed, call, FaultKind::Eio));
+            with_seed(seed, call, || fail_at(seed, call, FaultKind::Eio, seed % 2 == 0));
         }
     }
 }
@@ -420,29 +507,30 @@ fn io_error_while_the_database_is_made() {
 #[test]
 fn failed_sync_then_reopen_then_power_loss() {
     for seed in 0..40 {
-        let disk = SimulatedDisk::new(seed, Faults::default());
+        let machine = Machine::new(seed, Faults::default(), seed % 2 == 0);
         let mut random = Random(seed);
         let mut known = Knowledge::default();
-        let store = open(&disk).expect("a database");
+        let store = machine.open().expect("a database");
         step(&store, &mut random, &mut known).expect("a first transaction");
-        let calls = disk.calls();
+        let calls = machine.disk.calls();
         drop(store);
         // The same again, with every later call failing in turn.
         for call in calls + 1..calls + 40 {
-            let disk =
-                SimulatedDisk::new(seed, Faults { fail_call: Some((call, FaultKind::Eio)), ..Faults::default() });
+            let faults = Faults { fail_call: Some((call, FaultKind::Eio)), ..Faults::default() };
+            let machine = Machine::new(seed, faults, seed % 2 == 0);
             let mut random = Random(seed);
             let mut known = Knowledge::default();
-            let store = open(&disk).expect("a database");
+            let store = machine.open().expect("a database");
             step(&store, &mut random, &mut known).expect("a first transaction");
             let failed = step(&store, &mut random, &mut known).is_err();
             drop(store);
-            if disk.calls() < call || !failed {
+            if machine.disk.calls() < call || !failed {
                 continue;
             }
             with_seed(seed, call, || {
-                check(&open(&disk).expect("it opens in the same boot"), &mut known);
-                check(&open(&disk.crash()).expect("it opens after a power loss"), &mut known);
+                check(&machine, &machine.open().expect("it opens in the same boot"), &mut known);
+                let after = machine.crash();
+                check(&after, &after.open().expect("it opens after a power loss"), &mut known);
             });
         }
     }

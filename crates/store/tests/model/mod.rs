@@ -39,6 +39,18 @@ impl Model {
     }
 }
 
+impl Model {
+    /// The same with the order of rows, and which segment they are in, forgotten.
+    pub(crate) fn unordered(mut self) -> Self {
+        for segments in self.tables.values_mut() {
+            let mut rows = segments.concat();
+            rows.sort_unstable();
+            *segments = vec![rows];
+        }
+        self
+    }
+}
+
 /// SplitMix64: the same numbers for the same seed, everywhere.
 pub(crate) struct Random(pub(crate) u64);
 
@@ -77,6 +89,15 @@ pub(crate) fn write_segment(store: &Store, ids: &[i64]) -> Result<SealedSegment>
     let writer = store.segment_writer(COLUMNS.to_vec())?;
     for (index, rows) in ids.chunks(BLOCK_ROWS * GROUP_BLOCKS).enumerate() {
         writer.append_group(index as u64, group(rows)?)?;
+    }
+    writer.finish()
+}
+
+/// Writes segment files with these rows, one in each data directory that gets some of them.
+pub(crate) fn write_striped(store: &Store, ids: &[i64]) -> Result<Vec<SealedSegment>> {
+    let writer = store.striped_writer(COLUMNS.to_vec(), usize::MAX)?;
+    for (index, rows) in (0..).zip(ids.chunks(BLOCK_ROWS * GROUP_BLOCKS)) {
+        writer.append_group(index, index, group(rows)?)?;
     }
     writer.finish()
 }
