@@ -21,6 +21,7 @@ Examples:
   forebay mydb -c \"SELECT count(*) FROM t\"      run one statement
   forebay mydb -f load.sql                      run a script
   forebay -c \"SELECT * FROM 'data.parquet'\" --format csv > data.csv
+  forebay init mydb --data-dirs /ssd1/my,/ssd2/my   make a database whose tables lie on two drives
   forebay demo                                  see what it does, on generated data
   forebay gen tpch --sf 1 --out tpch            write the tables of TPC-H as Parquet
 
@@ -80,6 +81,11 @@ pub(crate) struct Run {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Make an empty database, with its tables on several drives if wanted
+    Init(Init),
+    /// Show, add or move the data directories of a database
+    #[command(subcommand)]
+    DataDirs(DataDirs),
     /// Generate the tables of a benchmark as files
     Gen(Gen),
     /// Generate a star schema, load it, query it and show what Forebay did
@@ -94,6 +100,63 @@ pub(crate) enum Command {
     Selftest(Selftest),
     /// Print the version
     Version,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Init {
+    /// Folder of the database; new or empty
+    #[arg(value_name = "DB")]
+    pub(crate) database: PathBuf,
+    /// Folders for its tables, each on a drive of its own, new or empty; separated by commas, or repeated
+    /// [default: the database's own folder]
+    #[arg(long, value_name = "DIR", value_delimiter = ',')]
+    pub(crate) data_dirs: Vec<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DataDirs {
+    /// Show the directories with their numbers and what is in them
+    List {
+        /// Folder of the database
+        #[arg(value_name = "DB")]
+        database: PathBuf,
+    },
+    /// Add new or empty folders, which take their part of what is loaded from now on
+    Add {
+        /// Folder of the database
+        #[arg(value_name = "DB")]
+        database: PathBuf,
+        /// Folders, each on a drive of its own
+        #[arg(value_name = "DIR", required = true)]
+        directories: Vec<PathBuf>,
+    },
+    /// Tell a database where a directory is now, when its files were moved or its drive is mounted elsewhere
+    Move {
+        /// Folder of the database
+        #[arg(value_name = "DB")]
+        database: PathBuf,
+        /// The directory's number (forebay data-dirs list) and its new place; may be repeated
+        #[arg(value_name = "N=DIR", required = true)]
+        moved: Vec<MovedDirectory>,
+    },
+}
+
+/// A data directory by its number, and where it is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MovedDirectory {
+    pub(crate) number: u32,
+    pub(crate) directory: PathBuf,
+}
+
+impl FromStr for MovedDirectory {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split_once('=').filter(|(_, directory)| !directory.is_empty());
+        let found = parts.and_then(|(number, directory)| Some((number.parse().ok()?, directory.into())));
+        let (number, directory) = found.ok_or("a number and a folder are needed, as in 2=/mnt/drive")?;
+        Ok(Self { number, directory })
+    }
 }
 
 /// How a report is written.
@@ -414,10 +477,27 @@ mod tests {
             "forebay bench ssb --db d --throttle 1GB",
             "forebay inspect d",
             "forebay inspect d t --sample 0",
+            "forebay init",
+            "forebay data-dirs d",
+            "forebay data-dirs add d",
+            "forebay data-dirs move d /mnt",
+            "forebay data-dirs move d x=/mnt",
+            "forebay data-dirs move d 1=",
         ] {
             assert_eq!(parse(wrong).expect_err("wrong usage").exit_code(), 2, "{wrong}");
         }
         assert!(parse("forebay db --read-only").is_ok());
+    }
+
+    #[test]
+    fn data_directories_are_listed_or_repeated() {
+        let (arguments, _) = parse("forebay init d --data-dirs a,/b/c --data-dirs x").expect("valid");
+        let Some(Command::Init(init)) = arguments.command else { panic!("another command") };
+        assert_eq!(init.data_dirs, ["a", "/b/c", "x"].map(PathBuf::from));
+        let (arguments, _) = parse("forebay data-dirs move d 2=/mnt/a=b 10=c").expect("valid");
+        let Some(Command::DataDirs(DataDirs::Move { moved, .. })) = arguments.command else { panic!("another") };
+        let place = |number, directory: &str| MovedDirectory { number, directory: directory.into() };
+        assert_eq!(moved, [place(2, "/mnt/a=b"), place(10, "c")]);
     }
 
     #[test]

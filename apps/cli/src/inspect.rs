@@ -113,7 +113,7 @@ fn share(name: &str, part: u64, whole: u64) -> String {
 }
 
 /// Rows of cells as text, each column as wide as its widest cell.
-fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
+pub(crate) fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..N).map(width).collect();
     let mut text = String::new();

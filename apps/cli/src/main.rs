@@ -9,6 +9,7 @@ mod allocator;
 mod args;
 mod commands;
 mod complete;
+mod directories;
 mod format;
 mod highlight;
 #[allow(unsafe_code, reason = "advice to the kernel about the program's pages")]
@@ -45,6 +46,8 @@ fn main() -> ExitCode {
         Some(Command::Gen(options)) => workload::run_gen(options),
         Some(Command::Demo(options)) => workload::run_demo(options),
         Some(Command::Bench(options)) => workload::run_bench(options),
+        Some(Command::Init(options)) => directories::run_init(&options),
+        Some(Command::DataDirs(options)) => directories::run_data_dirs(&options),
         Some(Command::Inspect(options)) => inspect::run_inspect(&options),
         Some(Command::Doctor(options)) => machine::run_doctor(options),
         Some(Command::Selftest(options)) => machine::run_selftest(options),

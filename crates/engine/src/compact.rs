@@ -1,7 +1,7 @@
 //! Segments that are written anew: CHECKPOINT makes one of runs of small ones, as small INSERTs leave them, OPTIMIZE TABLE one
-//! of all of a table, in the format of today.
+//! of all of a table, or one in each data directory, in the format of today.
 //!
-//! Invariant: rows keep their order. Nothing is published here.
+//! Invariant: rows keep the order in which scans read them. Nothing is published here.
 
 use std::sync::Arc;
 
@@ -16,10 +16,11 @@ use crate::{CancelToken, Engine, Goal, LoadOptions, LoadTarget, Loader, Metrics,
 /// A segment with fewer rows is worth merging with its neighbours.
 const SMALL_ROWS: u64 = (limits::BLOCK_ROWS * limits::GROUP_BLOCKS) as u64;
 
-/// Old segments and the one that takes their place.
-pub type Merged = (Vec<SegmentId>, SealedSegment);
+/// Old segments and those that take their place.
+pub type Merged = (Vec<SegmentId>, Vec<SealedSegment>);
 
-/// Rewrites every run of two or more small segments of `table`. Nothing is published.
+/// Rewrites every run of two or more small segments of `table`, into several only where these are not small themselves.
+/// Nothing is published.
 pub fn merge_small(engine: &Arc<Engine>, table: &Table, cancel: &CancelToken) -> Result<Vec<Merged>> {
     let goals = Goal::of_columns(&table.options, &table.columns, Goal::default())?;
     let store_as: Vec<StoreAs> = goals.into_iter().map(|goal| StoreAs::Frames(goal.compression())).collect();
@@ -32,7 +33,9 @@ pub fn merge_small(engine: &Arc<Engine>, table: &Table, cancel: &CancelToken) ->
             let ids = run.iter().map(|segment| segment.id()).collect();
             let mut part = table.clone();
             part.segments = run.to_vec();
-            if let Some(sealed) = rewrite(engine, part, LoadOptions::default(), &store_as, 1, cancel)? {
+            let most_segments = (part.rows() / (2 * SMALL_ROWS)) as usize;
+            let sealed = rewrite(engine, part, LoadOptions::default(), (&store_as, most_segments), 1, cancel)?;
+            if !sealed.is_empty() {
                 merged.push((ids, sealed));
             }
         }
@@ -41,8 +44,9 @@ pub fn merge_small(engine: &Arc<Engine>, table: &Table, cancel: &CancelToken) ->
     Ok(merged)
 }
 
-/// Rewrites all segments of `table` into one, with so many workers. A column that an objective is asked of, by its options or
-/// else by `options`, is stored by the plan that a sample of it chooses. `None` where the table has no rows.
+/// Rewrites all segments of `table` into one, or one per data directory, with so many workers. A column that an objective is
+/// asked of, by its options or else by `options`, is stored by the plan that a sample of it chooses. `None` where the table
+/// has no rows.
 pub fn rewrite_all(
     engine: &Arc<Engine>,
     table: &Table,
@@ -52,7 +56,8 @@ pub fn rewrite_all(
 ) -> Result<Option<Merged>> {
     let ids = table.segments.iter().map(|segment| segment.id()).collect();
     let store_as = planned(engine, table, options, threads, cancel)?;
-    Ok(rewrite(engine, table.clone(), options, &store_as, threads, cancel)?.map(|sealed| (ids, sealed)))
+    let sealed = rewrite(engine, table.clone(), options, (&store_as, usize::MAX), threads, cancel)?;
+    Ok((!sealed.is_empty()).then_some((ids, sealed)))
 }
 
 /// How every column of `table` is stored when there is time to try plans. An objective is weighed over the columns that have
@@ -86,11 +91,11 @@ fn rewrite(
     engine: &Arc<Engine>,
     part: Table,
     options: LoadOptions,
-    store_as: &[StoreAs],
+    (store_as, most_segments): (&[StoreAs], usize),
     threads: usize,
     cancel: &CancelToken,
-) -> Result<Option<SealedSegment>> {
-    let target = LoadTarget::with_columns(engine.store(), &part.columns, store_as, options)?;
+) -> Result<Vec<SealedSegment>> {
+    let target = LoadTarget::with_columns(engine.store(), &part.columns, options, store_as, most_segments)?;
     let columns = (0..part.columns.len()).collect();
     let metrics = Arc::new(Metrics::default());
     let scan = Arc::new(Scan::new(Arc::clone(engine), Arc::new(part), columns, metrics, cancel.clone())?);
@@ -112,7 +117,7 @@ fn rewrite(
     })?;
     match Arc::into_inner(target) {
         Some(target) => target.finish(),
-        None => Ok(None),
+        None => Ok(Vec::new()),
     }
 }
 

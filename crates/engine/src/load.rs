@@ -1,7 +1,9 @@
 //! The write flow: batches → blocks → chunks → row groups of a segment.
 //!
 //! One [`LoadTarget`] is one new segment; every worker has a [`Loader`] of its own and hands in whole row groups. The
-//! order of rows is the order of loaders, then the order in which a loader got them.
+//! order of rows is the order of loaders, then the order in which a loader got them. Where a database has several data
+//! directories, a target is a segment in each, loaders deal their row groups to them in turn, and the order of a loader's
+//! rows is that of a scan (`morsel.rs`).
 //! Invariants: holds at most one block of plain rows and one row group of encoded bytes per loader, both of bounded size
 //! ([`limits::BLOCK_BYTES`], [`limits::GROUP_BYTES`]).
 
@@ -12,7 +14,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use forebay_base::{Context, Error, ErrorKind, LogicalType, Result, limits};
 use forebay_block::choose::{EncodedGroup, Plan};
 use forebay_block::{ChunkOptions, ColumnStatistics, Compression, EncodeOptions, SealedChunk, Zone, seal_chunk};
-use forebay_store::{Column, SealedColumn, SealedGroup, SealedSegment, SegmentWriter, Store, TableOptions};
+use forebay_store::{Column, SealedColumn, SealedGroup, SealedSegment, Store, StripedWriter, TableOptions};
 
 use crate::goal::Goal;
 use crate::plain::encode_array;
@@ -41,10 +43,10 @@ pub(crate) enum StoreAs {
     Plan(Plan),
 }
 
-/// A segment that is being written by several loaders.
+/// A segment that is being written by several loaders, or one in each data directory.
 #[derive(Debug)]
 pub struct LoadTarget {
-    writer: SegmentWriter,
+    writer: StripedWriter,
     columns: Vec<LoadColumn>,
     options: LoadOptions,
     rows: AtomicU64,
@@ -76,15 +78,16 @@ impl LoadTarget {
     ) -> Result<Arc<Self>> {
         let goals = Goal::of_columns(table, columns, options.goal)?;
         let store_as: Vec<StoreAs> = goals.into_iter().map(|goal| StoreAs::Frames(goal.compression())).collect();
-        Self::with_columns(store, columns, &store_as, options)
+        Self::with_columns(store, columns, options, &store_as, usize::MAX)
     }
 
-    /// The same, with each of the columns stored as `store_as` says.
+    /// The same, with each of the columns stored as `store_as` says; in at most so many segments.
     pub(crate) fn with_columns(
         store: &Store,
         columns: &[Column],
-        store_as: &[StoreAs],
         options: LoadOptions,
+        store_as: &[StoreAs],
+        most_segments: usize,
     ) -> Result<Arc<Self>> {
         assert_eq!(columns.len(), store_as.len(), "every column is stored somehow");
         let layout = columns.iter().map(|column| (column.id, column.logical.physical())).collect();
@@ -98,7 +101,8 @@ impl LoadTarget {
                 store_as: *store_as,
             })
             .collect();
-        Ok(Arc::new(Self { writer: store.segment_writer(layout)?, columns, options, rows: AtomicU64::new(0) }))
+        let writer = store.striped_writer(layout, most_segments)?;
+        Ok(Arc::new(Self { writer, columns, options, rows: AtomicU64::new(0) }))
     }
 
     /// Rows in finished row groups.
@@ -106,12 +110,10 @@ impl LoadTarget {
         self.rows.load(Ordering::Relaxed)
     }
 
-    /// Writes the footer and makes the file durable; all loaders must be finished. `None` when there were no rows.
-    pub fn finish(self) -> Result<Option<SealedSegment>> {
-        match self.rows() {
-            0 => Ok(None),
-            _ => self.writer.finish().map(Some),
-        }
+    /// Writes the footers and makes the files durable; all loaders must be finished. The segments, none when there were no
+    /// rows; one where the database has one directory for them.
+    pub fn finish(self) -> Result<Vec<SealedSegment>> {
+        self.writer.finish()
     }
 }
 
@@ -303,7 +305,7 @@ impl Loader {
         let columns =
             columns.map(|(encoded, column)| encoded.seal(&options, column.store_as)).collect::<Result<_>>()?;
         let index = (self.loader << 32) | self.groups;
-        self.target.writer.append_group(index, SealedGroup { block_rows, columns })?;
+        self.target.writer.append_group(self.loader + self.groups, index, SealedGroup { block_rows, columns })?;
         self.target.rows.fetch_add(rows, Ordering::Relaxed);
         self.groups += 1;
         Ok(())

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use forebay_base::{Result, limits};
+use forebay_base::{DirectoryId, Result, limits};
 use forebay_block::InflatedChunk;
 use forebay_store::{Group, Segment, Table};
 
@@ -38,26 +38,53 @@ impl Morsel {
     }
 }
 
-/// All morsels of a table, in row order.
+/// All morsels of a table, in row order: that of segments and their row groups. Segments that follow one another and lie in
+/// different data directories, as a load leaves them, are read side by side, so that all drives are at work: that is also the
+/// order in which a loader had their rows.
 pub fn morsels(table: &Table) -> Result<Vec<Morsel>> {
-    let mut blocks = 0;
+    let mut layouts = Vec::with_capacity(table.segments.len());
     for segment in &table.segments {
-        blocks += segment.groups()?.iter().map(|group| group.block_rows.len()).sum::<usize>();
+        layouts.push((segment.data_directory(), segment.groups()?));
     }
+    let blocks: usize = layouts.iter().flat_map(|(_, groups)| *groups).map(|group| group.block_rows.len()).sum();
     let step = match blocks / WANTED_MORSELS {
         // Nearly whole row groups are better whole: they share their chunks with nobody.
         step if step > limits::GROUP_BLOCKS / 2 => limits::GROUP_BLOCKS,
         step => step.max(1),
     };
     let mut morsels = Vec::with_capacity(blocks.div_ceil(step));
-    for (segment, stored) in table.segments.iter().enumerate() {
-        for (group, layout) in stored.groups()?.iter().enumerate() {
-            let end = layout.block_rows.len();
-            let part = |from| Morsel { segment, group, from, to: end.min(from + step) };
-            morsels.extend((0..end).step_by(step).map(part));
-        }
+    let counts: Vec<_> = layouts.iter().map(|(directory, groups)| (*directory, groups.len())).collect();
+    for (segment, group) in interleaved(&counts) {
+        let end = layouts[segment].1[group].block_rows.len();
+        let part = |from| Morsel { segment, group, from, to: end.min(from + step) };
+        morsels.extend((0..end).step_by(step).map(part));
     }
     Ok(morsels)
+}
+
+/// The number of data directories that a table lies in, at least 1.
+pub(crate) fn drives(table: &Table) -> usize {
+    let directories: BTreeSet<_> = table.segments.iter().map(|segment| segment.data_directory()).collect();
+    directories.len().max(1)
+}
+
+/// The row groups of segments, each with its directory and the number of its row groups, in the order of [`morsels`]:
+/// (segment, row group). Of segments that are read side by side all are done at about the same time.
+fn interleaved(segments: &[(DirectoryId, usize)]) -> Vec<(usize, usize)> {
+    let mut order = Vec::new();
+    let mut first = 0;
+    while first < segments.len() {
+        let mut seen = BTreeSet::new();
+        let apart = segments[first..].iter().take_while(|(directory, _)| seen.insert(*directory)).count();
+        let start = order.len();
+        let of_segment = |segment: usize| (0..segments[segment].1).map(move |group| (segment, group));
+        order.extend((first..first + apart).flat_map(of_segment));
+        // By the part of a segment that is before the middle of the row group. Equals stay in the order of segments.
+        order[start..]
+            .sort_by(|(a, of_a), (b, of_b)| ((2 * of_a + 1) * segments[*b].1).cmp(&((2 * of_b + 1) * segments[*a].1)));
+        first += apart;
+    }
+    order
 }
 
 /// Chunks by column of the table and number.
@@ -141,5 +168,46 @@ impl SharedGroups {
             shared.blocks_done += morsel.blocks().len();
             (shared.blocks_done == blocks).then(|| std::mem::take(&mut shared.chunks))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(segments: &[(u32, usize)]) -> Vec<(usize, usize)> {
+        let segments: Vec<_> = segments.iter().map(|(directory, groups)| (DirectoryId(*directory), *groups)).collect();
+        interleaved(&segments)
+    }
+
+    #[test]
+    fn one_directory_is_read_in_row_order() {
+        assert_eq!(order(&[]), []);
+        assert_eq!(order(&[(0, 2), (0, 0), (0, 3)]), [(0, 0), (0, 1), (2, 0), (2, 1), (2, 2)]);
+    }
+
+    /// However many row groups there were: the last ones may be missing in some directories.
+    #[test]
+    fn what_was_dealt_in_turn_is_read_in_turn() {
+        for directories in 1..5usize {
+            for groups in 0..40 {
+                let dealt = |to: usize| (groups + directories - 1 - to) / directories;
+                let segments: Vec<_> = (0..directories).map(|to| (9 - to as u32, dealt(to))).collect();
+                let wanted: Vec<_> = (0..groups).map(|group| (group % directories, group / directories)).collect();
+                assert_eq!(order(&segments), wanted, "{groups} over {directories}");
+            }
+        }
+    }
+
+    #[test]
+    fn loads_stay_in_their_order_and_drives_are_busy_to_the_end() {
+        // Two loads, and small ones behind them.
+        assert_eq!(
+            order(&[(1, 2), (2, 1), (1, 1), (2, 1), (2, 1), (1, 1)]),
+            [(0, 0), (1, 0), (0, 1), (2, 0), (3, 0), (4, 0), (5, 0)]
+        );
+        let uneven = order(&[(1, 90), (2, 10)]);
+        let second: Vec<_> = uneven.iter().enumerate().filter(|(_, place)| place.0 == 1).map(|(at, _)| at).collect();
+        assert!(second.windows(2).all(|pair| pair[1] - pair[0] == 10), "{second:?}");
     }
 }

@@ -13,8 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::chunks::{ChunkKey, Engine, Place, StoredChunk};
 use crate::morsel::Morsel;
 
-/// Morsels in front of the one that was taken last that are looked at.
-const MORSELS_AHEAD: usize = 32;
+/// Morsels in front of the one that was taken last that are looked at, for each drive.
+pub(crate) const MORSELS_AHEAD: usize = 32;
 /// Morsels whose needs are remembered, about.
 const MEMORY_MORSELS: u32 = 16;
 
@@ -84,19 +84,20 @@ impl Loads {
 
 impl ReadAhead {
     /// Begins reads for the morsels from number `next` on, of `count`, whose needs `needs` tells, until `most_bytes` or more
-    /// are on their way. Gives the bytes that are, and whether that is all that the scan is known to need.
+    /// are on their way; of `most_morsels` at most. Gives the bytes that are, and whether that is all that the scan is known to
+    /// need.
     pub(crate) fn run(
         &self,
         engine: &Engine,
         (next, count): (usize, usize),
-        most_bytes: usize,
+        (most_bytes, most_morsels): (usize, usize),
         needs: impl Fn(usize) -> Needs,
         begin: impl Fn(&Place) -> Option<StoredChunk>,
     ) -> (usize, bool) {
         let mut state = self.lock();
         let state = &mut *state;
         state.needs = state.needs.split_off(&next);
-        for morsel in next..count.min(next + MORSELS_AHEAD) {
+        for morsel in next..count.min(next + most_morsels) {
             if state.begun_bytes >= most_bytes {
                 return (state.begun_bytes, false);
             }
@@ -114,7 +115,7 @@ impl ReadAhead {
                 return (state.begun_bytes, false);
             }
         }
-        (state.begun_bytes, next + MORSELS_AHEAD >= count)
+        (state.begun_bytes, next + most_morsels >= count)
     }
 
     /// Begins reads for a scan of `count` morsels that does not run yet, as [`ReadAhead::run`] does; `needs` tells the chunks
@@ -123,12 +124,12 @@ impl ReadAhead {
         &self,
         engine: &Engine,
         count: usize,
-        most_bytes: usize,
+        (most_bytes, most_morsels): (usize, usize),
         needs: impl Fn(usize) -> Vec<Place>,
         begin: impl Fn(&Place) -> Option<StoredChunk>,
     ) -> (usize, bool) {
         let mut state = self.lock();
-        let last = count.min(MORSELS_AHEAD);
+        let last = count.min(most_morsels);
         while state.foreseen < last && state.begun_bytes < most_bytes {
             let places = needs(state.foreseen);
             if !state.begin(engine, places, &begin) {

@@ -25,7 +25,7 @@ use forebay_store::{Column, GroupColumn, Segment, Table};
 
 use crate::chunks::{Engine, Place, WantedChunk};
 use crate::collect::{BlockValues, collect_constant};
-use crate::morsel::{Morsel, SharedGroups, morsels};
+use crate::morsel::{Morsel, SharedGroups, drives, morsels};
 use crate::types::arrow_type;
 use crate::{CancelToken, Metrics};
 use narrow::Pending;
@@ -57,6 +57,8 @@ pub struct Scan {
     schema: SchemaRef,
     morsels: Vec<Morsel>,
     cursor: AtomicUsize,
+    /// Data directories that the table lies in.
+    drives: usize,
     /// Chunks of row groups that are being scanned.
     shared: SharedGroups,
     reads: Reads,
@@ -74,11 +76,11 @@ impl Scan {
         metrics: Arc<Metrics>,
         cancel: CancelToken,
     ) -> Result<Self> {
-        let morsels = morsels(&table)?;
+        let (morsels, drives) = (morsels(&table)?, drives(&table));
         let schema = schema_of(&table, &columns);
         let (cursor, settings) = (AtomicUsize::new(0), ScanSettings::default());
         let (shared, reads) = (SharedGroups::default(), Reads::default());
-        Ok(Self { engine, table, columns, schema, morsels, cursor, shared, reads, metrics, cancel, settings })
+        Ok(Self { engine, table, columns, schema, morsels, cursor, drives, shared, reads, metrics, cancel, settings })
     }
 
     /// The same scan, run as `settings` say.

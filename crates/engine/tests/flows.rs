@@ -41,9 +41,9 @@ fn table(engine: &Engine) -> Arc<Table> {
     Arc::clone(engine.store().catalog().table("main", "t").expect("the table was made"))
 }
 
-fn publish(engine: &Engine, sealed: SealedSegment) -> Result<Arc<Table>> {
+fn publish(engine: &Engine, sealed: Vec<SealedSegment>) -> Result<Arc<Table>> {
     let mut transaction = engine.store().begin()?;
-    transaction.publish(table(engine).id, vec![sealed])?;
+    transaction.publish(table(engine).id, sealed)?;
     transaction.commit()?;
     Ok(table(engine))
 }
@@ -57,7 +57,7 @@ fn load(engine: &Engine, batches: impl Iterator<Item = RecordBatch>) -> Result<A
     }
     loader.finish()?;
     let sealed = Arc::into_inner(target).expect("its loader is gone").finish()?;
-    publish(engine, sealed.expect("there were rows"))
+    publish(engine, sealed)
 }
 
 /// Calls `visit` with every batch of all columns, in row order.
@@ -189,7 +189,7 @@ fn text_that_is_not_utf8_is_named() {
         let (engine, _) = database();
         create(&engine, vec![("note".into(), LogicalType::Varchar)]).expect("a table");
         let sealed = strings(&engine, values, force).expect("bytes are written as they are");
-        let table = publish(&engine, sealed).expect("the segment is published");
+        let table = publish(&engine, vec![sealed]).expect("the segment is published");
         let error = scan(&engine, &table, |_| ()).expect_err("the text is checked");
         assert_eq!(error.kind(), ErrorKind::Corrupt);
         let message = error.to_string();

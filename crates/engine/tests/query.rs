@@ -45,9 +45,9 @@ fn add_table(engine: &Engine, name: &str, columns: Vec<ColumnDefinition>, arrays
         fields.map(|(array, column)| Field::new(&column.name, array.data_type().clone(), true)).collect();
     loader.push(&RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).expect("columns of one length"))?;
     loader.finish()?;
-    let segment = Arc::into_inner(target).expect("the loader is done").finish()?;
+    let segments = Arc::into_inner(target).expect("the loader is done").finish()?;
     let mut transaction = engine.store().begin()?;
-    transaction.publish(id, segment.into_iter().collect())?;
+    transaction.publish(id, segments)?;
     transaction.commit()
 }
 

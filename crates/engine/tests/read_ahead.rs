@@ -61,9 +61,9 @@ fn database() -> SimulatedDisk {
         loader.push(&RecordBatch::try_from_iter(named).expect("a valid batch")).expect("rows are taken");
     }
     loader.finish().expect("the last group is written");
-    let sealed = Arc::into_inner(target).expect("its loader is gone").finish().expect("durable").expect("rows");
+    let sealed = Arc::into_inner(target).expect("its loader is gone").finish().expect("durable");
     let mut transaction = engine.store().begin().expect("a transaction");
-    transaction.publish(table(&engine).id, vec![sealed]).expect("published");
+    transaction.publish(table(&engine).id, sealed).expect("published");
     transaction.commit().expect("durable");
     disk
 }

@@ -60,9 +60,9 @@ fn load(engine: &Engine, name: &str, columns: &[Column]) -> Result<Arc<Table>> {
         loader.push(&RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).expect("columns of one length"))?;
     }
     loader.finish()?;
-    let segment = Arc::into_inner(target).expect("the loader is done").finish()?;
+    let segments = Arc::into_inner(target).expect("the loader is done").finish()?;
     let mut transaction = engine.store().begin()?;
-    transaction.publish(id, segment.into_iter().collect())?;
+    transaction.publish(id, segments)?;
     transaction.commit()?;
     Ok(Arc::clone(engine.store().catalog().table_by_id(id).expect("it was just filled")))
 }

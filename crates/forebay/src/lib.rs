@@ -3,6 +3,7 @@
 //! Invariants: the one facade; programs use nothing below it. Must not know: terminals, wire protocols.
 #![forbid(unsafe_code)]
 
+pub mod directories;
 pub mod machine;
 mod rates;
 pub mod storage;
@@ -104,10 +105,7 @@ impl Database {
             let message = format!("database {} does not exist", path.display());
             return Err(Error::new(ErrorKind::NotFound, message).hint("Open it without read-only to make it"));
         }
-        if exists && !path.is_dir() {
-            return Err(Error::input(format!("{} is a file, and a database is a directory", path.display()))
-                .hint(format!("To query a file: forebay -c \"SELECT * FROM '{}'\"", path.display())));
-        }
+        directories::check_directory(path)?;
         let disk = LocalDisk::open(path, IoMode::Auto)?;
         if !exists {
             disk.create_directory("")?;

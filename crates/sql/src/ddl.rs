@@ -218,7 +218,7 @@ pub fn create_table(
     mut transaction: Transaction,
     definition: TableDefinition,
     options: &TableOptions,
-    rows: Option<SealedSegment>,
+    rows: Vec<SealedSegment>,
     replace: bool,
 ) -> Result<()> {
     if replace {
@@ -229,7 +229,7 @@ pub fn create_table(
     }
     let id = transaction.create_table(definition)?;
     options::store(&mut transaction, id, options)?;
-    transaction.publish(id, rows.into_iter().collect())?;
+    transaction.publish(id, rows)?;
     transaction.commit()
 }
 

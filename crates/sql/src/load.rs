@@ -1,4 +1,4 @@
-//! Rows of a physical plan into a new segment: INSERT, COPY … FROM and CREATE TABLE AS.
+//! Rows of a physical plan into new segments: INSERT, COPY … FROM and CREATE TABLE AS.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::settings;
 use crate::statement::StatementContext;
 
 /// Runs `plan` and writes its rows, whose columns are in the order of `columns`, into a new segment of a table with these
-/// options. Returns the segment (`None` without rows) and the number of rows. Each worker keeps a share of `running` until it has ended.
+/// options, or one in each data directory. Returns the segments (none without rows) and the number of rows. Each worker keeps a share of `running` until it has ended.
 pub async fn load(
     engine: &Engine,
     plan: Arc<dyn ExecutionPlan>,
@@ -28,7 +28,7 @@ pub async fn load(
     (columns, options): (&[Column], &TableOptions),
     statement: &Arc<StatementContext>,
     running: &Arc<()>,
-) -> Result<(Option<SealedSegment>, u64)> {
+) -> Result<(Vec<SealedSegment>, u64)> {
     let loads = settings::of_loads(context.session_config());
     let target = LoadTarget::with_options(engine.store(), columns, options, loads)?;
     let schema = schema_of_columns(columns);

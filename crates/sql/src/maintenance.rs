@@ -19,7 +19,7 @@ impl Run<'_> {
             }
             let mut transaction = engine.store().begin()?;
             for (old, new) in merged {
-                transaction.replace(table.id, &old, vec![new])?;
+                transaction.replace(table.id, &old, new)?;
             }
             transaction.commit()?;
         }
@@ -40,7 +40,7 @@ impl Run<'_> {
         let cancel = &self.statement.cancel;
         if let Some((old, new)) = compact::rewrite_all(engine, &table, options, threads, cancel)? {
             let mut transaction = engine.store().begin()?;
-            transaction.replace(table.id, &old, vec![new])?;
+            transaction.replace(table.id, &old, new)?;
             transaction.commit()?;
         }
         self.done("OPTIMIZE TABLE")

@@ -315,7 +315,7 @@ impl<'a> Run<'a> {
         let (store, options) = (self.planner.engine().store(), options::of_statement(create)?);
         let Some(query) = &create.query else {
             let definition = ddl::table_definition(&self.planner, create, name)?;
-            ddl::create_table(store.begin()?, definition, &options, None, create.or_replace)?;
+            ddl::create_table(store.begin()?, definition, &options, Vec::new(), create.or_replace)?;
             return self.done("CREATE TABLE");
         };
         // Only to fail early on a read-only database.
@@ -326,8 +326,8 @@ impl<'a> Run<'a> {
         let physical = self.physical(&state, Arc::new(plan))?;
         let definition = ddl::definition_of_query(name, &physical.schema(), create)?;
         let columns = ddl::stored_columns(&definition);
-        let (segment, rows) = self.load(&state, physical, &columns, &options)?;
-        ddl::create_table(store.begin()?, definition, &options, segment, create.or_replace)?;
+        let (segments, rows) = self.load(&state, physical, &columns, &options)?;
+        ddl::create_table(store.begin()?, definition, &options, segments, create.or_replace)?;
         self.changed(rows)
     }
 
@@ -337,7 +337,7 @@ impl<'a> Run<'a> {
         physical: Arc<dyn ExecutionPlan>,
         columns: &[forebay_store::Column],
         options: &TableOptions,
-    ) -> Result<(Option<SealedSegment>, u64)> {
+    ) -> Result<(Vec<SealedSegment>, u64)> {
         if let Ok(statistics) = StatisticsContext::new().compute(physical.as_ref(), &StatisticsArgs::new())
             && let Some(rows) = statistics.num_rows.get_value()
         {
@@ -360,15 +360,17 @@ impl<'a> Run<'a> {
             return Err(Error::internal("an INSERT was planned as something else"));
         };
         let physical = self.physical(&state, input)?;
-        let (segment, rows) = self.load(&state, physical, &table.columns, &table.options)?;
-        self.publish(&table, segment)?;
+        let (segments, rows) = self.load(&state, physical, &table.columns, &table.options)?;
+        self.publish(&table, segments)?;
         self.changed(rows)
     }
 
-    fn publish(&self, table: &forebay_store::Table, segment: Option<SealedSegment>) -> Result<()> {
-        let Some(segment) = segment else { return Ok(()) };
+    fn publish(&self, table: &forebay_store::Table, segments: Vec<SealedSegment>) -> Result<()> {
+        if segments.is_empty() {
+            return Ok(());
+        }
         let mut transaction = self.planner.engine().store().begin()?;
-        transaction.publish(table.id, vec![segment])?;
+        transaction.publish(table.id, segments)?;
         transaction.commit()
     }
 
@@ -398,11 +400,11 @@ impl<'a> Run<'a> {
             self.session.wait(copy::plan_input(&self.planner, &state, &table, names, &copy.path, copy.options))?;
         let physical = self.physical(&state, Arc::clone(&input.plan));
         let loaded = physical.and_then(|physical| self.load(&state, physical, &table.columns, &table.options));
-        let (segment, rows) = match loaded {
+        let (segments, rows) = match loaded {
             Err(error) if error.kind() != ErrorKind::Cancelled => return Err(input.diagnose(error)),
             loaded => loaded?,
         };
-        self.publish(&table, segment)?;
+        self.publish(&table, segments)?;
         self.changed(rows)
     }
 

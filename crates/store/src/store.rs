@@ -72,6 +72,11 @@ impl Store {
         Self::open_with(disk, mode, holder, |_| Ok(()))
     }
 
+    /// Whether there is a database in the root of `disk`.
+    pub fn is_at(disk: &dyn Disk) -> Result<bool> {
+        disk.exists(HEAD_PATH)
+    }
+
     /// Makes an empty database in the root of `disk`, whose segments lie in data directories at these absolute paths; in
     /// the root as well where there are none. `database` is a new random number. It is opened with [`OpenMode::ReadWrite`].
     ///

@@ -5,10 +5,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use forebay_base::limits;
+
 use super::{KeyFilter, MorselRows, RankedTest, RowFilter, Scan};
 use crate::chunks::{Place, StoredChunk};
 use crate::morsel::Morsel;
-use crate::read_ahead::{Needs, ReadAhead};
+use crate::read_ahead::{MORSELS_AHEAD, Needs, ReadAhead};
 
 /// What a scan is known to need before the pipelines in front of it have run.
 #[derive(Debug, Default)]
@@ -46,8 +48,8 @@ impl Scan {
             let needs = |morsel: usize| current.needs(current.morsels[morsel], tests, columns.clone(), sure);
             let needs = |morsel: usize| needs(morsel).map(|needs| needs.tested).unwrap_or_default();
             let begun = |place: &Place| current.begin_read(place);
-            let (bytes, all) =
-                current.reads.ahead.foresee(&current.engine, current.morsels.len(), most_bytes, needs, begun);
+            let (count, most) = (current.morsels.len(), (most_bytes, MORSELS_AHEAD * current.drives));
+            let (bytes, all) = current.reads.ahead.foresee(&current.engine, count, most, needs, begun);
             most_bytes = most_bytes.saturating_sub(bytes);
             scan = current.reads.next.as_deref().filter(|_| all && most_bytes > 0);
         }
@@ -55,10 +57,12 @@ impl Scan {
 
     /// Begins reads for morsels that nobody has taken yet; once there are no more, for the scan behind this one.
     pub(super) fn read_ahead(&self, tests: &[RankedTest], keys: &[KeyFilter], filters: &[Box<dyn RowFilter>]) {
-        let most_bytes = self.settings.read_ahead_bytes;
-        if most_bytes == 0 {
+        let per_drive = self.settings.read_ahead_bytes;
+        if per_drive == 0 {
             return;
         }
+        // Every drive has its share, as long as other scans find memory for theirs.
+        let most_bytes = per_drive.saturating_mul(self.drives).min((limits::READ_POOL_BYTES / 2).max(per_drive));
         let needs = |morsel: usize| {
             let loaded = self.loaded_columns(keys, filters);
             // Whatever is asked of rows first is needed for sure, and all of it where nothing is.
@@ -67,7 +71,8 @@ impl Scan {
         };
         let next = self.cursor.load(Ordering::Relaxed).min(self.morsels.len());
         let begin = |place: &Place| self.begin_read(place);
-        let (bytes, all) = self.reads.ahead.run(&self.engine, (next, self.morsels.len()), most_bytes, needs, begin);
+        let most = (most_bytes, MORSELS_AHEAD * self.drives);
+        let (bytes, all) = self.reads.ahead.run(&self.engine, (next, self.morsels.len()), most, needs, begin);
         if let Some(scan) = self.reads.next.as_ref().filter(|_| all) {
             scan.begin(most_bytes.saturating_sub(bytes));
         }

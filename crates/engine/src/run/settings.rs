@@ -23,7 +23,8 @@ pub struct ScanSettings {
     pub fold_rows: usize,
     /// How chunks are read.
     pub read_path: ReadPath,
-    /// Bytes of stored chunks that are put on their way before anybody needs them; 0 for none.
+    /// Bytes of stored chunks that are put on their way before anybody needs them, for each data directory that the table
+    /// lies in; 0 for none.
     pub read_ahead_bytes: usize,
 }
 

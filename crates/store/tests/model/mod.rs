@@ -95,10 +95,16 @@ pub(crate) fn write_segment(store: &Store, ids: &[i64]) -> Result<SealedSegment>
 
 /// Writes segment files with these rows, one in each data directory that gets some of them.
 pub(crate) fn write_striped(store: &Store, ids: &[i64]) -> Result<Vec<SealedSegment>> {
+    write_striped_with(store, ids, || {})
+}
+
+/// The same, with something done when all rows are written and no segment is finished.
+pub(crate) fn write_striped_with(store: &Store, ids: &[i64], before: impl FnOnce()) -> Result<Vec<SealedSegment>> {
     let writer = store.striped_writer(COLUMNS.to_vec(), usize::MAX)?;
     for (index, rows) in (0..).zip(ids.chunks(BLOCK_ROWS * GROUP_BLOCKS)) {
         writer.append_group(index, index, group(rows)?)?;
     }
+    before();
     writer.finish()
 }
 
