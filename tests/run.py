@@ -2,8 +2,8 @@
 
     python tests/run.py --binary PATH [--quick | --long] [--only NAME]…
 
-Suites: harness, sql, encodings, documents, random, joins, devices, files, ssb, tpch, wide, taxi, program, bad_inputs, full_disk,
-cancel, kill, flips. The last line is `N passed, M failed`; the exit status is 0 where nothing failed.
+Suites: harness, sql, encodings, documents, random, joins, devices, files, ssb, tpch, wide, taxi, program, directories, bad_inputs,
+full_disk, cancel, kill, flips. The last line is `N passed, M failed`; the exit status is 0 where nothing failed.
 """
 
 import argparse
@@ -34,6 +34,7 @@ SUITES = {
     "wide": ("benchmarks", "run_wide"),
     "taxi": ("benchmarks", "run_taxi"),
     "program": ("program", "run"),
+    "directories": ("directories", "run"),
     "bad_inputs": ("bad_inputs", "run"),
     "full_disk": ("full_disk", "run"),
     "cancel": ("cancel", "run"),

@@ -21,7 +21,7 @@ Examples:
   forebay mydb -c \"SELECT count(*) FROM t\"      run one statement
   forebay mydb -f load.sql                      run a script
   forebay -c \"SELECT * FROM 'data.parquet'\" --format csv > data.csv
-  forebay init mydb --data-dirs /ssd1/my,/ssd2/my   make a database whose tables lie on two drives
+  forebay init mydb --data-dirs /a/my,/b/my     make a database whose tables lie on two drives
   forebay demo                                  see what it does, on generated data
   forebay gen tpch --sf 1 --out tpch            write the tables of TPC-H as Parquet
 
