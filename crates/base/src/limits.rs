@@ -74,6 +74,10 @@ pub const KEPT_AT_ONCE_BYTES: usize = 128 << 20;
 /// Chunks whose first read is remembered: some hundred gigabytes of them, in some tens of megabytes.
 pub const SEEN_CHUNKS: usize = 1 << 18;
 
+/// Spans of one statement's timeline: one per chunk and morsel of some tens of gigabytes, in about six megabytes. Where there
+/// are more, neighbours are joined.
+pub const TIMELINE_SPANS: usize = 1 << 16;
+
 /// Longest string or blob. 1 GiB keeps all offsets inside one block below 2^31, the limit of Arrow views.
 pub const STRING_MAX_BYTES: usize = 1 << 30;
 

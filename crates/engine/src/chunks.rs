@@ -4,6 +4,7 @@
 //! Invariants: stored and inflated bytes lie in memory that is used over and over, since pages that the kernel has to clear
 //! first cost as much as reading them. Must not know: which chunks a query needs, and when.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,6 +21,7 @@ use crate::accelerator::Accelerators;
 use crate::floors::Recorder;
 use crate::rates::KeptRates;
 use crate::read_ahead::ReadAhead;
+use crate::timeline::{ChunkTimes, SourceTimeline};
 use crate::{Metrics, ScanSettings};
 
 /// Names one chunk of the database.
@@ -75,9 +77,30 @@ impl Place {
 pub(crate) struct StoredChunk {
     ticket: ReadTicket,
     bytes: usize,
+    /// When it was begun, where somebody notes that.
+    begun: Option<Instant>,
+    /// When it was seen to be complete.
+    complete: Option<Instant>,
 }
 
 impl StoredChunk {
+    /// The same, which was begun at this time.
+    pub(crate) fn begun(self, begun: Option<Instant>) -> Self {
+        Self { begun, ..self }
+    }
+
+    /// Takes note of the time if it is complete and nobody saw that before, where somebody noted when it was begun.
+    pub(crate) fn look(&mut self, now: Instant) {
+        if self.begun.is_some() && self.complete.is_none() && self.ticket.is_done() {
+            self.complete = Some(now);
+        }
+    }
+
+    /// When it was begun, where somebody noted that, and when it was seen to be complete, if it was.
+    pub(crate) fn times(&self) -> Option<(Instant, Option<Instant>)> {
+        Some((self.begun?, self.complete))
+    }
+
     /// Its bytes on disk.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
@@ -206,7 +229,7 @@ impl Engine {
         };
         let (ticket, bytes) = segment.submit_chunk((place.group, place.column, place.chunk), &take, path)?;
         self.recorder.note(place);
-        Ok(StoredChunk { ticket, bytes })
+        Ok(StoredChunk { ticket, bytes, begun: None, complete: None })
     }
 
     /// Memory for an inflated chunk: the pool's, or the heap's where that is exhausted.
@@ -228,7 +251,7 @@ impl Engine {
         wanted: &[WantedChunk<'_>],
         ahead: &ReadAhead,
         (table, settings): (&str, &ScanSettings),
-        metrics: &Metrics,
+        costs: Costs<'_>,
     ) -> Result<Vec<Arc<InflatedChunk>>> {
         let describe = |wanted: &WantedChunk<'_>| {
             segment.describe_chunk(wanted.name, table, wanted.place.group, wanted.place.chunk)
@@ -239,25 +262,32 @@ impl Engine {
                 chunk.note_reuse();
                 return Ok(Found::Inflated(chunk));
             }
-            match ahead.take(&wanted.place) {
-                Some(stored) => Ok(Found::Stored(stored)),
-                None => self
-                    .begin(segment, &wanted.place, settings.read_path, true)
-                    .map(Found::Stored)
-                    .context(|| describe(wanted)),
+            if let Some(stored) = ahead.take(&wanted.place) {
+                return Ok(Found::Stored(stored));
             }
+            let begun = costs.timeline.map(|_| Instant::now());
+            let stored = self.begin(segment, &wanted.place, settings.read_path, true);
+            stored.map(|stored| Found::Stored(stored.begun(begun))).context(|| describe(wanted))
         };
-        let found: Vec<_> = wanted.iter().map(begin).collect::<Result<_>>()?;
-        let inflate = |(wanted, found): (&WantedChunk<'_>, Found)| match found {
-            Found::Inflated(chunk) => Ok(chunk),
-            Found::Stored(stored) => {
-                let chunk = self.inflate(segment, wanted, stored, settings, metrics).context(|| describe(wanted))?;
-                let chunk = Arc::new(chunk);
-                self.keep(wanted.place.key, &chunk);
-                Ok(chunk)
-            }
-        };
-        wanted.iter().zip(found).map(inflate).collect()
+        let mut found: VecDeque<_> = wanted.iter().map(begin).collect::<Result<_>>()?;
+        let mut chunks = Vec::with_capacity(wanted.len());
+        for wanted in wanted {
+            chunks.push(match found.pop_front() {
+                None => break,
+                Some(Found::Inflated(chunk)) => chunk,
+                Some(Found::Stored(stored)) => {
+                    let look = |now| {
+                        found.iter_mut().for_each(|found| found.look(now));
+                        ahead.look(now);
+                    };
+                    let chunk = self.inflate(segment, wanted, stored, look, (settings, costs));
+                    let chunk = Arc::new(chunk.context(|| describe(wanted))?);
+                    self.keep(wanted.place.key, &chunk);
+                    chunk
+                }
+            });
+        }
+        Ok(chunks)
     }
 
     /// Keeps a chunk that was read. As long as there are few, all of them; else from the second time on that one is read
@@ -270,31 +300,59 @@ impl Engine {
         }
     }
 
-    /// Waits for a chunk's bytes and inflates them.
+    /// Waits for a chunk's bytes and inflates them. Where times are noted, `look` is told when the chunk was there: others may
+    /// have come with it.
     fn inflate(
         &self,
         segment: &Segment,
         wanted: &WantedChunk<'_>,
-        stored: StoredChunk,
-        settings: &ScanSettings,
-        metrics: &Metrics,
+        mut stored: StoredChunk,
+        look: impl FnOnce(Instant),
+        (settings, costs): (&ScanSettings, Costs<'_>),
     ) -> Result<InflatedChunk> {
         let started = Instant::now();
+        stored.look(started);
+        let times = stored.times();
         let buffer = stored.wait()?;
-        metrics.read_ns.add(started.elapsed().as_nanos() as u64);
-        metrics.read_bytes.add(buffer.len() as u64);
-        let started = Instant::now();
+        let arrived = Instant::now();
+        costs.metrics.read_ns.add((arrived - started).as_nanos() as u64);
+        costs.metrics.read_bytes.add(buffer.len() as u64);
+        if costs.timeline.is_some() {
+            look(arrived);
+        }
         let take = |bytes| self.inflated_memory(bytes);
         let inflate = Inflate { take: &take, unpack: unpacking(settings.simd) };
         let Place { group, column, chunk, .. } = wanted.place;
         let chunk = inflate_chunk(segment.directory(group, column, chunk)?, &buffer, wanted.physical, &inflate)?;
-        metrics.inflate_ns.add(started.elapsed().as_nanos() as u64);
+        let inflated = Instant::now();
+        costs.metrics.inflate_ns.add((inflated - arrived).as_nanos() as u64);
+        if let (Some(timeline), Some((begun, complete))) = (costs.timeline, times) {
+            let read = (begun, complete.unwrap_or(arrived));
+            let times = ChunkTimes { read, wanted: started, arrived, inflated };
+            timeline.chunk(&wanted.place, &times, (buffer.len(), chunk.as_bytes().len()));
+        }
         Ok(chunk)
     }
+}
+
+/// Where it is noted what chunks cost.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Costs<'a> {
+    pub(crate) metrics: &'a Metrics,
+    pub(crate) timeline: Option<&'a SourceTimeline>,
 }
 
 /// A chunk in one of its two forms.
 enum Found {
     Inflated(Arc<InflatedChunk>),
     Stored(StoredChunk),
+}
+
+impl Found {
+    /// Takes note of the time if it is there.
+    fn look(&mut self, now: Instant) {
+        if let Self::Stored(stored) = self {
+            stored.look(now);
+        }
+    }
 }

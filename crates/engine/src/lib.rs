@@ -23,6 +23,7 @@ pub mod query;
 pub mod rates;
 mod read_ahead;
 pub mod run;
+pub mod timeline;
 pub mod types;
 
 pub use cancel::CancelToken;

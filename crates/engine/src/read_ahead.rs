@@ -9,9 +9,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use crate::chunks::{ChunkKey, Engine, Place, StoredChunk};
 use crate::morsel::Morsel;
+use crate::timeline::SourceTimeline;
 
 /// Morsels in front of the one that was taken last that are looked at, for each drive.
 pub(crate) const MORSELS_AHEAD: usize = 32;
@@ -157,8 +159,14 @@ impl ReadAhead {
         }
     }
 
+    /// Takes note of the time for chunks that are complete.
+    pub(crate) fn look(&self, now: Instant) {
+        let mut state = self.lock();
+        state.begun.values_mut().flat_map(HashMap::values_mut).flatten().for_each(|chunk| chunk.look(now));
+    }
+
     /// Lets go of what was begun for a row group that is done.
-    pub(crate) fn forget(&self, morsel: Morsel) {
+    pub(crate) fn forget(&self, morsel: Morsel, timeline: Option<&SourceTimeline>) {
         let done = {
             let mut state = self.lock();
             let done = state.begun.remove(&(morsel.segment, morsel.group)).unwrap_or_default();
@@ -166,7 +174,15 @@ impl ReadAhead {
             done
         };
         // Reads on their way are waited for, and others need not wait with us.
-        drop(done);
+        for (key, chunk) in done {
+            let Some(chunk) = chunk else { continue };
+            let bytes = chunk.bytes();
+            let times = chunk.times();
+            drop(chunk);
+            if let (Some(timeline), Some((begun, complete))) = (timeline, times) {
+                timeline.let_go(&key, morsel.segment, (begun, complete.unwrap_or_else(Instant::now)), bytes);
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

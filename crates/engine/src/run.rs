@@ -10,6 +10,7 @@ mod key_filter;
 mod narrow;
 mod ranked;
 mod settings;
+mod times;
 mod whole;
 
 use std::ops::Range;
@@ -26,6 +27,7 @@ use forebay_store::{Column, GroupColumn, Segment, Table};
 use crate::chunks::{Engine, Place, WantedChunk};
 use crate::collect::{BlockValues, collect_constant};
 use crate::morsel::{Morsel, SharedGroups, drives, morsels};
+use crate::timeline::{Computing, SourceTimeline};
 use crate::types::arrow_type;
 use crate::{CancelToken, Metrics};
 use narrow::Pending;
@@ -65,6 +67,8 @@ pub struct Scan {
     metrics: Arc<Metrics>,
     cancel: CancelToken,
     settings: ScanSettings,
+    /// Where it is noted when it did what, if somebody asks.
+    timeline: Option<SourceTimeline>,
 }
 
 impl Scan {
@@ -79,8 +83,22 @@ impl Scan {
         let (morsels, drives) = (morsels(&table)?, drives(&table));
         let schema = schema_of(&table, &columns);
         let (cursor, settings) = (AtomicUsize::new(0), ScanSettings::default());
-        let (shared, reads) = (SharedGroups::default(), Reads::default());
-        Ok(Self { engine, table, columns, schema, morsels, cursor, drives, shared, reads, metrics, cancel, settings })
+        let (shared, reads, timeline) = (SharedGroups::default(), Reads::default(), None);
+        Ok(Self {
+            engine,
+            table,
+            columns,
+            schema,
+            morsels,
+            cursor,
+            drives,
+            shared,
+            reads,
+            metrics,
+            cancel,
+            settings,
+            timeline,
+        })
     }
 
     /// The same scan, run as `settings` say.
@@ -122,8 +140,8 @@ impl Scan {
         filters: &mut [Box<dyn RowFilter>],
     ) -> Result<MorselRows> {
         let blocks = morsel.blocks();
-        self.read_ahead(tests, keys, filters);
         let mut rows = self.rows_of(morsel)?;
+        self.read_ahead(tests, keys, filters);
         let mut order: Vec<usize> = (0..tests.len()).collect();
         order.sort_by(|a, b| tests[*b].rank().total_cmp(&tests[*a].rank()));
         let mut pending = rows.prune(tests, &order);
@@ -170,6 +188,7 @@ impl Scan {
             chunks: vec![Vec::new(); self.table.columns.len()],
             selections,
             next: 0,
+            computing: self.computing(morsel),
         })
     }
 }
@@ -185,6 +204,8 @@ pub struct MorselRows {
     /// Per block of the row group.
     selections: Vec<Selection>,
     next: usize,
+    /// As long as they are worked on.
+    computing: Option<Computing>,
 }
 
 /// Where a column's values of one block are.
@@ -375,12 +396,12 @@ impl MorselRows {
             return Ok(());
         }
         self.scan.cancel.check()?;
-        let (mut loaded, _claim) = scan.shared.claim(self.morsel, &places);
+        let (mut loaded, _claim) = scan.noting_waits(|| scan.shared.claim(self.morsel, &places));
         let mut is_known = loaded.iter().map(Option::is_some);
         wanted.retain(|_| is_known.next() == Some(false));
         let name = table.full_name();
         let how = (name.as_str(), &scan.settings);
-        let read = scan.engine.chunks(&self.segment, &wanted, &scan.reads.ahead, how, &scan.metrics)?;
+        let read = scan.engine.chunks(&self.segment, &wanted, &scan.reads.ahead, how, scan.costs())?;
         loaded.iter_mut().filter(|chunk| chunk.is_none()).zip(read).for_each(|(chunk, read)| *chunk = Some(read));
         let loaded: Vec<_> = places.into_iter().zip(loaded.into_iter().flatten()).collect();
         for ((column, chunk), loaded) in &loaded {

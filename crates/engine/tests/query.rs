@@ -120,7 +120,8 @@ fn query_of(engine: &Engine, names: &[&str], program: &str, types: &[(DataType, 
 /// Runs a query with a device.
 fn run_on(engine: &Arc<Engine>, query: &Query, device: DeviceChoice) -> Result<QueryOutput> {
     let (execution, scan) = (Execution::Compiled, ScanSettings::default());
-    let options = QueryOptions { threads: 2, execution, memory_bytes: 1 << 30, scan, device, counted: true };
+    let options =
+        QueryOptions { threads: 2, execution, memory_bytes: 1 << 30, scan, device, counted: true, timeline: None };
     run(engine, query, &options, &CancelToken::default())
 }
 
@@ -140,6 +141,7 @@ impl Star {
                 scan: ScanSettings::default(),
                 device: DeviceChoice::Cpu,
                 counted: true,
+                timeline: None,
             },
             &CancelToken::default(),
         )
@@ -598,7 +600,15 @@ pipeline
             let scan = ScanSettings { simd, ..ScanSettings::default() };
             let execution = Execution::Compiled;
             let device = DeviceChoice::Cpu;
-            let options = QueryOptions { threads, execution, memory_bytes: 1 << 30, scan, device, counted: false };
+            let options = QueryOptions {
+                threads,
+                execution,
+                memory_bytes: 1 << 30,
+                scan,
+                device,
+                counted: false,
+                timeline: None,
+            };
             let output = run(&star.engine, &query, &options, &CancelToken::default()).expect("it runs");
             assert!(output.reports[0].notes.iter().any(|note| note == "hashed groups"), "{:?}", output.reports);
             let mut groups = BTreeMap::new();
@@ -632,6 +642,7 @@ fn states_beyond_the_budget_and_cancelled_queries_are_errors() {
             scan,
             device: DeviceChoice::Cpu,
             counted: false,
+            timeline: None,
         };
         let error = run(&star.engine, &query, &options, &cancel).expect_err("it was cancelled before");
         assert_eq!(error.kind(), ErrorKind::Cancelled);

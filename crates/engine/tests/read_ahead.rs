@@ -3,12 +3,14 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::Int64Type;
 use forebay_base::{LogicalType, Result, limits};
 use forebay_disk::{FaultKind, Faults, ReadPath, SimulatedDisk};
-use forebay_engine::{CancelToken, Engine, Foreseen, LoadTarget, Loader, RankedTest, Scan};
+use forebay_engine::timeline::{Recorder, SourceTimeline, SpanKind};
+use forebay_engine::{CancelToken, Engine, Foreseen, LoadTarget, Loader, Metrics, RankedTest, Scan};
 use forebay_pipeline::test::{ColumnTest, Test};
 use forebay_store::{ColumnDefinition, OpenMode, Store, Table, TableDefinition};
 
@@ -82,6 +84,13 @@ fn new_scan(engine: &Arc<Engine>) -> Result<Scan> {
 /// Rows and sum of b where a is at least 0, with the share of morsels that a worker takes before it stops.
 fn scan(engine: &Arc<Engine>, morsels: usize) -> Result<(u64, i64)> {
     run(&Arc::new(new_scan(engine)?), morsels)
+}
+
+/// The same of all rows, which notes when it did what.
+fn timed_scan(engine: &Arc<Engine>, metrics: Arc<Metrics>, timeline: SourceTimeline) -> Result<(u64, i64)> {
+    let table = table(engine);
+    let scan = Scan::new(Arc::clone(engine), table, vec![1], metrics, CancelToken::default())?;
+    run(&Arc::new(scan.with_timeline(Some(timeline))), usize::MAX)
 }
 
 fn run(scan: &Arc<Scan>, morsels: usize) -> Result<(u64, i64)> {
@@ -196,4 +205,34 @@ fn what_was_read_is_read_and_inflated_again() {
     assert_eq!(engine.stored_bytes(), 0);
     scan(&engine, usize::MAX).expect("a sound disk");
     assert!(engine.recorded_reads().is_empty(), "nobody recorded");
+}
+
+#[test]
+fn a_scan_that_is_timed_gives_the_same_rows_and_notes_every_chunk() {
+    let engine = open(database().crash()).expect("a sound database opens");
+    let expected = scan(&engine, usize::MAX).expect("a sound disk");
+    let recorder = Arc::new(Recorder::new(Instant::now()));
+    let (metrics, source) = (Arc::new(Metrics::default()), recorder.scan_of(&table(&engine)));
+    let found = timed_scan(&engine, Arc::clone(&metrics), source.clone()).expect("a sound disk");
+    assert_eq!(found, expected);
+    let (timeline, times, counted) = (recorder.timeline(), source.times(), metrics.snapshot());
+    assert_eq!((times.name.as_str(), times.columns.join(" ").as_str()), ("main.t", "a b"));
+    assert_eq!((times.chunks, times.read_bytes), (counted.chunks - counted.chunks_pruned, counted.read_bytes));
+    assert_eq!(times.inflate_ns, counted.inflate_ns);
+    assert!(times.compute_ns > 0);
+    for kind in [SpanKind::Read, SpanKind::Inflate] {
+        let mut places: Vec<_> = timeline.spans.iter().filter(|span| span.kind == kind).collect();
+        places.sort_by_key(|span| (span.column, span.row_group, span.chunk));
+        places.dedup_by_key(|span| (span.column, span.row_group, span.chunk));
+        assert_eq!(places.len() as u64, times.chunks, "each chunk once: {kind:?}");
+        assert!(places.iter().all(|span| span.thread.is_none() == (kind == SpanKind::Read) && span.bytes > 0));
+    }
+    let mut ended_ns = 0;
+    let mut mine: Vec<_> = timeline.spans.iter().filter(|span| span.thread == Some(0)).collect();
+    mine.sort_by_key(|span| span.start_ns);
+    for span in mine {
+        assert!(ended_ns <= span.start_ns && span.start_ns < span.end_ns, "a thread does one thing at a time");
+        ended_ns = span.end_ns;
+    }
+    assert!(ended_ns <= timeline.elapsed_ns && timeline.threads == 1 && timeline.left_out == 0);
 }

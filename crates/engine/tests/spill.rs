@@ -173,6 +173,7 @@ fn options(threads: usize, memory_bytes: usize) -> QueryOptions {
         scan: ScanSettings::default(),
         device: DeviceChoice::Cpu,
         counted: true,
+        timeline: None,
     }
 }
 

@@ -26,10 +26,13 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, execute_stream,
 };
 use forebay_base::units::{format_bytes, format_count, format_seconds};
+use forebay_engine::timeline::SourceTimeline;
 use futures::TryStreamExt;
 
 use crate::carve::operator::PipelinesExec;
 use crate::scan::ScanExec;
+use crate::statement::StatementContext;
+use crate::timeline;
 
 /// Runs a plan to its end, and gives its operators with what they did instead of its rows.
 #[derive(Debug, Clone)]
@@ -118,27 +121,29 @@ fn done(plan: &dyn ExecutionPlan) -> Option<String> {
     if let Some(bytes) = metrics.spilled_bytes().filter(|bytes| *bytes > 0) {
         write!(text, ", {} of them on disk in between", format_bytes(bytes as u64)).ok()?;
     }
-    if plan.is::<ScanExec>() {
-        text.push_str(&scanned(&metrics));
+    if let Some(scan) = plan.downcast_ref::<ScanExec>() {
+        text.push_str(&scanned(&metrics, scan.timeline()));
     }
     Some(text)
 }
 
 /// What a scan read and left out, each on a line of its own.
-fn scanned(metrics: &MetricsSet) -> String {
+fn scanned(metrics: &MetricsSet, timeline: Option<&SourceTimeline>) -> String {
     let count = |name: &str| metrics.sum_by_name(name).map_or(0, |value| value.as_usize() as u64);
     let mut text = String::new();
-    let (read, blocks, pruned) = (count("bytes_read"), count("blocks"), count("blocks_pruned"));
-    if read > 0 {
-        let [waited, inflated] = ["read_ns", "inflate_ns"].map(|name| format_seconds(count(name) as f64 / 1e9));
-        let read = format_bytes(read);
-        text += &format!("\n  | read {read} from disk: workers waited {waited} for it and inflated it in {inflated}");
+    let (blocks, pruned) = (count("blocks"), count("blocks_pruned"));
+    let read = (count("bytes_read"), count("read_ns"), count("inflate_ns"));
+    if let Some(cost) = timeline::sentence(read, timeline.map(SourceTimeline::times).as_ref()) {
+        text += &format!("\n  | {cost}");
     }
     if pruned > 0 {
         text += &format!("\n  | zones left out {} of {} blocks", format_count(pruned), format_count(blocks));
     }
     if count("psma_rows") > 0 {
         text += &format!("\n  | PSMA left out {} rows", format_count(count("psma_rows")));
+    }
+    for lane in timeline::drawn(timeline) {
+        text += &format!("\n  | {lane}");
     }
     text
 }
@@ -188,6 +193,8 @@ impl ExecutionPlan for AnalyzeExec {
 
     fn execute(&self, _partition: usize, context: Arc<TaskContext>) -> DataFusionResult<SendableRecordBatchStream> {
         let (explained, schema) = (Arc::clone(&self.explained), Arc::clone(&self.schema));
+        let recorder = context.session_config().get_extension::<StatementContext>();
+        let recorder = recorder.map(|statement| Arc::clone(statement.record()));
         let rows = async move {
             let started = Instant::now();
             let mut rows = execute_stream(Arc::clone(&explained), context)?;
@@ -196,6 +203,7 @@ impl ExecutionPlan for AnalyzeExec {
                 count += batch.num_rows() as u64;
             }
             let elapsed = format_seconds(started.elapsed().as_secs_f64());
+            recorder.iter().for_each(|recorder| recorder.end());
             let rows = if count == 1 { "1 row".to_owned() } else { format!("{} rows", format_count(count)) };
             let heading = StringArray::from(vec![format!("{rows} in {elapsed}")]);
             let operators = StringArray::from(vec![Operators { plan: &explained, ran: true }.to_string()]);

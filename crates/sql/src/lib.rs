@@ -60,6 +60,7 @@ pub(crate) mod single_column;
 pub mod statement;
 pub mod statistics;
 pub mod table;
+mod timeline;
 pub(crate) mod typed;
 pub mod types;
 pub mod using;

@@ -11,6 +11,7 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{CreateTable, ObjectName, SchemaName, Statement as Ast, TableObject};
 use forebay_base::{Error, ErrorKind, Result};
+use forebay_engine::timeline::Recorder;
 use forebay_store::{DEFAULT_SCHEMA, SealedSegment, TableOptions};
 use futures::StreamExt;
 use tokio::sync::mpsc;
@@ -217,6 +218,7 @@ impl<'a> Run<'a> {
     fn rows(&self, state: &SessionState, physical: Arc<dyn ExecutionPlan>) -> Result<Answer> {
         let schema = physical.schema();
         let context = state.task_ctx();
+        self.statement.timeline().into_iter().for_each(Recorder::planned);
         let (sender, receiver) = mpsc::channel(BUFFERED_BATCHES);
         let runtime = Arc::clone(&self.session.shared.runtime);
         let statement = Arc::clone(&self.statement);

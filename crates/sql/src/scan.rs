@@ -27,6 +27,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Par
 use forebay_base::{Error, LogicalType, limits};
 use forebay_engine::metrics::MetricsSnapshot;
 use forebay_engine::run::{MorselRows, schema_of};
+use forebay_engine::timeline::SourceTimeline;
 use forebay_engine::{Engine, Metrics, RankedTest, RowFilter, Scan, ScanSettings};
 use forebay_store::Table;
 use futures::Stream;
@@ -111,7 +112,12 @@ impl ScanExec {
             .data()
     }
 
-    fn shared_scan(&self, settings: ScanSettings) -> forebay_base::Result<Arc<Scan>> {
+    /// When the scan did what, if that was noted.
+    pub(crate) fn timeline(&self) -> Option<&SourceTimeline> {
+        self.scan.get()?.timeline()
+    }
+
+    fn shared_scan(&self, settings: ScanSettings, workers: usize) -> forebay_base::Result<Arc<Scan>> {
         if let Some(scan) = self.scan.get() {
             return Ok(Arc::clone(scan));
         }
@@ -123,7 +129,13 @@ impl ScanExec {
             self.statement.cancel.clone(),
         )?;
         self.statement.watch(&self.counters, scan.morsels());
-        Ok(Arc::clone(self.scan.get_or_init(|| Arc::new(scan.with_settings(settings)))))
+        let timeline = || {
+            let recorder = self.statement.timeline()?;
+            recorder.uses(workers);
+            Some(recorder.scan_of(&self.table))
+        };
+        let scan = || Arc::new(scan.with_settings(settings).with_timeline(timeline()));
+        Ok(Arc::clone(self.scan.get_or_init(scan)))
     }
 }
 
@@ -202,7 +214,8 @@ impl ExecutionPlan for ScanExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> DataFusionResult<SendableRecordBatchStream> {
         let settings = crate::settings::of_scans(context.session_config());
-        let scan = self.shared_scan(settings).map_err(into_datafusion)?;
+        let workers = context.session_config().target_partitions().max(1);
+        let scan = self.shared_scan(settings, workers).map_err(into_datafusion)?;
         let batch_rows = context.session_config().batch_size().min(limits::BATCH_ROWS);
         let fixed = Predicates::of(&self.predicates, &self.types());
         let filters = fixed.row_filters(false).map_err(into_datafusion)?;
@@ -412,6 +425,7 @@ impl Stream for ScanStream {
         }
         let elapsed = stream.baseline.elapsed_compute().clone();
         let timer = elapsed.timer();
+        stream.rows.iter_mut().for_each(MorselRows::go_on);
         let polled = match stream.advance() {
             Ok(batch) => batch.map(Ok),
             Err(error) => {
@@ -420,6 +434,7 @@ impl Stream for ScanStream {
                 Some(Err(DataFusionError::External(Box::new(error))))
             }
         };
+        stream.rows.iter_mut().for_each(MorselRows::rest);
         timer.done();
         stream.baseline.record_poll(Poll::Ready(polled))
     }

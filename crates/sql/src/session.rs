@@ -1,12 +1,14 @@
 //! One user's session: settings, and the life of a statement from text to rows.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use datafusion::execution::SessionState;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use forebay_base::{Error, ErrorKind, Result};
+use forebay_engine::timeline::Timeline;
 use forebay_engine::{CancelToken, Engine};
 use forebay_store::DEFAULT_SCHEMA;
 use tokio::runtime::Runtime;
@@ -96,6 +98,8 @@ pub struct Session {
     base: Mutex<Base>,
     pub(crate) schema: Mutex<String>,
     pub(crate) running: Arc<Running>,
+    /// Whether statements note when they do what.
+    records: AtomicBool,
 }
 
 /// The running statement, as seen from other threads.
@@ -155,7 +159,24 @@ impl Session {
     /// A session with default settings.
     pub fn new(shared: Shared) -> Self {
         let base = Mutex::new(Base { state: Arc::new(settings::base_state(&shared)), settings: 0 });
-        Self { shared, base, schema: Mutex::new(DEFAULT_SCHEMA.to_owned()), running: Arc::default() }
+        Self {
+            shared,
+            base,
+            schema: Mutex::new(DEFAULT_SCHEMA.to_owned()),
+            running: Arc::default(),
+            records: AtomicBool::new(false),
+        }
+    }
+
+    /// Has statements from now on note when they do what, or no longer.
+    pub fn record_timelines(&self, records: bool) {
+        self.records.store(records, Ordering::Relaxed);
+    }
+
+    /// When the statement that was begun last did what, if that was noted.
+    pub fn timeline(&self) -> Option<Timeline> {
+        let statement = lock(&self.running.statement).clone()?;
+        statement.timeline().map(|recorder| recorder.timeline())
     }
 
     /// A handle that cancels and watches the running statement.
@@ -203,6 +224,9 @@ impl Session {
         let cancel = self.running.cancel.clone();
         cancel.reset();
         let statement = Arc::new(StatementContext::new(cancel, activity));
+        if self.records.load(Ordering::Relaxed) {
+            statement.record();
+        }
         *lock(&self.running.statement) = Some(Arc::clone(&statement));
         let planner = Planner::new(state, Arc::clone(&self.shared.engine), Arc::clone(&statement));
         Run::new(self, planner, statement, key)

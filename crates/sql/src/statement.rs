@@ -1,10 +1,11 @@
 //! What belongs to one running statement: its cancel flag, its figures, its progress.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use forebay_engine::metrics::MetricsSnapshot;
+use forebay_engine::timeline::Recorder;
 use forebay_engine::{CancelToken, Metrics};
 
 /// Shared by the operators of one statement; reaches them as an extension of DataFusion's session configuration.
@@ -24,6 +25,8 @@ pub struct StatementContext {
     compile_ns: AtomicU64,
     /// Files that it reads, other than the database's.
     files: Mutex<Vec<String>>,
+    /// When it did what, where somebody asked.
+    timeline: OnceLock<Arc<Recorder>>,
 }
 
 impl StatementContext {
@@ -39,7 +42,18 @@ impl StatementContext {
             expected: AtomicU64::new(0),
             compile_ns: AtomicU64::new(0),
             files: Mutex::default(),
+            timeline: OnceLock::new(),
         }
+    }
+
+    /// Has its scans note from now on when they do what.
+    pub fn record(&self) -> &Arc<Recorder> {
+        self.timeline.get_or_init(|| Arc::new(Recorder::new(self.started)))
+    }
+
+    /// Where its scans note when they do what, if they do.
+    pub fn timeline(&self) -> Option<&Arc<Recorder>> {
+        self.timeline.get()
     }
 
     /// Adds a scan of so many morsels to the statement.

@@ -5,17 +5,26 @@
 //! what the session allows. Must not know: rows.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use forebay_base::Result;
 use forebay_pipeline::ir::{Pipeline, Probe, ProbeKind, Sink, Source, Step, TableSource};
 
+use super::report::timeline_of;
 use super::runner::Runner;
+use crate::timeline::SourceTimeline;
 use crate::{Foreseen, RankedTest, Scan};
 
 /// Scans by table of the query.
 #[derive(Debug, Default)]
 pub(super) struct Coming(Mutex<BTreeMap<usize, Arc<Scan>>>);
+
+impl Coming {
+    /// Every change leaves the map whole, whoever panics.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, Arc<Scan>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Runner<'_> {
     /// Makes the scans of all pipelines and begins their first reads.
@@ -26,27 +35,39 @@ impl Runner<'_> {
         if most_bytes == 0 || !reads_here {
             return Ok(());
         }
+        let mut coming = Vec::new();
+        for pipeline in &self.program.pipelines {
+            let Source::Table(source) = &pipeline.source else { continue };
+            let timeline = timeline_of(self.options, self.query, &pipeline.source);
+            coming.push((pipeline, source, self.new_scan(source)?.with_timeline(timeline)));
+        }
         let mut next: Option<Arc<Scan>> = None;
         let mut scans = BTreeMap::new();
-        for pipeline in self.program.pipelines.iter().rev() {
-            let Source::Table(source) = &pipeline.source else { continue };
+        for (pipeline, source, scan) in coming.into_iter().rev() {
             let is_filtered = !self.query.tables[source.table].filters.is_empty();
-            let scan = self.new_scan(source)?.before(foreseen(pipeline, source, is_filtered), next.take());
-            let scan = next.insert(Arc::new(scan));
+            let foreseen = foreseen(pipeline, source, is_filtered);
+            let behind = next.take();
+            let scan = next.insert(Arc::new(scan.before(foreseen, behind)));
             scans.insert(source.table, Arc::clone(scan));
         }
         if let Some(first) = next {
             first.begin(most_bytes);
         }
-        *self.coming.0.lock().unwrap_or_else(PoisonError::into_inner) = scans;
+        *self.coming.lock() = scans;
         Ok(())
+    }
+
+    /// Where the foreseen scan of `source` notes when it does what.
+    pub(super) fn foreseen_timeline(&self, source: &Source) -> Option<SourceTimeline> {
+        let Source::Table(source) = source else { return None };
+        self.coming.lock().get(&source.table)?.timeline().cloned()
     }
 
     /// The scan of a pipeline that begins: the one that was foreseen, where it has not been taken.
     pub(super) fn scan_of(&self, source: &TableSource) -> Result<Arc<Scan>> {
-        // Every change leaves the map whole.
-        let foreseen = self.coming.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&source.table);
-        foreseen.map_or_else(|| self.new_scan(source).map(Arc::new), Ok)
+        let foreseen = self.coming.lock().remove(&source.table);
+        let new = || Ok(Arc::new(self.new_scan(source)?.with_timeline(self.timeline.clone())));
+        foreseen.map_or_else(new, Ok)
     }
 
     fn new_scan(&self, source: &TableSource) -> Result<Scan> {

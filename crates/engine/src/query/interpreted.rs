@@ -11,6 +11,7 @@ use forebay_pipeline::interpret::Machine;
 use forebay_pipeline::ir::{Pipeline, Program, Sink, Source, Step, Typed};
 use forebay_pipeline::verify::register_types;
 
+use super::report::timeline_of;
 use super::source::{EqualRows, VectorLoader};
 use super::{PipelineReport, Query, QueryOptions, QueryOutput, ScanReport, StepReport, TestReport, output};
 use crate::{CancelToken, Engine, RankedTest, Scan};
@@ -44,7 +45,8 @@ pub(super) fn run(
         let metrics = Arc::clone(&bound.metrics);
         let before = metrics.snapshot();
         let scan = Scan::new(Arc::clone(engine), Arc::clone(&bound.table), columns, metrics, cancel.clone())?;
-        let scan = Arc::new(scan.with_settings(options.scan));
+        let timeline = timeline_of(options, query, &pipeline.source);
+        let scan = Arc::new(scan.with_settings(options.scan).with_timeline(timeline.clone()));
         let mut tests: Vec<_> = source.tests.iter().map(|test| RankedTest::new(test.clone(), false)).collect();
         let mut filters = bound.filters.iter().map(|filter| filter.filter()).collect::<Result<Vec<_>>>()?;
         let mut loader = VectorLoader::new(source, &dictionaries);
@@ -77,7 +79,7 @@ pub(super) fn run(
             report.add(test.rows());
             report
         };
-        let scan = Some(ScanReport::new(bound, &before, tests.iter().map(tested).collect()));
+        let scan = Some(ScanReport::new(bound, &before, tests.iter().map(tested).collect(), timeline));
         reports.push(PipelineReport { scan, ..report(&machine, pipeline, started) });
     }
     let types = result_types(program)?;

@@ -29,6 +29,7 @@ use forebay_base::Result;
 use forebay_pipeline::ir::{DictionaryId, Program};
 use forebay_store::Table;
 
+use crate::timeline::Recorder;
 use crate::{CancelToken, DeviceChoice, Engine, Metrics, RowFilter, ScanSettings};
 
 pub use device::places;
@@ -118,6 +119,8 @@ pub struct QueryOptions {
     pub memory_bytes: usize,
     /// The rows that leave each step are counted, for [`PipelineReport::steps`].
     pub counted: bool,
+    /// Where it is noted when the query did what.
+    pub timeline: Option<Arc<Recorder>>,
 }
 
 /// What a query gave.

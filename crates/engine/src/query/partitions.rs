@@ -234,6 +234,7 @@ impl Runner<'_> {
         task: &Task<'_>,
     ) -> std::result::Result<Option<Part>, Stop> {
         let mut hand = Hand { worker: None, vectors: Vec::new(), known_bytes: 0 };
+        let _computing = task.computing();
         loop {
             let partition = task.cursor.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             if partition >= spilled.rows.partitions().count() {

@@ -1,7 +1,10 @@
 //! What pipelines did, for EXPLAIN ANALYZE.
 
-use super::QueryTable;
+use forebay_pipeline::ir::Source;
+
+use super::{Query, QueryOptions, QueryTable};
 use crate::metrics::MetricsSnapshot;
+use crate::timeline::SourceTimeline;
 
 /// What one pipeline did.
 #[derive(Debug, Clone, Default)]
@@ -60,6 +63,8 @@ pub struct ScanReport {
     pub inflate_ns: u64,
     /// The tests: the source's, then what was learned of build sides.
     pub tests: Vec<TestReport>,
+    /// When it did what, where somebody asked.
+    pub timeline: Option<SourceTimeline>,
 }
 
 /// What one test did.
@@ -91,7 +96,12 @@ impl PipelineReport {
 
 impl ScanReport {
     /// What a scan of `bound` did by these tests, whose counters were at `before` when it began.
-    pub(super) fn new(bound: &QueryTable, before: &MetricsSnapshot, tests: Vec<TestReport>) -> Self {
+    pub(super) fn new(
+        bound: &QueryTable,
+        before: &MetricsSnapshot,
+        tests: Vec<TestReport>,
+        timeline: Option<SourceTimeline>,
+    ) -> Self {
         let now = bound.metrics.snapshot();
         Self {
             rows: bound.table.rows(),
@@ -104,6 +114,7 @@ impl ScanReport {
             read_wait_ns: now.read_ns - before.read_ns,
             inflate_ns: now.inflate_ns - before.inflate_ns,
             tests,
+            timeline,
         }
     }
 }
@@ -119,4 +130,14 @@ impl TestReport {
         self.rows_in += rows_in;
         self.rows_out += rows_out;
     }
+}
+
+/// Where a pipeline with this source notes when it does what.
+pub(super) fn timeline_of(options: &QueryOptions, query: &Query, source: &Source) -> Option<SourceTimeline> {
+    let recorder = options.timeline.as_ref()?;
+    Some(match source {
+        Source::Table(source) => recorder.scan_of(&query.tables[source.table].table),
+        Source::Groups { state, .. } => recorder.state_of(format!("groups #{}", state.0)),
+        Source::BuildRows { state, .. } => recorder.state_of(format!("rows of #{}", state.0)),
+    })
 }

@@ -16,9 +16,11 @@ use super::coming::Coming;
 use super::device::{Attempt, Left};
 use super::output::{RowsOnDisk, Shape};
 use super::partitions::{Overflow, Spilled};
+use super::report::timeline_of;
 use super::specialise::Known;
 use super::task::Task;
 use super::{PipelineReport, Query, QueryOptions, QueryOutput, ScanReport};
+use crate::timeline::{SourceTimeline, SpanKind};
 use crate::{CancelToken, Engine};
 
 /// Why a pipeline stopped early.
@@ -58,6 +60,8 @@ pub(super) struct Runner<'a> {
     /// By table of the query: the scan of a pipeline that has not begun, which may have reads on their way.
     pub(super) coming: Coming,
     pub(super) reports: Vec<PipelineReport>,
+    /// Where the pipeline that runs notes when it does what.
+    pub(super) timeline: Option<SourceTimeline>,
 }
 
 impl<'a> Runner<'a> {
@@ -86,6 +90,7 @@ impl<'a> Runner<'a> {
             between: BTreeMap::new(),
             coming: Coming::default(),
             reports: Vec::new(),
+            timeline: None,
         }
     }
 
@@ -96,6 +101,8 @@ impl<'a> Runner<'a> {
         let mut index = 0;
         while index < self.program.pipelines.len() {
             self.cut(index)?;
+            let source = &self.program.pipelines[index].source;
+            self.timeline = self.foreseen_timeline(source).or_else(|| timeline_of(self.options, self.query, source));
             let (rows_out, started) = match self.on_device(index)? {
                 Attempt::Done(left) => (self.keep(index, left, &mut result)?, Instant::now()),
                 Attempt::Cpu(reason) => {
@@ -112,10 +119,12 @@ impl<'a> Runner<'a> {
                     (rows_out, started)
                 }
             };
+            let ended = Instant::now();
             if let Some(report) = self.reports.last_mut() {
                 report.rows_out = rows_out;
-                report.elapsed_ns += started.elapsed().as_nanos() as u64;
+                report.elapsed_ns += (ended - started).as_nanos() as u64;
             }
+            self.timeline.iter().for_each(|timeline| timeline.note(SpanKind::Finish, started, ended));
             self.forget(index);
             index += 1;
         }
@@ -243,7 +252,8 @@ impl<'a> Runner<'a> {
         };
         let special = known.specialise(index);
         let (budget_bytes, overflow) = self.room(index, &special)?;
-        let mut task = Task::new(index, &special, budget_bytes, overflow, self.options.counted);
+        let noted = (self.options.counted, self.timeline.clone());
+        let mut task = Task::new(index, &special, budget_bytes, overflow, noted);
         if self.looked_up(index).is_none() {
             let source = &special.program.pipelines[index].source;
             let reads_nothing = matches!(source, Source::Table(source) if source.columns.is_empty());
@@ -266,7 +276,7 @@ impl<'a> Runner<'a> {
             notes: special.notes.iter().cloned().chain(task.note_of_equal_rows()).collect(),
             spill_read_bytes: self.spill_read_bytes() - read_bytes,
             steps: task.steps(),
-            scan: scanned.map(|bound| ScanReport::new(bound, &before, task.tests())),
+            scan: scanned.map(|bound| ScanReport::new(bound, &before, task.tests(), self.timeline.clone())),
             ..PipelineReport::default()
         };
         match self.reports.last_mut() {
@@ -293,8 +303,10 @@ impl<'a> Runner<'a> {
             counted: self.options.counted,
             weighs,
         };
+        let started = Instant::now();
         let (compiled, known) = self.engine.code().compile(&task.special.program, task.index, &shapes)?;
         if !known {
+            task.timeline.iter().for_each(|timeline| timeline.note(SpanKind::Compile, started, Instant::now()));
             task.compile_ns.fetch_add(compiled.compile_ns(), Ordering::Relaxed);
         }
         Ok(compiled)

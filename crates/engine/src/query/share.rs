@@ -146,6 +146,7 @@ impl Runner<'_> {
         read: impl Fn(Range<usize>, &mut Vec<Vector>) -> usize,
         task: &Task<'_>,
     ) -> std::result::Result<Option<Part>, Stop> {
+        let _computing = task.computing();
         let mut worker = self.worker(task)?;
         let mut vectors = Vec::new();
         let mut known_bytes = 0;

@@ -8,6 +8,7 @@ use forebay_cpu::compile::{Compiled, Part, Worker};
 use super::partitions::Overflow;
 use super::specialise::{Specialised, StepPlace};
 use super::{StepReport, TestReport};
+use crate::timeline::{Computing, SourceTimeline};
 use crate::{KeyFilter, RankedTest};
 
 /// A pipeline that runs, as its workers see it.
@@ -30,6 +31,8 @@ pub(super) struct Task<'a> {
     pub(super) budget_bytes: usize,
     /// Where they put what is more than their share of it, if that can be.
     pub(super) overflow: Option<Overflow>,
+    /// Where it is noted when the pipeline does what.
+    pub(super) timeline: Option<SourceTimeline>,
     /// What the workers counted that have ended.
     counted: Mutex<Counted>,
 }
@@ -48,7 +51,7 @@ impl<'a> Task<'a> {
         special: &'a Specialised,
         budget_bytes: usize,
         overflow: Option<Overflow>,
-        counted: bool,
+        (counted, timeline): (bool, Option<SourceTimeline>),
     ) -> Self {
         let steps = if counted { special.program.pipelines[index].steps.len() } else { 0 };
         Self {
@@ -63,8 +66,14 @@ impl<'a> Task<'a> {
             part_bytes: AtomicUsize::new(0),
             budget_bytes,
             overflow,
+            timeline,
             counted: Mutex::new(Counted { steps: vec![0; steps], tests: Vec::new() }),
         }
+    }
+
+    /// Notes that this thread computes on rows of a state, until the result is dropped.
+    pub(super) fn computing(&self) -> Option<Computing> {
+        self.timeline.as_ref().map(|timeline| timeline.compute(None))
     }
 
     /// What a worker leaves that has nothing more to do.

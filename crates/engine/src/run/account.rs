@@ -19,7 +19,7 @@ impl MorselRows {
         metrics.rows_out.add(self.selections.iter().map(|selection| selection.len() as u64).sum());
         metrics.morsels_done.add(1);
         let Some(loaded) = self.scan.shared.done(self.morsel, self.selections.len()) else { return };
-        self.scan.reads.ahead.forget(self.morsel);
+        self.scan.reads.ahead.forget(self.morsel, self.scan.timeline.as_ref());
         metrics.scanned_bytes.add(loaded.values().map(|chunk| chunk.as_bytes().len() as u64).sum());
         let mut touched: Vec<usize> = self.scan.columns.clone();
         touched.extend(tests.iter().map(|ranked| ranked.test.column));

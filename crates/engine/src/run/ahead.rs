@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use forebay_base::limits;
 
@@ -80,7 +81,8 @@ impl Scan {
 
     fn begin_read(&self, place: &Place) -> Option<StoredChunk> {
         let segment = &self.table.segments[place.segment];
-        self.engine.begin(segment, place, self.settings.read_path, false).ok()
+        let begun = self.timeline.as_ref().map(|_| Instant::now());
+        Some(self.engine.begin(segment, place, self.settings.read_path, false).ok()?.begun(begun))
     }
 
     /// Chunks that a morsel needs: those of `tests`, or, where zones decide these, of the first `sure` columns of `loaded`;

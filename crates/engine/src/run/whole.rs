@@ -12,8 +12,8 @@ use crate::{ChunkKey, Morsel};
 impl Scan {
     /// Rules out blocks of a morsel by their zones and loads the scan's columns for all rows of the others.
     pub(crate) fn run_whole(self: &Arc<Self>, morsel: Morsel, tests: &[RankedTest]) -> Result<MorselRows> {
-        self.read_ahead(tests, &[], &[]);
         let mut rows = self.rows_of(morsel)?;
+        self.read_ahead(tests, &[], &[]);
         rows.prune(tests, &(0..tests.len()).collect::<Vec<_>>());
         rows.load(self.columns.iter().copied())?;
         rows.note_loads(tests, &[], &[]);

@@ -139,7 +139,9 @@ impl PipelinesExec {
         let threads = self.state.config().target_partitions().max(1);
         let scan = settings::of_scans(self.state.config());
         let device = settings::device(self.state.config());
-        let options = QueryOptions { threads, execution, device, memory_bytes, scan, counted: self.counted };
+        let (counted, timeline) = (self.counted, statement.timeline().cloned());
+        timeline.iter().for_each(|recorder| recorder.uses(threads));
+        let options = QueryOptions { threads, execution, device, memory_bytes, scan, counted, timeline };
         query::run(&self.carved.engine, &self.carved.query, &options, &statement.cancel)
     }
 

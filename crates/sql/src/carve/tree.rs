@@ -2,11 +2,13 @@
 
 use std::fmt;
 
-use forebay_base::units::{format_bytes, format_count, format_seconds};
+use forebay_base::units::{format_bytes, format_count};
 use forebay_engine::query::{PipelineReport, Query, ScanReport, StepReport};
+use forebay_engine::timeline::SourceTimeline;
 use forebay_pipeline::ir::{Pipeline, Sink, Source, Step};
 
 use crate::explain::test_text;
+use crate::timeline;
 
 /// A line about a part of a pipeline: its source, some of its steps, or its sink.
 #[derive(Debug, Clone)]
@@ -75,10 +77,10 @@ fn source(f: &mut fmt::Formatter<'_>, query: &Query, pipeline: &Pipeline, report
         return write!(f, "  {} rows", format_count(report.rows_in));
     };
     write!(f, "  {}", arrow(scan.rows, report.rows_in))?;
-    if scan.read_bytes > 0 {
-        let [waited, inflated] = [scan.read_wait_ns, scan.inflate_ns].map(|ns| format_seconds(ns as f64 / 1e9));
-        let read = format_bytes(scan.read_bytes);
-        write!(f, "\n     | read {read} from disk: workers waited {waited} for it and inflated it in {inflated}")?;
+    let times = scan.timeline.as_ref().map(SourceTimeline::times);
+    let cost = timeline::sentence((scan.read_bytes, scan.read_wait_ns, scan.inflate_ns), times.as_ref());
+    if let Some(cost) = cost {
+        write!(f, "\n     | {cost}")?;
     }
     if scan.blocks_pruned > 0 {
         let (blocks, pruned) = (format_count(scan.blocks), format_count(scan.blocks_pruned));
@@ -96,10 +98,10 @@ fn source(f: &mut fmt::Formatter<'_>, query: &Query, pipeline: &Pipeline, report
         };
         write!(f, "\n     | test {text}{}", tested(test.rows_in, test.rows_out))?;
     }
-    match scan.rows_filtered {
-        0 => Ok(()),
-        rows => write!(f, "\n     | filters on rows  {}", arrow(rows, report.rows_in)),
+    if scan.rows_filtered > 0 {
+        write!(f, "\n     | filters on rows  {}", arrow(scan.rows_filtered, report.rows_in))?;
     }
+    timeline::drawn(scan.timeline.as_ref()).iter().try_for_each(|lane| write!(f, "\n     | {lane}"))
 }
 
 /// The rows of some steps, of which `rows` came to the first; gives how many left the last.
