@@ -83,7 +83,7 @@ def scripts(binary, report, directory):
     outcome = binary.run("--timing", "-c", "SELECT count(*) FROM range(1000)")
     report.check("timing", None if " ms" in outcome.stderr or " µs" in outcome.stderr else f"{outcome.stderr!r}")
     outcome = binary.run("--help")
-    report.check("help", fine(outcome, "--format", "--read-only", "--memory"))
+    report.check("help", fine(outcome, "--format", "--read-only", "--memory", "--timeline FILE"))
     report.check("version", fine(binary.run("version"), "forebay"))
 
 
@@ -375,6 +375,80 @@ def keeping_rates(binary, report, directory):
     report.check("rates: measured anew", optimize("SET compression_rates = remeasured") or (None if list(kept()) == [name] else str(kept())))
 
 
+def page_data(path):
+    """What a page of timelines has in it, each span as a dictionary."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1])
+    for statement in data["statements"]:
+        statement["spans"] = [dict(zip(data["fields"], span)) for span in statement["spans"]]
+        for span in statement["spans"]:
+            span["kind"] = data["kinds"][span["kind"]]
+    return data
+
+
+def wrong_spans(statement):
+    """What is wrong with a statement's spans: times outside of the statement's, workers that do two things at once, sums."""
+    wrong = []
+    ends = {}
+    for span in sorted(statement["spans"], key=lambda span: span["start_ns"]):
+        if not 0 <= span["start_ns"] < span["end_ns"] <= statement["elapsed_ns"] or span["busy_ns"] > span["end_ns"] - span["start_ns"]:
+            wrong.append(f"outside of the statement: {span}")
+        if span["thread"] >= 0 and span["start_ns"] < ends.get(span["thread"], 0):
+            wrong.append(f"begins before the thread was done: {span}")
+        ends[span["thread"]] = span["end_ns"]
+    for number, source in enumerate(statement["sources"]):
+        mine = [span for span in statement["spans"] if span["source"] == number]
+        for kind, total in (("wait", "wait_ns"), ("inflate", "inflate_ns"), ("compute", "compute_ns")):
+            spent = sum(span["busy_ns"] for span in mine if span["kind"] == kind)
+            if spent != source[total]:
+                wrong.append(f"{source['name']}: {spent} ns of {kind}, not {source[total]}")
+        read = sum(span["bytes"] for span in mine if span["kind"] == "read")
+        if read != source["read_bytes"]:
+            wrong.append(f"{source['name']}: spans of {read} bytes, not {source['read_bytes']}")
+    return "\n".join(wrong[:5]) or None
+
+
+def timelines(binary, report, directory):
+    """`--timeline` shows when statements did what, changes no answer, and says at once when it cannot."""
+    database = os.path.join(directory, "timed")
+    columns = "n AS k, n % 10 AS g, 'text ' || (n * 7919 % 1009) AS t"
+    binary.must(database, f"CREATE TABLE t AS SELECT {columns} FROM range(2000000) AS r(n); CREATE TABLE d AS SELECT n AS g, 'name ' || n AS name FROM range(10) AS r(n)")
+    queries = [
+        "SELECT name, count(*), sum(k), max(t) FROM t JOIN d ON t.g = d.g WHERE k > 1000 GROUP BY name ORDER BY name",
+        "SELECT count(*) FROM t WHERE t LIKE '%7' AND upper(t) < 'TEXT 5'",
+        "SELECT k, t FROM t WHERE k % 500000 = 3 ORDER BY k",
+        "SELECT '</script>' AS a, sum(k) FROM t",
+    ]
+    arguments = [part for query in queries for part in ("-c", query)]
+    page = os.path.join(directory, "timeline.html")
+    for execution in ("compiled", "interpreter", "datafusion"):
+        run = lambda *options: binary.run(database, "--threads", "2", "--format", "csv", *options, "-c", f"SET execution = {execution}", *arguments)
+        plain, timed = run(), run("--timeline", page)
+        different = fine(timed, "name 7") or (None if plain.stdout == timed.stdout else "other answers than without --timeline")
+        report.check(f"--timeline changes no answer: {execution}", different)
+        data = page_data(page)
+        shown = [statement["sql"] for statement in data["statements"]]
+        report.check(f"--timeline shows the statements: {execution}", None if shown == queries and data["without_spans"] == 1 else f"{shown}, {data['without_spans']} others")
+        for query, statement in zip(queries, data["statements"]):
+            kinds = {span["kind"] for span in statement["spans"]}
+            missing = {"plan", "compute"} - kinds
+            report.check(f"--timeline, {execution}: {query[:40]}", wrong_spans(statement) or (f"no {missing}" if missing else None))
+        first = data["statements"][0]
+        names = {source["name"]: source for source in first["sources"]}
+        read = names["main.t"]["read_bytes"] if "main.t" in names else 0
+        report.check(f"--timeline tells what was read: {execution}", None if read > 2**16 and {"read", "inflate"} <= {span["kind"] for span in first["spans"]} else f"{names}")
+    outcome = binary.run(database, "--timeline", page, "-c", queries[1], "-c", "SELECT sum(CAST(t AS INTEGER)) FROM t", "-c", queries[0])
+    data = page_data(page)
+    good = outcome.status == 1 and [statement["failed"] for statement in data["statements"]] == [False, True]
+    report.check("--timeline of a statement that fails", None if good else f"{outcome.status}: {[statement['sql'] for statement in data['statements']]}")
+    report.check("--timeline of nothing", fine(binary.run("--timeline", page, "-c", "SELECT 1")) or (None if page_data(page)["statements"] == [] else "a statement"))
+    for place in (os.path.join(directory, "none", "t.html"), directory):
+        outcome = binary.run(os.path.join(directory, "never"), "--timeline", place, "-c", "SELECT 1")
+        good = outcome.status == 1 and place in outcome.stderr and not outcome.stdout and not os.path.exists(os.path.join(directory, "never"))
+        report.check("--timeline that cannot be written", None if good else f"{outcome.status}: {outcome.stdout} {outcome.stderr}")
+
+
 def placing(binary, report):
     """The functions that queries run lie side by side (apps/cli/functions.order); other compilers name them otherwise."""
     with open(os.path.join(os.path.dirname(__file__), "..", "apps", "cli", "functions.order"), encoding="utf-8") as file:
@@ -436,6 +510,7 @@ def run(options, report):
     reading(options.binary, report, directory)
     inspecting(options.binary, report, directory)
     keeping_rates(options.binary, report, directory)
+    timelines(options.binary, report, directory)
     placing(options.binary, report)
     machine(options.binary, report, directory)
     report.end()

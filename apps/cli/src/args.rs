@@ -77,6 +77,9 @@ pub(crate) struct Run {
     /// Show time, bytes read and pruning after each statement
     #[arg(long)]
     pub(crate) timing: bool,
+    /// Write a page that shows when each statement read, waited, inflated and computed; a browser opens it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) timeline: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -457,7 +460,8 @@ mod tests {
     #[test]
     fn commands_and_databases_are_told_apart() {
         assert!(parse("forebay demo --sf 0.1").expect("valid").0.command.is_some());
-        let (arguments, _) = parse("forebay ./demo").expect("valid");
+        let (arguments, _) = parse("forebay ./demo --timeline x.html").expect("valid");
+        assert_eq!(arguments.run.timeline, Some(PathBuf::from("x.html")));
         assert!(arguments.command.is_none());
         assert_eq!(arguments.run.database, Some(PathBuf::from("./demo")));
         for wrong in [

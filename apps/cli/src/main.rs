@@ -25,6 +25,7 @@ mod repl;
 mod report;
 mod shell;
 mod terminal;
+mod timeline;
 mod workload;
 
 use std::io::{BufReader, Cursor, IsTerminal, Write};
@@ -37,6 +38,7 @@ use forebay::{Database, Error, Options, Result};
 use args::{Arguments, Command, Run, Script};
 use interrupt::Interrupt;
 use shell::{Halt, Settings, Shell, Step};
+use timeline::Page;
 
 fn main() -> ExitCode {
     allocator::keep_memory();
@@ -88,6 +90,8 @@ fn print_version() -> Result<()> {
 /// Opens the database and a session on it; `interactive` is whether a prompt follows.
 fn open(run: &Run, interactive: bool) -> Result<(Shell, bool)> {
     let interrupt = Interrupt::install(interactive)?;
+    // First of all: nobody wants to hear of a wrong path when the queries have run.
+    let page = run.timeline.as_deref().map(Page::create).transpose()?;
     let options =
         Options { read_only: run.read_only, memory_bytes: run.memory, threads: run.threads, ..Options::default() };
     let path = run.place();
@@ -108,7 +112,11 @@ fn open(run: &Run, interactive: bool) -> Result<(Shell, bool)> {
         let set = format!("SET device = '{}'", device.replace('\'', "''"));
         session.statements(&set)?.iter().try_for_each(|statement| session.execute(statement).map(drop))?;
     }
-    Ok((Shell::new(session, settings, path.map(Path::to_owned), interrupt), interactive))
+    let mut shell = Shell::new(session, settings, path.map(Path::to_owned), interrupt);
+    if let Some(page) = page {
+        shell.write_timelines_to(page);
+    }
+    Ok((shell, interactive))
 }
 
 /// Runs the scripts, or the prompt where there are none, or standard input where it is not a terminal.
@@ -124,7 +132,8 @@ fn run(mut shell: Shell, interactive: bool, scripts: &[Script]) -> ExitCode {
             Script::File(path) => shell.read(path),
         })
     };
-    match step {
+    let written = shell.write_page();
+    match step.and(written) {
         Ok(()) | Err(Halt::Quit | Halt::Closed) => ExitCode::SUCCESS,
         Err(Halt::Failed) => ExitCode::FAILURE,
         Err(Halt::Cancelled) => ExitCode::from(interrupt::EXIT_STATUS as u8),

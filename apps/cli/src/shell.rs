@@ -18,6 +18,7 @@ use crate::output::Output;
 use crate::progress::Ticker;
 use crate::report::{self, Source};
 use crate::terminal::{self, Paint, paint};
+use crate::timeline::Page;
 
 /// Rows of a table on a terminal, unless `.maxrows` says otherwise.
 const TERMINAL_ROWS: usize = 40;
@@ -67,6 +68,8 @@ pub(crate) struct Shell {
     pub(crate) database: Option<PathBuf>,
     interrupt: Interrupt,
     depth: usize,
+    /// Where the timelines of statements are shown.
+    page: Option<Page>,
 }
 
 /// Why a result was not written to its end.
@@ -85,7 +88,27 @@ impl From<Error> for Stop {
 
 impl Shell {
     pub(crate) fn new(session: Session, settings: Settings, database: Option<PathBuf>, interrupt: Interrupt) -> Self {
-        Self { session: Rc::new(session), settings, output: Output::default(), database, interrupt, depth: 0 }
+        Self {
+            session: Rc::new(session),
+            settings,
+            output: Output::default(),
+            database,
+            interrupt,
+            depth: 0,
+            page: None,
+        }
+    }
+
+    /// Has statements from now on note when they did what, and puts it on this page.
+    pub(crate) fn write_timelines_to(&mut self, page: Page) {
+        self.session.record_timelines(true);
+        self.page = Some(page);
+    }
+
+    /// Writes the page of timelines, if there is one.
+    pub(crate) fn write_page(&mut self) -> Step {
+        let written = self.page.take().map_or(Ok(()), Page::write);
+        written.map_err(|error| self.report(&error, None))
     }
 
     /// Runs a script of SQL and meta commands, statement by statement as its lines come; `file` names it in errors.
@@ -162,6 +185,10 @@ impl Shell {
             };
             Ok((result, rows))
         });
+        let elapsed = outcome.as_ref().ok().map(|(result, _)| result.metrics().elapsed);
+        if let (Some(page), Some(timeline)) = (&mut self.page, self.session.timeline()) {
+            page.add(&statement.text, elapsed, &timeline);
+        }
         match outcome {
             Ok((result, rows)) => {
                 self.write_figures(&result, rows);

@@ -7,6 +7,7 @@ pub mod directories;
 pub mod machine;
 mod rates;
 pub mod storage;
+pub mod timeline;
 
 use std::num::NonZeroU64;
 use std::path::Path;
@@ -351,6 +352,16 @@ impl Session {
     /// A handle that watches this session's running statement from another thread.
     pub fn watcher(&self) -> Watcher {
         Watcher(self.inner.canceller())
+    }
+
+    /// Has statements from now on note when they read, inflated and computed, or no longer.
+    pub fn record_timelines(&self, records: bool) {
+        self.inner.record_timelines(records);
+    }
+
+    /// When the statement that was begun last did what; `None` where that was not noted.
+    pub fn timeline(&self) -> Option<timeline::Timeline> {
+        self.inner.timeline()
     }
 
     /// Names for completion.
