@@ -83,7 +83,7 @@ def scripts(binary, report, directory):
     outcome = binary.run("--timing", "-c", "SELECT count(*) FROM range(1000)")
     report.check("timing", None if " ms" in outcome.stderr or " µs" in outcome.stderr else f"{outcome.stderr!r}")
     outcome = binary.run("--help")
-    report.check("help", fine(outcome, "--format", "--read-only", "--memory", "--timeline FILE"))
+    report.check("help", fine(outcome, "--format", "--read-only", "--memory", "--timeline <FILE>"))
     report.check("version", fine(binary.run("version"), "forebay"))
 
 

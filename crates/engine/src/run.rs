@@ -8,12 +8,12 @@ mod account;
 mod ahead;
 mod key_filter;
 mod narrow;
+mod pieces;
 mod ranked;
 mod settings;
 mod times;
 mod whole;
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -31,6 +31,7 @@ use crate::timeline::{Computing, SourceTimeline};
 use crate::types::arrow_type;
 use crate::{CancelToken, Metrics};
 use narrow::Pending;
+use pieces::pieces;
 
 pub use ahead::Foreseen;
 use ahead::Reads;
@@ -496,36 +497,4 @@ pub fn schema_of(table: &Table, columns: &[usize]) -> SchemaRef {
 pub fn schema_of_columns<'a>(columns: impl IntoIterator<Item = &'a Column>) -> SchemaRef {
     let field = |column: &Column| Field::new(&column.name, arrow_type(&column.logical), column.nullable);
     Arc::new(Schema::new(columns.into_iter().map(field).collect::<Vec<_>>()))
-}
-
-/// The selection in pieces of at most [`limits::BATCH_ROWS`] rows.
-fn pieces(selection: &Selection) -> Vec<Selection> {
-    match selection {
-        Selection::Rows(rows) => {
-            let step = |start: u32| -> Range<u32> { start..(start + limits::BATCH_ROWS as u32).min(rows.end) };
-            (rows.start..rows.end).step_by(limits::BATCH_ROWS).map(|start| Selection::Rows(step(start))).collect()
-        }
-        Selection::Positions(positions) => {
-            positions.chunks(limits::BATCH_ROWS).map(|piece| Selection::Positions(piece.to_vec())).collect()
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_cover_the_selection_once() {
-        let rows = pieces(&Selection::Rows(3..20_000));
-        let covered: Vec<u32> = rows
-            .iter()
-            .flat_map(|piece| match piece {
-                Selection::Rows(rows) => rows.clone(),
-                Selection::Positions(_) => 0..0,
-            })
-            .collect();
-        assert_eq!(covered, (3..20_000).collect::<Vec<_>>());
-        assert!(pieces(&Selection::Positions(Vec::new())).is_empty());
-    }
 }
