@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use forebay_base::{Context, Error, LogicalType, Result, Value, limits};
+use forebay_base::{Context, Error, LogicalType, Result, Value};
 use forebay_block::InflatedChunk;
 use forebay_cpu::{BlockTest, Matches, Selection, translate};
 use forebay_store::{Column, GroupColumn, Segment, Table};
