@@ -36,31 +36,47 @@ fn count(values: impl IntoIterator<Item = u64>) -> ArrayRef {
     Arc::new(values.into_iter().collect::<UInt64Array>())
 }
 
+/// A table or a view, in the order in which they are listed.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Listed {
+    schema: String,
+    name: String,
+    /// `None` for a view.
+    rows: Option<u64>,
+    columns: u64,
+    compression: Option<String>,
+}
+
 /// SHOW TABLES: tables and views of one schema, or of all with their rows and what was asked of their compression.
 pub fn tables(catalog: &Catalog, schema: &str, all: bool) -> Result<RecordBatch> {
-    let mut found: Vec<(String, String, Option<u64>, usize, Option<String>)> = Vec::new();
+    let mut found: Vec<Listed> = Vec::new();
     for table in catalog.tables() {
-        let compression = table.options.get(None, COMPRESSION_OPTION).map(str::to_owned);
-        found.push((table.schema.clone(), table.name.clone(), Some(table.rows()), table.columns.len(), compression));
+        found.push(Listed {
+            schema: table.schema.clone(),
+            name: table.name.clone(),
+            rows: Some(table.rows()),
+            columns: table.columns.len() as u64,
+            compression: table.options.get(None, COMPRESSION_OPTION).map(str::to_owned),
+        });
     }
     for view in catalog.views() {
-        found.push((view.schema.clone(), view.name.clone(), None, 0, None));
+        let (schema, name) = (view.schema.clone(), view.name.clone());
+        found.push(Listed { schema, name, rows: None, columns: 0, compression: None });
     }
-    found.retain(|(of, ..)| all || names_equal(of, schema));
+    found.retain(|listed| all || names_equal(&listed.schema, schema));
     found.sort();
     if !all {
-        return batch(vec![("name", text(found.into_iter().map(|(_, name, ..)| name)))]);
+        return batch(vec![("name", text(found.into_iter().map(|listed| listed.name)))]);
     }
-    let rows: UInt64Array = found.iter().map(|(_, _, rows, ..)| *rows).collect();
-    let kinds = found.iter().map(|(_, _, rows, ..)| if rows.is_some() { "table" } else { "view" });
+    let kind = |listed: &Listed| if listed.rows.is_some() { "table" } else { "view" };
     batch(vec![
         ("database", text(found.iter().map(|_| CATALOG))),
-        ("schema", text(found.iter().map(|(schema, ..)| schema.as_str()))),
-        ("name", text(found.iter().map(|(_, name, ..)| name.as_str()))),
-        ("kind", text(kinds)),
-        ("columns", count(found.iter().map(|(_, _, _, columns, _)| *columns as u64))),
-        ("rows", Arc::new(rows)),
-        ("compression", optional_text(found.iter().map(|(.., compression)| compression.clone()))),
+        ("schema", text(found.iter().map(|listed| listed.schema.as_str()))),
+        ("name", text(found.iter().map(|listed| listed.name.as_str()))),
+        ("kind", text(found.iter().map(kind))),
+        ("columns", count(found.iter().map(|listed| listed.columns))),
+        ("rows", Arc::new(found.iter().map(|listed| listed.rows).collect::<UInt64Array>())),
+        ("compression", optional_text(found.iter().map(|listed| listed.compression.clone()))),
     ])
 }
 
