@@ -113,6 +113,11 @@ impl StoredChunk {
     }
 }
 
+/// Whether all of a table may be kept at the first look.
+pub(crate) fn is_small(table: &Table) -> bool {
+    table.segments.iter().map(|segment| segment.file_bytes()).sum::<u64>() <= limits::KEPT_AT_ONCE_BYTES as u64
+}
+
 /// Memory of a pool that a chunk lies in once inflated.
 #[derive(Debug)]
 struct PooledMemory(AlignedBuffer);
@@ -160,6 +165,8 @@ pub(crate) struct WantedChunk<'a> {
     pub(crate) physical: PhysicalType,
     /// The column's name.
     pub(crate) name: &'a str,
+    /// Whether its table [is small](is_small).
+    pub(crate) of_small_table: bool,
 }
 
 impl Engine {
@@ -282,7 +289,7 @@ impl Engine {
                     };
                     let chunk = self.inflate(segment, wanted, stored, look, (settings, costs));
                     let chunk = Arc::new(chunk.context(|| describe(wanted))?);
-                    self.keep(wanted.place.key, &chunk);
+                    self.keep(wanted, &chunk);
                     chunk
                 }
             });
@@ -290,12 +297,13 @@ impl Engine {
         Ok(chunks)
     }
 
-    /// Keeps a chunk that was read. As long as there are few, all of them; else from the second time on that one is read
-    /// (as 2Q's cache admits pages, Johnson & Shasha, VLDB 1994): to keep chunks takes fresh memory, which costs a scan that
-    /// nobody repeats as much as its reads.
-    fn keep(&self, key: ChunkKey, chunk: &Arc<InflatedChunk>) {
-        let bytes = chunk.memory_bytes();
-        if self.cache.held_bytes() + bytes <= limits::KEPT_AT_ONCE_BYTES || self.read_before.note(key) {
+    /// Keeps a chunk that was read. Of small tables all of them, as long as there are few; else from the second time on that
+    /// one is read (as 2Q's cache admits pages, Johnson & Shasha, VLDB 1994): to keep chunks takes fresh memory, which costs a
+    /// scan that nobody repeats as much as its reads.
+    fn keep(&self, wanted: &WantedChunk<'_>, chunk: &Arc<InflatedChunk>) {
+        let (key, bytes) = (wanted.place.key, chunk.memory_bytes());
+        let has_room = || self.cache.held_bytes() + bytes <= limits::KEPT_AT_ONCE_BYTES;
+        if (wanted.of_small_table && has_room()) || self.read_before.note(key) {
             self.cache.insert(key, Arc::clone(chunk), bytes);
         }
     }

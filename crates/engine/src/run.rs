@@ -24,7 +24,7 @@ use forebay_block::InflatedChunk;
 use forebay_cpu::{BlockTest, Matches, Selection, translate};
 use forebay_store::{Column, GroupColumn, Segment, Table};
 
-use crate::chunks::{Engine, Place, WantedChunk};
+use crate::chunks::{Engine, Place, WantedChunk, is_small};
 use crate::collect::{BlockValues, collect_constant};
 use crate::morsel::{Morsel, SharedGroups, drives, morsels};
 use crate::timeline::{Computing, SourceTimeline};
@@ -388,7 +388,7 @@ impl MorselRows {
                     let source = &table.columns[column];
                     let physical = source.logical.physical();
                     let place = Place::new(table, column, (self.morsel.segment, self.morsel.group), (index, chunk));
-                    wanted.push(WantedChunk { place, physical, name: &source.name });
+                    wanted.push(WantedChunk { place, physical, name: &source.name, of_small_table: is_small(table) });
                     places.push((column, chunk));
                 }
             }
