@@ -45,7 +45,8 @@ pub struct BenchOptions {
     pub scale_factor: f64,
     /// Directory of the database; generated and loaded when missing.
     pub database: PathBuf,
-    /// Measured runs of each query; at least 1. Warm benchmarks run each query once more before, unmeasured.
+    /// Measured runs of each query; at least 1. Warm benchmarks run each query [`WARMING_RUNS`] times before,
+    /// unmeasured.
     pub runs: usize,
     /// Empty Forebay's cache, and the system's where that is permitted, before every run.
     pub cold: bool,
@@ -233,7 +234,7 @@ fn chosen_queries(options: &BenchOptions) -> Result<Vec<Query>> {
 
 fn introduce(options: &BenchOptions, dropped: PageCacheDropped, out: &mut dyn Write) -> Result<()> {
     let how = match dropped {
-        None => "warm, after one unmeasured run".to_owned(),
+        None => format!("warm, after {WARMING_RUNS} unmeasured runs"),
         Some(true) => "cold (page cache dropped too)".to_owned(),
         Some(false) => "cold (page cache kept: no permission)".to_owned(),
     };
@@ -256,7 +257,10 @@ fn introduce(options: &BenchOptions, dropped: PageCacheDropped, out: &mut dyn Wr
 fn measure(options: &BenchOptions, database: &Database, session: &Session, query: &Query) -> Result<QueryRuns> {
     let mut compile = None;
     if !options.cold {
-        compile = Some(run_sql(session, &query.sql)?.0.metrics.compile);
+        for _ in 0..WARMING_RUNS {
+            let warming = run_sql(session, &query.sql)?.0;
+            compile.get_or_insert(warming.metrics.compile);
+        }
     }
     let mut runs: Vec<Measured> = Vec::with_capacity(options.runs);
     for _ in 0..options.runs {

@@ -67,8 +67,8 @@ pub const READ_AHEAD_BYTES: usize = 32 << 20;
 /// Bytes of inflated chunks in use by scans, beside those in the cache, that lie in memory which is used over and over.
 pub const INFLATE_POOL_BYTES: usize = 256 << 20;
 
-/// Bytes of inflated chunks that are kept at the first time that they are read: a small database is all in memory after one
-/// look, and so are the dimensions of a large one.
+/// Bytes of inflated chunks that are kept at the first time that they are read, of tables whose files are no larger than that:
+/// a small database is all in memory after one look, and so are the dimensions of a large one.
 pub const KEPT_AT_ONCE_BYTES: usize = 128 << 20;
 
 /// Chunks whose first read is remembered: some hundred gigabytes of them, in some tens of megabytes.

@@ -114,7 +114,7 @@ impl StoredChunk {
 }
 
 /// Whether all of a table may be kept at the first look.
-pub(crate) fn is_small(table: &Table) -> bool {
+fn is_small(table: &Table) -> bool {
     table.segments.iter().map(|segment| segment.file_bytes()).sum::<u64>() <= limits::KEPT_AT_ONCE_BYTES as u64
 }
 
@@ -165,8 +165,8 @@ pub(crate) struct WantedChunk<'a> {
     pub(crate) physical: PhysicalType,
     /// The column's name.
     pub(crate) name: &'a str,
-    /// Whether its table [is small](is_small).
-    pub(crate) of_small_table: bool,
+    /// It is kept at its first read as long as the cache then holds no more than this, else when it is read again.
+    pub(crate) kept_at_once_bytes: usize,
 }
 
 impl Engine {
@@ -297,13 +297,20 @@ impl Engine {
         Ok(chunks)
     }
 
-    /// Keeps a chunk that was read. Of small tables all of them, as long as there are few; else from the second time on that
-    /// one is read (as 2Q's cache admits pages, Johnson & Shasha, VLDB 1994): to keep chunks takes fresh memory, which costs a
-    /// scan that nobody repeats as much as its reads.
+    /// Bytes that the cache may hold while a column's chunks are kept at their first read: those of columns that the same
+    /// query reads again up to half of the cache, those of small tables as long as they are few, others not at all.
+    pub(crate) fn kept_at_once_bytes(&self, table: &Table, is_read_again: bool) -> usize {
+        let of_small_table = if is_small(table) { limits::KEPT_AT_ONCE_BYTES } else { 0 };
+        let read_again = if is_read_again { self.cache.budget_bytes() / 2 } else { 0 };
+        of_small_table.max(read_again)
+    }
+
+    /// Keeps a chunk that was read, at once or from the second time on that it is read (as 2Q's cache admits pages, Johnson &
+    /// Shasha, VLDB 1994): to keep chunks takes fresh memory, which costs a scan that nobody repeats as much as its reads.
     fn keep(&self, wanted: &WantedChunk<'_>, chunk: &Arc<InflatedChunk>) {
         let (key, bytes) = (wanted.place.key, chunk.memory_bytes());
-        let has_room = || self.cache.held_bytes() + bytes <= limits::KEPT_AT_ONCE_BYTES;
-        if (wanted.of_small_table && has_room()) || self.read_before.note(key) {
+        let has_room = self.cache.held_bytes() + bytes <= wanted.kept_at_once_bytes;
+        if has_room || self.read_before.note(key) {
             self.cache.insert(key, Arc::clone(chunk), bytes);
         }
     }

@@ -24,7 +24,7 @@ use forebay_block::InflatedChunk;
 use forebay_cpu::{BlockTest, Matches, Selection, translate};
 use forebay_store::{Column, GroupColumn, Segment, Table};
 
-use crate::chunks::{Engine, Place, WantedChunk, is_small};
+use crate::chunks::{Engine, Place, WantedChunk};
 use crate::collect::{BlockValues, collect_constant};
 use crate::morsel::{Morsel, SharedGroups, drives, morsels};
 use crate::timeline::{Computing, SourceTimeline};
@@ -385,10 +385,10 @@ impl MorselRows {
                     chunk << layout.blocks_log2..((chunk + 1) << layout.blocks_log2).min(self.selections.len());
                 let needed = self.selections[blocks].iter().any(|selection| !selection.is_empty());
                 if needed && self.chunks[column][chunk].is_none() && !places.contains(&(column, chunk)) {
-                    let source = &table.columns[column];
+                    let (source, kept_at_once_bytes) = (&table.columns[column], scan.kept_at_once_bytes(column));
                     let physical = source.logical.physical();
                     let place = Place::new(table, column, (self.morsel.segment, self.morsel.group), (index, chunk));
-                    wanted.push(WantedChunk { place, physical, name: &source.name, of_small_table: is_small(table) });
+                    wanted.push(WantedChunk { place, physical, name: &source.name, kept_at_once_bytes });
                     places.push((column, chunk));
                 }
             }

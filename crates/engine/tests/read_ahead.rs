@@ -18,8 +18,12 @@ const GROUPS: i64 = 5;
 const ROWS: i64 = GROUPS * (limits::BLOCK_ROWS * limits::GROUP_BLOCKS) as i64;
 
 fn open(disk: SimulatedDisk) -> Result<Arc<Engine>> {
+    open_with_cache(disk, 0)
+}
+
+fn open_with_cache(disk: SimulatedDisk, cache_bytes: usize) -> Result<Arc<Engine>> {
     let disk = Arc::new(disk);
-    Ok(Arc::new(Engine::new(Store::open(disk.clone(), OpenMode::ReadWrite, "a test")?, 0, disk)))
+    Ok(Arc::new(Engine::new(Store::open(disk.clone(), OpenMode::ReadWrite, "a test")?, cache_bytes, disk)))
 }
 
 fn table(engine: &Engine) -> Arc<Table> {
@@ -33,6 +37,11 @@ fn noise(row: i64) -> i64 {
 
 /// A disk with a database of one table with several row groups.
 fn database() -> SimulatedDisk {
+    database_of(ROWS, noise)
+}
+
+/// A disk with a database of one table of so many rows, whole blocks, where column a has these values.
+fn database_of(table_rows: i64, a: fn(i64) -> i64) -> SimulatedDisk {
     let disk = SimulatedDisk::new(7, Faults::default());
     let engine = open(disk.clone()).expect("a new database opens");
     let column = |name: &str| ColumnDefinition {
@@ -53,12 +62,10 @@ fn database() -> SimulatedDisk {
     transaction.commit().expect("durable");
     let target = LoadTarget::new(engine.store(), &table(&engine).columns).expect("a segment");
     let mut loader = Loader::new(Arc::clone(&target), 0);
-    for first in (0..ROWS).step_by(limits::BLOCK_ROWS) {
+    for first in (0..table_rows).step_by(limits::BLOCK_ROWS) {
         let rows = first..first + limits::BLOCK_ROWS as i64;
-        let columns: [ArrayRef; 2] = [
-            Arc::new(Int64Array::from_iter_values(rows.clone().map(noise))),
-            Arc::new(Int64Array::from_iter_values(rows)),
-        ];
+        let columns: [ArrayRef; 2] =
+            [Arc::new(Int64Array::from_iter_values(rows.clone().map(a))), Arc::new(Int64Array::from_iter_values(rows))];
         let named = ["a", "b"].into_iter().zip(columns);
         loader.push(&RecordBatch::try_from_iter(named).expect("a valid batch")).expect("rows are taken");
     }
@@ -235,4 +242,42 @@ fn a_scan_that_is_timed_gives_the_same_rows_and_notes_every_chunk() {
         ended_ns = span.end_ns;
     }
     assert!(ended_ns <= timeline.elapsed_ns && timeline.threads == 1 && timeline.left_out == 0);
+}
+
+#[test]
+fn chunks_of_large_tables_are_kept_where_the_query_reads_them_again() {
+    let whole = |row: i64| (row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64;
+    let disk = database_of(
+        (limits::KEPT_AT_ONCE_BYTES / 8 / limits::BLOCK_ROWS + 2) as i64 * limits::BLOCK_ROWS as i64,
+        whole,
+    );
+    let file_bytes: u64 = {
+        let engine = open(disk.clone()).expect("a sound database opens");
+        table(&engine).segments.iter().map(|segment| segment.file_bytes()).sum()
+    };
+    assert!(file_bytes > limits::KEPT_AT_ONCE_BYTES as u64, "the table is a large one");
+    // Bytes that an engine with so much cache keeps after each of several scans, by the columns that will be read again.
+    let held = |cache_bytes: usize, scans: &[&[usize]]| -> Vec<usize> {
+        let engine = open_with_cache(disk.clone(), cache_bytes).expect("a sound database opens");
+        let kept = scans.iter().map(|again| {
+            let scan = new_scan(&engine).expect("sound footers").reading_again(again.to_vec());
+            run(&Arc::new(scan), usize::MAX).expect("a sound disk");
+            engine.cache().held_bytes()
+        });
+        kept.collect()
+    };
+
+    let unknown = held(1 << 30, &[&[], &[]]);
+    assert_eq!(unknown[0], 0, "nobody reads it again, as far as is known");
+    assert!(unknown[1] > limits::KEPT_AT_ONCE_BYTES, "the second scan keeps both columns: {unknown:?}");
+
+    let known = held(1 << 30, &[&[0]]);
+    assert!(
+        limits::KEPT_AT_ONCE_BYTES < known[0] && known[0] < unknown[1],
+        "column a is kept: {known:?} of {unknown:?}"
+    );
+
+    let small = 32 << 20;
+    let known = held(small, &[&[0, 1]]);
+    assert!(0 < known[0] && known[0] <= small / 2, "half of the cache is left to others: {known:?}");
 }

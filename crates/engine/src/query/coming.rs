@@ -75,7 +75,21 @@ impl Runner<'_> {
         let columns = source.columns.iter().map(|column| column.column).collect();
         let (table, metrics) = (Arc::clone(&bound.table), Arc::clone(&bound.metrics));
         let scan = Scan::new(Arc::clone(self.engine), table, columns, metrics, self.cancel.clone())?;
-        Ok(scan.with_settings(self.options.scan))
+        Ok(scan.with_settings(self.options.scan).reading_again(self.read_again(source)))
+    }
+
+    /// The columns of a source's table that a later pipeline reads, too.
+    fn read_again(&self, source: &TableSource) -> Vec<usize> {
+        let tables = self.program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {
+            Source::Table(later) => Some(later),
+            _ => None,
+        });
+        let id = |source: &TableSource| self.query.tables[source.table].table.id;
+        let later =
+            tables.skip_while(|other| other.table != source.table).skip(1).filter(|other| id(other) == id(source));
+        let loaded = |other: &TableSource| other.columns.iter().map(|column| column.column).collect::<Vec<_>>();
+        let tested = |other: &TableSource| other.tests.iter().map(|test| test.column).collect::<Vec<_>>();
+        later.flat_map(|other| [loaded(other), tested(other)]).flatten().collect()
     }
 }
 

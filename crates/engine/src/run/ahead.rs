@@ -30,6 +30,8 @@ pub(super) struct Reads {
     foreseen: Foreseen,
     /// The scan of the pipeline that runs behind this one's.
     next: Option<Arc<Scan>>,
+    /// Columns of the table that a later scan of the same query reads again.
+    again: Vec<usize>,
 }
 
 impl Scan {
@@ -38,6 +40,19 @@ impl Scan {
     pub fn before(self, foreseen: Foreseen, next: Option<Arc<Self>>) -> Self {
         let reads = Reads { foreseen, next, ..self.reads };
         Self { reads, ..self }
+    }
+
+    /// The same scan, of a query that reads these columns of the table again later: their chunks are kept, as far as there is
+    /// room, so that nothing is read twice.
+    #[must_use]
+    pub fn reading_again(self, columns: Vec<usize>) -> Self {
+        let reads = Reads { again: columns, ..self.reads };
+        Self { reads, ..self }
+    }
+
+    /// Bytes that the cache may hold while chunks of this column are kept at their first read.
+    pub(super) fn kept_at_once_bytes(&self, column: usize) -> usize {
+        self.engine.kept_at_once_bytes(&self.table, self.reads.again.contains(&column))
     }
 
     /// Begins reads for this scan before it runs, and then for those behind it, up to `most_bytes` together.
