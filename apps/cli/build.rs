@@ -20,10 +20,11 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     let folder = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
     let out = PathBuf::from(variable("OUT_DIR"));
-    let order = [
-        format!("-Wl,--symbol-ordering-file={}", folder.join(ORDER).display()),
-        "-Wl,--no-warn-symbol-ordering".to_owned(),
-    ];
+    // A copy beside the build's own files: clones that share a target directory also share what this prints, and one of them
+    // may be gone when another links.
+    let copy = out.join(ORDER);
+    fs::copy(folder.join(ORDER), &copy).unwrap_or_else(|error| panic!("{ORDER} cannot be copied: {error}"));
+    let order = [format!("-Wl,--symbol-ordering-file={}", copy.display()), "-Wl,--no-warn-symbol-ordering".to_owned()];
     // The loader of glibc before 2.36 does not know them, and says so.
     let packed_relocations = ["-Wl,-z,pack-relative-relocs".to_owned()];
     for arguments in [&order[..], &packed_relocations] {
