@@ -6,8 +6,8 @@ mod version_1;
 use cases::{Aligned, Case, Cell, any_case, any_encoding, inflate, read};
 use forebay_base::{PhysicalType, Value, limits};
 use forebay_block::{
-    Access, ChunkOptions, Codes, Compression, EncodeOptions, EncodedBlock, Encoding, Inflate, PlainColumn, PlainValues,
-    Scheme, Zone, encode_block, inflate_chunk, seal_chunk,
+    Access, BlockSet, ChunkOptions, ChunkPart, Codes, Compression, EncodeOptions, EncodedBlock, Encoding, Inflate,
+    PlainColumn, PlainValues, Scheme, Zone, block_places, encode_block, inflate_blocks, inflate_chunk, seal_chunk,
 };
 use proptest::prelude::*;
 use version_1::seal_v1;
@@ -87,6 +87,65 @@ proptest! {
             for (index, (case, zone)) in cases.iter().enumerate() {
                 check(case, &inflated.block(index), zone);
             }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(150) })]
+
+    /// Blocks are read from the bytes of their own frames, whatever the other bytes are; and none of their own bytes may be
+    /// wrong or missing.
+    #[test]
+    fn some_blocks_read_back_without_the_others(
+        physical in 0..12usize,
+        shapes in prop::collection::vec((0..=cases::RUNS, 0usize..9000, any_encoding(), any::<bool>()), 1..7),
+        compression in any_compression(),
+        seed: u64,
+    ) {
+        let physical = PhysicalType::ALL[physical];
+        let (mut encoded, mut offsets, mut cases) = (vec![], vec![], vec![]);
+        let wanted: BlockSet = (0..).zip(&shapes).filter(|(_, shape)| shape.3).map(|(block, _)| block).collect();
+        for (shape, rows, force, _) in shapes {
+            let case = Case::generate(physical, shape, rows, 5, seed);
+            let (bytes, zone) = case.encode(force);
+            offsets.push(encoded.len() as u32);
+            encoded.extend_from_slice(bytes.bytes());
+            cases.push((case, zone));
+        }
+        let sealed = seal_chunk(&encoded, &offsets, &ChunkOptions { compression }).expect("valid blocks seal");
+        let places = block_places(&sealed.directory, physical, &wanted).expect("own directories are read");
+        prop_assert!(places.windows(2).all(|pair| pair[0].end <= pair[1].start) && places.len() <= wanted.len());
+        let parts: Vec<Aligned> = places.iter().map(|place| Aligned::new(&sealed.bytes[place.clone()])).collect();
+        let inflate = |parts: &[Aligned]| {
+            let parts = places.iter().zip(parts);
+            let parts: Vec<_> =
+                parts.map(|(place, bytes)| ChunkPart { start: place.start, bytes: bytes.bytes() }).collect();
+            inflate_blocks(&sealed.directory, &parts, &wanted, physical, &Inflate::default())
+        };
+        let inflated = inflate(&parts).expect("own blocks inflate");
+        prop_assert_eq!((inflated.blocks(), inflated.is_whole()), (cases.len(), wanted.len() == cases.len()));
+        prop_assert!(inflated.block_rows().eq(cases.iter().map(|(case, _)| case.cells.len() as u32)));
+        prop_assert!(inflated.has_all(&wanted));
+        for (index, (case, zone)) in cases.iter().enumerate() {
+            prop_assert_eq!(inflated.has(index), wanted.contains(index));
+            if inflated.has(index) {
+                check(case, &inflated.block(index), zone);
+            }
+        }
+        let sizes = cases.iter().enumerate().map(|(index, _)| {
+            let end = offsets.get(index + 1).map_or(encoded.len(), |next| *next as usize);
+            if wanted.contains(index) { end - offsets[index] as usize } else { 0 }
+        });
+        prop_assert_eq!(inflated.as_bytes().len(), sizes.sum::<usize>());
+        for damaged in 0..parts.len() {
+            let mut flipped = parts.clone();
+            let mut bytes = flipped[damaged].bytes().to_vec();
+            bytes[0] ^= 1;
+            flipped[damaged] = Aligned::new(&bytes);
+            prop_assert!(inflate(&flipped).is_err(), "a flipped byte");
+            flipped[damaged] = Aligned::new(&[]);
+            prop_assert!(inflate(&flipped).is_err(), "a part that is cut off");
         }
     }
 }

@@ -49,6 +49,11 @@ impl<K: Hash + Eq + Clone, V> ChunkCache<K, V> {
         Some(Arc::clone(&entry.value))
     }
 
+    /// The value under `key`; looking is no use of it.
+    pub fn peek(&self, key: &K) -> Option<Arc<V>> {
+        self.lock().entries.get(key).map(|entry| Arc::clone(&entry.value))
+    }
+
     /// Whether there is a value under `key`; asking is no use of it.
     pub fn contains(&self, key: &K) -> bool {
         self.lock().entries.contains_key(key)
@@ -160,6 +165,7 @@ mod tests {
         }
         assert_eq!(cache.get(&0).as_deref(), Some(&0));
         assert!(cache.contains(&1) && !cache.contains(&3));
+        assert_eq!((cache.peek(&1).as_deref(), cache.peek(&3)), (Some(&10), None));
         cache.insert(3, Arc::new(30), 10);
         assert!(cache.get(&1).is_none());
         assert!(cache.get(&0).is_some() && cache.get(&2).is_some() && cache.get(&3).is_some());

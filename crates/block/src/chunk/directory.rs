@@ -7,6 +7,7 @@
 use forebay_base::limits::{CHUNK_MAX_BYTES, FRAME_BYTES};
 use forebay_base::{Context, Error, PhysicalType, Result};
 
+use super::FRAME_ALIGN;
 use crate::frame::{Elements, Kind, Scheme, Stored, planes};
 use crate::header::{BLOCK_HEADER_BYTES, Header, Section};
 
@@ -30,8 +31,6 @@ pub(crate) struct Frame {
 pub(crate) struct Directory {
     pub(crate) headers: Vec<Header>,
     pub(crate) frames: Vec<Frame>,
-    /// Bytes of all blocks in memory.
-    pub(crate) encoded_bytes: usize,
 }
 
 /// A section of a block as frames are cut from it.
@@ -73,6 +72,11 @@ pub(crate) fn sections(header: &Header) -> [FramedSection; 4] {
     ]
 }
 
+/// Number of frames of a block.
+pub(crate) fn frame_count(header: &Header) -> usize {
+    sections(header).iter().map(FramedSection::frames).sum()
+}
+
 /// A directory as bytes.
 pub(crate) fn encode(headers: &[Header], frames: &[Frame]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(
@@ -89,6 +93,13 @@ pub(crate) fn encode(headers: &[Header], frames: &[Frame]) -> Vec<u8> {
         bytes.extend_from_slice(&[frame.form.scheme as u8, frame.form.stride, 0, 0]);
     }
     bytes
+}
+
+impl Frame {
+    /// Bytes from its start to that of the next one.
+    pub(crate) fn padded_bytes(&self) -> usize {
+        self.stored_bytes.next_multiple_of(FRAME_ALIGN)
+    }
 }
 
 impl Directory {
@@ -123,7 +134,7 @@ impl Directory {
             })
             .collect::<Result<Vec<_>>>()?;
         let encoded_bytes = headers.iter().map(|header| header.layout().end).sum::<usize>();
-        let promised: usize = headers.iter().flat_map(sections).map(|section| section.frames()).sum();
+        let promised: usize = headers.iter().map(frame_count).sum();
         if encoded_bytes > CHUNK_MAX_BYTES || promised != frames {
             return Err(wrong("its blocks are too large, or have other frames"));
         }
@@ -137,6 +148,6 @@ impl Directory {
             Ok(Frame { stored_bytes: word(entry, 0) as usize, checksum: word(entry, 4), form })
         });
         let frames = frames.collect::<Result<_>>()?;
-        Ok(Self { headers, frames, encoded_bytes })
+        Ok(Self { headers, frames })
     }
 }

@@ -4,7 +4,9 @@
 //! Invariants: no byte of a frame is used before its checksum is verified; what a directory says of sizes is checked
 //! before memory is taken. Must not know: where chunk and directory lie on disk, whose memory they inflate into.
 
+mod block_set;
 pub(crate) mod directory;
+mod parts;
 mod summary;
 mod version_1;
 
@@ -16,16 +18,19 @@ use forebay_base::checksum::crc32c;
 use forebay_base::limits::{CHUNK_MAX_BYTES, FRAME_BYTES, IO_ALIGN};
 use forebay_base::{Context, Error, ErrorKind, PhysicalType, Result};
 
+pub use block_set::BlockSet;
 pub use directory::{DIRECTORY_FIXED_BYTES, DIRECTORY_FRAME_BYTES};
+pub use parts::{ChunkPart, block_places};
 pub use summary::{SchemeSummary, directory_encodings, directory_summary};
 pub use version_1::{BLOCK_ENTRY_BYTES, CHUNK_FIXED_BYTES, CHUNK_MAGIC, CHUNK_VERSION, FRAME_ENTRY_BYTES};
 
 use crate::frame::bits::{PortableUnpack, Unpack};
-use crate::frame::{self, Compression, Encoder};
+use crate::frame::{Compression, Encoder};
 use crate::header::{Header, SECTION_ALIGN};
 use crate::parse::EncodedBlock;
 use crate::psma::Psma;
 use directory::{Directory, Frame, sections};
+use parts::FrameReader;
 
 /// Frames start at multiples of so many bytes in a chunk, so that their words are read in place.
 pub const FRAME_ALIGN: usize = 8;
@@ -141,12 +146,17 @@ pub fn heap_memory(bytes: usize) -> Result<Box<dyn ChunkMemory>> {
     Ok(Box::new(memory))
 }
 
-/// The encoded blocks of one chunk in memory, checked.
+/// Stands for the place of a block that was not inflated. Chunks are far shorter than that.
+const ABSENT: u32 = u32::MAX;
+
+/// The encoded blocks of one chunk in memory, checked: all of them, or some.
 #[derive(Debug)]
 pub struct InflatedChunk {
     memory: Box<dyn ChunkMemory>,
     encoded_bytes: usize,
+    /// Where each block starts; [`ABSENT`] for those that are not there.
     offsets: Vec<u32>,
+    /// Of all blocks.
     headers: Vec<Header>,
     /// Per block, once it was asked for.
     psmas: Vec<OnceLock<Option<Psma>>>,
@@ -161,19 +171,42 @@ impl InflatedChunk {
         Self { memory, encoded_bytes, offsets, headers, psmas, reused: AtomicBool::new(false) }
     }
 
-    /// Number of blocks.
+    /// Number of blocks of the chunk, whether they are there or not.
     pub fn blocks(&self) -> usize {
         self.headers.len()
     }
 
-    /// Block `index`. Cheap: it was validated when the chunk was inflated.
-    pub fn block(&self, index: usize) -> EncodedBlock<'_> {
-        let bytes = self.as_bytes();
-        let (start, end) = block_range(&self.offsets, bytes.len(), index);
-        EncodedBlock::reopen(&bytes[start..end], self.headers[index])
+    /// Rows of each block of the chunk, whether it is there or not.
+    pub fn block_rows(&self) -> impl Iterator<Item = u32> + '_ {
+        self.headers.iter().map(|header| header.rows)
     }
 
-    /// Where each block starts in [`InflatedChunk::as_bytes`].
+    /// Whether block `index` is there.
+    pub fn has(&self, index: usize) -> bool {
+        self.offsets.get(index).is_some_and(|start| *start != ABSENT)
+    }
+
+    /// Whether all these blocks are there.
+    pub fn has_all(&self, blocks: &BlockSet) -> bool {
+        blocks.iter().all(|block| self.has(block))
+    }
+
+    /// Whether all blocks of the chunk are there.
+    pub fn is_whole(&self) -> bool {
+        !self.offsets.contains(&ABSENT)
+    }
+
+    /// Block `index`. Cheap: it was validated when the chunk was inflated.
+    ///
+    /// # Panics
+    /// If the block is not there ([`InflatedChunk::has`]).
+    pub fn block(&self, index: usize) -> EncodedBlock<'_> {
+        assert!(self.has(index), "block {index} of a chunk was not inflated");
+        let (start, header) = (self.offsets[index] as usize, self.headers[index]);
+        EncodedBlock::reopen(&self.as_bytes()[start..start + header.layout().end], header)
+    }
+
+    /// Where each block starts in [`InflatedChunk::as_bytes`], of a chunk that [is whole](InflatedChunk::is_whole).
     pub fn block_offsets(&self) -> &[u32] {
         &self.offsets
     }
@@ -193,7 +226,7 @@ impl InflatedChunk {
         self.psmas[index].get_or_init(|| Psma::of_block(&self.block(index))).as_ref()
     }
 
-    /// All encoded bytes, so that views into strings can keep the chunk as their owner.
+    /// All encoded bytes of the blocks that are there, so that views into strings can keep the chunk as their owner.
     pub fn as_bytes(&self) -> &[u8] {
         &self.memory.bytes()[..self.encoded_bytes]
     }
@@ -204,8 +237,14 @@ impl InflatedChunk {
             + self.offsets.capacity() * size_of::<u32>()
             + self.headers.capacity() * size_of::<Header>()
             + self.psmas.capacity() * size_of::<OnceLock<Option<Psma>>>()
-            + self.headers.iter().map(|header| Psma::largest_bytes(header.element_bytes())).sum::<usize>()
+            + self.psma_bytes()
             + size_of::<Self>()
+    }
+
+    /// Most bytes that the positional aggregates of the blocks that are there take.
+    fn psma_bytes(&self) -> usize {
+        let blocks = self.headers.iter().enumerate().filter(|(index, _)| self.has(*index));
+        blocks.map(|(_, header)| Psma::largest_bytes(header.element_bytes())).sum()
     }
 }
 
@@ -221,12 +260,40 @@ pub fn inflate_chunk(
     if directory.is_empty() {
         return version_1::inflate(stored, physical, inflate);
     }
-    let directory = Directory::read(directory, physical)?;
-    let mut memory = (inflate.take)(directory.encoded_bytes)?;
+    let whole = [ChunkPart { start: 0, bytes: stored }];
+    inflate_where(Directory::read(directory, physical)?, &whole, |_| true, inflate)
+}
+
+/// Verifies and inflates some blocks of a chunk, as [`inflate_chunk`] does all of them, from parts of the stored bytes that
+/// have their frames ([`block_places`] tells where those lie). No byte of other blocks is looked at.
+pub fn inflate_blocks(
+    directory: &[u8],
+    parts: &[ChunkPart<'_>],
+    blocks: &BlockSet,
+    physical: PhysicalType,
+    inflate: &Inflate<'_>,
+) -> Result<InflatedChunk> {
+    inflate_where(Directory::read(directory, physical)?, parts, |block| blocks.contains(block), inflate)
+}
+
+fn inflate_where(
+    directory: Directory,
+    parts: &[ChunkPart<'_>],
+    is_wanted: impl Fn(usize) -> bool,
+    inflate: &Inflate<'_>,
+) -> Result<InflatedChunk> {
+    let wanted = directory.headers.iter().enumerate().filter(|(index, _)| is_wanted(*index));
+    let encoded_bytes = wanted.map(|(_, header)| header.layout().end).sum();
+    let mut memory = (inflate.take)(encoded_bytes)?;
     let mut offsets = Vec::with_capacity(directory.headers.len());
-    let mut frames = FrameReader { with: inflate.unpack, stored, at: 0, index: 0, frames: &directory.frames };
+    let mut frames = FrameReader::new(inflate.unpack, parts, &directory.frames);
     let mut start = 0;
     for (index, header) in directory.headers.iter().enumerate() {
+        if !is_wanted(index) {
+            frames.skip(directory::frame_count(header));
+            offsets.push(ABSENT);
+            continue;
+        }
         let end = start + header.layout().end;
         let block = &mut memory.bytes_mut()[start..end];
         inflate_block(header, block, &mut frames)?;
@@ -234,7 +301,7 @@ pub fn inflate_chunk(
         offsets.push(start as u32);
         start = end;
     }
-    Ok(InflatedChunk::new(memory, directory.encoded_bytes, offsets, directory.headers))
+    Ok(InflatedChunk::new(memory, encoded_bytes, offsets, directory.headers))
 }
 
 /// Writes a block's header and sections, and zeros where it has neither.
@@ -249,33 +316,4 @@ fn inflate_block(header: &Header, block: &mut [u8], frames: &mut FrameReader<'_>
         block[end..end.next_multiple_of(SECTION_ALIGN)].fill(0);
     }
     Ok(())
-}
-
-/// Takes the frames of a chunk in order.
-struct FrameReader<'a> {
-    with: &'a dyn Unpack,
-    stored: &'a [u8],
-    /// Where the next one starts.
-    at: usize,
-    /// Its number.
-    index: usize,
-    frames: &'a [Frame],
-}
-
-impl FrameReader<'_> {
-    /// Verifies the next frame and fills `plain` from it.
-    fn next_into(&mut self, plain: &mut [u8], element_bytes: usize) -> Result<()> {
-        let (index, count) = (self.index, self.frames.len());
-        let wrong = |what: &str| Error::corrupt(format!("frame {index} of {count} of a chunk: {what}"));
-        let frame = self.frames[index];
-        let end = self.at.checked_add(frame.stored_bytes);
-        let stored = end.and_then(|end| self.stored.get(self.at..end)).ok_or_else(|| wrong("the chunk is cut off"))?;
-        if crc32c(stored) != frame.checksum {
-            return Err(wrong("checksum mismatch"));
-        }
-        frame::decode(self.with, stored, frame.form, element_bytes, plain).map_err(|error| wrong(&error))?;
-        self.at += frame.stored_bytes.next_multiple_of(FRAME_ALIGN);
-        self.index += 1;
-        Ok(())
-    }
 }
