@@ -39,6 +39,10 @@ pub const POOL_REGION_BYTES: usize = 32 << 20;
 /// Bytes of one read in flight; longer requests are split so that every request keeps the drive's queue full.
 pub const READ_PIECE_BYTES: usize = 1 << 20;
 
+/// Bytes between two parts of a chunk that are read with them, when only these are needed: a drive that answers in a tenth of a
+/// millisecond and reads some gigabytes a second moves about as many in the time that another request takes.
+pub const READ_GAP_BYTES: usize = 256 << 10;
+
 /// Reads in flight per disk with io_uring, over all threads: 32 pieces are far more than any drive needs to reach its
 /// bandwidth, and more of them only wait longer, each behind the others.
 pub const READ_QUEUE_DEPTH: usize = 32;

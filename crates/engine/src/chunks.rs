@@ -1,20 +1,27 @@
 //! Chunks by key: from the cache, else read and inflated. Reading has two halves, so that others compute in between:
 //! [`Engine::begin`] puts a read on its way, [`Engine::inflate`] waits for it and inflates.
 //!
+//! Where few blocks of a chunk are needed, only these are read and inflated ([`Extent`]). Such a part is kept as whole chunks are,
+//! under the same key; who needs other blocks of it then reads and keeps the whole chunk.
+//!
 //! Invariants: stored and inflated bytes lie in memory that is used over and over, since pages that the kernel has to clear
-//! first cost as much as reading them. Must not know: which chunks a query needs, and when.
+//! first cost as much as reading them. A part of a chunk is never taken for one that has the blocks that are needed. Must not
+//! know: which chunks a query needs, and when.
+
+mod extent;
+mod stored;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use forebay_base::{ColumnId, Context, Error, ErrorKind, PhysicalType, Result, SegmentId, TableId, limits};
-use forebay_block::{ChunkMemory, Inflate, InflatedChunk, heap_memory, inflate_chunk};
+use forebay_base::{ColumnId, Context, ErrorKind, PhysicalType, Result, SegmentId, TableId, limits};
+use forebay_block::{BlockSet, ChunkMemory, Inflate, InflatedChunk, heap_memory};
 use forebay_cache::{ChunkCache, Seen};
 use forebay_cpu::compile::CompileCache;
 use forebay_cpu::pool::Lease;
 use forebay_cpu::simd::unpacking;
-use forebay_disk::{AlignedBuffer, BufferPool, Disk, DiskFile, ReadPath, ReadTicket};
+use forebay_disk::{AlignedBuffer, BufferPool, Disk, DiskFile, ReadPath};
 use forebay_store::{Segment, Store, Table};
 
 use crate::accelerator::Accelerators;
@@ -23,6 +30,9 @@ use crate::rates::KeptRates;
 use crate::read_ahead::ReadAhead;
 use crate::timeline::{ChunkTimes, SourceTimeline};
 use crate::{Metrics, ScanSettings};
+
+pub(crate) use extent::Extent;
+pub(crate) use stored::{StoredBytes, StoredChunk};
 
 /// Names one chunk of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,7 +49,7 @@ pub struct ChunkKey {
     pub chunk: u32,
 }
 
-/// Where a chunk is.
+/// Where a chunk is, and what of it is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     /// Number of the segment in the table.
@@ -51,65 +61,39 @@ pub(crate) struct Place {
     /// Chunk of the column in the row group.
     pub(crate) chunk: usize,
     pub(crate) key: ChunkKey,
+    /// The blocks of the chunk that are needed.
+    pub(crate) blocks: BlockSet,
 }
 
-impl Place {
-    /// A chunk of a column of the table, which is column `index` of the segment.
-    pub(crate) fn new(
-        table: &Table,
-        column: usize,
-        (segment, group): (usize, usize),
-        (index, chunk): (usize, usize),
-    ) -> Self {
-        let key = ChunkKey {
+impl ChunkKey {
+    /// The key of a chunk of a column of the table.
+    pub(crate) fn new(table: &Table, column: usize, (segment, group): (usize, usize), chunk: usize) -> Self {
+        Self {
             table: table.id,
             column: table.columns[column].id,
             segment: table.segments[segment].id(),
             group: group as u32,
             chunk: chunk as u32,
-        };
-        Self { segment, group, column: index, chunk, key }
-    }
-}
-
-/// A chunk as it is stored, on its way from the disk.
-#[derive(Debug)]
-pub(crate) struct StoredChunk {
-    ticket: ReadTicket,
-    bytes: usize,
-    /// When it was begun, where somebody notes that.
-    begun: Option<Instant>,
-    /// When it was seen to be complete.
-    complete: Option<Instant>,
-}
-
-impl StoredChunk {
-    /// The same, which was begun at this time.
-    pub(crate) fn begun(self, begun: Option<Instant>) -> Self {
-        Self { begun, ..self }
-    }
-
-    /// Takes note of the time if it is complete and nobody saw that before, where somebody noted when it was begun.
-    pub(crate) fn look(&mut self, now: Instant) {
-        if self.begun.is_some() && self.complete.is_none() && self.ticket.is_done() {
-            self.complete = Some(now);
         }
     }
+}
 
-    /// When it was begun, where somebody noted that, and when it was seen to be complete, if it was.
-    pub(crate) fn times(&self) -> Option<(Instant, Option<Instant>)> {
-        Some((self.begun?, self.complete))
+impl Place {
+    /// Blocks of a chunk of a column of the table, which is column `index` of the segment.
+    pub(crate) fn new(
+        table: &Table,
+        column: usize,
+        (segment, group): (usize, usize),
+        (index, chunk): (usize, usize),
+        blocks: BlockSet,
+    ) -> Self {
+        let key = ChunkKey::new(table, column, (segment, group), chunk);
+        Self { segment, group, column: index, chunk, key, blocks }
     }
 
-    /// Its bytes on disk.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Its bytes, once they have been read.
-    pub(crate) fn wait(self) -> Result<AlignedBuffer> {
-        let mut read = self.ticket.wait()?;
-        read.pop().map(|read| read.buffer).ok_or_else(|| Error::internal("a read gave no buffer"))
+    /// Row group, column and chunk, as the segment names it.
+    pub(crate) fn in_segment(&self) -> (usize, usize, usize) {
+        (self.group, self.column, self.chunk)
     }
 }
 
@@ -227,16 +211,37 @@ impl Engine {
         &self.accelerators
     }
 
-    /// Puts the read of a chunk on its way. Of memory for it, the pool's is taken; with `or_else` other memory where the pool
-    /// is exhausted, else that is an error of kind `OutOfMemory`.
-    pub(crate) fn begin(&self, segment: &Segment, place: &Place, path: ReadPath, or_else: bool) -> Result<StoredChunk> {
+    /// Whether the needed blocks of a chunk are in the cache; asking is no use of them.
+    pub(crate) fn is_cached(&self, place: &Place) -> bool {
+        self.cache.peek(&place.key).is_some_and(|chunk| chunk.has_all(&place.blocks))
+    }
+
+    /// What to read of a chunk whose needed blocks are not in the cache. Of one that others keep a part of, all: it is needed
+    /// here and there.
+    pub(crate) fn extent(&self, segment: &Segment, place: &Place, settings: &ScanSettings) -> Result<Extent> {
+        match settings.read_blocks && !self.cache.contains(&place.key) {
+            true => Extent::of(segment, place),
+            false => Extent::whole(segment, place),
+        }
+    }
+
+    /// Puts the read of a chunk, or of the part `extent` of it, on its way. Of memory for it, the pool's is taken; with `or_else`
+    /// other memory where the pool is exhausted, else that is an error of kind `OutOfMemory`.
+    pub(crate) fn begin(
+        &self,
+        segment: &Segment,
+        place: &Place,
+        extent: Extent,
+        path: ReadPath,
+        or_else: bool,
+    ) -> Result<StoredChunk> {
         let take = |bytes| match self.stored.take(bytes) {
             Err(error) if or_else && error.kind() == ErrorKind::OutOfMemory => AlignedBuffer::try_zeroed(bytes),
             taken => taken,
         };
-        let (ticket, bytes) = segment.submit_chunk((place.group, place.column, place.chunk), &take, path)?;
-        self.recorder.note(place);
-        Ok(StoredChunk { ticket, bytes, begun: None, complete: None })
+        let ticket = segment.submit_chunk(place.in_segment(), &extent.runs, &take, path)?;
+        self.recorder.note(&Place { blocks: extent.blocks, ..*place });
+        Ok(StoredChunk::new(ticket, extent))
     }
 
     /// Memory for an inflated chunk: the pool's, or the heap's where that is exhausted.
@@ -265,15 +270,18 @@ impl Engine {
         };
         // All reads are on their way before the first one is waited for.
         let begin = |wanted: &WantedChunk<'_>| {
-            if let Some(chunk) = self.cache.get(&wanted.place.key) {
+            let place = &wanted.place;
+            if let Some(chunk) = self.cache.get(&place.key).filter(|chunk| chunk.has_all(&place.blocks)) {
                 chunk.note_reuse();
                 return Ok(Found::Inflated(chunk));
             }
-            if let Some(stored) = ahead.take(&wanted.place) {
+            // What was begun for a part that lacks something is let go.
+            if let Some(stored) = ahead.take(place).filter(|stored| stored.has_all(&place.blocks)) {
                 return Ok(Found::Stored(stored));
             }
             let begun = costs.timeline.map(|_| Instant::now());
-            let stored = self.begin(segment, &wanted.place, settings.read_path, true);
+            let extent = self.extent(segment, place, settings);
+            let stored = extent.and_then(|extent| self.begin(segment, place, extent, settings.read_path, true));
             stored.map(|stored| Found::Stored(stored.begun(begun))).context(|| describe(wanted))
         };
         let mut found: VecDeque<_> = wanted.iter().map(begin).collect::<Result<_>>()?;
@@ -310,7 +318,12 @@ impl Engine {
     fn keep(&self, wanted: &WantedChunk<'_>, chunk: &Arc<InflatedChunk>) {
         let (key, bytes) = (wanted.place.key, chunk.memory_bytes());
         let has_room = self.cache.held_bytes() + bytes <= wanted.kept_at_once_bytes;
-        if has_room || self.read_before.note(key) {
+        // Either somebody else read this meanwhile, or the whole chunk takes the place of a part that was worth keeping.
+        let is_known = self.cache.contains(&key);
+        if is_known && !chunk.is_whole() {
+            return;
+        }
+        if has_room || is_known || self.read_before.note(key) {
             self.cache.insert(key, Arc::clone(chunk), bytes);
         }
     }
@@ -328,23 +341,23 @@ impl Engine {
         let started = Instant::now();
         stored.look(started);
         let times = stored.times();
-        let buffer = stored.wait()?;
+        let stored = stored.wait()?;
         let arrived = Instant::now();
         costs.metrics.read_ns.add((arrived - started).as_nanos() as u64);
-        costs.metrics.read_bytes.add(buffer.len() as u64);
+        costs.metrics.read_bytes.add(stored.len() as u64);
         if costs.timeline.is_some() {
             look(arrived);
         }
         let take = |bytes| self.inflated_memory(bytes);
         let inflate = Inflate { take: &take, unpack: unpacking(settings.simd) };
-        let Place { group, column, chunk, .. } = wanted.place;
-        let chunk = inflate_chunk(segment.directory(group, column, chunk)?, &buffer, wanted.physical, &inflate)?;
+        let chunk = stored.inflate(segment, &wanted.place, wanted.physical, &inflate)?;
         let inflated = Instant::now();
         costs.metrics.inflate_ns.add((inflated - arrived).as_nanos() as u64);
+        costs.metrics.chunks_in_part.add(u64::from(!chunk.is_whole()));
         if let (Some(timeline), Some((begun, complete))) = (costs.timeline, times) {
             let read = (begun, complete.unwrap_or(arrived));
             let times = ChunkTimes { read, wanted: started, arrived, inflated };
-            timeline.chunk(&wanted.place, &times, (buffer.len(), chunk.as_bytes().len()));
+            timeline.chunk(&wanted.place, &times, (stored.len(), chunk.as_bytes().len()));
         }
         Ok(chunk)
     }

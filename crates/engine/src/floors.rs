@@ -1,8 +1,8 @@
 //! What a query read, done again by itself: the reads alone, and inflating alone. No cold query can be faster than either;
 //! `forebay bench --cold` prints them beside what the query took.
 //!
-//! Invariants: the chunks are those that were read, in the order in which their reads were begun; the cache is neither
-//! asked nor filled. Must not know: queries.
+//! Invariants: the chunks, or the parts of them, are those that were read, in the order in which their reads were begun; the
+//! cache is neither asked nor filled. Must not know: queries.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,17 +10,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use forebay_base::{Error, Result, limits};
-use forebay_block::{Inflate, inflate_chunk};
+use forebay_block::Inflate;
 use forebay_cpu::pool;
-use forebay_disk::{AlignedBuffer, ReadPath};
+use forebay_disk::ReadPath;
 use forebay_store::Segment;
 
-use crate::chunks::{Engine, Place};
+use crate::chunks::{Engine, Extent, Place, StoredBytes};
 
 /// Stored bytes that are read before the chunks in them are inflated, while the clock of inflating stands.
 const BATCH_BYTES: usize = 128 << 20;
 
-/// The chunks that were read while somebody recorded.
+/// The chunks that were read while somebody recorded, with the blocks that were read of each.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder(Mutex<Option<Vec<Place>>>);
 
@@ -82,7 +82,7 @@ impl RecordedReads {
         let started = Instant::now();
         let (mut on_their_way, mut ahead_bytes, mut read_bytes) = (VecDeque::new(), 0, 0);
         for (segment, place) in &self.chunks {
-            let chunk = engine.begin(segment, place, path, true)?;
+            let chunk = engine.begin(segment, place, Extent::of(segment, place)?, path, true)?;
             ahead_bytes += chunk.bytes();
             on_their_way.push_back(chunk);
             while ahead_bytes > limits::READ_AHEAD_BYTES {
@@ -103,12 +103,13 @@ impl RecordedReads {
         let mut elapsed = Duration::ZERO;
         let mut rest = self.chunks.as_slice();
         while !rest.is_empty() {
-            let (mut batch, mut batch_bytes): (Vec<AlignedBuffer>, usize) = (Vec::new(), 0);
+            let (mut batch, mut batch_bytes): (Vec<StoredBytes>, usize) = (Vec::new(), 0);
             while batch.len() < rest.len() && batch_bytes < BATCH_BYTES {
                 let (segment, place) = &rest[batch.len()];
                 // The directory of the column's frames is read on its first use, which is none of inflating.
                 segment.directory(place.group, place.column, place.chunk)?;
-                let stored = engine.begin(segment, place, path, true)?.wait()?;
+                let extent = Extent::of(segment, place)?;
+                let stored = engine.begin(segment, place, extent, path, true)?.wait()?;
                 batch_bytes += stored.len();
                 batch.push(stored);
             }
@@ -124,7 +125,7 @@ impl RecordedReads {
 fn inflate_all(
     engine: &Engine,
     chunks: &[(Arc<Segment>, Place)],
-    stored: &[AlignedBuffer],
+    stored: &[StoredBytes],
     threads: usize,
 ) -> Result<Duration> {
     let next = AtomicUsize::new(0);
@@ -135,8 +136,7 @@ fn inflate_all(
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(((segment, place), stored)) = chunks.get(index).zip(stored.get(index)) else { return Ok(()) };
             let physical = segment.columns()[place.column].1;
-            let directory = segment.directory(place.group, place.column, place.chunk)?;
-            inflate_chunk(directory, stored, physical, &inflate)?;
+            stored.inflate(segment, place, physical, &inflate)?;
         }
     };
     let started = Instant::now();

@@ -56,6 +56,8 @@ counters! {
     chunks,
     /// Chunks of the touched columns that were never needed.
     chunks_pruned,
+    /// Chunks that were read in part: only those of their blocks that were needed.
+    chunks_in_part,
     /// Blocks of the scanned tables.
     blocks,
     /// Blocks that min and max ruled out.

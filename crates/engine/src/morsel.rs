@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use forebay_base::{DirectoryId, Result, limits};
-use forebay_block::InflatedChunk;
+use forebay_block::{BlockSet, InflatedChunk};
 use forebay_store::{Group, Segment, Table};
 
 /// Morsels that a table is cut into where it has the blocks: enough for the last ones to end at about the same time on
@@ -91,7 +91,7 @@ fn interleaved(segments: &[(DirectoryId, usize)]) -> Vec<(usize, usize)> {
 pub(crate) type Chunks = BTreeMap<(usize, usize), Arc<InflatedChunk>>;
 
 /// What the morsels of each row group of a scan have loaded, until the last one of the group is done: none loads a chunk
-/// again, however small the cache is, and no two at once.
+/// again that has its blocks, however small the cache is, and no two at once.
 #[derive(Debug, Default)]
 pub(crate) struct SharedGroups {
     groups: Mutex<BTreeMap<(usize, usize), SharedGroup>>,
@@ -135,23 +135,27 @@ impl SharedGroups {
         look(self.lock().entry((morsel.segment, morsel.group)).or_default())
     }
 
-    /// Those of these chunks of a morsel's row group that are there, after waiting for those that others load; the caller
-    /// loads the rest, and keeps them before it drops the claim.
+    /// Those of these chunks of a morsel's row group that are there with all these blocks, after waiting for those that others
+    /// load; the caller loads the rest, and keeps them before it drops the claim.
     pub(crate) fn claim(
         &self,
         morsel: Morsel,
-        places: &[(usize, usize)],
+        wanted: &[((usize, usize), BlockSet)],
     ) -> (Vec<Option<Arc<InflatedChunk>>>, Claim<'_>) {
         let mut groups = self.lock();
         loop {
             let group = groups.entry((morsel.segment, morsel.group)).or_default();
-            if places.iter().any(|place| group.claimed.contains(place)) {
+            if wanted.iter().any(|(place, _)| group.claimed.contains(place)) {
                 groups = self.loaded.wait(groups).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            let known: Vec<_> = places.iter().map(|place| group.chunks.get(place).cloned()).collect();
-            let missing = places.iter().zip(&known).filter(|(_, known)| known.is_none());
-            let places: Vec<_> = missing.map(|(place, _)| *place).collect();
+            let known = wanted.iter().map(|(place, blocks)| {
+                let chunk = group.chunks.get(place).filter(|chunk| chunk.has_all(blocks));
+                chunk.cloned()
+            });
+            let known: Vec<_> = known.collect();
+            let missing = wanted.iter().zip(&known).filter(|(_, known)| known.is_none());
+            let places: Vec<_> = missing.map(|((place, _), _)| *place).collect();
             group.claimed.extend(&places);
             return (known, Claim { shared: self, morsel, places });
         }

@@ -12,14 +12,14 @@ use forebay_base::{Context, Error, PhysicalType, Result, limits};
 use forebay_block::choose::{
     Cost, EncodedGroup, Machine, Objective, Plan, Rates, Timing, balance, choose as choose_plan, estimate_all, sample,
 };
-use forebay_block::{Compression, Inflate, Scheme, directory_summary, inflate_chunk};
+use forebay_block::{BlockSet, Compression, Inflate, Scheme, directory_summary, inflate_chunk};
 use forebay_cpu::pool;
 use forebay_cpu::simd::{Flavour, unpacking};
 use forebay_disk::ReadPath;
 use forebay_store::Table;
 
 use crate::CancelToken;
-use crate::chunks::{Engine, Place};
+use crate::chunks::{Engine, Extent, Place};
 use crate::floors::RecordedReads;
 use crate::rates::{MachineRates, RateSource};
 
@@ -127,13 +127,15 @@ impl<'a> Sample<'a> {
                 let chunks = segment.groups()?[group].columns[at].chunks.len();
                 let mut blocks = OwnedGroup { bytes: Vec::new(), block_offsets: Vec::new() };
                 for chunk in 0..chunks {
-                    let place = Place::new(table, index, (number, group), (at, chunk));
+                    let all = BlockSet::first(segment.groups()?[group].columns[at].blocks_of(chunk).len());
+                    let place = Place::new(table, index, (number, group), (at, chunk), all);
                     let describe = || segment.describe_chunk(&column.name, &table.full_name(), group, chunk);
-                    let stored = engine.begin(segment, &place, ReadPath::Direct, true).context(describe)?;
+                    let extent = Extent::whole(segment, &place)?;
+                    let stored = engine.begin(segment, &place, extent, ReadPath::Direct, true).context(describe)?;
                     let stored = stored.wait().context(describe)?;
                     let directory = segment.directory(group, at, chunk)?;
                     let physical = columns[index].physical;
-                    let inflated = inflate_chunk(directory, &stored, physical, &Inflate::default());
+                    let inflated = stored.inflate(segment, &place, physical, &Inflate::default());
                     let inflated = inflated.context(describe)?;
                     let start = blocks.bytes.len() as u32;
                     blocks.block_offsets.extend(inflated.block_offsets().iter().map(|offset| start + offset));

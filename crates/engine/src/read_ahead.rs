@@ -53,7 +53,7 @@ impl State {
     fn begin(&mut self, engine: &Engine, places: Vec<Place>, begin: &impl Fn(&Place) -> Option<StoredChunk>) -> bool {
         for place in places {
             let begun = self.begun.entry((place.segment, place.group)).or_default();
-            if begun.contains_key(&place.key) || engine.cache().contains(&place.key) {
+            if begun.contains_key(&place.key) || engine.is_cached(&place) {
                 continue;
             }
             let Some(chunk) = begin(&place) else { return false };
@@ -142,7 +142,8 @@ impl ReadAhead {
         (state.begun_bytes, state.foreseen == count)
     }
 
-    /// Takes a read that was begun. Where none was, the caller does it, and nobody begins it any more.
+    /// Takes a read that was begun, of all blocks that were known to be needed then. Where none was, the caller does it, and
+    /// nobody begins it any more.
     pub(crate) fn take(&self, place: &Place) -> Option<StoredChunk> {
         let mut state = self.lock();
         let begun = state.begun.entry((place.segment, place.group)).or_default();

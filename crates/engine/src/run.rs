@@ -7,6 +7,7 @@
 mod account;
 mod ahead;
 mod key_filter;
+mod load;
 mod narrow;
 mod pieces;
 mod ranked;
@@ -20,11 +21,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use forebay_base::{Context, Error, LogicalType, Result, Value};
-use forebay_block::InflatedChunk;
+use forebay_block::{BlockSet, InflatedChunk};
 use forebay_cpu::{BlockTest, Matches, Selection, translate};
 use forebay_store::{Column, GroupColumn, Segment, Table};
 
-use crate::chunks::{Engine, Place, WantedChunk};
+use crate::chunks::Engine;
 use crate::collect::{BlockValues, collect_constant};
 use crate::morsel::{Morsel, SharedGroups, drives, morsels};
 use crate::timeline::{Computing, SourceTimeline};
@@ -64,6 +65,8 @@ pub struct Scan {
     drives: usize,
     /// Chunks of row groups that are being scanned.
     shared: SharedGroups,
+    /// Chunks are read as a whole, however few of their blocks are needed.
+    whole_chunks: bool,
     reads: Reads,
     metrics: Arc<Metrics>,
     cancel: CancelToken,
@@ -94,6 +97,7 @@ impl Scan {
             cursor,
             drives,
             shared,
+            whole_chunks: false,
             reads,
             metrics,
             cancel,
@@ -181,13 +185,16 @@ impl Scan {
         // Other morsels have the other blocks: here they have no rows.
         let rows_of =
             |(block, rows): (usize, &u32)| Selection::Rows(0..if blocks.contains(&block) { *rows } else { 0 });
-        let selections = segment.groups()?[morsel.group].block_rows.iter().enumerate().map(rows_of).collect();
+        let block_rows = &segment.groups()?[morsel.group].block_rows;
+        let selections = block_rows.iter().enumerate().map(rows_of).collect();
+        let others = (0..block_rows.len()).filter(|block| !blocks.contains(block)).collect();
         Ok(MorselRows {
             scan: Arc::clone(self),
             segment,
             morsel,
             chunks: vec![Vec::new(); self.table.columns.len()],
             selections,
+            others,
             next: 0,
             computing: self.computing(morsel),
         })
@@ -200,10 +207,12 @@ pub struct MorselRows {
     scan: Arc<Scan>,
     segment: Arc<Segment>,
     morsel: Morsel,
-    /// Per column of the table: its chunks in this row group, as far as they were needed.
+    /// Per column of the table: its chunks in this row group, or the parts of them that were needed.
     chunks: Vec<Vec<Option<Arc<InflatedChunk>>>>,
     /// Per block of the row group.
     selections: Vec<Selection>,
+    /// Blocks of the row group that other morsels have and that zones do not rule out.
+    others: BlockSet,
     next: usize,
     /// As long as they are worked on.
     computing: Option<Computing>,
@@ -275,11 +284,15 @@ impl MorselRows {
             let Some(index) = self.segment.column_index(self.scan.table.columns[test.column].id) else {
                 if !test.test.passes(self.scan.table.columns[test.column].missing.as_ref()) {
                     self.selections.fill(Selection::Rows(0..0));
+                    self.others = BlockSet::default();
                 }
                 continue;
             };
             let mut undecided = Vec::new();
             let zones = &self.morsel.group_of(&self.segment).columns[index].zones;
+            if sma {
+                self.others.retain(|block| forebay_prune::may_pass(&zones[block], &test.test));
+            }
             for block in self.morsel.blocks() {
                 let zone = &zones[block];
                 if sma && !forebay_prune::may_pass(zone, &test.test) {
@@ -370,63 +383,6 @@ impl MorselRows {
         Ok(())
     }
 
-    /// Makes sure that the chunks of these columns are there for every block that still has rows.
-    fn load(&mut self, columns: impl Iterator<Item = usize>) -> Result<()> {
-        let scan = Arc::clone(&self.scan);
-        let table = &scan.table;
-        let mut wanted = Vec::new();
-        let mut places = Vec::new();
-        for column in columns {
-            let Some(index) = self.segment.column_index(table.columns[column].id) else { continue };
-            let layout = &self.morsel.group_of(&self.segment).columns[index];
-            self.chunks[column].resize(layout.chunks.len(), None);
-            for chunk in 0..layout.chunks.len() {
-                let blocks =
-                    chunk << layout.blocks_log2..((chunk + 1) << layout.blocks_log2).min(self.selections.len());
-                let needed = self.selections[blocks].iter().any(|selection| !selection.is_empty());
-                if needed && self.chunks[column][chunk].is_none() && !places.contains(&(column, chunk)) {
-                    let (source, kept_at_once_bytes) = (&table.columns[column], scan.kept_at_once_bytes(column));
-                    let physical = source.logical.physical();
-                    let place = Place::new(table, column, (self.morsel.segment, self.morsel.group), (index, chunk));
-                    wanted.push(WantedChunk { place, physical, name: &source.name, kept_at_once_bytes });
-                    places.push((column, chunk));
-                }
-            }
-        }
-        if wanted.is_empty() {
-            return Ok(());
-        }
-        self.scan.cancel.check()?;
-        let (mut loaded, _claim) = scan.noting_waits(|| scan.shared.claim(self.morsel, &places));
-        let mut is_known = loaded.iter().map(Option::is_some);
-        wanted.retain(|_| is_known.next() == Some(false));
-        let name = table.full_name();
-        let how = (name.as_str(), &scan.settings);
-        let read = scan.engine.chunks(&self.segment, &wanted, &scan.reads.ahead, how, scan.costs())?;
-        loaded.iter_mut().filter(|chunk| chunk.is_none()).zip(read).for_each(|(chunk, read)| *chunk = Some(read));
-        let loaded: Vec<_> = places.into_iter().zip(loaded.into_iter().flatten()).collect();
-        for ((column, chunk), loaded) in &loaded {
-            self.check_shape(*column, *chunk, loaded)?;
-            self.chunks[*column][*chunk] = Some(Arc::clone(loaded));
-        }
-        scan.shared.keep(self.morsel, loaded.into_iter());
-        Ok(())
-    }
-
-    /// A chunk must hold the blocks that the footer promises.
-    fn check_shape(&self, column: usize, chunk: usize, loaded: &InflatedChunk) -> Result<()> {
-        let Some(layout) = self.group_column(column) else { return Ok(()) };
-        let first = chunk << layout.blocks_log2;
-        let promised = &self.morsel.group_of(&self.segment).block_rows
-            [first..(first + (1 << layout.blocks_log2)).min(self.selections.len())];
-        let holds = (0..loaded.blocks()).map(|block| loaded.block(block).rows() as u32);
-        if loaded.blocks() != promised.len() || !holds.eq(promised.iter().copied()) {
-            let wrong = Error::corrupt("the chunk holds other blocks than the footer says");
-            return Err(wrong.context(self.place(column, chunk)));
-        }
-        Ok(())
-    }
-
     /// Names a chunk in an error.
     fn place(&self, column: usize, chunk: usize) -> String {
         let table = &self.scan.table;
@@ -441,7 +397,8 @@ impl MorselRows {
     fn chunk_of(&self, column: usize, block: usize) -> Option<(&Arc<InflatedChunk>, usize)> {
         let log2 = self.group_column(column)?.blocks_log2;
         let chunk = self.chunks[column].get(block >> log2)?.as_ref()?;
-        Some((chunk, block & ((1 << log2) - 1)))
+        let index = block & ((1 << log2) - 1);
+        chunk.has(index).then_some((chunk, index))
     }
 
     /// What the columns of one block's batches are made from.

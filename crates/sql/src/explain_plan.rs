@@ -136,6 +136,9 @@ fn scanned(metrics: &MetricsSet, timeline: Option<&SourceTimeline>) -> String {
     if let Some(cost) = timeline::sentence(read, timeline.map(SourceTimeline::times).as_ref()) {
         text += &format!("\n  | {cost}");
     }
+    if let Some(in_part) = timeline::in_part(count("chunks_in_part")) {
+        text += &format!("\n  | {in_part}");
+    }
     if pruned > 0 {
         text += &format!("\n  | zones left out {} of {} blocks", format_count(pruned), format_count(blocks));
     }

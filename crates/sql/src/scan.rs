@@ -310,6 +310,7 @@ pub(crate) fn shown_figures(figures: &MetricsSnapshot) -> ExecutionPlanMetricsSe
         ("bytes_of_codes", figures.code_bytes),
         ("chunks", figures.chunks),
         ("chunks_pruned", figures.chunks_pruned),
+        ("chunks_in_part", figures.chunks_in_part),
         ("blocks", figures.blocks),
         ("blocks_pruned", figures.blocks_pruned),
         ("rows_in", figures.rows_in),

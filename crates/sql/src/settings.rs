@@ -142,6 +142,7 @@ pub(crate) fn set(base: &mut SessionState, engine: &Engine, variable: &str, valu
                 "plan_cache",
                 "psma",
                 "read_ahead",
+                "read_blocks",
                 "sargs",
                 "simd",
                 "sma",
@@ -153,7 +154,8 @@ pub(crate) fn set(base: &mut SessionState, engine: &Engine, variable: &str, valu
                 Some(other) => error.hint(format!("Did you mean {other}?")),
                 None => error.hint(
                     "Settings are compression, compression_rates, device, execution, io, memory_limit, plan_cache, simd \
-                     and threads, and for experiments chunk_blocks, fold_rows, force_encoding, psma, read_ahead, sargs, sma and vector_rows",
+                     and threads, and for experiments chunk_blocks, fold_rows, force_encoding, psma, read_ahead, \
+                     read_blocks, sargs, sma and vector_rows",
                 ),
             });
         }
@@ -187,6 +189,7 @@ fn set_scans(base: &mut SessionState, variable: &str, value: &str) -> Result<boo
         }
         "io" => scans.read_path = read_path(value)?,
         "read_ahead" => scans.read_ahead_bytes = read_ahead(value)?,
+        "read_blocks" => scans.read_blocks = switch(variable, value)?,
         "chunk_blocks" => {
             let options = LoadOptions { chunk_blocks: chunk_blocks(value)?, ..of_loads(base.config()) };
             base.config_mut().set_extension(Arc::new(options));

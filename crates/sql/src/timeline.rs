@@ -2,7 +2,7 @@
 //!
 //! Must not know: where they stand in a plan.
 
-use forebay_base::units::{format_bytes, format_seconds};
+use forebay_base::units::{format_bytes, format_count, format_seconds};
 use forebay_engine::timeline::{Lanes, SourceTimeline, SourceTimes};
 
 /// Characters of a lane.
@@ -28,6 +28,15 @@ pub(crate) fn sentence(
         Some(computed) => format!("{begins}, inflated it in {inflated} and computed for {computed}"),
         None => format!("{begins} and inflated it in {inflated}"),
     })
+}
+
+/// Says that chunks were not read as a whole, if any were not.
+pub(crate) fn in_part(chunks: u64) -> Option<String> {
+    match chunks {
+        0 => None,
+        1 => Some("of 1 chunk only the blocks that were needed were read".to_owned()),
+        _ => Some(format!("of {} chunks only the blocks that were needed were read", format_count(chunks))),
+    }
 }
 
 /// The lanes of a scan over the statement's time, and below them the time; nothing where nothing was noted.

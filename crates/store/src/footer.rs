@@ -16,6 +16,8 @@ mod version_2;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use forebay_base::checksum::crc32c;
 use forebay_base::{ColumnId, Error, ErrorKind, PhysicalType, Result, SegmentId, limits};
 use forebay_block::{ColumnStatistics, Zone};
@@ -73,6 +75,14 @@ pub struct GroupColumn {
     pub chunks: Vec<ChunkLocation>,
     /// One zone per block.
     pub zones: Vec<Zone>,
+}
+
+impl GroupColumn {
+    /// The blocks of a chunk, counted from the row group's first.
+    pub fn blocks_of(&self, chunk: usize) -> Range<usize> {
+        let blocks = self.zones.len();
+        (chunk << self.blocks_log2).min(blocks)..((chunk + 1) << self.blocks_log2).min(blocks)
+    }
 }
 
 /// Where a chunk lies in its file.

@@ -4,6 +4,7 @@
 //! column's frames likewise. The file is opened for a read and not kept. The file of a dropped segment is removed when the
 //! last reader lets go of it. Must not know: tables, what chunks contain.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -175,24 +176,34 @@ impl Segment {
     /// Reads a chunk named by (row group, column position in the segment, chunk): its stored bytes, unverified, which
     /// `forebay_block::inflate_chunk` verifies with [`Segment::directory`].
     pub fn read_chunk(&self, place: (usize, usize, usize)) -> Result<AlignedBuffer> {
-        let (ticket, _) = self.submit_chunk(place, &AlignedBuffer::try_zeroed, ReadPath::Direct)?;
-        let mut read = ticket.wait()?;
+        let whole = 0..self.chunk_bytes(place)?;
+        let mut read = self.submit_chunk(place, &[whole], &AlignedBuffer::try_zeroed, ReadPath::Direct)?.wait()?;
         read.pop().map(|read| read.buffer).ok_or_else(|| Error::internal("a read gave no buffer"))
     }
 
-    /// Begins to read a chunk, as [`Segment::read_chunk`] names them, into a buffer that `take` provides (of exactly the
-    /// length that it is asked for). Gives the read on its way, of one buffer, and its bytes.
+    /// Stored bytes of a chunk, as [`Segment::read_chunk`] names them.
+    pub fn chunk_bytes(&self, (group, column, chunk): (usize, usize, usize)) -> Result<usize> {
+        let bytes = self.groups()?[group].columns[column].chunks[chunk].stored_bytes;
+        usize::try_from(bytes).map_err(|_| Error::corrupt(format!("chunk {chunk} of {} is too large", self.path())))
+    }
+
+    /// Begins to read these parts of a chunk, as [`Segment::read_chunk`] names them: ranges of bytes from its start, multiples of
+    /// [`IO_ALIGN`](forebay_base::limits::IO_ALIGN), each into a buffer of exactly its length that `take` provides.
     pub fn submit_chunk(
         &self,
         (group, column, chunk): (usize, usize, usize),
+        parts: &[Range<usize>],
         take: &dyn Fn(usize) -> Result<AlignedBuffer>,
         path: ReadPath,
-    ) -> Result<(ReadTicket, usize)> {
-        let location = self.groups()?[group].columns[column].chunks[chunk];
-        let bytes = usize::try_from(location.stored_bytes)
-            .map_err(|_| Error::corrupt(format!("chunk {chunk} of {} is too large", self.path())))?;
-        let read = ReadRequest { offset: location.offset, buffer: take(bytes)? };
-        Ok((self.file()?.submit_reads(vec![read], path)?, bytes))
+    ) -> Result<ReadTicket> {
+        let start = self.groups()?[group].columns[column].chunks[chunk].offset;
+        let request =
+            |part: &Range<usize>| Ok(ReadRequest { offset: start + part.start as u64, buffer: take(part.len())? });
+        let requests = parts.iter().map(request).collect::<Result<Vec<_>>>()?;
+        match requests.is_empty() {
+            true => Ok(ReadTicket::served(Ok(requests))),
+            false => self.file()?.submit_reads(requests, path),
+        }
     }
 
     /// Names a chunk in an error: table, column, chunk and file.

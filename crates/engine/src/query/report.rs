@@ -57,6 +57,8 @@ pub struct ScanReport {
     pub rows_filtered: u64,
     /// Bytes of chunks that came from disk.
     pub read_bytes: u64,
+    /// Chunks of which only some blocks were read.
+    pub chunks_in_part: u64,
     /// Time that the workers, one after the other, waited for them.
     pub read_wait_ns: u64,
     /// Time that they took to inflate them.
@@ -111,6 +113,7 @@ impl ScanReport {
             psma_rows: now.psma_rows - before.psma_rows,
             rows_filtered: now.rows_filtered - before.rows_filtered,
             read_bytes: now.read_bytes - before.read_bytes,
+            chunks_in_part: now.chunks_in_part - before.chunks_in_part,
             read_wait_ns: now.read_ns - before.read_ns,
             inflate_ns: now.inflate_ns - before.inflate_ns,
             tests,

@@ -20,7 +20,6 @@ impl MorselRows {
         metrics.morsels_done.add(1);
         let Some(loaded) = self.scan.shared.done(self.morsel, self.selections.len()) else { return };
         self.scan.reads.ahead.forget(self.morsel, self.scan.timeline.as_ref());
-        metrics.scanned_bytes.add(loaded.values().map(|chunk| chunk.as_bytes().len() as u64).sum());
         let mut touched: Vec<usize> = self.scan.columns.clone();
         touched.extend(tests.iter().map(|ranked| ranked.test.column));
         touched.extend(filters.iter().flat_map(|filter| filter.columns().iter().copied()));

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use forebay_base::limits;
+use forebay_block::BlockSet;
 
 use super::{KeyFilter, MorselRows, RankedTest, RowFilter, Scan};
 use crate::chunks::{Place, StoredChunk};
@@ -97,15 +98,17 @@ impl Scan {
     fn begin_read(&self, place: &Place) -> Option<StoredChunk> {
         let segment = &self.table.segments[place.segment];
         let begun = self.timeline.as_ref().map(|_| Instant::now());
-        Some(self.engine.begin(segment, place, self.settings.read_path, false).ok()?.begun(begun))
+        let extent = self.engine.extent(segment, place, &self.settings).ok()?;
+        Some(self.engine.begin(segment, place, extent, self.settings.read_path, false).ok()?.begun(begun))
     }
 
     /// Chunks that a morsel needs: those of `tests`, or, where zones decide these, of the first `sure` columns of `loaded`;
-    /// and perhaps those of the others. `None` where its metadata cannot be read, which whoever takes it will tell.
+    /// and perhaps those of the others. Of each the blocks that zones leave, also to the other morsels of its row group.
+    /// `None` where its metadata cannot be read, which whoever takes it will tell.
     fn needs(&self, morsel: Morsel, tests: &[RankedTest], mut loaded: Vec<usize>, sure: usize) -> Option<Needs> {
         let segment = &self.table.segments[morsel.segment];
         let group = &segment.groups().ok()?[morsel.group];
-        let mut alive: Vec<bool> = (0..group.block_rows.len()).map(|block| morsel.blocks().contains(&block)).collect();
+        let (mut alive, mine) = (BlockSet::first(group.block_rows.len()), morsel.blocks());
         let mut tested = Vec::new();
         for ranked in tests {
             let test = &ranked.test;
@@ -116,12 +119,13 @@ impl Scan {
                 }
                 continue;
             };
-            let mut undecided = false;
-            for (alive, zone) in alive.iter_mut().zip(&group.columns[index].zones).filter(|(alive, _)| **alive) {
-                *alive = !self.settings.sma || forebay_prune::may_pass(zone, &test.test);
-                undecided |= *alive && !(self.settings.sma && forebay_prune::must_pass(zone, &test.test));
+            let (sma, zones) = (self.settings.sma, &group.columns[index].zones);
+            if sma {
+                alive.retain(|block| forebay_prune::may_pass(&zones[block], &test.test));
             }
-            if undecided && ranked.pays() {
+            let is_undecided =
+                |block: usize| alive.contains(block) && !(sma && forebay_prune::must_pass(&zones[block], &test.test));
+            if ranked.pays() && mine.clone().any(is_undecided) {
                 tested.push(test.column);
             }
         }
@@ -131,11 +135,19 @@ impl Scan {
         let chunks_of = |column: usize| {
             let index = segment.column_index(self.table.columns[column].id);
             let layout = index.map(|index| (index, &group.columns[index]));
-            let alive = &alive;
+            let (alive, mine) = (&alive, &mine);
             layout.into_iter().flat_map(move |(index, layout)| {
-                let blocks = alive.chunks(1 << layout.blocks_log2).enumerate();
-                let needed = blocks.filter(|(_, blocks)| blocks.contains(&true)).map(|(chunk, _)| chunk);
-                needed.map(move |chunk| Place::new(&self.table, column, (morsel.segment, morsel.group), (index, chunk)))
+                let chunks = 0..layout.chunks.len();
+                chunks.filter_map(move |chunk| {
+                    let range = layout.blocks_of(chunk);
+                    let needed = range.clone().any(|block| mine.contains(&block) && alive.contains(block));
+                    let blocks = match self.whole_chunks {
+                        true => BlockSet::first(range.len()),
+                        false => BlockSet::of_range(range, |block| alive.contains(block)),
+                    };
+                    let group = (morsel.segment, morsel.group);
+                    needed.then(|| Place::new(&self.table, column, group, (index, chunk), blocks))
+                })
             })
         };
         Some(Needs {

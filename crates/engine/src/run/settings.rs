@@ -23,6 +23,8 @@ pub struct ScanSettings {
     pub fold_rows: usize,
     /// How chunks are read.
     pub read_path: ReadPath,
+    /// Where few blocks of a chunk are needed, only these are read.
+    pub read_blocks: bool,
     /// Bytes of stored chunks that are put on their way before anybody needs them, for each data directory that the table
     /// lies in; 0 for none.
     pub read_ahead_bytes: usize,
@@ -40,6 +42,7 @@ impl Default for ScanSettings {
             psma: true,
             fold_rows: FOLD_ROWS,
             read_path: ReadPath::Direct,
+            read_blocks: true,
             read_ahead_bytes: limits::READ_AHEAD_BYTES,
         }
     }

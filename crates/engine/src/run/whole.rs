@@ -6,7 +6,6 @@ use forebay_base::Result;
 use forebay_cpu::Selection;
 
 use super::{MorselRows, RankedTest, Scan};
-use crate::chunks::Place;
 use crate::{ChunkKey, Morsel};
 
 impl Scan {
@@ -34,6 +33,6 @@ impl MorselRows {
         let index = self.segment.column_index(self.scan.table.columns[column].id)?;
         let log2 = self.morsel.group_of(&self.segment).columns[index].blocks_log2;
         let group = (self.morsel.segment, self.morsel.group);
-        Some(Place::new(&self.scan.table, column, group, (index, block >> log2)).key)
+        Some(ChunkKey::new(&self.scan.table, column, group, block >> log2))
     }
 }

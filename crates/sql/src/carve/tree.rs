@@ -82,6 +82,9 @@ fn source(f: &mut fmt::Formatter<'_>, query: &Query, pipeline: &Pipeline, report
     if let Some(cost) = cost {
         write!(f, "\n     | {cost}")?;
     }
+    if let Some(in_part) = timeline::in_part(scan.chunks_in_part) {
+        write!(f, "\n     | {in_part}")?;
+    }
     if scan.blocks_pruned > 0 {
         let (blocks, pruned) = (format_count(scan.blocks), format_count(scan.blocks_pruned));
         write!(f, "\n     | zones left out {pruned} of {blocks} blocks: {}", arrow(scan.rows, scan.rows_in))?;

@@ -69,7 +69,9 @@ impl<'a> Reader<'a> {
         let columns = kernel.columns.iter().map(|input| input.column).collect();
         let (table, metrics) = (Arc::clone(&bound.table), Arc::clone(&bound.metrics));
         let scan = Scan::new(Arc::clone(runner.engine), table, columns, metrics, runner.cancel.clone())?;
-        let scan = Arc::new(scan.with_settings(runner.options.scan).with_timeline(runner.timeline.clone()));
+        // What is on the device is kept there by chunk.
+        let scan = scan.with_settings(runner.options.scan).of_whole_chunks();
+        let scan = Arc::new(scan.with_timeline(runner.timeline.clone()));
         let tests = source.tests.iter().map(|test| RankedTest::new(test.clone(), false)).collect();
         Ok(Self { source, inputs: kernel.columns.clone(), scan, tests })
     }

@@ -1,0 +1,100 @@
+//! A chunk, or a part of one, as it is stored: on its way from the disk, and then in memory.
+//!
+//! Must not know: who needs it.
+
+use std::time::Instant;
+
+use forebay_base::{Error, PhysicalType, Result};
+use forebay_block::{BlockSet, ChunkPart, Inflate, InflatedChunk, inflate_blocks, inflate_chunk};
+use forebay_disk::{AlignedBuffer, ReadTicket};
+use forebay_store::Segment;
+
+use super::{Extent, Place};
+
+/// A chunk or a part of it on its way from the disk.
+#[derive(Debug)]
+pub(crate) struct StoredChunk {
+    ticket: ReadTicket,
+    extent: Extent,
+    /// When it was begun, where somebody notes that.
+    begun: Option<Instant>,
+    /// When it was seen to be complete.
+    complete: Option<Instant>,
+}
+
+impl StoredChunk {
+    /// What is read by `ticket`.
+    pub(crate) fn new(ticket: ReadTicket, extent: Extent) -> Self {
+        Self { ticket, extent, begun: None, complete: None }
+    }
+
+    /// The same, which was begun at this time.
+    pub(crate) fn begun(self, begun: Option<Instant>) -> Self {
+        Self { begun, ..self }
+    }
+
+    /// Takes note of the time if it is complete and nobody saw that before, where somebody noted when it was begun.
+    pub(crate) fn look(&mut self, now: Instant) {
+        if self.begun.is_some() && self.complete.is_none() && self.ticket.is_done() {
+            self.complete = Some(now);
+        }
+    }
+
+    /// When it was begun, where somebody noted that, and when it was seen to be complete, if it was.
+    pub(crate) fn times(&self) -> Option<(Instant, Option<Instant>)> {
+        Some((self.begun?, self.complete))
+    }
+
+    /// Its bytes on disk.
+    pub(crate) fn bytes(&self) -> usize {
+        self.extent.bytes()
+    }
+
+    /// Whether it has the frames of all these blocks.
+    pub(crate) fn has_all(&self, blocks: &BlockSet) -> bool {
+        self.extent.blocks.contains_all(blocks)
+    }
+
+    /// Its bytes, once they have been read.
+    pub(crate) fn wait(self) -> Result<StoredBytes> {
+        let buffers: Vec<_> = self.ticket.wait()?.into_iter().map(|read| read.buffer).collect();
+        match buffers.len() == self.extent.runs.len() {
+            true => Ok(StoredBytes { extent: self.extent, buffers }),
+            false => Err(Error::internal("a read gave another number of buffers")),
+        }
+    }
+}
+
+/// The stored bytes of a chunk or of a part of it.
+#[derive(Debug)]
+pub(crate) struct StoredBytes {
+    extent: Extent,
+    /// One for each of the extent's runs.
+    buffers: Vec<AlignedBuffer>,
+}
+
+impl StoredBytes {
+    /// Their number.
+    pub(crate) fn len(&self) -> usize {
+        self.extent.bytes()
+    }
+
+    /// Verifies and inflates the blocks, which have the type `physical`. The chunk of `segment` is the one at `place`.
+    pub(crate) fn inflate(
+        &self,
+        segment: &Segment,
+        place: &Place,
+        physical: PhysicalType,
+        inflate: &Inflate<'_>,
+    ) -> Result<InflatedChunk> {
+        let directory = segment.directory(place.group, place.column, place.chunk)?;
+        match &self.buffers[..] {
+            [whole] if self.extent.is_whole => inflate_chunk(directory, whole, physical, inflate),
+            buffers => {
+                let parts = self.extent.runs.iter().zip(buffers);
+                let parts: Vec<_> = parts.map(|(run, bytes)| ChunkPart { start: run.start, bytes }).collect();
+                inflate_blocks(directory, &parts, &self.extent.blocks, physical, inflate)
+            }
+        }
+    }
+}
