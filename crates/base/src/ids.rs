@@ -30,6 +30,10 @@ id! {
     DirectoryId(u32)
 }
 id! {
-    /// An immutable segment file, unique for the life of a database; never reused.
+    /// An immutable segment file, unique for the life of a database; never reused, nor is it that of a fact file.
     SegmentId(u64)
+}
+id! {
+    /// An immutable fact file, unique for the life of a database; never reused, nor is it that of a segment.
+    FactId(u64)
 }

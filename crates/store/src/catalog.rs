@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use forebay_base::{ColumnId, Error, ErrorKind, LogicalType, Result, SegmentId, TableId, Value, limits};
+use forebay_base::{ColumnId, Error, ErrorKind, FactId, LogicalType, Result, SegmentId, TableId, Value, limits};
 
 use crate::data_directories::DataDirectories;
+use crate::fact::Fact;
 use crate::options::TableOptions;
 use crate::segment::Segment;
 
@@ -21,6 +22,8 @@ pub struct Catalog {
     /// By folded name.
     pub(crate) schemas: BTreeMap<String, Arc<Schema>>,
     pub(crate) tables: BTreeMap<TableId, Arc<Table>>,
+    /// Made from tables that are there.
+    pub(crate) facts: BTreeMap<FactId, Arc<Fact>>,
     /// By folded names of schema and object.
     pub(crate) names: BTreeMap<(String, String), Named>,
     /// Commits since the database was made.
@@ -248,6 +251,13 @@ impl Catalog {
         }
         self.names.insert(key, named);
         Ok(())
+    }
+
+    /// Takes out a table, with the facts that were made from it.
+    pub(crate) fn remove(&mut self, table: &Table) {
+        self.unbind(&table.schema, &table.name);
+        self.tables.remove(&table.id);
+        self.forget_facts_of(table.id);
     }
 
     pub(crate) fn unbind(&mut self, schema: &str, name: &str) -> Option<Named> {

@@ -49,7 +49,7 @@ impl CheckReport {
 }
 
 impl Store {
-    /// Verifies `HEAD`, the manifest, every footer and every chunk. `progress` gets bytes done and in all; its error (a
+    /// Verifies `HEAD`, the manifest, every footer, every chunk and every fact. `progress` gets bytes done and in all; its error (a
     /// cancellation) ends the check. Commits wait meanwhile; readers do not.
     ///
     /// # Errors
@@ -82,6 +82,7 @@ impl Store {
             }
         }
         check_tables(&catalog, &mut report, progress)?;
+        check_facts(&catalog, &mut report)?;
         Ok(report)
     }
 }
@@ -109,6 +110,17 @@ fn check_tables(
         }
     }
     progress(total, total)
+}
+
+fn check_facts(catalog: &Catalog, report: &mut CheckReport) -> Result<()> {
+    for fact in catalog.facts() {
+        let table = catalog.table_by_id(fact.definition().table);
+        let name = || table.map_or_else(String::new, |table| format!("table {}", table.full_name()));
+        if let Err(error) = fact.read().context(name) {
+            report.note(error)?;
+        }
+    }
+    Ok(())
 }
 
 fn check_chunks(

@@ -1,17 +1,19 @@
-//! Which rows exist: catalog, manifest, immutable segment files, the lock, and what survives a crash.
+//! Which rows exist: catalog, manifest, immutable segment and fact files, the lock, and what survives a crash.
 //!
 //! A database is a directory (`docs/format.md`, "Database directory"): `HEAD`, `forebay.redb`, `segments/` and `LOCK`; its
 //! segments may lie in other directories, on drives of their own ("Data directories").
 //! Readers hold an immutable [`Catalog`]; one [`Transaction`] at a time builds the next one, and a commit is one redb
-//! transaction after the segment files it names are durable. What the manifest does not name does not exist.
+//! transaction after the files it names are durable. What the manifest does not name does not exist.
 //!
-//! Invariants: a segment file never changes after it is published, and outlives the last snapshot that names it; every
+//! Invariants: a segment or fact file never changes after it is published, and outlives the last snapshot that names it; every
 //! byte that is read back is checked before it is used. Must not know: SQL, Arrow, what a query asks.
 #![forbid(unsafe_code)]
 
 mod catalog;
 mod check;
 mod data_directories;
+mod data_file;
+mod fact;
 mod footer;
 mod head;
 mod manifest;
@@ -33,6 +35,7 @@ pub use catalog::{
 };
 pub use check::{CHECK_ERRORS, CheckReport};
 pub use data_directories::{DataDirectory, DatabaseId};
+pub use fact::{Fact, FactDefinition, FactSource, SealedFact};
 pub use footer::{ChunkLocation, Group, GroupColumn};
 pub use forebay_block::{ColumnStatistics, Zone};
 pub use head::{FORMAT_VERSION, FORMAT_VERSION_OLDEST};

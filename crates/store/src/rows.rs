@@ -10,11 +10,13 @@ use std::sync::Arc;
 
 use forebay_base::checksum::crc32c;
 use forebay_base::{
-    ColumnId, Context, DirectoryId, Error, ErrorKind, LogicalType, PhysicalType, Result, SegmentId, TableId, limits,
+    ColumnId, Context, DirectoryId, Error, ErrorKind, FactId, LogicalType, PhysicalType, Result, SegmentId, TableId,
+    limits,
 };
 
 use crate::catalog::{Catalog, Column, Constraint, Named, Schema, Table, View, fold};
 use crate::data_directories::{DataDirectories, DatabaseId};
+use crate::fact::Fact;
 use crate::footer::FooterLocation;
 use crate::head::{FORMAT_VERSION, FORMAT_VERSION_OLDEST, check_version};
 use crate::options::TableOptions;
@@ -29,6 +31,7 @@ pub(crate) const ROW_TABLE: u8 = 2;
 pub(crate) const ROW_VIEW: u8 = 3;
 pub(crate) const ROW_SEGMENT: u8 = 4;
 pub(crate) const ROW_DATA_DIRECTORIES: u8 = 5;
+pub(crate) const ROW_FACT: u8 = 6;
 
 pub(crate) const CONSTRAINT_PRIMARY_KEY: u8 = 0;
 pub(crate) const CONSTRAINT_UNIQUE: u8 = 1;
@@ -54,7 +57,8 @@ pub(crate) struct Root {
     version: u32,
     pub(crate) commit: u64,
     pub(crate) next_object: u64,
-    pub(crate) next_segment: u64,
+    /// Id of the next segment or fact.
+    pub(crate) next_file: u64,
     rows: u64,
     digest: u32,
 }
@@ -109,7 +113,7 @@ fn digest(rows: &Rows) -> u32 {
 }
 
 /// The catalog as rows.
-pub(crate) fn encode(catalog: &Catalog, next_segment: u64) -> Rows {
+pub(crate) fn encode(catalog: &Catalog, next_file: u64) -> Rows {
     let mut rows = Rows::new();
     for schema in catalog.schemas.values() {
         let mut row = Writer::default();
@@ -136,11 +140,14 @@ pub(crate) fn encode(catalog: &Catalog, next_segment: u64) -> Rows {
         catalog.directories.paths.iter().for_each(|path| row.blob(path.as_bytes()));
         seal(&mut rows, key(ROW_DATA_DIRECTORIES, 0), row);
     }
+    for fact in catalog.facts() {
+        seal(&mut rows, key(ROW_FACT, fact.id().0), fact.encode());
+    }
     let mut root = Writer::default();
     root.u32(FORMAT_VERSION);
     root.u64(catalog.commit);
     root.u64(catalog.next_object);
-    root.u64(next_segment);
+    root.u64(next_file);
     root.u64(rows.len() as u64);
     root.u32(digest(&rows));
     seal(&mut rows, key(ROW_ROOT, 0), root);
@@ -222,7 +229,7 @@ pub(crate) fn verify(rows: &Rows) -> Result<Root> {
         version,
         commit: reader.u64()?,
         next_object: reader.u64()?,
-        next_segment: reader.u64()?,
+        next_file: reader.u64()?,
         rows: reader.u64()?,
         digest: reader.u32()?,
     };
@@ -264,7 +271,7 @@ fn decode_directories(reader: &mut Reader<'_>) -> Result<DataDirectories> {
 pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<Catalog> {
     let mut catalog = Catalog { commit: root.commit, next_object: root.next_object, ..Catalog::default() };
     let mut segments: BTreeMap<TableId, BTreeMap<u64, Arc<Segment>>> = BTreeMap::new();
-    // Keys order rows by kind: schemas come before tables, tables before views.
+    // Keys order rows by kind: schemas come before tables, tables before views and facts.
     for (key, row) in rows {
         let what = format!("manifest row {key:02x?}");
         let mut reader = Reader::new(unseal(key, row)?, &what);
@@ -292,6 +299,14 @@ pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<C
                 if segments.entry(table).or_default().insert(position, Arc::new(segment)).is_some() {
                     return Err(reader.wrong("two segments have the same position"));
                 }
+            }
+            ROW_FACT => {
+                let fact = Fact::decode(&mut reader, FactId(id), volume)?;
+                let gone = fact.definition().sources.iter().find(|source| !catalog.tables.contains_key(&source.table));
+                if let Some(source) = gone {
+                    return Err(reader.wrong(&format!("it was made from table {}, which is not there", source.table)));
+                }
+                catalog.facts.insert(fact.id(), Arc::new(fact));
             }
             ROW_DATA_DIRECTORIES => catalog.directories = Arc::new(decode_directories(&mut reader)?),
             _ => return Err(reader.wrong("it is of an unknown kind")),

@@ -5,7 +5,6 @@
 //! last reader lets go of it. Must not know: tables, what chunks contain.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use forebay_base::checksum::crc32c;
@@ -13,20 +12,20 @@ use forebay_base::{ColumnId, Context, DirectoryId, Error, PhysicalType, Result, 
 use forebay_block::ColumnStatistics;
 use forebay_disk::{AlignedBuffer, DiskFile, ReadPath, ReadRequest, ReadTicket};
 
+use crate::data_file::DataFile;
 use crate::footer::directory::{self, SECTION_FRAMES, Section};
 use crate::footer::frames::{self, FrameDirectories};
 use crate::footer::{self, Expected, Footer, FooterLocation, Group, header_page};
-use crate::volume::{SegmentPlace, Volume, locked};
+use crate::volume::{FilePlace, Volume, locked};
 
 /// A segment. Shared by every snapshot that names it.
 #[derive(Debug)]
 pub struct Segment {
     parts: SegmentParts,
-    volume: Arc<Volume>,
+    data_file: DataFile,
     content: OnceLock<Content>,
     /// Held while the footer or a section of frames is read, so that this happens once.
     loading: Mutex<()>,
-    remove_on_drop: AtomicBool,
 }
 
 /// What has been read of the file but for its chunks.
@@ -59,8 +58,8 @@ pub(crate) struct SegmentParts {
 }
 
 impl SegmentParts {
-    fn place(&self) -> SegmentPlace {
-        SegmentPlace { directory: self.directory, id: self.id }
+    fn place(&self) -> FilePlace {
+        FilePlace::of_segment(self.directory, self.id)
     }
 }
 
@@ -73,17 +72,17 @@ impl Content {
 impl Segment {
     /// A segment that the manifest names.
     pub(crate) fn published(volume: Arc<Volume>, parts: SegmentParts) -> Self {
-        Self::new(volume, parts, OnceLock::new(), false)
+        Self::new(DataFile::named(volume, parts.place()), parts, OnceLock::new())
     }
 
     /// A segment whose file was just written, and goes away with it unless it is published.
     pub(crate) fn sealed(volume: Arc<Volume>, parts: SegmentParts, content: Footer) -> Self {
         let content = Content::new(content, parts.columns.len());
-        Self::new(volume, parts, content.into(), true)
+        Self::new(DataFile::unnamed(volume, parts.place()), parts, content.into())
     }
 
-    fn new(volume: Arc<Volume>, parts: SegmentParts, content: OnceLock<Content>, remove_on_drop: bool) -> Self {
-        Self { parts, volume, content, loading: Mutex::new(()), remove_on_drop: remove_on_drop.into() }
+    fn new(data_file: DataFile, parts: SegmentParts, content: OnceLock<Content>) -> Self {
+        Self { parts, data_file, content, loading: Mutex::new(()) }
     }
 
     /// Its id, which is also its file's name.
@@ -114,12 +113,12 @@ impl Segment {
 
     /// The directory that the file is in, and so the drive.
     pub fn data_directory(&self) -> DirectoryId {
-        self.parts.directory
+        self.data_file.directory()
     }
 
     /// Path of the file: in the database directory, or from the root where it is in another data directory.
     pub fn path(&self) -> String {
-        self.volume.path_of(self.parts.place())
+        self.data_file.path()
     }
 
     /// Row groups in row order, from the footer.
@@ -216,14 +215,9 @@ impl Segment {
         self.parts.footer
     }
 
-    /// The file must go when this is dropped.
-    pub(crate) fn set_remove_on_drop(&self, remove: bool) {
-        self.remove_on_drop.store(remove, Ordering::Release);
-        if remove {
-            self.volume.note_unnamed(self.parts.place());
-        } else {
-            self.volume.forget_unnamed(self.parts.place());
-        }
+    /// Its file.
+    pub(crate) fn data_file(&self) -> &DataFile {
+        &self.data_file
     }
 
     /// Verifies header page, length, footer and all sections of the file as it is on disk now.
@@ -252,7 +246,7 @@ impl Segment {
     }
 
     fn file(&self) -> Result<Arc<dyn DiskFile>> {
-        self.volume.segment_file(self.parts.place())
+        self.data_file.open()
     }
 
     fn read_footer(&self, file: &dyn DiskFile) -> Result<Footer> {
@@ -301,13 +295,5 @@ impl Segment {
             Ok(content)
         };
         read().context(|| format!("file {}", self.path()))
-    }
-}
-
-impl Drop for Segment {
-    fn drop(&mut self) {
-        if *self.remove_on_drop.get_mut() {
-            self.volume.remove_segment(self.parts.place());
-        }
     }
 }

@@ -3,22 +3,22 @@
 //! Invariants: nothing is written to a directory before it is known to be a sound database or empty; at most one process
 //! writes, at most one transaction at a time.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 
-use forebay_base::{ColumnId, Context, DirectoryId, Error, ErrorKind, PhysicalType, Result, SegmentId};
+use forebay_base::{ColumnId, Context, DirectoryId, Error, ErrorKind, FactId, PhysicalType, Result, SegmentId};
 use forebay_disk::Disk;
 
 use crate::catalog::{Catalog, DEFAULT_SCHEMA, Schema, fold};
 use crate::data_directories::{DataDirectories, DataDirectory, DatabaseId, MARKER_DRAFT_PATH, MARKER_PATH, lock_home};
+use crate::fact::{FactDefinition, SealedFact};
 use crate::head::{HEAD_DRAFT_PATH, HEAD_PATH, Head};
 use crate::manifest::{self, MANIFEST_PATH, Manifest};
 use crate::rows::{self, Rows};
 use crate::striped::StripedWriter;
 use crate::transaction::Transaction;
-use crate::volume::{
-    DATABASE_DIRECTORY, LockedDirectory, SEGMENTS_DIRECTORY, SegmentPlace, Volume, locked, segment_path,
-};
+use crate::volume::{DATABASE_DIRECTORY, FilePlace, LockedDirectory, SEGMENTS_DIRECTORY, Volume, is_data_file, locked};
 use crate::writer::SegmentWriter;
 
 /// The file that is locked while the database is open.
@@ -47,7 +47,8 @@ pub(crate) struct Inner {
     pub(crate) volume: Arc<Volume>,
     mode: OpenMode,
     catalog: RwLock<Arc<Catalog>>,
-    pub(crate) next_segment: AtomicU64,
+    /// Id of the next segment or fact.
+    pub(crate) next_file: AtomicU64,
     /// Whether a transaction is open.
     writing: Mutex<bool>,
     written_or_dropped: Condvar,
@@ -183,7 +184,7 @@ impl Store {
             volume,
             mode,
             catalog: RwLock::new(Arc::new(catalog)),
-            next_segment: AtomicU64::new(root.next_segment),
+            next_file: AtomicU64::new(root.next_file),
             writing: Mutex::new(false),
             written_or_dropped: Condvar::new(),
         };
@@ -224,8 +225,33 @@ impl Store {
         columns: Vec<(ColumnId, PhysicalType)>,
     ) -> Result<SegmentWriter> {
         self.check_writable()?;
-        let id = SegmentId(self.inner.next_segment.fetch_add(1, Ordering::Relaxed));
-        SegmentWriter::create(Arc::clone(&self.inner.volume), SegmentPlace { directory, id }, columns)
+        let id = SegmentId(self.inner.next_file.fetch_add(1, Ordering::Relaxed));
+        SegmentWriter::create(Arc::clone(&self.inner.volume), FilePlace::of_segment(directory, id), columns)
+    }
+
+    /// Writes a fact file in the directory with the fewest bytes that has room for it. Independent of transactions.
+    ///
+    /// # Errors
+    /// `OutOfSpace` if no directory has room. `Internal` where the definition names no tables or a column twice, and `Version`
+    /// where this program could not read it again: it would refuse the database.
+    pub fn write_fact(&self, definition: FactDefinition, content: &[u8]) -> Result<SealedFact> {
+        self.check_writable()?;
+        let volume = &self.inner.volume;
+        let write = |directory: &DirectoryId| {
+            let id = FactId(self.inner.next_file.fetch_add(1, Ordering::Relaxed));
+            SealedFact::write(volume, FilePlace::of_fact(*directory, id), definition.clone(), content)
+        };
+        let directories = self.emptiest_first();
+        let is_full =
+            |written: &Result<SealedFact>| written.as_ref().is_err_and(|error| error.kind() == ErrorKind::OutOfSpace);
+        let mut written = write(&directories[0]);
+        for directory in &directories[1..] {
+            if !is_full(&written) {
+                break;
+            }
+            written = write(directory);
+        }
+        written
     }
 
     /// All directories of the database with what the current catalog has in them, the database's own first.
@@ -433,9 +459,10 @@ fn remove_leftovers(disk: &dyn Disk, id: DirectoryId, catalog: &Catalog) -> Resu
 /// Paths of the files in a directory's segments folder that `catalog` does not name.
 pub(crate) fn leftovers(disk: &dyn Disk, id: DirectoryId, catalog: &Catalog) -> Result<Vec<String>> {
     let here = catalog.segments().filter(|segment| segment.data_directory() == id);
-    let named: std::collections::BTreeSet<String> = here.map(|segment| segment_path(segment.id())).collect();
-    let files = disk.list(SEGMENTS_DIRECTORY)?;
-    let ours = files.into_iter().filter(|file| file.ends_with(".seg") || file.ends_with(".tmp"));
-    let paths = ours.map(|file| format!("{SEGMENTS_DIRECTORY}/{file}"));
+    let mut named: BTreeSet<String> = here.map(|segment| FilePlace::of_segment(id, segment.id()).path()).collect();
+    let here = catalog.facts().filter(|fact| fact.data_directory() == id);
+    named.extend(here.map(|fact| FilePlace::of_fact(id, fact.id()).path()));
+    let files = disk.list(SEGMENTS_DIRECTORY)?.into_iter().filter(|file| is_data_file(file));
+    let paths = files.map(|file| format!("{SEGMENTS_DIRECTORY}/{file}"));
     Ok(paths.filter(|path| !named.contains(path)).collect())
 }

@@ -10,24 +10,24 @@ use forebay_block::{
 use forebay_disk::{Disk, FaultKind, Faults, IoMode, LocalDisk, MemoryDisk, OpenMode as FileMode, SimulatedDisk};
 
 use crate::footer::directory;
-use crate::{data_directories, footer, head, manifest, rows, store, volume, *};
+use crate::{data_directories, fact, footer, head, manifest, rows, store, volume, *};
 
 const INT: (ColumnId, PhysicalType) = (ColumnId(0), PhysicalType::I64);
 
-fn open(disk: &MemoryDisk) -> Result<Store> {
+pub(crate) fn open(disk: &MemoryDisk) -> Result<Store> {
     Store::open(Arc::new(disk.clone()), OpenMode::ReadWrite, "process 1 (test)")
 }
 
-fn column(name: &str, logical: LogicalType) -> ColumnDefinition {
+pub(crate) fn column(name: &str, logical: LogicalType) -> ColumnDefinition {
     ColumnDefinition { name: name.into(), logical, nullable: true, default: None, missing: None }
 }
 
-fn table(name: &str) -> TableDefinition {
+pub(crate) fn table(name: &str) -> TableDefinition {
     let columns = vec![column("Id", LogicalType::Int64), column("note", LogicalType::Varchar)];
     TableDefinition { schema: "main".into(), name: name.into(), columns, constraints: vec![] }
 }
 
-fn change<T>(store: &Store, edit: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+pub(crate) fn change<T>(store: &Store, edit: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
     let mut transaction = store.begin()?;
     let value = edit(&mut transaction)?;
     transaction.commit()?;
@@ -61,7 +61,7 @@ fn group(blocks: &[&[i64]]) -> SealedGroup {
     SealedGroup { block_rows: blocks.iter().map(|block| block.len() as u32).collect(), columns: vec![sealed] }
 }
 
-fn segment(store: &Store, values: &[i64]) -> Result<SealedSegment> {
+pub(crate) fn segment(store: &Store, values: &[i64]) -> Result<SealedSegment> {
     let writer = store.segment_writer(vec![INT])?;
     writer.append_group(0, group(&[values]))?;
     writer.finish()
@@ -85,11 +85,11 @@ fn blocks(segment: &Segment) -> Vec<(Option<Value>, usize)> {
     found
 }
 
-fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
+pub(crate) fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
     result.expect_err("this must fail").kind()
 }
 
-fn segment_files(disk: &MemoryDisk) -> usize {
+pub(crate) fn segment_files(disk: &MemoryDisk) -> usize {
     disk.list("segments").expect("the folder is there").len()
 }
 
@@ -574,6 +574,10 @@ fn the_format_document_has_these_constants() {
         ("ROW_SEGMENT", u64::from(rows::ROW_SEGMENT)),
         ("DATABASE_DIRECTORY", u64::from(volume::DATABASE_DIRECTORY.0)),
         ("ROW_DATA_DIRECTORIES", u64::from(rows::ROW_DATA_DIRECTORIES)),
+        ("ROW_FACT", u64::from(rows::ROW_FACT)),
+        ("FACT_VERSION", u64::from(fact::FACT_VERSION)),
+        ("FACT_HEADER_BYTES", fact::FACT_HEADER_BYTES),
+        ("FACT_OPTIONAL", u64::from(fact::FACT_OPTIONAL)),
         ("MARKER_VERSION", u64::from(data_directories::MARKER_VERSION)),
         ("NO_PROJECTION", u64::from(rows::NO_PROJECTION)),
         ("OPTION_NO_COLUMN", u64::from(options::OPTION_NO_COLUMN)),
@@ -596,7 +600,8 @@ fn the_format_document_has_these_constants() {
         let row = format!("\n| {name} | {code} |");
         assert_eq!(text.matches(&row).count(), 1, "docs/format.md lacks {}", row.trim());
     }
-    for magic in [&head::HEAD_MAGIC, &footer::FOOTER_MAGIC, &footer::HEADER_MAGIC, &data_directories::MARKER_MAGIC] {
+    let magics = [&head::HEAD_MAGIC, &footer::FOOTER_MAGIC, &footer::HEADER_MAGIC, &data_directories::MARKER_MAGIC];
+    for magic in magics.into_iter().chain([&fact::FACT_MAGIC]) {
         let magic = format!("the characters `{}`", std::str::from_utf8(magic).expect("letters"));
         assert!(text.contains(&magic), "docs/format.md lacks {magic}");
     }
@@ -732,7 +737,7 @@ fn options_end_the_row_of_a_table() {
     let (root, catalog) = load(&with(&options.concat())).expect("sound rows");
     let read = &catalog.table_by_id(id).expect("the table").options;
     assert_eq!(read.iter().collect::<Vec<_>>(), [(None, "n", "vw"), (Some(ColumnId(0)), "m", "x")]);
-    assert_eq!(rows::encode(&catalog, root.next_segment), with(&options.concat()));
+    assert_eq!(rows::encode(&catalog, root.next_file), with(&options.concat()));
     assert_eq!(rows::encode(&load(&plain).expect("sound rows").1, 100), plain);
 
     let one = [&1_u32.to_le_bytes(), options[4], options[5], options[6]].concat();
@@ -760,7 +765,7 @@ fn rows_are_written_as_they_were_read() {
         row.extend_from_slice(&[0, 0, 0, 0, 1]);
     });
     let (root, catalog) = store::load_catalog(&edited, store.volume()).expect("sound rows");
-    assert_eq!(rows::encode(&catalog, root.next_segment), edited);
+    assert_eq!(rows::encode(&catalog, root.next_file), edited);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A transaction: changes to a private copy of the catalog, and the commit that makes them everyone's.
 //!
 //! Invariants: nothing is visible to others before the commit, and then all of it is. A commit is durable before it is
-//! visible; segment files are durable before the manifest names them, and go only after it stops naming them.
+//! visible; files of segments and facts are durable before the manifest names them, and go only after it stops naming them.
 
 mod table;
 
@@ -15,6 +15,8 @@ use crate::catalog::{
     check_name, fold, full_name, names_equal,
 };
 use crate::data_directories::DataDirectories;
+use crate::data_file::DataFile;
+use crate::fact::Fact;
 use crate::manifest::Outcome;
 use crate::options::TableOptions;
 use crate::rows;
@@ -80,8 +82,7 @@ impl Transaction {
         }
         let catalog = self.change();
         for table in tables {
-            catalog.unbind(&table.schema, &table.name);
-            catalog.tables.remove(&table.id);
+            catalog.remove(&table);
         }
         for view in views {
             catalog.unbind(&view.schema, &view.name);
@@ -126,13 +127,11 @@ impl Transaction {
         Ok(id)
     }
 
-    /// Drops a table. Its segments stay readable for snapshots that have them.
+    /// Drops a table, and with it the facts that were made from it. Its segments stay readable for snapshots that have them.
     pub fn drop_table(&mut self, id: TableId) -> Result<()> {
         let table = Arc::clone(self.table(id)?);
         self.check_unreferenced(&table, |referrer| referrer.id == id)?;
-        let catalog = self.change();
-        catalog.unbind(&table.schema, &table.name);
-        catalog.tables.remove(&id);
+        self.change().remove(&table);
         Ok(())
     }
 
@@ -178,6 +177,7 @@ impl Transaction {
         let table = self.table_mut(id)?;
         table.columns.remove(position);
         table.options.forget(column);
+        self.change().forget_facts_of_column(id, column);
         Ok(())
     }
 
@@ -281,8 +281,8 @@ impl Transaction {
         let inner = &turn.inner;
         let volume = &inner.volume;
         volume.check_writable()?;
-        let added = missing_from(working, base);
-        let directories: BTreeSet<DirectoryId> = added.iter().map(|segment| segment.data_directory()).collect();
+        let added = Files::missing_from(working, base);
+        let directories: BTreeSet<DirectoryId> = added.iter().map(DataFile::directory).collect();
         let disks = volume.directories().filter(|(id, _)| directories.contains(id)).map(|(_, disk)| disk);
         // Where a folder cannot even be opened, nothing is in doubt.
         let folders = disks.map(|disk| disk.open_directory(SEGMENTS_DIRECTORY)).collect::<Result<Vec<_>>>()?;
@@ -291,14 +291,14 @@ impl Transaction {
         let written = &mut *written;
         written.head.advance(base.commit)?;
         written.head.sync().inspect_err(|error| volume.fail(error))?;
-        let next_segment = inner.next_segment.load(std::sync::atomic::Ordering::Relaxed);
-        let rows = rows::encode(working, next_segment);
+        let next_file = inner.next_file.load(std::sync::atomic::Ordering::Relaxed);
+        let rows = rows::encode(working, next_file);
         match written.manifest.commit(&written.rows, &rows) {
             Outcome::Committed => {}
             Outcome::Failed(error) => return Err(error),
             Outcome::Unknown(error) => {
                 // The manifest may name these files: the next open decides.
-                added.iter().for_each(|segment| segment.set_remove_on_drop(false));
+                added.iter().for_each(|file| file.set_remove_on_drop(false));
                 volume.fail(&error);
                 return Err(error).context(|| "whether the commit took place shows when the database is reopened");
             }
@@ -306,8 +306,8 @@ impl Transaction {
         written.rows = rows;
         // The commit stands whatever happens here; the next one notes its number again before it begins.
         let _the_commit_stands = written.head.advance(working.commit);
-        added.iter().for_each(|segment| segment.set_remove_on_drop(false));
-        missing_from(base, working).iter().for_each(|segment| segment.set_remove_on_drop(true));
+        added.iter().for_each(|file| file.set_remove_on_drop(false));
+        Files::missing_from(base, working).iter().for_each(|file| file.set_remove_on_drop(true));
         inner.set_catalog(Arc::clone(working));
         Ok(())
     }
@@ -323,7 +323,7 @@ impl Transaction {
         }
     }
 
-    fn change(&mut self) -> &mut Catalog {
+    pub(crate) fn change(&mut self) -> &mut Catalog {
         Arc::make_mut(&mut self.working)
     }
 
@@ -418,8 +418,23 @@ impl Transaction {
     }
 }
 
-/// Segments of `of` that `other` does not have.
-fn missing_from(of: &Catalog, other: &Catalog) -> Vec<Arc<Segment>> {
-    let known: BTreeSet<SegmentId> = other.segments().map(|segment| segment.id()).collect();
-    of.segments().filter(|segment| !known.contains(&segment.id())).cloned().collect()
+/// Segments and facts that one catalog has and another one has not.
+struct Files {
+    segments: Vec<Arc<Segment>>,
+    facts: Vec<Arc<Fact>>,
+}
+
+impl Files {
+    /// Those of `of` that `other` does not have.
+    fn missing_from(of: &Catalog, other: &Catalog) -> Self {
+        let known: BTreeSet<SegmentId> = other.segments().map(|segment| segment.id()).collect();
+        let segments = of.segments().filter(|segment| !known.contains(&segment.id())).cloned().collect();
+        let facts = of.facts().filter(|fact| other.fact(fact.id()).is_none()).cloned().collect();
+        Self { segments, facts }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &DataFile> {
+        let segments = self.segments.iter().map(|segment| segment.data_file());
+        segments.chain(self.facts.iter().map(|fact| fact.data_file()))
+    }
 }

@@ -1,4 +1,5 @@
-//! The directories of an open database: their disks, their locks, and the segment files in them that no manifest names.
+//! The directories of an open database: their disks, their locks, and the files of segments and facts in them that no manifest
+//! names.
 //!
 //! Invariants: the lock is held as long as anything can still touch a file, so a file is only ever removed by the
 //! process that may. Must not know: what is in the files.
@@ -6,20 +7,56 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use forebay_base::{DirectoryId, Error, ErrorKind, Result, SegmentId, limits};
+use forebay_base::{DirectoryId, Error, ErrorKind, FactId, Result, SegmentId, limits};
 use forebay_disk::{Disk, DiskFile, OpenMode};
 
-/// Folder of the segment files.
+/// Folder of the files of segments and facts.
 pub(crate) const SEGMENTS_DIRECTORY: &str = "segments";
 
 /// The directory of a database that holds its catalog, and segments where it has no data directories.
 pub(crate) const DATABASE_DIRECTORY: DirectoryId = DirectoryId(0);
 
-/// Where a segment's file is.
+/// What a file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct SegmentPlace {
+pub(crate) enum FileKind {
+    Segment,
+    Fact,
+}
+
+/// Ends of the names of files that a program may find in [`SEGMENTS_DIRECTORY`] and remove where the manifest does not name them.
+const GARBAGE_SUFFIXES: [&str; 3] = [".seg", ".fact", ".tmp"];
+
+/// Where a file of a segment or fact is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FilePlace {
     pub(crate) directory: DirectoryId,
-    pub(crate) id: SegmentId,
+    pub(crate) kind: FileKind,
+    /// Its id: no two files have the same, whatever they hold.
+    pub(crate) number: u64,
+}
+
+impl FilePlace {
+    pub(crate) fn of_segment(directory: DirectoryId, id: SegmentId) -> Self {
+        Self { directory, kind: FileKind::Segment, number: id.0 }
+    }
+
+    pub(crate) fn of_fact(directory: DirectoryId, id: FactId) -> Self {
+        Self { directory, kind: FileKind::Fact, number: id.0 }
+    }
+
+    /// Path of the file in its directory.
+    pub(crate) fn path(self) -> String {
+        let suffix = match self.kind {
+            FileKind::Segment => "seg",
+            FileKind::Fact => "fact",
+        };
+        format!("{SEGMENTS_DIRECTORY}/{:010}.{suffix}", self.number)
+    }
+}
+
+/// Whether the name of a file in [`SEGMENTS_DIRECTORY`] says that it is one of the database's.
+pub(crate) fn is_data_file(name: &str) -> bool {
+    GARBAGE_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
 }
 
 /// A directory that is locked as long as this lives.
@@ -34,10 +71,10 @@ pub(crate) struct Volume {
     pub(crate) disk: Arc<dyn Disk>,
     /// Data directories, from number 1 on.
     data: Vec<Arc<dyn Disk>>,
-    /// Segment files that exist and that the manifest does not name: being written, sealed, or dropped but still read.
-    unnamed: Mutex<BTreeSet<SegmentPlace>>,
-    /// Segment files that are open for reading, the one opened last behind the others; at most [`limits::OPEN_SEGMENTS`].
-    open_files: Mutex<VecDeque<(SegmentPlace, Arc<dyn DiskFile>)>>,
+    /// Files that exist and that the manifest does not name: being written, sealed, or dropped but still read.
+    unnamed: Mutex<BTreeSet<FilePlace>>,
+    /// Files that are open for reading, the one opened last behind the others; at most [`limits::OPEN_SEGMENTS`].
+    open_files: Mutex<VecDeque<(FilePlace, Arc<dyn DiskFile>)>>,
     /// Why nothing may be written any more.
     failure: Mutex<Option<Error>>,
     _locks: Vec<Box<dyn Send + Sync>>,
@@ -46,11 +83,6 @@ pub(crate) struct Volume {
 /// A mutex's content. A panic while it was held left it as it was: every critical section here changes one thing.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Path of a segment's file in its directory.
-pub(crate) fn segment_path(id: SegmentId) -> String {
-    format!("{SEGMENTS_DIRECTORY}/{:010}.seg", id.0)
 }
 
 impl Volume {
@@ -75,35 +107,42 @@ impl Volume {
         (0..).map(DirectoryId).zip(std::iter::once(&self.disk).chain(&self.data))
     }
 
-    /// The directories that take new segments: data directories, or the database's own where there are none.
+    /// The directories that take new files: data directories, or the database's own where there are none.
     pub(crate) fn segment_directories(&self) -> impl Iterator<Item = DirectoryId> {
         let first = u32::from(!self.data.is_empty());
         (first..=self.data.len() as u32).map(DirectoryId)
     }
 
-    /// The disk that a segment's file is on.
-    pub(crate) fn disk_of(&self, place: SegmentPlace) -> &Arc<dyn Disk> {
+    /// The disk that a file is on.
+    pub(crate) fn disk_of(&self, place: FilePlace) -> &Arc<dyn Disk> {
         self.directory(place.directory).expect("a place is checked when it is read, and else made of what there is")
     }
 
-    /// Path of a segment's file for messages, which in the database's own directory is relative to it.
-    pub(crate) fn path_of(&self, place: SegmentPlace) -> String {
+    /// Path of a file for messages, which in the database's own directory is relative to it.
+    pub(crate) fn path_of(&self, place: FilePlace) -> String {
         match place.directory {
-            DATABASE_DIRECTORY => segment_path(place.id),
-            _ => format!("{}/{}", self.disk_of(place).describe(), segment_path(place.id)),
+            DATABASE_DIRECTORY => place.path(),
+            _ => format!("{}/{}", self.disk_of(place).describe(), place.path()),
         }
     }
 
-    /// The file of a segment, for reading; opened if it is not open, and closed when many others were opened since.
+    /// Makes a file and notes that the manifest does not name it.
+    pub(crate) fn create_file(&self, place: FilePlace) -> Result<Arc<dyn DiskFile>> {
+        self.note_unnamed(place);
+        let opened = self.disk_of(place).open(&place.path(), OpenMode::Create);
+        opened.inspect_err(|_| self.forget_unnamed(place))
+    }
+
+    /// A file, for reading; opened if it is not open, and closed when many others were opened since.
     /// It can be opened again at any time: a file is removed when nobody can ask for it any more.
-    pub(crate) fn segment_file(&self, place: SegmentPlace) -> Result<Arc<dyn DiskFile>> {
-        let find = |files: &VecDeque<(SegmentPlace, Arc<dyn DiskFile>)>| {
+    pub(crate) fn open_file(&self, place: FilePlace) -> Result<Arc<dyn DiskFile>> {
+        let find = |files: &VecDeque<(FilePlace, Arc<dyn DiskFile>)>| {
             files.iter().find(|(open, _)| *open == place).map(|(_, file)| Arc::clone(file))
         };
         if let Some(file) = find(&locked(&self.open_files)) {
             return Ok(file);
         }
-        let file = self.disk_of(place).open(&segment_path(place.id), OpenMode::Read)?;
+        let file = self.disk_of(place).open(&place.path(), OpenMode::Read)?;
         let mut files = locked(&self.open_files);
         if let Some(opened_meanwhile) = find(&files) {
             return Ok(opened_meanwhile);
@@ -113,6 +152,15 @@ impl Volume {
         }
         files.push_back((place, Arc::clone(&file)));
         Ok(file)
+    }
+
+    /// Makes a file durable. A full disk concerns this file alone; any other failed sync may have lost other files' writes too.
+    pub(crate) fn sync(&self, file: &dyn DiskFile) -> Result<()> {
+        file.sync().inspect_err(|error| {
+            if error.kind() != ErrorKind::OutOfSpace {
+                self.fail(error);
+            }
+        })
     }
 
     /// From here on every write is refused (a failed fsync leaves unknown what is on disk; Rebello et al. 2020).
@@ -131,25 +179,25 @@ impl Volume {
         }
     }
 
-    /// Notes that a segment's file exists though the manifest does not name it.
-    pub(crate) fn note_unnamed(&self, place: SegmentPlace) {
+    /// Notes that a file exists though the manifest does not name it.
+    pub(crate) fn note_unnamed(&self, place: FilePlace) {
         locked(&self.unnamed).insert(place);
     }
 
-    /// Notes that the manifest names a segment, or that nobody will remove its file.
-    pub(crate) fn forget_unnamed(&self, place: SegmentPlace) {
+    /// Notes that the manifest names a file, or that nobody will remove it.
+    pub(crate) fn forget_unnamed(&self, place: FilePlace) {
         locked(&self.unnamed).remove(&place);
     }
 
-    /// Whether `path` in a directory is the file of a segment that is noted here.
+    /// Whether `path` in a directory is a file that is noted here.
     pub(crate) fn is_unnamed_path(&self, directory: DirectoryId, path: &str) -> bool {
-        locked(&self.unnamed).iter().any(|place| place.directory == directory && segment_path(place.id) == path)
+        locked(&self.unnamed).iter().any(|place| place.directory == directory && place.path() == path)
     }
 
-    /// Closes and removes a segment's file. A failure leaves garbage that the next open removes.
-    pub(crate) fn remove_segment(&self, place: SegmentPlace) {
+    /// Closes and removes a file. A failure leaves garbage that the next open removes.
+    pub(crate) fn remove_file(&self, place: FilePlace) {
         locked(&self.open_files).retain(|(open, _)| *open != place);
-        let _garbage_if_it_fails = self.disk_of(place).remove(&segment_path(place.id));
+        let _garbage_if_it_fails = self.disk_of(place).remove(&place.path());
         self.forget_unnamed(place);
     }
 }

@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex};
 
 use forebay_base::{ColumnId, DirectoryId, Error, ErrorKind, PhysicalType, Result, SegmentId, limits};
 use forebay_block::{ColumnStatistics, SealedChunk, Zone};
-use forebay_disk::{AlignedBuffer, DiskFile, OpenMode};
+use forebay_disk::{AlignedBuffer, DiskFile};
 
 use crate::footer::{
     self, ChunkLocation, Expected, Group, GroupColumn, HEADER_BYTES, SEGMENT_VERSION, Tail, chunk_count, frames,
     header_page,
 };
 use crate::segment::{Segment, SegmentParts};
-use crate::volume::{SegmentPlace, Volume, locked, segment_path};
+use crate::volume::{FilePlace, Volume, locked};
 
 /// A row group ready to be written.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub struct SealedColumn {
 /// Writes one segment file. Dropped unfinished, it removes the file.
 #[derive(Debug)]
 pub struct SegmentWriter {
-    place: SegmentPlace,
+    place: FilePlace,
     columns: Vec<(ColumnId, PhysicalType)>,
     file: Option<Arc<dyn DiskFile>>,
     volume: Arc<Volume>,
@@ -96,21 +96,21 @@ impl SealedSegment {
 impl SegmentWriter {
     pub(crate) fn create(
         volume: Arc<Volume>,
-        place: SegmentPlace,
+        place: FilePlace,
         columns: Vec<(ColumnId, PhysicalType)>,
     ) -> Result<Self> {
         volume.check_writable()?;
-        let file = create_file(&volume, place)?;
+        let file = volume.create_file(place)?;
         let statistics = vec![ColumnStatistics::default(); columns.len()];
         let state = Mutex::new(State { next_offset: HEADER_BYTES, groups: BTreeMap::new(), statistics });
         let writer = Self { place, columns, file: Some(file), volume, state };
-        writer.file().write_at(0, &header_page(place.id, SEGMENT_VERSION))?;
+        writer.file().write_at(0, &header_page(SegmentId(place.number), SEGMENT_VERSION))?;
         Ok(writer)
     }
 
     /// Id of the segment that is being written.
     pub fn id(&self) -> SegmentId {
-        self.place.id
+        SegmentId(self.place.number)
     }
 
     /// Whether no row group is in the file.
@@ -178,7 +178,7 @@ impl SegmentWriter {
     /// The same; where the drive has no room for that any more, in the first of the `others` that has room for the whole
     /// segment.
     pub(crate) fn finish_or_move(mut self, others: impl Iterator<Item = DirectoryId>) -> Result<SealedSegment> {
-        let SegmentPlace { id, .. } = self.place;
+        let id = self.id();
         let state = self.state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         let chunks = state.groups.values().flat_map(|written| &written.group.columns).flat_map(|column| &column.chunks);
         let offset = chunks.map(|chunk| chunk.offset + chunk.stored_bytes).max().unwrap_or(HEADER_BYTES);
@@ -209,12 +209,7 @@ impl SegmentWriter {
             written = self.move_to(other, offset).and_then(|()| self.file().write_at(offset, &bytes));
         }
         written?;
-        self.file().sync().inspect_err(|error| {
-            // A full disk concerns this file alone; any other failed sync may have lost other files' writes too.
-            if error.kind() != ErrorKind::OutOfSpace {
-                self.volume.fail(error);
-            }
-        })?;
+        self.volume.sync(&**self.file())?;
         let parts = SegmentParts {
             id,
             directory: self.place.directory,
@@ -232,14 +227,14 @@ impl SegmentWriter {
 
     /// Copies the first `bytes` of the file into another directory, and goes on there.
     fn move_to(&mut self, directory: DirectoryId, bytes: u64) -> Result<()> {
-        let place = SegmentPlace { directory, ..self.place };
-        let copy = create_file(&self.volume, place)?;
+        let place = FilePlace { directory, ..self.place };
+        let copy = self.volume.create_file(place)?;
         let copied = copy_file(&**self.file(), &*copy, bytes);
         let old = if copied.is_ok() { std::mem::replace(&mut self.place, place) } else { place };
         if copied.is_ok() {
             self.file = Some(copy);
         }
-        self.volume.remove_segment(old);
+        self.volume.remove_file(old);
         copied
     }
 
@@ -277,7 +272,7 @@ impl SegmentWriter {
     /// Groups come from the loader: anything inconsistent is a bug there, caught before it reaches the disk.
     fn check(&self, group: &SealedGroup) -> Result<()> {
         let blocks = group.block_rows.len();
-        let wrong = |what: &str| Err(Error::internal(format!("a row group of segment {} {what}", self.place.id)));
+        let wrong = |what: &str| Err(Error::internal(format!("a row group of segment {} {what}", self.id())));
         if blocks == 0 || blocks > limits::GROUP_BLOCKS_MAX || group.columns.len() != self.columns.len() {
             return wrong("has the wrong number of blocks or columns");
         }
@@ -300,13 +295,6 @@ impl SegmentWriter {
     }
 }
 
-/// Makes a segment's file and notes that the manifest does not name it.
-fn create_file(volume: &Volume, place: SegmentPlace) -> Result<Arc<dyn DiskFile>> {
-    volume.note_unnamed(place);
-    let opened = volume.disk_of(place).open(&segment_path(place.id), OpenMode::Create);
-    opened.inspect_err(|_| volume.forget_unnamed(place))
-}
-
 /// Copies the first `bytes` of a file, whole pages, in pieces of a chunk.
 fn copy_file(from: &dyn DiskFile, to: &dyn DiskFile, bytes: u64) -> Result<()> {
     let mut offset = 0;
@@ -327,7 +315,7 @@ fn chunks(group: &SealedGroup) -> impl Iterator<Item = &SealedChunk> {
 impl Drop for SegmentWriter {
     fn drop(&mut self) {
         if self.file.take().is_some() {
-            self.volume.remove_segment(self.place);
+            self.volume.remove_file(self.place);
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use forebay_base::{Result, TableId};
 use forebay_disk::{Disk, FaultKind, Faults, SimulatedDisk};
 use forebay_store::{DatabaseId, OpenMode, SealedSegment, Store};
-use model::{Model, Random, definition, observe, version_2, write_segment, write_striped};
+use model::{Model, Random, definition, observe, version_2, write_fact, write_segment, write_striped};
 
 /// Transactions of one run.
 const STEPS: usize = 14;
@@ -106,7 +106,7 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
     };
     let fresh = format!("t{}", random.below(1000));
     // Segments are written before the transaction, as a load does.
-    let choice = random.below(if tables.is_empty() { 2 } else { 10 });
+    let choice = random.below(if tables.is_empty() { 2 } else { 12 });
     let transaction = match choice {
         0 => {
             let mut transaction = store.begin()?;
@@ -143,6 +143,7 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
             let mut transaction = store.begin()?;
             transaction.drop_table(id(&table))?;
             after.tables.remove(&table);
+            after.facts.remove(&table);
             transaction
         }
         6 => {
@@ -151,7 +152,10 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
             if !after.tables.contains_key(&fresh) {
                 transaction.rename_table(id(&table), &fresh)?;
                 let segments = after.tables.remove(&table).expect("picked");
-                after.tables.insert(fresh, segments);
+                after.tables.insert(fresh.clone(), segments);
+                if let Some(facts) = after.facts.remove(&table) {
+                    after.facts.insert(fresh, facts);
+                }
             }
             transaction
         }
@@ -170,6 +174,33 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
             transaction
         }
         8 => {
+            // A fact about a table, in place of the first one that there is.
+            let name = pick(random);
+            let content = vec![random.below(256) as u8; random.below(9000) as usize];
+            let (sealed, first) = {
+                let catalog = store.catalog();
+                let table = catalog.table("main", &name).expect("picked");
+                (write_fact(store, table, &content)?, catalog.facts_of(table.id).next().map(|fact| fact.id()))
+            };
+            let mut transaction = store.begin()?;
+            let facts = after.facts.entry(name).or_default();
+            if let Some(first) = first.filter(|_| facts.len() > 2) {
+                transaction.drop_fact(first)?;
+                facts.remove(0);
+            }
+            transaction.publish_fact(sealed)?;
+            facts.push(content);
+            transaction
+        }
+        9 => {
+            // A fact that is given up.
+            let catalog = store.catalog();
+            let table = catalog.table("main", &pick(random)).expect("picked");
+            let mut transaction = store.begin()?;
+            transaction.publish_fact(write_fact(store, table, b"nobody will read this")?)?;
+            return Ok(());
+        }
+        10 => {
             // Given up: leaves nothing.
             let (table, rows) = (pick(random), rows(random));
             let mut transaction = store.begin()?;
@@ -208,6 +239,7 @@ fn settle(machine: &Machine, seen: Model, known: &mut Knowledge) {
 fn check_files(machine: &Machine, store: &Store) {
     let catalog = store.catalog();
     let mut named: Vec<_> = catalog.tables().flat_map(|table| table.segments.iter().map(|s| s.path())).collect();
+    named.extend(catalog.facts().map(|fact| fact.path()));
     named.sort();
     let home = machine.home();
     let list = |disk: &dyn Disk, prefix: &str| -> Vec<String> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use forebay_base::{ErrorKind, Result};
 use forebay_disk::{Disk, MemoryDisk, OpenMode as FileMode};
 use forebay_store::{OpenMode, Store};
-use model::{Model, Random, definition, observe, version_2, write_segment};
+use model::{Model, Random, definition, observe, version_2, write_fact, write_segment};
 
 type Files = Vec<(String, Vec<u8>)>;
 
@@ -41,6 +41,13 @@ fn database() -> (Files, Files, Model) {
             transaction.commit().expect("commit");
         }
     }
+    let catalog = store.catalog();
+    let table = catalog.table("main", "parts").expect("a table");
+    let fact = write_fact(&store, table, &[7; 5000]).expect("a fact");
+    let mut transaction = store.begin().expect("a transaction");
+    transaction.publish_fact(fact).expect("publish");
+    transaction.commit().expect("commit");
+    drop(catalog);
     let model = observe(&store).expect("it reads back");
     let crashed = files(&disk);
     drop(store);
@@ -243,7 +250,7 @@ fn a_check_names_what_is_damaged() {
     let disk = disk_of(&files);
     let mut damaged = 0;
     for (path, bytes) in files.iter().filter(|(path, _)| path.starts_with("segments/")) {
-        // The first frame of the first chunk: column `id` of the first row group.
+        // The first frame of the first chunk, which is of column `id`, or the first byte of a fact.
         let file = disk.open(path, FileMode::Write).expect("it is there");
         file.write_at(4096, &[bytes[4096] ^ 1]).expect("flip");
         damaged += 1;
@@ -260,7 +267,9 @@ fn a_check_names_what_is_damaged() {
     assert!(seen.0 == seen.1 && seen.1 == report.bytes && seen.1 > 0, "{seen:?}");
     for error in &report.errors {
         let text = error.to_string();
-        for part in ["table main.", "column id", "chunk 0", "file segments/"] {
+        let of_chunk = ["table main.", "column id", "chunk 0", "file segments/"];
+        let of_fact = ["table main.parts", "checksum mismatch", "fact file segments/", ".fact"];
+        for part in if text.contains(".fact") { of_fact } else { of_chunk } {
             assert!(text.contains(part), "{text}");
         }
     }

@@ -13,7 +13,10 @@ use forebay_block::{
     Access, ChunkOptions, EncodeOptions, EncodedBlock, Inflate, InflatedChunk, PlainColumn, PlainValues, ValueRef,
     Values, encode_block, inflate_chunk, seal_chunk,
 };
-use forebay_store::{ColumnDefinition, SealedColumn, SealedGroup, SealedSegment, Segment, Store, TableDefinition};
+use forebay_store::{
+    ColumnDefinition, FactDefinition, FactSource, SealedColumn, SealedFact, SealedGroup, SealedSegment, Segment, Store,
+    Table, TableDefinition,
+};
 
 const COLUMNS: [(ColumnId, PhysicalType); 2] = [(ColumnId(0), PhysicalType::I64), (ColumnId(1), PhysicalType::Bytes)];
 
@@ -24,11 +27,13 @@ const GROUP_BLOCKS: usize = 3;
 /// 2^this blocks make a chunk of the column `note`.
 const NOTE_BLOCKS_LOG2: u8 = 1;
 
-/// Tables with their rows in order, and views with their texts, by name.
+/// Tables with their rows in order, views with their texts, and the contents of the facts about a table, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Model {
     pub(crate) tables: BTreeMap<String, Vec<Vec<i64>>>,
     pub(crate) views: BTreeMap<String, String>,
+    /// Of tables that have facts.
+    pub(crate) facts: BTreeMap<String, Vec<Vec<u8>>>,
 }
 
 impl Model {
@@ -108,6 +113,14 @@ pub(crate) fn write_striped_with(store: &Store, ids: &[i64], before: impl FnOnce
     writer.finish()
 }
 
+/// Writes a fact file about a table as it is, of a kind that nobody knows.
+pub(crate) fn write_fact(store: &Store, table: &Table, content: &[u8]) -> Result<SealedFact> {
+    let sources = vec![FactSource { table: table.id, version: table.version }];
+    let columns = vec![ColumnId(0)];
+    let definition = FactDefinition { kind: 900, version: 1, optional: true, table: table.id, columns, sources };
+    store.write_fact(definition, content)
+}
+
 fn group(ids: &[i64]) -> Result<SealedGroup> {
     let blocks: Vec<&[i64]> = ids.chunks(BLOCK_ROWS).collect();
     let ids = seal(&blocks, 0, |block, encoded| {
@@ -153,6 +166,10 @@ pub(crate) fn observe(store: &Store) -> Result<Model> {
     for table in catalog.tables() {
         let segments = table.segments.iter().map(|segment| read_segment(segment)).collect::<Result<Vec<_>>>()?;
         model.tables.insert(table.name.clone(), segments);
+        let facts = catalog.facts_of(table.id).map(|fact| fact.read()).collect::<Result<Vec<_>>>()?;
+        if !facts.is_empty() {
+            model.facts.insert(table.name.clone(), facts);
+        }
     }
     for view in catalog.views() {
         model.views.insert(view.name.clone(), view.sql.clone());
