@@ -330,7 +330,7 @@ pub struct Names {
 impl Session {
     /// Splits a script into its statements. The error of an unreadable script carries its [`Position`] in `sql`.
     pub fn statements(&self, sql: &str) -> Result<Vec<Statement>> {
-        Ok(forebay_sql::parse::split(sql)?.into_iter().map(|text| Statement { text }).collect())
+        Ok(forebay_sql::split(sql)?.into_iter().map(|text| Statement { text }).collect())
     }
 
     /// Runs one statement. Rows come from [`QueryResult::next_batch`] while the query runs. Positions in errors count
@@ -341,7 +341,7 @@ impl Session {
 
     /// Whether `sql` ends outside of strings, comments and parentheses, with a semicolon: what a prompt needs to know.
     pub fn is_complete(sql: &str) -> bool {
-        forebay_sql::parse::is_complete(sql)
+        forebay_sql::is_complete(sql)
     }
 
     /// A handle that cancels this session's running statement.

@@ -6,12 +6,13 @@ use std::time::Duration;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use forebay_base::Result;
+use forebay_context::error::worker_error;
+use forebay_context::statement::StatementContext;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::load;
-use crate::session::{Running, Workers};
-use crate::statement::StatementContext;
+use crate::running::Running;
+use crate::workers::Workers;
 
 /// What kind of result a statement has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +70,7 @@ impl Answer {
                     None => {
                         if let Err(error) = runtime.block_on(task) {
                             running.cancel.check()?;
-                            return Err(load::worker_error(&error));
+                            return Err(worker_error(&error));
                         }
                         None
                     }

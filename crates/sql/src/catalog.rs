@@ -14,17 +14,16 @@ use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::ExprWithAlias;
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result, TableId};
+use forebay_context::error::{from_datafusion, into_datafusion};
+use forebay_context::lock::lock;
+use forebay_context::statement::StatementContext;
 use forebay_engine::Engine;
+use forebay_files::files;
 use forebay_store::{Catalog, Table, View};
-
-use crate::dialect::ForebayDialect;
-use crate::error::{from_datafusion, into_datafusion};
-use crate::files;
-use crate::names;
-use crate::parse;
-use crate::session::lock;
-use crate::statement::StatementContext;
-use crate::table::ForebayTable;
+use forebay_syntax::dialect::ForebayDialect;
+use forebay_syntax::file_options::{Options, looks_like_path};
+use forebay_syntax::{names, parse};
+use forebay_tables::table::ForebayTable;
 
 /// The name of the one catalog.
 pub const CATALOG: &str = "forebay";
@@ -134,7 +133,7 @@ impl Planner {
         if let Some(opened) = known {
             return Ok(opened);
         }
-        let opened = files::open(&self.state(), path, &files::Options::default()).await?;
+        let opened = files::open(&self.state(), path, &Options::default()).await?;
         lock(&self.files).insert(path.to_owned(), Arc::clone(&opened));
         Ok(opened)
     }
@@ -231,7 +230,7 @@ impl SchemaProvider for Tables {
         if let Some(view) = snapshot.view(&self.schema, name) {
             return self.planner.view(view).await.map(Some).map_err(into_datafusion);
         }
-        if files::looks_like_path(name) {
+        if looks_like_path(name) {
             return self.planner.file(name).await.map(Some).map_err(into_datafusion);
         }
         if self.planner.base.table_functions().contains_key(name) {
@@ -239,7 +238,7 @@ impl SchemaProvider for Tables {
         }
         let known = self.table_names();
         let error = Error::new(forebay_base::ErrorKind::NotFound, format!("table {name} does not exist"));
-        let error = match crate::error::suggestion(name, known.iter().map(String::as_str)) {
+        let error = match forebay_context::error::suggestion(name, known.iter().map(String::as_str)) {
             Some(other) => error.hint(format!("Did you mean {other}?")),
             None => error,
         };

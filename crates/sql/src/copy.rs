@@ -10,17 +10,18 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
 use datafusion::prelude::{cast, ident as column_expr};
 use forebay_base::{Error, ErrorKind, LogicalType, Result};
+use forebay_context::error::from_datafusion;
 use forebay_engine::types::arrow_type;
+use forebay_files::blob_text::blob_of_text;
+use forebay_files::files::{self, TRAILING_COLUMN};
+use forebay_files::json;
+use forebay_files::records::{Record, Records, first_record};
+use forebay_rules::casts;
 use forebay_store::{Column, Table, names_equal};
+use forebay_syntax::file_options::{Format, Options};
 
-use crate::blob_text::blob_of_text;
-use crate::casts;
 use crate::catalog::Planner;
-use crate::ddl::{ident, unknown_column};
-use crate::error::from_datafusion;
-use crate::files::{self, Format, Options, TRAILING_COLUMN};
-use crate::json;
-use crate::records::{Record, Records, first_record};
+use crate::lookup::{ident, unknown_column};
 
 /// Rows that the search for a bad value converts at a time.
 const DIAGNOSIS_ROWS: usize = 8192;
@@ -170,7 +171,7 @@ fn column_value(
         if options.format == Some(Format::Parquet) {
             let names: Vec<&str> = file_schema.fields().iter().map(|field| field.name().as_str()).collect();
             let error = Error::new(ErrorKind::NotFound, format!("file {file} has no column {}", column.name));
-            return Err(match crate::error::suggestion(&column.name, names.iter().copied()) {
+            return Err(match forebay_context::error::suggestion(&column.name, names.iter().copied()) {
                 Some(other) => error.hint(format!("It has a column {other}")),
                 None => error.hint(format!("Its columns are {}", shown_names(&names))),
             });

@@ -9,65 +9,21 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, CreateTable, CreateView,
-    DataType as SqlType, Expr, Ident, IndexColumn, ObjectName, ObjectNamePart, ObjectType, RenameTableNameKind,
-    TableConstraint,
+    DataType as SqlType, Expr, IndexColumn, ObjectName, ObjectType, RenameTableNameKind, TableConstraint,
 };
 use forebay_base::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId, Value};
+use forebay_context::error::{from_datafusion, suggestion};
 use forebay_engine::types::arrow_type;
+use forebay_rules::casts;
 use forebay_store::{
     Column, ColumnDefinition, Constraint, DEFAULT_SCHEMA, SealedSegment, Table, TableDefinition, TableOptions,
     Transaction, full_name, names_equal,
 };
+use forebay_syntax::types::sql_type;
 
-use crate::casts;
-use crate::catalog::{CATALOG, Planner};
-use crate::error::{from_datafusion, suggestion};
+use crate::catalog::Planner;
+use crate::lookup::{QualifiedName, find_column, find_table, ident, unknown_column};
 use crate::options;
-use crate::types::sql_type;
-
-/// A schema and a name in it.
-#[derive(Debug, Clone)]
-pub struct QualifiedName {
-    /// Schema.
-    pub schema: String,
-    /// Name.
-    pub name: String,
-}
-
-impl QualifiedName {
-    /// Resolves `name`, `schema.name` or `forebay.schema.name`.
-    pub fn of(name: &ObjectName, default_schema: &str) -> Result<Self> {
-        let parts: Vec<String> = name.0.iter().filter_map(ObjectNamePart::as_ident).map(ident).collect();
-        let (schema, name) = match parts.as_slice() {
-            [name] => (default_schema.to_owned(), name.clone()),
-            [schema, name] => (schema.clone(), name.clone()),
-            [catalog, schema, name] if names_equal(catalog, CATALOG) => (schema.clone(), name.clone()),
-            _ => return Err(Error::input(format!("{name} is not a table name")).hint("Write table or schema.table")),
-        };
-        Ok(Self { schema, name })
-    }
-}
-
-/// An identifier as it is stored: as it is written, quoted or not. It is found in any case.
-pub fn ident(ident: &Ident) -> String {
-    ident.value.clone()
-}
-
-/// The table of this name, or an error that suggests another.
-pub fn find_table(planner: &Planner, name: &QualifiedName) -> Result<Arc<Table>> {
-    let catalog = planner.snapshot();
-    if let Some(table) = catalog.table(&name.schema, &name.name) {
-        return Ok(Arc::clone(table));
-    }
-    if catalog.view(&name.schema, &name.name).is_some() {
-        return Err(Error::input(format!("{} is a view, not a table", name.name)));
-    }
-    let error = Error::new(ErrorKind::NotFound, format!("table {} does not exist", name.name));
-    Err(match suggestion(&name.name, catalog.tables().map(|table| table.name.as_str())) {
-        Some(other) => error.hint(format!("Did you mean {other}?")),
-        None => error,
-    })
-}
 
 /// The definition that a CREATE TABLE statement with a list of columns gives.
 pub fn table_definition(planner: &Arc<Planner>, create: &CreateTable, name: QualifiedName) -> Result<TableDefinition> {
@@ -135,7 +91,7 @@ fn foreign_key(
     }
     let found = find_table(planner, &name)?;
     let references = match references.is_empty() {
-        true => crate::table::primary_key(&found),
+        true => forebay_tables::table::primary_key(&found),
         false => references,
     };
     if references.len() != columns.len() {
@@ -152,15 +108,6 @@ fn foreign_key(
         }
     }
     Ok(Constraint::ForeignKey { columns, table: found.full_name(), references })
-}
-
-/// An error about a column that is not there.
-pub fn unknown_column<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Error {
-    let error = Error::new(ErrorKind::NotFound, format!("column {wanted} does not exist"));
-    match suggestion(wanted, names) {
-        Some(other) => error.hint(format!("Did you mean {other}?")),
-        None => error,
-    }
 }
 
 fn column_definition(planner: &Arc<Planner>, column: &ColumnDef) -> Result<ColumnDefinition> {
@@ -209,7 +156,7 @@ pub fn default_value(planner: &Arc<Planner>, text: &str, logical: &LogicalType) 
     if scalar.is_null() {
         return Ok(None);
     }
-    let value = crate::predicate::stored_value(&scalar, logical);
+    let value = forebay_tables::predicate::stored_value(&scalar, logical);
     value.map(Some).ok_or_else(|| Error::input(format!("DEFAULT {text} is not a {logical}")))
 }
 
@@ -411,15 +358,6 @@ fn has_nulls(table: &Table, column: &Column) -> Result<bool> {
         }
     }
     Ok(false)
-}
-
-/// The column of this name, or an error that suggests another.
-pub fn find_column(table: &Table, name: &Ident) -> Result<ColumnId> {
-    let name = ident(name);
-    match table.column(&name) {
-        Some((_, column)) => Ok(column.id),
-        None => Err(unknown_column(&name, table.columns.iter().map(|column| column.name.as_str()))),
-    }
 }
 
 /// Empties a table.

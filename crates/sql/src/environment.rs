@@ -7,8 +7,7 @@ use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use forebay_base::Result;
-
-use crate::error::from_datafusion;
+use forebay_context::error::from_datafusion;
 
 /// Consumers that an out-of-memory error names.
 const NAMED_CONSUMERS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(2);

@@ -7,9 +7,9 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
 use forebay_store::{Column, Table};
+use forebay_syntax::dialect::ForebayDialect;
 
-use crate::ddl::{ident, unknown_column};
-use crate::dialect::ForebayDialect;
+use crate::lookup::{ident, unknown_column};
 
 /// Fills in the defaults of `statement`, an INSERT into `table`.
 pub fn fill_defaults(statement: &mut PlanStatement, table: &Table) -> Result<()> {

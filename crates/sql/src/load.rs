@@ -8,16 +8,15 @@ use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::arrow::util::display::FormatOptions;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
-use forebay_base::{Context, Error, ErrorKind, LogicalType, Result};
+use forebay_base::{Context, Error, LogicalType, Result};
+use forebay_context::error::{from_datafusion, worker_error};
+use forebay_context::settings;
+use forebay_context::statement::StatementContext;
 use forebay_engine::run::schema_of_columns;
 use forebay_engine::{Engine, LoadTarget, Loader};
 use forebay_store::{Column, SealedSegment, TableOptions};
 use futures::StreamExt;
 use tokio::task::JoinSet;
-
-use crate::error::from_datafusion;
-use crate::settings;
-use crate::statement::StatementContext;
 
 /// Runs `plan` and writes its rows, whose columns are in the order of `columns`, into a new segment of a table with these
 /// options, or one in each data directory. Returns the segments (none without rows) and the number of rows. Each worker keeps a share of `running` until it has ended.
@@ -62,14 +61,6 @@ pub async fn load(
     let target = Arc::into_inner(target).ok_or_else(|| Error::internal("a loader outlived its load"))?;
     let rows = target.rows();
     Ok((target.finish()?, rows))
-}
-
-/// What a worker that did not finish died of.
-pub fn worker_error(error: &tokio::task::JoinError) -> Error {
-    match error.is_cancelled() {
-        true => Error::new(ErrorKind::Cancelled, "the query was cancelled"),
-        false => Error::internal(format!("a worker stopped: {error}")),
-    }
 }
 
 /// The batch with the columns' own Arrow types.

@@ -1,12 +1,12 @@
 //! Statements that change how tables lie on disk, and nothing that queries see: CHECKPOINT, OPTIMIZE TABLE.
 
 use forebay_base::Result;
+use forebay_context::settings;
 use forebay_engine::compact;
 
 use crate::answer::Answer;
-use crate::ddl::{self, QualifiedName};
+use crate::lookup::{QualifiedName, find_table};
 use crate::run::{Run, parse_name};
-use crate::settings;
 
 impl Run<'_> {
     /// Merges small segments of every table.
@@ -31,7 +31,7 @@ impl Run<'_> {
     pub(crate) fn optimize(&self, text: &str) -> Result<Answer> {
         let engine = self.planner.engine();
         let name = QualifiedName::of(&parse_name(text.trim().trim_end_matches(';'))?, &self.session.default_schema())?;
-        let table = ddl::find_table(&self.planner, &name)?;
+        let table = find_table(&self.planner, &name)?;
         // Only to fail early on a read-only database.
         drop(engine.store().begin()?);
         let state = self.state();

@@ -1,120 +1,23 @@
-//! Options of tables and columns: `WITH (compression = …)` in CREATE TABLE and behind columns, `USING COMPRESSION …` as in
-//! DuckDB, and ALTER TABLE … SET (…) and RESET (…).
+//! Options of tables and columns, from statements into the catalog: CREATE TABLE … WITH (…), and ALTER TABLE … SET (…) and
+//! RESET (…).
 //!
 //! Must not know: what compression does.
 
 use datafusion::sql::sqlparser::ast::{
-    ColumnDef, ColumnOption, CreateTable, CreateTableOptions, Expr, Ident, ObjectName, SqlOption, Value,
+    ColumnDef, ColumnOption, CreateTable, CreateTableOptions, Expr, Ident, SqlOption, Value,
 };
-use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use forebay_base::{ColumnId, Error, ErrorKind, Result, TableId};
+use forebay_context::error::suggestion;
 use forebay_engine::Goal;
 use forebay_engine::goal::COMPRESSION_OPTION;
 use forebay_store::{TableOptions, Transaction};
+use forebay_syntax::table_options::{Action, AlterOptions, Change};
 
 use crate::catalog::Planner;
-use crate::ddl::{QualifiedName, find_column, find_table, ident};
-use crate::dialect::ForebayDialect;
-use crate::error::suggestion;
-use crate::parse::{expected, parser_error};
+use crate::lookup::{QualifiedName, find_column, find_table, ident};
 
 /// The options that there are.
 const OPTIONS: [&str; 1] = [COMPRESSION_OPTION];
-
-/// ALTER TABLE table with actions that change options only.
-#[derive(Debug)]
-pub struct AlterOptions {
-    name: ObjectName,
-    if_exists: bool,
-    actions: Vec<Action>,
-}
-
-/// Sets options of a table, or of one of its columns, or takes them back.
-#[derive(Debug)]
-struct Action {
-    column: Option<Ident>,
-    change: Change,
-}
-
-#[derive(Debug)]
-enum Change {
-    Set(Vec<SqlOption>),
-    Reset(Vec<Ident>),
-}
-
-/// An option of a column, if that is what comes next: `WITH (…)` or `USING COMPRESSION name`.
-pub fn parse_column_option(parser: &mut Parser<'_>) -> std::result::Result<Option<ColumnOption>, ParserError> {
-    if parser.peek_keyword(Keyword::WITH) && parser.peek_nth_token(1).token == Token::LParen {
-        return parser.parse_options(Keyword::WITH).map(|options| Some(ColumnOption::Options(options)));
-    }
-    let is_compression =
-        |token: &Token| matches!(token, Token::Word(word) if word.value.eq_ignore_ascii_case(COMPRESSION_OPTION));
-    if parser.peek_keyword(Keyword::USING) && is_compression(&parser.peek_nth_token(1).token) {
-        let _ = (parser.next_token(), parser.next_token());
-        let value = Expr::Identifier(parser.parse_identifier()?);
-        return Ok(Some(ColumnOption::Options(vec![SqlOption::KeyValue {
-            key: Ident::new(COMPRESSION_OPTION),
-            value,
-        }])));
-    }
-    Ok(None)
-}
-
-/// An ALTER TABLE statement that changes options; `None` where its first action does something else.
-pub fn parse_alter(tokens: &[TokenWithSpan]) -> Result<Option<AlterOptions>> {
-    let mut parser = Parser::new(&ForebayDialect).with_tokens_with_locations(tokens.to_vec());
-    if !parser.parse_keywords(&[Keyword::ALTER, Keyword::TABLE]) {
-        return Ok(None);
-    }
-    let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
-    // What is no name is for the other parser to report.
-    let Ok(name) = parser.parse_object_name(false) else { return Ok(None) };
-    let mut actions = Vec::new();
-    loop {
-        match parse_action(&mut parser)? {
-            Some(action) => actions.push(action),
-            None if actions.is_empty() => return Ok(None),
-            None => return Err(expected(&parser, "SET (…) or RESET (…), of the table or of a column")),
-        }
-        if !parser.consume_token(&Token::Comma) {
-            break;
-        }
-    }
-    match parser.peek_token().token {
-        Token::EOF | Token::SemiColon => Ok(Some(AlterOptions { name, if_exists, actions })),
-        _ => Err(expected(&parser, "the end of the statement")),
-    }
-}
-
-/// `[ALTER [COLUMN] column] SET (name = value, …)`, or RESET (name, …).
-fn parse_action(parser: &mut Parser<'_>) -> Result<Option<Action>> {
-    let column = match parser.parse_keyword(Keyword::ALTER) {
-        true => {
-            let _ = parser.parse_keyword(Keyword::COLUMN);
-            match parser.parse_identifier() {
-                Ok(column) => Some(column),
-                Err(_) => return Ok(None),
-            }
-        }
-        false => None,
-    };
-    if parser.peek_nth_token(1).token != Token::LParen {
-        return Ok(None);
-    }
-    if parser.peek_keyword(Keyword::SET) {
-        let options = parser.parse_options(Keyword::SET).map_err(parser_error)?;
-        return Ok(Some(Action { column, change: Change::Set(options) }));
-    }
-    if parser.parse_keyword(Keyword::RESET) {
-        let _ = parser.next_token();
-        let names = parser.parse_comma_separated(Parser::parse_identifier).map_err(parser_error)?;
-        parser.expect_token(&Token::RParen).map_err(parser_error)?;
-        return Ok(Some(Action { column, change: Change::Reset(names) }));
-    }
-    Ok(None)
-}
 
 /// Runs ALTER TABLE … SET (…) or RESET (…).
 pub fn alter(planner: &Planner, alter: &AlterOptions, schema: &str) -> Result<()> {

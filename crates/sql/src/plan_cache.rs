@@ -18,29 +18,15 @@ use datafusion::datasource::source_as_provider;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::prelude::SessionConfig;
-
-use crate::carve;
-use crate::optimizer::any_node;
-use crate::session::lock;
-use crate::table::ForebayTable;
+use forebay_context::lock::lock;
+use forebay_rules::optimizer::any_node;
+use forebay_tables::table::ForebayTable;
 
 /// Plans that are kept.
 const PLANS: usize = 256;
 
 /// Longer texts are not kept: they were made by a program, which rarely makes the same twice.
 const TEXT_BYTES: usize = 64 << 10;
-
-/// Whether a session's plans are kept; `SET plan_cache`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct KeepsPlans(pub(crate) bool);
-
-impl KeepsPlans {
-    /// Of a session.
-    pub(crate) fn of(config: &SessionConfig) -> bool {
-        config.get_extension::<Self>().is_none_or(|keeps| keeps.0)
-    }
-}
 
 /// A number for settings that no others have. 0 are those that every session starts with.
 pub(crate) fn new_settings() -> u64 {
@@ -107,9 +93,9 @@ impl PlanCache {
         let Some(key) = key.filter(|_| is_repeatable(plan).unwrap_or(false)) else {
             return state.create_physical_plan(plan).await;
         };
-        let carved = Arc::new(carve::planned(plan, state)?);
+        let carved = Arc::new(forebay_carve::planned(plan, state)?);
         self.keep(key, commit, Arc::clone(&carved));
-        carve::operators(&carved, state).await
+        forebay_carve::operators(&carved, state).await
     }
 
     /// Keeps a plan that was made on the catalog of this commit.

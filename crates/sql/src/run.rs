@@ -11,28 +11,29 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{CreateTable, ObjectName, SchemaName, Statement as Ast, TableObject};
 use forebay_base::{Error, ErrorKind, Result};
+use forebay_context::error::{from_datafusion, from_reading};
+use forebay_context::lock::lock;
+use forebay_context::settings::{self, KeepsPlans};
+use forebay_context::statement::StatementContext;
 use forebay_engine::timeline::Recorder;
+use forebay_files::copy_to;
 use forebay_store::{DEFAULT_SCHEMA, SealedSegment, TableOptions};
+use forebay_syntax::dialect::ForebayDialect;
+use forebay_syntax::parse::{Command, Copy, CopySource, parse_plan};
 use futures::StreamExt;
 use tokio::sync::mpsc;
 
 use crate::answer::{Answer, ResultKind, Source};
-use crate::carve;
 use crate::catalog::Planner;
 use crate::copy;
-use crate::copy_to;
-use crate::ddl::{self, QualifiedName};
-use crate::dialect::ForebayDialect;
-use crate::error::{from_datafusion, from_reading};
+use crate::ddl;
 use crate::insert;
 use crate::load;
+use crate::lookup::{QualifiedName, find_table};
 use crate::options;
-use crate::parse::{Command, Copy, CopySource, parse_plan};
-use crate::plan_cache::{KeepsPlans, PlanKey};
-use crate::session::{Session, lock};
-use crate::settings;
+use crate::plan_cache::PlanKey;
+use crate::session::Session;
 use crate::show;
-use crate::statement::StatementContext;
 
 /// Batches that wait for a slow reader.
 const BUFFERED_BATCHES: usize = 4;
@@ -69,7 +70,7 @@ impl<'a> Run<'a> {
     pub(crate) fn known(&self, plan: Arc<LogicalPlan>) -> Result<Answer> {
         let state = self.state();
         let (physical, state) = self.session.wait_apart(async move {
-            let physical = carve::operators(&plan, &state).await.map_err(from_datafusion)?;
+            let physical = forebay_carve::operators(&plan, &state).await.map_err(from_datafusion)?;
             Ok((physical, state))
         })?;
         self.rows(&state, physical)
@@ -128,7 +129,7 @@ impl<'a> Run<'a> {
             Ast::Truncate(truncate) => {
                 let mut rows = 0;
                 for target in &truncate.table_names {
-                    let table = ddl::find_table(&self.planner, &QualifiedName::of(&target.name, &schema)?)?;
+                    let table = find_table(&self.planner, &QualifiedName::of(&target.name, &schema)?)?;
                     rows += ddl::truncate(&self.planner, table.id)?;
                 }
                 self.changed(rows)
@@ -352,7 +353,7 @@ impl<'a> Run<'a> {
 
     fn insert(&self, mut statement: PlanStatement, name: &ObjectName) -> Result<Answer> {
         let name = QualifiedName::of(name, &self.session.default_schema())?;
-        let table = ddl::find_table(&self.planner, &name)?;
+        let table = find_table(&self.planner, &name)?;
         insert::fill_defaults(&mut statement, &table)?;
         // Only to fail early on a read-only database.
         drop(self.planner.engine().store().begin()?);
@@ -395,7 +396,7 @@ impl<'a> Run<'a> {
         let CopySource::Table(name, names) = &copy.source else {
             return Err(Error::internal("COPY (query) FROM was parsed"));
         };
-        let table = ddl::find_table(&self.planner, &QualifiedName::of(name, &schema)?)?;
+        let table = find_table(&self.planner, &QualifiedName::of(name, &schema)?)?;
         // Only to fail early on a read-only database.
         drop(self.planner.engine().store().begin()?);
         let input =
@@ -440,7 +441,7 @@ impl<'a> Run<'a> {
 
     fn show_statistics(&self, text: &str) -> Result<Answer> {
         let name = QualifiedName::of(&parse_name(text.trim().trim_end_matches(';'))?, &self.session.default_schema())?;
-        self.batch(show::statistics(&*ddl::find_table(&self.planner, &name)?)?)
+        self.batch(show::statistics(&*find_table(&self.planner, &name)?)?)
     }
 
     fn plan_source(&self, text: &str) -> Result<(LogicalPlan, String)> {

@@ -7,12 +7,12 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use forebay_base::{Error, Result, Value};
 use forebay_engine::goal::COMPRESSION_OPTION;
 use forebay_store::{Catalog, CheckReport, names_equal};
+use forebay_syntax::types::shown_type;
+use forebay_tables::distribution::Distribution;
+use forebay_tables::table::primary_key;
+use forebay_tables::zones::column_zone;
 
 use crate::catalog::CATALOG;
-use crate::distribution::Distribution;
-use crate::statistics::column_zone;
-use crate::table::primary_key;
-use crate::types::shown_type;
 
 /// A column of answers.
 type Answer = (&'static str, ArrayRef);

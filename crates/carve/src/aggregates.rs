@@ -1,0 +1,223 @@
+//! Aggregate functions as what pipelines accumulate, and what is made of it afterwards.
+
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::expr::AggregateFunction as PlanFunction;
+use forebay_pipeline::ir::{Aggregate, AggregateFunction, Arithmetic, Typed, ValueType};
+
+use crate::carver::Carver;
+use crate::carver::expression::Scope;
+use crate::interval::Interval;
+use crate::reason::Reason;
+use crate::relation::{Call, count_bounds, countable};
+use crate::scalar::{Node, Scalar};
+use crate::shape::{Literal, Range, Shape};
+use crate::types::{decimal, greatest_of_digits, power_of_ten};
+
+impl Carver<'_> {
+    /// The scalar of an aggregate over at most `rows` rows; what it needs is added to `calls`.
+    pub fn call(
+        &mut self,
+        expr: &Expr,
+        field: &Field,
+        scope: &Scope<'_>,
+        rows: i128,
+        calls: &mut Vec<Call>,
+    ) -> Result<Scalar, Reason> {
+        let expr = match expr {
+            Expr::Alias(alias) => &*alias.expr,
+            expr => expr,
+        };
+        let Expr::AggregateFunction(function) = expr else {
+            return Err(Reason::new(format!("aggregate {}", expr.variant_name())));
+        };
+        let name = function.func.name();
+        let refused = |what: &str| Err(Reason::new(format!("aggregate {name}{what}")));
+        let params = &function.params;
+        if !params.order_by.is_empty() || params.null_treatment.is_some() {
+            return refused(" with ORDER BY");
+        }
+        if params.distinct && !matches!(name, "min" | "max" | "bool_and" | "bool_or") {
+            return refused(" of DISTINCT values");
+        }
+        let [argument] = params.args.as_slice() else { return refused(" of several arguments") };
+        let argument_type = scope.data_type(argument)?;
+        let argument = self.argument(function, argument, scope)?;
+        let result = field.data_type();
+        match name {
+            "count" if result == &DataType::Int64 => Ok(self.count(argument, field.name(), rows, calls)),
+            // false is less than true.
+            "min" | "max" | "bool_and" | "bool_or" if result == &argument_type => {
+                let is_least = matches!(name, "min" | "bool_and");
+                let function = if is_least { AggregateFunction::Min } else { AggregateFunction::Max };
+                let interval = argument.shape().interval;
+                Ok(self.add(function, Some(argument), interval, field.name(), calls))
+            }
+            "sum" => self.sum(argument, &argument_type, field, rows, calls),
+            "avg" => self.average(argument, &argument_type, field, rows, calls),
+            _ => refused(""),
+        }
+    }
+
+    /// The argument, or NULL where the function's FILTER is not true.
+    fn argument(&mut self, function: &PlanFunction, argument: &Expr, scope: &Scope<'_>) -> Result<Scalar, Reason> {
+        let argument = self.expression(argument, scope)?;
+        match &function.params.filter {
+            None => Ok(argument),
+            Some(filter) => {
+                let condition = self.expression(filter, scope)?;
+                let null = Scalar::null(argument.shape().value);
+                Scalar::case(vec![(condition, argument)], null)
+            }
+        }
+    }
+
+    /// Adds an aggregate unless it is there; gives its result.
+    fn add(
+        &mut self,
+        function: AggregateFunction,
+        argument: Option<Scalar>,
+        interval: Interval,
+        name: &str,
+        calls: &mut Vec<Call>,
+    ) -> Scalar {
+        if let Some(known) = calls.iter().find(|call| call.function == function && call.argument == argument) {
+            return self.scalar(known.result);
+        }
+        let typed = argument.as_ref().map(|argument| {
+            let shape = argument.shape();
+            Typed { value: shape.value, nullable: shape.nullable }
+        });
+        let result = Aggregate { function, argument: typed }.result();
+        let shape = Shape { value: result.value, nullable: result.nullable, interval };
+        let result = self.result(name, shape);
+        calls.push(Call { function, argument, result });
+        self.scalar(result)
+    }
+
+    fn count(&mut self, argument: Scalar, name: &str, rows: i128, calls: &mut Vec<Call>) -> Scalar {
+        let never_null = !argument.shape().nullable && !matches!(argument.as_constant(), Some(Literal::Null));
+        let (function, argument) = match never_null {
+            true => (AggregateFunction::CountRows, None),
+            false => (AggregateFunction::Count, Some(argument)),
+        };
+        self.add(function, argument, count_bounds(rows), name, calls)
+    }
+
+    fn sum(
+        &mut self,
+        argument: Scalar,
+        argument_type: &DataType,
+        field: &Field,
+        rows: i128,
+        calls: &mut Vec<Call>,
+    ) -> Result<Scalar, Reason> {
+        match (field.data_type(), argument_type) {
+            (DataType::Float64, DataType::Float64) => {
+                Ok(self.add(AggregateFunction::Sum, Some(argument), Interval::I128, field.name(), calls))
+            }
+            (DataType::Int64, DataType::Int64) => {
+                let wide = AggregateFunction::Sum;
+                self.integer_sum(argument, wide, rows, field.name(), calls)
+            }
+            // A sum that does not fit 16 bytes fails, and the operator asks DataFusion.
+            (result, argument_type) if decimal(result).is_some() && decimal(argument_type).is_some() => {
+                let wide = AggregateFunction::SumWide;
+                self.integer_sum(argument, wide, rows, field.name(), calls)
+            }
+            (result, _) => Err(Reason::new(format!("a sum of type {result}"))),
+        }
+    }
+
+    /// The sum of integers, in eight bytes where any sum of the rows fits; otherwise `wide` sums what has eight bytes.
+    fn integer_sum(
+        &mut self,
+        argument: Scalar,
+        wide: AggregateFunction,
+        rows: i128,
+        name: &str,
+        calls: &mut Vec<Call>,
+    ) -> Result<Scalar, Reason> {
+        if let Some(sum) = self.sum_of_shifted(&argument, rows, name, calls)? {
+            return Ok(sum);
+        }
+        let bounds = argument.shape().interval;
+        let function = match argument.shape().value {
+            // All rows count here: this sum is not checked.
+            ValueType::I64 if bounds.sum(rows).is_some_and(|sum| Interval::I64.contains(sum)) => {
+                AggregateFunction::SumFitting
+            }
+            ValueType::I64 => wide,
+            ValueType::I128 => AggregateFunction::Sum,
+            other => return Err(Reason::new(format!("a sum of {other:?}"))),
+        };
+        let limits = if function == AggregateFunction::Sum {
+            Shape::of(argument.shape().value, true).interval
+        } else {
+            Interval::I128
+        };
+        let interval = bounds.sum(countable(rows)).map_or(limits, |sum| sum.within(limits));
+        Ok(self.add(function, Some(argument), interval, name, calls))
+    }
+
+    /// `sum(x + 5)` as `sum(x) + 5 * count(x)` where both must fit eight bytes: sums of one column share what they add up.
+    fn sum_of_shifted(
+        &mut self,
+        argument: &Scalar,
+        rows: i128,
+        name: &str,
+        calls: &mut Vec<Call>,
+    ) -> Result<Option<Scalar>, Reason> {
+        let Node::Arithmetic(op @ (Arithmetic::Add | Arithmetic::Subtract), left, right) = argument.node() else {
+            return Ok(None);
+        };
+        let (base, shift) = match (left.as_constant(), right.as_constant(), op) {
+            (None, Some(Literal::Int(shift)), _) => (left, *shift),
+            (Some(Literal::Int(shift)), None, Arithmetic::Add) => (right, *shift),
+            _ => return Ok(None),
+        };
+        let is_narrow = |scalar: &Scalar| scalar.shape().value == ValueType::I64 && !scalar.fallible();
+        let fits = |bounds: Interval| bounds.sum(rows).is_some_and(|sum| Interval::I64.contains(sum));
+        let bounds = [base.shape().interval, argument.shape().interval, Interval::only(shift)];
+        if !is_narrow(base) || !is_narrow(argument) || !bounds.into_iter().all(fits) {
+            return Ok(None);
+        }
+        let sum = self.integer_sum(base.clone(), AggregateFunction::Sum, rows, name, calls)?;
+        let count = self.count(base.clone(), name, rows, calls);
+        // Proven above for as many rows as there are, which is what a count's own bounds need not say.
+        let shifted = Scalar::arithmetic(Arithmetic::Multiply, Range::I64, count, Scalar::integer(shift))?;
+        Ok(Some(Scalar::arithmetic(*op, Range::I64, sum, shifted)?))
+    }
+
+    /// Sum over count, as DataFusion's accumulators divide them.
+    fn average(
+        &mut self,
+        argument: Scalar,
+        argument_type: &DataType,
+        field: &Field,
+        rows: i128,
+        calls: &mut Vec<Call>,
+    ) -> Result<Scalar, Reason> {
+        let bounds = argument.shape().interval;
+        let count = self.count(argument.clone(), &format!("count for {}", field.name()), rows, calls);
+        let sum_name = format!("sum for {}", field.name());
+        match (field.data_type(), decimal(argument_type), decimal(field.data_type())) {
+            (DataType::Float64, None, _) if argument_type == &DataType::Float64 => {
+                let sum = self.add(AggregateFunction::Sum, Some(argument), Interval::I128, &sum_name, calls);
+                Scalar::arithmetic(Arithmetic::Divide, Range::Float, sum, count.to_float()?)
+            }
+            (_, Some((_, scale, false)), Some((precision, target, false))) if target >= scale => {
+                let factor = power_of_ten(i32::from(target) - i32::from(scale))?;
+                let most = bounds.multiply(Interval::only(factor));
+                let most = most.filter(|most| Interval::symmetric(greatest_of_digits(precision)).contains(*most));
+                let most = most.ok_or_else(|| Reason::new("an average that may leave its type"))?;
+                let sum = self.integer_sum(argument, AggregateFunction::SumWide, rows, &sum_name, calls)?;
+                let within = Range::Bounds(Interval::I128);
+                let scaled = Scalar::arithmetic(Arithmetic::Multiply, within, sum, Scalar::integer(factor))?;
+                // A group has a row at least wherever its sum is not NULL, and NULL divided by 0 is NULL.
+                Ok(Scalar::arithmetic(Arithmetic::Divide, Range::I128, scaled, count)?.bounded(most))
+            }
+            (result, ..) => Err(Reason::new(format!("an average of type {result}"))),
+        }
+    }
+}

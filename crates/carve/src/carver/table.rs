@@ -1,0 +1,252 @@
+//! Tables as sources of pipelines: which predicates run on codes, which within pipelines, which as filters of the scan, and
+//! what zones tell of columns.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::Schema;
+use datafusion::catalog::TableProvider;
+use datafusion::common::DFSchema;
+use datafusion::datasource::source_as_provider;
+use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::expr_rewriter::unnormalize_col;
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableScan};
+use datafusion::physical_expr::PhysicalExpr;
+use forebay_base::{LogicalType, PhysicalType, Value};
+use forebay_context::settings::Sargs;
+use forebay_engine::types::arrow_type;
+use forebay_pipeline::ir::ValueType;
+use forebay_pipeline::{ColumnTest, merge_tests};
+use forebay_store::{Constraint, Table};
+use forebay_tables::distribution::Distribution;
+use forebay_tables::filter::Predicates;
+use forebay_tables::predicate::{Translated as Tested, translate};
+use forebay_tables::statistics::{UNKNOWN_SELECTIVITY, test_selectivity};
+use forebay_tables::table::ForebayTable;
+use forebay_tables::zones::column_zone;
+
+use crate::carver::expression::Scope;
+use crate::carver::{Carver, Translated};
+use crate::interval::Interval;
+use crate::reason::Reason;
+use crate::relation::{Relation, VariableInfo, filtered};
+use crate::scalar::Scalar;
+use crate::shape::{Variable, width};
+use crate::types::{column_bounds, shape_of};
+
+/// Encoded bytes per row up to which a column of strings has few different ones: codes of two bytes, and the dictionary.
+const DICTIONARY_ROW_BYTES: f64 = 2.5;
+
+/// Rows up to which every column of strings is worth a dictionary.
+const SMALL_TABLE_ROWS: u64 = 20_000;
+
+/// One scan of a table.
+#[derive(Debug)]
+pub struct ScannedTable {
+    /// The table.
+    pub table: Arc<Table>,
+    /// What the query calls it.
+    pub alias: String,
+    /// Tests on codes.
+    pub tests: Vec<ColumnTest>,
+    /// What neither codes nor pipelines can answer, over the table's columns.
+    pub residual: Vec<Arc<dyn PhysicalExpr>>,
+    /// Rows that pass, estimated.
+    pub rows: f64,
+    /// The columns that the query reads.
+    columns: BTreeMap<usize, Variable>,
+    /// What is computed where it is scanned, and carried from there.
+    pub computed: Vec<(Variable, Scalar)>,
+}
+
+impl ScannedTable {
+    /// The columns that the query reads, and what is computed of them.
+    pub fn variables(&self) -> impl Iterator<Item = Variable> + '_ {
+        self.columns.values().copied().chain(self.computed.iter().map(|(variable, _)| *variable))
+    }
+
+    /// How a column is stored.
+    pub fn physical(&self, column: usize) -> PhysicalType {
+        self.table.columns[column].logical.physical()
+    }
+
+    /// Whether strings of this column are better carried as ids of a dictionary.
+    pub fn is_dictionary(&self, column: usize) -> bool {
+        let rows = self.table.rows();
+        rows <= SMALL_TABLE_ROWS || encoded_row_bytes(&self.table, column).is_some_and(|b| b <= DICTIONARY_ROW_BYTES)
+    }
+
+    /// Whether these columns hold all columns of a declared key. Nobody enforces it, so only estimates may rely on it.
+    pub fn holds_key(&self, columns: &[usize]) -> bool {
+        let holds = |ids: &[forebay_base::ColumnId]| {
+            ids.iter().all(|id| columns.iter().any(|column| self.table.columns[*column].id == *id))
+        };
+        self.table.constraints.iter().any(|constraint| match constraint {
+            Constraint::PrimaryKey(ids) | Constraint::Unique(ids) => holds(ids),
+            Constraint::ForeignKey { .. } => false,
+        })
+    }
+}
+
+/// Encoded bytes of a column per row; `None` where the footers cannot tell.
+fn encoded_row_bytes(table: &Table, column: usize) -> Option<f64> {
+    let mut bytes = 0u64;
+    for segment in &table.segments {
+        let index = segment.column_index(table.columns[column].id)?;
+        let chunks = segment.groups().ok()?.iter().flat_map(|group| &group.columns[index].chunks);
+        bytes += chunks.map(|chunk| chunk.encoded_bytes).sum::<u64>();
+    }
+    Some(bytes as f64 / table.rows().max(1) as f64)
+}
+
+/// `a = 1 OR a = 2 OR a IN (3, 4)` as one list, which codes answer.
+fn one_of(predicate: &Expr) -> Option<Expr> {
+    fn collect<'e>(predicate: &'e Expr, column: &mut Option<&'e Expr>, list: &mut Vec<Expr>) -> Option<()> {
+        let (subject, values) = match predicate {
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+                collect(left, column, list)?;
+                return collect(right, column, list);
+            }
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => (left, std::slice::from_ref(&**right)),
+            Expr::InList(InList { expr, list, negated: false }) => (expr, list.as_slice()),
+            _ => return None,
+        };
+        let is_constant = |value: &Expr| matches!(value, Expr::Literal(..));
+        if !matches!(**subject, Expr::Column(_)) || !values.iter().all(is_constant) {
+            return None;
+        }
+        list.extend_from_slice(values);
+        (*column.get_or_insert(subject) == &**subject).then_some(())
+    }
+    let Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) = predicate else { return None };
+    let (mut column, mut list) = (None, Vec::new());
+    collect(predicate, &mut column, &mut list)?;
+    Some(Expr::InList(InList::new(Box::new(column?.clone()), list, false)))
+}
+
+impl Carver<'_> {
+    /// A scan of one of our tables.
+    pub fn scan(&mut self, scan: &TableScan) -> Result<Translated, Reason> {
+        let provider = source_as_provider(&scan.source).map_err(|_| Reason::new("a scan of what is not a table"))?;
+        let any: &dyn Any = provider.as_ref();
+        let Some(forebay) = any.downcast_ref::<ForebayTable>() else {
+            return Err(Reason::new(format!("a scan of {}", scan.table_name)));
+        };
+        if scan.fetch.is_some() {
+            return Err(Reason::new("a scan with LIMIT"));
+        }
+        let table = Arc::clone(forebay.table());
+        let schema = forebay.schema();
+        self.engine = Some(Arc::clone(forebay.engine()));
+        let position = self.tables.len();
+        let rows = table.rows() as f64;
+        let alias = scan.table_name.table().to_owned();
+        let columns = BTreeMap::new();
+        let computed = Vec::new();
+        self.tables.push(ScannedTable {
+            table,
+            alias,
+            tests: Vec::new(),
+            residual: Vec::new(),
+            rows,
+            columns,
+            computed,
+        });
+        let predicates = self.scan_filters(position, &schema, scan)?;
+        let projection: Vec<usize> = match &scan.projection {
+            Some(columns) => columns.clone(),
+            None => (0..schema.fields().len()).collect(),
+        };
+        // Names repeat from table to table, so that a plan's columns are found by position.
+        let columns = projection.into_iter().map(|column| self.column(position, column).ok()).collect();
+        Ok((filtered(Relation::Scan(position), predicates), columns))
+    }
+
+    /// Divides the filters of a scan; gives those that pipelines evaluate.
+    fn scan_filters(&mut self, position: usize, schema: &Schema, scan: &TableScan) -> Result<Vec<Scalar>, Reason> {
+        let lost = |error: datafusion::common::DataFusionError| Reason::new(error.strip_backtrace());
+        let bare = DFSchema::try_from(schema.clone()).map_err(lost)?;
+        let types: Vec<LogicalType> =
+            self.tables[position].table.columns.iter().map(|column| column.logical.clone()).collect();
+        let mut predicates = Vec::new();
+        let on_codes = Sargs::of(self.session.config()).on_codes;
+        for part in scan.filters.iter().flat_map(split_conjunction) {
+            let part = unnormalize_col(part.clone());
+            let part = one_of(&part).unwrap_or(part);
+            if let (false, Ok(scalar)) = (on_codes, self.scan_predicate(position, &bare, &part)) {
+                predicates.push(scalar);
+                continue;
+            }
+            let physical = self.session.create_physical_expr(part.clone(), &bare).map_err(lost)?;
+            let parts = Predicates::of(std::slice::from_ref(&physical), &types);
+            self.tables[position].tests.extend(parts.tests);
+            for residual in parts.residual {
+                // A filter that is a conjunction after all would be evaluated twice, which is no harm.
+                debug_assert!(matches!(translate(&residual, &types), Tested::Implied(_)));
+                match self.scan_predicate(position, &bare, &part) {
+                    Ok(scalar) => predicates.push(scalar),
+                    Err(_) => self.tables[position].residual.push(residual),
+                }
+            }
+        }
+        let scanned = &mut self.tables[position];
+        scanned.tests = merge_tests(std::mem::take(&mut scanned.tests));
+        let mut selectivity = UNKNOWN_SELECTIVITY.powi(scanned.residual.len().min(3) as i32);
+        for test in &scanned.tests {
+            let zone = column_zone(&scanned.table, test.column);
+            let distribution = Distribution::of(&scanned.table, test.column);
+            selectivity *= test_selectivity(&test.test, zone.as_ref(), distribution.as_ref(), &types[test.column]);
+        }
+        scanned.rows *= selectivity;
+        Ok(predicates)
+    }
+
+    fn scan_predicate(&mut self, position: usize, schema: &DFSchema, part: &Expr) -> Result<Scalar, Reason> {
+        let mut columns = vec![None; schema.fields().len()];
+        for column in part.column_refs() {
+            if let Some(index) = schema.maybe_index_of_column(column) {
+                columns[index] = Some(self.column(position, index)?);
+            }
+        }
+        let scalar = self.expression(part, &Scope { schema, columns: &columns })?;
+        match scalar.shape().value {
+            ValueType::Bool => Ok(scalar),
+            _ => Err(Reason::new("a predicate that is not boolean")),
+        }
+    }
+
+    /// A column of a scanned table.
+    fn column(&mut self, position: usize, column: usize) -> Result<Scalar, Reason> {
+        if let Some(known) = self.tables[position].columns.get(&column) {
+            return Ok(self.scalar(*known));
+        }
+        let scanned = &self.tables[position];
+        let definition = &scanned.table.columns[column];
+        let data_type = arrow_type(&definition.logical);
+        let zone = column_zone(&scanned.table, column);
+        let some_null = zone.as_ref().is_none_or(|zone| zone.null_count > 0 || zone.rows == u32::MAX);
+        let mut shape = shape_of(&data_type, definition.nullable && some_null)?;
+        let rows = scanned.table.rows() as f64;
+        let known = Distribution::of(&scanned.table, column).map_or(rows, |known| known.distinct.round());
+        let mut distinct = rows.min(known.max(1.0));
+        match shape.value {
+            ValueType::I64 | ValueType::I128 => {
+                shape.interval = shape.interval.within(column_bounds(&data_type));
+                if let Some((Some(Value::Int(low)), Some(Value::Int(high)))) = zone.map(|zone| (zone.min, zone.max)) {
+                    shape.interval = shape.interval.within(Interval::new(low, high));
+                }
+                shape.value = width(shape.interval);
+                let span = shape.interval.high.saturating_sub(shape.interval.low).saturating_add(1);
+                distinct = distinct.min(span as f64);
+            }
+            ValueType::Bool | ValueType::F64 | ValueType::Bytes => {}
+        }
+        let name = format!("{}.{}", scanned.alias, definition.name);
+        let info = VariableInfo { name, shape, distinct, column: Some((position, column)), same_as: None };
+        let variable = self.variable(info);
+        self.tables[position].columns.insert(column, variable);
+        Ok(self.scalar(variable))
+    }
+}

@@ -1,0 +1,111 @@
+//! Rows that a later join will not want are left out early: finished build sides are looked up once more where that saves
+//! groups, or lets a scan test keys on its codes.
+
+use forebay_pipeline::ir::{Probe, ProbeKind, State, StateId, Step, ValueType};
+
+use crate::display::{shown, state_name};
+use crate::emit::Emitter;
+use crate::reason::Reason;
+use crate::registers::{Flow, wider};
+use crate::relation::{Aggregate, Join, JoinKind, Relation};
+use crate::scalar::Scalar;
+use crate::shape::Variable;
+
+/// Groups that are not in a state are of no use: their rows can be left out before they are grouped.
+pub(crate) struct Restriction {
+    state: StateId,
+    /// The group's keys that the state is looked up by, and the types of its keys.
+    keys: Vec<(Variable, ValueType)>,
+}
+
+/// A state with more rows than this share of the groups does not restrict them.
+const RESTRICTING_SHARE: f64 = 0.5;
+
+impl Emitter<'_, '_> {
+    /// Remembers the state of an inner join by the variable that is its only key.
+    pub(crate) fn keep_keys(&mut self, join: &Join, state: StateId) {
+        if let ([(_, build)], JoinKind::Inner) = (join.keys.as_slice(), &join.kind)
+            && let Some(variable) = build.as_variable()
+        {
+            self.key_states.insert(variable, (state, self.carver.rows(&join.build)));
+        }
+    }
+
+    /// Before a key of several parts is looked up, each part is, where a state holds few of its values: a scan can test a
+    /// single column on its codes.
+    pub(crate) fn reduce(&mut self, flow: &mut Flow, join: &Join) -> Result<(), Reason> {
+        if join.keys.len() < 2 {
+            return Ok(());
+        }
+        for (probe, build) in &join.keys {
+            let known = build.as_variable().and_then(|variable| self.key_states.get(&variable)).copied();
+            let Some((state, rows)) = known else { continue };
+            let State::Join(held) = &self.program.states[state.0 as usize] else { continue };
+            let same = held.keys.first().is_some_and(|key| key.value == probe.shape().value);
+            let distinct = self.carver.groups(std::iter::once(probe), f64::INFINITY);
+            if !same || probe.as_variable().is_none() || rows > RESTRICTING_SHARE * distinct {
+                continue;
+            }
+            let keys = vec![flow.value(self.carver, probe, probe.shape().value)?];
+            flow.steps.push(Step::Probe(Probe {
+                state,
+                kind: ProbeKind::Semi,
+                keys,
+                columns: vec![],
+                condition: None,
+            }));
+            flow.say(format!("only keys of {}: {}", state_name(state), shown(self.carver, probe)));
+        }
+        Ok(())
+    }
+
+    /// What a join's build side tells the aggregation that probes it.
+    pub(crate) fn restriction(&self, join: &Join, state: StateId) -> Option<Restriction> {
+        let mut probe = &*join.probe;
+        while let Relation::Filter { input, .. } = probe {
+            probe = input;
+        }
+        let Relation::Aggregate(aggregate) = probe else { return None };
+        let key = |(probe, build): &(Scalar, Scalar)| {
+            let variable = probe.as_variable()?;
+            let (_, grouped) = aggregate.keys.iter().find(|(key, _)| *key == variable)?;
+            (!grouped.fallible()).then(|| (variable, wider(probe.shape().value, build.shape().value)))
+        };
+        let groups = self.carver.rows(probe);
+        if let Some(keys) = join.keys.iter().map(key).collect::<Option<Vec<_>>>() {
+            let pays = self.carver.rows(&join.build) < RESTRICTING_SHARE * groups;
+            return pays.then_some(Restriction { state, keys });
+        }
+        // Other parts are results of the aggregation; a state that the build side came from may hold few of a key.
+        join.keys.iter().find_map(|pair| {
+            let (variable, value) = key(pair)?;
+            let (state, rows) = *self.key_states.get(&pair.1.as_variable()?)?;
+            let State::Join(held) = &self.program.states[state.0 as usize] else { return None };
+            let same = held.keys.first().is_some_and(|key| key.value == value);
+            let distinct = self.carver.groups(std::iter::once(&pair.0), groups);
+            (same && rows < RESTRICTING_SHARE * distinct).then(|| Restriction { state, keys: vec![(variable, value)] })
+        })
+    }
+
+    /// Leaves out the rows of groups that nobody asks for.
+    pub(crate) fn restrict(
+        &mut self,
+        flow: &mut Flow,
+        aggregate: &Aggregate,
+        restriction: Restriction,
+    ) -> Result<(), Reason> {
+        let mut keys = Vec::with_capacity(restriction.keys.len());
+        for (variable, value) in &restriction.keys {
+            let (_, key) = aggregate
+                .keys
+                .iter()
+                .find(|(key, _)| key == variable)
+                .ok_or_else(|| Reason::new("a restriction of other groups"))?;
+            keys.push(flow.value(self.carver, key, *value)?);
+        }
+        let (state, columns) = (restriction.state, Vec::new());
+        flow.steps.push(Step::Probe(Probe { state, kind: ProbeKind::Semi, keys, columns, condition: None }));
+        flow.say(format!("only groups of {}", state_name(state)));
+        Ok(())
+    }
+}

@@ -1,0 +1,235 @@
+//! A carved subtree in a logical plan: a leaf that remembers what it stands for.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use datafusion::catalog::Session;
+use datafusion::common::{DFSchemaRef, Result as DataFusionResult};
+use datafusion::logical_expr::{Expr, LogicalPlan, Sort, UserDefinedLogicalNodeCore};
+use datafusion::physical_expr::PhysicalExpr;
+use forebay_base::Result;
+use forebay_engine::query::{FilterSource, First, Query, QueryTable, SortKey};
+use forebay_engine::{Engine, Metrics, RowFilter};
+use forebay_pipeline::ir::AggregateFunction;
+use forebay_tables::filter::Predicates;
+
+use crate::carver::Carver;
+use crate::eager::grouped_early;
+use crate::early::computed_early;
+use crate::emit::emit;
+use crate::reason::Reason;
+use crate::relation::Relation;
+use crate::scalar::Scalar;
+use crate::tree::Line;
+use crate::types::{is_collected, shape_of};
+
+/// A subtree that pipelines run.
+#[derive(Debug, Clone)]
+pub struct PipelinesNode {
+    carved: Arc<Carved>,
+}
+
+/// What is known of the subtree.
+#[derive(Debug)]
+pub struct Carved {
+    /// The subtree as DataFusion would run it.
+    pub plan: LogicalPlan,
+    /// The same as pipelines.
+    pub query: Query,
+    /// How the pipelines read: per pipeline its source, its steps, its sink.
+    pub text: Vec<Vec<Line>>,
+    /// Rows of the result, estimated.
+    pub rows: f64,
+    /// Runs them.
+    pub engine: Arc<Engine>,
+}
+
+impl Carved {
+    /// The same, with figures of its own.
+    pub fn for_one_run(&self) -> Self {
+        Self {
+            plan: self.plan.clone(),
+            query: self.query.for_one_run(),
+            text: self.text.clone(),
+            rows: self.rows,
+            engine: Arc::clone(&self.engine),
+        }
+    }
+}
+
+impl PipelinesNode {
+    /// `plan` as pipelines, if they can run all of it.
+    pub fn carve(plan: &LogicalPlan, session: &dyn Session) -> std::result::Result<Self, Reason> {
+        let mut carver = Carver::new(session);
+        let (relation, columns) = carver.relation(plan)?;
+        if !relation.is_worth_it() {
+            return Err(Reason::new("neither a join nor an aggregation"));
+        }
+        if is_in_zones(&carver, &relation) {
+            return Err(Reason::new("metadata knows the answer"));
+        }
+        let mut columns = result_columns(plan, columns)?;
+        let relation = carver.ordered(relation)?;
+        for mut single in std::mem::take(&mut carver.singles) {
+            single.relation = carver.ordered(single.relation)?;
+            carver.singles.push(single);
+        }
+        let relation = grouped_early(&mut carver, relation)?;
+        let relation = computed_early(&mut carver, relation, &mut columns);
+        let emitted = emit(&carver, &relation, &columns)?;
+        if let Err(error) = forebay_pipeline::verify(&emitted.program) {
+            debug_assert!(false, "{error}\n{}", emitted.program);
+            return Err(Reason::new(error.to_string()));
+        }
+        let rows = carver.rows(&relation);
+        let engine = carver.engine.clone().ok_or_else(|| Reason::new("no table"))?;
+        let bind = |scanned: crate::carver::table::ScannedTable| QueryTable {
+            table: scanned.table,
+            filters: scanned
+                .residual
+                .into_iter()
+                .map(|expr| Arc::new(Residual(expr)) as Arc<dyn FilterSource>)
+                .collect(),
+            metrics: Arc::new(Metrics::default()),
+        };
+        let query = Query {
+            program: emitted.program,
+            expected_rows: emitted.expected_rows,
+            tables: carver.tables.into_iter().map(bind).collect(),
+            schema: Arc::clone(plan.schema().inner()),
+            dictionaries: emitted.dictionaries,
+            first: None,
+        };
+        let carved = Carved { plan: plan.clone(), query, text: emitted.text, rows, engine };
+        Ok(Self { carved: Arc::new(carved) })
+    }
+
+    /// The same for an operator above that sorts and takes the first rows: others need not be given.
+    #[must_use]
+    pub fn with_first(mut self, sort: &Sort) -> Self {
+        let schema = self.carved.plan.schema();
+        let keys = sort.expr.iter().map_while(|expr| match &expr.expr {
+            Expr::Column(column) => {
+                let column = schema.maybe_index_of_column(column)?;
+                Some(SortKey { column, descending: !expr.asc, nulls_first: expr.nulls_first })
+            }
+            _ => None,
+        });
+        let keys: Vec<SortKey> = keys.collect();
+        if let (Some(rows), false, Some(carved)) = (sort.fetch, keys.is_empty(), Arc::get_mut(&mut self.carved)) {
+            if let Some(collect) = carved.text.last_mut().and_then(|lines| lines.last_mut()) {
+                collect.text += &format!(", of which the first {rows} are needed");
+            }
+            carved.query.first = Some(First { keys, rows });
+        }
+        self
+    }
+
+    /// What is known of the subtree.
+    pub fn carved(&self) -> &Arc<Carved> {
+        &self.carved
+    }
+}
+
+/// The scalars of a plan's columns, if all of them can be handed over.
+fn result_columns(plan: &LogicalPlan, columns: Vec<Option<Scalar>>) -> std::result::Result<Vec<Scalar>, Reason> {
+    let fields = plan.schema().fields();
+    if fields.is_empty() || fields.len() != columns.len() {
+        return Err(Reason::new("a result without columns"));
+    }
+    let result = fields.iter().zip(columns).map(|(field, column)| {
+        let refused = || Reason::new(format!("a result of type {}", field.data_type()));
+        let column = column.ok_or_else(refused)?;
+        let expected = shape_of(field.data_type(), true)?.value;
+        let same = crate::registers::wider(column.shape().value, expected)
+            == crate::registers::wider(expected, column.shape().value);
+        let nulls = field.is_nullable() || !column.shape().nullable;
+        match is_collected(field.data_type()) && same && nulls {
+            true => Ok(column),
+            false => Err(refused()),
+        }
+    });
+    result.collect()
+}
+
+/// Whether DataFusion answers this from row counts, minima and maxima without a scan.
+fn is_in_zones(carver: &Carver<'_>, relation: &Relation) -> bool {
+    let Relation::Aggregate(aggregate) = relation else { return false };
+    let Relation::Scan(table) = *aggregate.input else { return false };
+    let scanned = &carver.tables[table];
+    let known = aggregate.calls.iter().all(|call| {
+        let column = call.argument.as_ref().map(|argument| (argument.as_variable().is_some(), argument.shape().value));
+        match (call.function, column) {
+            (AggregateFunction::CountRows, _) | (AggregateFunction::Count, Some((true, _))) => true,
+            (AggregateFunction::Min | AggregateFunction::Max, Some((true, value))) => crate::shape::is_integer(value),
+            _ => false,
+        }
+    });
+    known && aggregate.keys.is_empty() && scanned.tests.is_empty() && scanned.residual.is_empty()
+}
+
+/// A predicate that pipelines cannot evaluate.
+#[derive(Debug)]
+struct Residual(Arc<dyn PhysicalExpr>);
+
+impl FilterSource for Residual {
+    fn filter(&self) -> Result<Box<dyn RowFilter>> {
+        let predicates = Predicates { tests: Vec::new(), residual: vec![Arc::clone(&self.0)] };
+        let mut filters = predicates.row_filters(false)?;
+        filters.pop().ok_or_else(|| forebay_base::Error::internal("a predicate made no filter"))
+    }
+}
+
+impl PartialEq for PipelinesNode {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.carved, &other.carved)
+    }
+}
+
+impl Eq for PipelinesNode {}
+
+impl PartialOrd for PipelinesNode {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        (self == other).then_some(Ordering::Equal)
+    }
+}
+
+impl Hash for PipelinesNode {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.carved).hash(state);
+    }
+}
+
+impl UserDefinedLogicalNodeCore for PipelinesNode {
+    fn name(&self) -> &str {
+        "Pipelines"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        Vec::new()
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        self.carved.plan.schema()
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        Vec::new()
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The logical plan shows what was asked for, the physical plan how it is run.
+        let text = self.carved.plan.display_indent().to_string();
+        write!(f, "Pipelines")?;
+        for line in text.lines() {
+            write!(f, "\n    | {line}")?;
+        }
+        Ok(())
+    }
+
+    fn with_exprs_and_inputs(&self, _exprs: Vec<Expr>, _inputs: Vec<LogicalPlan>) -> DataFusionResult<Self> {
+        Ok(self.clone())
+    }
+}

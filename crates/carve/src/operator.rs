@@ -1,0 +1,272 @@
+//! The physical operator of a carved subtree: runs its pipelines and hands their result over.
+//!
+//! Nothing is handed over before the pipelines are done, so that DataFusion can still run the subtree instead where they
+//! fail: for memory, which its operators spill, or in arithmetic, whose errors are to be the same as ever.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::Session;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result as DataFusionResult, Statistics};
+use datafusion::execution::memory_pool::MemoryLimit;
+use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
+use datafusion::logical_expr::UserDefinedLogicalNode;
+use datafusion::logical_expr::{LogicalPlan, physical_planning_context::PhysicalPlanningContext};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, execute_stream,
+};
+use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
+use forebay_base::{Error, ErrorKind};
+use forebay_context::error::into_datafusion;
+use forebay_context::settings;
+use forebay_context::settings::Execution;
+use forebay_context::statement::StatementContext;
+use forebay_engine::Metrics;
+use forebay_engine::query::{self, PipelineReport, QueryOptions, QueryOutput};
+use forebay_tables::scan::shown_figures;
+use futures::{StreamExt, TryStreamExt};
+
+use crate::node::{Carved, PipelinesNode};
+use crate::tree;
+
+/// Plans carved subtrees.
+#[derive(Debug)]
+pub struct PipelinesPlanner {
+    /// Rows are counted at each step, for EXPLAIN ANALYZE.
+    pub counted: bool,
+}
+
+#[async_trait]
+impl ExtensionPlanner for PipelinesPlanner {
+    async fn plan_extension(
+        &self,
+        _planner: &dyn PhysicalPlanner,
+        node: &dyn UserDefinedLogicalNode,
+        _logical_inputs: &[&LogicalPlan],
+        _physical_inputs: &[Arc<dyn ExecutionPlan>],
+        session: &dyn Session,
+        _context: &PhysicalPlanningContext,
+    ) -> DataFusionResult<Option<Arc<dyn ExecutionPlan>>> {
+        let Some(node) = node.as_any().downcast_ref::<PipelinesNode>() else { return Ok(None) };
+        let Some(state) = session.as_any().downcast_ref::<SessionState>() else { return Ok(None) };
+        Ok(Some(Arc::new(PipelinesExec::new(Arc::new(node.carved().for_one_run()), state, self.counted))))
+    }
+}
+
+/// Runs pipelines.
+#[derive(Debug, Clone)]
+pub struct PipelinesExec {
+    carved: Arc<Carved>,
+    execution: Execution,
+    counted: bool,
+    /// Plans the subtree for DataFusion.
+    state: Arc<SessionState>,
+    schema: SchemaRef,
+    properties: Arc<PlanProperties>,
+    statistics: Arc<Statistics>,
+    metrics: ExecutionPlanMetricsSet,
+    outcome: Arc<Mutex<Outcome>>,
+}
+
+/// What became of the pipelines.
+#[derive(Debug, Default)]
+struct Outcome {
+    reports: Vec<PipelineReport>,
+    /// Why DataFusion ran the subtree instead.
+    fallback: Option<String>,
+}
+
+impl PipelinesExec {
+    /// Runs `carved` as `state` says; rows are counted at each step if they are to be shown.
+    pub fn new(carved: Arc<Carved>, state: &SessionState, counted: bool) -> Self {
+        let schema = Arc::clone(&carved.query.schema);
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(&schema)),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        );
+        let mut statistics = Statistics::new_unknown(&schema);
+        statistics.num_rows = Precision::Inexact(carved.rows as usize);
+        Self {
+            carved,
+            execution: Execution::of(state.config()),
+            counted,
+            state: Arc::new(state.clone()),
+            schema,
+            properties: Arc::new(properties),
+            statistics: Arc::new(statistics),
+            metrics: ExecutionPlanMetricsSet::new(),
+            outcome: Arc::default(),
+        }
+    }
+
+    fn outcome(&self) -> std::sync::MutexGuard<'_, Outcome> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// By pipeline, where it will run if a device is asked.
+    fn places(&self) -> Vec<String> {
+        let device = settings::device(self.state.config());
+        let places = query::places(&self.carved.engine, &self.carved.query, device);
+        // Whoever asks for a device that cannot be had is told by the query itself, too.
+        places.unwrap_or_else(|error| vec![error.to_string()])
+    }
+
+    /// Runs the pipelines on the calling thread and those that it starts.
+    fn run(&self, statement: &StatementContext) -> forebay_base::Result<QueryOutput> {
+        for bound in &self.carved.query.tables {
+            statement.watch(&bound.metrics, forebay_engine::morsels(&bound.table)?.len());
+        }
+        let pool = &self.state.runtime_env().memory_pool;
+        let memory_bytes = match pool.memory_limit() {
+            MemoryLimit::Finite(bytes) => bytes.saturating_sub(pool.reserved()),
+            MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
+        };
+        let memory_bytes = memory_bytes.min(settings::memory_limit(self.state.config()));
+        let execution = match self.execution {
+            Execution::Interpreter => query::Execution::Interpreter,
+            Execution::Compiled | Execution::DataFusion => query::Execution::Compiled,
+        };
+        let threads = self.state.config().target_partitions().max(1);
+        let scan = settings::of_scans(self.state.config());
+        let device = settings::device(self.state.config());
+        let (counted, timeline) = (self.counted, statement.timeline().cloned());
+        timeline.iter().for_each(|recorder| recorder.uses(threads));
+        let options = QueryOptions { threads, execution, device, memory_bytes, scan, counted, timeline };
+        query::run(&self.carved.engine, &self.carved.query, &options, &statement.cancel)
+    }
+
+    /// The rows, from the pipelines or from DataFusion.
+    async fn rows(self, context: Arc<TaskContext>) -> DataFusionResult<SendableRecordBatchStream> {
+        let Some(statement) = context.session_config().get_extension::<StatementContext>() else {
+            return Err(into_datafusion(Error::internal("pipelines are run outside of a statement")));
+        };
+        // Here and now: another thread would have to be woken, and this one after it.
+        match tokio::task::block_in_place(|| self.run(&statement)) {
+            Ok(output) => {
+                statement.compiled(output.reports.iter().map(|report| report.compile_ns).sum());
+                self.outcome().reports = output.reports;
+                let on_disk = output.on_disk.into_iter().flatten().map(|batch| batch.map_err(into_datafusion));
+                let batches = futures::stream::iter(output.batches.into_iter().map(Ok).chain(on_disk));
+                Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches)))
+            }
+            Err(error) if asks_datafusion(&error) => {
+                self.outcome().fallback = Some(error.to_string());
+                self.datafusion(context).await
+            }
+            Err(error) => Err(into_datafusion(error)),
+        }
+    }
+
+    /// The subtree's rows from DataFusion's operators.
+    async fn datafusion(&self, context: Arc<TaskContext>) -> DataFusionResult<SendableRecordBatchStream> {
+        let planner = DefaultPhysicalPlanner::default();
+        let plan = planner.create_physical_plan(&self.carved.plan, self.state.as_ref()).await?;
+        let rows = execute_stream(plan, context)?;
+        let schema = Arc::clone(&self.schema);
+        let rows = rows.map(move |batch| {
+            let batch = batch?;
+            Ok(RecordBatch::try_new(Arc::clone(&schema), batch.columns().to_vec())?)
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rows)))
+    }
+}
+
+/// Whether DataFusion can do what pipelines could not.
+fn asks_datafusion(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::OutOfMemory | ErrorKind::Overflow | ErrorKind::Input | ErrorKind::Unsupported)
+}
+
+impl DisplayAs for PipelinesExec {
+    fn fmt_as(&self, style: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let outcome = self.outcome();
+        let execution = match self.execution {
+            Execution::Interpreter => "interpreter",
+            Execution::Compiled | Execution::DataFusion => "compiled",
+        };
+        write!(f, "ForebayPipelines: execution={execution}, pipelines={}", self.carved.text.len())?;
+        if let Some(fallback) = &outcome.fallback {
+            write!(f, ", run by DataFusion: {fallback}")?;
+        }
+        if matches!(style, DisplayFormatType::TreeRender) {
+            return Ok(());
+        }
+        let places = match self.execution {
+            Execution::Compiled if outcome.reports.is_empty() => self.places(),
+            _ => Vec::new(),
+        };
+        tree::write(f, &self.carved.query, &self.carved.text, &outcome.reports, &places)
+    }
+}
+
+impl ExecutionPlan for PipelinesExec {
+    fn name(&self) -> &str {
+        "ForebayPipelines"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> DataFusionResult<TreeNodeRecursion>,
+    ) -> DataFusionResult<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> DataFusionResult<SendableRecordBatchStream> {
+        let baseline = BaselineMetrics::new(&self.metrics, partition);
+        let rows = futures::stream::once(self.clone().rows(context)).try_flatten().map(move |batch| {
+            let batch = batch?;
+            baseline.record_output(batch.num_rows());
+            Ok(batch)
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rows)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        let sum = Metrics::default();
+        for bound in &self.carved.query.tables {
+            sum.add_all(&bound.metrics.snapshot());
+        }
+        let mut all = self.metrics.clone_inner();
+        for metric in shown_figures(&sum.snapshot()).clone_inner().iter() {
+            all.push(Arc::clone(metric));
+        }
+        Some(all)
+    }
+
+    fn partition_statistics(&self, _partition: Option<usize>) -> DataFusionResult<Arc<Statistics>> {
+        Ok(Arc::clone(&self.statistics))
+    }
+}

@@ -1,0 +1,118 @@
+//! How DataFusion comes by the operators of a query: what pipelines can run is cut out of the optimised plan, as large as
+//! possible, and the operators are made of what is left.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::Result as DataFusionResult;
+use datafusion::common::display::{PlanType, StringifiedPlan};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::execution::SessionState;
+use datafusion::execution::context::QueryPlanner;
+use datafusion::logical_expr::{Explain, Extension, LogicalPlan, Sort};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+use forebay_context::settings::Execution;
+use forebay_context::statement::StatementContext;
+
+use crate::explain_plan::{AnalyzeExec, with_operators};
+use crate::node::PipelinesNode;
+use crate::operator::PipelinesPlanner;
+use crate::reason::Reason;
+
+/// Plans queries: pipelines where they can, DataFusion's operators elsewhere.
+#[derive(Debug)]
+pub struct CarvingPlanner;
+
+#[async_trait]
+impl QueryPlanner for CarvingPlanner {
+    async fn create_physical_plan(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        match is_carved(session) {
+            true => operators(&carve(plan.clone(), session)?, session).await,
+            false => operators(plan, session).await,
+        }
+    }
+}
+
+/// The optimised plan of a query, with everything cut out that pipelines can run: what [`operators`] are made of, as often
+/// as it is run.
+pub fn planned(plan: &LogicalPlan, state: &SessionState) -> DataFusionResult<LogicalPlan> {
+    let plan = state.optimize(plan)?;
+    if is_carved(state) { carve(plan, state) } else { Ok(plan) }
+}
+
+/// The operators of a carved plan.
+pub async fn operators(plan: &LogicalPlan, session: &dyn Session) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+    let planner =
+        |counted| DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(PipelinesPlanner { counted })]);
+    match plan {
+        LogicalPlan::Analyze(analyze) => {
+            let explained = planner(true).create_physical_plan(&analyze.input, session).await?;
+            Ok(Arc::new(AnalyzeExec::new(explained, Arc::clone(analyze.schema.inner()))))
+        }
+        LogicalPlan::Explain(explain) => {
+            let planned = planner(false).create_physical_plan(plan, session).await?;
+            // A plan that cannot be made is told by what DataFusion says there.
+            match planner(false).create_physical_plan(&explain.plan, session).await {
+                Ok(explained) => Ok(with_operators(&planned, &explained)),
+                Err(_) => Ok(planned),
+            }
+        }
+        _ => planner(false).create_physical_plan(plan, session).await,
+    }
+}
+
+/// Whether pipelines run the session's queries.
+fn is_carved(session: &dyn Session) -> bool {
+    let runs_statements = session.config().get_extension::<StatementContext>().is_some();
+    runs_statements && Execution::of(session.config()) != Execution::DataFusion
+}
+
+/// `plan` with everything cut out that pipelines can run.
+fn carve(plan: LogicalPlan, session: &dyn Session) -> DataFusionResult<LogicalPlan> {
+    let mut reasons = Vec::new();
+    let LogicalPlan::Explain(explain) = plan else {
+        return rewrite(plan, session, &mut reasons);
+    };
+    let inner = rewrite(explain.plan.as_ref().clone(), session, &mut reasons)?;
+    let mut stringified_plans = explain.stringified_plans;
+    reasons.dedup();
+    for reason in reasons {
+        let plan_type = PlanType::OptimizedLogicalPlan { optimizer_name: "left to DataFusion".to_owned() };
+        stringified_plans.push(StringifiedPlan::new(plan_type, reason.to_string()));
+    }
+    Ok(LogicalPlan::Explain(Explain { plan: Arc::new(inner), stringified_plans, ..explain }))
+}
+
+fn rewrite(plan: LogicalPlan, session: &dyn Session, reasons: &mut Vec<Reason>) -> DataFusionResult<LogicalPlan> {
+    let is_candidate = matches!(
+        plan,
+        LogicalPlan::Projection(_)
+            | LogicalPlan::Filter(_)
+            | LogicalPlan::SubqueryAlias(_)
+            | LogicalPlan::Join(_)
+            | LogicalPlan::Aggregate(_)
+    );
+    if is_candidate {
+        match PipelinesNode::carve(&plan, session) {
+            Ok(node) => return Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) })),
+            Err(reason) if matches!(plan, LogicalPlan::Join(_) | LogicalPlan::Aggregate(_)) => reasons.push(reason),
+            Err(_) => {}
+        }
+    }
+    if let LogicalPlan::Sort(sort) = &plan
+        && sort.fetch.is_some()
+        && let Ok(node) = PipelinesNode::carve(&sort.input, session)
+    {
+        let node = LogicalPlan::Extension(Extension { node: Arc::new(node.with_first(sort)) });
+        return Ok(LogicalPlan::Sort(Sort { input: Arc::new(node), ..sort.clone() }));
+    }
+    let mut below = |plan: LogicalPlan| Ok(Transformed::yes(rewrite(plan, session, reasons)?));
+    let plan = plan.map_subqueries(&mut below)?.data;
+    Ok(plan.map_children(&mut below)?.data)
+}

@@ -1,0 +1,332 @@
+//! Settings of a session: what SET changes, and who asks finds in the session's configuration.
+
+use std::sync::Arc;
+
+use datafusion::execution::SessionState;
+use datafusion::prelude::SessionConfig;
+use forebay_base::units::parse_bytes;
+use forebay_base::{Error, Result, limits};
+use forebay_engine::{
+    DeviceChoice, EncodeOptions, Encoding, Engine, Flavour, Goal, LoadOptions, RateSource, ReadPath, ScanSettings,
+    VECTOR_ROWS,
+};
+
+use crate::error::from_datafusion;
+
+/// SET variable = value.
+pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str) -> Result<()> {
+    match variable {
+        "device" | "forebay.device" => {
+            let device: DeviceChoice = value.parse()?;
+            engine.accelerators().check_available(device)?;
+            base.config_mut().set_extension(Arc::new(device));
+        }
+        "threads" => {
+            let threads: usize =
+                value.parse().ok().filter(|threads| (1..=1024).contains(threads)).ok_or_else(|| {
+                    Error::input(format!("threads = {value} is not possible")).hint("Give a number from 1 to 1024")
+                })?;
+            base.config_mut().options_mut().execution.target_partitions = threads;
+        }
+        "execution" | "forebay.execution" => {
+            base.config_mut().set_extension(Arc::new(Execution::parse(value)?));
+        }
+        "plan_cache" | "forebay.plan_cache" => {
+            base.config_mut().set_extension(Arc::new(KeepsPlans(switch("plan_cache", value)?)));
+        }
+        "memory_limit" | "max_memory" => {
+            let bytes = parse_bytes(value)?;
+            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+            base.config_mut().set_extension(Arc::new(StateMemory(bytes)));
+        }
+        _ if set_scans(base, variable.trim_start_matches("forebay."), value)? => {}
+        _ if variable.starts_with("datafusion.") => {
+            base.config_mut().options_mut().set(variable, value).map_err(from_datafusion)?;
+        }
+        _ => {
+            let known = [
+                "chunk_blocks",
+                "compression",
+                "compression_rates",
+                "device",
+                "execution",
+                "fold_rows",
+                "force_encoding",
+                "io",
+                "memory_limit",
+                "plan_cache",
+                "psma",
+                "read_ahead",
+                "read_blocks",
+                "sargs",
+                "simd",
+                "sma",
+                "threads",
+                "vector_rows",
+            ];
+            let error = Error::input(format!("there is no setting {variable}"));
+            return Err(match crate::error::suggestion(variable, known.into_iter()) {
+                Some(other) => error.hint(format!("Did you mean {other}?")),
+                None => error.hint(
+                    "Settings are compression, compression_rates, device, execution, io, memory_limit, plan_cache, simd \
+                     and threads, and for experiments chunk_blocks, fold_rows, force_encoding, psma, read_ahead, \
+                     read_blocks, sargs, sma and vector_rows",
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// SET variable = value for what scans and loads do; false where the variable is another.
+fn set_scans(base: &mut SessionState, variable: &str, value: &str) -> Result<bool> {
+    let mut scans = of_scans(base.config());
+    match variable {
+        "simd" => scans.simd = flavour(value)?,
+        "sma" => scans.sma = switch(variable, value)?,
+        "psma" => scans.psma = switch(variable, value)?,
+        "fold_rows" => {
+            let rows = value.parse().map_err(|_| {
+                Error::input(format!("fold_rows = {value} is not possible")).hint("Give a number of rows, 0 or more")
+            })?;
+            scans.fold_rows = rows;
+        }
+        "vector_rows" => {
+            let rows = value.parse().ok().filter(|rows| (1..=VECTOR_ROWS).contains(rows));
+            scans.vector_rows = rows.ok_or_else(|| {
+                Error::input(format!("vector_rows = {value} is not possible"))
+                    .hint(format!("Give a number from 1 to {VECTOR_ROWS}"))
+            })?;
+        }
+        "sargs" => {
+            let on_codes = switch(variable, value)?;
+            base.config_mut().set_extension(Arc::new(Sargs { on_codes }));
+        }
+        "io" => scans.read_path = read_path(value)?,
+        "read_ahead" => scans.read_ahead_bytes = read_ahead(value)?,
+        "read_blocks" => scans.read_blocks = switch(variable, value)?,
+        "chunk_blocks" => {
+            let options = LoadOptions { chunk_blocks: chunk_blocks(value)?, ..of_loads(base.config()) };
+            base.config_mut().set_extension(Arc::new(options));
+        }
+        "compression_rates" => {
+            let options = LoadOptions { rates: rate_source(value)?, ..of_loads(base.config()) };
+            base.config_mut().set_extension(Arc::new(options));
+        }
+        "compression" => {
+            let options = LoadOptions { goal: Goal::parse(value)?, ..of_loads(base.config()) };
+            base.config_mut().set_extension(Arc::new(options));
+        }
+        "force_encoding" => {
+            let encode = EncodeOptions { force: encoding(value)? };
+            let options = LoadOptions { encode, ..of_loads(base.config()) };
+            base.config_mut().set_extension(Arc::new(options));
+        }
+        _ => return Ok(false),
+    }
+    base.config_mut().set_extension(Arc::new(scans));
+    Ok(true)
+}
+
+/// Bytes that the joins and groups of one query may take, where a session wants less than the database gives.
+struct StateMemory(usize);
+
+/// Bytes that the joins and groups of one query of a session may take at most, before they go to disk.
+pub fn memory_limit(config: &SessionConfig) -> usize {
+    config.get_extension::<StateMemory>().map_or(usize::MAX, |limit| limit.0)
+}
+
+/// What runs the pipelines of a session besides the CPU.
+pub fn device(config: &SessionConfig) -> DeviceChoice {
+    config.get_extension::<DeviceChoice>().map_or_else(DeviceChoice::default, |device| *device)
+}
+
+/// How the scans of a session run.
+pub fn of_scans(config: &SessionConfig) -> ScanSettings {
+    config.get_extension::<ScanSettings>().map_or_else(ScanSettings::default, |settings| *settings)
+}
+
+/// How the loads of a session encode and compress.
+pub fn of_loads(config: &SessionConfig) -> LoadOptions {
+    config.get_extension::<LoadOptions>().map_or_else(LoadOptions::default, |options| *options)
+}
+
+/// Where tests of columns with constants (search arguments) are evaluated.
+#[derive(Debug, Clone, Copy)]
+pub struct Sargs {
+    /// By the scan on codes; otherwise by the pipelines, as far as they can.
+    pub on_codes: bool,
+}
+
+impl Sargs {
+    /// Those of a session.
+    pub fn of(config: &SessionConfig) -> Self {
+        config.get_extension::<Self>().map_or(Self { on_codes: true }, |sargs| *sargs)
+    }
+}
+
+/// What runs the parts of a query that pipelines can run; `SET execution`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Execution {
+    /// Machine code.
+    #[default]
+    Compiled,
+    /// The interpreter of the pipeline IR.
+    Interpreter,
+    /// DataFusion's operators: nothing is carved.
+    DataFusion,
+}
+
+impl Execution {
+    /// All of them, with their names in SQL.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("compiled", Self::Compiled), ("interpreter", Self::Interpreter), ("datafusion", Self::DataFusion)];
+
+    /// The execution of this name.
+    pub fn parse(name: &str) -> Result<Self> {
+        let known = Self::ALL.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        known.map(|(_, execution)| execution).ok_or_else(|| {
+            Error::input(format!("execution {name} does not exist")).hint("Use compiled, interpreter or datafusion")
+        })
+    }
+
+    /// That of a session.
+    pub fn of(config: &SessionConfig) -> Self {
+        config.get_extension::<Self>().map_or_else(Self::default, |execution| *execution)
+    }
+}
+
+/// Whether a session's plans are kept; `SET plan_cache`.
+#[derive(Debug, Clone, Copy)]
+pub struct KeepsPlans(pub bool);
+
+impl KeepsPlans {
+    /// Of a session.
+    pub fn of(config: &SessionConfig) -> bool {
+        config.get_extension::<Self>().is_none_or(|keeps| keeps.0)
+    }
+}
+
+/// on or off.
+fn switch(setting: &str, value: &str) -> Result<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "on" | "true" => Ok(true),
+        "off" | "false" => Ok(false),
+        _ => Err(Error::input(format!("{setting} = {value} is not possible")).hint("Use on or off")),
+    }
+}
+
+/// The encoding of this name; `None` for the smallest.
+fn encoding(name: &str) -> Result<Option<Encoding>> {
+    if name.eq_ignore_ascii_case("none") {
+        return Ok(None);
+    }
+    let known = Encoding::ALL.into_iter().find(|encoding| encoding.name().eq_ignore_ascii_case(name));
+    known.map(Some).ok_or_else(|| {
+        Error::input(format!("encoding {name} does not exist"))
+            .hint("Use none, single_value, truncation, dictionary or uncompressed")
+    })
+}
+
+/// The rates of this name.
+fn rate_source(name: &str) -> Result<RateSource> {
+    let known = RateSource::ALL.into_iter().find(|source| source.name().eq_ignore_ascii_case(name));
+    known.ok_or_else(|| {
+        Error::input(format!("compression_rates = {name} is not possible")).hint("Use measured, remeasured or fixed")
+    })
+}
+
+/// Bytes that reads run ahead by.
+fn read_ahead(value: &str) -> Result<usize> {
+    match (switch("read_ahead", value), parse_bytes(value)) {
+        (Ok(true), _) => Ok(limits::READ_AHEAD_BYTES),
+        (Ok(false), _) => Ok(0),
+        (_, Ok(bytes)) => Ok(usize::try_from(bytes).unwrap_or(usize::MAX)),
+        _ => Err(Error::input(format!("read_ahead = {value} is not possible"))
+            .hint("Use on or off, or a size such as '4MB'")),
+    }
+}
+
+/// Blocks of the chunks that loads make; `None` for what suits each column.
+fn chunk_blocks(value: &str) -> Result<Option<usize>> {
+    if value.eq_ignore_ascii_case("auto") {
+        return Ok(None);
+    }
+    let most = limits::GROUP_BLOCKS_MAX;
+    let blocks = value.parse().ok().filter(|blocks: &usize| blocks.is_power_of_two() && *blocks <= most);
+    blocks.map(Some).ok_or_else(|| {
+        Error::input(format!("chunk_blocks = {value} is not possible"))
+            .hint(format!("Use auto, or a power of two up to {most}"))
+    })
+}
+
+/// How chunks are read by this name.
+fn read_path(name: &str) -> Result<ReadPath> {
+    match name.to_ascii_lowercase().as_str() {
+        "direct" => Ok(ReadPath::Direct),
+        "buffered" => Ok(ReadPath::PageCache),
+        _ => Err(Error::input(format!("io = {name} is not possible")).hint("Use direct or buffered")),
+    }
+}
+
+/// The vector instructions of this name.
+fn flavour(name: &str) -> Result<Flavour> {
+    if name.eq_ignore_ascii_case("auto") {
+        return Ok(Flavour::best());
+    }
+    let known = Flavour::ALL.into_iter().find(|flavour| flavour.name().eq_ignore_ascii_case(name));
+    let flavour = known.ok_or_else(|| {
+        Error::input(format!("simd {name} does not exist")).hint("Use auto, avx512, avx2 or portable")
+    })?;
+    match flavour.is_available() {
+        true => Ok(flavour),
+        false => Err(Error::unsupported(format!("this processor does not have the instructions of simd = {name}"))
+            .hint(format!("SET simd = auto, which is {} here", Flavour::best().name()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn executions_are_known_by_name() {
+        for (name, execution) in Execution::ALL {
+            assert_eq!(Execution::parse(&name.to_uppercase()).expect("its own name"), execution);
+        }
+        assert!(Execution::parse("gpu").is_err());
+    }
+
+    #[test]
+    fn encodings_are_known_by_name() {
+        for known in Encoding::ALL {
+            assert_eq!(encoding(&known.name().to_uppercase()).expect("its own name"), Some(known));
+        }
+        assert_eq!(encoding("none").expect("always"), None);
+        assert!(encoding("zstd").is_err());
+        assert!(switch("psma", "ON").expect("on") && !switch("psma", "false").expect("off"));
+        assert!(switch("psma", "1").is_err());
+    }
+
+    #[test]
+    fn loads_and_reads_are_told_by_name_or_number() {
+        for source in RateSource::ALL {
+            assert_eq!(rate_source(&source.name().to_uppercase()).expect("its own name"), source);
+        }
+        assert!(rate_source("guessed").expect_err("unknown").to_string().contains("remeasured"));
+        assert_eq!(read_ahead("on").expect("a switch"), limits::READ_AHEAD_BYTES);
+        assert_eq!([read_ahead("off"), read_ahead("4MiB")].map(|bytes| bytes.expect("known")), [0, 4 << 20]);
+        assert!(read_ahead("often").is_err());
+        assert_eq!([chunk_blocks("auto"), chunk_blocks("32")].map(|blocks| blocks.expect("known")), [None, Some(32)]);
+        assert!(["0", "3", "512", "-1"].iter().all(|wrong| chunk_blocks(wrong).is_err()));
+    }
+
+    #[test]
+    fn flavours_are_known_by_name() {
+        for known in Flavour::ALL.into_iter().filter(|flavour| flavour.is_available()) {
+            assert_eq!(flavour(&known.name().to_uppercase()).expect("it is available"), known);
+        }
+        assert_eq!(flavour("auto").expect("always"), Flavour::best());
+        assert!(flavour("neon").is_err());
+    }
+}

@@ -1,0 +1,283 @@
+//! Files as tables: `FROM 'file.parquet'`, globs, and what COPY … FROM reads.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::catalog::TableProvider;
+use datafusion::common::parsers::CompressionTypeVariant;
+use datafusion::datasource::file_format::FileFormat;
+use datafusion::datasource::file_format::csv::CsvFormat;
+use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
+use datafusion::datasource::file_format::json::JsonFormat;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
+use datafusion::datasource::{ViewTable, provider_as_source};
+use datafusion::execution::SessionState;
+use datafusion::functions::core::expr_fn::{coalesce, nullif};
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder, lit};
+use datafusion::prelude::{cast, ident};
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_context::error::from_datafusion;
+use forebay_context::statement::StatementContext;
+use forebay_syntax::file_options::{Format, Options, split_compression};
+
+use crate::input::{csv_options, decompressed, is_single_column};
+use crate::records::{self, Quotes};
+use crate::single_column;
+
+/// Opens the file or the files of a glob as one table.
+pub async fn open(state: &SessionState, path: &str, options: &Options) -> Result<Arc<dyn TableProvider>> {
+    let files = matching_files(path)?;
+    let first = files.first().map_or(path, String::as_str);
+    let format = match options.format.or_else(|| Format::of_path(first)) {
+        Some(format) => format,
+        None => {
+            return Err(Error::input(format!("the format of {path} is not clear from its name"))
+                .hint("Name it *.csv, *.tbl, *.parquet or *.json, or say COPY … (FORMAT csv)"));
+        }
+    };
+    let compression = options.compression.unwrap_or_else(|| split_compression(&first.to_ascii_lowercase()).1);
+    let urls = files
+        .iter()
+        .map(|file| ListingTableUrl::parse(url(file)?).map_err(from_datafusion))
+        .collect::<Result<Vec<_>>>()?;
+    let spans_lines = match format {
+        Format::Parquet => check_parquet_sizes(&files).map(|()| false)?,
+        Format::Json => false,
+        Format::Csv | Format::Tbl => {
+            check_headers(&files, format, options)?;
+            check_quotes(&files, format, options)?
+        }
+    };
+    let reader = reader(state, format, first, compression, options, spans_lines)?;
+    if let Some(statement) = state.config().get_extension::<StatementContext>() {
+        statement.reads(&files);
+    }
+    let listing = ListingOptions::new(reader).with_file_extension("");
+    let inferred = match &options.schema {
+        Some(schema) => Arc::clone(schema),
+        None => {
+            let inferred = listing.infer_schema(state, &urls[0]).await;
+            let inferred = inferred.map_err(|error| from_datafusion(error).context(format!("file {first}")))?;
+            match format {
+                Format::Tbl => with_trailing(&inferred, first, options)?,
+                _ => inferred,
+            }
+        }
+    };
+    let is_text = matches!(format, Format::Csv | Format::Tbl);
+    let null = options.null.as_deref().filter(|_| is_text);
+    let schema = if null.is_some() && options.schema.is_none() { all_text(&inferred) } else { Arc::clone(&inferred) };
+    let table = if is_text && is_single_column(&schema, options) {
+        single_column::open(&files, &csv_options(format, first, compression, options)?, &schema)?
+    } else {
+        let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(listing).with_schema(schema);
+        Arc::new(ListingTable::try_new(config).map_err(from_datafusion)?)
+    };
+    match options.schema.is_none() && (null.is_some() || format == Format::Tbl) {
+        true => view(table, &inferred, null),
+        false => Ok(table),
+    }
+}
+
+/// Every column as text.
+fn all_text(schema: &Schema) -> SchemaRef {
+    let field = |field: &Arc<Field>| Field::new(field.name(), DataType::Utf8View, true);
+    Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>()))
+}
+
+/// The columns of `table` in the types of `schema`, NULL where they are the text `null`, and without what is behind the
+/// last delimiter.
+fn view(table: Arc<dyn TableProvider>, schema: &Schema, null: Option<&str>) -> Result<Arc<dyn TableProvider>> {
+    let column = |field: &Arc<Field>| {
+        let mut value = ident(field.name().as_str());
+        if let Some(null) = null {
+            let holds_text = field.data_type().is_string();
+            value = cast(without_null_text(value, null, holds_text), field.data_type().clone());
+        }
+        value.alias(field.name())
+    };
+    let columns = schema.fields().iter().filter(|field| field.name() != TRAILING_COLUMN).map(column);
+    let plan = LogicalPlanBuilder::scan("file", provider_as_source(table), None)
+        .and_then(|scan| scan.project(columns.collect::<Vec<Expr>>()))
+        .and_then(LogicalPlanBuilder::build)
+        .map_err(from_datafusion)?;
+    Ok(Arc::new(ViewTable::new(plan, None)))
+}
+
+/// A column that was read as text, NULL where it is the text `null`. The reader holds every empty value for NULL; beside
+/// another text for NULL, an empty text is one.
+pub fn without_null_text(value: Expr, null: &str, holds_text: bool) -> Expr {
+    let value = if holds_text && !null.is_empty() { coalesce(vec![value, lit("")]) } else { value };
+    nullif(value, lit(null))
+}
+
+/// The files that a path or glob names, sorted; an error where there are none.
+pub fn matching_files(path: &str) -> Result<Vec<String>> {
+    let is_glob = path.contains(['*', '?', '[']) && !Path::new(path).exists();
+    if is_glob {
+        let wrong = |error: glob::PatternError| Error::input(format!("the pattern {path} is not valid: {error}"));
+        let mut found = Vec::new();
+        for entry in glob::glob(path).map_err(wrong)? {
+            let entry = entry.map_err(|error| Error::io(format!("read {}", error.path().display()), error.error()))?;
+            if entry.is_file() {
+                found.push(entry.to_string_lossy().into_owned());
+            }
+        }
+        if found.is_empty() {
+            return Err(Error::new(ErrorKind::NotFound, format!("no file matches {path}")));
+        }
+        found.sort();
+        return Ok(found);
+    }
+    let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("file {path} does not exist")),
+        _ => Error::io(format!("read {path}"), &error),
+    })?;
+    if metadata.is_dir() {
+        return Err(Error::input(format!("{path} is a directory"))
+            .hint(format!("Name its files, for example '{path}/*.parquet'")));
+    }
+    std::fs::File::open(path).map_err(|error| Error::io(format!("open {path}"), &error))?;
+    Ok(vec![path.to_owned()])
+}
+
+/// A Parquet file has at least its magic bytes at both ends and the length of its footer.
+fn check_parquet_sizes(files: &[String]) -> Result<()> {
+    const LEAST_BYTES: u64 = 12;
+    for file in files {
+        let metadata = std::fs::metadata(file).map_err(|error| Error::io(format!("read {file}"), &error))?;
+        if metadata.len() < LEAST_BYTES {
+            return Err(Error::input(format!(
+                "file {file} is too small to be a Parquet file: {} bytes",
+                metadata.len()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// A header is that of all files: their columns are told by it, in its order.
+fn check_headers(files: &[String], format: Format, options: &Options) -> Result<()> {
+    let Some((first, others)) = files.split_first().filter(|(_, others)| !others.is_empty()) else { return Ok(()) };
+    let is_read = |file: &&String| {
+        let compression = options.compression.unwrap_or_else(|| split_compression(&file.to_ascii_lowercase()).1);
+        !matches!(compression, CompressionTypeVariant::BZIP2 | CompressionTypeVariant::XZ)
+    };
+    if !options.header.unwrap_or(format == Format::Csv) || !is_read(&first) {
+        return Ok(());
+    }
+    let options = Options { format: Some(format), ..options.clone() };
+    let names = |file: &String| -> Result<Vec<String>> {
+        let record = records::first_record(file, &options)?;
+        Ok(record.iter().map(|name| name.trim().to_lowercase()).collect())
+    };
+    let expected = names(first)?;
+    for file in others.iter().filter(is_read) {
+        let own = names(file)?;
+        // A file without any line has no rows either.
+        if !own.is_empty() && own != expected {
+            let shown = |names: &[String]| names.iter().take(8).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let message = format!("the header is {}, but {} in {first}", shown(&own), shown(&expected));
+            return Err(Error::input(message).context(format!("file {file}")).hint("Read the files one by one"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether values of the delimited files span lines; an error where a quote is not closed.
+fn check_quotes(files: &[String], format: Format, options: &Options) -> Result<bool> {
+    if format == Format::Tbl && options.quote.is_none() {
+        return Ok(false);
+    }
+    let mut spans_lines = false;
+    for file in files {
+        let compression = options.compression.unwrap_or_else(|| split_compression(&file.to_ascii_lowercase()).1);
+        match records::quotes(file, &csv_options(format, file, compression, options)?)? {
+            Quotes::Inline => {}
+            Quotes::SpanLines => spans_lines = true,
+            Quotes::Open => {
+                let options = Options { format: Some(format), ..options.clone() };
+                let line = records::last_line(file, &options)?;
+                return Err(Error::input("a quote is not closed")
+                    .context(format!("line {line}"))
+                    .context(format!("file {file}")));
+            }
+        }
+    }
+    Ok(spans_lines)
+}
+
+/// The URL of a file, in which no character of its path has a meaning of its own.
+pub fn url(path: &str) -> Result<String> {
+    let full = std::path::absolute(path).map_err(|error| Error::io(format!("find {path}"), &error))?;
+    let full = full.to_str().ok_or_else(|| Error::input(format!("the path of {path} is not UTF-8")))?;
+    let mut url = "file://".to_owned();
+    for byte in full.bytes() {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => url.push(char::from(byte)),
+            other => url.push_str(&format!("%{other:02X}")),
+        }
+    }
+    Ok(url)
+}
+
+fn reader(
+    state: &SessionState,
+    format: Format,
+    path: &str,
+    compression: CompressionTypeVariant,
+    options: &Options,
+    spans_lines: bool,
+) -> Result<Arc<dyn FileFormat>> {
+    let compressed = FileCompressionType::from(compression);
+    Ok(match format {
+        Format::Parquet => Arc::new(ParquetFormat::default().with_options(state.default_table_options().parquet)),
+        Format::Json => Arc::new(JsonFormat::default().with_file_compression_type(compressed)),
+        Format::Csv | Format::Tbl => {
+            let mut csv = csv_options(format, path, compression, options)?;
+            // Only lines that are records can be shared among threads.
+            csv.newlines_in_values = Some(spans_lines);
+            Arc::new(CsvFormat::default().with_options(csv))
+        }
+    })
+}
+
+/// The columns of a `.tbl` file, where the empty one that its trailing delimiter makes has its own name.
+fn with_trailing(schema: &SchemaRef, path: &str, options: &Options) -> Result<SchemaRef> {
+    let mut fields: Vec<Field> = schema.fields().iter().map(|field| field.as_ref().clone()).collect();
+    if !has_trailing_delimiter(path, options)? {
+        return Ok(Arc::clone(schema));
+    }
+    if let Some(last) = fields.last_mut() {
+        *last = Field::new(TRAILING_COLUMN, DataType::Utf8View, true);
+    }
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+/// The name of the empty column behind a trailing delimiter.
+pub const TRAILING_COLUMN: &str = "_trailing";
+
+/// Whether the first line of an uncompressed or compressed `.tbl` file ends with its delimiter.
+pub fn has_trailing_delimiter(path: &str, options: &Options) -> Result<bool> {
+    use std::io::{BufRead, BufReader, Read};
+    let compression = options.compression.unwrap_or_else(|| split_compression(&path.to_ascii_lowercase()).1);
+    let mut line = Vec::new();
+    let input = decompressed(path, compression)?.take(1 << 20);
+    BufReader::new(input).read_until(b'\n', &mut line).map_err(|error| Error::io(format!("read {path}"), &error))?;
+    while line.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
+        line.pop();
+    }
+    Ok(line.last() == Some(&options.delimiter.unwrap_or(b'|')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_character_of_a_path_has_a_meaning_in_its_url() {
+        assert_eq!(url("/a b/100%[1]?*#.csv").expect("a path"), "file:///a%20b/100%25%5B1%5D%3F%2A%23.csv");
+    }
+}

@@ -1,0 +1,104 @@
+//! JSON files for COPY, one object a line: read with the table's types, where a text column takes any simple value.
+
+use std::fmt;
+use std::io::{BufRead, BufReader, Cursor};
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::json::{Reader, ReaderBuilder};
+use datafusion::catalog::TableProvider;
+use datafusion::catalog::streaming::StreamingTable;
+use datafusion::common::parsers::CompressionTypeVariant;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::streaming::PartitionStream;
+use forebay_base::{Error, LogicalType, Result, limits};
+use forebay_context::error::from_datafusion;
+use forebay_engine::types::arrow_type;
+use forebay_rules::casts;
+use forebay_store::Column;
+use forebay_syntax::file_options::{Options, split_compression};
+
+use crate::input;
+
+/// The files as one table with a column for each of `columns`, found by name.
+pub fn open(paths: &[String], columns: &[Column], options: &Options) -> Result<Arc<dyn TableProvider>> {
+    let schema = read_schema(columns);
+    let partition = |path: &String| {
+        let compression = options.compression.unwrap_or_else(|| split_compression(&path.to_ascii_lowercase()).1);
+        Arc::new(JsonFile { path: path.clone(), compression, schema: Arc::clone(&schema) }) as Arc<dyn PartitionStream>
+    };
+    let partitions = paths.iter().map(partition).collect();
+    Ok(Arc::new(StreamingTable::try_new(schema, partitions).map_err(from_datafusion)?))
+}
+
+/// The types in which columns are read: their own, or text where JSON has no such values, or the reader cuts digits off.
+fn read_schema(columns: &[Column]) -> SchemaRef {
+    let field = |column: &Column| {
+        let own = match arrow_type(&column.logical) {
+            DataType::BinaryView | DataType::Interval(_) | DataType::Utf8View | DataType::Decimal128(..) => {
+                DataType::Utf8
+            }
+            own => own,
+        };
+        Field::new(&column.name, own, true)
+    };
+    Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
+}
+
+struct JsonFile {
+    path: String,
+    compression: CompressionTypeVariant,
+    schema: SchemaRef,
+}
+
+impl fmt::Debug for JsonFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.path)
+    }
+}
+
+fn reader<R: BufRead>(schema: &SchemaRef, input: R) -> Result<Reader<R>> {
+    let builder =
+        ReaderBuilder::new(Arc::clone(schema)).with_batch_size(limits::BATCH_ROWS).with_coerce_primitive(true);
+    builder.build(input).map_err(|error| from_datafusion(error.into()))
+}
+
+impl PartitionStream for JsonFile {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let input = input::decompressed(&self.path, self.compression);
+        let opened = input.and_then(|input| reader(&self.schema, BufReader::with_capacity(1 << 20, input)));
+        input::stream(&self.schema, opened)
+    }
+}
+
+/// The first line, from 1, that is not an object with values of these columns, and what is wrong with it.
+pub fn find_bad_line(path: &str, columns: &[Column], options: &Options) -> Result<Option<(u64, Error)>> {
+    let compression = options.compression.unwrap_or_else(|| split_compression(&path.to_ascii_lowercase()).1);
+    let schema = read_schema(columns);
+    let lines = BufReader::new(input::decompressed(path, compression)?).split(b'\n');
+    for (index, line) in lines.enumerate() {
+        let line = line.map_err(|error| Error::io(format!("read {path}"), &error))?;
+        for batch in reader(&schema, Cursor::new(line))? {
+            let checked = batch.map_err(|error| from_datafusion(error.into()));
+            if let Err(error) = checked.and_then(|batch| check_decimals(&batch, columns)) {
+                return Ok(Some((index as u64 + 1, error)));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn check_decimals(batch: &RecordBatch, columns: &[Column]) -> Result<()> {
+    for (array, column) in batch.columns().iter().zip(columns) {
+        if let LogicalType::Decimal { .. } = column.logical {
+            casts::cast(array, &arrow_type(&column.logical), false)
+                .map_err(|error| from_datafusion(error.into()).context(format!("column {}", column.name)))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,15 @@
+//! Files as tables, and tables as files: CSV, `.tbl`, JSON and Parquet.
+//!
+//! Reading order: [`files`], then [`input`] and what is read by readers of our own; [`copy_to`] writes. Must not know: the
+//! catalog, and how tables are stored.
+#![forbid(unsafe_code)]
+
+pub mod blob_text;
+pub mod copy_to;
+pub mod delimited;
+pub mod files;
+pub mod input;
+pub mod json;
+pub mod read_functions;
+pub mod records;
+pub mod single_column;

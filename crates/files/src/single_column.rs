@@ -1,0 +1,66 @@
+//! Delimited files of one column, where an empty line is a row that is NULL. DataFusion's reader of such files skips empty
+//! lines, so these files have a reader of their own.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::csv::ReaderBuilder;
+use datafusion::arrow::csv::reader::Reader;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::TableProvider;
+use datafusion::catalog::streaming::StreamingTable;
+use datafusion::common::config::CsvOptions;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::streaming::PartitionStream;
+use forebay_base::{Result, limits};
+use forebay_context::error::from_datafusion;
+
+use crate::input;
+use crate::records::EmptyLines;
+
+/// The files, written as `csv` says, as one table.
+pub fn open(paths: &[String], csv: &CsvOptions, schema: &SchemaRef) -> Result<Arc<dyn TableProvider>> {
+    let partition = |path: &String| {
+        let file = File { path: path.clone(), csv: csv.clone(), schema: Arc::clone(schema) };
+        Arc::new(file) as Arc<dyn PartitionStream>
+    };
+    let partitions = paths.iter().map(partition).collect();
+    Ok(Arc::new(StreamingTable::try_new(Arc::clone(schema), partitions).map_err(from_datafusion)?))
+}
+
+struct File {
+    path: String,
+    csv: CsvOptions,
+    schema: SchemaRef,
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.path)
+    }
+}
+
+impl File {
+    fn open(&self) -> Result<Reader<EmptyLines<Box<dyn std::io::Read + Send>>>> {
+        let mut builder = ReaderBuilder::new(Arc::clone(&self.schema))
+            .with_batch_size(limits::BATCH_ROWS)
+            .with_header(self.csv.has_header == Some(true))
+            .with_delimiter(self.csv.delimiter)
+            .with_quote(self.csv.quote);
+        if let Some(escape) = self.csv.escape {
+            builder = builder.with_escape(escape);
+        }
+        let input = input::decompressed(&self.path, self.csv.compression)?;
+        builder.build(EmptyLines::new(input, &self.csv)).map_err(|error| from_datafusion(error.into()))
+    }
+}
+
+impl PartitionStream for File {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        input::stream(&self.schema, self.open())
+    }
+}

@@ -1,0 +1,340 @@
+//! Types in common where DataFusion would choose others: dates and text beside timestamps become the timestamp's own
+//! unit (not nanoseconds, which end in 2262), floats beside decimals stay floats, binary literals are blobs. The casts are
+//! put in before DataFusion's type coercion, which then finds nothing to do. The rows of VALUES have their types before:
+//! a date beside timestamps is one of nanoseconds there. On the way, patterns of SIMILAR TO become ones of the whole text.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{Cast, InList, InSubquery, ScalarFunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::type_coercion::binary::{comparison_coercion, type_union_coercion};
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    Between, BinaryExpr, Case, Expr, ExprSchemable, Like, LogicalPlan, LogicalPlanBuilder, Operator, Union,
+    binary_expr, lit,
+};
+use datafusion::optimizer::AnalyzerRule;
+use forebay_base::{canonical_f32, canonical_f64};
+
+use crate::typed::{self, ChildTypes};
+
+/// Functions whose arguments become one type.
+const UNIFYING: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "nullif", "nvl"];
+
+/// Inserts the casts. Must run before type coercion.
+#[derive(Debug)]
+pub struct UnifiedTypes;
+
+impl AnalyzerRule for UnifiedTypes {
+    fn name(&self) -> &str {
+        "unified_types"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        rewrite_expressions(plan, &rewrite)
+    }
+}
+
+/// Rewrites an expression whose children are rewritten and have these types, over columns of this schema.
+type RewriteInSchema<'a> = dyn Fn(Expr, &ChildTypes, &DFSchema) -> Result<Transformed<Expr>> + 'a;
+
+/// Rewrites every expression of `plan` and its subqueries from the leaves up: see [`typed::Rewrite`]. Columns keep their
+/// names.
+pub fn rewrite_expressions(plan: LogicalPlan, rewrite: &RewriteInSchema<'_>) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|plan| {
+        let rewritten = match typed::has_expression(&plan, |expr| !matches!(expr, Expr::Column(_)))? {
+            true => rewrite_own_expressions(plan, rewrite)?,
+            false => Transformed::no(plan),
+        };
+        let rewritten = rewritten.transform_data(unify_union)?.transform_data(unify_join_keys)?;
+        match rewritten.transformed {
+            true => rewritten.map_data(LogicalPlan::recompute_schema),
+            false => Ok(rewritten),
+        }
+    })
+    .data()
+}
+
+/// As [`rewrite_expressions`], without the inputs of `plan`.
+fn rewrite_own_expressions(plan: LogicalPlan, rewrite: &RewriteInSchema<'_>) -> Result<Transformed<LogicalPlan>> {
+    let mut schema = merge_schema(&plan.inputs());
+    if let LogicalPlan::TableScan(scan) = &plan {
+        let source = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
+        schema.merge(&source);
+    }
+    schema.merge(plan.schema());
+    let names = NamePreserver::new(&plan);
+    plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let done = typed::transform_up(expr, &schema, &|expr, types| rewrite(expr, types, &schema))?;
+        Ok(match done.transformed {
+            true => done.update_data(|expr| name.restore(expr)),
+            false => done,
+        })
+    })
+}
+
+fn rewrite(expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    match expr {
+        Expr::Literal(ScalarValue::Binary(bytes), metadata) => {
+            Ok(Transformed::yes(Expr::Literal(ScalarValue::BinaryView(bytes), metadata)))
+        }
+        Expr::Cast(Cast { expr, field }) if matches!(field.data_type(), DataType::Float32 | DataType::Float64) => {
+            Ok(match float_literal(&expr, field.data_type()) {
+                Some(literal) => Transformed::yes(literal),
+                None => Transformed::no(Expr::Cast(Cast { expr, field })),
+            })
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(op) || op == Operator::Minus => {
+            let both = vec![*left, *right];
+            let both = match op {
+                Operator::Minus => unify_times(both, types, schema)?,
+                _ => unify(both, types, comparison_coercion, schema)?,
+            };
+            Ok(both.update_data(|mut both| {
+                let (right, left) = (both.pop(), both.pop());
+                let (left, right) = (left.unwrap_or_default(), right.unwrap_or_default());
+                Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
+            }))
+        }
+        // The pattern is one of all of the text, where DataFusion looks for it anywhere.
+        Expr::SimilarTo(like) => {
+            let concat = |left, right| binary_expr(left, Operator::StringConcat, right);
+            let pattern = Box::new(concat(concat(lit("^(?:"), *like.pattern), lit(")$")));
+            Ok(Transformed::yes(Expr::SimilarTo(Like { pattern, ..like })))
+        }
+        Expr::Between(Between { expr, negated, low, high }) => {
+            let all = unify(vec![*expr, *low, *high], types, comparison_coercion, schema)?;
+            Ok(all.update_data(|all| {
+                let mut all = all.into_iter().map(Box::new);
+                let mut next = || all.next().unwrap_or_default();
+                Expr::Between(Between { expr: next(), negated, low: next(), high: next() })
+            }))
+        }
+        Expr::InList(InList { expr, list, negated }) => {
+            let all = std::iter::once(*expr).chain(list).collect();
+            Ok(unify(all, types, comparison_coercion, schema)?.update_data(|mut all| {
+                let expr = Box::new(all.remove(0));
+                Expr::InList(InList { expr, list: all, negated })
+            }))
+        }
+        Expr::Case(case) => unify_case(case, types, schema),
+        Expr::InSubquery(membership) => unify_membership(membership, types, schema),
+        Expr::ScalarFunction(ScalarFunction { func, args }) if UNIFYING.contains(&func.name()) => {
+            Ok(unify(args, types, type_union_coercion, schema)?
+                .update_data(|args| Expr::ScalarFunction(ScalarFunction { func, args })))
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+/// `CAST('-0.0' AS DOUBLE)` in its canonical form.
+fn float_literal(expr: &Expr, data_type: &DataType) -> Option<Expr> {
+    let Expr::Literal(text @ (ScalarValue::Utf8(Some(_)) | ScalarValue::Utf8View(Some(_))), _) = expr else {
+        return None;
+    };
+    // What is not a number is said when the cast is evaluated.
+    let value = match text.cast_to(data_type).ok()? {
+        ScalarValue::Float32(Some(value)) => ScalarValue::Float32(Some(canonical_f32(value))),
+        ScalarValue::Float64(Some(value)) => ScalarValue::Float64(Some(canonical_f64(value))),
+        _ => return None,
+    };
+    Some(Expr::Literal(value, None))
+}
+
+fn is_comparison(op: Operator) -> bool {
+    use Operator as O;
+    matches!(op, O::Eq | O::NotEq | O::Lt | O::LtEq | O::Gt | O::GtEq | O::IsDistinctFrom | O::IsNotDistinctFrom)
+}
+
+fn unify_case(case: Case, types: &ChildTypes, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Case { expr, when_then_expr, else_expr } = case;
+    // Types come in the order of the text: the subject, each WHEN with its THEN, ELSE.
+    let (subject_type, branch_types) = types.split_at(usize::from(expr.is_some()).min(types.len()));
+    let (pairs, else_type) = branch_types.split_at((2 * when_then_expr.len()).min(branch_types.len()));
+    let when_types = subject_type.iter().chain(pairs.iter().step_by(2)).cloned().collect::<Vec<_>>();
+    let then_types = pairs.iter().skip(1).step_by(2).chain(else_type).cloned().collect::<Vec<_>>();
+    let (whens, mut thens): (Vec<Expr>, Vec<Expr>) =
+        when_then_expr.into_iter().map(|(when, then)| (*when, *then)).unzip();
+    let has_else = else_expr.is_some();
+    thens.extend(else_expr.map(|expr| *expr));
+    let thens = unify(thens, &then_types, type_union_coercion, schema)?;
+    let (whens, subject) = match expr {
+        None => (Transformed::no(whens), None),
+        Some(subject) => {
+            let all = std::iter::once(*subject).chain(whens).collect();
+            let mut all = unify(all, &when_types, comparison_coercion, schema)?;
+            let subject = all.data.remove(0);
+            (all, Some(Box::new(subject)))
+        }
+    };
+    let transformed = whens.transformed || thens.transformed;
+    let mut thens = thens.data;
+    let else_expr = has_else.then(|| thens.pop()).flatten().map(Box::new);
+    let when_then_expr =
+        whens.data.into_iter().zip(thens).map(|(when, then)| (Box::new(when), Box::new(then))).collect();
+    let case = Expr::Case(Case { expr: subject, when_then_expr, else_expr });
+    Ok(if transformed { Transformed::yes(case) } else { Transformed::no(case) })
+}
+
+/// `expressions`, of these types, with casts to the type that we hold they have in common, where that is not DataFusion's.
+fn unify(
+    expressions: Vec<Expr>,
+    types: &ChildTypes,
+    theirs: fn(&DataType, &DataType) -> Option<DataType>,
+    schema: &DFSchema,
+) -> Result<Transformed<Vec<Expr>>> {
+    let types: Option<Vec<DataType>> = types.iter().cloned().collect();
+    let Some(common) = types.and_then(|types| common_type(&types, theirs)) else {
+        return Ok(Transformed::no(expressions));
+    };
+    let casts = expressions.into_iter().map(|expr| expr.cast_to(&common, schema)).collect::<Result<_>>()?;
+    Ok(Transformed::yes(casts))
+}
+
+/// As [`unify`], for a difference: only dates and timestamps are brought together.
+fn unify_times(expressions: Vec<Expr>, types: &ChildTypes, schema: &DFSchema) -> Result<Transformed<Vec<Expr>>> {
+    let is_time = |data_type: &Option<DataType>| matches!(data_type, Some(DataType::Date32 | DataType::Timestamp(..)));
+    match types.iter().all(is_time) {
+        true => unify(expressions, types, comparison_coercion, schema),
+        false => Ok(Transformed::no(expressions)),
+    }
+}
+
+/// The common type of all, if our rule decides one of the steps to it.
+fn common_type(types: &[DataType], theirs: fn(&DataType, &DataType) -> Option<DataType>) -> Option<DataType> {
+    let (first, rest) = types.split_first()?;
+    let mut common = first.clone();
+    let mut is_ours = false;
+    for next in rest {
+        common = match our_common_type(&common, next) {
+            Some(ours) => {
+                is_ours = true;
+                ours
+            }
+            None => theirs(&common, next)?,
+        };
+    }
+    is_ours.then_some(common)
+}
+
+fn our_common_type(left: &DataType, right: &DataType) -> Option<DataType> {
+    ordered_common_type(left, right).or_else(|| ordered_common_type(right, left))
+}
+
+fn ordered_common_type(left: &DataType, right: &DataType) -> Option<DataType> {
+    use DataType as T;
+    Some(match (left, right) {
+        (T::Timestamp(unit, zone), T::Date32) => T::Timestamp(*unit, zone.clone()),
+        (T::Timestamp(unit, zone), T::Utf8 | T::LargeUtf8 | T::Utf8View) => {
+            // Text may say microseconds, whatever the other side holds.
+            let unit = if *unit == TimeUnit::Nanosecond { TimeUnit::Nanosecond } else { TimeUnit::Microsecond };
+            T::Timestamp(unit, zone.clone())
+        }
+        (T::Float32 | T::Float64, T::Decimal32(..) | T::Decimal64(..) | T::Decimal128(..) | T::Decimal256(..)) => {
+            left.clone()
+        }
+        (T::Time64(TimeUnit::Nanosecond), T::Time64(TimeUnit::Microsecond)) => left.clone(),
+        (T::BinaryView, T::Binary | T::LargeBinary) => T::BinaryView,
+        _ => return None,
+    })
+}
+
+/// `x IN (SELECT y …)` with casts to our common type of `x` and `y`.
+fn unify_membership(membership: InSubquery, types: &ChildTypes, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let InSubquery { expr, subquery, negated } = membership;
+    let (qualifier, field) = subquery.subquery.schema().qualified_field(0);
+    let own = types.first().cloned().flatten();
+    let Some(common) = own.and_then(|own| our_common_type(&own, field.data_type())) else {
+        return Ok(Transformed::no(Expr::InSubquery(InSubquery { expr, subquery, negated })));
+    };
+    let column = Expr::Column((qualifier, field).into()).cast_to(&common, subquery.subquery.schema())?;
+    let column = column.alias_qualified(qualifier.cloned(), field.name());
+    let plan = LogicalPlanBuilder::from(Arc::clone(&subquery.subquery)).project([column])?.build()?;
+    let expr = Box::new(expr.cast_to(&common, schema)?);
+    let subquery = subquery.with_plan(Arc::new(plan));
+    Ok(Transformed::yes(Expr::InSubquery(InSubquery { expr, subquery, negated })))
+}
+
+/// A join with casts to our common types of its keys.
+fn unify_join_keys(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Join(mut join) = plan else { return Ok(Transformed::no(plan)) };
+    let mut transformed = false;
+    for (left, right) in &mut join.on {
+        let (left_schema, right_schema) = (join.left.schema(), join.right.schema());
+        let (Ok(left_type), Ok(right_type)) = (left.get_type(left_schema), right.get_type(right_schema)) else {
+            continue;
+        };
+        if let Some(common) = our_common_type(&left_type, &right_type) {
+            *left = std::mem::take(left).cast_to(&common, left_schema)?;
+            *right = std::mem::take(right).cast_to(&common, right_schema)?;
+            transformed = true;
+        }
+    }
+    Ok(Transformed::new_transformed(LogicalPlan::Join(join), transformed))
+}
+
+/// Inputs of a UNION with casts to our common types of their columns.
+fn unify_union(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Union(Union { inputs, schema }) = plan else { return Ok(Transformed::no(plan)) };
+    let width = schema.fields().len();
+    let same = inputs.iter().all(|input| input.schema().fields().len() == width);
+    let target = |column: usize| {
+        let types: Vec<DataType> =
+            inputs.iter().map(|input| input.schema().field(column).data_type().clone()).collect();
+        common_type(&types, type_union_coercion)
+    };
+    let targets: Vec<Option<DataType>> = if same { (0..width).map(target).collect() } else { Vec::new() };
+    if targets.iter().all(Option::is_none) {
+        return Ok(Transformed::no(LogicalPlan::Union(Union { inputs, schema })));
+    }
+    let cast_input = |input: &Arc<LogicalPlan>| {
+        let columns: Vec<Expr> = input
+            .schema()
+            .iter()
+            .zip(&targets)
+            .map(|((qualifier, field), target)| {
+                let column = Expr::Column((qualifier, field).into());
+                match target {
+                    Some(target) if target != field.data_type() => {
+                        Expr::Cast(Cast::new(Box::new(column), target.clone()))
+                            .alias_qualified(qualifier.cloned(), field.name())
+                    }
+                    _ => column,
+                }
+            })
+            .collect();
+        LogicalPlanBuilder::from(Arc::clone(input)).project(columns)?.build().map(Arc::new)
+    };
+    let inputs = inputs.iter().map(cast_input).collect::<Result<_>>()?;
+    Ok(Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn micros() -> DataType {
+        DataType::Timestamp(TimeUnit::Microsecond, None)
+    }
+
+    #[test]
+    fn floats_beside_decimals_stay_floats() {
+        let types = [DataType::Int32, DataType::Decimal128(2, 1), DataType::Float64];
+        assert_eq!(common_type(&types, comparison_coercion), Some(DataType::Float64));
+        assert_eq!(common_type(&types[..2], comparison_coercion), None);
+        let single = [DataType::Float32, DataType::Decimal128(2, 1)];
+        assert_eq!(common_type(&single, comparison_coercion), Some(DataType::Float32));
+    }
+
+    #[test]
+    fn dates_and_text_take_the_unit_of_timestamps() {
+        assert_eq!(common_type(&[micros(), DataType::Date32], comparison_coercion), Some(micros()));
+        assert_eq!(common_type(&[DataType::Utf8, micros()], comparison_coercion), Some(micros()));
+        assert_eq!(common_type(&[micros(), micros()], comparison_coercion), None);
+    }
+}

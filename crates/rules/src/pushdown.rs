@@ -1,0 +1,114 @@
+//! Which operators DataFusion may push filters through. Its rules carry a filter from an operator to its inputs by the names of
+//! the columns, and through whatever carries a limit. Where a name stands for two columns the filter would come to test the
+//! other one, and below a limit other rows would be the first ones: both give wrong answers, so that bars stand above such
+//! operators while the rules run.
+//!
+//! Invariant: no bar is left in the plan afterwards.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{HashSet, JoinType};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::limit::LocalLimitExec;
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
+
+use crate::named_rules::{PhysicalRule, around_physical};
+
+/// The limit of a bar: none. A limit passes no filter down.
+const NO_LIMIT: usize = usize::MAX;
+
+/// DataFusion's rules that push filters, by their names: those of the statement, and those that are learnt at run time.
+const BARRED: [&str; 2] = ["FilterPushdown", "FilterPushdown(Post)"];
+
+/// The rules with bars around those that push filters.
+pub fn with_bars(rules: &[Arc<PhysicalRule>]) -> Vec<Arc<PhysicalRule>> {
+    BARRED.iter().fold(rules.to_vec(), |rules, name| around_physical(&rules, name, push))
+}
+
+/// Runs the rule with a bar above everything that no filter may be pushed through.
+fn push(rule: &PhysicalRule, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+    let barred = plan.transform_up(|node| {
+        Ok(match node.fetch().is_some() || mistakes_columns(&*node) {
+            true => Transformed::yes(Arc::new(LocalLimitExec::new(node, NO_LIMIT)) as Arc<dyn ExecutionPlan>),
+            false => Transformed::no(node),
+        })
+    })?;
+    let pushed = rule.optimize(barred.data, config)?;
+    if !barred.transformed {
+        return Ok(pushed);
+    }
+    pushed
+        .transform_up(|node| {
+            let bar = node.downcast_ref::<LocalLimitExec>().filter(|limit| limit.fetch() == NO_LIMIT);
+            Ok(match bar.map(|bar| Arc::clone(bar.input())) {
+                Some(input) => Transformed::yes(input),
+                None => Transformed::no(node),
+            })
+        })
+        .data()
+}
+
+/// Whether a filter of the columns that an operator makes could come to test other columns of its inputs.
+fn mistakes_columns(node: &dyn ExecutionPlan) -> bool {
+    let inputs = node.children();
+    if inputs.is_empty() {
+        return false;
+    }
+    if has_namesakes(node) || inputs.iter().any(|input| has_namesakes(&***input)) {
+        return true;
+    }
+    if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+        // A filter of a semi join's keys is pushed to both sides, under the name that the key has on the side that is kept.
+        let is_left = match join.join_type() {
+            JoinType::LeftSemi => true,
+            JoinType::RightSemi => false,
+            _ => return false,
+        };
+        let other_side = if is_left { join.right().schema() } else { join.left().schema() };
+        return join.on().iter().any(|(left, right)| {
+            let (kept, other) = if is_left { (left, right) } else { (right, left) };
+            column_name(kept).is_some_and(|name| other_side.index_of(name).is_ok() && column_name(other) != Some(name))
+        });
+    }
+    if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+        return aggregate.group_expr().expr().iter().any(|(key, name)| column_name(key) != Some(name.as_str()));
+    }
+    let renames = |input: &Arc<dyn ExecutionPlan>| {
+        let (above, below) = (node.schema(), input.schema());
+        above.fields().iter().zip(below.fields()).any(|(above, below)| above.name() != below.name())
+    };
+    node.is::<UnionExec>() && inputs.into_iter().any(renames)
+}
+
+/// The name of a column; `None` of any other expression.
+fn column_name(expr: &Arc<dyn PhysicalExpr>) -> Option<&str> {
+    expr.downcast_ref::<Column>().map(Column::name)
+}
+
+/// Whether two columns that an operator makes have one name.
+fn has_namesakes(node: &dyn ExecutionPlan) -> bool {
+    let schema = node.schema();
+    let mut names = HashSet::with_capacity(schema.fields().len());
+    schema.fields().iter().any(|field| !names.insert(field.name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::named_rules::check;
+    use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+
+    #[test]
+    fn the_rules_that_push_filters_are_barred() {
+        let rules = PhysicalOptimizer::new().rules;
+        for name in BARRED {
+            check(&rules, name, &with_bars(&rules));
+        }
+    }
+}

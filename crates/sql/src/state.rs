@@ -1,0 +1,92 @@
+//! What a session starts with: DataFusion's state with our rules, functions and planner.
+
+use std::sync::Arc;
+
+use datafusion::config::Dialect;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::planner::ExprPlanner;
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::prelude::SessionConfig;
+use forebay_carve::CarvingPlanner;
+use forebay_files::read_functions;
+use forebay_rules::arithmetic::{CheckedArithmetic, IntegerDivision};
+use forebay_rules::cancel::CancellableJoins;
+use forebay_rules::casts::RoundingCasts;
+use forebay_rules::coercion::UnifiedTypes;
+use forebay_rules::correlation::Namesakes;
+use forebay_rules::dependencies::IndependentRelations;
+use forebay_rules::floats::CanonicalFloats;
+use forebay_rules::membership::Membership;
+use forebay_rules::multisets::NumberedRows;
+use forebay_rules::{build_sides, dependencies, extrema, null_equality, optimizer, pushdown};
+use forebay_store::DEFAULT_SCHEMA;
+use forebay_syntax::types::TypeNames;
+
+use crate::catalog::CATALOG;
+
+/// Build sides up to this size are built once and shared, rather than both sides being repartitioned.
+const SHARED_BUILD_BYTES: usize = 256 << 20;
+
+/// Rows of a shared build side.
+const SHARED_BUILD_ROWS: usize = 4 << 20;
+
+/// Keys up to which a join tells the scan of its probe side every one of them, so that they are tested on codes.
+const PUSHED_KEYS: usize = 1 << 17;
+
+/// DataFusion's state for a new session that runs on so many threads.
+pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> SessionState {
+    let mut config = SessionConfig::new()
+        .with_target_partitions(threads)
+        .with_batch_size(forebay_base::limits::BATCH_ROWS)
+        .with_information_schema(true)
+        .with_default_catalog_and_schema(CATALOG, DEFAULT_SCHEMA)
+        .with_create_default_catalog_and_schema(false);
+    let options = config.options_mut();
+    options.sql_parser.dialect = Dialect::DuckDB;
+    options.sql_parser.collect_spans = true;
+    options.sql_parser.parse_float_as_decimal = true;
+    options.optimizer.hash_join_single_partition_threshold = SHARED_BUILD_BYTES;
+    options.optimizer.hash_join_single_partition_threshold_rows = SHARED_BUILD_ROWS;
+    options.optimizer.hash_join_inlist_pushdown_max_size = PUSHED_KEYS * size_of::<i64>();
+    options.optimizer.hash_join_inlist_pushdown_max_distinct_values = PUSHED_KEYS;
+    options.execution.parquet.pushdown_filters = true;
+    // The optimizer's top-k of groups loses rows and can panic.
+    options.optimizer.enable_topk_aggregation = false;
+    let state = SessionStateBuilder::new()
+        .with_config(config)
+        .with_runtime_env(Arc::clone(environment))
+        .with_default_features()
+        .with_type_planner(Arc::new(TypeNames))
+        .build();
+    // Each sees what those before it put in.
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(NumberedRows),
+        Arc::new(Membership),
+        Arc::new(Namesakes),
+        Arc::new(CanonicalFloats::default()),
+        Arc::new(UnifiedTypes),
+        Arc::new(CheckedArithmetic::default()),
+        Arc::new(RoundingCasts),
+    ];
+    rules.extend(state.analyzer().rules.iter().cloned());
+    let mut expressions: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(IntegerDivision)];
+    expressions.extend(state.expr_planners().iter().cloned());
+    let mut aggregates: Vec<_> = state.aggregate_functions().values().cloned().collect();
+    // The later of two functions of one name holds.
+    aggregates.extend(extrema::functions());
+    let logical = optimizer::spared(&dependencies::mistrusted(&null_equality::kept_apart(state.optimizers())));
+    let physical = build_sides::chosen(&pushdown::with_bars(state.physical_optimizers()));
+    let mut state = SessionStateBuilder::new_from_existing(state)
+        .with_analyzer_rules(rules)
+        .with_expr_planners(expressions)
+        .with_aggregate_functions(aggregates)
+        .with_optimizer_rules(logical)
+        .with_physical_optimizer_rules(physical)
+        .with_physical_optimizer_rule(Arc::new(CancellableJoins))
+        .with_query_planner(Arc::new(CarvingPlanner))
+        .with_relation_planners(vec![Arc::new(IndependentRelations)])
+        .build();
+    read_functions::register(&mut state);
+    state
+}

@@ -1,0 +1,132 @@
+//! DuckDB's dialect of SQL as DuckDB reads it, where the parser's own one differs: comments nest, `||` binds less than
+//! arithmetic, so that `'row ' || a % 10` is what it looks like, `a = 1` is a comparison as an argument, too, and what
+//! follows IS DISTINCT FROM ends before AND. Columns may have options of their own.
+
+use std::any::TypeId;
+
+use datafusion::sql::sqlparser::ast::{ColumnOption, Expr, Ident, SqlOption};
+use datafusion::sql::sqlparser::dialect::{Dialect, DuckDbDialect, Precedence};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Token;
+use forebay_engine::goal::COMPRESSION_OPTION;
+
+/// The dialect of all statements.
+#[derive(Debug)]
+pub struct ForebayDialect;
+
+/// What is as in the parser's own dialect.
+macro_rules! as_duckdb {
+    ($($property:ident),* $(,)?) => {
+        $(fn $property(&self) -> bool {
+            DuckDbDialect {}.$property()
+        })*
+    };
+}
+
+impl Dialect for ForebayDialect {
+    as_duckdb!(
+        allow_extract_single_quotes,
+        support_map_literal_syntax,
+        supports_array_typedef_with_brackets,
+        supports_bitwise_shift_operators,
+        supports_comma_separated_trim,
+        supports_detach,
+        supports_dictionary_syntax,
+        supports_explain_with_utility_options,
+        supports_filter_during_aggregation,
+        supports_from_first_select,
+        supports_group_by_expr,
+        supports_install,
+        supports_lambda_functions,
+        supports_load_extension,
+        supports_named_fn_args_with_assignment_operator,
+        supports_notnull_operator,
+        supports_order_by_all,
+        supports_select_wildcard_exclude,
+        supports_select_wildcard_replace,
+        supports_trailing_commas,
+    );
+
+    fn dialect(&self) -> TypeId {
+        DuckDbDialect {}.dialect()
+    }
+
+    fn is_identifier_start(&self, ch: char) -> bool {
+        DuckDbDialect {}.is_identifier_start(ch)
+    }
+
+    fn is_identifier_part(&self, ch: char) -> bool {
+        DuckDbDialect {}.is_identifier_part(ch)
+    }
+
+    fn supports_nested_comments(&self) -> bool {
+        true
+    }
+
+    fn parse_infix(&self, parser: &mut Parser<'_>, left: &Expr, _: u8) -> Option<Result<Expr, ParserError>> {
+        use Keyword::{DISTINCT, FROM, IS, NOT};
+        let make = match () {
+            () if parser.parse_keywords(&[IS, DISTINCT, FROM]) => Expr::IsDistinctFrom,
+            () if parser.parse_keywords(&[IS, NOT, DISTINCT, FROM]) => Expr::IsNotDistinctFrom,
+            () => return None,
+        };
+        let right = parser.parse_subexpr(self.prec_value(Precedence::Is));
+        Some(right.map(|right| make(Box::new(left.clone()), Box::new(right))))
+    }
+
+    fn parse_column_option(
+        &self,
+        parser: &mut Parser<'_>,
+    ) -> Result<Option<Result<Option<ColumnOption>, ParserError>>, ParserError> {
+        Ok(parse_column_option(parser)?.map(|option| Ok(Some(option))))
+    }
+
+    fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
+        let below_sums = self.prec_value(Precedence::PlusMinus) - 1;
+        matches!(parser.peek_token_ref().token, Token::StringConcat).then_some(Ok(below_sums))
+    }
+}
+
+/// An option of a column, if that is what comes next: `WITH (…)` or `USING COMPRESSION name`.
+fn parse_column_option(parser: &mut Parser<'_>) -> Result<Option<ColumnOption>, ParserError> {
+    if parser.peek_keyword(Keyword::WITH) && parser.peek_nth_token(1).token == Token::LParen {
+        return parser.parse_options(Keyword::WITH).map(|options| Some(ColumnOption::Options(options)));
+    }
+    let is_compression =
+        |token: &Token| matches!(token, Token::Word(word) if word.value.eq_ignore_ascii_case(COMPRESSION_OPTION));
+    if parser.peek_keyword(Keyword::USING) && is_compression(&parser.peek_nth_token(1).token) {
+        let _ = (parser.next_token(), parser.next_token());
+        let value = Expr::Identifier(parser.parse_identifier()?);
+        return Ok(Some(ColumnOption::Options(vec![SqlOption::KeyValue {
+            key: Ident::new(COMPRESSION_OPTION),
+            value,
+        }])));
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::sql::sqlparser::ast::{BinaryOperator, Function, FunctionArg, FunctionArguments};
+
+    #[test]
+    fn operators_bind_as_in_duckdb() {
+        let parse = |text| Parser::new(&ForebayDialect).try_with_sql(text).and_then(|mut parser| parser.parse_expr());
+        let top = |text| match parse(text).expect("parses") {
+            Expr::BinaryOp { op, .. } => op,
+            other => panic!("{other}"),
+        };
+        assert_eq!(top("'a' || b % 10"), BinaryOperator::StringConcat);
+        assert_eq!(top("a + 1 || 'b'"), BinaryOperator::StringConcat);
+        assert_eq!(top("a || b = c || d"), BinaryOperator::Eq);
+        assert_eq!(top("a IS NOT DISTINCT FROM b AND c IS DISTINCT FROM d + 1"), BinaryOperator::And);
+        let call = parse("f(a = 1)").expect("parses");
+        let is_unnamed = |call: &Function| match &call.args {
+            FunctionArguments::List(list) => matches!(list.args[0], FunctionArg::Unnamed(_)),
+            _ => false,
+        };
+        assert!(matches!(&call, Expr::Function(call) if is_unnamed(call)), "{call}");
+    }
+}

@@ -1,0 +1,114 @@
+//! What a statement may say of a file: its format, and how it is read or written.
+
+use std::path::Path;
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::parsers::CompressionTypeVariant;
+use forebay_base::{Error, Result};
+
+/// The formats that files come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Delimited text.
+    Csv,
+    /// As written by the TPC's generators: `|` between the values and after the last one, no header.
+    Tbl,
+    /// Apache Parquet.
+    Parquet,
+    /// One JSON object a line.
+    Json,
+}
+
+/// How to read or write a file, where its name does not say.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// FORMAT.
+    pub format: Option<Format>,
+    /// DELIMITER.
+    pub delimiter: Option<u8>,
+    /// HEADER.
+    pub header: Option<bool>,
+    /// NULL: the text that stands for NULL.
+    pub null: Option<String>,
+    /// QUOTE.
+    pub quote: Option<u8>,
+    /// ESCAPE.
+    pub escape: Option<u8>,
+    /// COMPRESSION.
+    pub compression: Option<CompressionTypeVariant>,
+    /// The columns to read, in the order of the file. Inferred where it is not given.
+    pub schema: Option<SchemaRef>,
+}
+
+/// Whether a table name is meant as a file.
+pub fn looks_like_path(name: &str) -> bool {
+    name.contains(['/', '*', '?']) || Format::of_path(name).is_some()
+}
+
+impl Format {
+    /// The format that a file's name tells, behind endings of compression.
+    pub fn of_path(path: &str) -> Option<Self> {
+        let lower = path.to_ascii_lowercase();
+        let (stem, _) = split_compression(&lower);
+        let extension = Path::new(stem).extension()?.to_str()?;
+        Some(match extension {
+            "csv" | "tsv" => Self::Csv,
+            "tbl" => Self::Tbl,
+            "parquet" | "pq" => Self::Parquet,
+            "json" | "jsonl" | "ndjson" => Self::Json,
+            _ => return None,
+        })
+    }
+
+    /// The format of this name in an option.
+    pub fn of_name(name: &str) -> Result<Self> {
+        Ok(match name.to_ascii_lowercase().as_str() {
+            "csv" | "text" => Self::Csv,
+            "tbl" => Self::Tbl,
+            "parquet" => Self::Parquet,
+            "json" | "jsonl" | "ndjson" => Self::Json,
+            _ => {
+                return Err(Error::input(format!("format {name} does not exist")).hint("Use csv, tbl, parquet or json"));
+            }
+        })
+    }
+}
+
+/// The name without its ending of compression, and the compression.
+pub fn split_compression(path: &str) -> (&str, CompressionTypeVariant) {
+    for (ending, kind) in [
+        (".gz", CompressionTypeVariant::GZIP),
+        (".zst", CompressionTypeVariant::ZSTD),
+        (".bz2", CompressionTypeVariant::BZIP2),
+        (".xz", CompressionTypeVariant::XZ),
+    ] {
+        if let Some(stem) = path.strip_suffix(ending) {
+            return (stem, kind);
+        }
+    }
+    (path, CompressionTypeVariant::UNCOMPRESSED)
+}
+
+/// Names of the functions that read files, and the formats that they read. Their named arguments come as texts `name=value`.
+pub const READ_FUNCTIONS: [(&str, Format); 6] = [
+    ("parquet_scan", Format::Parquet),
+    ("read_csv", Format::Csv),
+    ("read_csv_auto", Format::Csv),
+    ("read_json", Format::Json),
+    ("read_ndjson", Format::Json),
+    ("read_parquet", Format::Parquet),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_told_by_names() {
+        assert_eq!(Format::of_path("a/b.CSV.gz"), Some(Format::Csv));
+        assert_eq!(Format::of_path("lineorder.tbl"), Some(Format::Tbl));
+        assert_eq!(Format::of_path("x.jsonl.zst"), Some(Format::Json));
+        assert_eq!(Format::of_path("main.orders"), None);
+        assert!(looks_like_path("data/*.parquet") && !looks_like_path("orders"));
+    }
+}

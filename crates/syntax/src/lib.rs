@@ -1,0 +1,19 @@
+//! SQL as text and as a syntax tree: scripts to statements, DuckDB's dialect, and what is written anew in a statement before
+//! DataFusion plans it.
+//!
+//! Reading order: [`parse`], with `depth` and [`from_first`] on tokens and [`dialect`] in the parser, then [`names`], which goes
+//! through the tree with [`scopes`], [`using`] and [`select_list`]. Must not know: catalogs, plans, files.
+#![forbid(unsafe_code)]
+
+mod depth;
+pub mod dialect;
+pub mod file_options;
+pub mod from_first;
+pub mod names;
+pub mod parse;
+pub mod scopes;
+pub mod select_list;
+mod syntax_error;
+pub mod table_options;
+pub mod types;
+pub mod using;

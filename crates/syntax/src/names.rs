@@ -1,0 +1,352 @@
+//! Names in any case: a column `Id` is found as `id` and `ID`, and shown as `Id`. DataFusion makes unquoted names
+//! lower-case and compares exactly, so unquoted names of columns whose stored name has upper-case letters are replaced by
+//! the stored name, quoted, before planning. Also here, on the way through the statement: columns of a SELECT list get names
+//! of their own, number literals with an exponent become DOUBLE and `X'…'` BLOB, and named arguments of `read_csv` and the
+//! like, which the planner does not know, become texts.
+
+use std::ops::ControlFlow;
+
+use datafusion::catalog::TableFunctionArgs;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::lit;
+use datafusion::sql::parser::Statement as PlanStatement;
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, CastKind, DataType, ExactNumberInfo, ExcludeSelectItem, Expr, FunctionArg, FunctionArgExpr, Ident,
+    JoinConstraint, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement as Ast, TableAlias,
+    TableFactor, TableObject, Value, ValueWithSpan, VisitMut, VisitorMut, WildcardAdditionalOptions,
+};
+use forebay_base::{Error, Result};
+use forebay_context::error::from_datafusion;
+
+use crate::file_options::READ_FUNCTIONS;
+use crate::scopes::{Merged, Scopes};
+use crate::select_list;
+use crate::using::{self, constraint};
+
+/// Replaces names in `statement`, which may name tables, views and files.
+pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Result<()> {
+    let references = state.resolve_table_references(statement).map_err(from_datafusion)?;
+    let mut scopes = Scopes::default();
+    for reference in references {
+        let catalog = &state.config_options().catalog;
+        let resolved = reference.clone().resolve(&catalog.default_catalog, &catalog.default_schema);
+        let schemas = state.catalog_list().catalog(&resolved.catalog);
+        let Some(schema) = schemas.and_then(|schemas| schemas.schema(&resolved.schema)) else { continue };
+        // What is wrong with a table is said when the statement is planned.
+        let Ok(Some(table)) = schema.table(&resolved.table).await else { continue };
+        scopes.add_table(&reference, &table.schema());
+    }
+    let mut calls = FunctionCalls::default();
+    visit(statement, &mut calls);
+    for (function, arguments) in &calls.0 {
+        let Some(known) = state.table_functions().get(function) else { continue };
+        let arguments: Vec<_> = arguments.iter().map(|text| lit(text.as_str())).collect();
+        if let Ok(table) = known.create_table_provider_with_args(TableFunctionArgs::new(&arguments, state)) {
+            scopes.add_unnamed(&table.schema());
+        }
+    }
+    let mut names = Names { scopes, failed: None };
+    visit(statement, &mut names);
+    names.failed.map_or(Ok(()), Err)
+}
+
+fn visit(statement: &mut PlanStatement, visitor: &mut impl VisitorMut<Break = ()>) {
+    match statement {
+        PlanStatement::Statement(ast) => {
+            let _ = ast.visit(visitor);
+        }
+        PlanStatement::Explain(explain) => visit(&mut explain.statement, visitor),
+        PlanStatement::CreateExternalTable(_) | PlanStatement::CopyTo(_) | PlanStatement::Reset(_) => {}
+    }
+}
+
+/// Replaces names by the stored ones.
+#[derive(Debug)]
+struct Names {
+    scopes: Scopes,
+    failed: Option<Error>,
+}
+
+impl Names {
+    fn replace(&self, name: &mut Ident) {
+        self.scopes.replace(None, name);
+    }
+
+    /// What can be said, or nothing with the reason kept.
+    fn or_failed(&mut self, merged: Result<Merged>) -> Merged {
+        merged.unwrap_or_else(|error| {
+            self.failed.get_or_insert(error);
+            Merged::new()
+        })
+    }
+
+    fn replace_last(&self, name: &mut ObjectName) {
+        if let Some(ObjectNamePart::Identifier(last)) = name.0.last_mut() {
+            self.replace(last);
+        }
+    }
+
+    fn replace_in_alias(&self, alias: &mut Option<TableAlias>) {
+        for column in alias.iter_mut().flat_map(|alias| alias.columns.iter_mut()) {
+            self.scopes.all().replace(&mut column.name);
+        }
+    }
+
+    fn replace_in_wildcard(&self, options: &mut WildcardAdditionalOptions) {
+        match &mut options.opt_exclude {
+            Some(ExcludeSelectItem::Single(column)) => self.replace_last(column),
+            Some(ExcludeSelectItem::Multiple(columns)) => {
+                columns.iter_mut().for_each(|column| self.replace_last(column));
+            }
+            None => {}
+        }
+        if let Some(except) = &mut options.opt_except {
+            self.replace(&mut except.first_element);
+            except.additional_elements.iter_mut().for_each(|column| self.replace(column));
+        }
+        for item in options.opt_replace.iter_mut().flat_map(|replace| replace.items.iter_mut()) {
+            self.replace(&mut item.column_name);
+        }
+    }
+}
+
+impl VisitorMut for Names {
+    type Break = ();
+
+    fn pre_visit_statement(&mut self, statement: &mut Ast) -> ControlFlow<()> {
+        if let Ast::Insert(insert) = statement
+            && let TableObject::TableName(table) = &insert.table
+            && let Some(names) = self.scopes.table(table)
+        {
+            for column in insert.columns.iter_mut().filter_map(|column| column.0.last_mut()) {
+                if let ObjectNamePart::Identifier(name) = column {
+                    names.replace(name);
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        select_list::order_by_positions(query);
+        for table in query.with.iter_mut().flat_map(|with| with.cte_tables.iter_mut()) {
+            table.alias.columns.iter_mut().for_each(|column| self.scopes.all().replace(&mut column.name));
+        }
+        // ORDER BY sees the tables of the SELECT.
+        let select = match query.body.as_ref() {
+            SetExpr::Select(select) => Some(select.as_ref()),
+            _ => None,
+        };
+        let merged = select.map_or_else(|| Ok(Merged::new()), |select| using::behind(&self.scopes, select));
+        let merged = self.or_failed(merged);
+        self.scopes.enter(select, merged);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.scopes.leave();
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        let merged = using::write_out(&self.scopes, select);
+        let merged = self.or_failed(merged);
+        select_list::name_columns(select);
+        select_list::tell_casts_apart(select);
+        self.scopes.enter(Some(select), merged);
+        for item in &mut select.projection {
+            match item {
+                SelectItem::ExprWithAlias { alias, .. } => self.replace(alias),
+                SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {
+                    self.replace_in_wildcard(options);
+                }
+                SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAliases { .. } => {}
+            }
+        }
+        for join in select.from.iter_mut().flat_map(|table| table.joins.iter_mut()) {
+            if let Some(JoinConstraint::Using(columns)) = constraint(&mut join.join_operator) {
+                columns.iter_mut().for_each(|column| self.replace_last(column));
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, _select: &mut Select) -> ControlFlow<()> {
+        self.scopes.leave();
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        match table {
+            TableFactor::Table { alias, .. } => self.replace_in_alias(alias),
+            TableFactor::Derived { alias, .. } => self.replace_in_alias(alias),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Identifier(name) => match self.scopes.merged(name) {
+                Some(merged) => *expr = merged.clone(),
+                None => self.replace(name),
+            },
+            Expr::CompoundIdentifier(parts) => {
+                if let Some((last, before)) = parts.split_last_mut() {
+                    self.scopes.replace(before.last(), last);
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// After the visit of its parts, so that the literals inside of the casts stay.
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let Expr::Value(literal) = expr else { return ControlFlow::Continue(()) };
+        let (value, data_type) = match &literal.value {
+            Value::Number(text, _) if text.contains(['e', 'E']) => {
+                (Value::SingleQuotedString(text.clone()), DataType::Double(ExactNumberInfo::None))
+            }
+            Value::HexStringLiteral(text) => (Value::HexStringLiteral(text.clone()), DataType::Blob(None)),
+            _ => return ControlFlow::Continue(()),
+        };
+        let inner = Box::new(Expr::Value(ValueWithSpan { value, span: literal.span }));
+        *expr = Expr::Cast { kind: CastKind::Cast, expr: inner, data_type, array: false, format: None };
+        ControlFlow::Continue(())
+    }
+}
+
+/// The calls of functions that read files, and their arguments, which become texts.
+#[derive(Debug, Default)]
+struct FunctionCalls(Vec<(String, Vec<String>)>);
+
+impl VisitorMut for FunctionCalls {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        let TableFactor::Table { name, args: Some(arguments), .. } = table else { return ControlFlow::Continue(()) };
+        let function = name.to_string().to_lowercase();
+        name.0 = vec![ObjectNamePart::Identifier(Ident::new(&function))];
+        if READ_FUNCTIONS.iter().any(|(known, _)| *known == function) {
+            arguments.args.iter_mut().for_each(unname);
+            self.0.push((function, arguments.args.iter().filter_map(text).collect()));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn text(argument: &FunctionArg) -> Option<String> {
+    match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(ValueWithSpan {
+            value: Value::SingleQuotedString(text),
+            ..
+        }))) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+/// `delim = '|'` as the text `delim=|`.
+fn unname(argument: &mut FunctionArg) {
+    let (name, value) = match &*argument {
+        FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => (name, value),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::BinaryOp { left, op: BinaryOperator::Eq, right })) => {
+            let Expr::Identifier(name) = left.as_ref() else { return };
+            (name, right.as_ref())
+        }
+        _ => return,
+    };
+    let value = match value {
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => text.clone(),
+        other => other.to_string(),
+    };
+    let text = Value::SingleQuotedString(format!("{}={value}", name.value.to_lowercase()));
+    *argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(text.into())));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::parse_plan;
+    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+
+    fn check(text: &str, expect: &str) {
+        let schema = |names: &[&str]| {
+            Schema::new(names.iter().map(|name| Field::new(*name, DataType::Int32, true)).collect::<Vec<_>>())
+        };
+        let mut scopes = Scopes::default();
+        scopes.add_table(&"t".into(), &schema(&["Id", "Total"]));
+        scopes.add_table(&"a".into(), &schema(&["Id"]));
+        scopes.add_table(&"b".into(), &schema(&["Id"]));
+        scopes.add_table(&"lower".into(), &schema(&["key"]));
+        scopes.add_table(&"upper".into(), &schema(&["Key"]));
+        let mut names = Names { scopes, failed: None };
+        let mut statement = parse_plan(text).expect("parses");
+        visit(&mut statement, &mut FunctionCalls::default());
+        visit(&mut statement, &mut names);
+        assert_eq!(statement.to_string(), expect);
+    }
+
+    #[test]
+    fn unquoted_names_of_mixed_case_columns_are_replaced() {
+        check("SELECT ID, t.total, x FROM t WHERE id > 1", "SELECT \"Id\", t.\"Total\", x FROM t WHERE \"Id\" > 1");
+        check("SELECT * EXCLUDE (id) FROM t", "SELECT * EXCLUDE (\"Id\") FROM t");
+        check("SELECT x FROM a JOIN b USING (id)", "SELECT x FROM a JOIN b USING(\"Id\")");
+        check("INSERT INTO t (id) VALUES (1)", "INSERT INTO t (\"Id\") VALUES (1)");
+        check("SELECT \"id\" FROM t", "SELECT \"id\" FROM t");
+    }
+
+    #[test]
+    fn names_are_those_of_the_tables_in_scope() {
+        check(
+            "SELECT upper.key, l.key FROM lower l JOIN upper ON l.key = upper.key",
+            "SELECT upper.\"Key\", l.key FROM lower l JOIN upper ON l.key = upper.\"Key\"",
+        );
+        check("SELECT key FROM upper ORDER BY key", "SELECT \"Key\" FROM upper ORDER BY \"Key\"");
+        check(
+            "SELECT key FROM lower WHERE EXISTS (SELECT 1 FROM upper WHERE KEY = lower.KEY)",
+            "SELECT key FROM lower WHERE EXISTS (SELECT 1 AS \"1\" FROM upper WHERE \"Key\" = lower.KEY)",
+        );
+        check("INSERT INTO upper (key) SELECT key FROM lower", "INSERT INTO upper (\"Key\") SELECT key FROM lower");
+        check("SELECT x.id FROM (SELECT id FROM t) AS x", "SELECT x.\"Id\" FROM (SELECT \"Id\" FROM t) AS x");
+    }
+
+    #[test]
+    fn columns_in_common_stand_for_what_joins_make_of_them() {
+        let id = "\"Id\"";
+        check("SELECT id FROM a LEFT JOIN b USING (id)", &format!("SELECT {id} FROM a LEFT JOIN b USING({id})"));
+        check(
+            "SELECT id, count(*) AS n FROM a FULL JOIN b USING (id) GROUP BY id ORDER BY id",
+            &format!(
+                "SELECT coalesce(a.{id}, b.{id}) AS {id}, count(*) AS n FROM a FULL JOIN b USING({id}) \
+                 GROUP BY coalesce(a.{id}, b.{id}) ORDER BY {id}"
+            ),
+        );
+        check(
+            "SELECT * FROM a RIGHT JOIN b USING (id)",
+            &format!("SELECT * REPLACE (b.{id} AS {id}) FROM a RIGHT JOIN b USING({id})"),
+        );
+        check(
+            "SELECT id FROM a FULL JOIN b USING (id) JOIN t USING (id)",
+            &format!(
+                "SELECT coalesce(a.{id}, b.{id}) AS {id} FROM a FULL JOIN b USING({id}) JOIN t ON coalesce(a.{id}, b.{id}) = t.{id}"
+            ),
+        );
+    }
+
+    #[test]
+    fn numbers_with_an_exponent_are_doubles() {
+        check(
+            "SELECT 1e300, 1.5, X'00'",
+            "SELECT CAST('1e300' AS DOUBLE) AS \"1e300\", 1.5 AS \"1.5\", CAST(X'00' AS BLOB) AS \"X'00'\"",
+        );
+    }
+
+    #[test]
+    fn named_arguments_become_texts() {
+        check(
+            "SELECT x FROM read_csv('a', delim = '|', header = false)",
+            "SELECT x FROM read_csv('a', 'delim=|', 'header=false')",
+        );
+    }
+}

@@ -1,0 +1,414 @@
+//! Scripts to statements, and the few statements that DataFusion's parser does not know.
+
+use datafusion::common::parsers::CompressionTypeVariant;
+use datafusion::sql::parser::{DFParserBuilder, Statement as PlanStatement};
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{IsOptional, Parser};
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use forebay_base::{Error, Result};
+use forebay_context::error::{from_datafusion, split_position};
+
+use crate::depth;
+use crate::dialect::ForebayDialect;
+use crate::file_options::{Format, Options};
+use crate::from_first::add_select;
+use crate::syntax_error::{expected, parser_error};
+use crate::table_options::{self, AlterOptions};
+
+/// Nesting of parentheses and subqueries that the parser follows before it gives up with an error.
+const RECURSION_LIMIT: usize = 200;
+
+/// One statement.
+#[derive(Debug)]
+pub enum Command {
+    /// COPY … FROM or COPY … TO.
+    Copy(Box<Copy>),
+    /// CHECKPOINT.
+    Checkpoint,
+    /// CHECK DATABASE.
+    CheckDatabase,
+    /// OPTIMIZE TABLE table: the text behind the words.
+    Optimize(String),
+    /// ALTER TABLE table SET (…) or RESET (…), for the table or its columns.
+    AlterOptions(Box<AlterOptions>),
+    /// SUMMARIZE table-or-query: the text behind the word.
+    Summarize(String),
+    /// DESCRIBE table-or-query: the text behind the word.
+    Describe(String),
+    /// SHOW TABLES, and SHOW ALL TABLES.
+    ShowTables {
+        /// Of every schema.
+        all: bool,
+    },
+    /// SHOW STATS table: the text behind the words.
+    ShowStatistics(String),
+    /// SHOW SCHEMAS.
+    ShowSchemas,
+    /// SHOW DATABASES.
+    ShowDatabases,
+    /// USE schema.
+    Use(String),
+    /// Whatever DataFusion's parser knows.
+    Plan(Box<PlanStatement>),
+}
+
+/// A COPY statement.
+#[derive(Debug)]
+pub struct Copy {
+    /// The table or query.
+    pub source: CopySource,
+    /// The file is written.
+    pub to: bool,
+    /// The file or glob.
+    pub path: String,
+    /// How to read or write it.
+    pub options: Options,
+}
+
+/// What a COPY statement reads or fills.
+#[derive(Debug)]
+pub enum CopySource {
+    /// A table, or some of its columns.
+    Table(ObjectName, Vec<Ident>),
+    /// A query.
+    Query(Box<Query>),
+}
+
+/// The texts of the statements of a script, without their semicolons. Positions in errors count in `script`.
+pub fn split(script: &str) -> Result<Vec<String>> {
+    let tokens = tokens(script)?;
+    let offsets = Offsets::new(script);
+    let mut statements = Vec::new();
+    let mut start = 0;
+    let mut is_empty = true;
+    for token in &tokens {
+        match &token.token {
+            Token::SemiColon => {
+                let end = offsets.byte(token.span.start);
+                if !is_empty {
+                    statements.push(script[start..end].trim().to_owned());
+                }
+                start = offsets.byte(token.span.end);
+                is_empty = true;
+            }
+            Token::Whitespace(_) | Token::EOF => {}
+            _ => is_empty = false,
+        }
+    }
+    if !is_empty {
+        statements.push(script[start..].trim().to_owned());
+    }
+    Ok(statements)
+}
+
+/// Whether a script ends with a finished statement: outside of strings and comments, behind a semicolon.
+pub fn is_complete(script: &str) -> bool {
+    match tokens(script) {
+        Ok(tokens) => {
+            let last = tokens.iter().rfind(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
+            last.is_none_or(|token| token.token == Token::SemiColon)
+        }
+        // An open string or comment goes on in the next line; other errors are the parser's to report.
+        Err(error) => !["unterminated", "unexpected eof"].iter().any(|open| error.message().contains(open)),
+    }
+}
+
+fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
+    Tokenizer::new(&ForebayDialect, text).tokenize_with_location().map_err(|error| {
+        let (message, position) = split_position(&error.to_string());
+        let error = Error::input(format!("syntax error: {}", message.to_lowercase()));
+        match position {
+            Some(position) => error.at(position),
+            None => error,
+        }
+    })
+}
+
+/// Byte offsets of lines and characters.
+struct Offsets<'a> {
+    text: &'a str,
+    lines: Vec<usize>,
+}
+
+impl<'a> Offsets<'a> {
+    fn new(text: &'a str) -> Self {
+        let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(index, _)| index + 1);
+        Self { text, lines: std::iter::once(0).chain(breaks).collect() }
+    }
+
+    fn byte(&self, location: Location) -> usize {
+        let line = self.lines.get((location.line as usize).saturating_sub(1)).copied().unwrap_or(self.text.len());
+        let characters = (location.column as usize).saturating_sub(1);
+        self.text[line..].char_indices().nth(characters).map_or(self.text.len(), |(offset, _)| line + offset)
+    }
+}
+
+/// Parses one statement.
+pub fn parse(text: &str) -> Result<Command> {
+    let tokens = depth::check(tokens(text)?)?;
+    let words: Vec<String> = tokens
+        .iter()
+        .filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF))
+        .map(|token| token.token.to_string().to_uppercase())
+        .take(4)
+        .collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let behind = |count: usize| -> String {
+        let mut seen = 0;
+        let offsets = Offsets::new(text);
+        for token in &tokens {
+            if !matches!(token.token, Token::Whitespace(_) | Token::EOF) {
+                seen += 1;
+                if seen == count {
+                    return text[offsets.byte(token.span.end)..].trim().to_owned();
+                }
+            }
+        }
+        String::new()
+    };
+    Ok(match words.as_slice() {
+        ["COPY", ..] => Command::Copy(Box::new(parse_copy(tokens)?)),
+        ["CHECKPOINT"] => Command::Checkpoint,
+        ["CHECK", "DATABASE"] => Command::CheckDatabase,
+        ["OPTIMIZE", "TABLE", _, ..] => Command::Optimize(behind(2)),
+        ["SUMMARIZE" | "SUMMARISE", _, ..] => Command::Summarize(behind(1)),
+        ["DESCRIBE" | "DESC", "TABLE", _, ..] => Command::Describe(behind(2)),
+        ["DESCRIBE" | "DESC", _, ..] => Command::Describe(behind(1)),
+        ["SHOW", "COLUMNS", "FROM" | "IN", _] => Command::Describe(behind(3)),
+        ["DESCRIBE" | "DESC"] | ["SHOW", "TABLES"] => Command::ShowTables { all: false },
+        ["SHOW", "ALL", "TABLES"] => Command::ShowTables { all: true },
+        ["SHOW", "STATS", "FOR", _, ..] => Command::ShowStatistics(behind(3)),
+        ["SHOW", "STATS", _, ..] => Command::ShowStatistics(behind(2)),
+        ["SHOW", "SCHEMAS"] => Command::ShowSchemas,
+        ["SHOW", "DATABASES"] => Command::ShowDatabases,
+        ["USE", _] => Command::Use(behind(1)),
+        ["ALTER", "TABLE", ..] => match table_options::parse_alter(&tokens)? {
+            Some(alter) => Command::AlterOptions(Box::new(alter)),
+            None => Command::Plan(Box::new(parse_tokens(tokens)?)),
+        },
+        _ => Command::Plan(Box::new(parse_tokens(tokens)?)),
+    })
+}
+
+/// Parses a statement that DataFusion knows.
+pub fn parse_plan(text: &str) -> Result<PlanStatement> {
+    parse_tokens(depth::check(tokens(text)?)?)
+}
+
+fn parse_tokens(tokens: Vec<TokenWithSpan>) -> Result<PlanStatement> {
+    let mut statements = DFParserBuilder::new(add_select(tokens))
+        .with_dialect(&ForebayDialect)
+        .with_recursion_limit(RECURSION_LIMIT)
+        .build()
+        .and_then(|mut parser| parser.parse_statements())
+        .map_err(from_datafusion)?;
+    match (statements.pop_front(), statements.pop_front()) {
+        (Some(only), None) => Ok(only),
+        (None, _) => Err(Error::input("there is no statement")),
+        (Some(_), Some(_)) => Err(Error::internal("a script was not split")),
+    }
+}
+
+fn parse_copy(tokens: Vec<TokenWithSpan>) -> Result<Copy> {
+    let dialect = ForebayDialect;
+    let parser = Parser::new(&dialect).with_recursion_limit(RECURSION_LIMIT);
+    let mut parser = parser.with_tokens_with_locations(add_select(tokens));
+    parser.expect_keyword(Keyword::COPY).map_err(parser_error)?;
+    let source = if parser.consume_token(&Token::LParen) {
+        let query = parser.parse_query().map_err(parser_error)?;
+        parser.expect_token(&Token::RParen).map_err(parser_error)?;
+        CopySource::Query(query)
+    } else {
+        let name = parser.parse_object_name(false).map_err(parser_error)?;
+        let columns = parser.parse_parenthesized_column_list(IsOptional::Optional, false).map_err(parser_error)?;
+        CopySource::Table(name, columns)
+    };
+    let to = match parser.parse_one_of_keywords(&[Keyword::FROM, Keyword::TO]) {
+        Some(Keyword::TO) => true,
+        Some(_) => false,
+        None => return Err(expected(&parser, "FROM or TO")),
+    };
+    let path = parser.parse_literal_string().map_err(parser_error)?;
+    let mut options = Options::default();
+    parse_options(&mut parser, &mut options)?;
+    if parser.peek_token().token != Token::EOF {
+        return Err(expected(&parser, "the end of the statement"));
+    }
+    if !to && matches!(source, CopySource::Query(_)) {
+        return Err(Error::input("COPY (query) FROM is not possible").hint("Use COPY table FROM, or COPY (query) TO"));
+    }
+    Ok(Copy { source, to, path, options })
+}
+
+/// `[WITH] (FORMAT csv, DELIMITER '|', HEADER)`, or the same without parentheses and commas.
+fn parse_options(parser: &mut Parser<'_>, options: &mut Options) -> Result<()> {
+    let _ = parser.parse_keyword(Keyword::WITH);
+    let in_parentheses = parser.consume_token(&Token::LParen);
+    loop {
+        let token = parser.peek_token().token;
+        match &token {
+            Token::EOF => return Ok(()),
+            Token::RParen if in_parentheses => {
+                let _ = parser.next_token();
+                return Ok(());
+            }
+            Token::Comma => {
+                let _ = parser.next_token();
+                continue;
+            }
+            Token::Word(_) | Token::SingleQuotedString(_) => {}
+            _ => return Err(expected(parser, "an option")),
+        }
+        let key = option_word(parser)?;
+        parse_option(parser, &key.to_lowercase(), options)?;
+    }
+}
+
+fn option_word(parser: &mut Parser<'_>) -> Result<String> {
+    match parser.peek_token().token {
+        Token::Word(word) => {
+            let _ = parser.next_token();
+            Ok(word.value)
+        }
+        Token::SingleQuotedString(text) | Token::Number(text, _) => {
+            let _ = parser.next_token();
+            Ok(text)
+        }
+        _ => Err(expected(parser, "a word")),
+    }
+}
+
+fn parse_option(parser: &mut Parser<'_>, key: &str, options: &mut Options) -> Result<()> {
+    let _ = parser.consume_token(&Token::Eq) || parser.parse_keyword(Keyword::AS);
+    match key {
+        "csv" | "parquet" | "json" | "tbl" => options.format = Some(Format::of_name(key)?),
+        "format" => options.format = Some(Format::of_name(&option_word(parser)?)?),
+        "delimiter" | "delim" | "sep" => options.delimiter = Some(one_byte(&option_word(parser)?, "DELIMITER")?),
+        "quote" => options.quote = Some(one_byte(&option_word(parser)?, "QUOTE")?),
+        "escape" => options.escape = Some(one_byte(&option_word(parser)?, "ESCAPE")?),
+        "null" | "nullstr" => options.null = Some(option_word(parser)?),
+        "header" => options.header = Some(flag(parser)?),
+        "compression" | "codec" => options.compression = Some(compression(&option_word(parser)?)?),
+        _ => {
+            let known = ["format", "delimiter", "quote", "escape", "null", "header", "compression"];
+            let error = Error::input(format!("there is no option {key}"));
+            return Err(match forebay_context::error::suggestion(key, known.into_iter()) {
+                Some(other) => error.hint(format!("Did you mean {}?", other.to_uppercase())),
+                None => error.hint("Options are FORMAT, DELIMITER, HEADER, NULL, QUOTE, ESCAPE and COMPRESSION"),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Sets an option that is given by its name and the text of its value.
+pub fn set_option(options: &mut Options, name: &str, value: &str) -> Result<()> {
+    let dialect = ForebayDialect;
+    let value = Token::SingleQuotedString(value.to_owned());
+    parse_option(&mut Parser::new(&dialect).with_tokens(vec![value]), &name.to_lowercase(), options)
+}
+
+fn flag(parser: &mut Parser<'_>) -> Result<bool> {
+    let value = match parser.peek_token().token {
+        Token::Word(word) => word.value.to_lowercase(),
+        Token::SingleQuotedString(text) | Token::Number(text, _) => text.to_lowercase(),
+        _ => return Ok(true),
+    };
+    let value = match value.as_str() {
+        "true" | "on" | "1" | "yes" => true,
+        "false" | "off" | "0" | "no" => false,
+        _ => return Ok(true),
+    };
+    let _ = parser.next_token();
+    Ok(value)
+}
+
+fn one_byte(text: &str, option: &str) -> Result<u8> {
+    match text {
+        "\\t" => Ok(b'\t'),
+        _ if text.len() == 1 => Ok(text.as_bytes()[0]),
+        _ => Err(Error::input(format!("{option} must be one single-byte character, not {text:?}"))),
+    }
+}
+
+fn compression(name: &str) -> Result<CompressionTypeVariant> {
+    Ok(match name.to_lowercase().as_str() {
+        "none" | "uncompressed" => CompressionTypeVariant::UNCOMPRESSED,
+        "gzip" | "gz" => CompressionTypeVariant::GZIP,
+        "zstd" | "zst" => CompressionTypeVariant::ZSTD,
+        _ => return Err(Error::input(format!("compression {name} does not exist")).hint("Use none, gzip or zstd")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_split_at_semicolons_outside_of_strings_and_comments() {
+        let script = "select 'a;b'; -- no; statement\n;;\nselect \"x;y\" /* ; */ from t";
+        let expected = ["select 'a;b'".to_owned(), "select \"x;y\" /* ; */ from t".to_owned()];
+        let got = split(script).expect("splits");
+        assert_eq!(got[0], expected[0]);
+        assert!(got[1].ends_with(&expected[1]), "{got:?}");
+        assert_eq!(got.len(), 2);
+    }
+
+    #[test]
+    fn prompts_know_when_a_statement_is_finished() {
+        for (script, complete) in [
+            ("select 1", false),
+            ("select 1;", true),
+            ("select ';", false),
+            ("/* ;", false),
+            ("/* /* ; */ ;", false),
+            ("/* /* ; */ */ ;", true),
+            ("", true),
+            ("a; -- b", true),
+        ] {
+            assert_eq!(is_complete(script), complete, "{script}");
+        }
+    }
+
+    #[test]
+    fn copy_takes_both_styles_of_options() {
+        for text in [
+            "COPY t (a, b) FROM 'x.csv' (FORMAT csv, DELIMITER ';', HEADER false, NULL 'N/A')",
+            "copy t(a,b) from 'x.csv' with csv delimiter as ';' header off null 'N/A'",
+        ] {
+            let Command::Copy(copy) = parse(text).expect("parses") else { panic!("not a COPY") };
+            assert_eq!(copy.options.delimiter, Some(b';'));
+            assert_eq!(copy.options.header, Some(false));
+            assert_eq!(copy.options.null.as_deref(), Some("N/A"));
+            assert!(!copy.to && matches!(&copy.source, CopySource::Table(_, columns) if columns.len() == 2));
+        }
+        let error = parse("COPY t FROM 'x' (DELIMTER ';')").expect_err("unknown option");
+        assert!(error.to_string().contains("Did you mean DELIMITER"), "{error}");
+    }
+
+    #[test]
+    fn syntax_errors_have_a_place() {
+        let error = parse("select\n  from from").expect_err("not SQL");
+        assert!(error.position().is_some(), "{error}");
+    }
+
+    #[test]
+    fn comments_nest() {
+        assert_eq!(split("select /* a /* ; */ b; */ 1; select 2").expect("splits").len(), 2);
+        assert!(parse("select /* a /* b */ 1").is_err());
+    }
+
+    #[test]
+    fn deep_nesting_is_an_error() {
+        let text = format!("select {}1{}", "(".repeat(10_000), ")".repeat(10_000));
+        assert!(parse(&text).is_err());
+        for (operator, end) in [("+", ""), (" and ", ""), (" union all select ", ""), ("+", " from from")] {
+            let text = format!("select {}{end}", vec!["a"; 100_000].join(operator));
+            let error = parse(&text).expect_err("too deep").to_string();
+            assert!(error.contains("nested too deeply: 99999 levels; at most 1000"), "{error}");
+            let copy = format!("copy ({text}) to 'x.csv'");
+            assert!(parse(&copy).is_err());
+        }
+    }
+}

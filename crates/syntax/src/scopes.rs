@@ -1,0 +1,195 @@
+//! Which stored name an unquoted column has where it stands: that of the tables in its scope, from the innermost SELECT
+//! outwards, and of the table that qualifies it. Columns of subqueries are not known by table; they are looked for among
+//! the names of all tables of the statement.
+
+use std::collections::HashMap;
+
+use datafusion::arrow::datatypes::Schema;
+use datafusion::common::TableReference;
+use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, ObjectNamePart, Select, TableAlias, TableFactor};
+
+/// Columns that joins have in common, by their lower-case names, as what they stand for.
+pub type Merged = HashMap<String, Expr>;
+
+/// Stored names of columns by their lower-case form.
+#[derive(Debug, Default, Clone)]
+pub struct StoredNames(HashMap<String, String>);
+
+impl StoredNames {
+    /// Where one name is stored in several cases, the lower-case one is meant.
+    fn add(&mut self, schema: &Schema) {
+        for field in schema.fields() {
+            let lower = field.name().to_lowercase();
+            if lower == *field.name() {
+                self.0.insert(lower.clone(), lower);
+            } else {
+                self.0.entry(lower).or_insert_with(|| field.name().clone());
+            }
+        }
+    }
+
+    /// Whether there is a column of this name in lower case.
+    pub fn has(&self, lower: &str) -> bool {
+        self.0.contains_key(lower)
+    }
+
+    /// All names in lower case.
+    pub fn lower(&self) -> Vec<String> {
+        self.0.keys().cloned().collect()
+    }
+
+    /// Replaces an unquoted name by the stored one.
+    pub fn replace(&self, name: &mut Ident) {
+        if name.quote_style.is_none()
+            && let Some(stored) = self.0.get(&name.value.to_lowercase())
+        {
+            quote(name, stored);
+        }
+    }
+}
+
+/// What is stored in lower case is found as it is written.
+fn quote(name: &mut Ident, stored: &str) {
+    if stored != name.value.to_lowercase() {
+        *name = Ident { value: stored.to_owned(), quote_style: Some('"'), span: name.span };
+    }
+}
+
+/// The tables of a statement, and those of the SELECTs around the place where a visitor is.
+#[derive(Debug, Default)]
+pub struct Scopes {
+    /// By their names in the statement, in lower case.
+    tables: HashMap<String, StoredNames>,
+    /// Names of all of them together.
+    all: StoredNames,
+    /// The innermost last.
+    stack: Vec<Scope>,
+}
+
+/// The tables of a SELECT, and the columns that its joins have in common.
+#[derive(Debug, Default)]
+struct Scope {
+    tables: Vec<InScope>,
+    merged: Merged,
+}
+
+/// A table in scope.
+#[derive(Debug)]
+struct InScope {
+    /// What qualifies its columns, in lower case.
+    qualifier: String,
+    /// `None` for subqueries and the like.
+    names: Option<StoredNames>,
+}
+
+impl Scopes {
+    /// Adds a table that the statement names.
+    pub fn add_table(&mut self, table: &TableReference, schema: &Schema) {
+        let parts = [table.catalog(), table.schema(), Some(table.table())];
+        self.tables.entry(key(parts.into_iter().flatten())).or_default().add(schema);
+        self.all.add(schema);
+    }
+
+    /// Adds a table without a name of its own.
+    pub fn add_unnamed(&mut self, schema: &Schema) {
+        self.all.add(schema);
+    }
+
+    /// The names of a table of the statement.
+    pub fn table(&self, name: &ObjectName) -> Option<&StoredNames> {
+        let idents = name.0.iter().filter_map(ObjectNamePart::as_ident);
+        self.tables.get(&key(idents.map(|ident| ident.value.as_str())))
+    }
+
+    /// The names of all tables of the statement.
+    pub fn all(&self) -> &StoredNames {
+        &self.all
+    }
+
+    /// Goes into a SELECT whose joins have these columns in common; `None` where its tables are not known.
+    pub fn enter(&mut self, select: Option<&Select>, merged: Merged) {
+        let mut scope = Vec::new();
+        for table in select.into_iter().flat_map(|select| &select.from) {
+            self.collect(&table.relation, &mut scope);
+            table.joins.iter().for_each(|join| self.collect(&join.relation, &mut scope));
+        }
+        self.stack.push(Scope { tables: scope, merged });
+    }
+
+    /// Goes out of it.
+    pub fn leave(&mut self) {
+        self.stack.pop();
+    }
+
+    fn collect(&self, table: &TableFactor, scope: &mut Vec<InScope>) {
+        let named = |alias: &TableAlias| alias.name.value.to_lowercase();
+        match table {
+            TableFactor::Table { name, alias, args: None, .. } => {
+                let last = name.0.last().and_then(ObjectNamePart::as_ident);
+                let qualifier = alias.as_ref().map(named).or_else(|| last.map(|last| last.value.to_lowercase()));
+                // Columns that the alias names are those of no table.
+                let is_renamed = alias.as_ref().is_some_and(|alias| !alias.columns.is_empty());
+                let names = self.table(name).filter(|_| !is_renamed).cloned();
+                scope.push(InScope { qualifier: qualifier.unwrap_or_default(), names });
+            }
+            TableFactor::NestedJoin { table_with_joins, .. } => {
+                self.collect(&table_with_joins.relation, scope);
+                table_with_joins.joins.iter().for_each(|join| self.collect(&join.relation, scope));
+            }
+            TableFactor::Table { alias: Some(alias), .. }
+            | TableFactor::Derived { alias: Some(alias), .. }
+            | TableFactor::TableFunction { alias: Some(alias), .. }
+            | TableFactor::Function { alias: Some(alias), .. } => {
+                scope.push(InScope { qualifier: named(alias), names: None });
+            }
+            _ => {}
+        }
+    }
+
+    /// What an unqualified name stands for, where joins have it in common.
+    pub fn merged(&self, name: &Ident) -> Option<&Expr> {
+        let lower = name.value.to_lowercase();
+        let may_have = |table: &InScope| table.names.as_ref().is_none_or(|names| names.has(&lower));
+        let is_here = |scope: &&Scope| scope.merged.contains_key(&lower) || scope.tables.iter().any(may_have);
+        self.stack.iter().rev().find(is_here).and_then(|scope| scope.merged.get(&lower))
+    }
+
+    /// Replaces an unquoted column name by the stored one.
+    pub fn replace(&self, qualifier: Option<&Ident>, name: &mut Ident) {
+        if name.quote_style.is_some() {
+            return;
+        }
+        let lower = name.value.to_lowercase();
+        let qualifier = qualifier.map(|qualifier| qualifier.value.to_lowercase());
+        let is_meant = |table: &&InScope| qualifier.as_ref().is_none_or(|qualifier| *qualifier == table.qualifier);
+        for scope in self.stack.iter().rev() {
+            let mut tables = scope.tables.iter().filter(is_meant).peekable();
+            let is_there = qualifier.is_some() && tables.peek().is_some();
+            let mut found: Vec<&String> = Vec::new();
+            let mut is_unknown = false;
+            for table in tables {
+                match &table.names {
+                    Some(names) => found.extend(names.0.get(&lower)),
+                    None => is_unknown = true,
+                }
+            }
+            if let Some(first) = found.first() {
+                // Where one name is stored in several cases, the lower-case one is meant.
+                if !found.contains(&&lower) {
+                    quote(name, first);
+                }
+                return;
+            }
+            match (is_there, is_unknown) {
+                (true, false) => return,
+                (true, true) => break,
+                (false, _) => {}
+            }
+        }
+        self.all.replace(name);
+    }
+}
+
+fn key<'a>(parts: impl Iterator<Item = &'a str>) -> String {
+    parts.map(str::to_lowercase).collect::<Vec<_>>().join("\u{1}")
+}

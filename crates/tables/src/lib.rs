@@ -1,0 +1,14 @@
+//! Tables of the database as DataFusion sees them: what it may know of a table, which predicates the engine tests, and the scan.
+//!
+//! Reading order: [`table`] → [`scan`] → `forebay_engine::run`; [`predicate`] and [`filter`] divide what is asked into tests and the
+//! rest. Must not know: file layouts, encodings, statements.
+#![forbid(unsafe_code)]
+
+pub mod distribution;
+pub mod explain;
+pub mod filter;
+pub mod predicate;
+pub mod scan;
+pub mod statistics;
+pub mod table;
+pub mod zones;

@@ -1,0 +1,188 @@
+//! What DataFusion's optimizer may know of a scan: row counts, and min and max of columns from the zones of blocks.
+
+use std::sync::Arc;
+
+use datafusion::common::stats::Precision;
+use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
+use datafusion::physical_expr::PhysicalExpr;
+use forebay_base::{LogicalType, TimeUnit, Value};
+use forebay_pipeline::Test;
+use forebay_store::{Table, Zone};
+
+use crate::distribution::Distribution;
+use crate::filter::Predicates;
+use crate::zones::column_zone;
+
+/// Share of rows taken to pass a predicate that nothing is known of.
+pub const UNKNOWN_SELECTIVITY: f64 = 0.2;
+
+/// Share of rows taken to be equal to a constant in a column of text.
+const EQUAL_TEXT_SELECTIVITY: f64 = 0.05;
+
+/// Share of rows of text taken to match a pattern.
+pub const PATTERN_SELECTIVITY: f64 = 0.1;
+
+/// Statistics of the rows of `table` that pass `predicates` (over the table's columns), for the columns in `projection`.
+pub fn of_scan(table: &Table, projection: &[usize], predicates: &[Arc<dyn PhysicalExpr>]) -> Statistics {
+    let rows = table.rows() as usize;
+    let types: Vec<LogicalType> = table.columns.iter().map(|column| column.logical.clone()).collect();
+    let parts = Predicates::of(predicates, &types);
+    let exact = parts.tests.is_empty() && parts.residual.is_empty();
+    let mut selectivity = UNKNOWN_SELECTIVITY.powi(parts.residual.len().min(3) as i32);
+    for test in &parts.tests {
+        let zone = column_zone(table, test.column);
+        let distribution = Distribution::of(table, test.column);
+        selectivity *= test_selectivity(&test.test, zone.as_ref(), distribution.as_ref(), &types[test.column]);
+    }
+    let passing = ((rows as f64 * selectivity).ceil() as usize).min(rows);
+    let mut row_bytes = 0;
+    let column_statistics = projection
+        .iter()
+        .map(|&column| {
+            row_bytes += types[column].physical().width().unwrap_or(16);
+            column_statistics(column_zone(table, column).as_ref(), &types[column], exact)
+        })
+        .collect();
+    let bytes = passing.saturating_mul(row_bytes);
+    Statistics {
+        num_rows: if exact { Precision::Exact(rows) } else { Precision::Inexact(passing) },
+        total_byte_size: Precision::Inexact(bytes),
+        column_statistics,
+    }
+}
+
+fn column_statistics(zone: Option<&Zone>, logical: &LogicalType, exact: bool) -> ColumnStatistics {
+    let Some(zone) = zone else { return ColumnStatistics::new_unknown() };
+    let bound = |value: &Option<Value>| match value.as_ref().and_then(|value| scalar(value, logical)) {
+        Some(scalar) if exact => Precision::Exact(scalar),
+        Some(scalar) => Precision::Inexact(scalar),
+        None => Precision::Absent,
+    };
+    let nulls = zone.null_count as usize;
+    // Row counts saturate far above what one process scans; a saturated count is no count.
+    let null_count = match exact && zone.rows < u32::MAX {
+        true => Precision::Exact(nulls),
+        false => Precision::Inexact(nulls),
+    };
+    let min_value = bound(&zone.min);
+    let max_value = bound(&zone.max);
+    ColumnStatistics { null_count, min_value, max_value, ..ColumnStatistics::new_unknown() }
+}
+
+/// The stored value as a scalar; `None` for floats and strings, whose zones do not hold exact bounds.
+fn scalar(value: &Value, logical: &LogicalType) -> Option<ScalarValue> {
+    let Value::Int(value) = value else { return None };
+    let value = *value;
+    Some(match logical {
+        LogicalType::Bool => ScalarValue::Boolean(Some(value != 0)),
+        LogicalType::Int8 => ScalarValue::Int8(Some(value as i8)),
+        LogicalType::Int16 => ScalarValue::Int16(Some(value as i16)),
+        LogicalType::Int32 => ScalarValue::Int32(Some(value as i32)),
+        LogicalType::Int64 => ScalarValue::Int64(Some(value as i64)),
+        LogicalType::UInt8 => ScalarValue::UInt8(Some(value as u8)),
+        LogicalType::UInt16 => ScalarValue::UInt16(Some(value as u16)),
+        LogicalType::UInt32 => ScalarValue::UInt32(Some(value as u32)),
+        LogicalType::UInt64 => ScalarValue::UInt64(Some(value as u64)),
+        LogicalType::Decimal { precision, scale } => ScalarValue::Decimal128(Some(value), *precision, *scale as i8),
+        LogicalType::Date => ScalarValue::Date32(Some(value as i32)),
+        LogicalType::Time => ScalarValue::Time64Microsecond(Some(value as i64)),
+        LogicalType::Timestamp { unit, zone } => {
+            let zone = zone.as_deref().map(Into::into);
+            let value = Some(value as i64);
+            match unit {
+                TimeUnit::Second => ScalarValue::TimestampSecond(value, zone),
+                TimeUnit::Milli => ScalarValue::TimestampMillisecond(value, zone),
+                TimeUnit::Micro => ScalarValue::TimestampMicrosecond(value, zone),
+                TimeUnit::Nano => ScalarValue::TimestampNanosecond(value, zone),
+            }
+        }
+        _ => return None,
+    })
+}
+
+/// The share of rows taken to pass a test.
+pub fn test_selectivity(
+    test: &Test,
+    zone: Option<&Zone>,
+    distribution: Option<&Distribution>,
+    logical: &LogicalType,
+) -> f64 {
+    use std::ops::Bound;
+    let span = zone.and_then(|zone| match (&zone.min, &zone.max) {
+        (Some(Value::Int(min)), Some(Value::Int(max))) => Some((*min, *max)),
+        _ => None,
+    });
+    // In floats: the span of the widest decimals, or of intervals as they are stored, is beyond an i128.
+    let distance = |from: i128, to: i128| to as f64 - from as f64;
+    let distinct = distribution.map(|known| known.distinct).filter(|distinct| *distinct > 0.0);
+    let one = match (logical, span) {
+        _ if distinct.is_some() => 1.0 / distinct.unwrap_or(1.0).max(1.0),
+        (LogicalType::Varchar | LogicalType::Blob, _) => EQUAL_TEXT_SELECTIVITY,
+        (_, Some((min, max))) => 1.0 / (distance(min, max) + 1.0).min(1e6),
+        _ => EQUAL_TEXT_SELECTIVITY,
+    };
+    // Frequent values show in the histogram, rare ones only in the number of them.
+    let of_value = |value: &Value| match value {
+        Value::Int(value) => {
+            distribution.and_then(|known| known.share(*value, *value)).map_or(one, |share| share.max(one))
+        }
+        _ => one,
+    };
+    let among = |values: &[Value]| values.iter().map(of_value).sum::<f64>().min(1.0);
+    let nulls = zone.map(|zone| f64::from(zone.null_count) / f64::from(zone.rows.max(1)));
+    match test {
+        Test::Never => 0.0,
+        Test::IsNull => nulls.unwrap_or(0.1),
+        Test::IsNotNull => 1.0 - nulls.unwrap_or(0.0),
+        Test::NotEqual(value) => 1.0 - of_value(value),
+        Test::NotIn(values) => 1.0 - among(values),
+        Test::In(values) => among(values),
+        Test::Like { negated: false, .. } => PATTERN_SELECTIVITY,
+        Test::Like { negated: true, .. } => 1.0 - PATTERN_SELECTIVITY,
+        Test::Keys(keys) => (one * keys.count() as f64).min(1.0),
+        Test::Range { low: Bound::Included(low), high: Bound::Included(high) } if low == high => of_value(low),
+        // What begins with some text.
+        Test::Range { low: Bound::Included(Value::Bytes(_)), high: Bound::Excluded(Value::Bytes(_)) } => {
+            UNKNOWN_SELECTIVITY * PATTERN_SELECTIVITY
+        }
+        Test::Range { low, high } => {
+            let Some((min, max)) = span else { return UNKNOWN_SELECTIVITY };
+            let edge = |bound: &Bound<Value>, otherwise: i128| match bound {
+                Bound::Included(Value::Int(value)) | Bound::Excluded(Value::Int(value)) => *value,
+                _ => otherwise,
+            };
+            let (low, high) = (edge(low, min).max(min), edge(high, max).min(max));
+            if let Some(share) = distribution.and_then(|known| known.share(low, high)) {
+                return share.clamp(0.001, 1.0);
+            }
+            (distance(low, high) / distance(min, max).max(1.0)).clamp(0.001, 1.0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ops::Bound;
+
+    #[test]
+    fn ranges_are_shares_of_the_span() {
+        let zone = Zone { rows: 100, null_count: 0, min: Some(Value::Int(0)), max: Some(Value::Int(99)) };
+        let half = Test::Range { low: Bound::Included(Value::Int(50)), high: Bound::Unbounded };
+        let share = test_selectivity(&half, Some(&zone), None, &LogicalType::Int32);
+        assert!((0.45..0.55).contains(&share), "{share}");
+        let one = test_selectivity(&Test::equal(Value::Int(3)), Some(&zone), None, &LogicalType::Int32);
+        assert!((one - 0.01).abs() < 1e-9, "{one}");
+    }
+
+    #[test]
+    fn the_widest_span_is_no_overflow() {
+        let zone = Zone { rows: 9, null_count: 0, min: Some(Value::Int(i128::MIN)), max: Some(Value::Int(i128::MAX)) };
+        let share = |test: &Test| test_selectivity(test, Some(&zone), None, &LogicalType::Interval);
+        assert!((share(&Test::equal(Value::Int(0))) - 1e-6).abs() < 1e-9);
+        let half = share(&Test::Range { low: Bound::Included(Value::Int(0)), high: Bound::Unbounded });
+        assert!((0.45..0.55).contains(&half), "{half}");
+        let none = share(&Test::Range { low: Bound::Included(Value::Int(9)), high: Bound::Excluded(Value::Int(1)) });
+        assert!(none <= 0.001, "{none}");
+    }
+}
