@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::Finding;
+use crate::finding::Finding;
 use crate::manifest::{self, Dependency, Manifest};
 use crate::table::{self, Row};
 use crate::tree::Tree;

@@ -1,7 +1,7 @@
 //! Matches over the closed sets of an encoded block name all their members: with a catch-all arm, a new access form would
 //! not fail to compile but lose rows.
 
-use crate::Finding;
+use crate::finding::Finding;
 use crate::source::{Sources, words};
 use crate::tree::line_of;
 

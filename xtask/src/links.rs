@@ -1,6 +1,6 @@
 //! Relative links in Markdown lead to a file of the repository, and their anchors to a heading in it.
 
-use crate::Finding;
+use crate::finding::Finding;
 use crate::tree::Tree;
 
 /// Checks `[text](target)` in every Markdown file, outside of code.

@@ -6,6 +6,8 @@
 
 mod architecture;
 mod arms;
+mod cycles;
+mod finding;
 mod links;
 mod manifest;
 mod ratchet;
@@ -15,11 +17,11 @@ mod tree;
 mod unsafety;
 mod words;
 
-use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use finding::Finding;
 use source::Sources;
 use tree::Tree;
 
@@ -28,26 +30,6 @@ const USAGE: &str = "usage: cargo xtask tidy [--ratchet]
 
   tidy            check the rules of the house; prints file:line and what to do
   tidy --ratchet  also lower the entries of xtask/ratchet.txt to today's sizes";
-
-/// A broken rule: where, and what to do about it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Finding {
-    path: String,
-    line: usize,
-    message: String,
-}
-
-impl Finding {
-    fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), line, message: message.into() }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.path, self.line, self.message)
-    }
-}
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -97,6 +79,7 @@ fn check_all(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     architecture::check(tree, &mut findings);
     arms::check(&sources, &mut findings);
+    cycles::check(&sources, &mut findings);
     ratchet::check(tree, &sources, &mut findings);
     words::check_heads(&sources, &mut findings);
     words::check_names(tree, &sources, &mut findings);

@@ -1,6 +1,6 @@
 //! What a Cargo.toml says about dependencies; as much of TOML as these files use.
 
-use crate::Finding;
+use crate::finding::Finding;
 use crate::tree::Tree;
 
 /// The manifest of the workspace, which holds every version.

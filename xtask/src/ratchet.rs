@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::Finding;
+use crate::finding::Finding;
 use crate::source::Sources;
 use crate::tree::Tree;
 

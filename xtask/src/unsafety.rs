@@ -1,7 +1,7 @@
 //! `unsafe` is a place: forbidden in every crate but those named here, and there it stays in the named modules, whose every
 //! use says the fact that it relies on.
 
-use crate::Finding;
+use crate::finding::Finding;
 use crate::source::{Sources, words};
 use crate::tree::{Tree, line_of};
 

@@ -1,6 +1,6 @@
 //! Rules about words: module heads, names, leftovers, paths of the building machine, documented limits.
 
-use crate::Finding;
+use crate::finding::Finding;
 use crate::source::{Sources, words};
 use crate::tree::{Tree, line_of};
 

@@ -9,11 +9,11 @@ use std::path::Path;
 use forebay::arrow::array::RecordBatch;
 use forebay::{Error, Result};
 
-use crate::complete::quoted;
 use crate::format::Kind;
 use crate::format::value::{Cells, Notation, cells};
 use crate::lexer::{State, Token, tokens};
 use crate::meta::{self, Meta};
+use crate::names::quoted;
 use crate::shell::{Halt, Shell, Step};
 
 const TABLES: &str = "SELECT table_schema AS schema, table_name AS name, table_type AS type \

@@ -19,6 +19,7 @@ mod interrupt;
 mod lexer;
 mod machine;
 mod meta;
+mod names;
 mod output;
 mod progress;
 mod repl;

@@ -4,8 +4,8 @@
 
 use forebay::{Error, Result};
 
-use crate::complete::quoted;
 use crate::format::Kind;
+use crate::names::quoted;
 
 /// One parsed meta command.
 #[derive(Debug, Clone, PartialEq, Eq)]

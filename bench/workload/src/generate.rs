@@ -6,7 +6,6 @@
 //! temporary one never outlives its table.
 
 mod file;
-mod range_table;
 mod tbl;
 
 use std::fs;
@@ -14,15 +13,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
 use forebay::{Error, Result};
 
 pub use crate::benchmark::Benchmark;
 use crate::benchmark::check_scale_factor;
+use crate::table_source::TableSource;
 use crate::{schema, ssb, taxi, tpch, wide};
 use file::TableFile;
-pub(crate) use range_table::{MakeRows, PART_ROWS, RangeTable};
 
 /// The seed of data that nobody chose a seed for.
 pub const DEFAULT_SEED: u64 = 42;
@@ -89,23 +86,6 @@ pub struct GeneratedFile {
     pub rows: u64,
     /// Its size in bytes.
     pub bytes: u64,
-}
-
-/// The batches of one part.
-pub(crate) type Batches = Box<dyn Iterator<Item = Result<RecordBatch>>>;
-
-/// A table as a sequence of parts, each of which any thread can make at any time.
-pub(crate) trait TableSource: Sync {
-    /// The table's name.
-    fn name(&self) -> &'static str;
-    /// Columns of every batch.
-    fn schema(&self) -> SchemaRef;
-    /// Number of parts, at least 1. A part is a row group.
-    fn parts(&self) -> usize;
-    /// Rows of the table; an expected value where the number is drawn.
-    fn expected_rows(&self) -> u64;
-    /// The rows of part `index`.
-    fn part(&self, index: usize) -> Batches;
 }
 
 /// Generates the tables of `benchmark`. `progress` is called often and from several threads.
@@ -262,10 +242,11 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Arc;
 
-    use arrow::array::Int32Array;
-    use arrow::datatypes::{DataType, Field, Schema};
+    use arrow::array::{Int32Array, RecordBatch};
+    use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
     use super::*;
+    use crate::table_source::Batches;
 
     /// A table whose part 3 panics.
     struct Broken;

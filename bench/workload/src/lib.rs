@@ -20,6 +20,7 @@ mod report;
 pub mod run;
 pub mod schema;
 mod ssb;
+mod table_source;
 mod taxi;
 mod tpch;
 mod wide;

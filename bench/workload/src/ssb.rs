@@ -16,7 +16,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int32Array, Int64Array};
 use arrow::datatypes::DataType;
 
-use crate::generate::{MakeRows, PART_ROWS, RangeTable, TableSource};
+use crate::table_source::{MakeRows, PART_ROWS, RangeTable, TableSource};
 
 /// Lineorder has 4 rows an order.
 const PART_ORDERS: u64 = PART_ROWS / 4;

@@ -19,8 +19,8 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
 
-use crate::generate::{PART_ROWS, RangeTable, TableSource};
 use crate::random::{RowRandom, Stream};
+use crate::table_source::{PART_ROWS, RangeTable, TableSource};
 use calendar::Calendar;
 use trip::Trip;
 use zones::Zones;

@@ -14,7 +14,7 @@ use tpchgen_arrow::{
     CustomerArrow, LineItemArrow, NationArrow, OrderArrow, PartArrow, PartSuppArrow, RegionArrow, SupplierArrow,
 };
 
-use crate::generate::{Batches, TableSource};
+use crate::table_source::{Batches, TableSource};
 
 /// Rows of a part, about; a part becomes one row group.
 const PART_ROWS: f64 = 524_288.0;

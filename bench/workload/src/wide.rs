@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
 
-use crate::generate::{PART_ROWS, RangeTable, TableSource};
 use crate::random::{RowRandom, Stream, scaled};
+use crate::table_source::{PART_ROWS, RangeTable, TableSource};
 use columns::COLUMNS;
 pub(crate) use text::{agent, letters, url};
 

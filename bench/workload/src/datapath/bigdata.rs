@@ -12,7 +12,8 @@ use forebay::{Database, Error, Result};
 use super::{UNCOMPRESSED, cold, make_table, milliseconds, numbered, owned, rate, stored, warm};
 use crate::experiments::Bench;
 use crate::experiments::figure::Figure;
-use crate::generate::{DEFAULT_SEED, TableSource, write_parquet};
+use crate::generate::{DEFAULT_SEED, write_parquet};
+use crate::table_source::TableSource;
 
 /// Folder of generated files inside the database's: they are removed once they are loaded.
 const FILES: &str = "forebay-generated";

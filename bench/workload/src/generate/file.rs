@@ -16,7 +16,8 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 
-use super::{Batches, Format, tbl};
+use super::{Format, tbl};
+use crate::table_source::Batches;
 
 /// Bytes of the buffer between encoded parts and the operating system.
 const WRITE_BUFFER_BYTES: usize = 1 << 20;

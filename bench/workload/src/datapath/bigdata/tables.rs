@@ -11,8 +11,8 @@ use arrow::array::{ArrayRef, Date32Array, Float64Array, Int32Array, RecordBatch,
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 
-use crate::generate::{MakeRows, PART_ROWS, RangeTable, TableSource};
 use crate::random::{RowRandom, Stream, scaled};
+use crate::table_source::{MakeRows, PART_ROWS, RangeTable, TableSource};
 use crate::wide::{agent, letters, rank, url};
 
 /// Visits at scale factor 1: about the 1.2 GB that HippogriffDB takes.
