@@ -7,17 +7,16 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::join_selection::JoinSelection;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 
-use crate::named_rules::{PhysicalRule, around_physical};
+use crate::around::{PhysicalRule, around_physical};
 
-/// DataFusion's rule that chooses the sides, by its name.
-const CHOOSING: &str = "join_selection";
-
-/// The rules, the one that chooses the sides of joins with every join to choose for.
-pub fn chosen(rules: &[Arc<PhysicalRule>]) -> Vec<Arc<PhysicalRule>> {
-    around_physical(rules, CHOOSING, choose)
+/// DataFusion's rule that chooses the sides of joins, with every join to choose for.
+pub fn choosing(rule: JoinSelection) -> impl PhysicalOptimizerRule + Send + Sync + 'static {
+    around_physical(rule, choose)
 }
 
 /// Runs the rule on the plan with every side open that is not given by the join's meaning.
@@ -30,17 +29,4 @@ fn choose(rule: &PhysicalRule, plan: Arc<dyn ExecutionPlan>, config: &ConfigOpti
         }
     });
     rule.optimize(opened.data()?, config)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::named_rules::check;
-    use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
-
-    #[test]
-    fn the_rule_that_chooses_sides_is_there() {
-        let rules = PhysicalOptimizer::new().rules;
-        check(&rules, CHOOSING, &chosen(&rules));
-    }
 }

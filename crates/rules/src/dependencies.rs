@@ -11,30 +11,28 @@
 //! none is known of a derived table, whose dependents DataFusion would add to the keys of groups: as everywhere else, what is
 //! selected has to be named in GROUP BY.
 
-use std::cell::Cell;
 use std::sync::Arc;
 
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchemaRef, FunctionalDependencies, Result};
+use datafusion::common::{DFSchemaRef, FunctionalDependencies, Result, not_impl_err};
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
-use datafusion::logical_expr::sqlparser::ast::TableFactor;
+use datafusion::logical_expr::sqlparser::ast::{TableFactor, TableSample, TableSampleKind, TableSampleModifier};
 use datafusion::logical_expr::{Distinct, LogicalPlan};
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-use crate::named_rules::{LogicalRule, around};
+use crate::around::{LogicalRule, around};
 use crate::optimizer::any_node;
 
-/// The rules that make use of dependencies.
-const RELYING: [&str; 4] =
-    ["eliminate_duplicated_expr", "eliminate_join", "optimize_projections", "replace_distinct_aggregate"];
-
-/// The rules, kept from dependencies that do not hold.
-pub fn mistrusted(rules: &[Arc<LogicalRule>]) -> Vec<Arc<LogicalRule>> {
-    RELYING.iter().fold(rules.to_vec(), |rules, name| around(&rules, name, mistrusting))
+/// A rule that makes use of dependencies, kept from those that do not hold.
+pub fn mistrusting<R>(rule: R) -> impl OptimizerRule + Send + Sync + 'static
+where
+    R: OptimizerRule + Send + Sync + 'static,
+{
+    around(rule, run_mistrusting)
 }
 
 /// Runs a rule on a plan without dependencies that may not hold.
-fn mistrusting(
+fn run_mistrusting(
     rule: &LogicalRule,
     plan: LogicalPlan,
     config: &dyn OptimizerConfig,
@@ -49,29 +47,38 @@ fn mistrusting(
 }
 
 /// Plans derived tables and names of WITH as DataFusion does, without dependencies.
+///
+/// The way to DataFusion's own planner leads through all planners of relations again, this one too. So that it knows a relation
+/// which it asked for itself, that has a sample without a size: no statement can say so, and DataFusion does not look at
+/// samples.
 #[derive(Debug)]
 pub struct IndependentRelations;
-
-thread_local! {
-    /// The relation that is planned next is left to DataFusion: it was asked for here.
-    static IS_LEFT: Cell<bool> = const { Cell::new(false) };
-}
 
 impl RelationPlanner for IndependentRelations {
     fn plan_relation(
         &self,
-        relation: TableFactor,
+        mut relation: TableFactor,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
-        let has_plan = matches!(relation, TableFactor::Derived { .. } | TableFactor::Table { args: None, .. });
-        if IS_LEFT.take() || !has_plan {
-            return Ok(RelationPlanning::Original(Box::new(relation)));
+        let sample = match &mut relation {
+            TableFactor::Derived { sample, .. } | TableFactor::Table { args: None, sample, .. } => sample,
+            _ => return Ok(RelationPlanning::Original(Box::new(relation))),
+        };
+        match sample.take() {
+            None => *sample = Some(mark()),
+            Some(found) if found == mark() => return Ok(RelationPlanning::Original(Box::new(relation))),
+            Some(_) => return not_impl_err!("TABLESAMPLE is not supported"),
         }
-        IS_LEFT.set(true);
-        let plan = context.plan(relation);
-        IS_LEFT.set(false);
-        Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(without_dependencies(plan?)?, None))))
+        let plan = without_dependencies(context.plan(relation)?)?;
+        Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))))
     }
+}
+
+/// The sample of a relation that DataFusion is to plan.
+fn mark() -> TableSampleKind {
+    let modifier = TableSampleModifier::TableSample;
+    let sample = TableSample { modifier, name: None, quantity: None, seed: None, bucket: None, offset: None };
+    TableSampleKind::AfterTableAlias(Box::new(sample))
 }
 
 /// Whether a join or an unnesting has dependencies of an input, and hands them on.
@@ -106,19 +113,5 @@ fn independent(schema: &DFSchemaRef) -> Result<DFSchemaRef> {
     match schema.functional_dependencies().is_empty() {
         true => Ok(Arc::clone(schema)),
         false => schema.as_ref().clone().with_functional_dependencies(FunctionalDependencies::empty()).map(Arc::new),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::named_rules::check;
-    use datafusion::optimizer::Optimizer;
-
-    #[test]
-    fn the_relying_rules_are_there_and_keep_their_order() {
-        let rules = Optimizer::new().rules;
-        let after = mistrusted(&rules);
-        RELYING.iter().for_each(|name| check(&rules, name, &after));
     }
 }

@@ -1,10 +1,11 @@
 //! Rules that plans are analysed and optimised by, in addition to DataFusion's or around them: what an answer means where
 //! DataFusion's differs or is wrong, and work that is spared.
 //!
-//! Must not know: tables, files, pipelines.
+//! Start with [`list`]: all rules in their order. Must not know: tables, files, pipelines.
 #![forbid(unsafe_code)]
 
 pub mod arithmetic;
+pub mod around;
 pub mod build_sides;
 pub mod cancel;
 pub mod casts;
@@ -13,9 +14,9 @@ pub mod correlation;
 pub mod dependencies;
 pub mod extrema;
 pub mod floats;
+pub mod list;
 pub mod membership;
 pub mod multisets;
-pub mod named_rules;
 pub mod null_equality;
 pub mod optimizer;
 pub mod pushdown;

@@ -12,21 +12,20 @@ use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{
     Expr, Extension, Join, JoinType, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
 };
-use datafusion::optimizer::OptimizerConfig;
+use datafusion::optimizer::eliminate_cross_join::EliminateCrossJoin;
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-use crate::named_rules::{LogicalRule, around};
+use crate::around::{LogicalRule, around};
 use crate::optimizer::any_node;
 
-/// The rule that takes inner joins apart and puts them together again.
-const MIXING: &str = "eliminate_cross_join";
-
-/// The rules, with one that does not see into joins which take NULLs for equal.
-pub fn kept_apart(rules: &[Arc<LogicalRule>]) -> Vec<Arc<LogicalRule>> {
-    around(rules, MIXING, apart)
+/// DataFusion's rule that takes inner joins apart and puts them together again, which does not see into joins that take NULLs
+/// for equal.
+pub fn apart(rule: EliminateCrossJoin) -> impl OptimizerRule + Send + Sync + 'static {
+    around(rule, run_apart)
 }
 
 /// Runs the rule while such joins are behind fences.
-fn apart(rule: &LogicalRule, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+fn run_apart(rule: &LogicalRule, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
     if !has_null_safe_join(&plan)? {
         return rule.rewrite(plan, config);
     }
@@ -96,13 +95,9 @@ impl UserDefinedLogicalNodeCore for Fence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::named_rules::check;
-    use datafusion::optimizer::Optimizer;
 
     #[test]
-    fn the_rule_is_there_and_goes_through_plans_by_itself() {
-        let rules = Optimizer::new().rules;
-        check(&rules, MIXING, &kept_apart(&rules));
-        assert!(rules.iter().filter(|rule| rule.name() == MIXING).all(|rule| rule.apply_order().is_none()));
+    fn the_rule_goes_through_plans_by_itself() {
+        assert!(EliminateCrossJoin::new().apply_order().is_none());
     }
 }

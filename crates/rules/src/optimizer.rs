@@ -3,28 +3,21 @@
 //!
 //! Invariant: what a rule is left out for is what it would leave as it is.
 
-use std::sync::Arc;
-
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, Join, JoinType, LogicalPlan};
+use datafusion::optimizer::OptimizerRule;
 
-use crate::named_rules::{LogicalRule, around};
+use crate::around::around;
 
-/// Whether a plan has something for a rule.
-type IsNeeded = fn(&LogicalPlan) -> Result<bool>;
-
-/// Rules by name, with what a plan must have for them.
-const SPARED: [(&str, IsNeeded); 2] =
-    [("rewrite_set_comparison", has_set_comparison), ("eliminate_cross_join", has_cross_join)];
-
-/// The rules, spared where they can be.
-pub fn spared(rules: &[Arc<LogicalRule>]) -> Vec<Arc<LogicalRule>> {
-    SPARED.iter().fold(rules.to_vec(), |rules, &(name, is_needed)| {
-        around(&rules, name, move |rule, plan, config| match is_needed(&plan)? {
-            true => rule.rewrite(plan, config),
-            false => Ok(Transformed::no(plan)),
-        })
+/// `rule`, which goes through plans by itself, for plans alone that have something for it.
+pub fn spared<R>(rule: R, is_needed: fn(&LogicalPlan) -> Result<bool>) -> impl OptimizerRule + Send + Sync + 'static
+where
+    R: OptimizerRule + Send + Sync + 'static,
+{
+    around(rule, move |rule, plan, config| match is_needed(&plan)? {
+        true => rule.rewrite(plan, config),
+        false => Ok(Transformed::no(plan)),
     })
 }
 
@@ -39,7 +32,7 @@ pub fn any_node(plan: &LogicalPlan, mut is_one: impl FnMut(&LogicalPlan) -> Resu
 }
 
 /// `x > ANY (SELECT …)` and the like, and MERGE, which the rule looks at by itself.
-fn has_set_comparison(plan: &LogicalPlan) -> Result<bool> {
+pub fn has_set_comparison(plan: &LogicalPlan) -> Result<bool> {
     any_node(plan, |node| {
         let mut found = matches!(node, LogicalPlan::Dml(_));
         node.apply_expressions(|expr| {
@@ -51,7 +44,7 @@ fn has_set_comparison(plan: &LogicalPlan) -> Result<bool> {
 }
 
 /// An inner join without keys, whose keys may stand in a filter or another join.
-fn has_cross_join(plan: &LogicalPlan) -> Result<bool> {
+pub fn has_cross_join(plan: &LogicalPlan) -> Result<bool> {
     any_node(plan, |node| {
         Ok(matches!(node, LogicalPlan::Join(Join { join_type: JoinType::Inner, on, .. }) if on.is_empty()))
     })
@@ -60,18 +53,10 @@ fn has_cross_join(plan: &LogicalPlan) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::named_rules::check;
-    use datafusion::optimizer::Optimizer;
+    use datafusion::optimizer::rewrite_set_comparison::RewriteSetComparison;
 
     #[test]
-    fn the_spared_rules_are_there_and_keep_their_order() {
-        let rules = Optimizer::new().rules;
-        let after = spared(&rules);
-        for (name, _) in SPARED {
-            check(&rules, name, &after);
-        }
-        // A rule that leaves the recursion to its caller would see the root alone.
-        let wrapped = rules.iter().filter(|rule| SPARED.iter().any(|(name, _)| *name == rule.name()));
-        assert!(wrapped.into_iter().all(|rule| rule.apply_order().is_none()));
+    fn the_spared_rule_goes_through_plans_by_itself() {
+        assert!(RewriteSetComparison::new().apply_order().is_none());
     }
 }

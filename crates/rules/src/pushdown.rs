@@ -12,23 +12,22 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{HashSet, JoinType};
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::limit::LocalLimitExec;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 
-use crate::named_rules::{PhysicalRule, around_physical};
+use crate::around::{PhysicalRule, around_physical};
 
 /// The limit of a bar: none. A limit passes no filter down.
 const NO_LIMIT: usize = usize::MAX;
 
-/// DataFusion's rules that push filters, by their names: those of the statement, and those that are learnt at run time.
-const BARRED: [&str; 2] = ["FilterPushdown", "FilterPushdown(Post)"];
-
-/// The rules with bars around those that push filters.
-pub fn with_bars(rules: &[Arc<PhysicalRule>]) -> Vec<Arc<PhysicalRule>> {
-    BARRED.iter().fold(rules.to_vec(), |rules, name| around_physical(&rules, name, push))
+/// One of DataFusion's rules that push filters, with bars while it runs.
+pub fn barred(rule: FilterPushdown) -> impl PhysicalOptimizerRule + Send + Sync + 'static {
+    around_physical(rule, push)
 }
 
 /// Runs the rule with a bar above everything that no filter may be pushed through.
@@ -96,19 +95,4 @@ fn has_namesakes(node: &dyn ExecutionPlan) -> bool {
     let schema = node.schema();
     let mut names = HashSet::with_capacity(schema.fields().len());
     schema.fields().iter().any(|field| !names.insert(field.name()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::named_rules::check;
-    use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
-
-    #[test]
-    fn the_rules_that_push_filters_are_barred() {
-        let rules = PhysicalOptimizer::new().rules;
-        for name in BARRED {
-            check(&rules, name, &with_bars(&rules));
-        }
-    }
 }

@@ -6,20 +6,12 @@ use datafusion::config::Dialect;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::planner::ExprPlanner;
-use datafusion::optimizer::AnalyzerRule;
 use datafusion::prelude::SessionConfig;
 use forebay_carve::CarvingPlanner;
 use forebay_files::read_functions;
-use forebay_rules::arithmetic::{CheckedArithmetic, IntegerDivision};
-use forebay_rules::cancel::CancellableJoins;
-use forebay_rules::casts::RoundingCasts;
-use forebay_rules::coercion::UnifiedTypes;
-use forebay_rules::correlation::Namesakes;
+use forebay_rules::arithmetic::IntegerDivision;
 use forebay_rules::dependencies::IndependentRelations;
-use forebay_rules::floats::CanonicalFloats;
-use forebay_rules::membership::Membership;
-use forebay_rules::multisets::NumberedRows;
-use forebay_rules::{build_sides, dependencies, extrema, null_equality, optimizer, pushdown};
+use forebay_rules::{extrema, list};
 use forebay_store::DEFAULT_SCHEMA;
 use forebay_syntax::types::TypeNames;
 
@@ -51,39 +43,23 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
     options.optimizer.hash_join_inlist_pushdown_max_size = PUSHED_KEYS * size_of::<i64>();
     options.optimizer.hash_join_inlist_pushdown_max_distinct_values = PUSHED_KEYS;
     options.execution.parquet.pushdown_filters = true;
-    // The optimizer's top-k of groups loses rows and can panic.
-    options.optimizer.enable_topk_aggregation = false;
     let state = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(Arc::clone(environment))
         .with_default_features()
         .with_type_planner(Arc::new(TypeNames))
         .build();
-    // Each sees what those before it put in.
-    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
-        Arc::new(NumberedRows),
-        Arc::new(Membership),
-        Arc::new(Namesakes),
-        Arc::new(CanonicalFloats::default()),
-        Arc::new(UnifiedTypes),
-        Arc::new(CheckedArithmetic::default()),
-        Arc::new(RoundingCasts),
-    ];
-    rules.extend(state.analyzer().rules.iter().cloned());
     let mut expressions: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(IntegerDivision)];
     expressions.extend(state.expr_planners().iter().cloned());
     let mut aggregates: Vec<_> = state.aggregate_functions().values().cloned().collect();
     // The later of two functions of one name holds.
     aggregates.extend(extrema::functions());
-    let logical = optimizer::spared(&dependencies::mistrusted(&null_equality::kept_apart(state.optimizers())));
-    let physical = build_sides::chosen(&pushdown::with_bars(state.physical_optimizers()));
     let mut state = SessionStateBuilder::new_from_existing(state)
-        .with_analyzer_rules(rules)
+        .with_analyzer_rules(list::analyzer())
         .with_expr_planners(expressions)
         .with_aggregate_functions(aggregates)
-        .with_optimizer_rules(logical)
-        .with_physical_optimizer_rules(physical)
-        .with_physical_optimizer_rule(Arc::new(CancellableJoins))
+        .with_optimizer_rules(list::logical())
+        .with_physical_optimizer_rules(list::physical())
         .with_query_planner(Arc::new(CarvingPlanner))
         .with_relation_planners(vec![Arc::new(IndependentRelations)])
         .build();

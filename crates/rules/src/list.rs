@@ -1,0 +1,192 @@
+//! All rules that a plan goes through, in their order: ours, DataFusion's, and DataFusion's inside of ours. A rule of ours says
+//! why it is there, what DataFusion's issue is called that it makes good (apache/datafusion), and where it is tested; when an
+//! issue is closed in the version that is built here, its rule can go.
+//!
+//! Invariant: DataFusion's rules stand in DataFusion's order; a new one of a new version is listed here or left out.
+
+use std::sync::Arc;
+
+use datafusion::optimizer::analyzer::AnalyzerRule;
+use datafusion::optimizer::analyzer::resolve_grouping_function::ResolveGroupingFunction;
+use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
+use datafusion::optimizer::common_subexpr_eliminate::CommonSubexprEliminate;
+use datafusion::optimizer::decorrelate_lateral_join::DecorrelateLateralJoin;
+use datafusion::optimizer::decorrelate_predicate_subquery::DecorrelatePredicateSubquery;
+use datafusion::optimizer::eliminate_cross_join::EliminateCrossJoin;
+use datafusion::optimizer::eliminate_duplicated_expr::EliminateDuplicatedExpr;
+use datafusion::optimizer::eliminate_filter::EliminateFilter;
+use datafusion::optimizer::eliminate_group_by_constant::EliminateGroupByConstant;
+use datafusion::optimizer::eliminate_join::EliminateJoin;
+use datafusion::optimizer::eliminate_limit::EliminateLimit;
+use datafusion::optimizer::eliminate_outer_join::EliminateOuterJoin;
+use datafusion::optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
+use datafusion::optimizer::extract_leaf_expressions::{ExtractLeafExpressions, PushDownLeafProjections};
+use datafusion::optimizer::optimize_projections::OptimizeProjections;
+use datafusion::optimizer::optimize_unions::OptimizeUnions;
+use datafusion::optimizer::propagate_empty_relation::PropagateEmptyRelation;
+use datafusion::optimizer::push_down_filter::PushDownFilter;
+use datafusion::optimizer::push_down_limit::PushDownLimit;
+use datafusion::optimizer::replace_distinct_aggregate::ReplaceDistinctWithAggregate;
+use datafusion::optimizer::rewrite_set_comparison::RewriteSetComparison;
+use datafusion::optimizer::scalar_subquery_to_join::ScalarSubqueryToJoin;
+use datafusion::optimizer::simplify_expressions::SimplifyExpressions;
+use datafusion::optimizer::single_distinct_to_groupby::SingleDistinctToGroupBy;
+use datafusion::physical_optimizer::aggregate_statistics::AggregateStatistics;
+use datafusion::physical_optimizer::combine_partial_final_agg::CombinePartialFinalAggregate;
+use datafusion::physical_optimizer::ensure_coop::EnsureCooperative;
+use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
+use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
+use datafusion::physical_optimizer::join_selection::JoinSelection;
+use datafusion::physical_optimizer::limit_pushdown::LimitPushdown;
+use datafusion::physical_optimizer::limit_pushdown_past_window::LimitPushPastWindows;
+use datafusion::physical_optimizer::limited_distinct_aggregation::LimitedDistinctAggregation;
+use datafusion::physical_optimizer::output_requirements::OutputRequirements;
+use datafusion::physical_optimizer::projection_pushdown::ProjectionPushdown;
+use datafusion::physical_optimizer::pushdown_sort::PushdownSort;
+use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
+use datafusion::physical_optimizer::topk_repartition::TopKRepartition;
+use datafusion::physical_optimizer::update_aggr_exprs::OptimizeAggregateOrder;
+
+use crate::arithmetic::CheckedArithmetic;
+use crate::around::{LogicalRule, PhysicalRule};
+use crate::build_sides::choosing;
+use crate::cancel::CancellableJoins;
+use crate::casts::RoundingCasts;
+use crate::coercion::UnifiedTypes;
+use crate::correlation::Namesakes;
+use crate::dependencies::mistrusting;
+use crate::floats::CanonicalFloats;
+use crate::membership::Membership;
+use crate::multisets::NumberedRows;
+use crate::null_equality::apart;
+use crate::optimizer::{has_cross_join, has_set_comparison, spared};
+use crate::pushdown::barred;
+
+/// Rules that give a plan its meaning and its types, before it is optimised. Each sees what those before it put in.
+pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+    vec![
+        // INTERSECT ALL and EXCEPT ALL count equal rows. #12955, #12956; joins.test.
+        Arc::new(NumberedRows),
+        // IN and NOT IN of subqueries know NULL. #8241, #21309, #25347; membership.test. Makes comparisons: before types.
+        Arc::new(Membership),
+        // Correlated predicates are moved by the names of columns alone. No issue known; joins.test.
+        Arc::new(Namesakes),
+        // One NaN, one zero, wherever floats are computed. No issue: DataFusion means it otherwise; arithmetic.test.
+        Arc::new(CanonicalFloats::default()),
+        // Types of comparisons, CASE and set operations are DuckDB's. No issue, as above; types_numbers.test, types_text.test.
+        Arc::new(UnifiedTypes),
+        // Overflow is an error. #3520, #17539; arithmetic.test. Sees the types that its operands will have: behind them.
+        Arc::new(CheckedArithmetic::default()),
+        // Casts round, and those that lose digits stay where they are. No issue, as above; casts.test.
+        Arc::new(RoundingCasts),
+        Arc::new(ResolveGroupingFunction::new()),
+        Arc::new(TypeCoercion::new()),
+    ]
+}
+
+/// Rules for logical plans, run up to three times one after the other. Left out, since they do nothing unless they are
+/// switched on: `UnionsToFilter`, `FilterNullJoinKeys`.
+pub fn logical() -> Vec<Arc<LogicalRule>> {
+    vec![
+        // Spared: would go through every expression of every plan. No issue; membership.test.
+        Arc::new(spared(RewriteSetComparison::new(), has_set_comparison)),
+        Arc::new(OptimizeUnions::new()),
+        Arc::new(SimplifyExpressions::new()),
+        // Mistrusting, here and below: no dependencies that a join or an unnesting ends. #23626, #23634, #23818, #23819,
+        // #23820; dependencies.test.
+        Arc::new(mistrusting(ReplaceDistinctWithAggregate::new())),
+        Arc::new(mistrusting(EliminateJoin::new())),
+        Arc::new(DecorrelatePredicateSubquery::new()),
+        Arc::new(ScalarSubqueryToJoin::new()),
+        Arc::new(DecorrelateLateralJoin::new()),
+        Arc::new(ExtractEquijoinPredicate::new()),
+        Arc::new(mistrusting(EliminateDuplicatedExpr::new())),
+        Arc::new(EliminateFilter::new()),
+        // Apart: gives all joins that it takes apart the treatment of NULLs that the topmost has, since #16356; joins.test.
+        // Spared: would make all inner joins anew, also where there is nothing to find.
+        Arc::new(spared(apart(EliminateCrossJoin::new()), has_cross_join)),
+        Arc::new(EliminateLimit::new()),
+        Arc::new(PropagateEmptyRelation::new()),
+        Arc::new(EliminateOuterJoin::new()),
+        Arc::new(PushDownLimit::new()),
+        Arc::new(PushDownFilter::new()),
+        Arc::new(SingleDistinctToGroupBy::new()),
+        Arc::new(EliminateGroupByConstant::new()),
+        Arc::new(CommonSubexprEliminate::new()),
+        Arc::new(ExtractLeafExpressions::new()),
+        Arc::new(PushDownLeafProjections::new()),
+        Arc::new(mistrusting(OptimizeProjections::new())),
+    ]
+}
+
+/// Rules for physical plans, run once. A carved plan is one operator, or few, to them: what they change is what DataFusion
+/// runs, above it or in its place. Left out: `TopKAggregation`, which failed and lost rows more than once (#7608, #12748,
+/// #19219, #25350), and what does nothing unless it is switched on, `WindowTopN` and `HashJoinBuffering`.
+pub fn physical() -> Vec<Arc<PhysicalRule>> {
+    vec![
+        Arc::new(OutputRequirements::new_add_mode()),
+        Arc::new(AggregateStatistics::new()),
+        // Choosing: with one thread, sides are fixed before their sizes are compared. No issue known; program.py.
+        Arc::new(choosing(JoinSelection::new())),
+        Arc::new(LimitedDistinctAggregation::new()),
+        // Barred, here and below: filters find columns by name, and go through limits. #25244, #25262, #25263, #25264, #25296,
+        // #21063; pushdown.test.
+        Arc::new(barred(FilterPushdown::new())),
+        Arc::new(EnsureRequirements::new()),
+        Arc::new(CombinePartialFinalAggregate::new()),
+        Arc::new(OptimizeAggregateOrder::new()),
+        Arc::new(ProjectionPushdown::new()),
+        Arc::new(OutputRequirements::new_remove_mode()),
+        Arc::new(LimitPushPastWindows::new()),
+        Arc::new(LimitPushdown::new()),
+        Arc::new(TopKRepartition::new()),
+        Arc::new(ProjectionPushdown::new()),
+        Arc::new(PushdownSort::new()),
+        Arc::new(EnsureCooperative::new()),
+        Arc::new(barred(FilterPushdown::new_post_optimization())),
+        Arc::new(SanityCheckPlan::new()),
+        // Joins look at the statement's cancel flag. #19358; robustness/cancel.py. Last: no rule knows it.
+        Arc::new(CancellableJoins),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::optimizer::filter_null_join_keys::FilterNullJoinKeys;
+    use datafusion::optimizer::unions_to_filter::UnionsToFilter;
+    use datafusion::optimizer::{Analyzer, Optimizer, OptimizerRule};
+    use datafusion::physical_optimizer::PhysicalOptimizerRule;
+    use datafusion::physical_optimizer::hash_join_buffering::HashJoinBuffering;
+    use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+    use datafusion::physical_optimizer::topk_aggregation::TopKAggregation;
+    use datafusion::physical_optimizer::window_topn::WindowTopN;
+
+    /// Panics unless the listed names are DataFusion's, in their order, without some.
+    #[track_caller]
+    fn check<'a>(listed: &[&str], theirs: impl Iterator<Item = &'a str>, left_out: &[&str]) {
+        let theirs: Vec<&str> = theirs.collect();
+        assert!(left_out.iter().all(|name| theirs.contains(name)), "{left_out:?} not all among {theirs:?}");
+        let expected: Vec<&str> = theirs.into_iter().filter(|name| !left_out.contains(name)).collect();
+        assert_eq!(listed, expected);
+    }
+
+    #[test]
+    fn datafusions_rules_are_listed_in_their_order_or_left_out() {
+        let (rules, theirs) = (analyzer(), Analyzer::new().rules);
+        let listed: Vec<&str> = rules.iter().map(|rule| rule.name()).collect();
+        check(&listed[7..], theirs.iter().map(|rule| rule.name()), &[]);
+
+        let (rules, theirs) = (logical(), Optimizer::new().rules);
+        let listed: Vec<&str> = rules.iter().map(|rule| rule.name()).collect();
+        let (unions, keys) = (UnionsToFilter::new(), FilterNullJoinKeys::default());
+        check(&listed, theirs.iter().map(|rule| rule.name()), &[unions.name(), keys.name()]);
+
+        let (rules, theirs) = (physical(), PhysicalOptimizer::new().rules);
+        let listed: Vec<&str> = rules.iter().map(|rule| rule.name()).collect();
+        let (groups, windows, joins) = (TopKAggregation::new(), WindowTopN::new(), HashJoinBuffering::new());
+        let (cancel, listed) = listed.split_last().expect("a list");
+        check(listed, theirs.iter().map(|rule| rule.name()), &[groups.name(), windows.name(), joins.name()]);
+        assert_eq!(*cancel, CancellableJoins.name());
+    }
+}
