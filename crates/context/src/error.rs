@@ -77,7 +77,7 @@ fn convert(error: DataFusionError) -> Error {
         DataFusionError::SQL(parser, _) => convert_parser(*parser),
         DataFusionError::SchemaError(schema, _) => convert_schema(*schema),
         DataFusionError::ResourcesExhausted(text) => {
-            Error::new(ErrorKind::OutOfMemory, one_line(&text)).hint("Give Forebay more memory with --memory")
+            Error::new(ErrorKind::OutOfMemory, memory_text(&text)).hint("Give Forebay more memory with --memory")
         }
         DataFusionError::IoError(os) => Error::io("read or write a file", &os),
         DataFusionError::ObjectStore(store) => convert_store(&store.to_string()),
@@ -124,7 +124,7 @@ fn convert_arrow(error: datafusion::arrow::error::ArrowError) -> Error {
         },
         A::ParseError(text) => parse_error(&one_line(&text)),
         A::CastError(text) | A::InvalidArgumentError(text) | A::ComputeError(text) => {
-            Error::input(lower_first(&one_line(&text)))
+            Error::input(lower_first(&plain_words(&one_line(&text))))
         }
         A::CsvError(text) => csv_error(&one_line(&text)),
         A::JsonError(text) => Error::input(format!("invalid JSON: {}", one_line(&text))),
@@ -160,7 +160,10 @@ fn csv_error(text: &str) -> Error {
 
 /// Arrow's names of types in a message as SQL's.
 fn sql_types(text: &str) -> String {
-    const NAMES: [(&str, &str); 13] = [
+    const NAMES: [(&str, &str); 16] = [
+        ("Interval(MonthDayNano)", "INTERVAL"),
+        ("Timestamp(µs)", "TIMESTAMP"),
+        ("Time64(µs)", "TIME"),
         ("Utf8View", "VARCHAR"),
         ("LargeUtf8", "VARCHAR"),
         ("Utf8", "VARCHAR"),
@@ -239,7 +242,7 @@ fn plan_error(text: &str) -> Error {
         Some(table) => Error::new(ErrorKind::NotFound, format!("table {} does not exist", short_name(table))),
         None if text.contains(NO_FUNCTION) => no_function(text),
         None if text.contains(NOT_GROUPED) => not_grouped(text),
-        None => Error::input(lower_first(&sql_types(text))),
+        None => Error::input(lower_first(&plain_words(text))),
     }
 }
 
@@ -248,7 +251,11 @@ const NO_FUNCTION: &str = "No function matches the given name and argument types
 
 fn no_function(text: &str) -> Error {
     let call = text.split(NO_FUNCTION).nth(1).and_then(|rest| rest.split("'.").next()).unwrap_or(text);
-    let error = Error::input(format!("there is no function {}", sql_types(call)));
+    let call = plain_words(call);
+    let error = match call.starts_with("operator ") {
+        true => Error::input(format!("there is no {call}")),
+        false => Error::input(format!("there is no function {call}")),
+    };
     match text.split("Candidate functions: ").nth(1) {
         Some(known) if known.len() < 200 && !known.contains("UserDefined") => {
             error.hint(format!("Candidates are {}", sql_types(known)))
@@ -273,7 +280,55 @@ pub fn short_name(table: &str) -> &str {
 }
 
 fn by_text(text: &str) -> Error {
-    Error::input(lower_first(&one_line(text)))
+    Error::input(lower_first(&plain_words(&one_line(text))))
+}
+
+/// What a query needs beyond its memory, without the names of the operators that have the rest.
+fn memory_text(text: &str) -> String {
+    let wanted = text.split("Failed to allocate additional ").nth(1).and_then(|rest| rest.split(" for ").next());
+    let left = text.split(" - ").nth(1).and_then(|rest| rest.split(" remain available").next());
+    match (wanted, left) {
+        (Some(wanted), Some(left)) if wanted.len() < 20 && left.len() < 20 => {
+            format!("not enough memory: {wanted} are needed, and {left} are left")
+        }
+        _ => "not enough memory".to_owned(),
+    }
+}
+
+/// Operators by the names of the functions that stand for them in plans.
+const OPERATORS: [(&str, &str); 9] = [
+    ("checked_add", "operator +"),
+    ("checked_subtract", "operator -"),
+    ("checked_multiply", "operator *"),
+    ("checked_divide", "operator /"),
+    ("checked_modulo", "operator %"),
+    ("checked_negate", "operator -"),
+    ("integer_divide", "operator //"),
+    ("shift_left", "operator <<"),
+    ("shift_right", "operator >>"),
+];
+
+/// A message in the words of SQL: its types, its operators, and nothing of how a library keeps a place in the text.
+fn plain_words(text: &str) -> String {
+    let mut text = sql_types(text);
+    for (function, operator) in OPERATORS {
+        text = text.replace(function, operator);
+    }
+    while let Some(start) = text.find("Span(") {
+        let mut depth = 0_usize;
+        let inner = text[start..].char_indices().find(|(_, c)| {
+            match c {
+                '(' => depth += 1,
+                ')' => depth -= 1,
+                _ => {}
+            }
+            *c == ')' && depth == 0
+        });
+        let end = inner.map_or(text.len(), |(length, _)| start + length + 1);
+        let before = text[..start].trim_end_matches("span: ").trim_end_matches(", ").to_owned();
+        text = before + &text[end..];
+    }
+    text
 }
 
 /// The name closest to `wanted`, if one is close.
@@ -334,6 +389,17 @@ mod tests {
         let error = Error::new(ErrorKind::Cancelled, "stopped");
         let through = DataFusionError::Context("somewhere".into(), Box::new(into_datafusion(error)));
         assert_eq!(from_datafusion(through).kind(), ErrorKind::Cancelled);
+    }
+
+    #[test]
+    fn messages_have_the_words_of_sql() {
+        let text =
+            "no Ident { value: \"x\", span: Span(Location(1,8)..Location(1,9)) } for checked_subtract(Utf8, Int64)";
+        assert_eq!(plain_words(text), "no Ident { value: \"x\" } for operator -(VARCHAR, BIGINT)");
+        let text = "Failed to allocate additional 1.2 MB for TopK[1]#2(can spill: false) with 0.0 B already allocated for \
+                    this reservation - 12.0 KB remain available for the total pool";
+        assert_eq!(memory_text(text), "not enough memory: 1.2 MB are needed, and 12.0 KB are left");
+        assert_eq!(memory_text("something else"), "not enough memory");
     }
 
     #[test]
