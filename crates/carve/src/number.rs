@@ -3,13 +3,17 @@
 use datafusion::arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DECIMAL128_MAX_SCALE, DECIMAL256_MAX_SCALE, DataType, TimeUnit,
 };
-use forebay_pipeline::ir::Arithmetic;
+use forebay_pipeline::ir::{Arithmetic, Comparison};
+use forebay_rules::casts::numbers;
 
 use crate::interval::Interval;
 use crate::reason::Reason;
 use crate::scalar::Scalar;
 use crate::shape::Range;
 use crate::types::{decimal, greatest_of_digits, is_integer, power_of_ten, range_of, same_values, shape_of};
+
+/// Digits of any decimal that a float holds without loss.
+const EXACT_DIGITS: u8 = 15;
 
 /// Digits that a quotient of decimals has more than its dividend.
 const QUOTIENT_DIGITS: i8 = 4;
@@ -98,13 +102,12 @@ pub fn cast(value: Scalar, from: &DataType, to: &DataType) -> Result<Scalar, Rea
         (_, T::Float64) if is_integer(from) => value.to_float(),
         (T::Float32, T::Float64) => Ok(value),
         (_, T::Float64) if decimal(from).is_some() => {
-            let (_, scale, wide) = decimal(from).ok_or_else(refused)?;
-            // A number of 32 bytes becomes a float in another way.
-            if wide || !(0..=22).contains(&scale) {
+            let (precision, scale, _) = decimal(from).ok_or_else(refused)?;
+            // With more digits the cast is another function, as which it comes here.
+            if precision > EXACT_DIGITS || scale < 0 {
                 return Err(refused());
             }
-            let divisor = Scalar::float(10f64.powi(scale.into()));
-            Scalar::arithmetic(Arithmetic::Divide, Range::Float, value.to_float()?, divisor)
+            float_of_decimal(value, scale)
         }
         _ if is_integer(from) && is_integer(to) => proven(value, shape_of(to, false)?.interval),
         _ if is_integer(from) && decimal(to).is_some() => {
@@ -142,8 +145,34 @@ pub fn rounding_cast(value: Scalar, from: &DataType, to: &DataType) -> Result<Sc
             let whole = cast_decimal(value, (precision, scale, wide), (DECIMAL128_MAX_PRECISION, 0, wide))?;
             proven(whole, shape_of(to, false)?.interval)
         }
+        (Some((_, scale, _)), None) if *to == DataType::Float64 && (0..=38).contains(&scale) => {
+            float_of_decimal(value, scale)
+        }
         _ => Err(Reason::new(format!("a cast from {from} to {to}"))),
     }
+}
+
+/// A decimal of this scale as a float: where a float cannot hold all digits, the digits before and those behind the point on
+/// their own.
+fn float_of_decimal(value: Scalar, scale: i8) -> Result<Scalar, Reason> {
+    if scale == 0 {
+        return value.to_float();
+    }
+    let exact = Interval::symmetric(1 << f64::MANTISSA_DIGITS);
+    let divisor = Scalar::float(numbers::power_of_ten(scale.unsigned_abs()));
+    let divided =
+        |value: Scalar| Scalar::arithmetic(Arithmetic::Divide, Range::Float, value.to_float()?, divisor.clone());
+    let at_once = divided(value.clone())?;
+    if exact.contains(value.shape().interval) {
+        return Ok(at_once);
+    }
+    let power = Scalar::integer(power_of_ten(scale.into())?);
+    let part = |op| Scalar::arithmetic(op, Range::I128, value.clone(), power.clone());
+    let (whole, rest) = (part(Arithmetic::Divide)?.to_float()?, divided(part(Arithmetic::Remainder)?)?);
+    let in_parts = Scalar::arithmetic(Arithmetic::Add, Range::Float, whole, rest)?;
+    let above = Scalar::compare(Comparison::GreaterOrEqual, value.clone(), Scalar::integer(exact.low))?;
+    let below = Scalar::compare(Comparison::LessOrEqual, value, Scalar::integer(exact.high))?;
+    Scalar::case(vec![(Scalar::and(above, below)?, at_once)], in_parts)
 }
 
 /// `value`, if all of its values lie within `bounds`.

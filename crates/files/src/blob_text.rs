@@ -42,6 +42,19 @@ pub fn blob_of_text(text: Expr) -> Expr {
     create_udf("blob_of_text", input, output, Volatility::Immutable, Arc::new(read)).call(vec![text])
 }
 
+/// `blob` as people read it: as text, but for bytes that are no plain character, and those that mean something in SQL.
+pub(crate) fn shown(blob: &[u8]) -> String {
+    let mut text = String::with_capacity(blob.len());
+    for byte in blob {
+        match byte {
+            b'\\' | b'\'' | b'"' => write!(text, "\\x{byte:02X}").expect("a String takes what is written"),
+            b' '..=b'~' => text.push(char::from(*byte)),
+            _ => write!(text, "\\x{byte:02X}").expect("a String takes what is written"),
+        }
+    }
+    text
+}
+
 fn escaped(blob: &[u8]) -> String {
     let mut text = String::with_capacity(4 * blob.len());
     for byte in blob {
@@ -50,7 +63,8 @@ fn escaped(blob: &[u8]) -> String {
     text
 }
 
-fn unescaped(text: &str) -> Result<Vec<u8>> {
+/// The bytes that `text` stands for. Errors: a backslash that begins no escape.
+pub(crate) fn unescaped(text: &str) -> Result<Vec<u8>> {
     let wrong = || {
         let shown: String = text.chars().take(40).collect();
         Error::input(format!("cannot read {shown:?} as BLOB")).hint("A byte is written \\x and two hexadecimal digits")

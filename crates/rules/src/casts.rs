@@ -1,14 +1,21 @@
 //! Casts that lose digits, as a function of our own: they round, and the optimizer does not see through them.
 //!
-//! Decimals are rounded half away from zero, floats become integers half to even; text becomes a decimal the same way and
-//! may have an exponent; floats stay in their canonical form. These are DuckDB's rules, where DataFusion cuts digits off.
+//! Decimals and timestamps are rounded half away from zero, floats become integers half to even; text becomes a decimal the
+//! same way and may have an exponent; floats stay in their canonical form. Times, intervals, blobs and lists are read from text
+//! and written to it as DuckDB does ([`texts`]). These are DuckDB's rules, where DataFusion cuts digits off.
 //! DataFusion moves a cast of a column over to a literal that it is compared with, which is right only where every value
 //! has a result of its own: `CAST(price AS INTEGER) = 1` is not `price = 1.00`, and `TRY_CAST(n AS TINYINT) <> 1` is NULL
 //! for 300.
 
+pub mod clock;
+pub mod intervals;
+mod lists;
+pub(crate) mod numbers;
+mod texts;
+
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Builder};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Builder, ListArray};
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Field, FieldRef, Float32Type, Float64Type,
@@ -65,6 +72,22 @@ pub fn cast(array: &ArrayRef, target: &DataType, or_null: bool) -> Result<ArrayR
     let options = CastOptions { safe: or_null, format_options: FormatOptions::default() };
     let plain = |array: &ArrayRef, target: &DataType| cast_with_options(array, target, &options);
     match (array.data_type(), target) {
+        (source, _) if source.is_string() && texts::is_read(target) => {
+            texts::read(&plain(array, &T::Utf8View)?, target, or_null)
+        }
+        (source, _) if target.is_string() && texts::is_written(source) => plain(&texts::written(array)?, target),
+        (T::List(_), T::List(element)) => {
+            let list = array.as_list::<i32>();
+            let values = cast(list.values(), element.data_type(), or_null)?;
+            let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
+            Ok(Arc::new(ListArray::try_new(Arc::clone(element), offsets, values, nulls)?))
+        }
+        (T::Timestamp(..), T::Timestamp(..)) => numbers::timestamps(array, target, &plain),
+        (T::Float32 | T::Float64, T::Decimal128(38, 0)) => numbers::hugeints(array, or_null),
+        (T::Float64, T::Float32) => Ok(canonical(&numbers::singles(array, or_null)?)),
+        (T::Decimal128(..) | T::Decimal256(..), T::Float32 | T::Float64) => {
+            Ok(canonical(&numbers::floats_of_decimals(array, target, &plain)?))
+        }
         (T::Decimal256(..), _) if target.is_integer() => {
             plain(&plain(array, &T::Decimal256(DECIMAL256_MAX_PRECISION, 0))?, target)
         }
@@ -196,6 +219,10 @@ impl RoundingCast {
         Some(Self { target, or_null, call, signature: Signature::any(1, Volatility::Immutable) })
     }
 
+    fn of_target(&self, target: &DataType) -> Self {
+        Self { target: target.clone(), or_null: self.or_null, call: None, signature: self.signature.clone() }
+    }
+
     /// Whether DataFusion's cast from `source` would be another, or be misunderstood.
     fn is_needed(&self, source: &DataType) -> bool {
         use DataType as T;
@@ -207,8 +234,16 @@ impl RoundingCast {
                 true
             }
             (T::Decimal128(_, scale) | T::Decimal256(_, scale), target) if target.is_integer() => *scale > 0,
+            // Digits that a float has exactly are divided by the same power of ten anyway.
+            (T::Decimal128(precision, _) | T::Decimal256(precision, _), T::Float64) => *precision > 15,
+            (T::Decimal128(precision, _) | T::Decimal256(precision, _), T::Float32) => *precision > 7,
+            (T::Timestamp(from, _), T::Timestamp(to, _)) => to < from,
             (T::Float64, T::Float32) => true,
-            (source, target) if source.is_floating() => target.is_integer(),
+            (source, target) if source.is_floating() && target.is_string() => true,
+            (source, target) if source.is_floating() => target.is_integer() || *target == T::Decimal128(38, 0),
+            (source, target) if source.is_string() && texts::is_read(target) => true,
+            (source, target) if target.is_string() && texts::is_written(source) => true,
+            (T::List(from), T::List(to)) => self.of_target(to.data_type()).is_needed(from.data_type()),
             (source, T::Decimal128(..) | T::Float32 | T::Float64) if source.is_string() => true,
             _ => false,
         };

@@ -1,0 +1,181 @@
+//! What is read from text, and written as text, by DuckDB's forms instead of Arrow's.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BinaryViewBuilder, IntervalMonthDayNanoArray, ListArray, StringViewArray,
+    StringViewBuilder, Time64MicrosecondArray,
+};
+use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
+use datafusion::arrow::compute::cast as plain_cast;
+use datafusion::arrow::compute::{CastOptions, cast_with_options};
+use datafusion::arrow::datatypes::{DataType, FieldRef, IntervalMonthDayNanoType, IntervalUnit, TimeUnit};
+use datafusion::arrow::error::ArrowError;
+use datafusion::arrow::util::display::FormatOptions;
+
+use super::{cast, clock, intervals, lists};
+use crate::blob_text;
+use crate::types::shown_type;
+
+/// Whether values of this type are read from text here.
+pub(super) fn is_read(target: &DataType) -> bool {
+    use DataType as T;
+    matches!(
+        target,
+        T::Time64(TimeUnit::Microsecond)
+            | T::Timestamp(..)
+            | T::Interval(IntervalUnit::MonthDayNano)
+            | T::Binary
+            | T::LargeBinary
+            | T::BinaryView
+            | T::List(_)
+    )
+}
+
+/// Whether values of this type are written as text here.
+pub(super) fn is_written(source: &DataType) -> bool {
+    use DataType as T;
+    source.is_floating()
+        || matches!(
+            source,
+            T::Time64(_)
+                | T::Timestamp(..)
+                | T::Interval(IntervalUnit::MonthDayNano)
+                | T::Binary
+                | T::LargeBinary
+                | T::BinaryView
+                | T::List(_)
+        )
+}
+
+/// The values that texts stand for. What stands for none is NULL or an error.
+pub(super) fn read(texts: &ArrayRef, target: &DataType, or_null: bool) -> Result<ArrayRef, ArrowError> {
+    let views = texts.as_string_view();
+    match target {
+        DataType::Time64(_) => {
+            Ok(Arc::new(Time64MicrosecondArray::from(each(views, target, or_null, clock::parse)?)) as ArrayRef)
+        }
+        DataType::Interval(_) => {
+            Ok(Arc::new(IntervalMonthDayNanoArray::from(each(views, target, or_null, intervals::parse)?)))
+        }
+        DataType::Timestamp(unit, zone) => {
+            let whole: StringViewArray = views.iter().map(|text| text.map(clock::with_seconds)).collect();
+            let unit = if *unit == TimeUnit::Nanosecond { TimeUnit::Nanosecond } else { TimeUnit::Microsecond };
+            let options = CastOptions { safe: or_null, format_options: FormatOptions::default() };
+            let fine = DataType::Timestamp(unit, zone.clone());
+            let moments = cast_with_options(&(Arc::new(whole) as ArrayRef), &fine, &options)?;
+            cast(&moments, target, or_null)
+        }
+        DataType::List(element) => read_lists(views, target, element, or_null),
+        _ => {
+            let mut blobs = BinaryViewBuilder::with_capacity(views.len());
+            for blob in
+                each(views, target, or_null, |text| blob_text::unescaped(text).ok().filter(|_| text.is_ascii()))?
+            {
+                blobs.append_option(blob);
+            }
+            plain_cast(&(Arc::new(blobs.finish()) as ArrayRef), target)
+        }
+    }
+}
+
+fn each<T>(
+    texts: &StringViewArray,
+    target: &DataType,
+    or_null: bool,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<Vec<Option<T>>, ArrowError> {
+    let one = |text: Option<&str>| {
+        let Some(text) = text else { return Ok(None) };
+        match parse(text) {
+            None if !or_null => {
+                let shown: String = text.chars().take(40).collect();
+                Err(ArrowError::CastError(format!("cannot read {shown:?} as {}", shown_type(target))))
+            }
+            value => Ok(value),
+        }
+    };
+    texts.iter().map(one).collect()
+}
+
+fn read_lists(
+    texts: &StringViewArray,
+    target: &DataType,
+    element: &FieldRef,
+    or_null: bool,
+) -> Result<ArrayRef, ArrowError> {
+    let parsed = each(texts, target, or_null, lists::parse)?;
+    let offsets = OffsetBuffer::from_lengths(parsed.iter().map(|list| list.as_ref().map_or(0, Vec::len)));
+    let nulls: NullBuffer = parsed.iter().map(Option::is_some).collect();
+    let elements: StringViewArray = parsed.into_iter().flatten().flatten().collect();
+    let values = cast(&(Arc::new(elements) as ArrayRef), element.data_type(), or_null)?;
+    Ok(Arc::new(ListArray::try_new(Arc::clone(element), offsets, values, Some(nulls))?))
+}
+
+/// The values as texts.
+pub(super) fn written(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let mut out = StringViewBuilder::with_capacity(array.len());
+    match array.data_type() {
+        DataType::Interval(_) => {
+            for interval in array.as_primitive::<IntervalMonthDayNanoType>() {
+                out.append_option(interval.map(intervals::text));
+            }
+        }
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
+            let blobs = plain_cast(array, &DataType::BinaryView)?;
+            for blob in blobs.as_binary_view() {
+                out.append_option(blob.map(blob_text::shown));
+            }
+        }
+        DataType::List(element) => {
+            let may_quote = !element.data_type().is_numeric() && !element.data_type().is_nested();
+            for row in array.as_list::<i32>().iter() {
+                let Some(row) = row else {
+                    out.append_null();
+                    continue;
+                };
+                let texts = cast(&row, &DataType::Utf8View, false)?;
+                out.append_value(lists::text(texts.as_string_view().iter(), may_quote));
+            }
+        }
+        data_type => {
+            let shown: fn(&str) -> String = if data_type.is_floating() { float_text } else { clock::sql_text };
+            let texts = plain_cast(array, &DataType::Utf8View)?;
+            for text in texts.as_string_view() {
+                out.append_option(text.map(shown));
+            }
+        }
+    }
+    Ok(Arc::new(out.finish()))
+}
+
+/// Arrow's text of a float, with the exponent and the words that C has: `1e+30`, `1e-07`, `nan`.
+fn float_text(text: &str) -> String {
+    let Some((mantissa, exponent)) = text.split_once(['e', 'E']) else {
+        return if text == "NaN" { "nan".to_owned() } else { text.to_owned() };
+    };
+    let mantissa = mantissa.strip_suffix(".0").unwrap_or(mantissa);
+    match exponent.strip_prefix('-') {
+        Some(exponent) => format!("{mantissa}e-{exponent:0>2}"),
+        None => format!("{mantissa}e+{exponent:0>2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exponents_have_a_sign_and_two_digits() {
+        for (text, expect) in [
+            ("1e30", "1e+30"),
+            ("1e-7", "1e-07"),
+            ("1.5e300", "1.5e+300"),
+            ("NaN", "nan"),
+            ("inf", "inf"),
+            ("0.1", "0.1"),
+        ] {
+            assert_eq!(float_text(text), expect);
+        }
+    }
+}
