@@ -5,8 +5,8 @@
 //! Invariant: joins of which the planner makes the right thing by itself are left as they are.
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Select, SelectItem,
-    TableFactor, TableWithJoins, WildcardAdditionalOptions,
+    BinaryOperator, ExcludeSelectItem, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart,
+    Select, SelectItem, SelectItemQualifiedWildcardKind, TableFactor, TableWithJoins, WildcardAdditionalOptions,
 };
 use datafusion::sql::sqlparser::ast::{ReplaceSelectElement, ReplaceSelectItem};
 use datafusion::sql::sqlparser::parser::Parser;
@@ -14,6 +14,9 @@ use forebay_base::{Error, Result};
 
 use crate::dialect::ForebayDialect;
 use crate::scopes::{Merged, Scopes, StoredNames};
+
+/// The name of a table without one.
+const UNNAMED: &str = "?";
 
 /// One side of a join: its tables, and the columns that joins within it have in common.
 #[derive(Default)]
@@ -25,6 +28,10 @@ struct Side {
     foreign: bool,
     /// Some of them stand for something else than the leftmost table's column.
     shifted: bool,
+    /// Columns in common that `*` shows once, by the table that it does not show them of.
+    hidden: Vec<(Ident, Ident)>,
+    /// It cannot be told which columns `*` shows of which table.
+    unclear: bool,
 }
 
 impl Side {
@@ -49,6 +56,24 @@ impl Side {
         Some(Expr::CompoundIdentifier(vec![qualifier.clone(), name.clone()]))
     }
 
+    /// What `*` shows of this side, table by table; `None` where it cannot be told. The planner would show the columns in
+    /// common of whatever table comes first by name.
+    fn shown(&self) -> Option<Vec<SelectItem>> {
+        let is_known = |(table, _): &(Ident, Option<StoredNames>)| table.value != UNNAMED;
+        if self.unclear || self.shifted || !self.tables.iter().all(is_known) {
+            return None;
+        }
+        let item = |(table, _): &(Ident, Option<StoredNames>)| {
+            let hidden = self.hidden.iter().filter(|(of, _)| of.value.eq_ignore_ascii_case(&table.value));
+            let hidden: Vec<ObjectName> = hidden.map(|(_, column)| ObjectName::from(vec![column.clone()])).collect();
+            let opt_exclude = (!hidden.is_empty()).then_some(ExcludeSelectItem::Multiple(hidden));
+            let options = WildcardAdditionalOptions { opt_exclude, ..WildcardAdditionalOptions::default() };
+            let name = ObjectName::from(vec![table.clone()]);
+            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options)
+        };
+        Some(self.tables.iter().map(item).collect())
+    }
+
     /// The columns that two sides have in common, where both are known.
     fn common(&self, right: &Self) -> Option<Vec<Ident>> {
         let names = |side: &Self| {
@@ -68,14 +93,26 @@ impl Side {
 pub fn write_out(scopes: &Scopes, select: &mut Select) -> Result<Merged> {
     let has_wildcard = select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_)));
     let (mut merged, mut shifted) = (Merged::new(), Merged::new());
+    let mut shown = Some(Vec::new());
     for table in &mut select.from {
         let side = side_of(scopes, table, has_wildcard)?;
         if side.shifted {
             shifted.extend(side.merged.clone());
         }
+        shown = shown.zip(side.shown()).map(|(mut all, of_side)| {
+            all.extend(of_side);
+            all
+        });
         if side.foreign {
             merged.extend(side.merged);
         }
+    }
+    if let Some(shown) = shown.filter(|shown| shown.iter().any(is_cut)) {
+        let items = std::mem::take(&mut select.projection).into_iter().flat_map(|item| match &item {
+            SelectItem::Wildcard(options) if *options == WildcardAdditionalOptions::default() => shown.clone(),
+            _ => vec![item],
+        });
+        select.projection = items.collect();
     }
     for item in &mut select.projection {
         match item {
@@ -131,6 +168,11 @@ fn replace_in_wildcard(options: &mut WildcardAdditionalOptions, merged: &Merged)
     }
 }
 
+/// Whether an item hides a column.
+fn is_cut(item: &SelectItem) -> bool {
+    matches!(item, SelectItem::QualifiedWildcard(_, options) if options.opt_exclude.is_some())
+}
+
 fn side_of(scopes: &Scopes, table: &mut TableWithJoins, has_wildcard: bool) -> Result<Side> {
     let mut side = side_of_factor(scopes, &mut table.relation, has_wildcard)?;
     for join in &mut table.joins {
@@ -159,7 +201,7 @@ fn side_of_factor(scopes: &Scopes, table: &mut TableFactor, has_wildcard: bool) 
         | TableFactor::TableFunction { alias: Some(alias), .. }
         | TableFactor::Function { alias: Some(alias), .. }
         | TableFactor::NestedJoin { alias: Some(alias), .. } => side.tables.push((alias.name.clone(), None)),
-        _ => side.tables.push((Ident::new("?"), None)),
+        _ => side.tables.push((Ident::new(UNNAMED), None)),
     }
     Ok(side)
 }
@@ -167,6 +209,15 @@ fn side_of_factor(scopes: &Scopes, table: &mut TableFactor, has_wildcard: bool) 
 fn joined(left: Side, right: Side, operator: &mut JoinOperator, has_wildcard: bool) -> Result<Side> {
     let is_full = matches!(operator, JoinOperator::FullOuter(_));
     let is_right = matches!(operator, JoinOperator::Right(_) | JoinOperator::RightOuter(_));
+    let is_reduced = matches!(
+        operator,
+        JoinOperator::Semi(_)
+            | JoinOperator::LeftSemi(_)
+            | JoinOperator::RightSemi(_)
+            | JoinOperator::Anti(_)
+            | JoinOperator::LeftAnti(_)
+            | JoinOperator::RightAnti(_)
+    );
     let was_shifted = left.shifted || right.shifted;
     let mut foreign = left.foreign || right.foreign;
     let mut shifted = was_shifted;
@@ -178,6 +229,17 @@ fn joined(left: Side, right: Side, operator: &mut JoinOperator, has_wildcard: bo
         }
         _ => Vec::new(),
     };
+    let mut hidden: Vec<(Ident, Ident)> = left.hidden.iter().chain(&right.hidden).cloned().collect();
+    let mut is_unclear = left.unclear || right.unclear || is_reduced;
+    let shared = match &written {
+        Some(JoinConstraint::Natural) => left.common(&right),
+        _ => Some(columns.clone()),
+    };
+    match (shared, right.tables.as_slice()) {
+        (Some(shared), [(table, _)]) => hidden.extend(shared.into_iter().map(|column| (table.clone(), column))),
+        (Some(shared), _) if shared.is_empty() => {}
+        _ => is_unclear = true,
+    }
     let mut merged = left.merged.clone();
     merged.extend(right.merged.clone());
     let (mut conditions, mut is_computed) = (Vec::new(), false);
@@ -213,7 +275,7 @@ fn joined(left: Side, right: Side, operator: &mut JoinOperator, has_wildcard: bo
         }
     }
     let tables = left.tables.into_iter().chain(right.tables).collect();
-    Ok(Side { tables, merged, foreign, shifted })
+    Ok(Side { tables, merged, foreign, shifted, hidden, unclear: is_unclear })
 }
 
 fn last_of(name: &ObjectName) -> Option<Ident> {
