@@ -165,7 +165,7 @@ CASES = [
     sql_case("text into a number", "INSERT INTO orders (id) VALUES ('seven')", r"seven"),
     sql_case("cast of text", "SELECT CAST('seven' AS INTEGER)", r"seven"),
     sql_case("integer overflow", "SELECT 9223372036854775807 + 1", r"overflow"),
-    sql_case("division by zero", "SELECT 1 / 0", r"zero"),
+    sql_case("division by zero", "SELECT 1 // 0", r"zero"),
     sql_case("aggregate in WHERE", "SELECT 1 FROM orders WHERE sum(id) > 1", r"aggregate|where|sum"),
     sql_case("column outside GROUP BY", "SELECT note, count(*) FROM orders GROUP BY id", r"note"),
     sql_case("ambiguous column", "SELECT id FROM orders a JOIN orders b ON a.id = b.id", r"ambiguous.*id|id.*ambiguous"),

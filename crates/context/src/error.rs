@@ -59,7 +59,9 @@ fn convert(error: DataFusionError) -> Error {
         DataFusionError::ArrowError(arrow, _) => convert_arrow(*arrow),
         DataFusionError::Context(place, inner) => match place.as_str() {
             // DataFusion's names of its own passes say nothing to a user.
-            _ if place.starts_with("type_coercion") || place.contains("rule") => convert(*inner),
+            _ if place.contains("rule") || place.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') => {
+                convert(*inner)
+            }
             _ => convert(*inner).context(one_line(&place)),
         },
         DataFusionError::Diagnostic(_, inner) => convert(*inner),
@@ -280,7 +282,8 @@ pub fn short_name(table: &str) -> &str {
 }
 
 fn by_text(text: &str) -> Error {
-    Error::input(lower_first(&plain_words(&one_line(text))))
+    let text = one_line(text);
+    Error::input(lower_first(&plain_words(text.trim_start_matches("Execution error: "))))
 }
 
 /// What a query needs beyond its memory, without the names of the operators that have the rest.

@@ -48,10 +48,14 @@ pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str
                 "chunk_blocks",
                 "compression",
                 "compression_rates",
+                "default_null_order",
                 "device",
+                "error_on_division_by_zero",
                 "execution",
                 "fold_rows",
                 "force_encoding",
+                "ieee_floating_point_ops",
+                "integer_division",
                 "io",
                 "memory_limit",
                 "plan_cache",
@@ -68,9 +72,10 @@ pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str
             return Err(match crate::error::suggestion(variable, known.into_iter()) {
                 Some(other) => error.hint(format!("Did you mean {other}?")),
                 None => error.hint(
-                    "Settings are compression, compression_rates, device, execution, io, memory_limit, plan_cache, simd \
-                     and threads, and for experiments chunk_blocks, fold_rows, force_encoding, psma, read_ahead, \
-                     read_blocks, sargs, sma and vector_rows",
+                    "Settings are compression, compression_rates, default_null_order, device, error_on_division_by_zero, \
+                     execution, ieee_floating_point_ops, integer_division, io, memory_limit, plan_cache, simd and threads, \
+                     and for experiments chunk_blocks, fold_rows, force_encoding, psma, read_ahead, read_blocks, sargs, sma \
+                     and vector_rows",
                 ),
             });
         }
@@ -208,7 +213,7 @@ impl KeepsPlans {
 }
 
 /// on or off.
-fn switch(setting: &str, value: &str) -> Result<bool> {
+pub fn switch(setting: &str, value: &str) -> Result<bool> {
     match value.to_ascii_lowercase().as_str() {
         "on" | "true" => Ok(true),
         "off" | "false" => Ok(false),

@@ -16,7 +16,7 @@ use forebay_base::{Error, ErrorKind, Result};
 use forebay_context::error::from_datafusion;
 use forebay_syntax::file_options::{Format, Options, split_compression};
 
-use crate::blob_text::text_of_blob;
+use forebay_rules::blob_text::text_of_blob;
 use crate::delimited::{self, Style};
 use crate::files;
 

@@ -4,7 +4,6 @@
 //! catalog, and how tables are stored.
 #![forbid(unsafe_code)]
 
-pub mod blob_text;
 pub mod copy_to;
 pub mod delimited;
 pub mod files;

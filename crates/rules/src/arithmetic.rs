@@ -1,9 +1,11 @@
 //! Overflow is an error: integer `+`, `-`, `*` and unary minus become checked functions, and `sum` of 64-bit integers
 //! becomes a sum of decimals, which cannot overflow. DataFusion's own operators wrap around. Floats are calculated by the
-//! same functions, which give their results in canonical form (see [`floats`](crate::floats)). `//` is `/`, as in DuckDB:
-//! it cuts the quotient of integers to an integer, and divides other numbers as they are.
+//! same functions, which give their results in canonical form (see [`floats`](crate::floats)). What an operator means is
+//! decided before, in [`operators`](crate::operators).
 
+pub mod division;
 mod flat;
+pub mod shifts;
 
 use std::sync::Arc;
 
@@ -11,16 +13,13 @@ use datafusion::arrow::compute::kernels::numeric;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
+use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::Cast;
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
+    ColumnarValue, Expr, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
-use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use crate::coercion::rewrite_expressions;
 use crate::floats::canonical_value;
@@ -116,20 +115,6 @@ fn gives_float(op: Operator, types: &ChildTypes) -> bool {
     let [Some(left), Some(right)] = types else { return false };
     (left.is_floating() || right.is_floating())
         && BinaryTypeCoercer::new(left, &op, right).get_result_type().is_ok_and(|result| result.is_floating())
-}
-
-/// Plans `a // b`.
-#[derive(Debug)]
-pub struct IntegerDivision;
-
-impl ExprPlanner for IntegerDivision {
-    fn plan_binary_op(&self, expr: RawBinaryExpr, _schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
-        if expr.op != BinaryOperator::DuckIntegerDivide {
-            return Ok(PlannerResult::Original(expr));
-        }
-        let (left, right) = (Box::new(expr.left), Box::new(expr.right));
-        Ok(PlannerResult::Planned(Expr::BinaryExpr(BinaryExpr::new(left, Operator::Divide, right))))
-    }
 }
 
 /// Casts the argument of a sum to a type in which no sum of it overflows; false where its own type will do.

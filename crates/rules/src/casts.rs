@@ -7,10 +7,8 @@
 //! has a result of its own: `CAST(price AS INTEGER) = 1` is not `price = 1.00`, and `TRY_CAST(n AS TINYINT) <> 1` is NULL
 //! for 300.
 
-pub mod clock;
-pub mod intervals;
 mod lists;
-pub(crate) mod numbers;
+pub mod numbers;
 mod texts;
 
 use std::sync::Arc;

@@ -20,10 +20,12 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use forebay_base::{canonical_f32, canonical_f64};
 
-use crate::typed::{self, ChildTypes};
+use crate::casts::cast_scalar;
+use crate::dates;
+use crate::typed::{self, ChildTypes, is_comparison};
 
 /// Functions whose arguments become one type.
-const UNIFYING: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "nullif", "nvl"];
+const UNIFYING: [&str; 7] = ["coalesce", "greatest", "ifnull", "least", "make_array", "nullif", "nvl"];
 
 /// Inserts the casts. Must run before type coercion.
 #[derive(Debug)]
@@ -79,9 +81,18 @@ fn rewrite_own_expressions(plan: LogicalPlan, rewrite: &RewriteInSchema<'_>) -> 
 }
 
 fn rewrite(expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    if let Some(narrowed) = dates::narrowed(&expr, types) {
+        return Ok(Transformed::yes(narrowed));
+    }
     match expr {
         Expr::Literal(ScalarValue::Binary(bytes), metadata) => {
             Ok(Transformed::yes(Expr::Literal(ScalarValue::BinaryView(bytes), metadata)))
+        }
+        Expr::Cast(Cast { expr, field }) if field.data_type().is_temporal() => {
+            Ok(match time_literal(&expr, field.data_type()) {
+                Some(literal) => Transformed::yes(literal),
+                None => Transformed::no(Expr::Cast(Cast { expr, field })),
+            })
         }
         Expr::Cast(Cast { expr, field }) if matches!(field.data_type(), DataType::Float32 | DataType::Float64) => {
             Ok(match float_literal(&expr, field.data_type()) {
@@ -132,6 +143,15 @@ fn rewrite(expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transfor
     }
 }
 
+/// `TIMESTAMP '1992-01-01 00:00:00'` as the value that it stands for.
+fn time_literal(expr: &Expr, data_type: &DataType) -> Option<Expr> {
+    let Expr::Literal(text @ (ScalarValue::Utf8(Some(_)) | ScalarValue::Utf8View(Some(_))), _) = expr else {
+        return None;
+    };
+    // What is no such value is said when the cast is evaluated.
+    Some(Expr::Literal(cast_scalar(text, data_type).ok()?, None))
+}
+
 /// `CAST('-0.0' AS DOUBLE)` in its canonical form.
 fn float_literal(expr: &Expr, data_type: &DataType) -> Option<Expr> {
     let Expr::Literal(text @ (ScalarValue::Utf8(Some(_)) | ScalarValue::Utf8View(Some(_))), _) = expr else {
@@ -144,11 +164,6 @@ fn float_literal(expr: &Expr, data_type: &DataType) -> Option<Expr> {
         _ => return None,
     };
     Some(Expr::Literal(value, None))
-}
-
-fn is_comparison(op: Operator) -> bool {
-    use Operator as O;
-    matches!(op, O::Eq | O::NotEq | O::Lt | O::LtEq | O::Gt | O::GtEq | O::IsDistinctFrom | O::IsNotDistinctFrom)
 }
 
 fn unify_case(case: Case, types: &ChildTypes, schema: &DFSchema) -> Result<Transformed<Expr>> {

@@ -1,6 +1,7 @@
 //! `min` and `max` of floats in the order of `forebay_base::compare_floats`: NaN above all numbers and equal to itself,
 //! -0 equal to 0. DataFusion's grouped accumulators let a NaN replace whatever stands there; here floats are mapped to
-//! integers of the same order, and the integers' accumulators do the work. All other types are DataFusion's own.
+//! integers of the same order, and the integers' accumulators do the work. Intervals and structs are compared as
+//! [`row_extrema`](crate::row_extrema) says. All other types are DataFusion's own.
 
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ use datafusion::logical_expr::{
     SetMonotonicity, Signature, StatisticsArgs,
 };
 use forebay_base::canonical_f64;
+
+use crate::row_extrema::{RowExtremum, is_by_row};
 
 /// `min` and `max` as Forebay means them.
 pub fn functions() -> [Arc<AggregateUDF>; 2] {
@@ -40,7 +43,11 @@ impl AggregateUDFImpl for Extremum {
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        self.inner.accumulator(args)
+        let data_type = args.return_field.data_type();
+        match is_by_row(data_type) {
+            true => Ok(Box::new(RowExtremum::new(data_type, self.name() == "min")?)),
+            false => self.inner.accumulator(args),
+        }
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
@@ -48,7 +55,7 @@ impl AggregateUDFImpl for Extremum {
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        self.inner.groups_accumulator_supported(args)
+        !is_by_row(args.return_field.data_type()) && self.inner.groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {

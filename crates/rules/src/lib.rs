@@ -6,18 +6,26 @@
 
 pub mod arithmetic;
 pub mod around;
+pub mod blob_text;
 pub mod build_sides;
 pub mod cancel;
 pub mod casts;
 pub mod coercion;
 pub mod correlation;
+pub mod dates;
 pub mod dependencies;
 pub mod extrema;
 pub mod floats;
+pub mod interval_order;
 pub mod list;
 pub mod membership;
 pub mod multisets;
 pub mod null_equality;
+pub mod operators;
 pub mod optimizer;
 pub mod pushdown;
+pub mod row_extrema;
+pub mod single_row;
+pub mod text_functions;
 pub mod typed;
+pub mod volatile;

@@ -12,9 +12,12 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{HashSet, JoinType};
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
 use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::limit::LocalLimitExec;
 use datafusion::physical_plan::union::UnionExec;
@@ -33,6 +36,13 @@ pub fn barred(rule: FilterPushdown) -> impl PhysicalOptimizerRule + Send + Sync 
 /// Runs the rule with a bar above everything that no filter may be pushed through.
 fn push(rule: &PhysicalRule, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
     let barred = plan.transform_up(|node| {
+        if let Some(filter) = node.downcast_ref::<FilterExec>().filter(|filter| is_volatile(filter.predicate())) {
+            // Below groups there are other rows for it to test.
+            let bar = Arc::new(LocalLimitExec::new(Arc::clone(filter.input()), NO_LIMIT));
+            return Ok(Transformed::yes(
+                node.replace_children(vec![bar], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))?,
+            ));
+        }
         Ok(match node.fetch().is_some() || mistakes_columns(&*node) {
             true => Transformed::yes(Arc::new(LocalLimitExec::new(node, NO_LIMIT)) as Arc<dyn ExecutionPlan>),
             false => Transformed::no(node),

@@ -20,6 +20,12 @@ pub fn transform_up(expr: Expr, schema: &DFSchema, rewrite: &Rewrite<'_>) -> Res
     expr.rewrite(&mut Typing { schema, rewrite, types: Vec::new(), begins: Vec::new() })
 }
 
+/// Whether an operator compares two values of one type.
+pub fn is_comparison(op: Operator) -> bool {
+    use Operator as O;
+    matches!(op, O::Eq | O::NotEq | O::Lt | O::LtEq | O::Gt | O::GtEq | O::IsDistinctFrom | O::IsNotDistinctFrom)
+}
+
 /// Whether one of a node's own expressions, or of their parts, is such a one. Merging the schemas of a node's inputs costs
 /// more than the rules do with most nodes, which have nothing for them.
 pub fn has_expression(plan: &LogicalPlan, is_one: impl Fn(&Expr) -> bool) -> Result<bool> {

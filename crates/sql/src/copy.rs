@@ -12,7 +12,7 @@ use datafusion::prelude::{cast, ident as column_expr};
 use forebay_base::{Error, ErrorKind, LogicalType, Result};
 use forebay_context::error::from_datafusion;
 use forebay_engine::types::arrow_type;
-use forebay_files::blob_text::blob_of_text;
+use forebay_rules::blob_text::blob_of_text;
 use forebay_files::files::{self, TRAILING_COLUMN};
 use forebay_files::json;
 use forebay_files::records::{Record, Records, first_record};

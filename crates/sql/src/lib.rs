@@ -19,9 +19,11 @@ pub mod options;
 pub(crate) mod plan_cache;
 pub(crate) mod run;
 pub mod running;
+pub mod semantics;
 pub mod session;
 pub mod show;
 mod state;
+pub mod time_series;
 pub mod workers;
 
 pub use answer::{Answer, ResultKind};

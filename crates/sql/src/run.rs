@@ -32,6 +32,7 @@ use crate::load;
 use crate::lookup::{QualifiedName, find_table};
 use crate::options;
 use crate::plan_cache::PlanKey;
+use crate::semantics;
 use crate::session::Session;
 use crate::show;
 
@@ -195,7 +196,11 @@ impl<'a> Run<'a> {
             Planned::Rows(physical) => self.rows(&state, physical),
             Planned::Other(LogicalPlan::Statement(PlanStatementNode::SetVariable(set))) => {
                 let engine = self.planner.engine();
-                self.session.set(|base| settings::set(base, engine, &set.variable, &set.value))?;
+                self.session.set(|base| match semantics::set(base, &set.variable, &set.value) {
+                    Ok(true) => Ok(()),
+                    Ok(false) => settings::set(base, engine, &set.variable, &set.value),
+                    Err(error) => Err(error),
+                })?;
                 self.done("SET")
             }
             Planned::Other(LogicalPlan::Statement(PlanStatementNode::ResetVariable(_))) => Err(not_yet("RESET")),

@@ -9,13 +9,15 @@ use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::prelude::SessionConfig;
 use forebay_carve::CarvingPlanner;
 use forebay_files::read_functions;
-use forebay_rules::arithmetic::IntegerDivision;
+use forebay_rules::arithmetic::division::Division;
 use forebay_rules::dependencies::IndependentRelations;
-use forebay_rules::{extrema, list};
+use forebay_rules::operators::Operators;
+use forebay_rules::{extrema, list, text_functions, volatile};
 use forebay_store::DEFAULT_SCHEMA;
 use forebay_syntax::types::TypeNames;
 
 use crate::catalog::CATALOG;
+use crate::{semantics, time_series};
 
 /// Build sides up to this size are built once and shared, rather than both sides being repartitioned.
 const SHARED_BUILD_BYTES: usize = 256 << 20;
@@ -34,10 +36,13 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
         .with_information_schema(true)
         .with_default_catalog_and_schema(CATALOG, DEFAULT_SCHEMA)
         .with_create_default_catalog_and_schema(false);
+    let division = Arc::new(Division::default());
+    config.set_extension(Arc::clone(&division));
     let options = config.options_mut();
     options.sql_parser.dialect = Dialect::DuckDB;
     options.sql_parser.collect_spans = true;
     options.sql_parser.parse_float_as_decimal = true;
+    options.sql_parser.default_null_ordering = semantics::NULLS_LAST.to_owned();
     options.optimizer.hash_join_single_partition_threshold = SHARED_BUILD_BYTES;
     options.optimizer.hash_join_single_partition_threshold_rows = SHARED_BUILD_ROWS;
     options.optimizer.hash_join_inlist_pushdown_max_size = PUSHED_KEYS * size_of::<i64>();
@@ -49,20 +54,25 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
         .with_default_features()
         .with_type_planner(Arc::new(TypeNames))
         .build();
-    let mut expressions: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(IntegerDivision)];
+    let mut expressions: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(Operators::new(division))];
     expressions.extend(state.expr_planners().iter().cloned());
     let mut aggregates: Vec<_> = state.aggregate_functions().values().cloned().collect();
     // The later of two functions of one name holds.
     aggregates.extend(extrema::functions());
+    let mut scalars: Vec<_> = state.scalar_functions().values().cloned().collect();
+    scalars.push(Arc::new(volatile::volatile_call()));
+    scalars.extend(text_functions::functions());
     let mut state = SessionStateBuilder::new_from_existing(state)
         .with_analyzer_rules(list::analyzer())
         .with_expr_planners(expressions)
         .with_aggregate_functions(aggregates)
+        .with_scalar_functions(scalars)
         .with_optimizer_rules(list::logical())
         .with_physical_optimizer_rules(list::physical())
         .with_query_planner(Arc::new(CarvingPlanner))
         .with_relation_planners(vec![Arc::new(IndependentRelations)])
         .build();
     read_functions::register(&mut state);
+    time_series::register(&mut state);
     state
 }

@@ -5,15 +5,22 @@
 //! through the tree with [`scopes`], [`using`] and [`select_list`]. Must not know: catalogs, plans, files.
 #![forbid(unsafe_code)]
 
+pub mod call_forms;
+pub mod clock;
 mod depth;
 pub mod dialect;
 pub mod file_options;
 pub mod from_first;
+pub mod intervals;
 pub mod names;
 pub mod parse;
+pub mod phrases;
+pub mod row_types;
 pub mod scopes;
 pub mod select_list;
 mod syntax_error;
 pub mod table_options;
 pub mod types;
 pub mod using;
+pub mod volatile;
+pub mod windows;

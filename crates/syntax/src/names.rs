@@ -11,17 +11,19 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::lit;
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, ExactNumberInfo, ExcludeSelectItem, Expr, FunctionArg, FunctionArgExpr, Ident,
-    JoinConstraint, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement as Ast, TableAlias,
-    TableFactor, TableObject, Value, ValueWithSpan, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    BinaryOperator, CastKind, Cte, DataType, ExactNumberInfo, ExcludeSelectItem, Expr, Function, FunctionArg,
+    FunctionArgExpr, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem,
+    SetExpr, SetOperator, Statement as Ast, TableAlias, TableFactor, TableObject, Value, ValueWithSpan, VisitMut,
+    VisitorMut, WildcardAdditionalOptions, visit_relations,
 };
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
 
 use crate::file_options::READ_FUNCTIONS;
 use crate::scopes::{Merged, Scopes};
-use crate::select_list;
-use crate::using::{self, constraint};
+use crate::using;
+use crate::windows::Windows;
+use crate::{call_forms, row_types, select_list, volatile};
 
 /// Replaces names in `statement`, which may name tables, views and files.
 pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Result<()> {
@@ -45,7 +47,7 @@ pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Res
             scopes.add_unnamed(&table.schema());
         }
     }
-    let mut names = Names { scopes, failed: None };
+    let mut names = Names { scopes, windows: Windows::default(), is_inserted: false, failed: None };
     visit(statement, &mut names);
     names.failed.map_or(Ok(()), Err)
 }
@@ -64,6 +66,9 @@ fn visit(statement: &mut PlanStatement, visitor: &mut impl VisitorMut<Break = ()
 #[derive(Debug)]
 struct Names {
     scopes: Scopes,
+    windows: Windows,
+    /// The next query is what an INSERT takes its rows from: they have the types of the table.
+    is_inserted: bool,
     failed: Option<Error>,
 }
 
@@ -80,6 +85,13 @@ impl Names {
         })
     }
 
+    /// Keeps the first reason why the statement cannot be run.
+    fn note(&mut self, done: Result<()>) {
+        if let Err(error) = done {
+            self.failed.get_or_insert(error);
+        }
+    }
+
     fn replace_last(&self, name: &mut ObjectName) {
         if let Some(ObjectNamePart::Identifier(last)) = name.0.last_mut() {
             self.replace(last);
@@ -92,20 +104,34 @@ impl Names {
         }
     }
 
+    /// As [`Names::replace`], for a name that the planner compares as it is written.
+    fn replace_exact(&self, name: &mut Ident) {
+        self.replace(name);
+        if name.quote_style.is_none() {
+            name.value = name.value.to_lowercase();
+        }
+    }
+
+    fn replace_exact_last(&self, name: &mut ObjectName) {
+        if let Some(ObjectNamePart::Identifier(last)) = name.0.last_mut() {
+            self.replace_exact(last);
+        }
+    }
+
     fn replace_in_wildcard(&self, options: &mut WildcardAdditionalOptions) {
         match &mut options.opt_exclude {
-            Some(ExcludeSelectItem::Single(column)) => self.replace_last(column),
+            Some(ExcludeSelectItem::Single(column)) => self.replace_exact_last(column),
             Some(ExcludeSelectItem::Multiple(columns)) => {
-                columns.iter_mut().for_each(|column| self.replace_last(column));
+                columns.iter_mut().for_each(|column| self.replace_exact_last(column));
             }
             None => {}
         }
         if let Some(except) = &mut options.opt_except {
-            self.replace(&mut except.first_element);
-            except.additional_elements.iter_mut().for_each(|column| self.replace(column));
+            self.replace_exact(&mut except.first_element);
+            except.additional_elements.iter_mut().for_each(|column| self.replace_exact(column));
         }
         for item in options.opt_replace.iter_mut().flat_map(|replace| replace.items.iter_mut()) {
-            self.replace(&mut item.column_name);
+            self.replace_exact(&mut item.column_name);
         }
     }
 }
@@ -114,6 +140,7 @@ impl VisitorMut for Names {
     type Break = ();
 
     fn pre_visit_statement(&mut self, statement: &mut Ast) -> ControlFlow<()> {
+        self.is_inserted = matches!(statement, Ast::Insert(_));
         if let Ast::Insert(insert) = statement
             && let TableObject::TableName(table) = &insert.table
             && let Some(names) = self.scopes.table(table)
@@ -129,6 +156,11 @@ impl VisitorMut for Names {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         select_list::order_by_positions(query);
+        if let (SetExpr::Values(values), false) = (query.body.as_mut(), std::mem::take(&mut self.is_inserted)) {
+            row_types::unify(values);
+        }
+        let limits = check_recursion(query);
+        self.note(limits);
         for table in query.with.iter_mut().flat_map(|with| with.cte_tables.iter_mut()) {
             table.alias.columns.iter_mut().for_each(|column| self.scopes.all().replace(&mut column.name));
         }
@@ -153,6 +185,9 @@ impl VisitorMut for Names {
         let merged = self.or_failed(merged);
         select_list::name_columns(select);
         select_list::tell_casts_apart(select);
+        volatile::tell_windows_apart(select);
+        let windows = self.windows.enter(select);
+        self.note(windows);
         self.scopes.enter(Some(select), merged);
         for item in &mut select.projection {
             match item {
@@ -173,6 +208,7 @@ impl VisitorMut for Names {
 
     fn post_visit_select(&mut self, _select: &mut Select) -> ControlFlow<()> {
         self.scopes.leave();
+        self.windows.leave();
         ControlFlow::Continue(())
     }
 
@@ -186,6 +222,8 @@ impl VisitorMut for Names {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let rewritten = call_forms::rewrite(expr);
+        self.note(rewritten);
         match expr {
             Expr::Identifier(name) => match self.scopes.merged(name) {
                 Some(merged) => *expr = merged.clone(),
@@ -196,6 +234,10 @@ impl VisitorMut for Names {
                     self.scopes.replace(before.last(), last);
                 }
             }
+            Expr::Function(Function { over: Some(window), .. }) => {
+                let written = self.windows.write_out(window);
+                self.note(written);
+            }
             _ => {}
         }
         ControlFlow::Continue(())
@@ -203,6 +245,8 @@ impl VisitorMut for Names {
 
     /// After the visit of its parts, so that the literals inside of the casts stay.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let rewritten = call_forms::rewrite_behind(expr);
+        self.note(rewritten);
         let Expr::Value(literal) = expr else { return ControlFlow::Continue(()) };
         let (value, data_type) = match &literal.value {
             Value::Number(text, _) if text.contains(['e', 'E']) => {
@@ -215,6 +259,29 @@ impl VisitorMut for Names {
         *expr = Expr::Cast { kind: CastKind::Cast, expr: inner, data_type, array: false, format: None };
         ControlFlow::Continue(())
     }
+}
+
+/// The rounds of a recursive query cannot be cut to a number of rows.
+fn check_recursion(query: &Query) -> Result<()> {
+    let Some(with) = query.with.as_ref().filter(|with| with.recursive) else { return Ok(()) };
+    let is_cut = |query: &Query| {
+        query.limit_clause.is_some()
+            && matches!(query.body.as_ref(), SetExpr::SetOperation { op: SetOperator::Union, .. })
+    };
+    match with.cte_tables.iter().find(|table| is_cut(&table.query) && names_itself(table)) {
+        Some(table) => Err(Error::input(format!("LIMIT in the recursive query {} is not possible", table.alias.name))
+            .hint("Write LIMIT behind the query that reads it")),
+        None => Ok(()),
+    }
+}
+
+fn names_itself(table: &Cte) -> bool {
+    let own = table.alias.name.value.to_lowercase();
+    let is_own = |name: &ObjectName| match name.to_string().to_lowercase() == own {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    };
+    visit_relations(&table.query, is_own).is_break()
 }
 
 /// The calls of functions that read files, and their arguments, which become texts.
@@ -280,7 +347,7 @@ mod tests {
         scopes.add_table(&"b".into(), &schema(&["Id"]));
         scopes.add_table(&"lower".into(), &schema(&["key"]));
         scopes.add_table(&"upper".into(), &schema(&["Key"]));
-        let mut names = Names { scopes, failed: None };
+        let mut names = Names { scopes, windows: Windows::default(), is_inserted: false, failed: None };
         let mut statement = parse_plan(text).expect("parses");
         visit(&mut statement, &mut FunctionCalls::default());
         visit(&mut statement, &mut names);

@@ -13,6 +13,7 @@ use crate::depth;
 use crate::dialect::ForebayDialect;
 use crate::file_options::{Format, Options};
 use crate::from_first::add_select;
+use crate::phrases;
 use crate::syntax_error::{expected, parser_error};
 use crate::table_options::{self, AlterOptions};
 
@@ -146,7 +147,7 @@ impl<'a> Offsets<'a> {
 
 /// Parses one statement.
 pub fn parse(text: &str) -> Result<Command> {
-    let tokens = depth::check(tokens(text)?)?;
+    let tokens = phrases::known(depth::check(tokens(text)?)?)?;
     let words: Vec<String> = tokens
         .iter()
         .filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF))
@@ -193,7 +194,7 @@ pub fn parse(text: &str) -> Result<Command> {
 
 /// Parses a statement that DataFusion knows.
 pub fn parse_plan(text: &str) -> Result<PlanStatement> {
-    parse_tokens(depth::check(tokens(text)?)?)
+    parse_tokens(phrases::known(depth::check(tokens(text)?)?)?)
 }
 
 fn parse_tokens(tokens: Vec<TokenWithSpan>) -> Result<PlanStatement> {

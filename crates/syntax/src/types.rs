@@ -131,7 +131,10 @@ impl TypePlanner for TypeNames {
 pub fn shown_type(arrow: &ArrowType) -> String {
     match forebay_engine::types::logical_type(arrow, "") {
         Ok(logical) => logical.to_string(),
-        Err(_) => arrow.to_string().to_uppercase(),
+        Err(_) => match arrow {
+            ArrowType::List(element) => format!("{}[]", shown_type(element.data_type())),
+            other => other.to_string().to_uppercase(),
+        },
     }
 }
 

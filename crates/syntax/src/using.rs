@@ -209,15 +209,7 @@ fn side_of_factor(scopes: &Scopes, table: &mut TableFactor, has_wildcard: bool) 
 fn joined(left: Side, right: Side, operator: &mut JoinOperator, has_wildcard: bool) -> Result<Side> {
     let is_full = matches!(operator, JoinOperator::FullOuter(_));
     let is_right = matches!(operator, JoinOperator::Right(_) | JoinOperator::RightOuter(_));
-    let is_reduced = matches!(
-        operator,
-        JoinOperator::Semi(_)
-            | JoinOperator::LeftSemi(_)
-            | JoinOperator::RightSemi(_)
-            | JoinOperator::Anti(_)
-            | JoinOperator::LeftAnti(_)
-            | JoinOperator::RightAnti(_)
-    );
+    let is_reduced = shows_one_side(operator);
     let was_shifted = left.shifted || right.shifted;
     let mut foreign = left.foreign || right.foreign;
     let mut shifted = was_shifted;
@@ -276,6 +268,11 @@ fn joined(left: Side, right: Side, operator: &mut JoinOperator, has_wildcard: bo
     }
     let tables = left.tables.into_iter().chain(right.tables).collect();
     Ok(Side { tables, merged, foreign, shifted, hidden, unclear: is_unclear })
+}
+
+fn shows_one_side(operator: &JoinOperator) -> bool {
+    use JoinOperator as J;
+    matches!(operator, J::Semi(_) | J::LeftSemi(_) | J::RightSemi(_) | J::Anti(_) | J::LeftAnti(_) | J::RightAnti(_))
 }
 
 fn last_of(name: &ObjectName) -> Option<Ident> {

@@ -215,10 +215,13 @@ impl Carver<'_> {
     fn function(&mut self, function: &ScalarFunction, scope: &Scope<'_>) -> Result<Scalar, Reason> {
         let unknown = || Reason::new(format!("function {}", function.name()));
         match (function.name(), function.args.as_slice()) {
-            ("checked_add", [left, right]) => self.checked(Arithmetic::Add, left, right, scope),
-            ("checked_subtract", [left, right]) => self.checked(Arithmetic::Subtract, left, right, scope),
-            ("checked_multiply", [left, right]) => self.checked(Arithmetic::Multiply, left, right, scope),
-            ("checked_divide", [left, right]) => self.checked(Arithmetic::Divide, left, right, scope),
+            (name, [left, right]) if operation(name).is_some() => {
+                // Of floats it fails at zero, which a quotient does not.
+                if name == "integer_divide" && !is_integer(&scope.data_type(left)?) {
+                    return Err(unknown());
+                }
+                self.checked(operation(name).ok_or_else(unknown)?, left, right, scope)
+            }
             // Results of pipelines are in canonical form anyway.
             ("canonical", [inner]) => self.expression(inner, scope),
             ("rounding_cast", [inner]) => {
@@ -262,7 +265,8 @@ impl Carver<'_> {
                 if !is_text(&scope.data_type(text)?) {
                     return Err(unknown());
                 }
-                let start = whole(start).ok_or_else(unknown)?;
+                // Characters are counted from the end there.
+                let start = whole(start).filter(|start| *start >= 0).ok_or_else(unknown)?;
                 if length.is_some_and(|length| start.checked_add(length).is_none()) {
                     return Err(unknown());
                 }
@@ -323,6 +327,17 @@ fn is_true(condition: Scalar) -> Result<Scalar, Reason> {
 fn not_distinct(left: Scalar, right: Scalar) -> Result<Scalar, Reason> {
     let both_null = Scalar::and(Scalar::is_null(left.clone())?, Scalar::is_null(right.clone())?)?;
     Scalar::or(both_null, is_true(Scalar::compare(Comparison::Equal, left, right)?)?)
+}
+
+/// The operation that a function of two numbers stands for.
+fn operation(function: &str) -> Option<Arithmetic> {
+    Some(match function {
+        "checked_add" => Arithmetic::Add,
+        "checked_subtract" => Arithmetic::Subtract,
+        "checked_multiply" => Arithmetic::Multiply,
+        "checked_divide" | "integer_divide" => Arithmetic::Divide,
+        _ => return None,
+    })
 }
 
 fn is_text(data_type: &DataType) -> bool {

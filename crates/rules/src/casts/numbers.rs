@@ -27,7 +27,7 @@ pub(super) fn hugeints(array: &ArrayRef, or_null: bool) -> Result<ArrayRef, Arro
     let values: Decimal128Array = match or_null {
         true => doubles.unary_opt(convert),
         false => doubles.try_unary(|value| {
-            convert(value).ok_or_else(|| ArrowError::CastError(format!("{value} is out of the range of HUGEINT")))
+            convert(value).ok_or_else(|| ArrowError::CastError(format!("{value:e} is out of the range of HUGEINT")))
         })?,
     };
     Ok(Arc::new(values.with_precision_and_scale(38, 0)?))

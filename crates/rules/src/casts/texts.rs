@@ -13,9 +13,11 @@ use datafusion::arrow::datatypes::{DataType, FieldRef, IntervalMonthDayNanoType,
 use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::util::display::FormatOptions;
 
-use super::{cast, clock, intervals, lists};
+use forebay_syntax::types::shown_type;
+use forebay_syntax::{clock, intervals};
+
+use super::{cast, lists};
 use crate::blob_text;
-use crate::types::shown_type;
 
 /// Whether values of this type are read from text here.
 pub(super) fn is_read(target: &DataType) -> bool {

@@ -1,0 +1,238 @@
+//! What operators mean where DuckDB's rules are not DataFusion's: quotients are floats, a date and an interval make a
+//! timestamp, shifts that lose bits fail, and a list beside NULL is NULL.
+//!
+//! They are planned here, rather than rewritten later, so that whatever asks for the type of an expression from then on is told
+//! the right one.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::compute::kernels::numeric;
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::functions::core::expr_fn::nullif;
+use datafusion::logical_expr::expr::Cast;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, ScalarUDF, lit};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+
+use crate::arithmetic::division::{Division, IntegerDivide};
+use crate::arithmetic::shifts::{Direction, Shift};
+use crate::casts::cast_scalar;
+
+/// Plans operators.
+#[derive(Debug)]
+pub struct Operators {
+    division: Arc<Division>,
+    integer_divide: Arc<ScalarUDF>,
+    shift_left: Arc<ScalarUDF>,
+    shift_right: Arc<ScalarUDF>,
+}
+
+impl Operators {
+    /// As `division` says what a quotient is.
+    pub fn new(division: Arc<Division>) -> Self {
+        Self {
+            division,
+            integer_divide: Arc::new(ScalarUDF::from(IntegerDivide::default())),
+            shift_left: Arc::new(ScalarUDF::from(Shift::new(Direction::Left))),
+            shift_right: Arc::new(ScalarUDF::from(Shift::new(Direction::Right))),
+        }
+    }
+}
+
+impl ExprPlanner for Operators {
+    fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        use BinaryOperator as B;
+        let planned = match expr.op {
+            B::Divide => self.quotient(&expr, schema),
+            B::DuckIntegerDivide => Some(self.whole_quotient(&expr, schema)),
+            B::Modulo => self.remainder(&expr, schema),
+            B::Plus | B::Minus => moment(&expr, schema),
+            B::PGBitwiseShiftLeft => shifted(&self.shift_left, &expr, schema),
+            B::PGBitwiseShiftRight => shifted(&self.shift_right, &expr, schema),
+            B::StringConcat => beside_null(&expr, schema),
+            _ => None,
+        };
+        Ok(match planned {
+            Some(planned) => PlannerResult::Planned(planned),
+            None => PlannerResult::Original(expr),
+        })
+    }
+}
+
+impl Operators {
+    /// `a / b` of numbers.
+    fn quotient(&self, expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
+        let types = [number_type(&expr.left, schema)?, number_type(&expr.right, schema)?];
+        if self.division.is_of_integers() && types.iter().all(is_whole) {
+            return Some(self.whole(expr.left.clone(), expr.right.clone()));
+        }
+        let target = float_of(&types);
+        let (left, right) = (as_type(expr.left.clone(), &target), as_type(expr.right.clone(), &target));
+        Some(match self.division.gives_infinity() {
+            true => Expr::BinaryExpr(BinaryExpr::new(Box::new(left), Operator::Divide, Box::new(right))),
+            false => self.whole(left, right),
+        })
+    }
+
+    /// `a // b`. What are no numbers is for the function to refuse.
+    fn whole_quotient(&self, expr: &RawBinaryExpr, schema: &DFSchema) -> Expr {
+        let (left, right) = (expr.left.clone(), expr.right.clone());
+        match number_type(&left, schema).zip(number_type(&right, schema)) {
+            Some((left_type, right_type)) if !is_whole(&left_type) || !is_whole(&right_type) => {
+                let target = float_of(&[left_type, right_type]);
+                self.whole(as_type(left, &target), as_type(right, &target))
+            }
+            _ => self.whole(left, right),
+        }
+    }
+
+    fn whole(&self, left: Expr, right: Expr) -> Expr {
+        let right = if self.division.fails_at_zero() { right } else { nullif(right, lit(0)) };
+        self.integer_divide.call(vec![left, right])
+    }
+
+    /// `a % b`, where a division by zero is NULL. That of floats is NaN.
+    fn remainder(&self, expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
+        if self.division.fails_at_zero() || number_type(&expr.right, schema)?.is_floating() {
+            return None;
+        }
+        let right = Box::new(nullif(expr.right.clone(), lit(0)));
+        Some(Expr::BinaryExpr(BinaryExpr::new(Box::new(expr.left.clone()), Operator::Modulo, right)))
+    }
+}
+
+/// The type of a number, of NULL, or of a literal text that stands for a number; `None` for what is divided in other ways.
+fn number_type(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
+    let data_type = type_of(expr, schema)?;
+    let is_text = data_type.is_string() && matches!(expr, Expr::Literal(..));
+    (data_type.is_numeric() || data_type.is_null() || is_text).then_some(data_type)
+}
+
+fn is_whole(data_type: &DataType) -> bool {
+    data_type.is_integer() || is_hugeint(data_type)
+}
+
+fn is_hugeint(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Decimal128(38, 0) | DataType::Decimal256(_, 0))
+}
+
+/// The type of a quotient: FLOAT where a FLOAT and no DOUBLE is divided.
+fn float_of(types: &[DataType; 2]) -> DataType {
+    let is_single = types.contains(&DataType::Float32) && !types.contains(&DataType::Float64);
+    if is_single { DataType::Float32 } else { DataType::Float64 }
+}
+
+/// The type of an expression. A long chain of operators is looked through, not asked for the types of all of its parts.
+fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
+    match expr {
+        Expr::Cast(cast) => Some(cast.field.data_type().clone()),
+        Expr::Literal(value, _) => Some(value.data_type()),
+        Expr::BinaryExpr(BinaryExpr { op: Operator::Divide, right, .. }) => match right.as_ref() {
+            Expr::Cast(cast) => Some(cast.field.data_type().clone()),
+            Expr::Literal(value, _) => Some(value.data_type()),
+            _ => expr.get_type(schema).ok(),
+        },
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Plus | Operator::Minus, right }) if is_interval(right) => {
+            type_of(left, schema)
+        }
+        _ => expr.get_type(schema).ok(),
+    }
+}
+
+fn is_interval(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(ScalarValue::IntervalMonthDayNano(_), _))
+}
+
+/// `expr` in this type; a literal is one again.
+fn as_type(expr: Expr, target: &DataType) -> Expr {
+    if let Expr::Literal(value, _) = &expr
+        && let Ok(cast) = cast_scalar(value, target)
+    {
+        return Expr::Literal(cast, None);
+    }
+    match &expr {
+        Expr::Cast(cast) if cast.field.data_type() == target => expr,
+        _ => Expr::Cast(Cast::new(Box::new(expr), target.clone())),
+    }
+}
+
+/// A date plus or minus an interval, which is a timestamp. Of literals the result is one, too.
+fn moment(expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
+    let is_interval = |data_type: &DataType| matches!(data_type, DataType::Interval(_));
+    let right_type = type_of(&expr.right, schema)?;
+    let (moment, interval, op) = match expr.op {
+        BinaryOperator::Minus if is_interval(&right_type) => (&expr.left, &expr.right, Operator::Minus),
+        BinaryOperator::Plus if is_interval(&right_type) => (&expr.left, &expr.right, Operator::Plus),
+        BinaryOperator::Plus if matches!(right_type, DataType::Date32 | DataType::Timestamp(..)) => {
+            (&expr.right, &expr.left, Operator::Plus)
+        }
+        _ => return None,
+    };
+    if !is_interval(&type_of(interval, schema)?) {
+        return None;
+    }
+    let data_type = type_of(moment, schema)?;
+    let is_date = data_type == DataType::Date32;
+    if !is_date && !matches!(data_type, DataType::Timestamp(_, None)) {
+        return None;
+    }
+    let target = if is_date { DataType::Timestamp(TimeUnit::Microsecond, None) } else { data_type };
+    let literal = literal_of(moment).and_then(|moment| cast_scalar(&moment, &target).ok());
+    if let (Some(moment), Expr::Literal(interval, _)) = (literal, interval)
+        && let Ok(result) = calculated(&moment, op, interval)
+    {
+        return Some(Expr::Literal(result, None));
+    }
+    let moment = if is_date { as_type(moment.clone(), &target) } else { moment.clone() };
+    Some(Expr::BinaryExpr(BinaryExpr::new(Box::new(moment), op, Box::new(interval.clone()))))
+}
+
+/// The value of a literal, or of a cast of one: `DATE '1992-01-01'`.
+fn literal_of(expr: &Expr) -> Option<ScalarValue> {
+    match expr {
+        Expr::Literal(value, _) => Some(value.clone()),
+        Expr::Cast(cast) => match cast.expr.as_ref() {
+            Expr::Literal(value, _) => cast_scalar(value, cast.field.data_type()).ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn calculated(left: &ScalarValue, op: Operator, right: &ScalarValue) -> Result<ScalarValue> {
+    let kernel = if op == Operator::Minus { numeric::sub } else { numeric::add };
+    let (left, right): (ArrayRef, ArrayRef) = (left.to_array()?, right.to_array()?);
+    ScalarValue::try_from_array(&kernel(&left, &right)?, 0)
+}
+
+/// A shift of integers. A literal number of bits leaves the type of what is shifted as it is.
+fn shifted(function: &Arc<ScalarUDF>, expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
+    let is_integer = |data_type: &DataType| is_whole(data_type) || data_type.is_null();
+    let (left, right) = (type_of(&expr.left, schema)?, type_of(&expr.right, schema)?);
+    if !is_integer(&left) || !is_integer(&right) {
+        return None;
+    }
+    let bits = match &expr.right {
+        Expr::Literal(value, _) if left.is_integer() && !value.is_null() => match cast_scalar(value, &left) {
+            Ok(value) => Expr::Literal(value, None),
+            Err(_) => expr.right.clone(),
+        },
+        other => other.clone(),
+    };
+    Some(function.call(vec![expr.left.clone(), bits]))
+}
+
+/// `list || NULL` and `NULL || list`.
+fn beside_null(expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
+    let is_null = |expr: &Expr| matches!(expr, Expr::Literal(ScalarValue::Null, _));
+    let other = match (is_null(&expr.left), is_null(&expr.right)) {
+        (false, true) => &expr.left,
+        (true, false) => &expr.right,
+        _ => return None,
+    };
+    let data_type = type_of(other, schema)?;
+    let is_list = matches!(data_type, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..));
+    is_list.then(|| ScalarValue::try_from(&data_type).ok().map(lit)).flatten()
+}

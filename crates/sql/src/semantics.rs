@@ -1,0 +1,45 @@
+//! Settings that change what queries mean, by DuckDB's names.
+
+use std::sync::atomic::Ordering;
+
+use datafusion::execution::SessionState;
+use forebay_base::{Error, Result};
+
+use forebay_context::settings::switch;
+use forebay_rules::arithmetic::division::Division;
+
+/// Where NULLs are without a word about it, in the planner's words: last, whatever the direction.
+pub const NULLS_LAST: &str = "nulls_last";
+
+/// SET variable = value, where it is one of these; false where the variable is another.
+pub fn set(base: &mut SessionState, variable: &str, value: &str) -> Result<bool> {
+    if matches!(variable, "default_null_order" | "null_order") {
+        base.config_mut().options_mut().sql_parser.default_null_ordering = null_order(variable, value)?.to_owned();
+        return Ok(true);
+    }
+    let division = base.config().get_extension::<Division>();
+    let Some(division) = division
+        .ok_or_else(|| Error::internal("a session without divisions"))?
+        .switch(variable)
+        .map(|flag| switch(variable, value).map(|on| flag.store(on, Ordering::Relaxed)))
+    else {
+        return Ok(false);
+    };
+    division.map(|()| true)
+}
+
+/// An order of NULLs by any of its names.
+fn null_order(variable: &str, value: &str) -> Result<&'static str> {
+    Ok(match value.to_lowercase().replace(' ', "_").as_str() {
+        "nulls_last" | "last" => NULLS_LAST,
+        "nulls_first" | "first" => "nulls_first",
+        // NULL is the least of all values.
+        "sqlite" | "mysql" | "nulls_first_on_asc_last_on_desc" => "nulls_min",
+        // It is the greatest.
+        "postgres" | "postgresql" | "nulls_last_on_asc_first_on_desc" => "nulls_max",
+        _ => {
+            return Err(Error::input(format!("{variable} = {value} is not possible"))
+                .hint("Use nulls_last, nulls_first, postgres (last, but first with DESC) or sqlite (first, but last with DESC)"));
+        }
+    })
+}

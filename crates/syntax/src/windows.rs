@@ -1,0 +1,84 @@
+//! Named windows, written out where they are used: `OVER w`, and `OVER (w …)`, which adds to `w` what it lacks. The planner
+//! knows the first alone, reads the second as if `w` were not there, and loses windows that are named by others.
+
+use datafusion::sql::sqlparser::ast::{Ident, NamedWindowDefinition, NamedWindowExpr, Select, WindowSpec, WindowType};
+use forebay_base::{Error, ErrorKind, Result};
+
+/// The windows that the SELECTs around a place name, the innermost SELECT last.
+#[derive(Debug, Default)]
+pub struct Windows(Vec<Vec<(String, WindowSpec)>>);
+
+impl Windows {
+    /// Takes the definitions out of a SELECT whose expressions come next. Errors: a name that is defined twice, or that a
+    /// definition refers to before it is there; a definition that changes what it refers to.
+    pub fn enter(&mut self, select: &mut Select) -> Result<()> {
+        self.0.push(Vec::new());
+        for NamedWindowDefinition(name, definition) in std::mem::take(&mut select.named_window) {
+            let spec = match definition {
+                NamedWindowExpr::NamedWindow(other) => self.find(&other)?.clone(),
+                NamedWindowExpr::WindowSpec(spec) => self.complete(spec)?,
+            };
+            let key = key(&name);
+            let windows = self.0.last_mut().ok_or_else(|| Error::internal("no SELECT was entered"))?;
+            if windows.iter().any(|(other, _)| *other == key) {
+                return Err(Error::input(format!("window {name} is defined twice")));
+            }
+            windows.push((key, spec));
+        }
+        Ok(())
+    }
+
+    /// Leaves the SELECT that was entered last.
+    pub fn leave(&mut self) {
+        self.0.pop();
+    }
+
+    /// Writes out the window of a call. Errors: as [`Windows::enter`].
+    pub fn write_out(&self, window: &mut WindowType) -> Result<()> {
+        match window {
+            WindowType::NamedWindow(name) => *window = WindowType::WindowSpec(self.find(name)?.clone()),
+            WindowType::WindowSpec(spec) if spec.window_name.is_some() => *spec = self.complete(spec.clone())?,
+            WindowType::WindowSpec(_) => {}
+        }
+        Ok(())
+    }
+
+    fn find(&self, name: &Ident) -> Result<&WindowSpec> {
+        let wanted = key(name);
+        let found = self.0.last().and_then(|windows| windows.iter().find(|(other, _)| *other == wanted));
+        let missing = || Error::new(ErrorKind::NotFound, format!("window {name} does not exist"));
+        found.map(|(_, spec)| spec).ok_or_else(missing)
+    }
+
+    /// `spec` with what the window that it names has.
+    fn complete(&self, mut spec: WindowSpec) -> Result<WindowSpec> {
+        let Some(name) = spec.window_name.take() else { return Ok(spec) };
+        let base = self.find(&name)?;
+        let twice = |clause: &str| {
+            Err(Error::input(format!("window {name} has {clause} already"))
+                .hint(format!("Write the whole window, or leave out {clause}")))
+        };
+        if base.window_frame.is_some() {
+            return Err(Error::input(format!("window {name} has a frame, so that nothing can be added to it"))
+                .hint(format!("Write OVER {name} without parentheses, or the whole window")));
+        }
+        if !base.partition_by.is_empty() {
+            if !spec.partition_by.is_empty() {
+                return twice("PARTITION BY");
+            }
+            spec.partition_by.clone_from(&base.partition_by);
+        }
+        if !base.order_by.is_empty() {
+            if !spec.order_by.is_empty() {
+                return twice("ORDER BY");
+            }
+            spec.order_by.clone_from(&base.order_by);
+        }
+        Ok(spec)
+    }
+}
+
+/// A name as others find it.
+fn key(name: &Ident) -> String {
+    name.value.to_lowercase()
+}
