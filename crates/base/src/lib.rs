@@ -1,9 +1,10 @@
-//! The ground floor: types, values, ids, units, limits, checksums and the one error type.
+//! The ground floor: types, values, ids, units, limits, checksums, the account of memory and the one error type.
 //!
 //! Invariants: pure code. Nothing here reads a clock, a file, the environment or a thread.
 //! Must not know: how bytes lie in a block, on disk or in a query.
 #![forbid(unsafe_code)]
 
+pub mod budget;
 pub mod checksum;
 pub mod error;
 pub mod ids;
@@ -12,6 +13,7 @@ pub mod types;
 pub mod units;
 pub mod value;
 
+pub use budget::Budget;
 pub use error::{Context, Error, ErrorKind, Position, Result};
 pub use ids::{ColumnId, DirectoryId, FactId, SegmentId, TableId};
 pub use types::{LogicalType, PhysicalType, TimeUnit};
