@@ -61,15 +61,19 @@ pub const OPEN_SEGMENTS: usize = 64;
 /// reads.
 pub const DATA_DIRECTORIES: usize = 64;
 
-/// Bytes of stored chunks that are on their way from disk to inflation, over all scans.
+/// Most bytes of stored chunks that are on their way from disk to inflation, over all scans.
 pub const READ_POOL_BYTES: usize = 256 << 20;
+
+/// The part of the memory for chunks that stored ones take at most, where that is less than [`READ_POOL_BYTES`]: inflated
+/// chunks are larger and in use for longer.
+pub const READ_POOL_SHARE: usize = 4;
+
+/// The part of the read buffers that reads ahead leave to reads that somebody waits for.
+pub const READ_NOW_SHARE: usize = 4;
 
 /// Bytes of stored chunks that a scan has on their way before anybody needs them, for each data directory that its table
 /// lies in: enough to keep a drive busy while the workers inflate and test, and few enough for a query of 256 MB.
 pub const READ_AHEAD_BYTES: usize = 32 << 20;
-
-/// Bytes of inflated chunks in use by scans, beside those in the cache, that lie in memory which is used over and over.
-pub const INFLATE_POOL_BYTES: usize = 256 << 20;
 
 /// Bytes of inflated chunks that are kept at the first time that they are read, of tables whose files are no larger than that:
 /// a small database is all in memory after one look, and so are the dimensions of a large one.

@@ -79,6 +79,23 @@ impl<K: Hash + Eq + Clone, V> ChunkCache<K, V> {
         state.entries.insert(key, Entry { value, bytes, last_use: state.clock });
     }
 
+    /// Drops the value that was used longest ago of those that nobody else holds, so that its memory is free at once; false
+    /// where there is none.
+    pub fn evict_unused(&self) -> bool {
+        let mut state = self.lock();
+        let is_unused = |key: &&K| state.entries.get(key).is_some_and(|entry| Arc::strong_count(&entry.value) == 1);
+        let Some(oldest) = state.by_use.values().find(is_unused).cloned() else { return false };
+        let evicted = state.remove(&oldest);
+        // Its memory goes back to where it came from, which need not wait for us.
+        drop(state);
+        evicted.is_some()
+    }
+
+    /// Most bytes ever held.
+    pub fn budget_bytes(&self) -> usize {
+        self.budget_bytes
+    }
+
     /// Drops every value.
     pub fn clear(&self) {
         let mut state = self.lock();
@@ -138,11 +155,11 @@ impl<K> fmt::Debug for Seen<K> {
 }
 
 impl<K: Hash + Eq + Clone, V> State<K, V> {
-    fn remove(&mut self, key: &K) {
-        if let Some(entry) = self.entries.remove(key) {
-            self.by_use.remove(&entry.last_use);
-            self.held_bytes -= entry.bytes;
-        }
+    fn remove(&mut self, key: &K) -> Option<Arc<V>> {
+        let entry = self.entries.remove(key)?;
+        self.by_use.remove(&entry.last_use);
+        self.held_bytes -= entry.bytes;
+        Some(entry.value)
     }
 }
 
@@ -170,6 +187,21 @@ mod tests {
         assert!(cache.get(&1).is_none());
         assert!(cache.get(&0).is_some() && cache.get(&2).is_some() && cache.get(&3).is_some());
         assert_eq!(cache.held_bytes(), 30);
+    }
+
+    #[test]
+    fn what_somebody_uses_is_not_evicted_for_its_memory() {
+        let cache = ChunkCache::new(30);
+        for key in 0..3 {
+            cache.insert(key, Arc::new(key), 10);
+        }
+        let used = cache.get(&1);
+        cache.get(&0);
+        assert!(cache.evict_unused() && !cache.contains(&2), "the one that was used longest ago");
+        assert!(cache.evict_unused() && !cache.contains(&0));
+        assert!(!cache.evict_unused() && cache.contains(&1), "its memory would not be free");
+        drop(used);
+        assert!(cache.evict_unused() && cache.held_bytes() == 0 && !cache.evict_unused());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Memory that direct reads and writes accept, and the budget that it comes from.
 //!
 //! Invariants: a buffer starts on an [`IO_ALIGN`] boundary and its capacity is a multiple of it; the buffers taken from a
-//! pool never exceed its budget.
+//! pool never exceed its limit, and what the pool has of the system is reserved with a client of a [`Budget`].
 //! Must not know: files, and who holds the buffers.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,6 +9,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use forebay_base::budget::{Budget, Client, Reservation};
 use forebay_base::limits::{HUGE_PAGE_BYTES, IO_ALIGN, POOL_REGION_BYTES};
 use forebay_base::units::format_bytes;
 use forebay_base::{Error, ErrorKind, Result};
@@ -21,7 +22,20 @@ use crate::sys::Pages;
 pub struct AlignedBuffer {
     pages: Pages,
     len: usize,
-    pool: Option<Arc<Shared>>,
+    owner: Owner,
+}
+
+/// Where the memory of a buffer belongs.
+#[derive(Default)]
+enum Owner {
+    /// To nobody else.
+    #[default]
+    Itself,
+    Pool(Arc<Shared>),
+    /// To nobody else, but a pool's client has to answer for it.
+    Beyond {
+        _overdrawn: Reservation,
+    },
 }
 
 impl AlignedBuffer {
@@ -43,12 +57,17 @@ impl AlignedBuffer {
             Error::new(ErrorKind::OutOfMemory, message).hint("End other programs, or give the database less memory")
         };
         let pages = len.checked_next_multiple_of(IO_ALIGN).and_then(Pages::zeroed).ok_or_else(no_memory)?;
-        Ok(Self { pages, len, pool: None })
+        Ok(Self { pages, len, owner: Owner::Itself })
     }
 
     /// Bytes of memory behind the buffer: its length rounded up to [`IO_ALIGN`] or more.
     pub fn capacity(&self) -> usize {
         self.pages.len()
+    }
+
+    /// Whether it was taken beyond a pool's limit ([`BufferPool::require`]), so that it should not be kept for long.
+    pub fn is_beyond_limit(&self) -> bool {
+        matches!(self.owner, Owner::Beyond { .. })
     }
 }
 
@@ -68,7 +87,7 @@ impl DerefMut for AlignedBuffer {
 
 impl Drop for AlignedBuffer {
     fn drop(&mut self) {
-        if let Some(pool) = self.pool.take() {
+        if let Owner::Pool(pool) = std::mem::take(&mut self.owner) {
             pool.put_back(std::mem::take(&mut self.pages));
         }
     }
@@ -80,80 +99,114 @@ impl fmt::Debug for AlignedBuffer {
     }
 }
 
-/// A budget of aligned memory. Clones share it.
+/// Aligned memory within a limit. Clones share it.
 ///
 /// Memory comes from the system in regions of huge pages and is cut to measure, best fit first; what is given back is
 /// joined with its neighbours. So steady reading allocates nothing, and what a drive writes to lies together in memory.
-/// Fragments between buffers may make a pool own more than its budget, by an eighth and a region at most.
+/// Regions stay with the pool when their buffers have come back, as far as its limit goes: a pool holds what it needed most.
 #[derive(Clone)]
 pub struct BufferPool {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    budget_bytes: usize,
+    client: Client,
+    /// Most bytes of the buffers that are taken, a multiple of [`IO_ALIGN`].
+    limit_bytes: usize,
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
     in_use_bytes: usize,
     /// Bytes of all regions.
-    owned_bytes: usize,
+    owned: Reservation,
     free: FreePages,
 }
 
 impl BufferPool {
-    /// A pool whose buffers take at most `budget_bytes`.
-    pub fn new(budget_bytes: usize) -> Self {
-        Self { shared: Arc::new(Shared { budget_bytes, state: Mutex::default() }) }
+    /// A pool with an account of its own, whose buffers take at most `limit_bytes`. Fragments between buffers may make it own
+    /// more than that, by an eighth and a region at most.
+    pub fn new(limit_bytes: usize) -> Self {
+        let owned_bytes = limit_bytes.saturating_add(limit_bytes / 8).saturating_add(POOL_REGION_BYTES);
+        Self::with(Budget::new(owned_bytes).client("buffers", owned_bytes), limit_bytes)
+    }
+
+    /// A pool of which everything that it has of the system, fragments included, is reserved with `client`, and stays within
+    /// that one's limit.
+    pub fn within(client: Client) -> Self {
+        let limit_bytes = client.limit_bytes();
+        Self::with(client, limit_bytes)
+    }
+
+    fn with(client: Client, limit_bytes: usize) -> Self {
+        let limit_bytes =
+            limit_bytes.checked_next_multiple_of(IO_ALIGN).unwrap_or(limit_bytes - limit_bytes % IO_ALIGN);
+        let state = Mutex::new(State { in_use_bytes: 0, owned: client.nothing(), free: FreePages::default() });
+        Self { shared: Arc::new(Shared { client, limit_bytes, state }) }
     }
 
     /// A buffer of `len` bytes with *unspecified content*: zeros, or what an earlier user left. Writers fill all of it.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`] if the buffers in use leave too little of the budget.
+    /// [`ErrorKind::OutOfMemory`] if the buffers in use leave too little, or others who share the budget.
     pub fn take(&self, len: usize) -> Result<AlignedBuffer> {
-        let exhausted = |state: &State, why: &str| {
-            let [wanted, used, budget] =
-                [len, state.in_use_bytes, self.shared.budget_bytes].map(|bytes| format_bytes(bytes as u64));
-            let message = format!("{why}: a buffer of {wanted} is wanted, {used} of {budget} are in use");
-            Error::new(ErrorKind::OutOfMemory, message).hint("Raise the memory limit, or run fewer queries at once")
-        };
+        self.try_take(len).ok_or_else(|| {
+            let [wanted, used, limit] =
+                [len, self.in_use_bytes(), self.shared.limit_bytes].map(|bytes| format_bytes(bytes as u64));
+            let place = format!("a buffer of {wanted}, where {used} of {limit} are in use");
+            self.shared.client.exhausted(len).context(place)
+        })
+    }
+
+    /// As [`BufferPool::take`], or `None` where that is an error.
+    pub fn try_take(&self, len: usize) -> Option<AlignedBuffer> {
+        let capacity = len.checked_next_multiple_of(IO_ALIGN)?;
         let mut state = self.shared.state.lock();
-        let capacity = len.checked_next_multiple_of(IO_ALIGN).unwrap_or(usize::MAX);
-        if capacity > self.shared.budget_bytes.next_multiple_of(IO_ALIGN).saturating_sub(state.in_use_bytes) {
-            return Err(exhausted(&state, "the memory budget is exhausted"));
+        if capacity > self.shared.limit_bytes - state.in_use_bytes {
+            return None;
         }
         let pages = match state.free.take(capacity) {
             Some(pages) => pages,
             None => {
-                let grown = self.shared.grow(&mut state, capacity);
-                let mut pages = grown.ok_or_else(|| exhausted(&state, "no memory is left in one piece"))?;
+                let mut pages = self.shared.grow(&mut state, capacity)?;
                 let rest = pages.split_off(capacity);
                 state.free.insert(rest);
                 pages
             }
         };
         state.in_use_bytes += capacity;
-        Ok(AlignedBuffer { pages, len, pool: Some(Arc::clone(&self.shared)) })
+        Some(AlignedBuffer { pages, len, owner: Owner::Pool(Arc::clone(&self.shared)) })
     }
 
-    /// Bytes of the buffers that are taken, by capacity.
+    /// As [`BufferPool::take`], but where that is an error other memory, which the pool's client overdraws: for who cannot go
+    /// on without it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`] if the system has no memory left.
+    pub fn require(&self, len: usize) -> Result<AlignedBuffer> {
+        if let Some(buffer) = self.try_take(len) {
+            return Ok(buffer);
+        }
+        let mut buffer = AlignedBuffer::try_zeroed(len)?;
+        buffer.owner = Owner::Beyond { _overdrawn: self.shared.client.overdraw(buffer.capacity()) };
+        Ok(buffer)
+    }
+
+    /// Bytes of the pool's buffers that are taken, by capacity; without those beyond its limit.
     pub fn in_use_bytes(&self) -> usize {
         self.shared.state.lock().in_use_bytes
     }
 
     /// Bytes that the buffers may take.
-    pub fn budget_bytes(&self) -> usize {
-        self.shared.budget_bytes
+    pub fn limit_bytes(&self) -> usize {
+        self.shared.limit_bytes
     }
 }
 
 impl fmt::Debug for BufferPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BufferPool")
-            .field("budget_bytes", &self.shared.budget_bytes)
+            .field("limit_bytes", &self.shared.limit_bytes)
             .field("in_use_bytes", &self.in_use_bytes())
             .finish()
     }
@@ -161,32 +214,44 @@ impl fmt::Debug for BufferPool {
 
 impl Shared {
     /// A new region of at least `capacity`. Regions that are all free make room for it; `None` if the system has no
-    /// memory, or if fragments take too much of it.
+    /// memory, or the budget, perhaps because fragments take too much of it.
     fn grow(&self, state: &mut State, capacity: usize) -> Option<Pages> {
-        let wanted = capacity.max(self.budget_bytes.min(POOL_REGION_BYTES)).next_multiple_of(HUGE_PAGE_BYTES);
-        state.shrink(self.budget_bytes.saturating_sub(wanted));
-        if state.owned_bytes + wanted > self.budget_bytes + self.budget_bytes / 8 + POOL_REGION_BYTES {
-            return None;
+        let least = capacity.checked_next_multiple_of(HUGE_PAGE_BYTES)?;
+        state.shrink(self.limit_bytes.saturating_sub(least.max(self.region_bytes())));
+        let left = self.client.limit_bytes().saturating_sub(state.owned.bytes());
+        let wanted = least.max(self.region_bytes().min(left - left % HUGE_PAGE_BYTES));
+        let mut reserved = [wanted, least].into_iter().find(|bytes| state.owned.try_grow(*bytes));
+        if reserved.is_none() {
+            // What is free is too small for this buffer, but may be enough of the budget.
+            state.shrink(0);
+            reserved = state.owned.try_grow(least).then_some(least);
         }
-        let pages = Pages::region(wanted)?;
-        state.owned_bytes += pages.len();
-        Some(pages)
+        let region = Pages::region(reserved?);
+        if region.is_none() {
+            state.owned.shrink(reserved?);
+        }
+        region
     }
 
     fn put_back(&self, pages: Pages) {
         let mut state = self.state.lock();
         state.in_use_bytes -= pages.len();
         state.free.insert(pages);
-        state.shrink(self.budget_bytes.max(POOL_REGION_BYTES));
+        state.shrink(self.limit_bytes.max(self.region_bytes()));
+    }
+
+    /// Bytes that are asked of the system at once, where there are as many left.
+    fn region_bytes(&self) -> usize {
+        self.limit_bytes.min(POOL_REGION_BYTES).next_multiple_of(HUGE_PAGE_BYTES)
     }
 }
 
 impl State {
     /// Gives regions that are all free back to the system until no more than `bytes` are owned, if that is possible.
     fn shrink(&mut self, bytes: usize) {
-        while self.owned_bytes > bytes {
+        while self.owned.bytes() > bytes {
             let Some(region) = self.free.pop_region() else { return };
-            self.owned_bytes -= region.len();
+            self.owned.shrink(region.len());
         }
     }
 }
@@ -292,9 +357,35 @@ mod tests {
         let regions: Vec<_> = (0..4).map(|_| pool.take(POOL_REGION_BYTES).expect("in budget")).collect();
         drop(regions);
         let large = pool.take(4 * POOL_REGION_BYTES).expect("in budget");
-        assert_eq!(pool.shared.state.lock().owned_bytes, 4 * POOL_REGION_BYTES);
+        assert_eq!(pool.shared.state.lock().owned.bytes(), 4 * POOL_REGION_BYTES);
         drop(large);
         pool.take(1).expect("the large region is cut");
+    }
+
+    #[test]
+    fn what_a_pool_has_of_the_system_is_reserved() {
+        let budget = Budget::new(24 << 20);
+        let [pool, other] = ["reads", "chunks"].map(|name| BufferPool::within(budget.client(name, 16 << 20)));
+        let held = || budget.figures().iter().map(|client| client.held_bytes >> 20).collect::<Vec<_>>();
+        let first = pool.take(1 << 20).expect("in budget");
+        assert_eq!(held(), [16, 0], "no larger than its limit");
+        let second = pool.take((13 << 20) + 1).expect("in budget");
+        assert_eq!(held(), [16, 0]);
+        assert!(pool.take(2 << 20).is_err(), "its limit, for fragments too");
+        let third = other.take(8 << 20).expect("what the other one left");
+        let error = other.take(1 << 20).expect_err("exhausted");
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+        assert!(error.to_string().contains("1.00 MiB more are wanted for chunks"), "{error}");
+        assert!(error.to_string().contains("reads 16.0 MiB, chunks 8.00 MiB"), "{error}");
+        let beyond = other.require(5000).expect("the system has memory");
+        assert!(beyond.is_beyond_limit() && !third.is_beyond_limit() && beyond.iter().all(|byte| *byte == 0));
+        assert_eq!((other.in_use_bytes(), budget.held_bytes()), (8 << 20, (24 << 20) + 8192));
+        drop((first, second, third, beyond));
+        assert_eq!(held(), [16, 8], "they keep their memory");
+        let large = pool.take(16 << 20).expect("free regions make room");
+        assert_eq!((held(), large.len()), (vec![16, 8], 16 << 20));
+        drop((large, pool, other));
+        assert_eq!(budget.held_bytes(), 0);
     }
 
     #[test]
@@ -339,7 +430,7 @@ mod tests {
             }
             let state = pool.shared.state.lock();
             prop_assert!(state.free.by_address.values().all(Pages::is_whole_region));
-            prop_assert_eq!(state.free.by_len.iter().map(|(len, _)| len).sum::<usize>(), state.owned_bytes);
+            prop_assert_eq!(state.free.by_len.iter().map(|(len, _)| len).sum::<usize>(), state.owned.bytes());
         }
     }
 }

@@ -16,16 +16,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use forebay_base::{ColumnId, Context, ErrorKind, PhysicalType, Result, SegmentId, TableId, limits};
-use forebay_block::{BlockSet, ChunkMemory, Inflate, InflatedChunk, heap_memory};
+use forebay_block::{BlockSet, ChunkMemory, Inflate, InflatedChunk};
 use forebay_cache::{ChunkCache, Seen};
 use forebay_cpu::compile::CompileCache;
 use forebay_cpu::pool::Lease;
 use forebay_cpu::simd::unpacking;
-use forebay_disk::{AlignedBuffer, BufferPool, Disk, DiskFile, ReadPath};
+use forebay_disk::{Disk, DiskFile, ReadPath};
 use forebay_store::{Segment, Store, Table};
 
 use crate::accelerator::Accelerators;
 use crate::floors::Recorder;
+use crate::memory::{Memory, MemoryShares, Urgency};
 use crate::rates::KeptRates;
 use crate::read_ahead::ReadAhead;
 use crate::timeline::{ChunkTimes, SourceTimeline};
@@ -102,31 +103,14 @@ fn is_small(table: &Table) -> bool {
     table.segments.iter().map(|segment| segment.file_bytes()).sum::<u64>() <= limits::KEPT_AT_ONCE_BYTES as u64
 }
 
-/// Memory of a pool that a chunk lies in once inflated.
-#[derive(Debug)]
-struct PooledMemory(AlignedBuffer);
-
-impl ChunkMemory for PooledMemory {
-    fn bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.0
-    }
-}
-
 /// What scans of one database share.
 #[derive(Debug)]
 pub struct Engine {
     store: Store,
-    cache: ChunkCache<ChunkKey, InflatedChunk>,
+    /// Where chunks lie, and those that are kept.
+    memory: Memory,
     /// Chunks that were read and not kept.
     read_before: Seen<ChunkKey>,
-    /// Stored bytes on their way from disk to inflation.
-    stored: BufferPool,
-    /// Inflated chunks, in the cache or in use.
-    inflated: BufferPool,
     /// The reads that were begun, while somebody asks for them.
     recorder: Recorder,
     /// Machine code of pipelines.
@@ -154,14 +138,12 @@ pub(crate) struct WantedChunk<'a> {
 }
 
 impl Engine {
-    /// An engine over `store` that keeps up to `cache_bytes` of inflated chunks, with temporary files on `temporary`.
-    pub fn new(store: Store, cache_bytes: usize, temporary: Arc<dyn Disk>) -> Self {
+    /// An engine over `store` with this memory for chunks, and with temporary files on `temporary`.
+    pub fn new(store: Store, shares: MemoryShares, temporary: Arc<dyn Disk>) -> Self {
         Self {
             store,
-            cache: ChunkCache::new(cache_bytes),
+            memory: Memory::new(shares),
             read_before: Seen::new(limits::SEEN_CHUNKS),
-            stored: BufferPool::new(limits::READ_POOL_BYTES),
-            inflated: BufferPool::new(cache_bytes.saturating_add(limits::INFLATE_POOL_BYTES)),
             recorder: Recorder::default(),
             code: CompileCache::default(),
             accelerators: Accelerators::default(),
@@ -188,12 +170,17 @@ impl Engine {
 
     /// The cache of inflated chunks.
     pub fn cache(&self) -> &ChunkCache<ChunkKey, InflatedChunk> {
-        &self.cache
+        &self.memory.cache
+    }
+
+    /// Memory for chunks.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// Bytes of memory that hold stored chunks at the moment, on their way from the disk or waiting to be inflated.
     pub fn stored_bytes(&self) -> usize {
-        self.stored.in_use_bytes()
+        self.memory.stored_bytes()
     }
 
     /// A new temporary file.
@@ -213,43 +200,37 @@ impl Engine {
 
     /// Whether the needed blocks of a chunk are in the cache; asking is no use of them.
     pub(crate) fn is_cached(&self, place: &Place) -> bool {
-        self.cache.peek(&place.key).is_some_and(|chunk| chunk.has_all(&place.blocks))
+        self.cache().peek(&place.key).is_some_and(|chunk| chunk.has_all(&place.blocks))
     }
 
     /// What to read of a chunk whose needed blocks are not in the cache. Of one that others keep a part of, all: it is needed
     /// here and there.
     pub(crate) fn extent(&self, segment: &Segment, place: &Place, settings: &ScanSettings) -> Result<Extent> {
-        match settings.read_blocks && !self.cache.contains(&place.key) {
+        match settings.read_blocks && !self.cache().contains(&place.key) {
             true => Extent::of(segment, place),
             false => Extent::whole(segment, place),
         }
     }
 
-    /// Puts the read of a chunk, or of the part `extent` of it, on its way. Of memory for it, the pool's is taken; with `or_else`
-    /// other memory where the pool is exhausted, else that is an error of kind `OutOfMemory`.
+    /// Puts the read of a chunk, or of the part `extent` of it, on its way. Where it is not needed now and there is no memory for
+    /// it, that is an error of kind `OutOfMemory`.
     pub(crate) fn begin(
         &self,
         segment: &Segment,
         place: &Place,
         extent: Extent,
         path: ReadPath,
-        or_else: bool,
+        urgency: Urgency,
     ) -> Result<StoredChunk> {
-        let take = |bytes| match self.stored.take(bytes) {
-            Err(error) if or_else && error.kind() == ErrorKind::OutOfMemory => AlignedBuffer::try_zeroed(bytes),
-            taken => taken,
-        };
+        let take = |bytes| self.memory.stored(bytes, urgency);
         let ticket = segment.submit_chunk(place.in_segment(), &extent.runs, &take, path)?;
         self.recorder.note(&Place { blocks: extent.blocks, ..*place });
         Ok(StoredChunk::new(ticket, extent))
     }
 
-    /// Memory for an inflated chunk: the pool's, or the heap's where that is exhausted.
+    /// Memory for an inflated chunk.
     pub(crate) fn inflated_memory(&self, bytes: usize) -> Result<Box<dyn ChunkMemory>> {
-        match self.inflated.take(bytes) {
-            Ok(memory) => Ok(Box::new(PooledMemory(memory))),
-            Err(_) => heap_memory(bytes),
-        }
+        self.memory.inflated(bytes)
     }
 
     pub(crate) fn recorder(&self) -> &Recorder {
@@ -268,10 +249,9 @@ impl Engine {
         let describe = |wanted: &WantedChunk<'_>| {
             segment.describe_chunk(wanted.name, table, wanted.place.group, wanted.place.chunk)
         };
-        // All reads are on their way before the first one is waited for.
-        let begin = |wanted: &WantedChunk<'_>| {
+        let begin = |wanted: &WantedChunk<'_>, urgency| {
             let place = &wanted.place;
-            if let Some(chunk) = self.cache.get(&place.key).filter(|chunk| chunk.has_all(&place.blocks)) {
+            if let Some(chunk) = self.cache().get(&place.key).filter(|chunk| chunk.has_all(&place.blocks)) {
                 chunk.note_reuse();
                 return Ok(Found::Inflated(chunk));
             }
@@ -280,13 +260,24 @@ impl Engine {
                 return Ok(Found::Stored(stored));
             }
             let begun = costs.timeline.map(|_| Instant::now());
-            let extent = self.extent(segment, place, settings);
-            let stored = extent.and_then(|extent| self.begin(segment, place, extent, settings.read_path, true));
-            stored.map(|stored| Found::Stored(stored.begun(begun))).context(|| describe(wanted))
+            let extent = self.extent(segment, place, settings)?;
+            let stored = self.begin(segment, place, extent, settings.read_path, urgency);
+            stored.map(|stored| Found::Stored(stored.begun(begun)))
         };
-        let mut found: VecDeque<_> = wanted.iter().map(begin).collect::<Result<_>>()?;
+        let mut found = VecDeque::with_capacity(wanted.len());
+        let mut coming = wanted.iter();
         let mut chunks = Vec::with_capacity(wanted.len());
         for wanted in wanted {
+            // All reads are on their way before the first one is waited for, as far as there is memory for them; the first one
+            // always is.
+            while let Some(next) = coming.as_slice().first() {
+                let urgency = if found.is_empty() { Urgency::Now } else { Urgency::Next };
+                match begin(next, urgency) {
+                    Err(error) if urgency == Urgency::Next && error.kind() == ErrorKind::OutOfMemory => break,
+                    begun => found.push_back(begun.context(|| describe(next))?),
+                }
+                coming.next();
+            }
             chunks.push(match found.pop_front() {
                 None => break,
                 Some(Found::Inflated(chunk)) => chunk,
@@ -309,7 +300,7 @@ impl Engine {
     /// query reads again up to half of the cache, those of small tables as long as they are few, others not at all.
     pub(crate) fn kept_at_once_bytes(&self, table: &Table, is_read_again: bool) -> usize {
         let of_small_table = if is_small(table) { limits::KEPT_AT_ONCE_BYTES } else { 0 };
-        let read_again = if is_read_again { self.cache.budget_bytes() / 2 } else { 0 };
+        let read_again = if is_read_again { self.cache().budget_bytes() / 2 } else { 0 };
         of_small_table.max(read_again)
     }
 
@@ -317,14 +308,14 @@ impl Engine {
     /// Shasha, VLDB 1994): to keep chunks takes fresh memory, which costs a scan that nobody repeats as much as its reads.
     fn keep(&self, wanted: &WantedChunk<'_>, chunk: &Arc<InflatedChunk>) {
         let (key, bytes) = (wanted.place.key, chunk.memory_bytes());
-        let has_room = self.cache.held_bytes() + bytes <= wanted.kept_at_once_bytes;
+        let has_room = self.cache().held_bytes() + bytes <= wanted.kept_at_once_bytes;
         // Either somebody else read this meanwhile, or the whole chunk takes the place of a part that was worth keeping.
-        let is_known = self.cache.contains(&key);
-        if is_known && !chunk.is_whole() {
+        let is_known = self.cache().contains(&key);
+        if !chunk.may_be_kept() || (is_known && !chunk.is_whole()) {
             return;
         }
         if has_room || is_known || self.read_before.note(key) {
-            self.cache.insert(key, Arc::clone(chunk), bytes);
+            self.cache().insert(key, Arc::clone(chunk), bytes);
         }
     }
 

@@ -16,8 +16,9 @@ use forebay_disk::ReadPath;
 use forebay_store::Segment;
 
 use crate::chunks::{Engine, Extent, Place, StoredBytes};
+use crate::memory::Urgency;
 
-/// Stored bytes that are read before the chunks in them are inflated, while the clock of inflating stands.
+/// Stored bytes, about, that are read before the chunks in them are inflated, while the clock of inflating stands.
 const BATCH_BYTES: usize = 128 << 20;
 
 /// The chunks that were read while somebody recorded, with the blocks that were read of each.
@@ -81,11 +82,12 @@ impl RecordedReads {
     pub fn read(&self, engine: &Engine, path: ReadPath) -> Result<(Duration, u64)> {
         let started = Instant::now();
         let (mut on_their_way, mut ahead_bytes, mut read_bytes) = (VecDeque::new(), 0, 0);
+        let most_bytes = engine.memory().ahead_bytes(limits::READ_AHEAD_BYTES);
         for (segment, place) in &self.chunks {
-            let chunk = engine.begin(segment, place, Extent::of(segment, place)?, path, true)?;
+            let chunk = engine.begin(segment, place, Extent::of(segment, place)?, path, Urgency::Now)?;
             ahead_bytes += chunk.bytes();
             on_their_way.push_back(chunk);
-            while ahead_bytes > limits::READ_AHEAD_BYTES {
+            while ahead_bytes > most_bytes {
                 let Some(chunk) = on_their_way.pop_front() else { break };
                 ahead_bytes -= chunk.bytes();
                 read_bytes += chunk.wait()?.len() as u64;
@@ -102,14 +104,15 @@ impl RecordedReads {
     pub fn inflate(&self, engine: &Engine, path: ReadPath, threads: usize) -> Result<Duration> {
         let mut elapsed = Duration::ZERO;
         let mut rest = self.chunks.as_slice();
+        let most_bytes = engine.memory().ahead_bytes(BATCH_BYTES);
         while !rest.is_empty() {
             let (mut batch, mut batch_bytes): (Vec<StoredBytes>, usize) = (Vec::new(), 0);
-            while batch.len() < rest.len() && batch_bytes < BATCH_BYTES {
+            while batch.len() < rest.len() && (batch.is_empty() || batch_bytes < most_bytes) {
                 let (segment, place) = &rest[batch.len()];
                 // The directory of the column's frames is read on its first use, which is none of inflating.
                 segment.directory(place.group, place.column, place.chunk)?;
                 let extent = Extent::of(segment, place)?;
-                let stored = engine.begin(segment, place, extent, path, true)?.wait()?;
+                let stored = engine.begin(segment, place, extent, path, Urgency::Now)?.wait()?;
                 batch_bytes += stored.len();
                 batch.push(stored);
             }

@@ -21,6 +21,7 @@ use forebay_store::Table;
 use crate::CancelToken;
 use crate::chunks::{Engine, Extent, Place};
 use crate::floors::RecordedReads;
+use crate::memory::Urgency;
 use crate::rates::{MachineRates, RateSource};
 
 /// The row groups that plans are chosen by.
@@ -131,7 +132,8 @@ impl<'a> Sample<'a> {
                     let place = Place::new(table, index, (number, group), (at, chunk), all);
                     let describe = || segment.describe_chunk(&column.name, &table.full_name(), group, chunk);
                     let extent = Extent::whole(segment, &place)?;
-                    let stored = engine.begin(segment, &place, extent, ReadPath::Direct, true).context(describe)?;
+                    let stored =
+                        engine.begin(segment, &place, extent, ReadPath::Direct, Urgency::Now).context(describe)?;
                     let stored = stored.wait().context(describe)?;
                     let directory = segment.directory(group, at, chunk)?;
                     let physical = columns[index].physical;

@@ -42,7 +42,7 @@ fn sums(rows: impl Iterator<Item = i64>) -> Sums {
 
 fn open(disk: Arc<dyn Disk>, cache_bytes: usize) -> Result<Arc<Engine>> {
     let store = Store::open(Arc::clone(&disk), OpenMode::ReadWrite, "a test")?;
-    Ok(Arc::new(Engine::new(store, cache_bytes, disk)))
+    Ok(Arc::new(Engine::new(store, MemoryShares::alone(1 << 30).keeping(cache_bytes), disk)))
 }
 
 fn table(engine: &Engine) -> Arc<Table> {

@@ -8,7 +8,7 @@ use arrow::datatypes::Int64Type;
 use forebay_base::{ErrorKind, LogicalType, PhysicalType, Result, limits};
 use forebay_block::{ChunkOptions, EncodeOptions, Encoding, PlainColumn, PlainValues, encode_block, seal_chunk};
 use forebay_disk::{Disk, MemoryDisk, OpenMode as FileMode};
-use forebay_engine::{CancelToken, Engine, LoadTarget, Loader, Metrics, Scan};
+use forebay_engine::{CancelToken, Engine, LoadTarget, Loader, MemoryShares, Metrics, Scan};
 use forebay_store::{
     ColumnDefinition, OpenMode, SealedColumn, SealedGroup, SealedSegment, Store, Table, TableDefinition,
 };
@@ -17,7 +17,7 @@ use forebay_store::{
 fn database() -> (Arc<Engine>, MemoryDisk) {
     let disk = MemoryDisk::new();
     let store = Store::open(Arc::new(disk.clone()), OpenMode::ReadWrite, "a test").expect("a new database opens");
-    (Arc::new(Engine::new(store, 0, Arc::new(disk.clone()))), disk)
+    (Arc::new(Engine::new(store, MemoryShares::alone(512 << 20).keeping(0), Arc::new(disk.clone()))), disk)
 }
 
 /// A new table `main.t`.

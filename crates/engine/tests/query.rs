@@ -9,7 +9,9 @@ use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use forebay_base::{ErrorKind, LogicalType, Result};
 use forebay_disk::MemoryDisk;
 use forebay_engine::query::{Execution, Query, QueryOptions, QueryOutput, QueryTable, StepReport, run};
-use forebay_engine::{CancelToken, DeviceChoice, Engine, Flavour, LoadTarget, Loader, Metrics, ScanSettings};
+use forebay_engine::{
+    CancelToken, DeviceChoice, Engine, Flavour, LoadTarget, Loader, MemoryShares, Metrics, ScanSettings,
+};
 use forebay_gpu::device::Device;
 use forebay_gpu::emulated::{EmulatedDevice, Options};
 use forebay_pipeline::ir::{DictionaryId, Program};
@@ -69,7 +71,7 @@ fn star(facts: usize, customers: usize) -> Star {
     let customers: Vec<Customer> = (0..customers).map(customer).collect();
     let disk = Arc::new(MemoryDisk::new());
     let store = Store::open(disk.clone(), OpenMode::ReadWrite, "test").expect("an empty disk");
-    let engine = Arc::new(Engine::new(store, 1 << 30, disk));
+    let engine = Arc::new(Engine::new(store, MemoryShares::alone(1 << 30), disk));
     let fact_columns = vec![
         column("f_date", LogicalType::Int32, false),
         column("f_customer", LogicalType::Int32, true),
@@ -299,7 +301,7 @@ pipeline
 fn events(rows: i32) -> Arc<Engine> {
     let disk = Arc::new(MemoryDisk::new());
     let store = Store::open(disk.clone(), OpenMode::ReadWrite, "test").expect("an empty disk");
-    let engine = Arc::new(Engine::new(store, 1 << 30, disk));
+    let engine = Arc::new(Engine::new(store, MemoryShares::alone(1 << 30), disk));
     let columns = vec![
         column("e_day", LogicalType::Int32, false),
         column("e_amount", LogicalType::Int64, false),

@@ -10,20 +10,26 @@ use arrow::datatypes::Int64Type;
 use forebay_base::{LogicalType, Result, limits};
 use forebay_disk::{FaultKind, Faults, ReadPath, SimulatedDisk};
 use forebay_engine::timeline::{Recorder, SourceTimeline, SpanKind};
-use forebay_engine::{CancelToken, Engine, Foreseen, LoadTarget, Loader, Metrics, RankedTest, Scan};
+use forebay_engine::{CancelToken, Engine, Foreseen, LoadTarget, Loader, MemoryShares, Metrics, RankedTest, Scan};
 use forebay_pipeline::test::{ColumnTest, Test};
 use forebay_store::{ColumnDefinition, OpenMode, Store, Table, TableDefinition};
 
 const GROUPS: i64 = 5;
 const ROWS: i64 = GROUPS * (limits::BLOCK_ROWS * limits::GROUP_BLOCKS) as i64;
 
+/// A database that keeps no chunk in memory.
 fn open(disk: SimulatedDisk) -> Result<Arc<Engine>> {
-    open_with_cache(disk, 0)
+    open_within(disk, MemoryShares::alone(512 << 20).keeping(0))
 }
 
+/// A database that keeps chunks in so much memory.
 fn open_with_cache(disk: SimulatedDisk, cache_bytes: usize) -> Result<Arc<Engine>> {
+    open_within(disk, MemoryShares::alone(2 << 30).keeping(cache_bytes))
+}
+
+fn open_within(disk: SimulatedDisk, memory: MemoryShares) -> Result<Arc<Engine>> {
     let disk = Arc::new(disk);
-    Ok(Arc::new(Engine::new(Store::open(disk.clone(), OpenMode::ReadWrite, "a test")?, cache_bytes, disk)))
+    Ok(Arc::new(Engine::new(Store::open(disk.clone(), OpenMode::ReadWrite, "a test")?, memory, disk)))
 }
 
 fn table(engine: &Engine) -> Arc<Table> {
@@ -194,6 +200,42 @@ fn a_scan_begins_reads_of_the_next_one() {
     assert!(one > 0 && one < column_bytes(0), "{one} bytes where one was allowed");
     assert_eq!(run(&first, usize::MAX).expect("a sound disk"), expected);
     assert_eq!(run(&second, usize::MAX).expect("a sound disk"), expected);
+}
+
+/// Whatever the memory: two scans that need more of it than there is do not wait for each other, chunks that are kept make room,
+/// and all that was taken beyond a limit is given back.
+#[test]
+fn little_memory_changes_no_row() {
+    let mut disk = database();
+    let expected = scan(&open(disk.crash()).expect("a sound database opens"), usize::MAX).expect("a sound disk");
+    for memory_bytes in [0, 1 << 20, 6 << 20, 18 << 20, 256 << 20] {
+        for threads in [1, 3] {
+            disk = disk.crash();
+            let engine = open_within(disk.clone(), MemoryShares::alone(memory_bytes)).expect("a sound database opens");
+            // From the second time on chunks are kept.
+            for _ in 0..4 {
+                let scan = Arc::new(new_scan(&engine).expect("sound footers"));
+                let found: Vec<(u64, i64)> = std::thread::scope(|scope| {
+                    let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| run(&scan, usize::MAX))).collect();
+                    workers.into_iter().map(|worker| worker.join().expect("no panic").expect("a sound disk")).collect()
+                });
+                let sum = found.iter().fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
+                assert_eq!(sum, expected, "{memory_bytes} bytes, {threads} threads");
+            }
+            let clients: Vec<_> = engine.memory_use().into_iter().filter(|part| part.used_bytes.is_some()).collect();
+            assert_eq!(clients.iter().map(|part| part.name).collect::<Vec<_>>(), ["read buffers", "inflated chunks"]);
+            assert!(clients.iter().all(|part| part.held_bytes <= part.limit_bytes), "overdrawn: {clients:?}");
+            assert_eq!(clients[0].used_bytes, Some(0), "{clients:?}");
+            let keeps = engine.cache().held_bytes() > 0;
+            assert!(keeps || memory_bytes < 18 << 20, "{memory_bytes} bytes");
+            assert!(!keeps || memory_bytes > 1 << 20, "what is beyond the limit is not kept");
+            if memory_bytes >= 18 << 20 && threads == 1 {
+                assert!(clients.iter().all(|part| part.peak_bytes <= Some(part.limit_bytes)), "{clients:?}");
+            }
+            engine.cache().clear();
+            assert_eq!(engine.memory_use()[1].used_bytes, Some(0));
+        }
+    }
 }
 
 #[test]

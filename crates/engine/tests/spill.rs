@@ -12,7 +12,7 @@ use arrow::datatypes::{DataType, Decimal128Type, Field, Float64Type, Int64Type, 
 use forebay_base::{ErrorKind, LogicalType, PhysicalType, Result};
 use forebay_disk::{Disk, FaultKind, Faults, MemoryDisk, SimulatedDisk};
 use forebay_engine::query::{Execution, Query, QueryOptions, QueryOutput, QueryTable, StepReport, run};
-use forebay_engine::{CancelToken, DeviceChoice, Engine, LoadTarget, Loader, Metrics, ScanSettings};
+use forebay_engine::{CancelToken, DeviceChoice, Engine, LoadTarget, Loader, MemoryShares, Metrics, ScanSettings};
 use forebay_pipeline::case::Case;
 use forebay_pipeline::ir::{Program, Sink, Source, Step, ValueType};
 use forebay_pipeline::{Scalar, register_types};
@@ -25,7 +25,7 @@ const PLENTY: usize = 1 << 32;
 
 fn engine(temporary: Arc<dyn Disk>) -> Arc<Engine> {
     let store = Store::open(Arc::new(MemoryDisk::new()), OpenMode::ReadWrite, "test").expect("an empty disk");
-    Arc::new(Engine::new(store, 1 << 30, temporary))
+    Arc::new(Engine::new(store, MemoryShares::alone(1 << 30), temporary))
 }
 
 /// A column: its type, whether it may be NULL, its values.

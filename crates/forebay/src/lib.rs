@@ -20,13 +20,15 @@ pub use forebay_sql::ResultKind;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use forebay_base::Budget;
 use forebay_disk::{Disk, IoMode, LocalDisk, MemoryDisk, ThrottledDisk};
-use forebay_engine::{Engine, KeptRates, ReadPath};
+use forebay_engine::{Engine, KeptRates, MemoryShares, ReadPath};
 use forebay_sql::{Shared, Workers};
 use forebay_store::{OpenMode, Store};
 
-/// Share of the memory budget that keeps inflated chunks; the rest is for running queries.
-const CACHE_SHARE: f64 = 0.5;
+/// Share of the memory budget that is for chunks: on their way from disk, in use by scans, and kept. The rest is for what
+/// queries make of them: joins, groups, sorts.
+const CHUNK_SHARE: f64 = 0.5;
 
 /// Share of the machine's memory that is the budget where none is given.
 const DEFAULT_MEMORY_SHARE: f64 = 0.75;
@@ -143,7 +145,11 @@ impl Database {
         let mode = if read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
         let holder = format!("process {}", std::process::id());
         let store = Store::open(disk, mode, &holder)?;
-        let cache_bytes = (memory_bytes as f64 * CACHE_SHARE) as usize;
+        let memory_bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
+        let chunk_bytes = (memory_bytes as f64 * CHUNK_SHARE) as usize;
+        let budget = Budget::new(memory_bytes);
+        let query_bytes = memory_bytes - chunk_bytes;
+        let query_memory = Arc::new(budget.client("queries", query_bytes).reserve(query_bytes)?);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads)
             .thread_name("forebay-worker")
@@ -151,10 +157,11 @@ impl Database {
             .enable_all()
             .build()
             .map_err(|error| Error::io("start worker threads", &error))?;
-        let environment = forebay_sql::environment(memory_bytes as usize - cache_bytes)?;
-        let engine = Arc::new(Engine::new(store, cache_bytes, temporary).keeping_rates(kept_rates));
+        let environment = forebay_sql::environment(query_memory.bytes())?;
+        let shares = MemoryShares::new(budget, chunk_bytes);
+        let engine = Arc::new(Engine::new(store, shares, temporary).keeping_rates(kept_rates));
         let (runtime, plans) = (Arc::new(Workers::new(runtime)), Arc::default());
-        Ok(Self { shared: Shared { engine, runtime, environment, threads, plans } })
+        Ok(Self { shared: Shared { engine, runtime, environment, query_memory, threads, plans } })
     }
 
     /// A new session with default settings.

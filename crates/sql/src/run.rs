@@ -96,6 +96,7 @@ impl<'a> Run<'a> {
             Command::ShowStatistics(text) => self.show_statistics(&text),
             Command::ShowSchemas => self.batch(show::schemas(catalog)?),
             Command::ShowDatabases => self.batch(show::databases(&self.planner.engine().store().path_description())?),
+            Command::ShowMemory => self.batch(show::memory(&self.planner.engine().memory_use())?),
             Command::Use(name) => self.use_schema(name.trim_matches('"')),
         }
     }

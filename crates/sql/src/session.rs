@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use datafusion::execution::SessionState;
 use datafusion::execution::runtime_env::RuntimeEnv;
+use forebay_base::budget::Reservation;
 use forebay_base::{Error, Result};
 use forebay_context::lock::lock;
 use forebay_engine::Engine;
@@ -26,6 +27,8 @@ pub struct Shared {
     pub runtime: Arc<Workers>,
     /// DataFusion's memory budget and spill files.
     pub environment: Arc<RuntimeEnv>,
+    /// What of the database's memory is set aside for that budget.
+    pub query_memory: Arc<Reservation>,
     /// Worker threads.
     pub threads: usize,
     /// Plans of queries that were run before.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use forebay_base::{Error, Result, Value};
+use forebay_engine::MemoryUse;
 use forebay_engine::goal::COMPRESSION_OPTION;
 use forebay_store::{Catalog, CheckReport, names_equal};
 use forebay_syntax::types::shown_type;
@@ -88,6 +89,20 @@ pub fn schemas(catalog: &Catalog) -> Result<RecordBatch> {
 /// SHOW DATABASES.
 pub fn databases(path: &str) -> Result<RecordBatch> {
     batch(vec![("database", text([CATALOG])), ("path", text([path]))])
+}
+
+/// SHOW MEMORY: what the memory of the database is for, and how much of it is taken.
+pub fn memory(uses: &[MemoryUse]) -> Result<RecordBatch> {
+    let bytes = |of: fn(&MemoryUse) -> Option<usize>| -> ArrayRef {
+        Arc::new(uses.iter().map(|memory| of(memory).map(|bytes| bytes as u64)).collect::<UInt64Array>())
+    };
+    batch(vec![
+        ("memory", text(uses.iter().map(|memory| memory.name))),
+        ("limit_bytes", bytes(|memory| Some(memory.limit_bytes))),
+        ("held_bytes", bytes(|memory| Some(memory.held_bytes))),
+        ("used_bytes", bytes(|memory| memory.used_bytes)),
+        ("peak_bytes", bytes(|memory| memory.peak_bytes)),
+    ])
 }
 
 /// DESCRIBE a query.

@@ -48,6 +48,8 @@ pub enum Command {
     ShowSchemas,
     /// SHOW DATABASES.
     ShowDatabases,
+    /// SHOW MEMORY.
+    ShowMemory,
     /// USE schema.
     Use(String),
     /// Whatever DataFusion's parser knows.
@@ -183,6 +185,7 @@ pub fn parse(text: &str) -> Result<Command> {
         ["SHOW", "STATS", _, ..] => Command::ShowStatistics(behind(2)),
         ["SHOW", "SCHEMAS"] => Command::ShowSchemas,
         ["SHOW", "DATABASES"] => Command::ShowDatabases,
+        ["SHOW", "MEMORY"] => Command::ShowMemory,
         ["USE", _] => Command::Use(behind(1)),
         ["ALTER", "TABLE", ..] => match table_options::parse_alter(&tokens)? {
             Some(alter) => Command::AlterOptions(Box::new(alter)),

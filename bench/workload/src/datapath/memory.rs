@@ -13,7 +13,8 @@ use crate::experiments::{Bench, median};
 use crate::measure::run_sql;
 use crate::queries::queries;
 
-/// Chunks in memory, as percent of the encoded bytes of the fact table. Half of a database's memory is for them.
+/// Memory for chunks, as percent of the encoded bytes of the fact table: half of a database's. Reads and scans take their part
+/// of it.
 const PERCENTS: [u64; 6] = [200, 100, 75, 50, 25, 12];
 
 /// A database takes no less memory.

@@ -104,6 +104,10 @@ pub trait ChunkMemory: Send + Sync + Debug {
     fn bytes(&self) -> &[u8];
     /// All of it, to be written.
     fn bytes_mut(&mut self) -> &mut [u8];
+    /// Whether it may be held for as long as somebody likes.
+    fn may_be_kept(&self) -> bool {
+        true
+    }
 }
 
 /// Gives memory of at least so many bytes, or an error of kind `OutOfMemory`.
@@ -229,6 +233,11 @@ impl InflatedChunk {
     /// All encoded bytes of the blocks that are there, so that views into strings can keep the chunk as their owner.
     pub fn as_bytes(&self) -> &[u8] {
         &self.memory.bytes()[..self.encoded_bytes]
+    }
+
+    /// Whether the chunk may stay in memory when nobody uses it.
+    pub fn may_be_kept(&self) -> bool {
+        self.memory.may_be_kept()
     }
 
     /// Bytes of memory that the chunk holds, or will hold with all its positional aggregates.

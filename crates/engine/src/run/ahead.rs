@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use forebay_base::limits;
 use forebay_block::BlockSet;
 
 use super::{KeyFilter, MorselRows, RankedTest, RowFilter, Scan};
 use crate::chunks::{Place, StoredChunk};
+use crate::memory::Urgency;
 use crate::morsel::Morsel;
 use crate::read_ahead::{MORSELS_AHEAD, Needs, ReadAhead};
 
@@ -56,8 +56,10 @@ impl Scan {
         self.engine.kept_at_once_bytes(&self.table, self.reads.again.contains(&column))
     }
 
-    /// Begins reads for this scan before it runs, and then for those behind it, up to `most_bytes` together.
-    pub fn begin(&self, mut most_bytes: usize) {
+    /// Begins reads for this scan before it runs, and then for those behind it, up to `most_bytes` together, and as far as
+    /// there is memory.
+    pub fn begin(&self, most_bytes: usize) {
+        let mut most_bytes = self.engine.memory().ahead_bytes(most_bytes);
         let mut scan = Some(self);
         while let Some(current) = scan {
             let Foreseen { tests, columns } = &current.reads.foreseen;
@@ -78,8 +80,8 @@ impl Scan {
         if per_drive == 0 {
             return;
         }
-        // Every drive has its share, as long as other scans find memory for theirs.
-        let most_bytes = per_drive.saturating_mul(self.drives).min((limits::READ_POOL_BYTES / 2).max(per_drive));
+        // Every drive has its share.
+        let most_bytes = self.engine.memory().ahead_bytes(per_drive.saturating_mul(self.drives));
         let needs = |morsel: usize| {
             let loaded = self.loaded_columns(keys, filters);
             // Whatever is asked of rows first is needed for sure, and all of it where nothing is.
@@ -99,7 +101,7 @@ impl Scan {
         let segment = &self.table.segments[place.segment];
         let begun = self.timeline.as_ref().map(|_| Instant::now());
         let extent = self.engine.extent(segment, place, &self.settings).ok()?;
-        Some(self.engine.begin(segment, place, extent, self.settings.read_path, false).ok()?.begun(begun))
+        Some(self.engine.begin(segment, place, extent, self.settings.read_path, Urgency::Ahead).ok()?.begun(begun))
     }
 
     /// Chunks that a morsel needs: those of `tests`, or, where zones decide these, of the first `sure` columns of `loaded`;
