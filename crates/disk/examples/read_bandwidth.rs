@@ -2,7 +2,9 @@
 //!
 //! Requests have KIB KiB, by default 1024; each is a ticket of its own, and as many as the depth says are open at a time:
 //! the oldest is waited for, its buffer goes back to the pool, and the next one is submitted. Every figure is the median
-//! of five passes over a file of 2 GiB that is made in DIR and removed again.
+//! of five passes over a file of 2 GiB that is made in DIR and removed again. The two ways of io_uring, with memory that the
+//! kernel was told of and without, take turns, and tell the time that the reading thread was on a processor, too: that is
+//! what the first one is to spare.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -29,9 +31,9 @@ fn main() -> Result<()> {
     };
     let directory = Path::new(&directory);
     write_file(&LocalDisk::open(directory, IoMode::Pread)?)?;
-    for mode in [IoMode::Uring, IoMode::Pread] {
-        match LocalDisk::open(directory, mode) {
-            Ok(disk) => measure(&disk, request_bytes)?,
+    for modes in [[IoMode::Uring, IoMode::UringUnregistered].as_slice(), &[IoMode::Pread]] {
+        match modes.iter().map(|mode| LocalDisk::open(directory, *mode)).collect::<Result<Vec<_>>>() {
+            Ok(disks) => measure(&disks, request_bytes)?,
             Err(error) => println!("{error}"),
         }
     }
@@ -51,26 +53,55 @@ fn write_file(disk: &LocalDisk) -> Result<()> {
     file.sync()
 }
 
-fn measure(disk: &LocalDisk, request_bytes: usize) -> Result<()> {
-    let file = disk.open(FILE, OpenMode::Read)?;
-    let pool = BufferPool::new(64 * request_bytes);
-    println!("{}", disk.io_description());
+/// What a pass took.
+#[derive(Debug, Clone, Copy)]
+struct Pass {
+    elapsed: Duration,
+    on_processor: Duration,
+}
+
+/// By turns: whatever else goes on takes its time of all of them.
+fn measure(disks: &[LocalDisk], request_bytes: usize) -> Result<()> {
+    let files = disks.iter().map(|disk| disk.open(FILE, OpenMode::Read)).collect::<Result<Vec<_>>>()?;
+    let pools: Vec<_> = disks.iter().map(|_| BufferPool::new(64 * request_bytes)).collect();
+    println!("{}", disks[0].io_description());
+    let size = units::format_bytes(request_bytes as u64);
     for depth in DEPTHS {
-        let mut passes = Vec::new();
+        let mut passes = vec![Vec::new(); disks.len()];
         for _ in 0..PASSES {
-            passes.push(read_all(&file, &pool, request_bytes, depth)?);
+            for (index, passes) in passes.iter_mut().enumerate() {
+                passes.push(read_all(&files[index], &pools[index], request_bytes, depth)?);
+            }
         }
-        passes.sort_unstable();
-        let size = units::format_bytes(request_bytes as u64);
-        let gigabytes = FILE_BYTES as f64 / 1e9;
-        let [slowest, median, fastest] = [PASSES - 1, PASSES / 2, 0].map(|pass| gigabytes / passes[pass].as_secs_f64());
-        println!("  {depth:2} x {size}: {median:.2} GB/s ({slowest:.2} to {fastest:.2})");
+        for (disk, passes) in disks.iter().zip(passes) {
+            let sorted = |of: fn(&Pass) -> Duration| -> Vec<f64> {
+                let mut all: Vec<_> = passes.iter().map(of).collect();
+                all.sort_unstable();
+                all.iter().map(Duration::as_secs_f64).collect()
+            };
+            let gigabytes = FILE_BYTES as f64 / 1e9;
+            let elapsed = sorted(|pass| pass.elapsed);
+            let [slowest, median, fastest] = [PASSES - 1, PASSES / 2, 0].map(|pass| gigabytes / elapsed[pass]);
+            let processor_ms = sorted(|pass| pass.on_processor)[PASSES / 2] * 1e3 / gigabytes;
+            let registered = units::format_bytes(disk.registered_bytes() as u64);
+            println!(
+                "  {depth:2} x {size}: {median:.2} GB/s ({slowest:.2} to {fastest:.2}), {processor_ms:.1} ms of processor a \
+                 GB, {registered} registered"
+            );
+        }
     }
     Ok(())
 }
 
-fn read_all(file: &Arc<dyn DiskFile>, pool: &BufferPool, request_bytes: usize, depth: usize) -> Result<Duration> {
-    let start = Instant::now();
+/// Time that this thread was on a processor, as the kernel counts it.
+fn on_processor() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let elapsed_ns = text.split_whitespace().next().and_then(|word| word.parse().ok());
+    Duration::from_nanos(elapsed_ns.unwrap_or_default())
+}
+
+fn read_all(file: &Arc<dyn DiskFile>, pool: &BufferPool, request_bytes: usize, depth: usize) -> Result<Pass> {
+    let (start, before) = (Instant::now(), on_processor());
     let mut tickets = VecDeque::with_capacity(depth);
     for request in 0..FILE_BYTES / request_bytes {
         if tickets.len() == depth {
@@ -82,7 +113,7 @@ fn read_all(file: &Arc<dyn DiskFile>, pool: &BufferPool, request_bytes: usize, d
     while !tickets.is_empty() {
         wait_for_oldest(&mut tickets)?;
     }
-    Ok(start.elapsed())
+    Ok(Pass { elapsed: start.elapsed(), on_processor: on_processor().saturating_sub(before) })
 }
 
 fn wait_for_oldest(tickets: &mut VecDeque<ReadTicket>) -> Result<()> {

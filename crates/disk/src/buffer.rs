@@ -60,6 +60,11 @@ impl AlignedBuffer {
         Ok(Self { pages, len, owner: Owner::Itself })
     }
 
+    /// The memory behind the buffer.
+    pub(crate) fn pages(&self) -> &Pages {
+        &self.pages
+    }
+
     /// Bytes of memory behind the buffer: its length rounded up to [`IO_ALIGN`] or more.
     pub fn capacity(&self) -> usize {
         self.pages.len()

@@ -44,6 +44,8 @@ pub enum IoMode {
     Auto,
     /// io_uring; an error where it is forbidden.
     Uring,
+    /// The same, where the kernel is not told which memory is read into over and over: to measure what that gains.
+    UringUnregistered,
     /// pread.
     Pread,
 }
@@ -64,15 +66,16 @@ impl LocalDisk {
     /// open files as the system lets it.
     ///
     /// # Errors
-    /// With [`IoMode::Uring`], if the system forbids io_uring.
+    /// With [`IoMode::Uring`] and [`IoMode::UringUnregistered`], if the system forbids io_uring.
     pub fn open(root: &Path, mode: IoMode) -> Result<Self> {
         let root =
             std::path::absolute(root).map_err(|error| Error::io(format_args!("open {}", root.display()), &error))?;
         raise_open_files();
-        let ring = if mode == IoMode::Pread { None } else { Some(RingReads::open()) };
+        let registers = mode != IoMode::UringUnregistered;
+        let ring = if mode == IoMode::Pread { None } else { Some(RingReads::open(registers)) };
         let reads = match (mode, ring) {
             (_, Some(Ok(ring))) => ReadQueue::Ring(Arc::new(ring)),
-            (IoMode::Uring, Some(Err(error))) => {
+            (IoMode::Uring | IoMode::UringUnregistered, Some(Err(error))) => {
                 let hint = "Allow the io_uring system calls (containers often forbid them), or choose pread";
                 return Err(Error::unsupported(format!("io_uring does not work here: {error}")).hint(hint));
             }
@@ -90,6 +93,14 @@ impl LocalDisk {
         };
         let access = if self.direct_refused.load(Ordering::Relaxed) { "buffered" } else { "O_DIRECT" };
         format!("{call}, {access}")
+    }
+
+    /// Bytes of memory that the kernel was told of, because they are read into over and over.
+    pub fn registered_bytes(&self) -> usize {
+        match &self.reads {
+            ReadQueue::Ring(ring) => ring.registered_bytes(),
+            ReadQueue::Threads(_) => 0,
+        }
     }
 
     /// Asks the file system with a file that never gets a name. Where that cannot be made, files find out on their own.
@@ -216,7 +227,8 @@ impl Disk for LocalDisk {
         if !path.starts_with('/') {
             return Err(Error::internal(format!("path {path:?} is not absolute")));
         }
-        let mode = match self.reads {
+        let mode = match &self.reads {
+            ReadQueue::Ring(ring) if !ring.registers() => IoMode::UringUnregistered,
             ReadQueue::Ring(_) => IoMode::Auto,
             ReadQueue::Threads(_) => IoMode::Pread,
         };

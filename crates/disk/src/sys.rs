@@ -9,6 +9,9 @@ mod pages;
 /// Requests cut into pieces that are filled apart from each other.
 mod piece;
 
+/// Memory that the kernel knows for a ring.
+mod registered;
+
 /// An io_uring for reads.
 mod ring;
 

@@ -189,7 +189,7 @@ mod tests {
         let path = directory.path().join("f");
         std::fs::write(&path, vec![5; 2 * READ_PIECE_BYTES]).expect("written");
         let opened = |write: bool| OpenOptions::new().read(!write).write(write).open(&path).expect("opened");
-        let ring = RingReads::open().map(|ring| ReadQueue::Ring(Arc::new(ring)));
+        let ring = RingReads::open(true).map(|ring| ReadQueue::Ring(Arc::new(ring)));
         for reads in [ring.ok(), Some(ReadQueue::Threads(Arc::new(ThreadReads::new())))].into_iter().flatten() {
             let pool = BufferPool::new(64 << 20);
             let open = |write| {

@@ -21,6 +21,7 @@ use crate::sys::{Piece, RingQueue, RingWaiter};
 pub(super) struct RingReads {
     state: Mutex<State>,
     waiter: RingWaiter,
+    registers: bool,
 }
 
 /// Where the ring reads from.
@@ -43,11 +44,22 @@ struct State {
 }
 
 impl RingReads {
-    pub(super) fn open() -> io::Result<Self> {
-        let (ring, waiter) = RingQueue::open()?;
+    /// A ring. Where it `registers`, the kernel learns which memory is read into over and over.
+    pub(super) fn open(registers: bool) -> io::Result<Self> {
+        let (ring, waiter) = RingQueue::open(registers)?;
         let batches = Batches::new();
         let state = State { batches, ring, is_led: false, followers: Vec::new(), is_broken: false };
-        Ok(Self { state: Mutex::new(state), waiter })
+        Ok(Self { state: Mutex::new(state), waiter, registers })
+    }
+
+    /// Whether the kernel learns which memory is read into over and over.
+    pub(super) fn registers(&self) -> bool {
+        self.registers
+    }
+
+    /// Bytes of memory that the kernel was told of.
+    pub(super) fn registered_bytes(&self) -> usize {
+        self.state.lock().ring.registered_bytes()
     }
 
     /// Starts reads of `pieces`.
@@ -154,7 +166,7 @@ mod tests {
 
     /// Where the system forbids io_uring there is nothing to test.
     fn ring() -> Option<RingReads> {
-        RingReads::open().inspect_err(|error| eprintln!("io_uring left out: {error}")).ok()
+        RingReads::open(true).inspect_err(|error| eprintln!("io_uring left out: {error}")).ok()
     }
 
     /// What a ring that fails leaves: batches that it had not begun are read otherwise, the others fail, and the buffers
@@ -188,6 +200,91 @@ mod tests {
         drop(third);
         drop(reads);
         assert_eq!(pool.in_use_bytes(), 0, "drained");
+    }
+
+    /// Reads a file over and over, one to five buffers of a pool at a time: every read must give the bytes of its place in the
+    /// file.
+    fn read_around(reads: &RingReads, file: &Arc<File>, bytes: &[u8], pool: &BufferPool, turns: usize) {
+        for turn in 0..turns {
+            let request = |index: usize| {
+                let offset = (turn * 37 + index * 101) % 240 * 4096;
+                let buffer = pool.take(READ_PIECE_BYTES + index * 4096).expect("in budget");
+                ReadRequest { offset: offset as u64, buffer }
+            };
+            let (transfer, pieces) = Transfer::new((0..1 + turn % 5).map(request).collect());
+            let source = RingSource { file: Arc::clone(file), buffered: true };
+            let rest = reads.finish(reads.submit(source, pieces)).expect("read");
+            assert!(rest.is_empty(), "{rest:?}");
+            for ReadRequest { offset, buffer } in Transfer::into_requests(transfer).expect("all is back") {
+                assert!(bytes[offset as usize..][..buffer.len()] == buffer[..], "{} bytes at {offset}", buffer.len());
+            }
+        }
+    }
+
+    fn numbered_file() -> (Arc<File>, Vec<u8>) {
+        let file = Arc::new(tempfile::tempfile().expect("a file"));
+        let bytes: Vec<u8> = (0..1_u32 << 19).flat_map(|word| word.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
+        file.write_all_at(&bytes, 0).expect("written");
+        (file, bytes)
+    }
+
+    #[test]
+    fn memory_that_is_read_into_over_and_over_is_registered_and_gets_the_same_bytes() {
+        let Some(registering) = ring() else { return };
+        let plain = RingReads::open(false).expect("there was one");
+        let (file, bytes) = numbered_file();
+        for round in 0..3 {
+            // A new region each time, which may well lie where the one before lay.
+            let pool = BufferPool::new(16 << 20);
+            read_around(&registering, &file, &bytes, &pool, 1);
+            assert_eq!(
+                registering.registered_bytes(),
+                0,
+                "one read is no reason, and the last pool is gone: round {round}"
+            );
+            for reads in [&registering, &plain] {
+                read_around(reads, &file, &bytes, &pool, 40);
+            }
+            let registered = registering.registered_bytes();
+            if registered == 0 {
+                eprintln!("registered memory left out: the system refuses it (RLIMIT_MEMLOCK?)");
+                return;
+            }
+            assert!((6 << 20..=16 << 20).contains(&registered), "{registered} bytes");
+        }
+        assert_eq!(plain.registered_bytes(), 0);
+    }
+
+    #[test]
+    fn refused_registration_changes_no_read() {
+        let Some(reads) = ring() else { return };
+        let (file, bytes) = numbered_file();
+        let pool = BufferPool::new(16 << 20);
+        reads.state.lock().ring.refuse_registration();
+        read_around(&reads, &file, &bytes, &pool, 40);
+        assert_eq!(reads.registered_bytes(), 0);
+    }
+
+    #[test]
+    fn a_refusal_lets_go_of_what_was_registered() {
+        let Some(reads) = ring() else { return };
+        let (file, bytes) = numbered_file();
+        let pool = BufferPool::new(16 << 20);
+        read_around(&reads, &file, &bytes, &pool, 40);
+        // A read that has its slot and was not begun finds it empty: that one is left to pread.
+        let request = |_| ReadRequest { offset: 0, buffer: pool.take(READ_PIECE_BYTES).expect("in budget") };
+        let (transfer, pieces) = Transfer::new((0..5).map(request).collect());
+        let on_their_way = reads.submit(RingSource { file: Arc::clone(&file), buffered: true }, pieces);
+        reads.state.lock().ring.close_registration();
+        for mut piece in reads.finish(on_their_way).expect("told by who reads the rest") {
+            let (offset, len) = (piece.offset(), piece.len());
+            file.read_exact_at(piece.bytes_mut(), offset).expect("read");
+            piece.advance(len);
+        }
+        let served = Transfer::into_requests(transfer).expect("all is back");
+        assert!(served.iter().all(|request| request.buffer[..] == bytes[..READ_PIECE_BYTES]));
+        read_around(&reads, &file, &bytes, &pool, 40);
+        assert_eq!(reads.registered_bytes(), 0);
     }
 
     #[test]

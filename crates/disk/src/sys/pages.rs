@@ -45,6 +45,12 @@ impl Pages {
         self.len
     }
 
+    /// The region that these bytes are a part of, and where the part begins in it; `None` for a heap allocation.
+    pub(super) fn place(&self) -> Option<(&Arc<Region>, usize)> {
+        let region = self.region.as_ref()?;
+        Some((region, self.address() - region.start.addr().get()))
+    }
+
     /// Where the bytes are: a key, not a way to reach them.
     pub(crate) fn address(&self) -> usize {
         self.start.addr().get()
@@ -111,7 +117,8 @@ impl Drop for Pages {
 }
 
 /// Anonymous memory from the system; the [`Pages`] that it is split into share it.
-struct Region {
+#[derive(Debug)]
+pub(super) struct Region {
     start: NonNull<u8>,
     len: usize,
 }
@@ -122,6 +129,16 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
+    /// Where it starts: for the kernel, not a way to reach its bytes.
+    pub(super) fn start(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// Bytes of the huge pages that hold its first `bytes`.
+    pub(super) fn whole_pages(&self, bytes: usize) -> usize {
+        bytes.next_multiple_of(HUGE_PAGE_BYTES).min(self.len)
+    }
+
     /// Maps `len` zeros, a multiple of [`HUGE_PAGE_BYTES`], on a boundary of huge pages. No page is touched here: the
     /// advice has to come first.
     fn map(len: usize) -> Option<Self> {

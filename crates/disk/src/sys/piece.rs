@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use forebay_base::limits::READ_PIECE_BYTES;
 
+use super::registered::Place;
 use crate::ReadRequest;
 
 /// Requests whose buffers are being filled. They come out again when the last piece is gone.
@@ -22,14 +23,22 @@ impl Transfer {
         let mut parts = Vec::new();
         for request in &mut requests {
             let mut offset = request.offset;
+            let mut place =
+                request.buffer.pages().place().map(|(region, end)| Place { region: Arc::clone(region), end });
             for part in request.buffer.chunks_mut(READ_PIECE_BYTES) {
-                parts.push((offset, part.as_mut_ptr(), part.len()));
+                if let Some(place) = &mut place {
+                    place.end += part.len();
+                }
+                parts.push((offset, part.as_mut_ptr(), part.len(), place.clone()));
                 offset = offset.saturating_add(part.len() as u64);
             }
         }
         // From here on nobody looks at the buffers but through the pieces: they are private, and leave by `into_requests`.
         let transfer = Arc::new(Self { requests });
-        let piece = |(offset, start, len)| Piece { offset, start, len, _transfer: Arc::clone(&transfer) };
+        let piece = |(offset, start, len, place)| {
+            let _transfer = Arc::clone(&transfer);
+            Piece { offset, start, len, place, _transfer }
+        };
         let pieces = parts.into_iter().map(piece).collect();
         (transfer, pieces)
     }
@@ -46,6 +55,8 @@ pub(crate) struct Piece {
     offset: u64,
     start: *mut u8,
     len: usize,
+    /// Where in a region it lies, if it does.
+    place: Option<Place>,
     /// Keeps the memory behind `start`.
     _transfer: Arc<Transfer>,
 }
@@ -62,6 +73,11 @@ impl Piece {
     /// Bytes that are missing.
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Where in a region of memory it lies, if it does.
+    pub(super) fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
     }
 
     /// The bytes that are missing.

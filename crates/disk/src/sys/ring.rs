@@ -3,6 +3,7 @@
 //! Invariants: a piece that the kernel may write to lies in a slot of [`RingQueue`], with its file, until its completion
 //! was reaped; a queue that cannot wait for the kernel any more leaks them. There are as many slots as entries in the
 //! submission queue, and half as many as in the completion queue, so neither overflows.
+//! A piece in a registered region is read by its slot, any other by its address: the bytes are the same.
 //! Must not know: requests, and who waits for them.
 
 use std::fs::File;
@@ -14,10 +15,12 @@ use forebay_base::limits::READ_QUEUE_DEPTH;
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 
 use super::Piece;
+use super::registered::RegisteredRegions;
 
 /// The one end of a ring that touches its queues. `T` says whose a piece is.
 pub(crate) struct RingQueue<T> {
     ring: Arc<IoUring>,
+    regions: RegisteredRegions,
     slots: Vec<Option<Sent<T>>>,
     /// Indexes of empty slots.
     free: Vec<usize>,
@@ -37,8 +40,9 @@ pub(crate) struct RingWaiter {
 }
 
 impl<T> RingQueue<T> {
-    /// Both ends of a ring that was seen to work: a sandbox may allow its setup and forbid its use.
-    pub(crate) fn open() -> io::Result<(Self, RingWaiter)> {
+    /// Both ends of a ring that was seen to work: a sandbox may allow its setup and forbid its use. Where it `registers`, the
+    /// kernel learns which memory is read into over and over.
+    pub(crate) fn open(registers: bool) -> io::Result<(Self, RingWaiter)> {
         let mut ring = IoUring::new(READ_QUEUE_DEPTH as u32)?;
         let mut probe = Probe::new();
         ring.submitter().register_probe(&mut probe)?;
@@ -51,7 +55,9 @@ impl<T> RingQueue<T> {
         ring.completion().for_each(drop);
         let ring = Arc::new(ring);
         let slots = (0..READ_QUEUE_DEPTH).map(|_| None).collect();
-        let queue = Self { ring: Arc::clone(&ring), slots, free: (0..READ_QUEUE_DEPTH).collect() };
+        let regions =
+            RegisteredRegions::new(Arc::clone(&ring), registers && probe.is_supported(opcode::ReadFixed::CODE));
+        let queue = Self { ring: Arc::clone(&ring), regions, slots, free: (0..READ_QUEUE_DEPTH).collect() };
         Ok((queue, RingWaiter { ring }))
     }
 
@@ -65,6 +71,11 @@ impl<T> RingQueue<T> {
         self.slots.len() - self.free.len()
     }
 
+    /// Bytes of memory that the kernel was told of.
+    pub(crate) fn registered_bytes(&self) -> usize {
+        self.regions.bytes()
+    }
+
     /// Queues a read of `piece` from `file` for the next [`RingQueue::submit`]. Reads of a `buffered` file are left to
     /// the kernel's workers: else what is in the page cache would be copied within the system call that submits.
     ///
@@ -73,8 +84,13 @@ impl<T> RingQueue<T> {
     pub(crate) fn push(&mut self, mut piece: Piece, file: Arc<File>, buffered: bool, owner: T) {
         let slot = self.free.pop().expect("the caller saw room");
         let len = u32::try_from(piece.len()).expect("pieces are short");
-        let read = opcode::Read::new(types::Fd(file.as_raw_fd()), piece.bytes_mut().as_mut_ptr(), len);
-        let mut entry = read.offset(piece.offset()).build().user_data(slot as u64);
+        let registered = piece.place().and_then(|place| self.regions.slot_of(place, piece.len()));
+        let (from, start, offset) = (types::Fd(file.as_raw_fd()), piece.bytes_mut().as_mut_ptr(), piece.offset());
+        let entry = match registered {
+            Some(region) => opcode::ReadFixed::new(from, start, len, region).offset(offset).build(),
+            None => opcode::Read::new(from, start, len).offset(offset).build(),
+        };
+        let mut entry = entry.user_data(slot as u64);
         if buffered {
             entry = entry.flags(squeue::Flags::ASYNC);
         }
@@ -114,6 +130,19 @@ impl<T> RingQueue<T> {
             returned.push((owner, piece));
         }
         returned
+    }
+}
+
+#[cfg(test)]
+impl<T> RingQueue<T> {
+    /// Has the kernel refuse to learn of memory, on a ring that has not read yet.
+    pub(crate) fn refuse_registration(&mut self) {
+        self.regions.refuse();
+    }
+
+    /// As if the kernel had just refused to learn of more memory.
+    pub(crate) fn close_registration(&mut self) {
+        self.regions.close();
     }
 }
 

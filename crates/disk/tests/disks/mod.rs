@@ -7,11 +7,13 @@ use forebay_disk::{Disk, Faults, IoMode, LocalDisk, MemoryDisk, SimulatedDisk, T
 
 /// Runs `test` on every disk. Where the system forbids io_uring, that one is left out aloud.
 pub(crate) fn on_every_disk(test: impl Fn(&dyn Disk)) {
-    for mode in [IoMode::Uring, IoMode::Pread, IoMode::Auto] {
+    for mode in [IoMode::Uring, IoMode::UringUnregistered, IoMode::Pread, IoMode::Auto] {
         let directory = tempfile::tempdir().expect("a temporary directory");
         match LocalDisk::open(directory.path(), mode) {
             Ok(disk) => test(&disk),
-            Err(error) if mode == IoMode::Uring => eprintln!("io_uring left out: {error}"),
+            Err(error) if matches!(mode, IoMode::Uring | IoMode::UringUnregistered) => {
+                eprintln!("io_uring left out: {error}")
+            }
             Err(error) => panic!("{error}"),
         }
     }
