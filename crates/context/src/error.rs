@@ -90,7 +90,7 @@ fn convert(error: DataFusionError) -> Error {
             Error::unsupported("a subquery in this place is not supported yet")
                 .hint("A join, or a subquery that counts, often says the same")
         }
-        DataFusionError::NotImplemented(text) => Error::unsupported(one_line(&text)),
+        DataFusionError::NotImplemented(text) => Error::unsupported(without_syntax_tree(&one_line(&text))),
         DataFusionError::Plan(text) => plan_error(&one_line(&text)),
         DataFusionError::Internal(text) | DataFusionError::Execution(text) if text.contains(NO_FUNCTION) => {
             plan_error(&one_line(&text))
@@ -298,6 +298,16 @@ fn memory_text(text: &str) -> String {
     }
 }
 
+/// A message without the syntax tree that a library prints behind it.
+fn without_syntax_tree(text: &str) -> String {
+    let end = ["Ident {", "Span("]
+        .iter()
+        .filter_map(|part| text.find(part))
+        .min()
+        .map_or(text.len(), |tree| text[..tree].rfind(", got").or_else(|| text[..tree].rfind(':')).unwrap_or(tree));
+    plain_words(&text[..end])
+}
+
 /// Operators by the names of the functions that stand for them in plans.
 const OPERATORS: [(&str, &str); 9] = [
     ("checked_add", "operator +"),
@@ -403,6 +413,8 @@ mod tests {
                     this reservation - 12.0 KB remain available for the total pool";
         assert_eq!(memory_text(text), "not enough memory: 1.2 MB are needed, and 12.0 KB are left");
         assert_eq!(memory_text("something else"), "not enough memory");
+        let text = "Unsupported interval argument. Expected a number, got: Nested(Identifier(Ident { value: \"k\" }))";
+        assert_eq!(without_syntax_tree(text), "Unsupported interval argument. Expected a number");
     }
 
     #[test]

@@ -195,6 +195,7 @@ fn calculate(left: &ColumnarValue, op: Operator, right: &ColumnarValue) -> Resul
         Operator::Minus => numeric::sub,
         Operator::Divide => numeric::div,
         Operator::Modulo => numeric::rem,
+        Operator::IntegerDivide => return division::quotient(left, right),
         _ => numeric::mul,
     };
     canonical_value(datafusion::physical_expr_common::datum::apply(left, right, kernel)?)

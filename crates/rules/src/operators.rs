@@ -69,7 +69,8 @@ impl Operators {
             return Some(self.whole(expr.left.clone(), expr.right.clone()));
         }
         let target = float_of(&types);
-        let (left, right) = (as_type(expr.left.clone(), &target), as_type(expr.right.clone(), &target));
+        let [left, right] = &types;
+        let (left, right) = (as_type(expr.left.clone(), left, &target), as_type(expr.right.clone(), right, &target));
         Some(match self.division.gives_infinity() {
             true => Expr::BinaryExpr(BinaryExpr::new(Box::new(left), Operator::Divide, Box::new(right))),
             false => self.whole(left, right),
@@ -81,8 +82,9 @@ impl Operators {
         let (left, right) = (expr.left.clone(), expr.right.clone());
         match number_type(&left, schema).zip(number_type(&right, schema)) {
             Some((left_type, right_type)) if !is_whole(&left_type) || !is_whole(&right_type) => {
-                let target = float_of(&[left_type, right_type]);
-                self.whole(as_type(left, &target), as_type(right, &target))
+                let types = [left_type, right_type];
+                let target = float_of(&types);
+                self.whole(as_type(left, &types[0], &target), as_type(right, &types[1], &target))
             }
             _ => self.whole(left, right),
         }
@@ -145,17 +147,17 @@ fn is_interval(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(ScalarValue::IntervalMonthDayNano(_), _))
 }
 
-/// `expr` in this type; a literal is one again.
-fn as_type(expr: Expr, target: &DataType) -> Expr {
+/// `expr`, of the type `own`, in another type; a literal is one again.
+fn as_type(expr: Expr, own: &DataType, target: &DataType) -> Expr {
+    if own == target {
+        return expr;
+    }
     if let Expr::Literal(value, _) = &expr
         && let Ok(cast) = cast_scalar(value, target)
     {
         return Expr::Literal(cast, None);
     }
-    match &expr {
-        Expr::Cast(cast) if cast.field.data_type() == target => expr,
-        _ => Expr::Cast(Cast::new(Box::new(expr), target.clone())),
-    }
+    Expr::Cast(Cast::new(Box::new(expr), target.clone()))
 }
 
 /// A date plus or minus an interval, which is a timestamp. Of literals the result is one, too.
@@ -185,7 +187,7 @@ fn moment(expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
     {
         return Some(Expr::Literal(result, None));
     }
-    let moment = if is_date { as_type(moment.clone(), &target) } else { moment.clone() };
+    let moment = if is_date { as_type(moment.clone(), &DataType::Date32, &target) } else { moment.clone() };
     Some(Expr::BinaryExpr(BinaryExpr::new(Box::new(moment), op, Box::new(interval.clone()))))
 }
 

@@ -274,17 +274,19 @@ impl Carver<'_> {
             }
             ("character_length", [text]) => self.length(text, scope),
             ("coalesce", args) if !args.is_empty() => self.coalesce(args, scope),
-            ("nullif", [value, other]) => {
-                let data_type = scope.data_type(value)?;
-                if !same_values(&data_type, &scope.data_type(other)?) {
-                    return Err(unknown());
-                }
-                let (value, other) = (self.expression(value, scope)?, self.expression(other, scope)?);
-                let same = Scalar::compare(Comparison::Equal, value.clone(), other)?;
-                Scalar::case(vec![(same, Scalar::null(value.shape().value))], value)
-            }
+            ("nullif", [value, other]) => self.null_if(value, other, scope)?.ok_or_else(unknown),
             _ => Err(unknown()),
         }
+    }
+
+    /// `NULLIF(value, other)`; `None` of several types.
+    fn null_if(&mut self, value: &Expr, other: &Expr, scope: &Scope<'_>) -> Result<Option<Scalar>, Reason> {
+        if !same_values(&scope.data_type(value)?, &scope.data_type(other)?) {
+            return Ok(None);
+        }
+        let (value, other) = (self.expression(value, scope)?, self.expression(other, scope)?);
+        let same = Scalar::compare(Comparison::Equal, value.clone(), other)?;
+        Scalar::case(vec![(same, Scalar::null(value.shape().value))], value).map(Some)
     }
 
     /// Arithmetic of two numbers of one type: integers fail where the result leaves it.

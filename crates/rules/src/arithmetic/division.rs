@@ -101,16 +101,7 @@ impl ScalarUDFImpl for IntegerDivide {
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         let [left, right] = types else { return internal_err!("{} takes two arguments", self.name()) };
-        let both = |data_type: DataType| Ok(vec![data_type.clone(), data_type]);
-        if left.is_floating() || right.is_floating() {
-            let is_single = |data_type: &DataType| *data_type == DataType::Float32;
-            return both(if is_single(left) && is_single(right) { DataType::Float32 } else { DataType::Float64 });
-        }
-        if left.is_decimal() || right.is_decimal() {
-            return both(HUGEINT);
-        }
-        let (left, right) = BinaryTypeCoercer::new(left, &Operator::Divide, right).get_input_types()?;
-        Ok(vec![left, right])
+        operand_types(left, right).map(Vec::from)
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
@@ -121,12 +112,31 @@ impl ScalarUDFImpl for IntegerDivide {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [left, right] = args.args.as_slice() else {
-            return internal_err!("{} takes two arguments", self.name());
-        };
-        let divide = |both: &[ArrayRef]| Ok(divided(&both[0], &both[1])?);
-        make_scalar_function(divide, Vec::new())(&[left.clone(), right.clone()])
+        match args.args.as_slice() {
+            [left, right] => quotient(left, right),
+            _ => internal_err!("{} takes two arguments", self.name()),
+        }
     }
+}
+
+/// The types that operands of these types are cast to; the quotient has that of the first.
+pub(super) fn operand_types(left: &DataType, right: &DataType) -> Result<[DataType; 2]> {
+    let both = |data_type: DataType| Ok([data_type.clone(), data_type]);
+    if left.is_floating() || right.is_floating() {
+        let is_single = |data_type: &DataType| *data_type == DataType::Float32;
+        return both(if is_single(left) && is_single(right) { DataType::Float32 } else { DataType::Float64 });
+    }
+    if left.is_decimal() || right.is_decimal() {
+        return both(HUGEINT);
+    }
+    let (left, right) = BinaryTypeCoercer::new(left, &Operator::Divide, right).get_input_types()?;
+    Ok([left, right])
+}
+
+/// `left // right` of one type.
+pub(super) fn quotient(left: &ColumnarValue, right: &ColumnarValue) -> Result<ColumnarValue> {
+    let divide = |both: &[ArrayRef]| Ok(divided(&both[0], &both[1])?);
+    make_scalar_function(divide, Vec::new())(&[left.clone(), right.clone()])
 }
 
 /// The quotients of two arrays of one type and length.

@@ -10,6 +10,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+use super::division::{self, IntegerDivide};
 use super::{CheckedBinary, CheckedNegate, calculate, negated_value};
 
 /// Calls within calls that stay as they are: the optimizer and compiled pipelines know them.
@@ -36,17 +37,22 @@ fn nesting(expr: &Expr) -> usize {
 }
 
 fn is_nested(function: &ScalarUDF) -> bool {
-    function.inner().is::<CheckedBinary>() || function.inner().is::<CheckedNegate>()
+    operator(function).is_some() || function.inner().is::<CheckedNegate>()
+}
+
+/// The operator that a function of two arguments stands for.
+fn operator(function: &ScalarUDF) -> Option<Operator> {
+    match function.inner().downcast_ref::<CheckedBinary>() {
+        Some(binary) => Some(binary.op),
+        None => function.inner().is::<IntegerDivide>().then_some(Operator::IntegerDivide),
+    }
 }
 
 fn collect(expr: Expr, steps: &mut Vec<Step>, operands: &mut Vec<Expr>) {
     match expr {
         Expr::ScalarFunction(ScalarFunction { func, args }) if is_nested(&func) => {
             args.into_iter().for_each(|operand| collect(operand, steps, operands));
-            steps.push(match func.inner().downcast_ref::<CheckedBinary>() {
-                Some(binary) => Step::Binary(binary.op),
-                None => Step::Negate,
-            });
+            steps.push(operator(&func).map_or(Step::Negate, Step::Binary));
         }
         Expr::ScalarFunction(ScalarFunction { func, args }) if func.inner().is::<Flat>() => {
             steps.extend(func.inner().downcast_ref::<Flat>().into_iter().flat_map(|flat| flat.steps.iter().copied()));
@@ -70,7 +76,7 @@ enum Step {
     Negate,
 }
 
-/// `+`, `-` and `*` over any number of operands; fails where a result leaves its type.
+/// Arithmetic over any number of operands; fails where a result leaves its type.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Flat {
     /// A Polish notation: operators behind their operands.
@@ -112,7 +118,10 @@ impl Flat {
 
     fn text(&self, operands: impl Iterator<Item = String>) -> Result<String> {
         let binary = |mut left: String, op: Operator, right: String| {
-            left.push_str(&format!(" {op} {right}"));
+            match op {
+                Operator::IntegerDivide => left.push_str(&format!(" // {right}")),
+                op => left.push_str(&format!(" {op} {right}")),
+            }
             Ok(left)
         };
         self.follow(operands, binary, |inner| Ok(format!("(- {inner})")))
@@ -173,6 +182,10 @@ fn binary_types(left: &DataType, op: Operator, right: &DataType) -> Result<(Data
     // What nearly all steps are, and what takes DataFusion's coercion a calculation with empty arrays.
     if left == right && (left.is_integer() || left.is_floating()) {
         return Ok((left.clone(), right.clone(), left.clone()));
+    }
+    if op == Operator::IntegerDivide {
+        let [left, right] = division::operand_types(left, right)?;
+        return Ok((left.clone(), right, left));
     }
     let coercer = BinaryTypeCoercer::new(left, &op, right);
     let (left, right) = coercer.get_input_types()?;
