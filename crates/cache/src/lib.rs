@@ -104,11 +104,6 @@ impl<K: Hash + Eq + Clone, V> ChunkCache<K, V> {
         state.held_bytes = 0;
     }
 
-    /// The most bytes that it ever holds.
-    pub fn budget_bytes(&self) -> usize {
-        self.budget_bytes
-    }
-
     /// Bytes held now.
     pub fn held_bytes(&self) -> usize {
         self.lock().held_bytes

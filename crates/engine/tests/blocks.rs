@@ -11,7 +11,7 @@ use forebay_block::{BlockSet, EncodeOptions, Encoding, block_places};
 use forebay_disk::{Disk, FaultKind, Faults, MemoryDisk, OpenMode as FileMode, ReadPath, SimulatedDisk};
 use forebay_engine::metrics::MetricsSnapshot;
 use forebay_engine::{
-    CancelToken, Engine, LoadOptions, LoadTarget, Loader, Metrics, Morsel, RankedTest, Scan, ScanSettings,
+    CancelToken, Engine, LoadOptions, LoadTarget, Loader, MemoryShares, Metrics, Morsel, RankedTest, Scan, ScanSettings,
 };
 use forebay_pipeline::test::{ColumnTest, Test};
 use forebay_store::{ColumnDefinition, OpenMode, Store, Table, TableDefinition, TableOptions};

@@ -16,9 +16,9 @@ use forebay_base::{Error, ErrorKind, Result};
 use forebay_context::error::from_datafusion;
 use forebay_syntax::file_options::{Format, Options, split_compression};
 
-use forebay_rules::blob_text::text_of_blob;
 use crate::delimited::{self, Style};
 use crate::files;
+use forebay_rules::blob_text::text_of_blob;
 
 /// Names that are tried for the unfinished file.
 const MOST_NAMES: usize = 1000;

@@ -19,8 +19,8 @@ use datafusion::optimizer::AnalyzerRule;
 use forebay_base::Error;
 
 use crate::coercion::rewrite_expressions;
-use forebay_context::error::into_datafusion;
 use crate::typed::ChildTypes;
+use forebay_context::error::into_datafusion;
 
 /// Replaces calls by those of the functions here. Must run before type coercion.
 #[derive(Debug)]

@@ -12,16 +12,16 @@ use datafusion::logical_expr::lit;
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, Cte, DataType, ExactNumberInfo, ExcludeSelectItem, Expr, Function, FunctionArg,
-    FunctionArgExpr, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem,
-    SetExpr, SetOperator, Statement as Ast, TableAlias, TableFactor, TableObject, Value, ValueWithSpan, VisitMut,
-    VisitorMut, WildcardAdditionalOptions, visit_relations,
+    FunctionArgExpr, Ident, JoinConstraint, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr,
+    SetOperator, Statement as Ast, TableAlias, TableFactor, TableObject, Value, ValueWithSpan, VisitMut, VisitorMut,
+    WildcardAdditionalOptions, visit_relations,
 };
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
 
 use crate::file_options::READ_FUNCTIONS;
 use crate::scopes::{Merged, Scopes};
-use crate::using;
+use crate::using::{self, constraint};
 use crate::windows::Windows;
 use crate::{call_forms, row_types, select_list, volatile};
 
