@@ -18,17 +18,10 @@ const TOLERATED: &[(&str, &[&str], &str)] = &[
         &["encode", "encoding", "header", "parse"],
         "an encoding is one file with its header, writer and parser, which are chosen by the closed list of encodings",
     ),
-    ("crates/cpu", &["lanes", "predicates"], "the types of lanes stand beside the tests of lanes that ask predicates"),
-    ("crates/disk", &["content", "simulated"], "the random numbers of the faults stand in the disk that draws them"),
     (
         "crates/engine",
         &["accelerator", "chunks", "floors", "read_ahead", "run", "timeline"],
         "`Engine` owns pools, devices and recorders that take it as an argument",
-    ),
-    (
-        "crates/pipeline",
-        &["ir", "like", "semantics", "test"],
-        "where a character begins is a function of the operations on text, which patterns need too",
     ),
     (
         "crates/store",

@@ -13,6 +13,7 @@ pub mod fold;
 pub mod groups;
 pub mod join;
 mod keys;
+mod lane_values;
 mod lanes;
 pub mod layout;
 pub mod like;

@@ -3,7 +3,7 @@
 //! Invariants: every way of asking gives the same answer; what vectors can do goes through [`crate::simd`], other loops
 //! are branch-free and plain enough for the compiler to vectorise. Must not know: NULLs, encodings, how a set was made.
 
-use crate::lanes::{Lane, Scan, Vectors};
+use crate::lane_values::{Lane, Scan, Vectors};
 use crate::simd::{self, Flavour, WORD_ROWS};
 
 /// What comparing a lane within a vector costs, where looking at one lane alone costs 1. A lane alone waits for memory: in

@@ -14,7 +14,8 @@ use forebay_pipeline::{KeySet, Test};
 
 use crate::Selection;
 use crate::keys::{KeyRange, RangeSet, StringRange, key_set, string_set};
-use crate::lanes::{LaneTest, Scan};
+use crate::lane_values::Scan;
+use crate::lanes::LaneTest;
 use crate::like::LikeTest;
 use crate::matches::{Matches, RowTest, bits_of_range};
 use crate::simd::{Flavour, WORD_ROWS};

@@ -5,7 +5,7 @@
 use forebay_base::Result;
 
 use crate::memory::{read_slice, resize, write_slice};
-use crate::simulated::Random;
+use crate::random::Random;
 
 /// The unit in which a drive writes all or nothing.
 pub(crate) const SECTOR_BYTES: usize = 512;

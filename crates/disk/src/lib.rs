@@ -34,6 +34,9 @@ mod memory;
 /// A directory of a disk in memory, as a disk of its own.
 mod subtree;
 
+// Numbers that a seed repeats.
+mod random;
+
 /// What survives of one simulated file.
 mod content;
 

@@ -3,8 +3,6 @@
 //! Invariants: texts are UTF-8, but any bytes match without a panic: a character is a byte with the continuation bytes
 //! that follow it.
 
-use crate::semantics::begins_character;
-
 /// A pattern of LIKE: `%` is any text, `_` one character, `\` takes the next character as it is (and stands for itself at
 /// the end).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -183,6 +181,12 @@ fn match_end(part: &Part, text: &[u8], from: usize) -> bool {
 /// Where the character after the one at `at` begins.
 fn next_character(text: &[u8], at: usize) -> usize {
     text[at + 1..].iter().position(|byte| begins_character(*byte)).map_or(text.len(), |more| at + 1 + more)
+}
+
+/// Whether a byte begins a character of UTF-8.
+#[inline]
+pub(crate) fn begins_character(byte: u8) -> bool {
+    byte & 0xC0 != 0x80
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use forebay_base::{canonical_f64, compare_floats};
 
 use crate::Fault;
 use crate::ir::{Arithmetic, Comparison, Constant, DatePart};
+use crate::like::begins_character;
 
 macro_rules! integer_arithmetic {
     ($($(#[$doc:meta])* $name:ident $negate:ident $native:ident),*) => {$(
@@ -129,12 +130,6 @@ pub fn date_part(part: DatePart, days: i64) -> i64 {
         DatePart::Month => month,
         DatePart::Day => day_of_year - (153 * from_march + 2) / 5 + 1,
     }
-}
-
-/// Whether a byte begins a character of UTF-8.
-#[inline]
-pub(crate) fn begins_character(byte: u8) -> bool {
-    byte & 0xC0 != 0x80
 }
 
 /// Number of characters of a text: of bytes that begin one.
