@@ -24,6 +24,7 @@ pub mod null_equality;
 pub mod operators;
 pub mod optimizer;
 pub mod pushdown;
+pub mod rounding;
 pub mod row_extrema;
 pub mod single_row;
 pub mod text_functions;

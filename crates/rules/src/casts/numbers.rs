@@ -84,7 +84,7 @@ const EXACT_DOUBLE: i128 = 1 << f64::MANTISSA_DIGITS;
 const EXACT_SINGLE: i128 = 1 << f32::MANTISSA_DIGITS;
 
 /// The float that is nearest to a power of ten, which products of tens are not beyond the 22nd.
-pub(crate) fn power_of_ten(digits: u8) -> f64 {
+pub fn power_of_ten(digits: u8) -> f64 {
     format!("1e{digits}").parse().expect("a number in the range of floats")
 }
 

@@ -20,7 +20,7 @@ use super::{cast, lists};
 use crate::blob_text;
 
 /// Whether values of this type are read from text here.
-pub(super) fn is_read(target: &DataType) -> bool {
+pub(crate) fn is_read(target: &DataType) -> bool {
     use DataType as T;
     matches!(
         target,
@@ -35,7 +35,7 @@ pub(super) fn is_read(target: &DataType) -> bool {
 }
 
 /// Whether values of this type are written as text here.
-pub(super) fn is_written(source: &DataType) -> bool {
+pub(crate) fn is_written(source: &DataType) -> bool {
     use DataType as T;
     source.is_floating()
         || matches!(

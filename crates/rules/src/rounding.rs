@@ -1,0 +1,154 @@
+//! Casts that lose digits, as a function of our own: it casts as [`casts`](crate::casts) says, and the optimizer does not see
+//! through it.
+//!
+//! DataFusion moves a cast of a column over to a literal that it is compared with, which is right only where every value
+//! has a result of its own: `CAST(price AS INTEGER) = 1` is not `price = 1.00`, and `TRY_CAST(n AS TINYINT) <> 1` is NULL
+//! for 300.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
+};
+use datafusion::optimizer::AnalyzerRule;
+
+use crate::casts::{cast, texts};
+use crate::coercion::rewrite_expressions;
+use crate::typed::ChildTypes;
+
+/// Replaces the casts. Must run after the rules that insert casts.
+#[derive(Debug)]
+pub struct RoundingCasts;
+
+impl AnalyzerRule for RoundingCasts {
+    fn name(&self) -> &str {
+        "rounding_casts"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        rewrite_expressions(plan, &rewrite)
+    }
+}
+
+fn rewrite(expr: Expr, types: &ChildTypes, _schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Some((function, source)) = RoundingCast::of(&expr).zip(types.first().cloned().flatten()) else {
+        return Ok(Transformed::no(expr));
+    };
+    if !function.is_needed(&source) {
+        return Ok(Transformed::no(expr));
+    }
+    let inner = match expr {
+        Expr::Cast(cast) => *cast.expr,
+        Expr::TryCast(cast) => *cast.expr,
+        Expr::ScalarFunction(mut call) => call.args.swap_remove(0),
+        other => return Ok(Transformed::no(other)),
+    };
+    Ok(Transformed::yes(ScalarUDF::from(function).call(vec![inner])))
+}
+
+/// The function in place of a cast.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct RoundingCast {
+    target: DataType,
+    or_null: bool,
+    /// The call of DataFusion's function that it replaces, without its arguments' names; a cast is not part of names.
+    call: Option<String>,
+    signature: Signature,
+}
+
+impl RoundingCast {
+    /// The function that would replace a cast, or a call that is one.
+    fn of(expr: &Expr) -> Option<Self> {
+        let (target, or_null, call) = match expr {
+            Expr::Cast(cast) => (cast.field.data_type().clone(), false, None),
+            Expr::TryCast(cast) => (cast.field.data_type().clone(), true, None),
+            Expr::ScalarFunction(ScalarFunction { func, args }) => {
+                let or_null = match func.name() {
+                    "arrow_cast" => false,
+                    "arrow_try_cast" => true,
+                    _ => return None,
+                };
+                let [_, Expr::Literal(ScalarValue::Utf8(Some(target)), _)] = args.as_slice() else { return None };
+                (target.parse().ok()?, or_null, Some(func.name().to_owned()))
+            }
+            _ => return None,
+        };
+        Some(Self { target, or_null, call, signature: Signature::any(1, Volatility::Immutable) })
+    }
+
+    fn of_target(&self, target: &DataType) -> Self {
+        Self { target: target.clone(), or_null: self.or_null, call: None, signature: self.signature.clone() }
+    }
+
+    /// Whether DataFusion's cast from `source` would be another, or be misunderstood.
+    fn is_needed(&self, source: &DataType) -> bool {
+        use DataType as T;
+        let is_comparable = |data_type: &DataType| data_type.is_numeric() || data_type.is_temporal();
+        let is_other = match (source, &self.target) {
+            (T::Decimal128(_, from) | T::Decimal256(_, from), T::Decimal128(_, to) | T::Decimal256(_, to))
+                if to < from =>
+            {
+                true
+            }
+            (T::Decimal128(_, scale) | T::Decimal256(_, scale), target) if target.is_integer() => *scale > 0,
+            // Digits that a float has exactly are divided by the same power of ten anyway.
+            (T::Decimal128(precision, _) | T::Decimal256(precision, _), T::Float64) => *precision > 15,
+            (T::Decimal128(precision, _) | T::Decimal256(precision, _), T::Float32) => *precision > 7,
+            (T::Timestamp(from, _), T::Timestamp(to, _)) => to < from,
+            (T::Float64, T::Float32) => true,
+            (source, target) if source.is_floating() && target.is_string() => true,
+            (source, target) if source.is_floating() => target.is_integer() || *target == T::Decimal128(38, 0),
+            (source, target) if source.is_string() && texts::is_read(target) => true,
+            (source, target) if target.is_string() && texts::is_written(source) => true,
+            (T::List(from), T::List(to)) => self.of_target(to.data_type()).is_needed(from.data_type()),
+            (source, T::Decimal128(..) | T::Float32 | T::Float64) if source.is_string() => true,
+            _ => false,
+        };
+        is_other || (self.or_null && source != &self.target && is_comparable(source) && is_comparable(&self.target))
+    }
+}
+
+impl ScalarUDFImpl for RoundingCast {
+    fn name(&self) -> &str {
+        if self.or_null { "try_rounding_cast" } else { "rounding_cast" }
+    }
+
+    /// As what it replaces would be called, so that columns keep their names.
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        match (args, &self.call) {
+            ([inner], None) => Ok(inner.schema_name().to_string()),
+            ([inner], Some(call)) => Ok(format!("{call}({},Utf8(\"{}\"))", inner.schema_name(), self.target)),
+            _ => internal_err!("{} takes one argument", self.name()),
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(self.target.clone())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let may_be_null = self.or_null || args.arg_fields.iter().any(|field| field.is_nullable());
+        Ok(Arc::new(Field::new(self.name(), self.target.clone(), may_be_null)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match args.args.as_slice() {
+            [ColumnarValue::Array(array)] => Ok(ColumnarValue::Array(cast(array, &self.target, self.or_null)?)),
+            [ColumnarValue::Scalar(scalar)] => {
+                let array = cast(&scalar.to_array()?, &self.target, self.or_null)?;
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?))
+            }
+            _ => internal_err!("{} takes one argument", self.name()),
+        }
+    }
+}
