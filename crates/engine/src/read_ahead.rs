@@ -17,6 +17,11 @@ use crate::timeline::SourceTimeline;
 
 /// Morsels in front of the one that was taken last that are looked at, for each drive.
 pub(crate) const MORSELS_AHEAD: usize = 32;
+/// Morsels in a row whose chunks were all in memory, from which on few of those to come are looked at: a warm scan does
+/// next to nothing here.
+const MORSELS_IN_MEMORY: usize = 16;
+/// Of those to come, then, one in so many. Some are in front of every morsel, whatever [`MORSELS_AHEAD`] is.
+const MORSELS_PER_LOOK: usize = 8;
 /// Morsels whose needs are remembered, about.
 const MEMORY_MORSELS: u32 = 16;
 
@@ -46,6 +51,8 @@ struct State {
     loads: BTreeMap<usize, Loads>,
     /// The first morsel for which nothing was begun before the scan ran.
     foreseen: usize,
+    /// Morsels since the last one that needed something from disk.
+    in_memory: usize,
 }
 
 impl State {
@@ -99,9 +106,15 @@ impl ReadAhead {
         let mut state = self.lock();
         let state = &mut *state;
         state.needs = state.needs.split_off(&next);
-        for morsel in next..count.min(next + most_morsels) {
+        let last = count.min(next + most_morsels);
+        let mut coming = next..last;
+        while let Some(morsel) = coming.next() {
             if state.begun_bytes >= most_bytes {
                 return (state.begun_bytes, false);
+            }
+            let looks_at_few = state.in_memory >= MORSELS_IN_MEMORY;
+            if looks_at_few && !morsel.is_multiple_of(MORSELS_PER_LOOK) {
+                continue;
             }
             let needed = state.needs.entry(morsel).or_insert_with(|| needs(morsel));
             let likely = |column: &usize| state.loads.get(column).is_some_and(|loads| loads.is_likely());
@@ -113,11 +126,25 @@ impl ReadAhead {
                 }
                 !takes
             });
+            // Where zones rule a morsel out, that says nothing of the others.
+            if places.is_empty() {
+                continue;
+            }
+            let before = state.begun_bytes;
             if !state.begin(engine, places, &begin) {
                 return (state.begun_bytes, false);
             }
+            if state.begun_bytes == before {
+                state.in_memory += 1;
+            } else {
+                state.in_memory = 0;
+                if looks_at_few {
+                    // What was left out may be on disk, too.
+                    coming = next..last;
+                }
+            }
         }
-        (state.begun_bytes, next + most_morsels >= count)
+        (state.begun_bytes, last == count)
     }
 
     /// Begins reads for a scan of `count` morsels that does not run yet, as [`ReadAhead::run`] does; `needs` tells the chunks
@@ -146,6 +173,7 @@ impl ReadAhead {
     /// nobody begins it any more.
     pub(crate) fn take(&self, place: &Place) -> Option<StoredChunk> {
         let mut state = self.lock();
+        state.in_memory = 0;
         let begun = state.begun.entry((place.segment, place.group)).or_default();
         let chunk = begun.insert(place.key, None).flatten()?;
         state.begun_bytes -= chunk.bytes();
