@@ -1,7 +1,7 @@
-//! ARCHITECTURE.md against the code: the rooms with their layers and arrows, and the outside dependencies with theirs.
+//! ARCHITECTURE.md against the code: the crates with their layers and arrows, and the outside dependencies with theirs.
 //!
-//! The table `rooms` has the columns layer, room (`crates/base`), uses (`base`, …). An arrow in parentheses is granted
-//! for later and not drawn yet. The table `dependencies` has the columns crate, licence, rooms, purpose; the room
+//! The table `crates` has the columns layer, crate (`crates/base`), uses (`base`, …). An arrow in parentheses is granted
+//! for later and not drawn yet. The table `dependencies` has the columns crate, licence, crates, purpose; the crate
 //! `tests` stands for `[dev-dependencies]` of any crate.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,8 +14,8 @@ use crate::tree::Tree;
 /// The document that is checked.
 const PATH: &str = "ARCHITECTURE.md";
 
-/// One row of the table `rooms`.
-struct Room {
+/// One row of the table `crates`.
+struct Member {
     line: usize,
     layer: u32,
     folder: String,
@@ -25,13 +25,13 @@ struct Room {
 /// Checks both tables against every Cargo.toml.
 pub(crate) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     let Some(text) = tree.text(PATH) else {
-        findings.push(Finding::new(PATH, 1, "is missing: it holds the tables of rooms and dependencies"));
+        findings.push(Finding::new(PATH, 1, "is missing: it holds the tables of crates and dependencies"));
         return;
     };
     let manifests = manifest::read_all(tree, findings);
-    let rooms = read_rooms(text, findings);
-    check_rooms(&rooms, &manifests, findings);
-    check_layers(&rooms, &manifests, findings);
+    let members = read_members(text, findings);
+    check_members(&members, &manifests, findings);
+    check_layers(&members, &manifests, findings);
     check_outside(text, &manifests, findings);
     check_versions(tree, &manifests, findings);
 }
@@ -42,74 +42,76 @@ fn short(folder: &str) -> &str {
 }
 
 /// `forebay-base` → `base`; `None` for code from outside.
-fn room_of_package<'a>(package: &str, manifests: &'a [Manifest]) -> Option<&'a str> {
+fn member_of_package<'a>(package: &str, manifests: &'a [Manifest]) -> Option<&'a str> {
     manifests.iter().find(|manifest| manifest.package == package).map(|manifest| short(&manifest.folder))
 }
 
-fn read_rooms(text: &str, findings: &mut Vec<Finding>) -> Vec<Room> {
-    let rows = table::rows(text, "rooms");
+fn read_members(text: &str, findings: &mut Vec<Finding>) -> Vec<Member> {
+    let rows = table::rows(text, "crates");
     if rows.is_empty() {
-        findings.push(Finding::new(PATH, 1, "has no table marked `<!-- table: rooms -->`"));
+        findings.push(Finding::new(PATH, 1, "has no table marked `<!-- table: crates -->`"));
     }
-    let mut rooms = Vec::new();
+    let mut members = Vec::new();
     for Row { line, cells } in rows {
         let parsed = match &cells[..] {
-            [layer, room, uses, ..] => {
-                layer.parse().ok().zip(table::quoted(room).first().copied()).map(|(layer, folder)| {
+            [layer, member, uses, ..] => {
+                layer.parse().ok().zip(table::quoted(member).first().copied()).map(|(layer, folder)| {
                     let uses = uses.split(',').filter(|name| !name.contains('('));
                     let uses = uses.flat_map(table::quoted).map(str::to_owned).collect();
-                    Room { line, layer, folder: folder.to_owned(), uses }
+                    Member { line, layer, folder: folder.to_owned(), uses }
                 })
             }
             _ => None,
         };
         match parsed {
-            Some(room) => rooms.push(room),
-            None => findings.push(Finding::new(PATH, line, "write the row as | layer | `folder` | `room`, `room` | …")),
+            Some(member) => members.push(member),
+            None => {
+                findings.push(Finding::new(PATH, line, "write the row as | layer | `folder` | `crate`, `crate` | …"))
+            }
         }
     }
-    rooms
+    members
 }
 
 /// Every crate has a row, every row a crate, and the arrows are those of the Cargo.toml.
-fn check_rooms(rooms: &[Room], manifests: &[Manifest], findings: &mut Vec<Finding>) {
-    for manifest in manifests.iter().filter(|manifest| rooms.iter().all(|room| room.folder != manifest.folder)) {
-        let message = format!("add a row for `{}` to the table of rooms", manifest.folder);
+fn check_members(members: &[Member], manifests: &[Manifest], findings: &mut Vec<Finding>) {
+    for manifest in manifests.iter().filter(|manifest| members.iter().all(|member| member.folder != manifest.folder)) {
+        let message = format!("add a row for `{}` to the table of crates", manifest.folder);
         findings.push(Finding::new(PATH, 1, message));
     }
-    for room in rooms {
-        let Some(manifest) = manifests.iter().find(|manifest| manifest.folder == room.folder) else {
-            let message = format!("there is no crate in `{}`: remove the row", room.folder);
-            findings.push(Finding::new(PATH, room.line, message));
+    for member in members {
+        let Some(manifest) = manifests.iter().find(|manifest| manifest.folder == member.folder) else {
+            let message = format!("there is no crate in `{}`: remove the row", member.folder);
+            findings.push(Finding::new(PATH, member.line, message));
             continue;
         };
         let mut drawn = BTreeSet::new();
         for dependency in manifest.dependencies.iter().filter(|dependency| !dependency.dev) {
-            let Some(target) = room_of_package(&dependency.name, manifests) else { continue };
+            let Some(target) = member_of_package(&dependency.name, manifests) else { continue };
             drawn.insert(target.to_owned());
-            if !room.uses.contains(target) {
+            if !member.uses.contains(target) {
                 let message = format!(
                     "`{}` may not use `{target}`: drop it, or draw the arrow in {PATH} with its reason",
-                    room.folder
+                    member.folder
                 );
                 findings.push(Finding::new(&manifest.path, dependency.line, message));
             }
         }
-        for target in room.uses.difference(&drawn) {
+        for target in member.uses.difference(&drawn) {
             let message =
-                format!("`{}` does not use `{target}`: remove the arrow, or put it in parentheses", room.folder);
-            findings.push(Finding::new(PATH, room.line, message));
+                format!("`{}` does not use `{target}`: remove the arrow, or put it in parentheses", member.folder);
+            findings.push(Finding::new(PATH, member.line, message));
         }
     }
 }
 
 /// Arrows go down a layer, those for tests too.
-fn check_layers(rooms: &[Room], manifests: &[Manifest], findings: &mut Vec<Finding>) {
-    let layers: BTreeMap<&str, u32> = rooms.iter().map(|room| (short(&room.folder), room.layer)).collect();
+fn check_layers(members: &[Member], manifests: &[Manifest], findings: &mut Vec<Finding>) {
+    let layers: BTreeMap<&str, u32> = members.iter().map(|member| (short(&member.folder), member.layer)).collect();
     for manifest in manifests {
         let Some(own) = layers.get(short(&manifest.folder)) else { continue };
         for dependency in &manifest.dependencies {
-            let target = room_of_package(&dependency.name, manifests).and_then(|room| layers.get_key_value(room));
+            let target = member_of_package(&dependency.name, manifests).and_then(|member| layers.get_key_value(member));
             if let Some((target, layer)) = target.filter(|(_, layer)| *layer >= own) {
                 let message = format!(
                     "`{}` is in layer {own} and `{target}` in layer {layer}: arrows only go down",
@@ -121,7 +123,7 @@ fn check_layers(rooms: &[Room], manifests: &[Manifest], findings: &mut Vec<Findi
     }
 }
 
-/// Outside code is listed, each in its rooms, with versions in the root alone.
+/// Outside code is listed, each in its crates, with versions in the root alone.
 fn check_outside(text: &str, manifests: &[Manifest], findings: &mut Vec<Finding>) {
     let rows = table::rows(text, "dependencies");
     if rows.is_empty() {
@@ -129,10 +131,10 @@ fn check_outside(text: &str, manifests: &[Manifest], findings: &mut Vec<Finding>
     }
     let mut granted: BTreeMap<(String, String), usize> = BTreeMap::new();
     for Row { line, cells } in &rows {
-        let [name, _, rooms, ..] = &cells[..] else { continue };
+        let [name, _, members, ..] = &cells[..] else { continue };
         for name in table::quoted(name) {
-            for room in table::quoted(rooms) {
-                granted.insert((name.to_owned(), room.to_owned()), *line);
+            for member in table::quoted(members) {
+                granted.insert((name.to_owned(), member.to_owned()), *line);
             }
         }
     }
@@ -143,23 +145,23 @@ fn check_outside(text: &str, manifests: &[Manifest], findings: &mut Vec<Finding>
                 let message = format!("write `{name}.workspace = true`: versions stand in the root Cargo.toml alone");
                 findings.push(Finding::new(&manifest.path, *line, message));
             }
-            if room_of_package(name, manifests).is_some() {
+            if member_of_package(name, manifests).is_some() {
                 continue;
             }
-            let room = if *dev { "tests" } else { short(&manifest.folder) };
-            let pair = (name.clone(), room.to_owned());
+            let member = if *dev { "tests" } else { short(&manifest.folder) };
+            let pair = (name.clone(), member.to_owned());
             let also_here = *dev && granted.contains_key(&(name.clone(), short(&manifest.folder).to_owned()));
             if !granted.contains_key(&pair) && !also_here {
                 let message = format!(
-                    "`{name}` has no place in `{room}`: use it in its own room, or list it under \"Dependencies\" in {PATH}"
+                    "`{name}` has no place in `{member}`: use it in its own crate, or list it under \"Dependencies\" in {PATH}"
                 );
                 findings.push(Finding::new(&manifest.path, *line, message));
             }
             used.insert(pair);
         }
     }
-    for ((name, room), line) in granted.iter().filter(|(pair, _)| !used.contains(*pair)) {
-        findings.push(Finding::new(PATH, *line, format!("`{room}` does not use `{name}`: remove it from the row")));
+    for ((name, member), line) in granted.iter().filter(|(pair, _)| !used.contains(*pair)) {
+        findings.push(Finding::new(PATH, *line, format!("`{member}` does not use `{name}`: remove it from the row")));
     }
 }
 
@@ -171,8 +173,8 @@ fn check_versions(tree: &Tree, manifests: &[Manifest], findings: &mut Vec<Findin
         .map(|dependency| dependency.name.as_str())
         .collect();
     for (line, name) in manifest::versions(tree.text(manifest::ROOT).unwrap_or_default()) {
-        // A room that nothing uses yet is listed like the others.
-        if !used.contains(name.as_str()) && room_of_package(&name, manifests).is_none() {
+        // A crate that nothing uses yet is listed like the others.
+        if !used.contains(name.as_str()) && member_of_package(&name, manifests).is_none() {
             findings.push(Finding::new(manifest::ROOT, line, format!("no crate uses `{name}`: remove the line")));
         }
     }
@@ -182,7 +184,7 @@ fn check_versions(tree: &Tree, manifests: &[Manifest], findings: &mut Vec<Findin
 mod tests {
     use super::*;
 
-    const HOUSE: &str = "<!-- table: rooms -->\n| Layer | Room | Uses |\n|---|---|---|\n| 1 | `crates/top` | `base` |\n| 0 | `crates/base` | |\n\n<!-- table: dependencies -->\n| Crate | Licence | Rooms | Why |\n|---|---|---|---|\n| `redb` | MIT | `top` | storage |\n";
+    const HOUSE: &str = "<!-- table: crates -->\n| Layer | Crate | Uses |\n|---|---|---|\n| 1 | `crates/top` | `base` |\n| 0 | `crates/base` | |\n\n<!-- table: dependencies -->\n| Crate | Licence | Crates | Why |\n|---|---|---|---|\n| `redb` | MIT | `top` | storage |\n";
     const BASE: &str = "[package]\nname = \"forebay-base\"\n[lints]\nworkspace = true\n[dependencies]\n";
     const TOP: &str = "[package]\nname = \"forebay-top\"\n[lints]\nworkspace = true\n[dependencies]\nredb.workspace = true\nforebay-base.workspace = true\n";
 
@@ -233,7 +235,7 @@ mod tests {
             "no crate in `crates/gone`",
         );
         one(&messages(&HOUSE.replace("| 0 |", "| zero |"), BASE, TOP), "write the row as");
-        one(&messages("", BASE, TOP), "no table marked `<!-- table: rooms -->`");
+        one(&messages("", BASE, TOP), "no table marked `<!-- table: crates -->`");
     }
 
     #[test]

@@ -32,8 +32,8 @@ mod tests {
 
     #[test]
     fn finds_the_marked_table() {
-        let markdown = "| not | this |\n|---|---|\n| x | y |\n\n<!-- table: rooms -->\n\n| a | b |\n|---|---|\n| `c`, (`d`) | e |\nend\n| f |";
-        assert_eq!(rows(markdown, "rooms"), [Row { line: 9, cells: vec!["`c`, (`d`)".into(), "e".into()] }]);
+        let markdown = "| not | this |\n|---|---|\n| x | y |\n\n<!-- table: crates -->\n\n| a | b |\n|---|---|\n| `c`, (`d`) | e |\nend\n| f |";
+        assert_eq!(rows(markdown, "crates"), [Row { line: 9, cells: vec!["`c`, (`d`)".into(), "e".into()] }]);
         assert_eq!(rows(markdown, "other"), []);
         assert_eq!(quoted("`c`, (`d`)"), ["c", "d"]);
     }

@@ -22,13 +22,13 @@ const WRITTEN: &[&str] = &["rs", "md", "py", "sh", "toml", "test", "run", "yml"]
 /// The file of limits.
 const LIMITS: &str = "crates/base/src/limits.rs";
 
-/// Every Rust file opens with `//!`, and the head of a room says what the room must not know.
+/// Every Rust file opens with `//!`, and the head of a crate says what the crate must not know.
 pub(crate) fn check_heads(sources: &Sources, findings: &mut Vec<Finding>) {
     for (path, source) in sources.iter() {
         let head = source.text.lines().take_while(|line| line.starts_with("//!"));
         let head = head.map(|line| line[3..].trim()).collect::<Vec<_>>().join(" ");
         if path.ends_with("src/lib.rs") && !head.is_empty() && !head.to_lowercase().contains("must not know") {
-            findings.push(Finding::new(path, 1, "say in the head what this room must not know"));
+            findings.push(Finding::new(path, 1, "say in the head what this crate must not know"));
         }
         if !source.text.starts_with("//! ") {
             findings.push(Finding::new(

@@ -7,11 +7,11 @@ use forebay_pipeline::ir::{Aggregate, AggregateFunction, Arithmetic, Typed, Valu
 
 use crate::carver::Carver;
 use crate::carver::expression::Scope;
+use crate::facts::{Literal, Range, ValueFacts};
 use crate::interval::Interval;
 use crate::reason::Reason;
 use crate::relation::{Call, count_bounds, countable};
 use crate::scalar::{Node, Scalar};
-use crate::shape::{Literal, Range, Shape};
 use crate::types::{decimal, greatest_of_digits, power_of_ten};
 
 impl Carver<'_> {
@@ -50,7 +50,7 @@ impl Carver<'_> {
             "min" | "max" | "bool_and" | "bool_or" if result == &argument_type => {
                 let is_least = matches!(name, "min" | "bool_and");
                 let function = if is_least { AggregateFunction::Min } else { AggregateFunction::Max };
-                let interval = argument.shape().interval;
+                let interval = argument.facts().interval;
                 Ok(self.add(function, Some(argument), interval, field.name(), calls))
             }
             "sum" => self.sum(argument, &argument_type, field, rows, calls),
@@ -66,7 +66,7 @@ impl Carver<'_> {
             None => Ok(argument),
             Some(filter) => {
                 let condition = self.expression(filter, scope)?;
-                let null = Scalar::null(argument.shape().value);
+                let null = Scalar::null(argument.facts().value);
                 Scalar::case(vec![(condition, argument)], null)
             }
         }
@@ -85,18 +85,18 @@ impl Carver<'_> {
             return self.scalar(known.result);
         }
         let typed = argument.as_ref().map(|argument| {
-            let shape = argument.shape();
-            Typed { value: shape.value, nullable: shape.nullable }
+            let facts = argument.facts();
+            Typed { value: facts.value, nullable: facts.nullable }
         });
         let result = Aggregate { function, argument: typed }.result();
-        let shape = Shape { value: result.value, nullable: result.nullable, interval };
-        let result = self.result(name, shape);
+        let facts = ValueFacts { value: result.value, nullable: result.nullable, interval };
+        let result = self.result(name, facts);
         calls.push(Call { function, argument, result });
         self.scalar(result)
     }
 
     fn count(&mut self, argument: Scalar, name: &str, rows: i128, calls: &mut Vec<Call>) -> Scalar {
-        let never_null = !argument.shape().nullable && !matches!(argument.as_constant(), Some(Literal::Null));
+        let never_null = !argument.facts().nullable && !matches!(argument.as_constant(), Some(Literal::Null));
         let (function, argument) = match never_null {
             true => (AggregateFunction::CountRows, None),
             false => (AggregateFunction::Count, Some(argument)),
@@ -141,8 +141,8 @@ impl Carver<'_> {
         if let Some(sum) = self.sum_of_shifted(&argument, rows, name, calls)? {
             return Ok(sum);
         }
-        let bounds = argument.shape().interval;
-        let function = match argument.shape().value {
+        let bounds = argument.facts().interval;
+        let function = match argument.facts().value {
             // All rows count here: this sum is not checked.
             ValueType::I64 if bounds.sum(rows).is_some_and(|sum| Interval::I64.contains(sum)) => {
                 AggregateFunction::SumFitting
@@ -152,7 +152,7 @@ impl Carver<'_> {
             other => return Err(Reason::new(format!("a sum of {other:?}"))),
         };
         let limits = if function == AggregateFunction::Sum {
-            Shape::of(argument.shape().value, true).interval
+            ValueFacts::of(argument.facts().value, true).interval
         } else {
             Interval::I128
         };
@@ -176,9 +176,9 @@ impl Carver<'_> {
             (Some(Literal::Int(shift)), None, Arithmetic::Add) => (right, *shift),
             _ => return Ok(None),
         };
-        let is_narrow = |scalar: &Scalar| scalar.shape().value == ValueType::I64 && !scalar.fallible();
+        let is_narrow = |scalar: &Scalar| scalar.facts().value == ValueType::I64 && !scalar.fallible();
         let fits = |bounds: Interval| bounds.sum(rows).is_some_and(|sum| Interval::I64.contains(sum));
-        let bounds = [base.shape().interval, argument.shape().interval, Interval::only(shift)];
+        let bounds = [base.facts().interval, argument.facts().interval, Interval::only(shift)];
         if !is_narrow(base) || !is_narrow(argument) || !bounds.into_iter().all(fits) {
             return Ok(None);
         }
@@ -198,7 +198,7 @@ impl Carver<'_> {
         rows: i128,
         calls: &mut Vec<Call>,
     ) -> Result<Scalar, Reason> {
-        let bounds = argument.shape().interval;
+        let bounds = argument.facts().interval;
         let count = self.count(argument.clone(), &format!("count for {}", field.name()), rows, calls);
         let sum_name = format!("sum for {}", field.name());
         match (field.data_type(), decimal(argument_type), decimal(field.data_type())) {

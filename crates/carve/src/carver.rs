@@ -18,15 +18,15 @@ use forebay_pipeline::ir::{Comparison, ValueType};
 
 use crate::carver::expression::Scope;
 use crate::carver::table::ScannedTable;
+use crate::facts::{ValueFacts, Variable};
 use crate::reason::Reason;
 use crate::relation::{
-    Aggregate, Existence, Group, Join, JoinKind, Relation, Single, VariableInfo, filtered, is_single,
+    Aggregate, Group, Join, JoinKind, OneRowRelation, Relation, SemiJoin, VariableInfo, filtered, is_single,
 };
 use crate::scalar::{MOST_DEPTH, Scalar};
-use crate::shape::{Shape, Variable};
 
 /// A relation and the scalars of its columns; `None` for columns that pipelines cannot carry.
-pub type Translated = (Relation, Vec<Option<Scalar>>);
+pub type CarvedInput = (Relation, Vec<Option<Scalar>>);
 
 /// Translates one subtree of a plan.
 pub struct Carver<'a> {
@@ -37,7 +37,7 @@ pub struct Carver<'a> {
     /// All scanned tables.
     pub tables: Vec<ScannedTable>,
     /// Relations of one row.
-    pub singles: Vec<Single>,
+    pub one_row_relations: Vec<OneRowRelation>,
     /// The engine that holds the tables.
     pub engine: Option<Arc<Engine>>,
     /// Operators and expressions that are being translated.
@@ -47,7 +47,14 @@ pub struct Carver<'a> {
 impl<'a> Carver<'a> {
     /// Nothing is known yet.
     pub fn new(session: &'a dyn Session) -> Self {
-        Self { session, variables: Vec::new(), tables: Vec::new(), singles: Vec::new(), engine: None, depth: 0 }
+        Self {
+            session,
+            variables: Vec::new(),
+            tables: Vec::new(),
+            one_row_relations: Vec::new(),
+            engine: None,
+            depth: 0,
+        }
     }
 
     /// A new variable.
@@ -63,15 +70,15 @@ impl<'a> Carver<'a> {
 
     /// A variable as an expression.
     pub fn scalar(&self, variable: Variable) -> Scalar {
-        Scalar::variable(variable, self.info(variable).shape)
+        Scalar::variable(variable, self.info(variable).facts)
     }
 
     /// The variable that names a scalar's values above a pipeline breaker.
     pub fn named(&mut self, name: &str, scalar: &Scalar, nullable: bool) -> Variable {
         let same_as = scalar.as_variable();
         let distinct = same_as.map_or(f64::INFINITY, |source| self.info(source).distinct);
-        let shape = Shape { nullable: nullable || scalar.shape().nullable, ..scalar.shape() };
-        self.variable(VariableInfo { name: name.to_owned(), shape, distinct, column: None, same_as })
+        let facts = ValueFacts { nullable: nullable || scalar.facts().nullable, ..scalar.facts() };
+        self.variable(VariableInfo { name: name.to_owned(), facts, distinct, column: None, same_as })
     }
 
     /// Does `work`, unless too much of it is nested.
@@ -86,11 +93,11 @@ impl<'a> Carver<'a> {
     }
 
     /// Translates a plan.
-    pub fn relation(&mut self, plan: &LogicalPlan) -> Result<Translated, Reason> {
+    pub fn relation(&mut self, plan: &LogicalPlan) -> Result<CarvedInput, Reason> {
         self.deeper(|carver| carver.operator(plan))
     }
 
-    fn operator(&mut self, plan: &LogicalPlan) -> Result<Translated, Reason> {
+    fn operator(&mut self, plan: &LogicalPlan) -> Result<CarvedInput, Reason> {
         match plan {
             LogicalPlan::TableScan(scan) => self.scan(scan),
             LogicalPlan::SubqueryAlias(alias) => self.relation(&alias.input),
@@ -117,7 +124,7 @@ impl<'a> Carver<'a> {
     fn conjuncts(&mut self, predicate: &Expr, scope: &Scope<'_>) -> Result<Vec<Scalar>, Reason> {
         let scalars = split_conjunction(predicate).into_iter().map(|part| {
             let scalar = self.expression(part, scope)?;
-            match scalar.shape().value {
+            match scalar.facts().value {
                 ValueType::Bool => Ok(scalar),
                 _ => Err(Reason::new("a predicate that is not boolean")),
             }
@@ -125,7 +132,7 @@ impl<'a> Carver<'a> {
         scalars.collect()
     }
 
-    fn join(&mut self, join: &PlanJoin) -> Result<Translated, Reason> {
+    fn join(&mut self, join: &PlanJoin) -> Result<CarvedInput, Reason> {
         let (left, left_columns) = self.relation(&join.left)?;
         let (right, right_columns) = self.relation(&join.right)?;
         let left_scope = Scope { schema: join.left.schema(), columns: &left_columns };
@@ -136,10 +143,10 @@ impl<'a> Carver<'a> {
                 return Err(Reason::new("join keys of several types"));
             }
             let pair = (self.expression(left_key, &left_scope)?, self.expression(right_key, &right_scope)?);
-            if join.null_aware && (pair.0.shape().nullable || pair.1.shape().nullable) {
+            if join.null_aware && (pair.0.facts().nullable || pair.1.facts().nullable) {
                 return Err(Reason::new("NOT IN with NULL"));
             }
-            let nulls_meet = pair.0.shape().nullable && pair.1.shape().nullable;
+            let nulls_meet = pair.0.facts().nullable && pair.1.facts().nullable;
             match join.null_equality {
                 NullEquality::NullEqualsNull if nulls_meet => keys.extend(meeting_nulls(pair)?),
                 _ => keys.push(pair),
@@ -167,15 +174,15 @@ impl<'a> Carver<'a> {
             }
             JoinType::LeftSemi | JoinType::LeftAnti => {
                 let anti = join.join_type == JoinType::LeftAnti;
-                Ok((existence(left, right, keys, residual, anti)?, left_columns))
+                Ok((semi_join(left, right, keys, residual, anti)?, left_columns))
             }
             JoinType::RightSemi | JoinType::RightAnti => {
                 let anti = join.join_type == JoinType::RightAnti;
-                Ok((existence(right, left, flipped(keys), residual, anti)?, right_columns))
+                Ok((semi_join(right, left, flipped(keys), residual, anti)?, right_columns))
             }
             JoinType::LeftMark if !keys.is_empty() => {
-                let shape = Shape::of(ValueType::Bool, false);
-                let info = VariableInfo { name: "mark".into(), shape, distinct: 2.0, column: None, same_as: None };
+                let facts = ValueFacts::of(ValueType::Bool, false);
+                let info = VariableInfo { name: "mark".into(), facts, distinct: 2.0, column: None, same_as: None };
                 let mark = self.variable(info);
                 let (probe, build) = (Box::new(left), Box::new(right));
                 let relation = Relation::Join(Join { kind: JoinKind::Mark(mark), probe, build, keys, residual });
@@ -216,7 +223,7 @@ impl<'a> Carver<'a> {
         let mut variables = BTreeSet::new();
         relation.variables(self, &mut variables);
         let columns = variables.into_iter().map(|variable| (variable, self.scalar(variable))).collect();
-        self.singles.push(Single { relation, columns });
+        self.one_row_relations.push(OneRowRelation { relation, columns });
     }
 
     fn left_join(
@@ -245,7 +252,7 @@ impl<'a> Carver<'a> {
         Ok((Relation::Join(Join { kind: JoinKind::Left(renamed), probe, build, keys, residual }), seen))
     }
 
-    fn aggregate(&mut self, aggregate: &PlanAggregate) -> Result<Translated, Reason> {
+    fn aggregate(&mut self, aggregate: &PlanAggregate) -> Result<CarvedInput, Reason> {
         let (input, columns) = self.relation(&aggregate.input)?;
         let scope = Scope { schema: aggregate.input.schema(), columns: &columns };
         let mut outputs = Vec::with_capacity(aggregate.schema.fields().len());
@@ -289,18 +296,18 @@ impl<'a> Carver<'a> {
         }
         let variable = self.named("subquery", column, false);
         let columns = vec![(variable, column.clone())];
-        self.singles.push(Single { relation, columns });
+        self.one_row_relations.push(OneRowRelation { relation, columns });
         Ok(self.scalar(variable))
     }
 
     /// The single that defines a variable.
     pub fn single_of(&self, variable: Variable) -> Option<usize> {
-        self.singles.iter().position(|single| single.columns.iter().any(|(named, _)| *named == variable))
+        self.one_row_relations.iter().position(|single| single.columns.iter().any(|(named, _)| *named == variable))
     }
 
     /// A variable of an aggregate's result.
-    pub fn result(&mut self, name: &str, shape: Shape) -> Variable {
-        let info = VariableInfo { name: name.to_owned(), shape, distinct: f64::INFINITY, column: None, same_as: None };
+    pub fn result(&mut self, name: &str, facts: ValueFacts) -> Variable {
+        let info = VariableInfo { name: name.to_owned(), facts, distinct: f64::INFINITY, column: None, same_as: None };
         self.variable(info)
     }
 }
@@ -308,7 +315,7 @@ impl<'a> Carver<'a> {
 /// Keys that are equal where both are NULL, too: those without NULLs, and whether they were NULL.
 fn meeting_nulls((left, right): (Scalar, Scalar)) -> Result<[(Scalar, Scalar); 2], Reason> {
     let without = |key: Scalar| {
-        let instead = match key.shape().value {
+        let instead = match key.facts().value {
             ValueType::Bool => Scalar::bool(false),
             ValueType::I64 => Scalar::integer(0),
             ValueType::F64 => Scalar::float(0.0),
@@ -321,7 +328,7 @@ fn meeting_nulls((left, right): (Scalar, Scalar)) -> Result<[(Scalar, Scalar); 2
     Ok([(without(left)?, without(right)?), nulls])
 }
 
-fn existence(
+fn semi_join(
     outer: Relation,
     inner: Relation,
     keys: Vec<(Scalar, Scalar)>,
@@ -333,7 +340,7 @@ fn existence(
     }
     let mut group = Group::default();
     group.take(outer);
-    group.existences.push(Existence { anti, inner, keys, residual });
+    group.semi_joins.push(SemiJoin { anti, inner, keys, residual });
     Ok(Relation::Group(group))
 }
 

@@ -6,16 +6,16 @@ use std::collections::BTreeSet;
 use forebay_pipeline::ir::ValueType;
 
 use crate::carver::Carver;
+use crate::facts::Variable;
 use crate::relation::{Join, JoinKind, Relation};
 use crate::scalar::Scalar;
-use crate::shape::Variable;
 
 /// The columns of strings whose values are needed in other pipelines than the one that scans them.
 pub fn computed_with(carver: &Carver<'_>, relation: &Relation, columns: &[Scalar]) -> BTreeSet<Variable> {
     let mut uses = Uses { carver, computed: BTreeSet::new() };
     uses.relation(relation);
     uses.carry(columns, source(relation));
-    for single in &carver.singles {
+    for single in &carver.one_row_relations {
         uses.relation(&single.relation);
         uses.carry(single.columns.iter().map(|(_, scalar)| scalar), source(&single.relation));
     }
@@ -47,7 +47,7 @@ impl Uses<'_, '_> {
             let origin = self.carver.origin(variable);
             let info = self.carver.info(origin);
             let here = origin == variable && info.column.is_some_and(|(scanned, _)| Some(scanned) == table);
-            if info.shape.value == ValueType::Bytes && !here {
+            if info.facts.value == ValueType::Bytes && !here {
                 self.computed.insert(origin);
             }
         }

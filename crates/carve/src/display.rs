@@ -3,9 +3,9 @@
 use forebay_pipeline::ir::{AggregateFunction, Arithmetic, Comparison, DatePart, StateId};
 
 use crate::carver::Carver;
+use crate::facts::Literal;
 use crate::relation::{Call, Join, JoinKind};
 use crate::scalar::{Node, Scalar};
-use crate::shape::Literal;
 
 /// Values of a list that are shown.
 const SHOWN_VALUES: usize = 5;

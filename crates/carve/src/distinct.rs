@@ -11,12 +11,12 @@ use datafusion::logical_expr::{Aggregate as PlanAggregate, Expr};
 use forebay_pipeline::ir::{AggregateFunction, ValueType};
 
 use crate::carver::expression::Scope;
-use crate::carver::{Carver, Translated};
+use crate::carver::{CarvedInput, Carver};
 use crate::eager::split;
+use crate::facts::ValueFacts;
 use crate::reason::Reason;
 use crate::relation::{Aggregate, Call, Relation, count_bounds};
 use crate::scalar::Scalar;
-use crate::shape::Shape;
 
 /// The function, if it counts different values.
 fn as_counted_once(expr: &Expr) -> Option<&PlanFunction> {
@@ -51,7 +51,7 @@ impl Carver<'_> {
         scope: &Scope<'_>,
         mut inner: Aggregate,
         distinct: &Scalar,
-    ) -> Result<Translated, Reason> {
+    ) -> Result<CarvedInput, Reason> {
         let bound = inner.input.most_rows(self);
         let mut calls = Vec::new();
         let mut results = Vec::new();
@@ -70,10 +70,10 @@ impl Carver<'_> {
             inner.calls.push(partial);
             outer.push(Call { function: above, argument, result: call.result });
         }
-        let shape = Shape { interval: count_bounds(bound), ..Shape::of(ValueType::I64, false) };
-        let count = self.result("count of distinct", shape);
+        let facts = ValueFacts { interval: count_bounds(bound), ..ValueFacts::of(ValueType::I64, false) };
+        let count = self.result("count of distinct", facts);
         let argument = self.scalar(counted);
-        let (function, argument) = match argument.shape().nullable {
+        let (function, argument) = match argument.facts().nullable {
             true => (AggregateFunction::Count, Some(argument)),
             false => (AggregateFunction::CountRows, None),
         };

@@ -10,10 +10,10 @@
 use forebay_pipeline::ir::{Aggregate as StateAggregate, AggregateFunction, Typed, ValueType};
 
 use crate::carver::Carver;
+use crate::facts::{ValueFacts, Variable};
 use crate::reason::Reason;
 use crate::relation::{Aggregate, Call, Join, JoinKind, Relation};
 use crate::scalar::Scalar;
-use crate::shape::{Shape, Variable};
 
 /// Rows per key from which grouping before the join pays.
 const FEWEST_ROWS: f64 = 2.0;
@@ -58,7 +58,7 @@ fn pays(carver: &Carver<'_>, join: &Join, keys: &[(Variable, Scalar)], calls: &[
         None => true,
         Some(argument) => {
             let source = argument.as_variable().and_then(|variable| below(join, variable));
-            source.is_some_and(|source| !source.fallible() && source.shape().value != ValueType::F64)
+            source.is_some_and(|source| !source.fallible() && source.facts().value != ValueType::F64)
         }
     };
     let rows = carver.rows(&join.build);
@@ -103,14 +103,14 @@ fn regrouped(carver: &mut Carver<'_>, join: Join, calls: &[Call]) -> Result<(Joi
 /// What is computed of a key's rows, and how the results of several keys are put together.
 pub fn split(carver: &mut Carver<'_>, call: &Call, argument: Option<Scalar>) -> (Call, AggregateFunction) {
     let typed = argument.as_ref().map(|argument| {
-        let shape = argument.shape();
-        Typed { value: shape.value, nullable: shape.nullable }
+        let facts = argument.facts();
+        Typed { value: facts.value, nullable: facts.nullable }
     });
     let result = StateAggregate { function: call.function, argument: typed }.result();
     // No part is further from zero than the whole may be.
-    let interval = carver.info(call.result).shape.interval;
-    let shape = Shape { value: result.value, nullable: result.nullable, interval };
-    let partial = Call { function: call.function, argument, result: carver.result("partial", shape) };
+    let interval = carver.info(call.result).facts.interval;
+    let facts = ValueFacts { value: result.value, nullable: result.nullable, interval };
+    let partial = Call { function: call.function, argument, result: carver.result("partial", facts) };
     let above = match call.function {
         AggregateFunction::CountRows | AggregateFunction::Count => AggregateFunction::SumFitting,
         AggregateFunction::SumWide => AggregateFunction::Sum,

@@ -5,9 +5,9 @@ use forebay_pipeline::ir::ValueType;
 
 use crate::carver::Carver;
 use crate::dictionaries::source;
+use crate::facts::Variable;
 use crate::relation::{Join, JoinKind, Relation, VariableInfo};
 use crate::scalar::Scalar;
-use crate::shape::Variable;
 
 /// `relation` and `columns` with such expressions as variables of the tables that they read.
 pub fn computed_early(carver: &mut Carver<'_>, relation: Relation, columns: &mut [Scalar]) -> Relation {
@@ -53,7 +53,7 @@ fn rewrite(carver: &mut Carver<'_>, relation: Relation) -> Relation {
 fn hoisted(carver: &mut Carver<'_>, scalar: &Scalar, here: Option<usize>) -> Scalar {
     scalar.replaced(&mut |part| {
         let table = table_of_strings(carver, part)?;
-        if part.shape().value == ValueType::Bytes || part.fallible() || Some(table) == here {
+        if part.facts().value == ValueType::Bytes || part.fallible() || Some(table) == here {
             return None;
         }
         Some(carver.computed(table, part))
@@ -71,7 +71,7 @@ fn table_of_strings(carver: &Carver<'_>, scalar: &Scalar) -> Option<usize> {
             return None;
         }
         table = Some(scanned);
-        strings |= info.shape.value == ValueType::Bytes;
+        strings |= info.facts.value == ValueType::Bytes;
     }
     table.filter(|_| strings)
 }
@@ -85,7 +85,7 @@ impl Carver<'_> {
         }
         let name = crate::display::shown(self, scalar);
         let distinct = self.tables[table].rows;
-        let info = VariableInfo { name, shape: scalar.shape(), distinct, column: None, same_as: None };
+        let info = VariableInfo { name, facts: scalar.facts(), distinct, column: None, same_as: None };
         let variable: Variable = self.variable(info);
         self.tables[table].computed.push((variable, scalar.clone()));
         self.scalar(variable)

@@ -17,11 +17,11 @@ use crate::dictionaries;
 use crate::display::{join_text, list, shown, state_name};
 use crate::emit::reduce::Restriction;
 use crate::estimate::variables_of;
+use crate::facts::Variable;
 use crate::reason::Reason;
 use crate::registers::{Carried, Flow, wider};
 use crate::relation::{Aggregate, Join, JoinKind, Relation};
 use crate::scalar::Scalar;
-use crate::shape::Variable;
 use crate::tree::Line;
 
 /// A program and how it reads.
@@ -47,7 +47,7 @@ pub fn emit(carver: &Carver<'_>, relation: &Relation, columns: &[Scalar]) -> Res
         expected_rows: Vec::new(),
         computed,
         dictionaries: HashMap::new(),
-        singles: vec![None; carver.singles.len()],
+        one_row_relations: vec![None; carver.one_row_relations.len()],
         restriction: None,
         key_states: HashMap::new(),
     };
@@ -70,7 +70,7 @@ pub(crate) struct Emitter<'a, 'b> {
     pub(crate) computed: BTreeSet<Variable>,
     pub(crate) dictionaries: HashMap<Variable, DictionaryId>,
     /// The states of relations of one row, once they are built.
-    pub(crate) singles: Vec<Option<StateId>>,
+    pub(crate) one_row_relations: Vec<Option<StateId>>,
     /// For the aggregation that comes next.
     pub(crate) restriction: Option<Restriction>,
     /// States that hold every value of a variable as their only key, with their rows.
@@ -81,7 +81,7 @@ pub(crate) struct Emitter<'a, 'b> {
 type Wanted = Vec<(Variable, Scalar)>;
 
 /// Variables that are a part of a join's key, and which.
-type Twins = Vec<(Variable, usize)>;
+type EqualKeys = Vec<(Variable, usize)>;
 
 impl Emitter<'_, '_> {
     fn state(&mut self, state: State, expected_rows: Option<f64>) -> StateId {
@@ -102,7 +102,7 @@ impl Emitter<'_, '_> {
         let origin = carver.origin(variable);
         let info = carver.info(origin);
         let (table, column) = info.column?;
-        let wanted = info.shape.value == ValueType::Bytes
+        let wanted = info.facts.value == ValueType::Bytes
             && !self.computed.contains(&origin)
             && carver.tables[table].is_dictionary(column);
         if !wanted {
@@ -200,7 +200,7 @@ impl Emitter<'_, '_> {
                 condition: None,
             }));
             flow.say(format!("look up the row of {}", state_name(state)));
-            let single = &self.carver.singles[position];
+            let single = &self.carver.one_row_relations[position];
             for ((variable, _), register) in single.columns.iter().zip(seen) {
                 let dictionary = self.dictionary(*variable);
                 flow.bind(*variable, (register, dictionary));
@@ -211,18 +211,18 @@ impl Emitter<'_, '_> {
 
     /// The state that holds a relation of one row.
     fn single(&mut self, position: usize) -> Result<StateId, Reason> {
-        if let Some(state) = self.singles[position] {
+        if let Some(state) = self.one_row_relations[position] {
             return Ok(state);
         }
         let carver = self.carver;
-        let single = &carver.singles[position];
+        let single = &carver.one_row_relations[position];
         let columns: Vec<Scalar> = single.columns.iter().map(|(_, scalar)| scalar.clone()).collect();
         let mut flow = self.flow(&single.relation, &variables_of(&columns))?;
         self.bind_singles(&mut flow, &columns)?;
         let key = flow.value(carver, &Scalar::integer(1), ValueType::I64)?;
         let payload = self.registers(&mut flow, &columns)?;
         let state = self.build(flow, vec![key], payload, false, String::new());
-        self.singles[position] = Some(state);
+        self.one_row_relations[position] = Some(state);
         Ok(state)
     }
 
@@ -270,7 +270,7 @@ impl Emitter<'_, '_> {
 
     /// What is read of a join's build side besides its keys; and for an inner join its keys by part that are variables:
     /// they are the probe's and need not be carried twice.
-    fn wanted(&self, join: &Join, needed: &BTreeSet<Variable>, residual: &BTreeSet<Variable>) -> (Wanted, Twins) {
+    fn wanted(&self, join: &Join, needed: &BTreeSet<Variable>, residual: &BTreeSet<Variable>) -> (Wanted, EqualKeys) {
         let carver = self.carver;
         let mut owned = BTreeSet::new();
         join.build.variables(carver, &mut owned);
@@ -284,12 +284,14 @@ impl Emitter<'_, '_> {
                 wanted.push((*variable, carver.scalar(*variable)));
             }
         }
-        let twins: Twins = match join.kind {
-            JoinKind::Inner => (0..join.keys.len()).filter_map(|part| Some((self.twin(join, part)?, part))).collect(),
+        let equal_keys: EqualKeys = match join.kind {
+            JoinKind::Inner => {
+                (0..join.keys.len()).filter_map(|part| Some((self.equal_key(join, part)?, part))).collect()
+            }
             _ => Vec::new(),
         };
-        wanted.retain(|(variable, _)| !twins.iter().any(|(twin, _)| twin == variable));
-        (wanted, twins)
+        wanted.retain(|(variable, _)| !equal_keys.iter().any(|(equal_key, _)| equal_key == variable));
+        (wanted, equal_keys)
     }
 
     /// A join whose probing rows go on.
@@ -297,7 +299,7 @@ impl Emitter<'_, '_> {
         let carver = self.carver;
         let residual = variables_of(&join.residual);
         let is_inner = matches!(join.kind, JoinKind::Inner);
-        let (wanted, twins) = self.wanted(join, needed, &residual);
+        let (wanted, equal_keys) = self.wanted(join, needed, &residual);
         let state = self.build_side(join, &wanted, false)?;
         self.keep_keys(join, state);
         if matches!(join.kind, JoinKind::Inner | JoinKind::Semi) {
@@ -321,9 +323,9 @@ impl Emitter<'_, '_> {
         }
         let columns = registers.into_iter().enumerate().collect();
         if is_inner {
-            for (variable, part) in twins {
+            for (variable, part) in equal_keys {
                 let probe = &join.keys[part].0;
-                let register = flow.value(carver, probe, probe.shape().value)?;
+                let register = flow.value(carver, probe, probe.facts().value)?;
                 flow.bind(variable, (register, None));
             }
         }
@@ -357,9 +359,9 @@ impl Emitter<'_, '_> {
     }
 
     /// The build side's variable of a key part that has the values and the type of the probe's.
-    fn twin(&self, join: &Join, part: usize) -> Option<Variable> {
+    fn equal_key(&self, join: &Join, part: usize) -> Option<Variable> {
         let (probe, build) = &join.keys[part];
-        let same = probe.shape().value == build.shape().value && build.shape().value != ValueType::Bytes;
+        let same = probe.facts().value == build.facts().value && build.facts().value != ValueType::Bytes;
         build.as_variable().filter(|_| same)
     }
 
@@ -383,7 +385,7 @@ impl Emitter<'_, '_> {
         side: impl Fn(&(Scalar, Scalar)) -> &Scalar,
     ) -> Result<Vec<Register>, Reason> {
         let part = |pair: &(Scalar, Scalar)| {
-            let value = wider(pair.0.shape().value, pair.1.shape().value);
+            let value = wider(pair.0.facts().value, pair.1.facts().value);
             flow.value(self.carver, side(pair), value)
         };
         join.keys.iter().map(part).collect()
@@ -454,7 +456,7 @@ impl Emitter<'_, '_> {
         let mut aggregates = Vec::with_capacity(calls.len());
         for call in &calls {
             let argument = match &call.argument {
-                Some(argument) => Some(flow.value(carver, argument, argument.shape().value)?),
+                Some(argument) => Some(flow.value(carver, argument, argument.facts().value)?),
                 None => None,
             };
             let typed = argument.map(|register| flow.typed(register));

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use forebay_tables::statistics::{PATTERN_SELECTIVITY, UNKNOWN_SELECTIVITY};
 
 use crate::carver::Carver;
-use crate::relation::{Aggregate, Existence, Group, Join, JoinKind, Relation, as_equality};
+use crate::facts::Variable;
+use crate::relation::{Aggregate, Group, Join, JoinKind, Relation, SemiJoin, as_equality};
 use crate::scalar::{Node, Scalar};
-use crate::shape::Variable;
 
 /// Share of rows taken to pass a comparison that is no equality.
 const RANGE_SELECTIVITY: f64 = 0.4;
@@ -65,10 +65,10 @@ impl Carver<'_> {
     }
 
     /// The share of `outer` rows that the existence lets pass.
-    pub fn existence_share(&self, existence: &Existence, outer: f64, inner: f64) -> f64 {
-        let keys: Vec<(&Scalar, &Scalar)> = existence.keys.iter().map(|(a, b)| (a, b)).collect();
-        let share = self.match_share(&keys, outer, inner, !existence.residual.is_empty());
-        if existence.anti { 1.0 - share } else { share }
+    pub fn semi_join_share(&self, semi_join: &SemiJoin, outer: f64, inner: f64) -> f64 {
+        let keys: Vec<(&Scalar, &Scalar)> = semi_join.keys.iter().map(|(a, b)| (a, b)).collect();
+        let share = self.match_share(&keys, outer, inner, !semi_join.residual.is_empty());
+        if semi_join.anti { 1.0 - share } else { share }
     }
 
     /// The share of rows of the first side that have a match in the second.
@@ -126,7 +126,7 @@ impl Carver<'_> {
 
     /// Different values of a scalar among so many rows.
     fn distinct(&self, scalar: &Scalar, rows: f64) -> f64 {
-        let interval = scalar.shape().interval;
+        let interval = scalar.facts().interval;
         let span = interval.high.saturating_sub(interval.low) as f64 + 1.0;
         let known = match scalar.node() {
             Node::Variable(variable) => self.info(*variable).distinct,
@@ -134,7 +134,7 @@ impl Carver<'_> {
             _ => scalar.variables().iter().map(|variable| self.info(*variable).distinct).product(),
         };
         let is_integer = matches!(
-            scalar.shape().value,
+            scalar.facts().value,
             forebay_pipeline::ir::ValueType::I64 | forebay_pipeline::ir::ValueType::I128
         );
         let known = if is_integer { known.min(span) } else { known };

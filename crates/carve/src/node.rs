@@ -10,7 +10,7 @@ use datafusion::common::{DFSchemaRef, Result as DataFusionResult};
 use datafusion::logical_expr::{Expr, LogicalPlan, Sort, UserDefinedLogicalNodeCore};
 use datafusion::physical_expr::PhysicalExpr;
 use forebay_base::Result;
-use forebay_engine::query::{FilterSource, First, Query, QueryTable, SortKey};
+use forebay_engine::query::{FilterSource, Query, QueryTable, SortKey, TopK};
 use forebay_engine::{Engine, Metrics, RowFilter};
 use forebay_pipeline::ir::AggregateFunction;
 use forebay_tables::filter::Predicates;
@@ -23,7 +23,7 @@ use crate::reason::Reason;
 use crate::relation::Relation;
 use crate::scalar::Scalar;
 use crate::tree::Line;
-use crate::types::{is_collected, shape_of};
+use crate::types::{facts_of, is_collected};
 
 /// A subtree that pipelines run.
 #[derive(Debug, Clone)]
@@ -72,9 +72,9 @@ impl PipelinesNode {
         }
         let mut columns = result_columns(plan, columns)?;
         let relation = carver.ordered(relation)?;
-        for mut single in std::mem::take(&mut carver.singles) {
+        for mut single in std::mem::take(&mut carver.one_row_relations) {
             single.relation = carver.ordered(single.relation)?;
-            carver.singles.push(single);
+            carver.one_row_relations.push(single);
         }
         let relation = grouped_early(&mut carver, relation)?;
         let relation = computed_early(&mut carver, relation, &mut columns);
@@ -122,7 +122,7 @@ impl PipelinesNode {
             if let Some(collect) = carved.text.last_mut().and_then(|lines| lines.last_mut()) {
                 collect.text += &format!(", of which the first {rows} are needed");
             }
-            carved.query.first = Some(First { keys, rows });
+            carved.query.first = Some(TopK { keys, rows });
         }
         self
     }
@@ -142,10 +142,10 @@ fn result_columns(plan: &LogicalPlan, columns: Vec<Option<Scalar>>) -> std::resu
     let result = fields.iter().zip(columns).map(|(field, column)| {
         let refused = || Reason::new(format!("a result of type {}", field.data_type()));
         let column = column.ok_or_else(refused)?;
-        let expected = shape_of(field.data_type(), true)?.value;
-        let same = crate::registers::wider(column.shape().value, expected)
-            == crate::registers::wider(expected, column.shape().value);
-        let nulls = field.is_nullable() || !column.shape().nullable;
+        let expected = facts_of(field.data_type(), true)?.value;
+        let same = crate::registers::wider(column.facts().value, expected)
+            == crate::registers::wider(expected, column.facts().value);
+        let nulls = field.is_nullable() || !column.facts().nullable;
         match is_collected(field.data_type()) && same && nulls {
             true => Ok(column),
             false => Err(refused()),
@@ -160,10 +160,10 @@ fn is_in_zones(carver: &Carver<'_>, relation: &Relation) -> bool {
     let Relation::Scan(table) = *aggregate.input else { return false };
     let scanned = &carver.tables[table];
     let known = aggregate.calls.iter().all(|call| {
-        let column = call.argument.as_ref().map(|argument| (argument.as_variable().is_some(), argument.shape().value));
+        let column = call.argument.as_ref().map(|argument| (argument.as_variable().is_some(), argument.facts().value));
         match (call.function, column) {
             (AggregateFunction::CountRows, _) | (AggregateFunction::Count, Some((true, _))) => true,
-            (AggregateFunction::Min | AggregateFunction::Max, Some((true, value))) => crate::shape::is_integer(value),
+            (AggregateFunction::Min | AggregateFunction::Max, Some((true, value))) => crate::facts::is_integer(value),
             _ => false,
         }
     });

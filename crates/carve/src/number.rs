@@ -6,11 +6,11 @@ use datafusion::arrow::datatypes::{
 use forebay_pipeline::ir::{Arithmetic, Comparison};
 use forebay_rules::casts::numbers;
 
+use crate::facts::Range;
 use crate::interval::Interval;
 use crate::reason::Reason;
 use crate::scalar::Scalar;
-use crate::shape::Range;
-use crate::types::{decimal, greatest_of_digits, is_integer, power_of_ten, range_of, same_values, shape_of};
+use crate::types::{decimal, facts_of, greatest_of_digits, is_integer, power_of_ten, range_of, same_values};
 
 /// Digits of any decimal that a float holds without loss.
 const EXACT_DIGITS: u8 = 15;
@@ -95,7 +95,7 @@ pub fn cast(value: Scalar, from: &DataType, to: &DataType) -> Result<Scalar, Rea
         return Ok(value);
     }
     if matches!(from, T::Null) {
-        return Ok(Scalar::null(shape_of(to, true)?.value));
+        return Ok(Scalar::null(facts_of(to, true)?.value));
     }
     match (from, to) {
         (T::Boolean, _) if is_integer(to) => value.bool_to_integer(),
@@ -109,7 +109,7 @@ pub fn cast(value: Scalar, from: &DataType, to: &DataType) -> Result<Scalar, Rea
             }
             float_of_decimal(value, scale)
         }
-        _ if is_integer(from) && is_integer(to) => proven(value, shape_of(to, false)?.interval),
+        _ if is_integer(from) && is_integer(to) => proven(value, facts_of(to, false)?.interval),
         _ if is_integer(from) && decimal(to).is_some() => {
             let (precision, scale, wide) = decimal(to).ok_or_else(refused)?;
             let most = Interval::symmetric(greatest_of_digits(precision));
@@ -121,7 +121,7 @@ pub fn cast(value: Scalar, from: &DataType, to: &DataType) -> Result<Scalar, Rea
             let (_, scale, _) = decimal(from).ok_or_else(refused)?;
             let divisor = Scalar::integer(power_of_ten(scale.into())?);
             let cut = Scalar::arithmetic(Arithmetic::Divide, Range::I128, value, divisor)?;
-            proven(cut, shape_of(to, false)?.interval)
+            proven(cut, facts_of(to, false)?.interval)
         }
         (T::Date32, T::Timestamp(unit, _)) => {
             let per_day: i128 = match unit {
@@ -143,7 +143,7 @@ pub fn rounding_cast(value: Scalar, from: &DataType, to: &DataType) -> Result<Sc
         (Some(from), Some(to)) => cast_decimal(value, from, to),
         (Some((precision, scale, wide)), None) if is_integer(to) => {
             let whole = cast_decimal(value, (precision, scale, wide), (DECIMAL128_MAX_PRECISION, 0, wide))?;
-            proven(whole, shape_of(to, false)?.interval)
+            proven(whole, facts_of(to, false)?.interval)
         }
         (Some((_, scale, _)), None) if *to == DataType::Float64 && (0..=38).contains(&scale) => {
             float_of_decimal(value, scale)
@@ -163,7 +163,7 @@ fn float_of_decimal(value: Scalar, scale: i8) -> Result<Scalar, Reason> {
     let divided =
         |value: Scalar| Scalar::arithmetic(Arithmetic::Divide, Range::Float, value.to_float()?, divisor.clone());
     let at_once = divided(value.clone())?;
-    if exact.contains(value.shape().interval) {
+    if exact.contains(value.facts().interval) {
         return Ok(at_once);
     }
     let power = Scalar::integer(power_of_ten(scale.into())?);
@@ -177,7 +177,7 @@ fn float_of_decimal(value: Scalar, scale: i8) -> Result<Scalar, Reason> {
 
 /// `value`, if all of its values lie within `bounds`.
 fn proven(value: Scalar, bounds: Interval) -> Result<Scalar, Reason> {
-    match bounds.contains(value.shape().interval) {
+    match bounds.contains(value.facts().interval) {
         true => Ok(value),
         false => Err(Reason::new("a cast that may fail")),
     }

@@ -151,7 +151,7 @@ impl PipelinesExec {
         let Some(statement) = context.session_config().get_extension::<StatementContext>() else {
             return Err(into_datafusion(Error::internal("pipelines are run outside of a statement")));
         };
-        // Here and now: another thread would have to be woken, and this one after it.
+        // Run on this thread: handing the work over costs two wake-ups.
         match tokio::task::block_in_place(|| self.run(&statement)) {
             Ok(output) => {
                 statement.compiled(output.reports.iter().map(|report| report.compile_ns).sum());

@@ -9,10 +9,10 @@ use forebay_pipeline::ir::Comparison;
 
 use crate::carver::Carver;
 use crate::estimate::variables_of;
+use crate::facts::Variable;
 use crate::reason::Reason;
-use crate::relation::{Aggregate, Existence, Group, Join, JoinKind, Relation, as_equality, filtered};
+use crate::relation::{Aggregate, Group, Join, JoinKind, Relation, SemiJoin, as_equality, filtered};
 use crate::scalar::Scalar;
-use crate::shape::Variable;
 
 /// Items up to which all orders are looked at: 3^10 splits.
 const EXACT_ITEMS: usize = 10;
@@ -46,7 +46,7 @@ struct Item {
 enum Part {
     Leaf(Relation),
     /// With the items that its outer side needs.
-    Existence(Existence, Mask),
+    SemiJoin(SemiJoin, Mask),
 }
 
 /// An equality between two sets of items.
@@ -103,7 +103,7 @@ impl Carver<'_> {
             let hits = owned.iter().enumerate().filter(|(_, leaf)| variables.iter().any(|v| leaf.contains(v)));
             hits.fold(0, |mask, (index, _)| mask | 1 << index)
         };
-        if leaves.len() + group.existences.len() > MOST_ITEMS {
+        if leaves.len() + group.semi_joins.len() > MOST_ITEMS {
             return Err(Reason::new("a join of too many relations"));
         }
         let (edges, rest) = edges_of(group.predicates, &mask_of)?;
@@ -118,17 +118,17 @@ impl Carver<'_> {
                 _ => predicates.push((mask, predicate)),
             }
         }
-        let mut items = Vec::with_capacity(leaves.len() + group.existences.len());
+        let mut items = Vec::with_capacity(leaves.len() + group.semi_joins.len());
         for (leaf, predicates) in leaves.into_iter().zip(leaf_predicates) {
             let relation = filtered(leaf, predicates);
             items.push(Item { rows: self.rows(&relation).max(1.0), part: Part::Leaf(relation) });
         }
-        for mut existence in group.existences {
-            existence.inner = self.ordered(existence.inner)?;
-            let mut needed = variables_of(existence.keys.iter().map(|(outer, _)| outer));
-            needed.append(&mut variables_of(&existence.residual));
-            let rows = self.rows(&existence.inner).max(1.0);
-            items.push(Item { rows, part: Part::Existence(existence, mask_of(&needed)) });
+        for mut semi_join in group.semi_joins {
+            semi_join.inner = self.ordered(semi_join.inner)?;
+            let mut needed = variables_of(semi_join.keys.iter().map(|(outer, _)| outer));
+            needed.append(&mut variables_of(&semi_join.residual));
+            let rows = self.rows(&semi_join.inner).max(1.0);
+            items.push(Item { rows, part: Part::SemiJoin(semi_join, mask_of(&needed)) });
         }
         Orderer { carver: self, items, edges, predicates }.relation()
     }
@@ -259,12 +259,12 @@ impl Orderer<'_, '_> {
     }
 
     /// The existence that a set is, and the items that its outer side needs.
-    fn existence(&self, set: Mask) -> Option<(&Existence, Mask)> {
+    fn semi_join(&self, set: Mask) -> Option<(&SemiJoin, Mask)> {
         if set.count_ones() != 1 {
             return None;
         }
         match &self.items[set.trailing_zeros() as usize].part {
-            Part::Existence(existence, needed) => Some((existence, *needed)),
+            Part::SemiJoin(semi_join, needed) => Some((semi_join, *needed)),
             Part::Leaf(_) => None,
         }
     }
@@ -273,15 +273,15 @@ impl Orderer<'_, '_> {
     fn join(&self, probe: (Mask, Plan), build: (Mask, Plan), rows: Option<f64>) -> Option<Plan> {
         let split = Some((probe.0, build.0));
         let cost = probe.1.cost + build.1.cost;
-        if self.existence(probe.0).is_some() {
+        if self.semi_join(probe.0).is_some() {
             return None;
         }
-        if let Some((existence, needed)) = self.existence(build.0) {
+        if let Some((semi_join, needed)) = self.semi_join(build.0) {
             if needed & !probe.0 != 0 {
                 return None;
             }
             let (outer, inner) = (probe.1.rows, build.1.rows);
-            let rows = rows.unwrap_or_else(|| outer * self.carver.existence_share(existence, outer, inner)).max(1.0);
+            let rows = rows.unwrap_or_else(|| outer * self.carver.semi_join_share(semi_join, outer, inner)).max(1.0);
             let looked_up = join_cost(outer, inner);
             let marked = join_cost(inner, outer) + outer;
             let built = marked < looked_up;
@@ -361,12 +361,12 @@ impl Builder<'_> {
         };
         let outer = Box::new(self.relation(probe)?);
         if build.count_ones() == 1
-            && let Some(Part::Existence(..)) = &self.parts[build.trailing_zeros() as usize]
+            && let Some(Part::SemiJoin(..)) = &self.parts[build.trailing_zeros() as usize]
         {
-            let Some(Part::Existence(existence, _)) = self.parts[build.trailing_zeros() as usize].take() else {
+            let Some(Part::SemiJoin(semi_join, _)) = self.parts[build.trailing_zeros() as usize].take() else {
                 return Err(lost());
             };
-            let Existence { anti, inner, keys, residual } = existence;
+            let SemiJoin { anti, inner, keys, residual } = semi_join;
             let inner = Box::new(inner);
             return Ok(Relation::Join(match plan.built {
                 true => {
@@ -396,10 +396,10 @@ mod tests {
     use forebay_pipeline::ir::ValueType;
 
     use super::*;
-    use crate::shape::Shape;
+    use crate::facts::ValueFacts;
 
     fn column(variable: u32) -> Scalar {
-        Scalar::variable(Variable(variable), Shape::of(ValueType::I64, false))
+        Scalar::variable(Variable(variable), ValueFacts::of(ValueType::I64, false))
     }
 
     fn equal(a: u32, b: u32) -> Scalar {
@@ -440,7 +440,7 @@ mod tests {
         let keys = crossing(&edges, 1, 2 | 4);
         assert_eq!(keys, [(&column(0), &column(10)), (&column(1), &column(11))]);
         let sum =
-            Scalar::arithmetic(forebay_pipeline::ir::Arithmetic::Add, crate::shape::Range::I64, column(0), column(10));
+            Scalar::arithmetic(forebay_pipeline::ir::Arithmetic::Add, crate::facts::Range::I64, column(0), column(10));
         let both = Scalar::compare(Comparison::Equal, sum.expect("a sum"), column(20)).expect("two integers");
         let (edges, rest) = self::edges(vec![both.clone()]);
         assert_eq!((edges.len(), rest), (0, vec![both]));

@@ -10,9 +10,9 @@ use forebay_pipeline::ir::{
 };
 
 use crate::carver::Carver;
+use crate::facts::{Literal, Variable};
 use crate::reason::Reason;
 use crate::scalar::{Node, Scalar};
-use crate::shape::{Literal, Variable};
 use crate::tree::Line;
 
 /// A pipeline without its sink.
@@ -118,12 +118,12 @@ impl Flow {
             return Ok(*register);
         }
         if let Some(computed) = self.computed(carver, variable) {
-            let register = self.value(carver, &computed, computed.shape().value)?;
+            let register = self.value(carver, &computed, computed.facts().value)?;
             self.known.values.insert(variable, register);
             return Ok(register);
         }
         let loaded = self.load(carver, variable, None)?;
-        let wanted = carver.info(variable).shape.value;
+        let wanted = carver.info(variable).facts.value;
         let typed = self.typed(loaded);
         // Wide columns whose values are small go on in eight bytes.
         let register = match typed.value == wanted {
@@ -156,12 +156,12 @@ impl Flow {
             return Ok(*register);
         }
         let physical = carver.tables[table].physical(column);
-        let value = match (dictionary, info.shape.value) {
+        let value = match (dictionary, info.facts.value) {
             (Some(_), _) => ValueType::I64,
             (None, ValueType::Bool) => ValueType::Bool,
             (None, _) => SourceColumn::widened(physical),
         };
-        let typed = Typed { value, nullable: info.shape.nullable };
+        let typed = Typed { value, nullable: info.facts.nullable };
         let to = self.fresh(typed);
         let name = carver.tables[table].table.columns[column].name.clone();
         if let Source::Table(TableSource { columns, .. }) = &mut self.source {
@@ -179,7 +179,7 @@ impl Flow {
         dictionary: Option<DictionaryId>,
     ) -> Result<Carried, Reason> {
         let (Some(variable), Some(dictionary)) = (scalar.as_variable(), dictionary) else {
-            return Ok((self.value(carver, scalar, scalar.shape().value)?, None));
+            return Ok((self.value(carver, scalar, scalar.facts().value)?, None));
         };
         if let Some((register, dictionary)) = self.known.ids.get(&variable) {
             return Ok((*register, Some(*dictionary)));
@@ -245,8 +245,8 @@ impl Flow {
     }
 
     fn node(&mut self, carver: &Carver<'_>, scalar: &Scalar, guard: Option<Register>) -> Result<Register, Reason> {
-        let shape = scalar.shape();
-        let own = shape.value;
+        let facts = scalar.facts();
+        let own = facts.value;
         let op = match scalar.node() {
             Node::Variable(variable) => return self.variable(carver, *variable),
             Node::Constant(literal) => return Ok(self.constant(literal, own)),
@@ -256,24 +256,24 @@ impl Flow {
             }
             Node::Negate(a) => Op::Negate(self.guarded(carver, a, own, guard)?),
             Node::Compare(op, a, b) => {
-                let common = wider(a.shape().value, b.shape().value);
+                let common = wider(a.facts().value, b.facts().value);
                 Op::Compare(*op, self.guarded(carver, a, common, guard)?, self.guarded(carver, b, common, guard)?)
             }
             Node::And(a, b) => Op::And(self.guarded(carver, a, own, guard)?, self.guarded(carver, b, own, guard)?),
             Node::Or(a, b) => Op::Or(self.guarded(carver, a, own, guard)?, self.guarded(carver, b, own, guard)?),
             Node::Not(a) => Op::Not(self.guarded(carver, a, own, guard)?),
-            Node::IsNull(a) => Op::IsNull(self.guarded(carver, a, a.shape().value, guard)?),
+            Node::IsNull(a) => Op::IsNull(self.guarded(carver, a, a.facts().value, guard)?),
             Node::Coalesce(a, b) => {
                 Op::Coalesce(self.guarded(carver, a, own, guard)?, self.guarded(carver, b, own, guard)?)
             }
-            Node::Convert(a) => Op::Convert(self.guarded(carver, a, a.shape().value, guard)?),
-            Node::DatePart(part, a) => Op::DatePart(*part, self.guarded(carver, a, a.shape().value, guard)?),
+            Node::Convert(a) => Op::Convert(self.guarded(carver, a, a.facts().value, guard)?),
+            Node::DatePart(part, a) => Op::DatePart(*part, self.guarded(carver, a, a.facts().value, guard)?),
             Node::Length(a) => Op::Length(self.guarded(carver, a, ValueType::Bytes, guard)?),
             Node::Like(a, pattern) => {
-                Op::Like { value: self.guarded(carver, a, a.shape().value, guard)?, pattern: pattern.clone() }
+                Op::Like { value: self.guarded(carver, a, a.facts().value, guard)?, pattern: pattern.clone() }
             }
             Node::In(a, list) => Op::In {
-                value: self.guarded(carver, a, a.shape().value, guard)?,
+                value: self.guarded(carver, a, a.facts().value, guard)?,
                 list: list.iter().map(Literal::constant).collect(),
             },
             Node::Substring { value, start, length } => Op::Substring {

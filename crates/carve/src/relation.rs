@@ -7,9 +7,9 @@
 
 use forebay_pipeline::ir::{AggregateFunction, Comparison};
 
+use crate::facts::{ValueFacts, Variable};
 use crate::interval::Interval;
 use crate::scalar::{Node, Scalar};
-use crate::shape::{Shape, Variable};
 
 /// More rows than any query lives to see: with a billion of them per second, it takes two years.
 const MOST_ROWS: i128 = 1 << 56;
@@ -40,14 +40,14 @@ pub struct Group {
     /// The relations.
     pub leaves: Vec<Relation>,
     /// Relations that must (or must not) hold a matching row.
-    pub existences: Vec<Existence>,
+    pub semi_joins: Vec<SemiJoin>,
     /// Over the variables of any leaves.
     pub predicates: Vec<Scalar>,
 }
 
 /// A semi or anti join.
 #[derive(Debug)]
-pub struct Existence {
+pub struct SemiJoin {
     /// There must be no match.
     pub anti: bool,
     /// Where matches are looked for.
@@ -117,7 +117,7 @@ pub struct Call {
 
 /// A relation of exactly one row, whose columns may be used in any expression.
 #[derive(Debug)]
-pub struct Single {
+pub struct OneRowRelation {
     /// The relation.
     pub relation: Relation,
     /// Its columns and what they are called elsewhere.
@@ -130,7 +130,7 @@ pub struct VariableInfo {
     /// A name for people.
     pub name: String,
     /// Its values.
-    pub shape: Shape,
+    pub facts: ValueFacts,
     /// Different values, estimated.
     pub distinct: f64,
     /// The column that it is: position in [`crate::carver::Carver::tables`], position in the table's list of columns.
@@ -166,7 +166,7 @@ impl Group {
         match relation {
             Relation::Group(mut group) => {
                 self.leaves.append(&mut group.leaves);
-                self.existences.append(&mut group.existences);
+                self.semi_joins.append(&mut group.semi_joins);
                 self.predicates.append(&mut group.predicates);
             }
             Relation::Filter { input, mut predicates } if !matches!(*input, Relation::Aggregate(_)) => {
@@ -185,7 +185,7 @@ impl Relation {
             Self::Scan(_) => false,
             Self::Filter { input, .. } => input.is_worth_it(),
             Self::Group(group) => {
-                group.leaves.len() + group.existences.len() > 1 || group.leaves.iter().any(Self::is_worth_it)
+                group.leaves.len() + group.semi_joins.len() > 1 || group.leaves.iter().any(Self::is_worth_it)
             }
             Self::Join(_) | Self::Aggregate(_) => true,
         }

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use forebay_base::canonical_f64;
 use forebay_pipeline::ir::{Arithmetic, Comparison, DatePart, ValueType};
 
+use crate::facts::{Literal, Range, ValueFacts, Variable, fits_i64, is_integer, width};
 use crate::interval::Interval;
 use crate::reason::Reason;
-use crate::shape::{Literal, Range, Shape, Variable, fits_i64, is_integer, width};
 
 /// Nodes of one expression; more is left to DataFusion.
 const MOST_NODES: u32 = 4096;
@@ -25,7 +25,7 @@ pub const MOST_DEPTH: u32 = 200;
 #[derive(Debug, Clone)]
 pub struct Scalar {
     node: Arc<Node>,
-    shape: Shape,
+    facts: ValueFacts,
     /// The result is proven to fit, so that this node need not be checked.
     fits: bool,
     /// Some node within can fail.
@@ -87,7 +87,7 @@ pub enum Node {
 
 impl PartialEq for Scalar {
     fn eq(&self, other: &Self) -> bool {
-        self.shape.value == other.shape.value && (Arc::ptr_eq(&self.node, &other.node) || self.node == other.node)
+        self.facts.value == other.facts.value && (Arc::ptr_eq(&self.node, &other.node) || self.node == other.node)
     }
 }
 
@@ -95,13 +95,13 @@ impl Eq for Scalar {}
 
 impl Hash for Scalar {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.shape.value.hash(state);
+        self.facts.value.hash(state);
         self.node.hash(state);
     }
 }
 
 impl Scalar {
-    pub(crate) fn new(node: Node, shape: Shape, fits: bool) -> Result<Self, Reason> {
+    pub(crate) fn new(node: Node, facts: ValueFacts, fits: bool) -> Result<Self, Reason> {
         let (mut nodes, mut depth) = (1u32, 0u32);
         let mut fallible = !fits;
         for operand in node.operands() {
@@ -113,45 +113,48 @@ impl Scalar {
         if nodes > MOST_NODES || depth > MOST_DEPTH {
             return Err(Reason::new("an expression is too large"));
         }
-        Ok(Self { node: Arc::new(node), shape, fits, fallible, nodes, depth })
+        Ok(Self { node: Arc::new(node), facts, fits, fallible, nodes, depth })
     }
 
     /// A leaf: it cannot fail and is not too large.
-    fn leaf(node: Node, shape: Shape) -> Self {
-        Self { node: Arc::new(node), shape, fits: true, fallible: false, nodes: 1, depth: 1 }
+    fn leaf(node: Node, facts: ValueFacts) -> Self {
+        Self { node: Arc::new(node), facts, fits: true, fallible: false, nodes: 1, depth: 1 }
     }
 
     /// A variable of this shape.
-    pub fn variable(variable: Variable, shape: Shape) -> Self {
-        Self::leaf(Node::Variable(variable), shape)
+    pub fn variable(variable: Variable, facts: ValueFacts) -> Self {
+        Self::leaf(Node::Variable(variable), facts)
     }
 
     /// An integer.
     pub fn integer(value: i128) -> Self {
         let interval = Interval::only(value);
-        Self::leaf(Node::Constant(Literal::Int(value)), Shape { value: width(interval), nullable: false, interval })
+        Self::leaf(
+            Node::Constant(Literal::Int(value)),
+            ValueFacts { value: width(interval), nullable: false, interval },
+        )
     }
 
     /// true or false.
     pub fn bool(value: bool) -> Self {
-        Self::leaf(Node::Constant(Literal::Bool(value)), Shape::of(ValueType::Bool, false))
+        Self::leaf(Node::Constant(Literal::Bool(value)), ValueFacts::of(ValueType::Bool, false))
     }
 
     /// A float.
     pub fn float(value: f64) -> Self {
         let bits = canonical_f64(value).to_bits();
-        Self::leaf(Node::Constant(Literal::Float(bits)), Shape::of(ValueType::F64, false))
+        Self::leaf(Node::Constant(Literal::Float(bits)), ValueFacts::of(ValueType::F64, false))
     }
 
     /// Text or blob.
     pub fn bytes(value: &[u8]) -> Self {
-        Self::leaf(Node::Constant(Literal::Bytes(value.into())), Shape::of(ValueType::Bytes, false))
+        Self::leaf(Node::Constant(Literal::Bytes(value.into())), ValueFacts::of(ValueType::Bytes, false))
     }
 
     /// NULL of a type.
     pub fn null(value: ValueType) -> Self {
         let interval = if is_integer(value) { Interval::only(0) } else { Interval::I128 };
-        Self::leaf(Node::Constant(Literal::Null), Shape { value, nullable: true, interval })
+        Self::leaf(Node::Constant(Literal::Null), ValueFacts { value, nullable: true, interval })
     }
 
     /// What it computes.
@@ -160,8 +163,8 @@ impl Scalar {
     }
 
     /// What is known of its values.
-    pub fn shape(&self) -> Shape {
-        self.shape
+    pub fn facts(&self) -> ValueFacts {
+        self.facts
     }
 
     /// Whether the node itself need not be checked.
@@ -241,21 +244,21 @@ impl Scalar {
 
     /// The same value with tighter bounds that its maker has proven.
     pub fn bounded(mut self, interval: Interval) -> Self {
-        self.shape.interval = self.shape.interval.within(interval);
+        self.facts.interval = self.facts.interval.within(interval);
         self
     }
 
     /// `left op right`, an error where the result leaves `range`.
     pub fn arithmetic(op: Arithmetic, range: Range, left: Self, right: Self) -> Result<Self, Reason> {
-        let nullable = left.shape.nullable || right.shape.nullable;
+        let nullable = left.facts.nullable || right.facts.nullable;
         if range == Range::Float {
             left.expect(ValueType::F64)?;
             right.expect(ValueType::F64)?;
-            return Self::new(Node::Arithmetic(op, left, right), Shape::of(ValueType::F64, nullable), true);
+            return Self::new(Node::Arithmetic(op, left, right), ValueFacts::of(ValueType::F64, nullable), true);
         }
         left.expect_integer()?;
         right.expect_integer()?;
-        let (a, b) = (left.shape.interval, right.shape.interval);
+        let (a, b) = (left.facts.interval, right.facts.interval);
         let exact = match op {
             Arithmetic::Add => a.plus(b),
             Arithmetic::Subtract => a.subtract(b),
@@ -263,7 +266,7 @@ impl Scalar {
             Arithmetic::Divide | Arithmetic::DivideRounded => a.divide(b),
             Arithmetic::Remainder => a.remainder(b),
         };
-        let narrow = left.shape.value == ValueType::I64 && right.shape.value == ValueType::I64;
+        let narrow = left.facts.value == ValueType::I64 && right.facts.value == ValueType::I64;
         let (value, interval, proven) = number(range, exact, narrow)?;
         let constants = left.as_constant().is_some() && right.as_constant().is_some() && !nullable;
         if constants && proven && interval.low == interval.high {
@@ -274,108 +277,108 @@ impl Scalar {
         let fits = proven
             && !(divides && b.has(0))
             && !(op == Arithmetic::Remainder && b.has(-1) && a.low <= i128::from(i64::MIN));
-        Self::new(Node::Arithmetic(op, left, right), Shape { value, nullable, interval }, fits)
+        Self::new(Node::Arithmetic(op, left, right), ValueFacts { value, nullable, interval }, fits)
     }
 
     /// `-operand`, an error where it leaves `range`.
     pub fn negate(range: Range, operand: Self) -> Result<Self, Reason> {
-        let nullable = operand.shape.nullable;
+        let nullable = operand.facts.nullable;
         if range == Range::Float {
             operand.expect(ValueType::F64)?;
-            return Self::new(Node::Negate(operand), Shape::of(ValueType::F64, nullable), true);
+            return Self::new(Node::Negate(operand), ValueFacts::of(ValueType::F64, nullable), true);
         }
         operand.expect_integer()?;
-        let narrow = operand.shape.value == ValueType::I64;
-        let (value, interval, fits) = number(range, operand.shape.interval.negate(), narrow)?;
-        Self::new(Node::Negate(operand), Shape { value, nullable, interval }, fits)
+        let narrow = operand.facts.value == ValueType::I64;
+        let (value, interval, fits) = number(range, operand.facts.interval.negate(), narrow)?;
+        Self::new(Node::Negate(operand), ValueFacts { value, nullable, interval }, fits)
     }
 
     /// `left op right`.
     pub fn compare(op: Comparison, left: Self, right: Self) -> Result<Self, Reason> {
         left.expect_like(&right)?;
-        let nullable = left.shape.nullable || right.shape.nullable;
-        Self::new(Node::Compare(op, left, right), Shape::of(ValueType::Bool, nullable), true)
+        let nullable = left.facts.nullable || right.facts.nullable;
+        Self::new(Node::Compare(op, left, right), ValueFacts::of(ValueType::Bool, nullable), true)
     }
 
     /// `left AND right`.
     pub fn and(left: Self, right: Self) -> Result<Self, Reason> {
-        let shape = Self::logic(&left, &right)?;
-        Self::new(Node::And(left, right), shape, true)
+        let facts = Self::logic(&left, &right)?;
+        Self::new(Node::And(left, right), facts, true)
     }
 
     /// `left OR right`.
     pub fn or(left: Self, right: Self) -> Result<Self, Reason> {
-        let shape = Self::logic(&left, &right)?;
-        Self::new(Node::Or(left, right), shape, true)
+        let facts = Self::logic(&left, &right)?;
+        Self::new(Node::Or(left, right), facts, true)
     }
 
-    fn logic(left: &Self, right: &Self) -> Result<Shape, Reason> {
+    fn logic(left: &Self, right: &Self) -> Result<ValueFacts, Reason> {
         left.expect(ValueType::Bool)?;
         right.expect(ValueType::Bool)?;
-        Ok(Shape::of(ValueType::Bool, left.shape.nullable || right.shape.nullable))
+        Ok(ValueFacts::of(ValueType::Bool, left.facts.nullable || right.facts.nullable))
     }
 
     /// `NOT operand`.
     pub fn negation(operand: Self) -> Result<Self, Reason> {
         operand.expect(ValueType::Bool)?;
-        let shape = Shape::of(ValueType::Bool, operand.shape.nullable);
-        Self::new(Node::Not(operand), shape, true)
+        let facts = ValueFacts::of(ValueType::Bool, operand.facts.nullable);
+        Self::new(Node::Not(operand), facts, true)
     }
 
     /// `operand IS NULL`.
     pub fn is_null(operand: Self) -> Result<Self, Reason> {
-        if !operand.shape.nullable {
+        if !operand.facts.nullable {
             return Ok(Self::bool(false));
         }
-        Self::new(Node::IsNull(operand), Shape::of(ValueType::Bool, false), true)
+        Self::new(Node::IsNull(operand), ValueFacts::of(ValueType::Bool, false), true)
     }
 
     /// `CASE WHEN … THEN … ELSE otherwise END`.
     pub fn case(branches: Vec<(Self, Self)>, otherwise: Self) -> Result<Self, Reason> {
-        let mut shape = otherwise.shape;
+        let mut facts = otherwise.facts;
         let mut is_null = matches!(otherwise.as_constant(), Some(Literal::Null));
         for (condition, value) in &branches {
             condition.expect(ValueType::Bool)?;
             value.expect_like(&otherwise)?;
             // NULL says nothing of bounds.
             if matches!(value.as_constant(), Some(Literal::Null)) {
-                shape.nullable = true;
+                facts.nullable = true;
                 continue;
             }
-            shape = match is_null {
-                true => Shape { nullable: true, ..value.shape },
-                false => shape.either(value.shape),
+            facts = match is_null {
+                true => ValueFacts { nullable: true, ..value.facts },
+                false => facts.either(value.facts),
             };
             is_null = false;
         }
-        Self::new(Node::Case { branches, otherwise }, shape, true)
+        Self::new(Node::Case { branches, otherwise }, facts, true)
     }
 
     /// `COALESCE(first, second)`.
     pub fn coalesce(first: Self, second: Self) -> Result<Self, Reason> {
-        if !first.shape.nullable {
+        if !first.facts.nullable {
             return Ok(first);
         }
         first.expect_like(&second)?;
-        let shape = Shape { nullable: second.shape.nullable, ..first.shape.either(second.shape) };
-        Self::new(Node::Coalesce(first, second), shape, true)
+        let facts = ValueFacts { nullable: second.facts.nullable, ..first.facts.either(second.facts) };
+        Self::new(Node::Coalesce(first, second), facts, true)
     }
 
     /// A number as a float.
     pub fn to_float(self) -> Result<Self, Reason> {
-        if self.shape.value == ValueType::F64 {
+        if self.facts.value == ValueType::F64 {
             return Ok(self);
         }
         self.expect_integer()?;
-        let shape = Shape::of(ValueType::F64, self.shape.nullable);
-        Self::new(Node::Convert(self), shape, true)
+        let facts = ValueFacts::of(ValueType::F64, self.facts.nullable);
+        Self::new(Node::Convert(self), facts, true)
     }
 
     /// true as 1, false as 0.
     pub fn bool_to_integer(self) -> Result<Self, Reason> {
         self.expect(ValueType::Bool)?;
-        let shape = Shape { value: ValueType::I64, nullable: self.shape.nullable, interval: Interval::new(0, 1) };
-        Self::new(Node::Convert(self), shape, true)
+        let facts = ValueFacts { value: ValueType::I64, nullable: self.facts.nullable, interval: Interval::new(0, 1) };
+        Self::new(Node::Convert(self), facts, true)
     }
 
     /// Part of a date.
@@ -384,50 +387,50 @@ impl Scalar {
         let interval = match part {
             // Half a million days more than a year's average on both sides.
             DatePart::Year => {
-                Interval::new(date.shape.interval.low / 365 + 1800, date.shape.interval.high / 365 + 2100)
+                Interval::new(date.facts.interval.low / 365 + 1800, date.facts.interval.high / 365 + 2100)
                     .around(Interval::new(1800, 2100))
             }
             DatePart::Month => Interval::new(1, 12),
             DatePart::Day => Interval::new(1, 31),
         };
-        let shape = Shape { value: ValueType::I64, nullable: date.shape.nullable, interval };
-        Self::new(Node::DatePart(part, date), shape, true)
+        let facts = ValueFacts { value: ValueType::I64, nullable: date.facts.nullable, interval };
+        Self::new(Node::DatePart(part, date), facts, true)
     }
 
     /// `value IN (list)`; no item is NULL.
     pub fn one_of(value: Self, mut list: Vec<Literal>) -> Result<Self, Reason> {
         list.sort_by(Literal::compare);
         list.dedup();
-        if is_integer(value.shape.value) {
-            list.retain(|item| matches!(item, Literal::Int(item) if value.shape.interval.has(*item)));
+        if is_integer(value.facts.value) {
+            list.retain(|item| matches!(item, Literal::Int(item) if value.facts.interval.has(*item)));
         }
         if list.is_empty() {
-            return match value.shape.nullable {
+            return match value.facts.nullable {
                 true => Err(Reason::new("a list has no value that can be met")),
                 false => Ok(Self::bool(false)),
             };
         }
-        let shape = Shape::of(ValueType::Bool, value.shape.nullable);
-        Self::new(Node::In(value, list), shape, true)
+        let facts = ValueFacts::of(ValueType::Bool, value.facts.nullable);
+        Self::new(Node::In(value, list), facts, true)
     }
 
     pub(crate) fn expect(&self, value: ValueType) -> Result<(), Reason> {
-        match self.shape.value == value {
+        match self.facts.value == value {
             true => Ok(()),
-            false => Err(Reason::new(format!("an operand is {:?} instead of {value:?}", self.shape.value))),
+            false => Err(Reason::new(format!("an operand is {:?} instead of {value:?}", self.facts.value))),
         }
     }
 
     fn expect_integer(&self) -> Result<(), Reason> {
-        match is_integer(self.shape.value) {
+        match is_integer(self.facts.value) {
             true => Ok(()),
-            false => Err(Reason::new(format!("an operand is {:?} instead of an integer", self.shape.value))),
+            false => Err(Reason::new(format!("an operand is {:?} instead of an integer", self.facts.value))),
         }
     }
 
     /// Both have one type, but for the width of integers.
     fn expect_like(&self, other: &Self) -> Result<(), Reason> {
-        let (a, b) = (self.shape.value, other.shape.value);
+        let (a, b) = (self.facts.value, other.facts.value);
         match a == b || (is_integer(a) && is_integer(b)) {
             true => Ok(()),
             false => Err(Reason::new(format!("operands are {a:?} and {b:?}"))),
@@ -492,7 +495,7 @@ mod tests {
 
     fn column(low: i128, high: i128) -> Scalar {
         let interval = Interval::new(low, high);
-        Scalar::variable(Variable(0), Shape { value: width(interval), nullable: false, interval })
+        Scalar::variable(Variable(0), ValueFacts { value: width(interval), nullable: false, interval })
     }
 
     #[test]
@@ -501,17 +504,17 @@ mod tests {
         let one_minus = Scalar::arithmetic(Arithmetic::Subtract, Range::I128, Scalar::integer(100), column(0, 10));
         let revenue = one_minus.and_then(|m| Scalar::arithmetic(Arithmetic::Multiply, Range::I128, price, m));
         let revenue = revenue.expect("decimals");
-        assert_eq!((revenue.shape().value, revenue.fits()), (ValueType::I64, true));
-        assert_eq!(revenue.shape().interval, Interval::new(0, 1_049_495_000));
+        assert_eq!((revenue.facts().value, revenue.fits()), (ValueType::I64, true));
+        assert_eq!(revenue.facts().interval, Interval::new(0, 1_049_495_000));
     }
 
     #[test]
     fn checks_are_those_of_the_type() {
         let any = || column(i128::from(i64::MIN), i128::from(i64::MAX));
         let sum = Scalar::arithmetic(Arithmetic::Add, Range::I64, any(), any()).expect("64 bits are checked");
-        assert_eq!((sum.shape().value, sum.fits()), (ValueType::I64, false));
+        assert_eq!((sum.facts().value, sum.fits()), (ValueType::I64, false));
         let wide = Scalar::arithmetic(Arithmetic::Add, Range::I128, any(), any()).expect("decimals");
-        assert_eq!((wide.shape().value, wide.fits()), (ValueType::I128, true));
+        assert_eq!((wide.facts().value, wide.fits()), (ValueType::I128, true));
         let narrow = Range::Bounds(Interval::new(i128::from(i32::MIN), i128::from(i32::MAX)));
         assert!(Scalar::arithmetic(Arithmetic::Add, narrow, any(), any()).is_err());
         assert!(Scalar::arithmetic(Arithmetic::Add, narrow, column(0, 9), column(0, 9)).is_ok());
@@ -528,10 +531,10 @@ mod tests {
     fn null_branches_keep_the_bounds_of_others() {
         let case =
             Scalar::case(vec![(Scalar::bool(true), Scalar::null(ValueType::I64))], column(3, 4)).expect("a case");
-        assert_eq!((case.shape().interval, case.shape().nullable), (Interval::new(3, 4), true));
+        assert_eq!((case.facts().interval, case.facts().nullable), (Interval::new(3, 4), true));
         let case =
             Scalar::case(vec![(Scalar::bool(true), column(3, 4))], Scalar::null(ValueType::I64)).expect("a case");
-        assert_eq!((case.shape().interval, case.shape().nullable), (Interval::new(3, 4), true));
+        assert_eq!((case.facts().interval, case.facts().nullable), (Interval::new(3, 4), true));
     }
 
     #[test]

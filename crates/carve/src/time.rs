@@ -6,9 +6,9 @@
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use forebay_pipeline::ir::{Arithmetic, DatePart, ValueType};
 
+use crate::facts::Range;
 use crate::reason::Reason;
 use crate::scalar::Scalar;
-use crate::shape::Range;
 
 /// Seconds of units that all have the same length.
 const UNITS: [(&str, i128); 4] = [("second", 1), ("minute", 60), ("hour", 3_600), ("day", 86_400)];
@@ -27,7 +27,7 @@ fn ticks(data_type: &DataType) -> Option<i128> {
 /// Ticks of `unit`, for times that are known not to be before 1970.
 fn ticks_of_unit(unit: &str, time: &Scalar, data_type: &DataType) -> Result<i128, Reason> {
     let seconds = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, seconds)| *seconds);
-    let is_late = time.shape().value == ValueType::I64 && time.shape().interval.low >= 0;
+    let is_late = time.facts().value == ValueType::I64 && time.facts().interval.low >= 0;
     let found = seconds.zip(ticks(data_type)).filter(|_| is_late);
     found.map(|(seconds, ticks)| seconds * ticks).ok_or_else(|| Reason::new(format!("{unit} of {data_type}")))
 }

@@ -5,10 +5,10 @@ use datafusion::common::ScalarValue;
 use forebay_base::limits;
 use forebay_pipeline::ir::ValueType;
 
+use crate::facts::{Range, ValueFacts};
 use crate::interval::Interval;
 use crate::reason::Reason;
 use crate::scalar::Scalar;
-use crate::shape::{Range, Shape};
 
 /// The greatest number of so many digits, where 16 bytes hold it.
 pub fn greatest_of_digits(digits: u8) -> i128 {
@@ -39,14 +39,14 @@ pub fn decimal(data_type: &DataType) -> Option<(u8, i8, bool)> {
 }
 
 /// What values of a type may be; an error for types that pipelines do not know.
-pub fn shape_of(data_type: &DataType, nullable: bool) -> Result<Shape, Reason> {
+pub fn facts_of(data_type: &DataType, nullable: bool) -> Result<ValueFacts, Reason> {
     use DataType as T;
     let bounds = |low: i128, high: i128| Interval::new(low, high);
     let interval = match data_type {
-        T::Boolean => return Ok(Shape::of(ValueType::Bool, nullable)),
-        T::Float32 | T::Float64 => return Ok(Shape::of(ValueType::F64, nullable)),
+        T::Boolean => return Ok(ValueFacts::of(ValueType::Bool, nullable)),
+        T::Float32 | T::Float64 => return Ok(ValueFacts::of(ValueType::F64, nullable)),
         T::Utf8 | T::LargeUtf8 | T::Utf8View | T::Binary | T::LargeBinary | T::BinaryView => {
-            return Ok(Shape::of(ValueType::Bytes, nullable));
+            return Ok(ValueFacts::of(ValueType::Bytes, nullable));
         }
         T::Int8 => bounds(i8::MIN.into(), i8::MAX.into()),
         T::Int16 => bounds(i16::MIN.into(), i16::MAX.into()),
@@ -60,7 +60,7 @@ pub fn shape_of(data_type: &DataType, nullable: bool) -> Result<Shape, Reason> {
         T::Decimal128(..) | T::Decimal256(..) => Interval::I128,
         other => return Err(Reason::new(format!("type {other}"))),
     };
-    Ok(Shape { value: crate::shape::width(interval), nullable, interval })
+    Ok(ValueFacts { value: crate::facts::width(interval), nullable, interval })
 }
 
 /// How far results of arithmetic in a type may go. `wraps`: the operation does not fail where DataFusion's would wrap.
@@ -72,7 +72,7 @@ pub fn range_of(data_type: &DataType, wraps: bool) -> Result<Range, Reason> {
         T::Decimal128(..) => Range::I128,
         // 32 bytes are not ours: the result must be proven to fit 16.
         T::Decimal256(..) => Range::Bounds(Interval::I128),
-        _ if is_integer(data_type) => Range::Bounds(shape_of(data_type, false)?.interval),
+        _ if is_integer(data_type) => Range::Bounds(facts_of(data_type, false)?.interval),
         other => return Err(Reason::new(format!("arithmetic with {other}"))),
     })
 }
@@ -89,7 +89,7 @@ pub fn column_bounds(data_type: &DataType) -> Interval {
 pub fn literal(value: &ScalarValue) -> Result<Scalar, Reason> {
     use ScalarValue as S;
     if value.is_null() {
-        return Ok(Scalar::null(shape_of(&value.data_type(), true)?.value));
+        return Ok(Scalar::null(facts_of(&value.data_type(), true)?.value));
     }
     Ok(match value {
         S::Boolean(Some(v)) => Scalar::bool(*v),

@@ -7,7 +7,7 @@ use datafusion::prelude::SessionConfig;
 use forebay_base::units::parse_bytes;
 use forebay_base::{Error, Result, limits};
 use forebay_engine::{
-    DeviceChoice, EncodeOptions, Encoding, Engine, Flavour, Goal, LoadOptions, RateSource, ReadPath, ScanSettings,
+    DeviceChoice, EncodeOptions, Encoding, Engine, Goal, LoadOptions, RateSource, ReadPath, ScanSettings, SimdLevel,
     VECTOR_ROWS,
 };
 
@@ -87,7 +87,7 @@ pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str
 fn set_scans(base: &mut SessionState, variable: &str, value: &str) -> Result<bool> {
     let mut scans = of_scans(base.config());
     match variable {
-        "simd" => scans.simd = flavour(value)?,
+        "simd" => scans.simd = level(value)?,
         "sma" => scans.sma = switch(variable, value)?,
         "psma" => scans.psma = switch(variable, value)?,
         "fold_rows" => {
@@ -275,18 +275,18 @@ fn read_path(name: &str) -> Result<ReadPath> {
 }
 
 /// The vector instructions of this name.
-fn flavour(name: &str) -> Result<Flavour> {
+fn level(name: &str) -> Result<SimdLevel> {
     if name.eq_ignore_ascii_case("auto") {
-        return Ok(Flavour::best());
+        return Ok(SimdLevel::best());
     }
-    let known = Flavour::ALL.into_iter().find(|flavour| flavour.name().eq_ignore_ascii_case(name));
-    let flavour = known.ok_or_else(|| {
+    let known = SimdLevel::ALL.into_iter().find(|level| level.name().eq_ignore_ascii_case(name));
+    let level = known.ok_or_else(|| {
         Error::input(format!("simd {name} does not exist")).hint("Use auto, avx512, avx2 or portable")
     })?;
-    match flavour.is_available() {
-        true => Ok(flavour),
+    match level.is_available() {
+        true => Ok(level),
         false => Err(Error::unsupported(format!("this processor does not have the instructions of simd = {name}"))
-            .hint(format!("SET simd = auto, which is {} here", Flavour::best().name()))),
+            .hint(format!("SET simd = auto, which is {} here", SimdLevel::best().name()))),
     }
 }
 
@@ -327,11 +327,11 @@ mod tests {
     }
 
     #[test]
-    fn flavours_are_known_by_name() {
-        for known in Flavour::ALL.into_iter().filter(|flavour| flavour.is_available()) {
-            assert_eq!(flavour(&known.name().to_uppercase()).expect("it is available"), known);
+    fn simd_levels_are_known_by_name() {
+        for known in SimdLevel::ALL.into_iter().filter(|level| level.is_available()) {
+            assert_eq!(level(&known.name().to_uppercase()).expect("it is available"), known);
         }
-        assert_eq!(flavour("auto").expect("always"), Flavour::best());
-        assert!(flavour("neon").is_err());
+        assert_eq!(level("auto").expect("always"), SimdLevel::best());
+        assert!(level("neon").is_err());
     }
 }

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use forebay_base::{PhysicalType, Value, limits::BLOCK_ROWS};
 use forebay_block::{EncodeOptions, EncodedBlock, Encoding, PlainColumn, PlainValues, encode_block};
-use forebay_cpu::simd::Flavour;
+use forebay_cpu::simd::SimdLevel;
 use forebay_cpu::{Matches, Selection, translate, unpack_codes, unpack_fixed};
-use forebay_pipeline::{KeySet, Test};
+use forebay_pipeline::{KeySet, Predicate};
 
 /// Seconds of the fastest of some runs.
 fn fastest(mut work: impl FnMut()) -> f64 {
@@ -35,18 +35,18 @@ fn main() {
         let block = EncodedBlock::parse(&bytes).expect("own blocks parse");
         for percent in [0, 1, 10, 50, 90, 100] {
             let high = Bound::Excluded(Value::Int(i128::from(range) * percent / 100));
-            let test = Test::Range { low: Bound::Included(Value::Int(i128::from(percent == 0))), high };
+            let test = Predicate::Range { low: Bound::Included(Value::Int(i128::from(percent == 0))), high };
             measure_test(&format!("find a range, {name} codes"), &block, &test, &all_rows(), width);
         }
-        let list = Test::one_of((0..100).map(|index| Value::Int(i128::from(range / 101 * index))).collect());
+        let list = Predicate::one_of((0..100).map(|index| Value::Int(i128::from(range / 101 * index))).collect());
         measure_test(&format!("find 100 values, {name} codes"), &block, &list, &all_rows(), width);
         let keys = KeySet::new((0..i128::from(range.min(1 << 20))).step_by(7)).expect("keys lie close");
-        let keys = Test::Keys(keys.into());
+        let keys = Predicate::Keys(keys.into());
         measure_test(&format!("find keys, {name} codes"), &block, &keys, &all_rows(), width);
         let tenth = Selection::Positions(
             (0..BLOCK_ROWS).filter(|row| random(*row) >> 9 & 7 == 0).map(|row| row as u16).collect(),
         );
-        let half = Test::Range { low: Bound::Unbounded, high: Bound::Excluded(Value::Int(i128::from(range / 2))) };
+        let half = Predicate::Range { low: Bound::Unbounded, high: Bound::Excluded(Value::Int(i128::from(range / 2))) };
         measure_test(&format!("reduce 1/8 of the rows, {name} codes"), &block, &half, &tenth, width);
         let positions: Vec<u16> = (0..BLOCK_ROWS).step_by(3).map(|row| row as u16).collect();
         measure_unpack::<i64>(&format!("unpack i64 from {name} codes, all rows"), &block, &all_rows());
@@ -67,7 +67,7 @@ fn main() {
     };
     encode_block(&column, &EncodeOptions::default(), &mut with_nulls).expect("a valid column encodes");
     let block = EncodedBlock::parse(&with_nulls).expect("own blocks parse");
-    let tenth = Test::Range { low: Bound::Unbounded, high: Bound::Excluded(Value::Int(25)) };
+    let tenth = Predicate::Range { low: Bound::Unbounded, high: Bound::Excluded(Value::Int(25)) };
     measure_test("find a range, plain u8 with NULLs", &block, &tenth, &all_rows(), 1);
     let bytes = encode(PhysicalType::I32, &|row| random(row) % 50_000, Encoding::Truncation);
     let block = EncodedBlock::parse(&bytes).expect("own blocks parse");
@@ -83,7 +83,7 @@ fn main() {
     print("unpack u16 codes to u32, all rows", codes.len(), BLOCK_ROWS, seconds, 4);
     let bytes = encode(PhysicalType::F64, &|row| (random(row) as f64).to_bits(), Encoding::Uncompressed);
     let block = EncodedBlock::parse(&bytes).expect("own blocks parse");
-    let test = Test::Range { low: Bound::Unbounded, high: Bound::Excluded(Value::Float(1e12)) };
+    let test = Predicate::Range { low: Bound::Unbounded, high: Bound::Excluded(Value::Float(1e12)) };
     measure_test("find a range, plain f64", &block, &test, &all_rows(), 8);
 }
 
@@ -97,9 +97,9 @@ fn encode(physical: PhysicalType, bits: &dyn Fn(usize) -> u64, force: Encoding) 
     out
 }
 
-fn measure_test(name: &str, block: &EncodedBlock, test: &Test, from: &Selection, width: usize) {
-    let test = translate(block, test, Flavour::best());
-    let begin = || Matches::new(from.clone(), block.rows(), Flavour::best());
+fn measure_test(name: &str, block: &EncodedBlock, test: &Predicate, from: &Selection, width: usize) {
+    let test = translate(block, test, SimdLevel::best());
+    let begin = || Matches::new(from.clone(), block.rows(), SimdLevel::best());
     let beginning = fastest(|| drop(std::hint::black_box(begin())));
     let mut selected = 0;
     let seconds = fastest(|| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use forebay_base::{Result, Value};
-use forebay_cpu::compile::{Compiled, Finished, Part, Shapes, Worker, compile, compile_with_text, finish};
+use forebay_cpu::compile::{Compiled, Finished, Part, StateLayouts, Worker, compile, compile_with_text, finish};
 use forebay_cpu::groups::GroupPlan;
 use forebay_cpu::vector::{VECTOR_ROWS, Vector, physical_of_column};
 use forebay_pipeline::ir::{Pipeline, Program, Sink, Source};
@@ -192,8 +192,8 @@ fn measure(case: &Case, text: bool) -> Result<()> {
             })
             .collect();
         let plan = plan(&program, pipeline, case);
-        let shapes = shapes(&finished, plan.as_ref());
-        let compiled = compiled(&program, number, &shapes, text)?;
+        let layouts = layouts(&finished, plan.as_ref());
+        let compiled = compiled(&program, number, &layouts, text)?;
         let parts = timed(case.name, number, &compiled, &finished, plan.as_ref(), &batches)?;
         if let Sink::Build { state, .. } | Sink::Aggregate { state, .. } = pipeline.sink {
             let start = Instant::now();
@@ -212,23 +212,28 @@ fn plan(program: &Program, pipeline: &Pipeline, case: &Case) -> Option<GroupPlan
     }
 }
 
-fn shapes(finished: &[Option<Arc<Finished>>], plan: Option<&GroupPlan>) -> Shapes {
+fn layouts(finished: &[Option<Arc<Finished>>], plan: Option<&GroupPlan>) -> StateLayouts {
     let joins = finished.iter().map(|finished| match finished.as_deref() {
         Some(Finished::Join(table)) => Some(table.layout()),
         _ => None,
     });
-    Shapes { joins: joins.collect(), groups: plan.map(GroupPlan::layout), counted: false, weighs: false }
+    StateLayouts {
+        joins: joins.collect(),
+        groups: plan.map(GroupPlan::layout),
+        counted: false,
+        counts_duplicates: false,
+    }
 }
 
 /// The quickest of some compilations.
-fn compiled(program: &Program, number: usize, shapes: &Shapes, text: bool) -> Result<Arc<Compiled>> {
+fn compiled(program: &Program, number: usize, layouts: &StateLayouts, text: bool) -> Result<Arc<Compiled>> {
     if text {
-        let compiled = compile_with_text(program, number, shapes)?;
+        let compiled = compile_with_text(program, number, layouts)?;
         println!("{}", compiled.text().unwrap_or_default());
     }
-    let mut best = compile(program, number, shapes)?;
+    let mut best = compile(program, number, layouts)?;
     for _ in 0..20 {
-        let again = compile(program, number, shapes)?;
+        let again = compile(program, number, layouts)?;
         if again.compile_ns() < best.compile_ns() {
             best = again;
         }

@@ -11,10 +11,10 @@ use forebay_block::{
     encode_block, inflate_chunk, seal_chunk,
 };
 use forebay_cpu::fold::Fold;
-use forebay_cpu::simd::Flavour;
+use forebay_cpu::simd::SimdLevel;
 use forebay_cpu::vector::{VECTOR_ROWS, Vector};
 use forebay_cpu::{Matches, Selected, Selection, translate};
-use forebay_pipeline::Test;
+use forebay_pipeline::Predicate;
 use forebay_pipeline::ir::{Register, SourceColumn, Typed};
 
 const ROWS: usize = 100_000_000;
@@ -58,10 +58,10 @@ fn blocks(run_rows: usize, force: Option<Encoding>) -> (Vec<Block>, Encoding) {
     (blocks.collect(), encoding)
 }
 
-fn selected(block: &Block, test: &Test) -> Selection {
+fn selected(block: &Block, test: &Predicate) -> Selection {
     let view = block.status.block(0);
-    let mut matches = Matches::new(Selection::Rows(0..BLOCK_ROWS as u32), BLOCK_ROWS, Flavour::best());
-    translate(&view, test, Flavour::best()).select(&view, &mut matches);
+    let mut matches = Matches::new(Selection::Rows(0..BLOCK_ROWS as u32), BLOCK_ROWS, SimdLevel::best());
+    translate(&view, test, SimdLevel::best()).select(&view, &mut matches);
     matches.finish()
 }
 
@@ -96,9 +96,14 @@ fn sum_of_kinds(block: &Block, selection: &Selection, vector: &mut Vector, fold:
     }
     fold.fold(&columns, selection);
     let mut sum = 0;
-    for (rows, weights) in fold.rows().chunks(VECTOR_ROWS).zip(fold.weights().chunks(VECTOR_ROWS)) {
+    for (rows, multiplicities) in fold.rows().chunks(VECTOR_ROWS).zip(fold.multiplicities().chunks(VECTOR_ROWS)) {
         vector.load(&block.number, 0, &Selected::Positions(rows), &column(), None).expect("numbers need no dictionary");
-        sum += vector.values::<i64>().iter().zip(weights).map(|(value, weight)| value * *weight as i64).sum::<i64>();
+        sum += vector
+            .values::<i64>()
+            .iter()
+            .zip(multiplicities)
+            .map(|(value, multiplicity)| value * *multiplicity as i64)
+            .sum::<i64>();
     }
     sum
 }
@@ -118,8 +123,8 @@ fn main() {
         "run rows", "encoding", "filter, ms", "+ sum, ms", "+ fold, ms", ""
     );
     for run_rows in [50, 200, 1000, 5000] {
-        let one = Test::equal(Value::Int(3));
-        let some = Test::Range { low: Bound::Included(Value::Int(2)), high: Bound::Included(Value::Int(5)) };
+        let one = Predicate::equal(Value::Int(3));
+        let some = Predicate::Range { low: Bound::Included(Value::Int(2)), high: Bound::Included(Value::Int(5)) };
         for (name, test) in [("= 3", one), ("between 2 and 5", some)] {
             let mut by_codes = 0.0;
             for force in [Some(Encoding::Truncation), Some(Encoding::Dictionary), None] {

@@ -7,7 +7,7 @@
 use forebay_base::PhysicalType;
 
 use crate::layout::{HASH_SEED, hash_bytes, hash_end, hash_word};
-use crate::simd::{self, Flavour, WORD_ROWS, bloom_bits};
+use crate::simd::{self, SimdLevel, WORD_ROWS, bloom_bits};
 use crate::vector::Vector;
 
 /// Keys of a word, at most: with 8 keys about one other key of 30 gets a yes, with 4 one of 200.
@@ -60,7 +60,7 @@ impl BloomFilter {
         &self,
         key: &[Vector],
         rows: usize,
-        flavour: Flavour,
+        level: SimdLevel,
         scratch: &mut BloomScratch,
         found: &mut Vec<u16>,
     ) {
@@ -82,8 +82,8 @@ impl BloomFilter {
             }
         }
         hashes.iter_mut().for_each(|hash| *hash = hash_end(*hash));
-        simd::bloom(flavour, hashes, &self.words, self.shift, masks);
-        simd::positions(flavour, masks, found);
+        simd::bloom(level, hashes, &self.words, self.shift, masks);
+        simd::positions(level, masks, found);
     }
 
     /// Bytes of memory that it holds.
@@ -140,9 +140,9 @@ mod tests {
         vector
     }
 
-    /// Every flavour finds the rows that the naive look-up finds, whatever the types, the NULLs and the number of rows.
+    /// Every SIMD level finds the rows that the naive look-up finds, whatever the types, the NULLs and the number of rows.
     #[test]
-    fn every_flavour_finds_what_may_be_there() {
+    fn every_simd_level_finds_what_may_be_there() {
         let types = [PhysicalType::I8, PhysicalType::U16, PhysicalType::I32, PhysicalType::I64, PhysicalType::Bytes];
         let mut state = 12_345u64;
         let mut next = move || {
@@ -173,10 +173,10 @@ mod tests {
                 vector(*physical, &values)
             };
             let key: Vec<Vector> = parts.iter().enumerate().map(of_part).collect();
-            for flavour in Flavour::ALL.into_iter().filter(|flavour| flavour.is_available()) {
+            for level in SimdLevel::ALL.into_iter().filter(|level| level.is_available()) {
                 let (mut scratch, mut found) = (BloomScratch::default(), vec![]);
-                filter.select(&key, rows, flavour, &mut scratch, &mut found);
-                assert_eq!(found, naive, "{flavour:?}, case {case}");
+                filter.select(&key, rows, level, &mut scratch, &mut found);
+                assert_eq!(found, naive, "{level:?}, case {case}");
             }
             let present = (0..rows).step_by(3).filter(|row| hash_of(&table[*row]).is_some());
             assert!(present.into_iter().all(|row| naive.contains(&(row as u16))), "case {case}");

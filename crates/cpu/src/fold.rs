@@ -33,7 +33,7 @@ pub struct Fold {
     /// The first row of each combination or stretch of equal rows, ascending.
     rows: Vec<u16>,
     /// As many: the rows that are equal to it, itself among them.
-    weights: Vec<u64>,
+    multiplicities: Vec<u64>,
 }
 
 impl Fold {
@@ -53,14 +53,14 @@ impl Fold {
     /// Folds the selected rows of a block of these columns, for which [`Fold::pays`].
     pub fn fold(&mut self, columns: &[EncodedBlock<'_>], selection: &Selection) {
         self.rows.clear();
-        self.weights.clear();
+        self.multiplicities.clear();
         if most_stretches(columns, selection).is_some() {
             return self.fold_runs(columns, selection);
         }
         let slots = slots(columns).expect("the caller asked whether its rows can be folded");
         if slots == 1 {
             self.rows.extend(selection.part(0, 1).rows().map(|row| row as u16));
-            self.weights.push(selection.len() as u64);
+            self.multiplicities.push(selection.len() as u64);
             return;
         }
         self.number(columns, selection);
@@ -79,8 +79,8 @@ impl Fold {
     }
 
     /// How many rows each of them stands for.
-    pub fn weights(&self) -> &[u64] {
-        &self.weights
+    pub fn multiplicities(&self) -> &[u64] {
+        &self.multiplicities
     }
 
     /// Keeps the first selected row between the beginnings of runs, in whichever column they are.
@@ -111,7 +111,7 @@ impl Fold {
             };
             if count > 0 {
                 self.rows.push(row as u16);
-                self.weights.push(count as u64);
+                self.multiplicities.push(count as u64);
                 from += count;
             }
         }
@@ -150,12 +150,12 @@ impl Fold {
             if *count == 0 {
                 self.rows.push(row);
                 // Its number, until all are counted.
-                self.weights.push(u64::from(*number));
+                self.multiplicities.push(u64::from(*number));
             }
             *count += 1;
         }
-        for weight in &mut self.weights {
-            *weight = u64::from(std::mem::take(&mut self.counts[*weight as usize]));
+        for multiplicity in &mut self.multiplicities {
+            *multiplicity = u64::from(std::mem::take(&mut self.counts[*multiplicity as usize]));
         }
     }
 }

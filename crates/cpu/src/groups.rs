@@ -31,7 +31,7 @@ const DENSE_SLOTS: u128 = 1 << 20;
 const DENSE_BYTES: u128 = 8 << 20;
 /// Bytes of a directory that a hashed group takes, about.
 const DIRECTORY_BYTES: u128 = 24;
-/// Groups of a generation: with their directory, some megabytes that the third-level cache and its translations hold.
+/// Groups of a generation: with their directory, some megabytes, which fit the third-level cache and the TLB.
 const GENERATION_GROUPS: usize = 1 << 17;
 /// Bytes of earlier generations at most that have the same keys.
 const EARLIER_BYTES: usize = 128 << 20;

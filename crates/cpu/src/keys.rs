@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 use forebay_base::{PhysicalType, Value};
 use forebay_block::native::float_key;
-use forebay_pipeline::Test;
+use forebay_pipeline::Predicate;
 
 /// Where a constant lies among the values of a column.
 enum Place<K> {
@@ -28,7 +28,7 @@ pub(crate) type KeyRange = (i128, i128);
 pub(crate) type StringRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// The keys that pass `test`, which is not about NULL.
-pub(crate) fn key_set(test: &Test, physical: PhysicalType) -> RangeSet<KeyRange> {
+pub(crate) fn key_set(test: &Predicate, physical: PhysicalType) -> RangeSet<KeyRange> {
     let is_float = matches!(physical, PhysicalType::F32 | PhysicalType::F64);
     let place = |value: &Value| match value {
         Value::Int(value) if !is_float => Place::At(*value),
@@ -61,7 +61,7 @@ pub(crate) fn key_set(test: &Test, physical: PhysicalType) -> RangeSet<KeyRange>
 }
 
 /// The strings that pass `test`, which is not about NULL.
-pub(crate) fn string_set(test: &Test) -> RangeSet<StringRange> {
+pub(crate) fn string_set(test: &Predicate) -> RangeSet<StringRange> {
     // Constants that are no strings lie below all strings.
     let low = |bound: &Bound<Value>| match bound {
         Bound::Included(Value::Bytes(value)) => Bound::Included(value.clone()),
@@ -82,16 +82,18 @@ pub(crate) fn string_set(test: &Test) -> RangeSet<StringRange> {
 }
 
 fn range_set<R>(
-    test: &Test,
+    test: &Predicate,
     range: impl Fn((&Bound<Value>, &Bound<Value>)) -> Option<R>,
     point: impl Fn(&Value) -> Option<R>,
 ) -> RangeSet<R> {
     let ranges = match test {
-        Test::Range { low, high } => range((low, high)).into_iter().collect(),
-        Test::NotEqual(value) => point(value).into_iter().collect(),
-        Test::In(values) | Test::NotIn(values) => values.iter().filter_map(point).collect(),
+        Predicate::Range { low, high } => range((low, high)).into_iter().collect(),
+        Predicate::NotEqual(value) => point(value).into_iter().collect(),
+        Predicate::In(values) | Predicate::NotIn(values) => values.iter().filter_map(point).collect(),
         // Keys are looked up and patterns matched, not made into ranges.
-        Test::Keys(_) | Test::Like { .. } | Test::IsNull | Test::IsNotNull | Test::Never => Vec::new(),
+        Predicate::Keys(_) | Predicate::Like { .. } | Predicate::IsNull | Predicate::IsNotNull | Predicate::Never => {
+            Vec::new()
+        }
     };
-    RangeSet { ranges, negated: matches!(test, Test::NotEqual(_) | Test::NotIn(_) | Test::IsNotNull) }
+    RangeSet { ranges, negated: matches!(test, Predicate::NotEqual(_) | Predicate::NotIn(_) | Predicate::IsNotNull) }
 }

@@ -3,7 +3,7 @@
 
 use forebay_block::Native;
 
-use crate::simd::{self, Flavour};
+use crate::simd::{self, SimdLevel};
 
 /// An unsigned number.
 pub(crate) trait Lane: Copy + Ord {
@@ -37,21 +37,21 @@ lane!(u8, u16, u32, u64, u128);
 
 /// Lanes as the processor's vectors take them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Vectors<'a> {
+pub(crate) enum LaneSlice<'a> {
     U8(&'a [u8]),
     U16(&'a [u16]),
     U32(&'a [u32]),
     U64(&'a [u64]),
 }
 
-impl Vectors<'_> {
+impl LaneSlice<'_> {
     /// See [`simd::members`].
-    pub(crate) fn members(self, flavour: Flavour, low: u64, bits: &[u64], masks: &mut [u64]) {
+    pub(crate) fn members(self, level: SimdLevel, low: u64, bits: &[u64], masks: &mut [u64]) {
         match self {
-            Self::U8(lanes) => simd::members(flavour, lanes, low, bits, masks),
-            Self::U16(lanes) => simd::members(flavour, lanes, low, bits, masks),
-            Self::U32(lanes) => simd::members(flavour, lanes, low, bits, masks),
-            Self::U64(lanes) => simd::members(flavour, lanes, low, bits, masks),
+            Self::U8(lanes) => simd::members(level, lanes, low, bits, masks),
+            Self::U16(lanes) => simd::members(level, lanes, low, bits, masks),
+            Self::U32(lanes) => simd::members(level, lanes, low, bits, masks),
+            Self::U64(lanes) => simd::members(level, lanes, low, bits, masks),
         }
     }
 }
@@ -63,7 +63,7 @@ pub(crate) trait Scan: Native {
     /// The low bits of the order key.
     fn lane(self) -> Self::Lane;
     /// The lanes of `values` where they need not be computed and vectors take them.
-    fn vectors(values: &[Self]) -> Option<Vectors<'_>>;
+    fn vectors(values: &[Self]) -> Option<LaneSlice<'_>>;
 }
 
 macro_rules! scan {
@@ -74,22 +74,22 @@ macro_rules! scan {
             fn lane(self) -> $lane {
                 self.key() as $lane
             }
-            fn vectors(values: &[Self]) -> Option<Vectors<'_>> {
-                let vectors: Option<fn(&[Self]) -> Vectors<'_>> = $vectors;
+            fn vectors(values: &[Self]) -> Option<LaneSlice<'_>> {
+                let vectors: Option<fn(&[Self]) -> LaneSlice<'_>> = $vectors;
                 vectors.map(|vectors| vectors(values))
             }
         }
     )*};
 }
 scan!(
-    i8 u8 Some(|values| Vectors::U8(bytemuck::cast_slice(values))),
-    u8 u8 Some(|values| Vectors::U8(values)),
-    i16 u16 Some(|values| Vectors::U16(bytemuck::cast_slice(values))),
-    u16 u16 Some(|values| Vectors::U16(values)),
-    i32 u32 Some(|values| Vectors::U32(bytemuck::cast_slice(values))),
-    u32 u32 Some(|values| Vectors::U32(values)),
-    i64 u64 Some(|values| Vectors::U64(bytemuck::cast_slice(values))),
-    u64 u64 Some(|values| Vectors::U64(values)),
+    i8 u8 Some(|values| LaneSlice::U8(bytemuck::cast_slice(values))),
+    u8 u8 Some(|values| LaneSlice::U8(values)),
+    i16 u16 Some(|values| LaneSlice::U16(bytemuck::cast_slice(values))),
+    u16 u16 Some(|values| LaneSlice::U16(values)),
+    i32 u32 Some(|values| LaneSlice::U32(bytemuck::cast_slice(values))),
+    u32 u32 Some(|values| LaneSlice::U32(values)),
+    i64 u64 Some(|values| LaneSlice::U64(bytemuck::cast_slice(values))),
+    u64 u64 Some(|values| LaneSlice::U64(values)),
     i128 u128 None,
     f32 u64 None,
     f64 u64 None

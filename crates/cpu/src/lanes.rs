@@ -10,9 +10,9 @@ use forebay_block::validity;
 use forebay_pipeline::KeySet;
 
 use crate::lane_values::{Lane, Scan};
-use crate::matches::{Matches, RowTest, thin_by_words};
-use crate::predicates::{BitmapPredicate, FarPredicate, Predicate, RANGE_COST, RangePredicate, SortedPredicate};
-use crate::simd::{Flavour, WORD_ROWS};
+use crate::matches::{Matches, RowPredicate, thin_by_words};
+use crate::predicates::{BitmapPredicate, FarPredicate, LaneSetTest, RANGE_COST, RangePredicate, SortedPredicate};
+use crate::simd::{SimdLevel, WORD_ROWS};
 
 /// Ranges that are tested one after the other, vectorised.
 const FEW_RANGES: usize = 4;
@@ -26,7 +26,7 @@ const NARROW_SHARE: f64 = 0.5;
 
 /// A set of lanes; all numbers are cut to the width of the lanes that they are compared with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LaneTest {
+pub struct LanePredicate {
     set: LaneSet,
     /// Where the set's lanes lie, if that is a small part of what there can be.
     envelope: Option<Envelope>,
@@ -73,7 +73,7 @@ pub enum WideLanes<'a> {
     },
 }
 
-impl LaneTest {
+impl LanePredicate {
     /// The set as lanes of 8 bytes, and whether those outside of it pass. Not for lanes of 16 bytes.
     pub fn widened(&self) -> (WideLanes<'_>, bool) {
         let lanes = match &self.set {
@@ -192,13 +192,13 @@ impl LaneTest {
 
     fn select_by<T: Scan>(
         &self,
-        predicate: impl Predicate<T::Lane>,
+        predicate: impl LaneSetTest<T::Lane>,
         values: &[T],
         validity: Option<&[u8]>,
         matches: &mut Matches,
     ) -> f64 {
         let rows = LaneRows { values, validity, negated: self.negated, predicate };
-        let cost = rows.thinning_cost(matches.flavour());
+        let cost = rows.thinning_cost(matches.level());
         let Some(envelope) = self.envelope.filter(|_| cost > RANGE_COST) else {
             matches.keep(&rows);
             return cost;
@@ -247,7 +247,7 @@ struct LaneRows<'a, T, P> {
     predicate: P,
 }
 
-impl<T: Scan, P: Predicate<T::Lane>> RowTest for LaneRows<'_, T, P> {
+impl<T: Scan, P: LaneSetTest<T::Lane>> RowPredicate for LaneRows<'_, T, P> {
     #[inline]
     fn mask(&self, row: usize, count: usize) -> u64 {
         let values = &self.values[row..row + count];
@@ -265,11 +265,11 @@ impl<T: Scan, P: Predicate<T::Lane>> RowTest for LaneRows<'_, T, P> {
         passes & self.validity.is_none_or(|bitmap| validity::is_valid(bitmap, row))
     }
 
-    fn thin(&self, flavour: Flavour, rows: usize, masks: &mut [u64]) {
+    fn thin(&self, level: SimdLevel, rows: usize, masks: &mut [u64]) {
         let Some(lanes) = T::vectors(&self.values[..rows]) else { return thin_by_words(self, rows, masks) };
         let mut inside = if self.negated { masks.to_vec() } else { Vec::new() };
         let thinned = if self.negated { &mut inside[..] } else { &mut *masks };
-        if !self.predicate.thin(flavour, lanes, thinned) {
+        if !self.predicate.thin(level, lanes, thinned) {
             return thin_by_words(self, rows, masks);
         }
         masks.iter_mut().zip(&inside).for_each(|(mask, inside)| *mask &= !inside);
@@ -280,7 +280,7 @@ impl<T: Scan, P: Predicate<T::Lane>> RowTest for LaneRows<'_, T, P> {
         }
     }
 
-    fn thinning_cost(&self, flavour: Flavour) -> f64 {
-        if T::vectors(&[]).is_some() { self.predicate.thinning_cost(flavour) } else { 1.0 }
+    fn thinning_cost(&self, level: SimdLevel) -> f64 {
+        if T::vectors(&[]).is_some() { self.predicate.thinning_cost(level) } else { 1.0 }
     }
 }

@@ -1,7 +1,7 @@
 //! Tests on codes and unpacking on the CPU: the interpreted, vectorised scan of one encoded block (Data Blocks §3.4,
 //! §4.2).
 //!
-//! Invariants: a test selects the rows that `forebay_pipeline::Test::passes` says, whatever the encoding; all forms are
+//! Invariants: a test selects the rows that `forebay_pipeline::Predicate::passes` says, whatever the encoding; all forms are
 //! read through `forebay_block::Access`. Must not know: tables, files, chunks, what happens to selected rows.
 #![deny(unsafe_code)]
 
@@ -34,8 +34,8 @@ pub mod translate;
 pub mod unpack;
 pub mod vector;
 
-pub use lanes::{LaneTest, WideLanes};
+pub use lanes::{LanePredicate, WideLanes};
 pub use matches::Matches;
 pub use selection::{Selected, Selection};
-pub use translate::{BlockTest, translate};
+pub use translate::{BlockPredicate, translate};
 pub use unpack::{unpack_codes, unpack_fixed, unpack_validity};

@@ -8,8 +8,8 @@ use forebay_block::{Access, Codes, StringValues, Values, validity};
 use forebay_pipeline::LikePattern;
 use memchr::memmem::Finder;
 
-use crate::lanes::LaneTest;
-use crate::matches::{Matches, RowTest};
+use crate::lanes::LanePredicate;
+use crate::matches::{Matches, RowPredicate};
 use crate::simd::WORD_ROWS;
 
 /// What searching the strings costs for each row of the block, where looking at a code alone costs 1.
@@ -19,12 +19,12 @@ const SEARCHED_PER_MATCHED: usize = 6;
 
 /// A pattern, and whether matches pass or what does not match.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LikeTest {
+pub struct LikePredicate {
     pattern: LikePattern,
     negated: bool,
 }
 
-impl LikeTest {
+impl LikePredicate {
     /// `LIKE pattern`, or `NOT LIKE` it.
     pub(crate) fn new(pattern: &[u8], negated: bool) -> Self {
         Self { pattern: LikePattern::new(pattern), negated }
@@ -60,7 +60,7 @@ impl LikeTest {
                 SEARCH_COST
             }
             Some(codes) => {
-                let test = LaneTest::of_codes(bits, strings.len());
+                let test = LanePredicate::of_codes(bits, strings.len());
                 let cost = match codes {
                     Codes::U8(codes) => test.select(codes, valid, matches),
                     Codes::U16(codes) => test.select(codes, valid, matches),
@@ -139,7 +139,7 @@ struct Rows<'a, P> {
     passes: P,
 }
 
-impl<P: Fn(usize) -> bool> RowTest for Rows<'_, P> {
+impl<P: Fn(usize) -> bool> RowPredicate for Rows<'_, P> {
     fn mask(&self, row: usize, count: usize) -> u64 {
         const { assert!(WORD_ROWS == u64::BITS as usize) };
         (0..count).fold(0, |mask, i| mask | u64::from(self.passes(row + i)) << i)

@@ -7,10 +7,10 @@
 use std::ops::Range;
 
 use crate::Selection;
-use crate::simd::{self, Flavour, WORD_ROWS};
+use crate::simd::{self, SimdLevel, WORD_ROWS};
 
 /// A test on the rows of a block.
-pub(crate) trait RowTest {
+pub(crate) trait RowPredicate {
     /// Bit `i` says whether row `row + i` passes, for `count` rows, at most [`WORD_ROWS`]. Higher bits may be anything.
     fn mask(&self, row: usize, count: usize) -> u64;
 
@@ -18,18 +18,18 @@ pub(crate) trait RowTest {
     fn passes(&self, row: usize) -> bool;
 
     /// Takes away those bits of `masks` whose rows do not pass, among the first `rows` rows.
-    fn thin(&self, _flavour: Flavour, rows: usize, masks: &mut [u64]) {
+    fn thin(&self, _level: SimdLevel, rows: usize, masks: &mut [u64]) {
         thin_by_words(self, rows, masks);
     }
 
-    /// What [`RowTest::thin`] costs for each row, where [`RowTest::passes`] costs 1.
-    fn thinning_cost(&self, _flavour: Flavour) -> f64 {
+    /// What [`RowPredicate::thin`] costs for each row, where [`RowPredicate::passes`] costs 1.
+    fn thinning_cost(&self, _level: SimdLevel) -> f64 {
         1.0
     }
 }
 
-/// [`RowTest::thin`] by way of [`RowTest::mask`]; words of zeros are not looked at.
-pub(crate) fn thin_by_words(test: &(impl RowTest + ?Sized), rows: usize, masks: &mut [u64]) {
+/// [`RowPredicate::thin`] by way of [`RowPredicate::mask`]; words of zeros are not looked at.
+pub(crate) fn thin_by_words(test: &(impl RowPredicate + ?Sized), rows: usize, masks: &mut [u64]) {
     for (word, mask) in masks.iter_mut().enumerate().filter(|(_, mask)| **mask != 0) {
         let row = word * WORD_ROWS;
         *mask &= test.mask(row, WORD_ROWS.min(rows - row));
@@ -42,7 +42,7 @@ pub struct Matches {
     /// Rows of the block.
     rows: usize,
     /// What the tests run on.
-    flavour: Flavour,
+    level: SimdLevel,
     form: Form,
     /// Rows that tests have looked at, every test for itself.
     looked_at: usize,
@@ -66,17 +66,17 @@ enum Form {
 
 impl Matches {
     /// Begins with `selection` of a block of `rows` rows, which tests will thin out by these instructions.
-    pub fn new(selection: Selection, rows: usize, flavour: Flavour) -> Self {
+    pub fn new(selection: Selection, rows: usize, level: SimdLevel) -> Self {
         let form = match selection {
             Selection::Rows(rows) => Form::Range(rows),
             Selection::Positions(positions) => Form::Positions(positions),
         };
-        Self { rows, flavour, form, looked_at: 0 }
+        Self { rows, level, form, looked_at: 0 }
     }
 
     /// The vector instructions that tests use.
-    pub(crate) fn flavour(&self) -> Flavour {
-        self.flavour
+    pub(crate) fn level(&self) -> SimdLevel {
+        self.level
     }
 
     /// Number of rows that are left.
@@ -124,17 +124,17 @@ impl Matches {
             return Selection::Rows(start as u32..end as u32);
         }
         let mut positions = Vec::new();
-        simd::positions(self.flavour, &words, &mut positions);
+        simd::positions(self.level, &words, &mut positions);
         Selection::Positions(positions)
     }
 
     /// Keeps the rows that pass.
-    pub(crate) fn keep(&mut self, test: &impl RowTest) {
+    pub(crate) fn keep(&mut self, test: &impl RowPredicate) {
         if let Form::Bits { words, count } = &self.form
-            && (*count as f64) < self.rows as f64 * test.thinning_cost(self.flavour)
+            && (*count as f64) < self.rows as f64 * test.thinning_cost(self.level)
         {
             let mut positions = Vec::with_capacity(*count);
-            simd::positions(self.flavour, words, &mut positions);
+            simd::positions(self.level, words, &mut positions);
             self.form = Form::Positions(positions);
         }
         // Of adjacent rows it is known how many there are; words with any of scattered ones are counted.
@@ -148,8 +148,8 @@ impl Matches {
             Form::Bits { words, count } => {
                 let scattered = || words.iter().filter(|word| **word != 0).count() * WORD_ROWS;
                 self.looked_at += adjacent.unwrap_or_else(|| scattered().min(self.rows));
-                test.thin(self.flavour, self.rows, words);
-                *count = simd::count(self.flavour, words);
+                test.thin(self.level, self.rows, words);
+                *count = simd::count(self.level, words);
             }
             Form::Positions(positions) => {
                 self.looked_at += positions.len();
@@ -182,7 +182,7 @@ impl Matches {
                 let mut inside = vec![0; words.len()];
                 ranges.iter().for_each(|rows| set_range(&mut inside, rows));
                 words.iter_mut().zip(inside).for_each(|(word, inside)| *word &= inside);
-                *count = simd::count(self.flavour, words);
+                *count = simd::count(self.level, words);
             }
             Form::Positions(positions) => {
                 let (mut kept, mut from) = (0, 0);
@@ -250,7 +250,7 @@ fn set_range(words: &mut [u64], range: &Range<u32>) {
     words[last_word] |= to;
 }
 
-fn reduce(positions: &mut Vec<u16>, test: &impl RowTest) {
+fn reduce(positions: &mut Vec<u16>, test: &impl RowPredicate) {
     let mut kept = 0;
     for index in 0..positions.len() {
         let position = positions[index];
@@ -266,7 +266,7 @@ mod tests {
 
     struct Flags(Vec<bool>, f64);
 
-    impl RowTest for Flags {
+    impl RowPredicate for Flags {
         fn mask(&self, row: usize, count: usize) -> u64 {
             // Bits above `count` are noise on purpose.
             (0..count).fold(u64::MAX << (count - 1) << 1, |mask, i| mask | u64::from(self.0[row + i]) << i)
@@ -276,14 +276,14 @@ mod tests {
             self.0[row]
         }
 
-        fn thinning_cost(&self, _flavour: Flavour) -> f64 {
+        fn thinning_cost(&self, _level: SimdLevel) -> f64 {
             self.1
         }
     }
 
     fn kept(tests: &[Flags], rows: Range<u32>) -> Selection {
         let block = tests[0].0.len();
-        let mut matches = Matches::new(Selection::Rows(rows.clone()), block, Flavour::best());
+        let mut matches = Matches::new(Selection::Rows(rows.clone()), block, SimdLevel::best());
         let mut naive: Vec<usize> = rows.map(|row| row as usize).collect();
         for test in tests {
             matches.keep(test);
@@ -330,7 +330,7 @@ mod tests {
             for form in
                 [Form::Range(0..9000), Form::Range(66..8999), Form::Range(5..5), bits(), Form::Positions(every(7))]
             {
-                let mut matches = Matches { rows: 9000, flavour: Flavour::best(), form, looked_at: 0 };
+                let mut matches = Matches { rows: 9000, level: SimdLevel::best(), form, looked_at: 0 };
                 let mut naive: Vec<usize> = matches.clone().finish().rows().collect();
                 naive.retain(|row| ranges.iter().any(|range| range.contains(&(*row as u32))));
                 matches.keep_ranges(&ranges);

@@ -3,8 +3,8 @@
 //! Invariants: every way of asking gives the same answer; what vectors can do goes through [`crate::simd`], other loops
 //! are branch-free and plain enough for the compiler to vectorise. Must not know: NULLs, encodings, how a set was made.
 
-use crate::lane_values::{Lane, Scan, Vectors};
-use crate::simd::{self, Flavour, WORD_ROWS};
+use crate::lane_values::{Lane, LaneSlice, Scan};
+use crate::simd::{self, SimdLevel, WORD_ROWS};
 
 /// What comparing a lane within a vector costs, where looking at one lane alone costs 1. A lane alone waits for memory: in
 /// the cache the ratio is 0.04 (`examples/kernel_speed.rs`), over tables that no cache holds it is this.
@@ -16,7 +16,7 @@ const GATHER_COST: f64 = 0.15;
 const LOAD_COST: f64 = 0.22;
 
 /// A set of lanes in the lanes' own width.
-pub(crate) trait Predicate<L: Lane> {
+pub(crate) trait LaneSetTest<L: Lane> {
     fn contains(&self, lane: L) -> bool;
 
     #[inline]
@@ -29,12 +29,12 @@ pub(crate) trait Predicate<L: Lane> {
     }
 
     /// Takes away the bits of lanes that are not in the set, by vectors; false where it cannot.
-    fn thin(&self, _flavour: Flavour, _lanes: Vectors<'_>, _masks: &mut [u64]) -> bool {
+    fn thin(&self, _level: SimdLevel, _lanes: LaneSlice<'_>, _masks: &mut [u64]) -> bool {
         false
     }
 
-    /// What that costs for each lane, where [`Predicate::contains`] costs 1.
-    fn thinning_cost(&self, _flavour: Flavour) -> f64 {
+    /// What that costs for each lane, where [`LaneSetTest::contains`] costs 1.
+    fn thinning_cost(&self, _level: SimdLevel) -> f64 {
         1.0
     }
 }
@@ -61,29 +61,29 @@ impl<L: Lane> RangePredicate<L> {
     }
 }
 
-impl<L: Lane> Predicate<L> for RangePredicate<L> {
+impl<L: Lane> LaneSetTest<L> for RangePredicate<L> {
     #[inline]
     fn contains(&self, lane: L) -> bool {
         lane.above(self.low) <= self.span
     }
 
-    fn thin(&self, flavour: Flavour, lanes: Vectors<'_>, masks: &mut [u64]) -> bool {
+    fn thin(&self, level: SimdLevel, lanes: LaneSlice<'_>, masks: &mut [u64]) -> bool {
         let (low, span) = (self.low.wide(), self.span.wide());
         match lanes {
-            Vectors::U8(lanes) => simd::range(flavour, lanes, low as u8, span as u8, masks),
-            Vectors::U16(lanes) => simd::range(flavour, lanes, low as u16, span as u16, masks),
-            Vectors::U32(lanes) => simd::range(flavour, lanes, low as u32, span as u32, masks),
-            Vectors::U64(lanes) => simd::range(flavour, lanes, low as u64, span as u64, masks),
+            LaneSlice::U8(lanes) => simd::range(level, lanes, low as u8, span as u8, masks),
+            LaneSlice::U16(lanes) => simd::range(level, lanes, low as u16, span as u16, masks),
+            LaneSlice::U32(lanes) => simd::range(level, lanes, low as u32, span as u32, masks),
+            LaneSlice::U64(lanes) => simd::range(level, lanes, low as u64, span as u64, masks),
         }
         true
     }
 
-    fn thinning_cost(&self, _flavour: Flavour) -> f64 {
+    fn thinning_cost(&self, _level: SimdLevel) -> f64 {
         RANGE_COST
     }
 }
 
-impl<L: Lane> Predicate<L> for Vec<RangePredicate<L>> {
+impl<L: Lane> LaneSetTest<L> for Vec<RangePredicate<L>> {
     #[inline]
     fn contains(&self, lane: L) -> bool {
         self.iter().fold(false, |found, range| found | range.contains(lane))
@@ -94,18 +94,18 @@ impl<L: Lane> Predicate<L> for Vec<RangePredicate<L>> {
         self.iter().fold(0, |mask, range| mask | range.mask(values))
     }
 
-    fn thin(&self, flavour: Flavour, lanes: Vectors<'_>, masks: &mut [u64]) -> bool {
+    fn thin(&self, level: SimdLevel, lanes: LaneSlice<'_>, masks: &mut [u64]) -> bool {
         let mut any = vec![0; masks.len()];
         for range in self {
             let mut one = masks.to_vec();
-            range.thin(flavour, lanes, &mut one);
+            range.thin(level, lanes, &mut one);
             any.iter_mut().zip(one).for_each(|(any, one)| *any |= one);
         }
         masks.copy_from_slice(&any);
         true
     }
 
-    fn thinning_cost(&self, _flavour: Flavour) -> f64 {
+    fn thinning_cost(&self, _level: SimdLevel) -> f64 {
         RANGE_COST * self.len() as f64
     }
 }
@@ -115,7 +115,7 @@ pub(crate) struct BitmapPredicate<'a, L> {
     pub(crate) bits: &'a [u64],
 }
 
-impl<L: Lane> Predicate<L> for BitmapPredicate<'_, L> {
+impl<L: Lane> LaneSetTest<L> for BitmapPredicate<'_, L> {
     #[inline]
     fn contains(&self, lane: L) -> bool {
         let number = lane.above(self.low).wide();
@@ -123,7 +123,7 @@ impl<L: Lane> Predicate<L> for BitmapPredicate<'_, L> {
         word.is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 
-    fn thin(&self, flavour: Flavour, lanes: Vectors<'_>, masks: &mut [u64]) -> bool {
+    fn thin(&self, level: SimdLevel, lanes: LaneSlice<'_>, masks: &mut [u64]) -> bool {
         // Vectors do not wrap around in the lanes' own width, which a set of signed numbers can do.
         let highest = self.bits.iter().rposition(|word| *word != 0);
         let span = highest.map_or(0, |word| word as u128 * 64 + u128::from(self.bits[word].ilog2()));
@@ -131,21 +131,21 @@ impl<L: Lane> Predicate<L> for BitmapPredicate<'_, L> {
         if last > L::narrow(u128::MAX).wide() || last > u64::MAX.into() {
             return false;
         }
-        lanes.members(flavour, self.low.wide() as u64, self.bits, masks);
+        lanes.members(level, self.low.wide() as u64, self.bits, masks);
         true
     }
 
-    fn thinning_cost(&self, flavour: Flavour) -> f64 {
-        members_cost(flavour, size_of::<L>())
+    fn thinning_cost(&self, level: SimdLevel) -> f64 {
+        members_cost(level, size_of::<L>())
     }
 }
 
 /// What looking a lane of so many bytes up in a bitmap costs with vectors, where one lane alone costs 1.
-fn members_cost(flavour: Flavour, lane_bytes: usize) -> f64 {
-    match (flavour, lane_bytes) {
-        (Flavour::Avx2 | Flavour::Avx512, 1) => RANGE_COST,
-        (Flavour::Avx512, 2 | 4) => GATHER_COST,
-        (Flavour::Avx2, 2 | 4) | (Flavour::Avx2 | Flavour::Avx512, 8) => LOAD_COST,
+fn members_cost(level: SimdLevel, lane_bytes: usize) -> f64 {
+    match (level, lane_bytes) {
+        (SimdLevel::Avx2 | SimdLevel::Avx512, 1) => RANGE_COST,
+        (SimdLevel::Avx512, 2 | 4) => GATHER_COST,
+        (SimdLevel::Avx2, 2 | 4) | (SimdLevel::Avx2 | SimdLevel::Avx512, 8) => LOAD_COST,
         _ => 1.0,
     }
 }
@@ -156,20 +156,20 @@ pub(crate) struct FarPredicate<'a> {
     pub(crate) bits: &'a [u64],
 }
 
-impl<L: Lane> Predicate<L> for FarPredicate<'_> {
+impl<L: Lane> LaneSetTest<L> for FarPredicate<'_> {
     #[inline]
     fn contains(&self, lane: L) -> bool {
         let number = (lane.wide() as u64).wrapping_sub(self.low);
         let word = self.bits.get((number / 64) as usize);
         word.is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
-    fn thin(&self, flavour: Flavour, lanes: Vectors<'_>, masks: &mut [u64]) -> bool {
-        lanes.members(flavour, self.low, self.bits, masks);
+    fn thin(&self, level: SimdLevel, lanes: LaneSlice<'_>, masks: &mut [u64]) -> bool {
+        lanes.members(level, self.low, self.bits, masks);
         true
     }
 
-    fn thinning_cost(&self, flavour: Flavour) -> f64 {
-        members_cost(flavour, size_of::<L>())
+    fn thinning_cost(&self, level: SimdLevel) -> f64 {
+        members_cost(level, size_of::<L>())
     }
 }
 
@@ -178,7 +178,7 @@ pub(crate) struct SortedPredicate<L> {
     pub(crate) ranges: Vec<(L, L)>,
 }
 
-impl<L: Lane> Predicate<L> for SortedPredicate<L> {
+impl<L: Lane> LaneSetTest<L> for SortedPredicate<L> {
     fn contains(&self, lane: L) -> bool {
         let number = lane.above(self.low);
         let after = self.ranges.partition_point(|(from, _)| *from <= number);

@@ -10,24 +10,24 @@ use forebay_base::PhysicalType;
 use forebay_block::{
     Access, Codes, EncodedBlock, FixedValues, Native, Psma, RunEnds, StringValues, Values, validity, with_native,
 };
-use forebay_pipeline::{KeySet, Test};
+use forebay_pipeline::{KeySet, Predicate};
 
 use crate::Selection;
 use crate::keys::{KeyRange, RangeSet, StringRange, key_set, string_set};
 use crate::lane_values::Scan;
-use crate::lanes::LaneTest;
-use crate::like::LikeTest;
-use crate::matches::{Matches, RowTest, bits_of_range};
-use crate::simd::{Flavour, WORD_ROWS};
+use crate::lanes::LanePredicate;
+use crate::like::LikePredicate;
+use crate::matches::{Matches, RowPredicate, bits_of_range};
+use crate::simd::{SimdLevel, WORD_ROWS};
 
 /// What looking at the validity of a row among many costs, where a code alone costs 1.
 const VALIDITY_COST: f64 = 0.02;
 /// What comparing a plain string costs likewise.
 const STRING_COST: f64 = 10.0;
 
-/// A [`Test`] in the terms of one block.
+/// A [`Predicate`] in the terms of one block.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BlockTest {
+pub enum BlockPredicate {
     /// No row passes.
     Never,
     /// Every row passes.
@@ -37,42 +37,42 @@ pub enum BlockTest {
     /// The NULL rows pass.
     IsNull,
     /// Valid rows pass by their code, or by their plain number.
-    Lanes(LaneTest),
+    Lanes(LanePredicate),
     /// Valid rows pass by their plain string.
-    Strings(StringTest),
+    Strings(StringPredicate),
     /// Valid rows pass by matching a pattern, or by not doing so.
-    Like(LikeTest),
+    Like(LikePredicate),
 }
 
 /// A test on plain strings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StringTest(RangeSet<StringRange>);
+pub struct StringPredicate(RangeSet<StringRange>);
 
 /// Translates `test` for `block`, with the help of these vector instructions.
-pub fn translate(block: &EncodedBlock, test: &Test, flavour: Flavour) -> BlockTest {
+pub fn translate(block: &EncodedBlock, test: &Predicate, level: SimdLevel) -> BlockPredicate {
     let (some, all) = (block.null_count() > 0, block.null_count() == block.rows());
     match test {
-        Test::IsNull if all => return BlockTest::Always,
-        Test::IsNull if some => return BlockTest::IsNull,
-        Test::IsNull | Test::Never => return BlockTest::Never,
-        Test::IsNotNull if !all => return every_valid(block),
-        _ if all => return BlockTest::Never,
+        Predicate::IsNull if all => return BlockPredicate::Always,
+        Predicate::IsNull if some => return BlockPredicate::IsNull,
+        Predicate::IsNull | Predicate::Never => return BlockPredicate::Never,
+        Predicate::IsNotNull if !all => return every_valid(block),
+        _ if all => return BlockPredicate::Never,
         _ => {}
     }
-    if let Test::Keys(keys) = test {
-        return keys_test(block, keys, flavour);
+    if let Predicate::Keys(keys) = test {
+        return keys_test(block, keys, level);
     }
-    if let Test::Like { pattern, negated } = test
+    if let Predicate::Like { pattern, negated } = test
         && let Access::Dictionary { values: Values::Strings(_), .. }
         | Access::Plain(Values::Strings(_))
         | Access::RunLength { values: Values::Strings(_), .. } = block.access()
     {
-        return BlockTest::Like(LikeTest::new(pattern, *negated));
+        return BlockPredicate::Like(LikePredicate::new(pattern, *negated));
     }
     match block.access() {
-        Access::AllNull => BlockTest::Never,
+        Access::AllNull => BlockPredicate::Never,
         Access::Constant(value) if test.passes(Some(&value.to_value())) => every_valid(block),
-        Access::Constant(_) => BlockTest::Never,
+        Access::Constant(_) => BlockPredicate::Never,
         Access::FrameOfReference { base, codes } => {
             let keys = key_set(test, block.physical());
             let shift = |(from, to): &KeyRange| (from.saturating_sub(base), to.saturating_sub(base));
@@ -81,7 +81,7 @@ pub fn translate(block: &EncodedBlock, test: &Test, flavour: Flavour) -> BlockTe
         Access::Dictionary { values: Values::Fixed(values), .. } => with_native!(
             block.physical(),
             T => dictionary_test::<T>(block, &values, test),
-            bytes => BlockTest::Never
+            bytes => BlockPredicate::Never
         ),
         Access::Dictionary { values: Values::Strings(values), .. } => {
             let strings = string_set(test);
@@ -98,15 +98,15 @@ pub fn translate(block: &EncodedBlock, test: &Test, flavour: Flavour) -> BlockTe
             let strings = string_set(test);
             match (strings.ranges.is_empty(), strings.negated) {
                 (true, true) => every_valid(block),
-                (true, false) => BlockTest::Never,
-                _ => BlockTest::Strings(StringTest(strings)),
+                (true, false) => BlockPredicate::Never,
+                _ => BlockPredicate::Strings(StringPredicate(strings)),
             }
         }
     }
 }
 
-fn every_valid(block: &EncodedBlock) -> BlockTest {
-    if block.null_count() == 0 { BlockTest::Always } else { BlockTest::NotNull }
+fn every_valid(block: &EncodedBlock) -> BlockPredicate {
+    if block.null_count() == 0 { BlockPredicate::Always } else { BlockPredicate::NotNull }
 }
 
 /// The test for lanes in `ranges` (ascending), which are cut to `domain`: all lanes that there can be.
@@ -115,7 +115,7 @@ fn lane_test(
     ranges: impl Iterator<Item = KeyRange>,
     negated: bool,
     domain: KeyRange,
-) -> BlockTest {
+) -> BlockPredicate {
     let mut merged: Vec<KeyRange> = Vec::new();
     for (from, to) in ranges {
         let (from, to) = (from.max(domain.0), to.min(domain.1));
@@ -126,55 +126,58 @@ fn lane_test(
         }
     }
     match (merged.as_slice(), negated) {
-        ([], false) => BlockTest::Never,
+        ([], false) => BlockPredicate::Never,
         ([], true) => every_valid(block),
         ([all], false) if *all == domain => every_valid(block),
-        ([all], true) if *all == domain => BlockTest::Never,
-        (ranges, negated) => BlockTest::Lanes(LaneTest::new(ranges, negated, domain)),
+        ([all], true) if *all == domain => BlockPredicate::Never,
+        (ranges, negated) => BlockPredicate::Lanes(LanePredicate::new(ranges, negated, domain)),
     }
 }
 
 /// The test for integers in `keys`, which are looked up with codes and plain integers as they are.
-fn keys_test(block: &EncodedBlock, keys: &Arc<KeySet>, flavour: Flavour) -> BlockTest {
-    let lanes = |base, domain| LaneTest::of_keys(keys, base, domain).map_or(BlockTest::Never, BlockTest::Lanes);
+fn keys_test(block: &EncodedBlock, keys: &Arc<KeySet>, level: SimdLevel) -> BlockPredicate {
+    let lanes =
+        |base, domain| LanePredicate::of_keys(keys, base, domain).map_or(BlockPredicate::Never, BlockPredicate::Lanes);
     match block.access() {
-        Access::Constant(value) if Test::Keys(Arc::clone(keys)).passes(Some(&value.to_value())) => every_valid(block),
+        Access::Constant(value) if Predicate::Keys(Arc::clone(keys)).passes(Some(&value.to_value())) => {
+            every_valid(block)
+        }
         Access::FrameOfReference { base, codes } => lanes(base, (0, largest_code(codes))),
         Access::Dictionary { values: Values::Fixed(values), .. } => {
             let codes = with_native!(
                 block.physical(),
-                T => if T::INTEGER { key_codes(&values.natives::<T>(), keys, flavour) } else { vec![] },
+                T => if T::INTEGER { key_codes(&values.natives::<T>(), keys, level) } else { vec![] },
                 bytes => vec![]
             );
             match codes.iter().map(|word| word.count_ones() as usize).sum() {
-                0 => BlockTest::Never,
+                0 => BlockPredicate::Never,
                 all if all == values.len() => every_valid(block),
-                _ => BlockTest::Lanes(LaneTest::of_codes(codes, values.len())),
+                _ => BlockPredicate::Lanes(LanePredicate::of_codes(codes, values.len())),
             }
         }
         Access::Plain(Values::Fixed(_)) | Access::RunLength { values: Values::Fixed(_), .. } => with_native!(
             block.physical(),
-            T => if T::INTEGER { lanes(0, T::KEYS) } else { BlockTest::Never },
-            bytes => BlockTest::Never
+            T => if T::INTEGER { lanes(0, T::KEYS) } else { BlockPredicate::Never },
+            bytes => BlockPredicate::Never
         ),
         // Neither a constant that is no key nor a string is among integers.
         Access::AllNull
         | Access::Constant(_)
         | Access::Dictionary { values: Values::Strings(_), .. }
         | Access::Plain(Values::Strings(_))
-        | Access::RunLength { values: Values::Strings(_), .. } => BlockTest::Never,
+        | Access::RunLength { values: Values::Strings(_), .. } => BlockPredicate::Never,
     }
 }
 
 /// Bit `code` says whether that entry of a dictionary, whose values ascend, is a key. Bits behind the last one are 0.
-fn key_codes<T: Scan>(values: &[T], keys: &KeySet, flavour: Flavour) -> Vec<u64> {
+fn key_codes<T: Scan>(values: &[T], keys: &KeySet, level: SimdLevel) -> Vec<u64> {
     let first = values.partition_point(|value| value.bits() < keys.low());
     let end = values.partition_point(|value| value.bits() <= keys.high());
     let mut codes = bits_of_range(first..end, values.len());
     // As lanes, negative numbers are large ones: those must not be keys themselves.
     let fits_lanes = keys.low() >= 0 && keys.high() <= T::KEYS.1;
     match T::vectors(values).filter(|_| fits_lanes) {
-        Some(lanes) => lanes.members(flavour, keys.low() as u64, keys.words(), &mut codes),
+        Some(lanes) => lanes.members(level, keys.low() as u64, keys.words(), &mut codes),
         None => {
             for code in first..end {
                 let is_key = keys.contains(values[code].bits());
@@ -195,7 +198,7 @@ fn largest_code(codes: Codes) -> i128 {
 }
 
 /// The test for the codes of a dictionary of numbers.
-fn dictionary_test<T: Native>(block: &EncodedBlock, values: &FixedValues, test: &Test) -> BlockTest {
+fn dictionary_test<T: Native>(block: &EncodedBlock, values: &FixedValues, test: &Predicate) -> BlockPredicate {
     let keys = key_set(test, block.physical());
     let key = |code: usize| -> i128 { values.native::<T>(code).key().into() };
     let codes = keys.ranges.iter().map(|(from, to)| {
@@ -236,7 +239,7 @@ fn partition_point(len: usize, is_before: impl Fn(usize) -> bool) -> usize {
     low
 }
 
-impl BlockTest {
+impl BlockPredicate {
     /// Keeps the selected rows that pass: finds matches in a range of rows, reduces positions. A range in which every row
     /// passes stays as it is. `block` must be the one that the test was translated for. Gives what the test costs for each
     /// row while many are left, where looking at one row alone costs 1.
@@ -258,7 +261,7 @@ impl BlockTest {
                 }
             },
             (Self::Lanes(_) | Self::Strings(_) | Self::Like(_), Access::RunLength { ends, values }) => {
-                let (passing, cost) = self.select_runs(block.physical(), ends, values, matches.flavour());
+                let (passing, cost) = self.select_runs(block.physical(), ends, values, matches.level());
                 matches.keep_ranges(&rows_of_runs(ends, &passing));
                 let share = ends.len() as f64 / block.rows() as f64;
                 cost * share + block.validity().map_or(0.0, |_| Self::NotNull.select(block, matches))
@@ -294,7 +297,7 @@ impl BlockTest {
                     0.0
                 }
             ),
-            (Self::Strings(StringTest(set)), Access::Plain(Values::Strings(values))) => {
+            (Self::Strings(StringPredicate(set)), Access::Plain(Values::Strings(values))) => {
                 matches.keep(&StringRows { values: *values, set, validity });
                 STRING_COST
             }
@@ -316,19 +319,19 @@ impl BlockTest {
     }
 
     /// The runs whose value passes, and the cost for each run.
-    fn select_runs(&self, physical: PhysicalType, ends: RunEnds, values: Values, flavour: Flavour) -> (Selection, f64) {
-        let mut runs = Matches::new(Selection::Rows(0..ends.len() as u32), ends.len(), flavour);
+    fn select_runs(&self, physical: PhysicalType, ends: RunEnds, values: Values, level: SimdLevel) -> (Selection, f64) {
+        let mut runs = Matches::new(Selection::Rows(0..ends.len() as u32), ends.len(), level);
         let cost = self.select_values(&Access::Plain(values), physical, None, &mut runs);
         (runs.finish(), cost)
     }
 
     /// Bit `run` says whether the value of that run passes, whether or not its rows are valid; `None` where `block`, for which
     /// the test was translated, has no runs, or the test does not depend on values.
-    pub fn run_bits(&self, block: &EncodedBlock, flavour: Flavour) -> Option<Vec<u64>> {
+    pub fn run_bits(&self, block: &EncodedBlock, level: SimdLevel) -> Option<Vec<u64>> {
         match (self, block.access()) {
             (Self::Lanes(_) | Self::Strings(_) | Self::Like(_), Access::RunLength { ends, values }) => {
                 let mut bits = vec![0u64; ends.len().div_ceil(WORD_ROWS)];
-                let (passing, _) = self.select_runs(block.physical(), ends, values, flavour);
+                let (passing, _) = self.select_runs(block.physical(), ends, values, level);
                 passing.rows().for_each(|run| bits[run / WORD_ROWS] |= 1 << (run % WORD_ROWS));
                 Some(bits)
             }
@@ -366,7 +369,7 @@ fn rows_of_runs(ends: RunEnds, runs: &Selection) -> Vec<Range<u32>> {
     ranges
 }
 
-impl BlockTest {
+impl BlockPredicate {
     /// A range of rows that holds all those that pass, from the block's positional aggregates; `None` where they do not
     /// tell (Data Blocks §3.2).
     pub fn rows(&self, psma: &Psma) -> Option<Range<u32>> {
@@ -393,7 +396,7 @@ struct ValidityRows<'a> {
     null: bool,
 }
 
-impl RowTest for ValidityRows<'_> {
+impl RowPredicate for ValidityRows<'_> {
     fn mask(&self, row: usize, _count: usize) -> u64 {
         let valid = validity::word(self.bitmap, row);
         if self.null { !valid } else { valid }
@@ -410,7 +413,7 @@ struct StringRows<'a> {
     validity: Option<&'a [u8]>,
 }
 
-impl RowTest for StringRows<'_> {
+impl RowPredicate for StringRows<'_> {
     fn mask(&self, row: usize, count: usize) -> u64 {
         const { assert!(WORD_ROWS == u64::BITS as usize) };
         (0..count).fold(0, |mask, i| mask | u64::from(self.passes(row + i)) << i)

@@ -5,7 +5,7 @@ use forebay_block::{
     ChunkOptions, Compression, EncodeOptions, Encoding, Inflate, PlainColumn, PlainValues, Scheme, encode_block,
     inflate_chunk, seal_chunk,
 };
-use forebay_cpu::simd::{Flavour, unpacking};
+use forebay_cpu::simd::{SimdLevel, unpacking};
 
 const SCHEMES: [Scheme; 4] = [Scheme::BitPacked, Scheme::Patched, Scheme::Delta, Scheme::RunLength];
 
@@ -26,7 +26,7 @@ fn value(shape: usize, row: usize) -> u64 {
 }
 
 #[test]
-fn frames_inflate_to_the_same_bytes_by_every_flavour() {
+fn frames_inflate_to_the_same_bytes_by_every_simd_level() {
     let types = [PhysicalType::U8, PhysicalType::I16, PhysicalType::I32, PhysicalType::I64];
     for (physical, shape) in types.into_iter().flat_map(|physical| (0..5).map(move |shape| (physical, shape))) {
         let width = physical.width().expect("it is a number");
@@ -39,16 +39,13 @@ fn frames_inflate_to_the_same_bytes_by_every_flavour() {
             for scheme in SCHEMES {
                 let compression = Compression::Force(scheme);
                 let sealed = seal_chunk(&block, &[0], &ChunkOptions { compression }).expect("own blocks seal");
-                let inflate = |flavour| {
-                    let inflate = Inflate { unpack: unpacking(flavour), ..Inflate::default() };
+                let inflate = |level| {
+                    let inflate = Inflate { unpack: unpacking(level), ..Inflate::default() };
                     let chunk = inflate_chunk(&sealed.directory, &sealed.bytes, physical, &inflate);
                     chunk.expect("own chunks inflate").as_bytes().to_vec()
                 };
-                for flavour in Flavour::ALL.into_iter().filter(|flavour| flavour.is_available()) {
-                    assert!(
-                        inflate(flavour) == block,
-                        "{flavour:?}, {scheme:?}, {physical:?}, shape {shape}, {rows} rows"
-                    );
+                for level in SimdLevel::ALL.into_iter().filter(|level| level.is_available()) {
+                    assert!(inflate(level) == block, "{level:?}, {scheme:?}, {physical:?}, shape {shape}, {rows} rows");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Every translated test against `Test::passes` on single values, and every unpacking against the naive reading, over
+//! Every translated test against `Predicate::passes` on single values, and every unpacking against the naive reading, over
 //! all types, encodings, selections and NULLs.
 
 #[path = "../../block/tests/cases/mod.rs"]
@@ -10,9 +10,9 @@ use cases::{Aligned, Case, Cell, Random, any_case, any_encoding, read, value_of}
 use forebay_base::{PhysicalType, Value};
 use forebay_block::psma::Worth;
 use forebay_block::{Access, EncodedBlock, Encoding, Native, Psma, Values, validity, with_native};
-use forebay_cpu::simd::Flavour;
-use forebay_cpu::{BlockTest, Matches, Selection, translate, unpack_codes, unpack_fixed, unpack_validity};
-use forebay_pipeline::{KeySet, Test};
+use forebay_cpu::simd::SimdLevel;
+use forebay_cpu::{BlockPredicate, Matches, Selection, translate, unpack_codes, unpack_fixed, unpack_validity};
+use forebay_pipeline::{KeySet, Predicate};
 use proptest::prelude::*;
 
 /// A constant: a value of the column, one next to it, one at an edge, or one of another family.
@@ -43,7 +43,7 @@ fn constant(case: &Case, random: &mut Random) -> Value {
     }
 }
 
-fn any_test(case: &Case, random: &mut Random) -> Test {
+fn any_test(case: &Case, random: &mut Random) -> Predicate {
     let bound = |random: &mut Random| match random.below(5) {
         0 => Bound::Unbounded,
         1 | 2 => Bound::Included(constant(case, random)),
@@ -60,29 +60,29 @@ fn any_test(case: &Case, random: &mut Random) -> Test {
         _ => None,
     };
     match random.below(14) {
-        0..4 => Test::Range { low: bound(random), high: bound(random) },
-        4 => Test::equal(constant(case, random)),
-        5 => Test::NotEqual(constant(case, random)),
-        6 => Test::In(list(random, 3)),
+        0..4 => Predicate::Range { low: bound(random), high: bound(random) },
+        4 => Predicate::equal(constant(case, random)),
+        5 => Predicate::NotEqual(constant(case, random)),
+        6 => Predicate::In(list(random, 3)),
         7 => {
             let count = random.below(60);
-            Test::In(list(random, count))
+            Predicate::In(list(random, count))
         }
         8 => {
             let count = random.below(30);
-            Test::NotIn(list(random, count))
+            Predicate::NotIn(list(random, count))
         }
-        9 => Test::IsNull,
+        9 => Predicate::IsNull,
         11 => {
             // Close keys around one constant, which may be an end of the type.
             let around = integer(constant(case, random)).unwrap_or(0);
             let distances: Vec<i128> = (0..=random.below(30)).map(|_| i128::from(random.below(400)) - 200).collect();
             let keys = KeySet::new(distances.iter().map(|distance| around.saturating_add(*distance)));
-            keys.map_or(Test::Never, |keys| Test::Keys(keys.into()))
+            keys.map_or(Predicate::Never, |keys| Predicate::Keys(keys.into()))
         }
-        10 => Test::IsNotNull,
-        12 => Test::Like { pattern: any_pattern(case, random).into(), negated: random.below(2) == 0 },
-        _ => Test::Never,
+        10 => Predicate::IsNotNull,
+        12 => Predicate::Like { pattern: any_pattern(case, random).into(), negated: random.below(2) == 0 },
+        _ => Predicate::Never,
     }
 }
 
@@ -115,15 +115,15 @@ fn any_selection(rows: usize, random: &mut Random) -> Selection {
     }
 }
 
-fn check_test(case: &Case, block: &EncodedBlock, test: &Test, selection: &Selection) {
-    let flavour = Flavour::ALL[(selection.len() + case.cells.len()) % Flavour::ALL.len()];
-    check_test_by(flavour, case, block, test, selection);
+fn check_test(case: &Case, block: &EncodedBlock, test: &Predicate, selection: &Selection) {
+    let level = SimdLevel::ALL[(selection.len() + case.cells.len()) % SimdLevel::ALL.len()];
+    check_test_by(level, case, block, test, selection);
 }
 
-fn check_test_by(flavour: Flavour, case: &Case, block: &EncodedBlock, test: &Test, selection: &Selection) {
+fn check_test_by(level: SimdLevel, case: &Case, block: &EncodedBlock, test: &Predicate, selection: &Selection) {
     let expected: Vec<usize> = selection.rows().filter(|row| test.passes(case.value(*row).as_ref())).collect();
-    let mut matches = Matches::new(selection.clone(), block.rows(), flavour);
-    let block_test = translate(block, test, flavour);
+    let mut matches = Matches::new(selection.clone(), block.rows(), level);
+    let block_test = translate(block, test, level);
     block_test.select(block, &mut matches);
     let found = matches.finish();
     let found_rows: Vec<usize> = found.rows().collect();
@@ -136,9 +136,9 @@ fn check_test_by(flavour: Flavour, case: &Case, block: &EncodedBlock, test: &Tes
 }
 
 /// The bits of a test's runs say of each valid row whether it passes.
-fn check_run_bits(case: &Case, block: &EncodedBlock, test: &Test) {
+fn check_run_bits(case: &Case, block: &EncodedBlock, test: &Predicate) {
     let Access::RunLength { ends, .. } = block.access() else { return };
-    let Some(bits) = translate(block, test, Flavour::best()).run_bits(block, Flavour::best()) else { return };
+    let Some(bits) = translate(block, test, SimdLevel::best()).run_bits(block, SimdLevel::best()) else { return };
     for row in (0..block.rows()).filter(|row| case.cells[*row].is_some()) {
         let run = ends.run_of(row);
         assert_eq!(bits[run / 64] >> (run % 64) & 1 == 1, test.passes(case.value(row).as_ref()), "{test:?}, row {row}");
@@ -146,9 +146,9 @@ fn check_run_bits(case: &Case, block: &EncodedBlock, test: &Test) {
 }
 
 /// No row that passes is outside of the rows that positional aggregates tell.
-fn check_psma(case: &Case, block: &EncodedBlock, test: &Test) {
+fn check_psma(case: &Case, block: &EncodedBlock, test: &Predicate) {
     let Some(psma) = Psma::build(block, Worth::Always) else { return };
-    let Some(rows) = translate(block, test, Flavour::best()).rows(&psma) else { return };
+    let Some(rows) = translate(block, test, SimdLevel::best()).rows(&psma) else { return };
     let lost = (0..block.rows()).find(|row| test.passes(case.value(*row).as_ref()) && !rows.contains(&(*row as u32)));
     assert_eq!(lost, None, "{test:?} on {:?} {:?} in {rows:?}", block.encoding(), block.physical());
 }
@@ -216,8 +216,8 @@ proptest! {
         let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
         for _ in 0..8 {
             let (test, selection) = (any_test(&case, &mut random), any_selection(rows, &mut random));
-            for flavour in Flavour::ALL {
-                check_test_by(flavour, &case, &block, &test, &selection);
+            for level in SimdLevel::ALL {
+                check_test_by(level, &case, &block, &test, &selection);
             }
             check_run_bits(&case, &block, &test);
             check_unpack(&case, &block, &selection);
@@ -249,10 +249,10 @@ proptest! {
             let Ok(block) = EncodedBlock::parse(damaged.bytes()) else { continue };
             let test = any_test(&case, &mut random);
             if let Some(psma) = Psma::build(&block, Worth::Always) {
-                std::hint::black_box(translate(&block, &test, Flavour::best()).rows(&psma));
+                std::hint::black_box(translate(&block, &test, SimdLevel::best()).rows(&psma));
             }
-            let mut matches = Matches::new(any_selection(block.rows(), &mut random), block.rows(), Flavour::best());
-            translate(&block, &test, Flavour::best()).select(&block, &mut matches);
+            let mut matches = Matches::new(any_selection(block.rows(), &mut random), block.rows(), SimdLevel::best());
+            translate(&block, &test, SimdLevel::best()).select(&block, &mut matches);
             let selection = matches.finish();
             with_native!(block.physical(), T => unpack_fixed::<T>(&block, &selection, &mut vec![]), bytes => {});
             unpack_validity(&block, &selection);
@@ -269,18 +269,18 @@ fn constants_out_of_range_decide_without_rows() {
     for force in [Encoding::Truncation, Encoding::Dictionary] {
         let (bytes, _) = case.encode(Some(force));
         let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
-        let above = |value| Test::Range { low: Bound::Excluded(Value::Int(value)), high: Bound::Unbounded };
-        assert_eq!(translate(&block, &above(-1), Flavour::best()), BlockTest::Always);
-        assert_eq!(translate(&block, &above(i128::MAX), Flavour::best()), BlockTest::Never);
-        assert_eq!(translate(&block, &Test::equal(Value::Int(-5)), Flavour::best()), BlockTest::Never);
-        assert_eq!(translate(&block, &Test::NotEqual(Value::Int(-5)), Flavour::best()), BlockTest::Always);
-        assert_eq!(translate(&block, &Test::IsNull, Flavour::best()), BlockTest::Never);
+        let above = |value| Predicate::Range { low: Bound::Excluded(Value::Int(value)), high: Bound::Unbounded };
+        assert_eq!(translate(&block, &above(-1), SimdLevel::best()), BlockPredicate::Always);
+        assert_eq!(translate(&block, &above(i128::MAX), SimdLevel::best()), BlockPredicate::Never);
+        assert_eq!(translate(&block, &Predicate::equal(Value::Int(-5)), SimdLevel::best()), BlockPredicate::Never);
+        assert_eq!(translate(&block, &Predicate::NotEqual(Value::Int(-5)), SimdLevel::best()), BlockPredicate::Always);
+        assert_eq!(translate(&block, &Predicate::IsNull, SimdLevel::best()), BlockPredicate::Never);
     }
     let (bytes, _) = case.encode(Some(Encoding::Dictionary));
     let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
     assert_eq!(
-        translate(&block, &Test::equal(Value::Int(1001)), Flavour::best()),
-        BlockTest::Never,
+        translate(&block, &Predicate::equal(Value::Int(1001)), SimdLevel::best()),
+        BlockPredicate::Never,
         "not in the dictionary"
     );
 }
@@ -304,7 +304,7 @@ fn keys_beyond_a_type_are_none_of_its_values() {
             let Some(Cell::Bits(end)) = end else { panic!("no NULL was asked for") };
             for (from, to) in [(-12, 12), (-12, -1), (1, 12), (1, 70), (-70, -1), (0, 1 << 20), (-(1 << 20), 0)] {
                 let keys = KeySet::new((end.saturating_add(from)..=end.saturating_add(to)).step_by(3));
-                let test = Test::Keys(keys.expect("keys lie close").into());
+                let test = Predicate::Keys(keys.expect("keys lie close").into());
                 for force in Encoding::ALL {
                     let (bytes, _) = case.encode(Some(force));
                     let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
@@ -326,18 +326,18 @@ fn narrowing_is_exact_for_small_deltas_and_never_loses_rows_of_sorted_blocks() {
             let psma = Psma::of_block(&block).expect("sorted values are worth it");
             for row in (0..9000).step_by(777) {
                 let value = case.value(row).expect("no NULL");
-                let equal = Test::equal(value.clone());
+                let equal = Predicate::equal(value.clone());
                 check_psma(&case, &block, &equal);
-                check_psma(&case, &block, &Test::Range { low: Bound::Unbounded, high: Bound::Excluded(value) });
+                check_psma(&case, &block, &Predicate::Range { low: Bound::Unbounded, high: Bound::Excluded(value) });
                 if step == 0 {
                     let start = row as u32 / 40 * 40;
                     assert_eq!(
-                        translate(&block, &equal, Flavour::best()).rows(&psma),
+                        translate(&block, &equal, SimdLevel::best()).rows(&psma),
                         Some(start..(start + 40).min(9000))
                     );
                 }
             }
-            assert_eq!(translate(&block, &Test::NotEqual(Value::Int(1)), Flavour::best()).rows(&psma), None);
+            assert_eq!(translate(&block, &Predicate::NotEqual(Value::Int(1)), SimdLevel::best()).rows(&psma), None);
         }
     }
 }
@@ -348,8 +348,8 @@ fn full_blocks_reach_their_last_row() {
     let case = Case { physical: PhysicalType::U16, cells };
     let (bytes, _) = case.encode(None);
     let block = EncodedBlock::parse(bytes.bytes()).expect("own blocks parse");
-    check_test(&case, &block, &Test::equal(Value::Int(0)), &Selection::Rows(0..65_536));
+    check_test(&case, &block, &Predicate::equal(Value::Int(0)), &Selection::Rows(0..65_536));
     let all = Selection::Positions((0..=u16::MAX).collect());
-    check_test(&case, &block, &Test::NotEqual(Value::Int(1)), &all);
+    check_test(&case, &block, &Predicate::NotEqual(Value::Int(1)), &all);
     check_unpack(&case, &block, &all);
 }

@@ -137,7 +137,7 @@ fn a_folded_block_has_each_of_its_rows_once() {
             });
             expected[place].1 += 1;
         }
-        let found: Vec<_> = fold.rows().iter().copied().zip(fold.weights().iter().copied()).collect();
+        let found: Vec<_> = fold.rows().iter().copied().zip(fold.multiplicities().iter().copied()).collect();
         assert_eq!(found, expected, "{} columns, {selection:?}", cases.len());
         folded += 1;
         larger += usize::from(found.len() > 1);
@@ -168,14 +168,14 @@ fn folded_runs_stand_for_all_rows() {
         }
         fold.fold(&blocks, &selection);
         let values = |row: usize| cases.iter().map(|case| format!("{:?}", case.value(row))).collect::<Vec<_>>();
-        let mut weights = std::collections::HashMap::new();
-        selection.rows().for_each(|row| *weights.entry(values(row)).or_insert(0) += 1);
+        let mut multiplicities = std::collections::HashMap::new();
+        selection.rows().for_each(|row| *multiplicities.entry(values(row)).or_insert(0) += 1);
         assert!(fold.rows().windows(2).all(|pair| pair[0] < pair[1]));
-        for (row, weight) in fold.rows().iter().zip(fold.weights()) {
+        for (row, multiplicity) in fold.rows().iter().zip(fold.multiplicities()) {
             assert!(selection.rows().any(|selected| selected == usize::from(*row)));
-            *weights.entry(values(usize::from(*row))).or_insert(0) -= *weight as i64;
+            *multiplicities.entry(values(usize::from(*row))).or_insert(0) -= *multiplicity as i64;
         }
-        assert!(weights.values().all(|left| *left == 0), "{columns} columns, {selection:?}");
+        assert!(multiplicities.values().all(|left| *left == 0), "{columns} columns, {selection:?}");
         folded += 1;
         runs_alone += usize::from(blocks.iter().all(|block| matches!(block.access(), Access::RunLength { .. })));
     }

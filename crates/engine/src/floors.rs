@@ -134,7 +134,8 @@ fn inflate_all(
     let next = AtomicUsize::new(0);
     let inflate_some = || -> Result<()> {
         let take = |bytes| engine.inflated_memory(bytes);
-        let inflate = Inflate { take: &take, unpack: forebay_cpu::simd::unpacking(forebay_cpu::simd::Flavour::best()) };
+        let inflate =
+            Inflate { take: &take, unpack: forebay_cpu::simd::unpacking(forebay_cpu::simd::SimdLevel::best()) };
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(((segment, place), stored)) = chunks.get(index).zip(stored.get(index)) else { return Ok(()) };

@@ -14,7 +14,7 @@ use forebay_block::choose::{
 };
 use forebay_block::{BlockSet, Compression, Inflate, Scheme, directory_summary, inflate_chunk};
 use forebay_cpu::pool;
-use forebay_cpu::simd::{Flavour, unpacking};
+use forebay_cpu::simd::{SimdLevel, unpacking};
 use forebay_disk::ReadPath;
 use forebay_store::Table;
 
@@ -216,7 +216,7 @@ impl<'a> Sample<'a> {
     fn timing(&self, scheme: Scheme, group: &OwnedGroup, physical: PhysicalType) -> Result<Option<Timing>> {
         let plan = Plan { compression: Compression::Force(scheme), blocks_per_chunk: limits::GROUP_BLOCKS as u16 };
         let take = |bytes| self.engine.inflated_memory(bytes);
-        let inflate = Inflate { take: &take, unpack: unpacking(Flavour::best()) };
+        let inflate = Inflate { take: &take, unpack: unpacking(SimdLevel::best()) };
         let mut sum = Timing { plain_bytes: 0, seconds: 0.0 };
         for sealed in plan.fitting(&group.borrowed()).seal(&group.borrowed())? {
             let schemes = directory_summary(&sealed.directory, physical)?;

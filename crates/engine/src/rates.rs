@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use forebay_base::checksum::crc32c;
 use forebay_block::Scheme;
-use forebay_cpu::simd::Flavour;
+use forebay_cpu::simd::SimdLevel;
 
 /// The first line of a file, with the version of its form.
 const HEAD: &str = "forebay rates 1";
@@ -134,8 +134,8 @@ impl KeptRates {
     /// The folder, and what decides how fast frames are decoded and read: the place and the program.
     fn folder_and_key(&self, threads: usize) -> Option<(&Path, String)> {
         let (folder, place) = self.kept.as_ref()?;
-        let (version, flavour) = (env!("CARGO_PKG_VERSION"), Flavour::best().name());
-        Some((folder, format!("forebay {version}; {}; {flavour}; threads: {threads}", **place)))
+        let (version, level) = (env!("CARGO_PKG_VERSION"), SimdLevel::best().name());
+        Some((folder, format!("forebay {version}; {}; {level}; threads: {threads}", **place)))
     }
 
     fn path(folder: &Path, key: &str) -> PathBuf {

@@ -6,11 +6,11 @@
 
 mod account;
 mod ahead;
-mod key_filter;
 mod load;
 mod narrow;
 mod pieces;
 mod ranked;
+mod runtime_filter;
 mod settings;
 mod times;
 mod whole;
@@ -22,7 +22,7 @@ use arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use forebay_base::{Context, Error, LogicalType, Result, Value};
 use forebay_block::{BlockSet, InflatedChunk};
-use forebay_cpu::{BlockTest, Matches, Selection, translate};
+use forebay_cpu::{BlockPredicate, Matches, Selection, translate};
 use forebay_store::{Column, GroupColumn, Segment, Table};
 
 use crate::chunks::Engine;
@@ -36,8 +36,8 @@ use pieces::pieces;
 
 pub use ahead::Foreseen;
 use ahead::Reads;
-pub use key_filter::KeyFilter;
-pub use ranked::RankedTest;
+pub use ranked::AdaptivePredicate;
+pub use runtime_filter::RuntimeFilter;
 pub use settings::ScanSettings;
 
 /// A predicate over rows that codes cannot answer, evaluated on Arrow batches by its owner.
@@ -130,7 +130,7 @@ impl Scan {
     pub fn run(
         self: &Arc<Self>,
         morsel: Morsel,
-        tests: &mut [RankedTest],
+        tests: &mut [AdaptivePredicate],
         filters: &mut [Box<dyn RowFilter>],
     ) -> Result<MorselRows> {
         self.run_with_keys(morsel, tests, &mut [], filters)
@@ -140,8 +140,8 @@ impl Scan {
     pub fn run_with_keys(
         self: &Arc<Self>,
         morsel: Morsel,
-        tests: &mut [RankedTest],
-        keys: &mut [KeyFilter],
+        tests: &mut [AdaptivePredicate],
+        keys: &mut [RuntimeFilter],
         filters: &mut [Box<dyn RowFilter>],
     ) -> Result<MorselRows> {
         let blocks = morsel.blocks();
@@ -275,7 +275,7 @@ impl MorselRows {
 
     /// Rules out whole blocks by their zones. Returns the tests that remain, in this order, each with the blocks where it
     /// must be evaluated on codes.
-    fn prune(&mut self, tests: &[RankedTest], order: &[usize]) -> Vec<Pending> {
+    fn prune(&mut self, tests: &[AdaptivePredicate], order: &[usize]) -> Vec<Pending> {
         let sma = self.scan.settings.sma;
         let mut pending = Vec::new();
         for &position in order {
@@ -325,8 +325,8 @@ impl MorselRows {
     /// Evaluates one test on the codes of these blocks.
     fn test(
         &self,
-        ranked: &mut RankedTest,
-        blocks: Vec<(usize, Option<BlockTest>)>,
+        ranked: &mut AdaptivePredicate,
+        blocks: Vec<(usize, Option<BlockPredicate>)>,
         matches: &mut [Matches],
     ) -> Result<()> {
         let test = &ranked.test;

@@ -11,9 +11,10 @@ use forebay_block::{BlockSet, EncodeOptions, Encoding, block_places};
 use forebay_disk::{Disk, FaultKind, Faults, MemoryDisk, OpenMode as FileMode, ReadPath, SimulatedDisk};
 use forebay_engine::metrics::MetricsSnapshot;
 use forebay_engine::{
-    CancelToken, Engine, LoadOptions, LoadTarget, Loader, MemoryShares, Metrics, Morsel, RankedTest, Scan, ScanSettings,
+    AdaptivePredicate, CancelToken, Engine, LoadOptions, LoadTarget, Loader, MemoryShares, Metrics, Morsel, Scan,
+    ScanSettings,
 };
-use forebay_pipeline::test::{ColumnTest, Test};
+use forebay_pipeline::predicate::{ColumnPredicate, Predicate};
 use forebay_store::{ColumnDefinition, OpenMode, Store, Table, TableDefinition, TableOptions};
 
 const BLOCK: i64 = limits::BLOCK_ROWS as i64;
@@ -87,19 +88,19 @@ fn load(disk: Arc<dyn Disk>, blocks: i64, options: LoadOptions) {
 }
 
 /// k is one of these.
-fn among(keys: &[i64]) -> RankedTest {
+fn among(keys: &[i64]) -> AdaptivePredicate {
     let mut keys: Vec<i64> = keys.to_vec();
     keys.sort_unstable();
     keys.dedup();
-    let test = Test::one_of(keys.into_iter().map(|key| Value::Int(key.into())).collect());
-    RankedTest::new(ColumnTest { column: 0, test }, false)
+    let test = Predicate::one_of(keys.into_iter().map(|key| Value::Int(key.into())).collect());
+    AdaptivePredicate::new(ColumnPredicate { column: 0, test }, false)
 }
 
 /// k is in this range.
-fn within(keys: &Range<i64>) -> RankedTest {
+fn within(keys: &Range<i64>) -> AdaptivePredicate {
     let (low, high) = (Value::Int(keys.start.into()), Value::Int(keys.end.into()));
-    let test = Test::Range { low: std::ops::Bound::Included(low), high: std::ops::Bound::Excluded(high) };
-    RankedTest::new(ColumnTest { column: 0, test }, false)
+    let test = Predicate::Range { low: std::ops::Bound::Included(low), high: std::ops::Bound::Excluded(high) };
+    AdaptivePredicate::new(ColumnPredicate { column: 0, test }, false)
 }
 
 fn new_scan(engine: &Arc<Engine>, settings: ScanSettings) -> Result<(Arc<Scan>, Arc<Metrics>)> {
@@ -110,7 +111,7 @@ fn new_scan(engine: &Arc<Engine>, settings: ScanSettings) -> Result<(Arc<Scan>, 
 }
 
 /// The sums of the rows of one morsel that pass the tests.
-fn run(scan: &Arc<Scan>, morsel: Morsel, tests: &mut [RankedTest]) -> Result<Sums> {
+fn run(scan: &Arc<Scan>, morsel: Morsel, tests: &mut [AdaptivePredicate]) -> Result<Sums> {
     let mut found = scan.run(morsel, tests, &mut [])?;
     let mut sums = Sums::default();
     while let Some(batches) = found.next_block()? {
@@ -130,7 +131,7 @@ fn add(sums: &mut Sums, other: &Sums) {
 /// The sums of all rows that pass the test, by so many workers, and what it cost.
 fn scan(
     engine: &Arc<Engine>,
-    test: &RankedTest,
+    test: &AdaptivePredicate,
     settings: ScanSettings,
     workers: usize,
 ) -> Result<(Sums, MetricsSnapshot)> {

@@ -10,7 +10,7 @@ use forebay_base::{ErrorKind, LogicalType, Result};
 use forebay_disk::MemoryDisk;
 use forebay_engine::query::{Execution, Query, QueryOptions, QueryOutput, QueryTable, StepReport, run};
 use forebay_engine::{
-    CancelToken, DeviceChoice, Engine, Flavour, LoadTarget, Loader, MemoryShares, Metrics, ScanSettings,
+    CancelToken, DeviceChoice, Engine, LoadTarget, Loader, MemoryShares, Metrics, ScanSettings, SimdLevel,
 };
 use forebay_gpu::device::Device;
 use forebay_gpu::emulated::{EmulatedDevice, Options};
@@ -578,7 +578,7 @@ pipeline
 
 /// Groups that outgrow the caches, so that workers begin anew, of rows that each kind of vector instructions has chosen.
 #[test]
-fn generations_of_groups_are_merged_on_every_flavour() {
+fn generations_of_groups_are_merged_on_every_simd_level() {
     let star = star(700_000, 5_000);
     let program = "program 0 dictionaries
 state a0: aggregate (i64, i64?) { rows }
@@ -597,7 +597,7 @@ pipeline
     }
     assert!(naive.len() > 500_000, "{} groups", naive.len());
     let query = star.query(program, &[(DataType::Int64, None), (DataType::Int64, None), (DataType::Int64, None)]);
-    for simd in Flavour::ALL.into_iter().filter(|simd| simd.is_available()) {
+    for simd in SimdLevel::ALL.into_iter().filter(|simd| simd.is_available()) {
         for threads in [1, 2] {
             let scan = ScanSettings { simd, ..ScanSettings::default() };
             let execution = Execution::Compiled;

@@ -10,8 +10,10 @@ use arrow::datatypes::Int64Type;
 use forebay_base::{LogicalType, Result, limits};
 use forebay_disk::{FaultKind, Faults, ReadPath, SimulatedDisk};
 use forebay_engine::timeline::{Recorder, SourceTimeline, SpanKind};
-use forebay_engine::{CancelToken, Engine, Foreseen, LoadTarget, Loader, MemoryShares, Metrics, RankedTest, Scan};
-use forebay_pipeline::test::{ColumnTest, Test};
+use forebay_engine::{
+    AdaptivePredicate, CancelToken, Engine, Foreseen, LoadTarget, Loader, MemoryShares, Metrics, Scan,
+};
+use forebay_pipeline::predicate::{ColumnPredicate, Predicate};
 use forebay_store::{ColumnDefinition, OpenMode, Store, Table, TableDefinition};
 
 const GROUPS: i64 = 5;
@@ -84,9 +86,9 @@ fn database_of(table_rows: i64, a: fn(i64) -> i64) -> SimulatedDisk {
 }
 
 /// a is at least 0.
-fn test() -> RankedTest {
-    let test = Test::Range { low: Bound::Included(forebay_base::Value::Int(0)), high: Bound::Unbounded };
-    RankedTest::new(ColumnTest { column: 0, test }, false)
+fn test() -> AdaptivePredicate {
+    let test = Predicate::Range { low: Bound::Included(forebay_base::Value::Int(0)), high: Bound::Unbounded };
+    AdaptivePredicate::new(ColumnPredicate { column: 0, test }, false)
 }
 
 /// A scan that nobody has begun.

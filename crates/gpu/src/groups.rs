@@ -105,7 +105,7 @@ pub struct KeyRange {
 
 /// Where each group lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GroupTable {
+pub struct DeviceGroupTable {
     /// By part of the key.
     pub keys: Vec<KeyRange>,
     /// Number of slots, at least one.
@@ -114,7 +114,7 @@ pub struct GroupTable {
     pub layout: SlotLayout,
 }
 
-impl GroupTable {
+impl DeviceGroupTable {
     /// A table for keys in these ranges (least and greatest number; booleans are 0 and 1); an error says why there is none.
     pub fn new(state: &AggregateState, ranges: &[(i64, i64)]) -> Result<Self> {
         let layout = SlotLayout::new(&state.aggregates)?;

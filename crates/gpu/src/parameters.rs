@@ -10,7 +10,7 @@ use crate::groups::KeyRange;
 
 /// Words of a [`Column`] in device memory.
 pub const COLUMN_WORDS: usize = 7;
-/// Words of a [`Test`].
+/// Words of a [`Predicate`].
 pub const TEST_WORDS: usize = 5;
 
 /// How the values of a column are read in one block: `Column` of `tile.cuh`. Places of 0 are none.
@@ -152,7 +152,7 @@ impl Column {
 /// A test in the terms of one block: `Test` of `filter.cuh`. Lanes are codes, or plain integers sign-extended, or the keys
 /// that order plain floats.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Test {
+pub enum Predicate {
     /// No row passes.
     Never,
     /// Every row passes.
@@ -179,7 +179,7 @@ pub enum Test {
     },
 }
 
-impl Test {
+impl Predicate {
     /// What it needs in device memory besides its descriptor.
     pub fn table(&self) -> Vec<u64> {
         match self {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use expect_test::expect_file;
 use forebay_base::ErrorKind;
-use forebay_gpu::emit::{GroupPlace, Shapes, emit};
+use forebay_gpu::emit::{GroupPlace, StatePlaces, emit};
 use forebay_pipeline::case::Case;
 use forebay_pipeline::ir::{Sink, State};
 
@@ -26,7 +26,7 @@ fn texts(file: &str) -> BTreeMap<String, String> {
             };
             for groups in places {
                 let builds = case.program.states.iter().map(|state| matches!(state, State::Join(_))).collect();
-                match emit(&case.program, number, &Shapes { builds, groups, listed: false }) {
+                match emit(&case.program, number, &StatePlaces { builds, groups, listed: false }) {
                     Ok(kernel) => {
                         let place = groups.map_or(String::new(), |place| format!("-{place:?}").to_lowercase());
                         texts.insert(format!("{}-{number}{place}", case.name.replace(' ', "-")), kernel.text);

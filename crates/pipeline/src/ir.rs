@@ -1,4 +1,4 @@
-//! The pipeline IR: what a query computes, whatever executes it (DESIGN 4.4; Data Blocks §4; HippogriffDB §5).
+//! The pipeline IR: what a query computes, whatever executes it (Data Blocks §4; HippogriffDB §5).
 //!
 //! A [`Program`] is a list of [`State`]s and of [`Pipeline`]s in the order in which they run. A pipeline takes the rows of
 //! its [`Source`] through its [`Step`]s into its [`Sink`]; the sink fills one state, which later pipelines probe or scan.
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use forebay_base::PhysicalType;
 
-use crate::ColumnTest;
+use crate::ColumnPredicate;
 
 /// The type of a value while it is computed with. Narrower integers, dates, times and timestamps are widened to
 /// [`ValueType::I64`] when they are loaded, decimals of more than 18 digits and unsigned 64-bit integers to
@@ -174,7 +174,7 @@ pub struct TableSource {
     /// The columns that are loaded.
     pub columns: Vec<SourceColumn>,
     /// Tests that rows must pass, evaluated on codes; by position in the table's list of columns.
-    pub tests: Vec<ColumnTest>,
+    pub tests: Vec<ColumnPredicate>,
 }
 
 /// A column that a scan loads.

@@ -1,4 +1,4 @@
-//! What to compute: the tests that a scan applies to columns, and the pipeline IR with its text form, verifier and interpreter (DESIGN 4.4).
+//! What to compute: the predicates that a scan applies to columns, and the pipeline IR with its text form, verifier and interpreter.
 //!
 //! Invariants: pure data and its meaning. Must not know: encodings, files, threads, Arrow.
 #![forbid(unsafe_code)]
@@ -13,9 +13,9 @@ pub mod key_set;
 pub mod like;
 mod names;
 pub mod parse;
+pub mod predicate;
 pub mod scalar;
 pub mod semantics;
-pub mod test;
 pub mod text;
 mod tokens;
 pub mod verify;
@@ -25,6 +25,6 @@ pub use fault::Fault;
 pub use interpret::Machine;
 pub use key_set::KeySet;
 pub use like::LikePattern;
+pub use predicate::{ColumnPredicate, Predicate, merge_tests};
 pub use scalar::Scalar;
-pub use test::{ColumnTest, Test, merge_tests};
 pub use verify::{register_types, verify};

@@ -9,7 +9,7 @@ use crate::ir::*;
 use crate::names::Named;
 use crate::text::{AGGREGATE_LETTER, JOIN_LETTER};
 use crate::tokens::{Token, Tokens};
-use crate::{ColumnTest, Test};
+use crate::{ColumnPredicate, Predicate};
 
 impl Program {
     /// Reads a program; an error says its line.
@@ -111,7 +111,7 @@ fn table(tokens: &mut Tokens) -> Result<TableSource> {
     if tokens.accept_word("where") {
         loop {
             tokens.expect_word("column")?;
-            tests.push(ColumnTest { column: number(tokens)?, test: test(tokens)? });
+            tests.push(ColumnPredicate { column: number(tokens)?, test: test(tokens)? });
             if !tokens.accept(",") {
                 break;
             }
@@ -135,16 +135,16 @@ fn source_column(tokens: &mut Tokens) -> Result<SourceColumn> {
     Ok(SourceColumn { column, name, physical, typed, dictionary, to })
 }
 
-fn test(tokens: &mut Tokens) -> Result<Test> {
+fn test(tokens: &mut Tokens) -> Result<Predicate> {
     let token = tokens.take();
     let low = match &token {
-        Token::Symbol("=") => return Ok(Test::equal(value(tokens)?)),
-        Token::Symbol("<>") => return Ok(Test::NotEqual(value(tokens)?)),
+        Token::Symbol("=") => return Ok(Predicate::equal(value(tokens)?)),
+        Token::Symbol("<>") => return Ok(Predicate::NotEqual(value(tokens)?)),
         Token::Symbol("<") => {
-            return Ok(Test::Range { low: Bound::Unbounded, high: Bound::Excluded(value(tokens)?) });
+            return Ok(Predicate::Range { low: Bound::Unbounded, high: Bound::Excluded(value(tokens)?) });
         }
         Token::Symbol("<=") => {
-            return Ok(Test::Range { low: Bound::Unbounded, high: Bound::Included(value(tokens)?) });
+            return Ok(Predicate::Range { low: Bound::Unbounded, high: Bound::Included(value(tokens)?) });
         }
         Token::Symbol(">") => Bound::Excluded(value(tokens)?),
         Token::Symbol(">=") => Bound::Included(value(tokens)?),
@@ -160,33 +160,33 @@ fn test(tokens: &mut Tokens) -> Result<Test> {
         let value = value(tokens)?;
         high = if is_included { Bound::Included(value) } else { Bound::Excluded(value) };
     }
-    Ok(Test::Range { low, high })
+    Ok(Predicate::Range { low, high })
 }
 
-fn named_test(tokens: &mut Tokens, word: &str) -> Result<Test> {
+fn named_test(tokens: &mut Tokens, word: &str) -> Result<Predicate> {
     Ok(match word {
-        "unbounded" => Test::Range { low: Bound::Unbounded, high: Bound::Unbounded },
-        "never" => Test::Never,
-        "in" => Test::In(tokens.list("(", ")", value)?),
+        "unbounded" => Predicate::Range { low: Bound::Unbounded, high: Bound::Unbounded },
+        "never" => Predicate::Never,
+        "in" => Predicate::In(tokens.list("(", ")", value)?),
         "like" => like(tokens, false)?,
         "not" => {
             if tokens.accept_word("like") {
                 return like(tokens, true);
             }
             tokens.expect_word("in")?;
-            Test::NotIn(tokens.list("(", ")", value)?)
+            Predicate::NotIn(tokens.list("(", ")", value)?)
         }
         "is" => {
             let is_not = tokens.accept_word("not");
             tokens.expect_word("null")?;
-            if is_not { Test::IsNotNull } else { Test::IsNull }
+            if is_not { Predicate::IsNotNull } else { Predicate::IsNull }
         }
         _ => return Err(tokens.reject("a test")),
     })
 }
 
-fn like(tokens: &mut Tokens, negated: bool) -> Result<Test> {
-    Ok(Test::Like { pattern: quoted(tokens, "a pattern in quotes")?.into(), negated })
+fn like(tokens: &mut Tokens, negated: bool) -> Result<Predicate> {
+    Ok(Predicate::Like { pattern: quoted(tokens, "a pattern in quotes")?.into(), negated })
 }
 
 fn compute(tokens: &mut Tokens) -> Result<Compute> {

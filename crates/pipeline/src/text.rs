@@ -10,7 +10,7 @@ use forebay_base::Value;
 
 use crate::ir::*;
 use crate::names::Named;
-use crate::{ColumnTest, Test};
+use crate::{ColumnPredicate, Predicate};
 
 impl Display for Program {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -84,13 +84,13 @@ impl Display for SourceColumn {
     }
 }
 
-impl Display for ColumnTest {
+impl Display for ColumnPredicate {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "column {} {}", self.column, self.test)
     }
 }
 
-impl Display for Test {
+impl Display for Predicate {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Range { low: Bound::Included(low), high: Bound::Included(high) } if low == high => {

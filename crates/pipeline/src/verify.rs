@@ -11,7 +11,7 @@ use forebay_base::{Error, PhysicalType, Result};
 use crate::ir::*;
 use crate::names::Named;
 use crate::semantics::compare_constants;
-use crate::{ColumnTest, Scalar, Test};
+use crate::{ColumnPredicate, Predicate, Scalar};
 
 /// Checks a whole program.
 pub fn verify(program: &Program) -> Result<()> {
@@ -397,9 +397,9 @@ fn check_list(list: &[Constant], value: ValueType) -> Check {
     ensure(list.is_sorted_by(|a, b| compare_constants(a, b).is_lt()), "the list is not in order")
 }
 
-fn check_test(test: &ColumnTest) -> Check {
+fn check_test(test: &ColumnPredicate) -> Check {
     match &test.test {
-        Test::In(values) | Test::NotIn(values) => {
+        Predicate::In(values) | Predicate::NotIn(values) => {
             ensure(values.is_sorted_by(|a, b| a < b), "the list of a test is not in order")
         }
         _ => Ok(()),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use expect_test::{Expect, expect};
 use forebay_base::{PhysicalType, Value};
 use forebay_pipeline::ir::*;
-use forebay_pipeline::{ColumnTest, KeySet, Test};
+use forebay_pipeline::{ColumnPredicate, KeySet, Predicate};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -67,15 +67,15 @@ fn bound() -> impl Strategy<Value = Bound<Value>> {
     prop_oneof![Just(Bound::Unbounded), value().prop_map(Bound::Included), value().prop_map(Bound::Excluded)]
 }
 
-fn test() -> impl Strategy<Value = Test> {
+fn test() -> impl Strategy<Value = Predicate> {
     prop_oneof![
-        (bound(), bound()).prop_map(|(low, high)| Test::Range { low, high }),
-        value().prop_map(Test::equal),
-        value().prop_map(Test::NotEqual),
-        vec(value(), 0..4).prop_map(Test::In),
-        vec(value(), 0..4).prop_map(Test::NotIn),
-        (bytes(), any::<bool>()).prop_map(|(pattern, negated)| Test::Like { pattern: pattern.into(), negated }),
-        select(vec![Test::IsNull, Test::IsNotNull, Test::Never]),
+        (bound(), bound()).prop_map(|(low, high)| Predicate::Range { low, high }),
+        value().prop_map(Predicate::equal),
+        value().prop_map(Predicate::NotEqual),
+        vec(value(), 0..4).prop_map(Predicate::In),
+        vec(value(), 0..4).prop_map(Predicate::NotIn),
+        (bytes(), any::<bool>()).prop_map(|(pattern, negated)| Predicate::Like { pattern: pattern.into(), negated }),
+        select(vec![Predicate::IsNull, Predicate::IsNotNull, Predicate::Never]),
     ]
 }
 
@@ -149,7 +149,7 @@ fn source() -> impl Strategy<Value = Source> {
             dictionary,
             to,
         });
-    let tests = vec((0..99usize, test()).prop_map(|(column, test)| ColumnTest { column, test }), 0..3);
+    let tests = vec((0..99usize, test()).prop_map(|(column, test)| ColumnPredicate { column, test }), 0..3);
     prop_oneof![
         (0..9usize, name(), vec(column, 0..4), tests)
             .prop_map(|(table, name, columns, tests)| Source::Table(TableSource { table, name, columns, tests })),
@@ -297,7 +297,7 @@ fn errors_say_the_line() {
 #[test]
 fn key_sets_are_summed_up() {
     let keys = KeySet::new([-70, 5, 200].into_iter()).expect("keys lie close");
-    let test = ColumnTest { column: 3, test: Test::Keys(Arc::new(keys)) };
+    let test = ColumnPredicate { column: 3, test: Predicate::Keys(Arc::new(keys)) };
     check(&test.to_string(), &expect!["column 3 in <3 keys in -70..=200>"]);
 }
 

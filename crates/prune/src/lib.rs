@@ -9,42 +9,42 @@ use std::ops::Bound;
 
 use forebay_base::Value;
 use forebay_block::Zone;
-use forebay_pipeline::Test;
+use forebay_pipeline::Predicate;
 
 /// Whether some row of the zone may pass `test`. `false` is a proof.
-pub fn may_pass(zone: &Zone, test: &Test) -> bool {
+pub fn may_pass(zone: &Zone, test: &Predicate) -> bool {
     if zone.rows == 0 {
         return false;
     }
     match test {
-        Test::IsNull => return zone.null_count > 0,
-        Test::Never => return false,
+        Predicate::IsNull => return zone.null_count > 0,
+        Predicate::Never => return false,
         _ if zone.null_count == zone.rows => return false,
         _ => {}
     }
     match test {
-        Test::Range { low, high } => !(is_below(zone.max.as_ref(), low) || is_above(zone.min.as_ref(), high)),
-        Test::In(values) => {
+        Predicate::Range { low, high } => !(is_below(zone.max.as_ref(), low) || is_above(zone.min.as_ref(), high)),
+        Predicate::In(values) => {
             let first = match &zone.min {
                 Some(min) => values.partition_point(|value| value < min),
                 None => 0,
             };
             values.get(first).is_some_and(|value| zone.max.as_ref().is_none_or(|max| value <= max))
         }
-        Test::Keys(keys) => match (&zone.min, &zone.max) {
+        Predicate::Keys(keys) => match (&zone.min, &zone.max) {
             (Some(Value::Int(min)), Some(Value::Int(max))) => keys.meets(*min, *max),
             _ => true,
         },
-        Test::NotEqual(value) => !is_only(zone, value),
-        Test::NotIn(values) => !values.iter().any(|value| is_only(zone, value)),
+        Predicate::NotEqual(value) => !is_only(zone, value),
+        Predicate::NotIn(values) => !values.iter().any(|value| is_only(zone, value)),
         // What every match begins with is a test of its own.
-        Test::Like { .. } | Test::IsNull | Test::IsNotNull | Test::Never => true,
+        Predicate::Like { .. } | Predicate::IsNull | Predicate::IsNotNull | Predicate::Never => true,
     }
 }
 
 /// Whether every row of the zone passes `test` for sure, so that it need not be evaluated. `true` is a proof.
-pub fn must_pass(zone: &Zone, test: &Test) -> bool {
-    if matches!(test, Test::IsNull) {
+pub fn must_pass(zone: &Zone, test: &Predicate) -> bool {
+    if matches!(test, Predicate::IsNull) {
         return zone.null_count == zone.rows;
     }
     if zone.null_count > 0 {
@@ -52,8 +52,8 @@ pub fn must_pass(zone: &Zone, test: &Test) -> bool {
     }
     let (min, max) = (zone.min.as_ref(), zone.max.as_ref());
     match test {
-        Test::IsNotNull => true,
-        Test::Range { low, high } => {
+        Predicate::IsNotNull => true,
+        Predicate::Range { low, high } => {
             let above = match low {
                 Bound::Unbounded => true,
                 Bound::Included(low) => min.is_some_and(|min| min >= low),
@@ -66,13 +66,13 @@ pub fn must_pass(zone: &Zone, test: &Test) -> bool {
             };
             above && below
         }
-        Test::NotEqual(value) => is_outside(zone, value),
-        Test::NotIn(values) => values.iter().all(|value| is_outside(zone, value)),
-        Test::Keys(keys) => match (&zone.min, &zone.max) {
+        Predicate::NotEqual(value) => is_outside(zone, value),
+        Predicate::NotIn(values) => values.iter().all(|value| is_outside(zone, value)),
+        Predicate::Keys(keys) => match (&zone.min, &zone.max) {
             (Some(Value::Int(min)), Some(Value::Int(max))) => keys.covers(*min, *max),
             _ => false,
         },
-        Test::In(_) | Test::Like { .. } | Test::IsNull | Test::Never => false,
+        Predicate::In(_) | Predicate::Like { .. } | Predicate::IsNull | Predicate::Never => false,
     }
 }
 
@@ -109,24 +109,24 @@ fn is_above(min: Option<&Value>, high: &Bound<Value>) -> bool {
 mod tests {
     use super::*;
 
-    fn tests() -> Vec<Test> {
+    fn tests() -> Vec<Predicate> {
         let bounds = |v: i128| [Bound::Included(Value::Int(v)), Bound::Excluded(Value::Int(v)), Bound::Unbounded];
-        let mut all = vec![Test::IsNull, Test::IsNotNull, Test::Never];
+        let mut all = vec![Predicate::IsNull, Predicate::IsNotNull, Predicate::Never];
         for low in -1..5 {
             for high in -1..5 {
                 for low in bounds(low) {
                     for high in bounds(high) {
-                        all.push(Test::Range { low: low.clone(), high });
+                        all.push(Predicate::Range { low: low.clone(), high });
                     }
                 }
-                all.push(Test::one_of(vec![Value::Int(low), Value::Int(high)]));
-                all.push(Test::NotIn(vec![Value::Int(low.min(high)), Value::Int(low.max(high))]));
+                all.push(Predicate::one_of(vec![Value::Int(low), Value::Int(high)]));
+                all.push(Predicate::NotIn(vec![Value::Int(low.min(high)), Value::Int(low.max(high))]));
             }
-            all.push(Test::NotEqual(Value::Int(low)));
+            all.push(Predicate::NotEqual(Value::Int(low)));
             let keys = forebay_pipeline::KeySet::new([low, low + 2].into_iter()).expect("close keys");
-            all.push(Test::Keys(keys.into()));
+            all.push(Predicate::Keys(keys.into()));
             let keys = forebay_pipeline::KeySet::new(low..=low + 1).expect("close keys");
-            all.push(Test::Keys(keys.into()));
+            all.push(Predicate::Keys(keys.into()));
         }
         all
     }
@@ -164,15 +164,15 @@ mod tests {
             min: Some(Value::Bytes(bound.clone())),
             max: Some(Value::Bytes(bound.clone())),
         };
-        assert!(may_pass(&zone, &Test::NotEqual(Value::Bytes(bound))));
+        assert!(may_pass(&zone, &Predicate::NotEqual(Value::Bytes(bound))));
     }
 
     #[test]
     fn disjoint_ranges_are_ruled_out() {
         let zone = Zone { rows: 9, null_count: 1, min: Some(Value::Int(10)), max: Some(Value::Int(20)) };
-        assert!(!may_pass(&zone, &Test::equal(Value::Int(21))));
-        assert!(!may_pass(&zone, &Test::one_of(vec![Value::Int(9), Value::Int(21)])));
-        assert!(may_pass(&zone, &Test::one_of(vec![Value::Int(9), Value::Int(15)])));
-        assert!(!must_pass(&zone, &Test::IsNotNull));
+        assert!(!may_pass(&zone, &Predicate::equal(Value::Int(21))));
+        assert!(!may_pass(&zone, &Predicate::one_of(vec![Value::Int(9), Value::Int(21)])));
+        assert!(may_pass(&zone, &Predicate::one_of(vec![Value::Int(9), Value::Int(15)])));
+        assert!(!must_pass(&zone, &Predicate::IsNotNull));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use datafusion::physical_expr::PhysicalExpr;
 use forebay_base::{LogicalType, Value};
-use forebay_pipeline::Test;
+use forebay_pipeline::Predicate;
 use forebay_store::Column;
 
 /// Values of a list that EXPLAIN shows.
@@ -15,14 +15,14 @@ const SHOWN_VALUES: usize = 5;
 const SHOWN_CHARACTERS: usize = 120;
 
 /// A test on `column` as SQL-like text.
-pub fn test_text(column: &Column, test: &Test) -> String {
+pub fn test_text(column: &Column, test: &Predicate) -> String {
     let name = &column.name;
     let value = |value: &Value| value_text(value, &column.logical);
     match test {
-        Test::Range { low: Bound::Included(low), high: Bound::Included(high) } if low == high => {
+        Predicate::Range { low: Bound::Included(low), high: Bound::Included(high) } if low == high => {
             format!("{name} = {}", value(low))
         }
-        Test::Range { low, high } => {
+        Predicate::Range { low, high } => {
             let low = match low {
                 Bound::Included(low) => Some(format!("{name} >= {}", value(low))),
                 Bound::Excluded(low) => Some(format!("{name} > {}", value(low))),
@@ -35,17 +35,17 @@ pub fn test_text(column: &Column, test: &Test) -> String {
             };
             low.into_iter().chain(high).collect::<Vec<_>>().join(" AND ")
         }
-        Test::NotEqual(other) => format!("{name} <> {}", value(other)),
-        Test::In(values) => format!("{name} IN ({})", list(values, &value)),
-        Test::Keys(keys) => format!("{name} IN ({} keys from {} to {})", keys.count(), keys.low(), keys.high()),
-        Test::NotIn(values) => format!("{name} NOT IN ({})", list(values, &value)),
-        Test::Like { pattern, negated } => {
+        Predicate::NotEqual(other) => format!("{name} <> {}", value(other)),
+        Predicate::In(values) => format!("{name} IN ({})", list(values, &value)),
+        Predicate::Keys(keys) => format!("{name} IN ({} keys from {} to {})", keys.count(), keys.low(), keys.high()),
+        Predicate::NotIn(values) => format!("{name} NOT IN ({})", list(values, &value)),
+        Predicate::Like { pattern, negated } => {
             let word = if *negated { "NOT LIKE" } else { "LIKE" };
             format!("{name} {word} '{}'", String::from_utf8_lossy(pattern))
         }
-        Test::IsNull => format!("{name} IS NULL"),
-        Test::IsNotNull => format!("{name} IS NOT NULL"),
-        Test::Never => "false".to_owned(),
+        Predicate::IsNull => format!("{name} IS NULL"),
+        Predicate::IsNotNull => format!("{name} IS NOT NULL"),
+        Predicate::Never => "false".to_owned(),
     }
 }
 
@@ -102,11 +102,11 @@ mod tests {
             default: None,
             missing: None,
         };
-        let range = Test::Range { low: Bound::Included(Value::Int(-105)), high: Bound::Excluded(Value::Int(20)) };
+        let range = Predicate::Range { low: Bound::Included(Value::Int(-105)), high: Bound::Excluded(Value::Int(20)) };
         let decimal = column(LogicalType::Decimal { precision: 9, scale: 2 });
         assert_eq!(test_text(&decimal, &range), "a >= -1.05 AND a < 0.20");
-        assert_eq!(test_text(&column(LogicalType::Date), &Test::equal(Value::Int(366))), "a = 1971-01-02");
-        let many = Test::one_of((0..9).map(Value::Int).collect());
+        assert_eq!(test_text(&column(LogicalType::Date), &Predicate::equal(Value::Int(366))), "a = 1971-01-02");
+        let many = Predicate::one_of((0..9).map(Value::Int).collect());
         assert_eq!(test_text(&column(LogicalType::Int8), &many), "a IN (0, 1, 2, 3, 4, … 4 more)");
     }
 }

@@ -12,10 +12,10 @@ use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
 use datafusion::scalar::ScalarValue;
 use forebay_base::{Error, LogicalType, Result, Value};
 use forebay_context::error::from_datafusion;
-use forebay_engine::{RankedTest, RowFilter};
-use forebay_pipeline::{ColumnTest, KeySet, Test, merge_tests};
+use forebay_engine::{AdaptivePredicate, RowFilter};
+use forebay_pipeline::{ColumnPredicate, KeySet, Predicate, merge_tests};
 
-use crate::predicate::{Translated, translate};
+use crate::predicate::{TranslatedConjunct, translate};
 
 /// After this many rows an optional filter has to show that it pays.
 const TRIAL_ROWS: usize = 65_536;
@@ -27,7 +27,7 @@ const PAYING_SHARE: f64 = 0.8;
 #[derive(Debug, Default, Clone)]
 pub struct Predicates {
     /// Exact or implied tests on single columns, merged.
-    pub tests: Vec<ColumnTest>,
+    pub tests: Vec<ColumnPredicate>,
     /// Conjuncts that must be evaluated on rows, over the table's columns.
     pub residual: Vec<Arc<dyn PhysicalExpr>>,
 }
@@ -41,8 +41,8 @@ impl Predicates {
                 continue;
             }
             match translate(conjunct, types) {
-                Translated::Exact(tests) => parts.tests.extend(tests),
-                Translated::Implied(tests) => {
+                TranslatedConjunct::Exact(tests) => parts.tests.extend(tests),
+                TranslatedConjunct::Implied(tests) => {
                     parts.tests.extend(tests);
                     parts.residual.push(Arc::clone(conjunct));
                 }
@@ -60,19 +60,19 @@ impl Predicates {
             .collect::<datafusion::common::Result<Vec<_>>>()
             .map_err(from_datafusion)?;
         let mut parts = Self::of(&current, types);
-        for ColumnTest { test, .. } in &mut parts.tests {
-            if let Test::In(values) = test
+        for ColumnPredicate { test, .. } in &mut parts.tests {
+            if let Predicate::In(values) = test
                 && let Some(keys) = key_set(values)
             {
-                *test = Test::Keys(Arc::new(keys));
+                *test = Predicate::Keys(Arc::new(keys));
             }
         }
         Ok(parts)
     }
 
     /// The tests, as a scan ranks them.
-    pub fn ranked(&self, optional: bool) -> Vec<RankedTest> {
-        self.tests.iter().map(|test| RankedTest::new(test.clone(), optional)).collect()
+    pub fn ranked(&self, optional: bool) -> Vec<AdaptivePredicate> {
+        self.tests.iter().map(|test| AdaptivePredicate::new(test.clone(), optional)).collect()
     }
 
     /// Row filters for the residual conjuncts.

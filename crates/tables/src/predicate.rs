@@ -10,28 +10,28 @@ use datafusion::physical_expr::expressions::{
     BinaryExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
 };
 use forebay_base::{LogicalType, TimeUnit, Value};
-use forebay_pipeline::{ColumnTest, Test};
+use forebay_pipeline::{ColumnPredicate, Predicate};
 
 /// What became of one conjunct.
 #[derive(Debug)]
-pub enum Translated {
+pub enum TranslatedConjunct {
     /// The tests together mean exactly the conjunct.
-    Exact(Vec<ColumnTest>),
+    Exact(Vec<ColumnPredicate>),
     /// The tests are implied by the conjunct, which must be evaluated as well.
-    Implied(Vec<ColumnTest>),
+    Implied(Vec<ColumnPredicate>),
 }
 
 /// Translates a conjunct whose columns are positions in `types`.
-pub fn translate(expr: &Arc<dyn PhysicalExpr>, types: &[LogicalType]) -> Translated {
+pub fn translate(expr: &Arc<dyn PhysicalExpr>, types: &[LogicalType]) -> TranslatedConjunct {
     match exact(expr, types) {
-        Some(tests) => Translated::Exact(tests),
-        None => Translated::Implied(implied(expr, types)),
+        Some(tests) => TranslatedConjunct::Exact(tests),
+        None => TranslatedConjunct::Implied(implied(expr, types)),
     }
 }
 
 /// Tests that every row passes for which `expr` is true. `a < 1 OR a = 1 AND b < 2`, which is how the next keys of a top-k
 /// are tested, implies `a <= 1`.
-fn implied(expr: &Arc<dyn PhysicalExpr>, types: &[LogicalType]) -> Vec<ColumnTest> {
+fn implied(expr: &Arc<dyn PhysicalExpr>, types: &[LogicalType]) -> Vec<ColumnPredicate> {
     let below = |part: &Arc<dyn PhysicalExpr>| exact(part, types).unwrap_or_else(|| implied(part, types));
     let Some(binary) = expr.downcast_ref::<BinaryExpr>() else {
         return like_prefix(expr, types).into_iter().collect();
@@ -40,9 +40,9 @@ fn implied(expr: &Arc<dyn PhysicalExpr>, types: &[LogicalType]) -> Vec<ColumnTes
         Operator::And => below(binary.left()).into_iter().chain(below(binary.right())).collect(),
         Operator::Or => {
             let right = below(binary.right());
-            let hull = |test: &ColumnTest| {
+            let hull = |test: &ColumnPredicate| {
                 let twin = right.iter().find_map(|other| (other.column == test.column).then_some(&other.test))?;
-                Some(ColumnTest { column: test.column, test: range_around(&test.test, twin)? })
+                Some(ColumnPredicate { column: test.column, test: range_around(&test.test, twin)? })
             };
             below(binary.left()).iter().filter_map(hull).collect()
         }
@@ -51,14 +51,14 @@ fn implied(expr: &Arc<dyn PhysicalExpr>, types: &[LogicalType]) -> Vec<ColumnTes
 }
 
 /// A range that holds the integers of two ranges.
-fn range_around(a: &Test, b: &Test) -> Option<Test> {
-    let (Test::Range { low: a_low, high: a_high }, Test::Range { low: b_low, high: b_high }) = (a, b) else {
+fn range_around(a: &Predicate, b: &Predicate) -> Option<Predicate> {
+    let (Predicate::Range { low: a_low, high: a_high }, Predicate::Range { low: b_low, high: b_high }) = (a, b) else {
         return None;
     };
     let low = outer(a_low, b_low, i128::lt)?;
     let high = outer(a_high, b_high, i128::gt)?;
     let is_open = low == Bound::Unbounded && high == Bound::Unbounded;
-    (!is_open).then_some(Test::Range { low, high })
+    (!is_open).then_some(Predicate::Range { low, high })
 }
 
 /// The bound of two integers that leaves more; `is_further` says which of two does.
@@ -79,8 +79,8 @@ fn outer(a: &Bound<Value>, b: &Bound<Value>, is_further: fn(&i128, &i128) -> boo
     })
 }
 
-fn exact(expr: &Arc<dyn PhysicalExpr>, types: &[LogicalType]) -> Option<Vec<ColumnTest>> {
-    let one = |column: usize, test: Test| Some(vec![ColumnTest { column, test }]);
+fn exact(expr: &Arc<dyn PhysicalExpr>, types: &[LogicalType]) -> Option<Vec<ColumnPredicate>> {
+    let one = |column: usize, test: Predicate| Some(vec![ColumnPredicate { column, test }]);
     if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
         if *binary.op() == Operator::And {
             let mut tests = exact(binary.left(), types)?;
@@ -106,14 +106,14 @@ fn exact(expr: &Arc<dyn PhysicalExpr>, types: &[LogicalType]) -> Option<Vec<Colu
             match value_of(literal_of(item)?, logical)? {
                 Some(value) => values.push(value),
                 // x NOT IN (…, NULL) is never true; in x IN (…, NULL) the NULL adds nothing that passes.
-                None if list.negated() => return one(column, Test::Never),
+                None if list.negated() => return one(column, Predicate::Never),
                 None => {}
             }
         }
-        let test = match (list.negated(), Test::one_of(values)) {
+        let test = match (list.negated(), Predicate::one_of(values)) {
             (false, test) => test,
-            (true, Test::In(values)) => Test::NotIn(values),
-            (true, Test::Range { low: Bound::Included(value), .. }) => Test::NotEqual(value),
+            (true, Predicate::In(values)) => Predicate::NotIn(values),
+            (true, Predicate::Range { low: Bound::Included(value), .. }) => Predicate::NotEqual(value),
             (true, _) => return None,
         };
         return one(column, test);
@@ -122,32 +122,32 @@ fn exact(expr: &Arc<dyn PhysicalExpr>, types: &[LogicalType]) -> Option<Vec<Colu
         return like_tests(like, types);
     }
     if let Some(null) = expr.downcast_ref::<IsNullExpr>() {
-        return one(column_of(null.arg())?, Test::IsNull);
+        return one(column_of(null.arg())?, Predicate::IsNull);
     }
     if let Some(null) = expr.downcast_ref::<IsNotNullExpr>() {
-        return one(column_of(null.arg())?, Test::IsNotNull);
+        return one(column_of(null.arg())?, Predicate::IsNotNull);
     }
     if let Some(not) = expr.downcast_ref::<NotExpr>() {
-        return one(bool_column(not.arg(), types)?, Test::equal(Value::Int(0)));
+        return one(bool_column(not.arg(), types)?, Predicate::equal(Value::Int(0)));
     }
-    one(bool_column(expr, types)?, Test::equal(Value::Int(1)))
+    one(bool_column(expr, types)?, Predicate::equal(Value::Int(1)))
 }
 
-fn comparison(op: Operator, value: Option<Value>) -> Option<Test> {
+fn comparison(op: Operator, value: Option<Value>) -> Option<Predicate> {
     let Some(value) = value else {
         return matches!(
             op,
             Operator::Eq | Operator::NotEq | Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq
         )
-        .then_some(Test::Never);
+        .then_some(Predicate::Never);
     };
     Some(match op {
-        Operator::Eq => Test::equal(value),
-        Operator::NotEq => Test::NotEqual(value),
-        Operator::Lt => Test::Range { low: Bound::Unbounded, high: Bound::Excluded(value) },
-        Operator::LtEq => Test::Range { low: Bound::Unbounded, high: Bound::Included(value) },
-        Operator::Gt => Test::Range { low: Bound::Excluded(value), high: Bound::Unbounded },
-        Operator::GtEq => Test::Range { low: Bound::Included(value), high: Bound::Unbounded },
+        Operator::Eq => Predicate::equal(value),
+        Operator::NotEq => Predicate::NotEqual(value),
+        Operator::Lt => Predicate::Range { low: Bound::Unbounded, high: Bound::Excluded(value) },
+        Operator::LtEq => Predicate::Range { low: Bound::Unbounded, high: Bound::Included(value) },
+        Operator::Gt => Predicate::Range { low: Bound::Excluded(value), high: Bound::Unbounded },
+        Operator::GtEq => Predicate::Range { low: Bound::Included(value), high: Bound::Unbounded },
         _ => return None,
     })
 }
@@ -167,9 +167,9 @@ fn pattern_of(like: &LikeExpr, types: &[LogicalType]) -> Option<(usize, Option<V
 
 /// LIKE by its pattern, and where that begins with text, by the range of what begins so, which zones answer too.
 /// `LIKE 'abc%'` is that range.
-fn like_tests(like: &LikeExpr, types: &[LogicalType]) -> Option<Vec<ColumnTest>> {
+fn like_tests(like: &LikeExpr, types: &[LogicalType]) -> Option<Vec<ColumnPredicate>> {
     let (column, pattern) = pattern_of(like, types)?;
-    let Some(pattern) = pattern else { return Some(vec![ColumnTest { column, test: Test::Never }]) };
+    let Some(pattern) = pattern else { return Some(vec![ColumnPredicate { column, test: Predicate::Never }]) };
     if pattern.contains(&b'\\') {
         return None;
     }
@@ -178,26 +178,26 @@ fn like_tests(like: &LikeExpr, types: &[LogicalType]) -> Option<Vec<ColumnTest>>
     if is_prefix && let Some(prefix) = prefix {
         return Some(vec![prefix]);
     }
-    let test = Test::Like { pattern: pattern.into(), negated: like.negated() };
-    Some(prefix.into_iter().chain([ColumnTest { column, test }]).collect())
+    let test = Predicate::Like { pattern: pattern.into(), negated: like.negated() };
+    Some(prefix.into_iter().chain([ColumnPredicate { column, test }]).collect())
 }
 
 /// What a pattern with escapes implies.
-fn like_prefix(expr: &Arc<dyn PhysicalExpr>, types: &[LogicalType]) -> Option<ColumnTest> {
+fn like_prefix(expr: &Arc<dyn PhysicalExpr>, types: &[LogicalType]) -> Option<ColumnPredicate> {
     let like = expr.downcast_ref::<LikeExpr>().filter(|like| !like.negated())?;
     let (column, pattern) = pattern_of(like, types)?;
     prefix_range(column, &pattern?)
 }
 
 /// The range of strings that begin with the part of a pattern before its first wildcard.
-fn prefix_range(column: usize, pattern: &[u8]) -> Option<ColumnTest> {
+fn prefix_range(column: usize, pattern: &[u8]) -> Option<ColumnPredicate> {
     let end = pattern.iter().position(|byte| matches!(byte, b'%' | b'_' | b'\\')).unwrap_or(pattern.len());
     let low = pattern[..end].to_vec();
     let mut high = low.clone();
     // Text never holds the byte 0xFF, so the last byte can always be raised.
     *high.last_mut()? += 1;
-    let test = Test::Range { low: Bound::Included(Value::Bytes(low)), high: Bound::Excluded(Value::Bytes(high)) };
-    Some(ColumnTest { column, test })
+    let test = Predicate::Range { low: Bound::Included(Value::Bytes(low)), high: Bound::Excluded(Value::Bytes(high)) };
+    Some(ColumnPredicate { column, test })
 }
 
 fn column_of(expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
@@ -262,17 +262,19 @@ mod tests {
     use datafusion::arrow::datatypes::{Field, Schema};
     use datafusion::physical_expr::expressions::{binary, lit};
 
-    fn comparison_with(literal: ScalarValue, op: Operator, logical: LogicalType) -> Translated {
+    fn comparison_with(literal: ScalarValue, op: Operator, logical: LogicalType) -> TranslatedConjunct {
         let schema = Schema::new(vec![Field::new("a", forebay_engine::types::arrow_type(&logical), true)]);
         let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new("a", 0));
         let expr = binary(column, op, lit(literal), &schema).expect("valid");
         translate(&expr, &[logical])
     }
 
-    fn check(op: Operator, literal: ScalarValue, expect: Option<Test>) {
+    fn check(op: Operator, literal: ScalarValue, expect: Option<Predicate>) {
         match (comparison_with(literal, op, LogicalType::Int32), expect) {
-            (Translated::Exact(tests), Some(test)) => assert_eq!(tests, vec![ColumnTest { column: 0, test }]),
-            (Translated::Implied(tests), None) => assert!(tests.is_empty()),
+            (TranslatedConjunct::Exact(tests), Some(test)) => {
+                assert_eq!(tests, vec![ColumnPredicate { column: 0, test }])
+            }
+            (TranslatedConjunct::Implied(tests), None) => assert!(tests.is_empty()),
             (got, expect) => panic!("{got:?} instead of {expect:?}"),
         }
     }
@@ -280,11 +282,11 @@ mod tests {
     #[test]
     fn comparisons_translate() {
         let three = || Value::Int(3);
-        check(Operator::Eq, ScalarValue::Int32(Some(3)), Some(Test::equal(three())));
-        check(Operator::NotEq, ScalarValue::Int32(Some(3)), Some(Test::NotEqual(three())));
-        let below = Test::Range { low: Bound::Unbounded, high: Bound::Excluded(three()) };
+        check(Operator::Eq, ScalarValue::Int32(Some(3)), Some(Predicate::equal(three())));
+        check(Operator::NotEq, ScalarValue::Int32(Some(3)), Some(Predicate::NotEqual(three())));
+        let below = Predicate::Range { low: Bound::Unbounded, high: Bound::Excluded(three()) };
         check(Operator::Lt, ScalarValue::Int32(Some(3)), Some(below));
-        check(Operator::Eq, ScalarValue::Int32(None), Some(Test::Never));
+        check(Operator::Eq, ScalarValue::Int32(None), Some(Predicate::Never));
         check(Operator::IsDistinctFrom, ScalarValue::Int32(None), None);
     }
 
@@ -306,16 +308,16 @@ mod tests {
             let tie = of(compared(0, Operator::Eq, 7), Operator::And, compared(1, Operator::Lt, 3));
             translate(&of(compared(0, first, value), Operator::Or, tie), &types)
         };
-        let check = |translated: Translated, expect: Option<Test>| {
-            let Translated::Implied(tests) = translated else { panic!("{translated:?}") };
-            let expect = expect.map(|test| ColumnTest { column: 0, test });
+        let check = |translated: TranslatedConjunct, expect: Option<Predicate>| {
+            let TranslatedConjunct::Implied(tests) = translated else { panic!("{translated:?}") };
+            let expect = expect.map(|test| ColumnPredicate { column: 0, test });
             assert_eq!(tests, expect.into_iter().collect::<Vec<_>>());
         };
         let seven = || Bound::Included(Value::Int(7));
-        check(implies(Operator::Lt, 7), Some(Test::Range { low: Bound::Unbounded, high: seven() }));
-        check(implies(Operator::Gt, 7), Some(Test::Range { low: seven(), high: Bound::Unbounded }));
+        check(implies(Operator::Lt, 7), Some(Predicate::Range { low: Bound::Unbounded, high: seven() }));
+        check(implies(Operator::Gt, 7), Some(Predicate::Range { low: seven(), high: Bound::Unbounded }));
         let five = || Bound::Included(Value::Int(5));
-        check(implies(Operator::Eq, 5), Some(Test::Range { low: five(), high: seven() }));
+        check(implies(Operator::Eq, 5), Some(Predicate::Range { low: five(), high: seven() }));
         check(implies(Operator::NotEq, 7), None);
     }
 
@@ -325,11 +327,14 @@ mod tests {
         let day = || ScalarValue::new_interval_mdn(0, 1, 0);
         for op in [Operator::Lt, Operator::LtEq, Operator::Gt, Operator::GtEq] {
             let translated = comparison_with(day(), op, LogicalType::Interval);
-            assert!(matches!(&translated, Translated::Implied(tests) if tests.is_empty()), "{op}: {translated:?}");
+            assert!(
+                matches!(&translated, TranslatedConjunct::Implied(tests) if tests.is_empty()),
+                "{op}: {translated:?}"
+            );
         }
         for op in [Operator::Eq, Operator::NotEq] {
             let translated = comparison_with(day(), op, LogicalType::Interval);
-            assert!(matches!(translated, Translated::Exact(_)), "{op}: {translated:?}");
+            assert!(matches!(translated, TranslatedConjunct::Exact(_)), "{op}: {translated:?}");
         }
     }
 }

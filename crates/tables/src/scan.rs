@@ -30,7 +30,7 @@ use forebay_context::statement::StatementContext;
 use forebay_engine::metrics::MetricsSnapshot;
 use forebay_engine::run::{MorselRows, schema_of};
 use forebay_engine::timeline::SourceTimeline;
-use forebay_engine::{Engine, Metrics, RankedTest, RowFilter, Scan, ScanSettings};
+use forebay_engine::{AdaptivePredicate, Engine, Metrics, RowFilter, Scan, ScanSettings};
 use forebay_store::Table;
 use futures::Stream;
 
@@ -327,7 +327,7 @@ pub fn shown_figures(figures: &MetricsSnapshot) -> ExecutionPlanMetricsSet {
 struct ScanStream {
     scan: Arc<Scan>,
     types: Vec<LogicalType>,
-    tests: Vec<RankedTest>,
+    tests: Vec<AdaptivePredicate>,
     filters: Vec<Box<dyn RowFilter>>,
     dynamic: Vec<Arc<dyn PhysicalExpr>>,
     generations: Vec<u64>,

@@ -6,7 +6,7 @@ use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 use datafusion::physical_expr::PhysicalExpr;
 use forebay_base::{LogicalType, TimeUnit, Value};
-use forebay_pipeline::Test;
+use forebay_pipeline::Predicate;
 use forebay_store::{Table, Zone};
 
 use crate::distribution::Distribution;
@@ -102,7 +102,7 @@ fn scalar(value: &Value, logical: &LogicalType) -> Option<ScalarValue> {
 
 /// The share of rows taken to pass a test.
 pub fn test_selectivity(
-    test: &Test,
+    test: &Predicate,
     zone: Option<&Zone>,
     distribution: Option<&Distribution>,
     logical: &LogicalType,
@@ -131,21 +131,21 @@ pub fn test_selectivity(
     let among = |values: &[Value]| values.iter().map(of_value).sum::<f64>().min(1.0);
     let nulls = zone.map(|zone| f64::from(zone.null_count) / f64::from(zone.rows.max(1)));
     match test {
-        Test::Never => 0.0,
-        Test::IsNull => nulls.unwrap_or(0.1),
-        Test::IsNotNull => 1.0 - nulls.unwrap_or(0.0),
-        Test::NotEqual(value) => 1.0 - of_value(value),
-        Test::NotIn(values) => 1.0 - among(values),
-        Test::In(values) => among(values),
-        Test::Like { negated: false, .. } => PATTERN_SELECTIVITY,
-        Test::Like { negated: true, .. } => 1.0 - PATTERN_SELECTIVITY,
-        Test::Keys(keys) => (one * keys.count() as f64).min(1.0),
-        Test::Range { low: Bound::Included(low), high: Bound::Included(high) } if low == high => of_value(low),
+        Predicate::Never => 0.0,
+        Predicate::IsNull => nulls.unwrap_or(0.1),
+        Predicate::IsNotNull => 1.0 - nulls.unwrap_or(0.0),
+        Predicate::NotEqual(value) => 1.0 - of_value(value),
+        Predicate::NotIn(values) => 1.0 - among(values),
+        Predicate::In(values) => among(values),
+        Predicate::Like { negated: false, .. } => PATTERN_SELECTIVITY,
+        Predicate::Like { negated: true, .. } => 1.0 - PATTERN_SELECTIVITY,
+        Predicate::Keys(keys) => (one * keys.count() as f64).min(1.0),
+        Predicate::Range { low: Bound::Included(low), high: Bound::Included(high) } if low == high => of_value(low),
         // What begins with some text.
-        Test::Range { low: Bound::Included(Value::Bytes(_)), high: Bound::Excluded(Value::Bytes(_)) } => {
+        Predicate::Range { low: Bound::Included(Value::Bytes(_)), high: Bound::Excluded(Value::Bytes(_)) } => {
             UNKNOWN_SELECTIVITY * PATTERN_SELECTIVITY
         }
-        Test::Range { low, high } => {
+        Predicate::Range { low, high } => {
             let Some((min, max)) = span else { return UNKNOWN_SELECTIVITY };
             let edge = |bound: &Bound<Value>, otherwise: i128| match bound {
                 Bound::Included(Value::Int(value)) | Bound::Excluded(Value::Int(value)) => *value,
@@ -168,21 +168,22 @@ mod tests {
     #[test]
     fn ranges_are_shares_of_the_span() {
         let zone = Zone { rows: 100, null_count: 0, min: Some(Value::Int(0)), max: Some(Value::Int(99)) };
-        let half = Test::Range { low: Bound::Included(Value::Int(50)), high: Bound::Unbounded };
+        let half = Predicate::Range { low: Bound::Included(Value::Int(50)), high: Bound::Unbounded };
         let share = test_selectivity(&half, Some(&zone), None, &LogicalType::Int32);
         assert!((0.45..0.55).contains(&share), "{share}");
-        let one = test_selectivity(&Test::equal(Value::Int(3)), Some(&zone), None, &LogicalType::Int32);
+        let one = test_selectivity(&Predicate::equal(Value::Int(3)), Some(&zone), None, &LogicalType::Int32);
         assert!((one - 0.01).abs() < 1e-9, "{one}");
     }
 
     #[test]
     fn the_widest_span_is_no_overflow() {
         let zone = Zone { rows: 9, null_count: 0, min: Some(Value::Int(i128::MIN)), max: Some(Value::Int(i128::MAX)) };
-        let share = |test: &Test| test_selectivity(test, Some(&zone), None, &LogicalType::Interval);
-        assert!((share(&Test::equal(Value::Int(0))) - 1e-6).abs() < 1e-9);
-        let half = share(&Test::Range { low: Bound::Included(Value::Int(0)), high: Bound::Unbounded });
+        let share = |test: &Predicate| test_selectivity(test, Some(&zone), None, &LogicalType::Interval);
+        assert!((share(&Predicate::equal(Value::Int(0))) - 1e-6).abs() < 1e-9);
+        let half = share(&Predicate::Range { low: Bound::Included(Value::Int(0)), high: Bound::Unbounded });
         assert!((0.45..0.55).contains(&half), "{half}");
-        let none = share(&Test::Range { low: Bound::Included(Value::Int(9)), high: Bound::Excluded(Value::Int(1)) });
+        let none =
+            share(&Predicate::Range { low: Bound::Included(Value::Int(9)), high: Bound::Excluded(Value::Int(1)) });
         assert!(none <= 0.001, "{none}");
     }
 }

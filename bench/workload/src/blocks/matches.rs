@@ -6,7 +6,7 @@ use std::io::Write;
 use std::time::Instant;
 
 use forebay::Result;
-use forebay_cpu::simd::{self, Flavour, Lane, WORD_ROWS};
+use forebay_cpu::simd::{self, Lane, SimdLevel, WORD_ROWS};
 
 use crate::experiments::Bench;
 use crate::experiments::figure::Figure;
@@ -46,11 +46,11 @@ fn find_single<L: Lane>(values: &[L], high: L, out: &mut Vec<u16>) {
 }
 
 /// The same by vectors.
-pub(super) fn find_vectors<L: Lane>(flavour: Flavour, values: &[L], high: L, masks: &mut [u64], out: &mut Vec<u16>) {
+pub(super) fn find_vectors<L: Lane>(level: SimdLevel, values: &[L], high: L, masks: &mut [u64], out: &mut Vec<u16>) {
     masks.fill(u64::MAX);
-    simd::range(flavour, values, L::zeroed(), high, masks);
+    simd::range(level, values, L::zeroed(), high, masks);
     out.clear();
-    simd::positions(flavour, masks, out);
+    simd::positions(level, masks, out);
 }
 
 /// Keeps the positions whose value is from 0 to `high`, by a loop without branches.
@@ -65,19 +65,19 @@ fn reduce_single<L: Lane>(values: &[L], high: L, positions: &[u16], out: &mut Ve
     out.truncate(found);
 }
 
-fn flavours() -> impl Iterator<Item = Flavour> {
-    Flavour::ALL.into_iter().filter(|flavour| flavour.is_available())
+fn levels() -> impl Iterator<Item = SimdLevel> {
+    SimdLevel::ALL.into_iter().filter(|level| level.is_available())
 }
 
-/// Nanoseconds for one block: single rows, then each flavour.
+/// Nanoseconds for one block: single rows, then each SIMD level.
 fn find_times<L: Lane>(of: impl Fn(u64) -> L) -> Vec<f64> {
     let values: Vec<L> = (0..ROWS).map(|row| of(noise(row, 0) % 100)).collect();
     let high = of(19);
     let (mut single, mut found) = (Vec::new(), Vec::new());
     let mut times = vec![fastest_ns(|| find_single(black_box(&values), high, &mut single))];
     let mut masks = vec![0; ROWS / WORD_ROWS];
-    for flavour in flavours() {
-        times.push(fastest_ns(|| find_vectors(flavour, black_box(&values), high, &mut masks, &mut found)));
+    for level in levels() {
+        times.push(fastest_ns(|| find_vectors(level, black_box(&values), high, &mut masks, &mut found)));
         assert_eq!(single, found, "all find the same");
     }
     times
@@ -91,7 +91,7 @@ pub(super) fn find(_bench: &Bench<'_>, _out: &mut dyn Write) -> Result<Figure> {
         ("32 bits", find_times(|number| number as u32)),
         ("64 bits", find_times(|number| number)),
     ];
-    let names: Vec<String> = flavours().map(|flavour| flavour.name().to_owned()).collect();
+    let names: Vec<String> = levels().map(|level| level.name().to_owned()).collect();
     let mut headings = vec!["codes".to_owned(), "single rows, ns per row".to_owned()];
     headings.extend(names.iter().cloned());
     let row = |(width, times): &(&str, Vec<f64>)| {
@@ -99,8 +99,8 @@ pub(super) fn find(_bench: &Bench<'_>, _out: &mut dyn Write) -> Result<Figure> {
         cells.extend(times[1..].iter().map(|ns| format!("{:.3} ({:.1} ×)", ns / ROWS as f64, times[0] / ns)));
         cells
     };
-    let points = |flavour: usize| {
-        widths.iter().enumerate().map(|(x, (_, times))| (x as f64, times[0] / times[flavour + 1])).collect()
+    let points = |level: usize| {
+        widths.iter().enumerate().map(|(x, (_, times))| (x as f64, times[0] / times[level + 1])).collect()
     };
     Ok(Figure {
         title: "Finding positions of matches, 20 % selectivity: ns per row, and speed-up over single rows".to_owned(),
@@ -114,11 +114,11 @@ pub(super) fn find(_bench: &Bench<'_>, _out: &mut dyn Write) -> Result<Figure> {
     })
 }
 
-/// Speed-ups of reducing matches by the best flavour, per selectivity of the first predicate.
+/// Speed-ups of reducing matches by the best SIMD level, per selectivity of the first predicate.
 fn reduce_speedups<L: Lane>(of: impl Fn(u64) -> L) -> Vec<f64> {
     let first: Vec<u64> = (0..ROWS).map(|row| noise(row, 1) % 100).collect();
     let second: Vec<L> = (0..ROWS).map(|row| of(noise(row, 2) % 100)).collect();
-    let (high, flavour) = (of(39), Flavour::best());
+    let (high, level) = (of(39), SimdLevel::best());
     let speedup = |percent: &u64| {
         let positions: Vec<u16> = (0..ROWS).filter(|row| first[*row] < *percent).map(|row| row as u16).collect();
         let bits =
@@ -128,9 +128,9 @@ fn reduce_speedups<L: Lane>(of: impl Fn(u64) -> L) -> Vec<f64> {
         let alone = fastest_ns(|| reduce_single(black_box(&second), high, &positions, &mut single));
         let vectors = fastest_ns(|| {
             masks.copy_from_slice(&given);
-            simd::range(flavour, black_box(&second), L::zeroed(), high, &mut masks);
+            simd::range(level, black_box(&second), L::zeroed(), high, &mut masks);
             found.clear();
-            simd::positions(flavour, &masks, &mut found);
+            simd::positions(level, &masks, &mut found);
         });
         assert_eq!(single, found, "both keep the same");
         alone / vectors
@@ -154,7 +154,7 @@ pub(super) fn reduce(_bench: &Bench<'_>, _out: &mut dyn Write) -> Result<Figure>
     Ok(Figure {
         title: format!(
             "Reducing matches, second predicate 40 %: speed-up of {} on bits over single positions",
-            Flavour::best().name()
+            SimdLevel::best().name()
         ),
         paper: "Figure 9 (AVX2, positions shuffled by gathers): 1.0 to 1.25 times for up to 32 bits, less than 1 for 64 bits",
         headings: std::iter::once("first predicate").chain(widths.iter().map(|w| w.0)).map(str::to_owned).collect(),

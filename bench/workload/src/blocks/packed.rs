@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::io::Write;
 
 use forebay::Result;
-use forebay_cpu::simd::{self, Flavour, WORD_ROWS};
+use forebay_cpu::simd::{self, SimdLevel, WORD_ROWS};
 
 use super::matches::{PERCENTS, ROWS, fastest_ns, find_vectors, noise};
 use crate::experiments::Bench;
@@ -56,7 +56,7 @@ impl Packed {
             *mask = (0..WORD_ROWS).fold(0, |mask, row| mask | bit(row));
         }
         out.clear();
-        simd::positions(Flavour::best(), masks, out);
+        simd::positions(SimdLevel::best(), masks, out);
     }
 }
 
@@ -74,7 +74,7 @@ type Cost = fn(&Costs) -> f64;
 
 fn costs(values: &[u32], packed: &Packed, high: u32) -> Costs {
     let (mut masks, mut found, mut same) = (vec![0; ROWS / WORD_ROWS], Vec::new(), Vec::new());
-    let find_bytes = fastest_ns(|| find_vectors(Flavour::best(), black_box(values), high, &mut masks, &mut found));
+    let find_bytes = fastest_ns(|| find_vectors(SimdLevel::best(), black_box(values), high, &mut masks, &mut found));
     let find_packed = fastest_ns(|| black_box(packed).find(high, &mut masks, &mut same));
     assert_eq!(found, same, "both find the same");
     let mut out: Vec<u32> = Vec::with_capacity(ROWS);

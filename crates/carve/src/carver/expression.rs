@@ -10,10 +10,10 @@ use datafusion::logical_expr::{Between, BinaryExpr, Case, Expr, ExprSchemable, O
 use forebay_pipeline::ir::{Arithmetic, Comparison, DatePart};
 
 use crate::carver::Carver;
+use crate::facts::Literal;
 use crate::number;
 use crate::reason::Reason;
 use crate::scalar::Scalar;
-use crate::shape::Literal;
 use crate::time;
 use crate::types::{is_integer, literal, range_of, same_values};
 
@@ -155,7 +155,7 @@ impl Carver<'_> {
         }
         let otherwise = match &case.else_expr {
             Some(otherwise) => self.branch(otherwise, &result, scope)?,
-            None => Scalar::null(crate::types::shape_of(&result, true)?.value),
+            None => Scalar::null(crate::types::facts_of(&result, true)?.value),
         };
         Scalar::case(branches, otherwise)
     }
@@ -163,7 +163,7 @@ impl Carver<'_> {
     /// A value of a CASE, whose type is `result`.
     fn branch(&mut self, expr: &Expr, result: &DataType, scope: &Scope<'_>) -> Result<Scalar, Reason> {
         if matches!(expr, Expr::Literal(value, _) if value.is_null()) {
-            return Ok(Scalar::null(crate::types::shape_of(result, true)?.value));
+            return Ok(Scalar::null(crate::types::facts_of(result, true)?.value));
         }
         let data_type = scope.data_type(expr)?;
         match same_values(&data_type, result) {
@@ -286,7 +286,7 @@ impl Carver<'_> {
         }
         let (value, other) = (self.expression(value, scope)?, self.expression(other, scope)?);
         let same = Scalar::compare(Comparison::Equal, value.clone(), other)?;
-        Scalar::case(vec![(same, Scalar::null(value.shape().value))], value).map(Some)
+        Scalar::case(vec![(same, Scalar::null(value.facts().value))], value).map(Some)
     }
 
     /// Arithmetic of two numbers of one type: integers fail where the result leaves it.

@@ -18,23 +18,23 @@ use forebay_base::{LogicalType, PhysicalType, Value};
 use forebay_context::settings::Sargs;
 use forebay_engine::types::arrow_type;
 use forebay_pipeline::ir::ValueType;
-use forebay_pipeline::{ColumnTest, merge_tests};
+use forebay_pipeline::{ColumnPredicate, merge_tests};
 use forebay_store::{Constraint, Table};
 use forebay_tables::distribution::Distribution;
 use forebay_tables::filter::Predicates;
-use forebay_tables::predicate::{Translated as Tested, translate};
+use forebay_tables::predicate::{TranslatedConjunct as Tested, translate};
 use forebay_tables::statistics::{UNKNOWN_SELECTIVITY, test_selectivity};
 use forebay_tables::table::ForebayTable;
 use forebay_tables::zones::column_zone;
 
 use crate::carver::expression::Scope;
-use crate::carver::{Carver, Translated};
+use crate::carver::{CarvedInput, Carver};
+use crate::facts::{Variable, width};
 use crate::interval::Interval;
 use crate::reason::Reason;
 use crate::relation::{Relation, VariableInfo, filtered};
 use crate::scalar::Scalar;
-use crate::shape::{Variable, width};
-use crate::types::{column_bounds, shape_of};
+use crate::types::{column_bounds, facts_of};
 
 /// Encoded bytes per row up to which a column of strings has few different ones: codes of two bytes, and the dictionary.
 const DICTIONARY_ROW_BYTES: f64 = 2.5;
@@ -50,7 +50,7 @@ pub struct ScannedTable {
     /// What the query calls it.
     pub alias: String,
     /// Tests on codes.
-    pub tests: Vec<ColumnTest>,
+    pub tests: Vec<ColumnPredicate>,
     /// What neither codes nor pipelines can answer, over the table's columns.
     pub residual: Vec<Arc<dyn PhysicalExpr>>,
     /// Rows that pass, estimated.
@@ -128,7 +128,7 @@ fn one_of(predicate: &Expr) -> Option<Expr> {
 
 impl Carver<'_> {
     /// A scan of one of our tables.
-    pub fn scan(&mut self, scan: &TableScan) -> Result<Translated, Reason> {
+    pub fn scan(&mut self, scan: &TableScan) -> Result<CarvedInput, Reason> {
         let provider = source_as_provider(&scan.source).map_err(|_| Reason::new("a scan of what is not a table"))?;
         let any: &dyn Any = provider.as_ref();
         let Some(forebay) = any.downcast_ref::<ForebayTable>() else {
@@ -211,7 +211,7 @@ impl Carver<'_> {
             }
         }
         let scalar = self.expression(part, &Scope { schema, columns: &columns })?;
-        match scalar.shape().value {
+        match scalar.facts().value {
             ValueType::Bool => Ok(scalar),
             _ => Err(Reason::new("a predicate that is not boolean")),
         }
@@ -227,24 +227,24 @@ impl Carver<'_> {
         let data_type = arrow_type(&definition.logical);
         let zone = column_zone(&scanned.table, column);
         let some_null = zone.as_ref().is_none_or(|zone| zone.null_count > 0 || zone.rows == u32::MAX);
-        let mut shape = shape_of(&data_type, definition.nullable && some_null)?;
+        let mut facts = facts_of(&data_type, definition.nullable && some_null)?;
         let rows = scanned.table.rows() as f64;
         let known = Distribution::of(&scanned.table, column).map_or(rows, |known| known.distinct.round());
         let mut distinct = rows.min(known.max(1.0));
-        match shape.value {
+        match facts.value {
             ValueType::I64 | ValueType::I128 => {
-                shape.interval = shape.interval.within(column_bounds(&data_type));
+                facts.interval = facts.interval.within(column_bounds(&data_type));
                 if let Some((Some(Value::Int(low)), Some(Value::Int(high)))) = zone.map(|zone| (zone.min, zone.max)) {
-                    shape.interval = shape.interval.within(Interval::new(low, high));
+                    facts.interval = facts.interval.within(Interval::new(low, high));
                 }
-                shape.value = width(shape.interval);
-                let span = shape.interval.high.saturating_sub(shape.interval.low).saturating_add(1);
+                facts.value = width(facts.interval);
+                let span = facts.interval.high.saturating_sub(facts.interval.low).saturating_add(1);
                 distinct = distinct.min(span as f64);
             }
             ValueType::Bool | ValueType::F64 | ValueType::Bytes => {}
         }
         let name = format!("{}.{}", scanned.alias, definition.name);
-        let info = VariableInfo { name, shape, distinct, column: Some((position, column)), same_as: None };
+        let info = VariableInfo { name, facts, distinct, column: Some((position, column)), same_as: None };
         let variable = self.variable(info);
         self.tables[position].columns.insert(column, variable);
         Ok(self.scalar(variable))

@@ -5,11 +5,11 @@ use forebay_pipeline::ir::{Probe, ProbeKind, State, StateId, Step, ValueType};
 
 use crate::display::{shown, state_name};
 use crate::emit::Emitter;
+use crate::facts::Variable;
 use crate::reason::Reason;
 use crate::registers::{Flow, wider};
 use crate::relation::{Aggregate, Join, JoinKind, Relation};
 use crate::scalar::Scalar;
-use crate::shape::Variable;
 
 /// Groups that are not in a state are of no use: their rows can be left out before they are grouped.
 pub(crate) struct Restriction {
@@ -41,12 +41,12 @@ impl Emitter<'_, '_> {
             let known = build.as_variable().and_then(|variable| self.key_states.get(&variable)).copied();
             let Some((state, rows)) = known else { continue };
             let State::Join(held) = &self.program.states[state.0 as usize] else { continue };
-            let same = held.keys.first().is_some_and(|key| key.value == probe.shape().value);
+            let same = held.keys.first().is_some_and(|key| key.value == probe.facts().value);
             let distinct = self.carver.groups(std::iter::once(probe), f64::INFINITY);
             if !same || probe.as_variable().is_none() || rows > RESTRICTING_SHARE * distinct {
                 continue;
             }
-            let keys = vec![flow.value(self.carver, probe, probe.shape().value)?];
+            let keys = vec![flow.value(self.carver, probe, probe.facts().value)?];
             flow.steps.push(Step::Probe(Probe {
                 state,
                 kind: ProbeKind::Semi,
@@ -69,7 +69,7 @@ impl Emitter<'_, '_> {
         let key = |(probe, build): &(Scalar, Scalar)| {
             let variable = probe.as_variable()?;
             let (_, grouped) = aggregate.keys.iter().find(|(key, _)| *key == variable)?;
-            (!grouped.fallible()).then(|| (variable, wider(probe.shape().value, build.shape().value)))
+            (!grouped.fallible()).then(|| (variable, wider(probe.facts().value, build.facts().value)))
         };
         let groups = self.carver.rows(probe);
         if let Some(keys) = join.keys.iter().map(key).collect::<Option<Vec<_>>>() {

@@ -52,7 +52,7 @@ impl Lowering<'_, '_> {
                 let state = self.probed(step);
                 (self.join_word(state, JoinWord::Rows), layout::build_row(self.join_state(state)).words)
             }
-            Ahead::Groups => (self.changing(GROUP_ROWS), self.group_row().words),
+            Ahead::Groups => (self.load_mutable(GROUP_ROWS), self.group_row().words),
         };
         let zero = self.int(0);
         let hashes_at = self.staged_address(hashes, zero);
@@ -114,7 +114,7 @@ impl Lowering<'_, '_> {
                 let state = self.probed(step);
                 (self.join_word(state, JoinWord::Directory), self.join_word(state, JoinWord::Shift))
             }
-            Ahead::Groups => (self.changing(GROUP_DIRECTORY), self.changing(GROUP_SHIFT)),
+            Ahead::Groups => (self.load_mutable(GROUP_DIRECTORY), self.load_mutable(GROUP_SHIFT)),
         }
     }
 

@@ -8,7 +8,7 @@ use forebay_base::{Error, Result};
 use forebay_pipeline::ir::{Program, Sink, Source};
 
 use super::context::Context;
-use super::{Compiled, Shapes, compile};
+use super::{Compiled, StateLayouts, compile};
 
 /// Functions that are kept: some tens of KiB each.
 const ENTRIES: usize = 512;
@@ -39,13 +39,13 @@ impl std::fmt::Debug for CompileCache {
 
 impl CompileCache {
     /// The code of a pipeline, and whether it was there already.
-    pub fn compile(&self, program: &Program, pipeline: usize, shapes: &Shapes) -> Result<(Arc<Compiled>, bool)> {
-        let key = key(program, pipeline, shapes)?;
+    pub fn compile(&self, program: &Program, pipeline: usize, layouts: &StateLayouts) -> Result<(Arc<Compiled>, bool)> {
+        let key = key(program, pipeline, layouts)?;
         if let Some(compiled) = self.locked(|entries| entries.find(&key)) {
             return Ok((compiled, true));
         }
         // Two queries may compile the same at once; the later one stays.
-        let compiled = compile(program, pipeline, shapes)?;
+        let compiled = compile(program, pipeline, layouts)?;
         self.locked(|entries| entries.insert(key, &compiled));
         Ok((compiled, false))
     }
@@ -74,22 +74,22 @@ impl Entries {
 }
 
 /// All that compilation looks at: the pipeline, the states that it names, and how they lie.
-fn key(program: &Program, number: usize, shapes: &Shapes) -> Result<String> {
+fn key(program: &Program, number: usize, layouts: &StateLayouts) -> Result<String> {
     let pipeline = program.pipelines.get(number).ok_or_else(|| Error::internal("there is no such pipeline"))?;
     let mut key = pipeline.to_string();
-    if shapes.counted {
+    if layouts.counted {
         key.push_str("\ncounted");
     }
-    if shapes.weighs {
+    if layouts.counts_duplicates {
         key.push_str("\nweighs");
     }
     let mut name = |number: usize, lies: &dyn std::fmt::Debug| {
         let state = program.states.get(number).ok_or_else(|| Error::internal("there is no such state"))?;
         write!(key, "\n{number}: {state} {lies:?}").map_err(|_| Error::internal("a text does not print"))
     };
-    for (state, _) in Context::new(program, pipeline, shapes.counted).joins() {
+    for (state, _) in Context::new(program, pipeline, layouts.counted).joins() {
         let number = state.0 as usize;
-        name(number, &shapes.joins.get(number))?;
+        name(number, &layouts.joins.get(number))?;
     }
     match &pipeline.source {
         Source::Table(_) => {}
@@ -97,7 +97,7 @@ fn key(program: &Program, number: usize, shapes: &Shapes) -> Result<String> {
     }
     match &pipeline.sink {
         Sink::Build { state, .. } | Sink::Aggregate { state, .. } => {
-            name(state.0 as usize, &shapes.groups)?;
+            name(state.0 as usize, &layouts.groups)?;
         }
         Sink::Mark { .. } | Sink::Collect { .. } => {}
     }

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use forebay_pipeline::ir::{Pipeline, Program, Sink, Source, State, StateId, Step};
 
-use super::Shapes;
+use super::StateLayouts;
 use crate::groups::DenseKey;
 use crate::join::{JoinAddresses, JoinLayout};
 use crate::layout;
@@ -33,8 +33,8 @@ pub(super) const GROUP_SHIFT: usize = 9;
 pub(super) const STAGES: usize = 10;
 /// The address of a byte that is not 0 once the run should stop.
 pub(super) const STOP: usize = 11;
-/// The address of a word for each row: how many equal ones it stands for. Only read by code that weighs.
-pub(super) const WEIGHTS: usize = 12;
+/// The address of a word for each row: how many equal ones it stands for. Only read by code that counts duplicates.
+pub(super) const MULTIPLICITIES: usize = 12;
 /// First word of what depends on the pipeline.
 const FIRST: usize = 13;
 
@@ -108,8 +108,8 @@ impl Context {
     }
 
     /// About how many words a run reads that do not change.
-    pub(super) fn steady_words(&self, shapes: &Shapes) -> usize {
-        let of_join = |(state, _): &(StateId, usize)| match shapes.join(*state) {
+    pub(super) fn steady_words(&self, layouts: &StateLayouts) -> usize {
+        let of_join = |(state, _): &(StateId, usize)| match layouts.join(*state) {
             JoinLayout::Set | JoinLayout::Hash { .. } => 3,
             JoinLayout::Dense { payload } => 3 + 2 * payload.len(),
         };

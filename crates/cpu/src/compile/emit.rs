@@ -28,12 +28,12 @@ impl Lowering<'_, '_> {
     }
 
     /// A word of the context that does not change during a run.
-    pub(super) fn steady(&mut self, word: usize) -> Value {
+    pub(super) fn load_invariant(&mut self, word: usize) -> Value {
         self.builder.ins().load(types::I64, self.steady_flags, self.context, offset(word))
     }
 
     /// A word of the context that runtime functions and this one change.
-    pub(super) fn changing(&mut self, word: usize) -> Value {
+    pub(super) fn load_mutable(&mut self, word: usize) -> Value {
         self.builder.ins().load(types::I64, MUTABLE, self.context, offset(word))
     }
 
@@ -66,7 +66,7 @@ impl Lowering<'_, '_> {
 
     /// Leaves the function if it should stop. For every way back to the next row of a chain: chains may be long.
     pub(super) fn stop_if_asked(&mut self) {
-        let address = self.steady(STOP);
+        let address = self.load_invariant(STOP);
         // Another thread writes it, so that no earlier load is as good.
         let asked = self.builder.ins().atomic_load(types::I8, MUTABLE, address);
         self.fault_if(asked, super::STOPPED);

@@ -20,7 +20,7 @@ use super::context::Context;
 use super::members::Members;
 use super::probe::{Chain, Payload};
 use super::stages::{StageColumn, Staged};
-use super::{Shapes, state_columns};
+use super::{StateLayouts, state_columns};
 use crate::layout::WORD;
 use crate::vector::{physical_of, physical_of_column};
 
@@ -59,7 +59,7 @@ impl Cell {
 
 /// What a register holds while the function is built.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Held<'a> {
+pub(super) enum RegisterState<'a> {
     /// Nothing yet.
     Absent,
     /// A value.
@@ -92,7 +92,7 @@ pub(super) struct Lowering<'a, 'f> {
     pub(super) builder: FunctionBuilder<'f>,
     pub(super) program: &'a Program,
     pub(super) pipeline: &'a Pipeline,
-    pub(super) shapes: &'a Shapes,
+    pub(super) layouts: &'a StateLayouts,
     pub(super) layout: Context,
     pub(super) kept: &'a mut Kept,
     /// How steady words of the context are loaded.
@@ -103,7 +103,7 @@ pub(super) struct Lowering<'a, 'f> {
     pub(super) row: Value,
     /// Where a row goes that is dropped or done.
     pub(super) next: Block,
-    pub(super) registers: Vec<Held<'a>>,
+    pub(super) registers: Vec<RegisterState<'a>>,
     pub(super) types: Vec<Option<Typed>>,
     /// The position of the row in the columns between stages.
     pub(super) position: Value,
@@ -123,7 +123,7 @@ impl<'a, 'f> Lowering<'a, 'f> {
         mut builder: FunctionBuilder<'f>,
         program: &'a Program,
         pipeline: &'a Pipeline,
-        shapes: &'a Shapes,
+        layouts: &'a StateLayouts,
         kept: &'a mut Kept,
     ) -> Result<(FunctionBuilder<'f>, usize)> {
         let types = register_types(program, pipeline)?;
@@ -132,12 +132,12 @@ impl<'a, 'f> Lowering<'a, 'f> {
         builder.switch_to_block(entry);
         let context = builder.block_params(entry)[0];
         let call_conv = builder.func.signature.call_conv;
-        let layout = Context::new(program, pipeline, shapes.counted);
-        let few = layout.steady_words(shapes) <= WORDS_IN_REGISTERS;
+        let layout = Context::new(program, pipeline, layouts.counted);
+        let few = layout.steady_words(layouts) <= WORDS_IN_REGISTERS;
         let lowering = Self {
             program,
             pipeline,
-            shapes,
+            layouts,
             layout,
             steady_flags: if few { STEADY.with_can_move() } else { STEADY },
             kept,
@@ -163,12 +163,12 @@ impl<'a, 'f> Lowering<'a, 'f> {
         match &pipeline.source {
             Source::Table(table) => {
                 for (number, column) in table.columns.iter().enumerate() {
-                    self.hold(column.to, Held::Column(number));
+                    self.hold(column.to, RegisterState::Column(number));
                 }
             }
             Source::Groups { columns, .. } | Source::BuildRows { columns, .. } => {
                 for (number, to) in columns.iter().enumerate() {
-                    self.hold(*to, Held::Column(number));
+                    self.hold(*to, RegisterState::Column(number));
                 }
             }
         }
@@ -178,7 +178,7 @@ impl<'a, 'f> Lowering<'a, 'f> {
     pub(super) fn step(&mut self, number: usize, step: &'a Step) {
         match step {
             Step::Compute(compute) if matches!(compute.op, Op::Constant(_)) => {
-                self.hold(compute.to, Held::Constant(compute));
+                self.hold(compute.to, RegisterState::Constant(compute));
             }
             Step::Compute(compute) => self.compute(compute),
             Step::Filter(register) => {
@@ -190,7 +190,7 @@ impl<'a, 'f> Lowering<'a, 'f> {
             }
             Step::Probe(probe) => self.probe(probe),
         }
-        if self.shapes.counted && !matches!(step, Step::Compute(_)) {
+        if self.layouts.counted && !matches!(step, Step::Compute(_)) {
             let one = self.int(1);
             self.count(number, one);
         }
@@ -198,9 +198,9 @@ impl<'a, 'f> Lowering<'a, 'f> {
 
     /// So many more rows have left a step; only where they are counted.
     pub(super) fn count(&mut self, step: usize, rows: Value) {
-        let rows = self.weighed(rows);
+        let rows = self.multiplied(rows);
         let word = self.layout.counts().start + step;
-        let before = self.changing(word);
+        let before = self.load_mutable(word);
         let after = self.builder.ins().iadd(before, rows);
         self.set(word, after);
     }
@@ -214,7 +214,7 @@ impl<'a, 'f> Lowering<'a, 'f> {
             Some(guard) if self.can_fail(compute) => self.guarded(guard, compute),
             _ => self.operation(compute),
         };
-        self.hold(compute.to, Held::Ready(cell));
+        self.hold(compute.to, RegisterState::Ready(cell));
     }
 
     /// Computes where `guard` is true, and gives zeros elsewhere.
@@ -269,31 +269,31 @@ impl<'a, 'f> Lowering<'a, 'f> {
     pub(super) fn need(&mut self, registers: &[Register]) {
         for register in registers {
             let cell = match self.held(*register) {
-                Held::Column(number) => self.load_column(number),
-                Held::Payload(payload) => self.load_payload(&payload),
-                Held::Constant(compute) => self.operation(compute),
-                Held::Staged(staged) => self.load_staged_cell(&staged),
-                Held::StagedPayload(payload, column) => {
+                RegisterState::Column(number) => self.load_column(number),
+                RegisterState::Payload(payload) => self.load_payload(&payload),
+                RegisterState::Constant(compute) => self.operation(compute),
+                RegisterState::Staged(staged) => self.load_staged_cell(&staged),
+                RegisterState::StagedPayload(payload, column) => {
                     let found = self.load_staged(column, types::I64);
                     self.load_payload(&payload.at(found))
                 }
-                Held::Ready(_) | Held::Absent => continue,
+                RegisterState::Ready(_) | RegisterState::Absent => continue,
             };
-            self.hold(*register, Held::Ready(cell));
+            self.hold(*register, RegisterState::Ready(cell));
         }
     }
 
     /// The value of a register that was needed.
     pub(super) fn cell(&self, register: Register) -> Cell {
         match self.registers.get(register.0 as usize) {
-            Some(Held::Ready(cell)) => *cell,
+            Some(RegisterState::Ready(cell)) => *cell,
             held => unreachable!("verified: {register:?} was written before it is read, it is {held:?}"),
         }
     }
 
     /// What a register holds.
-    pub(super) fn held(&self, register: Register) -> Held<'a> {
-        self.registers.get(register.0 as usize).copied().unwrap_or(Held::Absent)
+    pub(super) fn held(&self, register: Register) -> RegisterState<'a> {
+        self.registers.get(register.0 as usize).copied().unwrap_or(RegisterState::Absent)
     }
 
     /// Constants are made again where they are needed next.
@@ -301,18 +301,21 @@ impl<'a, 'f> Lowering<'a, 'f> {
         let pipeline = self.pipeline;
         for step in &pipeline.steps {
             if let Step::Compute(compute) = step
-                && matches!((&compute.op, self.held(compute.to)), (Op::Constant(_), Held::Ready(_) | Held::Staged(_)))
+                && matches!(
+                    (&compute.op, self.held(compute.to)),
+                    (Op::Constant(_), RegisterState::Ready(_) | RegisterState::Staged(_))
+                )
             {
-                self.hold(compute.to, Held::Constant(compute));
+                self.hold(compute.to, RegisterState::Constant(compute));
             }
         }
     }
 
     /// Says what a register holds.
-    pub(super) fn hold(&mut self, register: Register, held: Held<'a>) {
+    pub(super) fn hold(&mut self, register: Register, held: RegisterState<'a>) {
         let number = register.0 as usize;
         if self.registers.len() <= number {
-            self.registers.resize(number + 1, Held::Absent);
+            self.registers.resize(number + 1, RegisterState::Absent);
         }
         self.registers[number] = held;
     }
@@ -330,7 +333,7 @@ impl<'a, 'f> Lowering<'a, 'f> {
     fn load_column(&mut self, number: usize) -> Cell {
         let (typed, physical) = self.source_column(number);
         let word = self.layout.column(number);
-        let base = self.steady(word);
+        let base = self.load_invariant(word);
         let shift = match physical {
             PhysicalType::I8 | PhysicalType::U8 => 0,
             PhysicalType::I16 | PhysicalType::U16 => 1,
@@ -341,7 +344,7 @@ impl<'a, 'f> Lowering<'a, 'f> {
         let address = self.element(base, self.row, shift);
         let (low, high) = self.load_physical(physical, typed.value, address);
         let valid = typed.nullable.then(|| {
-            let base = self.steady(word + 1);
+            let base = self.load_invariant(word + 1);
             let address = self.element(base, self.row, 0);
             self.builder.ins().load(types::I8, STEADY, address, 0)
         });

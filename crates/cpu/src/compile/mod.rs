@@ -1,7 +1,7 @@
-//! Compiled pipelines: the lowering of the IR to machine code with Cranelift, and its workers (DESIGN 4.4; Data Blocks §4).
+//! Compiled pipelines: the lowering of the IR to machine code with Cranelift, and its workers (Data Blocks §4).
 //!
 //! A pipeline becomes one function: a loop over the rows of a set of vectors with all steps fused, a row at a time, its
-//! values in registers. States lie as `layout.rs` says; what the code depends on of them is in [`Shapes`].
+//! values in registers. States lie as `layout.rs` says; what the code depends on of them is in [`StateLayouts`].
 //! Invariants: code is made of verified programs only; every execution gives what `forebay_pipeline::Machine` gives.
 //! Must not know: tables, files, chunks, threads.
 
@@ -12,6 +12,7 @@ mod context;
 mod emit;
 mod lower;
 mod members;
+mod multiplicity;
 mod ops;
 mod probe;
 mod row;
@@ -20,7 +21,6 @@ mod run;
 mod sink;
 mod sink_state;
 mod stages;
-mod weight;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -45,8 +45,8 @@ use context::Context;
 use lower::{Kept, Lowering};
 
 pub use cache::CompileCache;
+pub use multiplicity::can_count_duplicates;
 pub use run::Worker;
-pub use weight::can_weigh;
 
 /// What compiled code returns where a group's key is not in the range that its layout was picked for.
 const KEY_OUT_OF_RANGE: u64 = 1 << 32;
@@ -56,18 +56,18 @@ const STOPPED: u64 = 1 << 33;
 
 /// What compiled code depends on besides its pipeline: how the states lie that it probes and fills, and whether it counts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Shapes {
+pub struct StateLayouts {
     /// By state: the layout of finished build sides.
     pub joins: Vec<Option<JoinLayout>>,
     /// The layout of the groups that the pipeline fills, if it does.
     pub groups: Option<GroupLayout>,
     /// The rows that leave each step are counted ([`Worker::step_rows`]). Code that does not count pays nothing for it.
     pub counted: bool,
-    /// Each row may stand for several equal ones ([`Worker::run_weighted`]); only where [`can_weigh`] says so.
-    pub weighs: bool,
+    /// Each row may stand for several equal ones ([`Worker::run_duplicates`]); only where [`can_count_duplicates`] says so.
+    pub counts_duplicates: bool,
 }
 
-impl Shapes {
+impl StateLayouts {
     fn join(&self, state: StateId) -> &JoinLayout {
         self.joins[state.0 as usize].as_ref().expect("checked before lowering: probed states have a layout")
     }
@@ -85,7 +85,7 @@ pub struct Compiled {
     context: Context,
     /// Words that a worker has for what goes from stage to stage.
     stage_words: usize,
-    shapes: Shapes,
+    layouts: StateLayouts,
     /// How the source's columns must lie in their vectors, and whether they may have NULLs.
     columns: Vec<(PhysicalType, bool)>,
     sink: SinkKind,
@@ -262,21 +262,21 @@ pub fn collect(program: &Program, pipeline: &Pipeline, parts: Vec<Part>) -> Resu
 }
 
 /// Compiles a pipeline.
-pub fn compile(program: &Program, pipeline: usize, shapes: &Shapes) -> Result<Arc<Compiled>> {
-    build(program, pipeline, shapes, false).map(Arc::new)
+pub fn compile(program: &Program, pipeline: usize, layouts: &StateLayouts) -> Result<Arc<Compiled>> {
+    build(program, pipeline, layouts, false).map(Arc::new)
 }
 
 /// Compiles a pipeline, has Cranelift verify it, and keeps its text for readers.
-pub fn compile_with_text(program: &Program, pipeline: usize, shapes: &Shapes) -> Result<Arc<Compiled>> {
-    build(program, pipeline, shapes, true).map(Arc::new)
+pub fn compile_with_text(program: &Program, pipeline: usize, layouts: &StateLayouts) -> Result<Arc<Compiled>> {
+    build(program, pipeline, layouts, true).map(Arc::new)
 }
 
-fn build(program: &Program, number: usize, shapes: &Shapes, with_text: bool) -> Result<Compiled> {
+fn build(program: &Program, number: usize, layouts: &StateLayouts, with_text: bool) -> Result<Compiled> {
     let start = Instant::now();
     verify(program)?;
     let pipeline = program.pipelines.get(number).ok_or_else(|| Error::internal("there is no such pipeline"))?;
-    let context = Context::new(program, pipeline, shapes.counted);
-    check_shapes(&context, pipeline, shapes)?;
+    let context = Context::new(program, pipeline, layouts.counted);
+    check_shapes(&context, pipeline, layouts)?;
     let mut module = JITModule::new(JITBuilder::with_isa(target()?, default_libcall_names()));
     let mut function = module.make_context();
     function.func.signature.params.push(AbiParam::new(types::I64));
@@ -286,7 +286,7 @@ fn build(program: &Program, number: usize, shapes: &Shapes, with_text: bool) -> 
     let mut builders = FunctionBuilderContext::new();
     let frontend = module.target_config();
     let builder = FunctionBuilder::new(&mut function.func, &mut builders);
-    let (builder, stage_words) = Lowering::build(builder, program, pipeline, shapes, &mut kept)?;
+    let (builder, stage_words) = Lowering::build(builder, program, pipeline, layouts, &mut kept)?;
     builder.finalize(frontend);
     if with_text {
         cranelift_codegen::verify_function(&function.func, module.isa()).map_err(internal)?;
@@ -304,7 +304,7 @@ fn build(program: &Program, number: usize, shapes: &Shapes, with_text: bool) -> 
         _kept: kept,
         context,
         stage_words,
-        shapes: shapes.clone(),
+        layouts: layouts.clone(),
         columns: columns(program, pipeline),
         sink: sink_kind(program, pipeline),
         compile_ns: start.elapsed().as_nanos() as u64,
@@ -336,12 +336,12 @@ fn target() -> Result<OwnedTargetIsa> {
     target.clone().map_err(internal)
 }
 
-fn check_shapes(context: &Context, pipeline: &Pipeline, shapes: &Shapes) -> Result<()> {
-    let known = |state: StateId| shapes.joins.get(state.0 as usize).is_some_and(Option::is_some);
+fn check_shapes(context: &Context, pipeline: &Pipeline, layouts: &StateLayouts) -> Result<()> {
+    let known = |state: StateId| layouts.joins.get(state.0 as usize).is_some_and(Option::is_some);
     if !context.joins().iter().all(|(state, _)| known(*state)) {
         return Err(Error::internal("a pipeline was compiled before the states that it probes were finished"));
     }
-    match (&pipeline.sink, &shapes.groups) {
+    match (&pipeline.sink, &layouts.groups) {
         (Sink::Aggregate { .. }, None) => Err(Error::internal("a pipeline was compiled without its groups' layout")),
         _ => Ok(()),
     }

@@ -189,7 +189,7 @@ impl Lowering<'_, '_> {
                 let number = self.int(arithmetic as i64);
                 let fault = self.call(Function::Arithmetic64, &[self.context, number, x, y])[0];
                 self.fault_of_call(fault, valid);
-                self.changing(RESULT)
+                self.load_mutable(RESULT)
             }
         };
         Cell { bits: bits.min(64), ..Cell::new(ValueType::I64, low) }
@@ -269,7 +269,7 @@ impl Lowering<'_, '_> {
                 let arguments = [self.context, number, a_low, a_high, b_low, b_high];
                 let fault = self.call(Function::Arithmetic128, &arguments)[0];
                 self.fault_of_call(fault, valid);
-                (self.changing(RESULT), self.changing(RESULT + 1))
+                (self.load_mutable(RESULT), self.load_mutable(RESULT + 1))
             }
         };
         Cell { high: Some(high), bits: bits.min(128), ..Cell::new(ValueType::I128, low) }

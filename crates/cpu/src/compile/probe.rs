@@ -9,7 +9,7 @@ use cranelift_frontend::Variable;
 use forebay_pipeline::ir::{Condition, Probe, ProbeKind, Register, StateId, Typed, ValueType};
 
 use super::context::JoinWord;
-use super::lower::{Cell, Held, Lowering, STEADY, offset};
+use super::lower::{Cell, Lowering, RegisterState, STEADY, offset};
 use super::ops::words_of;
 use super::run::Function;
 use crate::join::JoinLayout;
@@ -82,7 +82,7 @@ impl Lowering<'_, '_> {
                 let [yes, no] = [1, 0].map(|value| self.builder.ins().iconst(types::I8, value));
                 self.exists(probe, (on, &[yes]), (on, &[no]));
                 self.builder.switch_to_block(on);
-                self.hold(to, Held::Ready(Cell::new(ValueType::Bool, found)));
+                self.hold(to, RegisterState::Ready(Cell::new(ValueType::Bool, found)));
             }
         }
     }
@@ -134,7 +134,7 @@ impl Lowering<'_, '_> {
         fails: Block,
     ) {
         for (column, to) in columns {
-            self.hold(*to, Held::Payload(Payload { state, column: *column, found }));
+            self.hold(*to, RegisterState::Payload(Payload { state, column: *column, found }));
         }
         if let Some(condition) = condition {
             for compute in &condition.computes {
@@ -205,7 +205,7 @@ impl Lowering<'_, '_> {
 
         for ((_, to), cell) in probe.columns.iter().zip(&cells) {
             let cell = self.parameters(on, cell);
-            self.hold(*to, Held::Ready(cell));
+            self.hold(*to, RegisterState::Ready(cell));
         }
         if let Some(head) = search.head {
             let again = self.block();
@@ -249,8 +249,8 @@ impl Lowering<'_, '_> {
     /// Looks a key up: goes on in a block for each match and in `none` where there is none or no more.
     fn search(&mut self, state: StateId, keys: &[Register], none: Block) -> (Match, Search) {
         let cells: Vec<Cell> = keys.iter().map(|key| self.cell(*key)).collect();
-        let shapes = self.shapes;
-        match shapes.join(state) {
+        let layouts = self.layouts;
+        match layouts.join(state) {
             JoinLayout::Set | JoinLayout::Dense { .. } => {
                 self.drop_nulls(&cells, none);
                 let number = self.search_bits(state, &cells[0], none);
@@ -373,7 +373,7 @@ impl Lowering<'_, '_> {
 
     pub(super) fn join_word(&mut self, state: StateId, word: JoinWord) -> Value {
         let word = self.layout.join(state, word);
-        self.steady(word)
+        self.load_invariant(word)
     }
 
     /// A variable with a first value.

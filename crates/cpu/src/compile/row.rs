@@ -89,8 +89,8 @@ impl Lowering<'_, '_> {
                 self.load_place(row, &place, row_layout.validity)
             }
             Match::Number(number) => {
-                let shapes = self.shapes;
-                let JoinLayout::Dense { payload: columns } = shapes.join(payload.state) else {
+                let layouts = self.layouts;
+                let JoinLayout::Dense { payload: columns } = layouts.join(payload.state) else {
                     unreachable!("a set of keys has no payload")
                 };
                 let typed = join.payload[payload.column];
@@ -120,7 +120,7 @@ impl Lowering<'_, '_> {
 
     /// Loads an entry of a payload column in the dense layout.
     fn load_dense(&mut self, word: usize, column: &DenseColumn, typed: Typed, number: Value) -> Cell {
-        let data = self.steady(word);
+        let data = self.load_invariant(word);
         let address = self.element(data, number, i64::from(column.bytes.trailing_zeros()));
         let load = |lowering: &mut Self, type_: Type, at: usize| {
             lowering.builder.ins().load(type_, STEADY, address, offset(at))
@@ -134,7 +134,7 @@ impl Lowering<'_, '_> {
                     4 => ins.uload32(STEADY, address, 0),
                     _ => ins.load(types::I64, STEADY, address, 0),
                 };
-                let base = self.steady(word + 2);
+                let base = self.load_invariant(word + 2);
                 (self.builder.ins().iadd(base, entry), None)
             }
             ValueType::Bool => (load(self, types::I8, 0), None),
@@ -142,7 +142,7 @@ impl Lowering<'_, '_> {
             ValueType::I128 | ValueType::Bytes => (load(self, types::I64, 0), Some(load(self, types::I64, 1))),
         };
         let valid = column.validity.then(|| {
-            let validity = self.steady(word + 1);
+            let validity = self.load_invariant(word + 1);
             let address = self.element(validity, number, 0);
             self.builder.ins().load(types::I8, STEADY, address, 0)
         });

@@ -16,10 +16,10 @@ use forebay_pipeline::ir::{Arithmetic, DatePart};
 use forebay_pipeline::semantics::{arithmetic_i64, arithmetic_i128, date_part, length, substring};
 use forebay_pipeline::{Fault, LikePattern};
 
-use super::context::{CURSOR, GROUP_SHIFT, RESULT, ROWS, SINK, STAGES, STOP, WEIGHTS};
+use super::context::{CURSOR, GROUP_SHIFT, MULTIPLICITIES, RESULT, ROWS, SINK, STAGES, STOP};
 use super::members::Members;
 use super::sink_state::SinkState;
-use super::{Compiled, Finished, KEY_OUT_OF_RANGE, Part, STOPPED, Shapes, SinkKind};
+use super::{Compiled, Finished, KEY_OUT_OF_RANGE, Part, STOPPED, SinkKind, StateLayouts};
 use crate::groups::GroupPlan;
 use crate::layout::hash_bytes;
 use crate::runs::{Partitions, RunLayout, WriteRun};
@@ -68,7 +68,7 @@ pub struct Worker {
     /// What goes from stage to stage.
     stages: Vec<u64>,
     /// Code of the same pipeline for rows that stand for several equal ones.
-    weighing: Option<Arc<Compiled>>,
+    duplicates_code: Option<Arc<Compiled>>,
     /// Keeps the byte alive whose address is in the context.
     _stop: Arc<AtomicBool>,
 }
@@ -90,7 +90,7 @@ impl Worker {
             sink: SinkState::new(compiled, groups)?,
             context: vec![0; compiled.context.words],
             stages: vec![0; compiled.stage_words],
-            weighing: compiled.shapes.weighs.then(|| Arc::clone(compiled)),
+            duplicates_code: compiled.layouts.counts_duplicates.then(|| Arc::clone(compiled)),
             _stop: Arc::default(),
         };
         worker.watch(&Arc::default());
@@ -113,32 +113,33 @@ impl Worker {
     /// From here on runs other code of the same pipeline, which looks these states up; what the worker has made stays.
     pub fn rebind(&mut self, compiled: &Arc<Compiled>, finished: &[Option<Arc<Finished>>]) -> Result<()> {
         let (old, new) = (&self.compiled, compiled);
-        if (old.context.words, old.shapes.groups, &old.columns) != (new.context.words, new.shapes.groups, &new.columns)
+        if (old.context.words, old.layouts.groups, &old.columns)
+            != (new.context.words, new.layouts.groups, &new.columns)
         {
             return Err(Error::internal("a worker goes on with the code of another pipeline"));
         }
         self.stages.resize(new.stage_words, 0);
         self.compiled = Arc::clone(compiled);
-        self.weighing = new.shapes.weighs.then(|| Arc::clone(compiled));
+        self.duplicates_code = new.layouts.counts_duplicates.then(|| Arc::clone(compiled));
         self.bind_joins(finished)
     }
 
-    /// From here on [`Worker::run_weighted`] runs `code`, which is of the same pipeline and weighs its rows.
-    pub fn weigh_with(&mut self, code: &Arc<Compiled>) -> Result<()> {
-        let shapes = Shapes { weighs: true, ..self.compiled.shapes.clone() };
-        if (&code.shapes, code.context.words, &code.columns)
-            != (&shapes, self.compiled.context.words, &self.compiled.columns)
+    /// From here on [`Worker::run_duplicates`] runs `code`, which is of the same pipeline and takes each row as many times as it stands for.
+    pub fn count_duplicates_with(&mut self, code: &Arc<Compiled>) -> Result<()> {
+        let layouts = StateLayouts { counts_duplicates: true, ..self.compiled.layouts.clone() };
+        if (&code.layouts, code.context.words, &code.columns)
+            != (&layouts, self.compiled.context.words, &self.compiled.columns)
         {
-            return Err(Error::internal("a worker weighs rows with the code of another pipeline"));
+            return Err(Error::internal("a worker counts duplicates with the code of another pipeline"));
         }
         self.stages.resize(self.stages.len().max(code.stage_words), 0);
-        self.weighing = Some(Arc::clone(code));
+        self.duplicates_code = Some(Arc::clone(code));
         Ok(())
     }
 
-    /// Whether it has code that weighs rows.
-    pub fn weighs(&self) -> bool {
-        self.weighing.is_some()
+    /// Whether it has code for rows that stand for several equal ones.
+    pub fn counts_duplicates(&self) -> bool {
+        self.duplicates_code.is_some()
     }
 
     /// Lets go of the states that the worker looks up; it runs again once it is bound to others.
@@ -160,7 +161,7 @@ impl Worker {
         let Finished::Join(table) = &**finished else {
             return Err(Error::internal("a probed state is no build side"));
         };
-        if self.compiled.shapes.joins.get(state.0 as usize) != Some(&Some(table.layout())) {
+        if self.compiled.layouts.joins.get(state.0 as usize) != Some(&Some(table.layout())) {
             return Err(Error::internal("a build side of another layout than was compiled for"));
         }
         self.compiled.context.write_join(&mut self.context, state, &table.addresses());
@@ -177,20 +178,21 @@ impl Worker {
     /// Takes the first `rows` rows of `vectors`, which are the source's columns in order, through the pipeline. After an
     /// error the worker's rows are incomplete.
     pub fn run(&mut self, vectors: &[Vector], rows: usize) -> Result<()> {
-        if self.compiled.shapes.weighs {
-            return Err(Error::internal("code that weighs rows runs without weights"));
+        if self.compiled.layouts.counts_duplicates {
+            return Err(Error::internal("code that counts duplicates runs without multiplicities"));
         }
         self.enter(self.compiled.code.entry, vectors, rows, &[])
     }
 
     /// As [`Worker::run`], with rows that stand for so many equal ones each.
-    pub fn run_weighted(&mut self, vectors: &[Vector], weights: &[u64]) -> Result<()> {
-        let code = self.weighing.as_ref().ok_or_else(|| Error::internal("a worker without code that weighs rows"))?;
-        self.enter(code.code.entry, vectors, weights.len(), weights)
+    pub fn run_duplicates(&mut self, vectors: &[Vector], multiplicities: &[u64]) -> Result<()> {
+        let code =
+            self.duplicates_code.as_ref().ok_or_else(|| Error::internal("a worker has no code for duplicates"))?;
+        self.enter(code.code.entry, vectors, multiplicities.len(), multiplicities)
     }
 
-    /// Runs code on rows; it reads `weights` only if it weighs, and there are as many then.
-    fn enter(&mut self, entry: Entry, vectors: &[Vector], rows: usize, weights: &[u64]) -> Result<()> {
+    /// Runs code on rows; it reads `multiplicities` only if it counts duplicates; there are as many as rows then.
+    fn enter(&mut self, entry: Entry, vectors: &[Vector], rows: usize, multiplicities: &[u64]) -> Result<()> {
         let columns = &self.compiled.columns;
         if vectors.len() != columns.len() {
             return Err(Error::internal(format!("{} vectors for {} columns", vectors.len(), columns.len())));
@@ -211,7 +213,7 @@ impl Worker {
             return Err(Error::internal(format!("{rows} rows in one run")));
         }
         self.context[ROWS] = rows as u64;
-        self.context[WEIGHTS] = weights.as_ptr().expose_provenance() as u64;
+        self.context[MULTIPLICITIES] = multiplicities.as_ptr().expose_provenance() as u64;
         self.context[STAGES] = self.stages.as_mut_ptr().expose_provenance() as u64;
         self.sink.open(&mut self.context);
         self.context[SINK] = (&raw mut self.sink).expose_provenance() as u64;

@@ -23,7 +23,7 @@ use crate::layout::{self, Accumulator, GroupRow, RowLayout, SLOT_ROW_BITS, WORD}
 pub(super) struct Accumulators(BTreeMap<usize, (Variable, Type)>);
 
 /// Where the accumulators of a row's group are.
-enum Home<'a> {
+enum AccumulatorPlace<'a> {
     /// In variables.
     Variables(&'a Accumulators),
     /// In the row at this address, whose first word is this one of the layout.
@@ -38,7 +38,7 @@ impl Lowering<'_, '_> {
             && keys.is_empty()
         {
             let group_row = GroupRow::new(self.aggregate_state(*state));
-            let row = self.changing(GROUP_ROWS);
+            let row = self.load_mutable(GROUP_ROWS);
             let words = group_row.accumulators.iter().flat_map(|accumulator| {
                 let high = (layout::words(accumulator.value) == 2).then_some((accumulator.word + 1, types::I64));
                 let seen = accumulator.seen.map(|word| (word, types::I64));
@@ -58,10 +58,10 @@ impl Lowering<'_, '_> {
     pub(super) fn end_sink(&mut self, accumulators: &Accumulators) {
         if let (Sink::Aggregate { state, .. }, false) = (&self.pipeline.sink, accumulators.0.is_empty()) {
             let first = GroupRow::new(self.aggregate_state(*state)).key.words;
-            let row = self.changing(GROUP_ROWS);
+            let row = self.load_mutable(GROUP_ROWS);
             for (word, (variable, _)) in &accumulators.0 {
                 let value = self.builder.use_var(*variable);
-                self.write(&Home::Row(row, first), *word, value);
+                self.write(&AccumulatorPlace::Row(row, first), *word, value);
             }
         }
     }
@@ -104,15 +104,15 @@ impl Lowering<'_, '_> {
         let bytes = (words.max(1) * WORD) as i64;
         let (full, room) = (self.block(), self.block());
         let row = self.builder.append_block_param(room, types::I64);
-        let cursor = self.changing(CURSOR);
+        let cursor = self.load_mutable(CURSOR);
         let end = self.builder.ins().iadd_imm_s(cursor, bytes);
-        let limit = self.changing(LIMIT);
+        let limit = self.load_mutable(LIMIT);
         let beyond = self.builder.ins().icmp(IntCC::UnsignedGreaterThan, end, limit);
         self.branch_with(beyond, full, &[], room, &[cursor]);
         self.builder.switch_to_block(full);
         self.builder.set_cold_block(full);
         self.call(Function::Grow, &[self.context]);
-        let cursor = self.changing(CURSOR);
+        let cursor = self.load_mutable(CURSOR);
         self.jump(room, &[cursor]);
         self.builder.switch_to_block(room);
         let end = self.builder.ins().iadd_imm_s(row, bytes);
@@ -193,8 +193,8 @@ impl Lowering<'_, '_> {
         }
         let group_row = GroupRow::new(self.aggregate_state(state));
         let cells: Vec<Cell> = keys.iter().map(|key| self.cell(*key)).collect();
-        let home = match self.shapes.groups() {
-            _ if keys.is_empty() => Home::Variables(variables),
+        let home = match self.layouts.groups() {
+            _ if keys.is_empty() => AccumulatorPlace::Variables(variables),
             GroupLayout::Dense => self.dense_group(&cells, &group_row),
             GroupLayout::Hash => self.hashed_group(&cells, &group_row),
         };
@@ -205,11 +205,12 @@ impl Lowering<'_, '_> {
     }
 
     /// The group whose number the keys make.
-    fn dense_group(&mut self, keys: &[Cell], group_row: &GroupRow) -> Home<'static> {
+    fn dense_group(&mut self, keys: &[Cell], group_row: &GroupRow) -> AccumulatorPlace<'static> {
         let mut index = self.int(0);
         for (number, key) in keys.iter().enumerate() {
             let word = self.layout.dense_key(number);
-            let (low, span, stride) = (self.steady(word), self.steady(word + 1), self.steady(word + 2));
+            let (low, span, stride) =
+                (self.load_invariant(word), self.load_invariant(word + 1), self.load_invariant(word + 2));
             let value = match key.value {
                 ValueType::Bool => self.builder.ins().uextend(types::I64, key.low),
                 _ => key.low,
@@ -225,18 +226,18 @@ impl Lowering<'_, '_> {
             let part = self.builder.ins().imul(slot, stride);
             index = self.builder.ins().iadd(index, part);
         }
-        let touched = self.changing(GROUP_TOUCHED);
+        let touched = self.load_mutable(GROUP_TOUCHED);
         let address = self.element(touched, index, 0);
         let one = self.builder.ins().iconst(types::I8, 1);
         self.builder.ins().store(MUTABLE, one, address, 0);
         let first = group_row.key.words;
-        let rows = self.changing(GROUP_ROWS);
+        let rows = self.load_mutable(GROUP_ROWS);
         let behind = self.builder.ins().imul_imm_s(index, ((group_row.words - first) * WORD) as i64);
-        Home::Row(self.builder.ins().iadd(rows, behind), first)
+        AccumulatorPlace::Row(self.builder.ins().iadd(rows, behind), first)
     }
 
     /// The group of a key in the directory, which is made where it is new.
-    fn hashed_group(&mut self, keys: &[Cell], group_row: &GroupRow) -> Home<'static> {
+    fn hashed_group(&mut self, keys: &[Cell], group_row: &GroupRow) -> AccumulatorPlace<'static> {
         let (head, taken, other, miss, found) = (self.block(), self.block(), self.block(), self.block(), self.block());
         let slot = self.builder.append_block_param(head, types::I64);
         let row = self.builder.append_block_param(found, types::I64);
@@ -245,12 +246,12 @@ impl Lowering<'_, '_> {
             None => self.hash(keys),
         };
         let words = self.key_words(&group_row.key, keys);
-        let shift = self.changing(GROUP_SHIFT);
+        let shift = self.load_mutable(GROUP_SHIFT);
         let first = self.builder.ins().ushr(hash, shift);
         self.jump(head, &[first]);
 
         self.builder.switch_to_block(head);
-        let directory = self.changing(GROUP_DIRECTORY);
+        let directory = self.load_mutable(GROUP_DIRECTORY);
         let address = self.element(directory, slot, 3);
         let entry = self.builder.ins().load(types::I64, MUTABLE, address, 0);
         self.branch(entry, taken, miss);
@@ -263,7 +264,7 @@ impl Lowering<'_, '_> {
         let tagged = self.block();
         self.branch(differing, other, tagged);
         self.builder.switch_to_block(tagged);
-        let rows = self.changing(GROUP_ROWS);
+        let rows = self.load_mutable(GROUP_ROWS);
         let number = self.row_number(entry);
         let candidate = self.row_address(rows, number, group_row.words);
         self.compare_group(candidate, hash, keys, &words, group_row, other);
@@ -280,7 +281,7 @@ impl Lowering<'_, '_> {
         let row_of_new = self.new_group(hash, keys, &words, group_row);
         self.jump(found, &[row_of_new]);
         self.builder.switch_to_block(found);
-        Home::Row(row, 0)
+        AccumulatorPlace::Row(row, 0)
     }
 
     /// Goes on only where a group's row has this key, else to `other`.
@@ -328,18 +329,18 @@ impl Lowering<'_, '_> {
     }
 
     /// Reads a word of the accumulators.
-    fn read(&mut self, home: &Home<'_>, word: usize, type_: Type) -> Value {
+    fn read(&mut self, home: &AccumulatorPlace<'_>, word: usize, type_: Type) -> Value {
         match home {
-            Home::Variables(variables) => self.builder.use_var(variables.0[&word].0),
-            Home::Row(row, first) => self.builder.ins().load(type_, MUTABLE, *row, offset(word - first)),
+            AccumulatorPlace::Variables(variables) => self.builder.use_var(variables.0[&word].0),
+            AccumulatorPlace::Row(row, first) => self.builder.ins().load(type_, MUTABLE, *row, offset(word - first)),
         }
     }
 
     /// Writes a word of the accumulators.
-    fn write(&mut self, home: &Home<'_>, word: usize, value: Value) {
+    fn write(&mut self, home: &AccumulatorPlace<'_>, word: usize, value: Value) {
         match home {
-            Home::Variables(variables) => self.builder.def_var(variables.0[&word].0, value),
-            Home::Row(row, first) => {
+            AccumulatorPlace::Variables(variables) => self.builder.def_var(variables.0[&word].0, value),
+            AccumulatorPlace::Row(row, first) => {
                 let bool = self.builder.func.dfg.value_type(value) == types::I8;
                 let value = if bool { self.builder.ins().uextend(types::I64, value) } else { value };
                 self.builder.ins().store(MUTABLE, value, *row, offset(word - first));
@@ -348,11 +349,11 @@ impl Lowering<'_, '_> {
     }
 
     /// Adds an argument to an accumulator.
-    fn accumulate(&mut self, accumulator: &Accumulator, argument: Option<&Cell>, home: &Home<'_>) {
+    fn accumulate(&mut self, accumulator: &Accumulator, argument: Option<&Cell>, home: &AccumulatorPlace<'_>) {
         match (accumulator.aggregate.function, argument) {
             (AggregateFunction::CountRows, _) | (AggregateFunction::Count, None) => {
                 let one = self.int(1);
-                let rows = self.weighed(one);
+                let rows = self.multiplied(one);
                 self.add_count(accumulator, rows, home);
             }
             (AggregateFunction::Count, Some(argument)) => {
@@ -360,7 +361,7 @@ impl Lowering<'_, '_> {
                     Some(valid) => self.builder.ins().uextend(types::I64, valid),
                     None => self.int(1),
                 };
-                let rows = self.weighed(one);
+                let rows = self.multiplied(one);
                 self.add_count(accumulator, rows, home);
             }
             (AggregateFunction::Sum | AggregateFunction::SumWide | AggregateFunction::SumFitting, Some(argument)) => {
@@ -371,14 +372,14 @@ impl Lowering<'_, '_> {
         }
     }
 
-    fn add_count(&mut self, accumulator: &Accumulator, addend: Value, home: &Home<'_>) {
+    fn add_count(&mut self, accumulator: &Accumulator, addend: Value, home: &AccumulatorPlace<'_>) {
         let count = self.read(home, accumulator.word, types::I64);
         let count = self.builder.ins().iadd(count, addend);
         self.write(home, accumulator.word, count);
     }
 
     /// Notes that an accumulator has seen an argument.
-    fn note_seen(&mut self, accumulator: &Accumulator, valid: Option<Value>, home: &Home<'_>) {
+    fn note_seen(&mut self, accumulator: &Accumulator, valid: Option<Value>, home: &AccumulatorPlace<'_>) {
         let Some(word) = accumulator.seen else { return };
         let seen = match valid {
             Some(valid) => {
@@ -391,7 +392,7 @@ impl Lowering<'_, '_> {
         self.write(home, word, seen);
     }
 
-    fn add(&mut self, accumulator: &Accumulator, argument: &Cell, home: &Home<'_>) {
+    fn add(&mut self, accumulator: &Accumulator, argument: &Cell, home: &AccumulatorPlace<'_>) {
         self.note_seen(accumulator, argument.valid, home);
         let word = accumulator.word;
         match accumulator.value {
@@ -405,14 +406,14 @@ impl Lowering<'_, '_> {
             }
             ValueType::I64 => {
                 let addend = self.zero_unless(argument.valid, argument.low);
-                let addend = self.weighed(addend);
+                let addend = self.multiplied(addend);
                 self.add_count(accumulator, addend, home);
             }
             _ => {
                 let low = self.zero_unless(argument.valid, argument.low);
                 let (low, high) = match argument.high {
                     Some(high) => (low, self.zero_unless(argument.valid, high)),
-                    None => self.weighed_wide(low),
+                    None => self.multiplied_wide(low),
                 };
                 let addend = self.builder.ins().iconcat(low, high);
                 let before = (self.read(home, word, types::I64), self.read(home, word + 1, types::I64));
@@ -433,7 +434,13 @@ impl Lowering<'_, '_> {
     }
 
     /// Keeps the least, greatest or first argument.
-    fn choose(&mut self, function: AggregateFunction, accumulator: &Accumulator, argument: &Cell, home: &Home<'_>) {
+    fn choose(
+        &mut self,
+        function: AggregateFunction,
+        accumulator: &Accumulator,
+        argument: &Cell,
+        home: &AccumulatorPlace<'_>,
+    ) {
         let seen_word = accumulator.seen.expect("an accumulator that starts from its first argument knows it");
         let seen = self.read(home, seen_word, types::I64);
         let unseen = self.builder.ins().icmp_imm_u(IntCC::Equal, seen, 0);
@@ -472,7 +479,7 @@ impl Lowering<'_, '_> {
         argument: &Cell,
         kept: &Cell,
         better: Value,
-        home: &Home<'_>,
+        home: &AccumulatorPlace<'_>,
     ) {
         let (replace, done) = (self.block(), self.block());
         self.branch(better, replace, done);

@@ -23,7 +23,7 @@ impl SinkState {
             SinkKind::Mark => Self::Marks,
             SinkKind::Aggregate(state) => {
                 let plan = groups.ok_or_else(|| Error::internal("a worker without a plan of its groups"))?;
-                if compiled.shapes.groups != Some(plan.layout()) {
+                if compiled.layouts.groups != Some(plan.layout()) {
                     return Err(Error::internal("groups of another layout than was compiled for"));
                 }
                 Self::Groups(Box::new(GroupPart::new(state, plan)))

@@ -18,7 +18,7 @@ use forebay_pipeline::ir::{Compute, Condition, Op, ProbeKind, Register, Sink, St
 
 use super::ahead::Ahead;
 use super::context::{ROWS, STAGES};
-use super::lower::{Cell, Held, Lowering, MUTABLE, word_type};
+use super::lower::{Cell, Lowering, MUTABLE, RegisterState, word_type};
 use super::probe::{Match, Payload};
 use super::sink::Accumulators;
 use crate::groups::GroupLayout;
@@ -79,7 +79,7 @@ impl<'a, 'f> Lowering<'a, 'f> {
         let chunked = stages.len() > 1 || stages[0].ahead.is_some();
         let (chunk, done) = (self.block(), self.block());
         let accumulators = self.begin_sink();
-        let rows = self.steady(ROWS);
+        let rows = self.load_invariant(ROWS);
         let zero = self.int(0);
         let from = self.builder.append_block_param(chunk, types::I64);
         self.branch_with(rows, chunk, &[zero], done, &[]);
@@ -133,7 +133,7 @@ impl<'a, 'f> Lowering<'a, 'f> {
         let mut multiplied = false;
         for (number, step) in steps.iter().enumerate().skip(filters) {
             let Step::Probe(probe) = step else { continue };
-            if let JoinLayout::Hash { unique } = self.shapes.join(probe.state) {
+            if let JoinLayout::Hash { unique } = self.layouts.join(probe.state) {
                 if !multiplied {
                     cut(&mut current, number, Ahead::Probe(number));
                 }
@@ -142,7 +142,7 @@ impl<'a, 'f> Lowering<'a, 'f> {
         }
         if let Sink::Aggregate { keys, .. } = &self.pipeline.sink
             && !keys.is_empty()
-            && self.shapes.groups() == GroupLayout::Hash
+            && self.layouts.groups() == GroupLayout::Hash
             && !multiplied
         {
             cut(&mut current, steps.len(), Ahead::Groups);
@@ -212,7 +212,7 @@ impl<'a, 'f> Lowering<'a, 'f> {
                     self.need(&[*register]);
                     let truth = self.truth(*register);
                     *passes = self.builder.ins().band(*passes, truth);
-                    if self.shapes.counted {
+                    if self.layouts.counted {
                         let rows = self.builder.ins().uextend(types::I64, *passes);
                         self.count(number, rows);
                     }
@@ -254,17 +254,17 @@ impl<'a, 'f> Lowering<'a, 'f> {
         self.constants_again();
         for register in self.read_from(following.steps.start) {
             let kept = match self.held(register) {
-                Held::Staged(_) => {
+                RegisterState::Staged(_) => {
                     self.need(&[register]);
                     self.keep_cell(&self.cell(register), at)
                 }
-                Held::Ready(cell) => self.keep_cell(&cell, at),
-                Held::Payload(payload) => self.keep_match(payload, at, &mut matches),
-                Held::StagedPayload(payload, column) => {
+                RegisterState::Ready(cell) => self.keep_cell(&cell, at),
+                RegisterState::Payload(payload) => self.keep_match(payload, at, &mut matches),
+                RegisterState::StagedPayload(payload, column) => {
                     let found = self.load_staged(column, types::I64);
                     self.keep_match(payload.at(found), at, &mut matches)
                 }
-                held @ (Held::Absent | Held::Column(_) | Held::Constant(_)) => held,
+                held @ (RegisterState::Absent | RegisterState::Column(_) | RegisterState::Constant(_)) => held,
             };
             self.hold(register, kept);
         }
@@ -273,18 +273,23 @@ impl<'a, 'f> Lowering<'a, 'f> {
         numbers
     }
 
-    fn keep_cell(&mut self, cell: &Cell, at: Value) -> Held<'a> {
+    fn keep_cell(&mut self, cell: &Cell, at: Value) -> RegisterState<'a> {
         let mut keep = |word| {
             let column = self.stage_column();
             self.keep_word(column, at, word);
             column
         };
         let (low, high, valid) = (keep(cell.low), cell.high.map(&mut keep), cell.valid.map(&mut keep));
-        Held::Staged(Staged { value: cell.value, bits: cell.bits, low, high, valid })
+        RegisterState::Staged(Staged { value: cell.value, bits: cell.bits, low, high, valid })
     }
 
     /// Keeps where a match lies, once for all of its columns.
-    fn keep_match(&mut self, payload: Payload, at: Value, matches: &mut BTreeMap<Value, StageColumn>) -> Held<'a> {
+    fn keep_match(
+        &mut self,
+        payload: Payload,
+        at: Value,
+        matches: &mut BTreeMap<Value, StageColumn>,
+    ) -> RegisterState<'a> {
         let (Match::Number(found) | Match::Row(found)) = payload.found;
         let column = match matches.get(&found) {
             Some(column) => *column,
@@ -295,7 +300,7 @@ impl<'a, 'f> Lowering<'a, 'f> {
                 column
             }
         };
-        Held::StagedPayload(payload, column)
+        RegisterState::StagedPayload(payload, column)
     }
 
     /// Loads a value that an earlier stage kept.
@@ -318,7 +323,7 @@ impl<'a, 'f> Lowering<'a, 'f> {
     }
 
     pub(super) fn staged_address(&mut self, column: StageColumn, at: Value) -> Value {
-        let base = self.steady(STAGES);
+        let base = self.load_invariant(STAGES);
         let first = self.builder.ins().iadd_imm_s(base, (column.0 * CHUNK * WORD) as i64);
         self.element(first, at, 3)
     }

@@ -1,7 +1,7 @@
 //! Finding matches with the processor's vector units (Data Blocks §4.2, Appendix C): one bit for each row, 64 rows to a
 //! word, and from the bits to positions.
 //!
-//! Callers say which flavour; the portable one is what the others are tested against. Callers see safe functions;
+//! Callers say which SIMD level; the portable one is what the others are tested against. Callers see safe functions;
 //! `unsafe` stays in this module. Must not know: encodings, NULLs, what a test means.
 
 use std::sync::OnceLock;
@@ -35,7 +35,7 @@ pub const WORD_ROWS: usize = 64;
 
 /// The vector instructions that are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Flavour {
+pub enum SimdLevel {
     /// Whatever the compiler makes of plain loops.
     Portable,
     /// 32-byte vectors.
@@ -44,7 +44,7 @@ pub enum Flavour {
     Avx512,
 }
 
-impl Flavour {
+impl SimdLevel {
     /// All of them, from the plainest.
     pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
 
@@ -78,8 +78,8 @@ impl Flavour {
 
     /// The best one that this processor has.
     pub fn best() -> Self {
-        static BEST: OnceLock<Flavour> = OnceLock::new();
-        let find = || Self::ALL.into_iter().rev().find(|flavour| flavour.is_available()).unwrap_or(Self::Portable);
+        static BEST: OnceLock<SimdLevel> = OnceLock::new();
+        let find = || Self::ALL.into_iter().rev().find(|level| level.is_available()).unwrap_or(Self::Portable);
         *BEST.get_or_init(find)
     }
 
@@ -93,10 +93,10 @@ impl Flavour {
 pub trait Lane: Copy + Ord + bytemuck::Pod {
     /// Bits of `masks` for lanes `v` of `values` with `v - low <= span` (modulo the lane's width); see [`range`].
     #[doc(hidden)]
-    fn range(flavour: Flavour, values: &[Self], low: Self, span: Self, masks: &mut [u64]);
+    fn range(level: SimdLevel, values: &[Self], low: Self, span: Self, masks: &mut [u64]);
     /// Bits of `masks` for lanes whose number less `low` is a bit of `bits`; see [`members`].
     #[doc(hidden)]
-    fn members(flavour: Flavour, values: &[Self], low: u64, bits: &[u64], masks: &mut [u64]);
+    fn members(level: SimdLevel, values: &[Self], low: u64, bits: &[u64], masks: &mut [u64]);
     /// `self - low`, wrapping, in the lane's width.
     #[doc(hidden)]
     fn above(self, low: Self) -> Self;
@@ -108,26 +108,26 @@ pub trait Lane: Copy + Ord + bytemuck::Pod {
 macro_rules! lane {
     ($($lane:ident $range:ident $members:ident),*) => {$(
         impl Lane for $lane {
-            fn range(flavour: Flavour, values: &[Self], low: Self, span: Self, masks: &mut [u64]) {
-                match flavour {
+            fn range(level: SimdLevel, values: &[Self], low: Self, span: Self, masks: &mut [u64]) {
+                match level {
                     #[cfg(target_arch = "x86_64")]
-                    // SAFETY: the functions that call this let a flavour pass only where the processor has its instructions.
-                    Flavour::Avx512 => unsafe { avx512::$range(values, low, span, masks) },
+                    // SAFETY: the functions that call this let a SIMD level pass only where the processor has its instructions.
+                    SimdLevel::Avx512 => unsafe { avx512::$range(values, low, span, masks) },
                     #[cfg(target_arch = "x86_64")]
                     // SAFETY: as above.
-                    Flavour::Avx2 => unsafe { avx2::$range(values, low, span, masks) },
+                    SimdLevel::Avx2 => unsafe { avx2::$range(values, low, span, masks) },
                     _ => portable::range(values, low, span, masks),
                 }
             }
 
-            fn members(flavour: Flavour, values: &[Self], low: u64, bits: &[u64], masks: &mut [u64]) {
-                match flavour {
+            fn members(level: SimdLevel, values: &[Self], low: u64, bits: &[u64], masks: &mut [u64]) {
+                match level {
                     #[cfg(target_arch = "x86_64")]
-                    // SAFETY: the functions that call this let a flavour pass only where the processor has its instructions.
-                    Flavour::Avx512 => unsafe { avx512::$members(values, low, bits, masks) },
+                    // SAFETY: the functions that call this let a SIMD level pass only where the processor has its instructions.
+                    SimdLevel::Avx512 => unsafe { avx512::$members(values, low, bits, masks) },
                     #[cfg(target_arch = "x86_64")]
                     // SAFETY: as above.
-                    Flavour::Avx2 => unsafe { avx2::$members(values, low, bits, masks) },
+                    SimdLevel::Avx2 => unsafe { avx2::$members(values, low, bits, masks) },
                     _ => portable::members(values, low, bits, masks),
                 }
             }
@@ -148,14 +148,14 @@ lane!(u8 range_u8 members_u8, u16 range_u16 members_u16, u32 range_u32 members_u
 
 /// Keeps those bits of `masks` whose lanes lie in `low..=low + span` (modulo the lane's width). Bit `i % 64` of word
 /// `i / 64` stands for `values[i]`; bits behind the last value stay as they are, words of zeros are not looked at.
-pub fn range<L: Lane>(flavour: Flavour, values: &[L], low: L, span: L, masks: &mut [u64]) {
-    L::range(flavour.or_portable(), values, low, span, &mut masks[..values.len().div_ceil(WORD_ROWS)]);
+pub fn range<L: Lane>(level: SimdLevel, values: &[L], low: L, span: L, masks: &mut [u64]) {
+    L::range(level.or_portable(), values, low, span, &mut masks[..values.len().div_ceil(WORD_ROWS)]);
 }
 
 /// Keeps those bits of `masks` whose lanes, less `low`, are set in `bits`; `low` may be "negative" (modulo 2^64). The
 /// rest is as with [`range`].
-pub fn members<L: Lane>(flavour: Flavour, values: &[L], low: u64, bits: &[u64], masks: &mut [u64]) {
-    L::members(flavour.or_portable(), values, low, bits, &mut masks[..values.len().div_ceil(WORD_ROWS)]);
+pub fn members<L: Lane>(level: SimdLevel, values: &[L], low: u64, bits: &[u64], masks: &mut [u64]) {
+    L::members(level.or_portable(), values, low, bits, &mut masks[..values.len().div_ceil(WORD_ROWS)]);
 }
 
 /// The bits that a hash sets in its word of a Bloom filter, up to four of them; not those of the hash that choose the word.
@@ -166,43 +166,43 @@ pub fn bloom_bits(hash: u64) -> u64 {
 
 /// Keeps those bits of `masks` whose hashes have all of their [`bloom_bits`] in word `hash >> shift` of `words`. Bit
 /// `i % 64` of word `i / 64` stands for `hashes[i]`.
-pub fn bloom(flavour: Flavour, hashes: &[u64], words: &[u64], shift: u32, masks: &mut [u64]) {
+pub fn bloom(level: SimdLevel, hashes: &[u64], words: &[u64], shift: u32, masks: &mut [u64]) {
     assert!((1..64).contains(&shift) && words.len() == 1 << (u64::BITS - shift), "every hash has a word");
     let masks = &mut masks[..hashes.len().div_ceil(WORD_ROWS)];
-    match flavour.or_portable() {
+    match level.or_portable() {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: only flavours of this processor come here, and every hash shifted so is the number of a word.
-        Flavour::Avx512 => unsafe { avx512::bloom(hashes, words, shift, masks) },
+        // SAFETY: only SIMD levels of this processor come here, and every hash shifted so is the number of a word.
+        SimdLevel::Avx512 => unsafe { avx512::bloom(hashes, words, shift, masks) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
-        Flavour::Avx2 => unsafe { avx2::bloom(hashes, words, shift, masks) },
+        SimdLevel::Avx2 => unsafe { avx2::bloom(hashes, words, shift, masks) },
         _ => portable::bloom(hashes, words, shift, masks),
     }
 }
 
 /// The number of bits of `masks` that are 1.
-pub fn count(flavour: Flavour, masks: &[u64]) -> usize {
-    match flavour.or_portable() {
+pub fn count(level: SimdLevel, masks: &[u64]) -> usize {
+    match level.or_portable() {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the functions that call this let a flavour pass only where the processor has its instructions.
-        Flavour::Avx512 => unsafe { avx512::count(masks) },
+        // SAFETY: the functions that call this let a SIMD level pass only where the processor has its instructions.
+        SimdLevel::Avx512 => unsafe { avx512::count(masks) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
-        Flavour::Avx2 => unsafe { avx2::count(masks) },
+        SimdLevel::Avx2 => unsafe { avx2::count(masks) },
         _ => portable::count(masks),
     }
 }
 
 /// Appends the positions of all bits of `masks`, ascending; at most 65,536 bits.
-pub fn positions(flavour: Flavour, masks: &[u64], out: &mut Vec<u16>) {
+pub fn positions(level: SimdLevel, masks: &[u64], out: &mut Vec<u16>) {
     assert!(masks.len() <= (1 << 16) / WORD_ROWS, "positions have 16 bits");
-    match flavour.or_portable() {
+    match level.or_portable() {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the functions that call this let a flavour pass only where the processor has its instructions.
-        Flavour::Avx512 => unsafe { avx512::positions(masks, out) },
+        // SAFETY: the functions that call this let a SIMD level pass only where the processor has its instructions.
+        SimdLevel::Avx512 => unsafe { avx512::positions(masks, out) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
-        Flavour::Avx2 => unsafe { avx2::positions(masks, out) },
+        SimdLevel::Avx2 => unsafe { avx2::positions(masks, out) },
         _ => portable::positions(masks, out),
     }
 }
@@ -256,7 +256,7 @@ mod tests {
                 1 => (next() % 100).wrapping_neg(),
                 _ => from(u64::MAX).wide() - next() % 5000 % from(u64::MAX).wide(),
             };
-            for flavour in Flavour::ALL.into_iter().filter(|flavour| flavour.is_available()) {
+            for level in SimdLevel::ALL.into_iter().filter(|level| level.is_available()) {
                 let naive = |passes: &dyn Fn(L) -> bool| -> Vec<u64> {
                     let mut masks = given.clone();
                     for (row, value) in values.iter().enumerate().filter(|(_, value)| !passes(**value)) {
@@ -266,23 +266,23 @@ mod tests {
                     masks
                 };
                 let mut masks = given.clone();
-                L::range(flavour, &values, low, span, &mut masks);
-                assert_eq!(masks, naive(&|value| value.above(low) <= span), "range, {flavour:?}, case {case}");
+                L::range(level, &values, low, span, &mut masks);
+                assert_eq!(masks, naive(&|value| value.above(low) <= span), "range, {level:?}, case {case}");
                 let mut masks = given.clone();
-                L::members(flavour, &values, start, &bits, &mut masks);
+                L::members(level, &values, start, &bits, &mut masks);
                 let member = |value: L| {
                     let number = value.wide().wrapping_sub(start);
                     bits.get((number / 64) as usize).is_some_and(|word| word >> (number % 64) & 1 == 1)
                 };
-                assert_eq!(masks, naive(&member), "members, {flavour:?}, case {case}");
+                assert_eq!(masks, naive(&member), "members, {level:?}, case {case}");
                 let ones = (0..masks.len() * 64).filter(|bit| masks[bit / 64] >> (bit % 64) & 1 == 1).count();
-                assert_eq!(count(flavour, &masks), ones, "count, {flavour:?}, case {case}");
+                assert_eq!(count(level, &masks), ones, "count, {level:?}, case {case}");
             }
         }
     }
 
     #[test]
-    fn every_flavour_keeps_the_same_bits() {
+    fn every_simd_level_keeps_the_same_bits() {
         check(|bits| bits as u8);
         check(|bits| bits as u16);
         check(|bits| bits as u32);
@@ -315,20 +315,20 @@ mod tests {
             let given = masks_of(rows, &mut next, case as u64);
             let mut expected = given.clone();
             portable::members(&values, start, &bits, &mut expected);
-            for flavour in Flavour::ALL {
+            for level in SimdLevel::ALL {
                 let mut masks = given.clone();
-                members(flavour, &values, start, &bits, &mut masks);
-                assert_eq!(masks, expected, "{flavour:?}, {span} bits from {start} on");
+                members(level, &values, start, &bits, &mut masks);
+                assert_eq!(masks, expected, "{level:?}, {span} bits from {start} on");
                 let mut masks = given.clone();
-                members(flavour, &values, start, &[], &mut masks);
+                members(level, &values, start, &[], &mut masks);
                 let behind = masks.last().filter(|_| rows % 64 != 0).map_or(0, |last| last >> (rows % 64));
-                assert_eq!(masks.iter().map(|mask| mask.count_ones()).sum::<u32>(), behind.count_ones(), "{flavour:?}");
+                assert_eq!(masks.iter().map(|mask| mask.count_ones()).sum::<u32>(), behind.count_ones(), "{level:?}");
             }
         }
     }
 
     #[test]
-    fn every_flavour_looks_up_the_same_members() {
+    fn every_simd_level_looks_up_the_same_members() {
         check_members(u8::MAX, |bits| bits as u8);
         check_members(u16::MAX, |bits| bits as u16);
         check_members(u32::MAX, |bits| bits as u32);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flavour_gives_the_same_positions() {
+    fn every_simd_level_gives_the_same_positions() {
         let mut next = noise(3);
         for case in 0..200 {
             let masks = masks_of([0, 64, 128, 6400, 65_536][case as usize % 5], &mut next, case);
@@ -347,10 +347,10 @@ mod tests {
             let mut plain = vec![9];
             portable::positions(&masks, &mut plain);
             assert_eq!(plain[1..], naive, "portable, case {case}");
-            for flavour in Flavour::ALL {
+            for level in SimdLevel::ALL {
                 let mut fast = vec![9];
-                positions(flavour, &masks, &mut fast);
-                assert_eq!(fast, plain, "{flavour:?}, case {case}");
+                positions(level, &masks, &mut fast);
+                assert_eq!(fast, plain, "{level:?}, case {case}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The plain flavour: loops that a compiler vectorises where it can. All others are tested against it.
+//! The plain SIMD level: loops that a compiler vectorises where it can. All others are tested against it.
 
 use super::{Lane, WORD_ROWS};
 

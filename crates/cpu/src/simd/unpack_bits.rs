@@ -5,7 +5,7 @@
 
 use forebay_block::Unpack;
 
-use super::Flavour;
+use super::SimdLevel;
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -23,13 +23,13 @@ const VECTOR_MAX_BYTES: usize = 64;
 /// Widths of elements of 1, 2, 4 and 8 bytes, from 1 bit on.
 const WIDTHS: usize = 8 + 16 + 32 + 64;
 
-/// What unpacks bits with the vector instructions of `flavour`.
-pub fn unpacking(flavour: Flavour) -> &'static dyn Unpack {
-    match flavour.or_portable() {
+/// What unpacks bits with the vector instructions of `level`.
+pub fn unpacking(level: SimdLevel) -> &'static dyn Unpack {
+    match level.or_portable() {
         #[cfg(target_arch = "x86_64")]
-        Flavour::Avx512 => &Avx512,
+        SimdLevel::Avx512 => &Avx512,
         #[cfg(target_arch = "x86_64")]
-        Flavour::Avx2 => &Avx2,
+        SimdLevel::Avx2 => &Avx2,
         _ => &forebay_block::PortableUnpack,
     }
 }
@@ -59,7 +59,7 @@ impl Unpack for Avx512 {
     fn unpack_some(&self, packed: &[u8], width: u32, base: u64, element_bytes: usize, out: &mut [u8]) -> usize {
         let width = width as usize;
         match &avx512::PLANS[width_index(width, element_bytes)] {
-            Some(plan) if Flavour::Avx512.is_available() => {
+            Some(plan) if SimdLevel::Avx512.is_available() => {
                 let base = repeated(base, element_bytes);
                 by_groups((packed, width), (out, element_bytes), plan.behind_bytes(), |packed, out| {
                     // SAFETY: the processor has the instructions.
@@ -82,7 +82,7 @@ struct Avx2;
 #[cfg(target_arch = "x86_64")]
 impl Unpack for Avx2 {
     fn unpack_some(&self, packed: &[u8], width: u32, base: u64, element_bytes: usize, out: &mut [u8]) -> usize {
-        if !Flavour::Avx2.is_available() {
+        if !SimdLevel::Avx2.is_available() {
             return 0;
         }
         let width = width as usize;
@@ -95,7 +95,7 @@ impl Unpack for Avx2 {
     }
 
     fn sum_lanes(&self, firsts: &[u8], steps: &[u8], element_bytes: usize, out: &mut [u8]) -> bool {
-        if !Flavour::Avx2.is_available() {
+        if !SimdLevel::Avx2.is_available() {
             return false;
         }
         // SAFETY: the processor has the instructions.
@@ -130,8 +130,8 @@ fn by_groups(
 mod tests {
     use super::*;
 
-    fn available() -> impl Iterator<Item = Flavour> {
-        Flavour::ALL.into_iter().filter(|flavour| flavour.is_available())
+    fn available() -> impl Iterator<Item = SimdLevel> {
+        SimdLevel::ALL.into_iter().filter(|level| level.is_available())
     }
 
     fn noise(count: usize) -> Vec<u8> {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     /// Packed bytes begin on any boundary and end with their allocation; values lie on any boundary, between guards.
-    fn check(flavour: Flavour, noise: &[u8], count: usize, width: usize, element_bytes: usize) {
+    fn check(level: SimdLevel, noise: &[u8], count: usize, width: usize, element_bytes: usize) {
         let base = 0x0123_4567_89ab_cdef_u64.rotate_left(width as u32);
         let before = (width + count) % 9;
         let (bytes, out_bytes) = ((count * width).div_ceil(64) * 8, count * element_bytes);
@@ -161,26 +161,26 @@ mod tests {
         let packed = &allocation[before..];
         let mut memory = vec![0xa5; before + out_bytes + VECTOR_MAX_BYTES].into_boxed_slice();
         let out = &mut memory[before..before + out_bytes];
-        let done = unpacking(flavour).unpack_some(packed, width as u32, base, element_bytes, out);
-        let expected = if flavour == Flavour::Portable { 0 } else { count / GROUP * GROUP };
-        assert_eq!(done, expected, "{flavour:?} width {width} of {element_bytes} bytes, {count} values");
+        let done = unpacking(level).unpack_some(packed, width as u32, base, element_bytes, out);
+        let expected = if level == SimdLevel::Portable { 0 } else { count / GROUP * GROUP };
+        assert_eq!(done, expected, "{level:?} width {width} of {element_bytes} bytes, {count} values");
         for index in 0..done {
             let expected = naive(packed, width, base, element_bytes, index);
             let found = element(&memory[before..], element_bytes, index);
-            assert_eq!(found, expected, "{flavour:?} width {width} of {element_bytes} bytes, value {index} of {count}");
+            assert_eq!(found, expected, "{level:?} width {width} of {element_bytes} bytes, value {index} of {count}");
         }
         let others = memory[..before].iter().chain(&memory[before + done * element_bytes..]);
-        assert!(others.into_iter().all(|byte| *byte == 0xa5), "{flavour:?} width {width} of {element_bytes} bytes");
+        assert!(others.into_iter().all(|byte| *byte == 0xa5), "{level:?} width {width} of {element_bytes} bytes");
     }
 
     #[test]
     fn every_width_unpacks_as_bit_by_bit() {
         let noise = noise(9 * 1024);
-        for flavour in available() {
+        for level in available() {
             for element_bytes in [1, 2, 4, 8] {
                 for width in 1..=8 * element_bytes {
                     for count in [0, 1, 63, 64, 65, 127, 128, 129, 191, 192, 320, 511, 512, 513, 1000, 1024] {
-                        check(flavour, &noise, count, width, element_bytes);
+                        check(level, &noise, count, width, element_bytes);
                     }
                 }
             }
@@ -188,15 +188,15 @@ mod tests {
     }
 
     #[test]
-    fn every_flavour_adds_steps_in_the_same_way() {
+    fn every_simd_level_adds_steps_in_the_same_way() {
         let noise = noise(9 * 1024);
-        for flavour in available() {
+        for level in available() {
             for element_bytes in [1, 2, 4, 8] {
                 let (firsts, steps) = noise[3..].split_at(16 * element_bytes);
                 let steps = &steps[..1024 * element_bytes];
                 let mut out = vec![0; 1024 * element_bytes];
-                let done = unpacking(flavour).sum_lanes(firsts, steps, element_bytes, &mut out);
-                assert_eq!(done, flavour != Flavour::Portable, "{flavour:?}");
+                let done = unpacking(level).sum_lanes(firsts, steps, element_bytes, &mut out);
+                assert_eq!(done, level != SimdLevel::Portable, "{level:?}");
                 for lane in (0..16).filter(|_| done) {
                     let mut sum = element(firsts, element_bytes, lane);
                     for step in 0..64 {
@@ -205,7 +205,7 @@ mod tests {
                         assert_eq!(
                             element(&out, element_bytes, lane * 64 + step),
                             expected,
-                            "{flavour:?}, {lane}, {step}"
+                            "{level:?}, {lane}, {step}"
                         );
                     }
                 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use forebay_base::{Error, Result};
 use forebay_cpu::compile::{
-    Compiled, Finished, Part, Shapes, Worker, can_weigh, collect, compile_with_text, finish_as,
+    Compiled, Finished, Part, StateLayouts, Worker, can_count_duplicates, collect, compile_with_text, finish_as,
 };
 use forebay_cpu::groups::GroupPlan;
 use forebay_cpu::join::JoinKind;
@@ -27,7 +27,7 @@ pub(crate) struct Execution {
     /// The rows that leave each step are counted.
     pub(crate) counted: bool,
     /// Equal rows of a table run as one, where the pipeline can do with that; rows come in ascending order then.
-    pub(crate) weighs: bool,
+    pub(crate) counts_duplicates: bool,
 }
 
 /// What a program gave.
@@ -44,7 +44,7 @@ struct Batch {
     vectors: Vec<Vector>,
     rows: usize,
     /// How many equal rows of the source each row stands for, if not for itself.
-    weights: Option<Vec<u64>>,
+    multiplicities: Option<Vec<u64>>,
 }
 
 /// Runs a program.
@@ -56,8 +56,8 @@ pub(crate) fn run(
     let mut passed = Vec::new();
     let mut finished: Vec<Option<Arc<Finished>>> = program.states.iter().map(|_| None).collect();
     for (number, pipeline) in program.pipelines.iter().enumerate() {
-        let weighs = execution.weighs && can_weigh(program, number);
-        let batches = batches(pipeline, rows, &finished, execution.vector_rows, weighs)?;
+        let counts_duplicates = execution.counts_duplicates && can_count_duplicates(program, number);
+        let batches = batches(pipeline, rows, &finished, execution.vector_rows, counts_duplicates)?;
         let mut groups = None;
         if let Sink::Aggregate { state, .. } = &pipeline.sink {
             let State::Aggregate(aggregate) = &program.states[state.0 as usize] else { unreachable!() };
@@ -112,18 +112,23 @@ fn run_pipeline(
         _ => None,
     });
     let groups_lie = groups.map(GroupPlan::layout);
-    let shapes = Shapes { joins: joins.collect(), groups: groups_lie, counted: execution.counted, weighs: false };
-    let compiled: Arc<Compiled> = compile_with_text(program, number, &shapes)?;
+    let layouts = StateLayouts {
+        joins: joins.collect(),
+        groups: groups_lie,
+        counted: execution.counted,
+        counts_duplicates: false,
+    };
+    let compiled: Arc<Compiled> = compile_with_text(program, number, &layouts)?;
     let workers = (0..execution.workers).map(|_| Worker::new(&compiled, finished, groups));
     let mut workers = workers.collect::<Result<Vec<Worker>>>()?;
-    if batches.iter().any(|batch| batch.weights.is_some()) {
-        let weighing = compile_with_text(program, number, &Shapes { weighs: true, ..shapes })?;
-        workers.iter_mut().try_for_each(|worker| worker.weigh_with(&weighing))?;
+    if batches.iter().any(|batch| batch.multiplicities.is_some()) {
+        let duplicates_code = compile_with_text(program, number, &StateLayouts { counts_duplicates: true, ..layouts })?;
+        workers.iter_mut().try_for_each(|worker| worker.count_duplicates_with(&duplicates_code))?;
     }
     for (number, batch) in batches.iter().enumerate() {
         let turn = number % workers.len();
-        match &batch.weights {
-            Some(weights) => workers[turn].run_weighted(&batch.vectors, weights)?,
+        match &batch.multiplicities {
+            Some(multiplicities) => workers[turn].run_duplicates(&batch.vectors, multiplicities)?,
             None => workers[turn].run(&batch.vectors, batch.rows)?,
         }
     }
@@ -134,32 +139,32 @@ fn run_pipeline(
     Ok((workers.into_iter().map(Worker::finish).collect(), passed))
 }
 
-/// The source's rows as vectors of at most so many rows; of equal rows of a table one, where it `weighs`.
+/// The source's rows as vectors of at most so many rows; of equal rows of a table one, where it counts duplicates.
 fn batches(
     pipeline: &Pipeline,
     rows: &dyn Fn(&TableSource) -> Vec<Vec<Scalar>>,
     finished: &[Option<Arc<Finished>>],
     vector_rows: usize,
-    weighs: bool,
+    counts_duplicates: bool,
 ) -> Result<Vec<Batch>> {
     match &pipeline.source {
         Source::Table(table) => {
             let columns: Vec<_> = table.columns.iter().map(physical_of_column).collect();
             let mut rows = rows(table);
-            if weighs {
+            if counts_duplicates {
                 rows.sort();
-                let (rows, weights): (Vec<_>, Vec<_>) =
+                let (rows, multiplicities): (Vec<_>, Vec<_>) =
                     rows.chunk_by(|a, b| a == b).map(|run| (run[0].clone(), run.len() as u64)).unzip();
-                let batch = |(rows, weights): (&[Vec<Scalar>], &[u64])| Batch {
+                let batch = |(rows, multiplicities): (&[Vec<Scalar>], &[u64])| Batch {
                     vectors: vectors(&columns, rows),
                     rows: rows.len(),
-                    weights: Some(weights.to_vec()),
+                    multiplicities: Some(multiplicities.to_vec()),
                 };
-                return Ok(rows.chunks(vector_rows).zip(weights.chunks(vector_rows)).map(batch).collect());
+                return Ok(rows.chunks(vector_rows).zip(multiplicities.chunks(vector_rows)).map(batch).collect());
             }
             // A vector of no rows is a run, too.
             let chunks = std::iter::once(&rows[..0]).chain(rows.chunks(vector_rows));
-            let batch = |rows: &[_]| Batch { vectors: vectors(&columns, rows), rows: rows.len(), weights: None };
+            let batch = |rows: &[_]| Batch { vectors: vectors(&columns, rows), rows: rows.len(), multiplicities: None };
             Ok(chunks.map(batch).collect())
         }
         Source::Groups { state, .. } | Source::BuildRows { state, .. } => {
@@ -182,7 +187,7 @@ fn batches(
                     }
                     _ => return Err(Error::internal("a source of another kind")),
                 };
-                batches.push(Batch { vectors, rows, weights: None });
+                batches.push(Batch { vectors, rows, multiplicities: None });
             }
             Ok(batches)
         }

@@ -3,7 +3,7 @@
 mod machine;
 
 use forebay_base::{ErrorKind, PhysicalType, Result, Value};
-use forebay_cpu::compile::{CompileCache, Shapes, Worker, compile};
+use forebay_cpu::compile::{CompileCache, StateLayouts, Worker, compile};
 use forebay_cpu::groups::{GroupLayout, GroupPlan};
 use forebay_cpu::join::JoinKind;
 use forebay_cpu::vector::Vector;
@@ -21,10 +21,10 @@ fn executions() -> Vec<Execution> {
         for dense in [false, true] {
             for (vector_rows, workers) in [(1, 3), (2, 1), (1000, 1)] {
                 let counted = workers > 1 || vector_rows > 2;
-                list.push(Execution { vector_rows, workers, joins, dense, counted, weighs: false });
+                list.push(Execution { vector_rows, workers, joins, dense, counted, counts_duplicates: false });
             }
             let (vector_rows, workers) = if dense { (3, 2) } else { (1000, 1) };
-            list.push(Execution { vector_rows, workers, joins, dense, counted: dense, weighs: true });
+            list.push(Execution { vector_rows, workers, joins, dense, counted: dense, counts_duplicates: true });
         }
     }
     list
@@ -57,7 +57,7 @@ fn random_executions(random: &mut Random) -> [Execution; 2] {
         joins: *random.pick(&joins),
         dense: random.percent(60),
         counted: random.percent(50),
-        weighs: random.percent(30),
+        counts_duplicates: random.percent(30),
     })
 }
 
@@ -76,8 +76,9 @@ fn test_files_give_their_results() {
         for case in Case::read(&text).expect("the file is right") {
             cases += 1;
             let expected = interpreted(&case);
-            let fits =
-                |execution: &Execution| (execution.workers == 1 && !execution.weighs) || !depends_on_order(&case);
+            let fits = |execution: &Execution| {
+                (execution.workers == 1 && !execution.counts_duplicates) || !depends_on_order(&case)
+            };
             for execution in executions().into_iter().filter(fits) {
                 let found = run(&case.program, &|source| case.rows(source), &execution);
                 if let Err(message) = compare(&expected, &found) {
@@ -160,8 +161,9 @@ fn run_dense(rows: &[(i64, i64)]) -> Result<()> {
     let State::Aggregate(groups) = &program.states[0] else { unreachable!() };
     let plan = GroupPlan::pick(groups, &[Some((1, 3))], 0, 0);
     assert_eq!(plan.layout(), GroupLayout::Dense);
-    let shapes = Shapes { joins: vec![None], groups: Some(plan.layout()), counted: false, weighs: false };
-    let compiled = compile(&program, 0, &shapes)?;
+    let layouts =
+        StateLayouts { joins: vec![None], groups: Some(plan.layout()), counted: false, counts_duplicates: false };
+    let compiled = compile(&program, 0, &layouts)?;
     let mut worker = Worker::new(&compiled, &[None], Some(&plan))?;
     let column = |number: fn(&(i64, i64)) -> i64| {
         let values: Vec<Value> = rows.iter().map(|row| Value::Int(number(row).into())).collect();
@@ -184,9 +186,10 @@ fn keys_out_of_their_range_are_no_write_elsewhere() {
 #[test]
 fn workers_refuse_what_they_were_not_compiled_for() {
     let program = Program::parse(GROUPED).expect("the text is right");
-    assert!(compile(&program, 0, &Shapes::default()).is_err(), "without the layout of groups");
-    let shapes = Shapes { joins: vec![None], groups: Some(GroupLayout::Hash), counted: false, weighs: false };
-    let compiled = compile(&program, 0, &shapes).expect("it compiles");
+    assert!(compile(&program, 0, &StateLayouts::default()).is_err(), "without the layout of groups");
+    let layouts =
+        StateLayouts { joins: vec![None], groups: Some(GroupLayout::Hash), counted: false, counts_duplicates: false };
+    let compiled = compile(&program, 0, &layouts).expect("it compiles");
     let State::Aggregate(groups) = &program.states[0] else { unreachable!() };
     assert!(Worker::new(&compiled, &[None], None).is_err(), "without a plan");
     assert!(
@@ -215,8 +218,8 @@ fn the_cache_knows_what_code_depends_on() {
     let program = Program::parse(GROUPED).expect("the text is right");
     let cache = CompileCache::default();
     let is_there = |program: &Program, pipeline, groups| {
-        let shapes = Shapes { joins: vec![None], groups, counted: false, weighs: false };
-        cache.compile(program, pipeline, &shapes).expect("it compiles").1
+        let layouts = StateLayouts { joins: vec![None], groups, counted: false, counts_duplicates: false };
+        cache.compile(program, pipeline, &layouts).expect("it compiles").1
     };
     assert!(!is_there(&program, 0, Some(GroupLayout::Hash)));
     assert!(is_there(&program, 0, Some(GroupLayout::Hash)));
@@ -226,7 +229,7 @@ fn the_cache_knows_what_code_depends_on() {
     assert!(!is_there(&other, 0, Some(GroupLayout::Hash)), "another state");
     assert!(!is_there(&other, 1, None), "a source of other types");
     assert!(is_there(&program, 1, None));
-    let counted = Shapes { joins: vec![None], groups: None, counted: true, weighs: false };
+    let counted = StateLayouts { joins: vec![None], groups: None, counted: true, counts_duplicates: false };
     assert!(!cache.compile(&program, 1, &counted).expect("it compiles").1, "code that counts");
 }
 
@@ -298,7 +301,7 @@ pipeline
                     joins,
                     dense: false,
                     counted: vector_rows == 5000,
-                    weighs: false,
+                    counts_duplicates: false,
                 };
                 let found = run(&case.program, &|source| case.rows(source), &execution);
                 if let Err(message) = compare(&expected, &found) {

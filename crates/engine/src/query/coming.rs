@@ -13,7 +13,7 @@ use forebay_pipeline::ir::{Pipeline, Probe, ProbeKind, Sink, Source, Step, Table
 use super::report::timeline_of;
 use super::runner::Runner;
 use crate::timeline::SourceTimeline;
-use crate::{Foreseen, RankedTest, Scan};
+use crate::{AdaptivePredicate, Foreseen, Scan};
 
 /// Scans by table of the query.
 #[derive(Debug, Default)]
@@ -96,7 +96,7 @@ impl Runner<'_> {
 /// What the scan of a pipeline needs whatever comes before it: columns of its own tests, and where these have nothing to look
 /// at, the key that is looked up first, or without any all that the pipeline reads.
 fn foreseen(pipeline: &Pipeline, source: &TableSource, is_filtered: bool) -> Foreseen {
-    let tests = source.tests.iter().map(|test| RankedTest::new(test.clone(), false)).collect();
+    let tests = source.tests.iter().map(|test| AdaptivePredicate::new(test.clone(), false)).collect();
     let column = |register| source.columns.iter().find(|column| column.to == register).map(|column| column.column);
     let looks_up = |step: &Step| match step {
         Step::Probe(Probe { kind: ProbeKind::Inner | ProbeKind::Semi, keys, .. }) => Some(keys.clone()),

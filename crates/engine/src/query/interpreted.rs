@@ -14,7 +14,7 @@ use forebay_pipeline::verify::register_types;
 use super::report::timeline_of;
 use super::source::{EqualRows, VectorLoader};
 use super::{PipelineReport, Query, QueryOptions, QueryOutput, ScanReport, StepReport, TestReport, output};
-use crate::{CancelToken, Engine, RankedTest, Scan};
+use crate::{AdaptivePredicate, CancelToken, Engine, Scan};
 
 type Row = Vec<Scalar>;
 
@@ -47,7 +47,7 @@ pub(super) fn run(
         let scan = Scan::new(Arc::clone(engine), Arc::clone(&bound.table), columns, metrics, cancel.clone())?;
         let timeline = timeline_of(options, query, &pipeline.source);
         let scan = Arc::new(scan.with_settings(options.scan).with_timeline(timeline.clone()));
-        let mut tests: Vec<_> = source.tests.iter().map(|test| RankedTest::new(test.clone(), false)).collect();
+        let mut tests: Vec<_> = source.tests.iter().map(|test| AdaptivePredicate::new(test.clone(), false)).collect();
         let mut filters = bound.filters.iter().map(|filter| filter.filter()).collect::<Result<Vec<_>>>()?;
         let mut loader = VectorLoader::new(source, &dictionaries);
         let mut morsel = None;
@@ -74,7 +74,7 @@ pub(super) fn run(
         });
         machine.run(index, &mut rows)?;
         drop(rows);
-        let tested = |test: &RankedTest| {
+        let tested = |test: &AdaptivePredicate| {
             let mut report = TestReport::new(vec![test.test.column], None);
             report.add(test.rows());
             report
@@ -84,7 +84,7 @@ pub(super) fn run(
     }
     let types = result_types(program)?;
     let rows = machine.into_result();
-    let shape = output::Shape::of(query, &dictionaries);
+    let shape = output::ResultSchema::of(query, &dictionaries);
     let mut batches = Vec::new();
     for rows in rows.chunks(BATCH_ROWS) {
         batches.push(shape.batch(&vectors(rows, &types), rows.len())?);

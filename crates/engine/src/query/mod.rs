@@ -8,7 +8,6 @@
 
 mod coming;
 mod device;
-mod first;
 mod interpreted;
 mod output;
 mod partitions;
@@ -19,6 +18,7 @@ mod source;
 mod specialise;
 mod spill;
 mod task;
+mod top_k;
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,10 +33,10 @@ use crate::timeline::Recorder;
 use crate::{CancelToken, DeviceChoice, Engine, Metrics, RowFilter, ScanSettings};
 
 pub use device::places;
-pub use first::{First, SortKey};
 pub use output::RowsOnDisk;
 pub use report::{PipelineReport, ScanReport, StepReport, TestReport};
 pub use source::column_range;
+pub use top_k::{SortKey, TopK};
 
 /// A program with what it is bound to.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub struct Query {
     /// Per column of the result: the dictionary whose ids it holds.
     pub dictionaries: Vec<Option<DictionaryId>>,
     /// Whoever reads the result takes only these of its rows: others may be left out.
-    pub first: Option<First>,
+    pub first: Option<TopK>,
 }
 
 impl Query {

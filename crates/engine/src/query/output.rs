@@ -23,13 +23,13 @@ use super::spill::{Place, Spill};
 use crate::CancelToken;
 
 /// What a result looks like.
-pub(super) struct Shape {
+pub(super) struct ResultSchema {
     schema: SchemaRef,
     /// Per column: what its ids stand for.
     strings: Vec<Option<Arc<Strings>>>,
 }
 
-impl Shape {
+impl ResultSchema {
     /// The result of a query whose pipelines are done.
     pub(super) fn of(query: &Query, dictionaries: &[Arc<Dictionary>]) -> Self {
         let strings = query.dictionaries.iter().map(|id| id.map(|id| dictionaries[id.0 as usize].snapshot())).collect();
@@ -80,7 +80,7 @@ impl Shape {
 
 /// Rows of a result that did not fit the memory: read run by run while they are asked for.
 pub struct RowsOnDisk {
-    shape: Shape,
+    shape: ResultSchema,
     layout: RowLayout,
     rows: Spill,
     left: std::vec::IntoIter<Place>,
@@ -89,7 +89,7 @@ pub struct RowsOnDisk {
 }
 
 impl RowsOnDisk {
-    pub(super) fn new(shape: Shape, layout: RowLayout, rows: Spill, cancel: CancelToken) -> Self {
+    pub(super) fn new(shape: ResultSchema, layout: RowLayout, rows: Spill, cancel: CancelToken) -> Self {
         let left = rows.runs(0).into_iter();
         Self { shape, layout, rows, left, batches: Vec::new().into_iter(), cancel }
     }

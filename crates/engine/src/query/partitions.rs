@@ -102,7 +102,7 @@ impl Overflow {
         }
         let file = engine.temporary_file().map_err(|error| match error.kind() {
             ErrorKind::OutOfSpace => error,
-            // Perhaps somebody else knows a way.
+            // Reported as OutOfMemory, so that DataFusion runs the query with its own spilling operators.
             _ => Error::new(
                 ErrorKind::OutOfMemory,
                 format!("the query's joins and groups need a temporary file: {error}"),
@@ -233,7 +233,7 @@ impl Runner<'_> {
         spilled: &Spilled,
         task: &Task<'_>,
     ) -> std::result::Result<Option<Part>, Stop> {
-        let mut hand = Hand { worker: None, vectors: Vec::new(), known_bytes: 0 };
+        let mut hand = PartitionWorker { worker: None, vectors: Vec::new(), known_bytes: 0 };
         let _computing = task.computing();
         loop {
             let partition = task.cursor.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -256,7 +256,7 @@ impl Runner<'_> {
         spilled: &Spilled,
         partition: usize,
         task: &Task<'_>,
-        hand: &mut Hand,
+        hand: &mut PartitionWorker,
     ) -> Result<()> {
         let done = self.load(state, spilled, &spilled.rows.runs(partition))?;
         let worker = match &mut hand.worker {
@@ -291,7 +291,7 @@ impl Runner<'_> {
         other: StateId,
         partition: usize,
         task: &Task<'_>,
-        hand: &mut Hand,
+        hand: &mut PartitionWorker,
     ) -> Result<()> {
         let pipeline = &self.program.pipelines[task.index];
         let (State::Join(join), probed) = (&self.program.states[state.0 as usize], self.on_disk(other)?) else {
@@ -347,7 +347,7 @@ impl Runner<'_> {
 }
 
 /// A worker on its way through partitions.
-struct Hand {
+struct PartitionWorker {
     /// Made for the first one.
     worker: Option<Worker>,
     vectors: Vec<Vector>,

@@ -23,7 +23,7 @@ pub struct PipelineReport {
     pub spill_write_bytes: u64,
     /// Bytes of such rows that were read.
     pub spill_read_bytes: u64,
-    /// What was learned and chosen at run time: layouts of states, filters handed to the scan.
+    /// What was chosen at run time: layouts of states, filters handed to the scan.
     pub notes: Vec<String>,
     /// What the scan did where the source is a table.
     pub scan: Option<ScanReport>,
@@ -63,7 +63,7 @@ pub struct ScanReport {
     pub read_wait_ns: u64,
     /// Time that they took to inflate them.
     pub inflate_ns: u64,
-    /// The tests: the source's, then what was learned of build sides.
+    /// The predicates: the source's, then the runtime filters of build sides.
     pub tests: Vec<TestReport>,
     /// When it did what, where somebody asked.
     pub timeline: Option<SourceTimeline>,

@@ -7,14 +7,16 @@ use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use forebay_base::{Error, ErrorKind, Result, units};
-use forebay_cpu::compile::{Compiled, Finished, Made, Part, Shapes, can_weigh, collect, collected, finish_within};
+use forebay_cpu::compile::{
+    Compiled, Finished, Made, Part, StateLayouts, can_count_duplicates, collect, collected, finish_within,
+};
 use forebay_cpu::dictionary::Dictionary;
 use forebay_cpu::groups::GroupPlan;
 use forebay_pipeline::ir::{Pipeline, Program, Sink, Source, StateId, Step};
 
 use super::coming::Coming;
 use super::device::{Attempt, Left};
-use super::output::{RowsOnDisk, Shape};
+use super::output::{ResultSchema, RowsOnDisk};
 use super::partitions::{Overflow, Spilled};
 use super::report::timeline_of;
 use super::specialise::Known;
@@ -48,7 +50,7 @@ pub(super) struct Runner<'a> {
     pub(super) cancel: &'a CancelToken,
     /// The query's program, with pipelines cut in two where they look up what is on disk.
     pub(super) program: Program,
-    /// By pipeline: it is the second half of the one before.
+    /// By pipeline: true if `cut` made it the continuation of the pipeline before it.
     pub(super) goes_on: Vec<bool>,
     pub(super) dictionaries: Vec<Arc<Dictionary>>,
     /// By state, where it is in memory.
@@ -195,7 +197,7 @@ impl<'a> Runner<'a> {
         overflow: Option<Overflow>,
         result: &mut Collected,
     ) -> Result<u64> {
-        let shape = Shape::of(self.query, &self.dictionaries);
+        let shape = ResultSchema::of(self.query, &self.dictionaries);
         let pipeline = &self.program.pipelines[index];
         match overflow.filter(Overflow::is_used) {
             Some(overflow) => {
@@ -239,7 +241,11 @@ impl<'a> Runner<'a> {
     }
 
     /// Runs one pipeline; gives what its workers left.
-    fn pipeline(&mut self, index: usize, trusting: bool) -> std::result::Result<(Vec<Part>, Option<Overflow>), Stop> {
+    fn pipeline(
+        &mut self,
+        index: usize,
+        assumes_small_dictionaries: bool,
+    ) -> std::result::Result<(Vec<Part>, Option<Overflow>), Stop> {
         self.cancel.check()?;
         let known = Known {
             query: self.query,
@@ -248,7 +254,7 @@ impl<'a> Runner<'a> {
             dictionaries: &self.dictionaries,
             budget_bytes: self.options.memory_bytes.saturating_sub(self.state_bytes()),
             threads: self.options.threads,
-            trusting,
+            assumes_small_dictionaries,
         };
         let special = known.specialise(index);
         let (budget_bytes, overflow) = self.room(index, &special)?;
@@ -257,8 +263,8 @@ impl<'a> Runner<'a> {
         if self.looked_up(index).is_none() {
             let source = &special.program.pipelines[index].source;
             let reads_nothing = matches!(source, Source::Table(source) if source.columns.is_empty());
-            let weighs = reads_nothing && can_weigh(&special.program, index);
-            task.compiled = Some(self.compile(&task, &self.finished, weighs)?);
+            let counts_duplicates = reads_nothing && can_count_duplicates(&special.program, index);
+            task.compiled = Some(self.compile(&task, &self.finished, counts_duplicates)?);
         }
         let read_bytes = self.spill_read_bytes();
         let scanned = match &special.program.pipelines[index].source {
@@ -286,25 +292,25 @@ impl<'a> Runner<'a> {
         Ok((parts, task.overflow))
     }
 
-    /// The code of a pipeline that looks these states up, for rows that stand for several where it `weighs`.
+    /// The code of a pipeline that looks these states up, for rows that stand for several equal ones where it `counts_duplicates`.
     pub(super) fn compile(
         &self,
         task: &Task<'_>,
         finished: &[Option<Arc<Finished>>],
-        weighs: bool,
+        counts_duplicates: bool,
     ) -> Result<Arc<Compiled>> {
         let layout = |state: &Option<Arc<Finished>>| match state.as_deref() {
             Some(Finished::Join(table)) => Some(table.layout()),
             _ => None,
         };
-        let shapes = Shapes {
+        let layouts = StateLayouts {
             joins: finished.iter().map(layout).collect(),
             groups: task.special.groups.as_ref().map(GroupPlan::layout),
             counted: self.options.counted,
-            weighs,
+            counts_duplicates,
         };
         let started = Instant::now();
-        let (compiled, known) = self.engine.code().compile(&task.special.program, task.index, &shapes)?;
+        let (compiled, known) = self.engine.code().compile(&task.special.program, task.index, &layouts)?;
         if !known {
             task.timeline.iter().for_each(|timeline| timeline.note(SpanKind::Compile, started, Instant::now()));
             task.compile_ns.fetch_add(compiled.compile_ns(), Ordering::Relaxed);

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use forebay_base::{Error, Result};
-use forebay_cpu::compile::{Compiled, Finished, Part, Worker, can_weigh};
+use forebay_cpu::compile::{Compiled, Finished, Part, Worker, can_count_duplicates};
 use forebay_cpu::pool;
 use forebay_cpu::vector::{VECTOR_ROWS, Vector};
 use forebay_pipeline::ir::{Pipeline, Source, TableSource};
@@ -15,7 +15,7 @@ use super::runner::{Runner, Stop};
 use super::source::{EqualRows, Loaded, VectorLoader};
 use super::specialise::FEW_IDS;
 use super::task::Task;
-use crate::{KeyFilter, RankedTest, Scan};
+use crate::{AdaptivePredicate, RuntimeFilter, Scan};
 
 /// Rows of a state that a worker takes at a time.
 const STATE_MORSEL_ROWS: usize = 2 * VECTOR_ROWS;
@@ -74,17 +74,17 @@ impl Runner<'_> {
     fn scan(&self, source: &TableSource, scan: &Arc<Scan>, task: &Task<'_>) -> std::result::Result<Option<Part>, Stop> {
         let mut worker = self.worker(task)?;
         let mut loader = VectorLoader::new(source, &self.dictionaries);
-        let mut tests: Vec<RankedTest> = task.special.tests.clone();
-        let mut keys: Vec<KeyFilter> = task.special.keys.iter().map(|(filter, _)| filter.clone()).collect();
+        let mut tests: Vec<AdaptivePredicate> = task.special.tests.clone();
+        let mut keys: Vec<RuntimeFilter> = task.special.keys.iter().map(|(filter, _)| filter.clone()).collect();
         let bound = &self.query.tables[source.table];
         let mut filters = bound.filters.iter().map(|filter| filter.filter()).collect::<Result<Vec<_>>>()?;
         let mut known_bytes = 0;
-        let can_fold = can_weigh(&task.special.program, task.index);
-        if can_fold && !worker.weighs() && self.options.scan.fold_rows == 0 {
-            worker.weigh_with(&self.weighing(task)?)?;
+        let can_fold = can_count_duplicates(&task.special.program, task.index);
+        if can_fold && !worker.counts_duplicates() && self.options.scan.fold_rows == 0 {
+            worker.count_duplicates_with(&self.duplicates_code(task)?)?;
         }
         let mut equal_rows = match can_fold {
-            true if worker.weighs() => EqualRows::Folded,
+            true if worker.counts_duplicates() => EqualRows::Folded,
             true => EqualRows::Noticed,
             false => EqualRows::Ignored,
         };
@@ -92,7 +92,12 @@ impl Runner<'_> {
             let rows = scan.run_with_keys(morsel, &mut tests, &mut keys, &mut filters)?;
             let mut rows_in = 0;
             while let Some(loaded) = loader.next(&rows, equal_rows)? {
-                if task.special.few.iter().any(|number| self.dictionaries[*number].len() > FEW_IDS) {
+                if task
+                    .special
+                    .assumed_small_dictionaries
+                    .iter()
+                    .any(|number| self.dictionaries[*number].len() > FEW_IDS)
+                {
                     return Err(Stop::Outgrown);
                 }
                 self.cancel.check()?;
@@ -115,27 +120,27 @@ impl Runner<'_> {
         worker: &mut Worker,
         equal_rows: &mut EqualRows,
     ) -> Result<()> {
-        if let Some(weights) = loaded.weights {
-            return worker.run_weighted(loaded.vectors, weights);
+        if let Some(multiplicities) = loaded.multiplicities {
+            return worker.run_duplicates(loaded.vectors, multiplicities);
         }
         worker.run(loaded.vectors, loaded.rows)?;
         if loaded.equal
             && *equal_rows == EqualRows::Noticed
             && task.equal_rows.fetch_add(loaded.rows, Ordering::Relaxed) >= self.options.scan.fold_rows
         {
-            worker.weigh_with(&self.weighing(task)?)?;
+            worker.count_duplicates_with(&self.duplicates_code(task)?)?;
             *equal_rows = EqualRows::Folded;
         }
         Ok(())
     }
 
     /// The code of a pipeline for equal rows of blocks; the first worker that asks compiles it.
-    fn weighing(&self, task: &Task<'_>) -> Result<Arc<Compiled>> {
+    fn duplicates_code(&self, task: &Task<'_>) -> Result<Arc<Compiled>> {
         // It is there or not, also after a panic.
-        let mut weighing = task.weighing.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*weighing {
+        let mut duplicates_code = task.duplicates_code.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*duplicates_code {
             Some(code) => Ok(Arc::clone(code)),
-            None => Ok(Arc::clone(weighing.insert(self.compile(task, &self.finished, true)?))),
+            None => Ok(Arc::clone(duplicates_code.insert(self.compile(task, &self.finished, true)?))),
         }
     }
 

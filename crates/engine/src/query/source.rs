@@ -46,7 +46,7 @@ pub(super) struct Loaded<'a> {
     /// Rows of the vectors.
     pub(super) rows: usize,
     /// How many rows of the table each stands for, where they are folded.
-    pub(super) weights: Option<&'a [u64]>,
+    pub(super) multiplicities: Option<&'a [u64]>,
     /// Their block was noticed to have few different rows.
     pub(super) equal: bool,
 }
@@ -54,7 +54,7 @@ pub(super) struct Loaded<'a> {
 impl Loaded<'_> {
     /// Rows of the table.
     pub(super) fn table_rows(&self) -> u64 {
-        self.weights.map_or(self.rows as u64, |weights| weights.iter().sum())
+        self.multiplicities.map_or(self.rows as u64, |multiplicities| multiplicities.iter().sum())
     }
 }
 
@@ -104,8 +104,8 @@ impl<'a> VectorLoader<'a> {
                 Stored::Missing(value) => vector.load_constant(value, count, column, dictionary)?,
             }
         }
-        let weights = self.folded.then(|| &self.fold.weights()[range]);
-        Ok(Some(Loaded { vectors: &self.vectors, rows: count, weights, equal }))
+        let multiplicities = self.folded.then(|| &self.fold.multiplicities()[range]);
+        Ok(Some(Loaded { vectors: &self.vectors, rows: count, multiplicities, equal }))
     }
 
     /// Rows of the block that are given, of those that are selected.

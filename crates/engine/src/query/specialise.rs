@@ -13,11 +13,11 @@ use forebay_cpu::join::JoinTable;
 use forebay_pipeline::ir::{
     Pipeline, Probe, ProbeKind, Program, Register, Sink, Source, State, StateId, Step, ValueType,
 };
-use forebay_pipeline::{ColumnTest, Test};
+use forebay_pipeline::{ColumnPredicate, Predicate};
 
 use super::Query;
 use super::source::column_range;
-use crate::{KeyFilter, RankedTest};
+use crate::{AdaptivePredicate, RuntimeFilter};
 
 /// Ids that a column of strings is taken to have at most, until it shows more: groups by few short codes stay dense.
 pub(super) const FEW_IDS: usize = 32;
@@ -34,17 +34,17 @@ pub(super) struct Specialised {
     /// The program; the pipeline is without the probes that its scan answers.
     pub(super) program: Program,
     /// The tests of its scan.
-    pub(super) tests: Vec<RankedTest>,
-    /// By test: what it looks for, where it was learned.
+    pub(super) tests: Vec<AdaptivePredicate>,
+    /// By predicate: what it looks for, where it is a runtime filter.
     pub(super) learned: Vec<Option<String>>,
     /// Keys that its scan looks for besides, each with words for people.
-    pub(super) keys: Vec<(KeyFilter, String)>,
+    pub(super) keys: Vec<(RuntimeFilter, String)>,
     /// What became of each step but computations.
     pub(super) steps: Vec<StepPlace>,
     /// How its groups lie.
     pub(super) groups: Option<GroupPlan>,
     /// Dense groups hold only as long as each of these dictionaries has at most [`FEW_IDS`] strings.
-    pub(super) few: Vec<usize>,
+    pub(super) assumed_small_dictionaries: Vec<usize>,
     /// What was chosen, for EXPLAIN ANALYZE.
     pub(super) notes: Vec<String>,
 }
@@ -68,7 +68,7 @@ pub(super) struct Known<'a> {
     pub(super) budget_bytes: usize,
     pub(super) threads: usize,
     /// Whether dictionaries of columns that the pipeline itself reads may be taken to stay small.
-    pub(super) trusting: bool,
+    pub(super) assumes_small_dictionaries: bool,
 }
 
 impl Known<'_> {
@@ -78,7 +78,7 @@ impl Known<'_> {
         let (mut tests, mut learned, mut places) = (Vec::new(), Vec::new(), Vec::new());
         let mut filters = Vec::new();
         if let Source::Table(source) = &program.pipelines[index].source {
-            tests.extend(source.tests.iter().map(|test| RankedTest::new(test.clone(), false)));
+            tests.extend(source.tests.iter().map(|test| AdaptivePredicate::new(test.clone(), false)));
             learned.resize(tests.len(), None);
         }
         let steps = std::mem::take(&mut program.pipelines[index].steps);
@@ -93,10 +93,10 @@ impl Known<'_> {
             }
             if let Step::Probe(probe) = &step {
                 let role = if answered { "in place of the probe" } else { "before the probe" };
-                learned.extend(found.iter().map(|test| Some(learned_text(test, probe.state, role))));
-                tests.extend(found.into_iter().map(|test| RankedTest::new(test, !answered)));
+                learned.extend(found.iter().map(|test| Some(runtime_filter_text(test, probe.state, role))));
+                tests.extend(found.into_iter().map(|test| AdaptivePredicate::new(test, !answered)));
                 if matches!(probe.kind, ProbeKind::Inner | ProbeKind::Semi) {
-                    filters.extend(self.key_filter(&program.pipelines[index].source, probe.state, &probe.keys));
+                    filters.extend(self.runtime_filter(&program.pipelines[index].source, probe.state, &probe.keys));
                 }
             }
             if !answered {
@@ -104,24 +104,28 @@ impl Known<'_> {
             }
         }
         program.pipelines[index].steps = kept;
-        // What has no partner marks nothing.
+        // Rows without a join partner set no mark, so the scan may drop them.
         if let Sink::Mark { state, keys, .. } = &program.pipelines[index].sink {
             let found = self.key_tests(&program.pipelines[index].source, *state, keys);
-            learned.extend(found.iter().map(|test| Some(learned_text(test, *state, "before they mark"))));
-            tests.extend(found.into_iter().map(|test| RankedTest::new(test, true)));
-            filters.extend(self.key_filter(&program.pipelines[index].source, *state, keys));
+            learned.extend(found.iter().map(|test| Some(runtime_filter_text(test, *state, "before they mark"))));
+            tests.extend(found.into_iter().map(|test| AdaptivePredicate::new(test, true)));
+            filters.extend(self.runtime_filter(&program.pipelines[index].source, *state, keys));
         }
-        let (mut few, mut notes) = (Vec::new(), Vec::new());
-        let groups = self.groups(&program.pipelines[index], &self.program.pipelines[index].steps, &mut few);
+        let (mut assumed_small_dictionaries, mut notes) = (Vec::new(), Vec::new());
+        let groups = self.groups(
+            &program.pipelines[index],
+            &self.program.pipelines[index].steps,
+            &mut assumed_small_dictionaries,
+        );
         match groups.as_ref().map(GroupPlan::layout) {
             Some(GroupLayout::Dense) => notes.push("dense groups".to_owned()),
             Some(GroupLayout::Hash) => {
-                few.clear();
+                assumed_small_dictionaries.clear();
                 notes.push("hashed groups".to_owned());
             }
             None => {}
         }
-        Specialised { program, tests, learned, keys: filters, steps: places, groups, few, notes }
+        Specialised { program, tests, learned, keys: filters, steps: places, groups, assumed_small_dictionaries, notes }
     }
 
     fn joined(&self, state: StateId) -> Option<&JoinTable> {
@@ -132,7 +136,7 @@ impl Known<'_> {
     }
 
     /// The tests that a scan of `source` can do for `probe`, and whether they say all that the probe says.
-    fn learn(&self, source: &Source, probe: &Probe) -> (Vec<ColumnTest>, bool) {
+    fn learn(&self, source: &Source, probe: &Probe) -> (Vec<ColumnPredicate>, bool) {
         // Only where rows without a match are lost may the scan leave them out.
         if !matches!(probe.kind, ProbeKind::Inner | ProbeKind::Semi) {
             return (Vec::new(), false);
@@ -140,13 +144,14 @@ impl Known<'_> {
         let tests = self.key_tests(source, probe.state, &probe.keys);
         // One match at most, and nothing of it is read: being a key is all that there is to know.
         let once = probe.kind == ProbeKind::Semi || self.joined(probe.state).is_some_and(|table| table.is_unique());
-        let is_key = matches!(tests.as_slice(), [ColumnTest { test: Test::Keys(_), .. }]) && probe.keys.len() == 1;
+        let is_key =
+            matches!(tests.as_slice(), [ColumnPredicate { test: Predicate::Keys(_), .. }]) && probe.keys.len() == 1;
         (tests, once && is_key && probe.condition.is_none() && probe.columns.is_empty())
     }
 
     /// The tests that a scan of `source` can do for rows that are of no use without one of the keys of `state`: one for
     /// each part of the key that is a column of integers.
-    fn key_tests(&self, source: &Source, state: StateId, keys: &[Register]) -> Vec<ColumnTest> {
+    fn key_tests(&self, source: &Source, state: StateId, keys: &[Register]) -> Vec<ColumnPredicate> {
         let (Source::Table(source), Some(table)) = (source, self.joined(state)) else { return Vec::new() };
         let rows = self.query.tables[source.table].table.rows();
         let is_small = table.len() as u64 <= rows / KEYS_SHARE;
@@ -156,21 +161,21 @@ impl Known<'_> {
                 return None;
             }
             let test = if table.is_empty() {
-                Test::Never
+                Predicate::Never
             } else if let Some(values) = (keys.len() == 1 || is_small).then(|| table.part_set(part)).flatten() {
-                Test::Keys(values)
+                Predicate::Keys(values)
             } else {
                 let (low, high) = table.part_range(part)?;
                 let bound = |value: i64| Bound::Included(Value::Int(value.into()));
-                Test::Range { low: bound(low), high: bound(high) }
+                Predicate::Range { low: bound(low), high: bound(high) }
             };
-            Some(ColumnTest { column: column.column, test })
+            Some(ColumnPredicate { column: column.column, test })
         };
         keys.iter().enumerate().filter_map(test).collect()
     }
 
     /// A filter for a scan of `source`, where the keys of `state` are more than one bitmap holds and few.
-    fn key_filter(&self, source: &Source, state: StateId, keys: &[Register]) -> Option<(KeyFilter, String)> {
+    fn runtime_filter(&self, source: &Source, state: StateId, keys: &[Register]) -> Option<(RuntimeFilter, String)> {
         let (Source::Table(source), Some(table)) = (source, self.joined(state)) else { return None };
         let rows = self.query.tables[source.table].table.rows();
         if table.is_empty() || table.len() as u64 > rows / KEYS_SHARE || table.key_set().is_some() {
@@ -184,14 +189,20 @@ impl Known<'_> {
         let columns = keys.iter().map(column).collect::<Option<Vec<_>>>()?;
         let bloom = table.bloom()?;
         let text = format!("perhaps one of {} keys of #{}, by a Bloom filter", bloom.keys(), state.0);
-        Some((KeyFilter::new(columns, bloom), text))
+        Some((RuntimeFilter::new(columns, bloom), text))
     }
 
     /// How the groups of a pipeline lie, whose steps were `steps` before scans took some over.
-    fn groups(&self, pipeline: &Pipeline, steps: &[Step], few: &mut Vec<usize>) -> Option<GroupPlan> {
+    fn groups(
+        &self,
+        pipeline: &Pipeline,
+        steps: &[Step],
+        assumed_small_dictionaries: &mut Vec<usize>,
+    ) -> Option<GroupPlan> {
         let Sink::Aggregate { state, keys, .. } = &pipeline.sink else { return None };
         let State::Aggregate(aggregate) = &self.program.states[state.0 as usize] else { return None };
-        let ranges: Vec<_> = keys.iter().map(|key| self.key_range(pipeline, *key, few)).collect();
+        let ranges: Vec<_> =
+            keys.iter().map(|key| self.key_range(pipeline, *key, assumed_small_dictionaries)).collect();
         let guessed = self.query.expected_rows.get(state.0 as usize).copied().flatten();
         let expected = guessed.map_or(0, |rows| (rows as u64).min(self.most_groups(steps, keys, &ranges)));
         let most_bytes = self.budget_bytes / DENSE_BUDGET_SHARE / self.threads.max(1);
@@ -223,14 +234,19 @@ impl Known<'_> {
     }
 
     /// Least and greatest value of a group key, where something tells them before the pipeline runs.
-    fn key_range(&self, pipeline: &Pipeline, key: Register, few: &mut Vec<usize>) -> Option<(i64, i64)> {
+    fn key_range(
+        &self,
+        pipeline: &Pipeline,
+        key: Register,
+        assumed_small_dictionaries: &mut Vec<usize>,
+    ) -> Option<(i64, i64)> {
         if let Source::Table(source) = &pipeline.source
             && let Some(column) = source.columns.iter().find(|column| column.to == key)
         {
             if let Some(dictionary) = column.dictionary {
                 let number = dictionary.0 as usize;
-                few.push(number);
-                let trusted = self.trusting && self.dictionaries[number].len() <= FEW_IDS;
+                assumed_small_dictionaries.push(number);
+                let trusted = self.assumes_small_dictionaries && self.dictionaries[number].len() <= FEW_IDS;
                 return trusted.then_some((0, FEW_IDS as i64 - 1));
             }
             return match column.typed.value {
@@ -257,11 +273,11 @@ fn bounds_values(probe: &Probe, register: Register) -> bool {
 }
 
 /// How people read what a scan looks for because of a build side.
-fn learned_text(test: &ColumnTest, state: StateId, role: &str) -> String {
+fn runtime_filter_text(test: &ColumnPredicate, state: StateId, role: &str) -> String {
     let StateId(number) = state;
     match &test.test {
-        Test::Keys(keys) => format!("one of {} keys of #{number}, {role}", keys.count()),
-        Test::Never => format!("a key of #{number}, which is empty, {role}"),
+        Predicate::Keys(keys) => format!("one of {} keys of #{number}, {role}", keys.count()),
+        Predicate::Never => format!("a key of #{number}, which is empty, {role}"),
         _ => format!("within the keys of #{number}, {role}"),
     }
 }

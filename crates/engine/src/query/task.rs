@@ -9,7 +9,7 @@ use super::partitions::Overflow;
 use super::specialise::{Specialised, StepPlace};
 use super::{StepReport, TestReport};
 use crate::timeline::{Computing, SourceTimeline};
-use crate::{KeyFilter, RankedTest};
+use crate::{AdaptivePredicate, RuntimeFilter};
 
 /// A pipeline that runs, as its workers see it.
 pub(super) struct Task<'a> {
@@ -19,7 +19,7 @@ pub(super) struct Task<'a> {
     pub(super) compiled: Option<Arc<Compiled>>,
     pub(super) compile_ns: AtomicU64,
     /// Code for equal rows of blocks, once that is worth compiling.
-    pub(super) weighing: Mutex<Option<Arc<Compiled>>>,
+    pub(super) duplicates_code: Mutex<Option<Arc<Compiled>>>,
     /// Rows that workers noticed to be equal to others of their block.
     pub(super) equal_rows: AtomicUsize,
     /// The next group, build row or partition that no worker has taken.
@@ -59,7 +59,7 @@ impl<'a> Task<'a> {
             special,
             compiled: None,
             compile_ns: AtomicU64::new(0),
-            weighing: Mutex::default(),
+            duplicates_code: Mutex::default(),
             equal_rows: AtomicUsize::new(0),
             cursor: AtomicUsize::new(0),
             rows_in: AtomicU64::new(0),
@@ -84,24 +84,25 @@ impl<'a> Task<'a> {
 
     /// Says that equal rows of blocks ran as one.
     pub(super) fn note_of_equal_rows(&self) -> Option<String> {
-        let weighing = self.weighing.lock().unwrap_or_else(PoisonError::into_inner);
-        weighing.as_ref().map(|_| "of equal rows of a block one runs for all".to_owned())
+        let duplicates_code = self.duplicates_code.lock().unwrap_or_else(PoisonError::into_inner);
+        duplicates_code.as_ref().map(|_| "of equal rows of a block one runs for all".to_owned())
     }
 
     /// Adds what a worker saw its tests do.
-    pub(super) fn tested(&self, tests: &[RankedTest], keys: &[KeyFilter]) {
+    pub(super) fn tested(&self, tests: &[AdaptivePredicate], keys: &[RuntimeFilter]) {
         let reports = &mut self.counted().tests;
         if reports.is_empty() {
             let learned = self.special.learned.iter().map(Option::as_ref);
-            let of_test = |(test, learned): (&RankedTest, Option<&String>)| {
+            let of_test = |(test, learned): (&AdaptivePredicate, Option<&String>)| {
                 TestReport::new(vec![test.test.column], learned.cloned())
             };
             reports.extend(tests.iter().zip(learned).map(of_test));
-            let of_keys =
-                |(filter, text): &(KeyFilter, String)| TestReport::new(filter.columns().collect(), Some(text.clone()));
+            let of_keys = |(filter, text): &(RuntimeFilter, String)| {
+                TestReport::new(filter.columns().collect(), Some(text.clone()))
+            };
             reports.extend(self.special.keys.iter().map(of_keys));
         }
-        let rows = tests.iter().map(RankedTest::rows).chain(keys.iter().map(KeyFilter::rows));
+        let rows = tests.iter().map(AdaptivePredicate::rows).chain(keys.iter().map(RuntimeFilter::rows));
         reports.iter_mut().zip(rows).for_each(|(report, rows)| report.add(rows));
     }
 

@@ -1,6 +1,6 @@
 //! What a morsel touched, counted once its rows are known; by row group where several morsels share one.
 
-use super::{MorselRows, RankedTest, RowFilter};
+use super::{AdaptivePredicate, MorselRows, RowFilter};
 
 impl MorselRows {
     /// Bytes of the codes of these columns, which are loaded, in the surviving rows of one block.
@@ -12,7 +12,7 @@ impl MorselRows {
 
     /// Counts what this morsel gave; and what all morsels of its row group touched and could leave alone, when it is the last
     /// one of them.
-    pub(super) fn account(&self, tests: &[RankedTest], filters: &[Box<dyn RowFilter>]) {
+    pub(super) fn account(&self, tests: &[AdaptivePredicate], filters: &[Box<dyn RowFilter>]) {
         let metrics = &self.scan.metrics;
         let with_rows = (0..self.selections.len()).filter(|block| !self.selections[*block].is_empty());
         metrics.code_bytes.add(with_rows.map(|block| self.row_bytes(block, &self.scan.columns)).sum());

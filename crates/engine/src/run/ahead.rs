@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use forebay_block::BlockSet;
 
-use super::{KeyFilter, MorselRows, RankedTest, RowFilter, Scan};
+use super::{AdaptivePredicate, MorselRows, RowFilter, RuntimeFilter, Scan};
 use crate::chunks::{Place, StoredChunk};
 use crate::memory::Urgency;
 use crate::morsel::Morsel;
@@ -18,7 +18,7 @@ use crate::read_ahead::{MORSELS_AHEAD, Needs, ReadAhead};
 #[derive(Debug, Default)]
 pub struct Foreseen {
     /// Tests that do not depend on them.
-    pub tests: Vec<RankedTest>,
+    pub tests: Vec<AdaptivePredicate>,
     /// Without tests that zones leave undecided: columns of the table that are needed of every row.
     pub columns: Vec<usize>,
 }
@@ -75,7 +75,12 @@ impl Scan {
     }
 
     /// Begins reads for morsels that nobody has taken yet; once there are no more, for the scan behind this one.
-    pub(super) fn read_ahead(&self, tests: &[RankedTest], keys: &[KeyFilter], filters: &[Box<dyn RowFilter>]) {
+    pub(super) fn read_ahead(
+        &self,
+        tests: &[AdaptivePredicate],
+        keys: &[RuntimeFilter],
+        filters: &[Box<dyn RowFilter>],
+    ) {
         let per_drive = self.settings.read_ahead_bytes;
         if per_drive == 0 {
             return;
@@ -107,7 +112,7 @@ impl Scan {
     /// Chunks that a morsel needs: those of `tests`, or, where zones decide these, of the first `sure` columns of `loaded`;
     /// and perhaps those of the others. Of each the blocks that zones leave, also to the other morsels of its row group.
     /// `None` where its metadata cannot be read, which whoever takes it will tell.
-    fn needs(&self, morsel: Morsel, tests: &[RankedTest], mut loaded: Vec<usize>, sure: usize) -> Option<Needs> {
+    fn needs(&self, morsel: Morsel, tests: &[AdaptivePredicate], mut loaded: Vec<usize>, sure: usize) -> Option<Needs> {
         let segment = &self.table.segments[morsel.segment];
         let group = &segment.groups().ok()?[morsel.group];
         let (mut alive, mine) = (BlockSet::first(group.block_rows.len()), morsel.blocks());
@@ -159,8 +164,8 @@ impl Scan {
     }
 
     /// Columns that are loaded for rows that passed the tests on codes, in the order in which they are asked for.
-    fn loaded_columns(&self, keys: &[KeyFilter], filters: &[Box<dyn RowFilter>]) -> Vec<usize> {
-        let keys = keys.iter().flat_map(KeyFilter::columns);
+    fn loaded_columns(&self, keys: &[RuntimeFilter], filters: &[Box<dyn RowFilter>]) -> Vec<usize> {
+        let keys = keys.iter().flat_map(RuntimeFilter::columns);
         let filters = filters.iter().flat_map(|filter| filter.columns().iter().copied());
         let mut columns: Vec<usize> = Vec::new();
         for column in keys.chain(filters).chain(self.columns.iter().copied()) {
@@ -174,7 +179,12 @@ impl Scan {
 
 impl MorselRows {
     /// Takes note of the columns that this morsel loaded behind its tests.
-    pub(super) fn note_loads(&self, tests: &[RankedTest], keys: &[KeyFilter], filters: &[Box<dyn RowFilter>]) {
+    pub(super) fn note_loads(
+        &self,
+        tests: &[AdaptivePredicate],
+        keys: &[RuntimeFilter],
+        filters: &[Box<dyn RowFilter>],
+    ) {
         let columns = self.scan.loaded_columns(keys, filters).into_iter();
         let loads = columns
             .filter(|column| tests.iter().all(|ranked| ranked.test.column != *column))

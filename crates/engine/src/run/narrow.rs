@@ -1,11 +1,11 @@
-//! Narrowing blocks by their positional aggregates before any test looks at their codes (Data Blocks §3.2), and leaving out
-//! those that tests learned within a morsel rule out.
+//! Narrowing blocks by their positional aggregates before any predicate looks at their codes (Data Blocks §3.2), and leaving
+//! out blocks for which narrowing by another predicate of the morsel left no row.
 //!
 //! Invariant: no row is left out that passes all tests.
 
-use forebay_cpu::{BlockTest, Selection, translate};
+use forebay_cpu::{BlockPredicate, Selection, translate};
 
-use super::{MorselRows, RankedTest};
+use super::{AdaptivePredicate, MorselRows};
 
 /// A test that zones did not decide, and where.
 #[derive(Debug)]
@@ -13,16 +13,16 @@ pub(super) struct Pending {
     /// Its number.
     pub(super) test: usize,
     /// The blocks that it must be evaluated on, each with the translated test where narrowing needed it.
-    pub(super) blocks: Vec<(usize, Option<BlockTest>)>,
+    pub(super) blocks: Vec<(usize, Option<BlockPredicate>)>,
 }
 
 impl MorselRows {
     /// Leaves out the blocks to come in which no row can pass `tests`.
-    pub fn leave_out(&mut self, tests: &[RankedTest]) {
+    pub fn leave_out(&mut self, tests: &[AdaptivePredicate]) {
         if !self.scan.settings.sma {
             return;
         }
-        for RankedTest { test, .. } in tests {
+        for AdaptivePredicate { test, .. } in tests {
             let Some(column) = self.group_column(test.column) else { continue };
             let blocks = column.zones.iter().enumerate().skip(self.next);
             let lost: Vec<usize> =
@@ -33,7 +33,7 @@ impl MorselRows {
 
     /// Leaves out rows of each block that some test rules out; what several tests leave is intersected. The columns of the
     /// tests must be loaded.
-    pub(super) fn narrow(&mut self, tests: &mut [RankedTest], pending: &mut [Pending]) {
+    pub(super) fn narrow(&mut self, tests: &mut [AdaptivePredicate], pending: &mut [Pending]) {
         if !self.scan.settings.psma {
             return;
         }

@@ -1,13 +1,13 @@
 //! Tests with what they were seen to do, so that those which rule out most rows for their cost go first.
 
 use forebay_base::limits;
-use forebay_pipeline::ColumnTest;
+use forebay_pipeline::ColumnPredicate;
 
 /// A test with what it has been seen to do, so that the one that rules out most rows for its cost goes first.
 #[derive(Debug, Clone)]
-pub struct RankedTest {
+pub struct AdaptivePredicate {
     /// The test.
-    pub test: ColumnTest,
+    pub test: ColumnPredicate,
     /// Whoever gave it checks again, so that it may be left out where it does not pay.
     pub optional: bool,
     pub(super) rows_in: u64,
@@ -26,9 +26,9 @@ pub(super) const TRIAL_ROWS: u64 = limits::BLOCK_ROWS as u64;
 /// An optional test that lets more than this share of rows pass costs more than it saves.
 const PAYING_SHARE: f64 = 0.9;
 
-impl RankedTest {
+impl AdaptivePredicate {
     /// A test that has not been seen yet.
-    pub fn new(test: ColumnTest, optional: bool) -> Self {
+    pub fn new(test: ColumnPredicate, optional: bool) -> Self {
         Self { test, optional, rows_in: 0, rows_out: 0, block_rows: 0, cost: 0.0 }
     }
 

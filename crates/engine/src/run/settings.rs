@@ -1,7 +1,7 @@
 //! What a session may change about its scans; no answer depends on it.
 
 use forebay_base::limits;
-use forebay_cpu::simd::Flavour;
+use forebay_cpu::simd::SimdLevel;
 use forebay_cpu::vector::VECTOR_ROWS;
 use forebay_disk::ReadPath;
 
@@ -11,7 +11,7 @@ use super::MorselRows;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScanSettings {
     /// The vector instructions of the tests on codes.
-    pub simd: Flavour,
+    pub simd: SimdLevel,
     /// Rows of a vector, at most [`VECTOR_ROWS`].
     pub vector_rows: usize,
     /// Blocks are ruled out by their zones (SMA).
@@ -36,7 +36,7 @@ const FOLD_ROWS: usize = 1 << 18;
 impl Default for ScanSettings {
     fn default() -> Self {
         Self {
-            simd: Flavour::best(),
+            simd: SimdLevel::best(),
             vector_rows: VECTOR_ROWS,
             sma: true,
             psma: true,

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use forebay_base::Result;
 use forebay_cpu::Selection;
 
-use super::{MorselRows, RankedTest, Scan};
+use super::{AdaptivePredicate, MorselRows, Scan};
 use crate::{ChunkKey, Morsel};
 
 impl Scan {
     /// Rules out blocks of a morsel by their zones and loads the scan's columns for all rows of the others.
-    pub(crate) fn run_whole(self: &Arc<Self>, morsel: Morsel, tests: &[RankedTest]) -> Result<MorselRows> {
+    pub(crate) fn run_whole(self: &Arc<Self>, morsel: Morsel, tests: &[AdaptivePredicate]) -> Result<MorselRows> {
         let mut rows = self.rows_of(morsel)?;
         self.read_ahead(tests, &[], &[]);
         rows.prune(tests, &(0..tests.len()).collect::<Vec<_>>());

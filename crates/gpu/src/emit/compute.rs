@@ -136,7 +136,7 @@ impl Emitter<'_> {
             Op::Constant(constant) => (literal(constant, value)?, false),
             Op::Arithmetic(arithmetic, a, b) => {
                 let (name, divides) = arithmetic_name(*arithmetic);
-                // What fits can still be by zero.
+                // Even with a proven range, division by zero must be checked.
                 match is_integer && (divides || !compute.fits) {
                     true => (checked(name, &[*a, *b]), true),
                     false => (format!("{name}({a}[i], {b}[i])"), false),

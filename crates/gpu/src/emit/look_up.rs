@@ -37,7 +37,7 @@ impl Emitter<'_> {
 
     pub(super) fn probe(&mut self, probe: &Probe) -> Result<()> {
         let payload = self.dense(probe.state)?.payload.clone();
-        if self.shapes.builds.get(probe.state.0 as usize) != Some(&true) {
+        if self.state_places.builds.get(probe.state.0 as usize) != Some(&true) {
             return Err(unsupported("a build side is looked up that is not on the device"));
         }
         let goes_on_per_match = matches!(probe.kind, ProbeKind::Inner | ProbeKind::Left);

@@ -1,4 +1,4 @@
-//! Code generation: a pipeline of the IR becomes the text of one kernel in CUDA C++ (DESIGN 4.3, 4.4; Crystal; HippogriffDB §5).
+//! Code generation: a pipeline of the IR becomes the text of one kernel in CUDA C++ (Crystal; HippogriffDB §5).
 //!
 //! A kernel goes through tiles of rows. In a thread, a register of the IR is a small array, one value for each item of the
 //! thread; truths, NULLs and the rows that are left are bits of one word. How blocks are encoded is no part of the text:
@@ -18,13 +18,13 @@ use forebay_base::{Error, PhysicalType, Result, Value};
 use forebay_pipeline::ir::{
     DatePart, Pipeline, Program, Register, Sink, Source, SourceColumn, StateId, Step, TableSource, Typed, ValueType,
 };
-use forebay_pipeline::{Test, register_types, verify};
+use forebay_pipeline::{Predicate, register_types, verify};
 
 use crate::parameters::loaded_as;
 
 /// What a text depends on besides its pipeline.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Shapes {
+pub struct StatePlaces {
     /// By state: it is a build side that lies on the device.
     pub builds: Vec<bool>,
     /// Where the groups are counted that the pipeline fills.
@@ -81,7 +81,7 @@ pub struct BuildInput {
 pub const NAME: &str = "pipeline";
 
 /// The kernel of a pipeline.
-pub fn emit(program: &Program, pipeline: usize, shapes: &Shapes) -> Result<Kernel> {
+pub fn emit(program: &Program, pipeline: usize, state_places: &StatePlaces) -> Result<Kernel> {
     verify(program)?;
     let pipeline = program.pipelines.get(pipeline).ok_or_else(|| Error::internal("there is no such pipeline"))?;
     let Source::Table(source) = &pipeline.source else {
@@ -90,7 +90,7 @@ pub fn emit(program: &Program, pipeline: usize, shapes: &Shapes) -> Result<Kerne
     let mut emitter = Emitter {
         program,
         source,
-        shapes,
+        state_places,
         types: register_types(program, pipeline)?,
         body: String::new(),
         depth: 2,
@@ -128,7 +128,7 @@ struct Frame {
 struct Emitter<'a> {
     program: &'a Program,
     source: &'a TableSource,
-    shapes: &'a Shapes,
+    state_places: &'a StatePlaces,
     types: Vec<Option<Typed>>,
     body: String,
     /// Levels of indentation.
@@ -264,7 +264,9 @@ impl Emitter<'_> {
 
     fn sink(&mut self, sink: &Sink) -> Result<Frame> {
         match sink {
-            Sink::Build { keys, payload, .. } if self.shapes.listed => self.collect(&[&keys[..], payload].concat()),
+            Sink::Build { keys, payload, .. } if self.state_places.listed => {
+                self.collect(&[&keys[..], payload].concat())
+            }
             Sink::Build { state, keys, payload } => self.build(*state, keys, payload),
             Sink::Aggregate { state, keys, arguments } => self.aggregate(*state, keys, arguments),
             Sink::Collect { columns } => self.collect(columns),
@@ -315,19 +317,21 @@ impl Emitter<'_> {
 }
 
 /// Whether a test is one of floats. Its values are of the family of its column; where it names none, it may be either.
-fn names_floats(test: &Test) -> bool {
+fn names_floats(test: &Predicate) -> bool {
     let is_float = |value: &Value| matches!(value, Value::Float(_));
     match test {
-        Test::Range { low, high } => {
+        Predicate::Range { low, high } => {
             let mut named = [low, high].into_iter().filter_map(|bound| match bound {
                 Bound::Included(value) | Bound::Excluded(value) => Some(value),
                 Bound::Unbounded => None,
             });
             named.next().is_none_or(is_float)
         }
-        Test::NotEqual(value) => is_float(value),
-        Test::In(values) | Test::NotIn(values) => values.first().is_none_or(is_float),
-        Test::Keys(_) | Test::Like { .. } | Test::IsNull | Test::IsNotNull | Test::Never => false,
+        Predicate::NotEqual(value) => is_float(value),
+        Predicate::In(values) | Predicate::NotIn(values) => values.first().is_none_or(is_float),
+        Predicate::Keys(_) | Predicate::Like { .. } | Predicate::IsNull | Predicate::IsNotNull | Predicate::Never => {
+            false
+        }
     }
 }
 
@@ -378,19 +382,19 @@ mod tests {
 
     #[test]
     fn a_test_of_floats_is_known_by_what_it_names() {
-        let range = |low, high| Test::Range { low, high };
+        let range = |low, high| Predicate::Range { low, high };
         let (int, float) = (Value::Int(1), Value::Float(1.0));
-        assert!(names_floats(&Test::equal(float.clone())));
+        assert!(names_floats(&Predicate::equal(float.clone())));
         assert!(names_floats(&range(Bound::Unbounded, Bound::Excluded(float.clone()))));
-        assert!(names_floats(&Test::NotEqual(float.clone())));
-        assert!(names_floats(&Test::NotIn(vec![float.clone()])));
-        assert!(names_floats(&Test::one_of(vec![float.clone(), Value::Float(2.0)])));
+        assert!(names_floats(&Predicate::NotEqual(float.clone())));
+        assert!(names_floats(&Predicate::NotIn(vec![float.clone()])));
+        assert!(names_floats(&Predicate::one_of(vec![float.clone(), Value::Float(2.0)])));
         // They may be of floats.
         assert!(names_floats(&range(Bound::Unbounded, Bound::Unbounded)));
-        assert!(names_floats(&Test::NotIn(Vec::new())));
+        assert!(names_floats(&Predicate::NotIn(Vec::new())));
         assert!(!names_floats(&range(Bound::Included(int.clone()), Bound::Unbounded)));
-        assert!(!names_floats(&Test::NotEqual(int)));
-        assert!(!names_floats(&Test::equal(Value::Bytes(Vec::new()))));
-        assert!(!names_floats(&Test::IsNotNull));
+        assert!(!names_floats(&Predicate::NotEqual(int)));
+        assert!(!names_floats(&Predicate::equal(Value::Bytes(Vec::new()))));
+        assert!(!names_floats(&Predicate::IsNotNull));
     }
 }

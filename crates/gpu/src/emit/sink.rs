@@ -68,7 +68,7 @@ impl Emitter<'_> {
             return Err(Error::internal("groups in a build side"));
         };
         let layout = SlotLayout::new(&groups.aggregates)?;
-        let place = self.shapes.groups.ok_or_else(|| Error::internal("groups without a place"))?;
+        let place = self.state_places.groups.ok_or_else(|| Error::internal("groups without a place"))?;
         let key_types = groups.keys.clone();
         let read: Vec<Register> = arguments.iter().flatten().copied().collect();
         self.need(keys)?;

@@ -1,5 +1,5 @@
 //! A device without a GPU: memory of the host, kernels compiled by the host's C++ compiler, and every check that can be
-//! made of them (DESIGN, decision 5).
+//! made of them.
 //!
 //! Streams are queues that nobody works on until somebody waits; then work is taken from any stream whose next piece is
 //! ready, as a seed says. Each such order is one that a GPU may choose.

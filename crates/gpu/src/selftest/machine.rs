@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::columns::{value_at, value_bytes};
 use crate::device::{Address, Buffer, Device, Function, Grid, Memory, Stream};
-use crate::emit::{GroupPlace, Kernel, NAME, Shapes, emit};
-use crate::groups::GroupTable;
+use crate::emit::{GroupPlace, Kernel, NAME, StatePlaces, emit};
+use crate::groups::DeviceGroupTable;
 use crate::kernels::{THREADS, TILE};
 use crate::parameters::{Build, Column, Parameters};
 use forebay_base::{Error, ErrorKind, PhysicalType, Result};
@@ -202,8 +202,9 @@ impl Run<'_> {
             false if groups.bytes() > 32 << 10 || self.execution.global => GroupPlace::Global,
             false => GroupPlace::Shared,
         });
-        let shapes = Shapes { builds: self.builds.iter().map(Option::is_some).collect(), groups: place, listed: false };
-        let kernel = emit(program, number, &shapes)?;
+        let state_places =
+            StatePlaces { builds: self.builds.iter().map(Option::is_some).collect(), groups: place, listed: false };
+        let kernel = emit(program, number, &state_places)?;
         let is_unique = |state: StateId| self.builds[state.0 as usize].as_ref().is_some_and(|build| build.is_unique);
         if kernel.builds.iter().any(|build| build.is_unique && !is_unique(build.state)) {
             return Err(Error::unsupported("a build side has several rows of one key"));
@@ -344,12 +345,12 @@ impl Run<'_> {
         }
     }
 
-    fn group_table(&self, number: usize, state: StateId, keys: &[Register]) -> Result<GroupTable> {
+    fn group_table(&self, number: usize, state: StateId, keys: &[Register]) -> Result<DeviceGroupTable> {
         let State::Aggregate(groups) = &self.case.program.states[state.0 as usize] else { unreachable!() };
         if groups.keys.iter().any(|key| !matches!(key.value, ValueType::I64 | ValueType::Bool)) {
             return Err(Error::unsupported("keys of groups are no integers"));
         }
-        GroupTable::new(groups, &self.ranges(number, keys)?)
+        DeviceGroupTable::new(groups, &self.ranges(number, keys)?)
     }
 
     /// The least and greatest of some registers where the rows of a pipeline arrive.

@@ -1,11 +1,11 @@
 //! Tables of scalars as encoded blocks, and tests translated for them by the meaning of each row.
 
-use crate::parameters::Test as DeviceTest;
+use crate::parameters::Predicate as DevicePredicate;
 use forebay_base::{Error, PhysicalType, Result, Value};
 use forebay_block::{
     Access, EncodeOptions, EncodedBlock, Encoding, Native, PlainColumn, PlainValues, Values, encode_block,
 };
-use forebay_pipeline::{Scalar, Test};
+use forebay_pipeline::{Predicate, Scalar};
 
 /// The bytes of an encoded block of some rows of a column.
 pub(crate) fn encode(
@@ -42,21 +42,25 @@ pub(crate) fn encode(
 /// A test in the terms of a block: the lanes of the rows that pass, whichever they are.
 pub(crate) fn translate(
     block: &EncodedBlock,
-    test: &Test,
+    test: &Predicate,
     rows: &[Vec<Scalar>],
     column: usize,
     salt: u64,
-) -> Result<DeviceTest> {
+) -> Result<DevicePredicate> {
     match test {
-        Test::IsNull => return Ok(DeviceTest::Nulls),
-        Test::IsNotNull => return Ok(DeviceTest::Valid),
-        Test::Never => return Ok(DeviceTest::Never),
+        Predicate::IsNull => return Ok(DevicePredicate::Nulls),
+        Predicate::IsNotNull => return Ok(DevicePredicate::Valid),
+        Predicate::Never => return Ok(DevicePredicate::Never),
         _ => {}
     }
     let lane: Box<dyn Fn(usize) -> u64> = match block.access() {
-        Access::AllNull => return Ok(DeviceTest::Never),
+        Access::AllNull => return Ok(DevicePredicate::Never),
         Access::Constant(value) => {
-            return Ok(if test.passes(Some(&value.to_value())) { DeviceTest::Valid } else { DeviceTest::Never });
+            return Ok(if test.passes(Some(&value.to_value())) {
+                DevicePredicate::Valid
+            } else {
+                DevicePredicate::Never
+            });
         }
         Access::FrameOfReference { codes, .. } | Access::Dictionary { codes, .. } => {
             Box::new(move |row| codes.get(row))
@@ -88,16 +92,16 @@ pub(crate) fn translate(
         if span < 4096 {
             let mut words = vec![0u64; span as usize / 64 + 1];
             passing.iter().for_each(|lane| words[((lane - low) / 64) as usize] |= 1 << ((lane - low) % 64));
-            return Ok(DeviceTest::Members { low, span, words });
+            return Ok(DevicePredicate::Members { low, span, words });
         }
     }
     let negated = salt % 3 == 1;
     let ranges: Vec<(u64, u64)> =
         if negated { failing } else { passing }.into_iter().map(|lane| (lane, lane)).collect();
     Ok(match (ranges.is_empty(), negated) {
-        (true, true) => DeviceTest::Valid,
-        (true, false) => DeviceTest::Never,
-        _ => DeviceTest::Ranges { ranges, negated },
+        (true, true) => DevicePredicate::Valid,
+        (true, false) => DevicePredicate::Never,
+        _ => DevicePredicate::Ranges { ranges, negated },
     })
 }
 

@@ -6,7 +6,7 @@ use forebay_base::{PhysicalType, Value};
 
 use super::{Generator, Reach};
 use crate::ir::*;
-use crate::{ColumnTest, Scalar, Test};
+use crate::{ColumnPredicate, Predicate, Scalar};
 
 /// A column of a made-up table.
 #[derive(Debug, Clone)]
@@ -100,7 +100,7 @@ impl Generator {
     }
 
     /// Tests of a scan.
-    pub(super) fn tests(&mut self, table: usize) -> Vec<ColumnTest> {
+    pub(super) fn tests(&mut self, table: usize) -> Vec<ColumnPredicate> {
         let mut tests = Vec::new();
         for (column, known) in self.columns[table].clone().into_iter().enumerate() {
             if self.random.percent(50) {
@@ -111,16 +111,19 @@ impl Generator {
             };
             let values: Vec<Value> = (0..3).filter_map(|_| value(self)).collect();
             let test = match self.random.below(8) {
-                0 => Test::IsNull,
-                1 => Test::IsNotNull,
-                2 => Test::NotEqual(values[0].clone()),
-                3 => Test::one_of(values),
-                4 => Test::Range { low: Bound::Excluded(values[0].clone()), high: Bound::Unbounded },
-                5 => Test::Range { low: Bound::Unbounded, high: Bound::Included(values[0].clone()) },
-                6 => Test::equal(values[0].clone()),
-                _ => Test::Range { low: Bound::Included(values[0].clone()), high: Bound::Excluded(values[1].clone()) },
+                0 => Predicate::IsNull,
+                1 => Predicate::IsNotNull,
+                2 => Predicate::NotEqual(values[0].clone()),
+                3 => Predicate::one_of(values),
+                4 => Predicate::Range { low: Bound::Excluded(values[0].clone()), high: Bound::Unbounded },
+                5 => Predicate::Range { low: Bound::Unbounded, high: Bound::Included(values[0].clone()) },
+                6 => Predicate::equal(values[0].clone()),
+                _ => Predicate::Range {
+                    low: Bound::Included(values[0].clone()),
+                    high: Bound::Excluded(values[1].clone()),
+                },
             };
-            tests.push(ColumnTest { column, test });
+            tests.push(ColumnPredicate { column, test });
         }
         tests
     }

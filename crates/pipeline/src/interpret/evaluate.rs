@@ -122,7 +122,7 @@ fn can_fail(compute: &Compute) -> bool {
     use Arithmetic::{Divide, DivideRounded, Remainder};
     let is_integer = matches!(compute.typed.value, ValueType::I64 | ValueType::I128);
     match compute.op {
-        // What fits can still be by zero.
+        // Even with a proven range, division by zero must be checked.
         Op::Arithmetic(Divide | Remainder | DivideRounded, ..) => is_integer,
         Op::Arithmetic(..) | Op::Negate(_) => is_integer && !compute.fits,
         Op::Convert(_) => compute.typed.value == ValueType::I64 && !compute.fits,

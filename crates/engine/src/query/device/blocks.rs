@@ -9,14 +9,14 @@ use forebay_block::{Access, EncodedBlock, InflatedChunk, RunEnds, ValueRef, Valu
 use forebay_cpu::dictionary::Dictionary;
 use forebay_gpu::device::{Address, Buffer};
 use forebay_gpu::emit::{ColumnInput, Kernel};
-use forebay_gpu::parameters::{Column, Form, Parameters, Test as DeviceTest};
+use forebay_gpu::parameters::{Column, Form, Parameters, Predicate as DevicePredicate};
 use forebay_gpu::processor::Turn;
 use forebay_pipeline::ir::TableSource;
 
 use super::predicates::device_test;
 use super::{DevicePipeline, unsupported};
 use crate::run::{MorselRows, Stored};
-use crate::{ChunkKey, RankedTest, Scan};
+use crate::{AdaptivePredicate, ChunkKey, Scan};
 
 /// What lies together on the device begins at a multiple of so many bytes.
 const ALIGN: usize = 16;
@@ -27,7 +27,7 @@ pub(super) struct Reader<'a> {
     source: &'a TableSource,
     inputs: Vec<ColumnInput>,
     scan: Arc<Scan>,
-    tests: Vec<RankedTest>,
+    tests: Vec<AdaptivePredicate>,
 }
 
 /// Some of them.
@@ -37,7 +37,7 @@ pub(super) struct Blocks {
     /// By block and column.
     columns: Vec<Described>,
     /// By block and test, each with the place of its words among `words`.
-    tests: Vec<(DeviceTest, usize)>,
+    tests: Vec<(DevicePredicate, usize)>,
     words: Vec<u8>,
     /// Ids of strings, as 4-byte numbers.
     ids: Vec<u8>,
@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
         // What is on the device is kept there by chunk.
         let scan = scan.with_settings(runner.options.scan).of_whole_chunks();
         let scan = Arc::new(scan.with_timeline(runner.timeline.clone()));
-        let tests = source.tests.iter().map(|test| RankedTest::new(test.clone(), false)).collect();
+        let tests = source.tests.iter().map(|test| AdaptivePredicate::new(test.clone(), false)).collect();
         Ok(Self { source, inputs: kernel.columns.clone(), scan, tests })
     }
 
@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
         }
         for test in &self.source.tests {
             let test = match rows.stored(test.column, block)? {
-                Stored::Missing(_) => DeviceTest::Always,
+                Stored::Missing(_) => DevicePredicate::Always,
                 Stored::Block(chunk, index) => device_test(&chunk.block(index), &test.test, rows.settings().simd)?,
             };
             let table = test.table();
@@ -145,7 +145,7 @@ impl Blocks {
         };
         let bytes = |words: &mut dyn Iterator<Item = u64>| words.flat_map(u64::to_le_bytes).collect::<Vec<u8>>();
         let columns = turn.place(&bytes(&mut self.columns.iter().flat_map(column)))?;
-        let test = |(test, at): &(DeviceTest, usize)| test.words(words.offset(*at as u64));
+        let test = |(test, at): &(DevicePredicate, usize)| test.words(words.offset(*at as u64));
         let tests = turn.place(&bytes(&mut self.tests.iter().flat_map(test)))?;
         let rows: Vec<u8> = self.rows.iter().flat_map(|rows| rows.to_le_bytes()).collect();
         Ok(Parameters::new(tiles, turn.place(&rows)?, columns, tests, faults))

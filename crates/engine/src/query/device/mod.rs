@@ -1,5 +1,5 @@
 //! A pipeline on a device beside the CPU: blocks and states are brought there, one kernel runs over them, and only the result
-//! comes back (DESIGN 4.3; GOLAP §3).
+//! comes back (GOLAP §3).
 //!
 //! Reading order: [`Runner::on_device`], then `blocks` (a table as descriptors and chunks), `predicates` (tests in the terms
 //! of a block), `states` (build sides) and `results`; `places` says for EXPLAIN where pipelines will run.
@@ -21,7 +21,7 @@ use forebay_cpu::compile::Finished;
 use forebay_cpu::rows::RowBuffer;
 use forebay_gpu::DeviceChoice;
 use forebay_gpu::device::{Address, Function};
-use forebay_gpu::emit::{GroupPlace, Shapes, emit};
+use forebay_gpu::emit::{GroupPlace, StatePlaces, emit};
 use forebay_gpu::kernels::TILE;
 use forebay_gpu::parameters::Parameters;
 use forebay_gpu::processor::{Turn, is_lost};
@@ -203,7 +203,7 @@ impl DevicePipeline<'_> {
         let builds = self.runner.joined_states();
         // The columns that a kernel reads do not depend on where it counts its groups.
         let first = if keys.is_empty() { GroupPlace::One } else { GroupPlace::Global };
-        let mut kernel = emit(program, self.index, &shapes(builds.clone(), Some(first)))?;
+        let mut kernel = emit(program, self.index, &state_places(builds.clone(), Some(first)))?;
         self.check_builds(&kernel)?;
         let mut reader = Reader::new(self, source, &kernel)?;
         // How many strings there are is known when all blocks are.
@@ -213,7 +213,7 @@ impl DevicePipeline<'_> {
         let table = self.group_table(pipeline, state, keys)?;
         let place = self.place_of(&table);
         if place != first {
-            kernel = emit(program, self.index, &shapes(builds, Some(place)))?;
+            kernel = emit(program, self.index, &state_places(builds, Some(place)))?;
         }
         let mut behind = Parameters::default();
         self.place_builds(&kernel, &mut behind)?;
@@ -238,7 +238,7 @@ impl DevicePipeline<'_> {
         let typed = |column: &Register| types[column.0 as usize].ok_or_else(|| Error::internal("nothing is collected"));
         let types: Vec<Typed> = columns.iter().map(typed).collect::<Result<_>>()?;
         let source = source(pipeline)?;
-        let kernel = emit(program, self.index, &shapes(self.runner.joined_states(), None))?;
+        let kernel = emit(program, self.index, &state_places(self.runner.joined_states(), None))?;
         self.check_builds(&kernel)?;
         let mut reader = Reader::new(self, source, &kernel)?;
         let mut pieces = Pieces::default();
@@ -325,8 +325,8 @@ struct Launch {
 }
 
 /// What the engine has kernels do: build sides are made by the CPU.
-fn shapes(builds: Vec<bool>, groups: Option<GroupPlace>) -> Shapes {
-    Shapes { builds, groups, listed: true }
+fn state_places(builds: Vec<bool>, groups: Option<GroupPlace>) -> StatePlaces {
+    StatePlaces { builds, groups, listed: true }
 }
 
 fn source(pipeline: &Pipeline) -> Result<&TableSource> {

@@ -6,11 +6,11 @@
 use forebay_base::Result;
 use forebay_gpu::DeviceChoice;
 use forebay_gpu::emit::{GroupPlace, emit};
-use forebay_gpu::groups::GroupTable;
+use forebay_gpu::groups::DeviceGroupTable;
 use forebay_pipeline::ir::{Pipeline, Register, Sink, Source, State, StateId, Step};
 use forebay_pipeline::register_types;
 
-use super::{check_kind, refused, shapes, unsupported};
+use super::{check_kind, refused, state_places, unsupported};
 use crate::Engine;
 use crate::query::Query;
 use crate::query::source::column_range;
@@ -45,7 +45,7 @@ fn check(query: &Query, index: usize) -> Result<()> {
         }
         _ => None,
     };
-    emit(program, index, &shapes(builds, groups)).map(drop)
+    emit(program, index, &state_places(builds, groups)).map(drop)
 }
 
 /// Whether the ranges of a group's keys are known, or will be; and its aggregates are such as devices keep.
@@ -71,5 +71,5 @@ fn check_keys(query: &Query, pipeline: &Pipeline, state: StateId, keys: &[Regist
         let range = if is_bool { Some((0, 1)) } else { range };
         ranges.push(range.ok_or_else(|| unsupported("a key of groups whose range is not known"))?);
     }
-    GroupTable::new(groups, &ranges).map(drop)
+    DeviceGroupTable::new(groups, &ranges).map(drop)
 }

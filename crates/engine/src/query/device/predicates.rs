@@ -2,30 +2,30 @@
 
 use forebay_base::{Result, Value};
 use forebay_block::{Access, EncodedBlock, Values};
-use forebay_cpu::{BlockTest, WideLanes, translate};
-use forebay_gpu::parameters::Test as DeviceTest;
-use forebay_pipeline::Test;
+use forebay_cpu::{BlockPredicate, WideLanes, translate};
+use forebay_gpu::parameters::Predicate as DevicePredicate;
+use forebay_pipeline::Predicate;
 
 use super::unsupported;
-use crate::Flavour;
+use crate::SimdLevel;
 
 /// Ranges that a kernel compares with, one after the other.
 const RANGE_LIMIT: usize = 256;
 
 /// A test in the terms of one block; an error says why a device cannot do it.
-pub(super) fn device_test(block: &EncodedBlock<'_>, test: &Test, simd: Flavour) -> Result<DeviceTest> {
+pub(super) fn device_test(block: &EncodedBlock<'_>, test: &Predicate, simd: SimdLevel) -> Result<DevicePredicate> {
     let translated = translate(block, test, simd);
     if let Some(words) = translated.run_bits(block, simd) {
         return Ok(members(words));
     }
     let lanes = match &translated {
-        BlockTest::Never => return Ok(DeviceTest::Never),
-        BlockTest::Always => return Ok(DeviceTest::Always),
-        BlockTest::NotNull => return Ok(DeviceTest::Valid),
-        BlockTest::IsNull => return Ok(DeviceTest::Nulls),
-        BlockTest::Strings(_) => return Err(unsupported("strings without a dictionary are tested")),
-        BlockTest::Like(_) => return by_dictionary(block, test),
-        BlockTest::Lanes(lanes) => lanes.clone(),
+        BlockPredicate::Never => return Ok(DevicePredicate::Never),
+        BlockPredicate::Always => return Ok(DevicePredicate::Always),
+        BlockPredicate::NotNull => return Ok(DevicePredicate::Valid),
+        BlockPredicate::IsNull => return Ok(DevicePredicate::Nulls),
+        BlockPredicate::Strings(_) => return Err(unsupported("strings without a dictionary are tested")),
+        BlockPredicate::Like(_) => return by_dictionary(block, test),
+        BlockPredicate::Lanes(lanes) => lanes.clone(),
     };
     if let Access::Plain(Values::Fixed(values)) = block.access()
         && values.width() > 8
@@ -36,16 +36,16 @@ pub(super) fn device_test(block: &EncodedBlock<'_>, test: &Test, simd: Flavour) 
         (WideLanes::Ranges(ranges), _) if ranges.len() > RANGE_LIMIT => {
             Err(unsupported(format!("a test of {} ranges, more than {RANGE_LIMIT}", ranges.len())))
         }
-        (WideLanes::Ranges(ranges), negated) => Ok(DeviceTest::Ranges { ranges, negated }),
+        (WideLanes::Ranges(ranges), negated) => Ok(DevicePredicate::Ranges { ranges, negated }),
         (WideLanes::Bits { .. }, true) => Err(unsupported("a test of what is in none of many ranges")),
         (WideLanes::Bits { low, words }, false) => {
-            Ok(DeviceTest::Members { low, span: words.len() as u64 * 64 - 1, words: words.to_vec() })
+            Ok(DevicePredicate::Members { low, span: words.len() as u64 * 64 - 1, words: words.to_vec() })
         }
     }
 }
 
 /// A test that every string of a block's dictionary is put to.
-fn by_dictionary(block: &EncodedBlock<'_>, test: &Test) -> Result<DeviceTest> {
+fn by_dictionary(block: &EncodedBlock<'_>, test: &Predicate) -> Result<DevicePredicate> {
     let Access::Dictionary { values: Values::Strings(strings), .. } = block.access() else {
         return Err(unsupported("strings without a dictionary are tested"));
     };
@@ -57,9 +57,9 @@ fn by_dictionary(block: &EncodedBlock<'_>, test: &Test) -> Result<DeviceTest> {
 }
 
 /// A test that the entries of a dictionary, or the runs, pass whose bit is set.
-fn members(mut words: Vec<u64>) -> DeviceTest {
+fn members(mut words: Vec<u64>) -> DevicePredicate {
     words.resize(words.len().max(1), 0);
-    DeviceTest::Members { low: 0, span: words.len() as u64 * 64 - 1, words }
+    DevicePredicate::Members { low: 0, span: words.len() as u64 * 64 - 1, words }
 }
 
 #[cfg(test)]
@@ -88,14 +88,14 @@ mod tests {
         }
     }
 
-    fn passes(test: &DeviceTest, lane: u64) -> bool {
+    fn passes(test: &DevicePredicate, lane: u64) -> bool {
         match test {
-            DeviceTest::Never | DeviceTest::Nulls => false,
-            DeviceTest::Always | DeviceTest::Valid => true,
-            DeviceTest::Ranges { ranges, negated } => {
+            DevicePredicate::Never | DevicePredicate::Nulls => false,
+            DevicePredicate::Always | DevicePredicate::Valid => true,
+            DevicePredicate::Ranges { ranges, negated } => {
                 ranges.iter().any(|(low, high)| lane.wrapping_sub(*low) <= high.wrapping_sub(*low)) != *negated
             }
-            DeviceTest::Members { low, span, words } => {
+            DevicePredicate::Members { low, span, words } => {
                 let at = lane.wrapping_sub(*low);
                 at <= *span && words[(at / 64) as usize] >> (at % 64) & 1 == 1
             }
@@ -111,13 +111,15 @@ mod tests {
         let far: Vec<Value> = (0..40).map(|n| Value::Int(i128::from(n) * 12_000_000_007)).collect();
         let near: Vec<Value> = (-20..40).map(|n| Value::Int(i128::from(n) * 3)).collect();
         let tests = [
-            Test::Range { low: bound(-5), high: bound(1_000_003) },
-            Test::Range { low: Bound::Unbounded, high: bound(-1) },
-            Test::NotEqual(Value::Int(7)),
-            Test::one_of(near),
-            Test::one_of(far),
-            Test::Keys(Arc::new(forebay_pipeline::KeySet::new((-50..90).step_by(7).map(i128::from)).expect("some"))),
-            Test::Keys(Arc::new(forebay_pipeline::KeySet::new([250i128, 1 << 20].into_iter()).expect("some"))),
+            Predicate::Range { low: bound(-5), high: bound(1_000_003) },
+            Predicate::Range { low: Bound::Unbounded, high: bound(-1) },
+            Predicate::NotEqual(Value::Int(7)),
+            Predicate::one_of(near),
+            Predicate::one_of(far),
+            Predicate::Keys(Arc::new(
+                forebay_pipeline::KeySet::new((-50..90).step_by(7).map(i128::from)).expect("some"),
+            )),
+            Predicate::Keys(Arc::new(forebay_pipeline::KeySet::new([250i128, 1 << 20].into_iter()).expect("some"))),
         ];
         for physical in [PhysicalType::I8, PhysicalType::I16, PhysicalType::I32, PhysicalType::I64, PhysicalType::U16] {
             let width = physical.width().expect("an integer");
@@ -135,7 +137,7 @@ mod tests {
                 encode_block(&column, &EncodeOptions { force: Some(force) }, &mut encoded).expect("it can be encoded");
                 let block = EncodedBlock::parse(&encoded).expect("it was just made");
                 for test in &tests {
-                    let device = device_test(&block, test, Flavour::Portable).expect("a device can do it");
+                    let device = device_test(&block, test, SimdLevel::Portable).expect("a device can do it");
                     for (row, value) in own.iter().enumerate() {
                         let expected = test.passes(Some(&Value::Int((*value).into())));
                         assert_eq!(

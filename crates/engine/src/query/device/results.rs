@@ -8,7 +8,7 @@ use forebay_cpu::rows::RowBuffer;
 use forebay_gpu::columns::{value_at, value_bytes};
 use forebay_gpu::device::Address;
 use forebay_gpu::emit::GroupPlace;
-use forebay_gpu::groups::GroupTable as Slots;
+use forebay_gpu::groups::DeviceGroupTable as Slots;
 use forebay_gpu::parameters::Parameters;
 use forebay_pipeline::ir::{Pipeline, Register, Source, State, StateId, Step, Typed, ValueType};
 use forebay_pipeline::{Scalar, register_types};

@@ -14,7 +14,7 @@ const PAYING: usize = 4;
 
 /// The first rows of a result in an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct First {
+pub struct TopK {
     /// The order.
     pub keys: Vec<SortKey>,
     /// Number of rows.
@@ -35,7 +35,7 @@ pub struct SortKey {
 /// The keys of a row; the least come first.
 type Key = Vec<i128>;
 
-impl First {
+impl TopK {
     /// The numbers of the rows that can be among the first, in order; `None` where there is no point in choosing.
     /// `is_ordered` says of a column whether its numbers have the order of its values.
     pub(super) fn choose(&self, rows: &RowSet, is_ordered: impl Fn(usize) -> bool) -> Option<Vec<usize>> {

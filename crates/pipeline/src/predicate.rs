@@ -1,4 +1,4 @@
-//! SARGable tests on one column (Data Blocks §3.4), in canonical form, and their meaning on single values.
+//! SARGable predicates on one column (Data Blocks §3.4), in canonical form, and their meaning on single values.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -8,9 +8,9 @@ use forebay_base::Value;
 
 use crate::{KeySet, LikePattern};
 
-/// A test on one column. A NULL passes only [`Test::IsNull`].
+/// A test on one column. A NULL passes only [`Predicate::IsNull`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Test {
+pub enum Predicate {
     /// Between two bounds; `=` is the range with two equal included bounds.
     Range {
         /// Lower bound.
@@ -22,7 +22,7 @@ pub enum Test {
     NotEqual(Value),
     /// One of these values: sorted, without duplicates.
     In(Vec<Value>),
-    /// One of these integers, of which there may be very many: what a join has learned of its keys.
+    /// One of these integers, of which there may be very many: the keys of a build side, as a runtime filter has them.
     Keys(Arc<KeySet>),
     /// None of these values: sorted, without duplicates.
     NotIn(Vec<Value>),
@@ -41,16 +41,16 @@ pub enum Test {
     Never,
 }
 
-/// A [`Test`] on the column with this position in the table's list of columns.
+/// A [`Predicate`] on the column with this position in the table's list of columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ColumnTest {
+pub struct ColumnPredicate {
     /// Position in the table's list of columns.
     pub column: usize,
     /// What its values must pass.
-    pub test: Test,
+    pub test: Predicate,
 }
 
-impl Test {
+impl Predicate {
     /// `= value`.
     pub fn equal(value: Value) -> Self {
         Self::Range { low: Bound::Included(value.clone()), high: Bound::Included(value) }
@@ -144,8 +144,8 @@ fn tighter(a: &Bound<Value>, b: &Bound<Value>, further: Ordering) -> Bound<Value
 
 /// The same tests with one for each column where one can say it: `BETWEEN` is one look at a code and not two. Each stands
 /// where the column's first one stood.
-pub fn merge_tests(tests: impl IntoIterator<Item = ColumnTest>) -> Vec<ColumnTest> {
-    let mut merged: Vec<ColumnTest> = Vec::new();
+pub fn merge_tests(tests: impl IntoIterator<Item = ColumnPredicate>) -> Vec<ColumnPredicate> {
+    let mut merged: Vec<ColumnPredicate> = Vec::new();
     for next in tests {
         let both = merged.iter_mut().filter(|known| known.column == next.column);
         match both.into_iter().find_map(|known| Some((known.test.and(&next.test)?, known))) {
@@ -162,19 +162,21 @@ mod tests {
 
     #[test]
     fn null_passes_only_is_null() {
-        let all = Test::Range { low: Bound::Unbounded, high: Bound::Unbounded };
-        for test in [all, Test::NotEqual(Value::Int(1)), Test::IsNotNull, Test::Never, Test::NotIn(vec![])] {
+        let all = Predicate::Range { low: Bound::Unbounded, high: Bound::Unbounded };
+        for test in
+            [all, Predicate::NotEqual(Value::Int(1)), Predicate::IsNotNull, Predicate::Never, Predicate::NotIn(vec![])]
+        {
             assert!(!test.passes(None), "{test:?}");
         }
-        assert!(Test::IsNull.passes(None));
+        assert!(Predicate::IsNull.passes(None));
     }
 
     #[test]
     fn one_of_is_canonical() {
-        let list = |v: &[i128]| Test::one_of(v.iter().map(|v| Value::Int(*v)).collect());
-        assert_eq!(list(&[]), Test::Never);
-        assert_eq!(list(&[3]), Test::equal(Value::Int(3)));
-        assert_eq!(list(&[3, 1, 3]), Test::In(vec![Value::Int(1), Value::Int(3)]));
+        let list = |v: &[i128]| Predicate::one_of(v.iter().map(|v| Value::Int(*v)).collect());
+        assert_eq!(list(&[]), Predicate::Never);
+        assert_eq!(list(&[3]), Predicate::equal(Value::Int(3)));
+        assert_eq!(list(&[3, 1, 3]), Predicate::In(vec![Value::Int(1), Value::Int(3)]));
     }
 
     /// Every pair of tests on numbers, with bounds that meet, cross and leave nothing between them, and NULL.
@@ -183,12 +185,13 @@ mod tests {
         let bounds = |value: i128| [Bound::Included(Value::Int(value)), Bound::Excluded(Value::Int(value))];
         let mut all_bounds: Vec<Bound<Value>> = (1..=3).flat_map(bounds).collect();
         all_bounds.push(Bound::Unbounded);
-        let mut tests = vec![Test::IsNull, Test::IsNotNull, Test::Never, Test::NotEqual(Value::Int(2))];
+        let mut tests =
+            vec![Predicate::IsNull, Predicate::IsNotNull, Predicate::Never, Predicate::NotEqual(Value::Int(2))];
         for low in &all_bounds {
-            tests.extend(all_bounds.iter().map(|high| Test::Range { low: low.clone(), high: high.clone() }));
+            tests.extend(all_bounds.iter().map(|high| Predicate::Range { low: low.clone(), high: high.clone() }));
         }
         let list = |values: &[i128]| values.iter().map(|value| Value::Int(*value)).collect::<Vec<_>>();
-        tests.extend([Test::In(list(&[1, 3])), Test::In(list(&[0, 1, 2])), Test::NotIn(list(&[1, 4]))]);
+        tests.extend([Predicate::In(list(&[1, 3])), Predicate::In(list(&[0, 1, 2])), Predicate::NotIn(list(&[1, 4]))]);
         let values: Vec<Option<Value>> = (0..=4).map(|value| Some(Value::Int(value))).chain([None]).collect();
         let mut one = 0;
         for (a, b) in tests.iter().flat_map(|a| tests.iter().map(move |b| (a, b))) {
@@ -205,10 +208,11 @@ mod tests {
 
     #[test]
     fn bounds_of_one_column_become_one_range() {
-        let on = |column, test| ColumnTest { column, test };
-        let low = |value: f64| Test::Range { low: Bound::Included(Value::Float(value)), high: Bound::Unbounded };
-        let high = |text: &str| Test::Range { low: Bound::Unbounded, high: Bound::Excluded(Value::Bytes(text.into())) };
-        let not = || Test::NotEqual(Value::Float(2.0));
+        let on = |column, test| ColumnPredicate { column, test };
+        let low = |value: f64| Predicate::Range { low: Bound::Included(Value::Float(value)), high: Bound::Unbounded };
+        let high =
+            |text: &str| Predicate::Range { low: Bound::Unbounded, high: Bound::Excluded(Value::Bytes(text.into())) };
+        let not = || Predicate::NotEqual(Value::Float(2.0));
         let tests = vec![on(4, low(1.0)), on(7, high("b")), on(4, not()), on(4, low(f64::NAN)), on(7, high("a"))];
         let expect = vec![on(4, low(f64::NAN)), on(7, high("a")), on(4, not())];
         assert_eq!(merge_tests(tests), expect);

@@ -4,12 +4,12 @@
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use forebay_pipeline::ir::{AggregateFunction, Program, Sink, State, ValueType};
 
-use super::context::WEIGHTS;
+use super::context::MULTIPLICITIES;
 use super::lower::{Lowering, STEADY};
 
 /// Whether all aggregates of a pipeline follow from one of several equal rows and their number. Sums of floating-point
 /// numbers do not: they depend on each rounding; those of 128 bits may leave their type on the way.
-pub fn can_weigh(program: &Program, pipeline: usize) -> bool {
+pub fn can_count_duplicates(program: &Program, pipeline: usize) -> bool {
     let Some(Sink::Aggregate { state, .. }) = program.pipelines.get(pipeline).map(|pipeline| &pipeline.sink) else {
         return false;
     };
@@ -28,27 +28,27 @@ pub fn can_weigh(program: &Program, pipeline: usize) -> bool {
 
 impl Lowering<'_, '_> {
     /// What each of the equal rows adds to a word, from all of them.
-    pub(super) fn weighed(&mut self, addend: Value) -> Value {
-        if !self.shapes.weighs {
+    pub(super) fn multiplied(&mut self, addend: Value) -> Value {
+        if !self.layouts.counts_duplicates {
             return addend;
         }
-        let weight = self.weight();
-        self.builder.ins().imul(addend, weight)
+        let multiplicity = self.multiplicity();
+        self.builder.ins().imul(addend, multiplicity)
     }
 
     /// The low and the high word of what an integer of 64 bits adds to a sum of 128.
-    pub(super) fn weighed_wide(&mut self, addend: Value) -> (Value, Value) {
-        if !self.shapes.weighs {
+    pub(super) fn multiplied_wide(&mut self, addend: Value) -> (Value, Value) {
+        if !self.layouts.counts_duplicates {
             return (addend, self.builder.ins().sshr_imm_u(addend, 63));
         }
-        let weight = self.weight();
-        (self.builder.ins().imul(addend, weight), self.builder.ins().smulhi(addend, weight))
+        let multiplicity = self.multiplicity();
+        (self.builder.ins().imul(addend, multiplicity), self.builder.ins().smulhi(addend, multiplicity))
     }
 
     /// How many rows this one stands for.
-    fn weight(&mut self) -> Value {
-        let weights = self.steady(WEIGHTS);
-        let address = self.element(weights, self.row, 3);
+    fn multiplicity(&mut self) -> Value {
+        let multiplicities = self.load_invariant(MULTIPLICITIES);
+        let address = self.element(multiplicities, self.row, 3);
         self.builder.ins().load(types::I64, STEADY, address, 0)
     }
 }

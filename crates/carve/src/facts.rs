@@ -13,7 +13,7 @@ pub struct Variable(pub u32);
 
 /// What is known of a scalar's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
+pub struct ValueFacts {
     /// The type that it is computed in.
     pub value: ValueType,
     /// It may be NULL.
@@ -74,7 +74,7 @@ pub enum Range {
     Bounds(Interval),
 }
 
-impl Shape {
+impl ValueFacts {
     /// A type whose values have no bounds.
     pub fn of(value: ValueType, nullable: bool) -> Self {
         let interval = if value == ValueType::I64 { Interval::I64 } else { Interval::I128 };

@@ -1,6 +1,6 @@
-//! Prints what each flavour of vector instructions takes on this machine to inflate frames of integers, to look codes up
-//! in bitmaps and to write positions, one flavour after the other in turns, medians in nanoseconds for each row:
-//! `cargo run --release -p forebay-cpu --example flavour_speed [words of what is measured]`.
+//! Prints what each SIMD level of vector instructions takes on this machine to inflate frames of integers, to look codes up
+//! in bitmaps and to write positions, one SIMD level after the other in turns, medians in nanoseconds for each row:
+//! `cargo run --release -p forebay-cpu --example simd_speed [words of what is measured]`.
 
 use std::sync::Mutex;
 use std::time::Instant;
@@ -10,9 +10,9 @@ use forebay_block::{
     ChunkMemory, ChunkOptions, Compression, EncodeOptions, Encoding, Inflate, PlainColumn, PlainValues, Scheme,
     encode_block, inflate_chunk, seal_chunk,
 };
-use forebay_cpu::simd::{self, Flavour, Lane, WORD_ROWS};
+use forebay_cpu::simd::{self, Lane, SimdLevel, WORD_ROWS};
 
-/// Times that each flavour has its turn.
+/// Times that each SIMD level has its turn.
 const TURNS: usize = 101;
 
 fn random(row: usize) -> u64 {
@@ -20,17 +20,17 @@ fn random(row: usize) -> u64 {
     (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 7
 }
 
-/// Prints the median of what each flavour takes for `BLOCK_ROWS` rows.
-fn measure(name: &str, mut work: impl FnMut(Flavour)) {
+/// Prints the median of what each SIMD level takes for `BLOCK_ROWS` rows.
+fn measure(name: &str, mut work: impl FnMut(SimdLevel)) {
     if std::env::args().nth(1).is_some_and(|wanted| !name.contains(&wanted)) {
         return;
     }
-    let mut seconds = Flavour::ALL.map(|_| Vec::with_capacity(TURNS));
+    let mut seconds = SimdLevel::ALL.map(|_| Vec::with_capacity(TURNS));
     for _ in 0..TURNS {
-        for (flavour, seconds) in Flavour::ALL.into_iter().zip(&mut seconds) {
-            if flavour.is_available() {
+        for (level, seconds) in SimdLevel::ALL.into_iter().zip(&mut seconds) {
+            if level.is_available() {
                 let start = Instant::now();
-                work(flavour);
+                work(level);
                 seconds.push(start.elapsed().as_secs_f64());
             }
         }
@@ -82,8 +82,8 @@ fn measure_inflate(name: &str, physical: PhysicalType, scheme: Scheme, value: &d
     encode_block(&column, &EncodeOptions { force: Some(Encoding::Uncompressed) }, &mut block).expect("it encodes");
     let options = ChunkOptions { compression: Compression::Force(scheme) };
     let sealed = seal_chunk(&block, &[0], &options).expect("own blocks seal");
-    measure(name, |flavour| {
-        let inflate = Inflate { take: &take_again, unpack: simd::unpacking(flavour) };
+    measure(name, |level| {
+        let inflate = Inflate { take: &take_again, unpack: simd::unpacking(level) };
         let inflated = inflate_chunk(&sealed.directory, &sealed.bytes, physical, &inflate);
         drop(std::hint::black_box(inflated.expect("own chunks inflate")));
     });
@@ -97,9 +97,9 @@ fn measure_members<L: Lane>(name: &str, number_bits: u32, from: impl Fn(u64) -> 
         let mask = |word: usize| (0..given).fold(u64::MAX, |mask, part| mask & random(word * 5 + part) << 7);
         let given: Vec<u64> = (0..BLOCK_ROWS / WORD_ROWS).map(mask).collect();
         let mut masks = given.clone();
-        measure(&format!("look up {name} of 2^{number_bits}, {share}"), |flavour| {
+        measure(&format!("look up {name} of 2^{number_bits}, {share}"), |level| {
             masks.copy_from_slice(&given);
-            simd::members(flavour, &values, 0, &bits, &mut masks);
+            simd::members(level, &values, 0, &bits, &mut masks);
             std::hint::black_box(&masks);
         });
     }
@@ -143,9 +143,9 @@ fn main() {
         let word = |word: usize| (0..WORD_ROWS).fold(0, |mask, row| mask | bit(word * WORD_ROWS + row));
         let masks: Vec<u64> = (0..BLOCK_ROWS / WORD_ROWS).map(word).collect();
         let mut positions = Vec::new();
-        measure(&format!("positions of {percent} % of the rows"), |flavour| {
+        measure(&format!("positions of {percent} % of the rows"), |level| {
             positions.clear();
-            simd::positions(flavour, &masks, &mut positions);
+            simd::positions(level, &masks, &mut positions);
             std::hint::black_box(&positions);
         });
     }

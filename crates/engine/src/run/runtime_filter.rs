@@ -19,7 +19,7 @@ const PAYING_SHARE: f64 = 0.4;
 
 /// A Bloom filter over some columns, with what it has been seen to do. Each worker has its own.
 #[derive(Debug)]
-pub struct KeyFilter {
+pub struct RuntimeFilter {
     columns: Vec<SourceColumn>,
     keys: Arc<BloomFilter>,
     rows_in: u64,
@@ -28,13 +28,13 @@ pub struct KeyFilter {
     scratch: BloomScratch,
 }
 
-impl Clone for KeyFilter {
+impl Clone for RuntimeFilter {
     fn clone(&self) -> Self {
         Self::new(self.columns.clone(), Arc::clone(&self.keys))
     }
 }
 
-impl KeyFilter {
+impl RuntimeFilter {
     /// A filter of rows whose values of these columns, integers and strings without dictionaries, are among `keys`.
     pub fn new(columns: Vec<SourceColumn>, keys: Arc<BloomFilter>) -> Self {
         let vectors = columns.iter().map(|_| Vector::default()).collect();
@@ -58,7 +58,7 @@ impl KeyFilter {
 
 impl MorselRows {
     /// Keeps the rows of one block that pass `filter`, whose columns are loaded.
-    pub(super) fn filter_keys(&mut self, block: usize, filter: &mut KeyFilter) -> Result<()> {
+    pub(super) fn filter_keys(&mut self, block: usize, filter: &mut RuntimeFilter) -> Result<()> {
         if self.selections[block].is_empty() || !filter.pays() {
             return Ok(());
         }
