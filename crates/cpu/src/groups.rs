@@ -5,8 +5,11 @@
 //! generations turn out to have the same keys again and again, and would take much more memory than the groups, the part goes
 //! on as one large table.
 //!
+//! Where a table lies in the order of a key, or nearly so, its owner knows keys that no row to come has: these groups are
+//! taken out as soon as they are finished ([`GroupPart::take_finished`]), so that a part stays small.
+//!
 //! Invariants: no two rows of a generation have the same key; a part's rows and directory move only in
-//! [`GroupPart::insert`].
+//! [`GroupPart::insert`] and [`GroupPart::take_finished`].
 
 mod generations;
 mod merge;
@@ -35,6 +38,8 @@ const DIRECTORY_BYTES: u128 = 24;
 const GENERATION_GROUPS: usize = 1 << 17;
 /// Bytes of earlier generations at most that have the same keys.
 const EARLIER_BYTES: usize = 128 << 20;
+/// A directory of fewer slots for each group is freed as a whole, a larger one group by group.
+const SLOTS_PER_WALK: usize = 16;
 /// Slots of a part's first directory.
 const FIRST_SLOTS: usize = 1 << 10;
 /// The share of a worker's memory that groups which are only expected make room in.
@@ -115,6 +120,13 @@ impl GroupPlan {
         Self { layout: GroupLayout::Hash, keys: Vec::new(), slots: 0, expected: 0 }
     }
 
+    /// Whether the groups of `state` are dense and few: they stay in a worker's caches.
+    pub fn stays_in_caches(&self, state: &AggregateState) -> bool {
+        let row = GroupRow::new(state);
+        let slot_bytes = (row.words - row.key.words) * WORD + 1;
+        self.layout == GroupLayout::Dense && self.slots as u128 * slot_bytes as u128 <= DENSE_BYTES
+    }
+
     /// What compiled code depends on.
     pub fn layout(&self) -> GroupLayout {
         self.layout
@@ -156,6 +168,8 @@ pub struct GroupPart {
     directory: Vec<u64>,
     /// Bytes that rows refer to.
     arena: Arena,
+    /// Since groups were taken out the last time, some were put aside or written out, which may come again.
+    divided: bool,
 }
 
 impl GroupPart {
@@ -169,7 +183,8 @@ impl GroupPart {
         };
         let touched = vec![0; plan.slots];
         let (earlier, arena) = (Generations::default(), Arena::default());
-        let mut part = Self { plan: plan.clone(), row, words, rows: Vec::new(), earlier, touched, directory, arena };
+        let (rows, divided) = (Vec::new(), false);
+        let mut part = Self { plan: plan.clone(), row, words, rows, earlier, touched, directory, arena, divided };
         match plan.layout {
             GroupLayout::Hash if part.has_bytes() => part.rows.reserve_exact(plan.expected * words),
             GroupLayout::Hash => part.rows.reserve_exact(plan.expected.min(GENERATION_GROUPS) * words),
@@ -211,6 +226,7 @@ impl GroupPart {
             self.earlier.put_aside(&self.rows, self.words);
             self.rows.clear();
             self.directory.fill(0);
+            self.divided = true;
         }
         let group = self.rows.len() / self.words;
         if (group + 1) * 2 > self.directory.len() {
@@ -251,7 +267,61 @@ impl GroupPart {
         self.rows.clear();
         self.directory.fill(0);
         self.arena = Arena::default();
+        self.divided = true;
         Ok(())
+    }
+
+    /// Takes out the groups for which part `part` of the key, an integer, is in `low..=high`. The caller knows that all rows with
+    /// these keys have come since this was called the last time, and to this part. `None` where there are no such groups, or
+    /// where others of these keys may have been put aside: those that are here are merged with them in the end.
+    pub fn take_finished(&mut self, part: usize, (low, high): (i64, i64)) -> Option<GroupTable> {
+        assert!(self.plan.layout == GroupLayout::Hash && !self.has_bytes(), "hashed groups of numbers");
+        let key = Field::of_place(&self.row.key.places[part], self.row.key.validity);
+        assert_eq!(key.value, ValueType::I64, "the key part is an integer");
+        if std::mem::take(&mut self.divided) {
+            return None;
+        }
+        let is_finished = |row: &[u64]| key.is_valid(row) && (low..=high).contains(&(row[key.word] as i64));
+        if !self.rows.chunks_exact(self.words).any(is_finished) {
+            return None;
+        }
+        self.empty_directory();
+        let mut finished = Vec::with_capacity(self.rows.len());
+        let mut kept = 0;
+        for start in (0..self.rows.len()).step_by(self.words) {
+            let row = start..start + self.words;
+            if is_finished(&self.rows[row.clone()]) {
+                finished.extend_from_slice(&self.rows[row]);
+            } else {
+                self.rows.copy_within(row, kept);
+                kept += self.words;
+            }
+        }
+        self.rows.truncate(kept);
+        for group in 0..kept / self.words {
+            self.take_slot(self.rows[group * self.words], group);
+        }
+        Some(GroupTable::of_rows(&self.row, vec![finished], Arc::default()))
+    }
+
+    /// Whether [`GroupPart::take_finished`] can take out hashed groups of `state`, by this part of their key.
+    pub fn can_finish(state: &AggregateState, part: usize) -> bool {
+        state.keys[part].value == ValueType::I64 && !has_bytes(&GroupRow::new(state))
+    }
+
+    /// Frees all slots of the directory. Slots in use that follow one another begin at the slot of a hash.
+    fn empty_directory(&mut self) {
+        if self.rows.len() / self.words * SLOTS_PER_WALK >= self.directory.len() {
+            self.directory.fill(0);
+            return;
+        }
+        for row in self.rows.chunks_exact(self.words) {
+            let mut slot = (row[0] >> self.shift()) as usize;
+            while self.directory[slot] != 0 {
+                self.directory[slot] = 0;
+                slot = (slot + 1) & (self.directory.len() - 1);
+            }
+        }
     }
 
     /// Number of groups; one in several generations counts as often. Takes time where dense.
@@ -281,8 +351,7 @@ impl GroupPart {
 
     /// Whether rows refer to bytes, which each generation would have again, and which merging would compare.
     fn has_bytes(&self) -> bool {
-        self.row.key.places.iter().any(|place| place.typed.value == ValueType::Bytes)
-            || self.row.accumulators.iter().any(|accumulator| accumulator.value == ValueType::Bytes)
+        has_bytes(&self.row)
     }
 
     fn shift(&self) -> u32 {
@@ -307,6 +376,11 @@ impl GroupPart {
         }
         self.directory[slot] = (group as u64 + 1) | group_tag(hash);
     }
+}
+
+fn has_bytes(row: &GroupRow) -> bool {
+    row.key.places.iter().any(|place| place.typed.value == ValueType::Bytes)
+        || row.accumulators.iter().any(|accumulator| accumulator.value == ValueType::Bytes)
 }
 
 const _: () = assert!(SLOT_ROW_BITS == 48, "a group's number and its tag share a word");

@@ -20,7 +20,7 @@ use super::context::{CURSOR, GROUP_SHIFT, MULTIPLICITIES, RESULT, ROWS, SINK, ST
 use super::members::Members;
 use super::sink_state::SinkState;
 use super::{Compiled, Finished, KEY_OUT_OF_RANGE, Part, STOPPED, SinkKind, StateLayouts};
-use crate::groups::GroupPlan;
+use crate::groups::{GroupPart, GroupPlan};
 use crate::layout::hash_bytes;
 use crate::runs::{Partitions, RunLayout, WriteRun};
 use crate::vector::{VECTOR_ROWS, Vector};
@@ -152,20 +152,15 @@ impl Worker {
         for (state, _) in self.compiled.context.joins().to_vec() {
             let table = finished.get(state.0 as usize).and_then(Option::as_ref);
             let table = table.ok_or_else(|| Error::internal("a probed state is not finished"))?;
-            self.bind_join(state, table)?;
+            let Finished::Join(join) = &**table else {
+                return Err(Error::internal("a probed state is no build side"));
+            };
+            if self.compiled.layouts.joins.get(state.0 as usize) != Some(&Some(join.layout())) {
+                return Err(Error::internal("a build side of another layout than was compiled for"));
+            }
+            self.compiled.context.write_join(&mut self.context, state, &join.addresses());
+            self.finished.push(Arc::clone(table));
         }
-        Ok(())
-    }
-
-    fn bind_join(&mut self, state: forebay_pipeline::ir::StateId, finished: &Arc<Finished>) -> Result<()> {
-        let Finished::Join(table) = &**finished else {
-            return Err(Error::internal("a probed state is no build side"));
-        };
-        if self.compiled.layouts.joins.get(state.0 as usize) != Some(&Some(table.layout())) {
-            return Err(Error::internal("a build side of another layout than was compiled for"));
-        }
-        self.compiled.context.write_join(&mut self.context, state, &table.addresses());
-        self.finished.push(Arc::clone(finished));
         Ok(())
     }
 
@@ -238,6 +233,11 @@ impl Worker {
     /// Bytes of memory that the worker's part of the sink holds.
     pub fn memory_bytes(&self) -> usize {
         self.sink.memory_bytes()
+    }
+
+    /// Its groups, if it makes any.
+    pub fn groups(&mut self) -> Option<&mut GroupPart> {
+        if let SinkState::Groups(groups) = &mut self.sink { Some(groups) } else { None }
     }
 
     /// Gives what the worker has made as runs, and has made nothing then. Not for dense groups.

@@ -8,6 +8,7 @@
 
 mod coming;
 mod device;
+mod early;
 mod interpreted;
 mod output;
 mod partitions;

@@ -231,7 +231,7 @@ impl Runner<'_> {
         &self,
         state: StateId,
         spilled: &Spilled,
-        task: &Task<'_>,
+        task: &Task,
     ) -> std::result::Result<Option<Part>, Stop> {
         let mut hand = PartitionWorker { worker: None, vectors: Vec::new(), known_bytes: 0 };
         let _computing = task.computing();
@@ -255,7 +255,7 @@ impl Runner<'_> {
         state: StateId,
         spilled: &Spilled,
         partition: usize,
-        task: &Task<'_>,
+        task: &Task,
         hand: &mut PartitionWorker,
     ) -> Result<()> {
         let done = self.load(state, spilled, &spilled.rows.runs(partition))?;
@@ -290,7 +290,7 @@ impl Runner<'_> {
         (state, spilled): (StateId, &Spilled),
         other: StateId,
         partition: usize,
-        task: &Task<'_>,
+        task: &Task,
         hand: &mut PartitionWorker,
     ) -> Result<()> {
         let pipeline = &self.program.pipelines[task.index];

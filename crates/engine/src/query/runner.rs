@@ -16,6 +16,7 @@ use forebay_pipeline::ir::{Pipeline, Program, Sink, Source, StateId, Step};
 
 use super::coming::Coming;
 use super::device::{Attempt, Left};
+use super::early::Begun;
 use super::output::{ResultSchema, RowsOnDisk};
 use super::partitions::{Overflow, Spilled};
 use super::report::timeline_of;
@@ -62,6 +63,8 @@ pub(super) struct Runner<'a> {
     /// By table of the query: the scan of a pipeline that has not begun, which may have reads on their way.
     pub(super) coming: Coming,
     pub(super) reports: Vec<PipelineReport>,
+    /// By state of groups: the pipeline that reads them, where some were passed on to it before all were there.
+    pub(super) begun: BTreeMap<StateId, Begun>,
     /// Where the pipeline that runs notes when it does what.
     pub(super) timeline: Option<SourceTimeline>,
 }
@@ -92,6 +95,7 @@ impl<'a> Runner<'a> {
             between: BTreeMap::new(),
             coming: Coming::default(),
             reports: Vec::new(),
+            begun: BTreeMap::new(),
             timeline: None,
         }
     }
@@ -105,7 +109,8 @@ impl<'a> Runner<'a> {
             self.cut(index)?;
             let source = &self.program.pipelines[index].source;
             self.timeline = self.foreseen_timeline(source).or_else(|| timeline_of(self.options, self.query, source));
-            let (rows_out, started) = match self.on_device(index)? {
+            let attempt = if self.is_begun(index) { Attempt::Cpu(None) } else { self.on_device(index)? };
+            let (rows_out, started) = match attempt {
                 Attempt::Done(left) => (self.keep(index, left, &mut result)?, Instant::now()),
                 Attempt::Cpu(reason) => {
                     let (parts, overflow) = self.on_cpu(index)?;
@@ -122,8 +127,9 @@ impl<'a> Runner<'a> {
                 }
             };
             let ended = Instant::now();
+            let early_groups = self.early_groups_of(index);
             if let Some(report) = self.reports.last_mut() {
-                report.rows_out = rows_out;
+                report.rows_out = rows_out + early_groups;
                 report.elapsed_ns += (ended - started).as_nanos() as u64;
             }
             self.timeline.iter().for_each(|timeline| timeline.note(SpanKind::Finish, started, ended));
@@ -247,39 +253,32 @@ impl<'a> Runner<'a> {
         assumes_small_dictionaries: bool,
     ) -> std::result::Result<(Vec<Part>, Option<Overflow>), Stop> {
         self.cancel.check()?;
-        let known = Known {
-            query: self.query,
-            program: &self.program,
-            finished: &self.finished,
-            dictionaries: &self.dictionaries,
-            budget_bytes: self.options.memory_bytes.saturating_sub(self.state_bytes()),
-            threads: self.options.threads,
-            assumes_small_dictionaries,
+        let (mut task, mut parts) = match self.take_begun(index) {
+            Some(Begun { task, parts, .. }) => (task, parts),
+            None => (self.task(index, assumes_small_dictionaries)?, Vec::new()),
         };
-        let special = known.specialise(index);
-        let (budget_bytes, overflow) = self.room(index, &special)?;
-        let noted = (self.options.counted, self.timeline.clone());
-        let mut task = Task::new(index, &special, budget_bytes, overflow, noted);
-        if self.looked_up(index).is_none() {
-            let source = &special.program.pipelines[index].source;
-            let reads_nothing = matches!(source, Source::Table(source) if source.columns.is_empty());
-            let counts_duplicates = reads_nothing && can_count_duplicates(&special.program, index);
-            task.compiled = Some(self.compile(&task, &self.finished, counts_duplicates)?);
-        }
+        let special = Arc::clone(&task.special);
         let read_bytes = self.spill_read_bytes();
-        let scanned = match &special.program.pipelines[index].source {
+        let scanned = match &special.program.pipelines[task.index].source {
             Source::Table(source) => Some(&self.query.tables[source.table]),
             Source::Groups { .. } | Source::BuildRows { .. } => None,
         };
         let before = scanned.map(|bound| bound.metrics.snapshot()).unwrap_or_default();
         let started = Instant::now();
-        let parts = self.work(&special.program.pipelines[index], &task)?;
+        let made = self.work(&special.program.pipelines[task.index], &task)?;
+        let threads = made.len().max(parts.len());
+        parts.extend(made);
+        let mut notes = special.notes.clone();
+        notes.extend(task.note_of_equal_rows());
+        if let Some(early) = task.early.take() {
+            notes.extend(self.keep_begun(early));
+        }
         let report = PipelineReport {
             rows_in: task.rows_in.load(Ordering::Relaxed),
             elapsed_ns: started.elapsed().as_nanos() as u64,
             compile_ns: task.compile_ns.load(Ordering::Relaxed),
-            threads: parts.len(),
-            notes: special.notes.iter().cloned().chain(task.note_of_equal_rows()).collect(),
+            threads,
+            notes,
             spill_read_bytes: self.spill_read_bytes() - read_bytes,
             steps: task.steps(),
             scan: scanned.map(|bound| ScanReport::new(bound, &before, task.tests(), self.timeline.clone())),
@@ -292,10 +291,39 @@ impl<'a> Runner<'a> {
         Ok((parts, task.overflow))
     }
 
+    /// A pipeline with what is known by now, and its code; no worker has begun it.
+    pub(super) fn task(&self, index: usize, assumes_small_dictionaries: bool) -> Result<Task> {
+        let known = Known {
+            query: self.query,
+            program: &self.program,
+            finished: &self.finished,
+            dictionaries: &self.dictionaries,
+            budget_bytes: self.options.memory_bytes.saturating_sub(self.state_bytes()),
+            threads: self.options.threads,
+            assumes_small_dictionaries,
+        };
+        let mut special = known.specialise(index);
+        let finishing = self.finishing(index, &special);
+        if finishing.is_some() {
+            special.hash_groups();
+        }
+        let (budget_bytes, overflow) = self.room(index, &special)?;
+        let noted = (self.options.counted, self.timeline.clone());
+        let mut task = Task::new(index, Arc::new(special), budget_bytes, overflow, noted);
+        task.early = finishing.map(|finishing| self.early_groups(finishing)).transpose()?;
+        if self.looked_up(index).is_none() {
+            let source = &task.special.program.pipelines[index].source;
+            let reads_nothing = matches!(source, Source::Table(source) if source.columns.is_empty());
+            let counts_duplicates = reads_nothing && can_count_duplicates(&task.special.program, index);
+            task.compiled = Some(self.compile(&task, &self.finished, counts_duplicates)?);
+        }
+        Ok(task)
+    }
+
     /// The code of a pipeline that looks these states up, for rows that stand for several equal ones where it `counts_duplicates`.
     pub(super) fn compile(
         &self,
-        task: &Task<'_>,
+        task: &Task,
         finished: &[Option<Arc<Finished>>],
         counts_duplicates: bool,
     ) -> Result<Arc<Compiled>> {
@@ -325,8 +353,10 @@ impl<'a> Runner<'a> {
             Finished::Groups(table) => table.memory_bytes(),
         });
         let matched = self.spilled.iter().flatten().map(|spilled| spilled.matched_bytes());
+        let begun = self.begun.values().map(|begun| begun.task.part_bytes.load(Ordering::Relaxed));
         states.sum::<usize>()
             + matched.sum::<usize>()
+            + begun.sum::<usize>()
             + self.dictionaries.iter().map(|dictionary| dictionary.memory_bytes()).sum::<usize>()
     }
 

@@ -11,6 +11,7 @@ use forebay_cpu::pool;
 use forebay_cpu::vector::{VECTOR_ROWS, Vector};
 use forebay_pipeline::ir::{Pipeline, Source, TableSource};
 
+use super::early::EarlyWorker;
 use super::runner::{Runner, Stop};
 use super::source::{EqualRows, Loaded, VectorLoader};
 use super::specialise::FEW_IDS;
@@ -22,7 +23,7 @@ const STATE_MORSEL_ROWS: usize = 2 * VECTOR_ROWS;
 
 impl Runner<'_> {
     /// Gives the source to as many workers as it is worth.
-    pub(super) fn work(&self, pipeline: &Pipeline, task: &Task<'_>) -> std::result::Result<Vec<Part>, Stop> {
+    pub(super) fn work(&self, pipeline: &Pipeline, task: &Task) -> std::result::Result<Vec<Part>, Stop> {
         match &pipeline.source {
             Source::Table(source) => {
                 let scan = self.scan_of(source)?;
@@ -71,7 +72,7 @@ impl Runner<'_> {
     }
 
     /// One worker's share of a table.
-    fn scan(&self, source: &TableSource, scan: &Arc<Scan>, task: &Task<'_>) -> std::result::Result<Option<Part>, Stop> {
+    fn scan(&self, source: &TableSource, scan: &Arc<Scan>, task: &Task) -> std::result::Result<Option<Part>, Stop> {
         let mut worker = self.worker(task)?;
         let mut loader = VectorLoader::new(source, &self.dictionaries);
         let mut tests: Vec<AdaptivePredicate> = task.special.tests.clone();
@@ -79,6 +80,7 @@ impl Runner<'_> {
         let bound = &self.query.tables[source.table];
         let mut filters = bound.filters.iter().map(|filter| filter.filter()).collect::<Result<Vec<_>>>()?;
         let mut known_bytes = 0;
+        let mut early = task.early.as_ref().map(|groups| EarlyWorker::new(self, groups)).transpose()?;
         let can_fold = can_count_duplicates(&task.special.program, task.index);
         if can_fold && !worker.counts_duplicates() && self.options.scan.fold_rows == 0 {
             worker.count_duplicates_with(&self.duplicates_code(task)?)?;
@@ -103,12 +105,16 @@ impl Runner<'_> {
                 self.cancel.check()?;
                 self.run_loaded(&loaded, task, &mut worker, &mut equal_rows)?;
                 let count = loaded.table_rows();
+                if let (Some(early), Some(block)) = (&mut early, loader.finished_block(&rows)) {
+                    early.pass_on(self, &mut worker, (morsel, block))?;
+                }
                 self.account(task, &mut worker, &mut known_bytes)?;
                 rows_in += count;
             }
             task.rows_in.fetch_add(rows_in, Ordering::Relaxed);
         }
         task.tested(&tests, &keys);
+        early.into_iter().for_each(EarlyWorker::end);
         Ok(Some(task.end(worker)))
     }
 
@@ -116,7 +122,7 @@ impl Runner<'_> {
     fn run_loaded(
         &self,
         loaded: &Loaded<'_>,
-        task: &Task<'_>,
+        task: &Task,
         worker: &mut Worker,
         equal_rows: &mut EqualRows,
     ) -> Result<()> {
@@ -135,7 +141,7 @@ impl Runner<'_> {
     }
 
     /// The code of a pipeline for equal rows of blocks; the first worker that asks compiles it.
-    fn duplicates_code(&self, task: &Task<'_>) -> Result<Arc<Compiled>> {
+    fn duplicates_code(&self, task: &Task) -> Result<Arc<Compiled>> {
         // It is there or not, also after a panic.
         let mut duplicates_code = task.duplicates_code.lock().unwrap_or_else(PoisonError::into_inner);
         match &*duplicates_code {
@@ -149,7 +155,7 @@ impl Runner<'_> {
         &self,
         rows: usize,
         read: impl Fn(Range<usize>, &mut Vec<Vector>) -> usize,
-        task: &Task<'_>,
+        task: &Task,
     ) -> std::result::Result<Option<Part>, Stop> {
         let _computing = task.computing();
         let mut worker = self.worker(task)?;
@@ -165,7 +171,7 @@ impl Runner<'_> {
         }
     }
 
-    pub(super) fn worker(&self, task: &Task<'_>) -> Result<Worker> {
+    pub(super) fn worker(&self, task: &Task) -> Result<Worker> {
         let compiled = task.compiled.as_ref().ok_or_else(|| Error::internal("a worker without code"))?;
         let worker = Worker::new(compiled, &self.finished, task.special.groups.as_ref())?;
         Ok(worker.stopped_by(self.cancel.flag()))
@@ -177,7 +183,7 @@ impl Runner<'_> {
         rows: Range<usize>,
         read: impl Fn(Range<usize>, &mut Vec<Vector>) -> usize,
         vectors: &mut Vec<Vector>,
-        task: &Task<'_>,
+        task: &Task,
         (worker, known_bytes): (&mut Worker, &mut usize),
     ) -> Result<()> {
         for start in rows.clone().step_by(VECTOR_ROWS) {
@@ -192,7 +198,7 @@ impl Runner<'_> {
 
     /// Notes what a worker has taken since it was last asked. What is more than its share goes to disk; what cannot has to
     /// be within the budget.
-    fn account(&self, task: &Task<'_>, worker: &mut Worker, known_bytes: &mut usize) -> Result<()> {
+    fn account(&self, task: &Task, worker: &mut Worker, known_bytes: &mut usize) -> Result<()> {
         if let Some(overflow) = &task.overflow {
             overflow.relieve(self.engine, worker)?;
         }

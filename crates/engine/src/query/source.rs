@@ -108,6 +108,12 @@ impl<'a> VectorLoader<'a> {
         Ok(Some(Loaded { vectors: &self.vectors, rows: count, multiplicities, equal }))
     }
 
+    /// The block whose last rows were loaded by the last call of [`VectorLoader::next`].
+    pub(super) fn finished_block(&self, rows: &MorselRows) -> Option<usize> {
+        let selection = rows.selections().get(self.block)?;
+        (self.loaded > 0 && self.loaded == self.rows_of(selection)).then_some(self.block)
+    }
+
     /// Rows of the block that are given, of those that are selected.
     fn rows_of(&self, selection: &Selection) -> usize {
         if self.folded { self.fold.rows().len() } else { selection.len() }

@@ -49,6 +49,15 @@ pub(super) struct Specialised {
     pub(super) notes: Vec<String>,
 }
 
+impl Specialised {
+    /// Finds the groups by hash, whatever was chosen.
+    pub(super) fn hash_groups(&mut self) {
+        self.groups = Some(GroupPlan::hash());
+        self.assumed_small_dictionaries.clear();
+        self.notes = vec!["hashed groups".to_owned()];
+    }
+}
+
 /// Who does a step of the pipeline.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum StepPlace {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use forebay_cpu::compile::{Compiled, Part, Worker};
 
+use super::early::EarlyGroups;
 use super::partitions::Overflow;
 use super::specialise::{Specialised, StepPlace};
 use super::{StepReport, TestReport};
@@ -12,9 +13,9 @@ use crate::timeline::{Computing, SourceTimeline};
 use crate::{AdaptivePredicate, RuntimeFilter};
 
 /// A pipeline that runs, as its workers see it.
-pub(super) struct Task<'a> {
+pub(super) struct Task {
     pub(super) index: usize,
-    pub(super) special: &'a Specialised,
+    pub(super) special: Arc<Specialised>,
     /// `None` where that depends on the partition of the state that is looked up.
     pub(super) compiled: Option<Arc<Compiled>>,
     pub(super) compile_ns: AtomicU64,
@@ -31,6 +32,8 @@ pub(super) struct Task<'a> {
     pub(super) budget_bytes: usize,
     /// Where they put what is more than their share of it, if that can be.
     pub(super) overflow: Option<Overflow>,
+    /// What becomes of groups that are finished before all rows have come.
+    pub(super) early: Option<Box<EarlyGroups>>,
     /// Where it is noted when the pipeline does what.
     pub(super) timeline: Option<SourceTimeline>,
     /// What the workers counted that have ended.
@@ -44,11 +47,11 @@ struct Counted {
     tests: Vec<TestReport>,
 }
 
-impl<'a> Task<'a> {
+impl Task {
     /// A task that no worker has begun; `counted` where the rows of each step are.
     pub(super) fn new(
         index: usize,
-        special: &'a Specialised,
+        special: Arc<Specialised>,
         budget_bytes: usize,
         overflow: Option<Overflow>,
         (counted, timeline): (bool, Option<SourceTimeline>),
@@ -66,6 +69,7 @@ impl<'a> Task<'a> {
             part_bytes: AtomicUsize::new(0),
             budget_bytes,
             overflow,
+            early: None,
             timeline,
             counted: Mutex::new(Counted { steps: vec![0; steps], tests: Vec::new() }),
         }
