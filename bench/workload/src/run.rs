@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forebay::units::{format_bytes, format_count, format_seconds};
-use forebay::{Database, Error, Options, Result, Session};
+use forebay::{Database, Error, Options, QueryMetrics, Result, Session};
 
 use crate::benchmark::Benchmark;
 use crate::load::{Wanted, prepare};
@@ -23,8 +23,17 @@ use bound::Bound;
 use roof::Roof;
 
 /// Names and widths of the report's columns.
-const HEADINGS: [(&str, usize); 8] =
-    [("query", 7), ("rows", 8), ("min", 9), ("median", 9), ("max", 9), ("compile", 9), ("read", 10), ("pruned", 6)];
+const HEADINGS: [(&str, usize); 9] = [
+    ("query", 7),
+    ("rows", 8),
+    ("min", 9),
+    ("median", 9),
+    ("max", 9),
+    ("plan", 9),
+    ("compile", 9),
+    ("read", 10),
+    ("pruned", 6),
+];
 
 /// Those behind them in a benchmark whose data is in memory.
 const WARM_HEADINGS: [(&str, usize); 3] = [("effective", 10), ("codes", 10), ("× floor", 7)];
@@ -69,6 +78,8 @@ pub struct BenchOptions {
 /// All runs of one query.
 pub(crate) struct QueryRuns {
     pub(crate) name: &'static str,
+    /// Times of the runs that planned it, measured or not: the first one, or all where no plans are kept.
+    pub(crate) plans: Vec<Duration>,
     /// Time that its pipelines took to compile in its first run, measured or not.
     pub(crate) compile: Duration,
     /// In the order they ran; not empty.
@@ -81,6 +92,15 @@ impl QueryRuns {
     /// Seconds of its runs.
     pub(crate) fn spread(&self) -> Spread {
         Spread::of(self.runs.iter().map(Measured::seconds).collect())
+    }
+
+    /// Seconds of planning it.
+    pub(crate) fn planning(&self) -> Spread {
+        match self.plans.as_slice() {
+            // Another benchmark of this session left its plan.
+            [] => Spread { min: 0.0, median: 0.0, max: 0.0 },
+            plans => Spread::of(plans.iter().map(Duration::as_secs_f64).collect()),
+        }
     }
 
     fn last(&self) -> &Measured {
@@ -107,10 +127,12 @@ impl Spread {
     }
 }
 
-/// Sum and geometric mean of the queries, for each figure of the spread; and the spread of their compile times.
+/// Sum and geometric mean of the queries, for each figure of the spread; and the spreads of their times to plan and to
+/// compile.
 pub(crate) struct Summary {
     pub(crate) total: Spread,
     pub(crate) geometric_mean: Spread,
+    pub(crate) plan: Spread,
     pub(crate) compile: Spread,
 }
 
@@ -187,6 +209,7 @@ fn conclude(columns: &Columns, all: &[QueryRuns], summary: &Summary, cold: bool,
             let read_bytes = all.iter().map(|runs| runs.last().metrics.read_bytes).sum();
             cells.extend([
                 String::new(),
+                String::new(),
                 format_bytes(read_bytes),
                 String::new(),
                 bandwidth(read_bytes, spread.median),
@@ -195,8 +218,8 @@ fn conclude(columns: &Columns, all: &[QueryRuns], summary: &Summary, cold: bool,
         }
         line(out, &columns.row(&cells.iter().map(String::as_str).collect::<Vec<_>>()))?;
     }
-    let compile = format_seconds(summary.compile.median);
-    line(out, &columns.row(&["compile", "", "", "", "", &compile]))?;
+    let [plan, compile] = [summary.plan, summary.compile].map(|spread| format_seconds(spread.median));
+    line(out, &columns.row(&["middle", "", "", "", "", &plan, &compile]))?;
     line(out, "")
 }
 
@@ -256,10 +279,15 @@ fn introduce(options: &BenchOptions, dropped: PageCacheDropped, out: &mut dyn Wr
 
 fn measure(options: &BenchOptions, database: &Database, session: &Session, query: &Query) -> Result<QueryRuns> {
     let mut compile = None;
+    let mut plans = Vec::new();
+    let mut note = |metrics: &QueryMetrics| {
+        compile.get_or_insert(metrics.compile);
+        plans.extend(Some(metrics.plan).filter(|plan| !plan.is_zero()));
+    };
     if !options.cold {
         for _ in 0..WARMING_RUNS {
             let warming = run_sql(session, &query.sql)?.0;
-            compile.get_or_insert(warming.metrics.compile);
+            note(&warming.metrics);
         }
     }
     let mut runs: Vec<Measured> = Vec::with_capacity(options.runs);
@@ -270,11 +298,11 @@ fn measure(options: &BenchOptions, database: &Database, session: &Session, query
             drop(machine::drop_page_cache());
         }
         let (measured, _) = run_sql(session, &query.sql)?;
-        compile.get_or_insert(measured.metrics.compile);
+        note(&measured.metrics);
         runs.push(measured);
     }
     let bound = options.cold.then(|| Bound::measure(options.runs, database, session, query)).transpose()?;
-    Ok(QueryRuns { name: query.name, compile: compile.unwrap_or_default(), runs, bound })
+    Ok(QueryRuns { name: query.name, plans, compile: compile.unwrap_or_default(), runs, bound })
 }
 
 fn row_of(columns: &Columns, runs: &QueryRuns, roof: &Roof) -> String {
@@ -287,6 +315,7 @@ fn row_of(columns: &Columns, runs: &QueryRuns, roof: &Roof) -> String {
         min,
         median,
         max,
+        format_seconds(runs.planning().median),
         format_seconds(runs.compile.as_secs_f64()),
         format_bytes(last.metrics.read_bytes),
         percent(last.metrics.chunks_pruned, last.metrics.chunks),
@@ -318,6 +347,7 @@ fn summarize(all: &[QueryRuns]) -> Summary {
     Summary {
         total: Spread { min: total(|s| s.min), median: total(|s| s.median), max: total(|s| s.max) },
         geometric_mean: Spread { min: mean(|s| s.min), median: mean(|s| s.median), max: mean(|s| s.max) },
+        plan: Spread::of(all.iter().map(|runs| runs.planning().median).collect()),
         compile: Spread::of(all.iter().map(|runs| runs.compile.as_secs_f64()).collect()),
     }
 }
@@ -337,13 +367,12 @@ fn write_json(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay::QueryMetrics;
 
     fn runs(milliseconds: &[u64]) -> QueryRuns {
         let run =
             |&ms: &u64| Measured { elapsed: Duration::from_millis(ms), rows: 1, metrics: QueryMetrics::default() };
-        let compile = Duration::from_millis(3);
-        QueryRuns { name: "q1.1", compile, runs: milliseconds.iter().map(run).collect(), bound: None }
+        let (plans, compile) = ([5, 4, 6].map(Duration::from_millis).to_vec(), Duration::from_millis(3));
+        QueryRuns { name: "q1.1", plans, compile, runs: milliseconds.iter().map(run).collect(), bound: None }
     }
 
     fn options(queries: &[&str]) -> BenchOptions {
@@ -382,6 +411,7 @@ mod tests {
         assert!((summary.total.median - 1.01).abs() < 1e-12);
         assert!((summary.geometric_mean.median - 0.1).abs() < 1e-12);
         assert_eq!(summary.compile.median, 0.003);
+        assert_eq!(summary.plan.median, 0.005);
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub struct StatementContext {
     /// Rows or bytes done and expected, for work that is not a scan of ours (reading a file).
     loaded: AtomicU64,
     expected: AtomicU64,
+    /// Nanoseconds that it took to plan.
+    plan_ns: AtomicU64,
     /// Nanoseconds that its pipelines took to compile.
     compile_ns: AtomicU64,
     /// Files that it reads, other than the database's.
@@ -30,16 +32,17 @@ pub struct StatementContext {
 }
 
 impl StatementContext {
-    /// A statement that begins now.
-    pub fn new(cancel: CancelToken, activity: &str) -> Self {
+    /// A statement that began then.
+    pub fn new(cancel: CancelToken, activity: &str, started: Instant) -> Self {
         Self {
             cancel,
-            started: Instant::now(),
+            started,
             scans: Mutex::default(),
             morsels: AtomicU64::new(0),
             activity: Mutex::new(activity.to_owned()),
             loaded: AtomicU64::new(0),
             expected: AtomicU64::new(0),
+            plan_ns: AtomicU64::new(0),
             compile_ns: AtomicU64::new(0),
             files: Mutex::default(),
             timeline: OnceLock::new(),
@@ -72,6 +75,16 @@ impl StatementContext {
             sum.add_all(&scan.snapshot());
         }
         sum.snapshot()
+    }
+
+    /// Says that it was planned just now.
+    pub fn planned(&self) {
+        self.plan_ns.store(self.started.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// Nanoseconds from its beginning until it was planned; 0 where its plan was there already.
+    pub fn plan_ns(&self) -> u64 {
+        self.plan_ns.load(Ordering::Relaxed)
     }
 
     /// Says that pipelines took so much more time to compile.
@@ -125,7 +138,7 @@ mod tests {
 
     #[test]
     fn progress_follows_morsels_then_expectations() {
-        let context = StatementContext::new(CancelToken::default(), "scanning");
+        let context = StatementContext::new(CancelToken::default(), "scanning", Instant::now());
         assert_eq!(context.progress(), None);
         let metrics = Arc::new(Metrics::default());
         context.watch(&metrics, 4);

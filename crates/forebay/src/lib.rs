@@ -416,6 +416,7 @@ impl QueryResult {
         let figures = self.answer.figures();
         QueryMetrics {
             elapsed: self.answer.elapsed(),
+            plan: self.answer.plan_time(),
             compile: self.answer.compile_time(),
             rows: self.answer.rows(),
             read_bytes: figures.read_bytes,
@@ -435,6 +436,8 @@ impl QueryResult {
 pub struct QueryMetrics {
     /// Wall time from the call of [`Session::execute`] to the last batch.
     pub elapsed: Duration,
+    /// Time until it was planned; none where its plan was there already.
+    pub plan: Duration,
     /// Time that its pipelines took to compile, in all; none where their code was there already.
     pub compile: Duration,
     /// Rows returned or changed.

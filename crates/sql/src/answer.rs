@@ -97,6 +97,11 @@ impl Answer {
         self.elapsed.unwrap_or_else(|| self.statement.started.elapsed())
     }
 
+    /// Time that it took to plan; none where its plan was there already.
+    pub fn plan_time(&self) -> Duration {
+        Duration::from_nanos(self.statement.plan_ns())
+    }
+
     /// Time that its pipelines took to compile; none where their code was there already.
     pub fn compile_time(&self) -> Duration {
         Duration::from_nanos(self.statement.compile_ns())

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use datafusion::execution::SessionState;
 use forebay_base::Result;
@@ -18,22 +19,23 @@ use crate::session::{Base, Session};
 impl Session {
     /// Runs one statement.
     pub fn execute(&self, text: &str) -> Result<Answer> {
+        let started = Instant::now();
         let Base { state, settings } = lock(&self.base).clone();
         let key = PlanKey { settings, text: text.trim().to_owned() };
         let commit = self.shared.engine.store().catalog().commit_number();
         if let Some(plan) = self.shared.plans.find(&key, commit) {
-            return self.begin(state, SCANNING, key).known(plan);
+            return self.begin(state, SCANNING, key, started).known(plan);
         }
         let command = parse::parse(text)?;
-        let answer = self.begin(state, activity(&command), key).command(command);
+        let answer = self.begin(state, activity(&command), key, started).command(command);
         self.shared.plans.forget_before(self.shared.engine.store().catalog().commit_number());
         answer
     }
 
-    fn begin(&self, state: Arc<SessionState>, activity: &str, key: PlanKey) -> Run<'_> {
+    fn begin(&self, state: Arc<SessionState>, activity: &str, key: PlanKey, started: Instant) -> Run<'_> {
         let cancel = self.running.cancel.clone();
         cancel.reset();
-        let statement = Arc::new(StatementContext::new(cancel, activity));
+        let statement = Arc::new(StatementContext::new(cancel, activity, started));
         if self.records.load(Ordering::Relaxed) {
             statement.record();
         }

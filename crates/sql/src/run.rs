@@ -193,6 +193,7 @@ impl<'a> Run<'a> {
             };
             Ok((planned, state))
         })?;
+        self.statement.planned();
         match planned {
             Planned::Rows(physical) => self.rows(&state, physical),
             Planned::Other(LogicalPlan::Statement(PlanStatementNode::SetVariable(set))) => {

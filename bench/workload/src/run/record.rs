@@ -35,6 +35,7 @@ pub(super) fn record(
         "queries": all.iter().map(|runs| query(runs, roof)).collect::<Vec<_>>(),
         "total": spread(&summary.total),
         "geometric_mean": spread(&summary.geometric_mean),
+        "plan": spread(&summary.plan),
         "compile": spread(&summary.compile),
     })
 }
@@ -59,6 +60,7 @@ fn query(runs: &QueryRuns, roof: &Roof) -> Value {
             "times": seconds / bound.seconds().max(1e-9),
         });
     }
+    value["plan"] = spread(&runs.planning());
     value["compile_ns"] = json!(runs.compile.as_nanos() as u64);
     value["runs"] = runs.runs.iter().map(run).collect();
     value
@@ -68,6 +70,7 @@ fn run(run: &Measured) -> Value {
     let metrics = &run.metrics;
     json!({
         "elapsed_ns": run.elapsed.as_nanos() as u64,
+        "plan_ns": metrics.plan.as_nanos() as u64,
         "rows": run.rows,
         "read_bytes": metrics.read_bytes,
         "scanned_bytes": metrics.scanned_bytes,
