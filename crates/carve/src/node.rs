@@ -86,7 +86,7 @@ impl PipelinesNode {
         let rows = carver.rows(&relation);
         let engine = carver.engine.clone().ok_or_else(|| Reason::new("no table"))?;
         let bind = |scanned: crate::carver::table::ScannedTable| QueryTable {
-            table: scanned.table,
+            table: Arc::clone(scanned.table.table()),
             filters: scanned
                 .residual
                 .into_iter()

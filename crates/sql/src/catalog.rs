@@ -23,6 +23,7 @@ use forebay_store::{Catalog, Table, View};
 use forebay_syntax::dialect::ForebayDialect;
 use forebay_syntax::file_options::{Options, looks_like_path};
 use forebay_syntax::{names, parse};
+use forebay_tables::known::KnownTables;
 use forebay_tables::table::ForebayTable;
 
 /// The name of the one catalog.
@@ -35,6 +36,7 @@ const VIEW_DEPTH: usize = 32;
 pub struct Planner {
     base: Arc<SessionState>,
     engine: Arc<Engine>,
+    known: Arc<KnownTables>,
     snapshot: Arc<Catalog>,
     statement: Arc<StatementContext>,
     /// Those that were asked for.
@@ -60,10 +62,15 @@ impl fmt::Debug for Planner {
 
 impl Planner {
     /// A planner over the engine's present catalog. `base` holds the settings and functions.
-    pub fn new(base: Arc<SessionState>, engine: Arc<Engine>, statement: Arc<StatementContext>) -> Arc<Self> {
+    pub fn new(
+        base: Arc<SessionState>,
+        engine: Arc<Engine>,
+        known: Arc<KnownTables>,
+        statement: Arc<StatementContext>,
+    ) -> Arc<Self> {
         let snapshot = engine.store().catalog();
         let (tables, views, files) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Arc::new(Self { base, engine, snapshot, statement, tables, views, files })
+        Arc::new(Self { base, engine, known, snapshot, statement, tables, views, files })
     }
 
     /// The catalog of this statement.
@@ -104,7 +111,11 @@ impl Planner {
                 defaults.insert(column.name.clone(), expr);
             }
         }
-        let provider = Arc::new(ForebayTable::new(Arc::clone(&self.engine), Arc::clone(table), defaults));
+        let provider = Arc::new(ForebayTable::new(
+            Arc::clone(&self.engine),
+            self.known.of(table, self.snapshot.commit_number()),
+            defaults,
+        ));
         lock(&self.tables).insert(table.id, Arc::clone(&provider));
         Ok(provider)
     }

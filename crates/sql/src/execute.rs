@@ -28,7 +28,9 @@ impl Session {
         }
         let command = parse::parse(text)?;
         let answer = self.begin(state, activity(&command), key, started).command(command);
-        self.shared.plans.forget_before(self.shared.engine.store().catalog().commit_number());
+        let catalog = self.shared.engine.store().catalog();
+        self.shared.plans.forget_before(catalog.commit_number());
+        self.shared.known.forget_others(&catalog);
         answer
     }
 
@@ -40,7 +42,12 @@ impl Session {
             statement.record();
         }
         *lock(&self.running.statement) = Some(Arc::clone(&statement));
-        let planner = Planner::new(state, Arc::clone(&self.shared.engine), Arc::clone(&statement));
+        let planner = Planner::new(
+            state,
+            Arc::clone(&self.shared.engine),
+            Arc::clone(&self.shared.known),
+            Arc::clone(&statement),
+        );
         Run::new(self, planner, statement, key)
     }
 }

@@ -12,6 +12,7 @@ use forebay_context::lock::lock;
 use forebay_engine::Engine;
 use forebay_engine::timeline::Timeline;
 use forebay_store::DEFAULT_SCHEMA;
+use forebay_tables::known::KnownTables;
 
 use crate::plan_cache::{PlanCache, new_settings};
 use crate::running::{Canceller, Running};
@@ -33,6 +34,8 @@ pub struct Shared {
     pub threads: usize,
     /// Plans of queries that were run before.
     pub plans: Arc<PlanCache>,
+    /// What plans found out about tables.
+    pub known: Arc<KnownTables>,
 }
 
 /// What a session's statements start from.

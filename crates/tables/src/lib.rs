@@ -7,6 +7,7 @@
 pub mod distribution;
 pub mod explain;
 pub mod filter;
+pub mod known;
 pub mod predicate;
 pub mod scan;
 pub mod statistics;

@@ -7,11 +7,11 @@ use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 use datafusion::physical_expr::PhysicalExpr;
 use forebay_base::{LogicalType, TimeUnit, Value};
 use forebay_pipeline::Predicate;
-use forebay_store::{Table, Zone};
+use forebay_store::Zone;
 
 use crate::distribution::Distribution;
 use crate::filter::Predicates;
-use crate::zones::column_zone;
+use crate::known::KnownTable;
 
 /// Share of rows taken to pass a predicate that nothing is known of.
 pub const UNKNOWN_SELECTIVITY: f64 = 0.2;
@@ -23,16 +23,15 @@ const EQUAL_TEXT_SELECTIVITY: f64 = 0.05;
 pub const PATTERN_SELECTIVITY: f64 = 0.1;
 
 /// Statistics of the rows of `table` that pass `predicates` (over the table's columns), for the columns in `projection`.
-pub fn of_scan(table: &Table, projection: &[usize], predicates: &[Arc<dyn PhysicalExpr>]) -> Statistics {
+pub fn of_scan(table: &KnownTable, projection: &[usize], predicates: &[Arc<dyn PhysicalExpr>]) -> Statistics {
     let rows = table.rows() as usize;
     let types: Vec<LogicalType> = table.columns.iter().map(|column| column.logical.clone()).collect();
     let parts = Predicates::of(predicates, &types);
     let exact = parts.tests.is_empty() && parts.residual.is_empty();
     let mut selectivity = UNKNOWN_SELECTIVITY.powi(parts.residual.len().min(3) as i32);
     for test in &parts.tests {
-        let zone = column_zone(table, test.column);
-        let distribution = Distribution::of(table, test.column);
-        selectivity *= test_selectivity(&test.test, zone.as_ref(), distribution.as_ref(), &types[test.column]);
+        let (zone, distribution) = (table.zone(test.column), table.distribution(test.column));
+        selectivity *= test_selectivity(&test.test, zone, distribution, &types[test.column]);
     }
     let passing = ((rows as f64 * selectivity).ceil() as usize).min(rows);
     let mut row_bytes = 0;
@@ -40,7 +39,7 @@ pub fn of_scan(table: &Table, projection: &[usize], predicates: &[Arc<dyn Physic
         .iter()
         .map(|&column| {
             row_bytes += types[column].physical().width().unwrap_or(16);
-            column_statistics(column_zone(table, column).as_ref(), &types[column], exact)
+            column_statistics(table.zone(column), &types[column], exact)
         })
         .collect();
     let bytes = passing.saturating_mul(row_bytes);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{Constraint as PlanConstraint, Constraints, DFSchema, Result as DataFusionResult};
 use datafusion::datasource::TableType;
@@ -14,32 +14,25 @@ use forebay_base::{ColumnId, Error};
 use forebay_context::error::into_datafusion;
 use forebay_context::statement::StatementContext;
 use forebay_engine::Engine;
-use forebay_engine::types::arrow_type;
 use forebay_store::{Constraint, Table};
 
+use crate::known::KnownTable;
 use crate::scan::ScanExec;
 
 /// One table in one snapshot.
 #[derive(Debug)]
 pub struct ForebayTable {
     engine: Arc<Engine>,
-    table: Arc<Table>,
-    schema: SchemaRef,
+    table: Arc<KnownTable>,
     constraints: Constraints,
     defaults: HashMap<String, Expr>,
 }
 
 impl ForebayTable {
     /// `table`. `defaults` are the planned DEFAULT expressions by column name.
-    pub fn new(engine: Arc<Engine>, table: Arc<Table>, defaults: HashMap<String, Expr>) -> Self {
-        let fields: Vec<Field> = table
-            .columns
-            .iter()
-            .map(|column| Field::new(&column.name, arrow_type(&column.logical), column.nullable))
-            .collect();
-        let schema = Arc::new(Schema::new(fields));
+    pub fn new(engine: Arc<Engine>, table: Arc<KnownTable>, defaults: HashMap<String, Expr>) -> Self {
         let constraints = plan_constraints(&table);
-        Self { engine, table, schema, constraints, defaults }
+        Self { engine, table, constraints, defaults }
     }
 
     /// The engine that holds the table.
@@ -47,8 +40,8 @@ impl ForebayTable {
         &self.engine
     }
 
-    /// The table itself.
-    pub fn table(&self) -> &Arc<Table> {
+    /// The table itself, with what is known of it.
+    pub fn table(&self) -> &Arc<KnownTable> {
         &self.table
     }
 }
@@ -75,7 +68,7 @@ pub fn primary_key(table: &Table) -> Vec<String> {
 #[async_trait]
 impl TableProvider for ForebayTable {
     fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
+        Arc::clone(self.table.schema())
     }
 
     fn constraints(&self) -> Option<&Constraints> {
@@ -101,7 +94,7 @@ impl TableProvider for ForebayTable {
         let Some(statement) = state.config().get_extension::<StatementContext>() else {
             return Err(into_datafusion(Error::internal("a table is scanned outside of a statement")));
         };
-        let schema = DFSchema::try_from(Schema::clone(&self.schema))?;
+        let schema = DFSchema::try_from(Schema::clone(self.table.schema()))?;
         let predicates = filters
             .iter()
             .map(|filter| state.create_physical_expr(filter.clone(), &schema))

@@ -19,13 +19,12 @@ use forebay_context::settings::Sargs;
 use forebay_engine::types::arrow_type;
 use forebay_pipeline::ir::ValueType;
 use forebay_pipeline::{ColumnPredicate, merge_tests};
-use forebay_store::{Constraint, Table};
-use forebay_tables::distribution::Distribution;
+use forebay_store::Constraint;
 use forebay_tables::filter::Predicates;
+use forebay_tables::known::KnownTable;
 use forebay_tables::predicate::{TranslatedConjunct as Tested, translate};
 use forebay_tables::statistics::{UNKNOWN_SELECTIVITY, test_selectivity};
 use forebay_tables::table::ForebayTable;
-use forebay_tables::zones::column_zone;
 
 use crate::carver::expression::Scope;
 use crate::carver::{CarvedInput, Carver};
@@ -46,7 +45,7 @@ const SMALL_TABLE_ROWS: u64 = 20_000;
 #[derive(Debug)]
 pub struct ScannedTable {
     /// The table.
-    pub table: Arc<Table>,
+    pub table: Arc<KnownTable>,
     /// What the query calls it.
     pub alias: String,
     /// Tests on codes.
@@ -75,7 +74,8 @@ impl ScannedTable {
     /// Whether strings of this column are better carried as ids of a dictionary.
     pub fn is_dictionary(&self, column: usize) -> bool {
         let rows = self.table.rows();
-        rows <= SMALL_TABLE_ROWS || encoded_row_bytes(&self.table, column).is_some_and(|b| b <= DICTIONARY_ROW_BYTES)
+        let is_small = |bytes| bytes <= DICTIONARY_ROW_BYTES;
+        rows <= SMALL_TABLE_ROWS || self.table.encoded_row_bytes(column).is_some_and(is_small)
     }
 
     /// Whether these columns hold all columns of a declared key. Nobody enforces it, so only estimates may rely on it.
@@ -88,17 +88,6 @@ impl ScannedTable {
             Constraint::ForeignKey { .. } => false,
         })
     }
-}
-
-/// Encoded bytes of a column per row; `None` where the footers cannot tell.
-fn encoded_row_bytes(table: &Table, column: usize) -> Option<f64> {
-    let mut bytes = 0u64;
-    for segment in &table.segments {
-        let index = segment.column_index(table.columns[column].id)?;
-        let chunks = segment.groups().ok()?.iter().flat_map(|group| &group.columns[index].chunks);
-        bytes += chunks.map(|chunk| chunk.encoded_bytes).sum::<u64>();
-    }
-    Some(bytes as f64 / table.rows().max(1) as f64)
 }
 
 /// `a = 1 OR a = 2 OR a IN (3, 4)` as one list, which codes answer.
@@ -195,9 +184,8 @@ impl Carver<'_> {
         scanned.tests = merge_tests(std::mem::take(&mut scanned.tests));
         let mut selectivity = UNKNOWN_SELECTIVITY.powi(scanned.residual.len().min(3) as i32);
         for test in &scanned.tests {
-            let zone = column_zone(&scanned.table, test.column);
-            let distribution = Distribution::of(&scanned.table, test.column);
-            selectivity *= test_selectivity(&test.test, zone.as_ref(), distribution.as_ref(), &types[test.column]);
+            let (zone, distribution) = (scanned.table.zone(test.column), scanned.table.distribution(test.column));
+            selectivity *= test_selectivity(&test.test, zone, distribution, &types[test.column]);
         }
         scanned.rows *= selectivity;
         Ok(predicates)
@@ -225,17 +213,17 @@ impl Carver<'_> {
         let scanned = &self.tables[position];
         let definition = &scanned.table.columns[column];
         let data_type = arrow_type(&definition.logical);
-        let zone = column_zone(&scanned.table, column);
-        let some_null = zone.as_ref().is_none_or(|zone| zone.null_count > 0 || zone.rows == u32::MAX);
+        let zone = scanned.table.zone(column);
+        let some_null = zone.is_none_or(|zone| zone.null_count > 0 || zone.rows == u32::MAX);
         let mut facts = facts_of(&data_type, definition.nullable && some_null)?;
         let rows = scanned.table.rows() as f64;
-        let known = Distribution::of(&scanned.table, column).map_or(rows, |known| known.distinct.round());
+        let known = scanned.table.distribution(column).map_or(rows, |known| known.distinct.round());
         let mut distinct = rows.min(known.max(1.0));
         match facts.value {
             ValueType::I64 | ValueType::I128 => {
                 facts.interval = facts.interval.within(column_bounds(&data_type));
-                if let Some((Some(Value::Int(low)), Some(Value::Int(high)))) = zone.map(|zone| (zone.min, zone.max)) {
-                    facts.interval = facts.interval.within(Interval::new(low, high));
+                if let Some((Some(Value::Int(low)), Some(Value::Int(high)))) = zone.map(|zone| (&zone.min, &zone.max)) {
+                    facts.interval = facts.interval.within(Interval::new(*low, *high));
                 }
                 facts.value = width(facts.interval);
                 let span = facts.interval.high.saturating_sub(facts.interval.low).saturating_add(1);
