@@ -11,17 +11,15 @@ use std::sync::Arc;
 
 use datafusion::arrow::compute::kernels::numeric;
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use datafusion::optimizer::AnalyzerRule;
 
-use crate::coercion::rewrite_expressions;
+use crate::expressions::{ExpressionRule, Kinds};
 use crate::floats::canonical_value;
 use crate::typed::ChildTypes;
 
@@ -58,18 +56,12 @@ impl Default for CheckedArithmetic {
     }
 }
 
-impl AnalyzerRule for CheckedArithmetic {
-    fn name(&self) -> &str {
-        "checked_arithmetic"
+impl ExpressionRule for CheckedArithmetic {
+    fn concerns(&self, kinds: Kinds) -> bool {
+        kinds.has(Kinds::ARITHMETIC)
     }
 
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        rewrite_expressions(plan, &|expr, types, _| self.rewrite(expr, types))
-    }
-}
-
-impl CheckedArithmetic {
-    fn rewrite(&self, expr: Expr, types: &ChildTypes) -> Result<Transformed<Expr>> {
+    fn rewrite(&self, expr: Expr, types: &ChildTypes, _schema: &DFSchema) -> Result<Transformed<Expr>> {
         Ok(match expr {
             Expr::AggregateFunction(mut sum) if sum.func.name() == "sum" => {
                 let widened = widen(&mut sum.params.args, types);
@@ -82,7 +74,9 @@ impl CheckedArithmetic {
             other => self.checked(other, types).update_data(flat::flatten),
         })
     }
+}
 
+impl CheckedArithmetic {
     /// `expr` as a call, if it is arithmetic.
     fn checked(&self, expr: Expr, types: &ChildTypes) -> Transformed<Expr> {
         let is_integer = |data_type: &Option<DataType>| data_type.as_ref().is_some_and(DataType::is_integer);

@@ -6,23 +6,20 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Cast, InList, InSubquery, ScalarFunction};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::type_coercion::binary::{comparison_coercion, type_union_coercion};
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     Between, BinaryExpr, Case, Expr, ExprSchemable, Like, LogicalPlan, LogicalPlanBuilder, Operator, Union,
     binary_expr, lit,
 };
-use datafusion::optimizer::AnalyzerRule;
 use forebay_base::{canonical_f32, canonical_f64};
 
 use crate::casts::cast_scalar;
 use crate::dates;
-use crate::typed::{self, ChildTypes, is_comparison};
+use crate::expressions::{ExpressionRule, Kinds};
+use crate::typed::{ChildTypes, is_comparison};
 
 /// Functions whose arguments become one type.
 const UNIFYING: [&str; 7] = ["coalesce", "greatest", "ifnull", "least", "make_array", "nullif", "nvl"];
@@ -31,53 +28,22 @@ const UNIFYING: [&str; 7] = ["coalesce", "greatest", "ifnull", "least", "make_ar
 #[derive(Debug)]
 pub struct UnifiedTypes;
 
-impl AnalyzerRule for UnifiedTypes {
-    fn name(&self) -> &str {
-        "unified_types"
+impl ExpressionRule for UnifiedTypes {
+    fn concerns(&self, kinds: Kinds) -> bool {
+        kinds.has(Kinds::COMMON_TYPE)
     }
 
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        rewrite_expressions(plan, &rewrite)
+    fn rewrite(&self, expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transformed<Expr>> {
+        rewrite(expr, types, schema)
     }
-}
 
-/// Rewrites an expression whose children are rewritten and have these types, over columns of this schema.
-type RewriteInSchema<'a> = dyn Fn(Expr, &ChildTypes, &DFSchema) -> Result<Transformed<Expr>> + 'a;
-
-/// Rewrites every expression of `plan` and its subqueries from the leaves up: see [`typed::Rewrite`]. Columns keep their
-/// names.
-pub fn rewrite_expressions(plan: LogicalPlan, rewrite: &RewriteInSchema<'_>) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|plan| {
-        let rewritten = match typed::has_expression(&plan, |expr| !matches!(expr, Expr::Column(_)))? {
-            true => rewrite_own_expressions(plan, rewrite)?,
-            false => Transformed::no(plan),
-        };
-        let rewritten = rewritten.transform_data(unify_union)?.transform_data(unify_join_keys)?;
-        match rewritten.transformed {
-            true => rewritten.map_data(LogicalPlan::recompute_schema),
-            false => Ok(rewritten),
+    fn rewrite_node(&self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+        match plan {
+            LogicalPlan::Union(_) => unify_union(plan),
+            LogicalPlan::Join(_) => unify_join_keys(plan),
+            other => Ok(Transformed::no(other)),
         }
-    })
-    .data()
-}
-
-/// As [`rewrite_expressions`], without the inputs of `plan`.
-fn rewrite_own_expressions(plan: LogicalPlan, rewrite: &RewriteInSchema<'_>) -> Result<Transformed<LogicalPlan>> {
-    let mut schema = merge_schema(&plan.inputs());
-    if let LogicalPlan::TableScan(scan) = &plan {
-        let source = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
-        schema.merge(&source);
     }
-    schema.merge(plan.schema());
-    let names = NamePreserver::new(&plan);
-    plan.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let done = typed::transform_up(expr, &schema, &|expr, types| rewrite(expr, types, &schema))?;
-        Ok(match done.transformed {
-            true => done.update_data(|expr| name.restore(expr)),
-            false => done,
-        })
-    })
 }
 
 fn rewrite(expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transformed<Expr>> {

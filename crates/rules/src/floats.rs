@@ -6,19 +6,15 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, AsArray};
 use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{Result, ScalarValue, internal_err};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
+    ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use datafusion::optimizer::AnalyzerRule;
 use forebay_base::{canonical_f32, canonical_f64};
 
-use crate::typed::has_expression;
+use crate::expressions::{ExpressionRule, Kinds};
+use crate::typed::ChildTypes;
 
 /// The values in canonical form, if they are floats.
 pub fn canonical(array: &ArrayRef) -> ArrayRef {
@@ -50,41 +46,25 @@ impl Default for CanonicalFloats {
     }
 }
 
-impl AnalyzerRule for CanonicalFloats {
-    fn name(&self) -> &str {
-        "canonical_floats"
+/// Must run before the rules that bring in functions of our own.
+impl ExpressionRule for CanonicalFloats {
+    fn concerns(&self, kinds: Kinds) -> bool {
+        kinds.has(Kinds::CALL)
     }
 
-    /// Must run before the rules that bring in functions of our own.
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|plan| {
-            if !has_expression(&plan, |expr| matches!(expr, Expr::ScalarFunction(_)))? {
-                return Ok(Transformed::no(plan));
-            }
-            let mut schema = merge_schema(&plan.inputs());
-            schema.merge(plan.schema());
-            let names = NamePreserver::new(&plan);
-            let rewritten = plan.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let wrapped = expr.transform_up(|expr| {
-                    let is_float = matches!(expr, Expr::ScalarFunction(_))
-                        && expr.get_type(&schema).is_ok_and(|data_type| data_type.is_floating());
-                    Ok(match is_float {
-                        true => Transformed::yes(self.0.call(vec![expr])),
-                        false => Transformed::no(expr),
-                    })
-                })?;
-                Ok(match wrapped.transformed {
-                    true => wrapped.update_data(|expr| name.restore(expr)),
-                    false => wrapped,
-                })
-            })?;
-            match rewritten.transformed {
-                true => rewritten.map_data(LogicalPlan::recompute_schema),
-                false => Ok(rewritten),
-            }
+    fn rewrite(&self, expr: Expr, _types: &ChildTypes, _schema: &DFSchema) -> Result<Transformed<Expr>> {
+        Ok(Transformed::no(expr))
+    }
+
+    fn rewrite_whole(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+        expr.transform_up(|expr| {
+            let is_float = matches!(expr, Expr::ScalarFunction(_))
+                && expr.get_type(schema).is_ok_and(|data_type| data_type.is_floating());
+            Ok(match is_float {
+                true => Transformed::yes(self.0.call(vec![expr])),
+                false => Transformed::no(expr),
+            })
         })
-        .data()
     }
 }
 

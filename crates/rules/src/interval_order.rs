@@ -9,8 +9,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, IntervalMonthDayNanoType, IntervalUnit};
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, internal_err};
 use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::expr::{InList, InSubquery, ScalarFunction, Sort};
@@ -18,13 +17,12 @@ use datafusion::logical_expr::{
     Between, BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, ScalarFunctionArgs,
     ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use datafusion::optimizer::AnalyzerRule;
 use forebay_base::Error;
 
 use forebay_context::error::into_datafusion;
 use forebay_syntax::intervals;
 
-use crate::coercion::rewrite_expressions;
+use crate::expressions::{ExpressionRule, Kinds};
 use crate::typed::{ChildTypes, is_comparison};
 
 /// The type of all intervals.
@@ -44,59 +42,9 @@ impl Default for IntervalOrder {
     }
 }
 
-impl AnalyzerRule for IntervalOrder {
-    fn name(&self) -> &str {
-        "interval_order"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let plan = rewrite_expressions(plan, &|expr, types, schema| self.rewrite(expr, types, schema))?;
-        plan.transform_up_with_subqueries(|plan| match plan {
-            LogicalPlan::Sort(mut sort) => {
-                let schema = Arc::clone(sort.input.schema());
-                let changed = self.rewrite_sorts(&mut sort.expr, &schema);
-                Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed))
-            }
-            LogicalPlan::Join(mut join) => {
-                let mut changed = false;
-                for (left, right) in &mut join.on {
-                    if is_interval(left, join.left.schema()) && is_interval(right, join.right.schema()) {
-                        (*left, *right) = (self.of(std::mem::take(left)), self.of(std::mem::take(right)));
-                        changed = true;
-                    }
-                }
-                Ok(Transformed::new_transformed(LogicalPlan::Join(join), changed))
-            }
-            other => Ok(Transformed::no(other)),
-        })
-        .data()
-    }
-}
-
-fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
-    expr.get_type(schema).is_ok_and(|data_type| data_type == INTERVAL)
-}
-
-impl IntervalOrder {
-    fn of(&self, interval: Expr) -> Expr {
-        self.length.call(vec![interval])
-    }
-
-    /// The lengths of operands, if one is an interval and all others are, or may become some.
-    fn lengths(&self, operands: Vec<Expr>, types: &ChildTypes) -> std::result::Result<Vec<Expr>, Vec<Expr>> {
-        let may_be = |own: &Option<DataType>| match own {
-            Some(own) => *own == INTERVAL || own.is_string() || own.is_null(),
-            None => false,
-        };
-        let is_one = |own: &Option<DataType>| own.as_ref() == Some(&INTERVAL);
-        if types.len() != operands.len() || !types.iter().any(is_one) || !types.iter().all(may_be) {
-            return Err(operands);
-        }
-        let length = |(operand, own): (Expr, &Option<DataType>)| match is_one(own) {
-            true => self.of(operand),
-            false => self.of(datafusion::prelude::cast(operand, INTERVAL)),
-        };
-        Ok(operands.into_iter().zip(types).map(length).collect())
+impl ExpressionRule for IntervalOrder {
+    fn concerns(&self, kinds: Kinds) -> bool {
+        kinds.has(Kinds::INTERVAL)
     }
 
     fn rewrite(&self, expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -146,6 +94,54 @@ impl IntervalOrder {
             }
             other => Transformed::no(other),
         })
+    }
+
+    fn rewrite_node(&self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+        match plan {
+            LogicalPlan::Sort(mut sort) => {
+                let schema = Arc::clone(sort.input.schema());
+                let changed = self.rewrite_sorts(&mut sort.expr, &schema);
+                Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed))
+            }
+            LogicalPlan::Join(mut join) => {
+                let mut changed = false;
+                for (left, right) in &mut join.on {
+                    if is_interval(left, join.left.schema()) && is_interval(right, join.right.schema()) {
+                        (*left, *right) = (self.of(std::mem::take(left)), self.of(std::mem::take(right)));
+                        changed = true;
+                    }
+                }
+                Ok(Transformed::new_transformed(LogicalPlan::Join(join), changed))
+            }
+            other => Ok(Transformed::no(other)),
+        }
+    }
+}
+
+fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|data_type| data_type == INTERVAL)
+}
+
+impl IntervalOrder {
+    fn of(&self, interval: Expr) -> Expr {
+        self.length.call(vec![interval])
+    }
+
+    /// The lengths of operands, if one is an interval and all others are, or may become some.
+    fn lengths(&self, operands: Vec<Expr>, types: &ChildTypes) -> std::result::Result<Vec<Expr>, Vec<Expr>> {
+        let may_be = |own: &Option<DataType>| match own {
+            Some(own) => *own == INTERVAL || own.is_string() || own.is_null(),
+            None => false,
+        };
+        let is_one = |own: &Option<DataType>| own.as_ref() == Some(&INTERVAL);
+        if types.len() != operands.len() || !types.iter().any(is_one) || !types.iter().all(may_be) {
+            return Err(operands);
+        }
+        let length = |(operand, own): (Expr, &Option<DataType>)| match is_one(own) {
+            true => self.of(operand),
+            false => self.of(datafusion::prelude::cast(operand, INTERVAL)),
+        };
+        Ok(operands.into_iter().zip(types).map(length).collect())
     }
 
     /// Whether some key was an interval.

@@ -14,6 +14,7 @@ pub mod coercion;
 pub mod correlation;
 pub mod dates;
 pub mod dependencies;
+pub mod expressions;
 pub mod extrema;
 pub mod floats;
 pub mod interval_order;

@@ -8,48 +8,41 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use datafusion::optimizer::AnalyzerRule;
 
 use crate::casts::{cast, texts};
-use crate::coercion::rewrite_expressions;
+use crate::expressions::{ExpressionRule, Kinds};
 use crate::typed::ChildTypes;
 
 /// Replaces the casts. Must run after the rules that insert casts.
 #[derive(Debug)]
 pub struct RoundingCasts;
 
-impl AnalyzerRule for RoundingCasts {
-    fn name(&self) -> &str {
-        "rounding_casts"
+impl ExpressionRule for RoundingCasts {
+    fn concerns(&self, kinds: Kinds) -> bool {
+        kinds.has(Kinds::CAST | Kinds::CALL)
     }
 
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        rewrite_expressions(plan, &rewrite)
+    fn rewrite(&self, expr: Expr, types: &ChildTypes, _schema: &DFSchema) -> Result<Transformed<Expr>> {
+        let Some((function, source)) = RoundingCast::of(&expr).zip(types.first().cloned().flatten()) else {
+            return Ok(Transformed::no(expr));
+        };
+        if !function.is_needed(&source) {
+            return Ok(Transformed::no(expr));
+        }
+        let inner = match expr {
+            Expr::Cast(cast) => *cast.expr,
+            Expr::TryCast(cast) => *cast.expr,
+            Expr::ScalarFunction(mut call) => call.args.swap_remove(0),
+            other => return Ok(Transformed::no(other)),
+        };
+        Ok(Transformed::yes(ScalarUDF::from(function).call(vec![inner])))
     }
-}
-
-fn rewrite(expr: Expr, types: &ChildTypes, _schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let Some((function, source)) = RoundingCast::of(&expr).zip(types.first().cloned().flatten()) else {
-        return Ok(Transformed::no(expr));
-    };
-    if !function.is_needed(&source) {
-        return Ok(Transformed::no(expr));
-    }
-    let inner = match expr {
-        Expr::Cast(cast) => *cast.expr,
-        Expr::TryCast(cast) => *cast.expr,
-        Expr::ScalarFunction(mut call) => call.args.swap_remove(0),
-        other => return Ok(Transformed::no(other)),
-    };
-    Ok(Transformed::yes(ScalarUDF::from(function).call(vec![inner])))
 }
 
 /// The function in place of a cast.

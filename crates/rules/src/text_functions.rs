@@ -6,19 +6,17 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, StringViewBuilder};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion::functions::utils::make_scalar_function;
 use datafusion::functions_nested::expr_fn::{array_compact, array_concat, array_distinct, array_length};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use datafusion::optimizer::AnalyzerRule;
 use forebay_base::Error;
 
-use crate::coercion::rewrite_expressions;
+use crate::expressions::{ExpressionRule, Kinds};
 use crate::typed::ChildTypes;
 use forebay_context::error::into_datafusion;
 
@@ -43,16 +41,6 @@ pub fn functions() -> [Arc<ScalarUDF>; 1] {
     [Arc::new(ScalarUDF::from(Function { kind: Kind::SplitPart, signature }))]
 }
 
-impl AnalyzerRule for DuckFunctions {
-    fn name(&self) -> &str {
-        "duckdb_functions"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        rewrite_expressions(plan, &|expr, types, _| self.rewrite(expr, types))
-    }
-}
-
 fn is_list(data_type: &Option<DataType>) -> bool {
     matches!(data_type, Some(DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..)))
 }
@@ -61,8 +49,12 @@ fn is_null(data_type: &Option<DataType>) -> bool {
     matches!(data_type, Some(DataType::Null))
 }
 
-impl DuckFunctions {
-    fn rewrite(&self, expr: Expr, types: &ChildTypes) -> Result<Transformed<Expr>> {
+impl ExpressionRule for DuckFunctions {
+    fn concerns(&self, kinds: Kinds) -> bool {
+        kinds.has(Kinds::CALL)
+    }
+
+    fn rewrite(&self, expr: Expr, types: &ChildTypes, _schema: &DFSchema) -> Result<Transformed<Expr>> {
         let Expr::ScalarFunction(ScalarFunction { func, args }) = expr else { return Ok(Transformed::no(expr)) };
         let is_double = |data_type: &Option<DataType>| *data_type == Some(DataType::Float64);
         Ok(match (func.name(), args.len()) {

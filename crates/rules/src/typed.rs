@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field};
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion, TreeNodeRewriter};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRewriter};
 use datafusion::common::{Column, DFSchema, Result};
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 
 /// Types of a node's children, in their order; `None` where one has no type before its own coercion.
 pub type ChildTypes = [Option<DataType>];
@@ -24,17 +25,6 @@ pub fn transform_up(expr: Expr, schema: &DFSchema, rewrite: &Rewrite<'_>) -> Res
 pub fn is_comparison(op: Operator) -> bool {
     use Operator as O;
     matches!(op, O::Eq | O::NotEq | O::Lt | O::LtEq | O::Gt | O::GtEq | O::IsDistinctFrom | O::IsNotDistinctFrom)
-}
-
-/// Whether one of a node's own expressions, or of their parts, is such a one. Merging the schemas of a node's inputs costs
-/// more than the rules do with most nodes, which have nothing for them.
-pub fn has_expression(plan: &LogicalPlan, is_one: impl Fn(&Expr) -> bool) -> Result<bool> {
-    let mut found = false;
-    plan.apply_expressions(|expr| {
-        found = found || expr.exists(|part| Ok(is_one(part)))?;
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(found)
 }
 
 struct Typing<'a> {
@@ -72,8 +62,8 @@ fn type_of(expr: Expr, children: &ChildTypes, schema: &DFSchema) -> Result<(Expr
         let data_type = expr.get_type(schema).ok();
         return Ok((expr, data_type));
     }
-    if let Some(known) = known_type(&expr, children) {
-        return Ok((expr, Some(known)));
+    if let Some(known) = known_type(&expr, children, schema) {
+        return Ok((expr, known));
     }
     let mut index = 0;
     let mut kept = Vec::new();
@@ -112,17 +102,22 @@ fn type_of(expr: Expr, children: &ChildTypes, schema: &DFSchema) -> Result<(Expr
     Ok((whole.data, data_type))
 }
 
-/// The type of an expression where a look at it says so.
-fn known_type(expr: &Expr, children: &ChildTypes) -> Option<DataType> {
-    match expr {
+/// The type of an expression, or that it has none, where a look at it and the types of its children says so.
+fn known_type(expr: &Expr, children: &ChildTypes, schema: &DFSchema) -> Option<Option<DataType>> {
+    Some(match expr {
+        Expr::Column(_) | Expr::Literal(..) => expr.get_type(schema).ok(),
         Expr::Cast(cast) => Some(cast.field.data_type().clone()),
         Expr::Between(_) | Expr::InList(_) | Expr::IsNull(_) | Expr::IsNotNull(_) => Some(DataType::Boolean),
-        Expr::BinaryExpr(BinaryExpr { op: Operator::And | Operator::Or, .. }) => {
-            let are_boolean = children.iter().all(|child| child == &Some(DataType::Boolean));
-            are_boolean.then_some(DataType::Boolean)
-        }
-        _ => None,
-    }
+        Expr::Like(_) | Expr::SimilarTo(_) => Some(DataType::Boolean),
+        Expr::BinaryExpr(BinaryExpr { op, .. }) => match children {
+            [Some(DataType::Boolean), Some(DataType::Boolean)] if matches!(op, Operator::And | Operator::Or) => {
+                Some(DataType::Boolean)
+            }
+            [Some(left), Some(right)] => BinaryTypeCoercer::new(left, op, right).get_result_type().ok(),
+            _ => return None,
+        },
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

@@ -1,0 +1,224 @@
+//! Rules that rewrite expressions by the types of their parts go through a plan together: to know the columns of a node's
+//! expressions costs more than such a rule does with most nodes, and most have something for few of them.
+//!
+//! Invariant: a node comes to a rule after those below it went through all rules, and after the rules before went through it.
+
+use std::fmt;
+use std::ops::{BitOr, BitOrAssign};
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, DFSchemaRef, Result, ScalarValue};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
+use datafusion::optimizer::AnalyzerRule;
+
+use crate::typed::{self, ChildTypes};
+
+/// A rule that rewrites expressions.
+pub trait ExpressionRule: fmt::Debug + Send + Sync {
+    /// Whether it may have something to do in a node with expressions of these kinds.
+    fn concerns(&self, kinds: Kinds) -> bool;
+
+    /// Rewrites an expression whose children are rewritten and have these types, over columns of this schema: see
+    /// [`typed::Rewrite`].
+    fn rewrite(&self, expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transformed<Expr>>;
+
+    /// Rewrites an expression of a node as a whole.
+    fn rewrite_whole(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+        typed::transform_up(expr, schema, &|expr, types| self.rewrite(expr, types, schema))
+    }
+
+    /// Rewrites what else a node has, after its expressions.
+    fn rewrite_node(&self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+        Ok(Transformed::no(plan))
+    }
+}
+
+/// Kinds of expressions that rules look for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Kinds(u8);
+
+impl Kinds {
+    /// Calls of scalar functions.
+    pub const CALL: Self = Self(1);
+    /// `+`, `-`, `*`, `/`, `%` and unary minus, and aggregates.
+    pub const ARITHMETIC: Self = Self(2);
+    /// Casts.
+    pub const CAST: Self = Self(4);
+    /// What compares or unites several values, and literals whose type is not SQL's.
+    pub const COMMON_TYPE: Self = Self(8);
+    /// What may be an interval: literals, casts and columns that are one, differences, and what only its type tells.
+    pub const INTERVAL: Self = Self(16);
+
+    /// Whether some of `others` is among them.
+    pub fn has(self, others: Self) -> bool {
+        self.0 & others.0 != 0
+    }
+
+    /// Of an expression without its children.
+    fn of(expr: &Expr) -> Self {
+        match expr {
+            Expr::ScalarFunction(_) => Self::CALL | Self::INTERVAL | Self::COMMON_TYPE,
+            Expr::AggregateFunction(_) | Expr::WindowFunction(_) => Self::ARITHMETIC | Self::INTERVAL,
+            Expr::Negative(_) => Self::ARITHMETIC,
+            Expr::BinaryExpr(BinaryExpr { op, .. }) => match op {
+                Operator::And | Operator::Or => Self::default(),
+                Operator::Minus => Self::ARITHMETIC | Self::INTERVAL | Self::COMMON_TYPE,
+                Operator::Plus | Operator::Multiply | Operator::Divide | Operator::Modulo => Self::ARITHMETIC,
+                _ => Self::COMMON_TYPE,
+            },
+            Expr::Cast(cast) => Self::CAST | Self::COMMON_TYPE | Self::of_type(cast.field.data_type()),
+            Expr::TryCast(cast) => Self::CAST | Self::COMMON_TYPE | Self::of_type(cast.field.data_type()),
+            Expr::Literal(value, _) => match value {
+                ScalarValue::Binary(_) => Self::COMMON_TYPE,
+                value => Self::of_type(&value.data_type()),
+            },
+            Expr::Column(_) | Expr::Alias(_) | Expr::Like(_) | Expr::Not(_) => Self::default(),
+            Expr::IsNull(_) | Expr::IsNotNull(_) | Expr::Exists(_) => Self::default(),
+            Expr::Between(_) | Expr::InList(_) | Expr::InSubquery(_) | Expr::Case(_) | Expr::SimilarTo(_) => {
+                Self::COMMON_TYPE
+            }
+            _ => Self::COMMON_TYPE | Self::INTERVAL,
+        }
+    }
+
+    fn of_type(data_type: &DataType) -> Self {
+        match data_type {
+            DataType::Interval(_) => Self::INTERVAL,
+            _ => Self::default(),
+        }
+    }
+}
+
+impl BitOr for Kinds {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Kinds {
+    fn bitor_assign(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
+
+/// Several rules, in their order, as one.
+#[derive(Debug)]
+pub struct ExpressionRules {
+    name: &'static str,
+    rules: Vec<Box<dyn ExpressionRule>>,
+}
+
+impl ExpressionRules {
+    /// The rules under one name.
+    pub fn new(name: &'static str, rules: Vec<Box<dyn ExpressionRule>>) -> Self {
+        Self { name, rules }
+    }
+
+    fn rewrite(&self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+        let kinds = kinds_of(&plan)?;
+        let mut done = match self.rules.iter().any(|rule| rule.concerns(kinds)) {
+            true => self.rewrite_expressions(plan, kinds)?,
+            false => Transformed::no(plan),
+        };
+        for rule in &self.rules {
+            done = done.transform_data(|plan| rule.rewrite_node(plan))?;
+        }
+        match done.transformed {
+            true => done.map_data(LogicalPlan::recompute_schema),
+            false => Ok(done),
+        }
+    }
+
+    /// Rewrites the expressions of a node, which have these kinds and keep their names.
+    fn rewrite_expressions(&self, plan: LogicalPlan, kinds: Kinds) -> Result<Transformed<LogicalPlan>> {
+        let mut scope = None;
+        let mut done = Transformed::no(plan);
+        for rule in &self.rules {
+            // What a rule puts in may concern those behind it.
+            if !done.transformed && !rule.concerns(kinds) {
+                continue;
+            }
+            let schema = match scope.take() {
+                Some(known) => known,
+                None => scope_of(&done.data)?,
+            };
+            let names = NamePreserver::new(&done.data);
+            done = done.transform_data(|plan| {
+                plan.map_expressions(|expr| {
+                    let name = names.save(&expr);
+                    let rewritten = rule.rewrite_whole(expr, &schema)?;
+                    Ok(match rewritten.transformed {
+                        true => rewritten.update_data(|expr| name.restore(expr)),
+                        false => rewritten,
+                    })
+                })
+            })?;
+            scope = Some(schema);
+        }
+        Ok(done)
+    }
+}
+
+impl AnalyzerRule for ExpressionRules {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(|node| self.rewrite(node)).data()
+    }
+}
+
+/// The kinds of all expressions of a node.
+fn kinds_of(plan: &LogicalPlan) -> Result<Kinds> {
+    let mut kinds = Kinds::default();
+    let mut has_columns = false;
+    plan.apply_expressions(|expr| {
+        expr.apply(|part| {
+            kinds |= Kinds::of(part);
+            has_columns |= matches!(part, Expr::Column(_));
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    let is_interval = |field: &FieldRef| matches!(field.data_type(), DataType::Interval(_));
+    if has_columns && !kinds.has(Kinds::INTERVAL) {
+        let mut inputs = plan.inputs().into_iter().map(LogicalPlan::schema).chain([plan.schema()]);
+        if inputs.any(|schema| schema.fields().iter().any(is_interval)) {
+            kinds |= Kinds::INTERVAL;
+        }
+    }
+    Ok(kinds)
+}
+
+/// The columns that expressions of a node may name.
+fn scope_of(plan: &LogicalPlan) -> Result<DFSchemaRef> {
+    let inputs = plan.inputs();
+    Ok(match (plan, inputs.as_slice()) {
+        (
+            LogicalPlan::Projection(_)
+            | LogicalPlan::Filter(_)
+            | LogicalPlan::Aggregate(_)
+            | LogicalPlan::Window(_)
+            | LogicalPlan::Sort(_)
+            | LogicalPlan::Limit(_),
+            [input],
+        ) => Arc::clone(input.schema()),
+        (LogicalPlan::TableScan(scan), _) => {
+            let mut schema = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
+            schema.merge(plan.schema());
+            Arc::new(schema)
+        }
+        _ => {
+            let mut schema = merge_schema(&inputs);
+            schema.merge(plan.schema());
+            Arc::new(schema)
+        }
+    })
+}
