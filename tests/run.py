@@ -2,7 +2,7 @@
 
     python tests/run.py --binary PATH [--quick | --long] [--only NAME]…
 
-Suites: harness, sql, encodings, documents, random, joins, devices, files, ssb, tpch, wide, taxi, program, directories, bad_inputs,
+Suites: harness, sql, encodings, passes, documents, random, joins, devices, files, ssb, tpch, wide, taxi, program, directories, bad_inputs,
 full_disk, cancel, kill, flips. The last line is `N passed, M failed`; the exit status is 0 where nothing failed.
 """
 
@@ -24,6 +24,7 @@ SUITES = {
     "harness": ("harness", "run"),
     "sql": ("sqltest", "run"),
     "encodings": ("sqltest", "run_encodings"),
+    "passes": ("passes", "run"),
     "documents": ("documents", "run"),
     "random": ("randomized", "run"),
     "joins": ("joins", "run"),

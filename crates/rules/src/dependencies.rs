@@ -18,31 +18,24 @@ use datafusion::common::{DFSchemaRef, FunctionalDependencies, Result, not_impl_e
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion::logical_expr::sqlparser::ast::{TableFactor, TableSample, TableSampleKind, TableSampleModifier};
 use datafusion::logical_expr::{Distinct, LogicalPlan};
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-use crate::around::{LogicalRule, around};
 use crate::optimizer::any_node;
 
-/// A rule that makes use of dependencies, kept from those that do not hold.
-pub fn mistrusting<R>(rule: R) -> impl OptimizerRule + Send + Sync + 'static
-where
-    R: OptimizerRule + Send + Sync + 'static,
-{
-    around(rule, run_mistrusting)
-}
+/// Takes all dependencies from a plan that has some that may not hold. Stands in front of the rules that make use of them.
+#[derive(Debug)]
+pub struct Mistrust;
 
-/// Runs a rule on a plan without dependencies that may not hold.
-fn run_mistrusting(
-    rule: &LogicalRule,
-    plan: LogicalPlan,
-    config: &dyn OptimizerConfig,
-) -> Result<Transformed<LogicalPlan>> {
-    let plan = if is_doubtful(&plan)? { without_dependencies(plan)? } else { plan };
-    let rewrite = |node: LogicalPlan| rule.rewrite(node, config);
-    match rule.apply_order() {
-        Some(ApplyOrder::TopDown) => plan.transform_down_with_subqueries(rewrite),
-        Some(ApplyOrder::BottomUp) => plan.transform_up_with_subqueries(rewrite),
-        None => rule.rewrite(plan, config),
+impl OptimizerRule for Mistrust {
+    fn name(&self) -> &str {
+        "mistrust"
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        match is_doubtful(&plan)? {
+            true => without_dependencies(plan).map(Transformed::yes),
+            false => Ok(Transformed::no(plan)),
+        }
     }
 }
 

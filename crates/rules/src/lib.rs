@@ -4,6 +4,7 @@
 //! Start with [`list`]: all rules in their order. Must not know: tables, files, pipelines.
 #![forbid(unsafe_code)]
 
+pub mod again;
 pub mod arithmetic;
 pub mod around;
 pub mod blob_text;

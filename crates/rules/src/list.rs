@@ -2,7 +2,8 @@
 //! why it is there, what DataFusion's issue is called that it makes good (apache/datafusion), and where it is tested; when an
 //! issue is closed in the version that is built here, its rule can go.
 //!
-//! Invariant: DataFusion's rules stand in DataFusion's order; a new one of a new version is listed here or left out.
+//! Invariant: a rule of a new version of DataFusion's is listed here or left out. The rules for physical plans stand in its
+//! order; those for logical plans in one that makes one pass enough.
 
 use std::sync::Arc;
 
@@ -47,25 +48,26 @@ use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
 use datafusion::physical_optimizer::topk_repartition::TopKRepartition;
 use datafusion::physical_optimizer::update_aggr_exprs::OptimizeAggregateOrder;
 
+use crate::again::Again;
 use crate::arithmetic::CheckedArithmetic;
 use crate::around::{LogicalRule, PhysicalRule};
 use crate::build_sides::choosing;
 use crate::cancel::CancellableJoins;
 use crate::coercion::UnifiedTypes;
 use crate::correlation::Namesakes;
-use crate::dependencies::mistrusting;
+use crate::dependencies::Mistrust;
 use crate::expressions::ExpressionRules;
 use crate::floats::CanonicalFloats;
 use crate::interval_order::IntervalOrder;
 use crate::membership::Membership;
 use crate::multisets::NumberedRows;
 use crate::null_equality::apart;
-use crate::optimizer::{has_cross_join, has_set_comparison, spared};
+use crate::optimizer::{followed, has_cross_join, has_set_comparison, spared};
 use crate::pushdown::barred;
 use crate::rounding::RoundingCasts;
 use crate::single_row::SingleRows;
 use crate::text_functions::DuckFunctions;
-use crate::volatile::in_place;
+use crate::volatile::{HideVolatile, ShowVolatile};
 
 /// Rules that give a plan its meaning and its types, before it is optimised. Each sees what those before it put in.
 pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
@@ -106,39 +108,58 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     ]
 }
 
-/// Rules for logical plans, run up to three times one after the other. Left out, since they do nothing unless they are
-/// switched on: `UnionsToFilter`, `FilterNullJoinKeys`.
+/// Rules for logical plans, run once one after the other, and again for plans that show that there is more to do
+/// (`tests/passes.py`). Left out, since they do nothing unless they are switched on: `UnionsToFilter`, `FilterNullJoinKeys`.
 pub fn logical() -> Vec<Arc<LogicalRule>> {
+    let mut rules = one_pass();
+    rules.push(Arc::new(Again::new(one_pass())));
+    rules
+}
+
+/// In an order in which few rules leave something to those before them.
+fn one_pass() -> Vec<Arc<LogicalRule>> {
     vec![
         // Spared: would go through every expression of every plan. No issue; membership.test.
         Arc::new(spared(RewriteSetComparison::new(), has_set_comparison)),
         Arc::new(OptimizeUnions::new()),
         Arc::new(SimplifyExpressions::new()),
-        // Mistrusting, here and below: no dependencies that a join or an unnesting ends. #23626, #23634, #23818, #23819,
-        // #23820; dependencies.test.
-        Arc::new(mistrusting(ReplaceDistinctWithAggregate::new())),
-        Arc::new(mistrusting(EliminateJoin::new())),
+        // Here and below: no dependencies that a join or an unnesting ends. #23626, #23634, #23818, #23819, #23820;
+        // dependencies.test.
+        Arc::new(Mistrust),
+        Arc::new(ReplaceDistinctWithAggregate::new()),
         Arc::new(DecorrelatePredicateSubquery::new()),
         Arc::new(ScalarSubqueryToJoin::new()),
         Arc::new(DecorrelateLateralJoin::new()),
+        // Before filters are moved, so that they follow from each other by the keys of joins.
         Arc::new(ExtractEquijoinPredicate::new()),
-        Arc::new(mistrusting(EliminateDuplicatedExpr::new())),
+        Arc::new(EliminateDuplicatedExpr::new()),
         Arc::new(EliminateFilter::new()),
+        // Behind the rules that make outer joins of subqueries, and before the one that goes through inner joins.
+        Arc::new(EliminateOuterJoin::new()),
         // Apart: gives all joins that it takes apart the treatment of NULLs that the topmost has, since #16356; joins.test.
         // Spared: would make all inner joins anew, also where there is nothing to find.
         Arc::new(spared(apart(EliminateCrossJoin::new()), has_cross_join)),
         Arc::new(EliminateLimit::new()),
         Arc::new(PropagateEmptyRelation::new()),
-        Arc::new(EliminateOuterJoin::new()),
         Arc::new(PushDownLimit::new()),
-        // In place: not what differs from call to call. No issue known; volatile.test.
-        Arc::new(in_place(PushDownFilter::new())),
+        // Between bars: moves what differs from call to call. No issue known; volatile.test.
+        Arc::new(HideVolatile),
+        Arc::new(PushDownFilter::new()),
+        Arc::new(ShowVolatile),
+        // Once more: filters have come to joins.
+        Arc::new(ExtractEquijoinPredicate::new()),
         Arc::new(SingleDistinctToGroupBy::new()),
         Arc::new(EliminateGroupByConstant::new()),
         Arc::new(CommonSubexprEliminate::new()),
         Arc::new(ExtractLeafExpressions::new()),
         Arc::new(PushDownLeafProjections::new()),
-        Arc::new(mistrusting(OptimizeProjections::new())),
+        Arc::new(Mistrust),
+        Arc::new(OptimizeProjections::new()),
+        // Behind what tells which columns are needed; fewer are where it found something.
+        Arc::new(Mistrust),
+        Arc::new(followed(EliminateJoin::new(), OptimizeProjections::new())),
+        // Once more: limits have come to stand above other operators.
+        Arc::new(PushDownLimit::new()),
     ]
 }
 
@@ -175,6 +196,8 @@ pub fn physical() -> Vec<Arc<PhysicalRule>> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use datafusion::optimizer::filter_null_join_keys::FilterNullJoinKeys;
     use datafusion::optimizer::unions_to_filter::UnionsToFilter;
@@ -185,31 +208,36 @@ mod tests {
     use datafusion::physical_optimizer::topk_aggregation::TopKAggregation;
     use datafusion::physical_optimizer::window_topn::WindowTopN;
 
-    /// Panics unless the listed names are DataFusion's, in their order, without some.
+    /// Panics unless the listed names, without `ours`, are all of DataFusion's but some, each once or more.
     #[track_caller]
-    fn check<'a>(listed: &[&str], theirs: impl Iterator<Item = &'a str>, left_out: &[&str]) {
-        let theirs: Vec<&str> = theirs.collect();
+    fn check<'a>(listed: &[&'a str], ours: &[&str], theirs: impl Iterator<Item = &'a str>, left_out: &[&str]) {
+        let theirs: BTreeSet<&str> = theirs.collect();
         assert!(left_out.iter().all(|name| theirs.contains(name)), "{left_out:?} not all among {theirs:?}");
-        let expected: Vec<&str> = theirs.into_iter().filter(|name| !left_out.contains(name)).collect();
+        assert!(ours.iter().all(|name| listed.contains(name)), "{ours:?} not all among {listed:?}");
+        let listed: BTreeSet<&str> = listed.iter().copied().filter(|name| !ours.contains(name)).collect();
+        let expected: BTreeSet<&str> = theirs.into_iter().filter(|name| !left_out.contains(name)).collect();
         assert_eq!(listed, expected);
     }
 
     #[test]
-    fn datafusions_rules_are_listed_in_their_order_or_left_out() {
+    fn datafusions_rules_are_listed_or_left_out() {
         let (rules, theirs) = (analyzer(), Analyzer::new().rules);
         let listed: Vec<&str> = rules.iter().map(|rule| rule.name()).collect();
-        check(&listed[6..], theirs.iter().map(|rule| rule.name()), &[]);
+        check(&listed, &listed[..6], theirs.iter().map(|rule| rule.name()), &[]);
 
         let (rules, theirs) = (logical(), Optimizer::new().rules);
         let listed: Vec<&str> = rules.iter().map(|rule| rule.name()).collect();
+        let ours = [Mistrust.name(), HideVolatile.name(), ShowVolatile.name(), "again"];
         let (unions, keys) = (UnionsToFilter::new(), FilterNullJoinKeys::default());
-        check(&listed, theirs.iter().map(|rule| rule.name()), &[unions.name(), keys.name()]);
+        check(&listed, &ours, theirs.iter().map(|rule| rule.name()), &[unions.name(), keys.name()]);
 
         let (rules, theirs) = (physical(), PhysicalOptimizer::new().rules);
         let listed: Vec<&str> = rules.iter().map(|rule| rule.name()).collect();
         let (groups, windows, joins) = (TopKAggregation::new(), WindowTopN::new(), HashJoinBuffering::new());
-        let (cancel, listed) = listed.split_last().expect("a list");
-        check(listed, theirs.iter().map(|rule| rule.name()), &[groups.name(), windows.name(), joins.name()]);
-        assert_eq!(*cancel, CancellableJoins.name());
+        let left_out = [groups.name(), windows.name(), joins.name()];
+        check(&listed, &[CancellableJoins.name()], theirs.iter().map(|rule| rule.name()), &left_out);
+        // Physical rules stand in DataFusion's order.
+        let theirs: Vec<&str> = theirs.iter().map(|rule| rule.name()).filter(|name| !left_out.contains(name)).collect();
+        assert_eq!(listed[..listed.len() - 1], theirs);
     }
 }

@@ -1,5 +1,5 @@
 //! DataFusion's rules for logical plans, without the work of those that a plan has nothing for. Each rule goes through the
-//! whole plan up to three times, and most queries are planned faster than they could be scanned only if few do.
+//! whole plan, and most queries are planned faster than they could be scanned only if few do.
 //!
 //! Invariant: what a rule is left out for is what it would leave as it is.
 
@@ -18,6 +18,21 @@ where
     around(rule, move |rule, plan, config| match is_needed(&plan)? {
         true => rule.rewrite(plan, config),
         false => Ok(Transformed::no(plan)),
+    })
+}
+
+/// `rule`, and `next` where that changed something; both go through plans by themselves.
+pub fn followed<R, N>(rule: R, next: N) -> impl OptimizerRule + Send + Sync + 'static
+where
+    R: OptimizerRule + Send + Sync + 'static,
+    N: OptimizerRule + Send + Sync + 'static,
+{
+    around(rule, move |rule, plan, config| {
+        let done = rule.rewrite(plan, config)?;
+        match done.transformed {
+            true => Ok(Transformed::yes(next.rewrite(done.data, config)?.data)),
+            false => Ok(done),
+        }
     })
 }
 
@@ -53,10 +68,14 @@ pub fn has_cross_join(plan: &LogicalPlan) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use datafusion::optimizer::eliminate_join::EliminateJoin;
+    use datafusion::optimizer::optimize_projections::OptimizeProjections;
     use datafusion::optimizer::rewrite_set_comparison::RewriteSetComparison;
 
     #[test]
-    fn the_spared_rule_goes_through_plans_by_itself() {
+    fn these_rules_go_through_plans_by_themselves() {
+        assert!(EliminateJoin::new().apply_order().is_none());
+        assert!(OptimizeProjections::new().apply_order().is_none());
         assert!(RewriteSetComparison::new().apply_order().is_none());
     }
 }

@@ -1,98 +1,100 @@
 //! Filters by what differs from call to call, such as `random()`. They stay where they are written, tested once for each row
 //! that is there: DataFusion would carry them below groups, where there are other rows.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchemaRef, Result, internal_err};
+use datafusion::error::DataFusionError;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, Extension, Filter, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     UserDefinedLogicalNodeCore, Volatility,
 };
-use datafusion::optimizer::push_down_filter::PushDownFilter;
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use forebay_syntax::volatile::VOLATILE_CALL;
 
-use crate::around::{LogicalRule, around};
 use crate::optimizer::any_node;
 
-/// DataFusion's rule that moves filters, kept from moving volatile ones.
-pub fn in_place(rule: PushDownFilter) -> impl OptimizerRule + Send + Sync + 'static {
-    around(rule, guarded)
-}
+/// Puts bars in the place of volatile filters, which no filter is moved through. What else such a filter tests stands below
+/// its bar.
+#[derive(Debug)]
+pub struct HideVolatile;
 
-fn is_kept(node: &LogicalPlan) -> bool {
-    matches!(node, LogicalPlan::Filter(filter) if filter.predicate.is_volatile())
-}
-
-/// Runs the rule above and below each volatile filter, but not through it.
-fn guarded(rule: &LogicalRule, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-    if !any_node(&plan, |node| Ok(is_kept(node)))? {
-        return run(rule, plan, config);
+impl OptimizerRule for HideVolatile {
+    fn name(&self) -> &str {
+        "hide_volatile"
     }
-    let mut kept: Vec<Filter> = Vec::new();
-    let hidden = plan.transform_down_with_subqueries(|node| match node {
-        LogicalPlan::Filter(filter) if filter.predicate.is_volatile() => {
-            let bar = Bar { number: kept.len(), schema: Arc::clone(filter.input.schema()) };
-            kept.push(filter);
-            let bar = LogicalPlan::Extension(Extension { node: Arc::new(bar) });
-            Ok(Transformed::new(bar, true, TreeNodeRecursion::Jump))
+
+    fn rewrite(&self, plan: LogicalPlan, _config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let is_volatile = |node: &LogicalPlan| matches!(node, LogicalPlan::Filter(it) if it.predicate.is_volatile());
+        if !any_node(&plan, |node| Ok(is_volatile(node)))? {
+            return Ok(Transformed::no(plan));
         }
-        other => Ok(Transformed::no(other)),
-    })?;
-    let above = run(rule, hidden.data, config)?.data;
-    let mut below = kept.into_iter().map(|filter| below(rule, filter, config).map(Some)).collect::<Result<Vec<_>>>()?;
-    let whole = above.transform_up_with_subqueries(|node| {
-        let number = match &node {
-            LogicalPlan::Extension(extension) => extension.node.as_any().downcast_ref::<Bar>().map(|bar| bar.number),
-            _ => None,
-        };
-        match number.and_then(|number| below.get_mut(number).and_then(Option::take)) {
-            Some(filter) => Ok(Transformed::yes(filter)),
-            None => Ok(Transformed::no(node)),
-        }
-    })?;
-    Ok(Transformed::yes(whole.data))
+        plan.transform_up_with_subqueries(|node| match node {
+            LogicalPlan::Filter(filter) if filter.predicate.is_volatile() => Ok(Transformed::yes(hidden(filter)?)),
+            other => Ok(Transformed::no(other)),
+        })
+    }
 }
 
-/// The volatile part of a filter over what the rule makes of the rest.
-fn below(rule: &LogicalRule, filter: Filter, config: &dyn OptimizerConfig) -> Result<LogicalPlan> {
+/// A bar for the volatile part of a filter, over the rest of it.
+fn hidden(filter: Filter) -> Result<LogicalPlan> {
     let parts = split_conjunction_owned(filter.predicate);
     let (volatile, stable): (Vec<Expr>, Vec<Expr>) = parts.into_iter().partition(Expr::is_volatile);
-    let input = Arc::unwrap_or_clone(filter.input);
     let input = match conjunction(stable) {
-        Some(stable) => LogicalPlan::Filter(Filter::try_new(stable, Arc::new(input))?),
-        None => input,
+        Some(stable) => Arc::new(LogicalPlan::Filter(Filter::try_new(stable, filter.input)?)),
+        None => filter.input,
     };
-    let input = Arc::new(guarded(rule, input, config)?.data);
     match conjunction(volatile) {
-        Some(volatile) => Ok(LogicalPlan::Filter(Filter::try_new(volatile, input)?)),
+        Some(predicate) => Ok(LogicalPlan::Extension(Extension { node: Arc::new(Bar { predicate, input }) })),
         None => Ok(Arc::unwrap_or_clone(input)),
     }
 }
 
-fn run(rule: &LogicalRule, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-    let rewrite = |node: LogicalPlan| rule.rewrite(node, config);
-    match rule.apply_order() {
-        Some(ApplyOrder::TopDown) => plan.transform_down_with_subqueries(rewrite),
-        Some(ApplyOrder::BottomUp) => plan.transform_up_with_subqueries(rewrite),
-        None => rule.rewrite(plan, config),
+/// Puts the filters back in the places of their bars.
+#[derive(Debug)]
+pub struct ShowVolatile;
+
+impl OptimizerRule for ShowVolatile {
+    fn name(&self) -> &str {
+        "show_volatile"
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        if !any_node(&plan, |node| Ok(bar(node).is_some()))? {
+            return Ok(Transformed::no(plan));
+        }
+        plan.transform_up_with_subqueries(|node| match bar(&node) {
+            Some(Bar { predicate, input }) => {
+                let filter = Filter::try_new(predicate.clone(), Arc::clone(input))?;
+                Ok(Transformed::yes(LogicalPlan::Filter(filter)))
+            }
+            None => Ok(Transformed::no(node)),
+        })
     }
 }
 
-/// What stands for a volatile filter and all below it while the rule runs.
+fn bar(node: &LogicalPlan) -> Option<&Bar> {
+    match node {
+        LogicalPlan::Extension(extension) => extension.node.as_any().downcast_ref(),
+        _ => None,
+    }
+}
+
+/// What stands for a volatile filter while others are moved.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Bar {
-    number: usize,
-    schema: DFSchemaRef,
+    predicate: Expr,
+    input: Arc<LogicalPlan>,
 }
 
 impl PartialOrd for Bar {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        self.number.partial_cmp(&other.number)
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        (self == other).then_some(Ordering::Equal)
     }
 }
 
@@ -102,23 +104,26 @@ impl UserDefinedLogicalNodeCore for Bar {
     }
 
     fn inputs(&self) -> Vec<&LogicalPlan> {
-        Vec::new()
+        vec![&self.input]
     }
 
     fn schema(&self) -> &DFSchemaRef {
-        &self.schema
+        self.input.schema()
     }
 
     fn expressions(&self) -> Vec<Expr> {
-        Vec::new()
+        vec![self.predicate.clone()]
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Bar {}", self.number)
+        write!(f, "Bar: {}", self.predicate)
     }
 
-    fn with_exprs_and_inputs(&self, _exprs: Vec<Expr>, _inputs: Vec<LogicalPlan>) -> Result<Self> {
-        Ok(self.clone())
+    fn with_exprs_and_inputs(&self, mut exprs: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
+        match (exprs.pop(), inputs.pop()) {
+            (Some(predicate), Some(input)) => Ok(Self { predicate, input: Arc::new(input) }),
+            _ => Err(DataFusionError::Internal("a bar without its filter".to_owned())),
+        }
     }
 }
 

@@ -47,6 +47,8 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
     options.optimizer.hash_join_single_partition_threshold_rows = SHARED_BUILD_ROWS;
     options.optimizer.hash_join_inlist_pushdown_max_size = PUSHED_KEYS * size_of::<i64>();
     options.optimizer.hash_join_inlist_pushdown_max_distinct_values = PUSHED_KEYS;
+    // The rules' order makes one pass of them enough.
+    options.optimizer.max_passes = 1;
     options.execution.parquet.pushdown_filters = true;
     let state = SessionStateBuilder::new()
         .with_config(config)

@@ -1,0 +1,93 @@
+"""One pass of the rules for logical plans is enough: a second one changes no plan (crates/rules/src/list.rs).
+
+Asked of the queries of SSB and TPC-H and of all queries of the SQL files, in the places where they stand.
+"""
+
+import difflib
+import os
+import re
+
+from sqltest import Runner, is_query, parse
+
+PASSES = "SET datafusion.optimizer.max_passes"
+
+# Queries whose plans a second pass changes, by what is in them, with the reason.
+KNOWN = {
+    "a + 1 AS next_a": "what two projections compute alike is found where they are one, which is behind the rule that looks for it",
+    "(1, NULL)": "a test on codes is told to be NULL for all rows, and is none any more",
+    "now()": "each plan has its own time",
+}
+
+
+def explained(binary, database, queries, options=(), cwd=None):
+    """Each query's plans after one pass and after two; None where it cannot be planned."""
+    statements = []
+    for query in queries:
+        statements += [f"{PASSES} = 1", f"EXPLAIN {query}", f"{PASSES} = 2", f"EXPLAIN {query}"]
+    answers = binary.answers(database, statements, list(options), timeout=240, cwd=cwd, setup=())
+    plans = []
+    for start in range(0, len(answers), 4):
+        pair = [answers[start + 1], answers[start + 3]]
+        failed = any(answer.error is not None for answer in pair)
+        plans.append(None if failed else ["\n".join(value for row in answer.rows for _, value in row) for answer in pair])
+    return plans
+
+
+def check(report, name, query, plans):
+    if plans is None:
+        return
+    once, twice = (re.sub(r"__(common_expr|correlated_sq|scalar_sq)_\d+", r"__\1", plan) for plan in plans)
+    if once == twice or any(part in query for part in KNOWN):
+        report.check(name, None)
+        return
+    lines = difflib.unified_diff(once.split("\n"), twice.split("\n"), "once", "twice", lineterm="", n=1)
+    report.check(name, query + "\n" + "\n".join(lines))
+
+
+class Explainer(Runner):
+    """Runs one file; what reads is planned, not run."""
+
+    def flush(self):
+        blocks, self.waiting = self.waiting, []
+        statements, queries = [], []
+        for block in blocks:
+            if not is_query(block):
+                statements += [block.sql]
+                continue
+            queries.append((len(statements), block))
+            statements += [f"{PASSES} = 1", f"EXPLAIN {block.sql}", f"{PASSES} = 2", f"EXPLAIN {block.sql}"]
+        if not statements:
+            return
+        answers = self.binary.answers(self.database, statements, self.options, timeout=240, cwd=self.directory)
+        for start, block in queries:
+            pair = [answers[start + 1], answers[start + 3]]
+            failed = any(answer.error is not None for answer in pair)
+            texts = None if failed else ["\n".join(str(value) for row in answer.rows for _, value in row) for answer in pair]
+            check(self.report, f"{self.name}:{block.line}", block.sql, texts)
+
+    def duckdb(self, block):
+        pass
+
+    def shell(self, block):
+        self.binary.run(*block.arguments.split()[1:], cwd=self.directory)
+
+
+def run(options, report):
+    report.suite("a second pass of the rules")
+    for benchmark in ("ssb", "tpch"):
+        folder = options.query_directory / benchmark
+        database = os.path.join(options.directory, f"passes-{benchmark}")
+        schema = (folder / "schema.sql").read_text(encoding="utf-8")
+        options.binary.must(database, *filter(str.strip, schema.split(";\n")))
+        paths = sorted(folder.glob("q*.sql"))
+        queries = [re.sub(r";\s*$", "", path.read_text(encoding="utf-8").strip()) for path in paths]
+        for path, query, plans in zip(paths, queries, explained(options.binary, database, queries)):
+            report.check(f"{benchmark} {path.stem} is planned", "it is not" if plans is None else None)
+            check(report, f"{benchmark} {path.stem}", query, plans)
+    for path in sorted(options.sql_directory.glob("*.test")):
+        if (options.file or "") not in path.name:
+            continue
+        directory = os.path.join(options.directory, "passes", path.stem)
+        os.makedirs(directory)
+        Explainer(options.binary, directory, report, f"sql/{path.name}").run(parse(path.read_text(encoding="utf-8")))
+    report.end()
