@@ -2,8 +2,8 @@
 
     python tests/run.py --binary PATH [--quick | --long] [--only NAME]…
 
-Suites: harness, sql, encodings, passes, documents, random, joins, devices, files, ssb, tpch, wide, taxi, program, directories, bad_inputs,
-full_disk, cancel, kill, flips. The last line is `N passed, M failed`; the exit status is 0 where nothing failed.
+Suites: harness, sql, encodings, passes, documents, random, joins, devices, correlated, files, ssb, tpch, wide, taxi, program,
+directories, bad_inputs, full_disk, cancel, kill, flips. The last line is `N passed, M failed`; the exit status is 0 where nothing failed.
 """
 
 import argparse
@@ -29,6 +29,7 @@ SUITES = {
     "random": ("randomized", "run"),
     "joins": ("joins", "run"),
     "devices": ("devices", "run"),
+    "correlated": ("correlated", "run"),
     "files": ("files", "run"),
     "ssb": ("benchmarks", "run_ssb"),
     "tpch": ("benchmarks", "run_tpch"),
@@ -55,6 +56,7 @@ def arguments():
     parser.add_argument("--seed", type=int, default=1, help="seed of random queries, kills and flips")
     parser.add_argument("--queries", type=int, default=2000, help="number of random queries")
     parser.add_argument("--joins", type=int, help="number of random joins (quick 200, else 500, long 5,000)")
+    parser.add_argument("--size", type=int, help="queries of each random suite without an option of its own (quick 150, else 1,000, long 20,000)")
     parser.add_argument("--devices", type=int, help="number of random queries for devices (quick 40, else 100, long 2,000)")
     parser.add_argument("--query", type=int, help="run this random query only")
     parser.add_argument("--interrupts", type=int, help="number of ^C for each statement (quick 3, long 10)")
@@ -73,6 +75,7 @@ def main():
     options.binary = Binary(options.binary, options.set)
     options.joins = options.joins or (5000 if options.long else 200 if options.quick else 500)
     options.devices = options.devices or (2000 if options.long else 40 if options.quick else 100)
+    options.size = options.size or (20_000 if options.long else 150 if options.quick else 1000)
     options.interrupts = options.interrupts or (10 if options.long else 3)
     options.kills = options.kills or (100 if options.long else 15)
     options.flips = options.flips or (1000 if options.long else 150)
