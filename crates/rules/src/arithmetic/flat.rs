@@ -208,6 +208,7 @@ mod tests {
 
     use super::super::CheckedArithmetic;
     use super::*;
+    use crate::expressions::ExpressionRule as _;
     use crate::typed::transform_up;
 
     fn random_tree(random: &mut impl FnMut(u64) -> u64, has_products: bool) -> Expr {
@@ -254,7 +255,7 @@ mod tests {
             let expr = random_tree(&mut random, round % 2 == 1);
             let nested = transform_up(expr.clone(), &schema, &|expr, types| Ok(rule.checked(expr, types)));
             let nested = nested.expect("nothing to fail").data;
-            let flat = transform_up(expr, &schema, &|expr, types| rule.rewrite(expr, types));
+            let flat = transform_up(expr, &schema, &|expr, types| rule.rewrite(expr, types, &schema));
             let flat = flat.expect("nothing to fail").data;
             assert!(nesting(&nested) > 2 * MOST_NESTED && nesting(&flat) <= MOST_NESTED);
             assert_eq!(flat.schema_name().to_string(), nested.schema_name().to_string());
