@@ -300,16 +300,21 @@ impl Emitter<'_, '_> {
         let residual = variables_of(&join.residual);
         let is_inner = matches!(join.kind, JoinKind::Inner);
         let (wanted, equal_keys) = self.wanted(join, needed, &residual);
-        let state = self.build_side(join, &wanted, false)?;
-        self.keep_keys(join, state);
-        if matches!(join.kind, JoinKind::Inner | JoinKind::Semi) {
-            self.restriction = self.restriction(join, state);
-        }
-        // The probing side.
         let mut below = needed.clone();
         below.extend(&residual);
         below.extend(variables_of(join.keys.iter().map(|(key, _)| key)));
-        let mut flow = self.flow(&join.probe, &below)?;
+        // The build side comes first, unless build sides of the probing side tell which of its rows can be met at all.
+        let (state, mut flow) = if self.is_reduced_by_probe(join) {
+            let flow = self.flow(&join.probe, &below)?;
+            (self.build_side(join, &wanted, false)?, flow)
+        } else {
+            let state = self.build_side(join, &wanted, false)?;
+            if matches!(join.kind, JoinKind::Inner | JoinKind::Semi) {
+                self.restriction = self.restriction(join, state);
+            }
+            (state, self.flow(&join.probe, &below)?)
+        };
+        self.keep_keys(join, state);
         self.bind_singles(&mut flow, join.keys.iter().map(|(key, _)| key).chain(&join.residual))?;
         let keys = self.key_registers(&mut flow, join, |(probe, _)| probe)?;
         if matches!(join.kind, JoinKind::Inner | JoinKind::Semi) {
@@ -371,6 +376,7 @@ impl Emitter<'_, '_> {
         let mut flow = self.flow(&join.build, &below)?;
         let scalars: Vec<Scalar> = wanted.iter().map(|(_, scalar)| scalar.clone()).collect();
         self.bind_singles(&mut flow, scalars.iter().chain(join.keys.iter().map(|(_, key)| key)))?;
+        self.reduce_build(&mut flow, join)?;
         let keys = self.key_registers(&mut flow, join, |(_, build)| build)?;
         let payload = self.registers(&mut flow, &scalars)?;
         let text = format!(" by {}", list(self.carver, join.keys.iter().map(|(_, key)| key)));

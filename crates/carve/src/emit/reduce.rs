@@ -20,6 +20,8 @@ pub(crate) struct Restriction {
 
 /// A state with more rows than this share of the groups does not restrict them.
 const RESTRICTING_SHARE: f64 = 0.5;
+/// A build side of fewer rows is made as it is.
+const REDUCED_ROWS: f64 = 10_000.0;
 
 impl Emitter<'_, '_> {
     /// Remembers the state of an inner join by the variable that is its only key.
@@ -46,17 +48,69 @@ impl Emitter<'_, '_> {
             if !same || probe.as_variable().is_none() || rows > RESTRICTING_SHARE * distinct {
                 continue;
             }
-            let keys = vec![flow.value(self.carver, probe, probe.facts().value)?];
-            flow.steps.push(Step::Probe(Probe {
-                state,
-                kind: ProbeKind::Semi,
-                keys,
-                columns: vec![],
-                condition: None,
-            }));
-            flow.say(format!("only keys of {}: {}", state_name(state), shown(self.carver, probe)));
+            self.only_keys_of(flow, state, probe)?;
         }
         Ok(())
+    }
+
+    /// Leaves out rows whose `key` is not the only key of a row of `state`.
+    fn only_keys_of(&self, flow: &mut Flow, state: StateId, key: &Scalar) -> Result<(), Reason> {
+        let keys = vec![flow.value(self.carver, key, key.facts().value)?];
+        let (kind, columns, condition) = (ProbeKind::Semi, Vec::new(), None);
+        flow.steps.push(Step::Probe(Probe { state, kind, keys, columns, condition }));
+        flow.say(format!("only keys of {}: {}", state_name(state), shown(self.carver, key)));
+        Ok(())
+    }
+
+    /// Whether [`Emitter::reduce_build`] leaves rows of the build side out, once the probing side's build sides are there.
+    pub(crate) fn is_reduced_by_probe(&self, join: &Join) -> bool {
+        self.carver.rows(&join.build) >= REDUCED_ROWS && !self.reducing(join).is_empty()
+    }
+
+    /// Rows of a build side that no row of the probing side can meet are left out before they become part of a state (predicate
+    /// transfer, Yang et al., CIDR 2024): where the probing side was joined with few values of a key part before.
+    pub(crate) fn reduce_build(&mut self, flow: &mut Flow, join: &Join) -> Result<(), Reason> {
+        if !self.is_reduced_by_probe(join) {
+            return Ok(());
+        }
+        for (key, variable) in self.reducing(join) {
+            let Some((state, _)) = self.key_states.get(&variable).copied() else { continue };
+            let State::Join(held) = &self.program.states[state.0 as usize] else { continue };
+            if held.keys.first().is_some_and(|held| held.value == key.facts().value) {
+                self.only_keys_of(flow, state, &key)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keys of the build side, each with a variable that is the only key of a build side which all probing rows have met, and
+    /// equals it: there are few of its values.
+    fn reducing(&self, join: &Join) -> Vec<(Scalar, Variable)> {
+        let mut reducing = Vec::new();
+        if !matches!(join.kind, JoinKind::Inner | JoinKind::Semi | JoinKind::Left(_)) {
+            return reducing;
+        }
+        let mut below = &*join.probe;
+        loop {
+            below = match below {
+                Relation::Filter { input, .. } => input,
+                Relation::Join(met) if !matches!(met.kind, JoinKind::Built { .. }) => {
+                    reducing.extend(self.reduced_by(join, met));
+                    &met.probe
+                }
+                _ => return reducing,
+            };
+        }
+    }
+
+    /// A key of the build side of `join` that equals the only key of an inner join before it, `met`, of few rows.
+    fn reduced_by(&self, join: &Join, met: &Join) -> Option<(Scalar, Variable)> {
+        let ([(probe, build)], JoinKind::Inner) = (met.keys.as_slice(), &met.kind) else { return None };
+        let (probe, build) = (probe.as_variable()?, build.as_variable()?);
+        let is_it = |(key, _): &&(Scalar, Scalar)| key.as_variable().is_some_and(|key| key == probe || key == build);
+        let (_, key) = join.keys.iter().find(is_it)?;
+        let distinct = self.carver.groups(std::iter::once(key), self.carver.rows(&join.build));
+        (self.carver.rows(&met.build) <= RESTRICTING_SHARE * distinct).then(|| (key.clone(), build))
     }
 
     /// What a join's build side tells the aggregation that probes it.
