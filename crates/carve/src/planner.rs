@@ -20,6 +20,7 @@ use crate::explain_plan::{AnalyzeExec, with_operators};
 use crate::node::PipelinesNode;
 use crate::operator::PipelinesPlanner;
 use crate::reason::Reason;
+use crate::shared::SharedRowsPlanner;
 
 /// Plans queries: pipelines where they can, DataFusion's operators elsewhere.
 #[derive(Debug)]
@@ -48,8 +49,10 @@ pub fn planned(plan: &LogicalPlan, state: &SessionState) -> DataFusionResult<Log
 
 /// The operators of a carved plan.
 pub async fn operators(plan: &LogicalPlan, session: &dyn Session) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-    let planner =
-        |counted| DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(PipelinesPlanner { counted })]);
+    let planner = |counted| {
+        let pipelines = Arc::new(PipelinesPlanner { counted });
+        DefaultPhysicalPlanner::with_extension_planners(vec![pipelines, Arc::new(SharedRowsPlanner)])
+    };
     match plan {
         LogicalPlan::Analyze(analyze) => {
             let explained = planner(true).create_physical_plan(&analyze.input, session).await?;

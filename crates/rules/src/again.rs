@@ -11,6 +11,7 @@ use datafusion::optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 
 use crate::around::LogicalRule;
 use crate::optimizer::any_node;
+use crate::shared_rows::SharedRows;
 
 /// Passes behind the first one, at most.
 const PASSES: usize = 2;
@@ -62,6 +63,8 @@ fn is_unfinished(plan: &LogicalPlan) -> Result<bool> {
 fn is_unfinished_node(node: &LogicalPlan) -> bool {
     match node {
         LogicalPlan::Filter(Filter { predicate: Expr::Literal(..), .. }) => true,
+        // Columns and readers of shared rows go one after the other.
+        LogicalPlan::Extension(_) => SharedRows::of(node).is_some(),
         // It may ask for what the join makes NULL.
         LogicalPlan::Filter(filter) => matches!(
             &*filter.input,

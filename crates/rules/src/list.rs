@@ -65,8 +65,9 @@ use crate::null_equality::apart;
 use crate::optimizer::{followed, has_cross_join, has_set_comparison, spared};
 use crate::pushdown::barred;
 use crate::rounding::RoundingCasts;
-use crate::single_row::SingleRows;
+use crate::shared_rows::NarrowedRows;
 use crate::text_functions::DuckFunctions;
+use crate::unnesting::Unnesting;
 use crate::volatile::{HideVolatile, ShowVolatile};
 
 /// Rules that give a plan its meaning and its types, before it is optimised. Each sees what those before it put in.
@@ -76,9 +77,6 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(NumberedRows),
         // IN and NOT IN of subqueries know NULL. #8241, #21309, #25347; membership.test. Makes comparisons: before types.
         Arc::new(Membership),
-        // Correlated subqueries in the place of a value have at most one row, or fail. No issue: DataFusion asks for an
-        // aggregate; single_values.test. Behind Membership, whose predicates are none.
-        Arc::new(SingleRows::default()),
         // Correlated predicates are moved by the names of columns alone. No issue known; joins.test.
         Arc::new(Namesakes),
         // What looks at the types of expressions goes through the plan together.
@@ -105,6 +103,9 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(ExpressionRules::new("rounding_casts", vec![Box::new(RoundingCasts)])),
         Arc::new(ResolveGroupingFunction::new()),
         Arc::new(TypeCoercion::new()),
+        // Correlated subqueries become joins, wherever they are. No issue: DataFusion knows a few forms; subqueries.test.
+        // Behind all types: it makes none.
+        Arc::new(Unnesting::default()),
     ]
 }
 
@@ -155,6 +156,9 @@ fn one_pass() -> Vec<Arc<LogicalRule>> {
         Arc::new(PushDownLeafProjections::new()),
         Arc::new(Mistrust),
         Arc::new(OptimizeProjections::new()),
+        // Rows that are read in several places have the columns that one of these needs. Nothing of DataFusion's is shared;
+        // subqueries.test.
+        Arc::new(followed(NarrowedRows, OptimizeProjections::new())),
         // Behind what tells which columns are needed; fewer are where it found something.
         Arc::new(Mistrust),
         Arc::new(followed(EliminateJoin::new(), OptimizeProjections::new())),
@@ -223,11 +227,12 @@ mod tests {
     fn datafusions_rules_are_listed_or_left_out() {
         let (rules, theirs) = (analyzer(), Analyzer::new().rules);
         let listed: Vec<&str> = rules.iter().map(|rule| rule.name()).collect();
-        check(&listed, &listed[..6], theirs.iter().map(|rule| rule.name()), &[]);
+        let ours = [&listed[..5], &listed[listed.len() - 1..]].concat();
+        check(&listed, &ours, theirs.iter().map(|rule| rule.name()), &[]);
 
         let (rules, theirs) = (logical(), Optimizer::new().rules);
         let listed: Vec<&str> = rules.iter().map(|rule| rule.name()).collect();
-        let ours = [Mistrust.name(), HideVolatile.name(), ShowVolatile.name(), "again"];
+        let ours = [Mistrust.name(), HideVolatile.name(), ShowVolatile.name(), NarrowedRows.name(), "again"];
         let (unions, keys) = (UnionsToFilter::new(), FilterNullJoinKeys::default());
         check(&listed, &ours, theirs.iter().map(|rule| rule.name()), &[unions.name(), keys.name()]);
 

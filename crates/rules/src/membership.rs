@@ -1,14 +1,15 @@
-//! `IN`, `EXISTS`, `ANY` and `ALL` of subqueries where DataFusion forgets the rules of NULL. It plans `x IN (SELECT y …)`
-//! as a join that tells matches from all else, so false and NULL become one. That is right where only truth matters, and
-//! its anti join for a conjunct `x NOT IN (…)` of columns knows NULLs; everywhere else `IN` becomes `EXISTS` here:
+//! `IN`, `EXISTS`, `ANY` and `ALL` of subqueries, with the rules of NULL. DataFusion plans `x IN (SELECT y …)` as a join that
+//! tells matches from all else, so false and NULL become one. That is right where only truth matters, and its anti join for a
+//! conjunct `x NOT IN (…)` of columns knows NULLs; everywhere else `IN` becomes `EXISTS` here:
 //!
 //! ```text
 //! x IN (SELECT y …)      is true   if  EXISTS (SELECT … WHERE x = y)
 //!                        is NULL   if  not, but EXISTS (SELECT … WHERE y IS NULL) OR x IS NULL AND EXISTS (SELECT …)
 //! ```
 //!
-//! These are joins that can hash. Forms that DataFusion plans wrongly, or not at all, are refused. Must run before types
-//! are unified: it makes comparisons.
+//! These are joins that can hash. `x < ANY (SELECT y …)` asks for the greatest `y`, `x <> ANY` for the greatest and the least, and
+//! both for the numbers of rows and of values. `ALL` is the negation of `ANY`. Must run before types are unified: it makes
+//! comparisons.
 
 use std::sync::Arc;
 
@@ -17,14 +18,22 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{Column, DFSchema, ExprSchema, Result, ScalarValue};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::source_as_provider;
-use datafusion::logical_expr::expr::{Case, Exists, InSubquery, SetComparison};
-use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::functions::core::expr_fn::{get_field, named_struct};
+use datafusion::functions_aggregate::expr_fn::{bool_or, count};
+use datafusion::logical_expr::expr::{AggregateFunction, Case, Exists, InSubquery, SetComparison, SetQuantifier};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction_owned};
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable, Filter, Limit, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, lit, not,
+    Aggregate, BinaryExpr, Expr, ExprSchemable, FetchType, Filter, Limit, LogicalPlan, LogicalPlanBuilder, Operator,
+    Projection, SkipType, Subquery, lit, not,
 };
 use datafusion::optimizer::AnalyzerRule;
 use forebay_base::Error;
 use forebay_context::error::into_datafusion;
+
+use crate::extrema;
+use crate::optimizer::any_node;
+use crate::unnesting::references::{is_correlated, is_plain_predicate, outer_references};
 
 /// Rewrites predicates with subqueries.
 #[derive(Debug)]
@@ -42,21 +51,46 @@ impl AnalyzerRule for Membership {
 }
 
 fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    match plan {
-        LogicalPlan::Filter(filter) if has_subquery(&filter.predicate) => rewrite_filter(filter),
-        // The filter that makes a subquery correlated would be moved above the window.
-        LogicalPlan::Window(window) if !window.input.all_out_ref_exprs().is_empty() => {
-            Err(refused("a window function over correlated rows"))
-        }
-        LogicalPlan::Filter(_) => Ok(Transformed::no(plan)),
-        other => {
-            other.apply_expressions(|expr| match has_subquery(expr) {
-                true => Err(refused("IN, EXISTS, ANY or ALL with a subquery outside of WHERE and HAVING")),
-                false => Ok(TreeNodeRecursion::Continue),
-            })?;
-            Ok(Transformed::no(other))
-        }
+    if let LogicalPlan::Filter(filter) = plan {
+        return match has_subquery(&filter.predicate) {
+            true => rewrite_filter(filter),
+            false => Ok(Transformed::no(LogicalPlan::Filter(filter))),
+        };
     }
+    let mut found = false;
+    plan.apply_expressions(|expr| {
+        found = found || has_subquery(expr);
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    if !found {
+        return Ok(Transformed::no(plan));
+    }
+    let is_join = matches!(plan, LogicalPlan::Join(_));
+    let schema = merge_schema(&plan.inputs());
+    let names = NamePreserver::new(&plan);
+    let place = Place { schema: &schema, is_filter: false };
+    let decided = plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let expr = match is_join {
+            true => all_of(split_conjunction_owned(expr), |part| decide(part, Sense::Truth, &place))?,
+            false => decide(expr, Sense::Value, &place)?,
+        };
+        Ok(Transformed::yes(name.restore(expr)))
+    })?;
+    decided.data.recompute_schema().map(Transformed::yes)
+}
+
+/// What stands around predicates.
+struct Place<'a> {
+    /// The columns that they see.
+    schema: &'a DFSchema,
+    /// Whether DataFusion may turn them into joins.
+    is_filter: bool,
+}
+
+fn all_of(parts: Vec<Expr>, work: impl FnMut(Expr) -> Result<Expr>) -> Result<Expr> {
+    let parts = parts.into_iter().map(work).collect::<Result<Vec<_>>>()?;
+    Ok(conjunction(parts).unwrap_or_else(|| lit(true)))
 }
 
 fn refused(what: &str) -> datafusion::common::DataFusionError {
@@ -100,11 +134,11 @@ fn recursive_name(plan: &LogicalPlan) -> Option<String> {
 
 fn rewrite_filter(mut filter: Filter) -> Result<Transformed<LogicalPlan>> {
     let schema = Arc::clone(filter.input.schema());
-    let parts = split_conjunction_owned(filter.predicate)
-        .into_iter()
-        .map(|part| if is_known_anti_join(&part) { Ok(part) } else { decide(part, Sense::Truth, &schema) })
-        .collect::<Result<Vec<_>>>()?;
-    filter.predicate = conjunction(parts).unwrap_or_else(|| lit(true));
+    let place = Place { schema: &schema, is_filter: true };
+    filter.predicate = all_of(split_conjunction_owned(filter.predicate), |part| match is_known_anti_join(&part) {
+        true => Ok(part),
+        false => decide(part, Sense::Truth, &place),
+    })?;
     Ok(Transformed::yes(LogicalPlan::Filter(filter)))
 }
 
@@ -112,7 +146,8 @@ fn rewrite_filter(mut filter: Filter) -> Result<Transformed<LogicalPlan>> {
 fn is_known_anti_join(expr: &Expr) -> bool {
     match expr {
         Expr::InSubquery(InSubquery { expr, subquery, negated: true }) => {
-            subquery.outer_ref_columns.is_empty() && expr.any_column_refs() && !expr.contains_outer()
+            let is_alone = !is_correlated(&subquery.subquery).unwrap_or(true);
+            is_alone && expr.any_column_refs() && !expr.contains_outer() && can_move(expr)
         }
         Expr::Not(inner) => match inner.as_ref() {
             Expr::InSubquery(membership) if !membership.negated => {
@@ -145,17 +180,17 @@ impl Sense {
     }
 }
 
-/// `expr` with its predicates on subqueries in forms that DataFusion answers in that sense.
-fn decide(expr: Expr, sense: Sense, schema: &DFSchema) -> Result<Expr> {
+/// `expr` with its predicates on subqueries in forms that are answered in that sense.
+fn decide(expr: Expr, sense: Sense, place: &Place<'_>) -> Result<Expr> {
     if !has_subquery(&expr) {
         return Ok(expr);
     }
-    let boxed = |expr: Box<Expr>, sense| decide(*expr, sense, schema).map(Box::new);
+    let boxed = |expr: Box<Expr>, sense| decide(*expr, sense, place).map(Box::new);
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) => {
             Ok(Expr::BinaryExpr(BinaryExpr::new(boxed(left, sense)?, op, boxed(right, sense)?)))
         }
-        Expr::Not(inner) => Ok(not(decide(*inner, sense.flipped(), schema)?)),
+        Expr::Not(inner) => Ok(not(decide(*inner, sense.flipped(), place)?)),
         Expr::IsTrue(inner) => Ok(Expr::IsTrue(boxed(inner, Sense::Truth)?)),
         Expr::IsNotTrue(inner) => Ok(Expr::IsNotTrue(boxed(inner, Sense::Truth)?)),
         Expr::IsFalse(inner) => Ok(Expr::IsFalse(boxed(inner, Sense::Falsehood)?)),
@@ -166,36 +201,106 @@ fn decide(expr: Expr, sense: Sense, schema: &DFSchema) -> Result<Expr> {
             let else_expr = else_expr.map(|expr| boxed(expr, sense)).transpose()?;
             Ok(Expr::Case(Case { expr: None, when_then_expr, else_expr }))
         }
-        Expr::InSubquery(membership) => Member::of(membership, schema)?.decide(sense),
-        Expr::Exists(exists) => decide_exists(exists),
-        Expr::SetComparison(comparison) => decide_comparison(comparison),
-        other => other.map_children(|child| decide(child, Sense::Value, schema).map(Transformed::yes)).data(),
-    }
-}
-
-fn decide_exists(Exists { subquery, negated }: Exists) -> Result<Expr> {
-    if is_correlated(&subquery) {
-        if gives_one_row(&subquery.subquery) {
-            return Ok(lit(!negated));
+        Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
+            let expr = boxed(expr, Sense::Value)?;
+            Member::of(InSubquery { expr, subquery, negated }, place)?.decide(sense)
         }
-        refuse_moved_filters(&subquery, |limit| limit.skip.is_some())?;
+        Expr::Exists(exists) => Ok(decide_exists(exists)),
+        Expr::SetComparison(comparison) => decide_comparison(comparison, sense, place),
+        other => other.map_children(|child| decide(child, Sense::Value, place).map(Transformed::yes)).data(),
     }
-    Ok(Expr::Exists(Exists { subquery, negated }))
 }
 
-fn decide_comparison(comparison: SetComparison) -> Result<Expr> {
+/// Existence asks neither for values, nor for an order, nor for more than one row.
+fn decide_exists(Exists { mut subquery, negated }: Exists) -> Expr {
+    loop {
+        let below = match subquery.subquery.as_ref() {
+            LogicalPlan::Sort(sort) if sort.fetch.is_none() => Arc::clone(&sort.input),
+            LogicalPlan::Distinct(_) => Arc::new(subquery.subquery.inputs()[0].clone()),
+            LogicalPlan::Limit(limit) if takes_some(limit) => Arc::clone(&limit.input),
+            LogicalPlan::Projection(node) if !node.expr.iter().any(has_any_subquery) => Arc::clone(&node.input),
+            LogicalPlan::Aggregate(node) if node.group_expr.is_empty() => return lit(!negated),
+            _ => return Expr::Exists(Exists { subquery, negated }),
+        };
+        // A projection of nothing is one of nothing's columns.
+        if below.schema().fields().is_empty() {
+            return Expr::Exists(Exists { subquery, negated });
+        }
+        subquery = subquery.with_plan(below);
+    }
+}
+
+fn has_any_subquery(expr: &Expr) -> bool {
+    has_subquery(expr) || expr.exists(|expr| Ok(matches!(expr, Expr::ScalarSubquery(_)))).unwrap_or(true)
+}
+
+/// Whether a limit leaves a row where there is one.
+fn takes_some(limit: &Limit) -> bool {
+    matches!(limit.get_skip_type(), Ok(SkipType::Literal(0)))
+        && matches!(limit.get_fetch_type(), Ok(FetchType::Literal(None | Some(1..))))
+}
+
+/// `x op ANY (SELECT y …)` and its kin.
+fn decide_comparison(comparison: SetComparison, sense: Sense, place: &Place<'_>) -> Result<Expr> {
     let SetComparison { expr, subquery, op, quantifier } = comparison;
-    if is_correlated(&subquery) {
-        if gives_one_row(&subquery.subquery) {
-            return Ok(Expr::BinaryExpr(BinaryExpr::new(expr, op, Box::new(Expr::ScalarSubquery(subquery)))));
-        }
-        refuse_moved_filters(&subquery, |_| true)?;
+    if gives_one_row(&subquery.subquery) {
+        return Ok(Expr::BinaryExpr(BinaryExpr::new(expr, op, Box::new(Expr::ScalarSubquery(subquery)))));
     }
-    Ok(Expr::SetComparison(SetComparison::new(expr, subquery, op, quantifier)))
+    match (op, quantifier) {
+        (Operator::Eq, SetQuantifier::Any) => {
+            Member::of(InSubquery { expr, subquery, negated: false }, place)?.decide(sense)
+        }
+        (Operator::NotEq, SetQuantifier::All) => {
+            Member::of(InSubquery { expr, subquery, negated: true }, place)?.decide(sense)
+        }
+        (op, SetQuantifier::Any) => any(*expr, op, &subquery),
+        (op, SetQuantifier::All) => match op.negate() {
+            Some(op) => Ok(not(any(*expr, op, &subquery)?)),
+            None => Err(refused(&format!("{op} ALL of a subquery"))),
+        },
+    }
 }
 
-fn is_correlated(subquery: &Subquery) -> bool {
-    !subquery.outer_ref_columns.is_empty()
+/// `x op ANY (SELECT y …)` by the greatest and least `y`, which are all that some row is compared with. Equal aggregations are
+/// computed once.
+fn any(x: Expr, op: Operator, subquery: &Subquery) -> Result<Expr> {
+    if !can_move(&x) {
+        return Err(refused("ANY or ALL of a subquery and a volatile expression"));
+    }
+    let extrema = match op {
+        Operator::Lt | Operator::LtEq => vec!["max"],
+        Operator::Gt | Operator::GtEq => vec!["min"],
+        Operator::NotEq => vec!["min", "max"],
+        _ => return Err(refused(&format!("{op} ANY of a subquery"))),
+    };
+    let y = Expr::Column(Column::from(subquery.subquery.schema().qualified_field(0)));
+    let mut calls = Vec::new();
+    for function in extrema::functions().into_iter().filter(|function| extrema.contains(&function.name())) {
+        let name = function.name().to_owned();
+        let call = AggregateFunction::new_udf(function, vec![y.clone()], false, None, Vec::new(), None);
+        calls.push((name, Expr::AggregateFunction(call)));
+    }
+    calls.push(("rows".to_owned(), count(lit(1_i64))));
+    calls.push(("values".to_owned(), count(y)));
+    let fields = calls.iter().flat_map(|(name, _)| [lit(name.clone()), Expr::Column(Column::from_name(name))]);
+    let all = named_struct(fields.collect()).alias("all");
+    let calls: Vec<Expr> = calls.into_iter().map(|(name, call)| call.alias(name)).collect();
+    let aggregate = Aggregate::try_new(Arc::clone(&subquery.subquery), Vec::new(), calls)?;
+    let aggregate = Arc::new(LogicalPlan::Aggregate(aggregate));
+    let plan = LogicalPlan::Projection(Projection::try_new(vec![all], aggregate)?);
+    let all = Expr::ScalarSubquery(subquery.with_plan(Arc::new(plan)));
+    let of = |name: &str| get_field(all.clone(), name);
+    let compared = |y: Expr| Expr::BinaryExpr(BinaryExpr::new(Box::new(x.clone()), op, Box::new(y)));
+    let matches = extrema.iter().map(|name| compared(of(name))).reduce(Expr::or).unwrap_or_else(|| lit(false));
+    let is_unknown = of("rows").gt(of("values")).or(x.clone().is_null().and(of("rows").gt(lit(0_i64))));
+    Ok(three_valued(matches, is_unknown))
+}
+
+/// True, else NULL, else false.
+fn three_valued(matches: Expr, is_unknown: Expr) -> Expr {
+    let unknown = Expr::Literal(ScalarValue::Boolean(None), None);
+    let when_then_expr = vec![(Box::new(matches), Box::new(lit(true))), (Box::new(is_unknown), Box::new(unknown))];
+    Expr::Case(Case { expr: None, when_then_expr, else_expr: Some(Box::new(lit(false))) })
 }
 
 /// Whether this is an aggregate without GROUP BY, which gives a row for no rows too.
@@ -209,24 +314,6 @@ fn gives_one_row(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// DataFusion moves the filters of a correlated subquery to its top. Refuses what they would mean something else above:
-/// aggregates of all rows, and the limits that `matters` names.
-fn refuse_moved_filters(subquery: &Subquery, matters: impl Fn(&Limit) -> bool) -> Result<()> {
-    subquery.subquery.apply(|node| {
-        let moved = !node.all_out_ref_exprs().is_empty();
-        match node {
-            LogicalPlan::Aggregate(aggregate) if moved && aggregate.group_expr.is_empty() => {
-                Err(refused("a correlated subquery with an aggregate of all its rows inside"))
-            }
-            LogicalPlan::Limit(limit) if moved && matters(limit) => {
-                Err(refused("a correlated subquery with a limit here"))
-            }
-            _ => Ok(TreeNodeRecursion::Continue),
-        }
-    })?;
-    Ok(())
-}
-
 /// `x [NOT] IN (SELECT y …)`, taken apart.
 struct Member {
     membership: InSubquery,
@@ -236,39 +323,53 @@ struct Member {
     inner: Expr,
     x_may_be_null: bool,
     y_may_be_null: bool,
+    is_correlated: bool,
+    /// Whether DataFusion tells matches from all else.
+    is_plain: bool,
 }
 
 impl Member {
-    fn of(membership: InSubquery, schema: &DFSchema) -> Result<Self> {
-        let (qualifier, field) = membership.subquery.subquery.schema().qualified_field(0);
+    fn of(membership: InSubquery, place: &Place<'_>) -> Result<Self> {
+        let schema = place.schema;
+        let plan = &membership.subquery.subquery;
+        let (qualifier, field) = plan.schema().qualified_field(0);
         let inner = Expr::Column(Column::from((qualifier, field)));
         let y_may_be_null = field.is_nullable();
         let x_may_be_null = membership.expr.nullable(schema)?;
+        let is_correlated = is_correlated(plan)?;
+        let is_plain = place.is_filter && is_plain_predicate(plan, schema)?;
         let outer = seen_from_inside(membership.expr.as_ref().clone(), schema)?;
-        Ok(Self { membership, outer, inner, x_may_be_null, y_may_be_null })
+        Ok(Self { outer, inner, x_may_be_null, y_may_be_null, is_correlated, is_plain, membership })
     }
 
     fn decide(self, sense: Sense) -> Result<Expr> {
         let negated = self.membership.negated;
-        if is_correlated(&self.membership.subquery) {
-            if gives_one_row(&self.membership.subquery.subquery) {
-                let InSubquery { expr, subquery, .. } = self.membership;
-                let op = if negated { Operator::NotEq } else { Operator::Eq };
-                return Ok(Expr::BinaryExpr(BinaryExpr::new(expr, op, Box::new(Expr::ScalarSubquery(subquery)))));
-            }
-            refuse_moved_filters(&self.membership.subquery, |_| true)?;
+        if self.is_correlated && gives_one_row(&self.membership.subquery.subquery) {
+            let InSubquery { expr, subquery, .. } = self.membership;
+            let op = if negated { Operator::NotEq } else { Operator::Eq };
+            return Ok(Expr::BinaryExpr(BinaryExpr::new(expr, op, Box::new(Expr::ScalarSubquery(subquery)))));
         }
-        let knows_nulls = !self.x_may_be_null && !self.y_may_be_null && !is_correlated(&self.membership.subquery);
-        if knows_nulls || (sense, negated) == (Sense::Truth, false) {
+        let knows_nulls = !self.x_may_be_null && !self.y_may_be_null;
+        let is_match = (sense, negated) == (Sense::Truth, false);
+        let is_two_valued = knows_nulls || is_match;
+        if self.is_plain && (is_match || knows_nulls && !self.is_correlated) {
             return Ok(Expr::InSubquery(self.membership));
         }
         if !can_move(&self.membership.expr) {
-            return Err(refused("IN of a subquery, an outer column or a volatile expression here"));
+            return Err(refused("IN of a subquery and a volatile expression here"));
+        }
+        if is_two_valued {
+            let matches = self.exists(Some(self.is_equal()))?;
+            return Ok(if negated { not(matches) } else { matches });
+        }
+        if !is_repeatable(&self.membership.subquery.subquery)? {
+            let value = self.value_of_one_run()?;
+            return Ok(if negated { not(value) } else { value });
         }
         match (sense, negated) {
             (Sense::Truth, _) => self.is_not_in(),
             (Sense::Falsehood, false) => Ok(not(self.is_not_in()?)),
-            (Sense::Falsehood, true) => Ok(not(Expr::InSubquery(InSubquery { negated: false, ..self.membership }))),
+            (Sense::Falsehood, true) => Ok(not(self.exists(Some(self.is_equal()))?)),
             (Sense::Value, false) => self.value(),
             (Sense::Value, true) => Ok(not(self.value()?)),
         }
@@ -292,9 +393,22 @@ impl Member {
         let x = self.membership.expr.as_ref().clone();
         let matches = self.exists(Some(self.is_equal()))?;
         let is_unknown = self.exists(Some(self.inner.clone().is_null()))?.or(x.is_null().and(self.exists(None)?));
-        let unknown = Expr::Literal(ScalarValue::Boolean(None), None);
-        let when_then_expr = vec![(Box::new(matches), Box::new(lit(true))), (Box::new(is_unknown), Box::new(unknown))];
-        Ok(Expr::Case(Case { expr: None, when_then_expr, else_expr: Some(Box::new(lit(false))) }))
+        Ok(three_valued(matches, is_unknown))
+    }
+
+    /// As [`Member::value`], of rows that differ from run to run: every row is compared.
+    fn value_of_one_run(&self) -> Result<Expr> {
+        let plan = LogicalPlanBuilder::from(Arc::clone(&self.membership.subquery.subquery));
+        let (matches, rows, values) = ("matches", "rows", "values");
+        let column = |name: &str| Expr::Column(Column::from_name(name));
+        let calls = [
+            bool_or(self.is_equal()).alias(matches),
+            count(lit(1_i64)).alias(rows),
+            count(self.is_equal()).alias(values),
+        ];
+        let value = three_valued(column(matches), column(rows).gt(column(values))).alias("value");
+        let plan = plan.aggregate(Vec::<Expr>::new(), calls)?.project([value])?.build()?;
+        self.subquery(plan).map(Expr::ScalarSubquery)
     }
 
     fn is_equal(&self) -> Expr {
@@ -303,29 +417,45 @@ impl Member {
 
     /// Whether the subquery has a row that passes `filter`.
     fn exists(&self, filter: Option<Expr>) -> Result<Expr> {
-        let subquery = &self.membership.subquery;
-        let mut plan = LogicalPlanBuilder::from(subquery.subquery.as_ref().clone());
+        let mut plan = LogicalPlanBuilder::from(self.membership.subquery.subquery.as_ref().clone());
         if let Some(filter) = filter {
             plan = plan.filter(filter)?;
         }
-        let outer_ref_columns = plan.plan().all_out_ref_exprs();
-        if outer_ref_columns.is_empty() {
+        if !is_correlated(plan.plan())? {
             // One row is as good as many, and much less to join.
             plan = plan.limit(0, Some(1))?;
         }
-        let subquery = Subquery { subquery: Arc::new(plan.build()?), outer_ref_columns, spans: subquery.spans.clone() };
-        Ok(Expr::Exists(Exists { subquery, negated: false }))
+        Ok(Expr::Exists(Exists { subquery: self.subquery(plan.build()?)?, negated: false }))
+    }
+
+    fn subquery(&self, plan: LogicalPlan) -> Result<Subquery> {
+        let references = outer_references(&plan)?.into_iter();
+        let outer_ref_columns = references.map(|(field, column)| Expr::OuterReferenceColumn(field, column)).collect();
+        let spans = self.membership.subquery.spans.clone();
+        Ok(Subquery { subquery: Arc::new(plan), outer_ref_columns, spans })
     }
 }
 
-/// Whether an expression means the same inside of a subquery, once its columns are outer references.
+/// Whether a plan gives the same rows whenever it runs.
+fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
+    let differs = any_node(plan, |node| {
+        let mut differs = matches!(node, LogicalPlan::Limit(_) | LogicalPlan::Window(_));
+        node.apply_expressions(|expr| {
+            differs = differs || expr.is_volatile();
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(differs)
+    })?;
+    Ok(!differs)
+}
+
+/// Whether an expression gives the same value in two places.
 fn can_move(expr: &Expr) -> bool {
-    let binds = |expr: &Expr| matches!(expr, Expr::OuterReferenceColumn(..) | Expr::ScalarSubquery(_));
-    !expr.is_volatile() && !expr.exists(|expr| Ok(binds(expr))).expect("the closure cannot fail")
+    !expr.is_volatile()
 }
 
 /// `expr` with its columns, which are of `schema`, as references from inside of a subquery.
-fn seen_from_inside(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+pub(crate) fn seen_from_inside(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     expr.transform_up(|expr| match expr {
         Expr::Column(column) => {
             let field = Arc::clone(schema.field_from_column(&column)?);

@@ -1,36 +1,30 @@
-//! Correlated subqueries in the place of a value: `(SELECT name FROM d WHERE d.k = f.k)`. DataFusion asks for an aggregate there,
-//! so one is put in: the values of two rows, of which there must be one alone for each row of the outer query, or the first
-//! value of `ORDER BY … LIMIT 1`.
+//! The only value of a subquery: the values of two rows, of which there must be one alone.
 
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
 use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{Column, Result, ScalarValue, internal_err};
+use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::functions::utils::make_scalar_function;
-use datafusion::functions_aggregate::first_last::first_value_udaf;
-use datafusion::logical_expr::expr::{AggregateFunction, Sort};
+use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Expr, Limit, LogicalPlan, LogicalPlanBuilder,
-    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Subquery, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
 };
-use datafusion::optimizer::AnalyzerRule;
 use forebay_base::Error;
 
 use forebay_context::error::into_datafusion;
 
-/// Puts the aggregates in. Must run before the planner looks for them.
+/// The functions that find the only value of a group.
 #[derive(Debug)]
-pub struct SingleRows {
+pub struct SingleValues {
     few: Arc<AggregateUDF>,
     only: Arc<ScalarUDF>,
 }
 
-impl Default for SingleRows {
+impl Default for SingleValues {
     fn default() -> Self {
         let few = FewValues { signature: Signature::any(1, Volatility::Immutable) };
         let only = OnlyValue { signature: Signature::any(1, Volatility::Volatile) };
@@ -38,112 +32,17 @@ impl Default for SingleRows {
     }
 }
 
-impl AnalyzerRule for SingleRows {
-    fn name(&self) -> &str {
-        "single_rows"
+impl SingleValues {
+    /// The first values of a group.
+    pub fn few(&self, value: Expr) -> Expr {
+        let few = AggregateFunction::new_udf(Arc::clone(&self.few), vec![value], false, None, Vec::new(), None);
+        Expr::AggregateFunction(few)
     }
 
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|plan| {
-            plan.map_expressions(|expr| {
-                expr.transform_up(|expr| match expr {
-                    Expr::ScalarSubquery(subquery) => self.aggregated(subquery),
-                    other => Ok(Transformed::no(other)),
-                })
-            })
-        })
-        .data()
+    /// The value that is alone among the first ones, NULL where there is none; more are an error.
+    pub fn only(&self, few: Expr) -> Expr {
+        self.only.call(vec![few])
     }
-}
-
-impl SingleRows {
-    fn aggregated(&self, subquery: Subquery) -> Result<Transformed<Expr>> {
-        let plan = subquery.subquery.as_ref();
-        let [field] = &plan.schema().fields()[..] else {
-            return Ok(Transformed::no(Expr::ScalarSubquery(subquery)));
-        };
-        if subquery.outer_ref_columns.is_empty() || is_aggregated(plan) {
-            return Ok(Transformed::no(Expr::ScalarSubquery(subquery)));
-        }
-        let name = field.name().clone();
-        let Some((input, value, order)) = first_of(plan) else {
-            if plan.max_rows() == Some(1) {
-                return Ok(Transformed::no(Expr::ScalarSubquery(subquery)));
-            }
-            let few = call(&self.few, Expr::Column(plan.schema().columns().remove(0)), Vec::new());
-            let few = replaced(&subquery, Arc::clone(&subquery.subquery), few, &name)?;
-            return Ok(Transformed::yes(self.only.call(vec![few])));
-        };
-        let first = call(&first_value_udaf(), value, order);
-        Ok(Transformed::yes(replaced(&subquery, input, first, &name)?))
-    }
-}
-
-fn call(function: &Arc<AggregateUDF>, argument: Expr, order: Vec<Sort>) -> Expr {
-    Expr::AggregateFunction(AggregateFunction::new_udf(Arc::clone(function), vec![argument], false, None, order, None))
-}
-
-/// The subquery with an aggregate of `input` for its plan.
-fn replaced(subquery: &Subquery, input: Arc<LogicalPlan>, aggregate: Expr, name: &str) -> Result<Expr> {
-    const VALUE: &str = "the value";
-    let aggregated = LogicalPlanBuilder::from(input).aggregate(Vec::<Expr>::new(), [aggregate.alias(VALUE)])?;
-    let plan = aggregated.project([Expr::Column(Column::from_name(VALUE)).alias(name)])?.build()?;
-    Ok(Expr::ScalarSubquery(subquery.with_plan(Arc::new(plan))))
-}
-
-/// Whether an aggregate gives the subquery's rows.
-fn is_aggregated(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Aggregate(_) => true,
-        LogicalPlan::Projection(projection) => is_aggregated(&projection.input),
-        LogicalPlan::Filter(filter) => is_aggregated(&filter.input),
-        LogicalPlan::SubqueryAlias(alias) => is_aggregated(&alias.input),
-        LogicalPlan::Sort(sort) => is_aggregated(&sort.input),
-        LogicalPlan::Limit(limit) => is_aggregated(&limit.input),
-        _ => false,
-    }
-}
-
-/// Of `SELECT value … ORDER BY order LIMIT 1`: what it selects from, the value and the order.
-fn first_of(plan: &LogicalPlan) -> Option<(Arc<LogicalPlan>, Expr, Vec<Sort>)> {
-    let mut value = Expr::Column(plan.schema().columns().into_iter().next()?);
-    let (mut plan, mut is_limited) = (plan, false);
-    loop {
-        match plan {
-            // Columns that are only sorted by are left out above the sort.
-            LogicalPlan::Projection(projection) if projection.expr.len() == 1 && is_above_sort(&projection.input) => {
-                match &projection.expr[0] {
-                    Expr::Column(column) => value = Expr::Column(column.clone()),
-                    Expr::Alias(alias) if matches!(*alias.expr, Expr::Column(_)) => value = (*alias.expr).clone(),
-                    _ => return None,
-                }
-                plan = &projection.input;
-            }
-            LogicalPlan::Limit(limit) if !is_limited && takes_one(limit) => {
-                is_limited = true;
-                plan = &limit.input;
-            }
-            LogicalPlan::Sort(sort) if is_limited || sort.fetch == Some(1) => {
-                return Some((Arc::clone(&sort.input), value, sort.expr.clone()));
-            }
-            other if is_limited => return Some((Arc::new(other.clone()), value, Vec::new())),
-            _ => return None,
-        }
-    }
-}
-
-fn is_above_sort(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Sort(_) => true,
-        LogicalPlan::Limit(limit) => is_above_sort(&limit.input),
-        _ => false,
-    }
-}
-
-fn takes_one(limit: &Limit) -> bool {
-    use datafusion::logical_expr::{FetchType, SkipType};
-    matches!(limit.get_skip_type(), Ok(SkipType::Literal(0)))
-        && matches!(limit.get_fetch_type(), Ok(FetchType::Literal(Some(1))))
 }
 
 /// The values of the first two rows as a list, NULL where there is no row: enough to know whether one row is all.
