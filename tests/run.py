@@ -3,7 +3,8 @@
     python tests/run.py --binary PATH [--quick | --long] [--only NAME]…
 
 Suites: harness, sql, encodings, passes, documents, random, joins, devices, correlated, files, ssb, tpch, wide, taxi, program,
-directories, bad_inputs, full_disk, cancel, kill, flips. The last line is `N passed, M failed`; the exit status is 0 where nothing failed.
+directories, bad_inputs, spoiled, messages, full_disk, cancel, kill, flips. The last line is `N passed, M failed`; the exit status
+is 0 where nothing failed.
 """
 
 import argparse
@@ -38,6 +39,8 @@ SUITES = {
     "program": ("program", "run"),
     "directories": ("directories", "run"),
     "bad_inputs": ("bad_inputs", "run"),
+    "spoiled": ("spoiled_files", "run"),
+    "messages": ("messages", "run"),
     "full_disk": ("full_disk", "run"),
     "cancel": ("cancel", "run"),
     "kill": ("kill", "run"),
@@ -61,6 +64,7 @@ def arguments():
     parser.add_argument("--query", type=int, help="run this random query only")
     parser.add_argument("--interrupts", type=int, help="number of ^C for each statement (quick 3, long 10)")
     parser.add_argument("--kills", type=int, help="number of kills (quick 15, long 100)")
+    parser.add_argument("--mutations", type=int, help="number of spoiled files (quick 300, else 2,000, long 20,000)")
     parser.add_argument("--flips", type=int, help="number of flips (quick 150, long 1,000)")
     parser.add_argument("--file", help="run SQL files whose name contains this only")
     parser.add_argument("--details", type=int, default=20, help="failures shown per suite")
@@ -78,6 +82,7 @@ def main():
     options.size = options.size or (20_000 if options.long else 150 if options.quick else 1000)
     options.interrupts = options.interrupts or (10 if options.long else 3)
     options.kills = options.kills or (100 if options.long else 15)
+    options.mutations = options.mutations or (20_000 if options.long else 300 if options.quick else 2000)
     options.flips = options.flips or (1000 if options.long else 150)
     options.query_directory = HERE.parent / "bench" / "workload" / "queries"
     options.sql_directory = HERE / "sql"

@@ -43,6 +43,7 @@ use timeline::Page;
 
 fn main() -> ExitCode {
     allocator::keep_memory();
+    forebay::hide_caught_panics();
     let matches = Arguments::command().get_matches();
     let arguments = args::parse(&matches).unwrap_or_else(|error| error.exit());
     let outcome = match arguments.command {

@@ -91,6 +91,10 @@ impl Error {
     /// An operating-system error of `operation` (for example `read 4096 bytes at 8192 of data.seg`).
     pub fn io(operation: impl fmt::Display, error: &std::io::Error) -> Self {
         use std::io::ErrorKind as Os;
+        // One of ours on its way through a reader.
+        if let Some(ours) = error.get_ref().and_then(|inner| inner.downcast_ref::<Self>()) {
+            return ours.clone();
+        }
         let (kind, hint) = match error.kind() {
             Os::NotFound => (ErrorKind::NotFound, None),
             Os::AlreadyExists => (ErrorKind::AlreadyExists, None),

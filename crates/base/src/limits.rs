@@ -110,6 +110,22 @@ pub const TABLE_COLUMNS: usize = 4096;
 /// Bytes of an identifier.
 pub const NAME_BYTES: usize = 255;
 
+/// Longest line of a text file, or value over several, where its reader is not told otherwise: it is held in memory, more than
+/// once. DuckDB takes lines of 2 MB and JSON objects of 16 MB.
+pub const LINE_BYTES: usize = 32 << 20;
+
+/// Levels of objects and lists in a line of JSON: readers descend into them, a frame of the stack for each.
+pub const JSON_LEVELS: usize = 128;
+
+/// Values that a line of delimited text may have where they are looked at before its columns are known.
+pub const LINE_VALUES: usize = 1 << 16;
+
+/// Bytes of text that a batch of rows is made of, where lines are so long that it must have fewer rows.
+pub const BATCH_TEXT_BYTES: usize = 16 << 20;
+
+/// Files that are remembered to be whole, with some hundred bytes for each.
+pub const CHECKED_FILES: usize = 1024;
+
 /// Rows of one batch that leaves a scan: fits caches together with a handful of columns.
 pub const BATCH_ROWS: usize = 8192;
 
@@ -123,4 +139,5 @@ const _: () = assert!(SKETCH_REGISTERS.is_power_of_two(), "bits of a hash choose
 const _: () = assert!(FRAME_BYTES.is_multiple_of(16), "a frame holds whole values of every width");
 const _: () = assert!(CHUNK_MAX_BYTES < u32::MAX as usize, "lengths inside a chunk are u32");
 const _: () = assert!(GROUP_BYTES + CHUNK_MAX_BYTES < u32::MAX as usize, "offsets in a column of a row group are u32");
+const _: () = assert!(LINE_VALUES > TABLE_COLUMNS, "a line of a table can be looked at");
 const _: () = assert!(BLOCK_ROWS.is_multiple_of(BATCH_ROWS), "a full block is whole batches");

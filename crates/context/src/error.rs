@@ -1,8 +1,13 @@
 //! DataFusion's errors as ours: one line, the right kind, a suggestion, and the place in the SQL text.
 
+use std::path::Path;
+
 use datafusion::common::{DataFusionError, SchemaError};
+use datafusion::parquet::errors::ParquetError;
 use datafusion::sql::sqlparser::parser::ParserError;
 use forebay_base::{Error, ErrorKind, Position};
+
+use crate::words::{plain_words, sql_types};
 
 /// Wraps one of our errors for its way through DataFusion; [`from_datafusion`] finds it again.
 pub fn into_datafusion(error: Error) -> DataFusionError {
@@ -23,7 +28,10 @@ pub fn from_datafusion(error: DataFusionError) -> Error {
 pub fn from_reading(error: DataFusionError, files: &[String]) -> Error {
     let is_about_content = is_about_content(&error);
     let converted = from_datafusion(error);
+    let text = converted.to_string();
+    let name = |file: &String| Path::new(file).file_name().is_some_and(|name| text.contains(&*name.to_string_lossy()));
     match files {
+        _ if files.iter().any(name) => converted,
         [file] if is_about_content => converted.context(format!("file {file}")),
         [first, .., last] if is_about_content => converted.context(format!("one of the files {first} to {last}")),
         _ => converted,
@@ -83,14 +91,12 @@ fn convert(error: DataFusionError) -> Error {
         }
         DataFusionError::IoError(os) => Error::io("read or write a file", &os),
         DataFusionError::ObjectStore(store) => convert_store(&store.to_string()),
-        DataFusionError::ParquetError(parquet) => {
-            Error::new(ErrorKind::Input, format!("the Parquet file cannot be read: {}", one_line(&parquet.to_string())))
-        }
+        DataFusionError::ParquetError(parquet) => from_parquet(*parquet),
         DataFusionError::NotImplemented(text) if is_subquery(&text) => {
             Error::unsupported("a subquery in this place is not supported yet")
                 .hint("A join, or a subquery that counts, often says the same")
         }
-        DataFusionError::NotImplemented(text) => Error::unsupported(without_syntax_tree(&one_line(&text))),
+        DataFusionError::NotImplemented(text) => Error::unsupported(plain_words(&one_line(&text))),
         DataFusionError::Plan(text) => plan_error(&one_line(&text)),
         DataFusionError::Internal(text) | DataFusionError::Execution(text) if text.contains(NO_FUNCTION) => {
             plan_error(&one_line(&text))
@@ -129,8 +135,11 @@ fn convert_arrow(error: datafusion::arrow::error::ArrowError) -> Error {
             Error::input(lower_first(&plain_words(&one_line(&text))))
         }
         A::CsvError(text) => csv_error(&one_line(&text)),
-        A::JsonError(text) => Error::input(format!("invalid JSON: {}", one_line(&text))),
-        A::ParquetError(text) => Error::input(format!("the Parquet file cannot be read: {}", one_line(&text))),
+        A::JsonError(text) => {
+            let text = text.replace("Not valid JSON: ", "").replace("EOF while", "the text ends while");
+            Error::input(format!("invalid JSON: {}", lower_first(&shortened(&one_line(&text)))))
+        }
+        A::ParquetError(text) => parquet_error(&text),
         A::IoError(text, os) => match os.kind() {
             std::io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, one_line(&text)),
             _ => Error::io("read or write a file", &os),
@@ -157,34 +166,7 @@ fn parse_error(text: &str) -> Error {
 
 /// `incorrect number of fields for line 2, expected 3 got 2`, whose lines count from 1.
 fn csv_error(text: &str) -> Error {
-    Error::input(lower_first(text.trim_start_matches("Csv error: ")))
-}
-
-/// Arrow's names of types in a message as SQL's.
-fn sql_types(text: &str) -> String {
-    const NAMES: [(&str, &str); 16] = [
-        ("Interval(MonthDayNano)", "INTERVAL"),
-        ("Timestamp(µs)", "TIMESTAMP"),
-        ("Time64(µs)", "TIME"),
-        ("Utf8View", "VARCHAR"),
-        ("LargeUtf8", "VARCHAR"),
-        ("Utf8", "VARCHAR"),
-        ("BinaryView", "BLOB"),
-        ("Float64", "DOUBLE"),
-        ("Float32", "FLOAT"),
-        ("Int64", "BIGINT"),
-        ("Int32", "INTEGER"),
-        ("Int16", "SMALLINT"),
-        ("Int8", "TINYINT"),
-        ("Date32", "DATE"),
-        ("Decimal128", "DECIMAL"),
-        ("Boolean", "BOOLEAN"),
-    ];
-    let mut text = text.to_owned();
-    for (arrow, sql) in NAMES {
-        text = text.replace(&format!("U{arrow}"), &format!("U{sql}")).replace(arrow, sql);
-    }
-    text
+    Error::input(lower_first(&shortened(text.trim_start_matches("Csv error: "))))
 }
 
 fn convert_parser(error: ParserError) -> Error {
@@ -230,6 +212,38 @@ fn convert_schema(error: SchemaError) -> Error {
     }
 }
 
+/// An error of the Parquet reader as ours.
+pub fn from_parquet(error: ParquetError) -> Error {
+    match error {
+        ParquetError::External(inner) => match inner.downcast::<Error>() {
+            Ok(ours) => *ours,
+            Err(other) => parquet_error(&other.to_string()),
+        },
+        other => parquet_error(&other.to_string()),
+    }
+}
+
+/// What a Parquet reader says, without the names that it has for kinds of errors.
+fn parquet_error(text: &str) -> Error {
+    const KINDS: [&str; 8] = [
+        "External: ",
+        "Parquet argument error: ",
+        "Parquet error: ",
+        "EOF: ",
+        "Arrow: ",
+        "NYI: ",
+        "Parser error: ",
+        "Io error: ",
+    ];
+    let text = one_line(text);
+    // What is behind it are structures of the library that reads it.
+    let mut text = text.split(" stored in ARROW:schema").next().unwrap_or(&text).to_owned();
+    for kind in KINDS {
+        text = text.replace(kind, "");
+    }
+    Error::input(format!("the Parquet file cannot be read: {}", lower_first(&plain_words(&text))))
+}
+
 fn convert_store(text: &str) -> Error {
     let kind = match text.contains("not found") || text.contains("No such file") {
         true => ErrorKind::NotFound,
@@ -244,12 +258,16 @@ fn plan_error(text: &str) -> Error {
         Some(table) => Error::new(ErrorKind::NotFound, format!("table {} does not exist", short_name(table))),
         None if text.contains(NO_FUNCTION) => no_function(text),
         None if text.contains(NOT_GROUPED) => not_grouped(text),
+        None if text.starts_with(UNKNOWN_FUNCTION) => unknown_function(text),
         None => Error::input(lower_first(&plain_words(text))),
     }
 }
 
 /// DataFusion's words for a call whose arguments have types that the function does not take.
 const NO_FUNCTION: &str = "No function matches the given name and argument types '";
+
+/// What DataFusion says of arguments that have no types of SQL.
+const IN_OWN_WORDS: [&str; 4] = ["UserDefined", "NullAry", "Comparable", "Any("];
 
 fn no_function(text: &str) -> Error {
     let call = text.split(NO_FUNCTION).nth(1).and_then(|rest| rest.split("'.").next()).unwrap_or(text);
@@ -259,10 +277,31 @@ fn no_function(text: &str) -> Error {
         false => Error::input(format!("there is no function {call}")),
     };
     match text.split("Candidate functions: ").nth(1) {
-        Some(known) if known.len() < 200 && !known.contains("UserDefined") => {
-            error.hint(format!("Candidates are {}", sql_types(known)))
+        Some(known) if known.len() < 200 && !IN_OWN_WORDS.iter().any(|word| known.contains(word)) => {
+            error.hint(format!("Candidates are {}", plain_words(known)))
         }
         _ => error.hint("Cast the arguments to the types that it takes"),
+    }
+}
+
+/// DataFusion's words for a function that does not exist.
+const UNKNOWN_FUNCTION: &str = "Invalid function '";
+
+fn unknown_function(text: &str) -> Error {
+    let name = text[UNKNOWN_FUNCTION.len()..].split('\'').next().unwrap_or(text);
+    Error::new(ErrorKind::NotFound, format!("function {name} does not exist"))
+}
+
+/// The error of a function that does not exist, with the nearest of the names that there are.
+pub fn with_nearest_function<'a>(error: Error, names: impl Iterator<Item = &'a str>) -> Error {
+    let name = error.message().strip_prefix("function ").and_then(|rest| rest.strip_suffix(" does not exist"));
+    match name.and_then(|name| suggestion(name, names)) {
+        // It is there, for windows alone.
+        Some(other) if name.is_some_and(|name| name.eq_ignore_ascii_case(&other)) => {
+            Error::input(format!("{other} is a window function")).hint(format!("Write {other}(…) OVER (…)"))
+        }
+        Some(other) => error.hint(format!("Did you mean {other}?")),
+        None => error,
     }
 }
 
@@ -298,52 +337,6 @@ fn memory_text(text: &str) -> String {
     }
 }
 
-/// A message without the syntax tree that a library prints behind it.
-fn without_syntax_tree(text: &str) -> String {
-    let end = ["Ident {", "Span("]
-        .iter()
-        .filter_map(|part| text.find(part))
-        .min()
-        .map_or(text.len(), |tree| text[..tree].rfind(", got").or_else(|| text[..tree].rfind(':')).unwrap_or(tree));
-    plain_words(&text[..end])
-}
-
-/// Operators by the names of the functions that stand for them in plans.
-const OPERATORS: [(&str, &str); 9] = [
-    ("checked_add", "operator +"),
-    ("checked_subtract", "operator -"),
-    ("checked_multiply", "operator *"),
-    ("checked_divide", "operator /"),
-    ("checked_modulo", "operator %"),
-    ("checked_negate", "operator -"),
-    ("integer_divide", "operator //"),
-    ("shift_left", "operator <<"),
-    ("shift_right", "operator >>"),
-];
-
-/// A message in the words of SQL: its types, its operators, and nothing of how a library keeps a place in the text.
-fn plain_words(text: &str) -> String {
-    let mut text = sql_types(text);
-    for (function, operator) in OPERATORS {
-        text = text.replace(function, operator);
-    }
-    while let Some(start) = text.find("Span(") {
-        let mut depth = 0_usize;
-        let inner = text[start..].char_indices().find(|(_, c)| {
-            match c {
-                '(' => depth += 1,
-                ')' => depth -= 1,
-                _ => {}
-            }
-            *c == ')' && depth == 0
-        });
-        let end = inner.map_or(text.len(), |(length, _)| start + length + 1);
-        let before = text[..start].trim_end_matches("span: ").trim_end_matches(", ").to_owned();
-        text = before + &text[end..];
-    }
-    text
-}
-
 /// The name closest to `wanted`, if one is close.
 pub fn suggestion<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<String> {
     let wanted = wanted.to_lowercase();
@@ -367,6 +360,16 @@ fn position_of(error: &DataFusionError) -> Option<Position> {
 
 fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or(text)
+}
+
+/// A text without its middle, where it is so long that it holds somebody's data.
+fn shortened(text: &str) -> String {
+    const SHOWN: usize = 300;
+    if text.len() <= SHOWN {
+        return text.to_owned();
+    }
+    let (head, tail) = (text.floor_char_boundary(SHOWN * 2 / 3), text.ceil_char_boundary(text.len() - SHOWN / 3));
+    format!("{} … {}", &text[..head], &text[tail..])
 }
 
 /// Errors are one line, whatever a library writes.
@@ -405,16 +408,11 @@ mod tests {
     }
 
     #[test]
-    fn messages_have_the_words_of_sql() {
-        let text =
-            "no Ident { value: \"x\", span: Span(Location(1,8)..Location(1,9)) } for checked_subtract(Utf8, Int64)";
-        assert_eq!(plain_words(text), "no Ident { value: \"x\" } for operator -(VARCHAR, BIGINT)");
+    fn memory_is_wanted_without_names_of_operators() {
         let text = "Failed to allocate additional 1.2 MB for TopK[1]#2(can spill: false) with 0.0 B already allocated for \
                     this reservation - 12.0 KB remain available for the total pool";
         assert_eq!(memory_text(text), "not enough memory: 1.2 MB are needed, and 12.0 KB are left");
         assert_eq!(memory_text("something else"), "not enough memory");
-        let text = "Unsupported interval argument. Expected a number, got: Nested(Identifier(Ident { value: \"k\" }))";
-        assert_eq!(without_syntax_tree(text), "Unsupported interval argument. Expected a number");
     }
 
     #[test]

@@ -6,5 +6,7 @@
 
 pub mod error;
 pub mod lock;
+pub mod panics;
 pub mod settings;
 pub mod statement;
+pub mod words;

@@ -66,7 +66,14 @@ pub fn logical_type(arrow: &DataType, column: &str) -> Result<LogicalType> {
         }
         DataType::Dictionary(_, values) => return logical_type(values, column),
         other => {
-            return Err(Error::unsupported(format!("column {column} has type {other}, which a table cannot hold"))
+            let shown = match other {
+                DataType::Struct(_) => "structures",
+                DataType::Map(..) => "maps",
+                DataType::Union(..) => "values of several types",
+                other if other.is_nested() => "lists",
+                _ => "values of a type",
+            };
+            return Err(Error::unsupported(format!("column {column} has {shown}, which a table cannot hold"))
                 .hint("Select its parts, or cast it to VARCHAR"));
         }
     })

@@ -17,14 +17,15 @@ use datafusion::execution::SessionState;
 use datafusion::functions::core::expr_fn::{coalesce, nullif};
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder, lit};
 use datafusion::prelude::{cast, ident};
-use forebay_base::{Error, ErrorKind, Result};
+use forebay_base::{Context, Error, ErrorKind, Result, limits};
 use forebay_context::error::from_datafusion;
 use forebay_context::statement::StatementContext;
 use forebay_syntax::file_options::{Format, Options, split_compression};
 
+use crate::checked::Checked;
 use crate::input::{csv_options, decompressed, is_single_column};
 use crate::records::{self, Quotes};
-use crate::single_column;
+use crate::{lines, parquet, single_column};
 
 /// Opens the file or the files of a glob as one table.
 pub async fn open(state: &SessionState, path: &str, options: &Options) -> Result<Arc<dyn TableProvider>> {
@@ -37,20 +38,23 @@ pub async fn open(state: &SessionState, path: &str, options: &Options) -> Result
                 .hint("Name it *.csv, *.tbl, *.parquet or *.json, or say COPY … (FORMAT csv)"));
         }
     };
-    let compression = options.compression.unwrap_or_else(|| split_compression(&first.to_ascii_lowercase()).1);
+    let compression = compression_of(first, options);
     let urls = files
         .iter()
         .map(|file| ListingTableUrl::parse(url(file)?).map_err(from_datafusion))
         .collect::<Result<Vec<_>>>()?;
-    let spans_lines = match format {
-        Format::Parquet => check_parquet_sizes(&files).map(|()| false)?,
-        Format::Json => false,
+    let text = match format {
+        Format::Parquet => parquet::check_files(state, &files).map(|()| Text::default())?,
+        Format::Json => check_lines(&files, options, lines::check_json)?,
         Format::Csv | Format::Tbl => {
+            // Lengths come first: whoever reads the first record holds it.
+            let text = check_quotes(&files, format, options)?;
+            check_width(first, format, options)?;
             check_headers(&files, format, options)?;
-            check_quotes(&files, format, options)?
+            text
         }
     };
-    let reader = reader(state, format, first, compression, options, spans_lines)?;
+    let reader = reader(state, format, first, compression, options, text)?;
     if let Some(statement) = state.config().get_extension::<StatementContext>() {
         statement.reads(&files);
     }
@@ -70,7 +74,8 @@ pub async fn open(state: &SessionState, path: &str, options: &Options) -> Result
     let null = options.null.as_deref().filter(|_| is_text);
     let schema = if null.is_some() && options.schema.is_none() { all_text(&inferred) } else { Arc::clone(&inferred) };
     let table = if is_text && is_single_column(&schema, options) {
-        single_column::open(&files, &csv_options(format, first, compression, options)?, &schema)?
+        let csv = csv_options(format, first, compression, options)?;
+        single_column::open(&files, &csv, &schema, lines::batch_rows(text.line_bytes))?
     } else {
         let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(listing).with_schema(schema);
         Arc::new(ListingTable::try_new(config).map_err(from_datafusion)?)
@@ -143,17 +148,45 @@ pub fn matching_files(path: &str) -> Result<Vec<String>> {
     Ok(vec![path.to_owned()])
 }
 
-/// A Parquet file has at least its magic bytes at both ends and the length of its footer.
-fn check_parquet_sizes(files: &[String]) -> Result<()> {
-    const LEAST_BYTES: u64 = 12;
+/// What the lines of text files are like.
+#[derive(Debug, Clone, Copy, Default)]
+struct Text {
+    /// Some values span lines.
+    spans_lines: bool,
+    /// A length that records have.
+    line_bytes: usize,
+}
+
+/// The compression of a file, from the options or its name.
+fn compression_of(file: &str, options: &Options) -> CompressionTypeVariant {
+    options.compression.unwrap_or_else(|| split_compression(&file.to_ascii_lowercase()).1)
+}
+
+/// Checks that no line is too long to be held, by what checks a file.
+fn check_lines(
+    files: &[String],
+    options: &Options,
+    check: fn(&str, CompressionTypeVariant, usize) -> Result<usize>,
+) -> Result<Text> {
+    let mut text = Text::default();
     for file in files {
-        let metadata = std::fs::metadata(file).map_err(|error| Error::io(format!("read {file}"), &error))?;
-        if metadata.len() < LEAST_BYTES {
-            return Err(Error::input(format!(
-                "file {file} is too small to be a Parquet file: {} bytes",
-                metadata.len()
-            )));
-        }
+        let most_bytes = options.line_bytes.unwrap_or(limits::LINE_BYTES);
+        let longest = check(file, compression_of(file, options), most_bytes);
+        text.line_bytes = text.line_bytes.max(longest.context(|| format!("file {file}"))?);
+    }
+    Ok(text)
+}
+
+/// No file has more columns than a table may have.
+fn check_width(file: &str, format: Format, options: &Options) -> Result<()> {
+    let record = records::first_record(file, &Options { format: Some(format), ..options.clone() })?;
+    if record.len() > limits::TABLE_COLUMNS + 1 {
+        let message = format!(
+            "the first line has {} values, and a table at most {} columns",
+            record.len(),
+            limits::TABLE_COLUMNS
+        );
+        return Err(Error::input(message).context(format!("file {file}")));
     }
     Ok(())
 }
@@ -161,11 +194,7 @@ fn check_parquet_sizes(files: &[String]) -> Result<()> {
 /// A header is that of all files: their columns are told by it, in its order.
 fn check_headers(files: &[String], format: Format, options: &Options) -> Result<()> {
     let Some((first, others)) = files.split_first().filter(|(_, others)| !others.is_empty()) else { return Ok(()) };
-    let is_read = |file: &&String| {
-        let compression = options.compression.unwrap_or_else(|| split_compression(&file.to_ascii_lowercase()).1);
-        !matches!(compression, CompressionTypeVariant::BZIP2 | CompressionTypeVariant::XZ)
-    };
-    if !options.header.unwrap_or(format == Format::Csv) || !is_read(&first) {
+    if !options.header.unwrap_or(format == Format::Csv) {
         return Ok(());
     }
     let options = Options { format: Some(format), ..options.clone() };
@@ -174,7 +203,7 @@ fn check_headers(files: &[String], format: Format, options: &Options) -> Result<
         Ok(record.iter().map(|name| name.trim().to_lowercase()).collect())
     };
     let expected = names(first)?;
-    for file in others.iter().filter(is_read) {
+    for file in others {
         let own = names(file)?;
         // A file without any line has no rows either.
         if !own.is_empty() && own != expected {
@@ -186,17 +215,19 @@ fn check_headers(files: &[String], format: Format, options: &Options) -> Result<
     Ok(())
 }
 
-/// Whether values of the delimited files span lines; an error where a quote is not closed.
-fn check_quotes(files: &[String], format: Format, options: &Options) -> Result<bool> {
+/// What the lines of delimited files are like; an error where one is too long, or a quote is not closed.
+fn check_quotes(files: &[String], format: Format, options: &Options) -> Result<Text> {
     if format == Format::Tbl && options.quote.is_none() {
-        return Ok(false);
+        return check_lines(files, options, lines::check);
     }
-    let mut spans_lines = false;
+    let mut text = Text::default();
     for file in files {
-        let compression = options.compression.unwrap_or_else(|| split_compression(&file.to_ascii_lowercase()).1);
-        match records::quotes(file, &csv_options(format, file, compression, options)?)? {
+        let csv = csv_options(format, file, compression_of(file, options), options)?;
+        let (quotes, line_bytes) = records::quotes(file, &csv, options.line_bytes.unwrap_or(limits::LINE_BYTES))?;
+        text.line_bytes = text.line_bytes.max(line_bytes);
+        match quotes {
             Quotes::Inline => {}
-            Quotes::SpanLines => spans_lines = true,
+            Quotes::SpanLines => text.spans_lines = true,
             Quotes::Open => {
                 let options = Options { format: Some(format), ..options.clone() };
                 let line = records::last_line(file, &options)?;
@@ -206,7 +237,7 @@ fn check_quotes(files: &[String], format: Format, options: &Options) -> Result<b
             }
         }
     }
-    Ok(spans_lines)
+    Ok(text)
 }
 
 /// The URL of a file, in which no character of its path has a meaning of its own.
@@ -229,19 +260,21 @@ fn reader(
     path: &str,
     compression: CompressionTypeVariant,
     options: &Options,
-    spans_lines: bool,
+    text: Text,
 ) -> Result<Arc<dyn FileFormat>> {
     let compressed = FileCompressionType::from(compression);
-    Ok(match format {
+    let batch_rows = (format != Format::Parquet).then(|| lines::batch_rows(text.line_bytes));
+    let format: Arc<dyn FileFormat> = match format {
         Format::Parquet => Arc::new(ParquetFormat::default().with_options(state.default_table_options().parquet)),
         Format::Json => Arc::new(JsonFormat::default().with_file_compression_type(compressed)),
         Format::Csv | Format::Tbl => {
             let mut csv = csv_options(format, path, compression, options)?;
             // Only lines that are records can be shared among threads.
-            csv.newlines_in_values = Some(spans_lines);
+            csv.newlines_in_values = Some(text.spans_lines);
             Arc::new(CsvFormat::default().with_options(csv))
         }
-    })
+    };
+    Ok(Arc::new(Checked { format, batch_rows }))
 }
 
 /// The columns of a `.tbl` file, where the empty one that its trailing delimiter makes has its own name.
@@ -262,7 +295,7 @@ pub const TRAILING_COLUMN: &str = "_trailing";
 /// Whether the first line of an uncompressed or compressed `.tbl` file ends with its delimiter.
 pub fn has_trailing_delimiter(path: &str, options: &Options) -> Result<bool> {
     use std::io::{BufRead, BufReader, Read};
-    let compression = options.compression.unwrap_or_else(|| split_compression(&path.to_ascii_lowercase()).1);
+    let compression = compression_of(path, options);
     let mut line = Vec::new();
     let input = decompressed(path, compression)?.take(1 << 20);
     BufReader::new(input).read_until(b'\n', &mut line).map_err(|error| Error::io(format!("read {path}"), &error))?;

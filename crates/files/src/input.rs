@@ -8,10 +8,11 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
 use datafusion::common::config::CsvOptions;
 use datafusion::common::parsers::CompressionTypeVariant;
+use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use forebay_base::{Error, Result};
-use forebay_context::error::into_datafusion;
+use forebay_context::error::{from_datafusion, into_datafusion};
 use forebay_syntax::file_options::{Format, Options};
 use futures::StreamExt;
 
@@ -64,8 +65,8 @@ pub fn decompressed(path: &str, compression: CompressionTypeVariant) -> Result<B
         CompressionTypeVariant::ZSTD => {
             Box::new(zstd::Decoder::new(file).map_err(|error| Error::io(format!("read {path}"), &error))?)
         }
-        other => {
-            return Err(Error::unsupported(format!("compression {other:?} of {path}")).hint("Use gzip or zstd"));
+        CompressionTypeVariant::BZIP2 | CompressionTypeVariant::XZ => {
+            FileCompressionType::from(compression).convert_read(file).map_err(from_datafusion)?
         }
     })
 }

@@ -4,11 +4,14 @@
 //! catalog, and how tables are stored.
 #![forbid(unsafe_code)]
 
+pub mod checked;
 pub mod copy_to;
 pub mod delimited;
 pub mod files;
 pub mod input;
 pub mod json;
+pub mod lines;
+pub mod parquet;
 pub mod read_functions;
 pub mod records;
 pub mod single_column;

@@ -8,6 +8,7 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::Expr;
 use forebay_base::{Error, Result};
 use forebay_context::error::into_datafusion;
+use forebay_context::words::plain_words;
 use forebay_syntax::file_options::{Options, READ_FUNCTIONS};
 use forebay_syntax::parse;
 
@@ -46,7 +47,7 @@ impl ReadFile {
     fn texts(&self, arguments: &[Expr]) -> Result<Vec<String>> {
         let text = |argument: &Expr| match argument {
             Expr::Literal(ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)), _) => Ok(text.clone()),
-            other => Err(Error::input(format!("{}: {other} is not a text", self.0))
+            other => Err(Error::input(plain_words(&format!("{}: {other} is not a text", self.0)))
                 .hint(format!("Write {}('path'), with options as name = value", self.0))),
         };
         arguments.iter().map(text).collect()
@@ -59,7 +60,8 @@ impl TableFunctionImpl for ReadFile {
             return Err(DataFusionError::Internal("a session is of another kind".to_owned()));
         };
         let texts = self.texts(args.exprs()).map_err(into_datafusion)?;
-        // Planning waits for the file's first bytes anyhow.
-        futures::executor::block_on(open(state, self.0, &texts)).map_err(into_datafusion)
+        // Planning waits for the file's first bytes anyhow. Unconstrained, since nobody gives this thread another share of
+        // steps while it waits here: a long line needs more than one.
+        futures::executor::block_on(tokio::task::unconstrained(open(state, self.0, &texts))).map_err(into_datafusion)
     }
 }

@@ -4,11 +4,10 @@ use std::fmt;
 use std::io::Read;
 
 use datafusion::common::config::CsvOptions;
-use datafusion::common::parsers::CompressionTypeVariant;
-use forebay_base::{Error, Result};
+use forebay_base::{Error, Result, limits};
 use forebay_syntax::file_options::{Format, Options, split_compression};
 
-use crate::input;
+use crate::{input, lines};
 
 /// Bytes read at a time.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -24,20 +23,23 @@ pub enum Quotes {
     Open,
 }
 
-/// What the quotes of `path` do. Reads it all, at the speed of memory where there are few quotes.
-pub fn quotes(path: &str, csv: &CsvOptions) -> Result<Quotes> {
-    if matches!(csv.compression, CompressionTypeVariant::BZIP2 | CompressionTypeVariant::XZ) {
-        return Ok(Quotes::SpanLines);
-    }
+/// What the quotes of `path` do, and the bytes of its longest record, of which none may have more than `most_bytes`. Reads it
+/// all, at the speed of memory where there are few quotes.
+pub fn quotes(path: &str, csv: &CsvOptions, most_bytes: usize) -> Result<(Quotes, usize)> {
     let mut input = input::decompressed(path, csv.compression)?;
-    let mut buffer = vec![0; BUFFER_BYTES];
+    // What is read at once holds no record that is too long.
+    let mut buffer = vec![0; BUFFER_BYTES.min(most_bytes)];
     let mut state = QuoteState::new(csv);
     loop {
         let read = input.read(&mut buffer).map_err(|error| Error::io(format!("read {path}"), &error))?;
-        if read == 0 {
-            return Ok(state.result());
-        }
         state.follow(&buffer[..read]);
+        state.note_record();
+        if state.longest_bytes > most_bytes {
+            return Err(lines::too_long(state.longest_start, most_bytes).context(format!("file {path}")));
+        }
+        if read == 0 {
+            return Ok((state.result(), state.longest_bytes));
+        }
     }
 }
 
@@ -49,6 +51,12 @@ struct QuoteState {
     is_inside: bool,
     is_escaped: bool,
     spans_lines: bool,
+    /// Bytes that were followed, and of these, those of the record so far.
+    at: u64,
+    record_bytes: usize,
+    /// Where a record begins that is as long as any, but for those that lie in one buffer.
+    longest_start: u64,
+    longest_bytes: usize,
     /// A value may begin behind it.
     previous: u8,
     /// The byte before was a quote that ended a value, or that stands for itself if another follows.
@@ -64,6 +72,10 @@ impl QuoteState {
             is_inside: false,
             is_escaped: false,
             spans_lines: false,
+            at: 0,
+            record_bytes: 0,
+            longest_start: 0,
+            longest_bytes: 0,
             previous: b'\n',
             was_closed: false,
         }
@@ -74,12 +86,41 @@ impl QuoteState {
         if !self.is_inside && !bytes.contains(&self.quote) {
             self.previous = *last;
             self.was_closed = false;
+            self.pass_lines(bytes);
             return;
         }
         bytes.iter().for_each(|byte| self.take(*byte));
     }
 
+    /// Counts bytes in which every line is a record.
+    fn pass_lines(&mut self, bytes: &[u8]) {
+        let Some(first) = bytes.iter().position(|byte| is_line_end(*byte)) else {
+            self.record_bytes += bytes.len();
+            self.at += bytes.len() as u64;
+            return;
+        };
+        self.record_bytes += first;
+        self.at += first as u64;
+        self.note_record();
+        // Those between the first end and the last one count by their average: they are no longer than the buffer.
+        let last = bytes.iter().rposition(|byte| is_line_end(*byte)).unwrap_or(first);
+        let records = bytes[first..last].iter().filter(|byte| **byte == b'\n').count();
+        self.longest_bytes = self.longest_bytes.max((last - first) / records.max(1));
+        self.record_bytes = bytes.len() - last - 1;
+        self.at += (bytes.len() - first) as u64;
+    }
+
+    /// Compares the record so far with the longest.
+    fn note_record(&mut self) {
+        if self.record_bytes > self.longest_bytes {
+            self.longest_bytes = self.record_bytes;
+            self.longest_start = self.at - self.record_bytes as u64;
+        }
+    }
+
     fn take(&mut self, byte: u8) {
+        self.at += 1;
+        self.record_bytes += 1;
         let closed = std::mem::take(&mut self.was_closed);
         if std::mem::take(&mut self.is_escaped) {
             // Stands for itself, whatever it is.
@@ -95,6 +136,10 @@ impl QuoteState {
         } else if byte == self.quote {
             let begins = is_line_end(self.previous) || self.previous == self.delimiter;
             self.is_inside = closed || begins;
+        }
+        if is_line_end(byte) && !self.is_inside {
+            self.note_record();
+            self.record_bytes = 0;
         }
         self.previous = byte;
     }
@@ -198,6 +243,7 @@ pub struct Records {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
+    line_bytes: usize,
     path: String,
 }
 
@@ -217,8 +263,13 @@ impl Records {
             buffer: vec![0; 1 << 16],
             start: 0,
             end: 0,
+            line_bytes: options.line_bytes.unwrap_or(limits::LINE_BYTES),
             path: path.to_owned(),
         })
+    }
+
+    fn place(&self, error: Error, line: u64) -> Error {
+        error.context(format!("line {line}")).context(format!("file {}", self.path))
     }
 
     /// The next record; `None` at the end.
@@ -240,6 +291,14 @@ impl Records {
             fields += ended;
             match result {
                 R::InputEmpty => {}
+                R::OutputFull if out.len() > self.line_bytes => {
+                    let error = Error::input(format!("a record is longer than {} bytes", self.line_bytes));
+                    return Err(self.place(error, line).hint("If it is meant to be, allow more with max_line_size"));
+                }
+                R::OutputEndsFull if ends.len() >= limits::LINE_VALUES => {
+                    let error = Error::input(format!("a record has more than {} values", ends.len()));
+                    return Err(self.place(error, line).hint("Say which character stands between values: DELIMITER"));
+                }
                 R::OutputFull => out.resize(out.len() * 2, 0),
                 R::OutputEndsFull => ends.resize(ends.len() * 2, 0),
                 R::End => return Ok(None),
@@ -268,6 +327,21 @@ mod tests {
             let mut state = QuoteState::new(&CsvOptions::default());
             text.as_bytes().chunks(piece).for_each(|bytes| state.follow(bytes));
             assert_eq!(state.result(), expect, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_longest_record_is_found_with_its_beginning() {
+        for (text, start, bytes) in [("ab\n123456789\nc\n", 3, 9), ("ab\n1,\"two\nlines\"\nc\n", 3, 14), ("123", 0, 3)]
+        {
+            for piece in [1, 3, 5] {
+                let mut state = QuoteState::new(&CsvOptions::default());
+                text.as_bytes().chunks(piece).for_each(|bytes| state.follow(bytes));
+                state.note_record();
+                // A line end may count as a byte of its record.
+                let longest = state.longest_bytes;
+                assert!(state.longest_start == start && (bytes..=bytes + 1).contains(&longest), "{text:?}: {longest}");
+            }
         }
     }
 

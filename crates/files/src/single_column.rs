@@ -12,16 +12,21 @@ use datafusion::catalog::streaming::StreamingTable;
 use datafusion::common::config::CsvOptions;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::streaming::PartitionStream;
-use forebay_base::{Result, limits};
+use forebay_base::Result;
 use forebay_context::error::from_datafusion;
 
 use crate::input;
 use crate::records::EmptyLines;
 
-/// The files, written as `csv` says, as one table.
-pub fn open(paths: &[String], csv: &CsvOptions, schema: &SchemaRef) -> Result<Arc<dyn TableProvider>> {
+/// The files, written as `csv` says, as one table in batches of so many rows.
+pub fn open(
+    paths: &[String],
+    csv: &CsvOptions,
+    schema: &SchemaRef,
+    batch_rows: usize,
+) -> Result<Arc<dyn TableProvider>> {
     let partition = |path: &String| {
-        let file = File { path: path.clone(), csv: csv.clone(), schema: Arc::clone(schema) };
+        let file = File { path: path.clone(), csv: csv.clone(), schema: Arc::clone(schema), batch_rows };
         Arc::new(file) as Arc<dyn PartitionStream>
     };
     let partitions = paths.iter().map(partition).collect();
@@ -32,6 +37,7 @@ struct File {
     path: String,
     csv: CsvOptions,
     schema: SchemaRef,
+    batch_rows: usize,
 }
 
 impl fmt::Debug for File {
@@ -43,7 +49,7 @@ impl fmt::Debug for File {
 impl File {
     fn open(&self) -> Result<Reader<EmptyLines<Box<dyn std::io::Read + Send>>>> {
         let mut builder = ReaderBuilder::new(Arc::clone(&self.schema))
-            .with_batch_size(limits::BATCH_ROWS)
+            .with_batch_size(self.batch_rows)
             .with_header(self.csv.has_header == Some(true))
             .with_delimiter(self.csv.delimiter)
             .with_quote(self.csv.quote);

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 pub use arrow;
 pub use forebay_base::{Error, ErrorKind, Position, Result, units};
-pub use forebay_sql::ResultKind;
+pub use forebay_sql::{ResultKind, hide_caught as hide_caught_panics};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;

@@ -18,6 +18,7 @@ pub mod dependencies;
 pub mod expressions;
 pub mod extrema;
 pub mod floats;
+pub mod guarded_scans;
 pub mod interval_order;
 pub mod list;
 pub mod membership;

@@ -58,6 +58,7 @@ use crate::correlation::Namesakes;
 use crate::dependencies::Mistrust;
 use crate::expressions::ExpressionRules;
 use crate::floats::CanonicalFloats;
+use crate::guarded_scans::GuardedScans;
 use crate::interval_order::IntervalOrder;
 use crate::membership::Membership;
 use crate::multisets::NumberedRows;
@@ -193,6 +194,9 @@ pub fn physical() -> Vec<Arc<PhysicalRule>> {
         Arc::new(EnsureCooperative::new()),
         Arc::new(barred(FilterPushdown::new_post_optimization())),
         Arc::new(SanityCheckPlan::new()),
+        // Panics of readers are errors, and errors name their file. No issue: files may hold anything;
+        // robustness/spoiled_files.py. Behind the rules that know scans.
+        Arc::new(GuardedScans),
         // Joins look at the statement's cancel flag. #19358; robustness/cancel.py. Last: no rule knows it.
         Arc::new(CancellableJoins),
     ]
@@ -240,9 +244,10 @@ mod tests {
         let listed: Vec<&str> = rules.iter().map(|rule| rule.name()).collect();
         let (groups, windows, joins) = (TopKAggregation::new(), WindowTopN::new(), HashJoinBuffering::new());
         let left_out = [groups.name(), windows.name(), joins.name()];
-        check(&listed, &[CancellableJoins.name()], theirs.iter().map(|rule| rule.name()), &left_out);
-        // Physical rules stand in DataFusion's order.
+        check(&listed, &[GuardedScans.name(), CancellableJoins.name()], theirs.iter().map(|rule| rule.name()), &left_out);
+        // Physical rules stand in DataFusion's order, ours behind them.
         let theirs: Vec<&str> = theirs.iter().map(|rule| rule.name()).filter(|name| !left_out.contains(name)).collect();
-        assert_eq!(listed[..listed.len() - 1], theirs);
+        assert_eq!(listed[..listed.len() - 2], theirs);
+        assert_eq!(listed[listed.len() - 2..], [GuardedScans.name(), CancellableJoins.name()]);
     }
 }

@@ -14,7 +14,7 @@ use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::ExprWithAlias;
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result, TableId};
-use forebay_context::error::{from_datafusion, into_datafusion};
+use forebay_context::error::{from_datafusion, into_datafusion, with_nearest_function};
 use forebay_context::lock::lock;
 use forebay_context::statement::StatementContext;
 use forebay_engine::Engine;
@@ -130,7 +130,12 @@ impl Planner {
     /// Plans a query or INSERT, with names of columns in any case.
     pub async fn plan(self: &Arc<Self>, state: &SessionState, mut statement: PlanStatement) -> Result<LogicalPlan> {
         names::resolve(state, &mut statement).await?;
-        state.statement_to_plan(statement).await.map_err(from_datafusion)
+        let functions = || {
+            let scalars = state.scalar_functions().keys().chain(state.aggregate_functions().keys());
+            scalars.chain(state.window_functions().keys()).map(String::as_str)
+        };
+        let plan = state.statement_to_plan(statement).await;
+        plan.map_err(|error| with_nearest_function(from_datafusion(error), functions()))
     }
 
     /// As [`Planner::plan`], from text.

@@ -28,6 +28,7 @@ pub mod workers;
 
 pub use answer::{Answer, ResultKind};
 pub use environment::environment;
+pub use forebay_context::panics::hide_caught;
 pub use forebay_syntax::parse::{is_complete, split};
 pub use forebay_tables::known::KnownTables;
 pub use plan_cache::PlanCache;

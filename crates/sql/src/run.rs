@@ -207,7 +207,14 @@ impl<'a> Run<'a> {
             }
             Planned::Other(LogicalPlan::Statement(PlanStatementNode::ResetVariable(_))) => Err(not_yet("RESET")),
             Planned::Other(plan) => {
-                Err(Error::unsupported(format!("the statement {} is not supported", plan.display())))
+                let shown = plan.display().to_string();
+                let name = shown.split([':', ' ']).next().unwrap_or(&shown);
+                // `CreateIndex` as it is written.
+                let words = name
+                    .char_indices()
+                    .flat_map(|(at, c)| (at > 0 && c.is_uppercase()).then_some(' ').into_iter().chain([c]));
+                let name: String = words.flat_map(char::to_uppercase).collect();
+                Err(Error::unsupported(format!("{name} is not supported")))
             }
         }
     }

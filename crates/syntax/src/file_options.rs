@@ -36,6 +36,8 @@ pub struct Options {
     pub escape: Option<u8>,
     /// COMPRESSION.
     pub compression: Option<CompressionTypeVariant>,
+    /// MAX_LINE_SIZE, MAXIMUM_OBJECT_SIZE: bytes of the longest line.
+    pub line_bytes: Option<usize>,
     /// The columns to read, in the order of the file. Inferred where it is not given.
     pub schema: Option<SchemaRef>,
 }

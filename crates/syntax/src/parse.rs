@@ -294,12 +294,28 @@ fn parse_option(parser: &mut Parser<'_>, key: &str, options: &mut Options) -> Re
         "null" | "nullstr" => options.null = Some(option_word(parser)?),
         "header" => options.header = Some(flag(parser)?),
         "compression" | "codec" => options.compression = Some(compression(&option_word(parser)?)?),
+        "max_line_size" | "maximum_line_size" | "maximum_object_size" => {
+            options.line_bytes = Some(bytes(&option_word(parser)?, key)?);
+        }
         _ => {
-            let known = ["format", "delimiter", "quote", "escape", "null", "header", "compression"];
+            let known = [
+                "format",
+                "delimiter",
+                "quote",
+                "escape",
+                "null",
+                "header",
+                "compression",
+                "max_line_size",
+                "maximum_object_size",
+            ];
             let error = Error::input(format!("there is no option {key}"));
             return Err(match forebay_context::error::suggestion(key, known.into_iter()) {
                 Some(other) => error.hint(format!("Did you mean {}?", other.to_uppercase())),
-                None => error.hint("Options are FORMAT, DELIMITER, HEADER, NULL, QUOTE, ESCAPE and COMPRESSION"),
+                None => error.hint(
+                    "Options are FORMAT, DELIMITER, HEADER, NULL, QUOTE, ESCAPE, COMPRESSION, MAX_LINE_SIZE and \
+                     MAXIMUM_OBJECT_SIZE",
+                ),
             });
         }
     }
@@ -334,6 +350,11 @@ fn one_byte(text: &str, option: &str) -> Result<u8> {
         _ if text.len() == 1 => Ok(text.as_bytes()[0]),
         _ => Err(Error::input(format!("{option} must be one single-byte character, not {text:?}"))),
     }
+}
+
+fn bytes(text: &str, option: &str) -> Result<usize> {
+    let bytes = text.parse().ok().filter(|bytes| *bytes > 0);
+    bytes.ok_or_else(|| Error::input(format!("{option} must be a number of bytes, not {text:?}")))
 }
 
 fn compression(name: &str) -> Result<CompressionTypeVariant> {
