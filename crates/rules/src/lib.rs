@@ -20,6 +20,7 @@ pub mod extrema;
 pub mod floats;
 pub mod guarded_scans;
 pub mod interval_order;
+pub mod large_limits;
 pub mod list;
 pub mod membership;
 pub mod multisets;

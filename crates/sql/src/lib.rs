@@ -20,6 +20,7 @@ pub(crate) mod plan_cache;
 pub(crate) mod run;
 pub mod running;
 pub mod semantics;
+mod send;
 pub mod session;
 pub mod show;
 mod state;

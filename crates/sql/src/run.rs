@@ -6,12 +6,12 @@ use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DmlStatement, LogicalPlan, Statement as PlanStatementNode, WriteOp};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{CreateTable, ObjectName, SchemaName, Statement as Ast, TableObject};
 use forebay_base::{Error, ErrorKind, Result};
-use forebay_context::error::{from_datafusion, from_reading};
+use forebay_context::error::from_datafusion;
 use forebay_context::lock::lock;
 use forebay_context::settings::{self, KeepsPlans};
 use forebay_context::statement::StatementContext;
@@ -20,7 +20,6 @@ use forebay_files::copy_to;
 use forebay_store::{DEFAULT_SCHEMA, SealedSegment, TableOptions};
 use forebay_syntax::dialect::ForebayDialect;
 use forebay_syntax::parse::{Command, Copy, CopySource, parse_plan};
-use futures::StreamExt;
 use tokio::sync::mpsc;
 
 use crate::answer::{Answer, ResultKind, Source};
@@ -33,6 +32,7 @@ use crate::lookup::{QualifiedName, find_table};
 use crate::options;
 use crate::plan_cache::PlanKey;
 use crate::semantics;
+use crate::send::send_rows;
 use crate::session::Session;
 use crate::show;
 
@@ -237,23 +237,7 @@ impl<'a> Run<'a> {
         let (sender, receiver) = mpsc::channel(BUFFERED_BATCHES);
         let runtime = Arc::clone(&self.session.shared.runtime);
         let statement = Arc::clone(&self.statement);
-        let task = runtime.spawn(async move {
-            let mut rows = match execute_stream(physical, context) {
-                Ok(rows) => rows,
-                Err(error) => {
-                    // A reader that is gone does not want the error either.
-                    let _ = sender.send(Err(from_datafusion(error))).await;
-                    return;
-                }
-            };
-            while let Some(batch) = rows.next().await {
-                let failed = batch.is_err();
-                let batch = batch.map_err(|error| from_reading(error, &statement.files()));
-                if sender.send(batch).await.is_err() || failed {
-                    return;
-                }
-            }
-        });
+        let task = runtime.spawn(send_rows(physical, context, statement, sender));
         *lock(&self.session.running.task) = Some(task.abort_handle());
         // Who cancelled before found no task to abort.
         if let Err(cancelled) = self.statement.cancel.check() {
