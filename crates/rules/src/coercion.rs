@@ -111,9 +111,11 @@ fn rewrite(expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transfor
 
 /// `TIMESTAMP '1992-01-01 00:00:00'` as the value that it stands for.
 fn time_literal(expr: &Expr, data_type: &DataType) -> Option<Expr> {
-    let Expr::Literal(text @ (ScalarValue::Utf8(Some(_)) | ScalarValue::Utf8View(Some(_))), _) = expr else {
+    let Expr::Literal(text, _) = expr else { return None };
+    let is_known = !text.is_null() && (text.data_type().is_string() || text.data_type().is_temporal());
+    if !is_known {
         return None;
-    };
+    }
     // What is no such value is said when the cast is evaluated.
     Some(Expr::Literal(cast_scalar(text, data_type).ok()?, None))
 }

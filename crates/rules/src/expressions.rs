@@ -53,6 +53,8 @@ impl Kinds {
     pub const COMMON_TYPE: Self = Self(8);
     /// What may be an interval: literals, casts and columns that are one, differences, and what only its type tells.
     pub const INTERVAL: Self = Self(16);
+    /// Comparisons with patterns that ignore case.
+    pub const LIKE: Self = Self(32);
 
     /// Whether some of `others` is among them.
     pub fn has(self, others: Self) -> bool {
@@ -77,6 +79,7 @@ impl Kinds {
                 ScalarValue::Binary(_) => Self::COMMON_TYPE,
                 value => Self::of_type(&value.data_type()),
             },
+            Expr::Like(like) if like.case_insensitive => Self::LIKE,
             Expr::Column(_) | Expr::Alias(_) | Expr::Like(_) | Expr::Not(_) => Self::default(),
             Expr::IsNull(_) | Expr::IsNotNull(_) | Expr::Exists(_) => Self::default(),
             Expr::Between(_) | Expr::InList(_) | Expr::InSubquery(_) | Expr::Case(_) | Expr::SimilarTo(_) => {

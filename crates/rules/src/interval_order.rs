@@ -1,25 +1,22 @@
 //! Intervals are compared, sorted and joined by their length, in which a month has 30 days and a day 24 hours: `INTERVAL '1'
-//! MONTH` equals `INTERVAL '30' DAY`. DataFusion compares months first, then days, then the rest. Parts of an interval are
-//! DuckDB's, too.
+//! MONTH` equals `INTERVAL '30' DAY`. DataFusion compares months first, then days, then the rest.
 //!
-//! Groups are not of equal lengths, but of equal intervals, as in DuckDB.
+//! Groups are of equal lengths, too; the first interval of a group stands for it.
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array};
+use datafusion::arrow::array::{ArrayRef, AsArray, Decimal128Array};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, IntervalMonthDayNanoType, IntervalUnit};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, internal_err};
 use datafusion::functions::utils::make_scalar_function;
-use datafusion::logical_expr::expr::{InList, InSubquery, ScalarFunction, Sort};
+use datafusion::functions_aggregate::expr_fn::first_value;
+use datafusion::logical_expr::expr::{InList, InSubquery, Sort};
 use datafusion::logical_expr::{
-    Between, BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    Aggregate, Between, BinaryExpr, ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use forebay_base::Error;
-
-use forebay_context::error::into_datafusion;
 use forebay_syntax::intervals;
 
 use crate::expressions::{ExpressionRule, Kinds};
@@ -76,20 +73,22 @@ impl ExpressionRule for IntervalOrder {
                 rebuilt(self.lengths(std::iter::once(*expr).chain(list).collect(), types), make)
             }
             Expr::InSubquery(membership) => self.rewrite_membership(membership)?,
-            Expr::ScalarFunction(ScalarFunction { func, args }) => match (func.name(), args.as_slice()) {
-                ("date_part", [Expr::Literal(part, _), _]) => {
-                    let part = part.try_as_str().flatten().unwrap_or_default().to_ascii_lowercase();
-                    let function = IntervalPart { part, signature: Signature::any(1, Volatility::Immutable) };
-                    Transformed::yes(ScalarUDF::from(function).call(args.into_iter().skip(1).collect()))
-                }
-                _ => Transformed::no(Expr::ScalarFunction(ScalarFunction { func, args })),
-            },
             Expr::WindowFunction(mut function) => {
-                let changed = self.rewrite_sorts(&mut function.params.order_by, schema);
+                let mut changed = self.rewrite_sorts(&mut function.params.order_by, schema);
+                for key in function.params.partition_by.iter_mut().filter(|key| is_interval(key, schema)) {
+                    *key = self.of(std::mem::take(key));
+                    changed = true;
+                }
                 Transformed::new_transformed(Expr::WindowFunction(function), changed)
             }
             Expr::AggregateFunction(mut function) => {
-                let changed = self.rewrite_sorts(&mut function.params.order_by, schema);
+                let mut changed = self.rewrite_sorts(&mut function.params.order_by, schema);
+                if function.params.distinct && function.func.name() == "count" {
+                    for argument in function.params.args.iter_mut().filter(|one| is_interval(one, schema)) {
+                        *argument = self.of(std::mem::take(argument));
+                        changed = true;
+                    }
+                }
                 Transformed::new_transformed(Expr::AggregateFunction(function), changed)
             }
             other => Transformed::no(other),
@@ -112,6 +111,13 @@ impl ExpressionRule for IntervalOrder {
                     }
                 }
                 Ok(Transformed::new_transformed(LogicalPlan::Join(join), changed))
+            }
+            LogicalPlan::Aggregate(aggregate) => self.rewrite_groups(aggregate),
+            LogicalPlan::Distinct(Distinct::All(input))
+                if input.schema().fields().iter().any(|f| *f.data_type() == INTERVAL) =>
+            {
+                let columns: Vec<Expr> = input.schema().columns().into_iter().map(Expr::Column).collect();
+                self.rewrite_groups(Aggregate::try_new(input, columns, Vec::new())?)
             }
             other => Ok(Transformed::no(other)),
         }
@@ -142,6 +148,33 @@ impl IntervalOrder {
             false => self.of(datafusion::prelude::cast(operand, INTERVAL)),
         };
         Ok(operands.into_iter().zip(types).map(length).collect())
+    }
+
+    /// Groups of equally long intervals, of which one stands for all.
+    fn rewrite_groups(&self, aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
+        let input = Arc::clone(&aggregate.input);
+        let is_key = |expr: &Expr| is_interval(expr, input.schema());
+        let is_set = |expr: &Expr| matches!(expr, Expr::GroupingSet(_));
+        if !aggregate.group_expr.iter().any(is_key) || aggregate.group_expr.iter().any(is_set) {
+            return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
+        }
+        let keys = aggregate.group_expr.iter();
+        let groups = keys.clone().map(|key| if is_key(key) { self.of(key.clone()) } else { key.clone() }).collect();
+        let shown = keys.filter(|key| is_key(key)).map(|key| first_value(key.clone(), Vec::new()));
+        let kept = aggregate.aggr_expr.len();
+        let aggregates = aggregate.aggr_expr.iter().cloned().chain(shown).collect();
+        let lengths = Aggregate::try_new(input.clone(), groups, aggregates)?;
+        let columns = lengths.schema.columns();
+        let mut representatives = columns[aggregate.group_expr.len() + kept..].iter();
+        let mut outputs = Vec::new();
+        for (index, (qualifier, field)) in aggregate.schema.iter().enumerate() {
+            let is_interval_key = aggregate.group_expr.get(index).is_some_and(is_key);
+            let source = if is_interval_key { representatives.next() } else { columns.get(index) };
+            let Some(source) = source else { return internal_err!("an aggregation lost its column {}", field.name()) };
+            outputs.push(Expr::Column(source.clone()).alias_qualified(qualifier.cloned(), field.name()));
+        }
+        let plan = LogicalPlanBuilder::from(LogicalPlan::Aggregate(lengths)).project(outputs)?.build()?;
+        Ok(Transformed::yes(plan))
     }
 
     /// Whether some key was an interval.
@@ -206,55 +239,5 @@ impl ScalarUDFImpl for IntervalLength {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         make_scalar_function(|one: &[ArrayRef]| lengths(&one[0]), Vec::new())(&args.args)
-    }
-}
-
-/// A part of an interval.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct IntervalPart {
-    part: String,
-    signature: Signature,
-}
-
-impl ScalarUDFImpl for IntervalPart {
-    fn name(&self) -> &str {
-        "interval_part"
-    }
-
-    /// As the call that it stands for.
-    fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        match args {
-            [only] => Ok(format!("date_part(Utf8(\"{}\"),{})", self.part, only.schema_name())),
-            _ => internal_err!("{} takes one argument", self.name()),
-        }
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
-        Ok(if self.part == "epoch" { DataType::Float64 } else { DataType::Int64 })
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let part = |one: &[ArrayRef]| -> Result<ArrayRef> {
-            let values = one[0].as_primitive::<IntervalMonthDayNanoType>();
-            if self.part == "epoch" {
-                let epochs = values.iter().map(|one| one.map(intervals::epoch));
-                return Ok(Arc::new(epochs.collect::<Float64Array>()));
-            }
-            let known = |interval| {
-                intervals::part(&self.part, interval).ok_or_else(|| {
-                    into_datafusion(
-                        Error::input(format!("an INTERVAL has no part {}", self.part))
-                            .hint("Use year, month, day, hour, minute, second, epoch and the like"),
-                    )
-                })
-            };
-            let parts = values.iter().map(|one| one.map(known).transpose()).collect::<Result<Vec<_>>>()?;
-            Ok(Arc::new(Int64Array::from(parts)))
-        };
-        make_scalar_function(part, Vec::new())(&args.args)
     }
 }

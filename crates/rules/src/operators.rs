@@ -1,20 +1,21 @@
-//! What operators mean where DuckDB's rules are not DataFusion's: quotients are floats, a date and an interval make a
-//! timestamp, shifts that lose bits fail, and a list beside NULL is NULL.
+//! What operators mean where DuckDB's rules are not DataFusion's: quotients are floats, dates, times and intervals make what
+//! DuckDB makes of them, shifts that lose bits fail, and a list beside NULL is NULL.
 //!
 //! They are planned here, rather than rewritten later, so that whatever asks for the type of an expression from then on is told
 //! the right one.
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::ArrayRef;
-use datafusion::arrow::compute::kernels::numeric;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::functions::core::expr_fn::nullif;
 use datafusion::logical_expr::expr::Cast;
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, ScalarUDF, lit};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, GetFieldAccess, Operator, ScalarUDF, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
+
+use forebay_functions::moments::part::DatePart;
+use forebay_functions::moments::shift;
 
 use crate::arithmetic::division::{Division, IntegerDivide};
 use crate::arithmetic::shifts::{Direction, Shift};
@@ -27,6 +28,7 @@ pub struct Operators {
     integer_divide: Arc<ScalarUDF>,
     shift_left: Arc<ScalarUDF>,
     shift_right: Arc<ScalarUDF>,
+    date_part: Arc<ScalarUDF>,
 }
 
 impl Operators {
@@ -37,6 +39,7 @@ impl Operators {
             integer_divide: Arc::new(ScalarUDF::from(IntegerDivide::default())),
             shift_left: Arc::new(ScalarUDF::from(Shift::new(Direction::Left))),
             shift_right: Arc::new(ScalarUDF::from(Shift::new(Direction::Right))),
+            date_part: Arc::new(ScalarUDF::from(DatePart::default())),
         }
     }
 }
@@ -45,7 +48,8 @@ impl ExprPlanner for Operators {
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         use BinaryOperator as B;
         let planned = match expr.op {
-            B::Divide => self.quotient(&expr, schema),
+            B::Multiply => scaled_interval(&expr, schema),
+            B::Divide => scaled_interval(&expr, schema).or_else(|| self.quotient(&expr, schema)),
             B::DuckIntegerDivide => Some(self.whole_quotient(&expr, schema)),
             B::Modulo => self.remainder(&expr, schema),
             B::Plus | B::Minus => moment(&expr, schema),
@@ -58,6 +62,38 @@ impl ExprPlanner for Operators {
             Some(planned) => PlannerResult::Planned(planned),
             None => PlannerResult::Original(expr),
         })
+    }
+
+    fn plan_field_access(
+        &self,
+        expr: RawFieldAccessExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        Ok(match part_of_text(&expr, schema) {
+            Some(planned) => PlannerResult::Planned(planned),
+            None => PlannerResult::Original(expr),
+        })
+    }
+
+    fn plan_extract(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(PlannerResult::Planned(self.date_part.call(args)))
+    }
+}
+
+/// A character or a part of a text: `text[2]`, `text[2:4]`.
+fn part_of_text(access: &RawFieldAccessExpr, schema: &DFSchema) -> Option<Expr> {
+    if !type_of(&access.expr, schema)?.is_string() {
+        return None;
+    }
+    match &access.field_access {
+        GetFieldAccess::ListIndex { key } => called("text_at", &access.expr, key),
+        GetFieldAccess::ListRange { start, stop, stride }
+            if matches!(**stride, Expr::Literal(ScalarValue::Int64(Some(1)), _)) =>
+        {
+            let arguments = vec![access.expr.clone(), (**start).clone(), (**stop).clone()];
+            Some(forebay_functions::function("text_slice")?.call(arguments))
+        }
+        _ => None,
     }
 }
 
@@ -136,15 +172,8 @@ fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
             Expr::Literal(value, _) => Some(value.data_type()),
             _ => expr.get_type(schema).ok(),
         },
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Plus | Operator::Minus, right }) if is_interval(right) => {
-            type_of(left, schema)
-        }
         _ => expr.get_type(schema).ok(),
     }
-}
-
-fn is_interval(expr: &Expr) -> bool {
-    matches!(expr, Expr::Literal(ScalarValue::IntervalMonthDayNano(_), _))
 }
 
 /// `expr`, of the type `own`, in another type; a literal is one again.
@@ -160,35 +189,74 @@ fn as_type(expr: Expr, own: &DataType, target: &DataType) -> Expr {
     Expr::Cast(Cast::new(Box::new(expr), target.clone()))
 }
 
-/// A date plus or minus an interval, which is a timestamp. Of literals the result is one, too.
+/// The function of this name of two operands.
+fn called(name: &str, left: &Expr, right: &Expr) -> Option<Expr> {
+    Some(forebay_functions::function(name)?.call(vec![left.clone(), right.clone()]))
+}
+
+/// Sums and differences of dates, times, timestamps and intervals. Of a literal date or timestamp and a literal interval the
+/// result is a literal, too.
 fn moment(expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
-    let is_interval = |data_type: &DataType| matches!(data_type, DataType::Interval(_));
-    let right_type = type_of(&expr.right, schema)?;
-    let (moment, interval, op) = match expr.op {
-        BinaryOperator::Minus if is_interval(&right_type) => (&expr.left, &expr.right, Operator::Minus),
-        BinaryOperator::Plus if is_interval(&right_type) => (&expr.left, &expr.right, Operator::Plus),
-        BinaryOperator::Plus if matches!(right_type, DataType::Date32 | DataType::Timestamp(..)) => {
-            (&expr.right, &expr.left, Operator::Plus)
+    use DataType as T;
+    let is_plus = expr.op == BinaryOperator::Plus;
+    let (left, right) = (&expr.left, &expr.right);
+    let is_moment = |data_type: &T| matches!(data_type, T::Date32 | T::Timestamp(..));
+    match (type_of(left, schema)?, type_of(right, schema)?) {
+        (own, T::Interval(_)) if is_moment(&own) => shifted_moment(left, &own, right, is_plus),
+        (T::Interval(_), own) if is_moment(&own) && is_plus => shifted_moment(right, &own, left, true),
+        // A text is the interval that it stands for.
+        (own, text) if is_plus && matches!(own, T::Timestamp(..)) && text.is_string() => {
+            called("moment_later", left, right)
         }
-        _ => return None,
-    };
-    if !is_interval(&type_of(interval, schema)?) {
-        return None;
+        (T::Date32, days) if days.is_integer() => {
+            called(if is_plus { "date_add" } else { "days_earlier" }, left, right)
+        }
+        (days, T::Date32) if is_plus && days.is_integer() => called("date_add", right, left),
+        (T::Time64(_), T::Interval(_)) => called(if is_plus { "time_later" } else { "time_earlier" }, left, right),
+        (T::Interval(_), T::Time64(_)) if is_plus => called("time_later", right, left),
+        (T::Date32, T::Time64(_)) if is_plus => called("date_and_time", left, right),
+        (T::Time64(_), T::Date32) if is_plus => called("date_and_time", right, left),
+        (T::Timestamp(..), own) | (own, T::Timestamp(..)) if !is_plus && is_moment(&own) => {
+            called("moment_difference", left, right)
+        }
+        _ => None,
     }
-    let data_type = type_of(moment, schema)?;
-    let is_date = data_type == DataType::Date32;
-    if !is_date && !matches!(data_type, DataType::Timestamp(_, None)) {
-        return None;
-    }
-    let target = if is_date { DataType::Timestamp(TimeUnit::Microsecond, None) } else { data_type };
-    let literal = literal_of(moment).and_then(|moment| cast_scalar(&moment, &target).ok());
-    if let (Some(moment), Expr::Literal(interval, _)) = (literal, interval)
-        && let Ok(result) = calculated(&moment, op, interval)
+}
+
+/// A moment of this type that is an interval later, or earlier.
+fn shifted_moment(moment: &Expr, own: &DataType, interval: &Expr, is_plus: bool) -> Option<Expr> {
+    let target = DataType::Timestamp(TimeUnit::Microsecond, None);
+    let is_plain = matches!(own, DataType::Date32 | DataType::Timestamp(_, None));
+    let literal = literal_of(moment).filter(|_| is_plain).and_then(|moment| cast_scalar(&moment, &target).ok());
+    if let (Some(ScalarValue::TimestampMicrosecond(moment, None)), Expr::Literal(interval, _)) = (literal, interval)
+        && let ScalarValue::IntervalMonthDayNano(interval) = interval
     {
-        return Some(Expr::Literal(result, None));
+        let turned = interval.map(|interval| if is_plus { Some(interval) } else { shift::negated(interval) });
+        let result = match moment.zip(turned) {
+            Some((moment, Some(interval))) => shift::later(moment, interval),
+            _ => None,
+        };
+        if result.is_some() || moment.is_none() || interval.is_none() {
+            return Some(Expr::Literal(ScalarValue::TimestampMicrosecond(result, None), None));
+        }
     }
-    let moment = if is_date { as_type(moment.clone(), &DataType::Date32, &target) } else { moment.clone() };
-    Some(Expr::BinaryExpr(BinaryExpr::new(Box::new(moment), op, Box::new(interval.clone()))))
+    called(if is_plus { "moment_later" } else { "moment_earlier" }, moment, interval)
+}
+
+/// An interval times a number, or by one.
+fn scaled_interval(expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
+    let is_interval = |data_type: &DataType| matches!(data_type, DataType::Interval(_));
+    let is_number = |data_type: &DataType| data_type.is_numeric() || data_type.is_null();
+    let (left, right) = (&expr.left, &expr.right);
+    match (type_of(left, schema)?, type_of(right, schema)?) {
+        (interval, number) if is_interval(&interval) && is_number(&number) => {
+            called(if expr.op == BinaryOperator::Divide { "interval_over" } else { "interval_times" }, left, right)
+        }
+        (number, interval) if is_interval(&interval) && is_number(&number) && expr.op == BinaryOperator::Multiply => {
+            called("interval_times", right, left)
+        }
+        _ => None,
+    }
 }
 
 /// The value of a literal, or of a cast of one: `DATE '1992-01-01'`.
@@ -201,12 +269,6 @@ fn literal_of(expr: &Expr) -> Option<ScalarValue> {
         },
         _ => None,
     }
-}
-
-fn calculated(left: &ScalarValue, op: Operator, right: &ScalarValue) -> Result<ScalarValue> {
-    let kernel = if op == Operator::Minus { numeric::sub } else { numeric::add };
-    let (left, right): (ArrayRef, ArrayRef) = (left.to_array()?, right.to_array()?);
-    ScalarValue::try_from_array(&kernel(&left, &right)?, 0)
 }
 
 /// A shift of integers. A literal number of bits leaves the type of what is shifted as it is.

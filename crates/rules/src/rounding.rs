@@ -15,7 +15,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use crate::casts::{cast, texts};
+use crate::casts::{cast, text_numbers, texts};
 use crate::expressions::{ExpressionRule, Kinds};
 use crate::typed::ChildTypes;
 
@@ -100,7 +100,7 @@ impl RoundingCast {
             (source, target) if source.is_string() && texts::is_read(target) => true,
             (source, target) if target.is_string() && texts::is_written(source) => true,
             (T::List(from), T::List(to)) => self.of_target(to.data_type()).is_needed(from.data_type()),
-            (source, T::Decimal128(..) | T::Float32 | T::Float64) if source.is_string() => true,
+            (source, target) if source.is_string() && text_numbers::is_read(target) => true,
             _ => false,
         };
         is_other || (self.or_null && source != &self.target && is_comparable(source) && is_comparable(&self.target))

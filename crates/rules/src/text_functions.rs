@@ -12,7 +12,7 @@ use datafusion::functions::utils::make_scalar_function;
 use datafusion::functions_nested::expr_fn::{array_compact, array_concat, array_distinct, array_length};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, Like, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use forebay_base::Error;
 
@@ -25,13 +25,15 @@ use forebay_context::error::into_datafusion;
 pub struct DuckFunctions {
     substring: Arc<ScalarUDF>,
     round: Arc<ScalarUDF>,
+    lower: Arc<ScalarUDF>,
 }
 
 impl Default for DuckFunctions {
     fn default() -> Self {
         let signature = || Signature::user_defined(Volatility::Immutable);
         let function = |kind| Arc::new(ScalarUDF::from(Function { kind, signature: signature() }));
-        Self { substring: function(Kind::Substring), round: function(Kind::Round) }
+        let lower = forebay_functions::function("lower").expect("it is one of them");
+        Self { substring: function(Kind::Substring), round: function(Kind::Round), lower }
     }
 }
 
@@ -51,10 +53,14 @@ fn is_null(data_type: &Option<DataType>) -> bool {
 
 impl ExpressionRule for DuckFunctions {
     fn concerns(&self, kinds: Kinds) -> bool {
-        kinds.has(Kinds::CALL)
+        kinds.has(Kinds::CALL) || kinds.has(Kinds::LIKE)
     }
 
     fn rewrite(&self, expr: Expr, types: &ChildTypes, _schema: &DFSchema) -> Result<Transformed<Expr>> {
+        let expr = match expr {
+            Expr::Like(like) if like.case_insensitive => return Ok(Transformed::yes(self.without_case(like))),
+            other => other,
+        };
         let Expr::ScalarFunction(ScalarFunction { func, args }) = expr else { return Ok(Transformed::no(expr)) };
         let is_double = |data_type: &Option<DataType>| *data_type == Some(DataType::Float64);
         Ok(match (func.name(), args.len()) {
@@ -81,6 +87,14 @@ impl ExpressionRule for DuckFunctions {
             ("round", 2) if types.first().is_some_and(is_double) => Transformed::yes(self.round.call(args)),
             _ => Transformed::no(Expr::ScalarFunction(ScalarFunction { func, args })),
         })
+    }
+}
+
+impl DuckFunctions {
+    /// `ILIKE` compares lower-case letters, of which a letter has one at most.
+    fn without_case(&self, like: Like) -> Expr {
+        let lower = |expr: Box<Expr>| Box::new(self.lower.call(vec![*expr]));
+        Expr::Like(Like { expr: lower(like.expr), pattern: lower(like.pattern), case_insensitive: false, ..like })
     }
 }
 

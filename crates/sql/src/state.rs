@@ -64,6 +64,7 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
     let mut scalars: Vec<_> = state.scalar_functions().values().cloned().collect();
     scalars.push(Arc::new(volatile::volatile_call()));
     scalars.extend(text_functions::functions());
+    scalars.extend(forebay_functions::functions());
     let mut state = SessionStateBuilder::new_from_existing(state)
         .with_analyzer_rules(list::analyzer())
         .with_expr_planners(expressions)

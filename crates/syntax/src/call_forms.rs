@@ -1,7 +1,7 @@
 //! Calls in forms that the planner does not know, or reads in another way, as ones that mean the same to it; those that mean
 //! nothing are refused.
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, DictionaryField};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, DateTimeField, DictionaryField};
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments,
     Ident, Interval, ObjectName, UnaryOperator, Value, ValueWithSpan,
@@ -12,11 +12,71 @@ use forebay_base::{Error, Result};
 use crate::dialect::ForebayDialect;
 use crate::intervals;
 
+/// Parts of dates that are functions of their own.
+const DATE_PARTS: [&str; 27] = [
+    "era",
+    "millennium",
+    "century",
+    "decade",
+    "year",
+    "isoyear",
+    "quarter",
+    "month",
+    "week",
+    "weekofyear",
+    "yearweek",
+    "day",
+    "dayofmonth",
+    "dayofweek",
+    "weekday",
+    "isodow",
+    "dayofyear",
+    "julian",
+    "hour",
+    "minute",
+    "second",
+    "millisecond",
+    "microsecond",
+    "epoch",
+    "timezone",
+    "timezone_hour",
+    "timezone_minute",
+];
+
 /// Rewrites an expression whose parts are not rewritten yet. Errors: what means nothing.
 pub fn rewrite(expr: &mut Expr) -> Result<()> {
     match expr {
         Expr::Function(call) => rewrite_call(call),
-        Expr::Interval(interval) => rewrite_interval(interval),
+        Expr::Interval(interval) => match rewrite_interval(interval, false)? {
+            Some(call) => {
+                *expr = call;
+                Ok(())
+            }
+            None => Ok(()),
+        },
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } if matches!(**inner, Expr::Interval(_)) => {
+            if let Expr::Interval(interval) = inner.as_mut()
+                && rewrite_interval(interval, true)?.is_none()
+                && interval.leading_field.is_none()
+            {
+                *expr = (**inner).clone();
+            }
+            Ok(())
+        }
+        // Without ESCAPE no character is one; the planner takes a backslash for it.
+        Expr::Like { pattern, escape_char: None, .. } | Expr::ILike { pattern, escape_char: None, .. } => {
+            double_backslashes(pattern)
+        }
+        Expr::Like { negated, any: false, expr: text, pattern, escape_char: Some(escape) } => {
+            let name = if *negated { "not_like_escape" } else { "like_escape" };
+            *expr = parsed(&format!("{name}({text}, {pattern}, {escape})"))?;
+            Ok(())
+        }
+        Expr::ILike { negated, any: false, expr: text, pattern, escape_char: Some(escape) } => {
+            let name = if *negated { "not_ilike_escape" } else { "ilike_escape" };
+            *expr = parsed(&format!("{name}({text}, {pattern}, {escape})"))?;
+            Ok(())
+        }
         Expr::Dictionary(fields) => check_fields(fields),
         // The planner forgets that a list with NULL may hold the value.
         Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } if !matches!(**right, Expr::Subquery(_)) => {
@@ -56,6 +116,18 @@ fn rewrite_call(call: &mut Function) -> Result<()> {
             return Err(Error::input("count takes one argument")
                 .hint("Count rows by count(*), pairs by count(DISTINCT {'a': x, 'b': y})"));
         }
+        (part, 1) if DATE_PARTS.contains(&part) => {
+            list.args.insert(0, argument(parsed(&format!("'{part}'"))?));
+            rename(call, "date_part");
+        }
+        ("sha256", 1) => {
+            if let Some(text) = plain(&list.args[0]).cloned() {
+                list.args = vec![argument(parsed(&format!("to_hex(digest({text}, 'sha256'))"))?)];
+                rename(call, "lower");
+            }
+        }
+        ("encode", 1) => rename(call, "blob_of_text"),
+        ("decode", 1) => rename(call, "text_of_bytes"),
         ("len", 1) => rename(call, "length"),
         ("list", 1) => rename(call, "array_agg"),
         ("first", 1) => rename(call, "first_value"),
@@ -133,14 +205,62 @@ fn parsed(text: &str) -> Result<Expr> {
     parsed.map_err(|error| Error::internal(format!("{text} could not be written out: {error}")))
 }
 
-/// A literal interval in months, days and microseconds, which every reader takes for the same.
-fn rewrite_interval(interval: &mut Interval) -> Result<()> {
-    if interval.leading_precision.is_some() || interval.last_field.is_some() {
-        return Ok(());
+/// Writes each backslash of a pattern twice.
+fn double_backslashes(pattern: &mut Expr) -> Result<()> {
+    if let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = pattern {
+        *text = text.replace('\\', "\\\\");
+    } else if !matches!(pattern, Expr::Value(_)) {
+        *pattern = parsed(&format!("replace({pattern}, '\\', '\\\\')"))?;
     }
-    let Some(value) = literal(&interval.value) else { return Ok(()) };
+    Ok(())
+}
+
+/// `to_days` of `DAY`, and the like.
+fn unit_function(unit: &DateTimeField) -> Option<&'static str> {
+    let unit = unit.to_string().to_ascii_lowercase();
+    Some(match unit.trim_end_matches('s') {
+        "millennium" | "millennia" => "to_millennia",
+        "century" | "centurie" => "to_centuries",
+        "decade" => "to_decades",
+        "year" => "to_years",
+        "quarter" => "to_quarters",
+        "month" => "to_months",
+        "week" => "to_weeks",
+        "day" => "to_days",
+        "hour" => "to_hours",
+        "minute" => "to_minutes",
+        "second" => "to_seconds",
+        "millisecond" => "to_milliseconds",
+        "microsecond" => "to_microseconds",
+        _ => return None,
+    })
+}
+
+/// Units of which there are parts: others have whole numbers alone.
+fn has_parts(function: &str) -> bool {
+    matches!(function, "to_seconds" | "to_milliseconds")
+}
+
+/// A literal interval in months, days and microseconds, which every reader takes for the same. What is no literal becomes a
+/// call, which is given back.
+fn rewrite_interval(interval: &mut Interval, negated: bool) -> Result<Option<Expr>> {
+    if interval.leading_precision.is_some() || interval.last_field.is_some() {
+        return Ok(None);
+    }
+    let function = interval.leading_field.as_ref().and_then(unit_function);
+    let Some(value) = literal(&interval.value) else {
+        let Some(function) = function.filter(|_| !negated) else { return Ok(None) };
+        let number = format!("CAST({} AS DOUBLE)", interval.value);
+        return match has_parts(function) {
+            true => parsed(&format!("{function}({number})")).map(Some),
+            false => parsed(&format!("{function}(CAST(trunc({number}) AS BIGINT))")).map(Some),
+        };
+    };
     let text = match &interval.leading_field {
-        Some(unit) => format!("{value} {unit}"),
+        Some(unit) => {
+            let whole = value.split('.').next().unwrap_or_default();
+            format!("{} {unit}", if function.is_some_and(has_parts) { value.trim() } else { whole.trim() })
+        }
         None => value,
     };
     let Some(parsed) = intervals::parse(&text) else {
@@ -148,11 +268,12 @@ fn rewrite_interval(interval: &mut Interval) -> Result<()> {
             Error::input(format!("cannot read {text:?} as INTERVAL")).hint("Write INTERVAL '1 year 2 days 03:04:05'")
         );
     };
-    let microseconds = parsed.nanoseconds / 1_000;
-    let text = format!("{} months {} days {microseconds} microseconds", parsed.months, parsed.days);
+    let sign = |part: i64| if negated { -i128::from(part) } else { i128::from(part) };
+    let (months, days) = (sign(parsed.months.into()), sign(parsed.days.into()));
+    let text = format!("{months} months {days} days {} microseconds", sign(parsed.nanoseconds / 1_000));
     *interval.value = Expr::Value(Value::SingleQuotedString(text).into());
     interval.leading_field = None;
-    Ok(())
+    Ok(None)
 }
 
 /// The text of a literal number or text.

@@ -4,12 +4,18 @@
 
 use std::any::TypeId;
 
-use datafusion::sql::sqlparser::ast::{ColumnOption, Expr, Ident, SqlOption};
+use datafusion::sql::sqlparser::ast::{
+    CastKind, ColumnOption, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, ObjectName, SqlOption, Value,
+};
 use datafusion::sql::sqlparser::dialect::{Dialect, DuckDbDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use forebay_engine::goal::COMPRESSION_OPTION;
+
+/// Types of timestamps that the parser does not know.
+const TIMESTAMP_TYPES: [&str; 4] = ["TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_US", "TIMESTAMP_NS"];
 
 /// The dialect of all statements.
 #[derive(Debug)]
@@ -60,12 +66,25 @@ impl Dialect for ForebayDialect {
         DuckDbDialect {}.is_identifier_part(ch)
     }
 
+    fn allow_extract_custom(&self) -> bool {
+        true
+    }
+
+    fn supports_window_function_null_treatment_arg(&self) -> bool {
+        true
+    }
+
     fn supports_nested_comments(&self) -> bool {
         true
     }
 
     fn parse_infix(&self, parser: &mut Parser<'_>, left: &Expr, _: u8) -> Option<Result<Expr, ParserError>> {
         use Keyword::{DISTINCT, FROM, IS, NOT};
+        if let Some(function) = call_of_operator(&parser.peek_token_ref().token) {
+            let _ = parser.next_token();
+            let right = parser.parse_subexpr(self.prec_value(Precedence::Like));
+            return Some(right.map(|right| call(function, vec![left.clone(), right])));
+        }
         let make = match () {
             () if parser.parse_keywords(&[IS, DISTINCT, FROM]) => Expr::IsDistinctFrom,
             () if parser.parse_keywords(&[IS, NOT, DISTINCT, FROM]) => Expr::IsNotDistinctFrom,
@@ -73,6 +92,20 @@ impl Dialect for ForebayDialect {
         };
         let right = parser.parse_subexpr(self.prec_value(Precedence::Is));
         Some(right.map(|right| make(Box::new(left.clone()), Box::new(right))))
+    }
+
+    /// `TIMESTAMP_NS '…'`, which the parser takes for a name and a text.
+    fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
+        let Token::Word(word) = &parser.peek_token_ref().token else { return None };
+        let name = word.value.to_ascii_uppercase();
+        if word.quote_style.is_some() || !TIMESTAMP_TYPES.contains(&name.as_str()) {
+            return None;
+        }
+        let Token::SingleQuotedString(text) = parser.peek_nth_token(1).token else { return None };
+        let _ = (parser.next_token(), parser.next_token());
+        let data_type = DataType::Custom(ObjectName::from(vec![Ident::new(name)]), Vec::new());
+        let text = Box::new(Expr::Value(Value::SingleQuotedString(text).into()));
+        Some(Ok(Expr::Cast { kind: CastKind::Cast, expr: text, data_type, array: false, format: None }))
     }
 
     fn parse_column_option(
@@ -83,9 +116,38 @@ impl Dialect for ForebayDialect {
     }
 
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
+        if call_of_operator(&parser.peek_token_ref().token).is_some() {
+            return Some(Ok(self.prec_value(Precedence::Like)));
+        }
         let below_sums = self.prec_value(Precedence::PlusMinus) - 1;
         matches!(parser.peek_token_ref().token, Token::StringConcat).then_some(Ok(below_sums))
     }
+}
+
+/// The function that an operator of two texts is, where the parser does not know the operator.
+fn call_of_operator(token: &Token) -> Option<&'static str> {
+    match token {
+        Token::CaretAt => Some("prefix"),
+        Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("glob") => {
+            Some("glob_match")
+        }
+        _ => None,
+    }
+}
+
+fn call(function: &str, arguments: Vec<Expr>) -> Expr {
+    let argument = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
+    let args = arguments.into_iter().map(argument).collect();
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(function)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
 }
 
 /// An option of a column, if that is what comes next: `WITH (…)` or `USING COMPRESSION name`.
@@ -109,7 +171,7 @@ fn parse_column_option(parser: &mut Parser<'_>) -> Result<Option<ColumnOption>, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datafusion::sql::sqlparser::ast::{BinaryOperator, Function, FunctionArg, FunctionArguments};
+    use datafusion::sql::sqlparser::ast::BinaryOperator;
 
     #[test]
     fn operators_bind_as_in_duckdb() {

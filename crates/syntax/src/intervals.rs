@@ -25,7 +25,7 @@ enum Unit {
 
 fn unit(word: &str) -> Option<Unit> {
     Some(match word {
-        "millennium" | "millennia" | "millenium" | "mil" | "mils" => Unit::Months(12_000),
+        "millennium" | "millennia" | "millenniums" | "millenium" | "mil" | "mils" => Unit::Months(12_000),
         "century" | "centuries" | "cent" | "c" => Unit::Months(1_200),
         "decade" | "decades" | "dec" | "decs" => Unit::Months(120),
         "year" | "years" | "yr" | "yrs" | "y" => Unit::Months(12),
@@ -68,6 +68,8 @@ impl Parts {
                 self.days += whole * i128::from(days) + rest / MILLION;
                 self.microseconds += rest % MILLION * i128::from(DAY) / MILLION;
             }
+            // A part of a microsecond is none.
+            Unit::Time(MICROSECONDS) => self.microseconds += whole,
             Unit::Time(time) => {
                 self.microseconds += whole * i128::from(time) + millionths * i128::from(time) / MILLION;
             }
@@ -95,13 +97,16 @@ pub fn parse(text: &str) -> Option<IntervalMonthDayNano> {
         return None;
     }
     while !rest.is_empty() {
-        let is_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | ':' | '+' | '-');
+        let is_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | ':' | '-');
         let end = rest.find(|c| !is_number(c)).unwrap_or(rest.len());
         let (number, behind) = rest.split_at(end);
+        // A time of day is the last part.
         if number.contains(':') {
             parts.microseconds += i128::from(clock(number)?);
-            rest = behind.trim_start();
-            continue;
+            if !behind.trim().is_empty() {
+                return None;
+            }
+            break;
         }
         let (whole, millionths) = decimal(number)?;
         let behind = behind.trim_start();
@@ -125,15 +130,17 @@ pub fn parse(text: &str) -> Option<IntervalMonthDayNano> {
 fn decimal(text: &str) -> Option<(i128, i128)> {
     let (is_negative, digits) = signed(text);
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    if (whole.is_empty() && fraction.is_empty()) || whole.len() > 18 {
+    if whole.is_empty() || whole.len() > 19 {
         return None;
     }
     let all_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     if !all_digits(whole) || !all_digits(fraction) {
         return None;
     }
-    let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    let millionths: i128 = format!("{fraction:0<6}")[..6].parse().ok()?;
+    let whole: i128 = whole.parse().ok()?;
+    let digits = format!("{fraction:0<7}");
+    let rounds_up = digits.as_bytes()[6] >= b'5';
+    let millionths = digits[..6].parse::<i128>().ok()? + i128::from(rounds_up);
     Some(if is_negative { (-whole, -millionths) } else { (whole, millionths) })
 }
 
@@ -156,7 +163,9 @@ fn clock(text: &str) -> Option<i64> {
     let seconds = match fields.next() {
         None => 0,
         Some(seconds) if !seconds.starts_with(['-', '+']) => {
-            let (whole, millionths) = decimal(seconds)?;
+            let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
+            let digits = &fraction[..fraction.len().min(6)];
+            let (whole, millionths) = decimal(&format!("{whole}.{digits}"))?;
             (whole < 60).then(|| i64::try_from(whole * 1_000_000 + millionths).ok()).flatten()?
         }
         Some(_) => return None,
@@ -182,26 +191,6 @@ pub fn text(interval: IntervalMonthDayNano) -> String {
         parts.push(format!("{sign}{}", crate::clock::text(microseconds.unsigned_abs())));
     }
     parts.join(" ")
-}
-
-/// A part of an interval by its name. `None` where intervals have no such part.
-pub fn part(name: &str, interval: IntervalMonthDayNano) -> Option<i64> {
-    let (months, microseconds) = (i64::from(interval.months), interval.nanoseconds / 1_000);
-    Some(match name {
-        "millennium" | "millennia" | "mil" => months / 12_000,
-        "century" | "centuries" => months / 1_200,
-        "decade" | "decades" => months / 120,
-        "year" | "years" | "yr" | "y" => months / 12,
-        "quarter" | "quarters" => months % 12 / 3 + 1,
-        "month" | "months" | "mon" => months % 12,
-        "day" | "days" | "d" => i64::from(interval.days),
-        "hour" | "hours" | "hr" | "h" => microseconds / HOUR,
-        "minute" | "minutes" | "min" | "m" => microseconds % HOUR / MINUTE,
-        "second" | "seconds" | "sec" | "s" => microseconds % MINUTE / SECOND,
-        "millisecond" | "milliseconds" | "ms" => microseconds % MINUTE / MILLISECOND,
-        "microsecond" | "microseconds" | "us" => microseconds % MINUTE,
-        _ => return None,
-    })
 }
 
 /// Seconds of an interval whose years have 365.25 days, and whose other months have 30.
@@ -244,6 +233,12 @@ mod tests {
             ("", None),
             ("x", None),
             ("5 foo", None),
+            ("10:00 1 day", None),
+            ("+1 day", None),
+            (".5 days", None),
+            ("1.9 us", Some("00:00:00.000001")),
+            ("1.1234567 seconds", Some("00:00:01.123457")),
+            ("00:00:01.1234567", Some("00:00:01.123456")),
             ("1 second 5", None),
             ("days", None),
             ("1:60", None),

@@ -5,6 +5,7 @@
 //! through the tree with [`scopes`], [`using`] and [`select_list`]. Must not know: catalogs, plans, files.
 #![forbid(unsafe_code)]
 
+pub mod calendar;
 pub mod call_forms;
 pub mod clock;
 mod depth;
@@ -12,6 +13,7 @@ pub mod dialect;
 pub mod file_options;
 pub mod from_first;
 pub mod intervals;
+pub mod moments;
 pub mod names;
 pub mod parse;
 pub mod phrases;

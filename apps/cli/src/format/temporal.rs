@@ -1,4 +1,5 @@
-//! Dates, times and intervals as ISO 8601 writes them, over the whole range of their integers.
+//! Dates, times and intervals as ISO 8601 writes them, over the whole range of their integers; years before the first one are
+//! followed by `(BC)`.
 //!
 //! Invariants: no value panics. Must not know: arrays, formats.
 
@@ -9,8 +10,14 @@ const DAY_NANOS: i128 = 86_400_000_000_000;
 /// Appends `days` since 1970-01-01 as `2024-01-31`.
 pub(crate) fn push_date(days: i64, out: &mut String) {
     let (year, month, day) = civil(days);
-    let width = if year < 0 { 5 } else { 4 };
-    let _ = write!(out, "{year:0width$}-{month:02}-{day:02}");
+    // Year 0 is 1 BC.
+    let (year, era) = if year <= 0 { (1 - year, " (BC)") } else { (year, "") };
+    let _ = write!(out, "{year:04}-{month:02}-{day:02}{era}");
+}
+
+/// Appends a moment before or after all others.
+pub(crate) fn push_infinite(is_negative: bool, out: &mut String) {
+    out.push_str(if is_negative { "-infinity" } else { "infinity" });
 }
 
 /// Appends nanoseconds since midnight as `12:34:56.123`, without trailing zeros.
@@ -92,8 +99,8 @@ mod tests {
             (-1, "1969-12-31"),
             (11_016, "2000-02-29"),
             (19_782, "2024-02-29"),
-            (-719_528, "0000-01-01"),
-            (-719_529, "-0001-12-31"),
+            (-719_528, "0001-01-01 (BC)"),
+            (-719_529, "0002-12-31 (BC)"),
             (2_932_897, "10000-01-01"),
         ] {
             assert_eq!(text(|out| push_date(days, out)), expected);

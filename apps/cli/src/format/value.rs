@@ -19,7 +19,7 @@ use forebay::arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use forebay::arrow::temporal_conversions::as_datetime_with_timezone;
 use forebay::arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use super::temporal::{push_date, push_interval, push_offset, push_time, push_timestamp};
+use super::temporal::{push_date, push_infinite, push_interval, push_offset, push_time, push_timestamp};
 
 /// Who reads the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +76,10 @@ fn unquoted(array: &dyn Array) -> Cells<'_> {
         DataType::LargeBinary => blob(array.as_binary::<i64>()),
         DataType::BinaryView => blob(array.as_binary_view()),
         DataType::FixedSizeBinary(_) => blob(array.as_fixed_size_binary()),
-        DataType::Date32 => primitive::<Date32Type>(array, |days, out| push_date(i64::from(days), out)),
+        DataType::Date32 => primitive::<Date32Type>(array, |days, out| match days.unsigned_abs() {
+            infinite if infinite == i32::MAX.unsigned_abs() => push_infinite(days < 0, out),
+            _ => push_date(i64::from(days), out),
+        }),
         DataType::Date64 => primitive::<Date64Type>(array, |millis, out| push_date(millis.div_euclid(86_400_000), out)),
         DataType::Time32(TimeUnit::Second) => time::<Time32SecondType>(array, 1_000_000_000),
         DataType::Time32(_) => time::<Time32MillisecondType>(array, 1_000_000),
@@ -241,10 +244,16 @@ fn timestamp<'a, T: ArrowTimestampType>(array: &'a dyn Array, zone: Option<&str>
         TimeUnit::Nanosecond => 1,
     };
     let Some(zone) = zone else {
-        return primitive::<T>(array, move |value, out| push_timestamp(i128::from(value) * unit_nanos, out));
+        return primitive::<T>(array, move |value, out| match value.unsigned_abs() {
+            infinite if infinite == i64::MAX.unsigned_abs() => push_infinite(value < 0, out),
+            _ => push_timestamp(i128::from(value) * unit_nanos, out),
+        });
     };
     let zone: Option<Tz> = zone.parse().ok();
     primitive::<T>(array, move |value, out| {
+        if value.unsigned_abs() == i64::MAX.unsigned_abs() {
+            return push_infinite(value < 0, out);
+        }
         let instant = zone.and_then(|zone| as_datetime_with_timezone::<T>(value, zone));
         let offset = instant.map_or(0, |instant| (instant.naive_local() - instant.naive_utc()).num_seconds());
         push_timestamp(i128::from(value) * unit_nanos + i128::from(offset) * 1_000_000_000, out);

@@ -8,15 +8,13 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::compute::cast as plain_cast;
-use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{DataType, FieldRef, IntervalMonthDayNanoType, IntervalUnit, TimeUnit};
 use datafusion::arrow::error::ArrowError;
-use datafusion::arrow::util::display::FormatOptions;
 
 use forebay_syntax::types::shown_type;
-use forebay_syntax::{clock, intervals};
+use forebay_syntax::{clock, intervals, moments};
 
-use super::{cast, lists};
+use super::{cast, lists, temporal};
 use crate::blob_text;
 
 /// Whether values of this type are read from text here.
@@ -25,6 +23,7 @@ pub(crate) fn is_read(target: &DataType) -> bool {
     matches!(
         target,
         T::Time64(TimeUnit::Microsecond)
+            | T::Date32
             | T::Timestamp(..)
             | T::Interval(IntervalUnit::MonthDayNano)
             | T::Binary
@@ -40,7 +39,8 @@ pub(crate) fn is_written(source: &DataType) -> bool {
     source.is_floating()
         || matches!(
             source,
-            T::Time64(_)
+            T::Date32
+                | T::Time64(_)
                 | T::Timestamp(..)
                 | T::Interval(IntervalUnit::MonthDayNano)
                 | T::Binary
@@ -55,19 +55,12 @@ pub(super) fn read(texts: &ArrayRef, target: &DataType, or_null: bool) -> Result
     let views = texts.as_string_view();
     match target {
         DataType::Time64(_) => {
-            Ok(Arc::new(Time64MicrosecondArray::from(each(views, target, or_null, clock::parse)?)) as ArrayRef)
+            Ok(Arc::new(Time64MicrosecondArray::from(each(views, target, or_null, moments::parse_time)?)) as ArrayRef)
         }
         DataType::Interval(_) => {
             Ok(Arc::new(IntervalMonthDayNanoArray::from(each(views, target, or_null, intervals::parse)?)))
         }
-        DataType::Timestamp(unit, zone) => {
-            let whole: StringViewArray = views.iter().map(|text| text.map(clock::with_seconds)).collect();
-            let unit = if *unit == TimeUnit::Nanosecond { TimeUnit::Nanosecond } else { TimeUnit::Microsecond };
-            let options = CastOptions { safe: or_null, format_options: FormatOptions::default() };
-            let fine = DataType::Timestamp(unit, zone.clone());
-            let moments = cast_with_options(&(Arc::new(whole) as ArrayRef), &fine, &options)?;
-            cast(&moments, target, or_null)
-        }
+        DataType::Date32 | DataType::Timestamp(..) => temporal::read(views, target, or_null),
         DataType::List(element) => read_lists(views, target, element, or_null),
         _ => {
             let mut blobs = BinaryViewBuilder::with_capacity(views.len());
@@ -81,7 +74,7 @@ pub(super) fn read(texts: &ArrayRef, target: &DataType, or_null: bool) -> Result
     }
 }
 
-fn each<T>(
+pub(super) fn each<T>(
     texts: &StringViewArray,
     target: &DataType,
     or_null: bool,
@@ -123,6 +116,7 @@ pub(super) fn written(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
                 out.append_option(interval.map(intervals::text));
             }
         }
+        DataType::Date32 | DataType::Timestamp(..) => return temporal::written(array),
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
             let blobs = plain_cast(array, &DataType::BinaryView)?;
             for blob in blobs.as_binary_view() {

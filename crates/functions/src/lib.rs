@@ -1,0 +1,27 @@
+//! Scalar functions of DuckDB that DataFusion lacks, or means otherwise: of dates, times and intervals, and of texts.
+//!
+//! Start with [`function`]: what a function is. Then [`moments`] and [`texts`], a list of functions each. Must not know: plans,
+//! rules, tables.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use datafusion::logical_expr::ScalarUDF;
+
+pub mod function;
+pub mod moments;
+pub mod texts;
+
+/// The function of this name, which is one of [`functions`]; `None` where there is none.
+pub fn function(name: &str) -> Option<Arc<ScalarUDF>> {
+    let mut all = moments::DEFINITIONS.iter().chain(texts::DEFINITIONS).copied().flatten();
+    let definition = all.find(|definition| definition.names[0] == name)?;
+    Some(Arc::new(ScalarUDF::from(function::Function::new(definition))))
+}
+
+/// All functions, by the names that SQL calls them.
+pub fn functions() -> Vec<Arc<ScalarUDF>> {
+    let all = moments::DEFINITIONS.iter().chain(texts::DEFINITIONS).copied().flatten();
+    let defined = all.map(|definition| Arc::new(ScalarUDF::from(function::Function::new(definition))));
+    defined.chain([Arc::new(ScalarUDF::from(moments::part::DatePart::default()))]).collect()
+}

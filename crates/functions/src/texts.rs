@@ -1,0 +1,32 @@
+//! Functions of texts.
+
+use crate::function::Definition;
+
+mod case;
+mod distances;
+mod encodings;
+mod format;
+mod graphemes;
+mod like;
+mod pads;
+mod paths;
+mod printf;
+mod regular;
+mod sizes;
+mod splits;
+
+/// All of them.
+pub(crate) const DEFINITIONS: &[&[Definition]] = &[
+    case::DEFINITIONS,
+    distances::DEFINITIONS,
+    encodings::DEFINITIONS,
+    format::DEFINITIONS,
+    graphemes::DEFINITIONS,
+    like::DEFINITIONS,
+    pads::DEFINITIONS,
+    paths::DEFINITIONS,
+    printf::DEFINITIONS,
+    regular::DEFINITIONS,
+    sizes::DEFINITIONS,
+    splits::DEFINITIONS,
+];
