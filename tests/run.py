@@ -2,9 +2,9 @@
 
     python tests/run.py --binary PATH [--quick | --long] [--only NAME]…
 
-Suites: harness, sql, encodings, passes, documents, random, joins, devices, correlated, files, ssb, tpch, wide, taxi, program,
-directories, bad_inputs, spoiled, messages, full_disk, cancel, kill, flips. The last line is `N passed, M failed`; the exit status
-is 0 where nothing failed.
+Suites: harness, sql, encodings, passes, documents, random, joins, windows, moments, texts, devices, correlated, files, ssb, tpch,
+wide, taxi, program, directories, bad_inputs, spoiled, messages, full_disk, cancel, kill, flips. The last line is `N passed, M
+failed`; the exit status is 0 where nothing failed.
 """
 
 import argparse
@@ -29,6 +29,9 @@ SUITES = {
     "documents": ("documents", "run"),
     "random": ("randomized", "run"),
     "joins": ("joins", "run"),
+    "windows": ("windowed", "run"),
+    "moments": ("moments", "run"),
+    "texts": ("texts", "run"),
     "devices": ("devices", "run"),
     "correlated": ("correlated", "run"),
     "files": ("files", "run"),
@@ -60,6 +63,7 @@ def arguments():
     parser.add_argument("--queries", type=int, default=2000, help="number of random queries")
     parser.add_argument("--joins", type=int, help="number of random joins (quick 200, else 500, long 5,000)")
     parser.add_argument("--size", type=int, help="queries of each random suite without an option of its own (quick 150, else 1,000, long 20,000)")
+    parser.add_argument("--computed", type=int, help="number of random queries of windows, of moments and of texts (quick 300, else 1,000, long 20,000)")
     parser.add_argument("--devices", type=int, help="number of random queries for devices (quick 40, else 100, long 2,000)")
     parser.add_argument("--query", type=int, help="run this random query only")
     parser.add_argument("--interrupts", type=int, help="number of ^C for each statement (quick 3, long 10)")
@@ -78,6 +82,7 @@ def main():
         sys.exit(f"--binary {options.binary}: no such program; build it with `cargo build --release`")
     options.binary = Binary(options.binary, options.set)
     options.joins = options.joins or (5000 if options.long else 200 if options.quick else 500)
+    options.computed = options.computed or (20000 if options.long else 300 if options.quick else 1000)
     options.devices = options.devices or (2000 if options.long else 40 if options.quick else 100)
     options.size = options.size or (20_000 if options.long else 150 if options.quick else 1000)
     options.interrupts = options.interrupts or (10 if options.long else 3)
