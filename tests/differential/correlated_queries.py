@@ -6,42 +6,14 @@ A subquery remembers smaller ones that could stand in its place, so that a query
 Left out on purpose, because rows would not be determined: LIMIT without a total order, sums of floats that round.
 """
 
-import copy
-from dataclasses import dataclass
-
-from join_queries import COMPARISONS, Field, Generator, Join, Select, Source
+from join_queries import COMPARISONS, Field, Generator, Join, Source
 from join_tables import COLUMNS, TABLES as SHAPES
+from parts import Outer, Part
 
 # The tables of the joins' suite that are small: a subquery that is correlated by an inequality looks at all pairs of rows.
 TABLES = {"none": 4, "one": 4, "void": 4, "few": 30, "dim": 30, "big": 8}
 COMPARED = ["int", "text", "decimal", "date", "timestamp", "bool"]
 DEEPEST = 3
-
-
-class Part(str):
-    """The text of an expression, and what is simpler and could stand in its place."""
-
-    def __new__(cls, text, simpler=()):
-        part = super().__new__(cls, text)
-        part.simpler = list(simpler)
-        return part
-
-    def __deepcopy__(self, _):
-        return self
-
-
-@dataclass
-class Outer(Select):
-    """A SELECT whose parts may hold subqueries."""
-
-    def smaller(self):
-        yield from super().smaller()
-        for name in ("where", "having", "outputs", "keys"):
-            for index, part in enumerate(getattr(self, name)):
-                for simpler in getattr(part, "simpler", ()):
-                    less = copy.deepcopy(self)
-                    getattr(less, name)[index] = simpler
-                    yield less
 
 
 class CorrelatedGenerator(Generator):

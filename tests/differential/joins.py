@@ -95,6 +95,7 @@ class Suite:
     # The test tables that it needs, and what Forebay says to SQL that it refuses.
     tables = tuple(TABLES)
     unsupported_texts = UNSUPPORTED
+    wider = WIDER
 
     def __init__(self, options, report, name="joins", generator=Generator, executions=tuple(EXECUTIONS)):
         self.options, self.report, self.name, self.make_generator = options, report, name, generator
@@ -105,9 +106,15 @@ class Suite:
         self.oracle = Oracle()
         self.unsupported = self.carved = self.slow = self.asked = 0
 
+    def make_tables(self):
+        """The test tables, in DuckDB, and the statements that load them into Forebay."""
+        seed = self.options.seed
+        tables = {name: make_table(self.oracle.connection, self.directory, name, seed + place) for place, name in enumerate(TABLES) if name in self.tables}
+        return tables, [sql for table in tables.values() for sql in load_sql(table)]
+
     def load(self):
-        tables = {name: make_table(self.oracle.connection, self.directory, name, self.options.seed + place) for place, name in enumerate(TABLES) if name in self.tables}
-        for answer in self.options.binary.answers(self.database, [sql for table in tables.values() for sql in load_sql(table)]):
+        tables, statements = self.make_tables()
+        for answer in self.options.binary.answers(self.database, statements):
             self.report.check("load the test tables", answer.error)
         self.generator = self.make_generator(self.oracle.connection, tables, self.options.seed)
         self.executions = {name: EXECUTIONS[name] for name in self.wanted_executions}
@@ -161,7 +168,7 @@ class Suite:
             self.unsupported += 1
             self.report.check(name, None)
             return
-        if isinstance(wanted, Exception) and any(pattern.search(str(wanted)) for pattern in WIDER):
+        if isinstance(wanted, Exception) and any(pattern.search(str(wanted)) for pattern in self.wider):
             texts = {str(sorted(map(str, answer.rows)) if answer.error is None else "an error") for answer in answers.values()}
             self.report.check(name, None if len(texts) == 1 else f"{query.text()}\nexecutions differ: {texts}")
             return

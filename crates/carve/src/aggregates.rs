@@ -9,10 +9,11 @@ use crate::carver::Carver;
 use crate::carver::expression::Scope;
 use crate::facts::{Literal, Range, ValueFacts};
 use crate::interval::Interval;
+use crate::number::float_of_decimal;
 use crate::reason::Reason;
 use crate::relation::{Call, count_bounds, countable};
 use crate::scalar::{Node, Scalar};
-use crate::types::{decimal, greatest_of_digits, power_of_ten};
+use crate::types::decimal;
 
 impl Carver<'_> {
     /// The scalar of an aggregate over at most `rows` rows; what it needs is added to `calls`.
@@ -189,7 +190,7 @@ impl Carver<'_> {
         Ok(Some(Scalar::arithmetic(*op, Range::I64, sum, shifted)?))
     }
 
-    /// Sum over count, as DataFusion's accumulators divide them.
+    /// Sum over count, as a float.
     fn average(
         &mut self,
         argument: Scalar,
@@ -198,24 +199,17 @@ impl Carver<'_> {
         rows: i128,
         calls: &mut Vec<Call>,
     ) -> Result<Scalar, Reason> {
-        let bounds = argument.facts().interval;
         let count = self.count(argument.clone(), &format!("count for {}", field.name()), rows, calls);
         let sum_name = format!("sum for {}", field.name());
-        match (field.data_type(), decimal(argument_type), decimal(field.data_type())) {
-            (DataType::Float64, None, _) if argument_type == &DataType::Float64 => {
+        match (field.data_type(), decimal(argument_type)) {
+            (DataType::Float64, None) if argument_type == &DataType::Float64 => {
                 let sum = self.add(AggregateFunction::Sum, Some(argument), Interval::I128, &sum_name, calls);
                 Scalar::arithmetic(Arithmetic::Divide, Range::Float, sum, count.to_float()?)
             }
-            (_, Some((_, scale, false)), Some((precision, target, false))) if target >= scale => {
-                let factor = power_of_ten(i32::from(target) - i32::from(scale))?;
-                let most = bounds.multiply(Interval::only(factor));
-                let most = most.filter(|most| Interval::symmetric(greatest_of_digits(precision)).contains(*most));
-                let most = most.ok_or_else(|| Reason::new("an average that may leave its type"))?;
+            (DataType::Float64, Some((_, scale, _))) => {
                 let sum = self.integer_sum(argument, AggregateFunction::SumWide, rows, &sum_name, calls)?;
-                let within = Range::Bounds(Interval::I128);
-                let scaled = Scalar::arithmetic(Arithmetic::Multiply, within, sum, Scalar::integer(factor))?;
                 // A group has a row at least wherever its sum is not NULL, and NULL divided by 0 is NULL.
-                Ok(Scalar::arithmetic(Arithmetic::Divide, Range::I128, scaled, count)?.bounded(most))
+                Scalar::arithmetic(Arithmetic::Divide, Range::Float, float_of_decimal(sum, scale)?, count.to_float()?)
             }
             (result, ..) => Err(Reason::new(format!("an average of type {result}"))),
         }

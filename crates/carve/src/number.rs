@@ -148,13 +148,14 @@ pub fn rounding_cast(value: Scalar, from: &DataType, to: &DataType) -> Result<Sc
         (Some((_, scale, _)), None) if *to == DataType::Float64 && (0..=38).contains(&scale) => {
             float_of_decimal(value, scale)
         }
+        (None, _) if is_integer(from) && (is_integer(to) || decimal(to).is_some()) => cast(value, from, to),
         _ => Err(Reason::new(format!("a cast from {from} to {to}"))),
     }
 }
 
 /// A decimal of this scale as a float: where a float cannot hold all digits, the digits before and those behind the point on
 /// their own.
-fn float_of_decimal(value: Scalar, scale: i8) -> Result<Scalar, Reason> {
+pub fn float_of_decimal(value: Scalar, scale: i8) -> Result<Scalar, Reason> {
     if scale == 0 {
         return value.to_float();
     }

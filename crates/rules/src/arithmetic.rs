@@ -3,6 +3,7 @@
 //! same functions, which give their results in canonical form (see [`floats`](crate::floats)). What an operator means is
 //! decided before, in [`operators`](crate::operators).
 
+pub mod bits;
 pub mod division;
 mod flat;
 pub mod shifts;

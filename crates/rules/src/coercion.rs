@@ -22,7 +22,7 @@ use crate::expressions::{ExpressionRule, Kinds};
 use crate::typed::{ChildTypes, is_comparison};
 
 /// Functions whose arguments become one type.
-const UNIFYING: [&str; 7] = ["coalesce", "greatest", "ifnull", "least", "make_array", "nullif", "nvl"];
+const UNIFYING: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "make_array", "nvl"];
 
 /// Inserts the casts. Must run before type coercion.
 #[derive(Debug)]
@@ -105,6 +105,9 @@ fn rewrite(expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transfor
             Ok(unify(args, types, type_union_coercion, schema)?
                 .update_data(|args| Expr::ScalarFunction(ScalarFunction { func, args })))
         }
+        Expr::ScalarFunction(call) if call.func.name() == "nullif" && call.args.len() == 2 => {
+            unify_nullif(call, types, schema)
+        }
         other => Ok(Transformed::no(other)),
     }
 }
@@ -132,6 +135,20 @@ fn float_literal(expr: &Expr, data_type: &DataType) -> Option<Expr> {
         _ => return None,
     };
     Some(Expr::Literal(value, None))
+}
+
+/// `nullif(a, b)` of two types: the first value as it is, whatever it is compared with.
+fn unify_nullif(call: ScalarFunction, types: &ChildTypes, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let pair = unify(call.args.clone(), types, comparison_coercion, schema)?;
+    if !pair.transformed {
+        return Ok(Transformed::no(Expr::ScalarFunction(call)));
+    }
+    let mut both = pair.data.into_iter();
+    let (left, right) = (both.next().unwrap_or_default(), both.next().unwrap_or_default());
+    let when = Box::new(binary_expr(left, Operator::Eq, right));
+    let null = Box::new(Expr::Literal(ScalarValue::Null, None));
+    let value = call.args.into_iter().next().map(Box::new);
+    Ok(Transformed::yes(Expr::Case(Case::new(None, vec![(when, null)], value))))
 }
 
 fn unify_case(case: Case, types: &ChildTypes, schema: &DFSchema) -> Result<Transformed<Expr>> {

@@ -7,6 +7,7 @@
 pub mod again;
 pub mod arithmetic;
 pub mod around;
+pub mod averages;
 pub mod blob_text;
 pub mod build_sides;
 pub mod cancel;
@@ -36,3 +37,4 @@ pub mod text_functions;
 pub mod typed;
 pub mod unnesting;
 pub mod volatile;
+pub mod whole_numbers;

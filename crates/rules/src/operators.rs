@@ -17,6 +17,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use forebay_functions::moments::part::DatePart;
 use forebay_functions::moments::shift;
 
+use crate::arithmetic::bits::{self, BitOperator};
 use crate::arithmetic::division::{Division, IntegerDivide};
 use crate::arithmetic::shifts::{Direction, Shift};
 use crate::casts::cast_scalar;
@@ -55,6 +56,8 @@ impl ExprPlanner for Operators {
             B::Plus | B::Minus => moment(&expr, schema),
             B::PGBitwiseShiftLeft => shifted(&self.shift_left, &expr, schema),
             B::PGBitwiseShiftRight => shifted(&self.shift_right, &expr, schema),
+            B::BitwiseAnd => of_bits(BitOperator::And, &expr, schema),
+            B::BitwiseOr => of_bits(BitOperator::Or, &expr, schema),
             B::StringConcat => beside_null(&expr, schema),
             _ => None,
         };
@@ -286,6 +289,17 @@ fn shifted(function: &Arc<ScalarUDF>, expr: &RawBinaryExpr, schema: &DFSchema) -
         other => other.clone(),
     };
     Some(function.call(vec![expr.left.clone(), bits]))
+}
+
+/// `&` and `|` of integers for which DataFusion has none.
+fn of_bits(operator: BitOperator, expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
+    let (left, right) = (type_of(&expr.left, schema)?, type_of(&expr.right, schema)?);
+    let is_integer = |own: &DataType| is_whole(own) || own.is_null();
+    let is_beyond = |left: &DataType, right: &DataType| is_hugeint(left) && is_integer(right);
+    let is_ours = is_beyond(&left, &right)
+        || is_beyond(&right, &left)
+        || (is_whole(&left) && is_whole(&right) && !bits::is_known(&left, &right));
+    is_ours.then(|| operator.function().call(vec![expr.left.clone(), expr.right.clone()]))
 }
 
 /// `list || NULL` and `NULL || list`.

@@ -90,6 +90,13 @@ impl RoundingCast {
                 true
             }
             (T::Decimal128(_, scale) | T::Decimal256(_, scale), target) if target.is_integer() => *scale > 0,
+            // Values that the type does not have are errors wherever the cast stands.
+            (T::Decimal128(..) | T::Decimal256(..), T::Decimal128(..) | T::Decimal256(..)) => {
+                whole_digits(&self.target) < whole_digits(source)
+            }
+            (source, target) if source.is_integer() && (target.is_integer() || target.is_decimal()) => {
+                is_narrower(source, target)
+            }
             // Digits that a float has exactly are divided by the same power of ten anyway.
             (T::Decimal128(precision, _) | T::Decimal256(precision, _), T::Float64) => *precision > 15,
             (T::Decimal128(precision, _) | T::Decimal256(precision, _), T::Float32) => *precision > 7,
@@ -104,6 +111,37 @@ impl RoundingCast {
             _ => false,
         };
         is_other || (self.or_null && source != &self.target && is_comparable(source) && is_comparable(&self.target))
+    }
+}
+
+/// Digits before the point of any value of a decimal.
+fn whole_digits(data_type: &DataType) -> i16 {
+    match data_type {
+        DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale) => {
+            i16::from(*precision) - i16::from(*scale)
+        }
+        _ => 0,
+    }
+}
+
+/// Whether an integer may lie outside of `target`.
+fn is_narrower(source: &DataType, target: &DataType) -> bool {
+    use DataType as T;
+    let bits = |data_type: &T| data_type.primitive_width().unwrap_or_default() * 8;
+    match (source.is_unsigned_integer(), target.is_unsigned_integer()) {
+        _ if target.is_decimal() => {
+            let digits = match source {
+                T::Int8 | T::UInt8 => 3,
+                T::Int16 | T::UInt16 => 5,
+                T::Int32 | T::UInt32 => 10,
+                T::Int64 => 19,
+                _ => 20,
+            };
+            whole_digits(target) < digits
+        }
+        (false, true) => true,
+        (true, false) => bits(target) <= bits(source),
+        _ => bits(target) < bits(source),
     }
 }
 

@@ -25,6 +25,7 @@ pub mod session;
 pub mod show;
 mod state;
 pub mod time_series;
+mod type_of;
 pub mod workers;
 
 pub use answer::{Answer, ResultKind};

@@ -9,15 +9,16 @@ use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::prelude::SessionConfig;
 use forebay_carve::CarvingPlanner;
 use forebay_files::read_functions;
+use forebay_rules::arithmetic::bits;
 use forebay_rules::arithmetic::division::Division;
 use forebay_rules::dependencies::IndependentRelations;
 use forebay_rules::operators::Operators;
-use forebay_rules::{extrema, list, text_functions, volatile};
+use forebay_rules::{averages, extrema, list, text_functions, volatile, whole_numbers};
 use forebay_store::DEFAULT_SCHEMA;
 use forebay_syntax::types::TypeNames;
 
 use crate::catalog::CATALOG;
-use crate::{semantics, time_series};
+use crate::{semantics, time_series, type_of};
 
 /// Build sides up to this size are built once and shared, rather than both sides being repartitioned.
 const SHARED_BUILD_BYTES: usize = 256 << 20;
@@ -61,10 +62,14 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
     let mut aggregates: Vec<_> = state.aggregate_functions().values().cloned().collect();
     // The later of two functions of one name holds.
     aggregates.extend(extrema::functions());
+    aggregates.push(averages::function());
     let mut scalars: Vec<_> = state.scalar_functions().values().cloned().collect();
     scalars.push(Arc::new(volatile::volatile_call()));
     scalars.extend(text_functions::functions());
     scalars.extend(forebay_functions::functions());
+    scalars.extend(bits::functions().map(Arc::new));
+    scalars.extend(whole_numbers::functions());
+    scalars.push(Arc::new(type_of::function()));
     let mut state = SessionStateBuilder::new_from_existing(state)
         .with_analyzer_rules(list::analyzer())
         .with_expr_planners(expressions)

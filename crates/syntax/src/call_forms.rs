@@ -1,7 +1,7 @@
 //! Calls in forms that the planner does not know, or reads in another way, as ones that mean the same to it; those that mean
 //! nothing are refused.
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, DateTimeField, DictionaryField};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, DateTimeField, DictionaryField, DuplicateTreatment};
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments,
     Ident, Interval, ObjectName, UnaryOperator, Value, ValueWithSpan,
@@ -95,14 +95,39 @@ pub fn rewrite(expr: &mut Expr) -> Result<()> {
 
 /// Rewrites an expression whose parts are rewritten.
 pub fn rewrite_behind(expr: &mut Expr) -> Result<()> {
-    let Expr::Function(call) = &*expr else { return Ok(()) };
-    // Of pairs that do not differ they are not a number, and NULL of no pairs alone.
-    if !matches!(call.name.to_string().to_lowercase().as_str(), "corr" | "regr_slope") {
+    if let Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr: inner } = &*expr {
+        *expr = parsed(&format!("bitwise_not({inner})"))?;
         return Ok(());
     }
-    let mut count = call.clone();
-    count.name = ObjectName::from(vec![Ident::new("regr_count")]);
-    *expr = parsed(&format!("CASE WHEN {count} > 0 THEN coalesce({call}, CAST('nan' AS DOUBLE)) END"))?;
+    let Expr::Function(call) = &*expr else { return Ok(()) };
+    let named = |name: &str| {
+        let mut other = call.clone();
+        other.name = ObjectName::from(vec![Ident::new(name)]);
+        other
+    };
+    match call.name.to_string().to_lowercase().as_str() {
+        // Of pairs that do not differ they are not a number, and NULL of no pairs alone.
+        "corr" | "regr_slope" => {
+            let count = named("regr_count");
+            *expr = parsed(&format!("CASE WHEN {count} > 0 THEN coalesce({call}, CAST('nan' AS DOUBLE)) END"))?;
+        }
+        // Where what is to be explained does not differ, all of it is explained.
+        "regr_r2" => {
+            let (sxx, syy) = (named("regr_sxx"), named("regr_syy"));
+            *expr = parsed(&format!("CASE WHEN {sxx} > 0 AND {syy} = 0 THEN CAST(1 AS DOUBLE) ELSE {call} END"))?;
+        }
+        "quantile_disc" | "quantile" | "percentile_disc" => {
+            if let Some(picked) = picked(call) {
+                *expr = parsed(&picked)?;
+            }
+        }
+        "map" => {
+            if let Some(lists) = whole_lists(call) {
+                *expr = parsed(&lists)?;
+            }
+        }
+        _ => {}
+    }
     Ok(())
 }
 
@@ -157,6 +182,44 @@ fn rewrite_call(call: &mut Function) -> Result<()> {
         _ => {}
     }
     Ok(())
+}
+
+/// `quantile_disc(x, share)` as the value at that place of the sorted ones.
+fn picked(call: &Function) -> Option<String> {
+    let FunctionArguments::List(list) = &call.args else { return None };
+    let (value, share) = match (list.args.as_slice(), call.within_group.as_slice()) {
+        ([value, share], []) => (plain(value)?, plain(share)?),
+        ([share], [order]) if order.options.asc != Some(false) => (&order.expr, plain(share)?),
+        _ => return None,
+    };
+    if call.over.is_some() || matches!(share, Expr::Array(_)) {
+        return None;
+    }
+    let filter = call.filter.as_ref().map_or_else(String::new, |filter| format!(" AND ({filter})"));
+    let distinct = match list.duplicate_treatment {
+        Some(DuplicateTreatment::Distinct) => "DISTINCT ",
+        _ => "",
+    };
+    let only = format!("FILTER (WHERE ({value}) IS NOT NULL{filter})");
+    let place = format!("greatest(1, CAST(ceil(({share}) * count({distinct}{value}) {only}) AS BIGINT))");
+    // Not the element itself, which the planner would have an aggregate look for at a place that is known before.
+    Some(format!("array_slice(array_agg({distinct}{value} ORDER BY {value}) {only}, {place}, {place})[1]"))
+}
+
+/// `map(keys, values)` that is NULL where one of the lists is; `None` where both are written out.
+fn whole_lists(call: &Function) -> Option<String> {
+    let FunctionArguments::List(list) = &call.args else { return None };
+    let [keys, values] = list.args.as_slice() else { return None };
+    if is_null(keys) || is_null(values) {
+        return Some("NULL".to_owned());
+    }
+    let maybe_null: Vec<String> = [keys, values]
+        .into_iter()
+        .filter(|list| !matches!(plain(list), Some(Expr::Array(_))))
+        .map(|list| format!("({list}) IS NULL"))
+        .collect();
+    let test = maybe_null.join(" OR ");
+    (!test.is_empty()).then(|| format!("CASE WHEN NOT ({test}) THEN {call} END"))
 }
 
 fn arguments(call: &mut Function) -> Option<&mut FunctionArgumentList> {

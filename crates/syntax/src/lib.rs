@@ -2,7 +2,7 @@
 //! DataFusion plans it.
 //!
 //! Reading order: [`parse`], with `depth` and [`from_first`] on tokens and [`dialect`] in the parser, then [`names`], which goes
-//! through the tree with [`scopes`], [`using`] and [`select_list`]. Must not know: catalogs, plans, files.
+//! through the tree with [`scopes`], [`outputs`], [`using`] and [`select_list`]. Must not know: catalogs, plans, files.
 #![forbid(unsafe_code)]
 
 pub mod calendar;
@@ -15,14 +15,18 @@ pub mod from_first;
 pub mod intervals;
 pub mod moments;
 pub mod names;
+pub mod outputs;
 pub mod parse;
 pub mod phrases;
 pub mod row_types;
 pub mod scopes;
 pub mod select_list;
+mod sides;
 mod syntax_error;
+mod table_forms;
 pub mod table_options;
 pub mod types;
 pub mod using;
 pub mod volatile;
+mod wildcards;
 pub mod windows;

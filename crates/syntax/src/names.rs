@@ -21,9 +21,10 @@ use forebay_context::error::from_datafusion;
 
 use crate::file_options::READ_FUNCTIONS;
 use crate::scopes::{Merged, Scopes};
-use crate::using::{self, constraint};
+use crate::sides::constraint;
+use crate::using;
 use crate::windows::Windows;
-use crate::{call_forms, row_types, select_list, volatile};
+use crate::{call_forms, outputs, row_types, select_list, table_forms, volatile};
 
 /// Replaces names in `statement`, which may name tables, views and files.
 pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Result<()> {
@@ -47,7 +48,7 @@ pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Res
             scopes.add_unnamed(&table.schema());
         }
     }
-    let mut names = Names { scopes, windows: Windows::default(), is_inserted: false, failed: None };
+    let mut names = Names::new(scopes);
     visit(statement, &mut names);
     names.failed.map_or(Ok(()), Err)
 }
@@ -69,10 +70,16 @@ struct Names {
     windows: Windows,
     /// The next query is what an INSERT takes its rows from: they have the types of the table.
     is_inserted: bool,
+    /// The next query is VALUES whose columns have names.
+    is_named: bool,
     failed: Option<Error>,
 }
 
 impl Names {
+    fn new(scopes: Scopes) -> Self {
+        Self { scopes, windows: Windows::default(), is_inserted: false, is_named: false, failed: None }
+    }
+
     fn replace(&self, name: &mut Ident) {
         self.scopes.replace(None, name);
     }
@@ -155,10 +162,22 @@ impl VisitorMut for Names {
     }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        select_list::order_by_positions(query);
-        if let (SetExpr::Values(values), false) = (query.body.as_mut(), std::mem::take(&mut self.is_inserted)) {
+        let (is_inserted, is_named) = (std::mem::take(&mut self.is_inserted), std::mem::take(&mut self.is_named));
+        if !is_inserted && !is_named {
+            let named = table_forms::name_body(&mut query.body);
+            self.note(named);
+        }
+        if let (SetExpr::Values(values), false) = (query.body.as_mut(), is_inserted) {
             row_types::unify(values);
         }
+        if let SetExpr::Select(select) = query.body.as_mut() {
+            let rewritten = table_forms::rewrite(select);
+            self.note(rewritten);
+        }
+        let named = query.with.as_ref().map_or_else(Vec::new, |with| outputs::of_with(&self.scopes, with));
+        self.scopes.enter_query(named);
+        select_list::order_by_all(query, |query| outputs::of_query(&self.scopes, query).map(|names| names.len()));
+        select_list::order_by_positions(query);
         let limits = check_recursion(query);
         self.note(limits);
         for table in query.with.iter_mut().flat_map(|with| with.cte_tables.iter_mut()) {
@@ -177,10 +196,13 @@ impl VisitorMut for Names {
 
     fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
         self.scopes.leave();
+        self.scopes.leave_query();
         ControlFlow::Continue(())
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        let rewritten = table_forms::rewrite(select);
+        self.note(rewritten);
         let merged = using::write_out(&self.scopes, select);
         let merged = self.or_failed(merged);
         select_list::name_columns(select);
@@ -215,7 +237,10 @@ impl VisitorMut for Names {
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
         match table {
             TableFactor::Table { alias, .. } => self.replace_in_alias(alias),
-            TableFactor::Derived { alias, .. } => self.replace_in_alias(alias),
+            TableFactor::Derived { alias, subquery, .. } => {
+                self.replace_in_alias(alias);
+                self.is_named = matches!(subquery.body.as_ref(), SetExpr::Values(_));
+            }
             _ => {}
         }
         ControlFlow::Continue(())
@@ -229,16 +254,16 @@ impl VisitorMut for Names {
                 Some(merged) => *expr = merged.clone(),
                 None => self.replace(name),
             },
-            Expr::CompoundIdentifier(parts) => {
-                if let Some((last, before)) = parts.split_last_mut() {
-                    self.scopes.replace(before.last(), last);
-                }
-            }
             Expr::Function(Function { over: Some(window), .. }) => {
                 let written = self.windows.write_out(window);
                 self.note(written);
             }
             _ => {}
+        }
+        if let Expr::CompoundIdentifier(parts) = expr
+            && let Some((last, before)) = parts.split_last_mut()
+        {
+            self.scopes.replace(before.last(), last);
         }
         ControlFlow::Continue(())
     }
@@ -347,7 +372,7 @@ mod tests {
         scopes.add_table(&"b".into(), &schema(&["Id"]));
         scopes.add_table(&"lower".into(), &schema(&["key"]));
         scopes.add_table(&"upper".into(), &schema(&["Key"]));
-        let mut names = Names { scopes, windows: Windows::default(), is_inserted: false, failed: None };
+        let mut names = Names::new(scopes);
         let mut statement = parse_plan(text).expect("parses");
         visit(&mut statement, &mut FunctionCalls::default());
         visit(&mut statement, &mut names);
@@ -357,7 +382,7 @@ mod tests {
     #[test]
     fn unquoted_names_of_mixed_case_columns_are_replaced() {
         check("SELECT ID, t.total, x FROM t WHERE id > 1", "SELECT \"Id\", t.\"Total\", x FROM t WHERE \"Id\" > 1");
-        check("SELECT * EXCLUDE (id) FROM t", "SELECT * EXCLUDE (\"Id\") FROM t");
+        check("SELECT * EXCLUDE (id) FROM t", "SELECT t.* EXCLUDE (\"Id\") FROM t");
         check("SELECT x FROM a JOIN b USING (id)", "SELECT x FROM a JOIN b USING(\"Id\")");
         check("INSERT INTO t (id) VALUES (1)", "INSERT INTO t (\"Id\") VALUES (1)");
         check("SELECT \"id\" FROM t", "SELECT \"id\" FROM t");
@@ -391,7 +416,7 @@ mod tests {
         );
         check(
             "SELECT * FROM a RIGHT JOIN b USING (id)",
-            &format!("SELECT * REPLACE (b.{id} AS {id}) FROM a RIGHT JOIN b USING({id})"),
+            &format!("SELECT a.* REPLACE (b.{id} AS {id}), b.* EXCLUDE ({id}) FROM a RIGHT JOIN b USING({id})"),
         );
         check(
             "SELECT id FROM a FULL JOIN b USING (id) JOIN t USING (id)",

@@ -1,8 +1,8 @@
-//! Phrases that the parser takes for something else, in words that it knows, or refused. Works on tokens, whose places in the
-//! text stay as they are.
+//! Phrases that the parser does not know, or takes for something else, in words that it knows, or refused. Works on tokens, whose
+//! places in the text stay as they are.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 use forebay_base::{Error, Position, Result};
 
 /// Units of intervals that the parser would take for the name of a column: `INTERVAL 3 decades`.
@@ -11,7 +11,6 @@ const UNITS: [(&str, &str); 4] =
 
 /// The tokens in words that the parser knows. Errors: joins that are not there, which would be another join.
 pub fn known(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
-    let is_blank = |token: &TokenWithSpan| matches!(token.token, Token::Whitespace(_));
     let places: Vec<usize> = (0..tokens.len()).filter(|index| !is_blank(&tokens[*index])).collect();
     for pair in places.windows(2) {
         // The parser would take the word for the name of the table before it.
@@ -32,7 +31,85 @@ pub fn known(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
             tokens[unit].token = Token::make_keyword(known);
         }
     }
-    Ok(tokens)
+    forget_materialized(&mut tokens, &places);
+    Ok(in_parentheses(tokens))
+}
+
+/// Takes `[NOT] MATERIALIZED` out of `WITH t AS MATERIALIZED (…)`: it says how to run a query, and not what it means.
+fn forget_materialized(tokens: &mut [TokenWithSpan], places: &[usize]) {
+    for window in places.windows(3) {
+        let [before, word, behind] = [window[0], window[1], window[2]];
+        if !is_keyword(&tokens[word], Keyword::MATERIALIZED) || tokens[behind].token != Token::LParen {
+            continue;
+        }
+        if is_keyword(&tokens[before], Keyword::NOT) {
+            tokens[before].token = Token::Whitespace(Whitespace::Space);
+        } else if !is_keyword(&tokens[before], Keyword::AS) {
+            continue;
+        }
+        tokens[word].token = Token::Whitespace(Whitespace::Space);
+    }
+}
+
+/// `FROM VALUES (…), (…)` as `FROM (VALUES (…), (…))`, and the same behind JOIN and commas.
+fn in_parentheses(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let places: Vec<usize> = (0..tokens.len()).filter(|index| !is_blank(&tokens[*index])).collect();
+    let leads = |token: &TokenWithSpan| {
+        is_keyword(token, Keyword::FROM) || is_keyword(token, Keyword::JOIN) || token.token == Token::Comma
+    };
+    let (mut opened, mut closed) = (Vec::new(), Vec::new());
+    for (index, window) in places.windows(3).enumerate() {
+        let [before, values, behind] = [window[0], window[1], window[2]];
+        if leads(&tokens[before])
+            && is_keyword(&tokens[values], Keyword::VALUES)
+            && tokens[behind].token == Token::LParen
+            && let Some(end) = end_of_rows(&tokens, &places[index + 2..])
+        {
+            opened.push(values);
+            closed.push(end);
+        }
+    }
+    if opened.is_empty() {
+        return tokens;
+    }
+    let mut out = Vec::with_capacity(tokens.len() + 2 * opened.len());
+    for (index, token) in tokens.into_iter().enumerate() {
+        let span = token.span;
+        if opened.contains(&index) {
+            out.push(TokenWithSpan { token: Token::LParen, span });
+        }
+        out.push(token);
+        if closed.contains(&index) {
+            out.push(TokenWithSpan { token: Token::RParen, span });
+        }
+    }
+    out
+}
+
+/// The place of the parenthesis that ends the last of the rows that begin at the first of `places`.
+fn end_of_rows(tokens: &[TokenWithSpan], places: &[usize]) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (index, place) in places.iter().enumerate() {
+        match tokens[*place].token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.checked_sub(1)?,
+            _ => {}
+        }
+        if depth > 0 {
+            continue;
+        }
+        let is_row = |next: &[usize]| matches!(next, [comma, row, ..] if tokens[*comma].token == Token::Comma && tokens[*row].token == Token::LParen);
+        match tokens[*place].token {
+            Token::RParen if !is_row(&places[index + 1..]) => return Some(*place),
+            Token::RParen | Token::Comma => {}
+            _ => return None,
+        }
+    }
+    None
+}
+
+fn is_blank(token: &TokenWithSpan) -> bool {
+    matches!(token.token, Token::Whitespace(_))
 }
 
 fn is_word(token: &TokenWithSpan, wanted: &str) -> bool {
@@ -41,4 +118,34 @@ fn is_word(token: &TokenWithSpan, wanted: &str) -> bool {
 
 fn is_keyword(token: &TokenWithSpan, keyword: Keyword) -> bool {
     matches!(&token.token, Token::Word(word) if word.keyword == keyword)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::ForebayDialect;
+    use datafusion::sql::sqlparser::tokenizer::Tokenizer;
+
+    fn check(text: &str, expect: &str) {
+        let tokens = Tokenizer::new(&ForebayDialect, text).tokenize_with_location().expect("tokens");
+        let words = known(tokens).expect("known").into_iter().map(|token| token.token.to_string());
+        let written: Vec<String> = words.collect::<String>().split_whitespace().map(str::to_owned).collect();
+        assert_eq!(written.join(" "), expect);
+    }
+
+    #[test]
+    fn how_a_query_is_run_is_forgotten() {
+        check(
+            "WITH a AS NOT MATERIALIZED (SELECT 1), b AS MATERIALIZED (SELECT 2)",
+            "WITH a AS (SELECT 1), b AS (SELECT 2)",
+        );
+        check("CREATE MATERIALIZED VIEW", "CREATE MATERIALIZED VIEW");
+    }
+
+    #[test]
+    fn values_stand_in_parentheses() {
+        check("FROM VALUES (1, (2)), (3, 4) AS q(x, y)", "FROM (VALUES (1, (2)), (3, 4)) AS q(x, y)");
+        check("FROM t, VALUES (1) JOIN VALUES (2) x(y) ON true", "FROM t, (VALUES (1)) JOIN (VALUES (2)) x(y) ON true");
+        check("INSERT INTO t VALUES (1), (2)", "INSERT INTO t VALUES (1), (2)");
+    }
 }

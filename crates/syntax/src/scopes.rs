@@ -8,40 +8,61 @@ use datafusion::arrow::datatypes::Schema;
 use datafusion::common::TableReference;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, ObjectNamePart, Select, TableAlias, TableFactor};
 
+/// Tables that WITH names, with their columns where these are known; the innermost last.
+pub type Named = Vec<(String, Option<Vec<String>>)>;
+
 /// Columns that joins have in common, by their lower-case names, as what they stand for.
 pub type Merged = HashMap<String, Expr>;
 
 /// Stored names of columns by their lower-case form.
 #[derive(Debug, Default, Clone)]
-pub struct StoredNames(HashMap<String, String>);
+pub struct StoredNames {
+    by_lower: HashMap<String, String>,
+    in_order: Vec<String>,
+}
 
 impl StoredNames {
+    /// Names that are stored as they are given.
+    pub fn of(names: Vec<String>) -> Self {
+        let mut stored = Self::default();
+        names.into_iter().for_each(|name| stored.add(name));
+        stored
+    }
+
     /// Where one name is stored in several cases, the lower-case one is meant.
-    fn add(&mut self, schema: &Schema) {
-        for field in schema.fields() {
-            let lower = field.name().to_lowercase();
-            if lower == *field.name() {
-                self.0.insert(lower.clone(), lower);
-            } else {
-                self.0.entry(lower).or_insert_with(|| field.name().clone());
-            }
+    fn add(&mut self, name: String) {
+        let lower = name.to_lowercase();
+        if lower == name {
+            self.by_lower.insert(lower.clone(), lower);
+        } else {
+            self.by_lower.entry(lower).or_insert_with(|| name.clone());
         }
+        self.in_order.push(name);
+    }
+
+    fn add_all(&mut self, schema: &Schema) {
+        schema.fields().iter().for_each(|field| self.add(field.name().clone()));
     }
 
     /// Whether there is a column of this name in lower case.
     pub fn has(&self, lower: &str) -> bool {
-        self.0.contains_key(lower)
+        self.by_lower.contains_key(lower)
+    }
+
+    /// How a column of this name in lower case is stored.
+    pub fn stored(&self, lower: &str) -> Option<&String> {
+        self.by_lower.get(lower)
     }
 
     /// All names in lower case.
     pub fn lower(&self) -> Vec<String> {
-        self.0.keys().cloned().collect()
+        self.by_lower.keys().cloned().collect()
     }
 
     /// Replaces an unquoted name by the stored one.
     pub fn replace(&self, name: &mut Ident) {
         if name.quote_style.is_none()
-            && let Some(stored) = self.0.get(&name.value.to_lowercase())
+            && let Some(stored) = self.by_lower.get(&name.value.to_lowercase())
         {
             quote(name, stored);
         }
@@ -64,6 +85,8 @@ pub struct Scopes {
     all: StoredNames,
     /// The innermost last.
     stack: Vec<Scope>,
+    /// For each query around the place, the tables that its WITH names.
+    named: Vec<Named>,
 }
 
 /// The tables of a SELECT, and the columns that its joins have in common.
@@ -86,13 +109,34 @@ impl Scopes {
     /// Adds a table that the statement names.
     pub fn add_table(&mut self, table: &TableReference, schema: &Schema) {
         let parts = [table.catalog(), table.schema(), Some(table.table())];
-        self.tables.entry(key(parts.into_iter().flatten())).or_default().add(schema);
-        self.all.add(schema);
+        self.tables.entry(key(parts.into_iter().flatten())).or_default().add_all(schema);
+        self.all.add_all(schema);
     }
 
     /// Adds a table without a name of its own.
     pub fn add_unnamed(&mut self, schema: &Schema) {
-        self.all.add(schema);
+        self.all.add_all(schema);
+    }
+
+    /// The columns of a table that WITH or the statement names, in their order.
+    pub fn columns(&self, name: &ObjectName) -> Option<Vec<String>> {
+        if let [only] = name.0.as_slice()
+            && let Some(plain) = only.as_ident().map(|only| only.value.to_lowercase())
+            && let Some((_, columns)) = self.named.iter().flatten().rfind(|(named, _)| *named == plain)
+        {
+            return columns.clone();
+        }
+        self.table(name).map(|names| names.in_order.clone())
+    }
+
+    /// Goes into a query whose WITH names these tables.
+    pub fn enter_query(&mut self, named: Named) {
+        self.named.push(named);
+    }
+
+    /// Goes out of it.
+    pub fn leave_query(&mut self) {
+        self.named.pop();
     }
 
     /// The names of a table of the statement.
@@ -169,7 +213,7 @@ impl Scopes {
             let mut is_unknown = false;
             for table in tables {
                 match &table.names {
-                    Some(names) => found.extend(names.0.get(&lower)),
+                    Some(names) => found.extend(names.by_lower.get(&lower)),
                     None => is_unknown = true,
                 }
             }

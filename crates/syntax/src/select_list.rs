@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, Expr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, Value, visit_expressions,
+    CastKind, Expr, Ident, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Value, visit_expressions,
     visit_expressions_mut,
 };
 use datafusion::sql::sqlparser::parser::Parser;
@@ -14,6 +14,23 @@ use forebay_engine::types::arrow_type;
 
 use crate::dialect::ForebayDialect;
 use crate::types::sql_type;
+
+/// ORDER BY ALL as the positions of all columns, where `count` tells how many there are.
+pub fn order_by_all(query: &mut Query, count: impl Fn(&Query) -> Option<usize>) {
+    let options = match query.order_by.as_ref().map(|order| &order.kind) {
+        Some(OrderByKind::All(options)) => *options,
+        _ => return,
+    };
+    let Some(count) = count(query) else { return };
+    let position = |number: usize| OrderByExpr {
+        expr: Expr::Value(Value::Number(number.to_string(), false).into()),
+        options,
+        with_fill: None,
+    };
+    if let Some(order) = &mut query.order_by {
+        order.kind = OrderByKind::Expressions((1..=count).map(position).collect());
+    }
+}
 
 /// ORDER BY an expression of the SELECT list becomes its position. Must run before [`name_columns`].
 pub fn order_by_positions(query: &mut Query) {

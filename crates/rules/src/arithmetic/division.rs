@@ -130,7 +130,8 @@ pub(super) fn operand_types(left: &DataType, right: &DataType) -> Result<[DataTy
         return both(HUGEINT);
     }
     let (left, right) = BinaryTypeCoercer::new(left, &Operator::Divide, right).get_input_types()?;
-    Ok([left, right])
+    // UBIGINT beside signed integers.
+    if left.is_decimal() { both(HUGEINT) } else { Ok([left, right]) }
 }
 
 /// `left // right` of one type.

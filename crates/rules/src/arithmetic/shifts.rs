@@ -127,16 +127,33 @@ fn shifted(direction: Direction, values: &ArrayRef, bits: &ArrayRef) -> Result<A
         Direction::Right if (0..width).contains(&bits) => Ok(value >> bits),
         Direction::Right => Ok(0),
     };
-    match values.data_type() {
-        T::Int8 => each::<Int8Type>(values, bits, one),
-        T::Int16 => each::<Int16Type>(values, bits, one),
-        T::Int32 => each::<Int32Type>(values, bits, one),
-        T::Int64 => each::<Int64Type>(values, bits, one),
-        T::UInt8 => each::<UInt8Type>(values, bits, one),
-        T::UInt16 => each::<UInt16Type>(values, bits, one),
-        T::UInt32 => each::<UInt32Type>(values, bits, one),
-        T::UInt64 => each::<UInt64Type>(values, bits, one),
-        _ => each::<Decimal128Type>(values, bits, one),
+    over_integers(values, bits, one)
+}
+
+/// What `one` makes of each pair of two arrays of integers of one type, as that type. Errors: its own, and results that leave the
+/// type.
+pub(super) fn over_integers(
+    left: &ArrayRef,
+    right: &ArrayRef,
+    one: impl Fn(i128, i128) -> Result<i128, ArrowError>,
+) -> Result<ArrayRef, ArrowError> {
+    use DataType as T;
+    match left.data_type() {
+        T::Int8 => each::<Int8Type>(left, right, one),
+        T::Int16 => each::<Int16Type>(left, right, one),
+        T::Int32 => each::<Int32Type>(left, right, one),
+        T::Int64 => each::<Int64Type>(left, right, one),
+        T::UInt8 => each::<UInt8Type>(left, right, one),
+        T::UInt16 => each::<UInt16Type>(left, right, one),
+        T::UInt32 => each::<UInt32Type>(left, right, one),
+        T::UInt64 => each::<UInt64Type>(left, right, one),
+        _ => each::<Decimal128Type>(left, right, |left, right| {
+            let result = one(left, right)?;
+            match (-MOST_HUGEINT..=MOST_HUGEINT).contains(&result) {
+                true => Ok(result),
+                false => Err(ArrowError::ArithmeticOverflow(format!("Overflow happened on: a HUGEINT of {result}"))),
+            }
+        }),
     }
 }
 

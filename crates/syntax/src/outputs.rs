@@ -1,0 +1,285 @@
+//! Names of the columns of a query in the FROM clause, as far as its text tells them: those of its SELECT list, where `*` stands
+//! for the columns of tables that the statement names. What joins have in common is there once.
+//!
+//! Invariant: a list is whole and in the case of letters that the planner gives, or there is none.
+
+use datafusion::sql::sqlparser::ast::{
+    ExcludeSelectItem, Expr, Ident, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor, TableWithJoins, WildcardAdditionalOptions, With,
+};
+
+use crate::scopes::{Named, Scopes, StoredNames};
+use crate::select_list;
+use crate::sides::{constraint, shows_one_side};
+
+/// A table and its columns.
+type Table = (Option<String>, Vec<String>);
+
+/// The columns of a query within `scopes`.
+pub fn of_query(scopes: &Scopes, query: &Query) -> Option<Vec<String>> {
+    Outputs { scopes, named: Vec::new() }.of_query(query)
+}
+
+/// The columns of a table, query or join in the FROM clause, as the names of a table.
+pub fn of_factor(scopes: &Scopes, table: &TableFactor) -> Option<StoredNames> {
+    Outputs { scopes, named: Vec::new() }.of_factor(table).map(StoredNames::of)
+}
+
+/// The tables that `with` names.
+pub fn of_with(scopes: &Scopes, with: &With) -> Named {
+    let mut outputs = Outputs { scopes, named: Vec::new() };
+    outputs.add(with);
+    outputs.named
+}
+
+struct Outputs<'a> {
+    scopes: &'a Scopes,
+    /// By queries within the one that is looked at.
+    named: Named,
+}
+
+impl Outputs<'_> {
+    fn add(&mut self, with: &With) {
+        for table in &with.cte_tables {
+            let own = self.of_query(&table.query);
+            self.named.push((table.alias.name.value.to_lowercase(), renamed(own, &table.alias)));
+        }
+    }
+
+    fn of_query(&mut self, query: &Query) -> Option<Vec<String>> {
+        let before = self.named.len();
+        query.with.iter().for_each(|with| self.add(with));
+        let names = self.of_body(&query.body);
+        self.named.truncate(before);
+        names
+    }
+
+    fn of_body(&mut self, body: &SetExpr) -> Option<Vec<String>> {
+        match body {
+            SetExpr::Select(select) => self.of_select(select),
+            SetExpr::Query(query) => self.of_query(query),
+            SetExpr::SetOperation { left, .. } => self.of_body(left),
+            SetExpr::Values(values) => Some(value_names(values.rows.first()?.len())),
+            _ => None,
+        }
+    }
+
+    fn of_select(&mut self, select: &Select) -> Option<Vec<String>> {
+        let mut named = select.clone();
+        select_list::name_columns(&mut named);
+        let mut tables: Option<Vec<Table>> = None;
+        let mut names = Vec::new();
+        for item in &named.projection {
+            let wanted = match item {
+                SelectItem::UnnamedExpr(Expr::Identifier(name)) => {
+                    names.push(self.stored(name));
+                    continue;
+                }
+                SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => {
+                    names.push(self.stored(parts.last()?));
+                    continue;
+                }
+                SelectItem::ExprWithAlias { alias, .. } => {
+                    names.push(self.stored(alias));
+                    continue;
+                }
+                SelectItem::Wildcard(options) => (None, options),
+                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) => {
+                    (Some(name.0.last()?.as_ident()?.value.to_lowercase()), options)
+                }
+                _ => return None,
+            };
+            let (table, options) = wanted;
+            // Columns that are replaced keep their names.
+            if options.opt_except.is_some() || options.opt_rename.is_some() {
+                return None;
+            }
+            let excluded = excluded(options)?;
+            let mut replaced = replaced(options);
+            if tables.is_none() {
+                tables = Some(self.of_from(&select.from, table.is_none())?);
+            }
+            for (qualifier, columns) in tables.iter().flatten() {
+                if table.is_none() || table == *qualifier {
+                    // Of columns of one name that are replaced only the first is shown.
+                    let mut is_shown = |column: &&String| {
+                        let lower = column.to_lowercase();
+                        let seen = replaced.iter_mut().find(|(name, _)| *name == lower).map(|(_, seen)| seen);
+                        !excluded.contains(&lower) && !seen.is_some_and(|seen| std::mem::replace(seen, true))
+                    };
+                    names.extend(columns.iter().filter(&mut is_shown).cloned());
+                }
+            }
+        }
+        Some(names)
+    }
+
+    /// The tables of a FROM clause; with `once`, columns that joins have in common are there once.
+    fn of_from(&mut self, from: &[TableWithJoins], once: bool) -> Option<Vec<Table>> {
+        let mut all = Vec::new();
+        for table in from {
+            all.extend(self.of_joins(table, once)?);
+        }
+        Some(all)
+    }
+
+    fn of_joins(&mut self, table: &TableWithJoins, once: bool) -> Option<Vec<Table>> {
+        let mut all = self.of_side(&table.relation, once)?;
+        for join in &table.joins {
+            if shows_one_side(&join.join_operator) {
+                continue;
+            }
+            let mut right = self.of_side(&join.relation, once)?;
+            let has = |tables: &[Table], name: &str| {
+                tables.iter().any(|(_, columns)| columns.iter().any(|column| column.eq_ignore_ascii_case(name)))
+            };
+            match constraint(&mut join.join_operator.clone()) {
+                Some(JoinConstraint::Natural) if once => {
+                    right.iter_mut().for_each(|(_, columns)| columns.retain(|column| !has(&all, column)));
+                }
+                Some(JoinConstraint::Using(shared)) if once => {
+                    let is_shared = |column: &String| {
+                        let names = shared.iter().filter_map(|name| name.0.last()?.as_ident());
+                        names.into_iter().any(|name| name.value.eq_ignore_ascii_case(column))
+                    };
+                    right.iter_mut().for_each(|(_, columns)| columns.retain(|column| !is_shared(column)));
+                }
+                _ if matches!(join.join_operator, JoinOperator::CrossApply | JoinOperator::OuterApply) => return None,
+                _ => {}
+            }
+            all.extend(right);
+        }
+        Some(all)
+    }
+
+    fn of_side(&mut self, table: &TableFactor, once: bool) -> Option<Vec<Table>> {
+        match table {
+            TableFactor::NestedJoin { table_with_joins, alias: None } => self.of_joins(table_with_joins, once),
+            TableFactor::Table { name, alias: None, .. } => {
+                let qualifier = name.0.last()?.as_ident()?.value.to_lowercase();
+                Some(vec![(Some(qualifier), self.of_factor(table)?)])
+            }
+            TableFactor::Table { alias, .. } | TableFactor::Derived { alias, .. } => {
+                let qualifier = alias.as_ref().map(|alias| alias.name.value.to_lowercase());
+                Some(vec![(qualifier, self.of_factor(table)?)])
+            }
+            _ => None,
+        }
+    }
+
+    fn of_factor(&mut self, table: &TableFactor) -> Option<Vec<String>> {
+        let (own, alias) = match table {
+            TableFactor::Table { name, alias, args: None, .. } => {
+                let plain = match name.0.as_slice() {
+                    [only] => only.as_ident().map(|only| only.value.to_lowercase()),
+                    _ => None,
+                };
+                let is_meant = |(named, _): &&(String, Option<Vec<String>>)| Some(named) == plain.as_ref();
+                let own = match self.named.iter().rev().find(is_meant) {
+                    Some((_, names)) => names.clone(),
+                    None => self.scopes.columns(name),
+                };
+                (own, alias)
+            }
+            // The columns of a call are those that its alias names, of which functions give a table of one column.
+            TableFactor::Table { alias: Some(alias), args: Some(_), .. } if alias.columns.len() == 1 => {
+                return Some(vec![self.stored(&alias.columns[0].name)]);
+            }
+            TableFactor::Derived { subquery, alias, .. } => (self.of_query(subquery), alias),
+            _ => return None,
+        };
+        match alias {
+            Some(alias) => renamed(own, alias),
+            None => own,
+        }
+    }
+
+    /// As the planner would call a column of this name.
+    fn stored(&self, name: &Ident) -> String {
+        let mut name = name.clone();
+        self.scopes.all().replace(&mut name);
+        match name.quote_style {
+            Some(_) => name.value,
+            None => name.value.to_lowercase(),
+        }
+    }
+}
+
+/// The columns that `*` leaves out, in lower case; `None` where a table is named, too.
+fn excluded(options: &WildcardAdditionalOptions) -> Option<Vec<String>> {
+    let names = match &options.opt_exclude {
+        None => return Some(Vec::new()),
+        Some(ExcludeSelectItem::Single(name)) => std::slice::from_ref(name),
+        Some(ExcludeSelectItem::Multiple(names)) => names.as_slice(),
+    };
+    let plain = |name: &ObjectName| match name.0.as_slice() {
+        [only] => only.as_ident().map(|only| only.value.to_lowercase()),
+        _ => None,
+    };
+    names.iter().map(plain).collect()
+}
+
+/// The columns that `*` replaces, in lower case, none of which is seen yet.
+fn replaced(options: &WildcardAdditionalOptions) -> Vec<(String, bool)> {
+    let items = options.opt_replace.iter().flat_map(|replace| &replace.items);
+    items.map(|item| (item.column_name.value.to_lowercase(), false)).collect()
+}
+
+/// Names of the columns of VALUES.
+pub fn value_names(width: usize) -> Vec<String> {
+    (0..width).map(|index| format!("col{index}")).collect()
+}
+
+/// Columns under the names that an alias gives the first of them.
+fn renamed(own: Option<Vec<String>>, alias: &TableAlias) -> Option<Vec<String>> {
+    let mut own = own?;
+    for (column, new) in own.iter_mut().zip(&alias.columns) {
+        *column = match new.name.quote_style {
+            Some(_) => new.name.value.clone(),
+            None => new.name.value.to_lowercase(),
+        };
+    }
+    Some(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::parse_plan;
+    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::sql::parser::Statement as PlanStatement;
+    use datafusion::sql::sqlparser::ast::Statement;
+
+    fn check(text: &str, expect: Option<&[&str]>) {
+        let schema = |names: &[&str]| {
+            Schema::new(names.iter().map(|name| Field::new(*name, DataType::Int32, true)).collect::<Vec<_>>())
+        };
+        let mut scopes = Scopes::default();
+        scopes.add_table(&"t".into(), &schema(&["a", "Total"]));
+        scopes.add_table(&"u".into(), &schema(&["a", "c"]));
+        let PlanStatement::Statement(statement) = parse_plan(text).expect("parses") else { panic!("{text}") };
+        let Statement::Query(query) = *statement else { panic!("{text}") };
+        let names = of_query(&scopes, &query);
+        let expect = expect.map(|names| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        assert_eq!(names, expect, "{text}");
+    }
+
+    #[test]
+    fn names_of_a_select_list() {
+        check("SELECT a, t.total, a + 1, 1 AS \"X\" FROM t", Some(&["a", "Total", "a + 1", "X"]));
+        check("SELECT * FROM t JOIN u USING (a)", Some(&["a", "Total", "c"]));
+        check("SELECT u.*, 1 AS b FROM t NATURAL JOIN u", Some(&["a", "c", "b"]));
+        check("SELECT * FROM t NATURAL JOIN u", Some(&["a", "Total", "c"]));
+        check("SELECT * FROM t SEMI JOIN u USING (a)", Some(&["a", "Total"]));
+    }
+
+    #[test]
+    fn names_of_subqueries_and_of_with() {
+        check("WITH q(x) AS (SELECT * FROM t) SELECT * FROM q", Some(&["x", "Total"]));
+        check("SELECT * FROM (SELECT c FROM u) AS q(y), (VALUES (1, 2))", Some(&["y", "col0", "col1"]));
+        check("SELECT * FROM u UNION SELECT a, a FROM t", Some(&["a", "c"]));
+        check("SELECT * FROM unknown", None);
+        check("SELECT * EXCLUDE (A) FROM t", Some(&["Total"]));
+        check("SELECT * EXCLUDE (t.a) FROM t", None);
+    }
+}

@@ -1,0 +1,167 @@
+//! Tables in forms that the planner does not know, as ones that mean the same to it: `unnest(list)`, joins that keep or leave
+//! out the rows of their left side, joins in parentheses under a name, VALUES. What functions give is named as in DuckDB.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, Ident, Join, JoinOperator, Query, Select, SetExpr, Statement, TableAlias,
+    TableAliasColumnDef, TableFactor, TableWithJoins, visit_expressions,
+};
+use datafusion::sql::sqlparser::parser::Parser;
+use forebay_base::{Error, Result};
+
+use crate::dialect::ForebayDialect;
+use crate::outputs::value_names;
+
+/// Functions that give a table of one column, which is called as they are.
+const OF_ONE_COLUMN: [&str; 2] = ["range", "generate_series"];
+
+/// Rewrites the tables of a SELECT. Errors: calls that mean nothing.
+pub(crate) fn rewrite(select: &mut Select) -> Result<()> {
+    select.from.iter_mut().try_for_each(rewrite_joins)
+}
+
+fn rewrite_joins(table: &mut TableWithJoins) -> Result<()> {
+    rewrite_factor(&mut table.relation)?;
+    for Join { relation, join_operator, .. } in &mut table.joins {
+        rewrite_factor(relation)?;
+        *join_operator = match std::mem::replace(join_operator, JoinOperator::CrossApply) {
+            JoinOperator::Semi(constraint) => JoinOperator::LeftSemi(constraint),
+            JoinOperator::Anti(constraint) => JoinOperator::LeftAnti(constraint),
+            other => other,
+        };
+    }
+    Ok(())
+}
+
+fn rewrite_factor(table: &mut TableFactor) -> Result<()> {
+    match table {
+        TableFactor::Table { name, alias, args: Some(arguments), .. } => {
+            let function = name.to_string().to_lowercase();
+            if OF_ONE_COLUMN.contains(&function.as_str()) {
+                name_only_column(alias, &function);
+            } else if function == "unnest" {
+                let [FunctionArg::Unnamed(FunctionArgExpr::Expr(list))] = arguments.args.as_slice() else {
+                    return Err(Error::input("unnest in FROM takes one list").hint("Write FROM unnest(list) AS t(x)"));
+                };
+                let mut alias = alias.take();
+                name_only_column(&mut alias, &function);
+                let has_columns = visit_expressions(list, |part| match part {
+                    Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+                    _ => ControlFlow::Continue(()),
+                });
+                let subquery = Box::new(query(&format!("SELECT unnest({list}) AS unnest"))?);
+                *table = TableFactor::Derived { lateral: has_columns.is_break(), subquery, alias, sample: None };
+            }
+        }
+        TableFactor::Derived { subquery, alias, .. } => {
+            if let SetExpr::Values(values) = subquery.body.as_ref() {
+                let width = values.rows.first().map_or(0, |row| row.len());
+                name_values(alias, width);
+            }
+        }
+        TableFactor::NestedJoin { table_with_joins, alias } => match alias.take() {
+            None => rewrite_joins(table_with_joins)?,
+            Some(name) => {
+                let mut subquery = Box::new(query("SELECT * FROM unnest")?);
+                if let SetExpr::Select(select) = subquery.body.as_mut() {
+                    select.from = vec![table_with_joins.as_ref().clone()];
+                }
+                *table = TableFactor::Derived { lateral: false, subquery, alias: Some(name), sample: None };
+            }
+        },
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Calls the column as the table where the alias does not say how.
+fn name_only_column(alias: &mut Option<TableAlias>, function: &str) {
+    let unnamed = || TableAlias { explicit: true, name: Ident::new(function), columns: Vec::new(), at: None };
+    let alias = alias.get_or_insert_with(unnamed);
+    if alias.columns.is_empty() {
+        alias.columns = vec![TableAliasColumnDef { name: alias.name.clone(), data_type: None }];
+    }
+}
+
+/// Names the columns of VALUES that the alias does not name.
+fn name_values(alias: &mut Option<TableAlias>, width: usize) {
+    let unnamed = || TableAlias { explicit: true, name: Ident::new("unnamed_subquery"), columns: Vec::new(), at: None };
+    let alias = alias.get_or_insert_with(unnamed);
+    let named = alias.columns.len();
+    alias.columns.extend(value_names(width).into_iter().skip(named).map(TableAliasColumnDef::from_name));
+}
+
+/// Makes VALUES as a query of its own, or of a set operation, a SELECT that names their columns. Errors: none that a user makes.
+pub(crate) fn name_body(body: &mut SetExpr) -> Result<()> {
+    match body {
+        SetExpr::Values(_) => {
+            let mut named = query("SELECT * FROM (VALUES (0))")?;
+            if let SetExpr::Select(select) = named.body.as_mut()
+                && let Some(TableFactor::Derived { subquery, .. }) =
+                    select.from.first_mut().map(|table| &mut table.relation)
+            {
+                std::mem::swap(body, subquery.body.as_mut());
+                *body = *named.body;
+            }
+            Ok(())
+        }
+        SetExpr::SetOperation { left, right, .. } => {
+            name_body(left)?;
+            name_body(right)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn query(text: &str) -> Result<Query> {
+    let failed = |why: String| Error::internal(format!("{text} could not be written out: {why}"));
+    let parsed = Parser::new(&ForebayDialect).try_with_sql(text).and_then(|mut parser| parser.parse_statement());
+    match parsed {
+        Ok(Statement::Query(query)) => Ok(*query),
+        Ok(_) => Err(failed("it is no query".to_owned())),
+        Err(error) => Err(failed(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expect: &str) {
+        let mut parsed = query(text).expect("parses");
+        name_body(&mut parsed.body).expect("rewritten");
+        if let SetExpr::Select(select) = parsed.body.as_mut() {
+            rewrite(select).expect("rewritten");
+        }
+        assert_eq!(parsed.to_string(), expect);
+    }
+
+    #[test]
+    fn columns_of_functions_are_called_as_they_are() {
+        check("SELECT * FROM range(3)", "SELECT * FROM range(3) AS range (range)");
+        check("SELECT * FROM range(3) q", "SELECT * FROM range(3) q (q)");
+        check("SELECT * FROM generate_series(3) q(x)", "SELECT * FROM generate_series(3) q (x)");
+    }
+
+    #[test]
+    fn lists_are_tables() {
+        check("SELECT * FROM unnest([1]) AS q", "SELECT * FROM (SELECT unnest([1]) AS unnest) AS q (q)");
+        check(
+            "SELECT * FROM t, unnest(t.l)",
+            "SELECT * FROM t, LATERAL (SELECT unnest(t.l) AS unnest) AS unnest (unnest)",
+        );
+    }
+
+    #[test]
+    fn joins_of_one_side_and_under_a_name() {
+        check("SELECT * FROM t SEMI JOIN u USING (a)", "SELECT * FROM t LEFT SEMI JOIN u USING(a)");
+        check("SELECT * FROM (t JOIN u USING (a)) x", "SELECT * FROM (SELECT * FROM t JOIN u USING(a)) x");
+    }
+
+    #[test]
+    fn columns_of_values_have_names() {
+        check("VALUES (1, 2)", "SELECT * FROM (VALUES (1, 2)) AS unnamed_subquery (col0, col1)");
+        check("SELECT * FROM (VALUES (1, 2)) q(x)", "SELECT * FROM (VALUES (1, 2)) q (x, col1)");
+    }
+}
