@@ -3,8 +3,8 @@
 use datafusion::arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DECIMAL128_MAX_SCALE, DECIMAL256_MAX_SCALE, DataType, TimeUnit,
 };
+use forebay_functions::casts::numbers;
 use forebay_pipeline::ir::{Arithmetic, Comparison};
-use forebay_rules::casts::numbers;
 
 use crate::facts::Range;
 use crate::interval::Interval;

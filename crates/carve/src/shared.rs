@@ -9,8 +9,8 @@ use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext
 use datafusion::logical_expr::{LogicalPlan, TableScan, UserDefinedLogicalNode};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
-use forebay_rules::shared_rows::operator::{SharedRowsExec, SharedScanExec};
-use forebay_rules::shared_rows::{SharedRows, SharedSource};
+use forebay_subqueries::shared_rows::operator::{SharedRowsExec, SharedScanExec};
+use forebay_subqueries::shared_rows::{SharedRows, SharedSource};
 
 /// Plans them.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ use forebay_syntax::file_options::{Format, Options, split_compression};
 
 use crate::delimited::{self, Style};
 use crate::files;
-use forebay_rules::blob_text::text_of_blob;
+use forebay_functions::blob_text::text_of_blob;
 
 /// Names that are tried for the unfinished file.
 const MOST_NAMES: usize = 1000;

@@ -1,4 +1,5 @@
-//! Scalar functions of DuckDB that DataFusion lacks, or means otherwise: of dates, times and intervals, and of texts.
+//! Functions of DuckDB that DataFusion lacks, or means otherwise: of dates, times and intervals, and of texts; casts; the least
+//! and the greatest value.
 //!
 //! Start with [`function`]: what a function is. Then [`moments`] and [`texts`], a list of functions each. Must not know: plans,
 //! rules, tables.
@@ -8,8 +9,14 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::ScalarUDF;
 
+pub mod blob_text;
+pub mod casts;
+pub mod extrema;
+pub mod floats;
 pub mod function;
+pub mod interval_lengths;
 pub mod moments;
+pub mod row_extrema;
 pub mod texts;
 
 /// The function of this name, which is one of [`functions`]; `None` where there is none.

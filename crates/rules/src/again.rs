@@ -10,8 +10,8 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Filter, Join, JoinType, Logical
 use datafusion::optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 
 use crate::around::LogicalRule;
-use crate::optimizer::any_node;
-use crate::shared_rows::SharedRows;
+use forebay_subqueries::plans::any_node;
+use forebay_subqueries::shared_rows::SharedRows;
 
 /// Passes behind the first one, at most.
 const PASSES: usize = 2;

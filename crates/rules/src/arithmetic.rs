@@ -21,8 +21,8 @@ use datafusion::logical_expr::{
 };
 
 use crate::expressions::{ExpressionRule, Kinds};
-use crate::floats::canonical_value;
 use crate::typed::ChildTypes;
+use forebay_functions::floats::canonical_value;
 
 /// Digits of any 64-bit integer, signed or not.
 const INT64_DIGITS: u8 = 20;

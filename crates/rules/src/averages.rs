@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
     Volatility,
 };
 
-use crate::casts::cast;
+use forebay_functions::casts::cast;
 
 /// Digits of any integer of 32 bits, and of any of 64 bits.
 const DIGITS: [u8; 2] = [10, 20];

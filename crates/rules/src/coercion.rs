@@ -16,10 +16,10 @@ use datafusion::logical_expr::{
 };
 use forebay_base::{canonical_f32, canonical_f64};
 
-use crate::casts::cast_scalar;
 use crate::dates;
 use crate::expressions::{ExpressionRule, Kinds};
 use crate::typed::{ChildTypes, is_comparison};
+use forebay_functions::casts::cast_scalar;
 
 /// Functions whose arguments become one type.
 const UNIFYING: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "make_array", "nvl"];

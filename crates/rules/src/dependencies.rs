@@ -20,7 +20,7 @@ use datafusion::logical_expr::sqlparser::ast::{TableFactor, TableSample, TableSa
 use datafusion::logical_expr::{Distinct, LogicalPlan};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-use crate::optimizer::any_node;
+use forebay_subqueries::plans::any_node;
 
 /// Takes all dependencies from a plan that has some that may not hold. Stands in front of the rules that make use of them.
 #[derive(Debug)]

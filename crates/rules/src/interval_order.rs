@@ -5,9 +5,8 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, AsArray, Decimal128Array};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, IntervalMonthDayNanoType, IntervalUnit};
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, internal_err};
 use datafusion::functions::utils::make_scalar_function;
@@ -17,13 +16,10 @@ use datafusion::logical_expr::{
     Aggregate, Between, BinaryExpr, ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder,
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use forebay_syntax::intervals;
+use forebay_functions::interval_lengths::{INTERVAL, lengths};
 
 use crate::expressions::{ExpressionRule, Kinds};
 use crate::typed::{ChildTypes, is_comparison};
-
-/// The type of all intervals.
-pub const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
 /// Puts lengths in place of intervals where these are compared. Must run before types are unified.
 #[derive(Debug)]
@@ -209,13 +205,6 @@ fn rebuilt(
         Ok(lengths) => Transformed::yes(make(lengths)),
         Err(same) => Transformed::no(make(same)),
     }
-}
-
-/// The lengths of intervals, in microseconds.
-pub fn lengths(intervals: &ArrayRef) -> Result<ArrayRef> {
-    let intervals = cast(intervals, &INTERVAL)?;
-    let lengths = intervals.as_primitive::<IntervalMonthDayNanoType>().iter().map(|one| one.map(intervals::length));
-    Ok(Arc::new(lengths.collect::<Decimal128Array>().with_precision_and_scale(38, 0)?))
 }
 
 /// The length of an interval.

@@ -54,23 +54,23 @@ use crate::around::{LogicalRule, PhysicalRule};
 use crate::build_sides::choosing;
 use crate::cancel::CancellableJoins;
 use crate::coercion::UnifiedTypes;
-use crate::correlation::Namesakes;
 use crate::dependencies::Mistrust;
 use crate::expressions::ExpressionRules;
 use crate::floats::CanonicalFloats;
 use crate::guarded_scans::GuardedScans;
 use crate::interval_order::IntervalOrder;
 use crate::large_limits::LargeLimits;
-use crate::membership::Membership;
 use crate::multisets::NumberedRows;
 use crate::null_equality::apart;
 use crate::optimizer::{followed, has_cross_join, has_set_comparison, spared};
 use crate::pushdown::barred;
 use crate::rounding::RoundingCasts;
-use crate::shared_rows::NarrowedRows;
 use crate::text_functions::DuckFunctions;
-use crate::unnesting::Unnesting;
 use crate::volatile::{HideVolatile, ShowVolatile};
+use forebay_subqueries::correlation::Namesakes;
+use forebay_subqueries::membership::Membership;
+use forebay_subqueries::shared_rows::NarrowedRows;
+use forebay_subqueries::unnesting::Unnesting;
 
 /// Rules that give a plan its meaning and its types, before it is optimised. Each sees what those before it put in.
 pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {

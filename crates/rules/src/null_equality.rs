@@ -16,7 +16,7 @@ use datafusion::optimizer::eliminate_cross_join::EliminateCrossJoin;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use crate::around::{LogicalRule, around};
-use crate::optimizer::any_node;
+use forebay_subqueries::plans::any_node;
 
 /// DataFusion's rule that takes inner joins apart and puts them together again, which does not see into joins that take NULLs
 /// for equal.

@@ -20,7 +20,7 @@ use forebay_functions::moments::shift;
 use crate::arithmetic::bits::{self, BitOperator};
 use crate::arithmetic::division::{Division, IntegerDivide};
 use crate::arithmetic::shifts::{Direction, Shift};
-use crate::casts::cast_scalar;
+use forebay_functions::casts::cast_scalar;
 
 /// Plans operators.
 #[derive(Debug)]

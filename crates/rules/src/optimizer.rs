@@ -8,6 +8,8 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, Join, JoinType, LogicalPlan};
 use datafusion::optimizer::OptimizerRule;
 
+pub use forebay_subqueries::plans::any_node;
+
 use crate::around::around;
 
 /// `rule`, which goes through plans by itself, for plans alone that have something for it.
@@ -34,16 +36,6 @@ where
             false => Ok(done),
         }
     })
-}
-
-/// Whether some node of the plan or of its subqueries is such a one.
-pub fn any_node(plan: &LogicalPlan, mut is_one: impl FnMut(&LogicalPlan) -> Result<bool>) -> Result<bool> {
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        found = is_one(node)?;
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(found)
 }
 
 /// `x > ANY (SELECT …)` and the like, and MERGE, which the rule looks at by itself.

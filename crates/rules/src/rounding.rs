@@ -1,4 +1,4 @@
-//! Casts that lose digits, as a function of our own: it casts as [`casts`](crate::casts) says, and the optimizer does not see
+//! Casts that lose digits, as a function of our own: it casts as [`casts`](forebay_functions::casts) says, and the optimizer does not see
 //! through it.
 //!
 //! DataFusion moves a cast of a column over to a literal that it is compared with, which is right only where every value
@@ -15,9 +15,9 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use crate::casts::{cast, text_numbers, texts};
 use crate::expressions::{ExpressionRule, Kinds};
 use crate::typed::ChildTypes;
+use forebay_functions::casts::{cast, text_numbers, texts};
 
 /// Replaces the casts. Must run after the rules that insert casts.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use forebay_syntax::volatile::VOLATILE_CALL;
 
-use crate::optimizer::any_node;
+use forebay_subqueries::plans::any_node;
 
 /// Puts bars in the place of volatile filters, which no filter is moved through. What else such a filter tests stands below
 /// its bar.

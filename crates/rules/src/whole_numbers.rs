@@ -16,7 +16,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use crate::casts::cast;
+use forebay_functions::casts::cast;
 
 /// The type of HUGEINT.
 const HUGEINT: DataType = DataType::Decimal128(38, 0);

@@ -15,8 +15,8 @@ use forebay_engine::types::arrow_type;
 use forebay_files::files::{self, TRAILING_COLUMN};
 use forebay_files::json;
 use forebay_files::records::{Record, Records, first_record};
-use forebay_rules::blob_text::blob_of_text;
-use forebay_rules::casts;
+use forebay_functions::blob_text::blob_of_text;
+use forebay_functions::casts;
 use forebay_store::{Column, Table, names_equal};
 use forebay_syntax::file_options::{Format, Options};
 

@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::ast::{
 use forebay_base::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId, Value};
 use forebay_context::error::{from_datafusion, suggestion};
 use forebay_engine::types::arrow_type;
-use forebay_rules::casts;
+use forebay_functions::casts;
 use forebay_store::{
     Column, ColumnDefinition, Constraint, DEFAULT_SCHEMA, SealedSegment, Table, TableDefinition, TableOptions,
     Transaction, full_name, names_equal,

@@ -13,7 +13,8 @@ use forebay_rules::arithmetic::bits;
 use forebay_rules::arithmetic::division::Division;
 use forebay_rules::dependencies::IndependentRelations;
 use forebay_rules::operators::Operators;
-use forebay_rules::{averages, extrema, list, text_functions, volatile, whole_numbers};
+use forebay_functions::extrema;
+use forebay_rules::{averages, list, text_functions, volatile, whole_numbers};
 use forebay_store::DEFAULT_SCHEMA;
 use forebay_syntax::types::TypeNames;
 

@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
-use crate::floats::canonical;
+use forebay_functions::floats::canonical;
 
 /// The type of HUGEINT.
 const HUGEINT: DataType = DataType::Decimal128(38, 0);

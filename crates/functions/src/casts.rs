@@ -7,8 +7,8 @@
 mod lists;
 pub mod numbers;
 mod temporal;
-pub(crate) mod text_numbers;
-pub(crate) mod texts;
+pub mod text_numbers;
+pub mod texts;
 
 use std::sync::Arc;
 

@@ -32,7 +32,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::AnalyzerRule;
 
-use crate::optimizer::any_node;
+use crate::plans::any_node;
 use crate::shared_rows::hoisted;
 use crate::single_row::SingleValues;
 use places::Unnester;

@@ -10,7 +10,7 @@ use datafusion::arrow::row::{OwnedRow, RowConverter, SortField};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::Accumulator;
 
-use crate::interval_order::{INTERVAL, lengths};
+use crate::interval_lengths::{INTERVAL, lengths};
 
 /// Whether values of a type are compared here.
 pub fn is_by_row(data_type: &DataType) -> bool {

@@ -26,7 +26,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-use crate::optimizer::any_node;
+use crate::plans::any_node;
 
 /// The rows of a plan under a number, for several readers.
 #[derive(Debug, Clone)]

@@ -17,7 +17,7 @@ type Plain<'a> = dyn Fn(&ArrayRef, &DataType) -> Result<ArrayRef, ArrowError> + 
 const BEYOND_HUGEINT: f64 = 1e38;
 
 /// Floats as HUGEINT: half to even, as other integers.
-pub(super) fn hugeints(array: &ArrayRef, or_null: bool) -> Result<ArrayRef, ArrowError> {
+pub(crate) fn hugeints(array: &ArrayRef, or_null: bool) -> Result<ArrayRef, ArrowError> {
     let doubles = cast(array, &DataType::Float64)?;
     let convert = |value: f64| {
         let rounded = value.round_ties_even();
@@ -34,7 +34,7 @@ pub(super) fn hugeints(array: &ArrayRef, or_null: bool) -> Result<ArrayRef, Arro
 }
 
 /// DOUBLE as FLOAT, which has no finite value beyond its range.
-pub(super) fn singles(array: &ArrayRef, or_null: bool) -> Result<ArrayRef, ArrowError> {
+pub(crate) fn singles(array: &ArrayRef, or_null: bool) -> Result<ArrayRef, ArrowError> {
     let convert = |value: f64| {
         let single = value as f32;
         (single.is_finite() || !value.is_finite()).then_some(single)
@@ -51,7 +51,7 @@ pub(super) fn singles(array: &ArrayRef, or_null: bool) -> Result<ArrayRef, Arrow
 
 /// Decimals as floats: where a float cannot hold all digits, the digits before and those behind the point on their own, as
 /// DuckDB does it.
-pub(super) fn floats_of_decimals(
+pub(crate) fn floats_of_decimals(
     array: &ArrayRef,
     target: &DataType,
     plain: &Plain<'_>,
@@ -107,7 +107,7 @@ fn single_of_decimal(value: i128, scale: u8) -> f32 {
 }
 
 /// Timestamps in another unit: half away from zero where that is a coarser one.
-pub(super) fn timestamps(array: &ArrayRef, target: &DataType, plain: &Plain<'_>) -> Result<ArrayRef, ArrowError> {
+pub(crate) fn timestamps(array: &ArrayRef, target: &DataType, plain: &Plain<'_>) -> Result<ArrayRef, ArrowError> {
     let (DataType::Timestamp(from, _), DataType::Timestamp(to, _)) = (array.data_type(), target) else {
         return plain(array, target);
     };

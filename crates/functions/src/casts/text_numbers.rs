@@ -19,13 +19,13 @@ use crate::floats::canonical;
 const HUGEINT_DIGITS: u8 = 38;
 
 /// Whether values of this type are read from text here.
-pub(crate) fn is_read(target: &DataType) -> bool {
+pub fn is_read(target: &DataType) -> bool {
     let is_decimal = matches!(target, DataType::Decimal128(_, scale) if *scale >= 0);
     is_decimal || target.is_integer() || target.is_floating() || *target == DataType::Boolean
 }
 
 /// The values that texts stand for. What stands for none is NULL or an error.
-pub(super) fn read(views: &ArrayRef, target: &DataType, or_null: bool) -> Result<ArrayRef, ArrowError> {
+pub(crate) fn read(views: &ArrayRef, target: &DataType, or_null: bool) -> Result<ArrayRef, ArrowError> {
     let options = CastOptions { safe: or_null, format_options: FormatOptions::default() };
     let texts = views.as_string_view();
     match target {

@@ -18,7 +18,7 @@ use super::{cast, lists, temporal};
 use crate::blob_text;
 
 /// Whether values of this type are read from text here.
-pub(crate) fn is_read(target: &DataType) -> bool {
+pub fn is_read(target: &DataType) -> bool {
     use DataType as T;
     matches!(
         target,
@@ -34,7 +34,7 @@ pub(crate) fn is_read(target: &DataType) -> bool {
 }
 
 /// Whether values of this type are written as text here.
-pub(crate) fn is_written(source: &DataType) -> bool {
+pub fn is_written(source: &DataType) -> bool {
     use DataType as T;
     source.is_floating()
         || matches!(
@@ -51,7 +51,7 @@ pub(crate) fn is_written(source: &DataType) -> bool {
 }
 
 /// The values that texts stand for. What stands for none is NULL or an error.
-pub(super) fn read(texts: &ArrayRef, target: &DataType, or_null: bool) -> Result<ArrayRef, ArrowError> {
+pub(crate) fn read(texts: &ArrayRef, target: &DataType, or_null: bool) -> Result<ArrayRef, ArrowError> {
     let views = texts.as_string_view();
     match target {
         DataType::Time64(_) => {
@@ -74,7 +74,7 @@ pub(super) fn read(texts: &ArrayRef, target: &DataType, or_null: bool) -> Result
     }
 }
 
-pub(super) fn each<T>(
+pub(crate) fn each<T>(
     texts: &StringViewArray,
     target: &DataType,
     or_null: bool,
@@ -108,7 +108,7 @@ fn read_lists(
 }
 
 /// The values as texts.
-pub(super) fn written(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+pub(crate) fn written(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let mut out = StringViewBuilder::with_capacity(array.len());
     match array.data_type() {
         DataType::Interval(_) => {

@@ -20,7 +20,7 @@ use forebay_syntax::moments::{self, INFINITE};
 use super::{cast, texts};
 
 /// Dates, or timestamps of any unit.
-pub(super) fn read(views: &StringViewArray, target: &DataType, or_null: bool) -> Result<ArrayRef, ArrowError> {
+pub(crate) fn read(views: &StringViewArray, target: &DataType, or_null: bool) -> Result<ArrayRef, ArrowError> {
     match target {
         DataType::Date32 => {
             let day = |text: &str| {
@@ -80,7 +80,7 @@ fn read_zoned(views: &StringViewArray, target: &DataType, or_null: bool) -> Resu
 }
 
 /// The values as texts.
-pub(super) fn written(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+pub(crate) fn written(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match array.data_type() {
         DataType::Date32 => {
             let mut out = StringViewBuilder::with_capacity(array.len());
@@ -122,7 +122,7 @@ fn shown<T: ArrowTimestampType>(array: &ArrayRef, per_second: i64, suffix: &str)
 
 /// Dates as timestamps, timestamps as dates and in other units, where some are infinite, which Arrow takes for any others;
 /// `None` where none is, or the types are others.
-pub(super) fn infinite(array: &ArrayRef, target: &DataType, or_null: bool) -> Option<Result<ArrayRef, ArrowError>> {
+pub(crate) fn infinite(array: &ArrayRef, target: &DataType, or_null: bool) -> Option<Result<ArrayRef, ArrowError>> {
     use DataType as T;
     if !matches!(target, T::Date32 | T::Timestamp(..)) || array.data_type() == target {
         return None;

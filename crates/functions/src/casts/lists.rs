@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// The elements of a list: their texts without quotes, `None` for NULL; `None` where the text is no list. Elements that are
 /// lists keep their brackets.
-pub(super) fn parse(text: &str) -> Option<Vec<Option<String>>> {
+pub(crate) fn parse(text: &str) -> Option<Vec<Option<String>>> {
     let inner = text.trim().strip_prefix('[')?.strip_suffix(']')?;
     let mut elements = Vec::new();
     let mut rest = inner.trim_start();
@@ -70,7 +70,7 @@ fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
 }
 
 /// A list of such elements as text. Elements that could be read otherwise stand in quotes.
-pub(super) fn text<'a>(elements: impl Iterator<Item = Option<&'a str>>, may_quote: bool) -> String {
+pub(crate) fn text<'a>(elements: impl Iterator<Item = Option<&'a str>>, may_quote: bool) -> String {
     let mut out = String::from("[");
     for (index, element) in elements.enumerate() {
         if index > 0 {

@@ -31,9 +31,9 @@ use datafusion::optimizer::AnalyzerRule;
 use forebay_base::Error;
 use forebay_context::error::into_datafusion;
 
-use crate::extrema;
-use crate::optimizer::any_node;
+use crate::plans::any_node;
 use crate::unnesting::references::{is_correlated, is_plain_predicate, outer_references};
+use forebay_functions::extrema;
 
 /// Rewrites predicates with subqueries.
 #[derive(Debug)]

@@ -1,0 +1,13 @@
+//! Subqueries as joins, wherever they stand and whatever of the rows around them they name.
+//!
+//! Start with [`unnesting`]; [`membership`] says what `IN`, `EXISTS`, `ANY` and `ALL` mean, [`single_row`] when more than one row is
+//! an error, and [`shared_rows`] is how rows that several parts of a plan read are computed once. Must not know: tables, files,
+//! the list of rules.
+#![forbid(unsafe_code)]
+
+pub mod correlation;
+pub mod membership;
+pub mod plans;
+pub mod shared_rows;
+pub mod single_row;
+pub mod unnesting;
