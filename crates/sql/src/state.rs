@@ -9,13 +9,14 @@ use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::prelude::SessionConfig;
 use forebay_carve::CarvingPlanner;
 use forebay_files::read_functions;
+use forebay_functions::extrema;
 use forebay_rules::arithmetic::bits;
 use forebay_rules::arithmetic::division::Division;
 use forebay_rules::dependencies::IndependentRelations;
 use forebay_rules::operators::Operators;
-use forebay_functions::extrema;
 use forebay_rules::{averages, list, text_functions, volatile, whole_numbers};
 use forebay_store::DEFAULT_SCHEMA;
+use forebay_subqueries::row_values;
 use forebay_syntax::types::TypeNames;
 
 use crate::catalog::CATALOG;
@@ -66,6 +67,7 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
     aggregates.push(averages::function());
     let mut scalars: Vec<_> = state.scalar_functions().values().cloned().collect();
     scalars.push(Arc::new(volatile::volatile_call()));
+    scalars.push(Arc::new(row_values::row_values()));
     scalars.extend(text_functions::functions());
     scalars.extend(forebay_functions::functions());
     scalars.extend(bits::functions().map(Arc::new));

@@ -8,6 +8,9 @@
 pub mod correlation;
 pub mod membership;
 pub mod plans;
+mod recursion;
+pub mod references;
+pub mod row_values;
 pub mod shared_rows;
 pub mod single_row;
 pub mod unnesting;

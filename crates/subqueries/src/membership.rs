@@ -15,14 +15,12 @@ use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, ExprSchema, Result, ScalarValue};
-use datafusion::datasource::cte_worktable::CteWorkTable;
-use datafusion::datasource::source_as_provider;
+use datafusion::common::{Column, DFSchema, Result, ScalarValue};
 use datafusion::functions::core::expr_fn::{get_field, named_struct};
 use datafusion::functions_aggregate::expr_fn::{bool_or, count};
 use datafusion::logical_expr::expr::{AggregateFunction, Case, Exists, InSubquery, SetComparison, SetQuantifier};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction_owned};
+use datafusion::logical_expr::utils::{conjunction, disjunction, merge_schema, split_conjunction_owned};
 use datafusion::logical_expr::{
     Aggregate, BinaryExpr, Expr, ExprSchemable, FetchType, Filter, Limit, LogicalPlan, LogicalPlanBuilder, Operator,
     Projection, SkipType, Subquery, lit, not,
@@ -32,7 +30,9 @@ use forebay_base::Error;
 use forebay_context::error::into_datafusion;
 
 use crate::plans::any_node;
-use crate::unnesting::references::{is_correlated, is_plain_predicate, outer_references};
+use crate::recursion::refuse_nested_recursion;
+use crate::references::{gives_one_row, is_correlated, is_plain_predicate, outer_references, seen_from_inside};
+use crate::row_values::values_of;
 use forebay_functions::extrema;
 
 /// Rewrites predicates with subqueries.
@@ -103,35 +103,6 @@ fn has_subquery(expr: &Expr) -> bool {
     expr.exists(|expr| Ok(is_one(expr))).expect("the closure cannot fail")
 }
 
-/// A recursive query's own rows are there once per round: in its FROM. DataFusion does not see references elsewhere.
-fn refuse_nested_recursion(plan: &LogicalPlan) -> Result<()> {
-    plan.apply_with_subqueries(|node| {
-        node.apply_subqueries(|subquery| {
-            let mut own = Vec::new();
-            subquery.apply(|inner| {
-                if let LogicalPlan::RecursiveQuery(query) = inner {
-                    own.push(query.name.clone());
-                }
-                Ok(TreeNodeRecursion::Continue)
-            })?;
-            subquery.apply(|inner| match recursive_name(inner) {
-                Some(name) if !own.contains(&name) => {
-                    Err(refused(&format!("the recursive query {name} in a subquery of its own")))
-                }
-                _ => Ok(TreeNodeRecursion::Continue),
-            })
-        })
-    })?;
-    Ok(())
-}
-
-/// The recursive query of which `plan` is the last round's rows.
-fn recursive_name(plan: &LogicalPlan) -> Option<String> {
-    let LogicalPlan::TableScan(scan) = plan else { return None };
-    let provider = source_as_provider(&scan.source).ok()?;
-    provider.is::<CteWorkTable>().then(|| scan.table_name.table().to_owned())
-}
-
 fn rewrite_filter(mut filter: Filter) -> Result<Transformed<LogicalPlan>> {
     let schema = Arc::clone(filter.input.schema());
     let place = Place { schema: &schema, is_filter: true };
@@ -147,7 +118,7 @@ fn is_known_anti_join(expr: &Expr) -> bool {
     match expr {
         Expr::InSubquery(InSubquery { expr, subquery, negated: true }) => {
             let is_alone = !is_correlated(&subquery.subquery).unwrap_or(true);
-            is_alone && expr.any_column_refs() && !expr.contains_outer() && can_move(expr)
+            is_alone && values_of(expr).is_none() && expr.any_column_refs() && !expr.contains_outer() && can_move(expr)
         }
         Expr::Not(inner) => match inner.as_ref() {
             Expr::InSubquery(membership) if !membership.negated => {
@@ -303,24 +274,17 @@ fn three_valued(matches: Expr, is_unknown: Expr) -> Expr {
     Expr::Case(Case { expr: None, when_then_expr, else_expr: Some(Box::new(lit(false))) })
 }
 
-/// Whether this is an aggregate without GROUP BY, which gives a row for no rows too.
-fn gives_one_row(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Projection(node) => gives_one_row(&node.input),
-        LogicalPlan::SubqueryAlias(node) => gives_one_row(&node.input),
-        LogicalPlan::Sort(node) if node.fetch.is_none() => gives_one_row(&node.input),
-        LogicalPlan::Aggregate(node) => node.group_expr.is_empty(),
-        _ => false,
-    }
-}
-
 /// `x [NOT] IN (SELECT y …)`, taken apart.
 struct Member {
     membership: InSubquery,
-    /// `x` as seen from inside of the subquery.
-    outer: Expr,
-    /// The subquery's column `y`.
-    inner: Expr,
+    /// `x`, or the values of a row.
+    values: Vec<Expr>,
+    /// The same as seen from inside of the subquery.
+    outer: Vec<Expr>,
+    /// The subquery's column `y`, or its columns.
+    inner: Vec<Expr>,
+    /// The subquery whose columns these are.
+    plan: Arc<LogicalPlan>,
     x_may_be_null: bool,
     y_may_be_null: bool,
     is_correlated: bool,
@@ -331,20 +295,27 @@ struct Member {
 impl Member {
     fn of(membership: InSubquery, place: &Place<'_>) -> Result<Self> {
         let schema = place.schema;
-        let plan = &membership.subquery.subquery;
-        let (qualifier, field) = plan.schema().qualified_field(0);
-        let inner = Expr::Column(Column::from((qualifier, field)));
-        let y_may_be_null = field.is_nullable();
-        let x_may_be_null = membership.expr.nullable(schema)?;
-        let is_correlated = is_correlated(plan)?;
-        let is_plain = place.is_filter && is_plain_predicate(plan, schema)?;
-        let outer = seen_from_inside(membership.expr.as_ref().clone(), schema)?;
-        Ok(Self { outer, inner, x_may_be_null, y_may_be_null, is_correlated, is_plain, membership })
+        let mut plan = Arc::clone(&membership.subquery.subquery);
+        let mut inner = vec![Expr::Column(Column::from(plan.schema().qualified_field(0)))];
+        let mut values = vec![membership.expr.as_ref().clone()];
+        if let Some(row) = values_of(&membership.expr) {
+            values = row.to_vec();
+            (inner, plan) = columns_of(&plan)?;
+        }
+        let may_be_null = |exprs: &[Expr], schema: &DFSchema| -> Result<bool> {
+            exprs.iter().try_fold(false, |any, expr| Ok(any || expr.nullable(schema)?))
+        };
+        let y_may_be_null = may_be_null(&inner, plan.schema())?;
+        let x_may_be_null = may_be_null(&values, schema)?;
+        let is_correlated = is_correlated(&plan)?;
+        let is_plain = place.is_filter && values.len() == 1 && is_plain_predicate(&plan, schema)?;
+        let outer = values.iter().map(|value| seen_from_inside(value.clone(), schema)).collect::<Result<_>>()?;
+        Ok(Self { values, outer, inner, plan, x_may_be_null, y_may_be_null, is_correlated, is_plain, membership })
     }
 
     fn decide(self, sense: Sense) -> Result<Expr> {
         let negated = self.membership.negated;
-        if self.is_correlated && gives_one_row(&self.membership.subquery.subquery) {
+        if self.is_correlated && self.values.len() == 1 && gives_one_row(&self.plan) {
             let InSubquery { expr, subquery, .. } = self.membership;
             let op = if negated { Operator::NotEq } else { Operator::Eq };
             return Ok(Expr::BinaryExpr(BinaryExpr::new(expr, op, Box::new(Expr::ScalarSubquery(subquery)))));
@@ -355,14 +326,14 @@ impl Member {
         if self.is_plain && (is_match || knows_nulls && !self.is_correlated) {
             return Ok(Expr::InSubquery(self.membership));
         }
-        if !can_move(&self.membership.expr) {
+        if !self.values.iter().all(can_move) {
             return Err(refused("IN of a subquery and a volatile expression here"));
         }
         if is_two_valued {
             let matches = self.exists(Some(self.is_equal()))?;
             return Ok(if negated { not(matches) } else { matches });
         }
-        if !is_repeatable(&self.membership.subquery.subquery)? {
+        if !is_repeatable(&self.plan)? {
             let value = self.value_of_one_run()?;
             return Ok(if negated { not(value) } else { value });
         }
@@ -378,27 +349,41 @@ impl Member {
     /// True where `x NOT IN S` is true, else false.
     fn is_not_in(&self) -> Result<Expr> {
         let mut parts = vec![not(self.exists(Some(self.is_equal()))?)];
-        if self.y_may_be_null {
-            parts.push(not(self.exists(Some(self.inner.clone().is_null()))?));
-        }
-        if self.x_may_be_null {
-            let x = self.membership.expr.as_ref().clone();
-            parts.push(x.is_not_null().or(not(self.exists(None)?)));
-        }
+        parts.extend(self.are_unknown()?.into_iter().map(|part| match part {
+            (Some(x), exists) => x.is_not_null().or(not(exists)),
+            (None, exists) => not(exists),
+        }));
         Ok(conjunction(parts).unwrap_or_else(|| lit(true)))
     }
 
     /// `x IN S` with all three values.
     fn value(&self) -> Result<Expr> {
-        let x = self.membership.expr.as_ref().clone();
-        let matches = self.exists(Some(self.is_equal()))?;
-        let is_unknown = self.exists(Some(self.inner.clone().is_null()))?.or(x.is_null().and(self.exists(None)?));
-        Ok(three_valued(matches, is_unknown))
+        let unknown = self.are_unknown()?.into_iter().map(|part| match part {
+            (Some(x), exists) => x.is_null().and(exists),
+            (None, exists) => exists,
+        });
+        let is_unknown = disjunction(unknown).unwrap_or_else(|| lit(false));
+        Ok(three_valued(self.exists(Some(self.is_equal()))?, is_unknown))
+    }
+
+    /// What makes some comparison NULL, which may be so where another is true: rows, or rows where this value is NULL.
+    fn are_unknown(&self) -> Result<Vec<(Option<Expr>, Expr)>> {
+        let ([x], [y]) = (&self.values[..], &self.inner[..]) else {
+            return Ok(vec![(None, self.exists(Some(self.is_equal().is_null()))?)]);
+        };
+        let mut parts = Vec::new();
+        if self.y_may_be_null {
+            parts.push((None, self.exists(Some(y.clone().is_null()))?));
+        }
+        if self.x_may_be_null {
+            parts.push((Some(x.clone()), self.exists(None)?));
+        }
+        Ok(parts)
     }
 
     /// As [`Member::value`], of rows that differ from run to run: every row is compared.
     fn value_of_one_run(&self) -> Result<Expr> {
-        let plan = LogicalPlanBuilder::from(Arc::clone(&self.membership.subquery.subquery));
+        let plan = LogicalPlanBuilder::from(Arc::clone(&self.plan));
         let (matches, rows, values) = ("matches", "rows", "values");
         let column = |name: &str| Expr::Column(Column::from_name(name));
         let calls = [
@@ -412,12 +397,13 @@ impl Member {
     }
 
     fn is_equal(&self) -> Expr {
-        self.outer.clone().eq(self.inner.clone())
+        let pairs = self.outer.iter().zip(&self.inner).map(|(outer, inner)| outer.clone().eq(inner.clone()));
+        conjunction(pairs).unwrap_or_else(|| lit(true))
     }
 
     /// Whether the subquery has a row that passes `filter`.
     fn exists(&self, filter: Option<Expr>) -> Result<Expr> {
-        let mut plan = LogicalPlanBuilder::from(self.membership.subquery.subquery.as_ref().clone());
+        let mut plan = LogicalPlanBuilder::from(Arc::clone(&self.plan));
         if let Some(filter) = filter {
             plan = plan.filter(filter)?;
         }
@@ -436,6 +422,17 @@ impl Member {
     }
 }
 
+/// The columns of a subquery that gives rows, and the plan that has them.
+fn columns_of(plan: &LogicalPlan) -> Result<(Vec<Expr>, Arc<LogicalPlan>)> {
+    if let LogicalPlan::Projection(projection) = plan
+        && let [row] = &projection.expr[..]
+        && let Some(columns) = values_of(row)
+    {
+        return Ok((columns.to_vec(), Arc::clone(&projection.input)));
+    }
+    Err(refused("a row beside IN of this subquery"))
+}
+
 /// Whether a plan gives the same rows whenever it runs.
 fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     let differs = any_node(plan, |node| {
@@ -452,16 +449,4 @@ fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
 /// Whether an expression gives the same value in two places.
 fn can_move(expr: &Expr) -> bool {
     !expr.is_volatile()
-}
-
-/// `expr` with its columns, which are of `schema`, as references from inside of a subquery.
-pub(crate) fn seen_from_inside(expr: Expr, schema: &DFSchema) -> Result<Expr> {
-    expr.transform_up(|expr| match expr {
-        Expr::Column(column) => {
-            let field = Arc::clone(schema.field_from_column(&column)?);
-            Ok(Transformed::yes(Expr::OuterReferenceColumn(field, column)))
-        }
-        other => Ok(Transformed::no(other)),
-    })
-    .data()
 }

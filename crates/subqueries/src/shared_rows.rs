@@ -181,6 +181,15 @@ pub fn hoisted(plan: LogicalPlan) -> Result<LogicalPlan> {
         return Ok(plan);
     }
     plan.transform_up_with_subqueries(|node| {
+        // DataFusion looks at the expressions of the topmost operator of a subquery.
+        if let LogicalPlan::Subquery(subquery) = &node
+            && SharedRows::of(&subquery.subquery).is_some()
+        {
+            let columns = subquery.subquery.schema().columns().into_iter().map(Expr::Column).collect();
+            let named = Projection::try_new(columns, Arc::clone(&subquery.subquery))?;
+            let named = Arc::new(LogicalPlan::Projection(named));
+            return Ok(Transformed::yes(LogicalPlan::Subquery(subquery.with_plan(named))));
+        }
         let passes = matches!(
             node,
             LogicalPlan::Projection(_)

@@ -22,13 +22,19 @@ use forebay_context::error::into_datafusion;
 pub struct SingleValues {
     few: Arc<AggregateUDF>,
     only: Arc<ScalarUDF>,
+    or_null: Arc<ScalarUDF>,
 }
 
 impl Default for SingleValues {
     fn default() -> Self {
         let few = FewValues { signature: Signature::any(1, Volatility::Immutable) };
         let only = OnlyValue { signature: Signature::any(1, Volatility::Volatile) };
-        Self { few: Arc::new(AggregateUDF::from(few)), only: Arc::new(ScalarUDF::from(only)) }
+        let or_null = ScalarUDF::from(OrNull { signature: Signature::any(1, Volatility::Immutable) });
+        Self {
+            few: Arc::new(AggregateUDF::from(few)),
+            only: Arc::new(ScalarUDF::from(only)),
+            or_null: Arc::new(or_null),
+        }
     }
 }
 
@@ -37,6 +43,11 @@ impl SingleValues {
     pub fn few(&self, value: Expr) -> Expr {
         let few = AggregateFunction::new_udf(Arc::clone(&self.few), vec![value], false, None, Vec::new(), None);
         Expr::AggregateFunction(few)
+    }
+
+    /// A value that is never NULL, of a row that may not be there.
+    pub fn or_null(&self, value: Expr) -> Expr {
+        self.or_null.call(vec![value])
     }
 
     /// The value that is alone among the first ones, NULL where there is none; more are an error.
@@ -169,5 +180,35 @@ impl ScalarUDFImpl for OnlyValue {
             Ok(take(lists.values(), &UInt32Array::from(places), None)?)
         };
         make_scalar_function(only, Vec::new())(&args.args)
+    }
+}
+
+/// Its argument, which may be NULL to all who ask.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OrNull {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for OrNull {
+    fn name(&self) -> &str {
+        "or_null"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match types {
+            [only] => Ok(only.clone()),
+            _ => internal_err!("{} takes one argument", self.name()),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match args.args.into_iter().next() {
+            Some(value) => Ok(value),
+            None => internal_err!("{} takes one argument", self.name()),
+        }
     }
 }

@@ -24,7 +24,7 @@ mod outer;
 mod places;
 mod push;
 mod push_join;
-pub(crate) mod references;
+mod push_named;
 
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
@@ -33,6 +33,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::plans::any_node;
+use crate::references;
 use crate::shared_rows::hoisted;
 use crate::single_row::SingleValues;
 use places::Unnester;

@@ -78,6 +78,12 @@ pub fn rewrite(expr: &mut Expr) -> Result<()> {
             Ok(())
         }
         Expr::Dictionary(fields) => check_fields(fields),
+        // The planner forgets inside of a literal what names mean around it: tables of outer queries, names of WITH.
+        Expr::Array(list) if !list.elem.iter().all(|value| matches!(value, Expr::Value(_))) => {
+            let values: Vec<String> = list.elem.iter().map(ToString::to_string).collect();
+            *expr = parsed(&format!("make_array({})", values.join(", ")))?;
+            Ok(())
+        }
         // The planner forgets that a list with NULL may hold the value.
         Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } if !matches!(**right, Expr::Subquery(_)) => {
             let all = Expr::AllOp { left: left.clone(), compare_op: BinaryOperator::NotEq, right: right.clone() };

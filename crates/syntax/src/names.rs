@@ -24,7 +24,7 @@ use crate::scopes::{Merged, Scopes};
 use crate::sides::constraint;
 use crate::using;
 use crate::windows::Windows;
-use crate::{call_forms, outputs, row_types, select_list, table_forms, volatile};
+use crate::{call_forms, lateral, outputs, row_predicates, row_types, select_list, table_forms, volatile};
 
 /// Replaces names in `statement`, which may name tables, views and files.
 pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Result<()> {
@@ -205,6 +205,7 @@ impl VisitorMut for Names {
         self.note(rewritten);
         let merged = using::write_out(&self.scopes, select);
         let merged = self.or_failed(merged);
+        lateral::make_lateral(select);
         select_list::name_columns(select);
         select_list::tell_casts_apart(select);
         volatile::tell_windows_apart(select);
@@ -247,7 +248,7 @@ impl VisitorMut for Names {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let rewritten = call_forms::rewrite(expr);
+        let rewritten = row_predicates::rewrite(expr).and_then(|()| call_forms::rewrite(expr));
         self.note(rewritten);
         match expr {
             Expr::Identifier(name) => match self.scopes.merged(name) {

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, JoinType, NullEquality, Result};
 use datafusion::logical_expr::utils::conjunction;
@@ -11,7 +12,8 @@ use datafusion::logical_expr::{
     BinaryExpr, Distinct, Expr, ExprSchemable, Filter, Join, JoinConstraint, LogicalPlan, Operator, Projection, not,
 };
 
-use super::references::{Reference, canonical, correlation, outer_references, refers_to};
+use crate::recursion::recursive_name;
+use crate::references::{Reference, canonical, correlation, outer_references, refers_to};
 use crate::shared_rows::{Shared, scanned};
 
 /// Names that no user gives, for one plan.
@@ -61,6 +63,8 @@ pub(super) struct Binding<'a> {
     pub(super) reads_outside: bool,
     /// Shared rows that have keys now: their old number, what they are now, and the keys.
     pub(super) rows: Vec<(usize, Shared, Vec<Key>)>,
+    /// Recursive queries whose rows have keys now: their name, their rows' columns, and the keys.
+    pub(super) tables: Vec<(String, SchemaRef, Vec<Key>)>,
 }
 
 impl Binding<'_> {
@@ -71,7 +75,8 @@ impl Binding<'_> {
         }
         let mut found = false;
         plan.apply_with_subqueries(|node| {
-            found = scanned(node).is_some_and(|number| self.rows.iter().any(|(known, ..)| *known == number));
+            found = scanned(node).is_some_and(|number| self.rows.iter().any(|(known, ..)| *known == number))
+                || recursive_name(node).is_some_and(|name| self.tables.iter().any(|(known, ..)| *known == name));
             Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
         })?;
         Ok(found)

@@ -12,7 +12,7 @@ use super::binding::{columns, joined, renamed};
 use super::places::Unnester;
 use super::push::numbered;
 use super::push_join::swapped;
-use super::references::{has_subquery, outer_references, subquery_of};
+use crate::references::{has_subquery, outer_references, subquery_of};
 use crate::shared_rows::Shared;
 
 /// Which sides of a join an expression reads.

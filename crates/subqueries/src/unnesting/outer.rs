@@ -6,12 +6,10 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{Column, DFSchemaRef, ExprSchema, JoinType, Result, ScalarValue};
 use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable, Join, LogicalPlan, Projection, SubqueryAlias, lit};
-use forebay_base::Error;
-use forebay_context::error::into_datafusion;
 
 use super::binding::{Binding, Key, Names, Pair, Pushed, columns, equal, filter, joined, key_columns};
 use super::push::either;
-use super::references::{Reference, as_columns, has_subquery, outer_references, refers_to};
+use crate::references::{Reference, as_columns, has_subquery, may_be_lateral, outer_references, refers_to};
 use crate::shared_rows::{Shared, is_reader};
 use crate::single_row::SingleValues;
 
@@ -96,7 +94,14 @@ impl Outer {
     fn with_binding<T>(&mut self, plan: &LogicalPlan, work: impl FnOnce(&mut Binding<'_>) -> Result<T>) -> Result<T> {
         let columns = self.bound(plan)?;
         let names = self.names.clone();
-        let mut binding = Binding { columns, outside: &self.shared, names, reads_outside: false, rows: Vec::new() };
+        let mut binding = Binding {
+            columns,
+            outside: &self.shared,
+            names,
+            reads_outside: false,
+            rows: Vec::new(),
+            tables: Vec::new(),
+        };
         let done = work(&mut binding)?;
         self.is_read |= binding.reads_outside;
         Ok(done)
@@ -200,6 +205,21 @@ impl Outer {
         Ok(value)
     }
 
+    /// Joins rows, one for a row at most.
+    fn beside(&mut self, right: LogicalPlan, keys: Vec<Key>) -> Result<()> {
+        let on = self.pairs(keys, None)?;
+        let current = self.current.clone();
+        self.current = match self.is_read {
+            // There are as many of them as different values outside at most: the better side to look up in.
+            true => {
+                let on = on.into_iter().map(|(left, right, never_null)| (right, left, never_null)).collect();
+                joined(right, current, JoinType::Right, on, Vec::new())?
+            }
+            false => joined(current, right, JoinType::Left, on, Vec::new())?,
+        };
+        Ok(())
+    }
+
     /// The value of the only row, checked to be the only one.
     fn only(&mut self, plan: &LogicalPlan, single: &SingleValues) -> Result<Expr> {
         let rows = self.with_binding(plan, |binding| {
@@ -221,8 +241,7 @@ impl Outer {
                 LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(rows.plan), keys.clone(), vec![few])?)
             }
         };
-        let on = self.pairs(rows.keys, None)?;
-        self.current = joined(self.current.clone(), right, JoinType::Left, on, Vec::new())?;
+        self.beside(right, rows.keys)?;
         let value = Expr::Column(Column::from_name(name));
         if is_single {
             return Ok(value);
@@ -268,18 +287,12 @@ impl Outer {
             values.push((Column::new(qualifier.cloned(), field.name()), value));
         }
         let right = LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(computed))?);
-        let join_type = if keys.is_empty() { JoinType::Inner } else { JoinType::Left };
-        let on = self.pairs(keys, None)?;
-        self.current = joined(self.current.clone(), right, join_type, on, Vec::new())?;
+        self.beside(right, keys)?;
         as_columns(substituted(value, &values)?, self.base.schema())
     }
 
     /// Joins the right side of a join, which reads the left side, these rows.
     pub(super) fn lateral(mut self, join: &Join, plan: &LogicalPlan) -> Result<LogicalPlan> {
-        if !matches!(join.join_type, JoinType::Inner | JoinType::Left) {
-            let error = Error::unsupported(format!("a LATERAL subquery on the right of a {} join", join.join_type));
-            return Err(into_datafusion(error.hint("Use JOIN or LEFT JOIN")));
-        }
         let right = unwrapped(&join.right)?;
         let rows = self.with_binding(&right, |binding| {
             let rows = binding.push(&right)?;
@@ -314,7 +327,8 @@ fn unwrapped(plan: &LogicalPlan) -> Result<LogicalPlan> {
 
 /// Whether the right side of a join reads the left side.
 pub(super) fn is_lateral(join: &Join) -> Result<bool> {
-    Ok(outer_references(&join.right)?.iter().any(|(_, column)| join.left.schema().has_column(column)))
+    let reads_left = |(_, column): &Reference| join.left.schema().has_column(column);
+    Ok(may_be_lateral(join) && outer_references(&join.right)?.iter().any(reads_left))
 }
 
 /// An aggregation of all rows, and the value that a subquery makes of its result.

@@ -12,13 +12,18 @@ use datafusion::logical_expr::{
     Aggregate, Distinct, Expr, Filter, Limit, LogicalPlan, Projection, Sort, Subquery, Window, lit,
 };
 
+use forebay_base::Error;
+use forebay_context::error::into_datafusion;
+
 use super::binding::{Names, columns, filter, negated, renamed};
 use super::outer::{Outer, is_lateral};
 use super::push::{numbered, rows_apart, within};
-use super::references::{
-    has_subquery, is_correlated, is_plain_predicate, is_plain_value, outer_references, subquery_of,
+use crate::plans::any_node;
+use crate::references::{
+    gives_one_row, has_subquery, is_correlated, is_plain_predicate, is_plain_value, outer_references, seen_from_inside,
+    subquery_of,
 };
-use crate::membership::seen_from_inside;
+use crate::shared_rows::SharedRows;
 use crate::single_row::SingleValues;
 
 /// Goes through a plan and turns its subqueries into joins.
@@ -49,7 +54,10 @@ impl<'a> Unnester<'a> {
         let mut found = false;
         plan.apply_expressions(|expr| {
             found = found || has_subquery(expr);
-            Ok(TreeNodeRecursion::Continue)
+            match is_of_outside(expr) {
+                true => Err(refused_aggregate(expr)),
+                false => Ok(TreeNodeRecursion::Continue),
+            }
         })?;
         match plan {
             plan if !found => Ok(plan),
@@ -75,8 +83,11 @@ impl<'a> Unnester<'a> {
                 let Some(subquery) = subquery_of(&expr) else { return Ok(Transformed::no(expr)) };
                 let plan = self.plan(subquery.subquery.as_ref().clone(), !is_left)?;
                 let is_correlated = is_correlated(&plan)?;
+                let is_left = is_left && !is_hidden(&plan)?;
                 Ok(Transformed::yes(match &expr {
-                    Expr::ScalarSubquery(_) if is_left || !is_correlated => Expr::ScalarSubquery(closed(plan)?),
+                    Expr::ScalarSubquery(_) if is_left || !is_correlated => {
+                        Expr::ScalarSubquery(closed(self.nullable(plan)?)?)
+                    }
                     Expr::ScalarSubquery(_) => outer.value(&plan, self.single)?,
                     Expr::Exists(exists) if is_correlated => negated(outer.exists(&plan)?, exists.negated),
                     Expr::Exists(exists) => negated(has_rows(plan)?, exists.negated),
@@ -90,9 +101,12 @@ impl<'a> Unnester<'a> {
     fn left(&mut self, expr: Expr) -> Result<Expr> {
         expr.transform_up(|expr| {
             let Some(subquery) = subquery_of(&expr) else { return Ok(Transformed::no(expr)) };
-            let subquery = closed(self.plan(subquery.subquery.as_ref().clone(), false)?)?;
+            let plan = self.plan(subquery.subquery.as_ref().clone(), false)?;
+            if matches!(expr, Expr::ScalarSubquery(_)) {
+                return Ok(Transformed::yes(Expr::ScalarSubquery(closed(self.nullable(plan)?)?)));
+            }
+            let subquery = closed(plan)?;
             Ok(Transformed::yes(match expr {
-                Expr::ScalarSubquery(_) => Expr::ScalarSubquery(subquery),
                 Expr::Exists(exists) => Expr::Exists(Exists { subquery, ..exists }),
                 Expr::InSubquery(membership) => Expr::InSubquery(InSubquery { subquery, ..membership }),
                 other => return Err(unexpected(&other)),
@@ -101,15 +115,28 @@ impl<'a> Unnester<'a> {
         .data()
     }
 
+    /// A subquery's plan whose value says that it may be NULL where there may be no row: DataFusion forgets that.
+    fn nullable(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        let (qualifier, field) = plan.schema().qualified_field(0);
+        if field.is_nullable() || gives_one_row(&plan) {
+            return Ok(plan);
+        }
+        let value = self.single.or_null(Expr::Column(Column::from((qualifier, field)))).alias(field.name());
+        Ok(LogicalPlan::Projection(Projection::try_new(vec![value], Arc::new(plan))?))
+    }
+
     /// A filter: what needs no subquery comes first, then what only keeps or drops rows, then all else.
     pub(super) fn filter(&mut self, node: &Filter, all: bool) -> Result<LogicalPlan> {
         let schema = node.input.schema();
         let (mut first, mut last) = (Vec::new(), Vec::new());
         for part in split_conjunction_owned(node.predicate.clone()) {
-            match is_left(&part, all, schema)? {
-                true => first.push(self.left(part)?),
-                false => last.push(part),
+            if !is_left(&part, all, schema)? {
+                last.push(part);
+                continue;
             }
+            let part = self.left(part)?;
+            let is_hidden = |expr: &Expr| subquery_of(expr).map_or(Ok(false), |subquery| is_hidden(&subquery.subquery));
+            if part.exists(is_hidden)? { last.push(part) } else { first.push(part) }
         }
         if last.is_empty() {
             return filter(node.input.as_ref().clone(), first);
@@ -214,6 +241,11 @@ fn is_left(expr: &Expr, all: bool, schema: &DFSchema) -> Result<bool> {
     Ok(!expr.exists(is_ours)?)
 }
 
+/// Whether a subquery reads outside below rows that it shares, where DataFusion does not look.
+fn is_hidden(plan: &LogicalPlan) -> Result<bool> {
+    Ok(is_correlated(plan)? && any_node(plan, |node| Ok(SharedRows::of(node).is_some()))?)
+}
+
 /// `x IN (SELECT y …)` as `EXISTS (SELECT … WHERE y = x)`: where it is not so already, nobody asks whether it is NULL.
 fn memberships_apart(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     expr.transform_down(|expr| {
@@ -254,6 +286,19 @@ fn has_rows(plan: LogicalPlan) -> Result<Expr> {
     let found = Expr::Column(Column::from_name(rows)).gt(lit(0_i64)).alias("exists");
     let plan = LogicalPlan::Projection(Projection::try_new(vec![found], Arc::new(counted))?);
     Ok(Expr::ScalarSubquery(closed(plan)?))
+}
+
+/// Whether this aggregates columns of the query around alone. It would be an aggregate of that query.
+fn is_of_outside(expr: &Expr) -> bool {
+    let Expr::AggregateFunction(call) = expr.clone().unalias() else { return false };
+    let args = &call.params.args;
+    args.iter().any(Expr::contains_outer) && !args.iter().any(Expr::any_column_refs)
+}
+
+fn refused_aggregate(expr: &Expr) -> DataFusionError {
+    let error =
+        Error::unsupported(format!("{expr} in a subquery, of columns of the query around it alone, is not supported"));
+    into_datafusion(error.hint("Aggregate in the query that has the columns"))
 }
 
 fn unexpected(expr: &Expr) -> DataFusionError {

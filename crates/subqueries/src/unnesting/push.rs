@@ -18,7 +18,7 @@ use forebay_base::Error;
 use forebay_context::error::into_datafusion;
 
 use super::binding::{Binding, Key, Pair, Pushed, columns, filter, joined, key_columns, renamed};
-use crate::shared_rows::{Shared, SharedRows, scanned};
+use crate::shared_rows::SharedRows;
 
 impl Binding<'_> {
     /// The rows of `plan` for all values from outside.
@@ -65,6 +65,7 @@ impl Binding<'_> {
             LogicalPlan::Values(node) => self.push(&rows_apart(node, plan)?),
             LogicalPlan::Join(node) => self.join(node, plan),
             LogicalPlan::TableScan(_) => self.scan(plan),
+            LogicalPlan::RecursiveQuery(node) => self.recursive(node, plan),
             LogicalPlan::Extension(_) => match SharedRows::of(plan) {
                 Some(rows) => self.shared(rows),
                 None => Err(unknown(plan)),
@@ -302,41 +303,9 @@ impl Binding<'_> {
         let own = columns(&node.input).into_iter().chain(computed).collect();
         self.closed(Pushed { plan: window, keys: below.keys }, own, plan)
     }
-
-    /// A scan of shared rows that have keys now.
-    fn scan(&mut self, plan: &LogicalPlan) -> Result<Pushed> {
-        let found = scanned(plan).and_then(|number| self.rows.iter().find(|(known, ..)| *known == number).cloned());
-        let Some((_, shared, keys)) = found else { return Err(unknown(plan)) };
-        let rows = shared.reader()?;
-        let own = columns(&rows).into_iter().take(plan.schema().fields().len()).collect();
-        let mut named = Vec::new();
-        let keys = keys.into_iter().map(|key| {
-            let column = Column::from_name(self.names.name("key"));
-            named.push(Expr::Column(key.column).alias(column.name()));
-            Key { column, ..key }
-        });
-        let keys = keys.collect();
-        Ok(Pushed { plan: renamed(rows, own, plan, named)?, keys })
-    }
-
-    fn shared(&mut self, rows: &SharedRows) -> Result<Pushed> {
-        if !self.is_bound(&rows.definition)? {
-            let body = self.push(&rows.body)?;
-            let shared = Shared { number: rows.number, schema: Arc::clone(rows.definition.schema()) };
-            let plan = shared.over(rows.definition.as_ref().clone(), body.plan);
-            return Ok(Pushed { plan, keys: body.keys });
-        }
-        let definition = self.push(&rows.definition)?;
-        let definition = self.closed(definition, columns(&rows.definition), &rows.definition)?;
-        let shared = Shared { number: self.names.number(), schema: Arc::clone(definition.plan.schema()) };
-        self.rows.push((rows.number, shared.clone(), definition.keys));
-        let body = self.push(&rows.body)?;
-        self.rows.pop();
-        Ok(Pushed { plan: shared.over(definition.plan, body.plan), keys: body.keys })
-    }
 }
 
-fn unknown(plan: &LogicalPlan) -> datafusion::common::DataFusionError {
+pub(super) fn unknown(plan: &LogicalPlan) -> datafusion::common::DataFusionError {
     let what = plan.display().to_string();
     let error = Error::unsupported(format!("a column of the query around is not supported below {what}"));
     into_datafusion(error.hint("A join often says the same"))

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, Result};
+use datafusion::common::{Column, DFSchema, ExprSchema, JoinType, Result};
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
 use datafusion::logical_expr::utils::split_conjunction;
-use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, Subquery};
+use datafusion::logical_expr::{BinaryExpr, Expr, Join, LogicalPlan, Operator, Subquery};
 
 /// A column of a query further out.
-pub(super) type Reference = (FieldRef, Column);
+pub(crate) type Reference = (FieldRef, Column);
 
 /// The columns that `plan` reads of queries around it, each once. Those that its own subqueries read of itself are none.
 pub(crate) fn outer_references(plan: &LogicalPlan) -> Result<Vec<Reference>> {
@@ -28,9 +28,9 @@ fn collect(plan: &LogicalPlan, found: &mut Vec<Reference>) -> Result<()> {
     for (at, input) in plan.inputs().into_iter().enumerate() {
         let mut below = Vec::new();
         collect(input, &mut below)?;
-        // Where a right side reads the left one, it is LATERAL, whether it says so or not.
         if let LogicalPlan::Join(join) = plan
             && at == 1
+            && may_be_lateral(join)
         {
             below.retain(|(_, column)| !join.left.schema().has_column(column));
         }
@@ -53,6 +53,11 @@ fn collect(plan: &LogicalPlan, found: &mut Vec<Reference>) -> Result<()> {
     Ok(())
 }
 
+/// Whether the right side of a join may read the left side. A side that does is LATERAL, whether it says so or not.
+pub(crate) fn may_be_lateral(join: &Join) -> bool {
+    matches!(join.join_type, JoinType::Inner | JoinType::Left)
+}
+
 fn add(more: Vec<Reference>, found: &mut Vec<Reference>) {
     for (field, column) in more {
         if !found.iter().any(|(_, known)| *known == column) {
@@ -73,7 +78,7 @@ pub(crate) fn subquery_of(expr: &Expr) -> Option<&Subquery> {
 }
 
 /// Whether an expression of a node has columns of `columns` from outside, nested subqueries aside.
-pub(super) fn refers_to(expr: &Expr, columns: &[Reference]) -> bool {
+pub(crate) fn refers_to(expr: &Expr, columns: &[Reference]) -> bool {
     let is_one = |expr: &Expr| match expr {
         Expr::OuterReferenceColumn(_, column) => columns.iter().any(|(_, known)| known == column),
         _ => false,
@@ -82,7 +87,7 @@ pub(super) fn refers_to(expr: &Expr, columns: &[Reference]) -> bool {
 }
 
 /// `expr` with references of `columns` in one form each, so that equal ones are equal.
-pub(super) fn canonical(expr: Expr, columns: &[Reference]) -> Result<Expr> {
+pub(crate) fn canonical(expr: Expr, columns: &[Reference]) -> Result<Expr> {
     expr.transform(|expr| match &expr {
         Expr::OuterReferenceColumn(_, column) => Ok(match columns.iter().find(|(_, known)| known == column) {
             Some((field, known)) => Transformed::yes(Expr::OuterReferenceColumn(Arc::clone(field), known.clone())),
@@ -94,7 +99,7 @@ pub(super) fn canonical(expr: Expr, columns: &[Reference]) -> Result<Expr> {
 }
 
 /// `expr` with references to columns that `schema` has as these columns.
-pub(super) fn as_columns(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+pub(crate) fn as_columns(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     expr.transform(|expr| match expr {
         Expr::OuterReferenceColumn(_, column) if schema.has_column(&column) => {
             Ok(Transformed::yes(Expr::Column(column)))
@@ -106,7 +111,7 @@ pub(super) fn as_columns(expr: Expr, schema: &DFSchema) -> Result<Expr> {
 
 /// The sides of an equality of which one is of the row itself and the other of the query around it alone, in this order, and
 /// whether NULLs are equal.
-pub(super) fn correlation(expr: &Expr) -> Option<(&Expr, &Expr, bool)> {
+pub(crate) fn correlation(expr: &Expr) -> Option<(&Expr, &Expr, bool)> {
     let Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::Eq | Operator::IsNotDistinctFrom), right }) = expr
     else {
         return None;
@@ -122,7 +127,7 @@ pub(super) fn correlation(expr: &Expr) -> Option<(&Expr, &Expr, bool)> {
     }
 }
 
-pub(super) fn has_subquery(expr: &Expr) -> bool {
+pub(crate) fn has_subquery(expr: &Expr) -> bool {
     expr.exists(|expr| Ok(subquery_of(expr).is_some())).expect("the closure cannot fail")
 }
 
@@ -140,7 +145,7 @@ pub(crate) fn is_plain_predicate(plan: &LogicalPlan, outer: &DFSchema) -> Result
 }
 
 /// Whether DataFusion turns `(plan)` in the place of a value into a join: an aggregate of all rows that equal the row outside.
-pub(super) fn is_plain_value(plan: &LogicalPlan, outer: &DFSchema) -> Result<bool> {
+pub(crate) fn is_plain_value(plan: &LogicalPlan, outer: &DFSchema) -> Result<bool> {
     if !outer_references(plan)?.iter().all(|(_, column)| outer.has_column(column)) {
         return Ok(false);
     }
@@ -198,4 +203,27 @@ fn is_deep(expr: &Expr, input: &LogicalPlan) -> bool {
         None => Ok(false),
     };
     expr.exists(reads_more).unwrap_or(true)
+}
+
+/// Whether this is an aggregate without GROUP BY, which gives a row for no rows too.
+pub(crate) fn gives_one_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(node) => gives_one_row(&node.input),
+        LogicalPlan::SubqueryAlias(node) => gives_one_row(&node.input),
+        LogicalPlan::Sort(node) if node.fetch.is_none() => gives_one_row(&node.input),
+        LogicalPlan::Aggregate(node) => node.group_expr.is_empty(),
+        _ => false,
+    }
+}
+
+/// `expr` with its columns, which are of `schema`, as references from inside of a subquery.
+pub(crate) fn seen_from_inside(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    expr.transform_up(|expr| match expr {
+        Expr::Column(column) => {
+            let field = Arc::clone(schema.field_from_column(&column)?);
+            Ok(Transformed::yes(Expr::OuterReferenceColumn(field, column)))
+        }
+        other => Ok(Transformed::no(other)),
+    })
+    .data()
 }
