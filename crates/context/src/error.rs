@@ -66,6 +66,8 @@ fn convert(error: DataFusionError) -> Error {
         },
         DataFusionError::ArrowError(arrow, _) => convert_arrow(*arrow),
         DataFusionError::Context(place, inner) => match place.as_str() {
+            // Advice about settings that are none of ours.
+            _ if matches!(*inner, DataFusionError::ResourcesExhausted(_)) => convert(*inner),
             // DataFusion's names of its own passes say nothing to a user.
             _ if place.contains("rule") || place.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') => {
                 convert(*inner)
@@ -86,9 +88,7 @@ fn convert(error: DataFusionError) -> Error {
         },
         DataFusionError::SQL(parser, _) => convert_parser(*parser),
         DataFusionError::SchemaError(schema, _) => convert_schema(*schema),
-        DataFusionError::ResourcesExhausted(text) => {
-            Error::new(ErrorKind::OutOfMemory, memory_text(&text)).hint("Give Forebay more memory with --memory")
-        }
+        DataFusionError::ResourcesExhausted(text) => exhausted(&text),
         DataFusionError::IoError(os) => Error::io("read or write a file", &os),
         DataFusionError::ObjectStore(store) => convert_store(&store.to_string()),
         DataFusionError::ParquetError(parquet) => from_parquet(*parquet),
@@ -322,7 +322,14 @@ pub fn short_name(table: &str) -> &str {
 
 fn by_text(text: &str) -> Error {
     let text = one_line(text);
+    if text.contains("Resources exhausted") || text.contains("Not enough memory to continue") {
+        return exhausted(&text);
+    }
     Error::input(lower_first(&plain_words(text.trim_start_matches("Execution error: "))))
+}
+
+fn exhausted(text: &str) -> Error {
+    Error::new(ErrorKind::OutOfMemory, memory_text(text)).hint("Give Forebay more memory with --memory")
 }
 
 /// What a query needs beyond its memory, without the names of the operators that have the rest.

@@ -54,6 +54,7 @@ use crate::around::{LogicalRule, PhysicalRule};
 use crate::build_sides::choosing;
 use crate::cancel::CancellableJoins;
 use crate::coercion::UnifiedTypes;
+use crate::compact_strings::CompactStrings;
 use crate::dependencies::Mistrust;
 use crate::expressions::ExpressionRules;
 use crate::floats::CanonicalFloats;
@@ -195,6 +196,9 @@ pub fn physical() -> Vec<Arc<PhysicalRule>> {
         Arc::new(EnsureCooperative::new()),
         Arc::new(barred(FilterPushdown::new_post_optimization())),
         Arc::new(SanityCheckPlan::new()),
+        // Who keeps rows keeps no chunks. No issue: our scans hand out views; robustness/memory.py. In front of LargeLimits, which
+        // hides sorts.
+        Arc::new(CompactStrings),
         // Limits whose rows do not fit in memory sort on disk. No issue known; robustness/memory.py. Behind the rules that know sorts.
         Arc::new(LargeLimits),
         // Panics of readers are errors, and errors name their file. No issue: files may hold anything;
@@ -247,7 +251,7 @@ mod tests {
         let listed: Vec<&str> = rules.iter().map(|rule| rule.name()).collect();
         let (groups, windows, joins) = (TopKAggregation::new(), WindowTopN::new(), HashJoinBuffering::new());
         let left_out = [groups.name(), windows.name(), joins.name()];
-        let ours = [LargeLimits.name(), GuardedScans.name(), CancellableJoins.name()];
+        let ours = [CompactStrings.name(), LargeLimits.name(), GuardedScans.name(), CancellableJoins.name()];
         check(&listed, &ours, theirs.iter().map(|rule| rule.name()), &left_out);
         // Physical rules stand in DataFusion's order, ours behind them.
         let theirs: Vec<&str> = theirs.iter().map(|rule| rule.name()).filter(|name| !left_out.contains(name)).collect();
