@@ -1,5 +1,6 @@
 //! Inner joins that take NULLs for equal (`IS NOT DISTINCT FROM`) stay apart from others: DataFusion's rule that finds
-//! join keys among several inner joins makes all of them anew with one treatment of NULLs, that of the topmost.
+//! join keys among several inner joins makes all of them anew with one treatment of NULLs, that of the topmost, and the one
+//! that makes keys of a join's other conditions gives these the treatment of its keys.
 //!
 //! Invariant: a join leaves the rule with the treatment of NULLs that it came with.
 
@@ -13,6 +14,7 @@ use datafusion::logical_expr::{
     Expr, Extension, Join, JoinType, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
 };
 use datafusion::optimizer::eliminate_cross_join::EliminateCrossJoin;
+use datafusion::optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use crate::around::{LogicalRule, around};
@@ -22,6 +24,22 @@ use forebay_subqueries::plans::any_node;
 /// for equal.
 pub fn apart(rule: EliminateCrossJoin) -> impl OptimizerRule + Send + Sync + 'static {
     around(rule, run_apart)
+}
+
+/// DataFusion's rule that makes keys of equalities in conditions, but for joins whose keys take NULLs for equal: their other
+/// conditions do not.
+pub fn keyed(rule: ExtractEquijoinPredicate) -> impl OptimizerRule + Send + Sync + 'static {
+    around(rule, |rule, plan, config| {
+        plan.transform_up_with_subqueries(|node| match &node {
+            LogicalPlan::Join(join) if is_keyed_null_safe(join) => Ok(Transformed::no(node)),
+            LogicalPlan::Join(_) => rule.rewrite(node, config),
+            _ => Ok(Transformed::no(node)),
+        })
+    })
+}
+
+fn is_keyed_null_safe(join: &Join) -> bool {
+    join.null_equality == NullEquality::NullEqualsNull && !join.on.is_empty()
 }
 
 /// Runs the rule while such joins are behind fences.

@@ -124,7 +124,7 @@ impl Binding<'_> {
         let mut defaults = Vec::new();
         for (place, field) in fields.iter().enumerate() {
             let of = place.checked_sub(fields.len() - node.aggr_expr.len()).map(|at| &node.aggr_expr[at]);
-            defaults.push(match of.map(Expr::clone).map(Expr::unalias) {
+            defaults.push(match of.cloned().map(Expr::unalias) {
                 Some(Expr::AggregateFunction(call)) => {
                     call.func.default_value(field.data_type())?.cast_to(field.data_type())?
                 }
