@@ -16,8 +16,8 @@ use datafusion::common::{DataFusionError, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 use forebay_base::Error;
 use forebay_context::error::into_datafusion;
-use forebay_syntax::calendar::INFINITE_DAY;
-use forebay_syntax::moments::{DAY, INFINITE};
+use forebay_syntax::calendar::{self, INFINITE_DAY};
+use forebay_syntax::moments::{DAY, INFINITE, in_range};
 use forebay_syntax::types::shown_type;
 
 /// The type of all intervals.
@@ -192,17 +192,32 @@ impl Call<'_> {
     }
 }
 
+/// Dates and timestamps as days since 1970-01-01; infinite ones are NULL.
+pub fn days(array: &ArrayRef) -> Result<Vec<Option<i64>>> {
+    if let Some(dates) = array.as_primitive_opt::<Date32Type>() {
+        let is_finite = |day: &i32| day.unsigned_abs() != INFINITE_DAY as u32;
+        return Ok(dates.iter().map(|day| day.filter(is_finite).map(i64::from)).collect());
+    }
+    let is_finite = |moment: &i64| moment.unsigned_abs() != INFINITE as u64;
+    Ok(microseconds(array)?.into_iter().map(|one| one.filter(is_finite).map(|moment| moment.div_euclid(DAY))).collect())
+}
+
 /// Dates and timestamps as microseconds since 1970-01-01; infinite ones are those of microseconds.
 pub fn microseconds(array: &ArrayRef) -> Result<Vec<Option<i64>>> {
     match array.data_type() {
         DataType::Date32 => {
             let moment = |day: i32| match day {
-                INFINITE_DAY => INFINITE,
-                _ if day == -INFINITE_DAY => -INFINITE,
+                INFINITE_DAY => Ok(INFINITE),
+                _ if day == -INFINITE_DAY => Ok(-INFINITE),
                 // Dates have a wider range than timestamps.
-                _ => i64::from(day).saturating_mul(DAY),
+                _ => in_range(i128::from(day) * i128::from(DAY)).ok_or_else(|| {
+                    refused(
+                        format!("the date {} is out of the range of timestamps", calendar::text(day.into())),
+                        "Timestamps are those of 290309 BC to 294247",
+                    )
+                }),
             };
-            Ok(array.as_primitive::<Date32Type>().iter().map(|day| day.map(moment)).collect())
+            array.as_primitive::<Date32Type>().iter().map(|day| day.map(moment).transpose()).collect()
         }
         DataType::Timestamp(TimeUnit::Second, _) => {
             Ok(scaled(array.as_primitive::<TimestampSecondType>().iter(), |value| value.saturating_mul(1_000_000)))

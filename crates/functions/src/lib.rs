@@ -1,5 +1,5 @@
-//! Functions of DuckDB that DataFusion lacks, or means otherwise: of dates, times and intervals, and of texts; casts; the least
-//! and the greatest value.
+//! Functions of DuckDB that DataFusion lacks, or means otherwise: scalar ones of dates, times and intervals, and of texts; casts;
+//! the least and the greatest value; `lag` and `lead`.
 //!
 //! Start with [`function`]: what a function is. Then [`moments`] and [`texts`], a list of functions each. Must not know: plans,
 //! rules, tables.
@@ -16,6 +16,7 @@ pub mod floats;
 pub mod function;
 pub mod interval_lengths;
 pub mod moments;
+pub mod neighbours;
 pub mod row_extrema;
 pub mod texts;
 

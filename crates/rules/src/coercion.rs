@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::{Cast, InList, InSubquery, ScalarFunction};
 use datafusion::logical_expr::type_coercion::binary::{comparison_coercion, type_union_coercion};
 use datafusion::logical_expr::{
-    Between, BinaryExpr, Case, Expr, ExprSchemable, Like, LogicalPlan, LogicalPlanBuilder, Operator, Union,
-    binary_expr, lit,
+    Between, BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Union,
 };
 use forebay_base::{canonical_f32, canonical_f64};
 
@@ -79,11 +78,11 @@ fn rewrite(expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transfor
             }))
         }
         // The pattern is one of all of the text, where DataFusion looks for it anywhere.
-        Expr::SimilarTo(like) => {
-            let concat = |left, right| binary_expr(left, Operator::StringConcat, right);
-            let pattern = Box::new(concat(concat(lit("^(?:"), *like.pattern), lit(")$")));
-            Ok(Transformed::yes(Expr::SimilarTo(Like { pattern, ..like })))
-        }
+        Expr::SimilarTo(like) => Ok(Transformed::yes(match forebay_functions::function("regexp_full_match") {
+            Some(function) if like.negated => !function.call(vec![*like.expr, *like.pattern]),
+            Some(function) => function.call(vec![*like.expr, *like.pattern]),
+            None => return internal_err!("there is no function regexp_full_match"),
+        })),
         Expr::Between(Between { expr, negated, low, high }) => {
             let all = unify(vec![*expr, *low, *high], types, comparison_coercion, schema)?;
             Ok(all.update_data(|all| {

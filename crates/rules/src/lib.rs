@@ -26,6 +26,7 @@ pub mod operators;
 pub mod optimizer;
 pub mod pushdown;
 pub mod rounding;
+pub mod sliding;
 pub mod text_functions;
 pub mod typed;
 pub mod volatile;

@@ -9,12 +9,12 @@ use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::prelude::SessionConfig;
 use forebay_carve::CarvingPlanner;
 use forebay_files::read_functions;
-use forebay_functions::extrema;
+use forebay_functions::{extrema, neighbours};
 use forebay_rules::arithmetic::bits;
 use forebay_rules::arithmetic::division::Division;
 use forebay_rules::dependencies::IndependentRelations;
 use forebay_rules::operators::Operators;
-use forebay_rules::{averages, list, text_functions, volatile, whole_numbers};
+use forebay_rules::{averages, list, sliding, text_functions, volatile, whole_numbers};
 use forebay_store::DEFAULT_SCHEMA;
 use forebay_subqueries::row_values;
 use forebay_syntax::types::TypeNames;
@@ -63,8 +63,11 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
     expressions.extend(state.expr_planners().iter().cloned());
     let mut aggregates: Vec<_> = state.aggregate_functions().values().cloned().collect();
     // The later of two functions of one name holds.
+    aggregates.extend(sliding::functions(&aggregates));
     aggregates.extend(extrema::functions());
     aggregates.push(averages::function());
+    let mut windows: Vec<_> = state.window_functions().values().cloned().collect();
+    windows.extend(neighbours::functions());
     let mut scalars: Vec<_> = state.scalar_functions().values().cloned().collect();
     scalars.push(Arc::new(volatile::volatile_call()));
     scalars.push(Arc::new(row_values::row_values()));
@@ -77,6 +80,7 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
         .with_analyzer_rules(list::analyzer())
         .with_expr_planners(expressions)
         .with_aggregate_functions(aggregates)
+        .with_window_functions(windows)
         .with_scalar_functions(scalars)
         .with_optimizer_rules(list::logical())
         .with_physical_optimizer_rules(list::physical())

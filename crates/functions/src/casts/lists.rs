@@ -92,8 +92,8 @@ pub(crate) fn text<'a>(elements: impl Iterator<Item = Option<&'a str>>, may_quot
 fn needs_quotes(element: &str) -> bool {
     element.is_empty()
         || element.eq_ignore_ascii_case("null")
-        || element.starts_with(' ')
-        || element.ends_with(' ')
+        || element.starts_with(|c: char| c.is_ascii_whitespace())
+        || element.ends_with(|c: char| c.is_ascii_whitespace())
         || element.contains(['"', '\'', '(', ')', ',', ':', '=', '[', ']', '{', '}', '\\'])
 }
 

@@ -29,6 +29,10 @@ pub(crate) fn read(views: &ArrayRef, target: &DataType, or_null: bool) -> Result
     let options = CastOptions { safe: or_null, format_options: FormatOptions::default() };
     let texts = views.as_string_view();
     match target {
+        DataType::Decimal128(HUGEINT_DIGITS, 0) => {
+            let numbers = Decimal128Array::from(texts::each(texts, target, or_null, whole)?);
+            Ok(Arc::new(numbers.with_precision_and_scale(HUGEINT_DIGITS, 0)?))
+        }
         DataType::Decimal128(precision, scale) => decimals(views, *precision, *scale, or_null),
         DataType::Boolean => Ok(Arc::new(BooleanArray::from(texts::each(texts, target, or_null, boolean)?))),
         _ if target.is_floating() => {

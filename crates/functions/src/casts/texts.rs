@@ -8,7 +8,9 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::compute::cast as plain_cast;
-use datafusion::arrow::datatypes::{DataType, FieldRef, IntervalMonthDayNanoType, IntervalUnit, TimeUnit};
+use datafusion::arrow::datatypes::{
+    DataType, FieldRef, IntervalMonthDayNanoType, IntervalUnit, Time64MicrosecondType, TimeUnit,
+};
 use datafusion::arrow::error::ArrowError;
 
 use forebay_syntax::types::shown_type;
@@ -117,6 +119,12 @@ pub(crate) fn written(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
             }
         }
         DataType::Date32 | DataType::Timestamp(..) => return temporal::written(array),
+        // A day may end with its last moment, which is none to Arrow.
+        DataType::Time64(TimeUnit::Microsecond) => {
+            for time in array.as_primitive::<Time64MicrosecondType>() {
+                out.append_option(time.map(|time| clock::text(time.unsigned_abs())));
+            }
+        }
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
             let blobs = plain_cast(array, &DataType::BinaryView)?;
             for blob in blobs.as_binary_view() {

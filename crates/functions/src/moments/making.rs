@@ -334,6 +334,11 @@ fn flags(call: &Call<'_>, is_one: fn(Kind) -> bool) -> Result<ArrayRef> {
         };
         return call.flags_of(|row| Ok(values.is_valid(row).then(|| is_one(kind(values.value(row))))));
     }
+    if let Some(days) = call.arguments[0].as_primitive_opt::<Date32Type>() {
+        let is_infinite = |day: i32| day.unsigned_abs() == calendar::INFINITE_DAY as u32;
+        let kind = |day: i32| if is_infinite(day) { Kind::Infinite } else { Kind::Finite };
+        return call.flags_of(|row| Ok(days.is_valid(row).then(|| is_one(kind(days.value(row))))));
+    }
     let moments = call.moments(0)?;
     let kind = |moment: i64| if moment.unsigned_abs() == INFINITE as u64 { Kind::Infinite } else { Kind::Finite };
     call.flags_of(|row| Ok(moments[row].map(|moment| is_one(kind(moment)))))
@@ -385,16 +390,16 @@ fn normal_shape(types: &[DataType]) -> Option<Shape> {
         .then(|| Shape { arguments: vec![INTERVAL], result: INTERVAL })
 }
 
-/// Days of 24 hours and months of 30 days, as far as they are whole ones.
+/// Days of 24 hours and months of 30 days, so that days and time are no less than none.
 fn normalized(call: &Call<'_>) -> Result<ArrayRef> {
     let intervals = call.values::<IntervalMonthDayNanoType>(0);
     call.values_of::<IntervalMonthDayNanoType>(|row| {
         Ok(intervals.is_valid(row).then(|| {
             let interval = intervals.value(row);
             let time = interval.nanoseconds / 1_000;
-            let days = i64::from(interval.days) + time / DAY;
-            let months = i64::from(interval.months) + days / 30;
-            IntervalMonthDayNano::new(months as i32, (days % 30) as i32, time % DAY * 1_000)
+            let days = i64::from(interval.days) + time.div_euclid(DAY);
+            let months = i64::from(interval.months) + days.div_euclid(30);
+            IntervalMonthDayNano::new(months as i32, days.rem_euclid(30) as i32, time.rem_euclid(DAY) * 1_000)
         }))
     })
 }

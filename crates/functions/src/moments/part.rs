@@ -18,7 +18,7 @@ use forebay_syntax::intervals;
 use forebay_syntax::moments::{DAY, INFINITE};
 use forebay_syntax::types::shown_type;
 
-use crate::function::{Call, Definition, INTERVAL, Shape, TEXT, TIME, is_moment, is_text, moment_type, refused};
+use crate::function::{Call, Definition, INTERVAL, Shape, TEXT, TIME, days, is_moment, is_text, moment_type, refused};
 
 /// Microseconds of a second.
 pub const SECOND: i64 = 1_000_000;
@@ -91,9 +91,9 @@ impl Part {
         })
     }
 
-    /// As [`Part::named`]; an error where there is no such part.
+    /// As [`Part::named`], which may stand in quotes; an error where there is no such part.
     pub fn of(name: &str) -> Result<Self> {
-        Self::named(name).ok_or_else(|| {
+        Self::named(name.trim_matches('\'')).ok_or_else(|| {
             refused(
                 format!("there is no part {name:?} of a date, time or interval"),
                 "Use year, month, day, week, quarter, dow, doy, hour, minute, second, epoch and the like",
@@ -106,13 +106,9 @@ impl Part {
         matches!(self, Self::Epoch | Self::Julian)
     }
 
-    /// The part of a moment in microseconds; `None` of an infinite one.
-    pub fn of_moment(self, moment: i64) -> Option<i64> {
+    /// The part of a finite moment: of its day, and microseconds of that.
+    fn of_moment(self, day: i64, time: i64) -> Option<i64> {
         use Part as P;
-        if moment.unsigned_abs() == INFINITE as u64 {
-            return None;
-        }
-        let (day, time) = (moment.div_euclid(DAY), moment.rem_euclid(DAY));
         let date = civil(day);
         let since = |years: i64| match date.year {
             year if year > 0 => (year - 1) / years + 1,
@@ -137,7 +133,7 @@ impl Part {
             P::IsoDayOfWeek => calendar::iso_weekday(day),
             P::DayOfYear => calendar::year_day(day),
             P::Julian => day + JULIAN,
-            P::Epoch => moment / SECOND,
+            P::Epoch => day * (DAY / SECOND) + time / SECOND,
             P::Zone => 0,
             of_time => return of_time.of_time(time),
         })
@@ -194,6 +190,14 @@ impl Part {
                 let values = array.as_primitive::<Time64MicrosecondType>();
                 Box::new(move |row| Ok(values.is_valid(row).then(|| values.value(row) as f64 / SECOND as f64)))
             }
+            (Self::Epoch | Self::Julian, DataType::Date32) => {
+                let days = days(array)?;
+                let value = move |day: i64| match self {
+                    Self::Epoch => (day * (DAY / SECOND)) as f64,
+                    _ => (day + JULIAN) as f64,
+                };
+                Box::new(move |row| Ok(days[row].map(value)))
+            }
             (Self::Epoch | Self::Julian, moment) if is_moment(moment) => {
                 let moments = crate::function::microseconds(array)?;
                 let value = move |moment: i64| match self {
@@ -224,9 +228,14 @@ impl Part {
                     false => Ok(None),
                 })
             }
+            DataType::Date32 => {
+                let days = days(array)?;
+                Box::new(move |row| Ok(days[row].and_then(|day| self.of_moment(day, 0))))
+            }
             moment if is_moment(moment) => {
                 let moments = crate::function::microseconds(array)?;
-                Box::new(move |row| Ok(moments[row].and_then(|moment| self.of_moment(moment))))
+                let part = move |moment: i64| self.of_moment(moment.div_euclid(DAY), moment.rem_euclid(DAY));
+                Box::new(move |row| Ok(moments[row].filter(|one| one.unsigned_abs() != INFINITE as u64).and_then(part)))
             }
             other => return internal_err!("{other} has no parts"),
         })

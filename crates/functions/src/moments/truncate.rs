@@ -9,7 +9,7 @@ use forebay_syntax::calendar::{self, civil};
 use forebay_syntax::moments::{DAY, INFINITE};
 
 use super::part::{HOUR, MINUTE, Part, SECOND};
-use crate::function::{Call, Definition, INTERVAL, Shape, TEXT, is_text, moment_type, refused};
+use crate::function::{Call, Definition, INTERVAL, Shape, TEXT, days, is_text, moment_type, refused};
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
     Definition { names: &["date_trunc", "datetrunc"], shape, compute: truncated },
@@ -119,14 +119,8 @@ fn of_interval(part: Part, interval: IntervalMonthDayNano) -> Result<IntervalMon
     }
 }
 
-/// The days of finite moments.
-fn days(call: &Call<'_>) -> Result<Vec<Option<i64>>> {
-    let finite = |moment: &i64| moment.unsigned_abs() != INFINITE as u64;
-    Ok(call.moments(0)?.into_iter().map(|one| one.filter(finite).map(|moment| moment.div_euclid(DAY))).collect())
-}
-
 fn last_days(call: &Call<'_>) -> Result<ArrayRef> {
-    let days = days(call)?;
+    let days = days(&call.arguments[0])?;
     call.values_of::<Date32Type>(|row| {
         Ok(days[row].map(|day| {
             let date = civil(day);
@@ -136,7 +130,7 @@ fn last_days(call: &Call<'_>) -> Result<ArrayRef> {
 }
 
 fn month_days(call: &Call<'_>) -> Result<ArrayRef> {
-    let days = days(call)?;
+    let days = days(&call.arguments[0])?;
     call.values_of::<datafusion::arrow::datatypes::Int64Type>(|row| {
         Ok(days[row].map(|day| {
             let date = civil(day);
@@ -146,11 +140,11 @@ fn month_days(call: &Call<'_>) -> Result<ArrayRef> {
 }
 
 fn day_names(call: &Call<'_>) -> Result<ArrayRef> {
-    let days = days(call)?;
+    let days = days(&call.arguments[0])?;
     call.texts_of(|row| Ok(days[row].map(|day| calendar::day_name(calendar::weekday(day)).to_owned())))
 }
 
 fn month_names(call: &Call<'_>) -> Result<ArrayRef> {
-    let days = days(call)?;
+    let days = days(&call.arguments[0])?;
     call.texts_of(|row| Ok(days[row].map(|day| calendar::month_name(civil(day).month).to_owned())))
 }

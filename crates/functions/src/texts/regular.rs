@@ -75,6 +75,9 @@ impl Patterns {
             return Ok(known.clone());
         }
         let options = Options::of(letters)?;
+        if !options.is_literal && repeats_twice(pattern) {
+            return Err(refused(format!("{pattern:?} repeats what is repeated"), "Use parentheses: (a*)*"));
+        }
         let syntax = if options.is_literal { Cow::Owned(regex::escape(pattern)) } else { ascii_classes(pattern) };
         let syntax = if is_whole { Cow::Owned(format!(r"\A(?:{syntax})\z")) } else { syntax };
         let mut builder = RegexBuilder::new(&syntax);
@@ -92,6 +95,37 @@ impl Patterns {
         known.insert(key, regex.clone());
         Ok(regex)
     }
+}
+
+/// Whether an operator of repetition stands behind another one, as in `a**`.
+fn repeats_twice(pattern: &str) -> bool {
+    let (mut is_repeated, mut is_lazy, mut in_class) = (false, false, false);
+    let mut characters = pattern.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => {
+                characters.next();
+                (is_repeated, is_lazy) = (false, false);
+            }
+            '[' => in_class = true,
+            ']' => (in_class, is_repeated, is_lazy) = (false, false, false),
+            '*' | '+' | '?' if !in_class => match (is_repeated, is_lazy, character) {
+                (false, _, _) => is_repeated = true,
+                (true, false, '?') => is_lazy = true,
+                _ => return true,
+            },
+            '(' if !in_class => {
+                // What follows `(?` are flags, or the name of a group.
+                (is_repeated, is_lazy) = (false, false);
+                let mut ahead = characters.clone();
+                if ahead.next() == Some('?') {
+                    characters = ahead;
+                }
+            }
+            _ => (is_repeated, is_lazy) = (false, false),
+        }
+    }
+    false
 }
 
 /// `pattern`, whose classes of digits, letters and blanks are those of ASCII.
@@ -272,13 +306,13 @@ fn all_extracted(call: &Call<'_>) -> Result<ArrayRef> {
         let (options, group) = (options(call, 3, row)?, group(call, row)?);
         let Some(group) = group.filter(|_| texts.is_valid(row) && patterns.is_valid(row)) else { return Ok(None) };
         let regex = known.get(patterns.value(row), options, false)?;
-        if group >= regex.captures_len() {
+        let found = matches(&regex, texts.value(row));
+        if group >= regex.captures_len() && !found.is_empty() {
             return Err(refused(
                 format!("{:?} has {} groups, and no group {group}", patterns.value(row), regex.captures_len() - 1),
                 "Group 0 is the whole match",
             ));
         }
-        let found = matches(&regex, texts.value(row));
         Ok(Some(found.iter().map(|captures| captures.get(group).map(|one| one.as_str().to_owned())).collect()))
     })
 }
@@ -364,6 +398,21 @@ mod tests {
         let regex = |pattern| Patterns::default().get(pattern, "", true).expect("a pattern");
         assert!(!regex(r"\w+").is_match("ä") && regex(r"[\w ]+").is_match("a b") && regex(r"\D").is_match("٣"));
         assert!(regex(r"\.\/\-").is_match("./-"));
+    }
+
+    #[test]
+    fn what_is_repeated_is_not_repeated() {
+        for (pattern, expect) in [
+            ("a**", true),
+            ("a*?", false),
+            ("a*?+", true),
+            ("[*+]+", false),
+            ("\\**", false),
+            ("(?:a)*(b)+", false),
+            ("a+?b*", false),
+        ] {
+            assert_eq!(repeats_twice(pattern), expect, "{pattern}");
+        }
     }
 
     #[test]

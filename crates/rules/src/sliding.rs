@@ -1,0 +1,282 @@
+//! Aggregates over frames that rows leave at their start, computed anew from the rows of each frame: those of which DataFusion's
+//! have no state from which rows can be taken (`string_agg`, `median`, sums of distinct values), or lose digits by it, so that
+//! a variance becomes negative. Other frames and groups are DataFusion's own.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef};
+use datafusion::arrow::compute::concat;
+use datafusion::arrow::datatypes::{DataType, FieldRef, Schema};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::expr::{AggregateFunctionParams, WindowFunctionParams};
+use datafusion::logical_expr::function::{AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs};
+use datafusion::logical_expr::utils::AggregateOrderSensitivity;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, ReversedUDAF, SetMonotonicity,
+    Signature, StatisticsArgs,
+};
+use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
+
+/// Aggregates that are computed anew, by their names.
+const ANEW: [&str; 20] = [
+    "array_agg",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "bool_and",
+    "bool_or",
+    "corr",
+    "covar_pop",
+    "covar_samp",
+    "median",
+    "percentile_cont",
+    "quantile_cont",
+    "regr_intercept",
+    "regr_r2",
+    "regr_slope",
+    "stddev",
+    "stddev_pop",
+    "string_agg",
+    "var",
+    "var_pop",
+];
+
+/// Aggregates of which those of distinct values are computed anew.
+const ANEW_IF_DISTINCT: [&str; 1] = ["sum"];
+
+/// Such of these aggregates as have to be computed anew, in that form.
+pub fn functions(aggregates: &[Arc<AggregateUDF>]) -> Vec<Arc<AggregateUDF>> {
+    let is_one =
+        |function: &&Arc<AggregateUDF>| ANEW.contains(&function.name()) || ANEW_IF_DISTINCT.contains(&function.name());
+    let anew = |inner: &Arc<AggregateUDF>| Arc::new(AggregateUDF::from(Anew { inner: Arc::clone(inner) }));
+    aggregates.iter().filter(is_one).map(anew).collect()
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Anew {
+    inner: Arc<AggregateUDF>,
+}
+
+impl AggregateUDFImpl for Anew {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn schema_name(&self, params: &AggregateFunctionParams) -> Result<String> {
+        self.inner.schema_name(params)
+    }
+
+    fn human_display(&self, params: &AggregateFunctionParams) -> Result<String> {
+        self.inner.human_display(params)
+    }
+
+    fn window_function_schema_name(&self, params: &WindowFunctionParams) -> Result<String> {
+        self.inner.window_function_schema_name(params)
+    }
+
+    fn display_name(&self, params: &AggregateFunctionParams) -> Result<String> {
+        self.inner.display_name(params)
+    }
+
+    fn window_function_display_name(&self, params: &WindowFunctionParams) -> Result<String> {
+        self.inner.window_function_display_name(params)
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(types)
+    }
+
+    fn return_field(&self, fields: &[FieldRef]) -> Result<FieldRef> {
+        self.inner.return_field(fields)
+    }
+
+    fn is_nullable(&self) -> bool {
+        self.inner.is_nullable()
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        self.inner.accumulator(args)
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        self.inner.state_fields(args)
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
+        self.inner.groups_accumulator_supported(args)
+    }
+
+    fn create_groups_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
+        self.inner.create_groups_accumulator(args)
+    }
+
+    fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        match args.is_distinct || !ANEW_IF_DISTINCT.contains(&self.name()) {
+            true => Ok(Box::new(Frame::new(Arc::clone(&self.inner), &args))),
+            false => self.inner.create_sliding_accumulator(args),
+        }
+    }
+
+    fn with_beneficial_ordering(self: Arc<Self>, is_beneficial: bool) -> Result<Option<Arc<dyn AggregateUDFImpl>>> {
+        let ordered = self.inner.as_ref().clone().with_beneficial_ordering(is_beneficial)?;
+        Ok(ordered.map(|inner| Arc::new(Self { inner: Arc::new(inner) }) as Arc<dyn AggregateUDFImpl>))
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        self.inner.order_sensitivity()
+    }
+
+    fn simplify(&self) -> Option<AggregateFunctionSimplification> {
+        self.inner.simplify()
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        self.inner.reverse_udf()
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(types)
+    }
+
+    fn is_descending(&self) -> Option<bool> {
+        self.inner.is_descending()
+    }
+
+    fn value_from_stats(&self, args: &StatisticsArgs<'_>) -> Option<ScalarValue> {
+        self.inner.value_from_stats(args)
+    }
+
+    fn default_value(&self, data_type: &DataType) -> Result<ScalarValue> {
+        self.inner.default_value(data_type)
+    }
+
+    fn supports_null_handling_clause(&self) -> bool {
+        self.inner.supports_null_handling_clause()
+    }
+
+    fn supports_within_group_clause(&self) -> bool {
+        self.inner.supports_within_group_clause()
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.inner.documentation()
+    }
+
+    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
+        self.inner.inner().set_monotonicity(data_type)
+    }
+}
+
+/// The rows of a frame, and how a state is made for them.
+#[derive(Debug)]
+struct Frame {
+    function: Arc<AggregateUDF>,
+    rows: VecDeque<Vec<ArrayRef>>,
+    return_field: FieldRef,
+    schema: Schema,
+    ignore_nulls: bool,
+    order_bys: Vec<PhysicalSortExpr>,
+    is_reversed: bool,
+    name: String,
+    is_distinct: bool,
+    exprs: Vec<Arc<dyn PhysicalExpr>>,
+    expr_fields: Vec<FieldRef>,
+}
+
+impl Frame {
+    fn new(function: Arc<AggregateUDF>, args: &AccumulatorArgs<'_>) -> Self {
+        Self {
+            function,
+            rows: VecDeque::new(),
+            return_field: Arc::clone(&args.return_field),
+            schema: args.schema.clone(),
+            ignore_nulls: args.ignore_nulls,
+            order_bys: args.order_bys.to_vec(),
+            is_reversed: args.is_reversed,
+            name: args.name.to_owned(),
+            is_distinct: args.is_distinct,
+            exprs: args.exprs.to_vec(),
+            expr_fields: args.expr_fields.to_vec(),
+        }
+    }
+
+    /// A state of the rows that are in the frame.
+    fn accumulated(&self) -> Result<Box<dyn Accumulator>> {
+        let mut state = self.function.accumulator(AccumulatorArgs {
+            return_field: Arc::clone(&self.return_field),
+            schema: &self.schema,
+            ignore_nulls: self.ignore_nulls,
+            order_bys: &self.order_bys,
+            is_reversed: self.is_reversed,
+            name: &self.name,
+            is_distinct: self.is_distinct,
+            exprs: &self.exprs,
+            expr_fields: &self.expr_fields,
+        })?;
+        if let Some(first) = self.rows.front() {
+            let column = |index: usize| {
+                let parts: Vec<&dyn Array> = self.rows.iter().map(|columns| columns[index].as_ref()).collect();
+                concat(&parts)
+            };
+            let columns: Vec<ArrayRef> = (0..first.len()).map(column).collect::<std::result::Result<_, _>>()?;
+            state.update_batch(&columns)?;
+        }
+        Ok(state)
+    }
+}
+
+impl Accumulator for Frame {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        if values.first().is_some_and(|first| !first.is_empty()) {
+            self.rows.push_back(values.to_vec());
+        }
+        Ok(())
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let mut left = values.first().map_or(0, |first| first.len());
+        while left > 0 {
+            let Some(first) = self.rows.front_mut() else { break };
+            let count = first[0].len();
+            if count <= left {
+                self.rows.pop_front();
+                left -= count;
+            } else {
+                first.iter_mut().for_each(|column| *column = column.slice(left, count - left));
+                left = 0;
+            }
+        }
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        self.accumulated()?.evaluate()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.accumulated()?.state()
+    }
+
+    fn merge_batch(&mut self, _states: &[ArrayRef]) -> Result<()> {
+        datafusion::common::internal_err!("the states of frames are not merged")
+    }
+
+    fn size(&self) -> usize {
+        let bytes =
+            |columns: &Vec<ArrayRef>| columns.iter().map(|column| column.get_array_memory_size()).sum::<usize>();
+        size_of::<Self>() + self.rows.iter().map(bytes).sum::<usize>()
+    }
+}

@@ -1,0 +1,189 @@
+"""Random windows: every function, frame and order whose answer the rows determine. Rows that are equal by a window's order are told
+apart by a unique column, unless the function or the frame takes them together anyway."""
+
+import random
+
+import computed
+from computed import Query
+
+TABLES = {"w": 60, "one": 1, "none": 0}
+# Columns by which windows are parted and ordered.
+KEYS = ["p", "q", "x", "y", "d", "ts", "s", "b", "x % 3", "p + x", "length(s)", "x IS NULL"]
+RANKS = ["row_number()", "rank()", "dense_rank()", "percent_rank()", "cume_dist()"]
+# Without a state from which rows can leave again: their frames begin with the partition.
+GROWING = ["string_agg(s, '-')", "array_to_string(array_agg(x), ',')", "median(x)", "bool_and(x > 2)", "bool_or(b)"]
+AGGREGATES = ["sum({})", "count({})", "min({})", "max({})", "avg({})", "count(*)", "count(DISTINCT {})", "sum(DISTINCT {})", "stddev_pop({})", "var_samp({})"]
+VALUES = ["x", "id", "x + id", "f", "y"]
+
+
+def statements():
+    """Tables with few values, so that rows are equal by many orders, and NULLs."""
+    shuffled = random.Random("windows")
+
+    def one(values):
+        return "NULL" if shuffled.random() < 0.12 else shuffled.choice(values)
+
+    def row(number):
+        numbers, texts = [str(value) for value in range(-2, 7)], [f"'{value}'" for value in ["a", "b", "B", "ä", "", "abc", "🦆"]]
+        floats = [f"CAST({value} AS DOUBLE)" for value in ["0.5", "-1.5", "2", "3.25", "0"]]
+        days = [f"DATE '2020-{month}-{day}'" for month in ("01", "02") for day in ("01", "15", "28", "29")]
+        moments = [f"TIMESTAMP '2020-01-{day} {hour}:00:00'" for day in ("01", "02", "31") for hour in ("00", "12", "23")]
+        cells = [one(["1", "2", "3"]), one(["'u'", "'v'"]), one(numbers), one(floats), one(["1.25", "-0.50", "3.00"]), one(days), one(moments), one(texts), one(["true", "false"])]
+        return f"({number}, {', '.join(cells)})"
+
+    made = []
+    for table, rows in TABLES.items():
+        made.append(f"CREATE TABLE {table} (id INTEGER, p INTEGER, q VARCHAR, x INTEGER, y DOUBLE, f DECIMAL(9,2), d DATE, ts TIMESTAMP, s VARCHAR, b BOOLEAN)")
+        if rows:
+            made.append(f"INSERT INTO {table} VALUES {', '.join(row(number) for number in range(rows))}")
+    return made
+
+
+class Generator:
+    """Makes query `number` of a seed; the same every time."""
+
+    def __init__(self, seed):
+        self.seed = seed
+
+    def query(self, number):
+        self.random = random.Random(f"windows:{self.seed}:{number}")
+        return self.random.choices([self.rows, self.qualified, self.of_groups, self.named, self.nested], weights=[62, 10, 12, 10, 6])[0]()
+
+    def chance(self, share):
+        return self.random.random() < share
+
+    def pick(self, items):
+        return self.random.choice(items)
+
+    def table(self):
+        return self.random.choices(list(TABLES), weights=[92, 5, 3])[0]
+
+    # Shapes
+
+    def rows(self):
+        outputs = ["id", *(self.call() for _ in range(self.pick([1, 1, 2, 3])))]
+        condition = f" WHERE {self.condition()}" if self.chance(0.3) else ""
+        return Query(outputs, f" FROM {self.table()}{condition} ORDER BY id", parts=[condition])
+
+    def qualified(self):
+        call, bound = self.call(["rank"]), self.pick([1, 2, 3])
+        condition = f" WHERE {self.condition()}" if self.chance(0.3) else ""
+        qualify = f" QUALIFY {call} {self.pick(['=', '<=', '>'])} {bound}"
+        return Query(["id", self.call()], f" FROM {self.table()}{condition}{qualify} ORDER BY id", parts=[condition, qualify])
+
+    def of_groups(self):
+        """Windows over aggregates, one row for each group."""
+        key = self.pick(["p", "q", "x"])
+        orders = [f"sum(id){self.direction()}, {key}{self.direction()}", f"count(*){self.direction()}, {key}", f"{key}{self.direction()}"]
+        calls = ["rank()", "row_number()", "sum(sum(id))", "max(count(*))", "lag(sum(id))", "sum(count(x))", "first_value(min(id))", "ntile(2)"]
+        outputs = [key, "sum(id)", *(f"{self.pick(calls)} OVER (ORDER BY {self.pick(orders)})" for _ in range(self.pick([1, 2])))]
+        having = " HAVING count(*) > 2" if self.chance(0.3) else ""
+        return Query(outputs, f" FROM {self.table()} GROUP BY {key}{having} ORDER BY {key} NULLS FIRST", parts=[having])
+
+    def named(self):
+        partition = self.partition() or "PARTITION BY p"
+        order = f"ORDER BY {self.total_order()}"
+        frames = ["", " ROWS 2 PRECEDING", " ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING"]
+        outputs = ["id", "sum(x) OVER v", f"{self.pick(['count(*)', 'min(x)', 'last_value(id)'])} OVER (w {order}{self.pick(frames)})", "count(*) OVER w"]
+        return Query(outputs, f" FROM {self.table()} WINDOW w AS ({partition}), v AS (w {order}) ORDER BY id")
+
+    def nested(self):
+        inner = f"(SELECT id, p, {self.call(['rank', 'aggregate'])} AS z FROM {self.table()}) t"
+        return Query(["p", "count(*)", "count(z)", "min(z)", "max(z)"], f" FROM {inner} GROUP BY p ORDER BY p NULLS LAST")
+
+    def condition(self):
+        return self.pick(["x > 1", "p IS NOT NULL", "id % 2 = 0", "s < 'b'", "b", "id < 7", "d >= DATE '2020-01-15'"])
+
+    # Windows
+
+    def direction(self):
+        return f"{self.pick(['', ' ASC', ' DESC'])}{self.pick(['', ' NULLS FIRST', ' NULLS LAST'])}"
+
+    def partition(self):
+        keys = self.random.sample(KEYS, self.pick([0, 1, 1, 1, 2]))
+        return f"PARTITION BY {', '.join(keys)}" if keys else ""
+
+    def order(self, keys=KEYS):
+        return ", ".join(f"{key}{self.direction()}" for key in self.random.sample(keys, self.pick([1, 1, 2])))
+
+    def total_order(self):
+        return f"{self.order()}, id{self.pick(['', ' DESC'])}" if self.chance(0.8) else f"id{self.pick(['', ' DESC'])}"
+
+    def over(self, order, frame=""):
+        parts = [self.partition(), f"ORDER BY {order}" if order else "", frame]
+        return f"OVER ({' '.join(part for part in parts if part)})"
+
+    def bounds(self, start_values, end_values):
+        """Two bounds of a frame in their order."""
+        start, end = self.pick(start_values), self.pick(end_values)
+        starts = ["UNBOUNDED PRECEDING", "CURRENT ROW", f"{start} PRECEDING", f"{start} PRECEDING"]
+        ends = ["UNBOUNDED FOLLOWING", "CURRENT ROW", f"{end} FOLLOWING", f"{end} FOLLOWING"]
+        first, last = self.pick(starts), self.pick(ends)
+        if first == "UNBOUNDED PRECEDING" and self.chance(0.3):
+            last = f"{end} PRECEDING"
+        if last == "UNBOUNDED FOLLOWING" and self.chance(0.3):
+            first = f"{start} FOLLOWING"
+        if self.chance(0.15) and last == "CURRENT ROW":
+            return first if first != "CURRENT ROW" else "UNBOUNDED PRECEDING"
+        return f"BETWEEN {first} AND {last}"
+
+    def frame(self):
+        """A frame, with an order that determines what is in it."""
+        kind = self.pick(["", "ROWS", "ROWS", "RANGE", "RANGE", "GROUPS"])
+        if kind == "ROWS":
+            return self.total_order(), f"ROWS {self.bounds(['0', '1', '2', '5'], ['0', '1', '2', '5'])}"
+        if kind == "GROUPS":
+            return self.order(), f"GROUPS {self.bounds(['0', '1', '2'], ['0', '1', '2'])}"
+        if kind == "RANGE":
+            column, values = self.pick([
+                ("x", ["0", "1", "2", "10"]), ("id", ["1", "5"]), ("y", ["0.5", "2"]), ("f", ["1", "0.25"]),
+                ("d", ["INTERVAL '1' DAY", "INTERVAL '1' MONTH", "INTERVAL '14 days'"]), ("ts", ["INTERVAL '12' HOUR", "INTERVAL '1 day'", "INTERVAL 1 MONTH"]),
+            ])
+            return f"{column}{self.direction()}", f"RANGE {self.bounds(values, values)}"
+        return self.order(), ""
+
+    def call(self, kinds=("rank", "tile", "shift", "value", "aggregate", "aggregate", "growing")):
+        return getattr(self, self.pick(kinds))()
+
+    def rank(self):
+        name = self.pick(RANKS)
+        return f"{name} {self.over(self.total_order() if name == 'row_number()' else self.order())}"
+
+    def tile(self):
+        return f"ntile({self.pick([1, 2, 3, 7, 100])}) {self.over(self.total_order())}"
+
+    def shift(self):
+        column, default = self.pick([("x", "-99"), ("s", "'none'"), ("d", "DATE '2000-01-01'"), ("id", "0"), ("y", "CAST(0 AS DOUBLE)")])
+        rest = self.pick(["", ", 1", ", 2", ", 0", ", -1", f", 1, {default}", f", 3, {default}", ", 1, NULL"])
+        nulls = self.pick(["", "", " IGNORE NULLS", " RESPECT NULLS"])
+        return f"{self.pick(['lag', 'lead'])}({column}{rest}{nulls}) {self.over(self.total_order())}"
+
+    def value(self):
+        column = self.pick(["x", "s", "d", "id", "y", "ts"])
+        nulls = self.pick(["", "", " IGNORE NULLS", " RESPECT NULLS"])
+        call = self.pick([f"first_value({column}{nulls})", f"last_value({column}{nulls})", f"nth_value({column}, {self.pick([1, 2, 3])}{nulls})"])
+        frame = self.pick(["", f"ROWS {self.bounds(['0', '1', '2', '5'], ['0', '1', '2', '5'])}"])
+        return f"{call} {self.over(self.total_order(), frame)}"
+
+    def aggregate(self):
+        name = self.pick(AGGREGATES).format(self.pick(VALUES))
+        condition = f" FILTER (WHERE {self.condition()})" if self.chance(0.2) else ""
+        if self.chance(0.15):
+            return f"{name}{condition} {self.over('')}"
+        order, frame = self.frame()
+        if self.chance(0.1) and not frame:
+            name = f"{self.pick(['min', 'max', 'count'])}({self.pick(['s', 'd', 'ts', 'b'])})"
+        return f"{name}{condition} {self.over(order, frame)}"
+
+    def growing(self):
+        frame = self.pick(["", "ROWS UNBOUNDED PRECEDING", "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"])
+        return f"{self.pick(GROWING)} {self.over(self.total_order(), frame)}"
+
+
+# As docs/execution.md says, *Differences from DuckDB*.
+DOCUMENTED = [(r"avg\(f\)", r"\(DOUBLE\): expected")]
+
+
+def run(options, report):
+    """`options`: binary, directory, seed, computed (how many queries), query (one number, or None)."""
+    computed.run(options, report, "windows", options.computed, statements(), Generator(options.seed), DOCUMENTED)
