@@ -5,13 +5,14 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, TimeUnit};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::{Cast, InList, InSubquery, ScalarFunction};
 use datafusion::logical_expr::type_coercion::binary::{comparison_coercion, type_union_coercion};
 use datafusion::logical_expr::{
     Between, BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Union,
+    binary_expr,
 };
 use forebay_base::{canonical_f32, canonical_f64};
 
@@ -69,7 +70,7 @@ fn rewrite(expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transfor
             let both = vec![*left, *right];
             let both = match op {
                 Operator::Minus => unify_times(both, types, schema)?,
-                _ => unify(both, types, comparison_coercion, schema)?,
+                _ => unify(both, types, Purpose::Compare, schema)?,
             };
             Ok(both.update_data(|mut both| {
                 let (right, left) = (both.pop(), both.pop());
@@ -84,7 +85,7 @@ fn rewrite(expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transfor
             None => return internal_err!("there is no function regexp_full_match"),
         })),
         Expr::Between(Between { expr, negated, low, high }) => {
-            let all = unify(vec![*expr, *low, *high], types, comparison_coercion, schema)?;
+            let all = unify(vec![*expr, *low, *high], types, Purpose::Compare, schema)?;
             Ok(all.update_data(|all| {
                 let mut all = all.into_iter().map(Box::new);
                 let mut next = || all.next().unwrap_or_default();
@@ -93,7 +94,7 @@ fn rewrite(expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transfor
         }
         Expr::InList(InList { expr, list, negated }) => {
             let all = std::iter::once(*expr).chain(list).collect();
-            Ok(unify(all, types, comparison_coercion, schema)?.update_data(|mut all| {
+            Ok(unify(all, types, Purpose::Compare, schema)?.update_data(|mut all| {
                 let expr = Box::new(all.remove(0));
                 Expr::InList(InList { expr, list: all, negated })
             }))
@@ -101,7 +102,7 @@ fn rewrite(expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transfor
         Expr::Case(case) => unify_case(case, types, schema),
         Expr::InSubquery(membership) => unify_membership(membership, types, schema),
         Expr::ScalarFunction(ScalarFunction { func, args }) if UNIFYING.contains(&func.name()) => {
-            Ok(unify(args, types, type_union_coercion, schema)?
+            Ok(unify(args, types, Purpose::Unite, schema)?
                 .update_data(|args| Expr::ScalarFunction(ScalarFunction { func, args })))
         }
         Expr::ScalarFunction(call) if call.func.name() == "nullif" && call.args.len() == 2 => {
@@ -138,12 +139,12 @@ fn float_literal(expr: &Expr, data_type: &DataType) -> Option<Expr> {
 
 /// `nullif(a, b)` of two types: the first value as it is, whatever it is compared with.
 fn unify_nullif(call: ScalarFunction, types: &ChildTypes, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let pair = unify(call.args.clone(), types, comparison_coercion, schema)?;
-    if !pair.transformed {
+    let [Some(own), Some(other)] = types else { return Ok(Transformed::no(Expr::ScalarFunction(call))) };
+    let common = Purpose::Compare.ours(own, other).or_else(|| Purpose::Compare.theirs(own, other));
+    let (Some(common), [value, compared]) = (common.filter(|_| own != other), call.args.as_slice()) else {
         return Ok(Transformed::no(Expr::ScalarFunction(call)));
-    }
-    let mut both = pair.data.into_iter();
-    let (left, right) = (both.next().unwrap_or_default(), both.next().unwrap_or_default());
+    };
+    let (left, right) = (value.clone().cast_to(&common, schema)?, compared.clone().cast_to(&common, schema)?);
     let when = Box::new(binary_expr(left, Operator::Eq, right));
     let null = Box::new(Expr::Literal(ScalarValue::Null, None));
     let value = call.args.into_iter().next().map(Box::new);
@@ -161,12 +162,12 @@ fn unify_case(case: Case, types: &ChildTypes, schema: &DFSchema) -> Result<Trans
         when_then_expr.into_iter().map(|(when, then)| (*when, *then)).unzip();
     let has_else = else_expr.is_some();
     thens.extend(else_expr.map(|expr| *expr));
-    let thens = unify(thens, &then_types, type_union_coercion, schema)?;
+    let thens = unify(thens, &then_types, Purpose::Unite, schema)?;
     let (whens, subject) = match expr {
         None => (Transformed::no(whens), None),
         Some(subject) => {
             let all = std::iter::once(*subject).chain(whens).collect();
-            let mut all = unify(all, &when_types, comparison_coercion, schema)?;
+            let mut all = unify(all, &when_types, Purpose::Compare, schema)?;
             let subject = all.data.remove(0);
             (all, Some(Box::new(subject)))
         }
@@ -184,11 +185,11 @@ fn unify_case(case: Case, types: &ChildTypes, schema: &DFSchema) -> Result<Trans
 fn unify(
     expressions: Vec<Expr>,
     types: &ChildTypes,
-    theirs: fn(&DataType, &DataType) -> Option<DataType>,
+    purpose: Purpose,
     schema: &DFSchema,
 ) -> Result<Transformed<Vec<Expr>>> {
     let types: Option<Vec<DataType>> = types.iter().cloned().collect();
-    let Some(common) = types.and_then(|types| common_type(&types, theirs)) else {
+    let Some(common) = types.and_then(|types| common_type(&types, purpose)) else {
         return Ok(Transformed::no(expressions));
     };
     let casts = expressions.into_iter().map(|expr| expr.cast_to(&common, schema)).collect::<Result<_>>()?;
@@ -199,26 +200,83 @@ fn unify(
 fn unify_times(expressions: Vec<Expr>, types: &ChildTypes, schema: &DFSchema) -> Result<Transformed<Vec<Expr>>> {
     let is_time = |data_type: &Option<DataType>| matches!(data_type, Some(DataType::Date32 | DataType::Timestamp(..)));
     match types.iter().all(is_time) {
-        true => unify(expressions, types, comparison_coercion, schema),
+        true => unify(expressions, types, Purpose::Compare, schema),
         false => Ok(Transformed::no(expressions)),
     }
 }
 
+/// What values are brought to one type for.
+#[derive(Debug, Clone, Copy)]
+enum Purpose {
+    /// To be compared.
+    Compare,
+    /// To stand in one column.
+    Unite,
+}
+
+impl Purpose {
+    fn ours(self, left: &DataType, right: &DataType) -> Option<DataType> {
+        let cut = match self {
+            Self::Compare => None,
+            Self::Unite => cut_decimal(left, right),
+        };
+        cut.or_else(|| our_common_type(left, right))
+    }
+
+    fn theirs(self, left: &DataType, right: &DataType) -> Option<DataType> {
+        match self {
+            Self::Compare => comparison_coercion(left, right),
+            Self::Unite => type_union_coercion(left, right),
+        }
+    }
+}
+
+/// The decimal that has the digits before the point of both, and of those behind it as many as there is room for, where there is
+/// not for all.
+fn cut_decimal(left: &DataType, right: &DataType) -> Option<DataType> {
+    let (DataType::Decimal128(precision, scale), DataType::Decimal128(other_precision, other_scale)) = (left, right)
+    else {
+        return None;
+    };
+    // HUGEINT, which the other's digits behind the point go beside.
+    let is_hugeint = |data_type: &DataType| *data_type == DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
+    if is_hugeint(left) || is_hugeint(right) {
+        return None;
+    }
+    let digits = |precision: u8, scale: i8| i16::from(precision) - i16::from(scale);
+    let whole = digits(*precision, *scale).max(digits(*other_precision, *other_scale));
+    let room = i16::from(DECIMAL128_MAX_PRECISION) - whole;
+    let is_cut = i16::from(*scale.max(other_scale)) > room;
+    let scale = i8::try_from(room).ok().filter(|room| *room >= 0)?;
+    is_cut.then_some(DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale))
+}
+
+/// The type of a column of values of these types.
+fn united_type(types: &[DataType]) -> Option<DataType> {
+    let (first, rest) = types.split_first()?;
+    let unite = |common: DataType, next: &DataType| {
+        Purpose::Unite.ours(&common, next).or_else(|| Purpose::Unite.theirs(&common, next))
+    };
+    rest.iter().try_fold(first.clone(), unite)
+}
+
 /// The common type of all, if our rule decides one of the steps to it.
-fn common_type(types: &[DataType], theirs: fn(&DataType, &DataType) -> Option<DataType>) -> Option<DataType> {
+fn common_type(types: &[DataType], purpose: Purpose) -> Option<DataType> {
     let (first, rest) = types.split_first()?;
     let mut common = first.clone();
     let mut is_ours = false;
     for next in rest {
-        common = match our_common_type(&common, next) {
+        common = match purpose.ours(&common, next) {
             Some(ours) => {
                 is_ours = true;
                 ours
             }
-            None => theirs(&common, next)?,
+            None => purpose.theirs(&common, next)?,
         };
     }
-    is_ours.then_some(common)
+    // DataFusion takes values two by two, and looks for a decimal beside integers before it comes to the float.
+    let is_float = common.is_floating() && types.len() > 2 && types.iter().any(|data_type| *data_type != common);
+    (is_ours || is_float).then_some(common)
 }
 
 fn our_common_type(left: &DataType, right: &DataType) -> Option<DataType> {
@@ -285,7 +343,9 @@ fn unify_union(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let target = |column: usize| {
         let types: Vec<DataType> =
             inputs.iter().map(|input| input.schema().field(column).data_type().clone()).collect();
-        common_type(&types, type_union_coercion)
+        // All of them, so that a union of this one is not told the type of its first input.
+        let is_mixed = types.iter().any(|data_type| *data_type != types[0]);
+        is_mixed.then(|| united_type(&types)).flatten()
     };
     let targets: Vec<Option<DataType>> = if same { (0..width).map(target).collect() } else { Vec::new() };
     if targets.iter().all(Option::is_none) {
@@ -324,16 +384,16 @@ mod tests {
     #[test]
     fn floats_beside_decimals_stay_floats() {
         let types = [DataType::Int32, DataType::Decimal128(2, 1), DataType::Float64];
-        assert_eq!(common_type(&types, comparison_coercion), Some(DataType::Float64));
-        assert_eq!(common_type(&types[..2], comparison_coercion), None);
+        assert_eq!(common_type(&types, Purpose::Compare), Some(DataType::Float64));
+        assert_eq!(common_type(&types[..2], Purpose::Compare), None);
         let single = [DataType::Float32, DataType::Decimal128(2, 1)];
-        assert_eq!(common_type(&single, comparison_coercion), Some(DataType::Float32));
+        assert_eq!(common_type(&single, Purpose::Compare), Some(DataType::Float32));
     }
 
     #[test]
     fn dates_and_text_take_the_unit_of_timestamps() {
-        assert_eq!(common_type(&[micros(), DataType::Date32], comparison_coercion), Some(micros()));
-        assert_eq!(common_type(&[DataType::Utf8, micros()], comparison_coercion), Some(micros()));
-        assert_eq!(common_type(&[micros(), micros()], comparison_coercion), None);
+        assert_eq!(common_type(&[micros(), DataType::Date32], Purpose::Compare), Some(micros()));
+        assert_eq!(common_type(&[DataType::Utf8, micros()], Purpose::Compare), Some(micros()));
+        assert_eq!(common_type(&[micros(), micros()], Purpose::Compare), None);
     }
 }

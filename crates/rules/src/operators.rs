@@ -294,7 +294,7 @@ fn shifted(function: &Arc<ScalarUDF>, expr: &RawBinaryExpr, schema: &DFSchema) -
 /// `&` and `|` of integers for which DataFusion has none.
 fn of_bits(operator: BitOperator, expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
     let (left, right) = (type_of(&expr.left, schema)?, type_of(&expr.right, schema)?);
-    let is_integer = |own: &DataType| is_whole(own) || own.is_null();
+    let is_integer = |own: &DataType| is_whole(own) || own.is_null() || matches!(own, DataType::Decimal128(_, 0));
     let is_beyond = |left: &DataType, right: &DataType| is_hugeint(left) && is_integer(right);
     let is_ours = is_beyond(&left, &right)
         || is_beyond(&right, &left)

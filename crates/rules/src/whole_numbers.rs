@@ -77,6 +77,9 @@ impl ScalarUDFImpl for Whole {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        if matches!((self.kind, types), (Kind::Floor | Kind::Ceil, [only]) if *only == HUGEINT) {
+            return Ok(vec![DataType::Float64]);
+        }
         if self.own_result(types).is_some() {
             return Ok(types.to_vec());
         }
@@ -90,9 +93,16 @@ impl ScalarUDFImpl for Whole {
             }
         }
         let fields: Vec<FieldRef> =
-            types.into_iter().map(|data_type| Arc::new(Field::new("", data_type, true))).collect();
+            types.iter().map(|data_type| Arc::new(Field::new("", data_type.clone(), true))).collect();
         let coerced = fields_with_udf(&fields, self.inner.as_ref())?;
-        Ok(coerced.iter().map(|field| field.data_type().clone()).collect())
+        let mut coerced: Vec<DataType> = coerced.iter().map(|field| field.data_type().clone()).collect();
+        // A literal number of digits, which is part of the result's type, stays one.
+        if let (Kind::Round, [_, digits], [_, own]) = (self.kind, coerced.as_mut_slice(), types.as_slice())
+            && own.is_integer()
+        {
+            *digits = own.clone();
+        }
+        Ok(coerced)
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
@@ -113,7 +123,10 @@ impl ScalarUDFImpl for Whole {
         }
     }
 
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if let (Kind::Round, [_, digits]) = (self.kind, args.args.as_mut_slice()) {
+            *digits = digits.cast_to(&DataType::Int32, None)?;
+        }
         let types: Vec<DataType> = args.args.iter().map(ColumnarValue::data_type).collect();
         match self.own_result(&types) {
             None => self.inner.invoke_with_args(args),

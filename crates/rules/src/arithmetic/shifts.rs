@@ -84,8 +84,12 @@ impl ScalarUDFImpl for Shift {
         if value.is_null() && bits.is_null() {
             return Ok(vec![DataType::Int64, DataType::Int64]);
         }
-        if value.is_decimal() || bits.is_decimal() {
+        let is_mixed = |one: &DataType, other: &DataType| *one == DataType::UInt64 && other.is_signed_integer();
+        if value.is_decimal() || bits.is_decimal() || is_mixed(value, bits) || is_mixed(bits, value) {
             return Ok(vec![HUGEINT, HUGEINT]);
+        }
+        if value.is_signed_integer() != bits.is_signed_integer() && value.is_integer() && bits.is_integer() {
+            return Ok(vec![DataType::Int64, DataType::Int64]);
         }
         let (value, bits) = BinaryTypeCoercer::new(value, &Operator::BitwiseAnd, bits).get_input_types()?;
         Ok(vec![value, bits])
