@@ -2,9 +2,9 @@
 
     python tests/run.py --binary PATH [--quick | --long] [--only NAME]…
 
-Suites: harness, sql, encodings, passes, documents, random, joins, windows, moments, texts, devices, correlated, files, ssb, tpch,
-wide, taxi, program, directories, bad_inputs, spoiled, messages, full_disk, cancel, kill, flips. The last line is `N passed, M
-failed`; the exit status is 0 where nothing failed.
+Suites: harness, sql, encodings, passes, documents, random, joins, windows, moments, texts, devices, correlated, numeric, tlp,
+norec, pqs, files, ssb, tpch, wide, taxi, program, directories, bad_inputs, spoiled, messages, full_disk, cancel, kill, flips. The
+last line is `N passed, M failed`; the exit status is 0 where nothing failed.
 """
 
 import argparse
@@ -34,6 +34,10 @@ SUITES = {
     "texts": ("texts", "run"),
     "devices": ("devices", "run"),
     "correlated": ("correlated", "run"),
+    "numeric": ("numeric", "run"),
+    "tlp": ("oracles", "run_tlp"),
+    "norec": ("oracles", "run_norec"),
+    "pqs": ("oracles", "run_pqs"),
     "files": ("files", "run"),
     "ssb": ("benchmarks", "run_ssb"),
     "tpch": ("benchmarks", "run_tpch"),

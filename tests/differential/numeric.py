@@ -1,0 +1,41 @@
+"""Random queries over numbers of every type: Forebay gives DuckDB's values, and an error where DuckDB has one."""
+
+import re
+
+from joins import SECONDS, WIDER, Suite
+from numeric_queries import NumericGenerator, create_sql, insert_sql
+
+# Errors of DuckDB where decimals of 38 digits get more of them, or would have to, and where a zero decides before a division.
+BEYOND = [
+    re.compile(r"Overflow in (addition|subtract|multiplication) of DECIMAL\((18|38)\)"),
+    re.compile(r"(Casting value \S+|Could not cast value \S+|Failed to cast decimal value \S+) to (type )?DECIMAL\(38,"),
+    re.compile(r"Division by zero"),
+    re.compile(r"Needed scale \d+ to accurately represent"),
+]
+
+EXECUTIONS = ("interpreter", "portable", "datafusion")
+
+
+class NumericSuite(Suite):
+    """Over one table with a column of every type."""
+
+    wider = (*WIDER, *BEYOND)
+
+    def gist(self, answer):
+        return re.sub(r"-?\d+\.\d+(e-?\d+)?", lambda number: f"{float(number[0]):.9g}", super().gist(answer))
+
+    def make_tables(self):
+        statements = [create_sql(), insert_sql(self.options.seed)]
+        for statement in statements:
+            self.oracle.connection.execute(statement)
+        return {}, statements
+
+
+def run(options, report):
+    """`options`: binary, directory, seed, size (how many queries), query (one number, or None)."""
+    report.suite(f"random queries over numbers, seed {options.seed}, {options.size} queries")
+    suite = NumericSuite(options, report, "numeric", NumericGenerator, EXECUTIONS)
+    suite.load()
+    suite.ask_all(options.size)
+    report.say(f"   {suite.asked} queries, {suite.carved} with pipelines, {suite.slow} left out because DuckDB took {SECONDS} s")
+    report.end()
