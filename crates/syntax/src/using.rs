@@ -103,11 +103,8 @@ pub fn behind(scopes: &Scopes, select: &Select) -> Result<Merged> {
     let mut copy = select.clone();
     let mut merged = write_out(scopes, &mut copy)?;
     for item in &copy.projection {
-        match item {
-            SelectItem::ExprWithAlias { alias, .. } => {
-                merged.remove(&alias.value.to_lowercase());
-            }
-            _ => {}
+        if let SelectItem::ExprWithAlias { alias, .. } = item {
+            merged.remove(&alias.value.to_lowercase());
         }
     }
     if select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_))) {
