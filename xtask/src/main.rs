@@ -6,6 +6,7 @@
 
 mod architecture;
 mod arms;
+mod crate_sizes;
 mod cycles;
 mod finding;
 mod links;
@@ -79,6 +80,7 @@ fn check_all(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     architecture::check(tree, &mut findings);
     arms::check(&sources, &mut findings);
+    crate_sizes::check(&sources, &mut findings);
     cycles::check(&sources, &mut findings);
     ratchet::check(tree, &sources, &mut findings);
     words::check_heads(&sources, &mut findings);

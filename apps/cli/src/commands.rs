@@ -10,11 +10,11 @@ use forebay::arrow::array::RecordBatch;
 use forebay::{Error, Result};
 
 use crate::format::Kind;
-use crate::format::value::{Cells, Notation, cells};
 use crate::lexer::{State, Token, tokens};
 use crate::meta::{self, Meta};
 use crate::names::quoted;
 use crate::shell::{Halt, Shell, Step};
+use forebay::render::value::{Cells, Notation, cells};
 
 const TABLES: &str = "SELECT table_schema AS schema, table_name AS name, table_type AS type \
      FROM information_schema.tables WHERE table_schema <> 'information_schema' ORDER BY 1, 2";

@@ -325,6 +325,10 @@ fn by_text(text: &str) -> Error {
     if text.contains("Resources exhausted") || text.contains("Not enough memory to continue") {
         return exhausted(&text);
     }
+    if text.contains("was not provided a value for execution") {
+        return Error::input("the statement has parameters, and no values for them")
+            .hint("PREPARE it and EXECUTE it with values, or write the values in it");
+    }
     Error::input(lower_first(&plain_words(text.trim_start_matches("Execution error: "))))
 }
 

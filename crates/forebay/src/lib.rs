@@ -1,10 +1,34 @@
 //! The public API: open a database, make a session, run SQL, read Arrow batches and true figures of the work done.
 //!
+//! ```
+//! use forebay::{Database, Options, Params, Statement};
+//!
+//! # fn main() -> forebay::Result<()> {
+//! let database = Database::in_memory(&Options { threads: Some(1), ..Options::default() })?;
+//! let session = database.session();
+//! for statement in session.statements("CREATE TABLE t (k INTEGER, v VARCHAR); INSERT INTO t VALUES (1, 'one'), (2, 'two')")? {
+//!     session.execute(&statement)?;
+//! }
+//! let prepared = session.prepare("SELECT v FROM t WHERE k = $1")?;
+//! assert_eq!(prepared.columns().expect("a query").field(0).name(), "v");
+//! let mut result = session.execute_prepared(&prepared, &Params::new().push(2))?;
+//! while let Some(batch) = result.next_batch()? {
+//!     assert_eq!(batch.num_rows(), 1);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Calls wait for what they ask for, on the calling thread: from a task of an asynchronous program, too, where
+//! `spawn_blocking` keeps other tasks going.
+//!
 //! Invariants: the one facade; programs use nothing below it. Must not know: terminals, wire protocols.
 #![forbid(unsafe_code)]
 
 pub mod directories;
 pub mod machine;
+mod machine_memory;
+mod params;
 mod rates;
 pub mod storage;
 pub mod timeline;
@@ -16,7 +40,9 @@ use std::time::Duration;
 
 pub use arrow;
 pub use forebay_base::{Error, ErrorKind, Position, Result, units};
-pub use forebay_sql::{ResultKind, hide_caught as hide_caught_panics};
+pub use forebay_render as render;
+pub use forebay_sql::{Parameter, Prepared, ResultKind, hide_caught as hide_caught_panics};
+pub use params::{Params, Value};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -25,6 +51,8 @@ use forebay_disk::{Disk, IoMode, LocalDisk, MemoryDisk, ThrottledDisk};
 use forebay_engine::{Engine, KeptRates, MemoryShares, ReadPath};
 use forebay_sql::{Shared, Workers};
 use forebay_store::{OpenMode, Store};
+
+use crate::machine_memory::machine_memory_bytes;
 
 /// Share of the memory budget that is for chunks: on their way from disk, in use by scans, and kept. The rest is for what
 /// queries make of them: joins, groups, sorts.
@@ -35,11 +63,6 @@ const DEFAULT_MEMORY_SHARE: f64 = 0.75;
 
 /// Least memory budget: below it not even one row group of a wide table can be loaded.
 const LEAST_MEMORY_BYTES: u64 = 64 << 20;
-
-/// What stands before a control group's name in `/proc/self/cgroup`, where the groups are, and the file that holds the
-/// memory limit: of version 2, and of version 1.
-const CONTROL_GROUPS: [(&str, &str, &str); 2] =
-    [("::/", "/sys/fs/cgroup", "memory.max"), (":memory:/", "/sys/fs/cgroup/memory", "memory.limit_in_bytes")];
 
 /// Stack of a worker: plans of deeply nested SQL recurse.
 const WORKER_STACK_BYTES: usize = 8 << 20;
@@ -265,31 +288,6 @@ impl Resources {
     }
 }
 
-/// Memory of this machine, or what a container may use of it.
-fn machine_memory_bytes() -> u64 {
-    let read = |path: &Path| std::fs::read_to_string(path).ok();
-    let total = read(Path::new("/proc/meminfo")).and_then(|text| {
-        let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
-        line.split_whitespace().nth(1)?.parse::<u64>().ok()
-    });
-    let total = total.map_or(4 << 30, |kib| kib * 1024);
-    let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
-    let limit = group_memory_bytes(&groups, read);
-    limit.map_or(total, |limit| limit.min(total)).max(LEAST_MEMORY_BYTES)
-}
-
-/// Least memory limit of the control groups that this process is in: `groups` is its `/proc/self/cgroup`, which names the
-/// innermost one.
-fn group_memory_bytes(groups: &str, read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
-    let least_of = |(mark, root, file): &(&str, &str, &str)| {
-        let innermost = groups.lines().find_map(|line| Some(line.split_once(mark)?.1)).unwrap_or_default();
-        let innermost = Path::new(root).join(innermost);
-        let all = innermost.ancestors().take_while(|group| group.starts_with(root));
-        all.filter_map(|group| read(&group.join(file))?.trim().parse::<u64>().ok()).min()
-    };
-    CONTROL_GROUPS.iter().filter_map(least_of).min()
-}
-
 /// Settings and the running statement of one user.
 #[derive(Debug)]
 pub struct Session {
@@ -344,6 +342,21 @@ impl Session {
     /// in [`Statement::text`].
     pub fn execute(&self, statement: &Statement) -> Result<QueryResult> {
         Ok(QueryResult { answer: self.inner.execute(&statement.text)? })
+    }
+
+    /// Prepares one statement, which may have parameters: `?` or `$1`, or names as `$day`. What it is made of is known before it
+    /// runs: [`Prepared::columns`], [`Prepared::parameters`]. It can be run as often as wanted, by this session or another
+    /// one of the database, also after commits and after its tables were made anew.
+    pub fn prepare(&self, sql: &str) -> Result<Prepared> {
+        self.inner.prepare(sql)
+    }
+
+    /// Runs a prepared statement with a value for each of its parameters. Positions in errors count in the statement with the
+    /// values in their places.
+    ///
+    /// Errors: too few values, too many, unknown names; and whatever [`Session::execute`] reports.
+    pub fn execute_prepared(&self, prepared: &Prepared, params: &Params) -> Result<QueryResult> {
+        Ok(QueryResult { answer: self.inner.execute_prepared(prepared, params.arguments()?)? })
     }
 
     /// Whether `sql` ends outside of strings, comments and parentheses, with a semicolon: what a prompt needs to know.
@@ -465,23 +478,6 @@ pub struct QueryMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_least_limit_of_all_groups_above_counts() {
-        let read = |path: &Path| match path.to_str()? {
-            "/sys/fs/cgroup/a/b/memory.max" => Some("max\n".to_owned()),
-            "/sys/fs/cgroup/a/memory.max" => Some("1000\n".to_owned()),
-            "/sys/fs/cgroup/memory.max" => Some("3000\n".to_owned()),
-            "/sys/fs/cgroup/memory/c/memory.limit_in_bytes" => Some("500\n".to_owned()),
-            "/sys/fs/cgroup/memory/memory.limit_in_bytes" => Some("9223372036854771712\n".to_owned()),
-            _ => None,
-        };
-        assert_eq!(group_memory_bytes("1:cpu:/x\n0::/a/b\n", read), Some(1000));
-        assert_eq!(group_memory_bytes("0::/\n", read), Some(3000));
-        assert_eq!(group_memory_bytes("4:memory:/c\n1:cpu:/x\n0::/a/b\n", read), Some(500));
-        assert_eq!(group_memory_bytes("", read), Some(3000));
-        assert_eq!(group_memory_bytes("0::/a/b\n", |_| None), None);
-    }
 
     #[test]
     fn refused_options_make_nothing() {

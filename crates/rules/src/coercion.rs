@@ -11,8 +11,7 @@ use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::{Cast, InList, InSubquery, ScalarFunction};
 use datafusion::logical_expr::type_coercion::binary::{comparison_coercion, type_union_coercion};
 use datafusion::logical_expr::{
-    Between, BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Union,
-    binary_expr,
+    Between, BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Union, binary_expr,
 };
 use forebay_base::{canonical_f32, canonical_f64};
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::SchemaRef;
-use forebay_base::Result;
+use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use forebay_base::{Error, Result};
 use forebay_context::error::worker_error;
 use forebay_context::statement::StatementContext;
 use tokio::sync::mpsc;
@@ -30,6 +30,8 @@ pub enum ResultKind {
 pub struct Answer {
     pub(crate) kind: ResultKind,
     pub(crate) schema: SchemaRef,
+    /// Batches have other names than the schema.
+    pub(crate) is_renamed: bool,
     pub(crate) statement: Arc<StatementContext>,
     pub(crate) rows: u64,
     pub(crate) elapsed: Option<Duration>,
@@ -54,6 +56,14 @@ impl Answer {
         &self.kind
     }
 
+    /// The same rows, whose columns have the names of those of `columns`, if there are as many.
+    pub(crate) fn named_as(mut self, columns: &Schema) -> Self {
+        let schema = renamed(&self.schema, columns);
+        self.is_renamed = schema != self.schema;
+        self.schema = schema;
+        self
+    }
+
     /// The columns of the rows.
     pub fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
@@ -76,6 +86,13 @@ impl Answer {
                     }
                 }
             }
+        };
+        let next = match next {
+            Some(batch) if self.is_renamed => Some(
+                RecordBatch::try_new(Arc::clone(&self.schema), batch.columns().to_vec())
+                    .map_err(|error| Error::internal(error.to_string()))?,
+            ),
+            other => other,
         };
         match &next {
             Some(batch) => self.rows += batch.num_rows() as u64,
@@ -111,6 +128,16 @@ impl Answer {
     pub fn figures(&self) -> forebay_engine::metrics::MetricsSnapshot {
         self.statement.figures()
     }
+}
+
+/// `schema` with the names of another one, where that has as many columns.
+pub(crate) fn renamed(schema: &Schema, names: &Schema) -> SchemaRef {
+    if schema.fields().len() != names.fields().len() {
+        return Arc::new(schema.clone());
+    }
+    let rename = |(field, named): (&Arc<Field>, &Arc<Field>)| field.as_ref().clone().with_name(named.name());
+    let fields: Vec<Field> = schema.fields().iter().zip(names.fields()).map(rename).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
 impl Drop for Answer {

@@ -34,6 +34,12 @@ impl Session {
         answer
     }
 
+    /// Does `work` as a statement that runs nothing.
+    pub(crate) fn on_snapshot<T>(&self, work: impl FnOnce(Run<'_>) -> Result<T>) -> Result<T> {
+        let Base { state, settings } = lock(&self.base).clone();
+        work(self.begin(state, "preparing", PlanKey { settings, text: String::new() }, Instant::now()))
+    }
+
     fn begin(&self, state: Arc<SessionState>, activity: &str, key: PlanKey, started: Instant) -> Run<'_> {
         let cancel = self.running.cancel.clone();
         cancel.reset();

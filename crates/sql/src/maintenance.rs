@@ -5,8 +5,9 @@ use forebay_context::settings;
 use forebay_engine::compact;
 
 use crate::answer::Answer;
+use crate::lookup::parse_name;
 use crate::lookup::{QualifiedName, find_table};
-use crate::run::{Run, parse_name};
+use crate::run::Run;
 
 impl Run<'_> {
     /// Merges small segments of every table.

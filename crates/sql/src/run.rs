@@ -18,7 +18,6 @@ use forebay_context::statement::StatementContext;
 use forebay_engine::timeline::Recorder;
 use forebay_files::copy_to;
 use forebay_store::{DEFAULT_SCHEMA, SealedSegment, TableOptions};
-use forebay_syntax::dialect::ForebayDialect;
 use forebay_syntax::parse::{Command, Copy, CopySource, parse_plan};
 use tokio::sync::mpsc;
 
@@ -28,7 +27,7 @@ use crate::copy;
 use crate::ddl;
 use crate::insert;
 use crate::load;
-use crate::lookup::{QualifiedName, find_table};
+use crate::lookup::{QualifiedName, find_table, parse_name};
 use crate::options;
 use crate::plan_cache::PlanKey;
 use crate::semantics;
@@ -98,6 +97,9 @@ impl<'a> Run<'a> {
             Command::ShowDatabases => self.batch(show::databases(&self.planner.engine().store().path_description())?),
             Command::ShowMemory => self.batch(show::memory(&self.planner.engine().memory_use())?),
             Command::Use(name) => self.use_schema(name.trim_matches('"')),
+            Command::Prepare { name, statement } => self.prepare(&name, &statement),
+            Command::Execute { name, arguments } => self.execute(&name, arguments),
+            Command::Deallocate(name) => self.deallocate(&name),
         }
     }
 
@@ -168,12 +170,12 @@ impl<'a> Run<'a> {
         self.planner.state()
     }
 
-    fn plan(&self, state: &SessionState, statement: PlanStatement) -> Result<LogicalPlan> {
+    pub(crate) fn plan(&self, state: &SessionState, statement: PlanStatement) -> Result<LogicalPlan> {
         let (planner, state) = (Arc::clone(&self.planner), state.clone());
         self.session.wait_apart(async move { planner.plan(&state, statement).await })
     }
 
-    fn plan_text(&self, state: &SessionState, text: &str) -> Result<LogicalPlan> {
+    pub(crate) fn plan_text(&self, state: &SessionState, text: &str) -> Result<LogicalPlan> {
         self.plan(state, parse_plan(text)?)
     }
 
@@ -249,7 +251,15 @@ impl<'a> Run<'a> {
     }
 
     fn answer(&self, kind: ResultKind, schema: SchemaRef, source: Source) -> Answer {
-        Answer { kind, schema, statement: Arc::clone(&self.statement), rows: 0, elapsed: None, source }
+        Answer {
+            kind,
+            schema,
+            is_renamed: false,
+            statement: Arc::clone(&self.statement),
+            rows: 0,
+            elapsed: None,
+            source,
+        }
     }
 
     fn batch(&self, batch: RecordBatch) -> Result<Answer> {
@@ -468,17 +478,6 @@ impl<'a> Run<'a> {
             }
         }
         self.batch(show::summary(&schema, &row)?)
-    }
-}
-
-pub(crate) fn parse_name(text: &str) -> Result<ObjectName> {
-    use datafusion::sql::sqlparser::{parser::Parser, tokenizer::Token};
-    let wrong = |_| Error::input("not a name");
-    let mut parser = Parser::new(&ForebayDialect).try_with_sql(text).map_err(wrong)?;
-    let name = parser.parse_object_name(false).map_err(wrong)?;
-    match parser.peek_token().token {
-        Token::EOF => Ok(name),
-        _ => Err(Error::input("not a name")),
     }
 }
 

@@ -1,5 +1,6 @@
 //! One user's session: its settings, and what its statements share.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,6 +16,7 @@ use forebay_store::DEFAULT_SCHEMA;
 use forebay_tables::known::KnownTables;
 
 use crate::plan_cache::{PlanCache, new_settings};
+use crate::prepared::Prepared;
 use crate::running::{Canceller, Running};
 use crate::state::base_state;
 use crate::workers::Workers;
@@ -52,6 +54,8 @@ pub struct Session {
     pub(crate) shared: Shared,
     pub(crate) base: Mutex<Base>,
     pub(crate) schema: Mutex<String>,
+    /// What PREPARE made, by folded name.
+    pub(crate) prepared: Mutex<HashMap<String, Arc<Prepared>>>,
     pub(crate) running: Arc<Running>,
     /// Whether statements note when they do what.
     pub(crate) records: AtomicBool,
@@ -71,6 +75,7 @@ impl Session {
             shared,
             base,
             schema: Mutex::new(DEFAULT_SCHEMA.to_owned()),
+            prepared: Mutex::default(),
             running: Arc::default(),
             records: AtomicBool::new(false),
         }

@@ -5,17 +5,19 @@ use datafusion::sql::parser::{DFParserBuilder, Statement as PlanStatement};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{IsOptional, Parser};
-use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use forebay_base::{Error, Result};
-use forebay_context::error::{from_datafusion, split_position};
+use forebay_context::error::from_datafusion;
 
 use crate::depth;
 use crate::dialect::ForebayDialect;
 use crate::file_options::{Format, Options};
 use crate::from_first::add_select;
+use crate::parameters::{self, Argument};
 use crate::phrases;
 use crate::syntax_error::{expected, parser_error};
 use crate::table_options::{self, AlterOptions};
+use crate::tokens::{Offsets, tokens};
 
 /// Nesting of parentheses and subqueries that the parser follows before it gives up with an error.
 const RECURSION_LIMIT: usize = 200;
@@ -52,6 +54,22 @@ pub enum Command {
     ShowMemory,
     /// USE schema.
     Use(String),
+    /// PREPARE name AS statement.
+    Prepare {
+        /// What it is called from now on.
+        name: String,
+        /// The statement, with parameters.
+        statement: String,
+    },
+    /// EXECUTE name (values).
+    Execute {
+        /// What was prepared.
+        name: String,
+        /// Values of its parameters.
+        arguments: Vec<Argument>,
+    },
+    /// DEALLOCATE name.
+    Deallocate(String),
     /// Whatever DataFusion's parser knows.
     Plan(Box<PlanStatement>),
 }
@@ -117,36 +135,6 @@ pub fn is_complete(script: &str) -> bool {
     }
 }
 
-fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
-    Tokenizer::new(&ForebayDialect, text).tokenize_with_location().map_err(|error| {
-        let (message, position) = split_position(&error.to_string());
-        let error = Error::input(format!("syntax error: {}", message.to_lowercase()));
-        match position {
-            Some(position) => error.at(position),
-            None => error,
-        }
-    })
-}
-
-/// Byte offsets of lines and characters.
-struct Offsets<'a> {
-    text: &'a str,
-    lines: Vec<usize>,
-}
-
-impl<'a> Offsets<'a> {
-    fn new(text: &'a str) -> Self {
-        let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(index, _)| index + 1);
-        Self { text, lines: std::iter::once(0).chain(breaks).collect() }
-    }
-
-    fn byte(&self, location: Location) -> usize {
-        let line = self.lines.get((location.line as usize).saturating_sub(1)).copied().unwrap_or(self.text.len());
-        let characters = (location.column as usize).saturating_sub(1);
-        self.text[line..].char_indices().nth(characters).map_or(self.text.len(), |(offset, _)| line + offset)
-    }
-}
-
 /// Parses one statement.
 pub fn parse(text: &str) -> Result<Command> {
     let tokens = phrases::known(depth::check(tokens(text)?)?)?;
@@ -187,12 +175,28 @@ pub fn parse(text: &str) -> Result<Command> {
         ["SHOW", "DATABASES"] => Command::ShowDatabases,
         ["SHOW", "MEMORY"] => Command::ShowMemory,
         ["USE", _] => Command::Use(behind(1)),
+        ["PREPARE", _, "AS", _, ..] => Command::Prepare { name: name_at(&tokens, 1)?, statement: behind(3) },
+        ["EXECUTE", _, ..] => {
+            Command::Execute { name: name_at(&tokens, 1)?, arguments: parameters::arguments(&behind(2))? }
+        }
+        ["DEALLOCATE", "PREPARE", _] => Command::Deallocate(name_at(&tokens, 2)?),
+        ["DEALLOCATE", _] => Command::Deallocate(name_at(&tokens, 1)?),
         ["ALTER", "TABLE", ..] => match table_options::parse_alter(&tokens)? {
             Some(alter) => Command::AlterOptions(Box::new(alter)),
             None => Command::Plan(Box::new(parse_tokens(tokens)?)),
         },
         _ => Command::Plan(Box::new(parse_tokens(tokens)?)),
     })
+}
+
+/// The name that this word of a statement is, counted from 0.
+fn name_at(tokens: &[TokenWithSpan], word: usize) -> Result<String> {
+    let mut words = tokens.iter().map(|token| &token.token);
+    match words.by_ref().filter(|token| !matches!(token, Token::Whitespace(_))).nth(word) {
+        Some(Token::Word(name)) => Ok(name.value.clone()),
+        Some(other) => Err(Error::input(format!("{other} is not a name"))),
+        None => Err(Error::input("a name is missing")),
+    }
 }
 
 /// Parses a statement that DataFusion knows.

@@ -9,8 +9,8 @@ use std::io::{self, Write};
 use forebay::arrow::array::RecordBatch;
 use forebay::arrow::datatypes::Schema;
 
-use super::value::{Notation, cells};
 use super::{Format, Layout};
+use forebay::render::value::{Notation, cells};
 
 pub(crate) struct Csv {
     header: bool,

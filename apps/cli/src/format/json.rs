@@ -10,7 +10,7 @@ use forebay::arrow::array::RecordBatch;
 use forebay::arrow::datatypes::Schema;
 
 use super::Format;
-use super::value::{Notation, cells, push_json_string};
+use forebay::render::value::{Notation, cells, push_json_string};
 
 pub(crate) struct Json {
     /// One array around all objects, not lines.

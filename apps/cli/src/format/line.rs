@@ -7,9 +7,9 @@ use std::io::{self, Write};
 use forebay::arrow::array::RecordBatch;
 use forebay::arrow::datatypes::Schema;
 
-use super::value::{Notation, cells};
 use super::{Format, Layout};
 use crate::terminal::{Paint, paint, push_visible, width};
+use forebay::render::value::{Notation, cells};
 
 pub(crate) struct Line {
     null: String,

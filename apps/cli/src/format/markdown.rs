@@ -7,9 +7,9 @@ use std::io::{self, Write};
 use forebay::arrow::array::RecordBatch;
 use forebay::arrow::datatypes::Schema;
 
-use super::types::is_number;
-use super::value::{Notation, cells};
 use super::{Format, Layout};
+use forebay::render::types::is_number;
+use forebay::render::value::{Notation, cells};
 
 pub(crate) struct Markdown {
     null: String,

@@ -9,9 +9,6 @@ mod line;
 mod markdown;
 mod plan;
 mod table;
-pub(crate) mod temporal;
-pub(crate) mod types;
-pub(crate) mod value;
 
 use std::io::{self, Write};
 

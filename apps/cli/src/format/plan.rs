@@ -8,9 +8,9 @@ use forebay::arrow::array::RecordBatch;
 use forebay::arrow::datatypes::{DataType, Schema};
 
 use super::Format;
-use super::value::{Notation, cells};
 use crate::lexer::beginnings;
 use crate::terminal::{Paint, paint};
+use forebay::render::value::{Notation, cells};
 
 /// Writes the result of EXPLAIN: of two columns the first is a heading.
 pub(crate) struct Plan {

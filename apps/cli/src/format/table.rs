@@ -11,10 +11,10 @@ use forebay::arrow::array::RecordBatch;
 use forebay::arrow::datatypes::Schema;
 use forebay::units::format_count;
 
-use super::types::{is_number, sql_name};
-use super::value::{Cells, Notation, cells};
 use super::{Format, Layout};
 use crate::terminal::{Paint, RESET, paint, push_visible, truncate, width};
+use forebay::render::types::{is_number, sql_name};
+use forebay::render::value::{Cells, Notation, cells};
 
 /// Rows that are measured before the first is written.
 const MEASURED_ROWS: usize = 10_000;

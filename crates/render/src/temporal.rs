@@ -8,7 +8,7 @@ use std::fmt::Write;
 const DAY_NANOS: i128 = 86_400_000_000_000;
 
 /// Appends `days` since 1970-01-01 as `2024-01-31`.
-pub(crate) fn push_date(days: i64, out: &mut String) {
+pub fn push_date(days: i64, out: &mut String) {
     let (year, month, day) = civil(days);
     // Year 0 is 1 BC.
     let (year, era) = if year <= 0 { (1 - year, " (BC)") } else { (year, "") };
@@ -21,7 +21,7 @@ pub(crate) fn push_infinite(is_negative: bool, out: &mut String) {
 }
 
 /// Appends nanoseconds since midnight as `12:34:56.123`, without trailing zeros.
-pub(crate) fn push_time(nanos: i128, out: &mut String) {
+pub fn push_time(nanos: i128, out: &mut String) {
     let seconds = nanos / 1_000_000_000;
     let _ = write!(out, "{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
     let fraction = nanos % 1_000_000_000;
@@ -33,7 +33,7 @@ pub(crate) fn push_time(nanos: i128, out: &mut String) {
 }
 
 /// Appends nanoseconds since 1970-01-01 00:00:00 as `2024-01-31 12:34:56.123`.
-pub(crate) fn push_timestamp(nanos: i128, out: &mut String) {
+pub fn push_timestamp(nanos: i128, out: &mut String) {
     // An i64 of seconds is 2^63 * 10^9 ns at most: its days fit an i64.
     push_date(nanos.div_euclid(DAY_NANOS) as i64, out);
     out.push(' ');
@@ -41,7 +41,7 @@ pub(crate) fn push_timestamp(nanos: i128, out: &mut String) {
 }
 
 /// Appends a distance from UTC as `+01`, `-03:30`.
-pub(crate) fn push_offset(seconds: i64, out: &mut String) {
+pub fn push_offset(seconds: i64, out: &mut String) {
     let minutes = seconds.abs() / 60;
     let _ = write!(out, "{}{:02}", if seconds < 0 { '-' } else { '+' }, minutes / 60);
     if minutes % 60 != 0 {
@@ -50,7 +50,7 @@ pub(crate) fn push_offset(seconds: i64, out: &mut String) {
 }
 
 /// Appends an interval as `1 year 2 months 3 days 04:05:06`.
-pub(crate) fn push_interval(months: i64, days: i64, nanos: i128, out: &mut String) {
+pub fn push_interval(months: i64, days: i64, nanos: i128, out: &mut String) {
     let start = out.len();
     for (count, unit) in [(months / 12, "year"), (months % 12, "month"), (days, "day")] {
         if count != 0 {

@@ -5,8 +5,8 @@
 
 use std::fmt::{Display, Write};
 
-use forebay::arrow::array::timezone::Tz;
-use forebay::arrow::array::types::{
+use arrow::array::timezone::Tz;
+use arrow::array::types::{
     ArrowPrimitiveType, ArrowTimestampType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type,
     Decimal256Type, DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType,
     Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, IntervalDayTimeType,
@@ -14,16 +14,16 @@ use forebay::arrow::array::types::{
     Time64NanosecondType, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
     TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use forebay::arrow::array::{Array, ArrayAccessor, AsArray};
-use forebay::arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
-use forebay::arrow::temporal_conversions::as_datetime_with_timezone;
-use forebay::arrow::util::display::{ArrayFormatter, FormatOptions};
+use arrow::array::{Array, ArrayAccessor, AsArray};
+use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
+use arrow::temporal_conversions::as_datetime_with_timezone;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use super::temporal::{push_date, push_infinite, push_interval, push_offset, push_time, push_timestamp};
+use crate::temporal::{push_date, push_infinite, push_interval, push_offset, push_time, push_timestamp};
 
 /// Who reads the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Notation {
+pub enum Notation {
     /// People, and formats that quote for themselves.
     Text,
     /// JSON parsers: every value is a complete JSON value.
@@ -31,10 +31,10 @@ pub(crate) enum Notation {
 }
 
 /// Appends the value of a row; says `false`, and appends nothing, where it is NULL.
-pub(crate) type Cells<'a> = Box<dyn Fn(usize, &mut String) -> bool + 'a>;
+pub type Cells<'a> = Box<dyn Fn(usize, &mut String) -> bool + 'a>;
 
 /// The writer of the values of `array`.
-pub(crate) fn cells<'a>(array: &'a dyn Array, notation: Notation) -> Cells<'a> {
+pub fn cells<'a>(array: &'a dyn Array, notation: Notation) -> Cells<'a> {
     match array.data_type() {
         DataType::Null => Box::new(|_, _| false),
         DataType::Boolean => {
@@ -111,7 +111,7 @@ fn unquoted(array: &dyn Array) -> Cells<'_> {
 }
 
 /// Appends `text` as a JSON string.
-pub(crate) fn push_json_string(text: &str, out: &mut String) {
+pub fn push_json_string(text: &str, out: &mut String) {
     out.push('"');
     push_json_escaped(text, out);
     out.push('"');
@@ -398,15 +398,15 @@ fn fallback(array: &dyn Array) -> Cells<'_> {
 mod tests {
     use std::sync::Arc;
 
-    use forebay::arrow::array::types::IntervalMonthDayNano;
-    use forebay::arrow::array::{
+    use arrow::array::types::IntervalMonthDayNano;
+    use arrow::array::{
         ArrayRef, BinaryViewArray, Date32Array, Decimal128Array, Decimal256Array, DictionaryArray, DurationSecondArray,
         FixedSizeListArray, Float32Array, Float64Array, Int8Array, Int32Builder, Int64Array, IntervalMonthDayNanoArray,
         MapBuilder, NullArray, StringBuilder, StringViewArray, Time64MicrosecondArray, TimestampMillisecondArray,
         TimestampSecondArray, UInt64Array,
     };
-    use forebay::arrow::datatypes::Int32Type;
-    use forebay::arrow::datatypes::i256;
+    use arrow::datatypes::Int32Type;
+    use arrow::datatypes::i256;
 
     use super::*;
 

@@ -1,9 +1,9 @@
 //! Arrow types under the names that SQL gives them.
 
-use forebay::arrow::datatypes::{DataType, TimeUnit};
+use arrow::datatypes::{DataType, TimeUnit};
 
 /// The SQL name of `data_type`, as CREATE TABLE takes it where such a column can be stored.
-pub(crate) fn sql_name(data_type: &DataType) -> String {
+pub fn sql_name(data_type: &DataType) -> String {
     let name = match data_type {
         DataType::Null => "NULL",
         DataType::Boolean => "BOOLEAN",
@@ -55,7 +55,7 @@ pub(crate) fn sql_name(data_type: &DataType) -> String {
 }
 
 /// Whether values line up at their right end.
-pub(crate) fn is_number(data_type: &DataType) -> bool {
+pub fn is_number(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => is_number(values),
         other => other.is_numeric(),
@@ -66,7 +66,7 @@ pub(crate) fn is_number(data_type: &DataType) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use forebay::arrow::datatypes::Field;
+    use arrow::datatypes::Field;
 
     use super::*;
 

@@ -1,0 +1,34 @@
+//! A statement that is kept with what was found out about it, for runs with values.
+
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use forebay_syntax::parameters::Template;
+
+/// A statement that can be run with values for its parameters.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    pub(crate) template: Template,
+    pub(crate) parameters: Vec<Parameter>,
+    pub(crate) columns: Option<SchemaRef>,
+}
+
+/// A parameter of a statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameter {
+    /// `1` of `$1`, `day` of `$day`.
+    pub name: String,
+    /// The type that its place asks for, where that is known.
+    pub data_type: Option<DataType>,
+}
+
+impl Prepared {
+    /// The parameters: by number, or as they are met.
+    pub fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    /// Names and types of the columns that the statement gave when it was prepared, without values; none of a statement that
+    /// gives no rows; `None` where that is known only by running it.
+    pub fn columns(&self) -> Option<&SchemaRef> {
+        self.columns.as_ref()
+    }
+}
