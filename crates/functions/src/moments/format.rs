@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn fields_are_shown() {
-        let shown = |format: &str| text(-63_527_395_676_321_099, &pieces(format).expect("a format"), false);
+        let shown = |format: &str| text(-63_517_805_756_321_099, &pieces(format).expect("a format"), false);
         assert_eq!(shown("%a|%A|%b|%d|%-d|%f|%g|%H|%-H"), "Fri|Friday|Mar|15|15|678901|678|05|5");
         assert_eq!(shown("%I|%j|%m|%-m|%p|%U|%W|%V|%u|%w"), "05|074|03|3|AM|10|10|11|5|5");
         assert_eq!(shown("%x %X %c %y %Y%%"), "-43-03-15 05:04:03 -43-03-15 05:04:03 43 -43%");
