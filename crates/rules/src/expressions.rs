@@ -55,6 +55,8 @@ impl Kinds {
     pub const INTERVAL: Self = Self(16);
     /// Comparisons with patterns that ignore case.
     pub const LIKE: Self = Self(32);
+    /// Window functions.
+    pub const WINDOW: Self = Self(64);
 
     /// Whether some of `others` is among them.
     pub fn has(self, others: Self) -> bool {
@@ -65,7 +67,8 @@ impl Kinds {
     fn of(expr: &Expr) -> Self {
         match expr {
             Expr::ScalarFunction(_) => Self::CALL | Self::INTERVAL | Self::COMMON_TYPE,
-            Expr::AggregateFunction(_) | Expr::WindowFunction(_) => Self::ARITHMETIC | Self::INTERVAL,
+            Expr::AggregateFunction(_) => Self::ARITHMETIC | Self::INTERVAL,
+            Expr::WindowFunction(_) => Self::ARITHMETIC | Self::INTERVAL | Self::WINDOW,
             Expr::Negative(_) => Self::ARITHMETIC,
             Expr::BinaryExpr(BinaryExpr { op, .. }) => match op {
                 Operator::And | Operator::Or => Self::default(),

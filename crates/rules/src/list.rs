@@ -58,10 +58,12 @@ use crate::compact_strings::CompactStrings;
 use crate::dependencies::Mistrust;
 use crate::expressions::ExpressionRules;
 use crate::floats::CanonicalFloats;
+use crate::frames::Frames;
 use crate::guarded_scans::GuardedScans;
 use crate::interval_order::IntervalOrder;
 use crate::large_limits::LargeLimits;
 use crate::multisets::NumberedRows;
+use crate::nested_order::NestedOrder;
 use crate::null_equality::{apart, keyed};
 use crate::optimizer::{followed, has_cross_join, has_set_comparison, spared};
 use crate::pushdown::barred;
@@ -90,6 +92,11 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
                 Box::new(DuckFunctions::default()),
                 // One NaN, one zero, wherever floats are computed. No issue: DataFusion means it otherwise; arithmetic.test.
                 Box::new(CanonicalFloats::default()),
+                // NULLs within rows and lists are their greatest values. No issue: DataFusion means it otherwise; windows.test.
+                Box::new(NestedOrder),
+                // Frames over orders and with distances that DataFusion's ranges lack. No issue known; windows.test. Before
+                // intervals become lengths, and before casts round.
+                Box::new(Frames),
                 // Intervals are compared by their length. No issue, as below; intervals.test. Before types: it looks at what
                 // is written.
                 Box::new(IntervalOrder::default()),

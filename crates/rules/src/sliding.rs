@@ -1,6 +1,7 @@
 //! Aggregates over frames that rows leave at their start, computed anew from the rows of each frame: those of which DataFusion's
 //! have no state from which rows can be taken (`string_agg`, `median`, sums of distinct values), or lose digits by it, so that
-//! a variance becomes negative. Other frames and groups are DataFusion's own.
+//! a variance becomes negative. Sums and averages of floats are those of [`FloatFrame`]. Other frames and groups are DataFusion's
+//! own.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,37 +19,17 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
 
-/// Aggregates that are computed anew, by their names.
-const ANEW: [&str; 20] = [
-    "array_agg",
-    "bit_and",
-    "bit_or",
-    "bit_xor",
-    "bool_and",
-    "bool_or",
-    "corr",
-    "covar_pop",
-    "covar_samp",
-    "median",
-    "percentile_cont",
-    "quantile_cont",
-    "regr_intercept",
-    "regr_r2",
-    "regr_slope",
-    "stddev",
-    "stddev_pop",
-    "string_agg",
-    "var",
-    "var_pop",
-];
+use crate::float_frames::FloatFrame;
 
-/// Aggregates of which those of distinct values are computed anew.
-const ANEW_IF_DISTINCT: [&str; 1] = ["sum"];
+/// Aggregates whose frames are all DataFusion's own, by their names.
+const RETRACTED: [&str; 7] = ["count", "first_value", "grouping", "last_value", "max", "min", "nth_value"];
 
-/// Such of these aggregates as have to be computed anew, in that form.
+/// Aggregates of which rows are taken from the state, unless their values are distinct.
+const SUMS: [&str; 2] = ["avg", "sum"];
+
+/// Aggregates with the frames that this module is for.
 pub fn functions(aggregates: &[Arc<AggregateUDF>]) -> Vec<Arc<AggregateUDF>> {
-    let is_one =
-        |function: &&Arc<AggregateUDF>| ANEW.contains(&function.name()) || ANEW_IF_DISTINCT.contains(&function.name());
+    let is_one = |function: &&Arc<AggregateUDF>| !RETRACTED.contains(&function.name());
     let anew = |inner: &Arc<AggregateUDF>| Arc::new(AggregateUDF::from(Anew { inner: Arc::clone(inner) }));
     aggregates.iter().filter(is_one).map(anew).collect()
 }
@@ -120,9 +101,12 @@ impl AggregateUDFImpl for Anew {
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        match args.is_distinct || !ANEW_IF_DISTINCT.contains(&self.name()) {
-            true => Ok(Box::new(Frame::new(Arc::clone(&self.inner), &args))),
-            false => self.inner.create_sliding_accumulator(args),
+        if args.is_distinct || !SUMS.contains(&self.name()) {
+            return Ok(Box::new(Frame::new(Arc::clone(&self.inner), &args)));
+        }
+        match FloatFrame::of(self.name(), &args) {
+            Some(frame) => Ok(Box::new(frame)),
+            None => self.inner.create_sliding_accumulator(args),
         }
     }
 
@@ -210,7 +194,8 @@ impl Frame {
     }
 
     /// A state of the rows that are in the frame.
-    fn accumulated(&self) -> Result<Box<dyn Accumulator>> {
+    fn accumulated(&mut self) -> Result<Box<dyn Accumulator>> {
+        self.unite()?;
         let mut state = self.function.accumulator(AccumulatorArgs {
             return_field: Arc::clone(&self.return_field),
             schema: &self.schema,
@@ -222,15 +207,22 @@ impl Frame {
             exprs: &self.exprs,
             expr_fields: &self.expr_fields,
         })?;
-        if let Some(first) = self.rows.front() {
-            let column = |index: usize| {
-                let parts: Vec<&dyn Array> = self.rows.iter().map(|columns| columns[index].as_ref()).collect();
-                concat(&parts)
-            };
-            let columns: Vec<ArrayRef> = (0..first.len()).map(column).collect::<std::result::Result<_, _>>()?;
-            state.update_batch(&columns)?;
+        if let Some(columns) = self.rows.front() {
+            state.update_batch(columns)?;
         }
         Ok(state)
+    }
+
+    /// Puts all rows into one batch, so that the next frame copies few pieces.
+    fn unite(&mut self) -> Result<()> {
+        let Some(first) = self.rows.front().filter(|_| self.rows.len() > 1) else { return Ok(()) };
+        let column = |index: usize| {
+            let parts: Vec<&dyn Array> = self.rows.iter().map(|columns| columns[index].as_ref()).collect();
+            concat(&parts)
+        };
+        let columns: Vec<ArrayRef> = (0..first.len()).map(column).collect::<std::result::Result<_, _>>()?;
+        self.rows = VecDeque::from([columns]);
+        Ok(())
     }
 }
 

@@ -63,9 +63,10 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
     expressions.extend(state.expr_planners().iter().cloned());
     let mut aggregates: Vec<_> = state.aggregate_functions().values().cloned().collect();
     // The later of two functions of one name holds.
+    aggregates.retain(|function| function.name() != "avg");
+    aggregates.push(averages::function());
     aggregates.extend(sliding::functions(&aggregates));
     aggregates.extend(extrema::functions());
-    aggregates.push(averages::function());
     let mut windows: Vec<_> = state.window_functions().values().cloned().collect();
     windows.extend(neighbours::functions());
     let mut scalars: Vec<_> = state.scalar_functions().values().cloned().collect();

@@ -11,9 +11,9 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::lit;
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, Cte, DataType, ExactNumberInfo, ExcludeSelectItem, Expr, Function, FunctionArg,
-    FunctionArgExpr, Ident, JoinConstraint, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr,
-    SetOperator, Statement as Ast, TableAlias, TableFactor, TableObject, Value, ValueWithSpan, VisitMut, VisitorMut,
+    BinaryOperator, CastKind, Cte, DataType, ExactNumberInfo, ExcludeSelectItem, Expr, FunctionArg, FunctionArgExpr,
+    Ident, JoinConstraint, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, SetOperator,
+    Statement as Ast, TableAlias, TableFactor, TableObject, Value, ValueWithSpan, VisitMut, VisitorMut,
     WildcardAdditionalOptions, visit_relations,
 };
 use forebay_base::{Error, Result};
@@ -23,7 +23,7 @@ use crate::file_options::READ_FUNCTIONS;
 use crate::scopes::{Merged, Scopes};
 use crate::sides::constraint;
 use crate::using;
-use crate::windows::Windows;
+use crate::windows::{self, Windows};
 use crate::{call_forms, lateral, outputs, row_predicates, row_types, select_list, table_forms, volatile};
 
 /// Replaces names in `statement`, which may name tables, views and files.
@@ -255,9 +255,12 @@ impl VisitorMut for Names {
                 Some(merged) => *expr = merged.clone(),
                 None => self.replace(name),
             },
-            Expr::Function(Function { over: Some(window), .. }) => {
-                let written = self.windows.write_out(window);
-                self.note(written);
+            Expr::Function(function) => {
+                if let Some(window) = &mut function.over {
+                    let written = self.windows.write_out(window);
+                    self.note(written);
+                    windows::move_order(function);
+                }
             }
             _ => {}
         }

@@ -1,7 +1,11 @@
 //! Named windows, written out where they are used: `OVER w`, and `OVER (w …)`, which adds to `w` what it lacks. The planner
-//! knows the first alone, reads the second as if `w` were not there, and loses windows that are named by others.
+//! knows the first alone, reads the second as if `w` were not there, and loses windows that are named by others. And ORDER BY
+//! among a function's arguments, `string_agg(s, ',' ORDER BY s) OVER (PARTITION BY g)`, which it does not know at all.
 
-use datafusion::sql::sqlparser::ast::{Ident, NamedWindowDefinition, NamedWindowExpr, Select, WindowSpec, WindowType};
+use datafusion::sql::sqlparser::ast::{
+    Function, FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, NamedWindowDefinition,
+    NamedWindowExpr, Select, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
+};
 use forebay_base::{Error, ErrorKind, Result};
 
 /// The windows that the SELECTs around a place name, the innermost SELECT last.
@@ -75,6 +79,32 @@ impl Windows {
             spec.order_by.clone_from(&base.order_by);
         }
         Ok(spec)
+    }
+}
+
+/// Moves the order of a call's arguments to its window, where that has neither an order nor a frame: the rows of the whole
+/// partition, in that order.
+pub fn move_order(function: &mut Function) {
+    let Function { over: Some(WindowType::WindowSpec(window)), args: FunctionArguments::List(list), .. } = function
+    else {
+        return;
+    };
+    let FunctionArgumentList { clauses, duplicate_treatment: None, .. } = list else { return };
+    if !window.order_by.is_empty() || window.window_frame.is_some() {
+        return;
+    }
+    let is_order = |clause: &mut FunctionArgumentClause| matches!(clause, FunctionArgumentClause::OrderBy(_));
+    for clause in clauses.extract_if(.., is_order) {
+        if let FunctionArgumentClause::OrderBy(keys) = clause {
+            window.order_by.extend(keys);
+        }
+    }
+    if !window.order_by.is_empty() {
+        window.window_frame = Some(WindowFrame {
+            units: WindowFrameUnits::Rows,
+            start_bound: WindowFrameBound::Preceding(None),
+            end_bound: Some(WindowFrameBound::Following(None)),
+        });
     }
 }
 
