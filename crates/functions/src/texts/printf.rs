@@ -81,13 +81,17 @@ fn field<'a>(text: &'a str, values: &[Value<'_>], next: &mut usize, out: &mut St
     rest = rest.trim_start_matches(['h', 'l', 'L', 'q', 'j', 'z', 't']);
     let kind = rest.chars().next().ok_or_else(|| bad("a field ends behind its %"))?;
     rest = &rest[kind.len_utf8()..];
+    let value = match (kind, value) {
+        ('x' | 'X' | 'o' | 'b' | 'u', Value::Integer(value)) => Value::Integer(unsigned(value)),
+        _ => value,
+    };
     match (kind, value) {
         ('c', Value::Integer(code)) => {
             let character = u32::try_from(code).ok().and_then(char::from_u32);
             out.push(character.ok_or_else(|| bad(format!("there is no character {code}")))?);
             return Ok(rest);
         }
-        ('c', Value::Text(text)) => out.push_str(&text.chars().take(1).collect::<String>()),
+        ('c', _) => return Err(bad("'c' shows the number of a character")),
         _ => {
             specification.kind = Some(kind);
             // Texts stand at the right, as numbers do.
@@ -99,6 +103,14 @@ fn field<'a>(text: &'a str, values: &[Value<'_>], next: &mut usize, out: &mut St
         }
     }
     Ok(rest)
+}
+
+/// The number whose bits are those of a negative one of 64 bits.
+fn unsigned(value: i128) -> i128 {
+    match i64::try_from(value) {
+        Ok(negative @ i64::MIN..0) => i128::from(negative as u64),
+        _ => value,
+    }
 }
 
 #[cfg(test)]
@@ -122,6 +134,15 @@ mod tests {
             ("%d %d", None),
         ] {
             assert_eq!(filled(format, &two).ok().as_deref(), expect, "{format}");
+        }
+        for (format, expect) in [
+            ("%x", "fffffffffffffff9"),
+            ("%24X|", "        FFFFFFFFFFFFFFF9|"),
+            ("%o", "1777777777777777777771"),
+            ("%u %d", "18446744073709551609 -7"),
+        ] {
+            let two = [Value::Integer(-7), Value::Integer(-7)];
+            assert_eq!(filled(format, &two).ok().as_deref(), Some(expect), "{format}");
         }
         assert_eq!(
             filled("%08.2f|%e", &[Value::Float(3.14159), Value::Float(1.5)]).ok().as_deref(),
