@@ -165,6 +165,20 @@ impl Call<'_> {
         microseconds(&self.arguments[index])
     }
 
+    /// Days since 1970-01-01, and microseconds of the day, of an argument that is a date or a timestamp; infinite ones are the
+    /// infinite days.
+    pub fn days(&self, index: usize) -> Result<Vec<Option<(i64, i64)>>> {
+        let array = &self.arguments[index];
+        if let Some(days) = array.as_primitive_opt::<Date32Type>() {
+            return Ok(days.iter().map(|day| day.map(|day| (day.into(), 0))).collect());
+        }
+        let split = |moment: i64| match moment.unsigned_abs() == INFINITE as u64 {
+            true => (i64::from(INFINITE_DAY) * moment.signum(), 0),
+            false => (moment.div_euclid(DAY), moment.rem_euclid(DAY)),
+        };
+        Ok(microseconds(array)?.into_iter().map(|moment| moment.map(split)).collect())
+    }
+
     /// Texts, one for each row.
     pub fn texts_of(&self, text: impl Fn(usize) -> Result<Option<String>>) -> Result<ArrayRef> {
         let mut out = StringViewBuilder::with_capacity(self.rows);

@@ -47,7 +47,7 @@ fn quotient_shape(types: &[DataType]) -> Option<Shape> {
 fn products(call: &Call<'_>) -> Result<ArrayRef> {
     let intervals = call.values::<IntervalMonthDayNanoType>(0);
     if *call.arguments[1].data_type() == DataType::Float64 {
-        return scaled(call, |value, factor| value * factor);
+        return scaled(call, |factor| factor);
     }
     let factors = call.values::<Int64Type>(1);
     call.values_of::<IntervalMonthDayNanoType>(|row| {
@@ -67,36 +67,38 @@ fn quotients(call: &Call<'_>) -> Result<ArrayRef> {
     if (0..call.rows).any(|row| factors.is_valid(row) && factors.value(row) == 0.0 && call.arguments[0].is_valid(row)) {
         return Err(refused("an interval is divided by zero", "Use nullif(x, 0)"));
     }
-    scaled(call, |value, factor| value / factor)
+    scaled(call, |divisor| 1.0 / divisor)
 }
 
 /// Intervals whose parts are scaled: what is left of a month counts in days, and of a day in its time, as in PostgreSQL.
-fn scaled(call: &Call<'_>, scale: fn(f64, f64) -> f64) -> Result<ArrayRef> {
-    let (intervals, factors) = (call.values::<IntervalMonthDayNanoType>(0), call.values::<Float64Type>(1));
+fn scaled(call: &Call<'_>, factor_of: fn(f64) -> f64) -> Result<ArrayRef> {
+    let (intervals, numbers) = (call.values::<IntervalMonthDayNanoType>(0), call.values::<Float64Type>(1));
     call.values_of::<IntervalMonthDayNanoType>(|row| {
-        if !intervals.is_valid(row) || !factors.is_valid(row) {
+        if !intervals.is_valid(row) || !numbers.is_valid(row) {
             return Ok(None);
         }
-        let (interval, factor) = (intervals.value(row), factors.value(row));
-        let product = scaled_interval(interval, |value| scale(value, factor));
+        let (interval, factor) = (intervals.value(row), factor_of(numbers.value(row)));
+        let product = scaled_interval(interval, factor);
         product.map(Some).ok_or_else(|| out_of_range(&format!("an interval scaled by {factor}")))
     })
 }
 
-fn scaled_interval(interval: IntervalMonthDayNano, scale: impl Fn(f64) -> f64) -> Option<IntervalMonthDayNano> {
+/// What is left of a product is rounded once, as in DuckDB: a product that is rounded first would leave other microseconds.
+fn scaled_interval(interval: IntervalMonthDayNano, factor: f64) -> Option<IntervalMonthDayNano> {
     const DAY_SECONDS: f64 = 86_400.0;
     let rounded = |seconds: f64| (seconds * 1e6).round_ties_even() / 1e6;
     let whole = |value: f64| (value.abs() < 2_147_483_648.0).then_some(value.trunc());
-    let (months, days) = (scale(interval.months.into()), scale(interval.days.into()));
-    let (whole_months, whole_days) = (whole(months)?, whole(days)?);
-    let month_days = rounded((months - whole_months) * 30.0);
-    let mut seconds = rounded((days - whole_days + month_days - month_days.trunc()) * DAY_SECONDS);
+    let (months, days) = (f64::from(interval.months), f64::from(interval.days));
+    let (whole_months, whole_days) = (whole(months * factor)?, whole(days * factor)?);
+    let month_days = rounded(months.mul_add(factor, -whole_months) * 30.0);
+    let left_days = days.mul_add(factor, -whole_days);
+    let mut seconds = rounded((left_days + month_days - month_days.trunc()) * DAY_SECONDS);
     let mut more_days = month_days.trunc();
     if seconds.abs() >= DAY_SECONDS {
         more_days += (seconds / DAY_SECONDS).trunc();
         seconds -= (seconds / DAY_SECONDS).trunc() * DAY_SECONDS;
     }
-    let microseconds = (scale((interval.nanoseconds / 1_000) as f64) + seconds * 1e6).round_ties_even();
+    let microseconds = ((interval.nanoseconds / 1_000) as f64).mul_add(factor, seconds * 1e6).round_ties_even();
     let nanoseconds = (microseconds.abs() < 9.2e15).then_some(microseconds as i64 * 1_000)?;
     Some(IntervalMonthDayNano::new(whole_months as i32, whole(whole_days + more_days)? as i32, nanoseconds))
 }
@@ -187,7 +189,7 @@ mod tests {
     fn what_is_left_of_months_are_days() {
         let over = |text: &str, divisor: f64| {
             let interval = intervals::parse(text).expect("an interval");
-            scaled_interval(interval, |value| value / divisor).map(intervals::text)
+            scaled_interval(interval, 1.0 / divisor).map(intervals::text)
         };
         for (text, divisor, expect) in [
             ("1 month", 2.0, Some("15 days")),
@@ -196,6 +198,7 @@ mod tests {
             ("-1 month 1 day", 7.0, Some("-4 days -03:25:42.832457")),
             ("1 month", 0.4, Some("2 months 15 days")),
             ("3 us", 2.0, Some("00:00:00.000002")),
+            ("999999 days", 3.0, Some("333333 days -00:00:00.000002")),
             ("1 day", 1e-10, None),
             ("1 day", f64::NAN, None),
         ] {

@@ -3,8 +3,7 @@
 use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
-use forebay_syntax::calendar::{self, civil};
-use forebay_syntax::moments::{DAY, INFINITE};
+use forebay_syntax::calendar::{self, INFINITE_DAY, civil};
 
 use super::part::{HOUR, MINUTE, SECOND};
 use crate::function::{Call, Definition, Shape, TEXT, is_moment, is_text, moment_type, refused};
@@ -75,7 +74,7 @@ pub(crate) fn pieces(format: &str) -> Result<Vec<Piece>> {
 
 fn compute(call: &Call<'_>) -> Result<ArrayRef> {
     let (moment, format) = if *call.arguments[0].data_type() == TEXT { (1, 0) } else { (0, 1) };
-    let (moments, formats) = (call.moments(moment)?, call.texts(format));
+    let (moments, formats) = (call.days(moment)?, call.texts(format));
     let is_zoned = matches!(call.arguments[moment].data_type(), DataType::Timestamp(_, Some(_)));
     let mut known: Option<(&str, Vec<Piece>)> = None;
     let mut out = datafusion::arrow::array::StringViewBuilder::with_capacity(call.rows);
@@ -95,9 +94,10 @@ fn compute(call: &Call<'_>) -> Result<ArrayRef> {
     Ok(std::sync::Arc::new(out.finish()))
 }
 
-fn text(moment: i64, pieces: &[Piece], is_zoned: bool) -> String {
-    if moment.unsigned_abs() == INFINITE as u64 {
-        return if moment > 0 { "infinity" } else { "-infinity" }.to_owned();
+/// Of a day, and microseconds of it.
+fn text(moment: (i64, i64), pieces: &[Piece], is_zoned: bool) -> String {
+    if moment.0.abs() == i64::from(INFINITE_DAY) {
+        return if moment.0 > 0 { "infinity" } else { "-infinity" }.to_owned();
     }
     let mut out = String::new();
     for piece in pieces {
@@ -109,8 +109,8 @@ fn text(moment: i64, pieces: &[Piece], is_zoned: bool) -> String {
     out
 }
 
-fn field(moment: i64, letter: char, is_unpadded: bool, is_zoned: bool) -> String {
-    let (day, time) = (moment.div_euclid(DAY), moment.rem_euclid(DAY));
+fn field(moment: (i64, i64), letter: char, is_unpadded: bool, is_zoned: bool) -> String {
+    let (day, time) = moment;
     let (date, weekday, year_day) = (civil(day), calendar::weekday(day), calendar::year_day(day));
     let (hour, minute, second, fraction) = (time / HOUR, time % HOUR / MINUTE, time % MINUTE / SECOND, time % SECOND);
     let two = |value: i64| if is_unpadded { value.to_string() } else { format!("{value:02}") };
@@ -156,7 +156,8 @@ mod tests {
 
     #[test]
     fn fields_are_shown() {
-        let shown = |format: &str| text(-63_517_805_756_321_099, &pieces(format).expect("a format"), false);
+        let moment = (-735_160, 18_243_678_901);
+        let shown = |format: &str| text(moment, &pieces(format).expect("a format"), false);
         assert_eq!(shown("%a|%A|%b|%d|%-d|%f|%g|%H|%-H"), "Fri|Friday|Mar|15|15|678901|678|05|5");
         assert_eq!(shown("%I|%j|%m|%-m|%p|%U|%W|%V|%u|%w"), "05|074|03|3|AM|10|10|11|5|5");
         assert_eq!(shown("%x %X %c %y %Y%%"), "-43-03-15 05:04:03 -43-03-15 05:04:03 43 -43%");

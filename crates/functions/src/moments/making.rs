@@ -360,14 +360,12 @@ fn days_shape(types: &[DataType]) -> Option<Shape> {
 }
 
 fn sums(call: &Call<'_>, sign: i64) -> Result<ArrayRef> {
-    let moments = call.moments(0)?;
     if let Some(days) = call.arguments[1].as_primitive_opt::<Int64Type>() {
-        return call.values_of::<Date32Type>(|row| match moments[row] {
-            Some(moment) if moment.unsigned_abs() == INFINITE as u64 => {
-                Ok(Some(calendar::INFINITE_DAY * moment.signum() as i32))
-            }
-            Some(moment) if days.is_valid(row) => {
-                let day = days.value(row).checked_mul(sign).and_then(|days| days.checked_add(moment.div_euclid(DAY)));
+        let dates = call.days(0)?;
+        return call.values_of::<Date32Type>(|row| match dates[row] {
+            Some((date, _)) if date.abs() == i64::from(calendar::INFINITE_DAY) => Ok(Some(date as i32)),
+            Some((date, _)) if days.is_valid(row) => {
+                let day = days.value(row).checked_mul(sign).and_then(|days| days.checked_add(date));
                 let is_date = |day: &i32| (calendar::FIRST_DAY..calendar::INFINITE_DAY).contains(day);
                 let day = day.and_then(|day| i32::try_from(day).ok()).filter(is_date);
                 day.map(Some).ok_or_else(|| out_of_range("a date"))
@@ -375,7 +373,7 @@ fn sums(call: &Call<'_>, sign: i64) -> Result<ArrayRef> {
             _ => Ok(None),
         });
     }
-    let intervals = call.values::<IntervalMonthDayNanoType>(1);
+    let (moments, intervals) = (call.moments(0)?, call.values::<IntervalMonthDayNanoType>(1));
     call.values_of::<TimestampMicrosecondType>(|row| match moments[row] {
         Some(moment) if intervals.is_valid(row) => {
             later(moment, intervals.value(row)).map(Some).ok_or_else(|| out_of_range("a timestamp"))
