@@ -2,10 +2,12 @@
 FLOAT and DOUBLE; arithmetic, casts, rounding, bits, comparisons, types in common, aggregates. Values lie at the ends of types, so
 that results leave them: then both engines have an error, or Forebay has the number.
 
-Left out on purpose: sums of floats, whose last digits depend on the order of rows, and literals of integers without a type.
+Left out on purpose: sums of floats, whose last digits depend on the order of rows, and literals of integers without a type but
+beside another integer.
 """
 
 import random
+import re
 
 from join_queries import COMPARISONS, Source
 from parts import Outer, Part
@@ -140,6 +142,9 @@ class NumericGenerator:
 
     def arithmetic(self, depth, families):
         (left, a), (right, b) = self.both(depth, families)
+        if a == "int" and self.chance(0.15):
+            # As it is written, which has the type of the integer beside it.
+            right, b = Part(str(self.pick([0, 1, 2, 3, 7, 10, 100, 255, 1000, 70000]))), "int"
         family = "float" if "float" in (a, b) else "decimal" if "decimal" in (a, b) else "int"
         # The remainder of a float depends on its last digit, and that of decimals is a float where digits are many.
         operator = self.pick(["+", "-", "*"] + ["%"] * (family == "int"))
@@ -194,6 +199,10 @@ class NumericGenerator:
         if families == ("int",):
             return self.leaf(families)
         (left, a), (right, b) = self.both(depth, families)
+        # DECIMAL(38, 0), which HUGEINT and a decimal without digits behind the point have in common, is HUGEINT in Forebay.
+        both = f"{left} {right}".lower()
+        if re.search("hugeint|ubigint", both) and re.search(r",0\)|_0", both):
+            return self.leaf(families)
         family = "float" if "float" in (a, b) else "decimal" if "decimal" in (a, b) else "int"
         frame = self.pick(["coalesce({}, #)", "greatest({}, #)", "least({}, #)", "CASE WHEN ? THEN {} ELSE # END", "nullif({}, #)"])
         if "?" in frame:

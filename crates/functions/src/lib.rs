@@ -1,5 +1,5 @@
 //! Functions of DuckDB that DataFusion lacks, or means otherwise: scalar ones of dates, times and intervals, and of texts; casts;
-//! the least and the greatest value; `lag` and `lead`.
+//! the least and the greatest value; `lag`, `lead` and `nullif`.
 //!
 //! Start with [`function`]: what a function is. Then [`moments`] and [`texts`], a list of functions each. Must not know: plans,
 //! rules, tables.
@@ -17,6 +17,7 @@ pub mod function;
 pub mod interval_lengths;
 pub mod moments;
 pub mod neighbours;
+pub mod null_if;
 pub mod row_extrema;
 pub mod texts;
 
@@ -31,5 +32,5 @@ pub fn function(name: &str) -> Option<Arc<ScalarUDF>> {
 pub fn functions() -> Vec<Arc<ScalarUDF>> {
     let all = moments::DEFINITIONS.iter().chain(texts::DEFINITIONS).copied().flatten();
     let defined = all.map(|definition| Arc::new(ScalarUDF::from(function::Function::new(definition))));
-    defined.chain([Arc::new(ScalarUDF::from(moments::part::DatePart::default()))]).collect()
+    defined.chain([Arc::new(ScalarUDF::from(moments::part::DatePart::default())), null_if::function()]).collect()
 }

@@ -143,6 +143,10 @@ fn unify_nullif(call: ScalarFunction, types: &ChildTypes, schema: &DFSchema) -> 
     let (Some(common), [value, compared]) = (common.filter(|_| own != other), call.args.as_slice()) else {
         return Ok(Transformed::no(Expr::ScalarFunction(call)));
     };
+    // What differs from call to call is computed once.
+    if value.is_volatile() {
+        return Ok(Transformed::no(Expr::ScalarFunction(call)));
+    }
     let (left, right) = (value.clone().cast_to(&common, schema)?, compared.clone().cast_to(&common, schema)?);
     let when = Box::new(binary_expr(left, Operator::Eq, right));
     let null = Box::new(Expr::Literal(ScalarValue::Null, None));
@@ -161,7 +165,18 @@ fn unify_case(case: Case, types: &ChildTypes, schema: &DFSchema) -> Result<Trans
         when_then_expr.into_iter().map(|(when, then)| (*when, *then)).unzip();
     let has_else = else_expr.is_some();
     thens.extend(else_expr.map(|expr| *expr));
-    let thens = unify(thens, &then_types, Purpose::Unite, schema)?;
+    // The type of a CASE is asked for before its values are brought to one.
+    let is_number = |own: &Option<DataType>| own.as_ref().is_some_and(|own| own.is_numeric() || own.is_null());
+    let united = then_types.iter().all(is_number).then(|| then_types.iter().cloned().collect::<Option<Vec<_>>>());
+    let united =
+        united.flatten().filter(|types| types.iter().any(|own| *own != types[0])).and_then(|t| united_number(&t));
+    let thens = match united {
+        Some(common) => {
+            let casts = thens.into_iter().map(|then| then.cast_to(&common, schema)).collect::<Result<_>>()?;
+            Transformed::yes(casts)
+        }
+        None => unify(thens, &then_types, Purpose::Unite, schema)?,
+    };
     let (whens, subject) = match expr {
         None => (Transformed::no(whens), None),
         Some(subject) => {
@@ -217,7 +232,7 @@ impl Purpose {
     fn ours(self, left: &DataType, right: &DataType) -> Option<DataType> {
         let cut = match self {
             Self::Compare => None,
-            Self::Unite => cut_decimal(left, right),
+            Self::Unite => cut_decimal(left, right).or_else(|| huge(left, right)),
         };
         cut.or_else(|| our_common_type(left, right))
     }
@@ -228,6 +243,12 @@ impl Purpose {
             Self::Unite => type_union_coercion(left, right),
         }
     }
+}
+
+/// HUGEINT, where a column is to hold UBIGINT and signed integers.
+fn huge(left: &DataType, right: &DataType) -> Option<DataType> {
+    let is_mixed = |one: &DataType, other: &DataType| *one == DataType::UInt64 && other.is_signed_integer();
+    (is_mixed(left, right) || is_mixed(right, left)).then_some(DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0))
 }
 
 /// The decimal that has the digits before the point of both, and of those behind it as many as there is room for, where there is
@@ -257,6 +278,12 @@ fn united_type(types: &[DataType]) -> Option<DataType> {
         Purpose::Unite.ours(&common, next).or_else(|| Purpose::Unite.theirs(&common, next))
     };
     rest.iter().try_fold(first.clone(), unite)
+}
+
+/// As [`united_type`], of numbers: a float if there is one.
+pub fn united_number(types: &[DataType]) -> Option<DataType> {
+    let floats: Vec<DataType> = types.iter().filter(|own| own.is_floating()).cloned().collect();
+    united_type(if floats.is_empty() { types } else { &floats })
 }
 
 /// The common type of all, if our rule decides one of the steps to it.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, TimeUnit};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::functions::core::expr_fn::nullif;
 use datafusion::logical_expr::expr::Cast;
@@ -20,7 +20,11 @@ use forebay_functions::moments::shift;
 use crate::arithmetic::bits::{self, BitOperator};
 use crate::arithmetic::division::{Division, IntegerDivide};
 use crate::arithmetic::shifts::{Direction, Shift};
+use crate::coercion::united_number;
 use forebay_functions::casts::cast_scalar;
+
+/// The type of HUGEINT.
+const HUGEINT: DataType = DataType::Decimal128(38, 0);
 
 /// Plans operators.
 #[derive(Debug)]
@@ -49,15 +53,23 @@ impl ExprPlanner for Operators {
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         use BinaryOperator as B;
         let planned = match expr.op {
-            B::Multiply => scaled_interval(&expr, schema),
+            B::Multiply => scaled_interval(&expr, schema).or_else(|| of_whole(Operator::Multiply, &expr, schema)),
             B::Divide => scaled_interval(&expr, schema).or_else(|| self.quotient(&expr, schema)),
             B::DuckIntegerDivide => Some(self.whole_quotient(&expr, schema)),
-            B::Modulo => self.remainder(&expr, schema),
-            B::Plus | B::Minus => moment(&expr, schema),
+            B::Modulo => self
+                .remainder(&expr, schema)
+                .or_else(|| of_whole(Operator::Modulo, &expr, schema))
+                .or_else(|| float_remainder(&expr, schema)),
+            B::Plus => moment(&expr, schema).or_else(|| of_whole(Operator::Plus, &expr, schema)),
+            B::Minus => moment(&expr, schema).or_else(|| of_whole(Operator::Minus, &expr, schema)),
             B::PGBitwiseShiftLeft => shifted(&self.shift_left, &expr, schema),
             B::PGBitwiseShiftRight => shifted(&self.shift_right, &expr, schema),
-            B::BitwiseAnd => of_bits(BitOperator::And, &expr, schema),
-            B::BitwiseOr => of_bits(BitOperator::Or, &expr, schema),
+            B::BitwiseAnd => {
+                of_bits(BitOperator::And, &expr, schema).or_else(|| of_whole(Operator::BitwiseAnd, &expr, schema))
+            }
+            B::BitwiseOr => {
+                of_bits(BitOperator::Or, &expr, schema).or_else(|| of_whole(Operator::BitwiseOr, &expr, schema))
+            }
             B::StringConcat => beside_null(&expr, schema),
             _ => None,
         };
@@ -125,6 +137,13 @@ impl Operators {
                 let target = float_of(&types);
                 self.whole(as_type(left, &types[0], &target), as_type(right, &types[1], &target))
             }
+            Some((left_type, _)) if is_literal(&right) && !is_literal(&left) => {
+                let right = fitted(&right, &left_type);
+                self.whole(left, right)
+            }
+            Some((_, right_type)) if is_literal(&left) && !is_literal(&right) => {
+                self.whole(fitted(&left, &right_type), right)
+            }
             _ => self.whole(left, right),
         }
     }
@@ -159,6 +178,80 @@ fn is_hugeint(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Decimal128(38, 0) | DataType::Decimal256(_, 0))
 }
 
+/// `left op right` of integers where DataFusion would choose other types: a literal has the type of the other operand if it fits,
+/// and HUGEINT is what UBIGINT and signed integers, or HUGEINT and any, have in common.
+fn of_whole(op: Operator, expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
+    let (left_type, right_type) = (type_of(&expr.left, schema)?, type_of(&expr.right, schema)?);
+    if !is_whole(&left_type) || !is_whole(&right_type) {
+        return None;
+    }
+    let (left, right) = match (is_literal(&expr.left), is_literal(&expr.right)) {
+        (false, true) => (expr.left.clone(), fitted(&expr.right, &left_type)),
+        (true, false) => (fitted(&expr.left, &right_type), expr.right.clone()),
+        _ => (expr.left.clone(), expr.right.clone()),
+    };
+    let (left_type, right_type) = (type_of(&left, schema)?, type_of(&right, schema)?);
+    let is_beyond = |one: &DataType, other: &DataType| {
+        (*one == DataType::UInt64 && other.is_signed_integer()) || (is_hugeint(one) && other.is_integer())
+    };
+    let (left, right) = match is_beyond(&left_type, &right_type) || is_beyond(&right_type, &left_type) {
+        true => (as_type(left, &left_type, &HUGEINT), as_type(right, &right_type, &HUGEINT)),
+        false if left == expr.left && right == expr.right => return None,
+        false => (left, right),
+    };
+    Some(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
+}
+
+/// `left % right` of decimals that no decimal has both: as floats.
+fn float_remainder(expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
+    let (left_type, right_type) = (type_of(&expr.left, schema)?, type_of(&expr.right, schema)?);
+    let (left_digits, right_digits) = (digits(&expr.left, &left_type)?, digits(&expr.right, &right_type)?);
+    let needed = left_digits.0.max(right_digits.0) + left_digits.1.max(right_digits.1);
+    let as_float = |expr: &Expr, own: &DataType| Box::new(as_type(expr.clone(), own, &DataType::Float64));
+    (needed > u32::from(DECIMAL128_MAX_PRECISION)).then(|| {
+        let (left, right) = (as_float(&expr.left, &left_type), as_float(&expr.right, &right_type));
+        Expr::BinaryExpr(BinaryExpr::new(left, Operator::Modulo, right))
+    })
+}
+
+/// How many digits integers and decimals of a type have before and behind the point; `None` of what is neither.
+fn digits(expr: &Expr, data_type: &DataType) -> Option<(u32, u32)> {
+    use DataType as T;
+    Some(match data_type {
+        T::Decimal128(precision, scale) if *scale >= 0 => {
+            let scale = u32::from(scale.unsigned_abs());
+            (u32::from(*precision).saturating_sub(scale), scale)
+        }
+        T::Int64 => match expr {
+            Expr::Literal(ScalarValue::Int64(Some(value)), _) => {
+                (value.unsigned_abs().checked_ilog10().unwrap_or(0) + 1, 0)
+            }
+            _ => (19, 0),
+        },
+        T::Int8 | T::UInt8 => (3, 0),
+        T::Int16 | T::UInt16 => (5, 0),
+        T::Int32 | T::UInt32 => (10, 0),
+        T::UInt64 => (20, 0),
+        _ => return None,
+    })
+}
+
+/// Whether this is an integer as it is written.
+fn is_literal(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(ScalarValue::Int64(Some(_)), _))
+}
+
+/// A literal integer as one of this type, if that has it.
+fn fitted(expr: &Expr, target: &DataType) -> Expr {
+    match expr {
+        Expr::Literal(value, _) => match cast_scalar(value, target) {
+            Ok(value) => Expr::Literal(value, None),
+            Err(_) => expr.clone(),
+        },
+        other => other.clone(),
+    }
+}
+
 /// The type of a quotient: FLOAT where a FLOAT and no DOUBLE is divided.
 fn float_of(types: &[DataType; 2]) -> DataType {
     let is_single = types.contains(&DataType::Float32) && !types.contains(&DataType::Float64);
@@ -170,6 +263,13 @@ fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
     match expr {
         Expr::Cast(cast) => Some(cast.field.data_type().clone()),
         Expr::Literal(value, _) => Some(value.data_type()),
+        // It says the type of its first value before they are brought to one.
+        Expr::Case(case) => {
+            let values = case.when_then_expr.iter().map(|(_, then)| then).chain(&case.else_expr);
+            let types: Vec<DataType> = values.map(|value| type_of(value, schema)).collect::<Option<_>>()?;
+            let is_number = |own: &DataType| own.is_numeric() || own.is_null();
+            if types.iter().all(is_number) { united_number(&types) } else { expr.get_type(schema).ok() }
+        }
         Expr::BinaryExpr(BinaryExpr { op: Operator::Divide, right, .. }) => match right.as_ref() {
             Expr::Cast(cast) => Some(cast.field.data_type().clone()),
             Expr::Literal(value, _) => Some(value.data_type()),
@@ -281,13 +381,8 @@ fn shifted(function: &Arc<ScalarUDF>, expr: &RawBinaryExpr, schema: &DFSchema) -
     if !is_integer(&left) || !is_integer(&right) {
         return None;
     }
-    let bits = match &expr.right {
-        Expr::Literal(value, _) if left.is_integer() && !value.is_null() => match cast_scalar(value, &left) {
-            Ok(value) => Expr::Literal(value, None),
-            Err(_) => expr.right.clone(),
-        },
-        other => other.clone(),
-    };
+    let bits =
+        if left.is_integer() && is_literal(&expr.right) { fitted(&expr.right, &left) } else { expr.right.clone() };
     Some(function.call(vec![expr.left.clone(), bits]))
 }
 

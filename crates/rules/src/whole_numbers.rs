@@ -1,10 +1,11 @@
 //! `floor`, `ceil`, `trunc`, `round` and `sign` of integers and decimals: of a decimal they have its digits without those behind
 //! the point, of an integer `trunc` is the integer. DataFusion's keep the digits behind the point, so that 99.9 has no `ceil`, and
-//! make floats of integers. Floats, and calls with digits, are DataFusion's.
+//! make floats of integers. Floats, and calls with digits, are DataFusion's, but that a FLOAT is rounded to digits as a DOUBLE.
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, AsArray, Int8Array, PrimitiveArray};
+use datafusion::arrow::array::{ArrayRef, AsArray, Float64Array, Int8Array, PrimitiveArray};
+use datafusion::arrow::compute::kernels::arity;
 use datafusion::arrow::datatypes::{
     ArrowPrimitiveType, DataType, Decimal128Type, Decimal256Type, Field, FieldRef, Float64Type, i256,
 };
@@ -54,6 +55,7 @@ impl Whole {
     /// The type of the result, where it is calculated here.
     fn own_result(&self, types: &[DataType]) -> Option<DataType> {
         match (self.kind, types) {
+            (Kind::Floor | Kind::Ceil, [only]) if *only == HUGEINT => None,
             (_, [DataType::Decimal128(precision, scale)]) if *scale > 0 => Some(DataType::Decimal128(*precision, 0)),
             (_, [DataType::Decimal256(precision, scale)]) if *scale > 0 => Some(DataType::Decimal256(*precision, 0)),
             (_, [only @ (DataType::Decimal128(_, 0) | DataType::Decimal256(_, 0))]) => Some(only.clone()),
@@ -106,21 +108,26 @@ impl ScalarUDFImpl for Whole {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        match self.own_result(types) {
+        let types = self.coerce_types(types)?;
+        match self.own_result(&types) {
             Some(own) => Ok(own),
-            None => self.inner.return_type(types),
+            None => self.inner.return_type(&types),
         }
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        // Asked before its arguments are coerced, too.
         let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
-        match self.own_result(&types) {
-            Some(own) => {
-                let is_nullable = args.arg_fields.iter().any(|field| field.is_nullable());
-                Ok(Arc::new(Field::new(self.name(), own, is_nullable)))
-            }
-            None => self.inner.return_field_from_args(args),
+        let types = self.coerce_types(&types)?;
+        if let Some(own) = self.own_result(&types) {
+            let is_nullable = args.arg_fields.iter().any(|field| field.is_nullable());
+            return Ok(Arc::new(Field::new(self.name(), own, is_nullable)));
         }
+        let coerced = |(field, data_type): (&FieldRef, DataType)| -> FieldRef {
+            Arc::new(field.as_ref().clone().with_data_type(data_type))
+        };
+        let fields: Vec<FieldRef> = args.arg_fields.iter().zip(types).map(coerced).collect();
+        self.inner.return_field_from_args(ReturnFieldArgs { arg_fields: &fields, ..args })
     }
 
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -129,6 +136,7 @@ impl ScalarUDFImpl for Whole {
         }
         let types: Vec<DataType> = args.args.iter().map(ColumnarValue::data_type).collect();
         match self.own_result(&types) {
+            None if types.len() == 2 && types[0].is_floating() => rounded_floats(&self.inner, args),
             None => self.inner.invoke_with_args(args),
             Some(own) if types[0] == own => Ok(args.args[0].clone()),
             Some(_) => {
@@ -141,6 +149,23 @@ impl ScalarUDFImpl for Whole {
     fn documentation(&self) -> Option<&Documentation> {
         self.inner.documentation()
     }
+}
+
+/// Floats, rounded to so many digits as DOUBLE. One that has no room for more digits, in which it would be infinite, is rounded.
+fn rounded_floats(round: &ScalarUDF, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    let own = args.args[0].data_type();
+    let values = args.args[0].cast_to(&DataType::Float64, None)?;
+    args.args[0] = values.clone();
+    args.arg_fields[0] = Arc::new(args.arg_fields[0].as_ref().clone().with_data_type(DataType::Float64));
+    args.return_field = Arc::new(args.return_field.as_ref().clone().with_data_type(DataType::Float64));
+    let rounded = round.invoke_with_args(args)?;
+    let known = |both: &[ArrayRef]| -> Result<ArrayRef> {
+        let (values, rounded) = (both[0].as_primitive::<Float64Type>(), both[1].as_primitive::<Float64Type>());
+        let known = |value: f64, rounded: f64| if rounded.is_finite() { rounded } else { value };
+        let known: Float64Array = arity::binary(values, rounded, known)?;
+        Ok(Arc::new(known))
+    };
+    make_scalar_function(known, Vec::new())(&[values, rounded])?.cast_to(&own, None)
 }
 
 /// Decimals without their digits behind the point.

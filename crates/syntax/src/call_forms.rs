@@ -43,6 +43,16 @@ const DATE_PARTS: [&str; 27] = [
     "timezone_minute",
 ];
 
+/// Functions under other names, and how the planner calls them.
+const OTHER_NAMES: [(&str, &str); 6] = [
+    ("approx_count_distinct", "approx_distinct"),
+    ("arbitrary", "first_value"),
+    ("gen_random_uuid", "uuid"),
+    ("greatest_common_divisor", "gcd"),
+    ("least_common_multiple", "lcm"),
+    ("variance", "var_samp"),
+];
+
 /// Rewrites an expression whose parts are not rewritten yet. Errors: what means nothing.
 pub fn rewrite(expr: &mut Expr) -> Result<()> {
     match expr {
@@ -122,6 +132,16 @@ pub fn rewrite_behind(expr: &mut Expr) -> Result<()> {
             let (sxx, syy) = (named("regr_sxx"), named("regr_syy"));
             *expr = parsed(&format!("CASE WHEN {sxx} > 0 AND {syy} = 0 THEN CAST(1 AS DOUBLE) ELSE {call} END"))?;
         }
+        "mod" | "fmod" | "add" | "subtract" | "multiply" | "divide" => {
+            if let Some(operation) = operation(call) {
+                *expr = parsed(&operation)?;
+            }
+        }
+        "arg_max" | "argmax" | "max_by" | "arg_min" | "argmin" | "min_by" => {
+            if let Some(first) = first_by(call) {
+                *expr = parsed(&first)?;
+            }
+        }
         "quantile_disc" | "quantile" | "percentile_disc" => {
             if let Some(picked) = picked(call) {
                 *expr = parsed(&picked)?;
@@ -141,6 +161,9 @@ fn rewrite_call(call: &mut Function) -> Result<()> {
     let name = call.name.to_string().to_lowercase();
     let rename = |call: &mut Function, name: &str| call.name = ObjectName::from(vec![Ident::new(name)]);
     let is_window = call.over.is_some();
+    if let Some((_, other)) = OTHER_NAMES.iter().find(|(known, _)| *known == name) {
+        rename(call, other);
+    }
     let Some(list) = arguments(call) else { return Ok(()) };
     match (name.as_str(), list.args.len()) {
         ("count", 2..) => {
@@ -163,6 +186,18 @@ fn rewrite_call(call: &mut Function) -> Result<()> {
         ("list", 1) => rename(call, "array_agg"),
         ("first", 1) => rename(call, "first_value"),
         ("last", 1) => rename(call, "last_value"),
+        ("count_if" | "countif", 1) => {
+            if let Some(test) = plain(&list.args[0]).cloned() {
+                list.args = vec![argument(parsed(&format!("CASE WHEN {test} THEN 1 END"))?)];
+                rename(call, "count");
+            }
+        }
+        ("fsum" | "sumkahan" | "kahan_sum" | "favg", 1) => {
+            if let Some(value) = plain(&list.args[0]).cloned() {
+                list.args = vec![argument(parsed(&format!("CAST({value} AS DOUBLE)"))?)];
+                rename(call, if name == "favg" { "avg" } else { "sum" });
+            }
+        }
         ("any_value", 1) if !is_window && is_ordered(list) => {
             if let Some(value) = plain(&list.args[0]).cloned() {
                 rename(call, "first_value");
@@ -178,6 +213,7 @@ fn rewrite_call(call: &mut Function) -> Result<()> {
             rename(call, "string_agg");
             only_where(call, parsed("false")?);
         }
+        ("listagg" | "group_concat", 2) => rename(call, "string_agg"),
         // There is no row before the first one.
         ("nth_value", 2) if plain(&list.args[1]).is_some_and(is_negative) => {
             if let Some(value) = plain(&list.args[0]).cloned() {
@@ -188,6 +224,31 @@ fn rewrite_call(call: &mut Function) -> Result<()> {
         _ => {}
     }
     Ok(())
+}
+
+/// A function of two numbers that is an operator.
+fn operation(call: &Function) -> Option<String> {
+    let FunctionArguments::List(list) = &call.args else { return None };
+    let [left, right] = list.args.as_slice() else { return None };
+    let operator = match call.name.to_string().to_lowercase().as_str() {
+        "add" => "+",
+        "subtract" => "-",
+        "multiply" => "*",
+        "divide" => "//",
+        _ => "%",
+    };
+    Some(format!("(({}) {operator} ({}))", plain(left)?, plain(right)?))
+}
+
+/// `arg_max(x, y)` as the first `x` by descending `y`, and `arg_min(x, y)` by ascending, of rows that have both.
+fn first_by(call: &Function) -> Option<String> {
+    let FunctionArguments::List(list) = &call.args else { return None };
+    let ([value, key], false) = (list.args.as_slice(), call.over.is_some()) else { return None };
+    let (value, key) = (plain(value)?, plain(key)?);
+    let order = if call.name.to_string().to_lowercase().contains("max") { "DESC" } else { "ASC" };
+    let filter = call.filter.as_ref().map_or_else(String::new, |filter| format!(" AND ({filter})"));
+    let only = format!("FILTER (WHERE ({value}) IS NOT NULL AND ({key}) IS NOT NULL{filter})");
+    Some(format!("first_value({value} ORDER BY {key} {order}) {only}"))
 }
 
 /// `quantile_disc(x, share)` as the value at that place of the sorted ones.

@@ -70,6 +70,10 @@ impl Dialect for ForebayDialect {
         true
     }
 
+    fn supports_numeric_literal_underscores(&self) -> bool {
+        true
+    }
+
     fn supports_window_function_null_treatment_arg(&self) -> bool {
         true
     }

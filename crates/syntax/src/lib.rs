@@ -5,6 +5,7 @@
 //! through the tree with [`scopes`], [`outputs`], [`using`] and [`select_list`]. Must not know: catalogs, plans, files.
 #![forbid(unsafe_code)]
 
+mod aliases;
 pub mod calendar;
 pub mod call_forms;
 pub mod clock;
@@ -14,6 +15,7 @@ pub mod file_options;
 pub mod from_first;
 pub mod intervals;
 mod lateral;
+mod limits;
 pub mod moments;
 pub mod names;
 pub mod outputs;

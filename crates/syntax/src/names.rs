@@ -24,7 +24,9 @@ use crate::scopes::{Merged, Scopes};
 use crate::sides::constraint;
 use crate::using;
 use crate::windows::{self, Windows};
-use crate::{call_forms, lateral, outputs, row_predicates, row_types, select_list, table_forms, volatile};
+use crate::{
+    aliases, call_forms, lateral, limits, outputs, row_predicates, row_types, select_list, table_forms, volatile,
+};
 
 /// Replaces names in `statement`, which may name tables, views and files.
 pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Result<()> {
@@ -178,6 +180,7 @@ impl VisitorMut for Names {
         self.scopes.enter_query(named);
         select_list::order_by_all(query, |query| outputs::of_query(&self.scopes, query).map(|names| names.len()));
         select_list::order_by_positions(query);
+        limits::fetch_as_limit(query);
         let limits = check_recursion(query);
         self.note(limits);
         for table in query.with.iter_mut().flat_map(|with| with.cte_tables.iter_mut()) {
@@ -207,6 +210,7 @@ impl VisitorMut for Names {
         let merged = self.or_failed(merged);
         lateral::make_lateral(select);
         select_list::name_columns(select);
+        aliases::write_out(&self.scopes, select);
         select_list::tell_casts_apart(select);
         volatile::tell_windows_apart(select);
         let windows = self.windows.enter(select);

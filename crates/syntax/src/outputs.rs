@@ -25,6 +25,12 @@ pub fn of_factor(scopes: &Scopes, table: &TableFactor) -> Option<StoredNames> {
     Outputs { scopes, named: Vec::new() }.of_factor(table).map(StoredNames::of)
 }
 
+/// The columns of all tables in FROM, in lower case.
+pub fn of_from(scopes: &Scopes, select: &Select) -> Option<Vec<String>> {
+    let tables = Outputs { scopes, named: Vec::new() }.of_from(&select.from, false)?;
+    Some(tables.into_iter().flat_map(|(_, columns)| columns).map(|name| name.to_lowercase()).collect())
+}
+
 /// The tables that `with` names.
 pub fn of_with(scopes: &Scopes, with: &With) -> Named {
     let mut outputs = Outputs { scopes, named: Vec::new() };

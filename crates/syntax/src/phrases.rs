@@ -32,7 +32,39 @@ pub fn known(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
         }
     }
     forget_materialized(&mut tokens, &places);
-    Ok(in_parentheses(tokens))
+    for token in &mut tokens {
+        if let Token::Number(digits, _) = &mut token.token
+            && digits.contains('_')
+        {
+            digits.retain(|digit| digit != '_');
+        }
+    }
+    Ok(in_parentheses(filters_with_where(tokens, &places)))
+}
+
+/// `FILTER (condition)` as `FILTER (WHERE condition)`.
+fn filters_with_where(tokens: Vec<TokenWithSpan>, places: &[usize]) -> Vec<TokenWithSpan> {
+    let lacks_where = |window: &&[usize]| {
+        let [call, filter, open, first] = window else { return false };
+        tokens[*call].token == Token::RParen
+            && is_word(&tokens[*filter], "filter")
+            && tokens[*open].token == Token::LParen
+            && !is_keyword(&tokens[*first], Keyword::WHERE)
+    };
+    let opened: Vec<usize> = places.windows(4).filter(lacks_where).map(|window| window[2]).collect();
+    if opened.is_empty() {
+        return tokens;
+    }
+    let mut out = Vec::with_capacity(tokens.len() + 2 * opened.len());
+    for (index, token) in tokens.into_iter().enumerate() {
+        let span = token.span;
+        out.push(token);
+        if opened.contains(&index) {
+            out.push(TokenWithSpan { token: Token::make_keyword("WHERE"), span });
+            out.push(TokenWithSpan { token: Token::Whitespace(Whitespace::Space), span });
+        }
+    }
+    out
 }
 
 /// Takes `[NOT] MATERIALIZED` out of `WITH t AS MATERIALIZED (…)`: it says how to run a query, and not what it means.
@@ -140,6 +172,13 @@ mod tests {
             "WITH a AS (SELECT 1), b AS (SELECT 2)",
         );
         check("CREATE MATERIALIZED VIEW", "CREATE MATERIALIZED VIEW");
+    }
+
+    #[test]
+    fn filters_and_digits() {
+        check("count(*) FILTER (a > 1)", "count(*) FILTER (WHERE a > 1)");
+        check("count(*) filter (where a > 1_000.5)", "count(*) filter (where a > 1000.5)");
+        check("SELECT filter (a)", "SELECT filter (a)");
     }
 
     #[test]

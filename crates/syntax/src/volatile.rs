@@ -12,6 +12,11 @@ use crate::dialect::ForebayDialect;
 /// Functions whose calls differ.
 const VOLATILE: [&str; 4] = ["gen_random_uuid", "rand", "random", "uuid"];
 
+/// Whether calls of this function differ.
+pub(crate) fn is_volatile_call(call: &ast::Function) -> bool {
+    VOLATILE.contains(&call.name.to_string().to_lowercase().as_str())
+}
+
 /// Makes a second window over the same volatile call differ from the first, which the planner would take it for.
 pub fn tell_windows_apart(select: &mut Select) {
     let mut seen = HashMap::new();
@@ -46,7 +51,7 @@ pub fn tell_windows_apart(select: &mut Select) {
 /// `random()` as `volatile_call(random(), number)`.
 fn numbered(part: &ast::Expr, number: usize) -> Option<ast::Expr> {
     let ast::Expr::Function(call) = part else { return None };
-    if !VOLATILE.contains(&call.name.to_string().to_lowercase().as_str()) {
+    if !is_volatile_call(call) {
         return None;
     }
     let text = format!("{VOLATILE_CALL}({part}, {number})");

@@ -89,7 +89,11 @@ impl ScalarUDFImpl for Shift {
             return Ok(vec![HUGEINT, HUGEINT]);
         }
         if value.is_signed_integer() != bits.is_signed_integer() && value.is_integer() && bits.is_integer() {
-            return Ok(vec![DataType::Int64, DataType::Int64]);
+            // The signed one where it has every unsigned number.
+            let (signed, unsigned) = if value.is_signed_integer() { (value, bits) } else { (bits, value) };
+            let is_wider = signed.primitive_width() > unsigned.primitive_width();
+            let common = if is_wider { signed.clone() } else { DataType::Int64 };
+            return Ok(vec![common.clone(), common]);
         }
         let (value, bits) = BinaryTypeCoercer::new(value, &Operator::BitwiseAnd, bits).get_input_types()?;
         Ok(vec![value, bits])
