@@ -33,11 +33,25 @@ def explained(binary, database, queries, options=(), cwd=None):
     return plans
 
 
+def comparable(plan):
+    """A plan without what depends on the numbers of made names: they decide which of two operands stands left. A name that is
+    given another name is none."""
+    plan = re.sub(r"__(common_expr|correlated_sq|scalar_sq|datafusion_extracted)_\d+", r"__\1", plan)
+    plan = re.sub(r" AS [\w()*]+ AS ", " AS ", plan).replace("<", ">")
+    return "\n".join(" ".join(sorted(re.split(r"[\s,()\[\]]+", line))) for line in plan.split("\n"))
+
+
+def reads_nothing(plan):
+    """Whether all values are constants: a query of them may keep a few that one more pass would compute."""
+    return "EmptyRelation" in plan and not re.search("TableScan|Values|TableFunction", plan)
+
+
 def check(report, name, query, plans):
     if plans is None:
         return
-    once, twice = (re.sub(r"__(common_expr|correlated_sq|scalar_sq)_\d+", r"__\1", plan) for plan in plans)
-    if once == twice or any(part in query for part in KNOWN):
+    once, twice = plans
+    known = any(part in query for part in KNOWN) or reads_nothing(once)
+    if known or comparable(once) == comparable(twice):
         report.check(name, None)
         return
     lines = difflib.unified_diff(once.split("\n"), twice.split("\n"), "once", "twice", lineterm="", n=1)
