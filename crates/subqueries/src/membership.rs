@@ -324,7 +324,7 @@ impl Member {
         let is_match = (sense, negated) == (Sense::Truth, false);
         let is_two_valued = knows_nulls || is_match;
         if self.is_plain && (is_match || knows_nulls && !self.is_correlated) {
-            return Ok(Expr::InSubquery(self.membership));
+            return Ok(Expr::InSubquery(named(self.membership, self.is_correlated)?));
         }
         if !self.values.iter().all(can_move) {
             return Err(refused("IN of a subquery and a volatile expression here"));
@@ -420,6 +420,18 @@ impl Member {
         let spans = self.membership.subquery.spans.clone();
         Ok(Subquery { subquery: Arc::new(plan), outer_ref_columns, spans })
     }
+}
+
+/// The subquery's column under a name of its own, where DataFusion would give it out twice: it finds one without a table
+/// under two names, and one that is cast beside itself, as a column of a correlated predicate.
+fn named(mut membership: InSubquery, is_correlated: bool) -> Result<InSubquery> {
+    let column = Column::from(membership.subquery.subquery.schema().qualified_field(0));
+    if column.relation.is_none() || is_correlated {
+        let plan = LogicalPlanBuilder::from(Arc::clone(&membership.subquery.subquery));
+        let plan = plan.project([Expr::Column(column).alias("value in subquery")])?.build()?;
+        membership.subquery = membership.subquery.with_plan(Arc::new(plan));
+    }
+    Ok(membership)
 }
 
 /// The columns of a subquery that gives rows, and the plan that has them.
