@@ -1,8 +1,8 @@
 //! JOIN … USING and NATURAL JOIN: what an unqualified column stands for that joins have in common. It is the left side's
 //! column after an inner or left join, the right side's after a right join, and the first that is not NULL after a full
-//! join. The planner takes the left one always, and finds names of several such joins ambiguous.
-//!
-//! Invariant: joins of which the planner makes the right thing by itself are left as they are.
+//! join. The planner takes the left one always, finds names of several such joins ambiguous, and in WHERE, in ON and in
+//! subqueries those of one. So their columns are written out wherever tables are known; the joins themselves where the planner
+//! would join other columns.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Select, SelectItem,
@@ -197,11 +197,9 @@ fn joined(left: Side, right: Side, operator: &mut JoinOperator) -> Result<Side> 
         (Some(columns), false) => columns.clone(),
         (None, _) if kind.is_ours() => return Err(unclear("a NATURAL JOIN of such a subquery")),
         (Some(columns), true) if columns.is_empty() => return Err(nothing_in_common()),
-        (Some(columns), true) if kind.is_ours() || columns.iter().any(|column| left.differs(&right, column)) => {
-            columns.clone()
-        }
+        (Some(columns), true) => columns.clone(),
         // The planner knows what they stand for.
-        _ => Vec::new(),
+        (None, _) => Vec::new(),
     };
     let mut both = left.beside(&right, shared);
     if let (Some(condition), Some(written)) = (merge(&mut both, &left, &right, &columns, kind)?, written) {
@@ -231,7 +229,7 @@ fn merge(both: &mut Side, left: &Side, right: &Side, columns: &[Ident], kind: Ki
         // Columns that differ in case are others to the planner.
         let is_other = left.differs(right, column);
         both.shifted |= kind.is_full || kind.is_right;
-        both.foreign |= kind.is_full || kind.is_right || is_again || is_other;
+        both.foreign = true;
         is_computed |= (kind.was_shifted && is_again) || is_other;
         let stands_for = match (kind.is_full, kind.is_right) {
             (true, _) => coalesced(&a, &b)?,
