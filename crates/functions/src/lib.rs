@@ -18,6 +18,7 @@ pub mod interval_lengths;
 pub mod moments;
 pub mod neighbours;
 pub mod null_if;
+pub mod order_keys;
 pub mod row_extrema;
 pub mod texts;
 

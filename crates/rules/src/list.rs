@@ -92,8 +92,8 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
                 Box::new(DuckFunctions::default()),
                 // One NaN, one zero, wherever floats are computed. No issue: DataFusion means it otherwise; arithmetic.test.
                 Box::new(CanonicalFloats::default()),
-                // NULLs within rows and lists are their greatest values. No issue: DataFusion means it otherwise; windows.test.
-                Box::new(NestedOrder),
+                // Lists and structs are ordered as in DuckDB. No issue: DataFusion means it otherwise; lists.test, windows.test.
+                Box::new(NestedOrder::default()),
                 // Frames over orders and with distances that DataFusion's ranges lack. No issue known; windows.test. Before
                 // intervals become lengths, and before casts round.
                 Box::new(Frames),

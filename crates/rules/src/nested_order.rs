@@ -1,33 +1,66 @@
-//! The order of rows and lists that have NULLs in them: such a NULL is greater than any value, as in DuckDB. DataFusion puts it
-//! where `NULLS FIRST` or `NULLS LAST` puts a NULL in the place of the whole row, which differs for `ASC NULLS FIRST` and `DESC
-//! NULLS LAST`: there a key of its own says where NULLs are.
+//! Lists and structs are compared and sorted as in DuckDB: element for element, a NULL behind all other values, wherever the
+//! whole value's NULL goes. DataFusion takes a NULL inside for the least in comparisons, and sorts it to where whole NULLs go.
+//!
+//! Equality is the same in both.
 
+use std::sync::Arc;
+
+use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
+use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::expr::Sort;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
+use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
+use datafusion::logical_expr::{
+    Between, BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::prelude::cast;
+use forebay_functions::order_keys::order_keys;
 
 use crate::expressions::{ExpressionRule, Kinds};
 use crate::typed::ChildTypes;
 
-/// Gives NULLs of nested sort keys keys of their own.
+/// Puts keys in place of lists and structs where these are ordered.
 #[derive(Debug)]
-pub struct NestedOrder;
+pub struct NestedOrder {
+    key: Arc<ScalarUDF>,
+}
+
+impl Default for NestedOrder {
+    fn default() -> Self {
+        Self { key: Arc::new(ScalarUDF::from(OrderKey { signature: Signature::any(1, Volatility::Immutable) })) }
+    }
+}
 
 impl ExpressionRule for NestedOrder {
     fn concerns(&self, kinds: Kinds) -> bool {
-        kinds.has(Kinds::WINDOW | Kinds::ARITHMETIC)
+        kinds.has(Kinds::COMMON_TYPE) || kinds.has(Kinds::ARITHMETIC)
     }
 
-    fn rewrite(&self, expr: Expr, _types: &ChildTypes, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    fn rewrite(&self, expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Ok(match expr {
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_order(op) => {
+                let mut both = [*left, *right];
+                let changed = self.put_keys(&mut both, types);
+                let [left, right] = both;
+                let expr = Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)));
+                Transformed::new_transformed(expr, changed)
+            }
+            Expr::Between(Between { expr, negated, low, high }) => {
+                let mut all = [*expr, *low, *high];
+                let changed = self.put_keys(&mut all, types);
+                let [expr, low, high] = all;
+                let between = Between { expr: Box::new(expr), negated, low: Box::new(low), high: Box::new(high) };
+                Transformed::new_transformed(Expr::Between(between), changed)
+            }
             Expr::WindowFunction(mut function) => {
-                let changed = spell_out(&mut function.params.order_by, schema);
+                let changed = self.rewrite_sorts(&mut function.params.order_by, schema);
                 Transformed::new_transformed(Expr::WindowFunction(function), changed)
             }
             Expr::AggregateFunction(mut function) => {
-                let changed = spell_out(&mut function.params.order_by, schema);
+                let changed = self.rewrite_sorts(&mut function.params.order_by, schema);
                 Transformed::new_transformed(Expr::AggregateFunction(function), changed)
             }
             other => Transformed::no(other),
@@ -35,33 +68,83 @@ impl ExpressionRule for NestedOrder {
     }
 
     fn rewrite_node(&self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Sort(mut sort) = plan else { return Ok(Transformed::no(plan)) };
-        let schema = sort.input.schema().clone();
-        let changed = spell_out(&mut sort.expr, &schema);
-        Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed))
-    }
-}
-
-/// Whether there was something to do.
-fn spell_out(sorts: &mut Vec<Sort>, schema: &DFSchema) -> bool {
-    let is_one = |sort: &Sort| sort.asc == sort.nulls_first && is_nested(&sort.expr, schema);
-    if !sorts.iter().any(is_one) {
-        return false;
-    }
-    for sort in std::mem::take(sorts) {
-        if is_one(&sort) {
-            sorts.push(sort.expr.clone().is_null().sort(!sort.nulls_first, false));
-            sorts.push(Sort { nulls_first: !sort.asc, ..sort });
-        } else {
-            sorts.push(sort);
+        match plan {
+            LogicalPlan::Sort(mut sort) => {
+                let schema = Arc::clone(sort.input.schema());
+                let changed = self.rewrite_sorts(&mut sort.expr, &schema);
+                Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed))
+            }
+            other => Ok(Transformed::no(other)),
         }
     }
-    true
 }
 
-fn is_nested(expr: &Expr, schema: &DFSchema) -> bool {
+fn is_order(op: Operator) -> bool {
+    matches!(op, Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq)
+}
+
+fn is_nested(data_type: &DataType) -> bool {
     use DataType as T;
-    let nested =
-        |data_type: DataType| matches!(data_type, T::Struct(_) | T::List(_) | T::LargeList(_) | T::FixedSizeList(..));
-    expr.get_type(schema).is_ok_and(nested)
+    matches!(data_type, T::List(_) | T::LargeList(_) | T::FixedSizeList(..) | T::Struct(_))
+}
+
+impl NestedOrder {
+    /// Replaces operands of these types, which have one in common, by their keys. Returns whether it did.
+    fn put_keys(&self, operands: &mut [Expr], types: &ChildTypes) -> bool {
+        let Some(known) = types.iter().cloned().collect::<Option<Vec<DataType>>>() else { return false };
+        if known.len() != operands.len() || !known.iter().any(is_nested) {
+            return false;
+        }
+        let mut common = known[0].clone();
+        for other in &known[1..] {
+            match comparison_coercion(&common, other) {
+                Some(both) if is_nested(&both) => common = both,
+                _ => return false,
+            }
+        }
+        for (operand, own) in operands.iter_mut().zip(&known) {
+            let mut value = std::mem::take(operand);
+            if *own != common {
+                value = cast(value, common.clone());
+            }
+            *operand = self.key.call(vec![value]);
+        }
+        true
+    }
+
+    /// Returns whether some key was replaced. Where NULLs are last and values ascend, they stand as they should.
+    fn rewrite_sorts(&self, sorts: &mut [Sort], schema: &DFSchema) -> bool {
+        let mut changed = false;
+        for sort in sorts.iter_mut().filter(|sort| !sort.asc || sort.nulls_first) {
+            if sort.expr.get_type(schema).is_ok_and(|data_type| is_nested(&data_type)) {
+                sort.expr = self.key.call(vec![std::mem::take(&mut sort.expr)]);
+                changed = true;
+            }
+        }
+        changed
+    }
+}
+
+/// The key of a list or a struct.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OrderKey {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for OrderKey {
+    fn name(&self) -> &str {
+        "order_key"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        make_scalar_function(|one: &[ArrayRef]| order_keys(&one[0]), Vec::new())(&args.args)
+    }
 }
