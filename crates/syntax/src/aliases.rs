@@ -1,148 +1,253 @@
-//! Aliases of a SELECT list that are used beside it: `SELECT a + 1 AS x, x * 2 FROM t WHERE x > 3`. The planner knows them in
-//! GROUP BY, HAVING and ORDER BY alone, so that elsewhere they are written out before planning. A column of the tables in FROM goes
-//! before an alias of its name.
+//! Names that a SELECT list gives, outside of it. In WHERE and QUALIFY, and behind where they are given, they stand for what they
+//! name; columns of tables go before them. In an expression of ORDER BY columns of tables go before them, too; the planner would
+//! take the names:
 //!
-//! Invariant: where the columns of FROM are not all known, nothing is written out.
+//! ```text
+//! SELECT a + 1 AS z, z * 2 FROM t WHERE z > 1   →   SELECT a + 1 AS z, (a + 1) * 2 FROM t WHERE (a + 1) > 1
+//! SELECT -a AS a FROM t ORDER BY a + 1          →   SELECT "a named" AS a
+//!                                                   FROM (SELECT -a AS "a named", a + 1 AS "order 1" FROM t) ORDER BY "order 1"
+//! ```
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Query, Select, SelectItem, VisitMut, VisitorMut, visit_expressions,
+    Expr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+    With,
 };
+use datafusion::sql::sqlparser::parser::Parser;
 
-use crate::outputs;
-use crate::scopes::Scopes;
-use crate::volatile::is_volatile_call;
+use crate::dialect::ForebayDialect;
+use crate::volatile::is_volatile;
 
-/// Writes out aliases that later columns of the list, WHERE and QUALIFY use.
-pub(crate) fn write_out(scopes: &Scopes, select: &mut Select) {
-    let is_named = |item: &SelectItem| matches!(item, SelectItem::ExprWithAlias { .. });
-    if !select.projection.iter().any(is_named) {
-        return;
-    }
-    let Some(columns) = outputs::of_from(scopes, select) else { return };
-    let mut aliases = Aliases { meanings: HashMap::new(), inside: 0 };
+/// The columns of tables, in lower case, where they are known.
+type Sources = Option<HashSet<String>>;
+
+/// Puts what the names stand for in their places. `sources` tells the columns of a FROM clause.
+pub(crate) fn write_out(select: &mut Select, sources: impl Fn(&[TableWithJoins]) -> Sources) {
+    let mut known: Option<Sources> = None;
+    let mut names: HashMap<String, Expr> = HashMap::new();
     for item in &mut select.projection {
-        match item {
-            SelectItem::UnnamedExpr(expr) => {
-                if let Expr::Identifier(name) = expr
-                    && aliases.meanings.contains_key(&name.value.to_lowercase())
-                {
-                    let alias = Ident::with_quote('"', name.value.clone());
-                    let mut expr = expr.clone();
-                    aliases.write(&mut expr);
-                    *item = SelectItem::ExprWithAlias { expr, alias };
-                } else {
-                    aliases.write(expr);
-                }
-            }
-            SelectItem::ExprWithAlias { expr, alias } => {
-                aliases.write(expr);
-                let name = alias.value.to_lowercase();
-                if !columns.contains(&name) && !differs(expr) {
-                    // The first of several of one name is meant.
-                    aliases.meanings.entry(name).or_insert_with(|| Expr::Nested(Box::new(expr.clone())));
-                }
-            }
-            _ => {}
+        let (expr, alias) = match item {
+            SelectItem::UnnamedExpr(expr) => (expr, None),
+            SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias)),
+            _ => continue,
+        };
+        // What a column is called by is what is written.
+        let is_shown = alias.is_none();
+        let written = expr.clone();
+        if replace(expr, &names) && is_shown {
+            *item =
+                SelectItem::ExprWithAlias { alias: Ident::with_quote('"', written.to_string()), expr: expr.clone() };
+            continue;
+        }
+        let Some(alias) = alias else { continue };
+        let lower = alias.value.to_lowercase();
+        let is_itself = matches!(&written, Expr::Identifier(name) if name.value.to_lowercase() == lower);
+        if is_itself || is_volatile(expr) {
+            continue;
+        }
+        let Some(columns) = known.get_or_insert_with(|| sources(&select.from)) else { return };
+        if !columns.contains(&lower) {
+            names.entry(lower).or_insert_with(|| Expr::Nested(Box::new(expr.clone())));
         }
     }
-    select.selection.iter_mut().chain(&mut select.qualify).for_each(|expr| aliases.write(expr));
+    for condition in select.selection.iter_mut().chain(&mut select.qualify) {
+        replace(condition, &names);
+    }
 }
 
-/// Whether an expression may have another value each time that it is computed.
-fn differs(expr: &Expr) -> bool {
-    let found = visit_expressions(expr, |part| match part {
-        Expr::Function(call) if is_volatile_call(call) => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
+/// Replaces names outside of subqueries. Returns whether there were some.
+fn replace(expr: &mut Expr, names: &HashMap<String, Expr>) -> bool {
+    if names.is_empty() {
+        return false;
+    }
+    let mut found = false;
+    each_outside(expr, |part| {
+        if let Expr::Identifier(name) = part
+            && let Some(meant) = names.get(&name.value.to_lowercase())
+        {
+            *part = meant.clone();
+            found = true;
+        }
     });
-    found.is_break()
+    found
 }
 
-/// What aliases mean, by their names in lower case.
-struct Aliases {
-    meanings: HashMap<String, Expr>,
-    /// Subqueries and lambdas around the place, whose names are their own.
-    inside: usize,
+/// Calls `work` for the parts of an expression, behind their own parts, but for those of subqueries and lambdas, whose names are
+/// their own.
+fn each_outside(expr: &mut Expr, work: impl FnMut(&mut Expr)) {
+    let _ = expr.visit(&mut Outside { work, depth: 0 });
 }
 
-impl Aliases {
-    fn write(&mut self, expr: &mut Expr) {
-        if !self.meanings.is_empty() {
-            let _: ControlFlow<()> = expr.visit(self);
-        }
-    }
+struct Outside<F> {
+    work: F,
+    depth: usize,
 }
 
-impl VisitorMut for Aliases {
+impl<F: FnMut(&mut Expr)> VisitorMut for Outside<F> {
     type Break = ();
 
     fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
-        self.inside += 1;
+        self.depth += 1;
         ControlFlow::Continue(())
     }
 
     fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
-        self.inside -= 1;
+        self.depth -= 1;
         ControlFlow::Continue(())
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        self.inside += usize::from(matches!(expr, Expr::Lambda(_)));
+        self.depth += usize::from(matches!(expr, Expr::Lambda(_)));
         ControlFlow::Continue(())
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        self.inside -= usize::from(matches!(expr, Expr::Lambda(_)));
-        if let Expr::Identifier(name) = expr
-            && self.inside == 0
-            && let Some(meaning) = self.meanings.get(&name.value.to_lowercase())
-        {
-            *expr = meaning.clone();
+        self.depth -= usize::from(matches!(expr, Expr::Lambda(_)));
+        if self.depth == 0 {
+            (self.work)(expr);
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Where names hide columns of tables that ORDER BY computes with, these keys are computed where the names are not known yet.
+/// `sources` tells the columns of the query's FROM clause.
+pub(crate) fn order_by_sources(query: &mut Query, sources: impl Fn(Option<&With>, &[TableWithJoins]) -> Sources) {
+    let Some(hiding) = hiding(query, sources) else { return };
+    let outer = Parser::new(&ForebayDialect).try_with_sql("SELECT 1 FROM (SELECT 1) AS named");
+    let Ok(mut outer) = outer.and_then(|mut parser| parser.parse_query()) else { return };
+    let SetExpr::Select(select) = query.body.as_mut() else { return };
+    let mut shown = Vec::new();
+    let mut outputs = HashSet::new();
+    for item in &mut select.projection {
+        let column = match item {
+            SelectItem::ExprWithAlias { alias, .. } => {
+                let inner = match hiding.contains(&alias.value.to_lowercase()) {
+                    true => Ident::with_quote('"', format!("{} named", alias.value)),
+                    false => alias.clone(),
+                };
+                let expr = Expr::Identifier(inner.clone());
+                SelectItem::ExprWithAlias { expr, alias: std::mem::replace(alias, inner) }
+            }
+            SelectItem::UnnamedExpr(Expr::Identifier(name)) => SelectItem::UnnamedExpr(Expr::Identifier(name.clone())),
+            SelectItem::UnnamedExpr(expr) => {
+                SelectItem::UnnamedExpr(Expr::Identifier(Ident::with_quote('"', expr.to_string())))
+            }
+            _ => return,
+        };
+        outputs.extend(match &column {
+            SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.to_lowercase()),
+            SelectItem::UnnamedExpr(expr) => last_name(expr),
+            _ => None,
+        });
+        shown.push(column);
+    }
+    if let Some(OrderByKind::Expressions(orders)) = query.order_by.as_mut().map(|order| &mut order.kind) {
+        for (place, order) in orders.iter_mut().enumerate() {
+            let is_output =
+                matches!(&order.expr, Expr::Identifier(name) if outputs.contains(&name.value.to_lowercase()));
+            if !is_output && !matches!(order.expr, Expr::Value(_)) {
+                let key = Ident::with_quote('"', format!("order {}", place + 1));
+                let expr = std::mem::replace(&mut order.expr, Expr::Identifier(key.clone()));
+                select.projection.push(SelectItem::ExprWithAlias { expr, alias: key });
+            }
+        }
+    }
+    if let SetExpr::Select(named) = outer.body.as_mut() {
+        named.projection = shown;
+        if let Some(TableFactor::Derived { subquery, .. }) = named.from.first_mut().map(|table| &mut table.relation) {
+            std::mem::swap(&mut query.body, &mut subquery.body);
+        }
+    }
+    query.body = outer.body;
+}
+
+/// The names, in lower case, that hide columns which ORDER BY computes with, of a query whose other clauses name no others.
+fn hiding(query: &Query, sources: impl Fn(Option<&With>, &[TableWithJoins]) -> Sources) -> Option<HashSet<String>> {
+    let SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let Some(OrderByKind::Expressions(orders)) = query.order_by.as_ref().map(|order| &order.kind) else { return None };
+    if select.distinct.is_some() || select.having.is_some() || select.qualify.is_some() {
+        return None;
+    }
+    let mut given = HashSet::new();
+    let mut all = HashSet::new();
+    for item in &select.projection {
+        let name = match item {
+            SelectItem::UnnamedExpr(Expr::Identifier(name)) => name.value.to_lowercase(),
+            // Its name is that of the column, which may be there twice.
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(_)) => return None,
+            SelectItem::UnnamedExpr(expr) => expr.to_string().to_lowercase(),
+            SelectItem::ExprWithAlias { expr, alias } => {
+                let lower = alias.value.to_lowercase();
+                if !last_name(expr).is_some_and(|name| *name == lower) {
+                    given.insert(lower.clone());
+                }
+                lower
+            }
+            _ => return None,
+        };
+        if !all.insert(name) {
+            return None;
+        }
+    }
+    let mut used = HashSet::new();
+    for order in orders.iter().filter(|order| !matches!(order.expr, Expr::Identifier(_))) {
+        each_outside(&mut order.expr.clone(), |part| {
+            used.extend(last_name(part).filter(|name| given.contains(name)));
+        });
+    }
+    if used.is_empty() {
+        return None;
+    }
+    let columns = sources(query.with.as_ref(), &select.from)?;
+    used.retain(|name| columns.contains(name));
+    (!used.is_empty()).then_some(used)
+}
+
+/// The name of a column in lower case.
+fn last_name(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Identifier(name) => Some(name.value.to_lowercase()),
+        Expr::CompoundIdentifier(parts) => parts.last().map(|name| name.value.to_lowercase()),
+        _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse::parse_plan;
-    use datafusion::arrow::datatypes::{DataType, Field, Schema};
-    use datafusion::sql::parser::Statement as PlanStatement;
-    use datafusion::sql::sqlparser::ast::{SetExpr, Statement};
 
     fn check(text: &str, expect: &str) {
-        let mut scopes = Scopes::default();
-        scopes.add_table(&"t".into(), &Schema::new(vec![Field::new("a", DataType::Int32, true)]));
-        let PlanStatement::Statement(statement) = parse_plan(text).expect("parses") else { panic!("{text}") };
-        let Statement::Query(mut query) = *statement else { panic!("{text}") };
+        let parsed = Parser::new(&ForebayDialect).try_with_sql(text).and_then(|mut parser| parser.parse_query());
+        let mut query = parsed.expect("parses");
+        let columns = || Some(HashSet::from(["a".to_owned(), "b".to_owned()]));
+        order_by_sources(&mut query, |_, _| columns());
         if let SetExpr::Select(select) = query.body.as_mut() {
-            write_out(&scopes, select);
+            write_out(select, |_| columns());
         }
         assert_eq!(query.to_string(), expect);
     }
 
     #[test]
-    fn aliases_are_what_they_name() {
+    fn names_stand_for_what_they_name() {
         check(
-            "SELECT a + 1 AS x, X * 2 AS y, x FROM t WHERE y > 3",
-            "SELECT a + 1 AS x, (a + 1) * 2 AS y, (a + 1) AS \"x\" FROM t WHERE ((a + 1) * 2) > 3",
+            "SELECT a + 1 AS z, z * 2 FROM t WHERE Z > 1",
+            "SELECT a + 1 AS z, (a + 1) * 2 AS \"z * 2\" FROM t WHERE (a + 1) > 1",
         );
+        check("SELECT b AS a, a AS z FROM t WHERE a > 1", "SELECT b AS a, a AS z FROM t WHERE a > 1");
+        check("SELECT random() AS r, r FROM t", "SELECT random() AS r, r FROM t");
     }
 
     #[test]
-    fn columns_subqueries_and_lambdas_have_their_own_names() {
-        for same in [
-            "SELECT a + 1 AS a, a FROM t WHERE a > 3",
-            "SELECT 1 AS x, (SELECT x FROM t)",
-            "SELECT 1 AS x, list_transform([1], (x) -> x)",
-            "SELECT random() AS x, x FROM t",
-            "SELECT 1 AS x, x FROM unknown",
-            "SELECT x, 1 AS x FROM t",
-        ] {
-            check(same, same);
-        }
+    fn expressions_of_order_by_see_columns_first() {
+        check("SELECT -a AS a FROM t ORDER BY a", "SELECT -a AS a FROM t ORDER BY a");
+        check("SELECT -a AS z FROM t ORDER BY z + 1", "SELECT -a AS z FROM t ORDER BY z + 1");
+        check(
+            "SELECT -a AS a, b FROM t ORDER BY a + 1, a LIMIT 1",
+            "SELECT \"a named\" AS a, b FROM (SELECT -a AS \"a named\", b, a + 1 AS \"order 1\" FROM t) AS named \
+             ORDER BY \"order 1\", a LIMIT 1",
+        );
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn make_lateral(select: &mut Select) {
 
 /// `unnest(list)` as the subquery `(SELECT unnest(list) AS "unnest")`.
 fn unnest(table: &mut TableFactor) {
-    let TableFactor::Table { name, alias, args: Some(args), .. } = table else { return };
+    let TableFactor::Table { name, alias, args: Some(args), with_ordinality: false, .. } = table else { return };
     let [FunctionArg::Unnamed(FunctionArgExpr::Expr(list))] = &args.args[..] else { return };
     if !name.to_string().eq_ignore_ascii_case("unnest") {
         return;

@@ -181,6 +181,7 @@ impl VisitorMut for Names {
         select_list::order_by_all(query, |query| outputs::of_query(&self.scopes, query).map(|names| names.len()));
         select_list::order_by_positions(query);
         limits::fetch_as_limit(query);
+        aliases::order_by_sources(query, |with, from| outputs::of_sources(&self.scopes, with, from));
         let limits = check_recursion(query);
         self.note(limits);
         for table in query.with.iter_mut().flat_map(|with| with.cte_tables.iter_mut()) {
@@ -209,8 +210,8 @@ impl VisitorMut for Names {
         let merged = using::write_out(&self.scopes, select);
         let merged = self.or_failed(merged);
         lateral::make_lateral(select);
+        aliases::write_out(select, |from| outputs::of_sources(&self.scopes, None, from));
         select_list::name_columns(select);
-        aliases::write_out(&self.scopes, select);
         select_list::tell_casts_apart(select);
         volatile::tell_windows_apart(select);
         let windows = self.windows.enter(select);
@@ -414,7 +415,10 @@ mod tests {
     #[test]
     fn columns_in_common_stand_for_what_joins_make_of_them() {
         let id = "\"Id\"";
-        check("SELECT id FROM a LEFT JOIN b USING (id)", &format!("SELECT {id} FROM a LEFT JOIN b USING({id})"));
+        check(
+            "SELECT id FROM a LEFT JOIN b USING (id) WHERE id > 1",
+            &format!("SELECT a.{id} AS {id} FROM a LEFT JOIN b USING({id}) WHERE a.{id} > 1"),
+        );
         check(
             "SELECT id, count(*) AS n FROM a FULL JOIN b USING (id) GROUP BY id ORDER BY id",
             &format!(

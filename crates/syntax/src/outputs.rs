@@ -3,9 +3,12 @@
 //!
 //! Invariant: a list is whole and in the case of letters that the planner gives, or there is none.
 
+use std::collections::HashSet;
+
 use datafusion::sql::sqlparser::ast::{
     ExcludeSelectItem, Expr, Ident, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor, TableWithJoins, WildcardAdditionalOptions, With,
+    SelectItemQualifiedWildcardKind, SetExpr, SetQuantifier, TableAlias, TableFactor, TableWithJoins,
+    WildcardAdditionalOptions, With,
 };
 
 use crate::scopes::{Named, Scopes, StoredNames};
@@ -25,10 +28,12 @@ pub fn of_factor(scopes: &Scopes, table: &TableFactor) -> Option<StoredNames> {
     Outputs { scopes, named: Vec::new() }.of_factor(table).map(StoredNames::of)
 }
 
-/// The columns of all tables in FROM, in lower case.
-pub fn of_from(scopes: &Scopes, select: &Select) -> Option<Vec<String>> {
-    let tables = Outputs { scopes, named: Vec::new() }.of_from(&select.from, false)?;
-    Some(tables.into_iter().flat_map(|(_, columns)| columns).map(|name| name.to_lowercase()).collect())
+/// The columns, in lower case, of the tables that the SELECT of a query reads; `None` where they are not known.
+pub fn of_sources(scopes: &Scopes, with: Option<&With>, from: &[TableWithJoins]) -> Option<HashSet<String>> {
+    let mut outputs = Outputs { scopes, named: Vec::new() };
+    with.into_iter().for_each(|with| outputs.add(with));
+    let tables = outputs.of_from(from, false)?;
+    Some(tables.into_iter().flat_map(|(_, columns)| columns).map(|column| column.to_lowercase()).collect())
 }
 
 /// The tables that `with` names.
@@ -64,6 +69,18 @@ impl Outputs<'_> {
         match body {
             SetExpr::Select(select) => self.of_select(select),
             SetExpr::Query(query) => self.of_query(query),
+            SetExpr::SetOperation {
+                left,
+                right,
+                set_quantifier: SetQuantifier::ByName | SetQuantifier::AllByName | SetQuantifier::DistinctByName,
+                ..
+            } => {
+                let mut names = self.of_body(left)?;
+                let has = |name: &String| names.iter().any(|known| known.eq_ignore_ascii_case(name));
+                let more: Vec<String> = self.of_body(right)?.into_iter().filter(|name| !has(name)).collect();
+                names.extend(more);
+                Some(names)
+            }
             SetExpr::SetOperation { left, .. } => self.of_body(left),
             SetExpr::Values(values) => Some(value_names(values.rows.first()?.len())),
             _ => None,
@@ -284,6 +301,7 @@ mod tests {
         check("WITH q(x) AS (SELECT * FROM t) SELECT * FROM q", Some(&["x", "Total"]));
         check("SELECT * FROM (SELECT c FROM u) AS q(y), (VALUES (1, 2))", Some(&["y", "col0", "col1"]));
         check("SELECT * FROM u UNION SELECT a, a FROM t", Some(&["a", "c"]));
+        check("SELECT * FROM u UNION BY NAME SELECT * FROM t", Some(&["a", "c", "Total"]));
         check("SELECT * FROM unknown", None);
         check("SELECT * EXCLUDE (A) FROM t", Some(&["Total"]));
         check("SELECT * EXCLUDE (t.a) FROM t", None);

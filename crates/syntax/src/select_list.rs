@@ -39,7 +39,7 @@ pub fn order_by_positions(query: &mut Query) {
     let mut positions = HashMap::new();
     for (index, item) in select.projection.iter().enumerate() {
         match item {
-            SelectItem::UnnamedExpr(expr) if !is_plain(expr) => {
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } if !is_plain(expr) => {
                 positions.entry(expr.to_string()).or_insert(index + 1);
             }
             SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => return,
@@ -203,6 +203,7 @@ mod tests {
         );
         check("SELECT a FROM t ORDER BY a", "SELECT a FROM t ORDER BY a");
         check("SELECT a, 1 FROM t ORDER BY 1 DESC", "SELECT a, 1 AS \"1\" FROM t ORDER BY 1 DESC");
+        check("SELECT -a AS a FROM t ORDER BY -a", "SELECT -a AS a FROM t ORDER BY 1");
         check("SELECT *, -a FROM t ORDER BY -a", "SELECT *, -a AS \"-a\" FROM t ORDER BY -a");
     }
 

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Ident, Join, JoinOperator, Query, Select, SetExpr, Statement, TableAlias,
-    TableAliasColumnDef, TableFactor, TableWithJoins, visit_expressions,
+    TableAliasColumnDef, TableFactor, TableFunctionArgs, TableWithJoins, visit_expressions,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
@@ -35,9 +35,30 @@ fn rewrite_joins(table: &mut TableWithJoins) -> Result<()> {
 }
 
 fn rewrite_factor(table: &mut TableFactor) -> Result<()> {
+    if let TableFactor::Function { name, args, with_ordinality, alias, .. } = table
+        && name.to_string().eq_ignore_ascii_case("unnest")
+    {
+        // LATERAL is understood.
+        *table = TableFactor::Table {
+            name: name.clone(),
+            alias: alias.take(),
+            args: Some(TableFunctionArgs { args: std::mem::take(args), settings: None }),
+            with_hints: Vec::new(),
+            version: None,
+            with_ordinality: *with_ordinality,
+            partitions: Vec::new(),
+            json_path: None,
+            sample: None,
+            index_hints: Vec::new(),
+        };
+    }
     match table {
-        TableFactor::Table { name, alias, args: Some(arguments), .. } => {
+        TableFactor::Table { name, alias, args: Some(arguments), with_ordinality, .. } => {
             let function = name.to_string().to_lowercase();
+            if *with_ordinality && function != "unnest" {
+                return Err(Error::unsupported(format!("WITH ORDINALITY of {function} is not supported"))
+                    .hint("Write row_number() OVER () in the SELECT list"));
+            }
             if OF_ONE_COLUMN.contains(&function.as_str()) {
                 name_only_column(alias, &function);
             } else if function == "unnest" {
@@ -46,11 +67,17 @@ fn rewrite_factor(table: &mut TableFactor) -> Result<()> {
                 };
                 let mut alias = alias.take();
                 name_only_column(&mut alias, &function);
+                let mut numbers = String::new();
+                if *with_ordinality {
+                    numbers = format!(", unnest(range(1, len({list}) + 1)) AS ordinality");
+                    let columns = alias.iter_mut().map(|alias| &mut alias.columns).filter(|columns| columns.len() == 1);
+                    columns.for_each(|columns| columns.push(TableAliasColumnDef::from_name("ordinality")));
+                }
                 let has_columns = visit_expressions(list, |part| match part {
                     Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
                     _ => ControlFlow::Continue(()),
                 });
-                let subquery = Box::new(query(&format!("SELECT unnest({list}) AS unnest"))?);
+                let subquery = Box::new(query(&format!("SELECT unnest({list}) AS unnest{numbers}"))?);
                 *table = TableFactor::Derived { lateral: has_columns.is_break(), subquery, alias, sample: None };
             }
         }
@@ -150,6 +177,10 @@ mod tests {
         check(
             "SELECT * FROM t, unnest(t.l)",
             "SELECT * FROM t, LATERAL (SELECT unnest(t.l) AS unnest) AS unnest (unnest)",
+        );
+        check(
+            "SELECT * FROM unnest([1]) WITH ORDINALITY AS q(x)",
+            "SELECT * FROM (SELECT unnest([1]) AS unnest, unnest(range(1, len([1]) + 1)) AS ordinality) AS q (x, ordinality)",
         );
     }
 

@@ -13,8 +13,17 @@ use crate::dialect::ForebayDialect;
 const VOLATILE: [&str; 4] = ["gen_random_uuid", "rand", "random", "uuid"];
 
 /// Whether calls of this function differ.
-pub(crate) fn is_volatile_call(call: &ast::Function) -> bool {
+fn is_volatile_call(call: &ast::Function) -> bool {
     VOLATILE.contains(&call.name.to_string().to_lowercase().as_str())
+}
+
+/// Whether an expression differs from call to call.
+pub(crate) fn is_volatile(expr: &ast::Expr) -> bool {
+    let is_one = |part: &ast::Expr| match part {
+        ast::Expr::Function(call) if is_volatile_call(call) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    visit_expressions(expr, is_one).is_break()
 }
 
 /// Makes a second window over the same volatile call differ from the first, which the planner would take it for.
