@@ -173,9 +173,15 @@ class NumericGenerator:
     def rounded(self, depth, families):
         inner, family = self.number(depth + 1, families)
         digits = self.pick([0, 1, 2, -1, -2, 3, 7, -5, 12])
+        # Of a NULL without so many digits before the point DuckDB makes 0.
+        if family == "decimal" and digits < 0 and not re.fullmatch("d(9_0|9_2|10_3|18_0|18_4|19_1|28_10|38_2|38_10)", inner):
+            digits = -digits
         frames = [f"round({{}}, {digits})", f"round({{}}, {digits})"]
         if "float" in families:
             frames += ["round({})", "floor({})", "ceil({})", "trunc({})"]
+        # Rounded to no digits behind the point, DECIMAL(38, 2) is DECIMAL(38, 0), too.
+        if re.search("38[,_]", inner) and re.search("round|floor|ceil|trunc", inner):
+            frames = ["sign({})"]
         return inner.within(self.pick(frames)), family
 
     def unary(self, depth, families):
@@ -201,7 +207,7 @@ class NumericGenerator:
         (left, a), (right, b) = self.both(depth, families)
         # DECIMAL(38, 0), which HUGEINT and a decimal without digits behind the point have in common, is HUGEINT in Forebay.
         both = f"{left} {right}".lower()
-        if re.search("hugeint|ubigint", both) and re.search(r",0\)|_0", both):
+        if re.search("hugeint|ubigint|38[,_]", both) and re.search(r",0\)|_0|round|floor|ceil|trunc", both):
             return self.leaf(families)
         family = "float" if "float" in (a, b) else "decimal" if "decimal" in (a, b) else "int"
         frame = self.pick(["coalesce({}, #)", "greatest({}, #)", "least({}, #)", "CASE WHEN ? THEN {} ELSE # END", "nullif({}, #)"])

@@ -6,6 +6,7 @@
 pub mod bits;
 pub mod division;
 mod flat;
+pub mod huge;
 pub mod shifts;
 
 use std::sync::Arc;

@@ -17,14 +17,12 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use forebay_functions::moments::part::DatePart;
 use forebay_functions::moments::shift;
 
-use crate::arithmetic::bits::{self, BitOperator};
+use crate::arithmetic::bits::BitOperator;
 use crate::arithmetic::division::{Division, IntegerDivide};
+use crate::arithmetic::huge::{HUGEINT, as_hugeint};
 use crate::arithmetic::shifts::{Direction, Shift};
 use crate::coercion::united_number;
 use forebay_functions::casts::cast_scalar;
-
-/// The type of HUGEINT.
-const HUGEINT: DataType = DataType::Decimal128(38, 0);
 
 /// Plans operators.
 #[derive(Debug)]
@@ -64,12 +62,8 @@ impl ExprPlanner for Operators {
             B::Minus => moment(&expr, schema).or_else(|| of_whole(Operator::Minus, &expr, schema)),
             B::PGBitwiseShiftLeft => shifted(&self.shift_left, &expr, schema),
             B::PGBitwiseShiftRight => shifted(&self.shift_right, &expr, schema),
-            B::BitwiseAnd => {
-                of_bits(BitOperator::And, &expr, schema).or_else(|| of_whole(Operator::BitwiseAnd, &expr, schema))
-            }
-            B::BitwiseOr => {
-                of_bits(BitOperator::Or, &expr, schema).or_else(|| of_whole(Operator::BitwiseOr, &expr, schema))
-            }
+            B::BitwiseAnd => of_bits(BitOperator::And, &expr, schema),
+            B::BitwiseOr => of_bits(BitOperator::Or, &expr, schema),
             B::StringConcat => beside_null(&expr, schema),
             _ => None,
         };
@@ -195,7 +189,7 @@ fn of_whole(op: Operator, expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Exp
         (*one == DataType::UInt64 && other.is_signed_integer()) || (is_hugeint(one) && other.is_integer())
     };
     let (left, right) = match is_beyond(&left_type, &right_type) || is_beyond(&right_type, &left_type) {
-        true => (as_type(left, &left_type, &HUGEINT), as_type(right, &right_type, &HUGEINT)),
+        true => (huge(left, &left_type), huge(right, &right_type)),
         false if left == expr.left && right == expr.right => return None,
         false => (left, right),
     };
@@ -234,6 +228,15 @@ fn digits(expr: &Expr, data_type: &DataType) -> Option<(u32, u32)> {
         T::UInt64 => (20, 0),
         _ => return None,
     })
+}
+
+/// `expr`, of the type `own`, as HUGEINT.
+fn huge(expr: Expr, own: &DataType) -> Expr {
+    match &expr {
+        Expr::Literal(..) => as_type(expr, own, &HUGEINT),
+        _ if own.is_integer() => as_hugeint(expr),
+        _ => expr,
+    }
 }
 
 /// Whether this is an integer as it is written.
@@ -386,15 +389,19 @@ fn shifted(function: &Arc<ScalarUDF>, expr: &RawBinaryExpr, schema: &DFSchema) -
     Some(function.call(vec![expr.left.clone(), bits]))
 }
 
-/// `&` and `|` of integers for which DataFusion has none.
+/// `&` and `|` of integers. DataFusion's do without an operand where the other one decides, and without the error in it.
 fn of_bits(operator: BitOperator, expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
     let (left, right) = (type_of(&expr.left, schema)?, type_of(&expr.right, schema)?);
     let is_integer = |own: &DataType| is_whole(own) || own.is_null() || matches!(own, DataType::Decimal128(_, 0));
-    let is_beyond = |left: &DataType, right: &DataType| is_hugeint(left) && is_integer(right);
-    let is_ours = is_beyond(&left, &right)
-        || is_beyond(&right, &left)
-        || (is_whole(&left) && is_whole(&right) && !bits::is_known(&left, &right));
-    is_ours.then(|| operator.function().call(vec![expr.left.clone(), expr.right.clone()]))
+    if !is_integer(&left) || !is_integer(&right) {
+        return None;
+    }
+    let both = match (is_literal(&expr.left), is_literal(&expr.right)) {
+        (false, true) if is_whole(&left) => vec![expr.left.clone(), fitted(&expr.right, &left)],
+        (true, false) if is_whole(&right) => vec![fitted(&expr.left, &right), expr.right.clone()],
+        _ => vec![expr.left.clone(), expr.right.clone()],
+    };
+    Some(operator.function().call(both))
 }
 
 /// `list || NULL` and `NULL || list`.

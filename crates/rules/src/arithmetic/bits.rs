@@ -1,8 +1,13 @@
-//! `&`, `|`, `xor` and `~` of integers for which DataFusion has none: HUGEINT, and UBIGINT beside signed ones. `~` is there for all.
+//! `&`, `|`, `xor` and `~` of integers, HUGEINT and UBIGINT beside signed ones among them.
 
-use datafusion::arrow::array::ArrayRef;
-use datafusion::arrow::datatypes::DataType;
-use datafusion::arrow::error::ArrowError;
+use std::ops::{BitAnd, BitOr, BitXor, Not};
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, ArrowPrimitiveType, AsArray};
+use datafusion::arrow::compute::kernels::bitwise;
+use datafusion::arrow::datatypes::{
+    DataType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
 use datafusion::common::{Result, plan_err};
 use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
@@ -38,11 +43,6 @@ impl BitOperator {
 /// The functions that are called by name.
 pub fn functions() -> [ScalarUDF; 2] {
     [BitOperator::ExclusiveOr, BitOperator::Not].map(BitOperator::function)
-}
-
-/// Whether DataFusion's operators know integers of these types, one beside the other.
-pub fn is_known(left: &DataType, right: &DataType) -> bool {
-    left.is_integer() && right.is_integer() && common_type(left, right).is_integer()
 }
 
 fn common_type(left: &DataType, right: &DataType) -> DataType {
@@ -103,21 +103,48 @@ impl ScalarUDFImpl for Bits {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let operator = self.operator;
-        let calculate = move |values: &[ArrayRef]| {
-            let is_unsigned = values[0].data_type().is_unsigned_integer();
-            let bits = values[0].data_type().primitive_width().unwrap_or(size_of::<i128>()) * 8;
-            let one = |left: i128, right: i128| -> Result<i128, ArrowError> {
+        make_scalar_function(move |values: &[ArrayRef]| calculated(operator, values), Vec::new())(&args.args)
+    }
+}
+
+/// The operator of one or two arrays of integers of one type.
+fn calculated(operator: BitOperator, values: &[ArrayRef]) -> Result<ArrayRef> {
+    use DataType as T;
+    match values[0].data_type() {
+        T::Int8 => each::<Int8Type>(operator, values),
+        T::Int16 => each::<Int16Type>(operator, values),
+        T::Int32 => each::<Int32Type>(operator, values),
+        T::Int64 => each::<Int64Type>(operator, values),
+        T::UInt8 => each::<UInt8Type>(operator, values),
+        T::UInt16 => each::<UInt16Type>(operator, values),
+        T::UInt32 => each::<UInt32Type>(operator, values),
+        T::UInt64 => each::<UInt64Type>(operator, values),
+        _ => {
+            // Bits of two numbers of 38 digits may make one of 39.
+            let one = |left: i128, right: i128| {
                 Ok(match operator {
                     BitOperator::And => left & right,
                     BitOperator::Or => left | right,
                     BitOperator::ExclusiveOr => left ^ right,
-                    BitOperator::Not if is_unsigned => !left & ((1 << bits) - 1),
                     BitOperator::Not => !left,
                 })
             };
-            let right = values.get(1).unwrap_or(&values[0]);
-            Ok(over_integers(&values[0], right, one)?)
-        };
-        make_scalar_function(calculate, Vec::new())(&args.args)
+            Ok(over_integers(&values[0], values.get(1).unwrap_or(&values[0]), one)?)
+        }
     }
+}
+
+fn each<T: ArrowPrimitiveType>(operator: BitOperator, values: &[ArrayRef]) -> Result<ArrayRef>
+where
+    T::Native: BitAnd<Output = T::Native> + BitOr<Output = T::Native> + BitXor<Output = T::Native>,
+    T::Native: Not<Output = T::Native>,
+{
+    let left = values[0].as_primitive::<T>();
+    let right = values.get(1).unwrap_or(&values[0]).as_primitive::<T>();
+    Ok(Arc::new(match operator {
+        BitOperator::And => bitwise::bitwise_and(left, right)?,
+        BitOperator::Or => bitwise::bitwise_or(left, right)?,
+        BitOperator::ExclusiveOr => bitwise::bitwise_xor(left, right)?,
+        BitOperator::Not => bitwise::bitwise_not(left)?,
+    }))
 }
