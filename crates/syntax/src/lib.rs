@@ -9,6 +9,7 @@ mod aliases;
 pub mod calendar;
 pub mod call_forms;
 pub mod clock;
+mod columns;
 mod depth;
 pub mod dialect;
 pub mod file_options;

@@ -1,6 +1,10 @@
 //! Limits in forms that the planner does not know.
 
-use datafusion::sql::sqlparser::ast::{Expr, Fetch, LimitClause, Query, Value};
+use datafusion::sql::sqlparser::ast::{Expr, Fetch, FunctionArguments, LimitClause, Query, Value};
+use datafusion::sql::sqlparser::parser::Parser;
+use forebay_base::{Error, Result};
+
+use crate::dialect::ForebayDialect;
 
 /// `FETCH FIRST 3 ROWS ONLY` as `LIMIT 3`. Of ties and shares of all rows the planner says that it has none.
 pub(crate) fn fetch_as_limit(query: &mut Query) {
@@ -18,4 +22,28 @@ pub(crate) fn fetch_as_limit(query: &mut Query) {
         }
         Some(_) => {}
     }
+}
+
+/// What [`crate::phrases`] calls the share in `LIMIT 30%`.
+pub(crate) const SHARE: &str = "share_of_all_rows";
+
+/// `LIMIT 30%` as so many of the rows that there are. Errors: what is no share.
+pub(crate) fn share_as_count(query: &mut Query) -> Result<()> {
+    let Some(LimitClause::LimitOffset { limit: Some(Expr::Function(call)), .. }) = &query.limit_clause else {
+        return Ok(());
+    };
+    let (FunctionArguments::List(list), true) = (&call.args, call.name.to_string() == SHARE) else { return Ok(()) };
+    let share = list.args.first().map(ToString::to_string).unwrap_or_default();
+    if !share.parse::<f64>().is_ok_and(|share| (0.0..=100.0).contains(&share)) {
+        return Err(Error::input(format!("LIMIT {share}% is no share of all rows")).hint("Use 0% to 100%"));
+    }
+    let mut all = query.clone();
+    (all.order_by, all.limit_clause, all.fetch) = (None, None, None);
+    let text = format!("(SELECT CAST(floor({share} * count(*) / 100) AS BIGINT) FROM ({all}) AS all_rows)");
+    let parsed = Parser::new(&ForebayDialect).try_with_sql(&text).and_then(|mut parser| parser.parse_expr());
+    let counted = parsed.map_err(|error| Error::internal(format!("{text} could not be written out: {error}")))?;
+    if let Some(LimitClause::LimitOffset { limit, .. }) = &mut query.limit_clause {
+        *limit = Some(counted);
+    }
+    Ok(())
 }

@@ -25,7 +25,8 @@ use crate::sides::constraint;
 use crate::using;
 use crate::windows::{self, Windows};
 use crate::{
-    aliases, call_forms, lateral, limits, outputs, row_predicates, row_types, select_list, table_forms, volatile,
+    aliases, call_forms, columns, lateral, limits, outputs, row_predicates, row_types, select_list, table_forms,
+    volatile,
 };
 
 /// Replaces names in `statement`, which may name tables, views and files.
@@ -164,6 +165,9 @@ impl VisitorMut for Names {
     }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        limits::fetch_as_limit(query);
+        let counted = limits::share_as_count(query);
+        self.note(counted);
         let (is_inserted, is_named) = (std::mem::take(&mut self.is_inserted), std::mem::take(&mut self.is_named));
         if !is_inserted && !is_named {
             let named = table_forms::name_body(&mut query.body);
@@ -181,7 +185,6 @@ impl VisitorMut for Names {
         select_list::order_by_all(query, |query| outputs::of_query(&self.scopes, query).map(|names| names.len()));
         select_list::order_by_positions(query);
         limits::fetch_as_limit(query);
-        aliases::order_by_sources(query, |with, from| outputs::of_sources(&self.scopes, with, from));
         let limits = check_recursion(query);
         self.note(limits);
         for table in query.with.iter_mut().flat_map(|with| with.cte_tables.iter_mut()) {
@@ -207,6 +210,8 @@ impl VisitorMut for Names {
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         let rewritten = table_forms::rewrite(select);
         self.note(rewritten);
+        let chosen = columns::write_out(&self.scopes, select);
+        self.note(chosen);
         let merged = using::write_out(&self.scopes, select);
         let merged = self.or_failed(merged);
         lateral::make_lateral(select);

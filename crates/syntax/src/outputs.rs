@@ -36,6 +36,11 @@ pub fn of_sources(scopes: &Scopes, with: Option<&With>, from: &[TableWithJoins])
     Some(tables.into_iter().flat_map(|(_, columns)| columns).map(|column| column.to_lowercase()).collect())
 }
 
+/// The tables in FROM with their columns; those that joins have in common are there once.
+pub fn tables_of(scopes: &Scopes, select: &Select) -> Option<Vec<(Option<String>, Vec<String>)>> {
+    Outputs { scopes, named: Vec::new() }.of_from(&select.from, true)
+}
+
 /// The tables that `with` names.
 pub fn of_with(scopes: &Scopes, with: &With) -> Named {
     let mut outputs = Outputs { scopes, named: Vec::new() };

@@ -5,6 +5,8 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 use forebay_base::{Error, Position, Result};
 
+use crate::limits::SHARE;
+
 /// Units of intervals that the parser would take for the name of a column: `INTERVAL 3 decades`.
 const UNITS: [(&str, &str); 4] =
     [("decades", "DECADE"), ("centuries", "CENTURY"), ("millennia", "MILLENNIUM"), ("quarters", "QUARTER")];
@@ -39,7 +41,29 @@ pub fn known(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
             digits.retain(|digit| digit != '_');
         }
     }
-    Ok(in_parentheses(filters_with_where(tokens, &places)))
+    let tokens = in_parentheses(filters_with_where(tokens, &places));
+    Ok(shares(tokens))
+}
+
+/// `LIMIT 30%` and `LIMIT 30 PERCENT` as a call with the share.
+fn shares(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let places: Vec<usize> = (0..tokens.len()).filter(|index| !is_blank(&tokens[*index])).collect();
+    for (index, window) in places.windows(3).enumerate().rev() {
+        let [limit, share, sign] = [window[0], window[1], window[2]];
+        let next = places.get(index + 3).map(|next| &tokens[*next]);
+        let ends = next.is_none_or(|next| {
+            matches!(next.token, Token::EOF | Token::RParen | Token::SemiColon) || is_keyword(next, Keyword::OFFSET)
+        });
+        let is_share = tokens[sign].token == Token::Mod || is_word(&tokens[sign], "percent");
+        let is_number = matches!(tokens[share].token, Token::Number(..));
+        if ends && is_share && is_number && is_keyword(&tokens[limit], Keyword::LIMIT) {
+            let span = tokens[share].span;
+            tokens[sign].token = Token::RParen;
+            let call = [Token::make_word(SHARE, None), Token::LParen].map(|token| TokenWithSpan { token, span });
+            tokens.splice(share..share, call);
+        }
+    }
+    tokens
 }
 
 /// `FILTER (condition)` as `FILTER (WHERE condition)`.
@@ -179,6 +203,13 @@ mod tests {
         check("count(*) FILTER (a > 1)", "count(*) FILTER (WHERE a > 1)");
         check("count(*) filter (where a > 1_000.5)", "count(*) filter (where a > 1000.5)");
         check("SELECT filter (a)", "SELECT filter (a)");
+    }
+
+    #[test]
+    fn shares_of_all_rows_are_calls() {
+        check("SELECT 1 LIMIT 30 % OFFSET 1", "SELECT 1 LIMIT share_of_all_rows(30 ) OFFSET 1");
+        check("(SELECT 1 LIMIT 2.5 PERCENT)", "(SELECT 1 LIMIT share_of_all_rows(2.5 ))");
+        check("SELECT 1 LIMIT 10 % 4", "SELECT 1 LIMIT 10 % 4");
     }
 
     #[test]
