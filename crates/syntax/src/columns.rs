@@ -174,6 +174,10 @@ fn chosen(call: &Function, all: &[Column]) -> Result<Vec<Column>> {
     let picked = |is_meant: &dyn Fn(&Column) -> bool| all.iter().filter(|column| is_meant(column)).cloned().collect();
     let found: Vec<Column> = match argument {
         Some(FunctionArgExpr::Wildcard) => all.to_vec(),
+        Some(FunctionArgExpr::WildcardWithOptions(options)) if options.opt_replace.is_none() => {
+            let excluded = outputs::excluded(options).ok_or_else(refused)?;
+            picked(&|column| !excluded.contains(&column.name.to_lowercase()))
+        }
         Some(FunctionArgExpr::QualifiedWildcard(table)) => {
             let table = table.to_string().trim_matches('"').to_lowercase();
             picked(&|column| column.table.as_ref() == Some(&table))

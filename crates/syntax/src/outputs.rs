@@ -234,7 +234,7 @@ impl Outputs<'_> {
 }
 
 /// The columns that `*` leaves out, in lower case; `None` where a table is named, too.
-fn excluded(options: &WildcardAdditionalOptions) -> Option<Vec<String>> {
+pub(crate) fn excluded(options: &WildcardAdditionalOptions) -> Option<Vec<String>> {
     let names = match &options.opt_exclude {
         None => return Some(Vec::new()),
         Some(ExcludeSelectItem::Single(name)) => std::slice::from_ref(name),
