@@ -1,5 +1,5 @@
 //! Functions of DuckDB that DataFusion lacks, or means otherwise: scalar ones of dates, times and intervals, and of texts; casts;
-//! the least and the greatest value; `lag`, `lead` and `nullif`.
+//! the least and the greatest value; powers; `lag`, `lead` and `nullif`.
 //!
 //! Start with [`function`]: what a function is. Then [`moments`] and [`texts`], a list of functions each. Must not know: plans,
 //! rules, tables.
@@ -19,19 +19,22 @@ pub mod moments;
 pub mod neighbours;
 pub mod null_if;
 pub mod order_keys;
+pub mod powers;
 pub mod row_extrema;
 pub mod texts;
 
 /// The function of this name, which is one of [`functions`]; `None` where there is none.
 pub fn function(name: &str) -> Option<Arc<ScalarUDF>> {
-    let mut all = moments::DEFINITIONS.iter().chain(texts::DEFINITIONS).copied().flatten();
-    let definition = all.find(|definition| definition.names[0] == name)?;
+    let definition = definitions().find(|definition| definition.names[0] == name)?;
     Some(Arc::new(ScalarUDF::from(function::Function::new(definition))))
 }
 
 /// All functions, by the names that SQL calls them.
 pub fn functions() -> Vec<Arc<ScalarUDF>> {
-    let all = moments::DEFINITIONS.iter().chain(texts::DEFINITIONS).copied().flatten();
-    let defined = all.map(|definition| Arc::new(ScalarUDF::from(function::Function::new(definition))));
+    let defined = definitions().map(|definition| Arc::new(ScalarUDF::from(function::Function::new(definition))));
     defined.chain([Arc::new(ScalarUDF::from(moments::part::DatePart::default())), null_if::function()]).collect()
+}
+
+fn definitions() -> impl Iterator<Item = &'static function::Definition> {
+    moments::DEFINITIONS.iter().chain(texts::DEFINITIONS).copied().chain([powers::DEFINITIONS]).flatten()
 }

@@ -6,7 +6,7 @@ use std::any::TypeId;
 
 use datafusion::sql::sqlparser::ast::{
     CastKind, ColumnOption, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, SqlOption, Value,
+    FunctionArguments, Ident, ObjectName, SqlOption, UnaryOperator, Value,
 };
 use datafusion::sql::sqlparser::dialect::{Dialect, DuckDbDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -78,16 +78,23 @@ impl Dialect for ForebayDialect {
         true
     }
 
+    /// `1_000`; the digits are put together in [`phrases`](crate::phrases).
+    fn supports_numeric_literal_underscores(&self) -> bool {
+        true
+    }
+
     fn supports_nested_comments(&self) -> bool {
         true
     }
 
     fn parse_infix(&self, parser: &mut Parser<'_>, left: &Expr, _: u8) -> Option<Result<Expr, ParserError>> {
         use Keyword::{DISTINCT, FROM, IS, NOT};
-        if let Some(function) = call_of_operator(&parser.peek_token_ref().token) {
-            let _ = parser.next_token();
-            let right = parser.parse_subexpr(self.prec_value(Precedence::Like));
-            return Some(right.map(|right| call(function, vec![left.clone(), right])));
+        if let Some(operator) = CalledOperator::next(parser) {
+            for _ in 0..operator.tokens {
+                let _ = parser.next_token();
+            }
+            let right = parser.parse_subexpr(operator.precedence(self));
+            return Some(right.map(|right| call(operator.function, vec![left.clone(), right])));
         }
         let make = match () {
             () if parser.parse_keywords(&[IS, DISTINCT, FROM]) => Expr::IsDistinctFrom,
@@ -98,8 +105,13 @@ impl Dialect for ForebayDialect {
         Some(right.map(|right| make(Box::new(left.clone()), Box::new(right))))
     }
 
-    /// `TIMESTAMP_NS '…'`, which the parser takes for a name and a text.
+    /// `TIMESTAMP_NS '…'`, which the parser takes for a name and a text; and `-x`, which binds more closely than a power.
     fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
+        if parser.peek_token_ref().token == Token::Minus {
+            let _ = parser.next_token();
+            let operand = parser.parse_subexpr(self.prec_value(Precedence::MulDivModOp) + 1);
+            return Some(operand.map(|expr| Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(expr) }));
+        }
         let Token::Word(word) = &parser.peek_token_ref().token else { return None };
         let name = word.value.to_ascii_uppercase();
         if word.quote_style.is_some() || !TIMESTAMP_TYPES.contains(&name.as_str()) {
@@ -120,22 +132,42 @@ impl Dialect for ForebayDialect {
     }
 
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
-        if call_of_operator(&parser.peek_token_ref().token).is_some() {
-            return Some(Ok(self.prec_value(Precedence::Like)));
+        if let Some(operator) = CalledOperator::next(parser) {
+            return Some(Ok(operator.precedence(self)));
         }
         let below_sums = self.prec_value(Precedence::PlusMinus) - 1;
         matches!(parser.peek_token_ref().token, Token::StringConcat).then_some(Ok(below_sums))
     }
 }
 
-/// The function that an operator of two texts is, where the parser does not know the operator.
-fn call_of_operator(token: &Token) -> Option<&'static str> {
-    match token {
-        Token::CaretAt => Some("prefix"),
-        Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("glob") => {
-            Some("glob_match")
+/// An operator that the parser does not know, or knows with another meaning, and the function that it is.
+struct CalledOperator {
+    function: &'static str,
+    tokens: usize,
+    is_power: bool,
+}
+
+impl CalledOperator {
+    /// The one that comes next.
+    fn next(parser: &Parser<'_>) -> Option<Self> {
+        let (function, tokens) = match &parser.peek_token_ref().token {
+            Token::Caret => ("power", 1),
+            Token::Mul if parser.peek_nth_token(1).token == Token::Mul => ("power", 2),
+            Token::CaretAt => ("prefix", 1),
+            Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("glob") => {
+                ("glob_match", 1)
+            }
+            _ => return None,
+        };
+        Some(Self { function, tokens, is_power: function == "power" })
+    }
+
+    /// Powers bind more closely than products, comparisons of texts as LIKE.
+    fn precedence(&self, dialect: &ForebayDialect) -> u8 {
+        match self.is_power {
+            true => dialect.prec_value(Precedence::MulDivModOp) + 1,
+            false => dialect.prec_value(Precedence::Like),
         }
-        _ => None,
     }
 }
 
@@ -188,6 +220,14 @@ mod tests {
         assert_eq!(top("a + 1 || 'b'"), BinaryOperator::StringConcat);
         assert_eq!(top("a || b = c || d"), BinaryOperator::Eq);
         assert_eq!(top("a IS NOT DISTINCT FROM b AND c IS DISTINCT FROM d + 1"), BinaryOperator::And);
+        for (text, expect) in [
+            ("2 * a ^ 2", "2 * power(a, 2)"),
+            ("a ^ b ** 2", "power(power(a, b), 2)"),
+            ("-a ^ 2 + 1", "power(-a, 2) + 1"),
+            ("a ** 2::int % 3", "power(a, 2::INT) % 3"),
+        ] {
+            assert_eq!(parse(text).expect("parses").to_string(), expect);
+        }
         let call = parse("f(a = 1)").expect("parses");
         let is_unnamed = |call: &Function| match &call.args {
             FunctionArguments::List(list) => matches!(list.args[0], FunctionArg::Unnamed(_)),

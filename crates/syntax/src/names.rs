@@ -184,7 +184,7 @@ impl VisitorMut for Names {
         self.scopes.enter_query(named);
         select_list::order_by_all(query, |query| outputs::of_query(&self.scopes, query).map(|names| names.len()));
         select_list::order_by_positions(query);
-        limits::fetch_as_limit(query);
+        aliases::order_by_sources(query, |with, from| outputs::of_sources(&self.scopes, with, from));
         let limits = check_recursion(query);
         self.note(limits);
         for table in query.with.iter_mut().flat_map(|with| with.cte_tables.iter_mut()) {
