@@ -184,6 +184,15 @@ fn rewrite_call(call: &mut Function) -> Result<()> {
         ("decode", 1) => rename(call, "text_of_bytes"),
         ("len", 1) => rename(call, "length"),
         ("list", 1) => rename(call, "array_agg"),
+        ("variance", 1) => rename(call, "var_samp"),
+        ("rank_dense", 0) => rename(call, "dense_rank"),
+        ("ceiling", 1) => rename(call, "ceil"),
+        ("count_if" | "countif", 1) => {
+            if let Some(condition) = plain(&list.args[0]).cloned() {
+                list.args = vec![argument(parsed(&format!("CASE WHEN {condition} THEN 1 END"))?)];
+                rename(call, "count");
+            }
+        }
         ("first", 1) => rename(call, "first_value"),
         ("last", 1) => rename(call, "last_value"),
         ("count_if" | "countif", 1) => {
