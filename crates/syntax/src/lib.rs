@@ -37,3 +37,4 @@ pub mod using;
 pub mod volatile;
 mod wildcards;
 pub mod windows;
+mod with_names;

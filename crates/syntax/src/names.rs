@@ -26,7 +26,7 @@ use crate::using;
 use crate::windows::{self, Windows};
 use crate::{
     aliases, call_forms, columns, lateral, limits, outputs, row_predicates, row_types, select_list, table_forms,
-    volatile,
+    volatile, with_names,
 };
 
 /// Replaces names in `statement`, which may name tables, views and files.
@@ -180,7 +180,11 @@ impl VisitorMut for Names {
             let rewritten = table_forms::rewrite(select);
             self.note(rewritten);
         }
+        with_names::tell_apart(query, self.scopes.depth(), |name| self.scopes.is_named(name));
         let named = query.with.as_ref().map_or_else(Vec::new, |with| outputs::of_with(&self.scopes, with));
+        for (table, (_, own)) in query.with.iter_mut().flat_map(|with| with.cte_tables.iter_mut()).zip(&named) {
+            outputs::add_names(&mut table.alias, own.as_deref());
+        }
         self.scopes.enter_query(named);
         select_list::order_by_all(query, |query| outputs::of_query(&self.scopes, query).map(|names| names.len()));
         select_list::order_by_positions(query);
@@ -246,6 +250,7 @@ impl VisitorMut for Names {
     }
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        outputs::name_others(&self.scopes, table);
         match table {
             TableFactor::Table { alias, .. } => self.replace_in_alias(alias),
             TableFactor::Derived { alias, subquery, .. } => {

@@ -7,8 +7,8 @@ use std::collections::HashSet;
 
 use datafusion::sql::sqlparser::ast::{
     ExcludeSelectItem, Expr, Ident, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, SetQuantifier, TableAlias, TableFactor, TableWithJoins,
-    WildcardAdditionalOptions, With,
+    SelectItemQualifiedWildcardKind, SetExpr, SetQuantifier, TableAlias, TableAliasColumnDef, TableFactor,
+    TableWithJoins, WildcardAdditionalOptions, With,
 };
 
 use crate::scopes::{Named, Scopes, StoredNames};
@@ -39,6 +39,25 @@ pub fn of_sources(scopes: &Scopes, with: Option<&With>, from: &[TableWithJoins])
 /// The tables in FROM with their columns; those that joins have in common are there once.
 pub fn tables_of(scopes: &Scopes, select: &Select) -> Option<Vec<(Option<String>, Vec<String>)>> {
     Outputs { scopes, named: Vec::new() }.of_from(&select.from, true)
+}
+
+/// Gives an alias that names the first columns of a table those of the others.
+pub fn name_others(scopes: &Scopes, table: &mut TableFactor) {
+    let own = Outputs { scopes, named: Vec::new() }.of_factor(table);
+    if let TableFactor::Table { alias: Some(alias), args: None, .. } | TableFactor::Derived { alias: Some(alias), .. } =
+        table
+    {
+        add_names(alias, own.as_deref());
+    }
+}
+
+/// Adds to the columns of an alias, if it has some, those of its table that follow.
+pub fn add_names(alias: &mut TableAlias, own: Option<&[String]>) {
+    let more = own.unwrap_or_default().iter().skip(alias.columns.len());
+    if !alias.columns.is_empty() {
+        let named = |name| TableAliasColumnDef { name: Ident::with_quote('"', name), data_type: None };
+        alias.columns.extend(more.map(named));
+    }
 }
 
 /// The tables that `with` names.

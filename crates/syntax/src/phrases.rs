@@ -15,11 +15,10 @@ const UNITS: [(&str, &str); 4] =
 pub fn known(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
     let places: Vec<usize> = (0..tokens.len()).filter(|index| !is_blank(&tokens[*index])).collect();
     for pair in places.windows(2) {
-        // The parser would take the word for the name of the table before it.
-        if is_word(&tokens[pair[0]], "positional") && is_keyword(&tokens[pair[1]], Keyword::JOIN) {
+        if let Some((what, hint)) = refused(&tokens[pair[0]], &tokens[pair[1]]) {
             let start = tokens[pair[0]].span.start;
-            return Err(Error::unsupported("POSITIONAL JOIN is not supported")
-                .hint("Number the rows of both sides by row_number() OVER (ORDER BY …), and join on the numbers")
+            return Err(Error::unsupported(format!("{what} is not supported"))
+                .hint(hint)
                 .at(Position { line: start.line, column: start.column }));
         }
     }
@@ -94,6 +93,28 @@ fn filters_with_where(tokens: Vec<TokenWithSpan>, places: &[usize]) -> Vec<Token
         }
     }
     out
+}
+
+/// What two words begin that is not there, and what does the same.
+fn refused(first: &TokenWithSpan, second: &TokenWithSpan) -> Option<(&'static str, &'static str)> {
+    let is_side = || {
+        [Keyword::JOIN, Keyword::LEFT, Keyword::RIGHT, Keyword::FULL, Keyword::INNER, Keyword::SEMI, Keyword::ANTI]
+            .iter()
+            .any(|keyword| is_keyword(second, *keyword))
+    };
+    // The parser would take the word for the name of the table before it.
+    if is_word(first, "positional") && is_keyword(second, Keyword::JOIN) {
+        let hint = "Number the rows of both sides by row_number() OVER (ORDER BY …), and join on the numbers";
+        return Some(("POSITIONAL JOIN", hint));
+    }
+    if is_keyword(first, Keyword::ASOF) && is_side() {
+        let hint = "Join LATERAL (SELECT … WHERE r.time <= l.time ORDER BY r.time DESC LIMIT 1) AS r ON true";
+        return Some(("ASOF JOIN", hint));
+    }
+    if is_keyword(first, Keyword::USING) && is_keyword(second, Keyword::KEY) {
+        return Some(("USING KEY of recursive queries", "Number the rounds, and take the last row of each key"));
+    }
+    None
 }
 
 /// Takes `[NOT] MATERIALIZED` out of `WITH t AS MATERIALIZED (…)`: it says how to run a query, and not what it means.

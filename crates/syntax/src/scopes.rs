@@ -129,6 +129,16 @@ impl Scopes {
         self.table(name).map(|names| names.in_order.clone())
     }
 
+    /// Whether WITH of a query around the place names a table so, in lower case.
+    pub fn is_named(&self, lower: &str) -> bool {
+        self.named.iter().flatten().any(|(named, _)| named == lower)
+    }
+
+    /// How many queries are around the place.
+    pub fn depth(&self) -> usize {
+        self.named.len()
+    }
+
     /// Goes into a query whose WITH names these tables.
     pub fn enter_query(&mut self, named: Named) {
         self.named.push(named);
