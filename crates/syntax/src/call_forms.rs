@@ -44,12 +44,16 @@ const DATE_PARTS: [&str; 27] = [
 ];
 
 /// Functions under other names, and how the planner calls them.
-const OTHER_NAMES: [(&str, &str); 6] = [
+const OTHER_NAMES: [(&str, &str); 10] = [
     ("approx_count_distinct", "approx_distinct"),
     ("arbitrary", "first_value"),
+    ("ceiling", "ceil"),
+    ("first", "first_value"),
     ("gen_random_uuid", "uuid"),
     ("greatest_common_divisor", "gcd"),
+    ("last", "last_value"),
     ("least_common_multiple", "lcm"),
+    ("rank_dense", "dense_rank"),
     ("variance", "var_samp"),
 ];
 
@@ -184,20 +188,9 @@ fn rewrite_call(call: &mut Function) -> Result<()> {
         ("decode", 1) => rename(call, "text_of_bytes"),
         ("len", 1) => rename(call, "length"),
         ("list", 1) => rename(call, "array_agg"),
-        ("variance", 1) => rename(call, "var_samp"),
-        ("rank_dense", 0) => rename(call, "dense_rank"),
-        ("ceiling", 1) => rename(call, "ceil"),
         ("count_if" | "countif", 1) => {
             if let Some(condition) = plain(&list.args[0]).cloned() {
                 list.args = vec![argument(parsed(&format!("CASE WHEN {condition} THEN 1 END"))?)];
-                rename(call, "count");
-            }
-        }
-        ("first", 1) => rename(call, "first_value"),
-        ("last", 1) => rename(call, "last_value"),
-        ("count_if" | "countif", 1) => {
-            if let Some(test) = plain(&list.args[0]).cloned() {
-                list.args = vec![argument(parsed(&format!("CASE WHEN {test} THEN 1 END"))?)];
                 rename(call, "count");
             }
         }

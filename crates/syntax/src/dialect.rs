@@ -70,10 +70,6 @@ impl Dialect for ForebayDialect {
         true
     }
 
-    fn supports_numeric_literal_underscores(&self) -> bool {
-        true
-    }
-
     fn supports_window_function_null_treatment_arg(&self) -> bool {
         true
     }

@@ -32,11 +32,6 @@ pub fn known(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
             tokens[unit].token = Token::make_keyword(known);
         }
     }
-    for token in &mut tokens {
-        if let Token::Number(digits, _) = &mut token.token {
-            digits.retain(|character| character != '_');
-        }
-    }
     forget_materialized(&mut tokens, &places);
     for token in &mut tokens {
         if let Token::Number(digits, _) = &mut token.token
