@@ -181,7 +181,7 @@ fn hiding(query: &Query, sources: impl Fn(Option<&With>, &[TableWithJoins]) -> S
             SelectItem::UnnamedExpr(expr) => expr.to_string().to_lowercase(),
             SelectItem::ExprWithAlias { expr, alias } => {
                 let lower = alias.value.to_lowercase();
-                if !last_name(expr).is_some_and(|name| *name == lower) {
+                if last_name(expr).is_none_or(|name| name != lower) {
                     given.insert(lower.clone());
                 }
                 lower
