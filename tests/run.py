@@ -3,7 +3,8 @@
     python tests/run.py --binary PATH [--quick | --long] [--only NAME]…
 
 Suites: harness, sql, encodings, passes, documents, random, joins, windows, moments, texts, devices, correlated, numeric, tlp,
-norec, pqs, files, ssb, tpch, wide, taxi, program, directories, bad_inputs, spoiled, messages, full_disk, cancel, kill, flips. The last line is `N passed, M failed`; the exit status is 0 where nothing failed.
+norec, pqs, files, ssb, tpch, wide, taxi, program, directories, bad_inputs, spoiled, messages, full_disk, cancel, kill, flips.
+The last line is `N passed, M failed`; the exit status is 0 where nothing failed.
 """
 
 import argparse
