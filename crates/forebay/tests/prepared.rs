@@ -184,7 +184,7 @@ fn ask_schema(session: &Session, sql: &str) -> Vec<DataType> {
 fn columns_have_the_names_that_were_described() {
     let session = database().session();
     let prepared = session.prepare("SELECT $1 + 1, $1").expect("a query");
-    let mut result = session.execute_prepared(&prepared, &Params::new().push(4)).expect("a value");
+    let mut result = session.execute_prepared(&prepared, &Params::new().push(4_i64)).expect("a value");
     let names = |schema: &forebay::arrow::datatypes::Schema| {
         schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>()
     };
