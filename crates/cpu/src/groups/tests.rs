@@ -495,7 +495,7 @@ fn finished_groups_are_taken_out_once() {
         let mut rows = Vec::new();
         for row in 0..(keys + 1) * 2 {
             let random = random(&mut seed);
-            let key = if random % 8 == 0 { Scalar::Null } else { Scalar::I64(low + row % (keys + 1)) };
+            let key = if random.is_multiple_of(8) { Scalar::Null } else { Scalar::I64(low + row % (keys + 1)) };
             let value = Some(Scalar::I64((random >> 40) as i64 - (1 << 20)));
             rows.push((vec![Scalar::I64(row % 2), key], vec![value.clone(), None, value]));
         }

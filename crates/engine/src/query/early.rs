@@ -26,7 +26,11 @@ use crate::morsel::Morsel;
 const FEWEST_BLOCKS: usize = 4;
 
 /// Keys that no other block has, both ends included, by (segment, row group, block); nothing for blocks without such keys.
-type OwnKeys = HashMap<(usize, usize, usize), (i64, i64)>;
+type OwnKeys = HashMap<BlockPlace, KeyRange>;
+/// Segment, row group and block.
+type BlockPlace = (usize, usize, usize);
+/// The least key and the greatest one.
+type KeyRange = (i64, i64);
 
 /// Groups that can be finished early.
 pub(super) struct Finishing {
@@ -187,7 +191,7 @@ fn read_groups(pipeline: &Pipeline) -> Option<StateId> {
 /// The keys that each block of a table has for itself, as the zones of this column tell. `None` where they do not, or where
 /// most blocks share most of their keys.
 fn own_keys(table: &Arc<Table>, column: usize) -> Option<OwnKeys> {
-    let mut blocks: Vec<((i64, i64), (usize, usize, usize))> = Vec::new();
+    let mut blocks: Vec<(KeyRange, BlockPlace)> = Vec::new();
     for (segment, stored) in table.segments.iter().enumerate() {
         let index = stored.column_index(table.columns[column].id)?;
         for (group, layout) in stored.groups().ok()?.iter().enumerate() {

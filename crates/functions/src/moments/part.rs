@@ -20,6 +20,9 @@ use forebay_syntax::types::shown_type;
 
 use crate::function::{Call, Definition, INTERVAL, Shape, TEXT, TIME, days, is_moment, is_text, moment_type, refused};
 
+/// What a row gives.
+type Reader<'a, T> = Box<dyn Fn(usize) -> Result<Option<T>> + 'a>;
+
 /// Microseconds of a second.
 pub const SECOND: i64 = 1_000_000;
 /// Microseconds of a minute.
@@ -179,7 +182,7 @@ impl Part {
     }
 
     /// A function from rows of an array to this part of them.
-    fn reader(self, array: &ArrayRef) -> Result<Box<dyn Fn(usize) -> Result<Option<f64>> + '_>> {
+    fn reader(self, array: &ArrayRef) -> Result<Reader<'_, f64>> {
         let whole = self.whole_reader(array)?;
         Ok(match (self, array.data_type()) {
             (Self::Epoch, DataType::Interval(_)) => {
@@ -210,7 +213,7 @@ impl Part {
         })
     }
 
-    fn whole_reader(self, array: &ArrayRef) -> Result<Box<dyn Fn(usize) -> Result<Option<i64>> + '_>> {
+    fn whole_reader(self, array: &ArrayRef) -> Result<Reader<'_, i64>> {
         Ok(match array.data_type() {
             DataType::Interval(_) => {
                 let values = array.as_primitive::<IntervalMonthDayNanoType>();

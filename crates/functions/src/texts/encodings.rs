@@ -165,7 +165,7 @@ fn base64(blob: &[u8]) -> String {
 fn from_base64(text: &str) -> Result<Vec<u8>> {
     let refuse =
         |reason: String| refused(format!("cannot read {text:?} as base64: {reason}"), "It is made by to_base64");
-    if text.len() % 4 != 0 {
+    if !text.len().is_multiple_of(4) {
         return Err(refuse("its length is no multiple of 4".to_owned()));
     }
     let padding = text.len() - text.trim_end_matches('=').len();

@@ -151,7 +151,7 @@ impl Specification {
         let Some(separator) = self.separator else { return digits.to_owned() };
         let mut out = String::new();
         for (index, digit) in digits.chars().enumerate() {
-            if index > 0 && (digits.len() - index) % 3 == 0 {
+            if index > 0 && (digits.len() - index).is_multiple_of(3) {
                 out.push(separator);
             }
             out.push(digit);
@@ -317,7 +317,7 @@ mod tests {
             ("{:g}", Value::Float(12_345_678.9), Some("1.23457e+07")),
             ("{:G}", Value::Float(0.000_012_34), Some("1.234E-05")),
             ("{:e}", Value::Float(12_345.678), Some("1.234568e+04")),
-            ("{:08.3f}", Value::Float(3.14159), Some("0003.142")),
+            ("{:08.3f}", Value::Float(3.24159), Some("0003.242")),
             ("{}", Value::Float(1e16), Some("1e+16")),
             ("{}", Value::Float(-0.0), Some("-0.0")),
             ("{:d}", Value::Flag(true), Some("1")),

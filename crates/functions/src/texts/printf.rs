@@ -145,8 +145,8 @@ mod tests {
             assert_eq!(filled(format, &two).ok().as_deref(), Some(expect), "{format}");
         }
         assert_eq!(
-            filled("%08.2f|%e", &[Value::Float(3.14159), Value::Float(1.5)]).ok().as_deref(),
-            Some("00003.14|1.500000e+00")
+            filled("%08.2f|%e", &[Value::Float(3.24159), Value::Float(1.5)]).ok().as_deref(),
+            Some("00003.24|1.500000e+00")
         );
     }
 }
