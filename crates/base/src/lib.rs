@@ -1,10 +1,11 @@
-//! The ground floor: types, values, ids, units, limits, checksums, the account of memory and the one error type.
+//! The ground floor: types, values, ids, units, limits, checksums, the calendar, the account of memory and the one error type.
 //!
 //! Invariants: pure code. Nothing here reads a clock, a file, the environment or a thread.
 //! Must not know: how bytes lie in a block, on disk or in a query.
 #![forbid(unsafe_code)]
 
 pub mod budget;
+pub mod calendar;
 pub mod checksum;
 pub mod error;
 pub mod ids;

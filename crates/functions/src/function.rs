@@ -15,8 +15,8 @@ use datafusion::arrow::datatypes::{
 use datafusion::common::{DataFusionError, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 use forebay_base::Error;
+use forebay_base::calendar::{self, INFINITE_DAY};
 use forebay_context::error::into_datafusion;
-use forebay_syntax::calendar::{self, INFINITE_DAY};
 use forebay_syntax::moments::{DAY, INFINITE, in_range};
 use forebay_syntax::types::shown_type;
 

@@ -5,11 +5,13 @@
 
 use std::fmt::Write;
 
+use forebay_base::calendar::{Day, civil};
+
 const DAY_NANOS: i128 = 86_400_000_000_000;
 
 /// Appends `days` since 1970-01-01 as `2024-01-31`.
 pub fn push_date(days: i64, out: &mut String) {
-    let (year, month, day) = civil(days);
+    let Day { year, month, day } = civil(days);
     // Year 0 is 1 BC.
     let (year, era) = if year <= 0 { (1 - year, " (BC)") } else { (year, "") };
     let _ = write!(out, "{year:04}-{month:02}-{day:02}{era}");
@@ -66,20 +68,6 @@ pub fn push_interval(months: i64, days: i64, nanos: i128, out: &mut String) {
     } else {
         out.pop();
     }
-}
-
-/// Year, month and day of `days` since 1970-01-01 in the proleptic Gregorian calendar (Hinnant, "chrono-compatible
-/// low-level date algorithms": eras of 400 years that begin in March).
-fn civil(days: i64) -> (i64, i64, i64) {
-    let shifted = days.saturating_add(719_468);
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

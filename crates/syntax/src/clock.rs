@@ -1,6 +1,6 @@
 //! Times of day and timestamps as text, and read from it.
 
-use crate::calendar::number;
+use forebay_base::calendar::number;
 
 /// Microseconds of a second.
 const SECOND: u64 = 1_000_000;

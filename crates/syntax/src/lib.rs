@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 mod aliases;
-pub mod calendar;
 pub mod call_forms;
 pub mod clock;
 mod columns;

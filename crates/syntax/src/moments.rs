@@ -1,7 +1,9 @@
 //! Timestamps as text, and read from it, over their whole range: `2024-01-31 12:34:56.5`, `0044-03-15 (BC) 00:00:00`,
 //! `infinity`. Two moments, the largest integer and its negative, stand for the infinite future and past.
 
-use crate::{calendar, clock};
+use forebay_base::calendar;
+
+use crate::clock;
 
 /// The moment after all others; the one before all is its negative. In any unit.
 pub const INFINITE: i64 = i64::MAX;

@@ -13,7 +13,7 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::util::display::FormatOptions;
-use forebay_syntax::calendar::{self, INFINITE_DAY};
+use forebay_base::calendar::{self, INFINITE_DAY};
 use forebay_syntax::clock;
 use forebay_syntax::moments::{self, INFINITE};
 

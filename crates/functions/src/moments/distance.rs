@@ -6,7 +6,7 @@ use datafusion::arrow::datatypes::{
     DataType, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, Time64MicrosecondType,
 };
 use datafusion::common::{DataFusionError, Result};
-use forebay_syntax::calendar::{self, civil};
+use forebay_base::calendar::{self, civil};
 use forebay_syntax::moments::{DAY, INFINITE};
 
 use super::part::{HOUR, MINUTE, Part, SECOND};

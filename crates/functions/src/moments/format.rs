@@ -3,7 +3,7 @@
 use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
-use forebay_syntax::calendar::{self, INFINITE_DAY, civil};
+use forebay_base::calendar::{self, INFINITE_DAY, civil};
 
 use super::part::{HOUR, MINUTE, SECOND};
 use crate::function::{Call, Definition, Shape, TEXT, is_moment, is_text, moment_type, refused};

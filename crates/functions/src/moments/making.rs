@@ -6,7 +6,7 @@ use datafusion::arrow::datatypes::{
     Time64MicrosecondType, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
 };
 use datafusion::common::{DataFusionError, Result};
-use forebay_syntax::calendar;
+use forebay_base::calendar;
 use forebay_syntax::intervals;
 use forebay_syntax::moments::{DAY, INFINITE, in_range};
 

@@ -13,7 +13,7 @@ use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility, lit,
 };
-use forebay_syntax::calendar::{self, civil};
+use forebay_base::calendar::{self, civil};
 use forebay_syntax::intervals;
 use forebay_syntax::moments::{DAY, INFINITE};
 use forebay_syntax::types::shown_type;

@@ -3,7 +3,7 @@
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::datatypes::{DataType, Field, TimestampMicrosecondType};
 use datafusion::common::Result;
-use forebay_syntax::calendar::{self, number};
+use forebay_base::calendar::{self, number};
 use forebay_syntax::moments::{self, DAY};
 
 use super::format::{Piece, pieces};

@@ -1,7 +1,7 @@
 //! Moments that are an interval later.
 
 use datafusion::arrow::datatypes::IntervalMonthDayNano;
-use forebay_syntax::calendar;
+use forebay_base::calendar;
 use forebay_syntax::moments::{DAY, INFINITE, in_range};
 
 /// The moment an interval later: months first, then days, then the rest. `None` out of range.

@@ -5,7 +5,7 @@ use datafusion::arrow::datatypes::{
     DataType, Date32Type, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit, TimestampMicrosecondType,
 };
 use datafusion::common::{DataFusionError, Result};
-use forebay_syntax::calendar::{self, civil};
+use forebay_base::calendar::{self, civil};
 use forebay_syntax::moments::{DAY, INFINITE};
 
 use super::part::{HOUR, MINUTE, Part, SECOND};

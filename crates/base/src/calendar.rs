@@ -37,7 +37,7 @@ pub struct Day {
 /// The day so many days after 1970-01-01 (Hinnant, "chrono-compatible low-level date algorithms": eras of 400 years that
 /// begin in March).
 pub fn civil(days: i64) -> Day {
-    let shifted = days + 719_468;
+    let shifted = days.saturating_add(719_468);
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
