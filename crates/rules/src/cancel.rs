@@ -1,31 +1,26 @@
 //! Joins that can be cancelled: a join may turn few rows into very many without ever waiting, and only what waits or looks
 //! at the flag ends.
 
-use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, Statistics};
-use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PiecewiseMergeJoinExec, SortMergeJoinExec, SymmetricHashJoinExec,
 };
-use datafusion::physical_plan::metrics::MetricsSet;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use forebay_context::error::into_datafusion;
 use forebay_context::statement::StatementContext;
-use forebay_engine::CancelToken;
-use futures::Stream;
+use futures::{StreamExt, stream};
 
-/// Puts a [`CancelExec`] above every join. Must be the last rule.
+use crate::streamed::Streamed;
+
+/// Has every join look at the flag. Must be the last rule.
 #[derive(Debug)]
 pub struct CancellableJoins;
 
@@ -39,7 +34,7 @@ impl PhysicalOptimizerRule for CancellableJoins {
                 || node.is::<PiecewiseMergeJoinExec>()
                 || node.is::<SymmetricHashJoinExec>();
             Ok(match is_join {
-                true => Transformed::yes(Arc::new(CancelExec { input: node }) as Arc<dyn ExecutionPlan>),
+                true => Transformed::yes(Streamed::over(node, "Cancellable", until_cancelled)),
                 false => Transformed::no(node),
             })
         })
@@ -55,101 +50,13 @@ impl PhysicalOptimizerRule for CancellableJoins {
     }
 }
 
-/// Its input's batches, until the statement is cancelled.
-#[derive(Debug)]
-struct CancelExec {
-    input: Arc<dyn ExecutionPlan>,
-}
-
-impl DisplayAs for CancelExec {
-    fn fmt_as(&self, _style: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Cancellable")
-    }
-}
-
-impl ExecutionPlan for CancelExec {
-    fn name(&self) -> &str {
-        "Cancellable"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(match children.pop() {
-            Some(input) => Arc::new(Self { input }),
-            None => self,
-        })
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(match children.into_iter().next() {
-            Some(input) => Arc::new(Self { input }),
-            None => self,
-        })
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let statement = context.session_config().get_extension::<StatementContext>();
-        let input = self.input.execute(partition, context)?;
-        Ok(match statement {
-            Some(statement) => Box::pin(CancelStream { input, cancel: statement.cancel.clone() }),
-            None => input,
-        })
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        None
-    }
-
-    #[expect(deprecated)]
-    fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
-        self.input.partition_statistics(partition)
-    }
-}
-
-struct CancelStream {
-    input: SendableRecordBatchStream,
-    cancel: CancelToken,
-}
-
-impl Stream for CancelStream {
-    type Item = Result<RecordBatch>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Err(error) = self.cancel.check() {
-            return Poll::Ready(Some(Err(into_datafusion(error))));
-        }
-        self.input.as_mut().poll_next(context)
-    }
-}
-
-impl RecordBatchStream for CancelStream {
-    fn schema(&self) -> SchemaRef {
-        self.input.schema()
-    }
+/// The batches of `input` until the statement is cancelled.
+fn until_cancelled(mut input: SendableRecordBatchStream, context: &TaskContext) -> SendableRecordBatchStream {
+    let Some(statement) = context.session_config().get_extension::<StatementContext>() else { return input };
+    let schema = input.schema();
+    let batches = stream::poll_fn(move |context| match statement.cancel.check() {
+        Ok(()) => input.poll_next_unpin(context),
+        Err(error) => Poll::Ready(Some(Err(into_datafusion(error)))),
+    });
+    Box::pin(RecordBatchStreamAdapter::new(schema, batches))
 }

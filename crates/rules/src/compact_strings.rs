@@ -1,25 +1,24 @@
 //! Strings in front of operators that keep their rows. Scans hand out views into whole chunks: who keeps a few rows of one
 //! keeps all of it in memory, and counts it again with every batch. What is kept is copied, and nothing else.
 
-use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, GenericByteViewArray, RecordBatch};
 use datafusion::arrow::datatypes::{ByteViewType, DataType, SchemaRef};
+use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, Statistics};
-use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::execution_plan::{ReplaceChildrenOptions, replace_children_if_necessary};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
-use futures::Stream;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::StreamExt;
 
-/// Puts a [`CompactExec`] below the sides of joins that are held. Behind the rules that know joins. Sorts copy by themselves.
+use crate::streamed::Streamed;
+
+/// Has the sides of joins that are held copy their strings. Behind the rules that know joins. Sorts copy by themselves.
 #[derive(Debug)]
 pub struct CompactStrings;
 
@@ -31,7 +30,7 @@ impl PhysicalOptimizerRule for CompactStrings {
             let mut children: Vec<_> = node.children().into_iter().cloned().collect();
             match children.first_mut() {
                 Some(kept) if keeps && has_views(&kept.schema()) => {
-                    *kept = Arc::new(CompactExec { input: Arc::clone(kept) });
+                    *kept = Streamed::over(Arc::clone(kept), "CompactStrings", compacted);
                     replace_children_if_necessary(node, children).map(Transformed::yes)
                 }
                 _ => Ok(Transformed::no(node)),
@@ -53,90 +52,10 @@ fn has_views(schema: &SchemaRef) -> bool {
     schema.fields().iter().any(|field| matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView))
 }
 
-/// Its input's batches, whose strings hold little memory beside themselves.
-#[derive(Debug)]
-struct CompactExec {
-    input: Arc<dyn ExecutionPlan>,
-}
-
-impl DisplayAs for CompactExec {
-    fn fmt_as(&self, _style: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CompactStrings")
-    }
-}
-
-impl ExecutionPlan for CompactExec {
-    fn name(&self) -> &str {
-        "CompactStrings"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(match children.pop() {
-            Some(input) => Arc::new(Self { input }),
-            None => self,
-        })
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(match children.into_iter().next() {
-            Some(input) => Arc::new(Self { input }),
-            None => self,
-        })
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        Ok(Box::pin(CompactStream { input: self.input.execute(partition, context)? }))
-    }
-
-    #[expect(deprecated)]
-    fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
-        self.input.partition_statistics(partition)
-    }
-}
-
-struct CompactStream {
-    input: SendableRecordBatchStream,
-}
-
-impl Stream for CompactStream {
-    type Item = Result<RecordBatch>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.input.as_mut().poll_next(context).map(|batch| batch.map(|batch| compact(&batch?)))
-    }
-}
-
-impl RecordBatchStream for CompactStream {
-    fn schema(&self) -> SchemaRef {
-        self.input.schema()
-    }
+/// The batches of `input`, whose strings hold little memory beside themselves.
+fn compacted(input: SendableRecordBatchStream, _context: &TaskContext) -> SendableRecordBatchStream {
+    let schema = input.schema();
+    Box::pin(RecordBatchStreamAdapter::new(schema, input.map(|batch| compact(&batch?))))
 }
 
 /// A batch whose strings hold little memory beside themselves.
