@@ -7,6 +7,7 @@ pub mod reduce;
 
 use std::collections::{BTreeSet, HashMap};
 
+use forebay_engine::query::ExpectedRows;
 use forebay_pipeline::ir::{
     Aggregate as StateAggregate, AggregateState, DictionaryId, JoinState, Pipeline, Probe, ProbeKind, Program,
     Register, Sink, Source, State, StateId, Step, TableSource, Typed, ValueType,
@@ -33,6 +34,8 @@ pub struct Emitted {
     pub text: Vec<Vec<Line>>,
     /// Per state: the rows or groups that it is expected to hold.
     pub expected_rows: Vec<Option<f64>>,
+    /// Per table that a pipeline scans: the rows that are expected to go on.
+    pub expected_scans: HashMap<usize, ExpectedRows>,
     /// Per column of the result: the dictionary whose ids it holds.
     pub dictionaries: Vec<Option<DictionaryId>>,
 }
@@ -45,6 +48,7 @@ pub fn emit(carver: &Carver<'_>, relation: &Relation, columns: &[Scalar]) -> Res
         program: Program::default(),
         text: Vec::new(),
         expected_rows: Vec::new(),
+        expected_scans: HashMap::new(),
         computed,
         dictionaries: HashMap::new(),
         one_row_relations: vec![None; carver.one_row_relations.len()],
@@ -56,7 +60,8 @@ pub fn emit(carver: &Carver<'_>, relation: &Relation, columns: &[Scalar]) -> Res
     let carried = columns.iter().map(|column| emitter.carried(&mut flow, column)).collect::<Result<Vec<_>, _>>()?;
     let (columns, dictionaries) = carried.into_iter().unzip();
     emitter.finish(flow, Sink::Collect { columns }, "collect".to_owned());
-    Ok(Emitted { program: emitter.program, text: emitter.text, expected_rows: emitter.expected_rows, dictionaries })
+    let Emitter { program, text, expected_rows, expected_scans, .. } = emitter;
+    Ok(Emitted { program, text, expected_rows, expected_scans, dictionaries })
 }
 
 /// Writes pipelines, the build sides before what probes them.
@@ -66,6 +71,8 @@ pub(crate) struct Emitter<'a, 'b> {
     pub(crate) text: Vec<Vec<Line>>,
     /// Per state.
     pub(crate) expected_rows: Vec<Option<f64>>,
+    /// Per table that a pipeline scans.
+    pub(crate) expected_scans: HashMap<usize, ExpectedRows>,
     /// Columns of strings whose values are needed somewhere else than where they are scanned.
     pub(crate) computed: BTreeSet<Variable>,
     pub(crate) dictionaries: HashMap<Variable, DictionaryId>,
@@ -124,6 +131,13 @@ impl Emitter<'_, '_> {
         let mut flow = self.flow_of(relation, needed)?;
         let rows = self.carver.rows(relation);
         flow.text.last_mut().into_iter().for_each(|last| last.text += &format!(" (~{rows:.0} rows)"));
+        if let Some(table) = flow.scanned() {
+            let expected = self.expected_scans.entry(table).or_insert(ExpectedRows { tested: rows, kept: rows });
+            expected.kept = expected.kept.min(rows);
+            if matches!(relation, Relation::Filter { input, .. } if matches!(**input, Relation::Scan(_))) {
+                expected.tested = expected.kept;
+            }
+        }
         Ok(flow)
     }
 

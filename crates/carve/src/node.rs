@@ -85,7 +85,7 @@ impl PipelinesNode {
         }
         let rows = carver.rows(&relation);
         let engine = carver.engine.clone().ok_or_else(|| Reason::new("no table"))?;
-        let bind = |scanned: crate::carver::table::ScannedTable| QueryTable {
+        let bind = |(index, scanned): (usize, crate::carver::table::ScannedTable)| QueryTable {
             table: Arc::clone(scanned.table.table()),
             filters: scanned
                 .residual
@@ -93,11 +93,12 @@ impl PipelinesNode {
                 .map(|expr| Arc::new(Residual(expr)) as Arc<dyn FilterSource>)
                 .collect(),
             metrics: Arc::new(Metrics::default()),
+            expected: emitted.expected_scans.get(&index).copied(),
         };
         let query = Query {
             program: emitted.program,
             expected_rows: emitted.expected_rows,
-            tables: carver.tables.into_iter().map(bind).collect(),
+            tables: carver.tables.into_iter().enumerate().map(bind).collect(),
             schema: Arc::clone(plan.schema().inner()),
             dictionaries: emitted.dictionaries,
             first: None,

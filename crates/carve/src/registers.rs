@@ -95,7 +95,7 @@ impl Flow {
     }
 
     /// The table that it scans, by position in [`Carver::tables`].
-    fn scanned(&self) -> Option<usize> {
+    pub(crate) fn scanned(&self) -> Option<usize> {
         match &self.source {
             Source::Table(table) => Some(table.table),
             _ => None,

@@ -138,6 +138,15 @@ impl Memory {
     pub(crate) fn ahead_bytes(&self, wanted_bytes: usize) -> usize {
         wanted_bytes.min(self.stored.limit_bytes() / 2)
     }
+
+    /// Most bytes that scans have which do not run yet, beside [`Memory::ahead_bytes`] of the one that runs; nothing where
+    /// `wanted_bytes`, which that asks for, are none.
+    pub(crate) fn foreseen_bytes(&self, wanted_bytes: usize) -> usize {
+        match wanted_bytes {
+            0 => 0,
+            _ => self.stored.limit_bytes() / 2 - self.ahead_bytes(wanted_bytes) / 2,
+        }
+    }
 }
 
 /// What a part of a database's memory is for, and how much of it is taken.

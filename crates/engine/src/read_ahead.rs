@@ -3,7 +3,8 @@
 //!
 //! Two stages (late materialisation): columns of tests that zones did not decide are read ahead; columns that are only
 //! loaded for surviving rows are, too, while recent morsels needed them. What is begun and not yet taken stays within
-//! what the session allows; what turns out not to be needed is let go when its row group is done.
+//! what the session allows; what turns out not to be needed is let go when its row group is done. What a scan has from the
+//! time before it ran counts apart: it would else not begin what its first morsels need beside that.
 //! Invariants: no chunk is read twice because of it; a read that fails is told by who needs it, nobody else.
 //! Must not know: rows, tests (it is told what a morsel needs).
 
@@ -15,7 +16,8 @@ use crate::chunks::{ChunkKey, Engine, Place, StoredChunk};
 use crate::morsel::Morsel;
 use crate::timeline::SourceTimeline;
 
-/// Morsels in front of the one that was taken last that are looked at, for each drive.
+/// Morsels in front of the one that was taken last that are looked at, for each drive; and, of a scan that does not run yet,
+/// at a time.
 pub(crate) const MORSELS_AHEAD: usize = 32;
 /// Morsels in a row whose chunks were all in memory, from which on few of those to come are looked at: a warm scan does
 /// next to nothing here.
@@ -45,8 +47,9 @@ struct State {
     /// By morsel, from the first that was not taken on, as far as they were looked at.
     needs: BTreeMap<usize, Needs>,
     /// By segment and row group: every chunk whose read was begun, and the read until somebody takes it.
-    begun: BTreeMap<(usize, usize), HashMap<ChunkKey, Option<StoredChunk>>>,
-    begun_bytes: usize,
+    begun: BTreeMap<(usize, usize), HashMap<ChunkKey, Option<Begun>>>,
+    /// Bytes of those that were begun while the scan ran, and before.
+    bytes: [usize; 2],
     /// Per column of the table: of the morsels before, how many loaded it.
     loads: BTreeMap<usize, Loads>,
     /// The first morsel for which nothing was begun before the scan ran.
@@ -55,19 +58,58 @@ struct State {
     in_memory: usize,
 }
 
+/// A read that nobody has taken yet.
+#[derive(Debug)]
+struct Begun {
+    chunk: StoredChunk,
+    time: Time,
+}
+
+/// When a read was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Time {
+    /// While the scan ran.
+    Running = 0,
+    /// While a scan in front of it did.
+    Before = 1,
+}
+
+/// Reads of a scan that does not run yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ForeseenReads {
+    /// Bytes that were begun.
+    pub(crate) bytes: usize,
+    /// Of these, bytes that have not arrived.
+    pub(crate) arriving_bytes: usize,
+    /// Whether that is all that the scan is known to need.
+    pub(crate) are_all: bool,
+}
+
 impl State {
     /// Begins these reads, but for what is there or was begun before. False where one could not be.
-    fn begin(&mut self, engine: &Engine, places: Vec<Place>, begin: &impl Fn(&Place) -> Option<StoredChunk>) -> bool {
+    fn begin(
+        &mut self,
+        engine: &Engine,
+        places: Vec<Place>,
+        time: Time,
+        begin: &impl Fn(&Place) -> Option<StoredChunk>,
+    ) -> bool {
         for place in places {
             let begun = self.begun.entry((place.segment, place.group)).or_default();
             if begun.contains_key(&place.key) || engine.is_cached(&place) {
                 continue;
             }
             let Some(chunk) = begin(&place) else { return false };
-            self.begun_bytes += chunk.bytes();
-            begun.insert(place.key, Some(chunk));
+            self.bytes[time as usize] += chunk.bytes();
+            begun.insert(place.key, Some(Begun { chunk, time }));
         }
         true
+    }
+
+    /// Bytes that have not arrived.
+    fn arriving_bytes(&mut self) -> usize {
+        let begun = self.begun.values_mut().flat_map(HashMap::values_mut).flatten();
+        begun.filter_map(|begun| (!begun.chunk.is_done()).then_some(begun.chunk.bytes())).sum()
     }
 }
 
@@ -93,8 +135,8 @@ impl Loads {
 
 impl ReadAhead {
     /// Begins reads for the morsels from number `next` on, of `count`, whose needs `needs` tells, until `most_bytes` or more
-    /// are on their way; of `most_morsels` at most. Gives the bytes that are, and whether that is all that the scan is known to
-    /// need.
+    /// wait to be taken, beside what was begun before the scan ran; of `most_morsels` at most. Gives whether that is all that
+    /// the scan is known to need.
     pub(crate) fn run(
         &self,
         engine: &Engine,
@@ -102,15 +144,15 @@ impl ReadAhead {
         (most_bytes, most_morsels): (usize, usize),
         needs: impl Fn(usize) -> Needs,
         begin: impl Fn(&Place) -> Option<StoredChunk>,
-    ) -> (usize, bool) {
+    ) -> bool {
         let mut state = self.lock();
         let state = &mut *state;
         state.needs = state.needs.split_off(&next);
         let last = count.min(next + most_morsels);
         let mut coming = next..last;
         while let Some(morsel) = coming.next() {
-            if state.begun_bytes >= most_bytes {
-                return (state.begun_bytes, false);
+            if state.bytes[Time::Running as usize] >= most_bytes {
+                return false;
             }
             let looks_at_few = state.in_memory >= MORSELS_IN_MEMORY;
             if looks_at_few && !morsel.is_multiple_of(MORSELS_PER_LOOK) {
@@ -130,11 +172,11 @@ impl ReadAhead {
             if places.is_empty() {
                 continue;
             }
-            let before = state.begun_bytes;
-            if !state.begin(engine, places, &begin) {
-                return (state.begun_bytes, false);
+            let before = state.bytes;
+            if !state.begin(engine, places, Time::Running, &begin) {
+                return false;
             }
-            if state.begun_bytes == before {
+            if state.bytes == before {
                 state.in_memory += 1;
             } else {
                 state.in_memory = 0;
@@ -144,29 +186,46 @@ impl ReadAhead {
                 }
             }
         }
-        (state.begun_bytes, last == count)
+        last == count
     }
 
-    /// Begins reads for a scan of `count` morsels that does not run yet, as [`ReadAhead::run`] does; `needs` tells the chunks
-    /// that a morsel needs for sure.
+    /// Bytes that were begun and have not arrived.
+    pub(crate) fn arriving_bytes(&self) -> usize {
+        self.lock().arriving_bytes()
+    }
+
+    /// Begins reads for a scan of `count` morsels that does not run yet, until `most_bytes` or more wait to be taken or
+    /// `most_arriving_bytes` or more have not arrived; for `most_morsels` more at most. `needs` tells the chunks that a morsel
+    /// needs for sure.
     pub(crate) fn foresee(
         &self,
         engine: &Engine,
         count: usize,
-        (most_bytes, most_morsels): (usize, usize),
+        (most_bytes, most_arriving_bytes, most_morsels): (usize, usize, usize),
         needs: impl Fn(usize) -> Vec<Place>,
         begin: impl Fn(&Place) -> Option<StoredChunk>,
-    ) -> (usize, bool) {
+    ) -> ForeseenReads {
         let mut state = self.lock();
-        let last = count.min(most_morsels);
-        while state.foreseen < last && state.begun_bytes < most_bytes {
-            let places = needs(state.foreseen);
-            if !state.begin(engine, places, &begin) {
-                return (state.begun_bytes, false);
+        let mut arriving_bytes = state.arriving_bytes();
+        let last = count.min(state.foreseen + most_morsels);
+        while state.foreseen < last
+            && state.in_memory < MORSELS_IN_MEMORY
+            && state.bytes[Time::Before as usize] < most_bytes
+            && arriving_bytes < most_arriving_bytes
+        {
+            let (places, before) = (needs(state.foreseen), state.bytes[Time::Before as usize]);
+            let is_needed = !places.is_empty();
+            if !state.begin(engine, places, Time::Before, &begin) {
+                break;
             }
+            let begun_bytes = state.bytes[Time::Before as usize] - before;
+            state.in_memory = if begun_bytes > 0 { 0 } else { state.in_memory + usize::from(is_needed) };
+            arriving_bytes += begun_bytes;
             state.foreseen += 1;
         }
-        (state.begun_bytes, state.foreseen == count)
+        // What the first ones need is in memory: that of the others will be seen when the scan runs.
+        let are_all = state.foreseen == count || state.in_memory >= MORSELS_IN_MEMORY;
+        ForeseenReads { bytes: state.bytes[Time::Before as usize], arriving_bytes, are_all }
     }
 
     /// Takes a read that was begun, of all blocks that were known to be needed then. Where none was, the caller does it, and
@@ -175,8 +234,8 @@ impl ReadAhead {
         let mut state = self.lock();
         state.in_memory = 0;
         let begun = state.begun.entry((place.segment, place.group)).or_default();
-        let chunk = begun.insert(place.key, None).flatten()?;
-        state.begun_bytes -= chunk.bytes();
+        let Begun { chunk, time } = begun.insert(place.key, None).flatten()?;
+        state.bytes[time as usize] -= chunk.bytes();
         Some(chunk)
     }
 
@@ -191,7 +250,7 @@ impl ReadAhead {
     /// Takes note of the time for chunks that are complete.
     pub(crate) fn look(&self, now: Instant) {
         let mut state = self.lock();
-        state.begun.values_mut().flat_map(HashMap::values_mut).flatten().for_each(|chunk| chunk.look(now));
+        state.begun.values_mut().flat_map(HashMap::values_mut).flatten().for_each(|begun| begun.chunk.look(now));
     }
 
     /// Lets go of what was begun for a row group that is done.
@@ -199,12 +258,14 @@ impl ReadAhead {
         let done = {
             let mut state = self.lock();
             let done = state.begun.remove(&(morsel.segment, morsel.group)).unwrap_or_default();
-            state.begun_bytes -= done.values().flatten().map(StoredChunk::bytes).sum::<usize>();
+            for Begun { chunk, time } in done.values().flatten() {
+                state.bytes[*time as usize] -= chunk.bytes();
+            }
             done
         };
         // Reads on their way are waited for, and others need not wait with us.
-        for (key, chunk) in done {
-            let Some(chunk) = chunk else { continue };
+        for (key, begun) in done {
+            let Some(Begun { chunk, .. }) = begun else { continue };
             let bytes = chunk.bytes();
             let times = chunk.times();
             drop(chunk);

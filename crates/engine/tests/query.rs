@@ -102,8 +102,12 @@ fn query_of(engine: &Engine, names: &[&str], program: &str, types: &[(DataType, 
     let table = |name: &str| -> Arc<Table> {
         Arc::clone(engine.store().catalog().table(DEFAULT_SCHEMA, name).expect("it was loaded"))
     };
-    let bound =
-        |name: &&str| QueryTable { table: table(name), filters: Vec::new(), metrics: Arc::new(Metrics::default()) };
+    let bound = |name: &&str| QueryTable {
+        table: table(name),
+        filters: Vec::new(),
+        metrics: Arc::new(Metrics::default()),
+        expected: None,
+    };
     let fields: Vec<_> = types
         .iter()
         .enumerate()

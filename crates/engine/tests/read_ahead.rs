@@ -169,7 +169,7 @@ fn a_scan_that_stops_early_gives_up_what_it_began() {
 fn a_scan_begins_reads_of_the_next_one() {
     let engine = open(database()).expect("a sound database opens");
     let expected = scan(&engine, usize::MAX).expect("a sound disk");
-    let foreseen = || Foreseen { tests: vec![test()], columns: Vec::new() };
+    let foreseen = || Foreseen { tests: vec![test()], ..Foreseen::default() };
     let pair = || -> Result<(Arc<Scan>, Arc<Scan>)> {
         let second = Arc::new(new_scan(&engine)?.before(foreseen(), None));
         Ok((Arc::new(new_scan(&engine)?.before(foreseen(), Some(Arc::clone(&second)))), second))
@@ -195,6 +195,17 @@ fn a_scan_begins_reads_of_the_next_one() {
     assert_eq!(engine.stored_bytes(), column_bytes(0));
     drop((first, second));
     assert_eq!(engine.stored_bytes(), 0, "nobody takes them");
+
+    // What the first one reads is in memory for the second one; what is likely to be needed is read, too.
+    let read_before = Foreseen { read_before: vec![0], ..foreseen() };
+    let second = Arc::new(new_scan(&engine).expect("sound footers").before(read_before, None));
+    let likely = Foreseen { likely: vec![1], ..foreseen() };
+    let first = Arc::new(new_scan(&engine).expect("sound footers").before(likely, Some(Arc::clone(&second))));
+    first.begin(usize::MAX);
+    assert_eq!(engine.stored_bytes(), column_bytes(0) + column_bytes(1));
+    assert_eq!(run(&first, usize::MAX).expect("a sound disk"), expected);
+    assert_eq!(engine.stored_bytes(), 0, "nothing was begun for the second one");
+    drop((first, second));
 
     let (first, second) = pair().expect("sound footers");
     first.begin(1);

@@ -154,7 +154,8 @@ fn query(program: &Program, tables: Vec<Arc<Table>>) -> Query {
         Field::new(format!("c{number}"), data, true)
     };
     let fields: Vec<Field> = columns.iter().enumerate().map(field).collect();
-    let bound = |table| QueryTable { table, filters: Vec::new(), metrics: Arc::new(Metrics::default()) };
+    let bound =
+        |table| QueryTable { table, filters: Vec::new(), metrics: Arc::new(Metrics::default()), expected: None };
     Query {
         program: program.clone(),
         expected_rows: Vec::new(),

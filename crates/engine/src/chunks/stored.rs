@@ -20,12 +20,14 @@ pub(crate) struct StoredChunk {
     begun: Option<Instant>,
     /// When it was seen to be complete.
     complete: Option<Instant>,
+    /// Whether somebody saw that it is complete.
+    is_done: bool,
 }
 
 impl StoredChunk {
     /// What is read by `ticket`.
     pub(crate) fn new(ticket: ReadTicket, extent: Extent) -> Self {
-        Self { ticket, extent, begun: None, complete: None }
+        Self { ticket, extent, begun: None, complete: None, is_done: false }
     }
 
     /// The same, which was begun at this time.
@@ -38,6 +40,12 @@ impl StoredChunk {
         if self.begun.is_some() && self.complete.is_none() && self.ticket.is_done() {
             self.complete = Some(now);
         }
+    }
+
+    /// Whether it is complete. Never blocks.
+    pub(crate) fn is_done(&mut self) -> bool {
+        self.is_done = self.is_done || self.ticket.is_done();
+        self.is_done
     }
 
     /// When it was begun, where somebody noted that, and when it was seen to be complete, if it was.

@@ -10,10 +10,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use forebay_base::Result;
 use forebay_pipeline::ir::{Pipeline, Probe, ProbeKind, Sink, Source, Step, TableSource};
 
+use super::QueryTable;
 use super::report::timeline_of;
 use super::runner::Runner;
 use crate::timeline::SourceTimeline;
 use crate::{AdaptivePredicate, Foreseen, Scan};
+
+/// Rows of a morsel of which, where so many are expected to go on, some will be in nearly every chunk, although estimates are
+/// often wrong by a factor of ten.
+const MANY_ROWS: f64 = 256.0;
 
 /// Scans by table of the query.
 #[derive(Debug, Default)]
@@ -44,8 +49,8 @@ impl Runner<'_> {
         let mut next: Option<Arc<Scan>> = None;
         let mut scans = BTreeMap::new();
         for (pipeline, source, scan) in coming.into_iter().rev() {
-            let is_filtered = !self.query.tables[source.table].filters.is_empty();
-            let foreseen = foreseen(pipeline, source, is_filtered);
+            let foreseen = foreseen(pipeline, source, &self.query.tables[source.table], scan.morsels());
+            let foreseen = Foreseen { read_before: self.read_before(source), ..foreseen };
             let behind = next.take();
             let scan = next.insert(Arc::new(scan.before(foreseen, behind)));
             scans.insert(source.table, Arc::clone(scan));
@@ -80,22 +85,36 @@ impl Runner<'_> {
 
     /// The columns of a source's table that a later pipeline reads, too.
     fn read_again(&self, source: &TableSource) -> Vec<usize> {
-        let tables = self.program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {
-            Source::Table(later) => Some(later),
+        self.read_by(self.sources().skip_while(|other| other.table != source.table).skip(1), source)
+    }
+
+    /// The columns of a source's table that an earlier pipeline reads.
+    fn read_before(&self, source: &TableSource) -> Vec<usize> {
+        self.read_by(self.sources().take_while(|other| other.table != source.table), source)
+    }
+
+    /// The tables that pipelines scan, in the order in which they run.
+    fn sources(&self) -> impl Iterator<Item = &TableSource> {
+        self.program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {
+            Source::Table(source) => Some(source),
             _ => None,
-        });
+        })
+    }
+
+    /// The columns of the table of `source` that `others` read.
+    fn read_by<'a>(&self, others: impl Iterator<Item = &'a TableSource>, source: &TableSource) -> Vec<usize> {
         let id = |source: &TableSource| self.query.tables[source.table].table.id;
-        let later =
-            tables.skip_while(|other| other.table != source.table).skip(1).filter(|other| id(other) == id(source));
+        let of_table = others.filter(|other| id(other) == id(source));
         let loaded = |other: &TableSource| other.columns.iter().map(|column| column.column).collect::<Vec<_>>();
         let tested = |other: &TableSource| other.tests.iter().map(|test| test.column).collect::<Vec<_>>();
-        later.flat_map(|other| [loaded(other), tested(other)]).flatten().collect()
+        of_table.flat_map(|other| [loaded(other), tested(other)]).flatten().collect()
     }
 }
 
-/// What the scan of a pipeline needs whatever comes before it: columns of its own tests, and where these have nothing to look
-/// at, the key that is looked up first, or without any all that the pipeline reads.
-fn foreseen(pipeline: &Pipeline, source: &TableSource, is_filtered: bool) -> Foreseen {
+/// What the scan of a pipeline, of so many morsels, needs whatever comes before it: columns of its own tests, and where these
+/// have nothing to look at, the key that is looked up first, or without any all that the pipeline reads. And what it is likely
+/// to need, where many rows of each morsel are expected to go on.
+fn foreseen(pipeline: &Pipeline, source: &TableSource, table: &QueryTable, morsels: usize) -> Foreseen {
     let tests = source.tests.iter().map(|test| AdaptivePredicate::new(test.clone(), false)).collect();
     let column = |register| source.columns.iter().find(|column| column.to == register).map(|column| column.column);
     let looks_up = |step: &Step| match step {
@@ -106,10 +125,19 @@ fn foreseen(pipeline: &Pipeline, source: &TableSource, is_filtered: bool) -> For
         Sink::Mark { keys, .. } => Some(keys.clone()),
         _ => None,
     });
-    let columns = match keys {
-        Some(keys) => keys.into_iter().filter_map(column).collect(),
-        None if is_filtered => Vec::new(),
-        None => source.columns.iter().map(|column| column.column).collect(),
+    let all = || source.columns.iter().map(|column| column.column).collect::<Vec<_>>();
+    let looked_up = keys.map(|keys| keys.into_iter().filter_map(column).collect::<Vec<_>>());
+    let likely = match table.expected {
+        // All of a small table is soon read.
+        _ if morsels <= 1 => all(),
+        Some(expected) if expected.kept >= MANY_ROWS * morsels as f64 => all(),
+        Some(expected) if expected.tested >= MANY_ROWS * morsels as f64 => looked_up.clone().unwrap_or_default(),
+        _ => Vec::new(),
     };
-    Foreseen { tests, columns }
+    let columns = match looked_up {
+        Some(keys) => keys,
+        None if !table.filters.is_empty() => Vec::new(),
+        None => all(),
+    };
+    Foreseen { tests, columns, likely, read_before: Vec::new() }
 }

@@ -65,6 +65,7 @@ impl Query {
             table: Arc::clone(&bound.table),
             filters: bound.filters.clone(),
             metrics: Arc::default(),
+            expected: bound.expected,
         };
         Self {
             program: self.program.clone(),
@@ -86,6 +87,17 @@ pub struct QueryTable {
     pub filters: Vec<Arc<dyn FilterSource>>,
     /// What scanning it costs.
     pub metrics: Arc<Metrics>,
+    /// How many of its rows go on; a guess, which decides what is read early, and never answers.
+    pub expected: Option<ExpectedRows>,
+}
+
+/// How many rows of a table are expected to go on in a pipeline that scans it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ExpectedRows {
+    /// Those that pass the scan's own tests and filters.
+    pub tested: f64,
+    /// Of these, those that no join or other step behind the scan leaves out.
+    pub kept: f64,
 }
 
 /// Makes a row filter for each worker.

@@ -21,6 +21,10 @@ pub struct Foreseen {
     pub tests: Vec<AdaptivePredicate>,
     /// Without tests that zones leave undecided: columns of the table that are needed of every row.
     pub columns: Vec<usize>,
+    /// Columns of which nearly every chunk is likely to be needed for some row, whatever is tested before.
+    pub likely: Vec<usize>,
+    /// Columns that a scan in front of this one reads: their chunks will be in memory.
+    pub read_before: Vec<usize>,
 }
 
 /// Reads of a scan in front of its workers.
@@ -56,25 +60,36 @@ impl Scan {
         self.engine.kept_at_once_bytes(&self.table, self.reads.again.contains(&column))
     }
 
-    /// Begins reads for this scan before it runs, and then for those behind it, up to `most_bytes` together, and as far as
-    /// there is memory.
-    pub fn begin(&self, most_bytes: usize) {
-        let mut most_bytes = self.engine.memory().ahead_bytes(most_bytes);
+    /// Begins reads for this scan before it runs, and then for those behind it: as long as less than `most_arriving_bytes`
+    /// are on their way together, and as far as there is memory for what arrives before it is needed.
+    pub fn begin(&self, most_arriving_bytes: usize) {
+        let mut most_arriving_bytes = most_arriving_bytes;
+        let mut most_bytes = self.engine.memory().foreseen_bytes(self.settings.read_ahead_bytes);
         let mut scan = Some(self);
         while let Some(current) = scan {
-            let Foreseen { tests, columns } = &current.reads.foreseen;
-            let sure = columns.len();
-            let needs = |morsel: usize| current.needs(current.morsels[morsel], tests, columns.clone(), sure);
-            let needs = |morsel: usize| needs(morsel).map(|needs| needs.tested).unwrap_or_default();
+            let Foreseen { tests, columns, likely, read_before } = &current.reads.foreseen;
+            let needs = |morsel: usize| {
+                let loaded = columns.iter().chain(likely).copied().collect();
+                let Needs { tested, loaded } =
+                    current.needs(current.morsels[morsel], tests, loaded, columns.len()).unwrap_or_default();
+                let likely = loaded.into_iter().filter(|(column, _)| likely.contains(column)).map(|(_, place)| place);
+                let is_read_before = |place: &Place| {
+                    read_before.iter().any(|column| current.table.columns[*column].id == place.key.column)
+                };
+                tested.into_iter().chain(likely).filter(|place| !is_read_before(place)).collect::<Vec<_>>()
+            };
             let begun = |place: &Place| current.begin_read(place);
-            let (count, most) = (current.morsels.len(), (most_bytes, MORSELS_AHEAD * current.drives));
-            let (bytes, all) = current.reads.ahead.foresee(&current.engine, count, most, needs, begun);
-            most_bytes = most_bytes.saturating_sub(bytes);
-            scan = current.reads.next.as_deref().filter(|_| all && most_bytes > 0);
+            let most = (most_bytes, most_arriving_bytes, MORSELS_AHEAD * current.drives);
+            let foreseen = current.reads.ahead.foresee(&current.engine, current.morsels.len(), most, needs, begun);
+            most_bytes = most_bytes.saturating_sub(foreseen.bytes);
+            most_arriving_bytes = most_arriving_bytes.saturating_sub(foreseen.arriving_bytes);
+            let goes_on = foreseen.are_all && most_bytes > 0 && most_arriving_bytes > 0;
+            scan = current.reads.next.as_deref().filter(|_| goes_on);
         }
     }
 
-    /// Begins reads for morsels that nobody has taken yet; once there are no more, for the scan behind this one.
+    /// Begins reads for morsels that nobody has taken yet; once there are no more, or the drive has nothing to do because the
+    /// workers are slower, for the scan behind this one.
     pub(super) fn read_ahead(
         &self,
         tests: &[AdaptivePredicate],
@@ -96,9 +111,12 @@ impl Scan {
         let next = self.cursor.load(Ordering::Relaxed).min(self.morsels.len());
         let begin = |place: &Place| self.begin_read(place);
         let most = (most_bytes, MORSELS_AHEAD * self.drives);
-        let (bytes, all) = self.reads.ahead.run(&self.engine, (next, self.morsels.len()), most, needs, begin);
-        if let Some(scan) = self.reads.next.as_ref().filter(|_| all) {
-            scan.begin(most_bytes.saturating_sub(bytes));
+        let has_all = self.reads.ahead.run(&self.engine, (next, self.morsels.len()), most, needs, begin);
+        if let Some(scan) = &self.reads.next {
+            let arriving_bytes = self.reads.ahead.arriving_bytes();
+            if has_all || arriving_bytes == 0 {
+                scan.begin((most_bytes / 2).saturating_sub(arriving_bytes));
+            }
         }
     }
 
