@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, TimeUnit};
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::{Cast, InList, InSubquery, ScalarFunction};
 use datafusion::logical_expr::type_coercion::binary::{comparison_coercion, type_union_coercion};
@@ -361,19 +361,55 @@ fn unify_join_keys(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::new_transformed(LogicalPlan::Join(join), transformed))
 }
 
-/// Inputs of a UNION with casts to our common types of their columns.
-fn unify_union(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let LogicalPlan::Union(Union { inputs, schema }) = plan else { return Ok(Transformed::no(plan)) };
-    let width = schema.fields().len();
-    let same = inputs.iter().all(|input| input.schema().fields().len() == width);
+/// The plan with unions whose columns have the types that those of their inputs have in common, as far as types are known
+/// before the plan is analysed. DataFusion plans what reads a union by the types of its first input, and `x // 2` is another
+/// operator for integers than for decimals. The inputs get their casts in analysis.
+///
+/// # Errors
+/// If DataFusion cannot make a node above a union anew.
+pub fn with_united_columns(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut changed = false;
+    let plan = plan.transform_up(|node| match node {
+        LogicalPlan::Union(Union { inputs, schema }) => {
+            let united = united_columns(&inputs, schema.fields().len());
+            let columns = schema.iter().zip(united).map(|((qualifier, field), target)| {
+                let field = match target {
+                    Some(target) if target != *field.data_type() => {
+                        changed = true;
+                        Arc::new(field.as_ref().clone().with_data_type(target))
+                    }
+                    _ => Arc::clone(field),
+                };
+                (qualifier.cloned(), field)
+            });
+            let schema = DFSchema::new_with_metadata(columns.collect(), schema.metadata().clone())?;
+            Ok(Transformed::yes(LogicalPlan::Union(Union { inputs, schema: Arc::new(schema) })))
+        }
+        other if changed => other.recompute_schema().map(Transformed::yes),
+        other => Ok(Transformed::no(other)),
+    });
+    plan.map(|plan| plan.data)
+}
+
+/// For each of the columns of a union whose inputs' types differ, the type in common, if there is one. All of it is ours to
+/// say, so that a union of this one is not told the type of its first input.
+fn united_columns(inputs: &[Arc<LogicalPlan>], width: usize) -> Vec<Option<DataType>> {
+    if inputs.iter().any(|input| input.schema().fields().len() != width) {
+        return vec![None; width];
+    }
     let target = |column: usize| {
         let types: Vec<DataType> =
             inputs.iter().map(|input| input.schema().field(column).data_type().clone()).collect();
-        // All of them, so that a union of this one is not told the type of its first input.
         let is_mixed = types.iter().any(|data_type| *data_type != types[0]);
         is_mixed.then(|| united_type(&types)).flatten()
     };
-    let targets: Vec<Option<DataType>> = if same { (0..width).map(target).collect() } else { Vec::new() };
+    (0..width).map(target).collect()
+}
+
+/// Inputs of a UNION with casts to our common types of their columns.
+fn unify_union(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Union(Union { inputs, schema }) = plan else { return Ok(Transformed::no(plan)) };
+    let targets = united_columns(&inputs, schema.fields().len());
     if targets.iter().all(Option::is_none) {
         return Ok(Transformed::no(LogicalPlan::Union(Union { inputs, schema })));
     }

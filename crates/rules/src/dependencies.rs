@@ -14,9 +14,7 @@
 use std::sync::Arc;
 
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchemaRef, FunctionalDependencies, Result, not_impl_err};
-use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
-use datafusion::logical_expr::sqlparser::ast::{TableFactor, TableSample, TableSampleKind, TableSampleModifier};
+use datafusion::common::{DFSchemaRef, FunctionalDependencies, Result};
 use datafusion::logical_expr::{Distinct, LogicalPlan};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
@@ -39,41 +37,6 @@ impl OptimizerRule for Mistrust {
     }
 }
 
-/// Plans derived tables and names of WITH as DataFusion does, without dependencies.
-///
-/// The way to DataFusion's own planner leads through all planners of relations again, this one too. So that it knows a relation
-/// which it asked for itself, that has a sample without a size: no statement can say so, and DataFusion does not look at
-/// samples.
-#[derive(Debug)]
-pub struct IndependentRelations;
-
-impl RelationPlanner for IndependentRelations {
-    fn plan_relation(
-        &self,
-        mut relation: TableFactor,
-        context: &mut dyn RelationPlannerContext,
-    ) -> Result<RelationPlanning> {
-        let sample = match &mut relation {
-            TableFactor::Derived { sample, .. } | TableFactor::Table { args: None, sample, .. } => sample,
-            _ => return Ok(RelationPlanning::Original(Box::new(relation))),
-        };
-        match sample.take() {
-            None => *sample = Some(mark()),
-            Some(found) if found == mark() => return Ok(RelationPlanning::Original(Box::new(relation))),
-            Some(_) => return not_impl_err!("TABLESAMPLE is not supported"),
-        }
-        let plan = without_dependencies(context.plan(relation)?)?;
-        Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))))
-    }
-}
-
-/// The sample of a relation that DataFusion is to plan.
-fn mark() -> TableSampleKind {
-    let modifier = TableSampleModifier::TableSample;
-    let sample = TableSample { modifier, name: None, quantity: None, seed: None, bucket: None, offset: None };
-    TableSampleKind::AfterTableAlias(Box::new(sample))
-}
-
 /// Whether a join or an unnesting has dependencies of an input, and hands them on.
 fn is_doubtful(plan: &LogicalPlan) -> Result<bool> {
     any_node(plan, |node| {
@@ -83,7 +46,10 @@ fn is_doubtful(plan: &LogicalPlan) -> Result<bool> {
 }
 
 /// The plan with nodes that know of no dependency.
-fn without_dependencies(plan: LogicalPlan) -> Result<LogicalPlan> {
+///
+/// # Errors
+/// If two columns of a node have one name.
+pub fn without_dependencies(plan: LogicalPlan) -> Result<LogicalPlan> {
     let strip = |mut node: LogicalPlan| {
         let schema = match &mut node {
             LogicalPlan::Projection(projection) => &mut projection.schema,

@@ -19,8 +19,7 @@ use datafusion::logical_expr::{
 
 use forebay_functions::casts::cast;
 
-/// The type of HUGEINT.
-const HUGEINT: DataType = DataType::Decimal128(38, 0);
+use crate::arithmetic::huge::HUGEINT;
 
 /// The functions, in the place of DataFusion's where these are called so.
 pub fn functions() -> Vec<Arc<ScalarUDF>> {

@@ -13,7 +13,7 @@ use forebay_files::read_functions;
 use forebay_functions::{extrema, neighbours};
 use forebay_rules::arithmetic::bits;
 use forebay_rules::arithmetic::division::Division;
-use forebay_rules::dependencies::IndependentRelations;
+use forebay_rules::derived_tables::DerivedTables;
 use forebay_rules::operators::Operators;
 use forebay_rules::{list, text_functions, volatile, whole_numbers};
 use forebay_store::DEFAULT_SCHEMA;
@@ -87,7 +87,7 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
         .with_optimizer_rules(list::logical())
         .with_physical_optimizer_rules(list::physical())
         .with_query_planner(Arc::new(CarvingPlanner))
-        .with_relation_planners(vec![Arc::new(IndependentRelations)])
+        .with_relation_planners(vec![Arc::new(DerivedTables)])
         .build();
     read_functions::register(&mut state);
     time_series::register(&mut state);

@@ -15,10 +15,8 @@ use datafusion::logical_expr::{
     ColumnarValue, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+use super::huge::HUGEINT;
 use super::shifts::over_integers;
-
-/// The type of HUGEINT.
-const HUGEINT: DataType = DataType::Decimal128(38, 0);
 
 /// What is done to the bits of one or two integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -14,10 +14,8 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
+use super::huge::HUGEINT;
 use forebay_functions::floats::canonical;
-
-/// The type of HUGEINT.
-const HUGEINT: DataType = DataType::Decimal128(38, 0);
 
 /// What divisions of a session mean.
 #[derive(Debug)]

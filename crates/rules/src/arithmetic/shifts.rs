@@ -17,8 +17,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
-/// The type of HUGEINT.
-const HUGEINT: DataType = DataType::Decimal128(38, 0);
+use super::huge::HUGEINT;
 
 /// The greatest HUGEINT.
 const MOST_HUGEINT: i128 = 10_i128.pow(38) - 1;
