@@ -13,7 +13,7 @@ RANKS = ["row_number()", "rank()", "dense_rank()", "percent_rank()", "cume_dist(
 # Whose order of rows, or all of whose rows, are in the result; the order of rows is total.
 COLLECTING = [
     "string_agg(s, '-')", "string_agg(q, '')", "CAST(array_agg(x) AS VARCHAR)", "CAST(list(s) AS VARCHAR)", "median({})", "bool_and(x > 2)", "bool_or(b)", "any_value({})", "first({})", "last({})",
-    "product(x)", "mad({})", "median(y)", "quantile_disc(x, 0.3)", "CAST(quantile_disc(id, [0.1, 0.9]) AS VARCHAR)", "CAST(histogram(x) AS VARCHAR)", "CAST(max(id, 2) AS VARCHAR)", "arg_max(s, id)", "arg_min(x, id)", "CAST(arg_max(x, id, 2) AS VARCHAR)",
+    "product(x)", "mad({})", "median(y)", "quantile_disc(x, 0.3)", "CAST(quantile_disc(id, [0.1, 0.9]) AS VARCHAR)", "CAST(max(id, 2) AS VARCHAR)", "arg_max(s, id)", "arg_min(x, id)", "CAST(arg_max(x, id, 2) AS VARCHAR)",
     "bit_and(x)", "bit_or(x)", "bit_xor(id)", "quantile_cont(x, 0.25)", "quantile_cont(y, 0.5)", "stddev({})", "var_pop({})", "regr_avgx(x, id)", "regr_count(x, y)", "median(DISTINCT x)",
 ]
 AGGREGATES = ["sum({})", "count({})", "min({})", "max({})", "avg({})", "count(*)", "count(DISTINCT {})", "sum(DISTINCT {})", "avg(DISTINCT {})", "max(DISTINCT {})", "stddev_pop({})", "var_samp({})"]

@@ -58,9 +58,10 @@ impl Partition {
         self.kept_pieces(row).iter().map(ExactSizeIterator::len).sum()
     }
 
-    /// Whether a row counts.
-    pub(crate) fn is_kept(&self, row: usize) -> bool {
-        self.kept_before[row + 1] > self.kept_before[row]
+    /// Whether the frame of a row has the row itself, and it counts.
+    pub(crate) fn is_in_frame(&self, row: usize) -> bool {
+        let own = self.kept_before[row];
+        self.kept_before[row + 1] > own && self.kept_pieces(row).iter().any(|piece| piece.contains(&own))
     }
 
     /// The rows of the frame of a row, in their order.

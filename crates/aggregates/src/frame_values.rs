@@ -129,6 +129,7 @@ impl Own {
             }
             Self::Ntile => {
                 let tile = |row| match number(0, row) {
+                    Some(_) if partition.count(row) == 0 => Ok(None),
                     None => Ok(None),
                     Some(tiles) => match usize::try_from(tiles) {
                         Ok(tiles) if tiles > 0 => Ok(Some(tile(partition.before(row), partition.count(row), tiles))),
@@ -154,7 +155,7 @@ impl Own {
         let place = |row: usize| {
             let Some(distance) = number(1, row) else { return (1, 0) };
             let distance = if self == Self::Lag { distance.saturating_neg() } else { distance };
-            let is_counted = partition.is_kept(row);
+            let is_counted = partition.is_in_frame(row);
             // A row that is not counted stands between two that are.
             let step = i64::from(distance > 0 && !is_counted);
             let found = match distance {

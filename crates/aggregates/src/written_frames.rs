@@ -250,7 +250,8 @@ fn is_plain(frame: &WindowFrame, order_by: &[OrderByExpr]) -> bool {
             (Ok(first), Ok(last)) => first <= last,
             _ => false,
         },
-        _ => true,
+        // Which of two intervals is longer is told when they are added.
+        _ => false,
     };
     let is_begun_first = match (&frame.start_bound, frame.end_bound.as_ref().unwrap_or(&B::CurrentRow)) {
         (B::Preceding(Some(start)), B::Preceding(Some(end))) => in_order(end, start),

@@ -67,10 +67,10 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
     // The later of two functions of one name holds.
     aggregates.retain(|function| function.name() != "avg");
     aggregates.push(averages::function());
+    aggregates.extend(extrema::functions());
     aggregates.extend(collected::functions());
     aggregates.extend(moments::functions());
     aggregates.extend(sliding::functions(&aggregates));
-    aggregates.extend(extrema::functions());
     let mut windows: Vec<_> = state.window_functions().values().cloned().collect();
     windows.extend(neighbours::functions());
     windows.push(framed::placeholder());
