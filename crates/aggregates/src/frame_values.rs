@@ -128,11 +128,11 @@ impl Own {
                 Ok(Arc::new(rows.map(|row| Some(share(row))).collect::<Float64Array>()))
             }
             Self::Ntile => {
-                let tile = |row| match number(0, row) {
-                    Some(_) if partition.count(row) == 0 => Ok(None),
-                    None => Ok(None),
-                    Some(tiles) => match usize::try_from(tiles) {
-                        Ok(tiles) if tiles > 0 => Ok(Some(tile(partition.before(row), partition.count(row), tiles))),
+                let tile = |row| match (number(0, row), partition.count(row)) {
+                    (None, _) | (_, 0) => Ok(None),
+                    (Some(tiles), count) => match usize::try_from(tiles) {
+                        // A row that is not in its frame may stand behind the last one that is.
+                        Ok(tiles) if tiles > 0 => Ok(Some(tile(partition.before(row).min(count - 1), count, tiles))),
                         _ => exec_err!("ntile takes a number greater than 0, not {tiles}"),
                     },
                 };
