@@ -13,6 +13,7 @@ RANKS = ["row_number()", "rank()", "dense_rank()", "percent_rank()", "cume_dist(
 # Whose order of rows, or all of whose rows, are in the result; the order of rows is total.
 COLLECTING = [
     "string_agg(s, '-')", "string_agg(q, '')", "CAST(array_agg(x) AS VARCHAR)", "CAST(list(s) AS VARCHAR)", "median({})", "bool_and(x > 2)", "bool_or(b)", "any_value({})", "first({})", "last({})",
+    "product(x)", "mad({})", "median(y)", "quantile_disc(x, 0.3)", "CAST(quantile_disc(id, [0.1, 0.9]) AS VARCHAR)", "CAST(max(id, 2) AS VARCHAR)", "arg_max(s, id)", "arg_min(x, id)", "CAST(arg_max(x, id, 2) AS VARCHAR)",
     "bit_and(x)", "bit_or(x)", "bit_xor(id)", "quantile_cont(x, 0.25)", "quantile_cont(y, 0.5)", "stddev({})", "var_pop({})", "regr_avgx(x, id)", "regr_count(x, y)", "median(DISTINCT x)",
 ]
 AGGREGATES = ["sum({})", "count({})", "min({})", "max({})", "avg({})", "count(*)", "count(DISTINCT {})", "sum(DISTINCT {})", "avg(DISTINCT {})", "max(DISTINCT {})", "stddev_pop({})", "var_samp({})"]
@@ -131,6 +132,8 @@ class Generator:
     def bounds(self, start_values, end_values):
         """Two bounds of a frame in their order."""
         start, end = self.pick(start_values), self.pick(end_values)
+        if self.chance(0.1):
+            return f"BETWEEN {start} {self.pick(['PRECEDING', 'FOLLOWING'])} AND {end} FOLLOWING{self.exclusion()}"
         starts = ["UNBOUNDED PRECEDING", "CURRENT ROW", f"{start} PRECEDING", f"{start} PRECEDING"]
         ends = ["UNBOUNDED FOLLOWING", "CURRENT ROW", f"{end} FOLLOWING", f"{end} FOLLOWING"]
         first, last = self.pick(starts), self.pick(ends)
@@ -140,24 +143,33 @@ class Generator:
             first = f"{start} FOLLOWING"
         if self.chance(0.15) and last == "CURRENT ROW":
             return first if first != "CURRENT ROW" else "UNBOUNDED PRECEDING"
-        return f"BETWEEN {first} AND {last}"
+        return f"BETWEEN {first} AND {last}{self.exclusion()}"
+
+    def exclusion(self):
+        """What a frame leaves out, mostly nothing."""
+        return self.pick([" EXCLUDE CURRENT ROW", " EXCLUDE GROUP", " EXCLUDE TIES", " EXCLUDE NO OTHERS"]) if self.chance(0.25) else ""
 
     def frame(self):
         """A frame, with an order that determines what is in it."""
         kind = self.pick(["", "ROWS", "ROWS", "RANGE", "RANGE", "GROUPS"])
         if kind == "ROWS":
-            return self.total_order(), f"ROWS {self.bounds(['0', '1', '2', '5'], ['0', '1', '2', '5'])}"
+            return self.total_order(), self.row_frame()
         if kind == "GROUPS":
-            return self.order(), f"GROUPS {self.bounds(['0', '1', '2'], ['0', '1', '2'])}"
+            return self.order(), f"GROUPS {self.bounds(['0', '1', '2', 'id % 3'], ['0', '1', '2', 'length(q)'])}"
         if kind == "RANGE":
             column, values = self.pick([
-                ("x", ["0", "1", "2", "10"]), ("x", ["0.5", "1.25"]), ("id", ["1", "5"]), ("y", ["0.5", "2"]), ("f", ["1", "0.25"]), ("f", ["0.125", "1.754"]), ("d", ["1", "14"]),
+                ("x", ["0", "1", "2", "10"]), ("x", ["id", "p", "1"]), ("d", ["id", "to_days(id)"]), ("y", ["p", "0.5"]), ("x", ["0.5", "1.25"]), ("id", ["1", "5"]), ("y", ["0.5", "2"]), ("f", ["1", "0.25"]), ("f", ["0.125", "1.754"]), ("d", ["1", "14"]),
                 ("t", ["INTERVAL '30' MINUTE", "INTERVAL 5 HOUR"]), ("i", ["INTERVAL '1' DAY", "INTERVAL '12 hours'", "INTERVAL 1 MONTH"]), ("d", ["INTERVAL '1' DAY", "INTERVAL '1' MONTH", "INTERVAL '14 days'"]), ("ts", ["INTERVAL '12' HOUR", "INTERVAL '1 day'", "INTERVAL 1 MONTH"]),
             ])
             return f"{column}{self.direction()}", f"RANGE {self.bounds(values, values)}"
         return self.order(), ""
 
-    def call(self, kinds=("rank", "tile", "shift", "value", "aggregate", "aggregate", "collecting")):
+    def row_frame(self):
+        """A frame of rows; bounds may differ from row to row."""
+        distances = ["0", "1", "2", "5", "1", "2", "id % 3", "coalesce(p, 1)"]
+        return f"ROWS {self.bounds(distances, distances)}"
+
+    def call(self, kinds=("rank", "tile", "shift", "value", "aggregate", "aggregate", "collecting", "collecting", "ordered")):
         return getattr(self, self.pick(kinds))()
 
     def rank(self):
@@ -165,7 +177,18 @@ class Generator:
         return f"{name} {self.over(self.total_order() if name == 'row_number()' else self.order())}"
 
     def tile(self):
-        return f"ntile({self.pick([1, 2, 3, 7, 100])}) {self.over(self.total_order())}"
+        return f"ntile({self.pick([1, 2, 3, 7, 100, 'id + 1', 'p'])}) {self.over(self.total_order())}"
+
+    def ordered(self):
+        """An order among the arguments, beside an order and a frame of the window; and `fill`."""
+        if self.chance(0.2):
+            return f"fill({self.pick(['x', 'd', 'id'])}) {self.over('id')}"
+        order = f"ORDER BY {self.total_order()}"
+        if self.chance(0.3):
+            call = self.pick(["row_number({})", "rank({})", "percent_rank({})", "cume_dist({})", "ntile(2 {})", "lag(x {})", "lead(s, 2, 'none' {})", "lead(x, id % 3 {})"])
+            return f"{call.format(order)} {self.over(self.total_order(), self.row_frame().split(' EXCLUDE')[0])}"
+        call = self.pick(["first_value(x {})", "last_value(s {})", "nth_value(id, 2 {})", "string_agg(s, '-' {})", "first_value(x {} IGNORE NULLS)", "sum(x {})", "max(d {})"])
+        return f"{call.format(order)} {self.over(self.total_order(), self.row_frame())}"
 
     def shift(self):
         column, default = self.pick([("x", "-99"), ("s", "'none'"), ("d", "DATE '2000-01-01'"), ("id", "0"), ("y", "CAST(0 AS DOUBLE)"), ("x", "1.5"), ("x", "p"), ("f", "x"), ("f", "2.005"), ("t", "TIME '00:00:00'"), ("i", "INTERVAL 1 HOUR")])
@@ -176,8 +199,8 @@ class Generator:
     def value(self):
         column = self.pick(["x", "s", "d", "id", "y", "ts"])
         nulls = self.pick(["", "", " IGNORE NULLS", " RESPECT NULLS"])
-        call = self.pick([f"first_value({column}{nulls})", f"last_value({column}{nulls})", f"nth_value({column}, {self.pick([1, 2, 3])}{nulls})"])
-        frame = self.pick(["", f"ROWS {self.bounds(['0', '1', '2', '5'], ['0', '1', '2', '5'])}"])
+        call = self.pick([f"first_value({column}{nulls})", f"last_value({column}{nulls})", f"nth_value({column}, {self.pick([1, 2, 3, 'id % 4', 'p'])}{nulls})"])
+        frame = self.pick(["", self.row_frame()])
         return f"{call} {self.over(self.total_order(), frame)}"
 
     def aggregate(self):

@@ -22,7 +22,10 @@ use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
 use crate::float_frames::FloatFrame;
 
 /// Aggregates whose frames are all DataFusion's own, by their names.
-const RETRACTED: [&str; 7] = ["count", "first_value", "grouping", "last_value", "max", "min", "nth_value"];
+const RETRACTED: [&str; 5] = ["count", "first_value", "grouping", "last_value", "nth_value"];
+
+/// Aggregates whose frames are, but for lists and structs, which have an order of our own.
+const EXTREMA: [&str; 2] = ["max", "min"];
 
 /// Aggregates of which rows are taken from the state, unless their values are distinct.
 const SUMS: [&str; 2] = ["avg", "sum"];
@@ -101,6 +104,9 @@ impl AggregateUDFImpl for Anew {
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        if EXTREMA.contains(&self.name()) && !args.return_type().is_nested() {
+            return self.inner.create_sliding_accumulator(args);
+        }
         if args.is_distinct || !SUMS.contains(&self.name()) {
             return Ok(Box::new(Frame::new(Arc::clone(&self.inner), &args)));
         }

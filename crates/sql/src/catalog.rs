@@ -13,6 +13,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::ExprWithAlias;
 use datafusion::sql::sqlparser::parser::Parser;
+use forebay_aggregates::{written_calls, written_frames};
 use forebay_base::{Error, Result, TableId};
 use forebay_context::error::{from_datafusion, into_datafusion, with_nearest_function};
 use forebay_context::lock::lock;
@@ -25,6 +26,8 @@ use forebay_syntax::file_options::{Options, looks_like_path};
 use forebay_syntax::{names, parse};
 use forebay_tables::known::KnownTables;
 use forebay_tables::table::ForebayTable;
+
+use crate::semantics;
 
 /// The name of the one catalog.
 pub const CATALOG: &str = "forebay";
@@ -130,6 +133,10 @@ impl Planner {
     /// Plans a query or INSERT, with names of columns in any case.
     pub async fn plan(self: &Arc<Self>, state: &SessionState, mut statement: PlanStatement) -> Result<LogicalPlan> {
         names::resolve(state, &mut statement).await?;
+        let null_order = state.config_options().sql_parser.default_null_ordering.clone();
+        let nulls_first = |ascends: bool| semantics::are_nulls_first(&null_order, ascends);
+        written_calls::write_out(&mut statement).map_err(from_datafusion)?;
+        written_frames::write_out(&mut statement, &nulls_first).map_err(from_datafusion)?;
         let functions = || {
             let scalars = state.scalar_functions().keys().chain(state.aggregate_functions().keys());
             scalars.chain(state.window_functions().keys()).map(String::as_str)

@@ -28,6 +28,16 @@ pub fn set(base: &mut SessionState, variable: &str, value: &str) -> Result<bool>
     division.map(|()| true)
 }
 
+/// Whether NULLs stand first in an order that says nothing of them, by what [`NULLS_LAST`] is one of.
+pub fn are_nulls_first(null_order: &str, ascends: bool) -> bool {
+    match null_order {
+        "nulls_first" => true,
+        "nulls_min" => ascends,
+        "nulls_max" => !ascends,
+        _ => false,
+    }
+}
+
 /// An order of NULLs by any of its names.
 fn null_order(variable: &str, value: &str) -> Result<&'static str> {
     Ok(match value.to_lowercase().replace(' ', "_").as_str() {

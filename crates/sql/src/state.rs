@@ -7,7 +7,8 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::prelude::SessionConfig;
-use forebay_aggregates::{averages, sliding};
+use forebay_aggregates::framed::FramePlanner;
+use forebay_aggregates::{averages, collected, framed, moments, sliding};
 use forebay_carve::CarvingPlanner;
 use forebay_files::read_functions;
 use forebay_functions::{extrema, neighbours};
@@ -66,10 +67,14 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
     // The later of two functions of one name holds.
     aggregates.retain(|function| function.name() != "avg");
     aggregates.push(averages::function());
-    aggregates.extend(sliding::functions(&aggregates));
     aggregates.extend(extrema::functions());
+    aggregates.extend(collected::functions());
+    aggregates.extend(moments::functions());
+    aggregates.extend(sliding::functions(&aggregates));
     let mut windows: Vec<_> = state.window_functions().values().cloned().collect();
     windows.extend(neighbours::functions());
+    windows.push(framed::placeholder());
+    expressions.push(Arc::new(FramePlanner::new(&aggregates)));
     let mut scalars: Vec<_> = state.scalar_functions().values().cloned().collect();
     scalars.push(Arc::new(volatile::volatile_call()));
     scalars.push(Arc::new(row_values::row_values()));

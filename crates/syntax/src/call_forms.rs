@@ -1,7 +1,7 @@
 //! Calls in forms that the planner does not know, or reads in another way, as ones that mean the same to it; those that mean
 //! nothing are refused.
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, DateTimeField, DictionaryField, DuplicateTreatment};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, DateTimeField, DictionaryField};
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments,
     Ident, Interval, ObjectName, UnaryOperator, Value, ValueWithSpan,
@@ -141,16 +141,6 @@ pub fn rewrite_behind(expr: &mut Expr) -> Result<()> {
                 *expr = parsed(&operation)?;
             }
         }
-        "arg_max" | "argmax" | "max_by" | "arg_min" | "argmin" | "min_by" => {
-            if let Some(first) = first_by(call) {
-                *expr = parsed(&first)?;
-            }
-        }
-        "quantile_disc" | "quantile" | "percentile_disc" => {
-            if let Some(picked) = picked(call) {
-                *expr = parsed(&picked)?;
-            }
-        }
         "map" => {
             if let Some(lists) = whole_lists(call) {
                 *expr = parsed(&lists)?;
@@ -240,39 +230,6 @@ fn operation(call: &Function) -> Option<String> {
         _ => "%",
     };
     Some(format!("(({}) {operator} ({}))", plain(left)?, plain(right)?))
-}
-
-/// `arg_max(x, y)` as the first `x` by descending `y`, and `arg_min(x, y)` by ascending, of rows that have both.
-fn first_by(call: &Function) -> Option<String> {
-    let FunctionArguments::List(list) = &call.args else { return None };
-    let ([value, key], false) = (list.args.as_slice(), call.over.is_some()) else { return None };
-    let (value, key) = (plain(value)?, plain(key)?);
-    let order = if call.name.to_string().to_lowercase().contains("max") { "DESC" } else { "ASC" };
-    let filter = call.filter.as_ref().map_or_else(String::new, |filter| format!(" AND ({filter})"));
-    let only = format!("FILTER (WHERE ({value}) IS NOT NULL AND ({key}) IS NOT NULL{filter})");
-    Some(format!("first_value({value} ORDER BY {key} {order}) {only}"))
-}
-
-/// `quantile_disc(x, share)` as the value at that place of the sorted ones.
-fn picked(call: &Function) -> Option<String> {
-    let FunctionArguments::List(list) = &call.args else { return None };
-    let (value, share) = match (list.args.as_slice(), call.within_group.as_slice()) {
-        ([value, share], []) => (plain(value)?, plain(share)?),
-        ([share], [order]) if order.options.asc != Some(false) => (&order.expr, plain(share)?),
-        _ => return None,
-    };
-    if call.over.is_some() || matches!(share, Expr::Array(_)) {
-        return None;
-    }
-    let filter = call.filter.as_ref().map_or_else(String::new, |filter| format!(" AND ({filter})"));
-    let distinct = match list.duplicate_treatment {
-        Some(DuplicateTreatment::Distinct) => "DISTINCT ",
-        _ => "",
-    };
-    let only = format!("FILTER (WHERE ({value}) IS NOT NULL{filter})");
-    let place = format!("greatest(1, CAST(ceil(({share}) * count({distinct}{value}) {only}) AS BIGINT))");
-    // Not the element itself, which the planner would have an aggregate look for at a place that is known before.
-    Some(format!("array_slice(array_agg({distinct}{value} ORDER BY {value}) {only}, {place}, {place})[1]"))
 }
 
 /// `map(keys, values)` that is NULL where one of the lists is; `None` where both are written out.

@@ -6,6 +6,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 use forebay_base::{Error, Position, Result};
 
 use crate::limits::SHARE;
+use crate::windows::{EXCLUSIONS, WITHOUT_ARGUMENTS};
 
 /// Units of intervals that the parser would take for the name of a column: `INTERVAL 3 decades`.
 const UNITS: [(&str, &str); 4] =
@@ -41,7 +42,122 @@ pub fn known(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
         }
     }
     let tokens = in_parentheses(filters_with_where(tokens, &places));
-    Ok(shares(tokens))
+    Ok(shares(window_functions(exclusions(tokens))))
+}
+
+/// `… CURRENT ROW EXCLUDE TIES)` with a text among the keys of PARTITION BY in place of EXCLUDE, which the parser does not know.
+fn exclusions(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    loop {
+        let places: Vec<usize> = (0..tokens.len()).filter(|index| !is_blank(&tokens[*index])).collect();
+        let found = (1..places.len()).find_map(|at| {
+            let ends_frame = [Keyword::ROW, Keyword::PRECEDING, Keyword::FOLLOWING]
+                .iter()
+                .any(|keyword| is_keyword(&tokens[places[at - 1]], *keyword));
+            if !ends_frame || !is_word(&tokens[places[at]], "exclude") {
+                return None;
+            }
+            let words = |wanted: &[&str]| {
+                let behind = places.get(at + 1..at + 1 + wanted.len())?;
+                let close = places.get(at + 1 + wanted.len())?;
+                let is_all = behind.iter().zip(wanted).all(|(place, word)| is_word(&tokens[*place], word));
+                (is_all && tokens[*close].token == Token::RParen).then_some(*close)
+            };
+            let others = words(&["no", "others"]).map(|close| (close, None));
+            others
+                .or_else(|| {
+                    let named = |(name, known): &(&str, &'static str)| {
+                        words(&name.split(' ').collect::<Vec<_>>()).map(|close| (close, Some(*known)))
+                    };
+                    EXCLUSIONS.iter().find_map(named)
+                })
+                .map(|(close, known)| (places[at], close, known))
+        });
+        let Some((start, close, known)) = found else { return tokens };
+        for token in &mut tokens[start..close] {
+            token.token = Token::Whitespace(Whitespace::Space);
+        }
+        if let Some(known) = known {
+            insert_key(&mut tokens, start, known);
+        }
+    }
+}
+
+/// Puts a text in front of the keys by which the window around a place is parted.
+fn insert_key(tokens: &mut Vec<TokenWithSpan>, place: usize, text: &str) {
+    let mut depth = 0_usize;
+    let open = (0..place).rev().find(|index| match tokens[*index].token {
+        Token::RParen => {
+            depth += 1;
+            false
+        }
+        Token::LParen if depth == 0 => true,
+        Token::LParen => {
+            depth -= 1;
+            false
+        }
+        _ => false,
+    });
+    let Some(open) = open else { return };
+    let mut behind = (open + 1..tokens.len()).filter(|index| !is_blank(&tokens[*index]));
+    let Some(mut next) = behind.next() else { return };
+    let clauses = [Keyword::PARTITION, Keyword::ORDER, Keyword::ROWS, Keyword::RANGE, Keyword::GROUPS];
+    if !clauses.iter().any(|keyword| is_keyword(&tokens[next], *keyword)) {
+        let Some(other) = behind.next() else { return };
+        next = other;
+    }
+    let span = tokens[next].span;
+    let key = Token::SingleQuotedString(text.to_owned());
+    let (at, words) = match is_keyword(&tokens[next], Keyword::PARTITION) {
+        true => (behind.next().map_or(next, |by| by + 1), vec![key, Token::Comma]),
+        false => (next, vec![Token::make_keyword("PARTITION"), Token::make_keyword("BY"), key]),
+    };
+    let blank = || Token::Whitespace(Whitespace::Space);
+    let words = words.into_iter().flat_map(|word| [blank(), word]).chain([blank()]);
+    tokens.splice(at..at, words.map(|token| TokenWithSpan { token, span }));
+}
+
+/// `rank(ORDER BY x)` with a NULL before ORDER, where the parser looks for an argument; and IGNORE NULLS behind an order, where it
+/// looks for a parenthesis, behind that.
+fn window_functions(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let places: Vec<usize> = (0..tokens.len()).filter(|index| !is_blank(&tokens[*index])).collect();
+    for window in places.windows(3).rev() {
+        let [first, second, third] = [window[0], window[1], window[2]];
+        let span = tokens[third].span;
+        if WITHOUT_ARGUMENTS.iter().any(|name| is_word(&tokens[first], name))
+            && tokens[second].token == Token::LParen
+            && is_keyword(&tokens[third], Keyword::ORDER)
+        {
+            let words = [Token::make_keyword("NULL"), Token::Whitespace(Whitespace::Space)];
+            tokens.splice(third..third, words.map(|token| TokenWithSpan { token, span }));
+        } else if (is_word(&tokens[first], "ignore") || is_word(&tokens[first], "respect"))
+            && is_word(&tokens[second], "nulls")
+            && tokens[third].token == Token::RParen
+            && is_behind_order(&tokens, first)
+        {
+            let words = [tokens[first].token.clone(), tokens[second].token.clone()];
+            (tokens[first].token, tokens[second].token) = (Token::RParen, Token::Whitespace(Whitespace::Space));
+            tokens[third].token = Token::Whitespace(Whitespace::Space);
+            let blank = || Token::Whitespace(Whitespace::Space);
+            let words = words.into_iter().flat_map(|word| [word, blank()]);
+            tokens.splice(third + 1..third + 1, words.map(|token| TokenWithSpan { token, span }));
+        }
+    }
+    tokens
+}
+
+/// Whether there is an ORDER BY between a place and the parenthesis before it.
+fn is_behind_order(tokens: &[TokenWithSpan], place: usize) -> bool {
+    let mut depth = 0_usize;
+    for token in tokens[..place].iter().rev() {
+        match token.token {
+            Token::RParen => depth += 1,
+            Token::LParen if depth == 0 => return false,
+            Token::LParen => depth -= 1,
+            _ if depth == 0 && is_keyword(token, Keyword::ORDER) => return true,
+            _ => {}
+        }
+    }
+    false
 }
 
 /// `LIMIT 30%` and `LIMIT 30 PERCENT` as a call with the share.
@@ -231,6 +347,21 @@ mod tests {
         check("SELECT 1 LIMIT 30 % OFFSET 1", "SELECT 1 LIMIT share_of_all_rows(30 ) OFFSET 1");
         check("(SELECT 1 LIMIT 2.5 PERCENT)", "(SELECT 1 LIMIT share_of_all_rows(2.5 ))");
         check("SELECT 1 LIMIT 10 % 4", "SELECT 1 LIMIT 10 % 4");
+    }
+
+    #[test]
+    fn frames_leave_out_rows() {
+        check(
+            "sum(x) OVER (ORDER BY (y) ROWS 1 PRECEDING EXCLUDE TIES)",
+            "sum(x) OVER ( PARTITION BY 'exclude ties' ORDER BY (y) ROWS 1 PRECEDING )",
+        );
+        check(
+            "OVER (w PARTITION BY a ROWS BETWEEN 1 PRECEDING AND CURRENT ROW EXCLUDE CURRENT ROW), EXCLUDE",
+            "OVER (w PARTITION BY 'exclude current row' , a ROWS BETWEEN 1 PRECEDING AND CURRENT ROW ), EXCLUDE",
+        );
+        check("OVER (ROWS CURRENT ROW EXCLUDE NO OTHERS)", "OVER (ROWS CURRENT ROW )");
+        check("rank(ORDER BY x)", "rank(NULL ORDER BY x)");
+        check("f(x ORDER BY y IGNORE NULLS) OVER ()", "f(x ORDER BY y ) IGNORE NULLS OVER ()");
     }
 
     #[test]

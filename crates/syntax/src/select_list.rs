@@ -14,6 +14,7 @@ use forebay_engine::types::arrow_type;
 
 use crate::dialect::ForebayDialect;
 use crate::types::sql_type;
+use crate::windows;
 
 /// ORDER BY ALL as the positions of all columns, where `count` tells how many there are.
 pub fn order_by_all(query: &mut Query, count: impl Fn(&Query) -> Option<usize>) {
@@ -92,7 +93,7 @@ struct Taken {
 impl Taken {
     /// The alias that an expression without one needs.
     fn name(&mut self, expr: &Expr) -> Option<String> {
-        let text = expr.to_string();
+        let text = windows::as_written(expr.to_string());
         let last = match expr {
             Expr::Identifier(name) => name,
             Expr::CompoundIdentifier(parts) => parts.last()?,

@@ -1,12 +1,58 @@
 //! Named windows, written out where they are used: `OVER w`, and `OVER (w …)`, which adds to `w` what it lacks. The planner
 //! knows the first alone, reads the second as if `w` were not there, and loses windows that are named by others. And ORDER BY
-//! among a function's arguments, `string_agg(s, ',' ORDER BY s) OVER (PARTITION BY g)`, which it does not know at all.
+//! among a function's arguments, `string_agg(s, ',' ORDER BY s) OVER (PARTITION BY g)`, which it does not know at all; and EXCLUDE,
+//! which the parser does not know: it is a text among the keys of PARTITION BY until the frame is looked at.
 
 use datafusion::sql::sqlparser::ast::{
-    Function, FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, NamedWindowDefinition,
-    NamedWindowExpr, Select, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
+    Expr, Function, FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, NamedWindowDefinition,
+    NamedWindowExpr, Select, Value, ValueWithSpan, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowSpec,
+    WindowType,
 };
 use forebay_base::{Error, ErrorKind, Result};
+
+/// Window functions without arguments, in whose parentheses an order may stand; the parser is given a NULL before it.
+pub(crate) const WITHOUT_ARGUMENTS: [&str; 5] = ["row_number", "rank", "dense_rank", "percent_rank", "cume_dist"];
+
+/// What EXCLUDE may name, and the texts that stand for it in PARTITION BY.
+pub(crate) const EXCLUSIONS: [(&str, &str); 3] =
+    [("current row", "exclude current row"), ("group", "exclude group"), ("ties", "exclude ties")];
+
+/// Takes out of a window what its frame leaves out.
+pub fn take_exclusion(window: &mut WindowSpec) -> Option<&'static str> {
+    let place = window.partition_by.iter().position(|key| exclusion(key).is_some())?;
+    exclusion(&window.partition_by.remove(place))
+}
+
+/// What EXCLUDE names, where this is the text for it.
+fn exclusion(key: &Expr) -> Option<&'static str> {
+    let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = key else { return None };
+    EXCLUSIONS.iter().find(|(_, known)| known == text).map(|(name, _)| *name)
+}
+
+/// The text of an expression with EXCLUDE where it was written.
+pub(crate) fn as_written(mut text: String) -> String {
+    for (name, known) in EXCLUSIONS {
+        let key = format!("PARTITION BY '{known}'");
+        while let Some(place) = text.find(&key) {
+            let rest = &text[place + key.len()..];
+            let rest = rest
+                .strip_prefix(", ")
+                .map_or_else(|| rest.trim_start().to_owned(), |keys| format!("PARTITION BY {keys}"));
+            let mut depth = 0_i32;
+            let end = rest.char_indices().find(|(_, letter)| {
+                depth += match letter {
+                    '(' => 1,
+                    ')' => -1,
+                    _ => 0,
+                };
+                depth < 0
+            });
+            let end = end.map_or(rest.len(), |(end, _)| end);
+            text = format!("{}{} EXCLUDE {}{}", &text[..place], &rest[..end], name.to_uppercase(), &rest[end..]);
+        }
+    }
+    text
+}
 
 /// The windows that the SELECTs around a place name, the innermost SELECT last.
 #[derive(Debug, Default)]
@@ -67,10 +113,10 @@ impl Windows {
                 .hint(format!("Write OVER {name} without parentheses, or the whole window")));
         }
         if !base.partition_by.is_empty() {
-            if !spec.partition_by.is_empty() {
+            if spec.partition_by.iter().any(|key| exclusion(key).is_none()) {
                 return twice("PARTITION BY");
             }
-            spec.partition_by.clone_from(&base.partition_by);
+            spec.partition_by.extend_from_slice(&base.partition_by);
         }
         if !base.order_by.is_empty() {
             if !spec.order_by.is_empty() {
@@ -100,6 +146,9 @@ pub fn move_order(function: &mut Function) {
         }
     }
     if !window.order_by.is_empty() {
+        if WITHOUT_ARGUMENTS.contains(&function.name.to_string().to_lowercase().as_str()) {
+            list.args.clear();
+        }
         window.window_frame = Some(WindowFrame {
             units: WindowFrameUnits::Rows,
             start_bound: WindowFrameBound::Preceding(None),
