@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod error;
+mod inert_settings;
 pub mod lock;
 pub mod panics;
 pub mod settings;

@@ -12,6 +12,7 @@ use forebay_engine::{
 };
 
 use crate::error::from_datafusion;
+use crate::inert_settings::is_inert;
 
 /// SET variable = value.
 pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str) -> Result<()> {
@@ -43,12 +44,14 @@ pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str
         _ if variable.starts_with("datafusion.") => {
             base.config_mut().options_mut().set(variable, value).map_err(from_datafusion)?;
         }
+        _ if is_inert(variable) => {}
         _ => {
             let known = [
                 "chunk_blocks",
                 "compression",
                 "compression_rates",
                 "default_null_order",
+                "default_order",
                 "device",
                 "error_on_division_by_zero",
                 "execution",
@@ -72,7 +75,7 @@ pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str
             return Err(match crate::error::suggestion(variable, known.into_iter()) {
                 Some(other) => error.hint(format!("Did you mean {other}?")),
                 None => error.hint(
-                    "Settings are compression, compression_rates, default_null_order, device, error_on_division_by_zero, \
+                    "Settings are compression, compression_rates, default_null_order, default_order, device, error_on_division_by_zero, \
                      execution, ieee_floating_point_ops, integer_division, io, memory_limit, plan_cache, simd and threads, \
                      and for experiments chunk_blocks, fold_rows, force_encoding, psma, read_ahead, read_blocks, sargs, sma \
                      and vector_rows",
@@ -81,6 +84,27 @@ pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str
         }
     }
     Ok(())
+}
+
+/// RESET variable, where the session began with so many threads.
+pub fn reset(base: &mut SessionState, engine: &Engine, threads: usize, variable: &str) -> Result<()> {
+    let value = match variable {
+        "memory_limit" | "max_memory" => {
+            base.config_mut().set_extension(Arc::new(StateMemory(usize::MAX)));
+            return Ok(());
+        }
+        "threads" => threads.to_string(),
+        "fold_rows" => ScanSettings::default().fold_rows.to_string(),
+        "vector_rows" => ScanSettings::default().vector_rows.to_string(),
+        "compression" => Goal::default().name().to_owned(),
+        "device" | "simd" | "chunk_blocks" => "auto".to_owned(),
+        "execution" => "compiled".to_owned(),
+        "io" => "direct".to_owned(),
+        "compression_rates" => "measured".to_owned(),
+        "force_encoding" => "none".to_owned(),
+        _ => "on".to_owned(),
+    };
+    set(base, engine, variable, &value)
 }
 
 /// SET variable = value for what scans and loads do; false where the variable is another.
@@ -198,6 +222,17 @@ impl Execution {
     /// That of a session.
     pub fn of(config: &SessionConfig) -> Self {
         config.get_extension::<Self>().map_or_else(Self::default, |execution| *execution)
+    }
+}
+
+/// Whether ORDER BY without a direction is descending; `SET default_order`.
+#[derive(Debug, Clone, Copy)]
+pub struct DescendingOrder(pub bool);
+
+impl DescendingOrder {
+    /// Of a session.
+    pub fn of(config: &SessionConfig) -> bool {
+        config.get_extension::<Self>().is_some_and(|order| order.0)
     }
 }
 

@@ -11,6 +11,7 @@ pub mod build_sides;
 pub mod cancel;
 pub mod coercion;
 pub mod compact_strings;
+mod conditions;
 pub mod dates;
 pub mod dependencies;
 pub mod derived_tables;

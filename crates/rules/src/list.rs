@@ -55,6 +55,7 @@ use crate::build_sides::choosing;
 use crate::cancel::CancellableJoins;
 use crate::coercion::UnifiedTypes;
 use crate::compact_strings::CompactStrings;
+use crate::conditions::Conditions;
 use crate::dependencies::Mistrust;
 use crate::expressions::ExpressionRules;
 use crate::floats::CanonicalFloats;
@@ -70,6 +71,7 @@ use crate::pushdown::barred;
 use crate::rounding::RoundingCasts;
 use crate::text_functions::DuckFunctions;
 use crate::volatile::{HideVolatile, ShowVolatile};
+use forebay_joins::MarkedJoins;
 use forebay_subqueries::correlation::Namesakes;
 use forebay_subqueries::membership::Membership;
 use forebay_subqueries::shared_rows::NarrowedRows;
@@ -78,6 +80,8 @@ use forebay_subqueries::unnesting::Unnesting;
 /// Rules that give a plan its meaning and its types, before it is optimised. Each sees what those before it put in.
 pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     vec![
+        // POSITIONAL and ASOF joins, which DataFusion does not know. nearest_rows.test, positional.test. Before types.
+        Arc::new(MarkedJoins),
         // INTERSECT ALL and EXCEPT ALL count equal rows. #12955, #12956; joins.test.
         Arc::new(NumberedRows),
         // IN and NOT IN of subqueries know NULL. #8241, #21309, #25347; membership.test. Makes comparisons: before types.
@@ -88,6 +92,8 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(ExpressionRules::new(
             "expressions",
             vec![
+                // Conditions are what they say, without the casts of those that might be numbers. conditions.test.
+                Box::new(Conditions),
                 // Functions of texts and lists mean what DuckDB's do. No issue, as below; text_functions.test, lists.test.
                 Box::new(DuckFunctions::default()),
                 // One NaN, one zero, wherever floats are computed. No issue: DataFusion means it otherwise; arithmetic.test.

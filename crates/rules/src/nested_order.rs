@@ -1,7 +1,7 @@
 //! Lists and structs are compared and sorted as in DuckDB: element for element, a NULL behind all other values, wherever the
 //! whole value's NULL goes. DataFusion takes a NULL inside for the least in comparisons, and sorts it to where whole NULLs go.
 //!
-//! Equality is the same in both.
+//! Equality is the same in both, but not where it is the key of a join: there neither lists nor NULLs inside of structs are found.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use datafusion::prelude::cast;
 use forebay_functions::order_keys::order_keys;
 
 use crate::expressions::{ExpressionRule, Kinds};
-use crate::typed::ChildTypes;
+use crate::typed::{self, ChildTypes};
 
 /// Puts keys in place of lists and structs where these are ordered.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl ExpressionRule for NestedOrder {
 
     fn rewrite(&self, expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Ok(match expr {
-            Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_order(op) => {
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_compared(op) => {
                 let mut both = [*left, *right];
                 let changed = self.put_keys(&mut both, types);
                 let [left, right] = both;
@@ -79,8 +79,8 @@ impl ExpressionRule for NestedOrder {
     }
 }
 
-fn is_order(op: Operator) -> bool {
-    matches!(op, Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq)
+fn is_compared(op: Operator) -> bool {
+    typed::is_comparison(op)
 }
 
 fn is_nested(data_type: &DataType) -> bool {

@@ -105,6 +105,7 @@ impl Run<'_> {
             | Command::ShowDatabases
             | Command::ShowMemory
             | Command::CheckDatabase
+            | Command::Pragma(_)
             | Command::Execute { .. } => (HashMap::new(), None),
             _ => (HashMap::new(), nothing()),
         };

@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{CreateTable, ObjectName, SchemaName, State
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_context::error::from_datafusion;
 use forebay_context::lock::lock;
-use forebay_context::settings::{self, KeepsPlans};
+use forebay_context::settings::KeepsPlans;
 use forebay_context::statement::StatementContext;
 use forebay_engine::timeline::Recorder;
 use forebay_files::copy_to;
@@ -30,7 +30,6 @@ use crate::load;
 use crate::lookup::{QualifiedName, find_table, parse_name};
 use crate::options;
 use crate::plan_cache::PlanKey;
-use crate::semantics;
 use crate::send::send_rows;
 use crate::session::Session;
 use crate::show;
@@ -96,6 +95,8 @@ impl<'a> Run<'a> {
             Command::ShowSchemas => self.batch(show::schemas(catalog)?),
             Command::ShowDatabases => self.batch(show::databases(&self.planner.engine().store().path_description())?),
             Command::ShowMemory => self.batch(show::memory(&self.planner.engine().memory_use())?),
+            Command::Pragma(pragma) => self.pragma(pragma),
+            Command::Reset(variable) => self.reset(&variable),
             Command::Use(name) => self.use_schema(name.trim_matches('"')),
             Command::Prepare { name, statement } => self.prepare(&name, &statement),
             Command::Execute { name, arguments } => self.execute(&name, arguments),
@@ -199,15 +200,8 @@ impl<'a> Run<'a> {
         match planned {
             Planned::Rows(physical) => self.rows(&state, physical),
             Planned::Other(LogicalPlan::Statement(PlanStatementNode::SetVariable(set))) => {
-                let engine = self.planner.engine();
-                self.session.set(|base| match semantics::set(base, &set.variable, &set.value) {
-                    Ok(true) => Ok(()),
-                    Ok(false) => settings::set(base, engine, &set.variable, &set.value),
-                    Err(error) => Err(error),
-                })?;
-                self.done("SET")
+                self.set(&set.variable, &set.value)
             }
-            Planned::Other(LogicalPlan::Statement(PlanStatementNode::ResetVariable(_))) => Err(not_yet("RESET")),
             Planned::Other(plan) => {
                 let shown = plan.display().to_string();
                 let name = shown.split([':', ' ']).next().unwrap_or(&shown);
@@ -262,7 +256,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn batch(&self, batch: RecordBatch) -> Result<Answer> {
+    pub(crate) fn batch(&self, batch: RecordBatch) -> Result<Answer> {
         let schema = batch.schema();
         Ok(self.answer(ResultKind::Rows, schema, Source::Batches(vec![batch].into_iter())))
     }
@@ -452,7 +446,7 @@ impl<'a> Run<'a> {
         self.batch(show::statistics(&*find_table(&self.planner, &name)?)?)
     }
 
-    fn plan_source(&self, text: &str) -> Result<(LogicalPlan, String)> {
+    pub(crate) fn plan_source(&self, text: &str) -> Result<(LogicalPlan, String)> {
         let first = text.split_whitespace().next().unwrap_or("").to_ascii_uppercase();
         let is_query = matches!(first.as_str(), "SELECT" | "FROM" | "WITH" | "VALUES") || first.starts_with('(');
         let source = if is_query { format!("({text})") } else { text.to_owned() };

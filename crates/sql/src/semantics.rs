@@ -1,11 +1,12 @@
 //! Settings that change what queries mean, by DuckDB's names.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use datafusion::execution::SessionState;
 use forebay_base::{Error, Result};
 
-use forebay_context::settings::switch;
+use forebay_context::settings::{DescendingOrder, switch};
 use forebay_rules::arithmetic::division::Division;
 
 /// Where NULLs are without a word about it, in the planner's words: last, whatever the direction.
@@ -15,6 +16,11 @@ pub const NULLS_LAST: &str = "nulls_last";
 pub fn set(base: &mut SessionState, variable: &str, value: &str) -> Result<bool> {
     if matches!(variable, "default_null_order" | "null_order") {
         base.config_mut().options_mut().sql_parser.default_null_ordering = null_order(variable, value)?.to_owned();
+        return Ok(true);
+    }
+    if variable == "default_order" {
+        let order = DescendingOrder(is_descending(value)?);
+        base.config_mut().set_extension(Arc::new(order));
         return Ok(true);
     }
     let division = base.config().get_extension::<Division>();
@@ -35,6 +41,26 @@ pub fn are_nulls_first(null_order: &str, ascends: bool) -> bool {
         "nulls_min" => ascends,
         "nulls_max" => !ascends,
         _ => false,
+    }
+}
+
+/// The value that RESET gives to one of these.
+pub fn default_value(variable: &str) -> Option<&'static str> {
+    match variable {
+        "default_null_order" | "null_order" => Some(NULLS_LAST),
+        "default_order" => Some("asc"),
+        "integer_division" => Some("off"),
+        "error_on_division_by_zero" | "ieee_floating_point_ops" => Some("on"),
+        _ => None,
+    }
+}
+
+/// Whether this is the order DESC.
+fn is_descending(value: &str) -> Result<bool> {
+    match value.to_lowercase().as_str() {
+        "asc" | "ascending" => Ok(false),
+        "desc" | "descending" => Ok(true),
+        _ => Err(Error::input(format!("default_order = {value} is not possible")).hint("Use asc or desc")),
     }
 }
 

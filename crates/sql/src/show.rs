@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
+use datafusion::arrow::array::{ArrayRef, BooleanArray, Int32Array, RecordBatch, StringArray, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use forebay_base::{Error, Result, Value};
 use forebay_engine::MemoryUse;
@@ -127,6 +127,58 @@ pub fn describe_table(table: &forebay_store::Table) -> Result<RecordBatch> {
         ("key", optional_text(columns.iter().map(|column| key.contains(&column.name).then(|| "PRI".to_owned())))),
         ("default", optional_text(columns.iter().map(|column| column.default.clone()))),
         ("compression", optional_text(columns.iter().map(|column| compression(column.id)))),
+    ])
+}
+
+/// PRAGMA table_info of a table.
+pub fn table_info(table: &forebay_store::Table) -> Result<RecordBatch> {
+    let key = primary_key(table);
+    let columns = &table.columns;
+    info(
+        columns.iter().map(|column| column.name.clone()).collect(),
+        columns.iter().map(|column| column.logical.to_string()).collect(),
+        columns.iter().map(|column| !column.nullable).collect(),
+        columns.iter().map(|column| column.default.clone()).collect(),
+        columns.iter().map(|column| key.contains(&column.name)).collect(),
+    )
+}
+
+/// PRAGMA table_info of a view.
+pub fn columns_info(schema: &Schema) -> Result<RecordBatch> {
+    let fields = schema.fields();
+    info(
+        fields.iter().map(|field| field.name().clone()).collect(),
+        fields.iter().map(|field| shown_type(field.data_type())).collect(),
+        fields.iter().map(|_| false).collect(),
+        fields.iter().map(|_| None).collect(),
+        fields.iter().map(|_| false).collect(),
+    )
+}
+
+fn info(
+    names: Vec<String>,
+    types: Vec<String>,
+    not_null: Vec<bool>,
+    defaults: Vec<Option<String>>,
+    keys: Vec<bool>,
+) -> Result<RecordBatch> {
+    let places: Int32Array = (0..).take(names.len()).collect();
+    batch(vec![
+        ("cid", Arc::new(places)),
+        ("name", text(names)),
+        ("type", text(types)),
+        ("notnull", Arc::new(BooleanArray::from(not_null))),
+        ("dflt_value", optional_text(defaults)),
+        ("pk", Arc::new(BooleanArray::from(keys))),
+    ])
+}
+
+/// PRAGMA version.
+pub fn version() -> Result<RecordBatch> {
+    batch(vec![
+        ("library_version", text([concat!("v", env!("CARGO_PKG_VERSION"))])),
+        ("source_id", text([""])),
+        ("codename", text(["Forebay"])),
     ])
 }
 

@@ -78,6 +78,7 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
     let mut scalars: Vec<_> = state.scalar_functions().values().cloned().collect();
     scalars.push(Arc::new(volatile::volatile_call()));
     scalars.push(Arc::new(row_values::row_values()));
+    scalars.extend(forebay_joins::conditions::functions().map(Arc::new));
     scalars.extend(text_functions::functions());
     scalars.extend(forebay_functions::functions());
     scalars.extend(bits::functions().map(Arc::new));

@@ -44,13 +44,14 @@ const DATE_PARTS: [&str; 27] = [
 ];
 
 /// Functions under other names, and how the planner calls them.
-const OTHER_NAMES: [(&str, &str); 10] = [
+const OTHER_NAMES: [(&str, &str); 11] = [
     ("approx_count_distinct", "approx_distinct"),
     ("arbitrary", "first_value"),
     ("ceiling", "ceil"),
     ("first", "first_value"),
     ("gen_random_uuid", "uuid"),
     ("greatest_common_divisor", "gcd"),
+    ("grouping_id", "grouping"),
     ("last", "last_value"),
     ("least_common_multiple", "lcm"),
     ("rank_dense", "dense_rank"),

@@ -4,10 +4,13 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query, Select, SelectItem,
-    Value, VisitMut, VisitorMut,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
+    ObjectNamePart, Query, RenameSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, Value, VisitMut,
+    VisitorMut, WildcardAdditionalOptions,
 };
 use forebay_base::{Error, Result};
+use forebay_grammar::expressions::position;
+use forebay_grammar::phrases::UNPACKED;
 use regex::Regex;
 
 use crate::outputs;
@@ -25,11 +28,27 @@ pub(crate) fn write_out(scopes: &Scopes, select: &mut Select) -> Result<()> {
         .hint("Name the columns"));
     };
     let all = columns(tables);
+    let mut positions = Positions { all: &all, depth: 0, failed: None };
+    let _ = select.visit(&mut positions);
+    if let Some(error) = positions.failed {
+        return Err(error);
+    }
     let mut written = Vec::with_capacity(select.projection.len());
     for item in std::mem::take(&mut select.projection) {
         let (mut expr, alias) = match &item {
             SelectItem::UnnamedExpr(expr) => (expr.clone(), None),
             SelectItem::ExprWithAlias { expr, alias } => (expr.clone(), Some(alias)),
+            SelectItem::Wildcard(options) if options.opt_rename.is_some() => {
+                written.extend(renamed(&all, None, options)?);
+                continue;
+            }
+            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(table), options)
+                if options.opt_rename.is_some() =>
+            {
+                let table = table.0.last().and_then(ObjectNamePart::as_ident).map(|table| table.value.to_lowercase());
+                written.extend(renamed(&all, table.as_ref(), options)?);
+                continue;
+            }
             _ => {
                 written.push(item);
                 continue;
@@ -66,7 +85,111 @@ fn has_calls(select: &mut Select) -> bool {
     if let Some(test) = &mut select.selection {
         let _ = test.visit(&mut calls);
     }
-    !calls.found.is_empty()
+    let is_renamed = |item: &SelectItem| match item {
+        SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => options.opt_rename.is_some(),
+        _ => false,
+    };
+    !calls.found.is_empty() || calls.has_positions || select.projection.iter().any(is_renamed) || {
+        let groups = match &mut select.group_by {
+            GroupByExpr::Expressions(groups, _) => groups.iter_mut(),
+            GroupByExpr::All(_) => std::slice::IterMut::default(),
+        };
+        groups.chain(&mut select.having).any(|expr| {
+            let _ = expr.visit(&mut calls);
+            calls.has_positions
+        })
+    }
+}
+
+/// What `* RENAME (a AS b)` shows, of one table or of all, each column by itself. Names that no column has are passed over, as in
+/// DuckDB.
+fn renamed(all: &[Column], table: Option<&String>, options: &WildcardAdditionalOptions) -> Result<Vec<SelectItem>> {
+    let excluded = outputs::excluded(options).ok_or_else(|| {
+        Error::unsupported("RENAME beside an EXCLUDE that names tables is not supported").hint("Name the columns alone")
+    })?;
+    let names = match &options.opt_rename {
+        Some(RenameSelectItem::Single(only)) => std::slice::from_ref(only),
+        Some(RenameSelectItem::Multiple(names)) => names.as_slice(),
+        None => &[],
+    };
+    let replaced: Vec<_> = options.opt_replace.iter().flat_map(|replace| &replace.items).collect();
+    let is = |column: &Column, name: &Ident| column.name.eq_ignore_ascii_case(&name.value);
+    let is_shown = |column: &&Column| {
+        !excluded.contains(&column.name.to_lowercase())
+            && table.is_none_or(|table| column.table.as_ref() == Some(table))
+    };
+    let item = |column: &Column| {
+        let instead = replaced.iter().find(|item| is(column, &item.column_name));
+        let alias = names.iter().find(|name| is(column, &name.ident)).map(|name| name.alias.clone());
+        SelectItem::ExprWithAlias {
+            expr: instead.map_or_else(|| column.reference.clone(), |item| item.expr.clone()),
+            alias: alias.unwrap_or_else(|| Ident::with_quote('"', column.name.clone())),
+        }
+    };
+    Ok(all.iter().filter(is_shown).map(item).collect())
+}
+
+/// Puts columns in the places of `#1`, and of `*COLUMNS(…)` among arguments.
+struct Positions<'a> {
+    all: &'a [Column],
+    depth: usize,
+    failed: Option<Error>,
+}
+
+impl Positions<'_> {
+    /// The columns that an argument stands for.
+    fn unpacked(&mut self, argument: FunctionArg) -> Vec<FunctionArg> {
+        let FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(call))) = &argument else {
+            return vec![argument];
+        };
+        if !call.name.to_string().eq_ignore_ascii_case(UNPACKED) {
+            return vec![argument];
+        }
+        match chosen(call, self.all) {
+            Ok(columns) => {
+                let argument = |column: Column| FunctionArg::Unnamed(FunctionArgExpr::Expr(column.reference));
+                columns.into_iter().map(argument).collect()
+            }
+            Err(error) => {
+                self.failed.get_or_insert(error);
+                Vec::new()
+            }
+        }
+    }
+}
+
+impl VisitorMut for Positions<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if self.depth > 0 {
+            return ControlFlow::Continue(());
+        }
+        if let Expr::Function(Function { args: FunctionArguments::List(list), .. }) = expr {
+            list.args = std::mem::take(&mut list.args).into_iter().flat_map(|one| self.unpacked(one)).collect();
+        }
+        if let Some(place) = position(expr) {
+            match place.checked_sub(1).and_then(|place| self.all.get(place)) {
+                Some(column) => *expr = column.reference.clone(),
+                None => {
+                    let error = Error::input(format!("#{place} is the place of no column"));
+                    let count = self.all.len();
+                    self.failed.get_or_insert(error.hint(format!("The tables in FROM have {count} columns")));
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 /// A column of a table in FROM.
@@ -106,6 +229,8 @@ struct Calls {
     found: Vec<Function>,
     /// What stands in their place; nothing where they are only looked for.
     replacement: Option<Expr>,
+    /// There are columns that are named by their places, or among arguments.
+    has_positions: bool,
     /// Subqueries around the place, whose calls are their own.
     inside: usize,
 }
@@ -149,6 +274,9 @@ impl VisitorMut for Calls {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        self.has_positions |= self.inside == 0
+            && (position(expr).is_some()
+                || matches!(expr, Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case(UNPACKED)));
         if let Expr::Function(call) = expr
             && self.inside == 0
             && call.name.to_string().eq_ignore_ascii_case("columns")
@@ -164,12 +292,14 @@ impl VisitorMut for Calls {
 
 /// The columns that a call chooses.
 fn chosen(call: &Function, all: &[Column]) -> Result<Vec<Column>> {
-    let argument = match &call.args {
+    let (argument, is_negated) = match &call.args {
         FunctionArguments::List(list) => match list.args.as_slice() {
-            [FunctionArg::Unnamed(argument)] => Some(argument),
-            _ => None,
+            [FunctionArg::Unnamed(argument)] => (Some(argument), false),
+            // What does not match: `* NOT LIKE 'a%'`.
+            [FunctionArg::Unnamed(argument), FunctionArg::Unnamed(_)] => (Some(argument), true),
+            _ => (None, false),
         },
-        _ => None,
+        _ => (None, false),
     };
     let picked = |is_meant: &dyn Fn(&Column) -> bool| all.iter().filter(|column| is_meant(column)).cloned().collect();
     let found: Vec<Column> = match argument {
@@ -187,7 +317,7 @@ fn chosen(call: &Function, all: &[Column]) -> Result<Vec<Column>> {
                 let pattern = Regex::new(pattern).map_err(|error| {
                     Error::input(format!("{pattern} is no regular expression: {error}")).hint("COLUMNS takes one")
                 })?;
-                picked(&|column| pattern.is_match(&column.name))
+                picked(&|column| pattern.is_match(&column.name) != is_negated)
             }
             _ => return Err(refused()),
         },

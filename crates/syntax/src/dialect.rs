@@ -5,14 +5,14 @@
 use std::any::TypeId;
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, ColumnOption, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, SqlOption, UnaryOperator, Value,
+    CastKind, ColumnOption, DataType, Expr, Ident, ObjectName, SqlOption, UnaryOperator, Value,
 };
 use datafusion::sql::sqlparser::dialect::{Dialect, DuckDbDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use forebay_engine::goal::COMPRESSION_OPTION;
+use forebay_grammar::expressions::{self, call};
 
 /// Types of timestamps that the parser does not know.
 const TIMESTAMP_TYPES: [&str; 4] = ["TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_US", "TIMESTAMP_NS"];
@@ -54,6 +54,10 @@ impl Dialect for ForebayDialect {
         supports_trailing_commas,
     );
 
+    fn supports_select_wildcard_rename(&self) -> bool {
+        true
+    }
+
     fn dialect(&self) -> TypeId {
         DuckDbDialect {}.dialect()
     }
@@ -85,6 +89,9 @@ impl Dialect for ForebayDialect {
 
     fn parse_infix(&self, parser: &mut Parser<'_>, left: &Expr, _: u8) -> Option<Result<Expr, ParserError>> {
         use Keyword::{DISTINCT, FROM, IS, NOT};
+        if let Some(found) = expressions::infix(parser, left, self) {
+            return Some(found);
+        }
         if let Some(operator) = CalledOperator::next(parser) {
             for _ in 0..operator.tokens {
                 let _ = parser.next_token();
@@ -103,6 +110,9 @@ impl Dialect for ForebayDialect {
 
     /// `TIMESTAMP_NS '…'`, which the parser takes for a name and a text; and `-x`, which binds more closely than a power.
     fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
+        if let Some(found) = expressions::prefix(parser, self) {
+            return Some(found);
+        }
         if parser.peek_token_ref().token == Token::Minus {
             let _ = parser.next_token();
             let operand = parser.parse_subexpr(self.prec_value(Precedence::MulDivModOp) + 1);
@@ -167,21 +177,6 @@ impl CalledOperator {
     }
 }
 
-fn call(function: &str, arguments: Vec<Expr>) -> Expr {
-    let argument = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
-    let args = arguments.into_iter().map(argument).collect();
-    Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new(function)]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
-}
-
 /// An option of a column, if that is what comes next: `WITH (…)` or `USING COMPRESSION name`.
 fn parse_column_option(parser: &mut Parser<'_>) -> Result<Option<ColumnOption>, ParserError> {
     if parser.peek_keyword(Keyword::WITH) && parser.peek_nth_token(1).token == Token::LParen {
@@ -203,7 +198,7 @@ fn parse_column_option(parser: &mut Parser<'_>) -> Result<Option<ColumnOption>, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datafusion::sql::sqlparser::ast::BinaryOperator;
+    use datafusion::sql::sqlparser::ast::{BinaryOperator, Function, FunctionArg, FunctionArguments};
 
     #[test]
     fn operators_bind_as_in_duckdb() {

@@ -18,15 +18,19 @@ use datafusion::sql::sqlparser::ast::{
 };
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
+use forebay_context::settings::DescendingOrder;
+use forebay_grammar::{conditions, fields, groupings, orders, outer_aggregates, with_names};
 
+use crate::dialect::ForebayDialect;
 use crate::file_options::READ_FUNCTIONS;
+use crate::rows::Rows;
 use crate::scopes::{Merged, Scopes};
 use crate::sides::constraint;
 use crate::using;
 use crate::windows::{self, Windows};
 use crate::{
     aliases, call_forms, columns, lateral, limits, outputs, row_predicates, row_types, select_list, table_forms,
-    volatile, with_names,
+    volatile,
 };
 
 /// Replaces names in `statement`, which may name tables, views and files.
@@ -51,7 +55,7 @@ pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Res
             scopes.add_unnamed(&table.schema());
         }
     }
-    let mut names = Names::new(scopes);
+    let mut names = Names { descends: DescendingOrder::of(state.config()), ..Names::new(scopes) };
     visit(statement, &mut names);
     names.failed.map_or(Ok(()), Err)
 }
@@ -70,7 +74,10 @@ fn visit(statement: &mut PlanStatement, visitor: &mut impl VisitorMut<Break = ()
 #[derive(Debug)]
 struct Names {
     scopes: Scopes,
+    rows: Rows,
     windows: Windows,
+    /// ORDER BY without a direction is descending.
+    descends: bool,
     /// The next query is what an INSERT takes its rows from: they have the types of the table.
     is_inserted: bool,
     /// The next query is VALUES whose columns have names.
@@ -80,7 +87,8 @@ struct Names {
 
 impl Names {
     fn new(scopes: Scopes) -> Self {
-        Self { scopes, windows: Windows::default(), is_inserted: false, is_named: false, failed: None }
+        let (rows, windows) = (Rows::default(), Windows::default());
+        Self { scopes, rows, windows, descends: false, is_inserted: false, is_named: false, failed: None }
     }
 
     fn replace(&self, name: &mut Ident) {
@@ -165,6 +173,9 @@ impl VisitorMut for Names {
     }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if self.descends {
+            query.order_by.iter_mut().for_each(orders::descend_query);
+        }
         limits::fetch_as_limit(query);
         let counted = limits::share_as_count(query);
         self.note(counted);
@@ -180,6 +191,8 @@ impl VisitorMut for Names {
             let rewritten = table_forms::rewrite(select);
             self.note(rewritten);
         }
+        let tables = |select: &Select| outputs::whole_tables_of(&self.scopes, select);
+        outer_aggregates::hoist(query, &tables, &ForebayDialect);
         with_names::tell_apart(query, self.scopes.depth(), |name| self.scopes.is_named(name));
         let named = query.with.as_ref().map_or_else(Vec::new, |with| outputs::of_with(&self.scopes, with));
         for (table, (_, own)) in query.with.iter_mut().flat_map(|with| with.cte_tables.iter_mut()).zip(&named) {
@@ -187,6 +200,7 @@ impl VisitorMut for Names {
         }
         self.scopes.enter_query(named);
         select_list::order_by_all(query, |query| outputs::of_query(&self.scopes, query).map(|names| names.len()));
+        select_list::order_by_places(query);
         select_list::order_by_positions(query);
         aliases::order_by_sources(query, |with, from| outputs::of_sources(&self.scopes, with, from));
         let limits = check_recursion(query);
@@ -201,11 +215,13 @@ impl VisitorMut for Names {
         };
         let merged = select.map_or_else(|| Ok(Merged::new()), |select| using::behind(&self.scopes, select));
         let merged = self.or_failed(merged);
+        self.rows.enter(&self.scopes, select, query);
         self.scopes.enter(select, merged);
         ControlFlow::Continue(())
     }
 
     fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.rows.leave();
         self.scopes.leave();
         self.scopes.leave_query();
         ControlFlow::Continue(())
@@ -214,6 +230,11 @@ impl VisitorMut for Names {
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         let rewritten = table_forms::rewrite(select);
         self.note(rewritten);
+        if self.descends {
+            orders::descend_windows(select);
+        }
+        groupings::write_out(select);
+        fields::write_out(select);
         let chosen = columns::write_out(&self.scopes, select);
         self.note(chosen);
         let merged = using::write_out(&self.scopes, select);
@@ -225,8 +246,14 @@ impl VisitorMut for Names {
         volatile::tell_windows_apart(select);
         let windows = self.windows.enter(select);
         self.note(windows);
+        self.rows.enter(&self.scopes, Some(select), select);
         self.scopes.enter(Some(select), merged);
         for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(Expr::Identifier(name)) = item
+                && let Some(expr) = self.rows.of(name)
+            {
+                *item = SelectItem::ExprWithAlias { expr, alias: name.clone() };
+            }
             match item {
                 SelectItem::ExprWithAlias { alias, .. } => self.replace(alias),
                 SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {
@@ -243,7 +270,12 @@ impl VisitorMut for Names {
         ControlFlow::Continue(())
     }
 
-    fn post_visit_select(&mut self, _select: &mut Select) -> ControlFlow<()> {
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        conditions::of_select(select);
+        for join in select.from.iter_mut().flat_map(|table| table.joins.iter_mut()) {
+            constraint(&mut join.join_operator).into_iter().for_each(conditions::of_join);
+        }
+        self.rows.leave();
         self.scopes.leave();
         self.windows.leave();
         ControlFlow::Continue(())
@@ -263,11 +295,14 @@ impl VisitorMut for Names {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if self.descends {
+            orders::descend_call(expr);
+        }
         let rewritten = row_predicates::rewrite(expr).and_then(|()| call_forms::rewrite(expr));
         self.note(rewritten);
         match expr {
-            Expr::Identifier(name) => match self.scopes.merged(name) {
-                Some(merged) => *expr = merged.clone(),
+            Expr::Identifier(name) => match self.scopes.merged(name).cloned().or_else(|| self.rows.of(name)) {
+                Some(meant) => *expr = meant,
                 None => self.replace(name),
             },
             Expr::Function(function) => {
@@ -289,6 +324,7 @@ impl VisitorMut for Names {
 
     /// After the visit of its parts, so that the literals inside of the casts stay.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        conditions::of_parts(expr);
         let rewritten = call_forms::rewrite_behind(expr);
         self.note(rewritten);
         let Expr::Value(literal) = expr else { return ControlFlow::Continue(()) };

@@ -41,6 +41,11 @@ pub fn tables_of(scopes: &Scopes, select: &Select) -> Option<Vec<(Option<String>
     Outputs { scopes, named: Vec::new() }.of_from(&select.from, true)
 }
 
+/// The tables in FROM, each with all of its columns.
+pub fn whole_tables_of(scopes: &Scopes, select: &Select) -> Option<Vec<(Option<String>, Vec<String>)>> {
+    Outputs { scopes, named: Vec::new() }.of_from(&select.from, false)
+}
+
 /// Gives an alias that names the first columns of a table those of the others.
 pub fn name_others(scopes: &Scopes, table: &mut TableFactor) {
     let own = Outputs { scopes, named: Vec::new() }.of_factor(table);
@@ -145,6 +150,11 @@ impl Outputs<'_> {
             let mut replaced = replaced(options);
             if tables.is_none() {
                 tables = Some(self.of_from(&select.from, table.is_none())?);
+            }
+            // The fields of a column that holds structs are not known.
+            let is_meant = |(qualifier, _): &Table| *qualifier == table;
+            if table.is_some() && !tables.iter().flatten().any(is_meant) {
+                return None;
             }
             for (qualifier, columns) in tables.iter().flatten() {
                 if table.is_none() || table == *qualifier {

@@ -8,6 +8,8 @@ use datafusion::sql::sqlparser::parser::{IsOptional, Parser};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
+use forebay_grammar::statements::{self, Pragma};
+use forebay_grammar::{access, phrases as forms};
 
 use crate::depth;
 use crate::dialect::ForebayDialect;
@@ -70,6 +72,10 @@ pub enum Command {
     },
     /// DEALLOCATE name.
     Deallocate(String),
+    /// PRAGMA.
+    Pragma(Pragma),
+    /// RESET setting.
+    Reset(String),
     /// Whatever DataFusion's parser knows.
     Plan(Box<PlanStatement>),
 }
@@ -137,7 +143,7 @@ pub fn is_complete(script: &str) -> bool {
 
 /// Parses one statement.
 pub fn parse(text: &str) -> Result<Command> {
-    let tokens = phrases::known(depth::check(tokens(text)?)?)?;
+    let tokens = known(text)?;
     let words: Vec<String> = tokens
         .iter()
         .filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF))
@@ -181,6 +187,13 @@ pub fn parse(text: &str) -> Result<Command> {
         }
         ["DEALLOCATE", "PREPARE", _] => Command::Deallocate(name_at(&tokens, 2)?),
         ["DEALLOCATE", _] => Command::Deallocate(name_at(&tokens, 1)?),
+        ["PRAGMA", ..] => Command::Pragma(statements::pragma(&unspaced(tokens))?),
+        ["RESET", ..] => Command::Reset(statements::reset(&unspaced(tokens))?),
+        ["SET", "GLOBAL" | "SESSION", _, "=" | "TO"] => {
+            let mut tokens = tokens;
+            tokens.retain(|token| !statements::is_scope(&token.token));
+            Command::Plan(Box::new(parse_tokens(tokens)?))
+        }
         ["ALTER", "TABLE", ..] => match table_options::parse_alter(&tokens)? {
             Some(alter) => Command::AlterOptions(Box::new(alter)),
             None => Command::Plan(Box::new(parse_tokens(tokens)?)),
@@ -201,7 +214,18 @@ fn name_at(tokens: &[TokenWithSpan], word: usize) -> Result<String> {
 
 /// Parses a statement that DataFusion knows.
 pub fn parse_plan(text: &str) -> Result<PlanStatement> {
-    parse_tokens(phrases::known(depth::check(tokens(text)?)?)?)
+    parse_tokens(known(text)?)
+}
+
+/// The tokens of a statement, in words that the parser knows.
+fn known(text: &str) -> Result<Vec<TokenWithSpan>> {
+    phrases::known(forms::known(depth::check(tokens(text)?)?))
+}
+
+/// Tokens without blanks and places.
+fn unspaced(tokens: Vec<TokenWithSpan>) -> Vec<Token> {
+    let tokens = tokens.into_iter().map(|token| token.token);
+    tokens.filter(|token| !matches!(token, Token::Whitespace(_) | Token::EOF)).collect()
 }
 
 fn parse_tokens(tokens: Vec<TokenWithSpan>) -> Result<PlanStatement> {
@@ -212,9 +236,20 @@ fn parse_tokens(tokens: Vec<TokenWithSpan>) -> Result<PlanStatement> {
         .and_then(|mut parser| parser.parse_statements())
         .map_err(from_datafusion)?;
     match (statements.pop_front(), statements.pop_front()) {
-        (Some(only), None) => Ok(only),
+        (Some(mut only), None) => {
+            write_out_dots(&mut only);
+            Ok(only)
+        }
         (None, _) => Err(Error::input("there is no statement")),
         (Some(_), Some(_)) => Err(Error::internal("a script was not split")),
+    }
+}
+
+fn write_out_dots(statement: &mut PlanStatement) {
+    match statement {
+        PlanStatement::Statement(ast) => access::rewrite(ast),
+        PlanStatement::Explain(explain) => write_out_dots(&mut explain.statement),
+        PlanStatement::CreateExternalTable(_) | PlanStatement::CopyTo(_) | PlanStatement::Reset(_) => {}
     }
 }
 

@@ -208,20 +208,6 @@ fn filters_with_where(tokens: Vec<TokenWithSpan>, places: &[usize]) -> Vec<Token
 
 /// What two words begin that is not there, and what does the same.
 fn refused(first: &TokenWithSpan, second: &TokenWithSpan) -> Option<(&'static str, &'static str)> {
-    let is_side = || {
-        [Keyword::JOIN, Keyword::LEFT, Keyword::RIGHT, Keyword::FULL, Keyword::INNER, Keyword::SEMI, Keyword::ANTI]
-            .iter()
-            .any(|keyword| is_keyword(second, *keyword))
-    };
-    // The parser would take the word for the name of the table before it.
-    if is_word(first, "positional") && is_keyword(second, Keyword::JOIN) {
-        let hint = "Number the rows of both sides by row_number() OVER (ORDER BY …), and join on the numbers";
-        return Some(("POSITIONAL JOIN", hint));
-    }
-    if is_keyword(first, Keyword::ASOF) && is_side() {
-        let hint = "Join LATERAL (SELECT … WHERE r.time <= l.time ORDER BY r.time DESC LIMIT 1) AS r ON true";
-        return Some(("ASOF JOIN", hint));
-    }
     if is_keyword(first, Keyword::USING) && is_keyword(second, Keyword::KEY) {
         return Some(("USING KEY of recursive queries", "Number the rounds, and take the last row of each key"));
     }

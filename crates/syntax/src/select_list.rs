@@ -11,10 +11,21 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_engine::types::arrow_type;
+use forebay_grammar::expressions::position;
 
 use crate::dialect::ForebayDialect;
 use crate::types::sql_type;
 use crate::windows;
+
+/// ORDER BY `#1` as the position that it names.
+pub(crate) fn order_by_places(query: &mut Query) {
+    let Some(OrderByKind::Expressions(orders)) = query.order_by.as_mut().map(|order| &mut order.kind) else { return };
+    for order in orders {
+        if let Some(place) = position(&order.expr) {
+            order.expr = Expr::Value(Value::Number(place.to_string(), false).into());
+        }
+    }
+}
 
 /// ORDER BY ALL as the positions of all columns, where `count` tells how many there are.
 pub fn order_by_all(query: &mut Query, count: impl Fn(&Query) -> Option<usize>) {

@@ -4,14 +4,17 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, Ident, Join, JoinOperator, Query, Select, SetExpr, Statement, TableAlias,
-    TableAliasColumnDef, TableFactor, TableFunctionArgs, TableWithJoins, visit_expressions,
+    Expr, FunctionArg, FunctionArgExpr, Ident, Join, JoinConstraint, JoinOperator, Query, Select, SetExpr, Statement,
+    TableAlias, TableAliasColumnDef, TableFactor, TableFunctionArgs, TableWithJoins, Visit, visit_expressions,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
+use forebay_grammar::expressions::call;
+use forebay_grammar::joins::{POSITIONAL_CONDITION, keep_order, name_nearest};
 
 use crate::dialect::ForebayDialect;
 use crate::outputs::value_names;
+use crate::sides::constraint;
 
 /// Functions that give a table of one column, which is called as they are.
 const OF_ONE_COLUMN: [&str; 2] = ["range", "generate_series"];
@@ -22,21 +25,32 @@ pub(crate) fn rewrite(select: &mut Select) -> Result<()> {
 }
 
 fn rewrite_joins(table: &mut TableWithJoins) -> Result<()> {
+    if table.joins.iter().any(|join| matches!(join.join_operator, JoinOperator::CrossApply)) {
+        let factors = std::iter::once(&mut table.relation).chain(table.joins.iter_mut().map(|join| &mut join.relation));
+        factors.for_each(keep_order);
+    }
     rewrite_factor(&mut table.relation)?;
     for Join { relation, join_operator, .. } in &mut table.joins {
         rewrite_factor(relation)?;
-        *join_operator = match std::mem::replace(join_operator, JoinOperator::CrossApply) {
+        *join_operator = match std::mem::replace(join_operator, JoinOperator::OuterApply) {
             JoinOperator::Semi(constraint) => JoinOperator::LeftSemi(constraint),
             JoinOperator::Anti(constraint) => JoinOperator::LeftAnti(constraint),
+            // What POSITIONAL JOIN was made; CROSS APPLY means nothing else.
+            JoinOperator::CrossApply => {
+                JoinOperator::FullOuter(JoinConstraint::On(call(POSITIONAL_CONDITION, Vec::new())))
+            }
             other => other,
         };
+        if let Some(JoinConstraint::On(condition)) = constraint(join_operator) {
+            name_nearest(condition)?;
+        }
     }
     Ok(())
 }
 
 fn rewrite_factor(table: &mut TableFactor) -> Result<()> {
     if let TableFactor::Function { name, args, with_ordinality, alias, .. } = table
-        && name.to_string().eq_ignore_ascii_case("unnest")
+        && is_function_of_lists(&name.to_string().to_lowercase())
     {
         // LATERAL is understood.
         *table = TableFactor::Table {
@@ -54,31 +68,17 @@ fn rewrite_factor(table: &mut TableFactor) -> Result<()> {
     }
     match table {
         TableFactor::Table { name, alias, args: Some(arguments), with_ordinality, .. } => {
-            let function = name.to_string().to_lowercase();
-            if *with_ordinality && function != "unnest" {
+            let (function, is_numbered) = (name.to_string().to_lowercase(), *with_ordinality);
+            if is_function_of_lists(&function) {
+                let list = list_of(&function, &arguments.args)?;
+                let lateral = arguments.args.iter().any(has_columns);
+                name_only_column(alias, &function);
+                if function == "unnest" || lateral || is_numbered {
+                    *table = elements(&function, &list, alias.take(), lateral, is_numbered)?;
+                }
+            } else if is_numbered {
                 return Err(Error::unsupported(format!("WITH ORDINALITY of {function} is not supported"))
                     .hint("Write row_number() OVER () in the SELECT list"));
-            }
-            if OF_ONE_COLUMN.contains(&function.as_str()) {
-                name_only_column(alias, &function);
-            } else if function == "unnest" {
-                let [FunctionArg::Unnamed(FunctionArgExpr::Expr(list))] = arguments.args.as_slice() else {
-                    return Err(Error::input("unnest in FROM takes one list").hint("Write FROM unnest(list) AS t(x)"));
-                };
-                let mut alias = alias.take();
-                name_only_column(&mut alias, &function);
-                let mut numbers = String::new();
-                if *with_ordinality {
-                    numbers = format!(", unnest(range(1, len({list}) + 1)) AS ordinality");
-                    let columns = alias.iter_mut().map(|alias| &mut alias.columns).filter(|columns| columns.len() == 1);
-                    columns.for_each(|columns| columns.push(TableAliasColumnDef::from_name("ordinality")));
-                }
-                let has_columns = visit_expressions(list, |part| match part {
-                    Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
-                    _ => ControlFlow::Continue(()),
-                });
-                let subquery = Box::new(query(&format!("SELECT unnest({list}) AS unnest{numbers}"))?);
-                *table = TableFactor::Derived { lateral: has_columns.is_break(), subquery, alias, sample: None };
             }
         }
         TableFactor::Derived { subquery, alias, .. } => {
@@ -100,6 +100,55 @@ fn rewrite_factor(table: &mut TableFactor) -> Result<()> {
         _ => {}
     }
     Ok(())
+}
+
+/// Whether a function of tables gives the elements of a list.
+fn is_function_of_lists(name: &str) -> bool {
+    name == "unnest" || OF_ONE_COLUMN.contains(&name)
+}
+
+/// The list whose elements a function gives.
+fn list_of(function: &str, arguments: &[FunctionArg]) -> Result<String> {
+    match (function, arguments) {
+        ("unnest", [FunctionArg::Unnamed(FunctionArgExpr::Expr(list))]) => Ok(list.to_string()),
+        ("unnest", _) => Err(Error::input("unnest in FROM takes one list").hint("Write FROM unnest(list) AS t(x)")),
+        _ => {
+            let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+            Ok(format!("{function}({})", arguments.join(", ")))
+        }
+    }
+}
+
+/// The elements of a list as a table, with their numbers where these are asked for.
+fn elements(
+    function: &str,
+    list: &str,
+    mut alias: Option<TableAlias>,
+    lateral: bool,
+    is_numbered: bool,
+) -> Result<TableFactor> {
+    let mut numbers = String::new();
+    if is_numbered {
+        numbers = format!(", unnest(range(1, len({list}) + 1)) AS ordinality");
+        name_ordinality(&mut alias);
+    }
+    let subquery = Box::new(query(&format!("SELECT unnest({list}) AS {function}{numbers}"))?);
+    Ok(TableFactor::Derived { lateral, subquery, alias, sample: None })
+}
+
+/// Whether an argument of a function names columns.
+fn has_columns(argument: &impl Visit) -> bool {
+    visit_expressions(argument, |part| match part {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
+}
+
+/// Names the numbers of rows where the alias does not.
+fn name_ordinality(alias: &mut Option<TableAlias>) {
+    let columns = alias.iter_mut().map(|alias| &mut alias.columns).filter(|columns| columns.len() == 1);
+    columns.for_each(|columns| columns.push(TableAliasColumnDef::from_name("ordinality")));
 }
 
 /// Calls the column as the table where the alias does not say how.

@@ -12,6 +12,9 @@ use datafusion::sql::sqlparser::ast::{ReplaceSelectElement, ReplaceSelectItem};
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
 
+use forebay_grammar::expressions::call;
+use forebay_grammar::joins::{ASOF_MARK, NEAREST_CONDITION};
+
 use crate::dialect::ForebayDialect;
 use crate::scopes::{Merged, Scopes};
 use crate::sides::{Side, UNNAMED, constraint, shows_one_side};
@@ -184,6 +187,7 @@ fn joined(left: Side, right: Side, operator: &mut JoinOperator) -> Result<Side> 
         is_right: matches!(operator, JoinOperator::Right(_) | JoinOperator::RightOuter(_)),
         was_shifted: left.shifted || right.shifted,
     };
+    let is_nearest = forget_mark(operator);
     let shows_right = matches!(operator, JoinOperator::RightSemi(_) | JoinOperator::RightAnti(_));
     let is_reduced = shows_one_side(operator);
     let written = constraint(operator);
@@ -202,7 +206,8 @@ fn joined(left: Side, right: Side, operator: &mut JoinOperator) -> Result<Side> 
         (None, _) => Vec::new(),
     };
     let mut both = left.beside(&right, shared);
-    if let (Some(condition), Some(written)) = (merge(&mut both, &left, &right, &columns, kind)?, written) {
+    let condition = merge(&mut both, &left, &right, &columns, kind, is_nearest)?;
+    if let (Some(condition), Some(written)) = (condition, written) {
         both.computed = true;
         *written = JoinConstraint::On(condition);
     }
@@ -215,11 +220,18 @@ fn joined(left: Side, right: Side, operator: &mut JoinOperator) -> Result<Side> 
 }
 
 /// Tells `both` what columns in common stand for; the join's condition, where the planner would not find it.
-fn merge(both: &mut Side, left: &Side, right: &Side, columns: &[Ident], kind: Kind) -> Result<Option<Expr>> {
-    let (mut conditions, mut is_computed) = (Vec::new(), false);
-    for column in columns {
+fn merge(
+    both: &mut Side,
+    left: &Side,
+    right: &Side,
+    columns: &[Ident],
+    kind: Kind,
+    is_nearest: bool,
+) -> Result<Option<Expr>> {
+    let (mut conditions, mut is_computed) = (Vec::new(), is_nearest);
+    for (place, column) in columns.iter().enumerate() {
         let Some((a, b)) = left.column(column).zip(right.column(column)) else {
-            if kind.is_ours() {
+            if kind.is_ours() || is_nearest {
                 return Err(unclear(&format!("JOIN … USING ({column}) after another join")));
             }
             continue;
@@ -237,10 +249,23 @@ fn merge(both: &mut Side, left: &Side, right: &Side, columns: &[Ident], kind: Ki
             _ => a.clone(),
         };
         both.merged.insert(lower, stands_for);
-        conditions.push(Expr::BinaryOp { left: Box::new(a), op: BinaryOperator::Eq, right: Box::new(b) });
+        let condition = |op| Expr::BinaryOp { left: Box::new(a), op, right: Box::new(b) };
+        // The last column of an ASOF JOIN tells the nearest row.
+        conditions.push(match is_nearest && place + 1 == columns.len() {
+            true => call(NEAREST_CONDITION, vec![condition(BinaryOperator::GtEq)]),
+            false => condition(BinaryOperator::Eq),
+        });
     }
     let and = |left, right| Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::And, right: Box::new(right) };
     Ok(conditions.into_iter().reduce(and).filter(|_| is_computed))
+}
+
+/// Takes the mark of an ASOF JOIN from the columns of USING; false where there is none.
+fn forget_mark(operator: &mut JoinOperator) -> bool {
+    let Some(JoinConstraint::Using(columns)) = constraint(operator) else { return false };
+    let before = columns.len();
+    columns.retain(|column| last_of(column).is_none_or(|column| column.value != ASOF_MARK));
+    columns.len() < before
 }
 
 fn nothing_in_common() -> Error {

@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 /// Renames the tables that the query names as others around it; `is_named` tells which are, and `depth` how deep it stands.
-pub(crate) fn tell_apart(query: &mut Query, depth: usize, is_named: impl Fn(&str) -> bool) {
+pub fn tell_apart(query: &mut Query, depth: usize, is_named: impl Fn(&str) -> bool) {
     let Query { with: Some(with), body, order_by, limit_clause, .. } = query else { return };
     for index in 0..with.cte_tables.len() {
         let shown = with.cte_tables[index].alias.name.clone();
@@ -82,11 +82,11 @@ fn is_called(name: &ObjectName, lower: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dialect::ForebayDialect;
+    use datafusion::sql::sqlparser::dialect::DuckDbDialect;
     use datafusion::sql::sqlparser::parser::Parser;
 
     fn check(text: &str, expect: &str) {
-        let parsed = Parser::new(&ForebayDialect).try_with_sql(text).and_then(|mut parser| parser.parse_query());
+        let parsed = Parser::new(&DuckDbDialect {}).try_with_sql(text).and_then(|mut parser| parser.parse_query());
         let mut query = parsed.expect("parses");
         tell_apart(&mut query, 1, |name| name == "c");
         assert_eq!(query.to_string(), expect);

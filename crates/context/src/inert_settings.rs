@@ -1,0 +1,55 @@
+//! Settings of DuckDB that say how it does its work or shows it, and nothing about answers: they are taken, and do nothing here.
+
+/// Their names.
+const INERT: [&str; 45] = [
+    "allocator_background_threads",
+    "allocator_bulk_deallocation_flush_threshold",
+    "allocator_flush_threshold",
+    "asof_loop_join_threshold",
+    "autoinstall_known_extensions",
+    "autoload_known_extensions",
+    "checkpoint_threshold",
+    "default_block_size",
+    "disabled_compression_methods",
+    "disabled_optimizers",
+    "dynamic_or_filter_threshold",
+    "enable_external_access",
+    "enable_fsst_vectors",
+    "enable_http_metadata_cache",
+    "enable_logging",
+    "enable_object_cache",
+    "enable_print_progress_bar",
+    "enable_profiling",
+    "enable_progress_bar",
+    "enable_progress_bar_print",
+    "explain_output",
+    "external_threads",
+    "force_bitpacking_mode",
+    "force_compression",
+    "force_mbedtls_unsafe",
+    "force_variant_shredding",
+    "immediate_transaction_mode",
+    "late_materialization_max_rows",
+    "max_temp_directory_size",
+    "merge_join_threshold",
+    "nested_loop_join_threshold",
+    "ordered_aggregate_threshold",
+    "partitioned_write_flush_threshold",
+    "partitioned_write_max_open_files",
+    "perfect_ht_threshold",
+    "prefer_range_joins",
+    "preserve_identifier_case",
+    "preserve_insertion_order",
+    "profile_output",
+    "profiling_mode",
+    "profiling_output",
+    "progress_bar_time",
+    "temp_directory",
+    "wal_autocheckpoint",
+    "worker_threads_pin",
+];
+
+/// Whether a setting is one of these; those for DuckDB's own tests begin with `debug_`.
+pub(crate) fn is_inert(variable: &str) -> bool {
+    variable.starts_with("debug_") || INERT.contains(&variable)
+}

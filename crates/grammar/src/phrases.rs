@@ -1,0 +1,169 @@
+//! Phrases of queries in words that the parser knows. Works on tokens, which keep the places in the text that they came from.
+
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+
+use crate::words::{is_word, keyword, places};
+use crate::{aliases, joins};
+
+/// The function that `*COLUMNS(…)` becomes among the arguments of another one.
+pub const UNPACKED: &str = "unpacked_columns";
+
+/// The tokens of a query with its phrases in other words.
+pub fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let tokens = aliases::behind_values(tokens);
+    unpacked(joins::marked(patterns(whole_tables(tokens))))
+}
+
+/// `TABLE t` as a query of its own: `SELECT * FROM t`.
+fn whole_tables(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let places = places(&tokens);
+    for (index, place) in places.iter().enumerate().rev() {
+        let begins = match index.checked_sub(1).map(|before| &tokens[places[before]].token) {
+            None | Some(Token::LParen) => true,
+            Some(before) => {
+                matches!(keyword(before), Keyword::UNION | Keyword::EXCEPT | Keyword::INTERSECT | Keyword::EXPLAIN)
+            }
+        };
+        let is_name = matches!(places.get(index + 1).map(|next| &tokens[*next].token), Some(Token::Word(_)));
+        if begins && is_name && keyword(&tokens[*place].token) == Keyword::TABLE {
+            let span = tokens[*place].span;
+            let words = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
+            tokens.splice(place..=place, words.map(|token| TokenWithSpan { token, span }));
+        }
+    }
+    tokens
+}
+
+/// `* LIKE 'a%'`, and the same with NOT, ILIKE, SIMILAR TO and GLOB, as `COLUMNS` of a regular expression; with NOT, of what does not
+/// match it.
+fn patterns(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let places = places(&tokens);
+    for index in (1..places.len()).rev() {
+        let token = |ahead: usize| places.get(index + ahead).map(|place| &tokens[*place].token);
+        let begins = matches!(&tokens[places[index - 1]].token, Token::Comma)
+            || matches!(keyword(&tokens[places[index - 1]].token), Keyword::SELECT | Keyword::DISTINCT | Keyword::ALL);
+        if !begins || token(0) != Some(&Token::Mul) {
+            continue;
+        }
+        let is_negated = token(1).is_some_and(|word| keyword(word) == Keyword::NOT);
+        let at = 1 + usize::from(is_negated);
+        let Some(operator) = token(at) else { continue };
+        let is_similar = keyword(operator) == Keyword::SIMILAR;
+        let Some(Token::SingleQuotedString(pattern)) = token(at + 1 + usize::from(is_similar)) else { continue };
+        let expression = match keyword(operator) {
+            Keyword::LIKE => format!("(?s)^{}$", of_like(pattern)),
+            Keyword::ILIKE => format!("(?is)^{}$", of_like(pattern)),
+            Keyword::SIMILAR => format!("(?s)^(?:{pattern})$"),
+            _ if is_word(operator, "glob") => format!("(?s)^{}$", of_glob(pattern)),
+            _ => continue,
+        };
+        let (first, last) = (places[index], places[index + at + 1 + usize::from(is_similar)]);
+        let span = tokens[first].span;
+        let mut call = vec![
+            Token::make_word("COLUMNS", None),
+            Token::LParen,
+            Token::SingleQuotedString(expression),
+            Token::RParen,
+        ];
+        if is_negated {
+            call.splice(3..3, [Token::Comma, Token::make_keyword("FALSE")]);
+        }
+        tokens.splice(first..=last, call.into_iter().map(|token| TokenWithSpan { token, span }));
+    }
+    tokens
+}
+
+/// The pattern of a LIKE as a regular expression.
+fn of_like(pattern: &str) -> String {
+    let part = |c: char| match c {
+        '%' => ".*".to_owned(),
+        '_' => ".".to_owned(),
+        c => literal(c),
+    };
+    pattern.chars().map(part).collect()
+}
+
+/// The pattern of a GLOB as a regular expression.
+fn of_glob(pattern: &str) -> String {
+    let part = |c: char| match c {
+        '*' => ".*".to_owned(),
+        '?' => ".".to_owned(),
+        '[' | ']' => c.to_string(),
+        c => literal(c),
+    };
+    pattern.chars().map(part).collect()
+}
+
+fn literal(c: char) -> String {
+    match c.is_alphanumeric() || c == '_' || c == ' ' {
+        true => c.to_string(),
+        false => format!("\\x{{{:x}}}", u32::from(c)),
+    }
+}
+
+/// `coalesce(*COLUMNS(…))` as `coalesce(unpacked_columns(…))`.
+fn unpacked(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let places = places(&tokens);
+    for window in places.windows(4).rev() {
+        let [before, star, columns, open] = [window[0], window[1], window[2], window[3]];
+        if matches!(tokens[before].token, Token::LParen | Token::Comma)
+            && tokens[star].token == Token::Mul
+            && is_word(&tokens[columns].token, "columns")
+            && tokens[open].token == Token::LParen
+        {
+            tokens[columns].token = Token::make_word(UNPACKED, None);
+            tokens.remove(star);
+        }
+    }
+    tokens
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::sql::sqlparser::dialect::DuckDbDialect;
+    use datafusion::sql::sqlparser::tokenizer::Tokenizer;
+
+    fn check(text: &str, expect: &str) {
+        let tokens = Tokenizer::new(&DuckDbDialect {}, text).tokenize_with_location().expect("tokens");
+        let words = known(tokens).into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
+        let words: Vec<String> = words.map(|token| token.token.to_string()).collect();
+        assert_eq!(words.join(" "), expect);
+    }
+
+    #[test]
+    fn tables_are_queries() {
+        check("TABLE t", "SELECT * FROM t");
+        check("SELECT (TABLE t) UNION TABLE u", "SELECT ( SELECT * FROM t ) UNION SELECT * FROM u");
+        check("CREATE TABLE t (a INT)", "CREATE TABLE t ( a INT )");
+    }
+
+    #[test]
+    fn columns_are_chosen_by_patterns() {
+        check("SELECT * LIKE 'a_%' FROM t", "SELECT COLUMNS ( '(?s)^a..*$' ) FROM t");
+        check("SELECT a, * NOT ILIKE 'B%'", "SELECT a , COLUMNS ( '(?is)^B.*$' , FALSE )");
+        check("SELECT * SIMILAR TO 'a|b'", "SELECT COLUMNS ( '(?s)^(?:a|b)$' )");
+        check("SELECT a * b LIKE 'c'", "SELECT a * b LIKE 'c'");
+        check("SELECT f(*COLUMNS(*), 1)", "SELECT f ( unpacked_columns ( * ) , 1 )");
+    }
+
+    #[test]
+    fn aliases_stand_behind() {
+        check(
+            "SELECT x: a + 1, y: f(b, c) FROM q: t WHERE a",
+            "SELECT a + 1 AS x , f ( b , c ) AS y FROM t AS q WHERE a",
+        );
+        check("FROM q: t JOIN r: (SELECT z: 1) ON q.a", "FROM t AS q JOIN ( SELECT 1 AS z ) AS r ON q . a");
+        check("SELECT a[1:2], {'b': c} FROM t", "SELECT a [ 1 : 2 ] , { 'b' : c } FROM t");
+        check("SELECT list_filter(a, lambda x: x > 1)", "SELECT list_filter ( a , lambda x : x > 1 )");
+    }
+
+    #[test]
+    fn joins_are_marked() {
+        check("FROM a POSITIONAL JOIN b", "FROM a CROSS APPLY b");
+        check("FROM a ASOF LEFT JOIN b ON x > y", "FROM a LEFT JOIN b ON \"?asof\" AND x > y");
+        check("FROM a ASOF JOIN b USING (k, t)", "FROM a JOIN b USING ( \"?asof\" , k , t )");
+        check("SELECT asof FROM positional", "SELECT asof FROM positional");
+    }
+}
