@@ -6,8 +6,20 @@ use crate::finding::Finding;
 use crate::source::Sources;
 
 /// The crates between a statement's text and its pipelines.
-const PLANNING: [&str; 10] =
-    ["context", "syntax", "functions", "aggregates", "subqueries", "rules", "tables", "files", "carve", "sql"];
+const PLANNING: [&str; 12] = [
+    "context",
+    "forms",
+    "syntax",
+    "functions",
+    "aggregates",
+    "nested",
+    "subqueries",
+    "rules",
+    "tables",
+    "files",
+    "carve",
+    "sql",
+];
 
 /// Lines of such a crate, tests apart.
 const CRATE_LINES: usize = 6_000;

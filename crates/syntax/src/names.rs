@@ -18,6 +18,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
+use forebay_forms::collations;
 
 use crate::file_options::READ_FUNCTIONS;
 use crate::scopes::{Merged, Scopes};
@@ -188,6 +189,8 @@ impl VisitorMut for Names {
         self.scopes.enter_query(named);
         select_list::order_by_all(query, |query| outputs::of_query(&self.scopes, query).map(|names| names.len()));
         select_list::order_by_positions(query);
+        let folded = collations::ordered(query);
+        self.note(folded);
         aliases::order_by_sources(query, |with, from| outputs::of_sources(&self.scopes, with, from));
         let limits = check_recursion(query);
         self.note(limits);
@@ -263,7 +266,9 @@ impl VisitorMut for Names {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let rewritten = row_predicates::rewrite(expr).and_then(|()| call_forms::rewrite(expr));
+        let rewritten = row_predicates::rewrite(expr)
+            .and_then(|()| collations::compared(expr))
+            .and_then(|()| call_forms::rewrite(expr));
         self.note(rewritten);
         match expr {
             Expr::Identifier(name) => match self.scopes.merged(name) {
@@ -274,6 +279,8 @@ impl VisitorMut for Names {
                 if let Some(window) = &mut function.over {
                     let written = self.windows.write_out(window);
                     self.note(written);
+                    let folded = collations::windowed(window);
+                    self.note(folded);
                     windows::move_order(function);
                 }
             }

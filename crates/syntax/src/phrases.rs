@@ -4,6 +4,7 @@
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 use forebay_base::{Error, Position, Result};
+use forebay_forms::comprehensions;
 
 use crate::limits::SHARE;
 
@@ -41,7 +42,7 @@ pub fn known(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
         }
     }
     let tokens = in_parentheses(filters_with_where(tokens, &places));
-    Ok(shares(tokens))
+    Ok(comprehensions::written_out(shares(tokens)))
 }
 
 /// `LIMIT 30%` and `LIMIT 30 PERCENT` as a call with the share.
