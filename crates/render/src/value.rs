@@ -549,6 +549,6 @@ mod tests {
         map.keys().append_value("a\"b");
         map.values().append_null();
         map.append(true).expect("one value per key");
-        check(map.finish(), &["{a\"b=NULL}"], &["{\"a\\\"b\":null}"]);
+        check(map.finish(), &["{'a\"b'=NULL}"], &["{\"a\\\"b\":null}"]);
     }
 }

@@ -155,11 +155,14 @@ pub fn rewrite_behind(expr: &mut Expr) -> Result<()> {
             let count = named("regr_count");
             *expr = parsed(&format!("CASE WHEN {count} > 0 THEN coalesce({call}, CAST('nan' AS DOUBLE)) END"))?;
         }
-        // Where what is to be explained does not differ, all of it is explained; squares may be too large where the correlation is not.
+        // Where what is to be explained does not differ, all of it is explained; nothing where its squares are too large.
         "regr_r2" => {
-            let (sxx, syy, corr) = (named("regr_sxx"), named("regr_syy"), named("corr"));
-            *expr =
-                parsed(&format!("CASE WHEN {sxx} > 0 AND {syy} = 0 THEN CAST(1 AS DOUBLE) ELSE {corr} * {corr} END"))?;
+            let (sxx, syy) = (named("regr_sxx"), named("regr_syy"));
+            let inf = "CAST('inf' AS DOUBLE)";
+            *expr = parsed(&format!(
+                "CASE WHEN {sxx} > 0 AND {syy} = 0 THEN CAST(1 AS DOUBLE) \
+                 WHEN {syy} >= {inf} AND {sxx} < {inf} THEN CAST(0 AS DOUBLE) ELSE {call} END"
+            ))?;
         }
         "mod" | "fmod" | "add" | "subtract" | "multiply" | "divide" => {
             if let Some(operation) = operation(call) {

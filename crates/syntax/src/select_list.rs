@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_engine::types::arrow_type;
+use forebay_forms::macros;
 
 use crate::dialect::ForebayDialect;
 use crate::types::sql_type;
@@ -120,6 +121,7 @@ impl Taken {
     fn name(&mut self, expr: &Expr) -> Option<String> {
         let text = expr.to_string();
         let last = match expr {
+            Expr::Identifier(name) if macros::session_value(name).is_some() => return Some(self.alias(&name.value)),
             Expr::Identifier(name) => name,
             Expr::CompoundIdentifier(parts) => parts.last()?,
             _ => return Some(self.alias(&text)),
