@@ -6,12 +6,13 @@ use crate::finding::Finding;
 use crate::source::Sources;
 
 /// The crates between a statement's text and its pipelines.
-const PLANNING: [&str; 12] = [
+const PLANNING: [&str; 13] = [
     "context",
     "grammar",
     "syntax",
     "functions",
     "aggregates",
+    "nested",
     "joins",
     "subqueries",
     "rules",

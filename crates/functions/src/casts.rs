@@ -4,6 +4,7 @@
 //! same way and may have an exponent; floats stay in their canonical form. Times, intervals, blobs and lists are read from text
 //! and written to it as DuckDB does ([`texts`]). These are DuckDB's rules, where DataFusion cuts digits off.
 
+mod fields;
 mod lists;
 pub mod numbers;
 mod temporal;
@@ -42,6 +43,7 @@ pub fn cast(array: &ArrayRef, target: &DataType, or_null: bool) -> Result<ArrayR
             let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
             Ok(Arc::new(ListArray::try_new(Arc::clone(element), offsets, values, nulls)?))
         }
+        (T::Struct(_), T::Struct(target)) => fields::between(array, target, or_null),
         (T::Timestamp(..), T::Timestamp(..)) => numbers::timestamps(array, target, &plain),
         (T::Float32 | T::Float64, T::Decimal128(38, 0)) => numbers::hugeints(array, or_null),
         (T::Float64, T::Float32) => Ok(canonical(&numbers::singles(array, or_null)?)),

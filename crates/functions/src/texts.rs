@@ -2,11 +2,15 @@
 
 use crate::function::Definition;
 
+pub use pads::repeated;
+pub use splits::{characters, slices};
+
 mod case;
 mod distances;
 mod encodings;
 mod format;
 mod graphemes;
+mod lengths;
 mod like;
 mod pads;
 mod paths;
@@ -22,6 +26,7 @@ pub(crate) const DEFINITIONS: &[&[Definition]] = &[
     encodings::DEFINITIONS,
     format::DEFINITIONS,
     graphemes::DEFINITIONS,
+    lengths::DEFINITIONS,
     like::DEFINITIONS,
     pads::DEFINITIONS,
     paths::DEFINITIONS,

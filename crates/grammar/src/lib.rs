@@ -1,17 +1,19 @@
 //! Forms of DuckDB's SQL that the parser does not know, in words, expressions and trees that it does.
 //!
 //! Reading order: [`statements`] and [`phrases`] work on tokens, before a statement is parsed; [`expressions`] is what the dialect
-//! asks while it is parsed; [`access`], [`conditions`], [`orders`] and [`outer_aggregates`]
+//! asks while it is parsed; [`access`], [`collations`], [`conditions`], [`macros`], [`orders`] and [`outer_aggregates`]
 //! change the parsed tree. Must not know: tables, names, plans.
 #![forbid(unsafe_code)]
 
 pub mod access;
 mod aliases;
+pub mod collations;
 pub mod conditions;
 pub mod expressions;
 pub mod fields;
 pub mod groupings;
 pub mod joins;
+pub mod macros;
 pub mod orders;
 pub mod outer_aggregates;
 pub mod phrases;

@@ -39,6 +39,11 @@ pub fn sql_name(data_type: &DataType) -> String {
         | DataType::LargeListView(item)
         | DataType::FixedSizeList(item, _) => return format!("{}[]", sql_name(item.data_type())),
         DataType::Struct(fields) => {
+            let is_row = fields.iter().enumerate().all(|(place, field)| *field.name() == format!("c{place}"));
+            if is_row {
+                let types: Vec<String> = fields.iter().map(|field| sql_name(field.data_type())).collect();
+                return format!("TUPLE({})", types.join(", "));
+            }
             let fields: Vec<String> =
                 fields.iter().map(|field| format!("{} {}", field.name(), sql_name(field.data_type()))).collect();
             return format!("STRUCT({})", fields.join(", "));

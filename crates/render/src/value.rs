@@ -271,7 +271,7 @@ fn dictionary(array: &dyn Array, notation: Notation) -> Cells<'_> {
     Box::new(move |row, out| codes.keys().is_valid(row) && values(keys[row], out))
 }
 
-/// Lists as `[a, b]`, structs as `{'a': 1}`, maps as `{k=v}`; in JSON arrays and objects.
+/// Lists as `[a, b]`, structs as `{'a': 1}`, those without names as `(1, a)`, maps as `{k=v}`; in JSON arrays and objects.
 fn nested(array: &dyn Array, notation: Notation) -> Cells<'_> {
     match array.data_type() {
         DataType::List(_) => {
@@ -291,19 +291,31 @@ fn nested(array: &dyn Array, notation: Notation) -> Cells<'_> {
         DataType::Struct(fields) => {
             let columns = array.as_struct().columns();
             let members: Vec<(&str, Cells<'_>)> =
-                fields.iter().zip(columns).map(|(f, c)| (f.name().as_str(), cells(c.as_ref(), notation))).collect();
+                fields.iter().zip(columns).map(|(f, c)| (f.name().as_str(), part(c.as_ref(), notation))).collect();
+            let mut names = members.iter().enumerate();
+            let is_row = notation == Notation::Text && names.all(|(index, (name, _))| *name == format!("c{index}"));
             present(array, move |row, out| {
-                out.push('{');
+                out.push(if is_row { '(' } else { '{' });
                 for (index, (name, value)) in members.iter().enumerate() {
                     separate(index, out);
                     match notation {
-                        Notation::Json => push_json_string(name, out),
-                        Notation::Text => out.extend(["'", name, "'"]),
+                        Notation::Json => {
+                            push_json_string(name, out);
+                            out.push(':');
+                        }
+                        Notation::Text if is_row => {}
+                        Notation::Text => {
+                            push_quoted(name, out);
+                            out.push_str(": ");
+                        }
                     }
-                    out.push_str(if notation == Notation::Json { ":" } else { ": " });
                     push_or_null(value, row, notation, out);
                 }
-                out.push('}');
+                out.push_str(match (is_row, members.len()) {
+                    (true, 1) => ",)",
+                    (true, _) => ")",
+                    _ => "}",
+                });
             })
         }
         _ => map(array, notation),
@@ -316,7 +328,7 @@ fn sequence<'a>(
     notation: Notation,
     range: impl Fn(usize) -> std::ops::Range<usize> + 'a,
 ) -> Cells<'a> {
-    let item = cells(items, notation);
+    let item = part(items, notation);
     present(array, move |row, out| {
         out.push('[');
         for (index, at) in range(row).enumerate() {
@@ -329,8 +341,11 @@ fn sequence<'a>(
 
 fn map(array: &dyn Array, notation: Notation) -> Cells<'_> {
     let entries = array.as_map();
-    let keys = cells(entries.keys().as_ref(), Notation::Text);
-    let values = cells(entries.values().as_ref(), notation);
+    let keys = match notation {
+        Notation::Json => cells(entries.keys().as_ref(), Notation::Text),
+        Notation::Text => part(entries.keys().as_ref(), notation),
+    };
+    let values = part(entries.values().as_ref(), notation);
     let ends = entries.value_offsets();
     present(array, move |row, out| {
         out.push('{');
@@ -349,6 +364,35 @@ fn map(array: &dyn Array, notation: Notation) -> Cells<'_> {
         }
         out.push('}');
     })
+}
+
+/// Values within others: texts stand in quotes where they could be read in another way.
+fn part(array: &dyn Array, notation: Notation) -> Cells<'_> {
+    let value = cells(array, notation);
+    if notation == Notation::Json || array.data_type().is_numeric() || array.data_type().is_nested() {
+        return value;
+    }
+    Box::new(move |row, out| {
+        let mut text = String::new();
+        let valid = value(row, &mut text);
+        match valid && needs_quotes(&text) {
+            true => push_quoted(&text, out),
+            false => out.push_str(&text),
+        }
+        valid
+    })
+}
+
+fn needs_quotes(text: &str) -> bool {
+    text.is_empty()
+        || text.eq_ignore_ascii_case("null")
+        || text.starts_with(|c: char| c.is_ascii_whitespace())
+        || text.ends_with(|c: char| c.is_ascii_whitespace())
+        || text.contains(['"', '\'', '(', ')', ',', ':', '=', '[', ']', '{', '}', '\\'])
+}
+
+fn push_quoted(text: &str, out: &mut String) {
+    out.extend(["'", &text.replace('\\', "\\\\").replace('\'', "\\'"), "'"]);
 }
 
 fn separate(index: usize, out: &mut String) {
@@ -505,6 +549,6 @@ mod tests {
         map.keys().append_value("a\"b");
         map.values().append_null();
         map.append(true).expect("one value per key");
-        check(map.finish(), &["{a\"b=NULL}"], &["{\"a\\\"b\":null}"]);
+        check(map.finish(), &["{'a\"b'=NULL}"], &["{\"a\\\"b\":null}"]);
     }
 }

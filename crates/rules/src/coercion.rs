@@ -6,17 +6,19 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, TimeUnit};
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::{Cast, InList, InSubquery, ScalarFunction};
 use datafusion::logical_expr::type_coercion::binary::{comparison_coercion, type_union_coercion};
 use datafusion::logical_expr::{
-    Between, BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Union, binary_expr,
+    Between, BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, binary_expr,
 };
 use forebay_base::{canonical_f32, canonical_f64};
 
 use crate::dates;
 use crate::expressions::{ExpressionRule, Kinds};
+use crate::multisets::is_set_operation;
+use crate::set_operations::{unify_intersection, unify_union};
 use crate::typed::{ChildTypes, is_comparison};
 use forebay_functions::casts::cast_scalar;
 
@@ -38,7 +40,8 @@ impl ExpressionRule for UnifiedTypes {
 
     fn rewrite_node(&self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         match plan {
-            LogicalPlan::Union(_) => unify_union(plan),
+            LogicalPlan::Union(union) => unify_union(union),
+            LogicalPlan::Join(join) if is_set_operation(&join) => unify_intersection(join),
             LogicalPlan::Join(_) => unify_join_keys(plan),
             other => Ok(Transformed::no(other)),
         }
@@ -272,7 +275,7 @@ fn cut_decimal(left: &DataType, right: &DataType) -> Option<DataType> {
 }
 
 /// The type of a column of values of these types.
-fn united_type(types: &[DataType]) -> Option<DataType> {
+pub(crate) fn united_type(types: &[DataType]) -> Option<DataType> {
     let (first, rest) = types.split_first()?;
     let unite = |common: DataType, next: &DataType| {
         Purpose::Unite.ours(&common, next).or_else(|| Purpose::Unite.theirs(&common, next))
@@ -359,80 +362,6 @@ fn unify_join_keys(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         }
     }
     Ok(Transformed::new_transformed(LogicalPlan::Join(join), transformed))
-}
-
-/// The plan with unions whose columns have the types that those of their inputs have in common, as far as types are known
-/// before the plan is analysed. DataFusion plans what reads a union by the types of its first input, and `x // 2` is another
-/// operator for integers than for decimals. The inputs get their casts in analysis.
-///
-/// # Errors
-/// If DataFusion cannot make a node above a union anew.
-pub fn with_united_columns(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let mut changed = false;
-    let plan = plan.transform_up(|node| match node {
-        LogicalPlan::Union(Union { inputs, schema }) => {
-            let united = united_columns(&inputs, schema.fields().len());
-            let columns = schema.iter().zip(united).map(|((qualifier, field), target)| {
-                let field = match target {
-                    Some(target) if target != *field.data_type() => {
-                        changed = true;
-                        Arc::new(field.as_ref().clone().with_data_type(target))
-                    }
-                    _ => Arc::clone(field),
-                };
-                (qualifier.cloned(), field)
-            });
-            let schema = DFSchema::new_with_metadata(columns.collect(), schema.metadata().clone())?;
-            Ok(Transformed::yes(LogicalPlan::Union(Union { inputs, schema: Arc::new(schema) })))
-        }
-        other if changed => other.recompute_schema().map(Transformed::yes),
-        other => Ok(Transformed::no(other)),
-    });
-    plan.map(|plan| plan.data)
-}
-
-/// For each of the columns of a union whose inputs' types differ, the type in common, if there is one. All of it is ours to
-/// say, so that a union of this one is not told the type of its first input.
-fn united_columns(inputs: &[Arc<LogicalPlan>], width: usize) -> Vec<Option<DataType>> {
-    if inputs.iter().any(|input| input.schema().fields().len() != width) {
-        return vec![None; width];
-    }
-    let target = |column: usize| {
-        let types: Vec<DataType> =
-            inputs.iter().map(|input| input.schema().field(column).data_type().clone()).collect();
-        let is_mixed = types.iter().any(|data_type| *data_type != types[0]);
-        is_mixed.then(|| united_type(&types)).flatten()
-    };
-    (0..width).map(target).collect()
-}
-
-/// Inputs of a UNION with casts to our common types of their columns.
-fn unify_union(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let LogicalPlan::Union(Union { inputs, schema }) = plan else { return Ok(Transformed::no(plan)) };
-    let targets = united_columns(&inputs, schema.fields().len());
-    if targets.iter().all(Option::is_none) {
-        return Ok(Transformed::no(LogicalPlan::Union(Union { inputs, schema })));
-    }
-    let cast_input = |input: &Arc<LogicalPlan>| {
-        let columns: Vec<Expr> = input
-            .schema()
-            .iter()
-            .zip(&targets)
-            .map(|((qualifier, field), target)| {
-                let column = Expr::Column((qualifier, field).into());
-                match target {
-                    Some(target) if target != field.data_type() => {
-                        Expr::Cast(Cast::new(Box::new(column), target.clone()))
-                            .alias_qualified(qualifier.cloned(), field.name())
-                    }
-                    _ => column,
-                }
-            })
-            .collect();
-        LogicalPlanBuilder::from(Arc::clone(input)).project(columns)?.build().map(Arc::new)
-    };
-    let inputs = inputs.iter().map(cast_input).collect::<Result<_>>()?;
-    Ok(Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?)))
 }
 
 #[cfg(test)]

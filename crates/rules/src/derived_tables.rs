@@ -4,11 +4,11 @@ use datafusion::common::{Result, not_impl_err};
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion::logical_expr::sqlparser::ast::{TableFactor, TableSample, TableSampleKind, TableSampleModifier};
 
-use crate::coercion::with_united_columns;
 use crate::dependencies::without_dependencies;
+use crate::set_operations::with_united_columns;
 
 /// Plans derived tables and names of WITH as DataFusion does; then their functional dependencies are taken away, and their
-/// unions get the types of all inputs, before anything is planned that reads them.
+/// set operations get the types of all inputs, before anything is planned that reads them.
 ///
 /// The way to DataFusion's own planner leads through all planners of relations again, this one too. So that it knows a relation
 /// which it asked for itself, that has a sample without a size: no statement can say so, and DataFusion does not look at

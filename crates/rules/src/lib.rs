@@ -29,6 +29,7 @@ pub mod operators;
 pub mod optimizer;
 pub mod pushdown;
 pub mod rounding;
+pub mod set_operations;
 pub mod streamed;
 pub mod text_functions;
 pub mod typed;

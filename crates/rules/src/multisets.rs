@@ -29,13 +29,17 @@ impl AnalyzerRule for NumberedRows {
     }
 }
 
-/// Whether a join stands for INTERSECT ALL or EXCEPT ALL. Before any optimisation only set operations join so; without ALL,
-/// or where it does not matter, the left side's rows are distinct.
-fn keeps_copies(join: &Join) -> bool {
+/// Whether a join stands for INTERSECT or EXCEPT. Before any optimisation only set operations join so.
+pub fn is_set_operation(join: &Join) -> bool {
     matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
         && join.null_equality == NullEquality::NullEqualsNull
         && join.filter.is_none()
-        && !matches!(join.left.as_ref(), LogicalPlan::Distinct(_))
+}
+
+/// Whether a join stands for INTERSECT ALL or EXCEPT ALL: without ALL, or where it does not matter, the left side's rows are
+/// distinct.
+fn keeps_copies(join: &Join) -> bool {
+    is_set_operation(join) && !matches!(join.left.as_ref(), LogicalPlan::Distinct(_))
 }
 
 fn numbered(join: &Join) -> Result<LogicalPlan> {

@@ -84,6 +84,13 @@ impl ExprPlanner for Operators {
         })
     }
 
+    fn plan_position(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(match forebay_functions::function("strpos") {
+            Some(place) => PlannerResult::Planned(place.call(args)),
+            None => PlannerResult::Original(args),
+        })
+    }
+
     fn plan_extract(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
         Ok(PlannerResult::Planned(self.date_part.call(args)))
     }

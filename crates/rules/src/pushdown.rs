@@ -43,10 +43,21 @@ fn push(rule: &PhysicalRule, plan: Arc<dyn ExecutionPlan>, config: &ConfigOption
                 node.replace_children(vec![bar], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))?,
             ));
         }
-        Ok(match node.fetch().is_some() || mistakes_columns(&*node) {
-            true => Transformed::yes(Arc::new(LocalLimitExec::new(node, NO_LIMIT)) as Arc<dyn ExecutionPlan>),
-            false => Transformed::no(node),
-        })
+        let is_barred = node.fetch().is_some() || mistakes_columns(&*node);
+        let bar = |input: Arc<dyn ExecutionPlan>| -> Arc<dyn ExecutionPlan> {
+            Arc::new(LocalLimitExec::new(input, NO_LIMIT))
+        };
+        // Of lists and structs the join would pass on bounds, which DataFusion orders in another way than it compares.
+        let is_nested = node.downcast_ref::<HashJoinExec>().is_some_and(has_nested_keys);
+        let node = match is_nested {
+            true => {
+                let bars = node.children().into_iter().map(|input| bar(Arc::clone(input))).collect();
+                node.replace_children(bars, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))?
+            }
+            false => node,
+        };
+        let node = if is_barred { bar(node) } else { node };
+        Ok(if is_barred || is_nested { Transformed::yes(node) } else { Transformed::no(node) })
     })?;
     let pushed = rule.optimize(barred.data, config)?;
     if !barred.transformed {
@@ -61,6 +72,12 @@ fn push(rule: &PhysicalRule, plan: Arc<dyn ExecutionPlan>, config: &ConfigOption
             })
         })
         .data()
+}
+
+/// Whether a join is by lists, structs or maps.
+fn has_nested_keys(join: &HashJoinExec) -> bool {
+    let schema = join.left().schema();
+    join.on().iter().any(|(left, _)| left.data_type(&schema).is_ok_and(|own| own.is_nested()))
 }
 
 /// Whether a filter of the columns that an operator makes could come to test other columns of its inputs.

@@ -106,6 +106,7 @@ impl RoundingCast {
             (source, target) if source.is_floating() => target.is_integer() || *target == T::Decimal128(38, 0),
             (source, target) if source.is_string() && texts::is_read(target) => true,
             (source, target) if target.is_string() && texts::is_written(source) => true,
+            (T::Struct(from), T::Struct(to)) => from != to,
             (T::List(from), T::List(to)) => self.of_target(to.data_type()).is_needed(from.data_type()),
             (source, target) if source.is_string() && text_numbers::is_read(target) => true,
             _ => false,

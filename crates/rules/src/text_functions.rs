@@ -9,7 +9,7 @@ use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion::functions::utils::make_scalar_function;
-use datafusion::functions_nested::expr_fn::{array_compact, array_concat, array_distinct, array_length};
+use datafusion::functions_nested::expr_fn::{array_compact, array_concat, array_distinct};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, Like, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -64,10 +64,6 @@ impl ExpressionRule for DuckFunctions {
         let Expr::ScalarFunction(ScalarFunction { func, args }) = expr else { return Ok(Transformed::no(expr)) };
         let is_double = |data_type: &Option<DataType>| *data_type == Some(DataType::Float64);
         Ok(match (func.name(), args.len()) {
-            ("character_length", 1) if is_list(&types[0]) => Transformed::yes(datafusion::prelude::cast(
-                array_length(args.into_iter().next().unwrap_or_default()),
-                DataType::Int64,
-            )),
             // NULL is no value that a list could have several of.
             ("array_distinct", 1) => {
                 Transformed::yes(array_distinct(array_compact(args.into_iter().next().unwrap_or_default())))

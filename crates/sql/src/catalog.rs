@@ -27,6 +27,7 @@ use forebay_syntax::{names, parse};
 use forebay_tables::known::KnownTables;
 use forebay_tables::table::ForebayTable;
 
+use crate::nested_columns;
 use crate::semantics;
 
 /// The name of the one catalog.
@@ -248,7 +249,7 @@ impl SchemaProvider for Tables {
         let snapshot = &self.planner.snapshot;
         if let Some(table) = snapshot.table(&self.schema, name) {
             let provider = self.planner.provider(table).map_err(into_datafusion)?;
-            return Ok(Some(provider));
+            return nested_columns::provider(provider, &self.planner.base).map(Some);
         }
         if let Some(view) = snapshot.view(&self.schema, name) {
             return self.planner.view(view).await.map(Some).map_err(into_datafusion);

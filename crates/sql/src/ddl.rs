@@ -23,6 +23,7 @@ use forebay_syntax::types::sql_type;
 
 use crate::catalog::Planner;
 use crate::lookup::{QualifiedName, find_column, find_table, ident, unknown_column};
+use crate::nested_columns;
 use crate::options;
 
 /// The definition that a CREATE TABLE statement with a list of columns gives.
@@ -111,7 +112,15 @@ fn foreign_key(
 }
 
 fn column_definition(planner: &Arc<Planner>, column: &ColumnDef) -> Result<ColumnDefinition> {
-    let logical = sql_type(&column.data_type).map_err(|error| error.context(format!("column {}", column.name)))?;
+    let logical = match nested_columns::is_nested(&column.data_type) {
+        // The type is planned to see whether it is one.
+        true => planner
+            .default_expr(&format!("CAST(NULL AS {})", column.data_type))
+            .map(|_| LogicalType::Varchar)
+            .map_err(from_datafusion),
+        false => sql_type(&column.data_type),
+    };
+    let logical = logical.map_err(|error| error.context(format!("column {}", column.name)))?;
     let mut definition =
         ColumnDefinition { name: ident(&column.name), logical, nullable: true, default: None, missing: None };
     for option in &column.options {
@@ -399,7 +408,10 @@ pub fn definition_of_query(name: QualifiedName, schema: &Schema, create: &Create
             DataType::Decimal256(_, scale) => DataType::Decimal128(DECIMAL128_MAX_PRECISION, *scale),
             other => other.clone(),
         };
-        let logical = forebay_engine::types::logical_type(&stored, &column)?;
+        let logical = match nested_columns::type_text(&stored) {
+            Some(_) => LogicalType::Varchar,
+            None => forebay_engine::types::logical_type(&stored, &column)?,
+        };
         columns.push(ColumnDefinition { name: column, logical, nullable: true, default: None, missing: None });
     }
     Ok(TableDefinition { schema: name.schema, name: name.name, columns, constraints: Vec::new() })

@@ -15,6 +15,7 @@ pub mod insert;
 pub mod load;
 pub mod lookup;
 mod maintenance;
+pub mod nested_columns;
 pub mod options;
 pub(crate) mod plan_cache;
 pub mod pragma;

@@ -14,6 +14,7 @@ use forebay_context::settings;
 use forebay_context::statement::StatementContext;
 use forebay_engine::run::schema_of_columns;
 use forebay_engine::{Engine, LoadTarget, Loader};
+use forebay_functions::casts;
 use forebay_store::{Column, SealedSegment, TableOptions};
 use futures::StreamExt;
 use tokio::task::JoinSet;
@@ -82,6 +83,9 @@ pub fn convert(batch: &RecordBatch, schema: &SchemaRef, types: &[LogicalType]) -
 fn convert_array(array: &ArrayRef, data_type: &DataType, logical: &LogicalType) -> Result<ArrayRef> {
     if array.data_type() == data_type {
         return Ok(Arc::clone(array));
+    }
+    if array.data_type().is_nested() && *data_type == DataType::Utf8View {
+        return casts::cast(array, data_type, false).map_err(|error| from_datafusion(error.into()));
     }
     let options = CastOptions { safe: false, format_options: FormatOptions::default() };
     cast_with_options(array, data_type, &options).map_err(|error| {

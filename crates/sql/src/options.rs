@@ -15,6 +15,7 @@ use forebay_syntax::table_options::{Action, AlterOptions, Change};
 
 use crate::catalog::Planner;
 use crate::lookup::{QualifiedName, find_column, find_table, ident};
+use crate::nested_columns;
 
 /// The options that there are.
 const OPTIONS: [&str; 1] = [COMPRESSION_OPTION];
@@ -68,6 +69,9 @@ pub fn of_statement(create: &CreateTable) -> Result<TableOptions> {
 
 /// Adds what the definition of a column asks.
 pub fn add_of_column(all: &mut TableOptions, id: ColumnId, column: &ColumnDef) -> Result<()> {
+    if nested_columns::is_nested(&column.data_type) {
+        all.set(Some(id), nested_columns::TYPE_OPTION, Some(&column.data_type.to_string()));
+    }
     for option in &column.options {
         if let ColumnOption::Options(options) = &option.option {
             add(all, Some(id), options).map_err(|error| error.context(format!("column {}", column.name)))?;

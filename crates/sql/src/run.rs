@@ -28,6 +28,7 @@ use crate::ddl;
 use crate::insert;
 use crate::load;
 use crate::lookup::{QualifiedName, find_table, parse_name};
+use crate::nested_columns;
 use crate::options;
 use crate::plan_cache::PlanKey;
 use crate::send::send_rows;
@@ -317,7 +318,7 @@ impl<'a> Run<'a> {
             return Err(Error::new(ErrorKind::AlreadyExists, format!("table {} exists already", name.name))
                 .hint("DROP it first, or use CREATE OR REPLACE TABLE or CREATE TABLE IF NOT EXISTS"));
         }
-        let (store, options) = (self.planner.engine().store(), options::of_statement(create)?);
+        let (store, mut options) = (self.planner.engine().store(), options::of_statement(create)?);
         let Some(query) = &create.query else {
             let definition = ddl::table_definition(&self.planner, create, name)?;
             ddl::create_table(store.begin()?, definition, &options, Vec::new(), create.or_replace)?;
@@ -330,6 +331,7 @@ impl<'a> Run<'a> {
         let plan = self.plan(&state, query)?;
         let physical = self.physical(&state, Arc::new(plan))?;
         let definition = ddl::definition_of_query(name, &physical.schema(), create)?;
+        nested_columns::add_types(&mut options, &physical.schema());
         let columns = ddl::stored_columns(&definition);
         let (segments, rows) = self.load(&state, physical, &columns, &options)?;
         ddl::create_table(store.begin()?, definition, &options, segments, create.or_replace)?;

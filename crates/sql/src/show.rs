@@ -14,6 +14,7 @@ use forebay_tables::table::primary_key;
 use forebay_tables::zones::column_zone;
 
 use crate::catalog::CATALOG;
+use crate::nested_columns;
 
 /// A column of answers.
 type Answer = (&'static str, ArrayRef);
@@ -122,7 +123,7 @@ pub fn describe_table(table: &forebay_store::Table) -> Result<RecordBatch> {
     let compression = |column| table.options.of_column(column, COMPRESSION_OPTION).map(str::to_owned);
     batch(vec![
         ("column_name", text(columns.iter().map(|column| column.name.as_str()))),
-        ("column_type", text(columns.iter().map(|column| column.logical.to_string()))),
+        ("column_type", text(columns.iter().map(|column| nested_columns::shown(table, column)))),
         ("null", text(columns.iter().map(|column| if column.nullable { "YES" } else { "NO" }))),
         ("key", optional_text(columns.iter().map(|column| key.contains(&column.name).then(|| "PRI".to_owned())))),
         ("default", optional_text(columns.iter().map(|column| column.default.clone()))),

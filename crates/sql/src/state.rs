@@ -62,6 +62,10 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
         .with_type_planner(Arc::new(TypeNames))
         .build();
     let mut expressions: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(Operators::new(division))];
+    let nested = forebay_nested::functions();
+    if let Some(access) = forebay_nested::MapAccess::new(&nested) {
+        expressions.push(Arc::new(access));
+    }
     expressions.extend(state.expr_planners().iter().cloned());
     let mut aggregates: Vec<_> = state.aggregate_functions().values().cloned().collect();
     // The later of two functions of one name holds.
@@ -83,13 +87,17 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
     scalars.extend(forebay_functions::functions());
     scalars.extend(bits::functions().map(Arc::new));
     scalars.extend(whole_numbers::functions());
+    scalars.extend(nested);
     scalars.push(Arc::new(type_of::function()));
+    let mut of_lambdas: Vec<_> = state.higher_order_functions().values().cloned().collect();
+    of_lambdas.extend(forebay_nested::higher_order_functions());
     let mut state = SessionStateBuilder::new_from_existing(state)
         .with_analyzer_rules(list::analyzer())
         .with_expr_planners(expressions)
         .with_aggregate_functions(aggregates)
         .with_window_functions(windows)
         .with_scalar_functions(scalars)
+        .with_higher_order_functions(of_lambdas)
         .with_optimizer_rules(list::logical())
         .with_physical_optimizer_rules(list::physical())
         .with_query_planner(Arc::new(CarvingPlanner))

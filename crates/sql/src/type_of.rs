@@ -58,6 +58,12 @@ fn type_name(data_type: &DataType) -> String {
         DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
             format!("{}[]", type_name(element.data_type()))
         }
+        DataType::Struct(fields)
+            if fields.iter().enumerate().all(|(place, field)| *field.name() == format!("c{place}")) =>
+        {
+            let types: Vec<String> = fields.iter().map(|field| type_name(field.data_type())).collect();
+            format!("TUPLE({})", types.join(", "))
+        }
         DataType::Struct(fields) => {
             let fields: Vec<String> =
                 fields.iter().map(|field| format!("{} {}", field.name(), type_name(field.data_type()))).collect();

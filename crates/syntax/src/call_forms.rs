@@ -8,6 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
+use forebay_grammar::macros;
 
 use crate::dialect::ForebayDialect;
 use crate::intervals;
@@ -44,9 +45,10 @@ const DATE_PARTS: [&str; 27] = [
 ];
 
 /// Functions under other names, and how the planner calls them.
-const OTHER_NAMES: [(&str, &str); 11] = [
+const OTHER_NAMES: [(&str, &str); 14] = [
     ("approx_count_distinct", "approx_distinct"),
     ("arbitrary", "first_value"),
+    ("array_value", "make_array"),
     ("ceiling", "ceil"),
     ("first", "first_value"),
     ("gen_random_uuid", "uuid"),
@@ -54,6 +56,8 @@ const OTHER_NAMES: [(&str, &str); 11] = [
     ("grouping_id", "grouping"),
     ("last", "last_value"),
     ("least_common_multiple", "lcm"),
+    ("list_pack", "make_array"),
+    ("list_value", "make_array"),
     ("rank_dense", "dense_rank"),
     ("variance", "var_samp"),
 ];
@@ -93,6 +97,16 @@ pub fn rewrite(expr: &mut Expr) -> Result<()> {
             Ok(())
         }
         Expr::Dictionary(fields) => check_fields(fields),
+        Expr::Identifier(name) => {
+            if let Some(value) = macros::session_value(name) {
+                *expr = value;
+            }
+            Ok(())
+        }
+        Expr::CompoundFieldAccess { access_chain, .. } => {
+            access_chain.iter_mut().for_each(macros::close_slice);
+            Ok(())
+        }
         // The planner forgets inside of a literal what names mean around it: tables of outer queries, names of WITH.
         Expr::Array(list) if !list.elem.iter().all(|value| matches!(value, Expr::Value(_))) => {
             let values: Vec<String> = list.elem.iter().map(ToString::to_string).collect();
@@ -120,7 +134,17 @@ pub fn rewrite_behind(expr: &mut Expr) -> Result<()> {
         *expr = parsed(&format!("bitwise_not({inner})"))?;
         return Ok(());
     }
+    if let Expr::CompoundFieldAccess { root, access_chain } = &*expr {
+        if let Some(written) = macros::behind_points(root, access_chain) {
+            *expr = parsed(&written)?;
+        }
+        return Ok(());
+    }
     let Expr::Function(call) = &*expr else { return Ok(()) };
+    if let Some(written) = meant(call)? {
+        *expr = parsed(&written)?;
+        return Ok(());
+    }
     let named = |name: &str| {
         let mut other = call.clone();
         other.name = ObjectName::from(vec![Ident::new(name)]);
@@ -132,10 +156,14 @@ pub fn rewrite_behind(expr: &mut Expr) -> Result<()> {
             let count = named("regr_count");
             *expr = parsed(&format!("CASE WHEN {count} > 0 THEN coalesce({call}, CAST('nan' AS DOUBLE)) END"))?;
         }
-        // Where what is to be explained does not differ, all of it is explained.
+        // Where what is to be explained does not differ, all of it is explained; nothing where its squares are too large.
         "regr_r2" => {
             let (sxx, syy) = (named("regr_sxx"), named("regr_syy"));
-            *expr = parsed(&format!("CASE WHEN {sxx} > 0 AND {syy} = 0 THEN CAST(1 AS DOUBLE) ELSE {call} END"))?;
+            let inf = "CAST('inf' AS DOUBLE)";
+            *expr = parsed(&format!(
+                "CASE WHEN {sxx} > 0 AND {syy} = 0 THEN CAST(1 AS DOUBLE) \
+                 WHEN {syy} >= {inf} AND {sxx} < {inf} THEN CAST(0 AS DOUBLE) ELSE {call} END"
+            ))?;
         }
         "mod" | "fmod" | "add" | "subtract" | "multiply" | "divide" => {
             if let Some(operation) = operation(call) {
@@ -150,6 +178,11 @@ pub fn rewrite_behind(expr: &mut Expr) -> Result<()> {
         _ => {}
     }
     Ok(())
+}
+
+/// What a call stands for that is a macro.
+fn meant(call: &Function) -> Result<Option<String>> {
+    macros::meant(call).map_err(|hint| Error::input(format!("{call} is not what {} takes", call.name)).hint(hint))
 }
 
 fn rewrite_call(call: &mut Function) -> Result<()> {

@@ -19,7 +19,7 @@ use datafusion::sql::sqlparser::ast::{
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
 use forebay_context::settings::DescendingOrder;
-use forebay_grammar::{conditions, fields, groupings, orders, outer_aggregates, with_names};
+use forebay_grammar::{collations, conditions, fields, groupings, orders, outer_aggregates, with_names};
 
 use crate::dialect::ForebayDialect;
 use crate::file_options::READ_FUNCTIONS;
@@ -202,6 +202,8 @@ impl VisitorMut for Names {
         select_list::order_by_all(query, |query| outputs::of_query(&self.scopes, query).map(|names| names.len()));
         select_list::order_by_places(query);
         select_list::order_by_positions(query);
+        let folded = collations::ordered(query);
+        self.note(folded);
         aliases::order_by_sources(query, |with, from| outputs::of_sources(&self.scopes, with, from));
         let limits = check_recursion(query);
         self.note(limits);
@@ -298,7 +300,9 @@ impl VisitorMut for Names {
         if self.descends {
             orders::descend_call(expr);
         }
-        let rewritten = row_predicates::rewrite(expr).and_then(|()| call_forms::rewrite(expr));
+        let rewritten = row_predicates::rewrite(expr)
+            .and_then(|()| collations::compared(expr))
+            .and_then(|()| call_forms::rewrite(expr));
         self.note(rewritten);
         match expr {
             Expr::Identifier(name) => match self.scopes.merged(name).cloned().or_else(|| self.rows.of(name)) {
@@ -309,6 +313,8 @@ impl VisitorMut for Names {
                 if let Some(window) = &mut function.over {
                     let written = self.windows.write_out(window);
                     self.note(written);
+                    let folded = collations::windowed(window);
+                    self.note(folded);
                     windows::move_order(function);
                 }
             }

@@ -6,12 +6,13 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, Expr, Ident, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Value, visit_expressions,
-    visit_expressions_mut,
+    CastKind, Expr, Ident, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
+    Value, visit_expressions, visit_expressions_mut,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_engine::types::arrow_type;
 use forebay_grammar::expressions::position;
+use forebay_grammar::macros;
 
 use crate::dialect::ForebayDialect;
 use crate::types::sql_type;
@@ -68,7 +69,7 @@ pub fn order_by_positions(query: &mut Query) {
 
 /// Gives each column its name.
 pub fn name_columns(select: &mut Select) {
-    let mut taken = Taken::default();
+    let mut taken = Taken { tables: tables(&select.from), ..Taken::default() };
     for item in &mut select.projection {
         match item {
             SelectItem::UnnamedExpr(expr) => {
@@ -93,9 +94,35 @@ fn is_plain(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_))
 }
 
+/// The names of the tables, in lower case.
+fn tables(from: &[TableWithJoins]) -> HashSet<String> {
+    let all = from
+        .iter()
+        .flat_map(|table| std::iter::once(&table.relation).chain(table.joins.iter().map(|join| &join.relation)));
+    all.flat_map(|relation| match relation {
+        TableFactor::NestedJoin { table_with_joins, alias: None, .. } => {
+            tables(std::slice::from_ref(table_with_joins.as_ref()))
+        }
+        TableFactor::Table { name, alias: None, .. } => {
+            let last = name.0.last().and_then(|part| part.as_ident());
+            last.map(|last| last.value.to_lowercase()).into_iter().collect()
+        }
+        TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Derived { alias: Some(alias), .. }
+        | TableFactor::Function { alias: Some(alias), .. }
+        | TableFactor::UNNEST { alias: Some(alias), .. }
+        | TableFactor::TableFunction { alias: Some(alias), .. }
+        | TableFactor::NestedJoin { alias: Some(alias), .. } => HashSet::from([alias.name.value.to_lowercase()]),
+        _ => HashSet::new(),
+    })
+    .collect()
+}
+
 /// Names of the columns so far, in lower case.
 #[derive(Default)]
 struct Taken {
+    /// Names of the tables in FROM, in lower case.
+    tables: HashSet<String>,
     aliases: HashSet<String>,
     /// By their names, the columns as written: `a` and `t.a` may be one, `t.a` and `u.a` are two.
     columns: HashMap<String, Vec<String>>,
@@ -106,10 +133,14 @@ impl Taken {
     fn name(&mut self, expr: &Expr) -> Option<String> {
         let text = windows::as_written(expr.to_string());
         let last = match expr {
+            Expr::Identifier(name) if macros::session_value(name).is_some() => return Some(self.alias(&name.value)),
             Expr::Identifier(name) => name,
             Expr::CompoundIdentifier(parts) => parts.last()?,
             _ => return Some(self.alias(&text)),
         };
+        if self.is_field(expr) {
+            return Some(self.alias(&last.value));
+        }
         let (name, text) = (last.value.to_lowercase(), text.to_lowercase());
         let same = |other: &String| *other == text || *other == name || text == name;
         if self.aliases.contains(&name) || self.columns.get(&name).is_some_and(|columns| columns.iter().any(same)) {
@@ -117,6 +148,13 @@ impl Taken {
         }
         self.columns.entry(name).or_default().push(text);
         None
+    }
+
+    /// Whether this names the field of a struct, for which the planner has another name.
+    fn is_field(&self, expr: &Expr) -> bool {
+        let Expr::CompoundIdentifier(parts) = expr else { return false };
+        let is_table = parts.first().is_some_and(|first| self.tables.contains(&first.value.to_lowercase()));
+        parts.len() > 2 || !is_table
     }
 
     /// `wanted`, or the first of `wanted_1`, `wanted_2` … that is free.

@@ -7,8 +7,11 @@ use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
 use datafusion::common::{DataFusionError, Result as DataFusionResult};
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{DataType, ExactNumberInfo, TimezoneInfo};
+use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, LogicalType, Result, TimeUnit};
 use forebay_engine::types::arrow_type;
+
+use crate::dialect::ForebayDialect;
 
 /// The stored type that a type name in SQL stands for.
 pub fn sql_type(name: &DataType) -> Result<LogicalType> {
@@ -116,6 +119,9 @@ impl fmt::Debug for TypeNames {
 
 impl TypePlanner for TypeNames {
     fn plan_type_field(&self, sql_type_name: &DataType) -> DataFusionResult<Option<FieldRef>> {
+        if let Some(map) = map_type(sql_type_name) {
+            return Ok(Some(Arc::new(Field::new("", map, true))));
+        }
         match sql_type(sql_type_name) {
             Ok(logical) => Ok(Some(Arc::new(Field::new("", arrow_type(&logical), true)))),
             Err(error) if matches!(sql_type_name, DataType::Custom(..) | DataType::Decimal(_)) => {
@@ -127,12 +133,34 @@ impl TypePlanner for TypeNames {
     }
 }
 
+/// `MAP(VARCHAR, INTEGER)`, of types that tables have.
+fn map_type(name: &DataType) -> Option<ArrowType> {
+    let DataType::Custom(custom, parts) = name else { return None };
+    let ([key, value], true) = (parts.as_slice(), custom.to_string().eq_ignore_ascii_case("map")) else { return None };
+    let part = |text: &str| {
+        let parsed = Parser::new(&ForebayDialect).try_with_sql(text).and_then(|mut parser| parser.parse_data_type());
+        Some(arrow_type(&sql_type(&parsed.ok()?).ok()?))
+    };
+    let fields = vec![Field::new("key", part(key)?, false), Field::new("value", part(value)?, true)];
+    Some(ArrowType::Map(Arc::new(Field::new("entries", ArrowType::Struct(fields.into()), false)), false))
+}
+
 /// The Arrow type in which values are shown as text, used by DESCRIBE and friends.
 pub fn shown_type(arrow: &ArrowType) -> String {
     match forebay_engine::types::logical_type(arrow, "") {
         Ok(logical) => logical.to_string(),
         Err(_) => match arrow {
             ArrowType::List(element) => format!("{}[]", shown_type(element.data_type())),
+            ArrowType::Struct(fields) => {
+                let field = |field: &FieldRef| format!("{} {}", field.name(), shown_type(field.data_type()));
+                format!("STRUCT({})", fields.iter().map(field).collect::<Vec<_>>().join(", "))
+            }
+            ArrowType::Map(entries, _) => match entries.data_type() {
+                ArrowType::Struct(pair) if pair.len() == 2 => {
+                    format!("MAP({}, {})", shown_type(pair[0].data_type()), shown_type(pair[1].data_type()))
+                }
+                other => other.to_string(),
+            },
             other => other.to_string().to_uppercase(),
         },
     }

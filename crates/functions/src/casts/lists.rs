@@ -1,15 +1,42 @@
 //! Lists as text, and read from it: `[1, 2, NULL]`, `['a, b', c]`.
 
-use std::fmt::Write as _;
-
 /// The elements of a list: their texts without quotes, `None` for NULL; `None` where the text is no list. Elements that are
 /// lists keep their brackets.
 pub(crate) fn parse(text: &str) -> Option<Vec<Option<String>>> {
-    let inner = text.trim().strip_prefix('[')?.strip_suffix(']')?;
+    sequence(text.trim().strip_prefix('[')?.strip_suffix(']')?)
+}
+
+/// The values of a struct without names: `(1, x)`.
+pub(super) fn parse_row(text: &str) -> Option<Vec<Option<String>>> {
+    let inner = text.trim().strip_prefix('(')?.strip_suffix(')')?;
+    sequence(inner.trim_end().strip_suffix(',').unwrap_or(inner))
+}
+
+/// The keys and values of a struct or map: `{'a': 1, 'b': 2}`, with this sign between them.
+pub(super) fn parse_pairs(text: &str, sign: char) -> Option<Vec<(String, Option<String>)>> {
+    let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
+    let mut pairs = Vec::new();
+    let mut rest = inner.trim_start();
+    while !rest.is_empty() {
+        let (key, behind) = next_element(rest, sign)?;
+        let behind = behind.trim_start().strip_prefix(sign)?.trim_start();
+        let (value, behind) = next_element(behind, ',')?;
+        pairs.push((key?, value));
+        rest = behind.trim_start();
+        match rest.strip_prefix(',') {
+            Some(more) => rest = more.trim_start(),
+            None if rest.is_empty() => {}
+            None => return None,
+        }
+    }
+    Some(pairs)
+}
+
+fn sequence(inner: &str) -> Option<Vec<Option<String>>> {
     let mut elements = Vec::new();
     let mut rest = inner.trim_start();
     while !rest.is_empty() {
-        let (element, behind) = next_element(rest)?;
+        let (element, behind) = next_element(rest, ',')?;
         elements.push(element);
         rest = behind.trim_start();
         match rest.strip_prefix(',') {
@@ -26,21 +53,25 @@ pub(crate) fn parse(text: &str) -> Option<Vec<Option<String>>> {
     Some(elements)
 }
 
-/// The first element, and what follows it.
-fn next_element(text: &str) -> Option<(Option<String>, &str)> {
+/// The first element, which ends before this sign, and what follows it.
+fn next_element(text: &str, sign: char) -> Option<(Option<String>, &str)> {
     if let Some(quote) = text.chars().next().filter(|c| matches!(c, '\'' | '"')) {
         return quoted(&text[1..], quote).map(|(element, behind)| (Some(element), behind));
     }
     let (mut depth, mut open_quote) = (0_usize, None);
     let mut end = text.len();
-    for (index, c) in text.char_indices() {
+    let mut characters = text.char_indices();
+    while let Some((index, c)) = characters.next() {
         match (open_quote, c) {
+            (Some(_), '\\') => {
+                let _ = characters.next();
+            }
             (Some(quote), _) if c == quote => open_quote = None,
             (Some(_), _) => {}
             (None, '\'' | '"') if depth > 0 => open_quote = Some(c),
             (None, '[' | '{' | '(') => depth += 1,
             (None, ']' | '}' | ')') => depth = depth.checked_sub(1)?,
-            (None, ',') if depth == 0 => {
+            (None, _) if depth == 0 && c == sign => {
                 end = index;
                 break;
             }
@@ -76,17 +107,24 @@ pub(crate) fn text<'a>(elements: impl Iterator<Item = Option<&'a str>>, may_quot
         if index > 0 {
             out.push_str(", ");
         }
-        match element {
-            None => out.push_str("NULL"),
-            Some(element) if may_quote && needs_quotes(element) => {
-                let escaped = element.replace('\\', "\\\\").replace('\'', "\\'");
-                write!(out, "'{escaped}'").expect("a String takes what is written");
-            }
-            Some(element) => out.push_str(element),
-        }
+        append(&mut out, element, may_quote);
     }
     out.push(']');
     out
+}
+
+/// Adds an element, as it stands in a list, a struct or a map.
+pub(super) fn append(out: &mut String, element: Option<&str>, may_quote: bool) {
+    match element {
+        None => out.push_str("NULL"),
+        Some(element) if may_quote && needs_quotes(element) => out.push_str(&quoted_text(element)),
+        Some(element) => out.push_str(element),
+    }
+}
+
+/// A text in quotes.
+pub(super) fn quoted_text(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
 fn needs_quotes(element: &str) -> bool {

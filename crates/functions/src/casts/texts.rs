@@ -16,7 +16,7 @@ use datafusion::arrow::error::ArrowError;
 use forebay_syntax::types::shown_type;
 use forebay_syntax::{clock, intervals, moments};
 
-use super::{cast, lists, temporal};
+use super::{cast, fields, lists, temporal};
 use crate::blob_text;
 
 /// Whether values of this type are read from text here.
@@ -32,6 +32,8 @@ pub fn is_read(target: &DataType) -> bool {
             | T::LargeBinary
             | T::BinaryView
             | T::List(_)
+            | T::Struct(_)
+            | T::Map(..)
     )
 }
 
@@ -49,6 +51,8 @@ pub fn is_written(source: &DataType) -> bool {
                 | T::LargeBinary
                 | T::BinaryView
                 | T::List(_)
+                | T::Struct(_)
+                | T::Map(..)
         )
 }
 
@@ -64,6 +68,8 @@ pub(crate) fn read(texts: &ArrayRef, target: &DataType, or_null: bool) -> Result
         }
         DataType::Date32 | DataType::Timestamp(..) => temporal::read(views, target, or_null),
         DataType::List(element) => read_lists(views, target, element, or_null),
+        DataType::Struct(fields) => fields::read_structs(views, target, fields, or_null),
+        DataType::Map(entries, _) => fields::read_maps(views, target, entries, or_null),
         _ => {
             let mut blobs = BinaryViewBuilder::with_capacity(views.len());
             for blob in
@@ -119,6 +125,8 @@ pub(crate) fn written(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
             }
         }
         DataType::Date32 | DataType::Timestamp(..) => return temporal::written(array),
+        DataType::Struct(_) => return fields::structs(array),
+        DataType::Map(..) => return fields::maps(array),
         // A day may end with its last moment, which is none to Arrow.
         DataType::Time64(TimeUnit::Microsecond) => {
             for time in array.as_primitive::<Time64MicrosecondType>() {

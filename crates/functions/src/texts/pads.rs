@@ -82,7 +82,8 @@ fn repeat_shape(types: &[DataType]) -> Option<Shape> {
     (is_text(text) && is_integer(count)).then(|| Shape { arguments: vec![TEXT, DataType::Int64], result: TEXT })
 }
 
-fn repeated(call: &Call<'_>) -> Result<ArrayRef> {
+/// `repeat(text, count)`.
+pub fn repeated(call: &Call<'_>) -> Result<ArrayRef> {
     let (texts, counts) = (call.texts(0), call.integers(1));
     call.texts_of(|row| {
         if !texts.is_valid(row) || !counts.is_valid(row) {

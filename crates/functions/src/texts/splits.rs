@@ -91,7 +91,8 @@ fn place(position: i64, count: i64) -> i64 {
     if position < 0 { count.saturating_add(position) } else { position - 1 }
 }
 
-fn characters(call: &Call<'_>) -> Result<ArrayRef> {
+/// `text[2]`.
+pub fn characters(call: &Call<'_>) -> Result<ArrayRef> {
     let (texts, positions) = (call.texts(0), call.integers(1));
     call.texts_of(|row| {
         let both = texts.is_valid(row) && positions.is_valid(row);
@@ -111,7 +112,8 @@ fn slice_shape(types: &[DataType]) -> Option<Shape> {
 }
 
 /// `text[start:end]`; an end that is NULL is that of the text.
-fn slices(call: &Call<'_>) -> Result<ArrayRef> {
+/// `text[2:4]`.
+pub fn slices(call: &Call<'_>) -> Result<ArrayRef> {
     let (texts, starts, ends) = (call.texts(0), call.integers(1), call.integers(2));
     call.texts_of(|row| {
         if !texts.is_valid(row) || !starts.is_valid(row) || !ends.is_valid(row) {

@@ -1,0 +1,215 @@
+//! Calls that stand for other expressions, as macros do: `if(a, b, c)`, `struct_pack(a := 1)`, `fdiv(a, b)`; and what is looked up or
+//! called behind a point: `{'a': 1}.a`, `'abc'.upper()`.
+
+use datafusion::sql::sqlparser::ast::{
+    AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Subscript, UnaryOperator, Value,
+};
+
+/// The user that all sessions are of.
+const USER: &str = "'duckdb'";
+/// The schema that tables are in.
+const SCHEMA: &str = "'main'";
+
+/// The expression that a call stands for, as text; `None` where it is one itself. `Err` tells what is missing.
+pub fn meant(call: &Function) -> Result<Option<String>, &'static str> {
+    let name = call.name.to_string().to_lowercase();
+    let arguments = match &call.args {
+        FunctionArguments::List(list) if list.clauses.is_empty() => list.args.as_slice(),
+        FunctionArguments::None => &[],
+        _ => return Ok(None),
+    };
+    let plain: Option<Vec<&Expr>> = arguments.iter().map(value).collect();
+    Ok(match (name.as_str(), plain.as_deref()) {
+        ("if", Some([condition, then, other])) => Some(format!("CASE WHEN {condition} THEN {then} ELSE {other} END")),
+        ("constant_or_null", Some([value, others @ ..])) if !others.is_empty() => {
+            let known: Vec<String> = others.iter().map(|other| format!("({other}) IS NOT NULL")).collect();
+            Some(format!("CASE WHEN {} THEN {value} END", known.join(" AND ")))
+        }
+        ("fdiv", Some([left, right])) => Some(format!("floor(CAST({left} AS DOUBLE) / ({right}))")),
+        ("alias", Some([named])) => Some(format!("'{}'", shown(named).replace('\'', "''"))),
+        ("pg_typeof", Some([typed])) => Some(format!("lower(typeof({typed}))")),
+        ("current_user" | "session_user" | "user" | "current_role", Some([])) => Some(USER.to_owned()),
+        ("current_schema", Some([])) => Some(SCHEMA.to_owned()),
+        ("current_schemas", Some([_])) => Some(format!("[{SCHEMA}]")),
+        ("setseed", Some([seed])) => Some(format!("CASE WHEN ({seed}) IS NULL THEN NULL END")),
+        ("regexp_split_to_table", Some([_, ..])) => {
+            Some(format!("unnest(regexp_split_to_array({}))", listed(arguments)))
+        }
+        ("generate_subscripts", Some([list, _])) => Some(format!("unnest(range(1, length({list}) + 1))")),
+        ("ago", Some([interval])) => Some(format!("(now() - ({interval}))")),
+        ("map", Some([])) => Some("map([], [])".to_owned()),
+        ("struct_pack", _) => Some(pack(arguments)?),
+        ("struct_insert" | "struct_update", _) => inserted(&name, arguments)?,
+        ("unnest", None) => unnested(arguments)?,
+        _ => None,
+    })
+}
+
+/// What a name stands for that is written without parentheses, where no column is called so.
+pub fn session_value(name: &Ident) -> Option<Expr> {
+    if name.quote_style.is_some() {
+        return None;
+    }
+    let text = match name.value.to_lowercase().as_str() {
+        "current_user" | "session_user" | "current_role" => USER,
+        "current_schema" => SCHEMA,
+        _ => return None,
+    };
+    Some(Expr::Value(Value::SingleQuotedString(text.trim_matches('\'').to_owned()).into()))
+}
+
+fn value(argument: &FunctionArg) -> Option<&Expr> {
+    match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+        _ => None,
+    }
+}
+
+/// The name and the value of `name := value`.
+fn named(argument: &FunctionArg) -> Option<(&str, &Expr)> {
+    match argument {
+        FunctionArg::Named { name, arg: FunctionArgExpr::Expr(expr), .. } => Some((&name.value, expr)),
+        FunctionArg::ExprNamed { name: Expr::Identifier(name), arg: FunctionArgExpr::Expr(expr), .. } => {
+            Some((&name.value, expr))
+        }
+        _ => None,
+    }
+}
+
+fn listed(arguments: &[FunctionArg]) -> String {
+    arguments.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// What a column of this expression is called.
+fn shown(expr: &Expr) -> String {
+    match expr {
+        Expr::Identifier(name) => name.value.clone(),
+        Expr::CompoundIdentifier(parts) => parts.last().map(|name| name.value.clone()).unwrap_or_default(),
+        other => other.to_string(),
+    }
+}
+
+fn quoted(name: &str) -> String {
+    format!("'{}'", name.replace('\'', "''"))
+}
+
+/// `{'a': 1}` of `struct_pack(a := 1)`; a column without a name has its own.
+fn pack(arguments: &[FunctionArg]) -> Result<String, &'static str> {
+    let field = |argument: &FunctionArg| match (named(argument), value(argument)) {
+        (Some((name, value)), _) => Some(format!("{}: {value}", quoted(name))),
+        (_, Some(column @ (Expr::Identifier(_) | Expr::CompoundIdentifier(_)))) => {
+            Some(format!("{}: {column}", quoted(&shown(column))))
+        }
+        _ => None,
+    };
+    let fields: Option<Vec<String>> = arguments.iter().map(field).collect();
+    let fields = fields.filter(|fields| !fields.is_empty());
+    fields.map(|fields| format!("{{{}}}", fields.join(", "))).ok_or("Write struct_pack(a := 1)")
+}
+
+/// `struct_insert(s, 'a', 1)` of `struct_insert(s, a := 1)`.
+fn inserted(function: &str, arguments: &[FunctionArg]) -> Result<Option<String>, &'static str> {
+    let Some((whole, fields)) = arguments.split_first() else { return Ok(None) };
+    if fields.iter().all(|field| named(field).is_none()) {
+        return Ok(None);
+    }
+    let fields: Option<Vec<String>> =
+        fields.iter().map(|field| named(field).map(|(name, value)| format!("{}, {value}", quoted(name)))).collect();
+    let fields = fields.ok_or("Write struct_insert(s, a := 1)")?;
+    Ok(Some(format!("{function}({whole}, {})", fields.join(", "))))
+}
+
+/// `unnest(list, recursive := true)` and `unnest(list, max_depth := 2)`, as lists of all that is to become rows.
+fn unnested(arguments: &[FunctionArg]) -> Result<Option<String>, &'static str> {
+    let Some((Some(list), options)) = arguments.split_first().map(|(list, options)| (value(list), options)) else {
+        return Ok(None);
+    };
+    let mut list = list.to_string();
+    for option in options {
+        match named(option).map(|(name, value)| (name.to_lowercase(), value.to_string())) {
+            Some((name, value)) if name == "recursive" => {
+                if value.eq_ignore_ascii_case("true") {
+                    list = format!("list_flattened({list})");
+                }
+            }
+            Some((name, value)) if name == "max_depth" => {
+                let depth: u8 = value.parse().map_err(|_| "max_depth is a whole number from 1 to 255")?;
+                for _ in 1..depth {
+                    list = format!("flatten({list})");
+                }
+            }
+            _ => return Err("unnest takes recursive := true and max_depth := 2"),
+        }
+    }
+    Ok(Some(format!("unnest({list})")))
+}
+
+/// Fields and calls behind a point, as a subscript and a call: `{'a': 1}['a']`, `upper('abc')`. Returns the whole as text.
+pub fn behind_points(root: &Expr, accesses: &[AccessExpr]) -> Option<String> {
+    if !accesses.iter().any(|access| matches!(access, AccessExpr::Dot(Expr::Identifier(_) | Expr::Function(_)))) {
+        return None;
+    }
+    let mut whole = match root {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Function(_) | Expr::Value(_) | Expr::Nested(_) => {
+            root.to_string()
+        }
+        other => format!("({other})"),
+    };
+    for access in accesses {
+        whole = match access {
+            AccessExpr::Dot(Expr::Identifier(name)) => format!("{whole}[{}]", quoted(&name.value)),
+            AccessExpr::Dot(Expr::Function(call)) => {
+                let mut call = call.clone();
+                let FunctionArguments::List(list) = &mut call.args else { return None };
+                let first = Expr::Nested(Box::new(Expr::Value(Value::Null.into())));
+                list.args.insert(0, FunctionArg::Unnamed(FunctionArgExpr::Expr(first)));
+                call.to_string().replacen("(NULL)", &whole, 1)
+            }
+            AccessExpr::Subscript(Subscript::Index { index }) => format!("{whole}[{index}]"),
+            other => format!("{whole}{other}"),
+        };
+    }
+    Some(whole)
+}
+
+/// Gives a slice that goes to the end its end: `l[2:]` is `l[2:-1]`.
+pub fn close_slice(access: &mut AccessExpr) {
+    if let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, .. }) = access {
+        let number = |text: &str| Expr::Value(Value::Number(text.to_owned(), false).into());
+        lower_bound.get_or_insert_with(|| number("1"));
+        upper_bound.get_or_insert_with(|| Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(number("1")) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::sql::sqlparser::dialect::DuckDbDialect;
+    use datafusion::sql::sqlparser::parser::Parser;
+
+    fn check(text: &str, expect: Option<&str>) {
+        let parsed = Parser::new(&DuckDbDialect {}).try_with_sql(text).and_then(|mut parser| parser.parse_expr());
+        let written = match parsed.expect("parses") {
+            Expr::Function(call) => meant(&call).expect("named"),
+            Expr::CompoundFieldAccess { root, access_chain } => behind_points(&root, &access_chain),
+            other => panic!("{other} is no call"),
+        };
+        assert_eq!(written.as_deref(), expect);
+    }
+
+    #[test]
+    fn calls_stand_for_expressions() {
+        check("if(a, 1, 2)", Some("CASE WHEN a THEN 1 ELSE 2 END"));
+        check("struct_pack(a := 1, b)", Some("{'a': 1, 'b': b}"));
+        check("struct_update(s, a := 1)", Some("struct_update(s, 'a', 1)"));
+        check("unnest(l, recursive := true)", Some("unnest(list_flattened(l))"));
+        check("unnest(l, max_depth := 2)", Some("unnest(flatten(l))"));
+        check("unnest(l)", None);
+    }
+
+    #[test]
+    fn what_stands_behind_a_point() {
+        check("{'a': 1}.a", Some("({'a': 1})['a']"));
+        check("{'a': 'x'}.a.upper()", Some("upper(({'a': 'x'})['a'])"));
+    }
+}
