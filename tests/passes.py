@@ -16,6 +16,9 @@ KNOWN = {
     "a + 1 AS next_a": "what two projections compute alike is found where they are one, which is behind the rule that looks for it",
     "(1, NULL)": "a test on codes is told to be NULL for all rows, and is none any more",
     "now()": "each plan has its own time",
+    "s.a, s.b, l[1]": "fields of a struct are taken where it is read from text, behind the rule that looks for what is computed twice",
+    "list(s.a ORDER BY i)": "as above: a struct, and a field of it",
+    "st.x[2], st['y y'][1]": "as above: two fields of a struct",
 }
 
 
