@@ -4,7 +4,6 @@
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, LimitClause, TableFactor, Value};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
-
 use forebay_base::{Error, Result};
 
 use crate::expressions::call;
