@@ -23,11 +23,11 @@ impl VisitorMut for Dots {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         match expr {
-            Expr::CompoundFieldAccess { root, access_chain } => {
-                if access_chain.iter().any(|access| matches!(access, AccessExpr::Dot(_))) {
-                    let (root, chain) = (std::mem::replace(root.as_mut(), null()), std::mem::take(access_chain));
-                    *expr = accessed(root, chain);
-                }
+            Expr::CompoundFieldAccess { root, access_chain }
+                if access_chain.iter().any(|access| matches!(access, AccessExpr::Dot(_))) =>
+            {
+                let (root, chain) = (std::mem::replace(root.as_mut(), null()), std::mem::take(access_chain));
+                *expr = accessed(root, chain);
             }
             Expr::Function(call) if call.name.0.len() > 1 => of_column(call),
             _ => {}

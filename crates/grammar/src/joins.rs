@@ -12,7 +12,7 @@ use crate::words::{closes, is_word, keyword, opens, places};
 /// The first column of an ASOF JOIN's USING, and the first condition of its ON.
 pub const ASOF_MARK: &str = "?asof";
 
-/// The function that the inequality of an ASOF JOIN becomes: whether its argument holds, and for no row that is nearer.
+/// The function that inequalities of an ASOF JOIN become: whether its argument holds, and for no row that is nearer.
 pub const NEAREST_CONDITION: &str = "nearest_condition";
 
 /// The function that the condition of a POSITIONAL JOIN is: whether two rows have the same place.
@@ -71,7 +71,7 @@ fn mark(tokens: &mut Vec<TokenWithSpan>, start: usize) -> bool {
     false
 }
 
-/// The condition of an ASOF JOIN with its inequality, which is the only one, as a call of [`NEAREST_CONDITION`].
+/// The condition of an ASOF JOIN with each inequality, of which one tells the nearest row, as a call of [`NEAREST_CONDITION`].
 pub fn name_nearest(condition: &mut Expr) -> Result<()> {
     let is_mark = |part: &Expr| matches!(part, Expr::Identifier(name) if name.value == ASOF_MARK);
     let mut found = Vec::new();
@@ -89,12 +89,14 @@ pub fn name_nearest(condition: &mut Expr) -> Result<()> {
         )
     };
     let mut parts: Vec<Expr> = found.into_iter().filter(|part| !is_mark(part)).cloned().collect();
-    let mut nearest: Vec<&mut Expr> = parts.iter_mut().filter(is_inequality).collect();
-    let [only] = &mut nearest[..] else {
+    let mut inequalities = parts.iter_mut().filter(is_inequality).peekable();
+    if inequalities.peek().is_none() {
         return Err(Error::input("ASOF JOIN takes exactly one inequality, which tells the nearest row")
             .hint("Write ASOF JOIN r ON l.key = r.key AND l.time >= r.time"));
-    };
-    **only = call(NEAREST_CONDITION, vec![only.clone()]);
+    }
+    for inequality in inequalities {
+        *inequality = call(NEAREST_CONDITION, vec![inequality.clone()]);
+    }
     let and = |left, right| Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::And, right: Box::new(right) };
     if let Some(all) = parts.into_iter().reduce(and) {
         *condition = all;

@@ -12,7 +12,7 @@ pub const UNPACKED: &str = "unpacked_columns";
 /// The tokens of a query with its phrases in other words.
 pub fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let tokens = aliases::behind_values(tokens);
-    unpacked(joins::marked(patterns(whole_tables(tokens))))
+    unpacked(joins::marked(patterns(compared_values(whole_tables(tokens)))))
 }
 
 /// `TABLE t` as a query of its own: `SELECT * FROM t`.
@@ -30,6 +30,23 @@ fn whole_tables(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             let span = tokens[*place].span;
             let words = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
             tokens.splice(place..=place, words.map(|token| TokenWithSpan { token, span }));
+        }
+    }
+    tokens
+}
+
+/// `ANY (VALUES …)` as `ANY (SELECT * FROM VALUES …)`.
+fn compared_values(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let places = places(&tokens);
+    for window in places.windows(3).rev() {
+        let [any, open, values] = [window[0], window[1], window[2]];
+        if matches!(keyword(&tokens[any].token), Keyword::ANY | Keyword::ALL | Keyword::SOME)
+            && tokens[open].token == Token::LParen
+            && keyword(&tokens[values].token) == Keyword::VALUES
+        {
+            let span = tokens[values].span;
+            let words = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
+            tokens.splice(values..values, words.map(|token| TokenWithSpan { token, span }));
         }
     }
     tokens

@@ -35,22 +35,20 @@ pub(crate) fn is_marked(join: &Join) -> bool {
 pub(crate) fn written(join: &Join) -> Result<LogicalPlan> {
     let (mut conditions, mut keys, mut nearest) = (Vec::new(), Vec::new(), None);
     for part in join.filter.iter().flat_map(split_conjunction) {
-        if let Some([inequality]) = arguments(part, NEAREST_CONDITION) {
-            nearest = Sides::of(join, inequality);
-            conditions.push(inequality.clone());
-            continue;
+        let inequality = arguments(part, NEAREST_CONDITION).and_then(|arguments| arguments.first());
+        let condition = inequality.unwrap_or(part);
+        conditions.push(condition.clone());
+        match (Sides::of(join, condition), inequality) {
+            (Some(sides), Some(_)) if nearest.is_none() => nearest = Some(sides),
+            (Some(_), Some(_)) => return several(),
+            (Some(Sides { op: Operator::Eq | Operator::IsNotDistinctFrom, right, .. }), None) => keys.push(right),
+            // Only rows that it holds for are near: they are told apart from the others as by a key.
+            (None, _) if is_of(condition, join.right.schema()) => keys.push(condition.clone()),
+            (None, _) if condition.column_refs().is_empty() || is_of(condition, join.left.schema()) => {}
+            _ => return plan_err!("ASOF JOIN takes equalities and one inequality of both sides, not {condition}"),
         }
-        match Sides::of(join, part) {
-            Some(Sides { op: Operator::Eq | Operator::IsNotDistinctFrom, right, .. }) => keys.push(right),
-            _ => return plan_err!("ASOF JOIN takes equalities of both sides and one inequality, not {part}"),
-        }
-        conditions.push(part.clone());
     }
-    let Some(Sides { left, op, right }) = nearest else {
-        return plan_err!(
-            "the inequality of an ASOF JOIN compares a value of its left side with one of its right side"
-        );
-    };
+    let Some(Sides { left, op, right }) = nearest else { return several() };
     let ascends = matches!(op, Operator::Gt | Operator::GtEq);
     let window = lead_udwf().call(vec![right.clone()]).order_by(vec![right.sort(ascends, false)]);
     let next = if keys.is_empty() { window } else { window.partition_by(keys) }.build()?.alias(NEXT);
@@ -71,6 +69,16 @@ pub(crate) fn written(join: &Join) -> Result<LogicalPlan> {
     LogicalPlanBuilder::from(LogicalPlan::Join(joined)).project(columns)?.build()
 }
 
+fn several<T>() -> Result<T> {
+    plan_err!("ASOF JOIN takes exactly one inequality of both sides, which tells the nearest row: l.time >= r.time")
+}
+
+/// Whether an expression names columns of these alone.
+fn is_of(expr: &Expr, schema: &DFSchema) -> bool {
+    let columns = expr.column_refs();
+    !columns.is_empty() && columns.iter().all(|column| schema.has_column(column))
+}
+
 /// A comparison of the left side with the right one.
 struct Sides {
     left: Expr,
@@ -82,10 +90,6 @@ impl Sides {
     /// The comparison that an expression is, turned around where it has to be.
     fn of(join: &Join, expr: &Expr) -> Option<Self> {
         let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else { return None };
-        let is_of = |expr: &Expr, schema: &DFSchema| {
-            let columns = expr.column_refs();
-            !columns.is_empty() && columns.iter().all(|column| schema.has_column(column))
-        };
         let (first, second) = (left.as_ref().clone(), right.as_ref().clone());
         if is_of(&first, join.left.schema()) && is_of(&second, join.right.schema()) {
             return Some(Self { left: first, op: *op, right: second });

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use datafusion::common::{Column, JoinType, NullEquality, Result, internal_err};
 use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::functions_window::expr_fn::row_number;
-use datafusion::logical_expr::{Expr, ExprFunctionExt, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{
+    Expr, ExprFunctionExt, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Union, lit,
+};
 use forebay_grammar::joins::POSITIONAL_CONDITION;
 
 use crate::conditions::arguments;
@@ -69,6 +71,7 @@ fn in_order(plan: &Arc<LogicalPlan>, name: &str) -> Result<Option<LogicalPlan>> 
             };
             numbered.sort_with_limit([Expr::Column(Column::from_name(name)).sort(true, false)], sort.fetch)?.build()?
         }
+        LogicalPlan::Union(union) => in_turn(union, name)?,
         LogicalPlan::Projection(projection) => match in_order(&projection.input, name)? {
             Some(input) => {
                 let place = input.schema().columns().pop().map(Expr::Column);
@@ -89,4 +92,29 @@ fn in_order(plan: &Arc<LogicalPlan>, name: &str) -> Result<Option<LogicalPlan>> 
         },
         _ => return Ok(None),
     }))
+}
+
+/// The rows of a UNION ALL, those of the first query first.
+fn in_turn(union: &Union, name: &str) -> Result<LogicalPlan> {
+    let mut all: Option<LogicalPlanBuilder> = None;
+    for (turn, input) in union.inputs.iter().enumerate() {
+        let numbered = numbered(input, name)?;
+        let columns = numbered.schema().columns().into_iter().map(Expr::Column);
+        let turn = lit(i64::try_from(turn).unwrap_or(i64::MAX)).alias("turn");
+        let next = LogicalPlanBuilder::from(numbered.clone()).project(columns.chain([turn]))?;
+        all = Some(match all {
+            Some(before) => before.union(next.build()?)?,
+            None => next,
+        });
+    }
+    let Some(all) = all else { return internal_err!("a UNION of nothing") };
+    let all = all.build()?;
+    let mut columns: Vec<Expr> = all.schema().columns().into_iter().map(Expr::Column).collect();
+    let (turn, place) = (columns.pop(), columns.pop());
+    let order = turn.into_iter().chain(place).map(|key| key.sort(true, false)).collect();
+    let place = row_number().order_by(order).build()?.alias("place in turn");
+    let own = union.schema.columns().into_iter().zip(columns);
+    let named: Vec<Expr> = own.map(|(name, column)| column.alias_qualified(name.relation, name.name)).collect();
+    let place_again = Expr::Column(Column::from_name("place in turn")).alias(name);
+    LogicalPlanBuilder::from(all).window([place])?.project(named.into_iter().chain([place_again]))?.build()
 }
