@@ -6,7 +6,7 @@ use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::{Result, ScalarValue, exec_err};
 use forebay_functions::function::refused;
 
-use crate::collected::{Definition, list_type, one_list};
+use crate::definitions::{Definition, list_type, one_list};
 use crate::frame_partition::sortable;
 
 /// Forms of these aggregates.

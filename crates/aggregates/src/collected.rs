@@ -4,12 +4,10 @@
 //! What is computed stands in [`Definition`]s ([`crate::frequencies`], [`crate::quantiles`], [`crate::best_rows`]).
 
 use std::collections::HashSet;
-use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, ListArray, UInt64Array};
-use datafusion::arrow::buffer::OffsetBuffer;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array};
 use datafusion::arrow::compute::{SortColumn, SortOptions, concat, filter, lexsort_to_indices, take};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue, internal_err};
@@ -17,33 +15,10 @@ use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
 
+use crate::definitions::{Definition, list_type, one_list};
 use crate::frame_partition::sortable;
 use crate::frame_rows::as_rows;
 use crate::{best_rows, frequencies, quantiles};
-
-/// An aggregate of rows.
-pub struct Definition {
-    /// Its name.
-    pub name: &'static str,
-    /// Other names.
-    pub aliases: &'static [&'static str],
-    /// Of how many arguments, the first ones, a NULL leaves a row out.
-    pub needed: usize,
-    /// The types that it takes in place of these.
-    pub coerced: fn(&[DataType]) -> Result<Vec<DataType>>,
-    /// The type of its value, by those of its arguments.
-    pub result: fn(&[DataType]) -> Result<DataType>,
-    /// Its value, of rows of which there is at least one.
-    pub value: fn(&[ArrayRef], &DataType) -> Result<ScalarValue>,
-    /// Its value where there are no rows, if it is not NULL.
-    pub of_nothing: Option<f64>,
-}
-
-impl fmt::Debug for Definition {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.name)
-    }
-}
 
 /// All of them.
 pub fn functions() -> Vec<Arc<AggregateUDF>> {
@@ -119,7 +94,7 @@ impl AggregateUDFImpl for Collected {
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
         let field = |(index, input): (usize, &FieldRef)| {
             let name = format_state_name(args.name, &format!("rows {index}"));
-            Arc::new(Field::new(name, list_of(input.data_type()), true))
+            Arc::new(Field::new(name, list_type(input.data_type()), true))
         };
         Ok(args.input_fields.iter().chain(args.ordering_fields).enumerate().map(field).collect())
     }
@@ -132,26 +107,6 @@ impl AggregateUDFImpl for Collected {
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
         AggregateOrderSensitivity::SoftRequirement
     }
-}
-
-fn list_of(data_type: &DataType) -> DataType {
-    DataType::List(item(data_type))
-}
-
-fn item(data_type: &DataType) -> FieldRef {
-    Arc::new(Field::new_list_field(data_type.clone(), true))
-}
-
-/// A list of these values.
-pub fn one_list(values: &ArrayRef) -> Result<ScalarValue> {
-    let offsets = OffsetBuffer::from_lengths([values.len()]);
-    let list = ListArray::try_new(item(values.data_type()), offsets, ArrayRef::clone(values), None)?;
-    Ok(ScalarValue::List(Arc::new(list)))
-}
-
-/// The type of such a list.
-pub fn list_type(of: &DataType) -> DataType {
-    list_of(of)
 }
 
 #[derive(Debug)]

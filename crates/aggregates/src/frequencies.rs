@@ -10,7 +10,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Fields, Int64Type};
 use datafusion::common::{Result, ScalarValue, exec_err};
 use forebay_functions::function::refused;
 
-use crate::collected::{Definition, list_type, one_list};
+use crate::definitions::{Definition, list_type, one_list};
 use crate::frame_partition::sortable;
 use crate::frame_rows::as_rows;
 

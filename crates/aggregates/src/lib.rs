@@ -11,6 +11,7 @@ pub mod sliding;
 
 pub mod best_rows;
 pub mod collected;
+pub mod definitions;
 pub mod frequencies;
 pub mod moments;
 pub mod quantiles;

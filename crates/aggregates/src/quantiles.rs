@@ -9,7 +9,7 @@ use datafusion::common::{Result, ScalarValue, exec_err};
 use forebay_functions::function::refused;
 use forebay_functions::interval_lengths::INTERVAL;
 
-use crate::collected::{Definition, list_type, one_list};
+use crate::definitions::{Definition, list_type, one_list};
 use crate::frame_partition::sortable;
 
 /// Forms of these aggregates.

@@ -61,7 +61,6 @@ fn rewrite(call: &mut Function, nulls_first: &dyn Fn(bool) -> bool) -> Result<()
     };
     let FunctionArguments::List(list) = &mut call.args else { return Ok(()) };
     let name = call.name.to_string().to_lowercase();
-    let is_order = |clause: &mut FunctionArgumentClause| matches!(clause, FunctionArgumentClause::OrderBy(_));
     let is_ordered = list.clauses.iter_mut().any(is_order);
     let is_of_partition = OF_PARTITIONS.contains(&name.as_str());
     if is_of_partition && is_ordered && (exclusion != Exclusion::Nothing || WITHOUT_ORDER.contains(&name.as_str())) {
@@ -69,7 +68,7 @@ fn rewrite(call: &mut Function, nulls_first: &dyn Fn(bool) -> bool) -> Result<()
         return plan_err!("{what} is not supported for the window function {name}");
     }
     let has_plain_frame = window.window_frame.as_ref().is_none_or(|frame| is_plain(frame, &window.order_by));
-    let needs_one = match name.as_str() {
+    let is_framed = match name.as_str() {
         "fill" => true,
         _ if is_ordered => true,
         "ntile" => !list.args.first().is_some_and(is_whole),
@@ -82,35 +81,55 @@ fn rewrite(call: &mut Function, nulls_first: &dyn Fn(bool) -> bool) -> Result<()
         "nth_value" if !list.args.get(1).is_some_and(is_whole) => true,
         _ => !has_plain_frame || exclusion != Exclusion::Nothing,
     };
-    if !needs_one {
-        return Ok(());
-    }
+    if is_framed { write_framed(call, name, exclusion, nulls_first) } else { Ok(()) }
+}
+
+fn is_order(clause: &mut FunctionArgumentClause) -> bool {
+    matches!(clause, FunctionArgumentClause::OrderBy(_))
+}
+
+/// Takes the order out of a call's arguments.
+fn take_order(list: &mut FunctionArgumentList) -> Vec<OrderByExpr> {
     let mut orders = Vec::new();
     for clause in list.clauses.extract_if(.., is_order) {
         if let FunctionArgumentClause::OrderBy(keys) = clause {
             orders.extend(keys);
         }
     }
+    orders
+}
+
+/// Writes a call as one of [`FRAMED`].
+fn write_framed(
+    call: &mut Function,
+    function: String,
+    exclusion: Exclusion,
+    nulls_first: &dyn Fn(bool) -> bool,
+) -> Result<()> {
+    let (Some(WindowType::WindowSpec(window)), FunctionArguments::List(list)) = (&mut call.over, &mut call.args) else {
+        return Ok(());
+    };
+    let orders = take_order(list);
     let ignores = |treatment: &NullTreatment| matches!(treatment, NullTreatment::IgnoreNulls);
     let ignores_nulls = call.null_treatment.as_ref().is_some_and(ignores)
         || list.clauses.iter().any(|clause| match clause {
             FunctionArgumentClause::IgnoreOrRespectNulls(treatment) => ignores(treatment),
             _ => false,
         });
-    check(&name, list, call.filter.is_some(), is_ordered, window)?;
-    let mut arguments = own_arguments(&name, list);
+    check(&function, list, call.filter.is_some(), !orders.is_empty(), window)?;
+    let mut arguments = own_arguments(&function, list);
     let own = arguments.len();
     let filter = call.filter.take();
     let has_filter = filter.is_some();
     arguments.extend(filter.map(|filter| *filter));
-    let whole = is_of_partition && !is_ordered || name == "fill";
-    let (units, start, end) = bounds(window, whole)?;
+    let is_whole = OF_PARTITIONS.contains(&function.as_str()) && orders.is_empty() || function == "fill";
+    let (units, start, end) = bounds(window, is_whole)?;
     let order = |key: &OrderByExpr| KeyOrder {
         descending: key.options.asc == Some(false),
         nulls_first: key.options.nulls_first.unwrap_or_else(|| nulls_first(key.options.asc != Some(false))),
     };
     let spec = FrameSpec {
-        function: name,
+        function,
         arguments: own,
         is_distinct: matches!(list.duplicate_treatment, Some(DuplicateTreatment::Distinct)),
         ignores_nulls,
