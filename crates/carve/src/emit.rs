@@ -7,7 +7,6 @@ pub mod reduce;
 
 use std::collections::{BTreeSet, HashMap};
 
-use forebay_engine::query::ExpectedRows;
 use forebay_pipeline::ir::{
     Aggregate as StateAggregate, AggregateState, DictionaryId, JoinState, Pipeline, Probe, ProbeKind, Program,
     Register, Sink, Source, State, StateId, Step, TableSource, Typed, ValueType,
@@ -17,7 +16,7 @@ use crate::carver::Carver;
 use crate::dictionaries;
 use crate::display::{join_text, list, shown, state_name};
 use crate::emit::reduce::Restriction;
-use crate::estimate::variables_of;
+use crate::estimate::{ExpectedScans, expect, variables_of};
 use crate::facts::Variable;
 use crate::reason::Reason;
 use crate::registers::{Carried, Flow, wider};
@@ -35,7 +34,7 @@ pub struct Emitted {
     /// Per state: the rows or groups that it is expected to hold.
     pub expected_rows: Vec<Option<f64>>,
     /// Per table that a pipeline scans: the rows that are expected to go on.
-    pub expected_scans: HashMap<usize, ExpectedRows>,
+    pub expected_scans: ExpectedScans,
     /// Per column of the result: the dictionary whose ids it holds.
     pub dictionaries: Vec<Option<DictionaryId>>,
 }
@@ -48,7 +47,7 @@ pub fn emit(carver: &Carver<'_>, relation: &Relation, columns: &[Scalar]) -> Res
         program: Program::default(),
         text: Vec::new(),
         expected_rows: Vec::new(),
-        expected_scans: HashMap::new(),
+        expected_scans: ExpectedScans::new(),
         computed,
         dictionaries: HashMap::new(),
         one_row_relations: vec![None; carver.one_row_relations.len()],
@@ -72,7 +71,7 @@ pub(crate) struct Emitter<'a, 'b> {
     /// Per state.
     pub(crate) expected_rows: Vec<Option<f64>>,
     /// Per table that a pipeline scans.
-    pub(crate) expected_scans: HashMap<usize, ExpectedRows>,
+    pub(crate) expected_scans: ExpectedScans,
     /// Columns of strings whose values are needed somewhere else than where they are scanned.
     pub(crate) computed: BTreeSet<Variable>,
     pub(crate) dictionaries: HashMap<Variable, DictionaryId>,
@@ -84,11 +83,8 @@ pub(crate) struct Emitter<'a, 'b> {
     pub(crate) key_states: HashMap<Variable, (StateId, f64)>,
 }
 
-/// Variables that are carried, with what they are made of.
-type Wanted = Vec<(Variable, Scalar)>;
-
-/// Variables that are a part of a join's key, and which.
-type EqualKeys = Vec<(Variable, usize)>;
+/// Variables that are carried with what they are made of; and those that are a part of a join's key, and which.
+type Wanted = (Vec<(Variable, Scalar)>, Vec<(Variable, usize)>);
 
 impl Emitter<'_, '_> {
     fn state(&mut self, state: State, expected_rows: Option<f64>) -> StateId {
@@ -131,13 +127,7 @@ impl Emitter<'_, '_> {
         let mut flow = self.flow_of(relation, needed)?;
         let rows = self.carver.rows(relation);
         flow.text.last_mut().into_iter().for_each(|last| last.text += &format!(" (~{rows:.0} rows)"));
-        if let Some(table) = flow.scanned() {
-            let expected = self.expected_scans.entry(table).or_insert(ExpectedRows { tested: rows, kept: rows });
-            expected.kept = expected.kept.min(rows);
-            if matches!(relation, Relation::Filter { input, .. } if matches!(**input, Relation::Scan(_))) {
-                expected.tested = expected.kept;
-            }
-        }
+        flow.scanned().into_iter().for_each(|table| expect(&mut self.expected_scans, table, rows, relation));
         Ok(flow)
     }
 
@@ -284,11 +274,11 @@ impl Emitter<'_, '_> {
 
     /// What is read of a join's build side besides its keys; and for an inner join its keys by part that are variables:
     /// they are the probe's and need not be carried twice.
-    fn wanted(&self, join: &Join, needed: &BTreeSet<Variable>, residual: &BTreeSet<Variable>) -> (Wanted, EqualKeys) {
+    fn wanted(&self, join: &Join, needed: &BTreeSet<Variable>, residual: &BTreeSet<Variable>) -> Wanted {
         let carver = self.carver;
         let mut owned = BTreeSet::new();
         join.build.variables(carver, &mut owned);
-        let mut wanted: Wanted = match &join.kind {
+        let mut wanted: Vec<(Variable, Scalar)> = match &join.kind {
             JoinKind::Left(renamed) => renamed.iter().filter(|(seen, _)| needed.contains(seen)).cloned().collect(),
             JoinKind::Inner => needed.intersection(&owned).map(|v| (*v, carver.scalar(*v))).collect(),
             _ => Vec::new(),
@@ -298,7 +288,7 @@ impl Emitter<'_, '_> {
                 wanted.push((*variable, carver.scalar(*variable)));
             }
         }
-        let equal_keys: EqualKeys = match join.kind {
+        let equal_keys: Vec<(Variable, usize)> = match join.kind {
             JoinKind::Inner => {
                 (0..join.keys.len()).filter_map(|part| Some((self.equal_key(join, part)?, part))).collect()
             }

@@ -2,8 +2,9 @@
 //!
 //! Guesses decide orders, never answers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
+use forebay_engine::query::ExpectedRows;
 use forebay_tables::statistics::{PATTERN_SELECTIVITY, UNKNOWN_SELECTIVITY};
 
 use crate::carver::Carver;
@@ -183,4 +184,16 @@ pub fn variables_of<'a>(scalars: impl IntoIterator<Item = &'a Scalar>) -> BTreeS
         scalar.collect_variables(&mut all);
     }
     all
+}
+
+/// By position in [`Carver::tables`], how many rows of the scans of pipelines are expected to go on.
+pub type ExpectedScans = HashMap<usize, ExpectedRows>;
+
+/// Takes note of the rows that leave a relation which begins with the scan of a table.
+pub fn expect(scans: &mut ExpectedScans, table: usize, rows: f64, relation: &Relation) {
+    let expected = scans.entry(table).or_insert(ExpectedRows { tested: rows, kept: rows });
+    expected.kept = expected.kept.min(rows);
+    if matches!(relation, Relation::Filter { input, .. } if matches!(**input, Relation::Scan(_))) {
+        expected.tested = expected.kept;
+    }
 }

@@ -31,6 +31,7 @@ pub mod pushdown;
 pub mod rounding;
 pub mod set_operations;
 pub mod streamed;
+pub mod supertypes;
 pub mod text_functions;
 pub mod typed;
 pub mod volatile;

@@ -21,7 +21,7 @@ use crate::arithmetic::bits::BitOperator;
 use crate::arithmetic::division::{Division, IntegerDivide};
 use crate::arithmetic::huge::{HUGEINT, as_hugeint};
 use crate::arithmetic::shifts::{Direction, Shift};
-use crate::coercion::united_number;
+use crate::supertypes::united_number;
 use forebay_functions::casts::cast_scalar;
 
 /// Plans operators.

@@ -9,8 +9,8 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{Distinct, Expr, Join, LogicalPlan, LogicalPlanBuilder, Union};
 
-use crate::coercion::united_type;
 use crate::multisets::is_set_operation;
+use crate::supertypes::united_type;
 
 /// The plan with set operations whose columns have the types that those of their inputs have in common, as far as types are
 /// known before the plan is analysed: `x // 2` is another operator for integers than for decimals. The inputs of a UNION get

@@ -21,6 +21,7 @@ pub(crate) mod plan_cache;
 pub mod pragma;
 mod prepared;
 mod preparing;
+mod reading_order;
 pub(crate) mod run;
 pub mod running;
 pub mod semantics;

@@ -31,6 +31,7 @@ use crate::lookup::{QualifiedName, find_table, parse_name};
 use crate::nested_columns;
 use crate::options;
 use crate::plan_cache::PlanKey;
+use crate::reading_order;
 use crate::send::send_rows;
 use crate::session::Session;
 use crate::show;
@@ -189,6 +190,7 @@ impl<'a> Run<'a> {
         // Both in one go: each change of threads takes as long as some rules of the optimiser.
         let (planned, state) = self.session.wait_apart(async move {
             let plan = planner.plan(&state, statement).await?;
+            let state = reading_order::state_for(state, &plan).map_err(from_datafusion)?;
             let planned = match plan {
                 LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_) => {
                     Planned::Other(plan)
@@ -329,6 +331,7 @@ impl<'a> Run<'a> {
         let state = self.state();
         let query = PlanStatement::Statement(Box::new(Ast::Query(query.clone())));
         let plan = self.plan(&state, query)?;
+        let state = reading_order::state_for(state, &plan).map_err(from_datafusion)?;
         let physical = self.physical(&state, Arc::new(plan))?;
         let definition = ddl::definition_of_query(name, &physical.schema(), create)?;
         nested_columns::add_types(&mut options, &physical.schema());
@@ -363,6 +366,7 @@ impl<'a> Run<'a> {
         drop(self.planner.engine().store().begin()?);
         let state = self.state();
         let plan = self.plan(&state, statement)?;
+        let state = reading_order::state_for(state, &plan).map_err(from_datafusion)?;
         let LogicalPlan::Dml(DmlStatement { op: WriteOp::Insert(_), input, .. }) = plan else {
             return Err(Error::internal("an INSERT was planned as something else"));
         };
@@ -394,6 +398,7 @@ impl<'a> Run<'a> {
                 }
             };
             let plan = self.plan_text(&state, &text)?;
+            let state = reading_order::state_for(state, &plan).map_err(from_datafusion)?;
             let rows = self.session.wait(copy_to::write(state, plan, &copy.path, &copy.options))?;
             return self.changed(rows);
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::config::Dialect;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::ScalarUDF;
 use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::prelude::SessionConfig;
 use forebay_aggregates::framed::FramePlanner;
@@ -32,6 +33,21 @@ const SHARED_BUILD_ROWS: usize = 4 << 20;
 
 /// Keys up to which a join tells the scan of its probe side every one of them, so that they are tested on codes.
 const PUSHED_KEYS: usize = 1 << 17;
+
+/// The functions of `state`, and those of our own, `nested` ones among them; the later of two of one name holds.
+fn scalar_functions(state: &SessionState, nested: Vec<Arc<ScalarUDF>>) -> Vec<Arc<ScalarUDF>> {
+    let mut scalars: Vec<_> = state.scalar_functions().values().cloned().collect();
+    scalars.push(Arc::new(volatile::volatile_call()));
+    scalars.push(Arc::new(row_values::row_values()));
+    scalars.extend(forebay_joins::conditions::functions().map(Arc::new));
+    scalars.extend(text_functions::functions());
+    scalars.extend(forebay_functions::functions());
+    scalars.extend(bits::functions().map(Arc::new));
+    scalars.extend(whole_numbers::functions());
+    scalars.extend(nested);
+    scalars.push(Arc::new(type_of::function()));
+    scalars
+}
 
 /// DataFusion's state for a new session that runs on so many threads.
 pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> SessionState {
@@ -79,16 +95,7 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
     windows.extend(neighbours::functions());
     windows.push(framed::placeholder());
     expressions.push(Arc::new(FramePlanner::new(&aggregates)));
-    let mut scalars: Vec<_> = state.scalar_functions().values().cloned().collect();
-    scalars.push(Arc::new(volatile::volatile_call()));
-    scalars.push(Arc::new(row_values::row_values()));
-    scalars.extend(forebay_joins::conditions::functions().map(Arc::new));
-    scalars.extend(text_functions::functions());
-    scalars.extend(forebay_functions::functions());
-    scalars.extend(bits::functions().map(Arc::new));
-    scalars.extend(whole_numbers::functions());
-    scalars.extend(nested);
-    scalars.push(Arc::new(type_of::function()));
+    let scalars = scalar_functions(&state, nested);
     let mut of_lambdas: Vec<_> = state.higher_order_functions().values().cloned().collect();
     of_lambdas.extend(forebay_nested::higher_order_functions());
     let mut state = SessionStateBuilder::new_from_existing(state)

@@ -11,13 +11,26 @@ use crate::scopes::Scopes;
 
 /// The tables of the SELECTs around a place whose names stand for rows there, with their columns; the innermost last.
 #[derive(Debug, Default)]
-pub(crate) struct Rows(Vec<Vec<(Option<String>, Vec<String>)>>);
+pub(crate) struct Rows(Vec<Level>);
+
+/// The tables of one SELECT.
+#[derive(Debug, Default)]
+struct Level {
+    /// With their columns.
+    tables: Vec<(Option<String>, Vec<String>)>,
+    /// It has columns that nobody knows yet: any name may be one of them.
+    is_unknown: bool,
+}
 
 impl Rows {
     /// Goes into a SELECT, of which `within` may use the names of tables.
     pub(crate) fn enter(&mut self, scopes: &Scopes, select: Option<&Select>, within: &impl Visit) {
-        let tables = select.filter(|select| names_table(select, within));
-        self.0.push(tables.and_then(|select| outputs::whole_tables_of(scopes, select)).unwrap_or_default());
+        // Where names of the tables around may stand for rows, the columns in between have to be known.
+        let is_within = self.0.iter().any(|level| !level.tables.is_empty());
+        let asked = select.filter(|select| is_within || names_table(select, within));
+        let tables = asked.map(|select| outputs::whole_tables_of(scopes, select));
+        let is_unknown = matches!(tables, Some(None));
+        self.0.push(Level { tables: tables.flatten().unwrap_or_default(), is_unknown });
     }
 
     /// Goes out of it.
@@ -28,8 +41,10 @@ impl Rows {
     /// The row that a name stands for.
     pub(crate) fn of(&self, name: &Ident) -> Option<Expr> {
         let lower = name.value.to_lowercase();
-        for tables in self.0.iter().rev() {
-            if tables.iter().flat_map(|(_, columns)| columns).any(|column| column.eq_ignore_ascii_case(&lower)) {
+        for Level { tables, is_unknown } in self.0.iter().rev() {
+            if *is_unknown
+                || tables.iter().flat_map(|(_, columns)| columns).any(|column| column.eq_ignore_ascii_case(&lower))
+            {
                 return None;
             }
             if let Some((_, columns)) = tables.iter().find(|(table, _)| table.as_ref() == Some(&lower)) {

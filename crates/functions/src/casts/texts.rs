@@ -1,5 +1,6 @@
 //! What is read from text, and written as text, by DuckDB's forms instead of Arrow's.
 
+use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
@@ -9,7 +10,8 @@ use datafusion::arrow::array::{
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::compute::cast as plain_cast;
 use datafusion::arrow::datatypes::{
-    DataType, FieldRef, IntervalMonthDayNanoType, IntervalUnit, Time64MicrosecondType, TimeUnit,
+    DataType, FieldRef, Float32Type, Float64Type, IntervalMonthDayNanoType, IntervalUnit, Time64MicrosecondType,
+    TimeUnit,
 };
 use datafusion::arrow::error::ArrowError;
 
@@ -150,23 +152,31 @@ pub(crate) fn written(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
                 out.append_value(lists::text(texts.as_string_view().iter(), may_quote));
             }
         }
-        data_type => {
-            let shown: fn(&str) -> String = if data_type.is_floating() { float_text } else { clock::sql_text };
+        DataType::Float32 => {
+            array.as_primitive::<Float32Type>().iter().for_each(|float| out.append_option(float.map(float_text)));
+        }
+        DataType::Float16 | DataType::Float64 => {
+            let floats = plain_cast(array, &DataType::Float64)?;
+            floats.as_primitive::<Float64Type>().iter().for_each(|float| out.append_option(float.map(float_text)));
+        }
+        _ => {
             let texts = plain_cast(array, &DataType::Utf8View)?;
             for text in texts.as_string_view() {
-                out.append_option(text.map(shown));
+                out.append_option(text.map(clock::sql_text));
             }
         }
     }
     Ok(Arc::new(out.finish()))
 }
 
-/// Arrow's text of a float, with the exponent and the words that C has: `1e+30`, `1e-07`, `nan`.
-fn float_text(text: &str) -> String {
-    let Some((mantissa, exponent)) = text.split_once(['e', 'E']) else {
-        return if text == "NaN" { "nan".to_owned() } else { text.to_owned() };
-    };
-    let mantissa = mantissa.strip_suffix(".0").unwrap_or(mantissa);
+/// The shortest text that reads back as the same float, with the exponent and the words that C has: `1e+30`, `1e-07`, `nan`.
+fn float_text<F: Copy + Into<f64> + fmt::Debug>(float: F) -> String {
+    if float.into().is_nan() {
+        return "nan".to_owned();
+    }
+    // Rust's has an exponent below 0.0001 and from 1e16 on, as C's has.
+    let text = format!("{float:?}");
+    let Some((mantissa, exponent)) = text.split_once('e') else { return text };
     match exponent.strip_prefix('-') {
         Some(exponent) => format!("{mantissa}e-{exponent:0>2}"),
         None => format!("{mantissa}e+{exponent:0>2}"),
@@ -179,15 +189,19 @@ mod tests {
 
     #[test]
     fn exponents_have_a_sign_and_two_digits() {
-        for (text, expect) in [
-            ("1e30", "1e+30"),
-            ("1e-7", "1e-07"),
-            ("1.5e300", "1.5e+300"),
-            ("NaN", "nan"),
-            ("inf", "inf"),
-            ("0.1", "0.1"),
+        for (float, expect) in [
+            (1e30, "1e+30"),
+            (1e-7, "1e-07"),
+            (0.00001, "1e-05"),
+            (0.0001, "0.0001"),
+            (1e15, "1000000000000000.0"),
+            (1.5e300, "1.5e+300"),
+            (f64::NAN, "nan"),
+            (f64::NEG_INFINITY, "-inf"),
+            (0.1, "0.1"),
         ] {
-            assert_eq!(float_text(text), expect);
+            assert_eq!(float_text(float), expect);
         }
+        assert_eq!(float_text(0.00002_f32), "2e-05");
     }
 }

@@ -1,0 +1,39 @@
+//! Queries whose answer depends on the order in which tables are read: places of rows, in POSITIONAL JOIN or by `row_number() OVER ()`.
+//! They run on one thread, which reads a table from its first row to its last one.
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{Expr, LogicalPlan, WindowFunctionDefinition};
+use forebay_grammar::joins::POSITIONAL_CONDITION;
+use forebay_subqueries::plans::any_node;
+
+/// The state in which `plan`, which is not analysed yet, runs.
+///
+/// # Errors
+/// If DataFusion cannot walk over the plan.
+pub(crate) fn state_for(mut state: SessionState, plan: &LogicalPlan) -> Result<SessionState> {
+    if state.config().target_partitions() > 1 && any_node(plan, has_places)? {
+        state.config_mut().options_mut().execution.target_partitions = 1;
+    }
+    Ok(state)
+}
+
+/// Whether an expression of the node takes rows by their places.
+fn has_places(node: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    node.apply_expressions(|expr| {
+        expr.apply(|part| {
+            found |= match part {
+                Expr::ScalarFunction(call) => call.func.name() == POSITIONAL_CONDITION,
+                Expr::WindowFunction(window) => {
+                    let is_of_rows = matches!(window.fun, WindowFunctionDefinition::WindowUDF(_));
+                    is_of_rows && window.params.order_by.is_empty() && window.params.partition_by.is_empty()
+                }
+                _ => false,
+            };
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })
+    })?;
+    Ok(found)
+}
