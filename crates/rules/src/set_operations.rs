@@ -22,6 +22,9 @@ pub fn with_united_columns(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut changed = false;
     let plan = plan.transform_up(|node| match node {
         LogicalPlan::Union(Union { inputs, schema }) => {
+            // Those of UNION BY NAME are told the types of the first one.
+            let own = |input: Arc<LogicalPlan>| Arc::unwrap_or_clone(input).recompute_schema().map(Arc::new);
+            let inputs = inputs.into_iter().map(own).collect::<Result<Vec<_>>>()?;
             let united = united_columns(&inputs, schema.fields().len());
             let columns = schema.iter().zip(united).map(|((qualifier, field), target)| {
                 let field = match target {

@@ -162,7 +162,7 @@ pub fn rewrite_behind(expr: &mut Expr) -> Result<()> {
             let inf = "CAST('inf' AS DOUBLE)";
             *expr = parsed(&format!(
                 "CASE WHEN {sxx} > 0 AND {syy} = 0 THEN CAST(1 AS DOUBLE) \
-                 WHEN {syy} >= {inf} AND {sxx} < {inf} THEN CAST(0 AS DOUBLE) ELSE {call} END"
+                 WHEN ({syy} >= {inf} OR isnan({syy})) AND {sxx} < {inf} THEN CAST(0 AS DOUBLE) ELSE {call} END"
             ))?;
         }
         "mod" | "fmod" | "add" | "subtract" | "multiply" | "divide" => {
