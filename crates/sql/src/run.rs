@@ -190,7 +190,10 @@ impl<'a> Run<'a> {
         // Both in one go: each change of threads takes as long as some rules of the optimiser.
         let (planned, state) = self.session.wait_apart(async move {
             let plan = planner.plan(&state, statement).await?;
+            let threads = state.config().target_partitions();
             let state = reading_order::state_for(state, &plan).map_err(from_datafusion)?;
+            // A plan that is kept runs with the session's threads.
+            let kept_for = kept_for.filter(|_| state.config().target_partitions() == threads);
             let planned = match plan {
                 LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_) => {
                     Planned::Other(plan)
