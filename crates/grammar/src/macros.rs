@@ -160,6 +160,11 @@ pub fn behind_points(root: &Expr, accesses: &[AccessExpr]) -> Option<String> {
             AccessExpr::Dot(Expr::Identifier(name)) => format!("{whole}[{}]", quoted(&name.value)),
             AccessExpr::Dot(Expr::Function(call)) => {
                 let mut call = call.clone();
+                // `a.upper()` of a value is a call of what its field holds.
+                let fields = call.name.0.len().saturating_sub(1);
+                for field in call.name.0.drain(..fields) {
+                    whole = format!("{whole}[{}]", quoted(&field.as_ident()?.value));
+                }
                 let FunctionArguments::List(list) = &mut call.args else { return None };
                 let first = Expr::Nested(Box::new(Expr::Value(Value::Null.into())));
                 list.args.insert(0, FunctionArg::Unnamed(FunctionArgExpr::Expr(first)));
