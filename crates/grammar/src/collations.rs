@@ -1,10 +1,9 @@
 //! `x COLLATE NOCASE` where texts are compared and put in order: as the texts that the collation compares instead.
 
-use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
-    ObjectName, OrderByExpr, OrderByKind, Query, WindowType,
-};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, OrderByExpr, OrderByKind, Query, WindowType};
 use forebay_base::{Error, Result};
+
+use crate::expressions::call;
 
 /// What a collation compares in the place of a text.
 fn key(expr: &Expr, collation: &str) -> Result<Expr> {
@@ -24,17 +23,7 @@ fn key(expr: &Expr, collation: &str) -> Result<Expr> {
 }
 
 fn lower(expr: Expr) -> Expr {
-    let args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))];
-    Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new("lower")]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
+    call("lower", vec![expr])
 }
 
 /// Both sides of a comparison, where one of them has a collation.
