@@ -45,6 +45,11 @@ class Report:
         elif shown == self._details + 1:
             self.say(f"FAILED {self._suite}: more failures follow; they are counted but not shown")
 
+    def add(self, passed, failed):
+        """Counts what a report elsewhere has counted and shown."""
+        self.passed += passed
+        self.failed += failed
+
     def check(self, name, difference):
         """Passed where `difference` is None or empty, else failed for that reason."""
         if difference:

@@ -3,7 +3,8 @@
     python tests/run.py --binary PATH [--quick | --long] [--only NAME]…
 
 Suites: harness, sql, encodings, passes, documents, random, joins, windows, moments, texts, devices, correlated, numeric, tlp,
-norec, pqs, files, ssb, tpch, wide, taxi, program, directories, bad_inputs, spoiled, messages, full_disk, cancel, kill, flips.
+norec, pqs, changes, files, ssb, tpch, wide, taxi, messages, program, directories, bad_inputs, spoiled, full_disk, cancel, kill, flips.
+Those up to `messages` run side by side, as many as `--jobs` says; the others measure memory and time, and run by themselves.
 The last line is `N passed, M failed`; the exit status is 0 where nothing failed.
 """
 
@@ -11,8 +12,11 @@ import argparse
 import importlib
 import os
 import pathlib
+import re
+import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE / "differential"), str(HERE / "robustness")]
@@ -38,21 +42,25 @@ SUITES = {
     "tlp": ("oracles", "run_tlp"),
     "norec": ("oracles", "run_norec"),
     "pqs": ("oracles", "run_pqs"),
+    "changes": ("changes", "run"),
     "files": ("files", "run"),
     "ssb": ("benchmarks", "run_ssb"),
     "tpch": ("benchmarks", "run_tpch"),
     "wide": ("benchmarks", "run_wide"),
     "taxi": ("benchmarks", "run_taxi"),
+    "messages": ("messages", "run"),
     "program": ("program", "run"),
     "directories": ("directories", "run"),
     "bad_inputs": ("bad_inputs", "run"),
     "spoiled": ("spoiled_files", "run"),
-    "messages": ("messages", "run"),
     "full_disk": ("full_disk", "run"),
     "cancel": ("cancel", "run"),
     "kill": ("kill", "run"),
     "flips": ("flips", "run"),
 }
+
+# What measures memory and time, or fills a disk: from here on one by one, with nothing beside it.
+ALONE = list(SUITES)[list(SUITES).index("program") :]
 
 
 def arguments():
@@ -75,9 +83,37 @@ def arguments():
     parser.add_argument("--mutations", type=int, help="number of spoiled files (quick 300, else 2,000, long 20,000)")
     parser.add_argument("--flips", type=int, help="number of flips (quick 150, long 1,000)")
     parser.add_argument("--file", help="run SQL files whose name contains this only")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="suites that run side by side (default: one for each core)")
     parser.add_argument("--details", type=int, default=20, help="failures shown per suite")
     parser.add_argument("--directory", help="where the temporary files go (default: the system's temporary directory)")
     return parser.parse_args()
+
+
+def side_by_side(names, jobs, report):
+    """Runs suites in processes of their own, `jobs` at a time. What they say is shown in the order of `names`."""
+    arguments = iter(sys.argv[1:])
+    common = []
+    for argument in arguments:
+        if argument == "--only":
+            next(arguments)
+        elif not argument.startswith("--only="):
+            common.append(argument)
+
+    def run(name):
+        command = [sys.executable, __file__, *common, "--jobs", "1", "--only", name]
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        for name, done in zip(names, pool.map(run, names), strict=True):
+            # The first line is the seed, the last one the counts.
+            lines = done.stdout.splitlines()
+            counts = re.fullmatch(r"(\d+) passed, (\d+) failed", lines[-1] if lines else "")
+            for line in lines[1:-1] if counts else lines:
+                report.say(line)
+            if counts:
+                report.add(passed=int(counts[1]), failed=int(counts[2]))
+            else:
+                report.fail(name, f"the suite stopped with exit status {done.returncode}: {done.stderr.strip()}")
 
 
 def main():
@@ -100,7 +136,12 @@ def main():
     report.say(f"seed {options.seed}")
     with tempfile.TemporaryDirectory(prefix="forebay-tests-", dir=options.directory) as directory:
         options.directory = directory
-        for name in options.only or SUITES:
+        names = options.only or list(SUITES)
+        beside = [name for name in names if name not in ALONE]
+        if options.jobs > 1 and len(beside) > 1:
+            side_by_side(beside, options.jobs, report)
+            names = [name for name in names if name in ALONE]
+        for name in names:
             module, function = SUITES[name]
             try:
                 getattr(importlib.import_module(module), function)(options, report)

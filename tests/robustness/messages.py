@@ -296,9 +296,12 @@ INSERT INTO items (name) VALUES ('x')
 INSERT INTO items SELECT 1
 INSERT INTO totals VALUES (1, 2)
 INSERT INTO items VALUES (1, 1, 'a') RETURNING nothing
-UPDATE orders SET id = 1
+UPDATE orders SET nothing = 1
+UPDATE orders SET id = nothing
+UPDATE orders SET id = 1, id = 2
 UPDATE nowhere SET id = 1
-DELETE FROM orders
+DELETE FROM orders WHERE nothing = 1
+DELETE FROM orders WHERE id = 'seven'
 DELETE FROM nowhere
 TRUNCATE orders
 MERGE INTO orders USING items ON true WHEN MATCHED THEN DELETE

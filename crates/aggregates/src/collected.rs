@@ -23,7 +23,7 @@ use crate::{best_rows, frequencies, quantiles};
 /// All of them.
 pub fn functions() -> Vec<Arc<AggregateUDF>> {
     static FREQUENCIES: [Definition; 5] = frequencies::DEFINITIONS;
-    static QUANTILES: [Definition; 6] = quantiles::DEFINITIONS;
+    static QUANTILES: [Definition; 5] = quantiles::DEFINITIONS;
     static BEST: [Definition; 6] = best_rows::DEFINITIONS;
     let all = FREQUENCIES.iter().chain(&QUANTILES).chain(&BEST);
     all.map(|definition| {

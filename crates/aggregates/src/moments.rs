@@ -5,12 +5,12 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
-use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float64Type};
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
+use forebay_functions::casts::cast;
 use forebay_functions::function::refused;
 
 /// Forms of these aggregates.
@@ -225,7 +225,7 @@ struct State {
 
 impl State {
     fn add(&mut self, values: &ArrayRef) -> Result<()> {
-        let values = cast(values, &DataType::Float64)?;
+        let values = cast(values, &DataType::Float64, false)?;
         for value in values.as_primitive::<Float64Type>().iter().flatten() {
             match &mut self.seen {
                 Some(seen) => seen.push(value),

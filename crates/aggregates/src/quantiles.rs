@@ -6,6 +6,7 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Float6
 use datafusion::arrow::compute::{SortColumn, cast as plain_cast, concat, lexsort_to_indices, take};
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, IntervalMonthDayNano, TimeUnit};
 use datafusion::common::{Result, ScalarValue, exec_err};
+use forebay_functions::casts::cast;
 use forebay_functions::function::refused;
 use forebay_functions::interval_lengths::INTERVAL;
 
@@ -30,19 +31,10 @@ const EXACT: i128 = 1 << 53;
 const MICROSECONDS_OF_DAY: i64 = 86_400_000_000;
 
 /// All of them.
-pub const DEFINITIONS: [Definition; 6] = [
+pub const DEFINITIONS: [Definition; 5] = [
     Definition {
         name: "quantile_disc",
-        aliases: &["quantile"],
-        needed: 1,
-        coerced: |types| shares(types, false),
-        result: |types| result(types, false),
-        value: |rows, _| quantiles(rows, at_place),
-        of_nothing: None,
-    },
-    Definition {
-        name: "reservoir_quantile",
-        aliases: &[],
+        aliases: &["quantile", "reservoir_quantile"],
         needed: 1,
         coerced: |types| shares(types, false),
         result: |types| result(types, false),
@@ -215,13 +207,13 @@ fn near(sorted: &ArrayRef, share: i128, is_descending: bool) -> Result<ArrayRef>
         return at_place(sorted, share, is_descending);
     }
     let place = (rows as f64 * (share as f64 / WHOLE as f64) - 0.5).clamp(0.0, (rows - 1) as f64);
-    let numbers = plain_cast(sorted, &DataType::Float64)?;
+    let numbers = cast(sorted, &DataType::Float64, false)?;
     let numbers = numbers.as_primitive::<Float64Type>();
     let (low, high) = (place.floor() as usize, place.ceil() as usize);
     let value = |place| numbers.value(turned(place, rows, is_descending));
     let part = place - place.floor();
     let found: ArrayRef = Arc::new(Float64Array::from(vec![value(low) * (1.0 - part) + value(high) * part]));
-    Ok(forebay_functions::casts::cast(&found, sorted.data_type(), false)?)
+    Ok(cast(&found, sorted.data_type(), false)?)
 }
 
 /// The value that is so far from one to another.
@@ -240,7 +232,7 @@ fn weighted(low: &ArrayRef, high: &ArrayRef, part: f64) -> Result<ArrayRef> {
             Arc::new(Decimal128Array::from(vec![found]).with_data_type(target.clone()))
         }
         other if other.is_floating() => {
-            let number = |one: &ArrayRef| plain_cast(one, &DataType::Float64);
+            let number = |one: &ArrayRef| cast(one, &DataType::Float64, false);
             let (low, high) = (number(&low)?, number(&high)?);
             let (low, high) = (low.as_primitive::<Float64Type>().value(0), high.as_primitive::<Float64Type>().value(0));
             let found: ArrayRef = Arc::new(Float64Array::from(vec![low * (1.0 - part) + high * part]));
@@ -279,7 +271,7 @@ fn deviation(values: &ArrayRef) -> Result<ScalarValue> {
             ScalarValue::try_from_array(&median(&far)?, 0)?
         }
         other if other.is_floating() => {
-            let floats = |one: &ArrayRef| plain_cast(one, &DataType::Float64);
+            let floats = |one: &ArrayRef| cast(one, &DataType::Float64, false);
             let middle = floats(&middle)?.as_primitive::<Float64Type>().value(0);
             let far =
                 floats(&values)?.as_primitive::<Float64Type>().unary::<_, Float64Type>(|one| (one - middle).abs());

@@ -7,9 +7,10 @@ use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{
     Array, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, OrderByExpr, UnaryOperator, visit_expressions_mut,
+    FunctionArguments, Ident, ObjectName, OrderByExpr, UnaryOperator,
 };
 use datafusion::sql::sqlparser::parser::Parser;
+use forebay_grammar::walk::visit_expressions_mut;
 use forebay_syntax::dialect::ForebayDialect;
 
 use crate::best_rows::SEVERAL;
@@ -19,7 +20,7 @@ use crate::frequencies::ORDERED_TEXTS;
 pub fn write_out(statement: &mut PlanStatement) -> Result<()> {
     match statement {
         PlanStatement::Statement(ast) => {
-            let written = visit_expressions_mut(ast, |expr| match rewrite(expr) {
+            let written = visit_expressions_mut(ast.as_mut(), |expr| match rewrite(expr) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(error) => ControlFlow::Break(error),
             });

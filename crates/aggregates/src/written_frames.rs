@@ -16,8 +16,9 @@ use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, NullTreatment, ObjectName, OrderByExpr,
-    Value, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType, visit_expressions_mut,
+    Value, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
 };
+use forebay_grammar::walk::visit_expressions_mut;
 use forebay_syntax::windows::take_exclusion;
 
 use crate::frame_text::{Bound, Exclusion, FRAMED, FrameSpec, KeyOrder, Units};
@@ -34,7 +35,7 @@ const WITHOUT_ORDER: [&str; 1] = ["dense_rank"];
 pub fn write_out(statement: &mut PlanStatement, nulls_first: &dyn Fn(bool) -> bool) -> Result<()> {
     match statement {
         PlanStatement::Statement(ast) => {
-            let written = visit_expressions_mut(ast, |expr| match expr {
+            let written = visit_expressions_mut(ast.as_mut(), |expr| match expr {
                 Expr::Function(call) => match rewrite(call, nulls_first) {
                     Ok(()) => ControlFlow::Continue(()),
                     Err(error) => ControlFlow::Break(error),

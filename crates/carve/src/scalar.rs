@@ -268,15 +268,15 @@ impl Scalar {
         };
         let narrow = left.facts.value == ValueType::I64 && right.facts.value == ValueType::I64;
         let (value, interval, proven) = number(range, exact, narrow)?;
-        let constants = left.as_constant().is_some() && right.as_constant().is_some() && !nullable;
-        if constants && proven && interval.low == interval.high {
-            return Ok(Self::integer(interval.low));
-        }
         // Dividing by zero is an error of its own, and the remainder of the least number by -1 may be one.
         let divides = matches!(op, Arithmetic::Divide | Arithmetic::DivideRounded | Arithmetic::Remainder);
         let fits = proven
             && !(divides && b.has(0))
             && !(op == Arithmetic::Remainder && b.has(-1) && a.low <= i128::from(i64::MIN));
+        let constants = left.as_constant().is_some() && right.as_constant().is_some() && !nullable;
+        if constants && fits && interval.low == interval.high {
+            return Ok(Self::integer(interval.low));
+        }
         Self::new(Node::Arithmetic(op, left, right), ValueFacts { value, nullable, interval }, fits)
     }
 

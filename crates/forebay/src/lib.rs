@@ -168,6 +168,9 @@ impl Database {
         let mode = if read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
         let holder = format!("process {}", std::process::id());
         let store = Store::open(disk, mode, &holder)?;
+        if !read_only {
+            forebay_sql::drop_temporary(&store)?;
+        }
         let memory_bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
         let chunk_bytes = (memory_bytes as f64 * CHUNK_SHARE) as usize;
         let budget = Budget::new(memory_bytes);
@@ -489,5 +492,37 @@ mod tests {
             assert_eq!(Database::open(&place, &options).expect_err("refused").kind(), ErrorKind::Input);
             assert!(!place.exists());
         }
+    }
+
+    #[test]
+    fn temporary_tables_are_of_their_session() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = folder.path().join("db");
+        let open = || Database::open(&place, &Options::default()).expect("open");
+        let rows = |session: &Session, sql: &str| -> Result<Option<RecordBatch>> {
+            session.execute(&session.statements(sql)?[0])?.next_batch()
+        };
+        let schemas = |database: &Database| database.shared.engine.store().catalog().schemas().count();
+        let made = "CREATE TEMP TABLE t AS SELECT 1 AS a";
+        let database = open();
+        let (one, other) = (database.session(), database.session());
+        rows(&one, "CREATE TABLE t AS SELECT 'lasting' AS b").expect("made");
+        rows(&other, "SELECT b FROM t").expect("the one that is no session's");
+        rows(&one, made).expect("made");
+        rows(&one, "SELECT a FROM t").expect("its own");
+        rows(&other, "SELECT b FROM t").expect("the one that is no session's, still");
+        rows(&other, "SELECT a FROM t").expect_err("another session's");
+        rows(&other, made).expect("of the same name");
+        let told = rows(&one, "SELECT * FROM information_schema.tables").expect("told").expect("rows");
+        assert_eq!((told.num_rows(), schemas(&database)), (2, 3));
+        drop(other);
+        assert_eq!(schemas(&database), 2, "gone with its session");
+        drop(one);
+        // What a process leaves that is killed.
+        let mut transaction = database.shared.engine.store().begin().expect("begun");
+        transaction.create_schema("pg_temp_9").expect("made");
+        transaction.commit().expect("committed");
+        drop(database);
+        assert_eq!(schemas(&open()), 1, "gone when the database is opened");
     }
 }

@@ -1,5 +1,5 @@
 //! Functions of DuckDB that DataFusion lacks, or means otherwise: scalar ones of dates, times and intervals, and of texts; casts;
-//! the least and the greatest value; powers; `lag`, `lead` and `nullif`.
+//! the least and the greatest value; functions of floats; `lag`, `lead` and `nullif`.
 //!
 //! Start with [`function`]: what a function is. Then [`moments`] and [`texts`], a list of functions each. Must not know: plans,
 //! rules, tables.
@@ -9,9 +9,11 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::ScalarUDF;
 
+mod bit_count;
 pub mod blob_text;
 pub mod casts;
 pub mod extrema;
+mod floating;
 pub mod floats;
 pub mod function;
 pub mod interval_lengths;
@@ -19,7 +21,6 @@ pub mod moments;
 pub mod neighbours;
 pub mod null_if;
 pub mod order_keys;
-pub mod powers;
 pub mod row_extrema;
 pub mod texts;
 
@@ -36,5 +37,6 @@ pub fn functions() -> Vec<Arc<ScalarUDF>> {
 }
 
 fn definitions() -> impl Iterator<Item = &'static function::Definition> {
-    moments::DEFINITIONS.iter().chain(texts::DEFINITIONS).copied().chain([powers::DEFINITIONS]).flatten()
+    let of_numbers = [floating::UNARY, floating::BINARY, bit_count::DEFINITIONS];
+    moments::DEFINITIONS.iter().chain(texts::DEFINITIONS).copied().chain(of_numbers).flatten()
 }

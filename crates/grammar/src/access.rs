@@ -3,9 +3,10 @@
 
 use std::ops::ControlFlow;
 
+use crate::walk::Tree;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
-    ObjectName, ObjectNamePart, Statement, Subscript, Value, VisitMut, VisitorMut,
+    ObjectName, ObjectNamePart, Statement, Subscript, Value, VisitorMut,
 };
 
 /// Schemas and databases that functions are named by.
@@ -13,7 +14,7 @@ const HOMES: [&str; 6] = ["main", "system", "pg_catalog", "memory", "temp", "for
 
 /// Writes out dots in a statement.
 pub fn rewrite(statement: &mut Statement) {
-    let _ = statement.visit(&mut Dots);
+    let _ = statement.walk_mut(&mut Dots);
 }
 
 struct Dots;

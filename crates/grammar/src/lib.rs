@@ -1,8 +1,8 @@
 //! Forms of DuckDB's SQL that the parser does not know, in words, expressions and trees that it does.
 //!
-//! Reading order: [`statements`] and [`phrases`] work on tokens, before a statement is parsed; [`expressions`] is what the dialect
-//! asks while it is parsed; [`access`], [`collations`], [`conditions`], [`macros`], [`orders`] and [`outer_aggregates`]
-//! change the parsed tree. Must not know: tables, names, plans.
+//! Reading order: [`statements`], [`filled_tables`] and [`phrases`] work on tokens, before a statement is parsed; [`expressions`]
+//! is what the dialect asks while it is parsed; [`access`], [`collations`], [`conditions`], [`macros`], [`orders`] and
+//! [`outer_aggregates`] change the parsed tree. Must not know: tables, names, plans.
 #![forbid(unsafe_code)]
 
 pub mod access;
@@ -11,12 +11,15 @@ pub mod collations;
 pub mod conditions;
 pub mod expressions;
 pub mod fields;
+pub mod filled_tables;
 pub mod groupings;
 pub mod joins;
 pub mod macros;
+pub mod named_columns;
 pub mod orders;
 pub mod outer_aggregates;
 pub mod phrases;
 pub mod statements;
+pub mod walk;
 pub mod with_names;
 mod words;

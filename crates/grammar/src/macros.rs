@@ -10,6 +10,9 @@ const USER: &str = "'duckdb'";
 /// The schema that tables are in.
 const SCHEMA: &str = "'main'";
 
+/// What all databases are called in SQL.
+const DATABASE: &str = "'forebay'";
+
 /// The expression that a call stands for, as text; `None` where it is one itself. `Err` tells what is missing.
 pub fn meant(call: &Function) -> Result<Option<String>, &'static str> {
     let name = call.name.to_string().to_lowercase();
@@ -26,10 +29,12 @@ pub fn meant(call: &Function) -> Result<Option<String>, &'static str> {
             Some(format!("CASE WHEN {} THEN {value} END", known.join(" AND ")))
         }
         ("fdiv", Some([left, right])) => Some(format!("floor(CAST({left} AS DOUBLE) / ({right}))")),
+        ("fmod", Some([left, right])) => Some(format!("(({left}) - ({right}) * floor(({left}) / ({right})))")),
         ("alias", Some([named])) => Some(format!("'{}'", shown(named).replace('\'', "''"))),
         ("pg_typeof", Some([typed])) => Some(format!("lower(typeof({typed}))")),
         ("current_user" | "session_user" | "user" | "current_role", Some([])) => Some(USER.to_owned()),
         ("current_schema", Some([])) => Some(SCHEMA.to_owned()),
+        ("current_database" | "current_catalog", Some([])) => Some(DATABASE.to_owned()),
         ("current_schemas", Some([_])) => Some(format!("[{SCHEMA}]")),
         ("setseed", Some([seed])) => Some(format!("CASE WHEN ({seed}) IS NULL THEN NULL END")),
         ("regexp_split_to_table", Some([_, ..])) => {
@@ -53,6 +58,7 @@ pub fn session_value(name: &Ident) -> Option<Expr> {
     let text = match name.value.to_lowercase().as_str() {
         "current_user" | "session_user" | "current_role" => USER,
         "current_schema" => SCHEMA,
+        "current_catalog" => DATABASE,
         _ => return None,
     };
     Some(Expr::Value(Value::SingleQuotedString(text.trim_matches('\'').to_owned()).into()))

@@ -9,9 +9,10 @@
 
 use std::ops::ControlFlow;
 
+use crate::walk::{Tree, visit_expressions};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, Value, Visit,
-    VisitMut, Visitor, VisitorMut, visit_expressions,
+    Expr, Function, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, Value, Visitor,
+    VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -59,7 +60,7 @@ pub fn hoist(query: &mut Query, tables: &dyn Fn(&Select) -> Option<Tables>, dial
     let Some(groups) = groups_of(select, &own) else { return };
     let mut found = Found { tables, own: &own, inner: Vec::new(), calls: Vec::new() };
     each_clause(query, &mut |expr| {
-        let _ = Visit::visit(&*expr, &mut found);
+        let _ = expr.walk(&mut found);
     });
     let calls = found.calls;
     if calls.is_empty() {
@@ -71,7 +72,7 @@ pub fn hoist(query: &mut Query, tables: &dyn Fn(&Select) -> Option<Tables>, dial
     };
     let mut written = Written { tables, own: &own, groups, calls, inner: Vec::new() };
     each_clause(query, &mut |expr| {
-        let _ = expr.visit(&mut written);
+        let _ = expr.walk_mut(&mut written);
     });
     if let (SetExpr::Select(select), SetExpr::Select(around)) = (query.body.as_mut(), outer.body.as_mut()) {
         around.projection = std::mem::take(&mut select.projection);

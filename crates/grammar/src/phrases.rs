@@ -4,14 +4,14 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::words::{is_word, keyword, places};
-use crate::{aliases, joins};
+use crate::{aliases, filled_tables, joins};
 
 /// The function that `*COLUMNS(…)` becomes among the arguments of another one.
 pub const UNPACKED: &str = "unpacked_columns";
 
 /// The tokens of a query with its phrases in other words.
 pub fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let tokens = aliases::behind_values(tokens);
+    let tokens = aliases::behind_values(filled_tables::known(tokens));
     unpacked(joins::marked(patterns(compared_values(whole_tables(tokens)))))
 }
 
@@ -92,7 +92,7 @@ fn patterns(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 }
 
 /// The pattern of a LIKE as a regular expression.
-fn of_like(pattern: &str) -> String {
+pub(crate) fn of_like(pattern: &str) -> String {
     let part = |c: char| match c {
         '%' => ".*".to_owned(),
         '_' => ".".to_owned(),

@@ -7,9 +7,8 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{
-    Ident, ObjectName, ObjectNamePart, Query, TableAlias, TableFactor, VisitMut, VisitorMut,
-};
+use crate::walk::Tree;
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart, Query, TableAlias, TableFactor, VisitorMut};
 
 /// Renames the tables that the query names as others around it; `is_named` tells which are, and `depth` how deep it stands.
 pub fn tell_apart(query: &mut Query, depth: usize, is_named: impl Fn(&str) -> bool) {
@@ -26,11 +25,11 @@ pub fn tell_apart(query: &mut Query, depth: usize, is_named: impl Fn(&str) -> bo
         // Only a recursive query reads itself; another one reads the table around it.
         let first = if with.recursive { index } else { index + 1 };
         for table in &mut with.cte_tables[first..] {
-            let _ = table.query.visit(&mut rename);
+            let _ = table.query.walk_mut(&mut rename);
         }
-        let _ = body.visit(&mut rename);
-        let _ = order_by.visit(&mut rename);
-        let _ = limit_clause.visit(&mut rename);
+        let _ = body.walk_mut(&mut rename);
+        let _ = order_by.walk_mut(&mut rename);
+        let _ = limit_clause.walk_mut(&mut rename);
     }
 }
 

@@ -297,16 +297,7 @@ fn flattened_shape(types: &[DataType]) -> Option<Shape> {
 fn flattened(call: &Call<'_>) -> Result<ArrayRef> {
     let mut lists = Lists::of(&call.arguments[0])?;
     while lists.values.data_type() != &DataType::Null && element_of(lists.values.data_type()).is_some() {
-        let inner = Lists::of(&lists.values)?;
-        let mut chosen = Chosen::default();
-        for range in &lists.ranges {
-            let ranges = range.iter().flat_map(|(begin, end)| &inner.ranges[*begin..*end]).flatten();
-            for place in ranges.flat_map(|(begin, end)| *begin..*end) {
-                chosen.push(Some(place));
-            }
-            chosen.end_list(range.is_some());
-        }
-        lists = Lists::of(&chosen.finish(&inner.values, &list_of(inner.values.data_type()))?)?;
+        lists = Lists::of(&lists.without_inner(None)?)?;
     }
     let mut chosen = Chosen::default();
     for range in &lists.ranges {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array};
-use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Float64Type};
 use datafusion::common::Result;
+use forebay_functions::casts::cast;
 use forebay_functions::function::{Call, Definition, Shape, refused};
 
 use crate::lists::{Lists, element_of, list_of};
@@ -65,7 +65,8 @@ fn shape(types: &[DataType]) -> Option<Shape> {
 fn computed(call: &Call<'_>, value: Value) -> Result<ArrayRef> {
     let round: Round = if *call.result == DataType::Float32 { |value| f64::from(value as f32) } else { |value| value };
     let (left, right) = (Lists::of(&call.arguments[0])?, Lists::of(&call.arguments[1])?);
-    let (lefts, rights) = (cast(&left.values, &DataType::Float64)?, cast(&right.values, &DataType::Float64)?);
+    let (lefts, rights) =
+        (cast(&left.values, &DataType::Float64, false)?, cast(&right.values, &DataType::Float64, false)?);
     let (lefts, rights) = (lefts.as_primitive::<Float64Type>(), rights.as_primitive::<Float64Type>());
     let mut values = Vec::with_capacity(call.rows);
     for ranges in left.ranges.iter().zip(&right.ranges) {
@@ -83,7 +84,7 @@ fn computed(call: &Call<'_>, value: Value) -> Result<ArrayRef> {
         let pairs = lefts.values()[*begin..*end].iter().copied().zip(rights.values()[*first..*last].iter().copied());
         values.push(value(&pairs.collect::<Vec<_>>(), round));
     }
-    Ok(cast(&(Arc::new(Float64Array::from(values)) as ArrayRef), call.result)?)
+    Ok(cast(&(Arc::new(Float64Array::from(values)) as ArrayRef), call.result, false)?)
 }
 
 fn sum(pairs: &[(f64, f64)], round: Round, term: impl Fn(f64, f64) -> f64) -> f64 {

@@ -54,6 +54,23 @@ impl Lists {
             other => internal_err!("{other} is no list"),
         }
     }
+
+    /// The elements of the lists within, `[[1], [2]]` as `[1, 2]`, as lists of a type; `None` stands for that of their elements.
+    pub(crate) fn without_inner(&self, result: Option<&DataType>) -> Result<ArrayRef> {
+        let inner = Self::of(&self.values)?;
+        let mut chosen = Chosen::default();
+        for range in &self.ranges {
+            let ranges = range.iter().flat_map(|(begin, end)| &inner.ranges[*begin..*end]).flatten();
+            for place in ranges.flat_map(|(begin, end)| *begin..*end) {
+                chosen.push(Some(place));
+            }
+            chosen.end_list(range.is_some());
+        }
+        match result {
+            Some(result) => chosen.finish(&inner.values, result),
+            None => chosen.finish(&inner.values, &list_of(inner.values.data_type())),
+        }
+    }
 }
 
 /// Lists that are made element by element, of the places of others.

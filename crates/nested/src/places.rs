@@ -152,17 +152,7 @@ fn flat_shape(types: &[DataType]) -> Option<Shape> {
 }
 
 fn flat(call: &Call<'_>) -> Result<ArrayRef> {
-    let lists = Lists::of(&call.arguments[0])?;
-    let inner = Lists::of(&lists.values)?;
-    let mut chosen = Chosen::default();
-    for range in &lists.ranges {
-        let ranges = range.iter().flat_map(|(begin, end)| &inner.ranges[*begin..*end]).flatten();
-        for place in ranges.flat_map(|(begin, end)| *begin..*end) {
-            chosen.push(Some(place));
-        }
-        chosen.end_list(range.is_some());
-    }
-    chosen.finish(&inner.values, call.result)
+    Lists::of(&call.arguments[0])?.without_inner(Some(call.result))
 }
 
 #[cfg(test)]

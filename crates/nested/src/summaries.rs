@@ -208,7 +208,7 @@ fn computed(
 ) -> Result<ArrayRef> {
     let lists = Lists::of(&columns[0])?;
     let by_float = |value: &dyn Fn(&[f64]) -> Option<f64>| -> Result<ArrayRef> {
-        let floats = cast(&lists.values, &DataType::Float64)?;
+        let floats = casts::cast(&lists.values, &DataType::Float64, false)?;
         let floats = floats.as_primitive::<Float64Type>();
         let row = |range: &Option<(usize, usize)>| {
             let (begin, end) = (*range)?;
@@ -236,7 +236,7 @@ fn computed(
         Kind::Median => by_float(&|values| numbers::quantile(values, 0.5)),
         Kind::Number(value) => {
             let argument = match columns.get(further) {
-                Some(column) => cast(column, &DataType::Float64)?.as_primitive::<Float64Type>().value(0),
+                Some(column) => casts::cast(column, &DataType::Float64, false)?.as_primitive::<Float64Type>().value(0),
                 None => 0.5,
             };
             by_float(&|values| value(values, argument))

@@ -23,7 +23,10 @@ use crate::typed::{ChildTypes, is_comparison};
 use forebay_functions::casts::cast_scalar;
 
 /// Functions whose arguments become one type.
-const UNIFYING: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "make_array", "nvl"];
+const UNIFYING: [&str; 4] = ["coalesce", "greatest", "least", "make_array"];
+
+/// How many elements a list has that DataFusion writes as comparisons.
+const SHORT_LIST: usize = 3;
 
 /// Inserts the casts. Must run before type coercion.
 #[derive(Debug)]
@@ -96,10 +99,9 @@ fn rewrite(expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transfor
         }
         Expr::InList(InList { expr, list, negated }) => {
             let all = std::iter::once(*expr).chain(list).collect();
-            Ok(unify(all, types, Purpose::Compare, schema)?.update_data(|mut all| {
-                let expr = Box::new(all.remove(0));
-                Expr::InList(InList { expr, list: all, negated })
-            }))
+            let Transformed { data: mut all, transformed, .. } = unify(all, types, Purpose::Compare, schema)?;
+            let listed = listed(InList { expr: Box::new(all.remove(0)), list: all, negated });
+            Ok(Transformed::new_transformed(listed.data, transformed || listed.transformed))
         }
         Expr::Case(case) => unify_case(case, types, schema),
         Expr::InSubquery(membership) => unify_membership(membership, types, schema),
@@ -112,6 +114,28 @@ fn rewrite(expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transfor
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// `x IN (1, e)` as `x IN (1) OR x = e`, where `e` is computed of columns. DataFusion tries the elements on no row at all, and
+/// takes those for constants that give a value there, as CASE does.
+fn listed(mut list: InList) -> Transformed<Expr> {
+    let is_computed = |expr: &Expr| !matches!(expr, Expr::Column(_)) && expr.any_column_refs();
+    if list.expr.is_volatile() || !list.list.iter().any(is_computed) {
+        return Transformed::no(Expr::InList(list));
+    }
+    let (computed, rest): (Vec<_>, Vec<_>) = list.list.into_iter().partition(is_computed);
+    let (equals, joined) = if list.negated { (Operator::NotEq, Operator::And) } else { (Operator::Eq, Operator::Or) };
+    // A short list becomes comparisons in any case, only too late for what simplifies them.
+    let (mut all, compared) = match rest.len() <= SHORT_LIST {
+        true => (vec![], [rest, computed].concat()),
+        false => {
+            list.list = rest;
+            (vec![Expr::InList(list.clone())], computed)
+        }
+    };
+    all.extend(compared.into_iter().map(|one| binary_expr((*list.expr).clone(), equals, one)));
+    let all = all.into_iter().reduce(|left, right| binary_expr(left, joined, right));
+    Transformed::yes(all.unwrap_or_default())
 }
 
 /// `TIMESTAMP '1992-01-01 00:00:00'` as the value that it stands for.

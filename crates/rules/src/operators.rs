@@ -21,7 +21,7 @@ use crate::arithmetic::bits::BitOperator;
 use crate::arithmetic::division::{Division, IntegerDivide};
 use crate::arithmetic::huge::{HUGEINT, as_hugeint};
 use crate::arithmetic::shifts::{Direction, Shift};
-use crate::supertypes::united_number;
+use crate::supertypes::{is_mixed, united_number};
 use forebay_functions::casts::cast_scalar;
 
 /// Plans operators.
@@ -145,6 +145,10 @@ impl Operators {
             Some((_, right_type)) if is_literal(&left) && !is_literal(&right) => {
                 self.whole(fitted(&left, &right_type), right)
             }
+            Some((left_type, right_type)) if is_mixed(&left_type, &right_type) => {
+                let wide = |expr, own| as_type(expr, own, &DataType::Int64);
+                self.whole(wide(left, &left_type), wide(right, &right_type))
+            }
             _ => self.whole(left, right),
         }
     }
@@ -180,7 +184,7 @@ fn is_hugeint(data_type: &DataType) -> bool {
 }
 
 /// `left op right` of integers where DataFusion would choose other types: a literal has the type of the other operand if it fits,
-/// and HUGEINT is what UBIGINT and signed integers, or HUGEINT and any, have in common.
+/// HUGEINT is what UBIGINT and signed integers, or HUGEINT and any, have in common, and BIGINT what smaller ones have.
 fn of_whole(op: Operator, expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
     let (left_type, right_type) = (type_of(&expr.left, schema)?, type_of(&expr.right, schema)?);
     if !is_whole(&left_type) || !is_whole(&right_type) {
@@ -195,10 +199,15 @@ fn of_whole(op: Operator, expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Exp
     let is_beyond = |one: &DataType, other: &DataType| {
         (*one == DataType::UInt64 && other.is_signed_integer()) || (is_hugeint(one) && other.is_integer())
     };
-    let (left, right) = match is_beyond(&left_type, &right_type) || is_beyond(&right_type, &left_type) {
-        true => (huge(left, &left_type), huge(right, &right_type)),
-        false if left == expr.left && right == expr.right => return None,
-        false => (left, right),
+    let (left, right) = match () {
+        () if is_beyond(&left_type, &right_type) || is_beyond(&right_type, &left_type) => {
+            (huge(left, &left_type), huge(right, &right_type))
+        }
+        () if is_mixed(&left_type, &right_type) => {
+            (as_type(left, &left_type, &DataType::Int64), as_type(right, &right_type, &DataType::Int64))
+        }
+        () if left == expr.left && right == expr.right => return None,
+        () => (left, right),
     };
     Some(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
 }
@@ -273,12 +282,13 @@ fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
     match expr {
         Expr::Cast(cast) => Some(cast.field.data_type().clone()),
         Expr::Literal(value, _) => Some(value.data_type()),
-        // It says the type of its first value before they are brought to one.
+        // These say other types before their values are brought to one.
         Expr::Case(case) => {
-            let values = case.when_then_expr.iter().map(|(_, then)| then).chain(&case.else_expr);
-            let types: Vec<DataType> = values.map(|value| type_of(value, schema)).collect::<Option<_>>()?;
-            let is_number = |own: &DataType| own.is_numeric() || own.is_null();
-            if types.iter().all(is_number) { united_number(&types) } else { expr.get_type(schema).ok() }
+            united_type_of(case.when_then_expr.iter().map(|(_, then)| &**then).chain(case.else_expr.as_deref()), schema)
+                .or_else(|| expr.get_type(schema).ok())
+        }
+        Expr::ScalarFunction(call) if matches!(call.func.name(), "coalesce" | "greatest" | "least") => {
+            united_type_of(call.args.iter(), schema).or_else(|| expr.get_type(schema).ok())
         }
         Expr::BinaryExpr(BinaryExpr { op: Operator::Divide, right, .. }) => match right.as_ref() {
             Expr::Cast(cast) => Some(cast.field.data_type().clone()),
@@ -287,6 +297,13 @@ fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
         },
         _ => expr.get_type(schema).ok(),
     }
+}
+
+/// The type that numbers are brought to; `None` of what is none.
+fn united_type_of<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Option<DataType> {
+    let types: Vec<DataType> = values.map(|value| type_of(value, schema)).collect::<Option<_>>()?;
+    let is_number = |own: &DataType| own.is_numeric() || own.is_null();
+    types.iter().all(is_number).then(|| united_number(&types)).flatten()
 }
 
 /// `expr`, of the type `own`, in another type; a literal is one again.

@@ -57,6 +57,17 @@ fn cut_decimal(left: &DataType, right: &DataType) -> Option<DataType> {
     is_cut.then_some(DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale))
 }
 
+/// Whether BIGINT is what these have in common: neither has all values of the other.
+pub fn is_mixed(left: &DataType, right: &DataType) -> bool {
+    use DataType as T;
+    let lacks = |signed: &T, unsigned: &T| match unsigned {
+        T::UInt8 => *signed == T::Int8,
+        T::UInt16 => matches!(signed, T::Int8 | T::Int16),
+        _ => false,
+    };
+    lacks(left, right) || lacks(right, left)
+}
+
 /// The type of a column of values of these types.
 pub fn united_type(types: &[DataType]) -> Option<DataType> {
     let (first, rest) = types.split_first()?;
@@ -110,6 +121,7 @@ fn ordered_common_type(left: &DataType, right: &DataType) -> Option<DataType> {
         }
         (T::Time64(TimeUnit::Nanosecond), T::Time64(TimeUnit::Microsecond)) => left.clone(),
         (T::BinaryView, T::Binary | T::LargeBinary) => T::BinaryView,
+        (number, T::Boolean) if number.is_numeric() => left.clone(),
         _ => return None,
     })
 }

@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::information_schema::InformationSchemaProvider;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
 use datafusion::common::{DFSchema, DataFusionError, Result as DataFusionResult};
 use datafusion::datasource::ViewTable;
@@ -24,14 +26,14 @@ use forebay_store::{Catalog, Table, View};
 use forebay_syntax::dialect::ForebayDialect;
 use forebay_syntax::file_options::{Options, looks_like_path};
 use forebay_syntax::{names, parse};
-use forebay_tables::known::KnownTables;
+use forebay_tables::known::{KnownTable, KnownTables};
 use forebay_tables::table::ForebayTable;
 
+use crate::information_schema::{self, InformationSchema, Views};
 use crate::nested_columns;
+use crate::qualified_name::CATALOG;
+use crate::search_path::{SearchPath, is_temporary};
 use crate::semantics;
-
-/// The name of the one catalog.
-pub const CATALOG: &str = "forebay";
 
 /// Views within views.
 const VIEW_DEPTH: usize = 32;
@@ -43,11 +45,14 @@ pub struct Planner {
     known: Arc<KnownTables>,
     snapshot: Arc<Catalog>,
     statement: Arc<StatementContext>,
+    path: SearchPath,
     /// Those that were asked for.
     tables: Mutex<HashMap<TableId, Arc<ForebayTable>>>,
     /// By schema and name.
     views: Mutex<HashMap<(String, String), PlannedView>>,
     files: Mutex<HashMap<String, Arc<dyn TableProvider>>>,
+    /// Tables of which the statement has some rows only, by names that no table has.
+    parts: Mutex<HashMap<String, Arc<Table>>>,
 }
 
 /// A view that a statement has come upon. Each is planned once: views upon views would be planned over and over.
@@ -71,15 +76,21 @@ impl Planner {
         engine: Arc<Engine>,
         known: Arc<KnownTables>,
         statement: Arc<StatementContext>,
+        path: SearchPath,
     ) -> Arc<Self> {
         let snapshot = engine.store().catalog();
-        let (tables, views, files) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Arc::new(Self { base, engine, known, snapshot, statement, tables, views, files })
+        let (tables, views, files, parts) = (Mutex::default(), Mutex::default(), Mutex::default(), Mutex::default());
+        Arc::new(Self { base, engine, known, snapshot, statement, path, tables, views, files, parts })
     }
 
     /// The catalog of this statement.
     pub fn snapshot(&self) -> &Arc<Catalog> {
         &self.snapshot
+    }
+
+    /// Where the session looks for tables.
+    pub fn path(&self) -> &SearchPath {
+        &self.path
     }
 
     /// The engine that runs this statement.
@@ -94,11 +105,16 @@ impl Planner {
 
     /// A DataFusion session that sees this snapshot.
     pub fn state(self: &Arc<Self>) -> SessionState {
+        self.state_seeing(true)
+    }
+
+    /// The same, which sees the session's temporary tables or does not.
+    fn state_seeing(self: &Arc<Self>, sees_temporary: bool) -> SessionState {
         let mut state = SessionState::clone(&self.base);
         // The time that current_date and now() tell.
         state.mark_start_execution();
         state.config_mut().set_extension(Arc::clone(&self.statement));
-        state.register_catalog_list(Arc::new(Databases(Arc::clone(self))));
+        state.register_catalog_list(Arc::new(Databases { planner: Arc::clone(self), sees_temporary }));
         state
     }
 
@@ -124,6 +140,21 @@ impl Planner {
         Ok(provider)
     }
 
+    /// Has queries find `part`, a table of this snapshot with some of its segments. Returns its name.
+    pub fn add_part(&self, part: Table) -> String {
+        let mut parts = lock(&self.parts);
+        let name = format!(" {} of {}", parts.len(), part.name);
+        parts.insert(name.clone(), Arc::new(part));
+        name
+    }
+
+    /// As [`Planner::provider`], for a part of a table.
+    fn part(&self, name: &str) -> Option<Arc<ForebayTable>> {
+        let part = lock(&self.parts).get(name).cloned()?;
+        let known = Arc::new(KnownTable::new(part));
+        Some(Arc::new(ForebayTable::new(Arc::clone(&self.engine), known, HashMap::new())))
+    }
+
     /// The expression of a DEFAULT clause, which may not name columns.
     pub fn default_expr(self: &Arc<Self>, text: &str) -> DataFusionResult<Expr> {
         let parsed = Parser::new(&ForebayDialect).try_with_sql(text).and_then(|mut parser| parser.parse_expr());
@@ -133,6 +164,7 @@ impl Planner {
 
     /// Plans a query or INSERT, with names of columns in any case.
     pub async fn plan(self: &Arc<Self>, state: &SessionState, mut statement: PlanStatement) -> Result<LogicalPlan> {
+        self.path.tell_apart(&self.snapshot, &mut statement);
         names::resolve(state, &mut statement).await?;
         let null_order = state.config_options().sql_parser.default_null_ordering.clone();
         let nulls_first = |ascends: bool| semantics::are_nulls_first(&null_order, ascends);
@@ -167,7 +199,8 @@ impl Planner {
         if let Some(known) = self.begin_view(&key) {
             return known;
         }
-        let state = self.state();
+        // Other sessions must see the same rows.
+        let state = self.state_seeing(is_temporary(&view.schema));
         let planned = Box::pin(self.plan_text(&state, &view.sql)).await;
         let provider = planned
             .map(|plan| Arc::new(ViewTable::new(plan, Some(view.sql.clone()))) as Arc<dyn TableProvider>)
@@ -197,8 +230,19 @@ impl Planner {
 }
 
 /// The list of catalogs: one, whatever name it is asked by is resolved in it.
-#[derive(Debug)]
-struct Databases(Arc<Planner>);
+#[derive(Debug, Clone)]
+struct Databases {
+    planner: Arc<Planner>,
+    sees_temporary: bool,
+}
+
+#[async_trait]
+impl Views for Databases {
+    async fn columns_of(&self, view: &View) -> Result<Option<SchemaRef>> {
+        self.planner.statement.cancel.check()?;
+        Ok(self.planner.view(view).await.ok().map(|provider| provider.schema()))
+    }
+}
 
 impl CatalogProviderList for Databases {
     fn register_catalog(&self, _name: String, _catalog: Arc<dyn CatalogProvider>) -> Option<Arc<dyn CatalogProvider>> {
@@ -210,36 +254,45 @@ impl CatalogProviderList for Databases {
     }
 
     fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
-        name.eq_ignore_ascii_case(CATALOG).then(|| Arc::new(Schemas(Arc::clone(&self.0))) as Arc<dyn CatalogProvider>)
+        name.eq_ignore_ascii_case(CATALOG).then(|| Arc::new(Schemas(self.clone())) as Arc<dyn CatalogProvider>)
     }
 }
 
 #[derive(Debug)]
-struct Schemas(Arc<Planner>);
+struct Schemas(Databases);
 
 impl CatalogProvider for Schemas {
     fn schema_names(&self) -> Vec<String> {
-        self.0.snapshot.schemas().map(str::to_owned).collect()
+        let planner = &self.0.planner;
+        planner.snapshot.schemas().filter_map(|schema| planner.path.shown(schema)).map(str::to_owned).collect()
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
-        self.0.snapshot.has_schema(name).then(|| {
-            Arc::new(Tables { planner: Arc::clone(&self.0), schema: name.to_owned() }) as Arc<dyn SchemaProvider>
-        })
+        if name.eq_ignore_ascii_case(information_schema::NAME) {
+            let databases = || Arc::new(self.0.clone());
+            let (catalog, path) = (Arc::clone(&self.0.planner.snapshot), self.0.planner.path.clone());
+            let others = InformationSchemaProvider::new(databases());
+            return Some(Arc::new(InformationSchema { catalog, path, views: databases(), others }));
+        }
+        let Databases { planner, sees_temporary } = &self.0;
+        let schemas = planner.path.schemas(&planner.snapshot, name, *sees_temporary);
+        let is_there = !schemas.is_empty();
+        is_there.then(|| Arc::new(Tables { planner: Arc::clone(planner), schemas }) as Arc<dyn SchemaProvider>)
     }
 }
 
 #[derive(Debug)]
 struct Tables {
     planner: Arc<Planner>,
-    schema: String,
+    /// Where tables are looked for, in this order.
+    schemas: Vec<String>,
 }
 
 #[async_trait]
 impl SchemaProvider for Tables {
     fn table_names(&self) -> Vec<String> {
         let snapshot = &self.planner.snapshot;
-        let here = |schema: &str| forebay_store::names_equal(schema, &self.schema);
+        let here = |schema: &str| self.schemas.iter().any(|own| forebay_store::names_equal(schema, own));
         let tables = snapshot.tables().filter(|table| here(&table.schema)).map(|table| table.name.clone());
         let views = snapshot.views().filter(|view| here(&view.schema)).map(|view| view.name.clone());
         tables.chain(views).collect()
@@ -247,12 +300,17 @@ impl SchemaProvider for Tables {
 
     async fn table(&self, name: &str) -> DataFusionResult<Option<Arc<dyn TableProvider>>> {
         let snapshot = &self.planner.snapshot;
-        if let Some(table) = snapshot.table(&self.schema, name) {
-            let provider = self.planner.provider(table).map_err(into_datafusion)?;
-            return nested_columns::provider(provider, &self.planner.base).map(Some);
+        if let Some(part) = self.planner.part(name) {
+            return nested_columns::provider(part, &self.planner.base).map(Some);
         }
-        if let Some(view) = snapshot.view(&self.schema, name) {
-            return self.planner.view(view).await.map(Some).map_err(into_datafusion);
+        for schema in &self.schemas {
+            if let Some(table) = snapshot.table(schema, name) {
+                let provider = self.planner.provider(table).map_err(into_datafusion)?;
+                return nested_columns::provider(provider, &self.planner.base).map(Some);
+            }
+            if let Some(view) = snapshot.view(schema, name) {
+                return self.planner.view(view).await.map(Some).map_err(into_datafusion);
+            }
         }
         if looks_like_path(name) {
             return self.planner.file(name).await.map(Some).map_err(into_datafusion);
@@ -270,7 +328,7 @@ impl SchemaProvider for Tables {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.planner.snapshot.table(&self.schema, name).is_some()
-            || self.planner.snapshot.view(&self.schema, name).is_some()
+        let snapshot = &self.planner.snapshot;
+        self.schemas.iter().any(|own| snapshot.table(own, name).is_some() || snapshot.view(own, name).is_some())
     }
 }

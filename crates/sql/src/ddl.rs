@@ -22,9 +22,11 @@ use forebay_store::{
 use forebay_syntax::types::sql_type;
 
 use crate::catalog::Planner;
-use crate::lookup::{QualifiedName, find_column, find_table, ident, unknown_column};
+use crate::lookup::{find_column, find_name, find_table, unknown_column};
 use crate::nested_columns;
 use crate::options;
+use crate::qualified_name::{QualifiedName, ident};
+use crate::search_path::is_temporary;
 
 /// The definition that a CREATE TABLE statement with a list of columns gives.
 pub fn table_definition(planner: &Arc<Planner>, create: &CreateTable, name: QualifiedName) -> Result<TableDefinition> {
@@ -183,18 +185,27 @@ pub fn create_table(
             transaction.drop_table(old)?;
         }
     }
+    add_temporary_schema(&mut transaction, &definition.schema)?;
     let id = transaction.create_table(definition)?;
     options::store(&mut transaction, id, options)?;
     transaction.publish(id, rows)?;
     transaction.commit()
 }
 
-/// The text of a view's query, and a check that it can be planned.
-pub async fn create_view(state: &SessionState, planner: &Arc<Planner>, view: &CreateView, schema: &str) -> Result<()> {
-    if view.materialized || view.temporary {
-        return Err(Error::unsupported("materialized and temporary views are not supported"));
+/// Makes the schema of a session's temporary tables, if it is that and not there yet.
+fn add_temporary_schema(transaction: &mut Transaction, schema: &str) -> Result<()> {
+    match is_temporary(schema) && !transaction.catalog().has_schema(schema) {
+        true => transaction.create_schema(schema),
+        false => Ok(()),
     }
-    let name = QualifiedName::of(&view.name, schema)?;
+}
+
+/// The text of a view's query, and a check that it can be planned.
+pub async fn create_view(state: &SessionState, planner: &Arc<Planner>, view: &CreateView) -> Result<()> {
+    if view.materialized {
+        return Err(Error::unsupported("materialized views are not supported"));
+    }
+    let name = planner.path().name_new(planner.snapshot(), &view.name, view.temporary)?;
     let text = match view.columns.is_empty() {
         true => view.query.to_string(),
         false => {
@@ -208,24 +219,18 @@ pub async fn create_view(state: &SessionState, planner: &Arc<Planner>, view: &Cr
     if exists && view.if_not_exists {
         return Ok(());
     }
+    add_temporary_schema(&mut transaction, &name.schema)?;
     transaction.create_view(&name.schema, &name.name, &text, view.or_replace)?;
     transaction.commit()
 }
 
 /// DROP TABLE, VIEW or SCHEMA.
-pub fn drop(
-    planner: &Planner,
-    kind: &ObjectType,
-    names: &[ObjectName],
-    if_exists: bool,
-    cascade: bool,
-    schema: &str,
-) -> Result<()> {
+pub fn drop(planner: &Planner, kind: &ObjectType, names: &[ObjectName], if_exists: bool, cascade: bool) -> Result<()> {
     let mut transaction = planner.engine().store().begin()?;
     for object in names {
         match kind {
             ObjectType::Table => {
-                let name = QualifiedName::of(object, schema)?;
+                let name = planner.path().find(transaction.catalog(), object)?;
                 match transaction.catalog().table(&name.schema, &name.name).map(|table| table.id) {
                     Some(id) => transaction.drop_table(id)?,
                     None if if_exists => {}
@@ -233,7 +238,7 @@ pub fn drop(
                 }
             }
             ObjectType::View => {
-                let name = QualifiedName::of(object, schema)?;
+                let name = planner.path().find(transaction.catalog(), object)?;
                 match transaction.catalog().view(&name.schema, &name.name).is_some() {
                     true => transaction.drop_view(&name.schema, &name.name)?,
                     false if if_exists => {}
@@ -266,8 +271,8 @@ fn gone(name: &str) -> Error {
 }
 
 /// ALTER TABLE.
-pub fn alter_table(planner: &Arc<Planner>, alter: &AlterTable, schema: &str) -> Result<()> {
-    let name = QualifiedName::of(&alter.name, schema)?;
+pub fn alter_table(planner: &Arc<Planner>, alter: &AlterTable) -> Result<()> {
+    let name = find_name(planner, &alter.name)?;
     let table = match find_table(planner, &name) {
         Err(error) if alter.if_exists && error.kind() == ErrorKind::NotFound => return Ok(()),
         found => found?,

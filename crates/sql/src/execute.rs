@@ -53,6 +53,7 @@ impl Session {
             Arc::clone(&self.shared.engine),
             Arc::clone(&self.shared.known),
             Arc::clone(&statement),
+            self.path(),
         );
         Run::new(self, planner, statement, key)
     }

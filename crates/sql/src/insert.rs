@@ -6,10 +6,12 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
+use forebay_grammar::filled_tables::BY_NAME;
 use forebay_store::{Column, Table};
 use forebay_syntax::dialect::ForebayDialect;
 
-use crate::lookup::{ident, unknown_column};
+use crate::lookup::unknown_column;
+use crate::qualified_name::ident;
 
 /// Fills in the defaults of `statement`, an INSERT into `table`.
 pub fn fill_defaults(statement: &mut PlanStatement, table: &Table) -> Result<()> {
@@ -34,7 +36,28 @@ pub fn fill_defaults(statement: &mut PlanStatement, table: &Table) -> Result<()>
     Ok(())
 }
 
-fn is_default(expr: &Expr) -> bool {
+/// The query of an INSERT BY NAME.
+pub fn source_by_name(statement: &PlanStatement) -> Option<String> {
+    let PlanStatement::Statement(ast) = statement else { return None };
+    let Ast::Insert(insert) = ast.as_ref() else { return None };
+    let [only] = insert.columns.as_slice() else { return None };
+    let is_by_name = only.0.last().and_then(ObjectNamePart::as_ident).is_some_and(|name| name.value == BY_NAME);
+    insert.source.as_ref().filter(|_| is_by_name).map(ToString::to_string)
+}
+
+/// Gives the columns of an INSERT their names.
+pub fn name_columns<'a>(statement: &mut PlanStatement, names: impl Iterator<Item = &'a String>) {
+    let PlanStatement::Statement(ast) = statement else { return };
+    let Ast::Insert(insert) = ast.as_mut() else { return };
+    insert.columns = names.map(|name| quoted(name)).collect();
+}
+
+fn quoted(name: &str) -> ObjectName {
+    ObjectName(vec![ObjectNamePart::Identifier(Ident::with_quote('"', name))])
+}
+
+/// Whether an expression is the word DEFAULT.
+pub(crate) fn is_default(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(Ident { value, quote_style: None, .. }) if value.eq_ignore_ascii_case("default"))
 }
 
@@ -45,7 +68,7 @@ fn default_values(insert: &mut Insert, table: &Table) -> Result<()> {
     let dialect = ForebayDialect;
     let text = format!("VALUES ({})", default_expr(first)?);
     let query = Parser::new(&dialect).try_with_sql(&text).and_then(|mut parser| parser.parse_query()).map_err(wrong)?;
-    insert.columns = vec![ObjectName(vec![ObjectNamePart::Identifier(Ident::with_quote('"', &first.name))])];
+    insert.columns = vec![quoted(&first.name)];
     insert.source = Some(query);
     Ok(())
 }
@@ -62,7 +85,8 @@ fn target_columns(names: &[ObjectName], table: &Table) -> Result<Vec<Column>> {
     names.iter().map(find).collect()
 }
 
-fn default_expr(column: &Column) -> Result<Expr> {
+/// What DEFAULT means for a column.
+pub(crate) fn default_expr(column: &Column) -> Result<Expr> {
     let Some(text) = &column.default else {
         return Ok(Expr::Value(ValueWithSpan::from(Value::Null)));
     };

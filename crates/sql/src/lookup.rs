@@ -2,43 +2,16 @@
 
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use forebay_base::{ColumnId, Error, ErrorKind, Result};
 use forebay_context::error::suggestion;
-use forebay_store::{Table, names_equal};
+use forebay_store::Table;
 use forebay_syntax::dialect::ForebayDialect;
 
-use crate::catalog::{CATALOG, Planner};
-
-/// A schema and a name in it.
-#[derive(Debug, Clone)]
-pub struct QualifiedName {
-    /// Schema.
-    pub schema: String,
-    /// Name.
-    pub name: String,
-}
-
-impl QualifiedName {
-    /// Resolves `name`, `schema.name` or `forebay.schema.name`.
-    pub fn of(name: &ObjectName, default_schema: &str) -> Result<Self> {
-        let parts: Vec<String> = name.0.iter().filter_map(ObjectNamePart::as_ident).map(ident).collect();
-        let (schema, name) = match parts.as_slice() {
-            [name] => (default_schema.to_owned(), name.clone()),
-            [schema, name] => (schema.clone(), name.clone()),
-            [catalog, schema, name] if names_equal(catalog, CATALOG) => (schema.clone(), name.clone()),
-            _ => return Err(Error::input(format!("{name} is not a table name")).hint("Write table or schema.table")),
-        };
-        Ok(Self { schema, name })
-    }
-}
-
-/// An identifier as it is stored: as it is written, quoted or not. It is found in any case.
-pub fn ident(ident: &Ident) -> String {
-    ident.value.clone()
-}
+use crate::catalog::Planner;
+use crate::qualified_name::{QualifiedName, ident};
 
 /// The name that a text is.
 pub(crate) fn parse_name(text: &str) -> Result<ObjectName> {
@@ -49,6 +22,11 @@ pub(crate) fn parse_name(text: &str) -> Result<ObjectName> {
         Token::EOF => Ok(name),
         _ => Err(Error::input("not a name")),
     }
+}
+
+/// The table or view that a name means, whether it is there or not.
+pub fn find_name(planner: &Planner, name: &ObjectName) -> Result<QualifiedName> {
+    planner.path().find(planner.snapshot(), name)
 }
 
 /// The table of this name, or an error that suggests another.

@@ -5,8 +5,7 @@ use forebay_context::settings;
 use forebay_engine::compact;
 
 use crate::answer::Answer;
-use crate::lookup::parse_name;
-use crate::lookup::{QualifiedName, find_table};
+use crate::lookup::{find_name, find_table, parse_name};
 use crate::run::Run;
 
 impl Run<'_> {
@@ -31,7 +30,7 @@ impl Run<'_> {
     /// Writes a table's segments anew, as the session's settings say.
     pub(crate) fn optimize(&self, text: &str) -> Result<Answer> {
         let engine = self.planner.engine();
-        let name = QualifiedName::of(&parse_name(text.trim().trim_end_matches(';'))?, &self.session.default_schema())?;
+        let name = find_name(&self.planner, &parse_name(text.trim().trim_end_matches(';'))?)?;
         let table = find_table(&self.planner, &name)?;
         // Only to fail early on a read-only database.
         drop(engine.store().begin()?);

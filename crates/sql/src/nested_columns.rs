@@ -19,7 +19,7 @@ use forebay_base::{ColumnId, Error};
 use forebay_context::error::into_datafusion;
 use forebay_store::{Column, Table, TableOptions};
 use forebay_syntax::dialect::ForebayDialect;
-use forebay_syntax::types::shown_type;
+use forebay_syntax::types::{shown_column_type, shown_type};
 use forebay_tables::table::ForebayTable;
 
 /// The option that tells the type of a column whose values are stored as texts.
@@ -79,7 +79,7 @@ pub(crate) fn add_types(options: &mut TableOptions, schema: &Schema) {
 pub fn shown(table: &Table, column: &Column) -> String {
     match table.options.get(Some(column.id), TYPE_OPTION) {
         Some(name) => name.to_owned(),
-        None => column.logical.to_string(),
+        None => shown_column_type(&column.logical),
     }
 }
 

@@ -14,15 +14,16 @@ use forebay_store::{TableOptions, Transaction};
 use forebay_syntax::table_options::{Action, AlterOptions, Change};
 
 use crate::catalog::Planner;
-use crate::lookup::{QualifiedName, find_column, find_table, ident};
+use crate::lookup::{find_column, find_name, find_table};
 use crate::nested_columns;
+use crate::qualified_name::ident;
 
 /// The options that there are.
 const OPTIONS: [&str; 1] = [COMPRESSION_OPTION];
 
 /// Runs ALTER TABLE … SET (…) or RESET (…).
-pub fn alter(planner: &Planner, alter: &AlterOptions, schema: &str) -> Result<()> {
-    let name = QualifiedName::of(&alter.name, schema)?;
+pub fn alter(planner: &Planner, alter: &AlterOptions) -> Result<()> {
+    let name = find_name(planner, &alter.name)?;
     let found = match find_table(planner, &name) {
         Err(error) if alter.if_exists && error.kind() == ErrorKind::NotFound => return Ok(()),
         found => found?,

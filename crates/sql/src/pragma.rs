@@ -5,7 +5,7 @@ use forebay_context::settings;
 use forebay_grammar::statements::Pragma;
 
 use crate::answer::Answer;
-use crate::lookup::{QualifiedName, parse_name};
+use crate::lookup::{find_name, parse_name};
 use crate::run::Run;
 use crate::{semantics, show};
 
@@ -39,7 +39,7 @@ impl Run<'_> {
             Pragma::Nothing => self.done("PRAGMA"),
             Pragma::Set { variable, value } => self.set(&variable, &value),
             Pragma::TableInfo(name) => self.table_info(&name),
-            Pragma::ShowTables { all } => self.batch(show::tables(catalog, &self.session.default_schema(), all)?),
+            Pragma::ShowTables { all } => self.batch(show::tables(catalog, self.planner.path(), all)?),
             Pragma::ShowDatabases => self.batch(show::databases(&self.planner.engine().store().path_description())?),
             Pragma::Checkpoint => self.checkpoint(),
             Pragma::Version => self.batch(show::version()?),
@@ -48,7 +48,7 @@ impl Run<'_> {
 
     fn table_info(&self, text: &str) -> Result<Answer> {
         let parsed = parse_name(text).map_err(|_| Error::input(format!("{text} is not the name of a table")))?;
-        let name = QualifiedName::of(&parsed, &self.session.default_schema())?;
+        let name = find_name(&self.planner, &parsed)?;
         if let Some(table) = self.planner.snapshot().table(&name.schema, &name.name) {
             return self.batch(show::table_info(table)?);
         }

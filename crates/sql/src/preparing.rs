@@ -23,10 +23,11 @@ use forebay_context::lock::lock;
 use forebay_engine::types::logical_type;
 use forebay_syntax::parameters::{Argument, Template};
 use forebay_syntax::parse::{self, Command};
+use forebay_syntax::types::shown_column_type;
 
 use crate::answer::{Answer, renamed};
 use crate::insert;
-use crate::lookup::{QualifiedName, find_table};
+use crate::lookup::{find_name, find_table};
 use crate::prepared::{Parameter, Prepared};
 use crate::run::Run;
 use crate::session::Session;
@@ -57,13 +58,15 @@ impl Run<'_> {
         let command = parse::parse(&template.numbered())?;
         let is_preparable = match &command {
             Command::Plan(plan) => match plan.as_ref() {
-                PlanStatement::Statement(ast) => matches!(**ast, Ast::Query(_) | Ast::Insert(_)),
+                PlanStatement::Statement(ast) => {
+                    matches!(**ast, Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_))
+                }
                 _ => false,
             },
             _ => false,
         };
         if !is_preparable {
-            return Err(Error::unsupported("PREPARE takes a query or an INSERT")
+            return Err(Error::unsupported("PREPARE takes a query, INSERT, UPDATE or DELETE")
                 .hint("Other statements have no parameters: run them as they are"));
         }
         let prepared = self.prepared(template, command)?;
@@ -121,7 +124,7 @@ impl Run<'_> {
             // DataFusion knows numbers alone there.
             statement = parse::parse_plan(&template.indexed())?;
             ids = (1..=ids.len()).map(|index| index.to_string()).collect();
-            let name = QualifiedName::of(&name, &self.session.default_schema())?;
+            let name = find_name(&self.planner, &name)?;
             insert::fill_defaults(&mut statement, &*find_table(&self.planner, &name)?)?;
         }
         let plan = self.plan(&state, statement)?;
@@ -199,7 +202,7 @@ fn analysed_plan(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan>
 /// NULL of this type, as SQL.
 fn null_of(data_type: Option<&DataType>) -> String {
     match data_type.map(|data_type| logical_type(data_type, "a parameter")) {
-        Some(Ok(logical)) => format!("CAST(NULL AS {logical})"),
+        Some(Ok(logical)) => format!("CAST(NULL AS {})", shown_column_type(&logical)),
         _ => ScalarValue::Null.to_string(),
     }
 }

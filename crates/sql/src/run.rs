@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{AsArray, RecordBatch};
-use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DmlStatement, LogicalPlan, Statement as PlanStatementNode, WriteOp};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::sql::parser::Statement as PlanStatement;
-use datafusion::sql::sqlparser::ast::{CreateTable, ObjectName, SchemaName, Statement as Ast, TableObject};
+use datafusion::sql::sqlparser::ast::{CreateTable, ObjectName, SchemaName, SetExpr, Statement as Ast, TableObject};
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_context::error::from_datafusion;
 use forebay_context::lock::lock;
@@ -27,11 +27,13 @@ use crate::copy;
 use crate::ddl;
 use crate::insert;
 use crate::load;
-use crate::lookup::{QualifiedName, find_table, parse_name};
+use crate::lookup::{find_name, find_table};
 use crate::nested_columns;
 use crate::options;
 use crate::plan_cache::PlanKey;
+use crate::qualified_name::QualifiedName;
 use crate::reading_order;
+use crate::search_path::is_temporary;
 use crate::send::send_rows;
 use crate::session::Session;
 use crate::show;
@@ -86,15 +88,15 @@ impl<'a> Run<'a> {
             Command::Checkpoint => self.checkpoint(),
             Command::Optimize(text) => self.optimize(&text),
             Command::AlterOptions(alter) => {
-                options::alter(&self.planner, &alter, &self.session.default_schema())?;
+                options::alter(&self.planner, &alter)?;
                 self.done("ALTER TABLE")
             }
             Command::CheckDatabase => self.check_database(),
             Command::Describe(text) => self.describe(&text),
             Command::Summarize(text) => self.summarize(&text),
-            Command::ShowTables { all } => self.batch(show::tables(catalog, &self.session.default_schema(), all)?),
+            Command::ShowTables { all } => self.batch(show::tables(catalog, self.planner.path(), all)?),
             Command::ShowStatistics(text) => self.show_statistics(&text),
-            Command::ShowSchemas => self.batch(show::schemas(catalog)?),
+            Command::ShowSchemas => self.batch(show::schemas(catalog, self.planner.path())?),
             Command::ShowDatabases => self.batch(show::databases(&self.planner.engine().store().path_description())?),
             Command::ShowMemory => self.batch(show::memory(&self.planner.engine().memory_use())?),
             Command::Pragma(pragma) => self.pragma(pragma),
@@ -117,26 +119,26 @@ impl<'a> Run<'a> {
                 return self.query(statement);
             }
         };
-        let schema = self.session.default_schema();
         match ast {
             Ast::CreateTable(create) => self.create_table(create),
             Ast::CreateView(view) => {
-                self.session.wait(ddl::create_view(&self.state(), &self.planner, view, &schema))?;
+                self.session.wait(ddl::create_view(&self.state(), &self.planner, view))?;
+                self.tell_plans_apart(view.temporary);
                 self.done("CREATE VIEW")
             }
             Ast::CreateSchema { schema_name, if_not_exists, .. } => self.create_schema(schema_name, *if_not_exists),
             Ast::Drop { object_type, names, if_exists, cascade, .. } => {
-                ddl::drop(&self.planner, object_type, names, *if_exists, *cascade, &schema)?;
+                ddl::drop(&self.planner, object_type, names, *if_exists, *cascade)?;
                 self.done(&format!("DROP {object_type}"))
             }
             Ast::AlterTable(alter) => {
-                ddl::alter_table(&self.planner, alter, &schema)?;
+                ddl::alter_table(&self.planner, alter)?;
                 self.done("ALTER TABLE")
             }
             Ast::Truncate(truncate) => {
                 let mut rows = 0;
                 for target in &truncate.table_names {
-                    let table = find_table(&self.planner, &QualifiedName::of(&target.name, &schema)?)?;
+                    let table = find_table(&self.planner, &find_name(&self.planner, &target.name)?)?;
                     rows += ddl::truncate(&self.planner, table.id)?;
                 }
                 self.changed(rows)
@@ -153,18 +155,21 @@ impl<'a> Run<'a> {
                 let name = name.clone();
                 self.insert(statement, &name)
             }
-            Ast::Update { .. } => Err(not_yet("UPDATE")),
-            Ast::Delete(_) => {
-                Err(not_yet("DELETE").hint("TRUNCATE empties a table; CREATE TABLE … AS keeps some rows"))
-            }
+            Ast::ShowVariable { variable } => match variable.as_slice() {
+                [name] if self.is_relation(name) => self.describe(&name.to_string()),
+                _ => self.query(statement),
+            },
+            Ast::Update(update) => self.update(update, None),
+            Ast::Delete(delete) => self.delete(delete, None),
+            Ast::Query(query) => match query.body.as_ref() {
+                SetExpr::Update(Ast::Update(update)) => self.update(update, query.with.as_ref()),
+                SetExpr::Delete(Ast::Delete(delete)) => self.delete(delete, query.with.as_ref()),
+                _ => self.query(statement),
+            },
             Ast::Merge { .. } => Err(not_yet("MERGE")),
-            Ast::StartTransaction { .. } => {
-                Err(not_yet("BEGIN").hint("Every statement is a transaction of its own for now"))
-            }
-            Ast::Commit { .. } => Err(not_yet("COMMIT").hint("Every statement is a transaction of its own for now")),
-            Ast::Rollback { .. } => {
-                Err(not_yet("ROLLBACK").hint("Every statement is a transaction of its own for now"))
-            }
+            Ast::StartTransaction { .. } => Err(no_transaction("BEGIN")),
+            Ast::Commit { .. } => Err(no_transaction("COMMIT")),
+            Ast::Rollback { .. } => Err(no_transaction("ROLLBACK")),
             _ => self.query(statement),
         }
     }
@@ -222,12 +227,12 @@ impl<'a> Run<'a> {
     }
 
     /// Plans `plan` for execution.
-    fn physical(&self, state: &SessionState, plan: Arc<LogicalPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    pub(crate) fn physical(&self, state: &SessionState, plan: Arc<LogicalPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         let state = state.clone();
         self.session.wait_apart(async move { state.create_physical_plan(&plan).await.map_err(from_datafusion) })
     }
 
-    fn stream(&self, state: &SessionState, plan: LogicalPlan) -> Result<Answer> {
+    pub(crate) fn stream(&self, state: &SessionState, plan: LogicalPlan) -> Result<Answer> {
         self.rows(state, self.physical(state, Arc::new(plan))?)
     }
 
@@ -278,7 +283,7 @@ impl<'a> Run<'a> {
         self.finished(ResultKind::Done(what.to_owned()))
     }
 
-    fn changed(&self, rows: u64) -> Result<Answer> {
+    pub(crate) fn changed(&self, rows: u64) -> Result<Answer> {
         let mut answer = self.finished(ResultKind::Changed(rows))?;
         answer.rows = rows;
         Ok(answer)
@@ -289,7 +294,7 @@ impl<'a> Run<'a> {
             return Err(Error::new(ErrorKind::NotFound, format!("schema {name} does not exist")));
         }
         self.session.set(|base| base.config_mut().options_mut().catalog.default_schema = name.to_owned());
-        *lock(&self.session.schema) = name.to_owned();
+        name.clone_into(&mut lock(&self.session.path).schema);
         self.done("USE")
     }
 
@@ -300,6 +305,10 @@ impl<'a> Run<'a> {
         let name = QualifiedName::of(name, DEFAULT_SCHEMA)?.name;
         let mut transaction = self.planner.engine().store().begin()?;
         if !(if_not_exists && transaction.catalog().has_schema(&name)) {
+            if is_temporary(&name) {
+                return Err(Error::input(format!("schema {name} would be one of temporary tables"))
+                    .hint("Choose a name that does not begin with pg_temp_"));
+            }
             transaction.create_schema(&name)?;
             transaction.commit()?;
         }
@@ -307,16 +316,17 @@ impl<'a> Run<'a> {
     }
 
     fn create_table(&self, create: &CreateTable) -> Result<Answer> {
-        if create.temporary || create.external || create.like.is_some() || create.clone.is_some() {
-            return Err(Error::unsupported("temporary and external tables, LIKE and CLONE are not supported"));
+        if create.external || create.like.is_some() || create.clone.is_some() {
+            return Err(Error::unsupported("external tables, LIKE and CLONE are not supported"));
         }
-        let name = QualifiedName::of(&create.name, &self.session.default_schema())?;
         let catalog = self.planner.snapshot();
+        let name = self.planner.path().name_new(catalog, &create.name, create.temporary)?;
+        let is_temporary = is_temporary(&name.schema);
         let exists = catalog.table(&name.schema, &name.name).is_some();
         if exists && create.if_not_exists {
             return self.done("CREATE TABLE");
         }
-        if !catalog.has_schema(&name.schema) {
+        if !is_temporary && !catalog.has_schema(&name.schema) {
             return Err(Error::new(ErrorKind::NotFound, format!("schema {} does not exist", name.schema)));
         }
         if (exists && !create.or_replace) || catalog.view(&name.schema, &name.name).is_some() {
@@ -327,6 +337,7 @@ impl<'a> Run<'a> {
         let Some(query) = &create.query else {
             let definition = ddl::table_definition(&self.planner, create, name)?;
             ddl::create_table(store.begin()?, definition, &options, Vec::new(), create.or_replace)?;
+            self.tell_plans_apart(is_temporary);
             return self.done("CREATE TABLE");
         };
         // Only to fail early on a read-only database.
@@ -341,10 +352,18 @@ impl<'a> Run<'a> {
         let columns = ddl::stored_columns(&definition);
         let (segments, rows) = self.load(&state, physical, &columns, &options)?;
         ddl::create_table(store.begin()?, definition, &options, segments, create.or_replace)?;
+        self.tell_plans_apart(is_temporary);
         self.changed(rows)
     }
 
-    fn load(
+    /// Keeps the plans of a session that has made something temporary from those of other sessions.
+    fn tell_plans_apart(&self, has_temporary: bool) {
+        if has_temporary {
+            self.session.set(|_| ());
+        }
+    }
+
+    pub(crate) fn load(
         &self,
         state: &SessionState,
         physical: Arc<dyn ExecutionPlan>,
@@ -362,8 +381,11 @@ impl<'a> Run<'a> {
     }
 
     fn insert(&self, mut statement: PlanStatement, name: &ObjectName) -> Result<Answer> {
-        let name = QualifiedName::of(name, &self.session.default_schema())?;
-        let table = find_table(&self.planner, &name)?;
+        let table = find_table(&self.planner, &find_name(&self.planner, name)?)?;
+        if let Some(source) = insert::source_by_name(&statement) {
+            let source = self.plan_text(&self.state(), &source)?;
+            insert::name_columns(&mut statement, source.schema().fields().iter().map(|field| field.name()));
+        }
         insert::fill_defaults(&mut statement, &table)?;
         // Only to fail early on a read-only database.
         drop(self.planner.engine().store().begin()?);
@@ -390,7 +412,6 @@ impl<'a> Run<'a> {
 
     fn copy(&self, copy: Copy) -> Result<Answer> {
         let state = self.state();
-        let schema = self.session.default_schema();
         if copy.to {
             let text = match &copy.source {
                 CopySource::Query(query) => query.to_string(),
@@ -408,7 +429,7 @@ impl<'a> Run<'a> {
         let CopySource::Table(name, names) = &copy.source else {
             return Err(Error::internal("COPY (query) FROM was parsed"));
         };
-        let table = find_table(&self.planner, &QualifiedName::of(name, &schema)?)?;
+        let table = find_table(&self.planner, &find_name(&self.planner, name)?)?;
         // Only to fail early on a read-only database.
         drop(self.planner.engine().store().begin()?);
         let input =
@@ -422,67 +443,10 @@ impl<'a> Run<'a> {
         self.publish(&table, segments)?;
         self.changed(rows)
     }
+}
 
-    fn check_database(&self) -> Result<Answer> {
-        let statement = Arc::clone(&self.statement);
-        let mut reported = 0;
-        let report = self.planner.engine().store().check(&mut |done, total| {
-            statement.expect(total);
-            statement.advance(done - reported);
-            reported = done;
-            statement.cancel.check()
-        })?;
-        match report.errors.first() {
-            None => self.batch(show::check_report(&report)?),
-            Some(only) if report.error_count == 1 => Err(only.clone()),
-            Some(first) => Err(first.clone().context(format!("the first of {} errors", report.error_count))),
-        }
-    }
-
-    fn describe(&self, text: &str) -> Result<Answer> {
-        let name = text.trim().trim_end_matches(';');
-        if let Ok(parsed) = parse_name(name) {
-            let name = QualifiedName::of(&parsed, &self.session.default_schema())?;
-            if let Some(table) = self.planner.snapshot().table(&name.schema, &name.name) {
-                return self.batch(show::describe_table(table)?);
-            }
-        }
-        let (plan, _) = self.plan_source(name)?;
-        self.batch(show::describe_schema(plan.schema().as_arrow())?)
-    }
-
-    fn show_statistics(&self, text: &str) -> Result<Answer> {
-        let name = QualifiedName::of(&parse_name(text.trim().trim_end_matches(';'))?, &self.session.default_schema())?;
-        self.batch(show::statistics(&*find_table(&self.planner, &name)?)?)
-    }
-
-    pub(crate) fn plan_source(&self, text: &str) -> Result<(LogicalPlan, String)> {
-        let first = text.split_whitespace().next().unwrap_or("").to_ascii_uppercase();
-        let is_query = matches!(first.as_str(), "SELECT" | "FROM" | "WITH" | "VALUES") || first.starts_with('(');
-        let source = if is_query { format!("({text})") } else { text.to_owned() };
-        let state = self.state();
-        let query = format!("SELECT * FROM {source}");
-        let plan = self.plan_text(&state, &query)?;
-        Ok((plan, source))
-    }
-
-    fn summarize(&self, text: &str) -> Result<Answer> {
-        let (plan, source) = self.plan_source(text)?;
-        let schema = plan.schema().as_arrow().clone();
-        let state = self.state();
-        let query = show::summarize_query(&source, &schema);
-        let plan = self.plan_text(&state, &query)?;
-        let mut answer = self.stream(&state, plan)?;
-        let mut row = Vec::new();
-        while let Some(batch) = answer.next_batch()? {
-            for column in batch.columns() {
-                let texts = datafusion::arrow::compute::cast(column, &DataType::Utf8)
-                    .map_err(|error| Error::internal(error.to_string()))?;
-                row.push(texts.as_string::<i32>().iter().next().flatten().map(str::to_owned));
-            }
-        }
-        self.batch(show::summary(&schema, &row)?)
-    }
+fn no_transaction(statement: &str) -> Error {
+    not_yet(statement).hint("Every statement is a transaction of its own for now")
 }
 
 fn not_yet(what: &str) -> Error {

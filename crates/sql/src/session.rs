@@ -12,12 +12,12 @@ use forebay_base::{Error, Result};
 use forebay_context::lock::lock;
 use forebay_engine::Engine;
 use forebay_engine::timeline::Timeline;
-use forebay_store::DEFAULT_SCHEMA;
 use forebay_tables::known::KnownTables;
 
 use crate::plan_cache::{PlanCache, new_settings};
 use crate::prepared::Prepared;
 use crate::running::{Canceller, Running};
+use crate::search_path::{self, SearchPath};
 use crate::state::base_state;
 use crate::workers::Workers;
 
@@ -53,7 +53,7 @@ pub(crate) struct Base {
 pub struct Session {
     pub(crate) shared: Shared,
     pub(crate) base: Mutex<Base>,
-    pub(crate) schema: Mutex<String>,
+    pub(crate) path: Mutex<SearchPath>,
     /// What PREPARE made, by folded name.
     pub(crate) prepared: Mutex<HashMap<String, Arc<Prepared>>>,
     pub(crate) running: Arc<Running>,
@@ -63,7 +63,7 @@ pub struct Session {
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session").field("schema", &self.schema).finish_non_exhaustive()
+        f.debug_struct("Session").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
@@ -74,7 +74,7 @@ impl Session {
         Self {
             shared,
             base,
-            schema: Mutex::new(DEFAULT_SCHEMA.to_owned()),
+            path: Mutex::new(SearchPath::of_new_session()),
             prepared: Mutex::default(),
             running: Arc::default(),
             records: AtomicBool::new(false),
@@ -148,7 +148,14 @@ impl Session {
         })
     }
 
-    pub(crate) fn default_schema(&self) -> String {
-        lock(&self.schema).clone()
+    pub(crate) fn path(&self) -> SearchPath {
+        lock(&self.path).clone()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Those that stay are dropped when the database is opened again.
+        let _ = search_path::drop_own(self.shared.engine.store(), &self.path());
     }
 }

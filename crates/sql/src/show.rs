@@ -8,13 +8,14 @@ use forebay_base::{Error, Result, Value};
 use forebay_engine::MemoryUse;
 use forebay_engine::goal::COMPRESSION_OPTION;
 use forebay_store::{Catalog, CheckReport, names_equal};
-use forebay_syntax::types::shown_type;
+use forebay_syntax::types::{shown_column_type, shown_type};
 use forebay_tables::distribution::Distribution;
 use forebay_tables::table::primary_key;
 use forebay_tables::zones::column_zone;
 
-use crate::catalog::CATALOG;
 use crate::nested_columns;
+use crate::qualified_name::CATALOG;
+use crate::search_path::SearchPath;
 
 /// A column of answers.
 type Answer = (&'static str, ArrayRef);
@@ -50,7 +51,7 @@ struct Listed {
 }
 
 /// SHOW TABLES: tables and views of one schema, or of all with their rows and what was asked of their compression.
-pub fn tables(catalog: &Catalog, schema: &str, all: bool) -> Result<RecordBatch> {
+pub fn tables(catalog: &Catalog, path: &SearchPath, all: bool) -> Result<RecordBatch> {
     let mut found: Vec<Listed> = Vec::new();
     for table in catalog.tables() {
         found.push(Listed {
@@ -65,9 +66,13 @@ pub fn tables(catalog: &Catalog, schema: &str, all: bool) -> Result<RecordBatch>
         let (schema, name) = (view.schema.clone(), view.name.clone());
         found.push(Listed { schema, name, rows: None, columns: 0, compression: None });
     }
-    found.retain(|listed| all || names_equal(&listed.schema, schema));
+    found.retain(|listed| all || names_equal(&listed.schema, &path.schema) || listed.schema == path.temporary);
+    found.retain_mut(|listed| {
+        path.shown(&listed.schema).map(str::to_owned).map(|shown| listed.schema = shown).is_some()
+    });
     found.sort();
     if !all {
+        found.sort_by(|one, other| one.name.cmp(&other.name));
         return batch(vec![("name", text(found.into_iter().map(|listed| listed.name)))]);
     }
     let kind = |listed: &Listed| if listed.rows.is_some() { "table" } else { "view" };
@@ -83,8 +88,8 @@ pub fn tables(catalog: &Catalog, schema: &str, all: bool) -> Result<RecordBatch>
 }
 
 /// SHOW SCHEMAS.
-pub fn schemas(catalog: &Catalog) -> Result<RecordBatch> {
-    batch(vec![("schema", text(catalog.schemas()))])
+pub fn schemas(catalog: &Catalog, path: &SearchPath) -> Result<RecordBatch> {
+    batch(vec![("schema", text(catalog.schemas().filter_map(|schema| path.shown(schema))))])
 }
 
 /// SHOW DATABASES.
@@ -137,7 +142,7 @@ pub fn table_info(table: &forebay_store::Table) -> Result<RecordBatch> {
     let columns = &table.columns;
     info(
         columns.iter().map(|column| column.name.clone()).collect(),
-        columns.iter().map(|column| column.logical.to_string()).collect(),
+        columns.iter().map(|column| shown_column_type(&column.logical)).collect(),
         columns.iter().map(|column| !column.nullable).collect(),
         columns.iter().map(|column| column.default.clone()).collect(),
         columns.iter().map(|column| key.contains(&column.name)).collect(),

@@ -22,7 +22,7 @@ use forebay_store::DEFAULT_SCHEMA;
 use forebay_subqueries::row_values;
 use forebay_syntax::types::TypeNames;
 
-use crate::catalog::CATALOG;
+use crate::qualified_name::CATALOG;
 use crate::{semantics, time_series, type_of};
 
 /// Build sides up to this size are built once and shared, rather than both sides being repartitioned.
@@ -54,7 +54,6 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
     let mut config = SessionConfig::new()
         .with_target_partitions(threads)
         .with_batch_size(forebay_base::limits::BATCH_ROWS)
-        .with_information_schema(true)
         .with_default_catalog_and_schema(CATALOG, DEFAULT_SCHEMA)
         .with_create_default_catalog_and_schema(false);
     let division = Arc::new(Division::default());

@@ -181,9 +181,9 @@ pub fn hoisted(plan: LogicalPlan) -> Result<LogicalPlan> {
         return Ok(plan);
     }
     plan.transform_up_with_subqueries(|node| {
-        // DataFusion looks at the expressions of the topmost operator of a subquery.
+        // DataFusion looks at the expressions of the topmost operator of a subquery that has some.
         if let LogicalPlan::Subquery(subquery) = &node
-            && SharedRows::of(&subquery.subquery).is_some()
+            && subquery.subquery.head_output_expr()?.is_none()
         {
             let columns = subquery.subquery.schema().columns().into_iter().map(Expr::Column).collect();
             let named = Projection::try_new(columns, Arc::clone(&subquery.subquery))?;

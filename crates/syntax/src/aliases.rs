@@ -12,10 +12,10 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut,
-    With,
+    Expr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, VisitorMut, With,
 };
 use datafusion::sql::sqlparser::parser::Parser;
+use forebay_grammar::walk::Tree;
 
 use crate::dialect::ForebayDialect;
 use crate::volatile::is_volatile;
@@ -77,7 +77,7 @@ fn replace(expr: &mut Expr, names: &HashMap<String, Expr>) -> bool {
 /// Calls `work` for the parts of an expression, behind their own parts, but for those of subqueries and lambdas, whose names are
 /// their own.
 fn each_outside(expr: &mut Expr, work: impl FnMut(&mut Expr)) {
-    let _ = expr.visit(&mut Outside { work, depth: 0 });
+    let _ = expr.walk_mut(&mut Outside { work, depth: 0 });
 }
 
 struct Outside<F> {

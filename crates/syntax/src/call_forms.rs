@@ -45,7 +45,7 @@ const DATE_PARTS: [&str; 27] = [
 ];
 
 /// Functions under other names, and how the planner calls them.
-const OTHER_NAMES: [(&str, &str); 14] = [
+const OTHER_NAMES: [(&str, &str); 16] = [
     ("approx_count_distinct", "approx_distinct"),
     ("arbitrary", "first_value"),
     ("array_value", "make_array"),
@@ -54,10 +54,12 @@ const OTHER_NAMES: [(&str, &str); 14] = [
     ("gen_random_uuid", "uuid"),
     ("greatest_common_divisor", "gcd"),
     ("grouping_id", "grouping"),
+    ("ifnull", "coalesce"),
     ("last", "last_value"),
     ("least_common_multiple", "lcm"),
     ("list_pack", "make_array"),
     ("list_value", "make_array"),
+    ("nvl", "coalesce"),
     ("rank_dense", "dense_rank"),
     ("variance", "var_samp"),
 ];
@@ -165,7 +167,7 @@ pub fn rewrite_behind(expr: &mut Expr) -> Result<()> {
                  WHEN ({syy} >= {inf} OR isnan({syy})) AND {sxx} < {inf} THEN CAST(0 AS DOUBLE) ELSE {call} END"
             ))?;
         }
-        "mod" | "fmod" | "add" | "subtract" | "multiply" | "divide" => {
+        "mod" | "add" | "subtract" | "multiply" | "divide" => {
             if let Some(operation) = operation(call) {
                 *expr = parsed(&operation)?;
             }

@@ -1,16 +1,18 @@
 //! `COLUMNS(…)` in a SELECT list and in WHERE: an expression once for each column of the tables in FROM that is meant, by `*`, by a
-//! regular expression or by a list of names. In WHERE all of them must hold. It is written out before planning.
+//! regular expression, by a list of names or by a lambda. In WHERE all of them must hold. It is written out before planning.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
-    ObjectNamePart, Query, RenameSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, Value, VisitMut,
-    VisitorMut, WildcardAdditionalOptions,
+    ObjectNamePart, Query, RenameSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, Value, VisitorMut,
+    WildcardAdditionalOptions,
 };
 use forebay_base::{Error, Result};
 use forebay_grammar::expressions::position;
+use forebay_grammar::named_columns::is_meant;
 use forebay_grammar::phrases::UNPACKED;
+use forebay_grammar::walk::Tree;
 use regex::Regex;
 
 use crate::outputs;
@@ -29,7 +31,7 @@ pub(crate) fn write_out(scopes: &Scopes, select: &mut Select) -> Result<()> {
     };
     let all = columns(tables);
     let mut positions = Positions { all: &all, depth: 0, failed: None };
-    let _ = select.visit(&mut positions);
+    let _ = select.walk_mut(&mut positions);
     if let Some(error) = positions.failed {
         return Err(error);
     }
@@ -79,11 +81,11 @@ fn has_calls(select: &mut Select) -> bool {
     let mut calls = Calls::default();
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-            let _ = expr.visit(&mut calls);
+            let _ = expr.walk_mut(&mut calls);
         }
     }
     if let Some(test) = &mut select.selection {
-        let _ = test.visit(&mut calls);
+        let _ = test.walk_mut(&mut calls);
     }
     let is_renamed = |item: &SelectItem| match item {
         SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => options.opt_rename.is_some(),
@@ -95,7 +97,7 @@ fn has_calls(select: &mut Select) -> bool {
             GroupByExpr::All(_) => std::slice::IterMut::default(),
         };
         groups.chain(&mut select.having).any(|expr| {
-            let _ = expr.visit(&mut calls);
+            let _ = expr.walk_mut(&mut calls);
             calls.has_positions
         })
     }
@@ -239,7 +241,7 @@ impl Calls {
     /// The columns that the calls in an expression choose; `None` where there are no calls.
     fn of(expr: &mut Expr, all: &[Column]) -> Result<Option<Vec<Column>>> {
         let mut calls = Self::default();
-        let _ = expr.visit(&mut calls);
+        let _ = expr.walk_mut(&mut calls);
         let mut lists = calls.found.iter().map(|call| chosen(call, all));
         let Some(first) = lists.next().transpose()? else { return Ok(None) };
         for other in lists {
@@ -255,7 +257,7 @@ impl Calls {
     fn replaced(expr: &Expr, column: &Column) -> Expr {
         let mut calls = Self { replacement: Some(column.reference.clone()), ..Self::default() };
         let mut expr = expr.clone();
-        let _ = expr.visit(&mut calls);
+        let _ = expr.walk_mut(&mut calls);
         expr
     }
 }
@@ -329,17 +331,25 @@ fn chosen(call: &Function, all: &[Column]) -> Result<Vec<Column>> {
             }
             picked(&|column| names.iter().any(|name| name.eq_ignore_ascii_case(&column.name)))
         }
+        Some(FunctionArgExpr::Expr(Expr::Lambda(lambda))) => {
+            let is_meant = |column: &Column| is_meant(lambda, &column.name).ok_or_else(refused);
+            let flags = all.iter().map(is_meant).collect::<Result<Vec<bool>>>()?;
+            all.iter().zip(flags).filter(|(_, is_meant)| *is_meant).map(|(column, _)| column.clone()).collect()
+        }
         _ => return Err(refused()),
     };
     match found.is_empty() {
-        true => Err(Error::input(format!("{call} chooses no column")).hint("Its text is a regular expression")),
+        true => Err(Error::input(format!("{call} chooses no column"))
+            .hint("A text is a regular expression, a lambda tests the name of a column")),
         false => Ok(found),
     }
 }
 
 fn refused() -> Error {
-    Error::unsupported("COLUMNS takes *, a text with a regular expression, or a list of names")
-        .hint("Write COLUMNS('^a'), or COLUMNS(['a', 'b'])")
+    Error::unsupported(
+        "COLUMNS takes *, a text with a regular expression, a list of names, or a lambda that tests names",
+    )
+    .hint("Write COLUMNS('^a'), COLUMNS(['a', 'b']), or COLUMNS(lambda c: c LIKE 'a%')")
 }
 
 fn text(expr: &Expr) -> Option<String> {

@@ -113,6 +113,12 @@ impl Dialect for ForebayDialect {
         if let Some(found) = expressions::prefix(parser, self) {
             return Some(found);
         }
+        // Binds as the operators that the grammar has no name for: less closely than sums.
+        if parser.peek_token_ref().token == Token::AtSign {
+            let _ = parser.next_token();
+            let operand = parser.parse_subexpr(self.prec_value(Precedence::PlusMinus) - 1);
+            return Some(operand.map(|operand| call("abs", vec![operand])));
+        }
         if parser.peek_token_ref().token == Token::Minus {
             let _ = parser.next_token();
             let operand = parser.parse_subexpr(self.prec_value(Precedence::MulDivModOp) + 1);

@@ -13,12 +13,13 @@ use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, Cte, DataType, ExactNumberInfo, ExcludeSelectItem, Expr, FunctionArg, FunctionArgExpr,
     Ident, JoinConstraint, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, SetOperator,
-    Statement as Ast, TableAlias, TableFactor, TableObject, Value, ValueWithSpan, VisitMut, VisitorMut,
-    WildcardAdditionalOptions, visit_relations,
+    Statement as Ast, TableAlias, TableFactor, TableObject, Value, ValueWithSpan, VisitorMut,
+    WildcardAdditionalOptions,
 };
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
 use forebay_context::settings::DescendingOrder;
+use forebay_grammar::walk::{Tree, visit_relations};
 use forebay_grammar::{collations, conditions, fields, groupings, orders, outer_aggregates, with_names};
 
 use crate::dialect::ForebayDialect;
@@ -60,10 +61,10 @@ pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Res
     names.failed.map_or(Ok(()), Err)
 }
 
-fn visit(statement: &mut PlanStatement, visitor: &mut impl VisitorMut<Break = ()>) {
+fn visit(statement: &mut PlanStatement, visitor: &mut dyn VisitorMut<Break = ()>) {
     match statement {
         PlanStatement::Statement(ast) => {
-            let _ = ast.visit(visitor);
+            let _ = ast.walk_mut(visitor);
         }
         PlanStatement::Explain(explain) => visit(&mut explain.statement, visitor),
         PlanStatement::CreateExternalTable(_) | PlanStatement::CopyTo(_) | PlanStatement::Reset(_) => {}
@@ -367,7 +368,7 @@ fn names_itself(table: &Cte) -> bool {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     };
-    visit_relations(&table.query, is_own).is_break()
+    visit_relations(table.query.as_ref(), is_own).is_break()
 }
 
 /// The calls of functions that read files, and their arguments, which become texts.

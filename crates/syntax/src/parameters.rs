@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 
-use datafusion::sql::sqlparser::ast::{Expr, visit_expressions};
+use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use forebay_base::{Error, Result};
+use forebay_grammar::walk::visit_expressions;
 
 use crate::dialect::ForebayDialect;
 use crate::syntax_error::{expected, parser_error};

@@ -187,6 +187,10 @@ pub fn parse(text: &str) -> Result<Command> {
         }
         ["DEALLOCATE", "PREPARE", _] => Command::Deallocate(name_at(&tokens, 2)?),
         ["DEALLOCATE", _] => Command::Deallocate(name_at(&tokens, 1)?),
+        // Statistics are made with the data, and what is no longer needed goes by itself.
+        ["ANALYZE" | "VACUUM"] | ["ANALYZE" | "VACUUM", _] | ["VACUUM", "ANALYZE", _] => {
+            Command::Pragma(Pragma::Nothing)
+        }
         ["PRAGMA", ..] => Command::Pragma(statements::pragma(&unspaced(tokens))?),
         ["RESET", ..] => Command::Reset(statements::reset(&unspaced(tokens))?),
         ["SET", "GLOBAL" | "SESSION", _, "=" | "TO"] => {

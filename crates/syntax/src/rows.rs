@@ -2,9 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Expr, Ident, Select, Value, Visit, visit_expressions};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, Select, Value};
 use forebay_grammar::expressions::call;
 use forebay_grammar::fields::qualifiers;
+use forebay_grammar::walk::{Tree, visit_expressions};
 
 use crate::outputs;
 use crate::scopes::Scopes;
@@ -24,7 +25,7 @@ struct Level {
 
 impl Rows {
     /// Goes into a SELECT, of which `within` may use the names of tables.
-    pub(crate) fn enter(&mut self, scopes: &Scopes, select: Option<&Select>, within: &impl Visit) {
+    pub(crate) fn enter(&mut self, scopes: &Scopes, select: Option<&Select>, within: &dyn Tree) {
         // Where names of the tables around may stand for rows, the columns in between have to be known.
         let is_within = self.0.iter().any(|level| !level.tables.is_empty());
         let asked = select.filter(|select| is_within || names_table(select, within));
@@ -61,7 +62,7 @@ impl Rows {
 }
 
 /// Whether a part of `within` is the name of a table of `select`.
-fn names_table(select: &Select, within: &impl Visit) -> bool {
+fn names_table(select: &Select, within: &dyn Tree) -> bool {
     let tables = qualifiers(&select.from);
     !tables.is_empty()
         && visit_expressions(within, |expr| match expr {

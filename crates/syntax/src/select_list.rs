@@ -7,12 +7,13 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     CastKind, Expr, Ident, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
-    Value, visit_expressions, visit_expressions_mut,
+    Value,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_engine::types::arrow_type;
 use forebay_grammar::expressions::position;
 use forebay_grammar::macros;
+use forebay_grammar::walk::{visit_expressions, visit_expressions_mut};
 
 use crate::dialect::ForebayDialect;
 use crate::types::sql_type;

@@ -5,12 +5,13 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Ident, Join, JoinConstraint, JoinOperator, Query, Select, SetExpr, Statement,
-    TableAlias, TableAliasColumnDef, TableFactor, TableFunctionArgs, TableWithJoins, Visit, visit_expressions,
+    TableAlias, TableAliasColumnDef, TableFactor, TableFunctionArgs, TableWithJoins,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
 use forebay_grammar::expressions::call;
 use forebay_grammar::joins::{POSITIONAL_CONDITION, keep_order, name_nearest};
+use forebay_grammar::walk::{Tree, visit_expressions};
 
 use crate::dialect::ForebayDialect;
 use crate::outputs::value_names;
@@ -71,7 +72,7 @@ fn rewrite_factor(table: &mut TableFactor) -> Result<()> {
             let (function, is_numbered) = (name.to_string().to_lowercase(), *with_ordinality);
             if is_function_of_lists(&function) {
                 let list = list_of(&function, &arguments.args)?;
-                let lateral = arguments.args.iter().any(has_columns);
+                let lateral = arguments.args.iter().any(|argument| has_columns(argument));
                 name_only_column(alias, &function);
                 if function == "unnest" || lateral || is_numbered {
                     *table = elements(&function, &list, alias.take(), lateral, is_numbered)?;
@@ -137,7 +138,7 @@ fn elements(
 }
 
 /// Whether an argument of a function names columns.
-fn has_columns(argument: &impl Visit) -> bool {
+fn has_columns(argument: &dyn Tree) -> bool {
     visit_expressions(argument, |part| match part {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),

@@ -148,7 +148,7 @@ fn map_type(name: &DataType) -> Option<ArrowType> {
 /// The Arrow type in which values are shown as text, used by DESCRIBE and friends.
 pub fn shown_type(arrow: &ArrowType) -> String {
     match forebay_engine::types::logical_type(arrow, "") {
-        Ok(logical) => logical.to_string(),
+        Ok(logical) => shown_column_type(&logical),
         Err(_) => match arrow {
             ArrowType::List(element) => format!("{}[]", shown_type(element.data_type())),
             ArrowType::Struct(fields) => {
@@ -163,6 +163,15 @@ pub fn shown_type(arrow: &ArrowType) -> String {
             },
             other => other.to_string().to_uppercase(),
         },
+    }
+}
+
+/// The name that SQL has for the type of a column.
+pub fn shown_column_type(logical: &LogicalType) -> String {
+    match logical {
+        LogicalType::Timestamp { zone: Some(_), .. } => "TIMESTAMP WITH TIME ZONE".to_owned(),
+        LogicalType::Decimal { precision: 38, scale: 0 } => "HUGEINT".to_owned(),
+        other => other.to_string(),
     }
 }
 

@@ -4,8 +4,9 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{self, Select, visit_expressions, visit_expressions_mut};
+use datafusion::sql::sqlparser::ast::{self, Select};
 use datafusion::sql::sqlparser::parser::Parser;
+use forebay_grammar::walk::{visit_expressions, visit_expressions_mut};
 
 use crate::dialect::ForebayDialect;
 

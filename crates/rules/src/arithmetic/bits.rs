@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
 
 use super::huge::HUGEINT;
 use super::shifts::over_integers;
+use crate::supertypes::is_mixed;
 
 /// What is done to the bits of one or two integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -51,6 +52,9 @@ fn common_type(left: &DataType, right: &DataType) -> DataType {
         || (is_widest(right) && left.is_signed_integer())
     {
         return HUGEINT;
+    }
+    if is_mixed(left, right) {
+        return DataType::Int64;
     }
     let types = BinaryTypeCoercer::new(left, &Operator::BitwiseAnd, right).get_input_types();
     match types {

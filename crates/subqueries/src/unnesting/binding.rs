@@ -100,7 +100,15 @@ impl Binding<'_> {
 
     /// The same rows with all values from outside as keys.
     pub(super) fn with_domain(&mut self, rows: Pushed) -> Result<Pushed> {
-        if self.has_all(&rows.keys) {
+        match self.has_all(&rows.keys) {
+            true => Ok(rows),
+            false => self.by_domain(rows),
+        }
+    }
+
+    /// The same rows with all values from outside as keys, and no expressions of them.
+    pub(super) fn by_domain(&mut self, rows: Pushed) -> Result<Pushed> {
+        if self.has_all(&rows.keys) && rows.keys.len() == self.columns.len() {
             return Ok(rows);
         }
         let domain = self.domain()?;

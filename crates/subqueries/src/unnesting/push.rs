@@ -257,7 +257,7 @@ impl Binding<'_> {
             left.len() == right.len() && left.iter().all(|key| right.iter().any(|other| other.outer == key.outer))
         };
         if !inputs.iter().all(|input| !input.keys.is_empty() && same(&input.keys, &inputs[0].keys)) {
-            inputs = inputs.into_iter().map(|input| self.with_domain(input)).collect::<Result<Vec<_>>>()?;
+            inputs = inputs.into_iter().map(|input| self.by_domain(input)).collect::<Result<Vec<_>>>()?;
         }
         let mut keys: Vec<Key> = inputs[0].keys.clone();
         for key in &mut keys {

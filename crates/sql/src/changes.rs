@@ -1,0 +1,350 @@
+//! UPDATE and DELETE. Segments do not change: those that hold rows that a statement concerns are written anew, without these rows
+//! or with their new values, and take the places of the old ones in one commit; all others stay. Rows keep their order.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::datatypes::Int64Type;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{AggregateUDF, DmlStatement, LogicalPlan, WriteOp};
+use datafusion::sql::sqlparser::ast::{
+    Assignment, AssignmentTarget, Delete, Expr, FromTable, ObjectName, ObjectNamePart, Query, TableFactor,
+    TableWithJoins, Update, UpdateTableFromKind, Visitor, With,
+};
+use forebay_base::{Error, LogicalType, Result, SegmentId};
+use forebay_engine::types::arrow_type;
+use forebay_grammar::walk::Tree;
+use forebay_store::{SealedSegment, Table};
+
+use crate::answer::Answer;
+use crate::insert::{default_expr, is_default};
+use crate::lookup::{find_name, find_table, unknown_column};
+use crate::nested_columns;
+use crate::qualified_name::ident;
+use crate::run::Run;
+
+/// What a column is called that tells whether a row is to be changed.
+const CONCERNED: &str = "\" is concerned\"";
+
+/// What the rows are called that an UPDATE … FROM finds.
+const FOUND: &str = "\" found\"";
+
+/// What the column of the places of rows is called.
+const PLACE: &str = "\" place\"";
+
+/// What a statement does with the rows of a table.
+struct Change {
+    table: Arc<Table>,
+    /// What the statement calls the table.
+    alias: String,
+    /// The statement's WITH, if it has one.
+    with: String,
+    /// The condition of the rows that are concerned; `None` of all.
+    concerned: Option<String>,
+    /// The columns that get values, and these; `None` where rows go.
+    values: Option<BTreeMap<usize, String>>,
+    /// Where values come from, and what has to hold of it.
+    from: Option<Source>,
+}
+
+/// Tables beside the one that is changed.
+struct Source {
+    tables: String,
+    condition: String,
+}
+
+impl Change {
+    fn of_delete(run: &Run<'_>, delete: &Delete, with: Option<&With>) -> Result<Self> {
+        if delete.returning.is_some()
+            || delete.limit.is_some()
+            || !delete.order_by.is_empty()
+            || !delete.tables.is_empty()
+        {
+            return Err(Error::unsupported("DELETE with RETURNING, ORDER BY or LIMIT is not supported yet"));
+        }
+        let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+        let [target] = from.as_slice() else { return Err(Error::input("DELETE takes one table")) };
+        let (table, alias) = target_of(run, target)?;
+        let from = delete.using.as_deref().map(|tables| Source::of(tables, delete.selection.as_ref()));
+        let concerned = match &from {
+            Some(source) => Some(source.exists()),
+            None => delete.selection.as_ref().map(ToString::to_string),
+        };
+        Ok(Self { table, alias, with: shown(with), concerned, values: None, from: None })
+    }
+
+    fn of_update(run: &Run<'_>, update: &Update, with: Option<&With>) -> Result<Self> {
+        if update.returning.is_some() || update.limit.is_some() || !update.order_by.is_empty() || update.or.is_some() {
+            return Err(Error::unsupported("UPDATE with RETURNING, ORDER BY, LIMIT or OR is not supported yet"));
+        }
+        let (table, alias) = target_of(run, &update.table)?;
+        let from = update.from.as_ref().map(|from| {
+            let (UpdateTableFromKind::BeforeSet(tables) | UpdateTableFromKind::AfterSet(tables)) = from;
+            Source::of(tables, update.selection.as_ref())
+        });
+        let concerned = match &from {
+            Some(source) => Some(source.exists()),
+            None => update.selection.as_ref().map(ToString::to_string),
+        };
+        let values = Some(assigned(&table, &update.assignments)?);
+        Ok(Self { table, alias, with: shown(with), concerned, values, from })
+    }
+
+    /// The query that counts the rows of a part of the table that are concerned; `None` where all of them are.
+    fn count(&self, part: &str) -> Option<String> {
+        let concerned = self.concerned.as_ref()?;
+        Some(format!("{}SELECT count(*) FROM {part} AS {} WHERE {concerned}", self.with, self.alias))
+    }
+
+    /// The query of the rows that stand in the place of a part.
+    fn rows(&self, part: &str) -> String {
+        let (alias, with) = (&self.alias, &self.with);
+        let concerned = self.concerned.as_deref().unwrap_or("TRUE");
+        let Some(values) = &self.values else {
+            return format!(
+                "{with}SELECT {} FROM {part} AS {alias} WHERE CASE WHEN {concerned} THEN FALSE ELSE TRUE END",
+                self.items(&|_, old| old)
+            );
+        };
+        let Some(source) = &self.from else {
+            let items = self.items(&|index, old| match values.get(&index) {
+                Some(value) => self.chosen(&format!("{alias}.{CONCERNED}"), value, index, &old),
+                None => old,
+            });
+            let marked = format!("SELECT {alias}.*, ({concerned}) AS {CONCERNED} FROM {part} AS {alias}");
+            return format!("{with}SELECT {items} FROM ({marked}) AS {alias}");
+        };
+        let items = self.items(&|index, old| match values.contains_key(&index) {
+            true => self.chosen(&format!("{FOUND}.{CONCERNED}"), &format!("{FOUND}.{}", new(index)), index, &old),
+            false => old,
+        });
+        let found: Vec<String> = values.iter().map(|(index, value)| format!("({value}) AS {}", new(*index))).collect();
+        let (found, tables, condition) = (found.join(", "), &source.tables, &source.condition);
+        let found = format!("SELECT {found}, TRUE AS {CONCERNED} FROM {tables} WHERE {condition} LIMIT 1");
+        // A join leaves no order.
+        let placed = format!("(SELECT *, row_number() OVER () AS {PLACE} FROM {part})");
+        format!(
+            "{with}SELECT {items} FROM {placed} AS {alias} LEFT JOIN LATERAL ({found}) AS {FOUND} ON TRUE ORDER BY {alias}.{PLACE}"
+        )
+    }
+
+    /// A SELECT list of what is made of each column, by its place and its old value.
+    fn items(&self, made: &dyn Fn(usize, String) -> String) -> String {
+        let item = |(index, column): (usize, &forebay_store::Column)| {
+            let name = quoted(&column.name);
+            format!("{} AS {name}", made(index, format!("{}.{name}", self.alias)))
+        };
+        self.table.columns.iter().enumerate().map(item).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The new value of a column where a condition holds, else the old one.
+    fn chosen(&self, condition: &str, value: &str, index: usize, old: &str) -> String {
+        let column = &self.table.columns[index];
+        let cast = match &column.logical {
+            // SQL has one type for all zones.
+            LogicalType::Timestamp { zone: Some(_), .. } => {
+                format!("arrow_cast({value}, '{}')", arrow_type(&column.logical))
+            }
+            _ => format!("CAST(({value}) AS {})", nested_columns::shown(&self.table, column)),
+        };
+        format!("CASE WHEN {condition} THEN {cast} ELSE {old} END")
+    }
+}
+
+impl Source {
+    fn of(tables: &[TableWithJoins], condition: Option<&Expr>) -> Self {
+        let tables: Vec<String> = tables.iter().map(ToString::to_string).collect();
+        Self { tables: tables.join(", "), condition: condition.map_or("TRUE".to_owned(), ToString::to_string) }
+    }
+
+    /// The condition that a row has a partner there.
+    fn exists(&self) -> String {
+        format!("EXISTS (SELECT 1 FROM {} WHERE {})", self.tables, self.condition)
+    }
+}
+
+impl Run<'_> {
+    /// Runs a DELETE.
+    pub(crate) fn delete(&self, delete: &Delete, with: Option<&With>) -> Result<Answer> {
+        self.change(&Change::of_delete(self, delete, with)?)
+    }
+
+    /// Runs an UPDATE.
+    pub(crate) fn update(&self, update: &Update, with: Option<&With>) -> Result<Answer> {
+        let aggregates = self.state();
+        let mut rows = OfOneRow { aggregates: aggregates.aggregate_functions(), depth: 0, other: None };
+        let values = update.assignments.iter().map(|assignment| &assignment.value).chain(&update.selection);
+        let _ = values.map(|value| value.walk(&mut rows)).find(ControlFlow::is_break);
+        match rows.other {
+            Some(call) => Err(Error::input(format!("{call} is no value of one row, as UPDATE sets them"))
+                .hint("Write it in a subquery: SET a = (SELECT max(b) FROM t)")),
+            None => self.change(&Change::of_update(self, update, with)?),
+        }
+    }
+
+    fn change(&self, change: &Change) -> Result<Answer> {
+        let store = self.planner.engine().store();
+        // Only to fail early on a read-only database.
+        drop(store.begin()?);
+        let mut changed = 0;
+        let mut rewritten: Vec<(SegmentId, Vec<SealedSegment>)> = Vec::new();
+        // What is wrong with the statement is said of an empty table, too.
+        if change.table.segments.is_empty() {
+            let part = self.planner.add_part(Table::clone(&change.table));
+            self.plan_rows(&self.state(), change, &quoted(&part))?;
+        }
+        for segment in &change.table.segments {
+            let mut part = Table::clone(&change.table);
+            part.segments = vec![Arc::clone(segment)];
+            let part = quoted(&self.planner.add_part(part));
+            let rows = match change.count(&part) {
+                Some(query) => self.number(&query)?,
+                None => segment.rows(),
+            };
+            if rows == 0 {
+                continue;
+            }
+            changed += rows;
+            let new = match change.values.is_none() && rows == segment.rows() {
+                true => Vec::new(),
+                false => self.rewritten(change, &part)?,
+            };
+            rewritten.push((segment.id(), new));
+        }
+        if !rewritten.is_empty() {
+            let mut transaction = store.begin()?;
+            for (old, new) in rewritten {
+                transaction.replace(change.table.id, &[old], new)?;
+            }
+            transaction.commit()?;
+        }
+        self.changed(changed)
+    }
+
+    /// The segments that stand in the place of a part of a table.
+    fn rewritten(&self, change: &Change, part: &str) -> Result<Vec<SealedSegment>> {
+        let mut state = self.state();
+        // One thread reads rows in their order.
+        state.config_mut().options_mut().execution.target_partitions = 1;
+        let table = &change.table;
+        let physical = self.physical(&state, self.plan_rows(&state, change, part)?)?;
+        self.load(&state, physical, &table.columns, &table.options).map(|(segments, _)| segments)
+    }
+
+    /// The plan of the rows that stand in the place of a part, in the types of the table.
+    fn plan_rows(&self, state: &SessionState, change: &Change, part: &str) -> Result<Arc<LogicalPlan>> {
+        let target = format!("{}.{}", quoted(&change.table.schema), quoted(&change.table.name));
+        match self.plan_text(state, &format!("INSERT INTO {target} {}", change.rows(part)))? {
+            LogicalPlan::Dml(DmlStatement { op: WriteOp::Insert(_), input, .. }) => Ok(input),
+            _ => Err(Error::internal("an INSERT was planned as something else")),
+        }
+    }
+
+    /// The number that a query gives.
+    fn number(&self, query: &str) -> Result<u64> {
+        let state = self.state();
+        let mut answer = self.stream(&state, self.plan_text(&state, query)?)?;
+        let mut number = 0;
+        while let Some(batch) = answer.next_batch()? {
+            let counts = batch.column(0).as_primitive_opt::<Int64Type>();
+            let counts = counts.ok_or_else(|| Error::internal("count(*) is no BIGINT"))?;
+            number += counts.values().iter().map(|count| u64::try_from(*count).unwrap_or_default()).sum::<u64>();
+        }
+        Ok(number)
+    }
+}
+
+/// Looks for calls that take several rows, outside of subqueries.
+struct OfOneRow<'a> {
+    aggregates: &'a HashMap<String, Arc<AggregateUDF>>,
+    depth: usize,
+    other: Option<String>,
+}
+
+impl Visitor for OfOneRow<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Function(call)
+                if self.depth == 0
+                    && (call.over.is_some() || self.aggregates.contains_key(&call.name.to_string().to_lowercase())) =>
+            {
+                self.other = Some(call.to_string());
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+/// The text of a WITH before a query.
+fn shown(with: Option<&With>) -> String {
+    with.map(|with| format!("{with} ")).unwrap_or_default()
+}
+
+/// The table that a statement changes, and what it is called there.
+fn target_of(run: &Run<'_>, target: &TableWithJoins) -> Result<(Arc<Table>, String)> {
+    match (&target.relation, target.joins.as_slice()) {
+        (TableFactor::Table { name, alias, args: None, .. }, []) => {
+            let table = find_table(&run.planner, &find_name(&run.planner, name)?)?;
+            let alias = alias.as_ref().map(|alias| alias.name.to_string());
+            Ok((table, alias.unwrap_or_else(|| last(name).unwrap_or_default())))
+        }
+        _ => Err(Error::input("UPDATE and DELETE change one table")
+            .hint("Write UPDATE t SET … FROM other WHERE …, or DELETE FROM t USING other WHERE …")),
+    }
+}
+
+/// What each column is set to, by its place.
+fn assigned(table: &Table, assignments: &[Assignment]) -> Result<BTreeMap<usize, String>> {
+    let mut values = BTreeMap::new();
+    let mut assign = |target: &ObjectName, value: &Expr| {
+        let name = target.0.last().and_then(ObjectNamePart::as_ident).map(ident).unwrap_or_default();
+        let known = table.columns.iter().map(|column| column.name.as_str());
+        let (index, column) = table.column(&name).ok_or_else(|| unknown_column(&name, known))?;
+        let value = if is_default(value) { default_expr(column)?.to_string() } else { value.to_string() };
+        match values.insert(index, value) {
+            None => Ok(()),
+            Some(_) => Err(Error::input(format!("column {name} is set twice"))),
+        }
+    };
+    for Assignment { target, value } in assignments {
+        match (target, value) {
+            (AssignmentTarget::ColumnName(column), value) => assign(column, value)?,
+            (AssignmentTarget::Tuple(columns), Expr::Tuple(values)) if columns.len() == values.len() => {
+                columns.iter().zip(values).try_for_each(|(column, value)| assign(column, value))?;
+            }
+            (AssignmentTarget::Tuple(columns), _) => {
+                return Err(Error::input(format!("{} columns are not set to as many values", columns.len()))
+                    .hint("Write (a, b) = (1, 2)"));
+            }
+        }
+    }
+    Ok(values)
+}
+
+fn last(name: &ObjectName) -> Option<String> {
+    name.0.last().and_then(ObjectNamePart::as_ident).map(ToString::to_string)
+}
+
+/// What the new value of a column is called.
+fn new(index: usize) -> String {
+    format!("\" new {index}\"")
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}

@@ -1,0 +1,91 @@
+//! What tables and queries have for columns and values, and whether the database is whole.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast::Ident;
+use forebay_base::{Error, Result};
+
+use crate::answer::Answer;
+use crate::lookup::{find_name, find_table, parse_name};
+use crate::qualified_name::ident;
+use crate::run::Run;
+use crate::show;
+
+impl Run<'_> {
+    /// CHECK DATABASE.
+    pub(crate) fn check_database(&self) -> Result<Answer> {
+        let statement = Arc::clone(&self.statement);
+        let mut reported = 0;
+        let report = self.planner.engine().store().check(&mut |done, total| {
+            statement.expect(total);
+            statement.advance(done - reported);
+            reported = done;
+            statement.cancel.check()
+        })?;
+        match report.errors.first() {
+            None => self.batch(show::check_report(&report)?),
+            Some(only) if report.error_count == 1 => Err(only.clone()),
+            Some(first) => Err(first.clone().context(format!("the first of {} errors", report.error_count))),
+        }
+    }
+
+    /// DESCRIBE of a table or query.
+    pub(crate) fn describe(&self, text: &str) -> Result<Answer> {
+        let name = text.trim().trim_end_matches(';');
+        if let Ok(parsed) = parse_name(name) {
+            let name = find_name(&self.planner, &parsed)?;
+            if let Some(table) = self.planner.snapshot().table(&name.schema, &name.name) {
+                return self.batch(show::describe_table(table)?);
+            }
+        }
+        let (plan, _) = self.plan_source(name)?;
+        self.batch(show::describe_schema(plan.schema().as_arrow())?)
+    }
+
+    /// Whether a table or view of the session's schema is called so.
+    pub(crate) fn is_relation(&self, name: &Ident) -> bool {
+        let (snapshot, path, name) = (self.planner.snapshot(), self.planner.path(), ident(name));
+        path.hides(snapshot, &name)
+            || snapshot.table(&path.schema, &name).is_some()
+            || snapshot.view(&path.schema, &name).is_some()
+    }
+
+    /// SHOW STATS of a table.
+    pub(crate) fn show_statistics(&self, text: &str) -> Result<Answer> {
+        let name = find_name(&self.planner, &parse_name(text.trim().trim_end_matches(';'))?)?;
+        self.batch(show::statistics(&*find_table(&self.planner, &name)?)?)
+    }
+
+    /// The plan of all rows of a table or query, and what it is in a FROM clause.
+    pub(crate) fn plan_source(&self, text: &str) -> Result<(LogicalPlan, String)> {
+        let first = text.split_whitespace().next().unwrap_or("").to_ascii_uppercase();
+        let is_query = matches!(first.as_str(), "SELECT" | "FROM" | "WITH" | "VALUES") || first.starts_with('(');
+        let source = if is_query { format!("({text})") } else { text.to_owned() };
+        let state = self.state();
+        let query = format!("SELECT * FROM {source}");
+        let plan = self.plan_text(&state, &query)?;
+        Ok((plan, source))
+    }
+
+    /// SUMMARIZE of a table or query.
+    pub(crate) fn summarize(&self, text: &str) -> Result<Answer> {
+        let (plan, source) = self.plan_source(text)?;
+        let schema = plan.schema().as_arrow().clone();
+        let state = self.state();
+        let query = show::summarize_query(&source, &schema);
+        let plan = self.plan_text(&state, &query)?;
+        let mut answer = self.stream(&state, plan)?;
+        let mut row = Vec::new();
+        while let Some(batch) = answer.next_batch()? {
+            for column in batch.columns() {
+                let texts = datafusion::arrow::compute::cast(column, &DataType::Utf8)
+                    .map_err(|error| Error::internal(error.to_string()))?;
+                row.push(texts.as_string::<i32>().iter().next().flatten().map(str::to_owned));
+            }
+        }
+        self.batch(show::summary(&schema, &row)?)
+    }
+}

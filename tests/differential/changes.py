@@ -1,0 +1,101 @@
+"""Random UPDATEs and DELETEs: after a few of them a table has the rows that it has in DuckDB,."""
+
+import os
+import random
+
+import duckdb
+
+from random_queries import Generator, Source
+from randomized import connect, load_sql
+from rows import Expected, difference
+from tables import COLUMNS, TABLES, make_table
+
+# The table that changes is filled from the first one, in several segments; the other one is joined with it.
+FILLED, OTHER = "m", "d"
+COPIES = ["k < 300", "k >= 300 AND k < 310", "k >= 310"]
+CHANGES = 4
+
+
+class ChangeGenerator(Generator):
+    """Makes the statements of case `number` of a seed."""
+
+    def case(self, number):
+        self.random = random.Random(f"{self.seed}:{number}")
+        self.source, self.other = Source(self.tables[FILLED], "c"), Source(self.tables[OTHER], OTHER)
+        makes = [self.update, self.update, self.update_from, self.delete, self.delete_using, self.insert]
+        return [self.random.choice(makes)() for _ in range(CHANGES)]
+
+    def condition(self, sources):
+        return self.predicate(sources) if self.chance(0.9) else self.random.choice(["true", "false", "NULL"])
+
+    def value(self, column):
+        """An expression of the type of the column."""
+        kind = self.random.choice(["literal", "literal", "column", "choice", "null"])
+        same = [other for other in COLUMNS if other.type == column.type and (other.not_null or not column.not_null)]
+        if kind == "column":
+            return self.source.name(self.random.choice(same))
+        if kind == "choice":
+            return f"CASE WHEN {self.predicate([self.source])} THEN {self.source.name(self.random.choice(same))} ELSE {self.source.name(column)} END"
+        values = self.source.table.samples[column.name]
+        if column.not_null or (kind == "literal" and values):
+            return self.random.choice(values)
+        return "NULL"
+
+    def assignments(self):
+        columns = self.pick_columns(self.random.choice([1, 1, 2, 3]))
+        return ", ".join(f"{column.name} = {self.value(column)}" for column in columns)
+
+    def update(self):
+        where = f" WHERE {self.condition([self.source])}" if self.chance(0.9) else ""
+        return f"UPDATE c SET {self.assignments()}{where}"
+
+    def update_from(self):
+        column = self.pick_column(lambda column: not column.not_null)
+        where = f"c.k = {OTHER}.k AND {self.condition([self.source, self.other])}"
+        return f"UPDATE c SET {column.name} = {OTHER}.{column.name} FROM {OTHER} WHERE {where}"
+
+    def delete(self):
+        return f"DELETE FROM c WHERE {self.condition([self.source])}"
+
+    def delete_using(self):
+        column = self.random.choice(["k", "g", "i8"])
+        return f"DELETE FROM c USING {OTHER} WHERE c.{column} = {OTHER}.{column} AND {self.condition([self.other])}"
+
+    def insert(self):
+        return f"INSERT INTO c SELECT * FROM {FILLED} WHERE k % 50 = {self.random.randrange(50)}"
+
+
+def run(options, report):
+    """`options`: binary, directory, seed, size (four statements are a case), query (one case, or None)."""
+    cases = max(1, options.size // CHANGES)
+    report.suite(f"random changes, seed {options.seed}, {cases} tables of {CHANGES} statements")
+    directory = os.path.join(options.directory, "changes")
+    os.makedirs(directory)
+    connection = connect()
+    tables = {name: make_table(connection, directory, name, options.seed + place) for place, name in enumerate(TABLES) if name in (FILLED, OTHER)}
+    database = os.path.join(directory, "db")
+    for answer in options.binary.answers(database, [sql for table in tables.values() for sql in load_sql(table)]):
+        report.check("load the test tables", answer.error)
+    generator = ChangeGenerator(tables, options.seed)
+    for number in [options.query] if options.query is not None else range(cases):
+        changes = generator.case(number)
+        made = ["DROP TABLE IF EXISTS c", f"CREATE TABLE c AS SELECT * FROM {FILLED} WHERE false"]
+        made += [f"INSERT INTO c SELECT * FROM {FILLED} WHERE {part}" for part in COPIES]
+        name = f"case {number} (--only changes --seed {options.seed} --query {number})"
+        report.check(name, judge(options, connection, database, [*made, *changes], len(made)))
+    report.end()
+
+
+def judge(options, connection, database, statements, first):
+    """What is wrong with the rows after these statements, of which those from `first` on are looked at."""
+    shown = "\n".join(statements[first:])
+    answers = options.binary.answers(database, [*statements, "SELECT * FROM c"])
+    for statement, answer in zip(statements, answers):
+        try:
+            connection.execute(statement)
+        except duckdb.Error as error:
+            return None if answer.error is not None else f"{statement}\nDuckDB says {error}"
+        if answer.error is not None:
+            return f"{shown}\n{statement}\n{answer.error}"
+    wrong = difference(Expected(connection.sql("SELECT * FROM c").to_arrow_table()), answers[-1], False)
+    return wrong and f"{shown}\n{wrong}"
