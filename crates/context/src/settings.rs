@@ -1,5 +1,6 @@
 //! Settings of a session: what SET changes, and who asks finds in the session's configuration.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::execution::SessionState;
@@ -233,6 +234,17 @@ impl DescendingOrder {
     /// Of a session.
     pub fn of(config: &SessionConfig) -> bool {
         config.get_extension::<Self>().is_some_and(|order| order.0)
+    }
+}
+
+/// The values of a session's variables, as SQL, by their names in lower case; `SET VARIABLE`.
+#[derive(Debug, Clone, Default)]
+pub struct Variables(pub HashMap<String, String>);
+
+impl Variables {
+    /// Of a session.
+    pub fn of(config: &SessionConfig) -> Arc<Self> {
+        config.get_extension::<Self>().unwrap_or_default()
     }
 }
 

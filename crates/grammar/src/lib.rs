@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`statements`], [`filled_tables`] and [`phrases`] work on tokens, before a statement is parsed; [`expressions`]
 //! is what the dialect asks while it is parsed; [`access`], [`collations`], [`conditions`], [`macros`], [`orders`] and
-//! [`outer_aggregates`] change the parsed tree. Must not know: tables, names, plans.
+//! [`outer_aggregates`] change the parsed tree, [`samples`] both. Must not know: tables, names, plans.
 #![forbid(unsafe_code)]
 
 pub mod access;
@@ -13,12 +13,14 @@ pub mod expressions;
 pub mod fields;
 pub mod filled_tables;
 pub mod groupings;
+pub mod inner_statements;
 pub mod joins;
 pub mod macros;
 pub mod named_columns;
 pub mod orders;
 pub mod outer_aggregates;
 pub mod phrases;
+pub mod samples;
 pub mod statements;
 pub mod walk;
 pub mod with_names;

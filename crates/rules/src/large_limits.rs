@@ -15,9 +15,11 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions, reset_plan_states};
-use datafusion::physical_plan::limit::LocalLimitExec;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, EmptyRecordBatchStream, ExecutionPlan, PlanProperties};
 use forebay_context::lock::lock;
@@ -46,9 +48,16 @@ pub struct LargeLimits;
 
 impl PhysicalOptimizerRule for LargeLimits {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|node| match node.downcast_ref::<SortExec>() {
-            Some(sort) => Ok(Transformed::yes(Sorting::new(sort, true) as Arc<dyn ExecutionPlan>)),
-            None => Ok(Transformed::no(node)),
+        plan.transform_up(|node| {
+            if node.schema().fields().is_empty()
+                && let Some(limited) = without_order(&node)
+            {
+                return Ok(Transformed::yes(limited));
+            }
+            match node.downcast_ref::<SortExec>() {
+                Some(sort) => Ok(Transformed::yes(Sorting::new(sort, true) as Arc<dyn ExecutionPlan>)),
+                None => Ok(Transformed::no(node)),
+            }
         })
         .data()
     }
@@ -60,6 +69,29 @@ impl PhysicalOptimizerRule for LargeLimits {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// A sort or merge of rows without columns as the limit that it has: they are all equal, and the sort would ask for a column.
+fn without_order(node: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
+    let (input, fetch, keeps_partitions) = match node.downcast_ref::<SortExec>() {
+        Some(sort) => (sort.input(), sort.fetch(), sort.preserve_partitioning()),
+        None => {
+            let merge = node.downcast_ref::<SortPreservingMergeExec>()?;
+            (merge.input(), merge.fetch(), false)
+        }
+    };
+    let input = Arc::clone(input);
+    Some(match (fetch, keeps_partitions) {
+        (Some(fetch), true) => Arc::new(LocalLimitExec::new(input, fetch)),
+        (None, true) => input,
+        (fetch, false) => {
+            let all: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(input));
+            match fetch {
+                Some(fetch) => Arc::new(GlobalLimitExec::new(all, 0, Some(fetch))),
+                None => all,
+            }
+        }
+    })
 }
 
 /// The plan with every row sorted, where a top-k did not find the memory for its rows; `None` where it has none.

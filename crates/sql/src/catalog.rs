@@ -5,11 +5,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::information_schema::InformationSchemaProvider;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
 use datafusion::common::{DFSchema, DataFusionError, Result as DataFusionResult};
-use datafusion::datasource::ViewTable;
+use datafusion::datasource::{MemTable, ViewTable};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement as PlanStatement;
@@ -30,6 +31,7 @@ use forebay_tables::known::{KnownTable, KnownTables};
 use forebay_tables::table::ForebayTable;
 
 use crate::information_schema::{self, InformationSchema, Views};
+use crate::macros;
 use crate::nested_columns;
 use crate::qualified_name::CATALOG;
 use crate::search_path::{SearchPath, is_temporary};
@@ -51,6 +53,8 @@ pub struct Planner {
     /// By schema and name.
     views: Mutex<HashMap<(String, String), PlannedView>>,
     files: Mutex<HashMap<String, Arc<dyn TableProvider>>>,
+    /// Answers of statements that the statement reads, by names that no table has.
+    answers: Mutex<HashMap<String, Arc<dyn TableProvider>>>,
     /// Tables of which the statement has some rows only, by names that no table has.
     parts: Mutex<HashMap<String, Arc<Table>>>,
 }
@@ -79,8 +83,9 @@ impl Planner {
         path: SearchPath,
     ) -> Arc<Self> {
         let snapshot = engine.store().catalog();
-        let (tables, views, files, parts) = (Mutex::default(), Mutex::default(), Mutex::default(), Mutex::default());
-        Arc::new(Self { base, engine, known, snapshot, statement, path, tables, views, files, parts })
+        let (tables, views, files) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let (answers, parts) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { base, engine, known, snapshot, statement, path, tables, views, files, answers, parts })
     }
 
     /// The catalog of this statement.
@@ -148,6 +153,15 @@ impl Planner {
         name
     }
 
+    /// Has queries find these rows. Returns the name of the table that they are.
+    pub fn add_answer(&self, schema: SchemaRef, rows: Vec<RecordBatch>) -> Result<String> {
+        let table = MemTable::try_new(schema, vec![rows]).map_err(from_datafusion)?;
+        let mut answers = lock(&self.answers);
+        let name = format!(" answer {}", answers.len());
+        answers.insert(name.clone(), Arc::new(table));
+        Ok(name)
+    }
+
     /// As [`Planner::provider`], for a part of a table.
     fn part(&self, name: &str) -> Option<Arc<ForebayTable>> {
         let part = lock(&self.parts).get(name).cloned()?;
@@ -164,6 +178,7 @@ impl Planner {
 
     /// Plans a query or INSERT, with names of columns in any case.
     pub async fn plan(self: &Arc<Self>, state: &SessionState, mut statement: PlanStatement) -> Result<LogicalPlan> {
+        macros::expand(self, &mut statement)?;
         self.path.tell_apart(&self.snapshot, &mut statement);
         names::resolve(state, &mut statement).await?;
         let null_order = state.config_options().sql_parser.default_null_ordering.clone();
@@ -302,6 +317,9 @@ impl SchemaProvider for Tables {
         let snapshot = &self.planner.snapshot;
         if let Some(part) = self.planner.part(name) {
             return nested_columns::provider(part, &self.planner.base).map(Some);
+        }
+        if let Some(answer) = lock(&self.planner.answers).get(name) {
+            return Ok(Some(Arc::clone(answer)));
         }
         for schema in &self.schemas {
             if let Some(table) = snapshot.table(schema, name) {

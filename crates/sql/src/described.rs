@@ -5,8 +5,11 @@ use std::sync::Arc;
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::Ident;
 use forebay_base::{Error, Result};
+use forebay_grammar::inner_statements::answered;
+use forebay_syntax::parse;
 
 use crate::answer::Answer;
 use crate::lookup::{find_name, find_table, parse_name};
@@ -43,6 +46,26 @@ impl Run<'_> {
         }
         let (plan, _) = self.plan_source(name)?;
         self.batch(show::describe_schema(plan.schema().as_arrow())?)
+    }
+
+    /// Puts the answers of the statements that a query reads in their places; false where there are none.
+    pub(crate) fn answer_inner(&self, statement: &mut PlanStatement) -> Result<bool> {
+        let mut has_some = false;
+        let mut answer = |text: &str| {
+            has_some = true;
+            let mut answer = self.command(parse::parse(text)?)?;
+            let mut batches = Vec::new();
+            while let Some(batch) = answer.next_batch()? {
+                batches.push(batch);
+            }
+            self.planner.add_answer(answer.schema(), batches)
+        };
+        match statement {
+            PlanStatement::Statement(ast) => answered(ast.as_mut(), &mut answer)?,
+            PlanStatement::Explain(explain) => return self.answer_inner(&mut explain.statement),
+            PlanStatement::CreateExternalTable(_) | PlanStatement::CopyTo(_) | PlanStatement::Reset(_) => {}
+        }
+        Ok(has_some)
     }
 
     /// Whether a table or view of the session's schema is called so.

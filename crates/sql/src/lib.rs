@@ -17,6 +17,7 @@ mod information_schema;
 pub mod insert;
 pub mod load;
 pub mod lookup;
+mod macros;
 mod maintenance;
 pub mod nested_columns;
 pub mod options;

@@ -1,7 +1,13 @@
 //! SET, RESET and PRAGMA: what changes a session, and what tells something in DuckDB's words.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::DataType;
 use forebay_base::{Error, Result};
-use forebay_context::settings;
+use forebay_context::settings::{self, Variables};
 use forebay_grammar::statements::Pragma;
 
 use crate::answer::Answer;
@@ -30,6 +36,46 @@ impl Run<'_> {
             self.session.set(|base| settings::reset(base, engine, threads, variable))?;
         }
         self.done("RESET")
+    }
+
+    /// SET VARIABLE name = value.
+    pub(crate) fn set_variable(&self, name: &str, value: &str) -> Result<Answer> {
+        let state = self.state();
+        // What is kept is SQL that gives the same value again.
+        let text = format!("SELECT CAST(v AS VARCHAR), typeof(v) FROM (SELECT ({value}) AS v)");
+        let mut answer = self.stream(&state, self.plan_text(&state, &text)?)?;
+        let mut known = None;
+        while let Some(batch) = answer.next_batch()? {
+            let texts = |column: usize| cast(batch.column(column), &DataType::Utf8);
+            let (values, types) = (texts(0), texts(1));
+            let (Ok(values), Ok(types)) = (values, types) else {
+                return Err(Error::internal("the value of a variable is no text"));
+            };
+            let rows = values.as_string::<i32>().iter().zip(types.as_string::<i32>().iter());
+            for (value, data_type) in rows {
+                known = Some(match (value, data_type) {
+                    (Some(value), Some(data_type)) => format!("CAST('{}' AS {data_type})", value.replace('\'', "''")),
+                    _ => "NULL".to_owned(),
+                });
+            }
+        }
+        let known = known.ok_or_else(|| Error::input(format!("{value} gives no value for variable {name}")))?;
+        self.change_variables(|variables| variables.insert(name.to_lowercase(), known));
+        self.done("SET VARIABLE")
+    }
+
+    /// RESET VARIABLE name; of one that is not there, too, as in DuckDB.
+    pub(crate) fn reset_variable(&self, name: &str) -> Result<Answer> {
+        self.change_variables(|variables| variables.remove(&name.to_lowercase()));
+        self.done("RESET VARIABLE")
+    }
+
+    fn change_variables<T>(&self, change: impl FnOnce(&mut HashMap<String, String>) -> T) {
+        self.session.set(|base| {
+            let mut variables = Variables::clone(&Variables::of(base.config()));
+            change(&mut variables.0);
+            base.config_mut().set_extension(Arc::new(variables));
+        });
     }
 
     /// PRAGMA.

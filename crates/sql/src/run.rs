@@ -99,6 +99,10 @@ impl<'a> Run<'a> {
             Command::ShowSchemas => self.batch(show::schemas(catalog, self.planner.path())?),
             Command::ShowDatabases => self.batch(show::databases(&self.planner.engine().store().path_description())?),
             Command::ShowMemory => self.batch(show::memory(&self.planner.engine().memory_use())?),
+            Command::SetVariable { name, value } => self.set_variable(&name, &value),
+            Command::ResetVariable(name) => self.reset_variable(&name),
+            Command::CreateMacro(text) => self.create_macro(&text),
+            Command::DropMacro(text) => self.drop_macro(&text),
             Command::Pragma(pragma) => self.pragma(pragma),
             Command::Reset(variable) => self.reset(&variable),
             Command::Use(name) => self.use_schema(name.trim_matches('"')),
@@ -178,7 +182,8 @@ impl<'a> Run<'a> {
         self.planner.state()
     }
 
-    pub(crate) fn plan(&self, state: &SessionState, statement: PlanStatement) -> Result<LogicalPlan> {
+    pub(crate) fn plan(&self, state: &SessionState, mut statement: PlanStatement) -> Result<LogicalPlan> {
+        self.answer_inner(&mut statement)?;
         let (planner, state) = (Arc::clone(&self.planner), state.clone());
         self.session.wait_apart(async move { planner.plan(&state, statement).await })
     }
@@ -187,10 +192,11 @@ impl<'a> Run<'a> {
         self.plan(state, parse_plan(text)?)
     }
 
-    fn query(&self, statement: PlanStatement) -> Result<Answer> {
+    fn query(&self, mut statement: PlanStatement) -> Result<Answer> {
+        let reads_answers = self.answer_inner(&mut statement)?;
         let (planner, state) = (Arc::clone(&self.planner), self.state());
         let is_query = matches!(&statement, PlanStatement::Statement(ast) if matches!(**ast, Ast::Query(_)));
-        let kept_for = (is_query && KeepsPlans::of(state.config())).then(|| self.key.clone());
+        let kept_for = (is_query && !reads_answers && KeepsPlans::of(state.config())).then(|| self.key.clone());
         let (plans, commit) = (Arc::clone(&self.session.shared.plans), self.planner.snapshot().commit_number());
         // Both in one go: each change of threads takes as long as some rules of the optimiser.
         let (planned, state) = self.session.wait_apart(async move {
@@ -357,7 +363,7 @@ impl<'a> Run<'a> {
     }
 
     /// Keeps the plans of a session that has made something temporary from those of other sessions.
-    fn tell_plans_apart(&self, has_temporary: bool) {
+    pub(crate) fn tell_plans_apart(&self, has_temporary: bool) {
         if has_temporary {
             self.session.set(|_| ());
         }

@@ -26,9 +26,11 @@ pub struct Catalog {
     pub(crate) facts: BTreeMap<FactId, Arc<Fact>>,
     /// By folded names of schema and object.
     pub(crate) names: BTreeMap<(String, String), Named>,
+    /// By kind and folded names of schema and macro.
+    pub(crate) macros: BTreeMap<(MacroKind, String, String), Arc<Macro>>,
     /// Commits since the database was made.
     pub(crate) commit: u64,
-    /// Id of the next schema, table or view.
+    /// Id of the next schema, table, view or macro.
     pub(crate) next_object: u64,
     /// Where segments are besides the database's own directory.
     pub(crate) directories: Arc<DataDirectories>,
@@ -120,6 +122,29 @@ pub struct View {
     pub sql: String,
 }
 
+/// What a call of a macro stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MacroKind {
+    /// A value.
+    Value,
+    /// A table. Calls in FROM mean these, so that a macro of each kind may have one name.
+    Table,
+}
+
+/// A macro: SQL text with parameters under a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Macro {
+    pub(crate) id: u64,
+    /// Schema, as the schema's name was given.
+    pub schema: String,
+    /// Name, as given.
+    pub name: String,
+    /// What calls stand for.
+    pub kind: MacroKind,
+    /// Texts of its definitions, which take different arguments: `(a, b := 1) AS a + b`.
+    pub definitions: Vec<String>,
+}
+
 /// A table to be made. Its columns get the ids 0, 1, … in this order, and constraints name them so.
 #[derive(Debug, Clone)]
 pub struct TableDefinition {
@@ -172,6 +197,10 @@ fn key(schema: &str, name: &str) -> (String, String) {
     (fold(schema), fold(name))
 }
 
+pub(crate) fn macro_key(kind: MacroKind, schema: &str, name: &str) -> (MacroKind, String, String) {
+    (kind, fold(schema), fold(name))
+}
+
 impl Catalog {
     /// Names of all schemas, in order.
     pub fn schemas(&self) -> impl Iterator<Item = &str> {
@@ -220,6 +249,16 @@ impl Catalog {
         })
     }
 
+    /// The macro of this name and kind, if there is one.
+    pub fn macro_of(&self, kind: MacroKind, schema: &str, name: &str) -> Option<&Arc<Macro>> {
+        self.macros.get(&macro_key(kind, schema, name))
+    }
+
+    /// All macros, those that stand for values first, in order of schema and name.
+    pub fn macros(&self) -> impl Iterator<Item = &Arc<Macro>> {
+        self.macros.values()
+    }
+
     /// Commits since the database was made: equal numbers, equal catalogs.
     pub fn commit_number(&self) -> u64 {
         self.commit
@@ -250,6 +289,19 @@ impl Catalog {
             return Err(Error::new(ErrorKind::AlreadyExists, format!("{what} {schema}.{name} exists already")));
         }
         self.names.insert(key, named);
+        Ok(())
+    }
+
+    /// As [`Catalog::bind`], for a macro.
+    pub(crate) fn bind_macro(&mut self, new: Macro) -> Result<()> {
+        check_name(&new.name)?;
+        self.schema(&new.schema)?;
+        let key = macro_key(new.kind, &new.schema, &new.name);
+        if self.macros.contains_key(&key) {
+            let message = format!("macro {}.{} exists already", new.schema, new.name);
+            return Err(Error::new(ErrorKind::AlreadyExists, message));
+        }
+        self.macros.insert(key, Arc::new(new));
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use forebay_base::{
     limits,
 };
 
-use crate::catalog::{Catalog, Column, Constraint, Named, Schema, Table, View, fold};
+use crate::catalog::{Catalog, Column, Constraint, Macro, MacroKind, Named, Schema, Table, View, fold};
 use crate::data_directories::{DataDirectories, DatabaseId};
 use crate::fact::Fact;
 use crate::footer::FooterLocation;
@@ -32,10 +32,14 @@ pub(crate) const ROW_VIEW: u8 = 3;
 pub(crate) const ROW_SEGMENT: u8 = 4;
 pub(crate) const ROW_DATA_DIRECTORIES: u8 = 5;
 pub(crate) const ROW_FACT: u8 = 6;
+pub(crate) const ROW_MACRO: u8 = 7;
 
 pub(crate) const CONSTRAINT_PRIMARY_KEY: u8 = 0;
 pub(crate) const CONSTRAINT_UNIQUE: u8 = 1;
 pub(crate) const CONSTRAINT_FOREIGN_KEY: u8 = 2;
+
+pub(crate) const MACRO_OF_VALUES: u8 = 0;
+pub(crate) const MACRO_OF_TABLES: u8 = 1;
 
 /// Projection of segments that hold the table itself.
 pub(crate) const NO_PROJECTION: u32 = 0;
@@ -126,6 +130,18 @@ pub(crate) fn encode(catalog: &Catalog, next_file: u64) -> Rows {
         row.blob(view.name.as_bytes());
         row.blob(view.sql.as_bytes());
         seal(&mut rows, key(ROW_VIEW, view.id), row);
+    }
+    for stored in catalog.macros() {
+        let mut row = Writer::default();
+        row.blob(stored.schema.as_bytes());
+        row.blob(stored.name.as_bytes());
+        row.u8(match stored.kind {
+            MacroKind::Value => MACRO_OF_VALUES,
+            MacroKind::Table => MACRO_OF_TABLES,
+        });
+        row.count(stored.definitions.len());
+        stored.definitions.iter().for_each(|definition| row.blob(definition.as_bytes()));
+        seal(&mut rows, key(ROW_MACRO, stored.id), row);
     }
     for table in catalog.tables.values() {
         seal(&mut rows, key(ROW_TABLE, table.id.0), encode_table(table));
@@ -308,6 +324,10 @@ pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<C
                 }
                 catalog.facts.insert(fact.id(), Arc::new(fact));
             }
+            ROW_MACRO => {
+                let decoded = decode_macro(&mut reader, id)?;
+                catalog.bind_macro(decoded).map_err(|e| reader.wrong(e.message()))?;
+            }
             ROW_DATA_DIRECTORIES => catalog.directories = Arc::new(decode_directories(&mut reader)?),
             _ => return Err(reader.wrong("it is of an unknown kind")),
         }
@@ -319,6 +339,18 @@ pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<C
         (table.positions, table.segments) = segments.into_iter().unzip();
     }
     Ok(catalog)
+}
+
+fn decode_macro(reader: &mut Reader<'_>, id: u64) -> Result<Macro> {
+    let (schema, name) = (reader.text()?, reader.text()?);
+    let kind = match reader.u8()? {
+        MACRO_OF_VALUES => MacroKind::Value,
+        MACRO_OF_TABLES => MacroKind::Table,
+        other => return Err(reader.wrong(&format!("its macro is of the unknown kind {other}"))),
+    };
+    let count = reader.count(size_of::<u32>())?;
+    let definitions = (0..count).map(|_| reader.text()).collect::<Result<_>>()?;
+    Ok(Macro { id, schema, name, kind, definitions })
 }
 
 fn decode_table(reader: &mut Reader<'_>, id: TableId, format: u32) -> Result<Table> {

@@ -157,6 +157,9 @@ fn definitions_are_there_after_a_reopen() {
                 ..column("price", LogicalType::Decimal { precision: 12, scale: 2 })
             },
         )?;
+        let definitions = vec!["(a) AS a + 1".to_owned(), "(a, b) AS a + b".to_owned()];
+        t.create_macro(MacroKind::Value, "sales", "Sum", definitions, false)?;
+        t.create_macro(MacroKind::Table, "main", "sum", vec!["(n) AS TABLE SELECT n".to_owned()], false)?;
         t.create_view("SALES", "Recent", "select 1", false)
     })
     .expect("definitions");
@@ -168,6 +171,8 @@ fn definitions_are_there_after_a_reopen() {
     let parent = after.table("main", "parent").expect("a table");
     assert!(!parent.columns[0].nullable, "a primary key is NOT NULL");
     assert_eq!(after.view("sales", "RECENT").expect("a view").sql, "select 1");
+    assert_eq!(after.macro_of(MacroKind::Value, "SALES", "sum").expect("a macro").definitions[1], "(a, b) AS a + b");
+    assert!(after.macro_of(MacroKind::Table, "sales", "sum").is_none());
     assert_eq!(after.schemas().collect::<Vec<_>>(), ["main", "Sales"]);
     assert_eq!((after.tables().count(), after.views().count()), (2, 1));
 }
@@ -230,6 +235,16 @@ fn alterations_and_their_limits() {
     t.drop_schema("s", true).expect("cascade");
     t.drop_table(child).expect("drop");
     t.drop_table(parent).expect("nobody refers to it any more");
+    let one = || vec!["() AS 1".to_owned()];
+    t.create_macro(MacroKind::Value, "main", "m", one(), false).expect("a macro");
+    assert_eq!(kind(t.create_macro(MacroKind::Value, "main", "M", one(), false)), ErrorKind::AlreadyExists);
+    t.create_macro(MacroKind::Value, "main", "M", one(), true).expect("replaced");
+    t.create_schema("s").expect("a schema");
+    t.create_macro(MacroKind::Table, "s", "m", one(), false).expect("of another kind");
+    assert_eq!(kind(t.drop_schema("s", false)), ErrorKind::Constraint);
+    t.drop_schema("s", true).expect("cascade");
+    assert_eq!(kind(t.drop_macro(MacroKind::Table, "s", "m")), ErrorKind::NotFound);
+    t.drop_macro(MacroKind::Value, "main", "m").expect("drop");
     t.drop_view("main", "v").expect("drop");
     assert_eq!(kind(t.drop_view("main", "v")), ErrorKind::NotFound);
     assert_eq!(store.catalog().commit_number(), 0, "nothing was committed");
@@ -575,6 +590,7 @@ fn the_format_document_has_these_constants() {
         ("DATABASE_DIRECTORY", u64::from(volume::DATABASE_DIRECTORY.0)),
         ("ROW_DATA_DIRECTORIES", u64::from(rows::ROW_DATA_DIRECTORIES)),
         ("ROW_FACT", u64::from(rows::ROW_FACT)),
+        ("ROW_MACRO", u64::from(rows::ROW_MACRO)),
         ("FACT_VERSION", u64::from(fact::FACT_VERSION)),
         ("FACT_HEADER_BYTES", fact::FACT_HEADER_BYTES),
         ("FACT_OPTIONAL", u64::from(fact::FACT_OPTIONAL)),
@@ -584,6 +600,8 @@ fn the_format_document_has_these_constants() {
         ("CONSTRAINT_PRIMARY_KEY", u64::from(rows::CONSTRAINT_PRIMARY_KEY)),
         ("CONSTRAINT_UNIQUE", u64::from(rows::CONSTRAINT_UNIQUE)),
         ("CONSTRAINT_FOREIGN_KEY", u64::from(rows::CONSTRAINT_FOREIGN_KEY)),
+        ("MACRO_OF_VALUES", u64::from(rows::MACRO_OF_VALUES)),
+        ("MACRO_OF_TABLES", u64::from(rows::MACRO_OF_TABLES)),
     ];
     for (name, value) in constants {
         let row = format!("\n| {name} | {value} |\n");

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use forebay_base::{ColumnId, Context, DirectoryId, Error, ErrorKind, Result, SegmentId, TableId, limits};
 
 use crate::catalog::{
-    Catalog, Column, ColumnDefinition, Constraint, DEFAULT_SCHEMA, Named, Schema, Table, TableDefinition, View,
-    check_name, fold, full_name, names_equal,
+    Catalog, Column, ColumnDefinition, Constraint, DEFAULT_SCHEMA, Macro, MacroKind, Named, Schema, Table,
+    TableDefinition, View, check_name, fold, full_name, macro_key, names_equal,
 };
 use crate::data_directories::DataDirectories;
 use crate::data_file::DataFile;
@@ -72,7 +72,8 @@ impl Transaction {
         let inside = |other: &str| names_equal(other, &schema);
         let tables: Vec<_> = self.working.tables().filter(|table| inside(&table.schema)).cloned().collect();
         let views: Vec<_> = self.working.views().filter(|view| inside(&view.schema)).cloned().collect();
-        let is_empty = tables.is_empty() && views.is_empty();
+        let has_macros = self.working.macros().any(|stored| inside(&stored.schema));
+        let is_empty = tables.is_empty() && views.is_empty() && !has_macros;
         if !is_empty && !cascade {
             let message = format!("schema {schema} is not empty");
             return Err(constraint(message).hint("DROP SCHEMA … CASCADE drops what is in it too"));
@@ -87,6 +88,7 @@ impl Transaction {
         for view in views {
             catalog.unbind(&view.schema, &view.name);
         }
+        catalog.macros.retain(|_, stored| !inside(&stored.schema));
         catalog.schemas.remove(&fold(&schema));
         Ok(())
     }
@@ -233,6 +235,31 @@ impl Transaction {
         }
         self.change().unbind(schema, name);
         Ok(())
+    }
+
+    /// Makes a macro of these definitions, or replaces the one of that name and kind if `replace`.
+    pub fn create_macro(
+        &mut self,
+        kind: MacroKind,
+        schema: &str,
+        name: &str,
+        definitions: Vec<String>,
+        replace: bool,
+    ) -> Result<()> {
+        let schema = self.working.schema(schema)?.name.clone();
+        if replace && self.working.macro_of(kind, &schema, name).is_some() {
+            self.drop_macro(kind, &schema, name)?;
+        }
+        let id = self.next_object();
+        self.change().bind_macro(Macro { id, schema, name: name.to_owned(), kind, definitions })
+    }
+
+    /// Drops a macro.
+    pub fn drop_macro(&mut self, kind: MacroKind, schema: &str, name: &str) -> Result<()> {
+        match self.change().macros.remove(&macro_key(kind, schema, name)) {
+            Some(_) => Ok(()),
+            None => Err(not_found("macro", &format!("{schema}.{name}"))),
+        }
     }
 
     /// Appends segments to a table.

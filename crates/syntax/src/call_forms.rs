@@ -8,6 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
+use forebay_context::settings::Variables;
 use forebay_grammar::macros;
 
 use crate::dialect::ForebayDialect;
@@ -63,6 +64,28 @@ const OTHER_NAMES: [(&str, &str); 16] = [
     ("rank_dense", "dense_rank"),
     ("variance", "var_samp"),
 ];
+
+/// Puts the value of a variable in the place of `getvariable('name')`; NULL where there is none of that name.
+pub(crate) fn put_variable(variables: &Variables, expr: &mut Expr) -> Result<()> {
+    let Expr::Function(call) = expr else { return Ok(()) };
+    if !call.name.to_string().eq_ignore_ascii_case("getvariable") {
+        return Ok(());
+    }
+    let name = match &call.args {
+        FunctionArguments::List(FunctionArgumentList { args, .. }) => match args.as_slice() {
+            [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(ValueWithSpan {
+                value: Value::SingleQuotedString(name),
+                ..
+            })))] => name.to_lowercase(),
+            _ => return Err(Error::input("getvariable takes the name of a variable as a text")),
+        },
+        _ => return Err(Error::input("getvariable takes the name of a variable as a text")),
+    };
+    let text = variables.0.get(&name).map_or("NULL", String::as_str);
+    let parsed = Parser::new(&ForebayDialect).try_with_sql(text).and_then(|mut parser| parser.parse_expr());
+    *expr = parsed.map_err(|error| Error::internal(format!("variable {name} is no value: {error}")))?;
+    Ok(())
+}
 
 /// Rewrites an expression whose parts are not rewritten yet. Errors: what means nothing.
 pub fn rewrite(expr: &mut Expr) -> Result<()> {

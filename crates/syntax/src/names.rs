@@ -5,6 +5,7 @@
 //! like, which the planner does not know, become texts.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use datafusion::catalog::TableFunctionArgs;
 use datafusion::execution::SessionState;
@@ -18,9 +19,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
-use forebay_context::settings::DescendingOrder;
+use forebay_context::settings::{DescendingOrder, Variables};
 use forebay_grammar::walk::{Tree, visit_relations};
-use forebay_grammar::{collations, conditions, fields, groupings, orders, outer_aggregates, with_names};
+use forebay_grammar::{access, collations, conditions, fields, groupings, orders, outer_aggregates, with_names};
 
 use crate::dialect::ForebayDialect;
 use crate::file_options::READ_FUNCTIONS;
@@ -36,6 +37,7 @@ use crate::{
 
 /// Replaces names in `statement`, which may name tables, views and files.
 pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Result<()> {
+    write_out_dots(statement);
     let references = state.resolve_table_references(statement).map_err(from_datafusion)?;
     let mut scopes = Scopes::default();
     for reference in references {
@@ -56,9 +58,18 @@ pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Res
             scopes.add_unnamed(&table.schema());
         }
     }
-    let mut names = Names { descends: DescendingOrder::of(state.config()), ..Names::new(scopes) };
+    let (descends, variables) = (DescendingOrder::of(state.config()), Variables::of(state.config()));
+    let mut names = Names { descends, variables, ..Names::new(scopes) };
     visit(statement, &mut names);
     names.failed.map_or(Ok(()), Err)
+}
+
+fn write_out_dots(statement: &mut PlanStatement) {
+    match statement {
+        PlanStatement::Statement(ast) => access::rewrite(ast),
+        PlanStatement::Explain(explain) => write_out_dots(&mut explain.statement),
+        PlanStatement::CreateExternalTable(_) | PlanStatement::CopyTo(_) | PlanStatement::Reset(_) => {}
+    }
 }
 
 fn visit(statement: &mut PlanStatement, visitor: &mut dyn VisitorMut<Break = ()>) {
@@ -79,6 +90,8 @@ struct Names {
     windows: Windows,
     /// ORDER BY without a direction is descending.
     descends: bool,
+    /// What `getvariable` gives.
+    variables: Arc<Variables>,
     /// The next query is what an INSERT takes its rows from: they have the types of the table.
     is_inserted: bool,
     /// The next query is VALUES whose columns have names.
@@ -89,7 +102,8 @@ struct Names {
 impl Names {
     fn new(scopes: Scopes) -> Self {
         let (rows, windows) = (Rows::default(), Windows::default());
-        Self { scopes, rows, windows, descends: false, is_inserted: false, is_named: false, failed: None }
+        let variables = Arc::default();
+        Self { scopes, rows, windows, descends: false, variables, is_inserted: false, is_named: false, failed: None }
     }
 
     fn replace(&self, name: &mut Ident) {
@@ -303,7 +317,8 @@ impl VisitorMut for Names {
         }
         let rewritten = row_predicates::rewrite(expr)
             .and_then(|()| collations::compared(expr))
-            .and_then(|()| call_forms::rewrite(expr));
+            .and_then(|()| call_forms::rewrite(expr))
+            .and_then(|()| call_forms::put_variable(&self.variables, expr));
         self.note(rewritten);
         match expr {
             Expr::Identifier(name) => match self.scopes.merged(name).cloned().or_else(|| self.rows.of(name)) {

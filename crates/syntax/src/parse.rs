@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
 use forebay_grammar::statements::{self, Pragma};
-use forebay_grammar::{access, phrases as forms};
+use forebay_grammar::phrases as forms;
 
 use crate::depth;
 use crate::dialect::ForebayDialect;
@@ -72,6 +72,19 @@ pub enum Command {
     },
     /// DEALLOCATE name.
     Deallocate(String),
+    /// SET VARIABLE name = value.
+    SetVariable {
+        /// Its name.
+        name: String,
+        /// The text of an expression.
+        value: String,
+    },
+    /// RESET VARIABLE name.
+    ResetVariable(String),
+    /// CREATE MACRO: the whole text.
+    CreateMacro(String),
+    /// DROP MACRO: the text behind the words.
+    DropMacro(String),
     /// PRAGMA.
     Pragma(Pragma),
     /// RESET setting.
@@ -148,9 +161,12 @@ pub fn parse(text: &str) -> Result<Command> {
         .iter()
         .filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF))
         .map(|token| token.token.to_string().to_uppercase())
-        .take(4)
+        .take(BEGINNING)
         .collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if makes_macro(&words) {
+        return Ok(Command::CreateMacro(text.to_owned()));
+    }
     let behind = |count: usize| -> String {
         let mut seen = 0;
         let offsets = Offsets::new(text);
@@ -164,7 +180,7 @@ pub fn parse(text: &str) -> Result<Command> {
         }
         String::new()
     };
-    Ok(match words.as_slice() {
+    Ok(match words.get(..4).unwrap_or(&words) {
         ["COPY", ..] => Command::Copy(Box::new(parse_copy(tokens)?)),
         ["CHECKPOINT"] => Command::Checkpoint,
         ["CHECK", "DATABASE"] => Command::CheckDatabase,
@@ -191,6 +207,11 @@ pub fn parse(text: &str) -> Result<Command> {
         ["ANALYZE" | "VACUUM"] | ["ANALYZE" | "VACUUM", _] | ["VACUUM", "ANALYZE", _] => {
             Command::Pragma(Pragma::Nothing)
         }
+        ["SET", "VARIABLE", _, "=" | "TO"] => {
+            Command::SetVariable { name: name_at(&tokens, 2)?, value: behind(4) }
+        }
+        ["RESET", "VARIABLE", _] => Command::ResetVariable(name_at(&tokens, 2)?),
+        ["DROP", "MACRO" | "FUNCTION", _, ..] => Command::DropMacro(behind(2)),
         ["PRAGMA", ..] => Command::Pragma(statements::pragma(&unspaced(tokens))?),
         ["RESET", ..] => Command::Reset(statements::reset(&unspaced(tokens))?),
         ["SET", "GLOBAL" | "SESSION", _, "=" | "TO"] => {
@@ -204,6 +225,14 @@ pub fn parse(text: &str) -> Result<Command> {
         },
         _ => Command::Plan(Box::new(parse_tokens(tokens)?)),
     })
+}
+
+/// Words that tell what kind of statement one is: CREATE OR REPLACE TEMPORARY MACRO.
+const BEGINNING: usize = 5;
+
+fn makes_macro(words: &[&str]) -> bool {
+    let mut others = words.iter().filter(|word| !matches!(**word, "OR" | "REPLACE" | "TEMP" | "TEMPORARY"));
+    others.next() == Some(&"CREATE") && others.next().is_some_and(|word| matches!(*word, "MACRO" | "FUNCTION"))
 }
 
 /// The name that this word of a statement is, counted from 0.
@@ -240,20 +269,9 @@ fn parse_tokens(tokens: Vec<TokenWithSpan>) -> Result<PlanStatement> {
         .and_then(|mut parser| parser.parse_statements())
         .map_err(from_datafusion)?;
     match (statements.pop_front(), statements.pop_front()) {
-        (Some(mut only), None) => {
-            write_out_dots(&mut only);
-            Ok(only)
-        }
+        (Some(only), None) => Ok(only),
         (None, _) => Err(Error::input("there is no statement")),
         (Some(_), Some(_)) => Err(Error::internal("a script was not split")),
-    }
-}
-
-fn write_out_dots(statement: &mut PlanStatement) {
-    match statement {
-        PlanStatement::Statement(ast) => access::rewrite(ast),
-        PlanStatement::Explain(explain) => write_out_dots(&mut explain.statement),
-        PlanStatement::CreateExternalTable(_) | PlanStatement::CopyTo(_) | PlanStatement::Reset(_) => {}
     }
 }
 

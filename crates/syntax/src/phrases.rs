@@ -4,8 +4,9 @@
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 use forebay_base::{Error, Position, Result};
+use forebay_grammar::phrases::SHARE_OF_ALL_ROWS;
 
-use crate::limits::SHARE;
+
 use crate::windows::{EXCLUSIONS, WITHOUT_ARGUMENTS};
 
 /// Units of intervals that the parser would take for the name of a column: `INTERVAL 3 decades`.
@@ -174,7 +175,7 @@ fn shares(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         if ends && is_share && is_number && is_keyword(&tokens[limit], Keyword::LIMIT) {
             let span = tokens[share].span;
             tokens[sign].token = Token::RParen;
-            let call = [Token::make_word(SHARE, None), Token::LParen].map(|token| TokenWithSpan { token, span });
+            let call = [Token::make_word(SHARE_OF_ALL_ROWS, None), Token::LParen].map(|token| TokenWithSpan { token, span });
             tokens.splice(share..share, call);
         }
     }

@@ -6,7 +6,7 @@ use forebay_base::{Error, Position};
 use forebay_context::error::from_datafusion;
 
 /// An error of the parser as ours.
-pub(crate) fn parser_error(error: ParserError) -> Error {
+pub fn parser_error(error: ParserError) -> Error {
     from_datafusion(datafusion::common::DataFusionError::SQL(Box::new(error), None))
 }
 

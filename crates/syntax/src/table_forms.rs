@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
 use forebay_grammar::expressions::call;
 use forebay_grammar::joins::{POSITIONAL_CONDITION, keep_order, name_nearest};
+use forebay_grammar::samples;
 use forebay_grammar::walk::{Tree, visit_expressions};
 
 use crate::dialect::ForebayDialect;
@@ -22,6 +23,7 @@ const OF_ONE_COLUMN: [&str; 2] = ["range", "generate_series"];
 
 /// Rewrites the tables of a SELECT. Errors: calls that mean nothing.
 pub(crate) fn rewrite(select: &mut Select) -> Result<()> {
+    samples::write_out(select, &ForebayDialect)?;
     select.from.iter_mut().try_for_each(rewrite_joins)
 }
 

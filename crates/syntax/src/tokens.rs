@@ -7,7 +7,7 @@ use forebay_context::error::split_position;
 use crate::dialect::ForebayDialect;
 
 /// All tokens of a text, white space and comments too.
-pub(crate) fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
+pub fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
     Tokenizer::new(&ForebayDialect, text).tokenize_with_location().map_err(|error| {
         let (message, position) = split_position(&error.to_string());
         let error = Error::input(format!("syntax error: {}", message.to_lowercase()));
@@ -19,18 +19,21 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
 }
 
 /// Byte offsets of lines and characters.
-pub(crate) struct Offsets<'a> {
+#[derive(Debug)]
+pub struct Offsets<'a> {
     text: &'a str,
     lines: Vec<usize>,
 }
 
 impl<'a> Offsets<'a> {
-    pub(crate) fn new(text: &'a str) -> Self {
+    /// Those of a text.
+    pub fn new(text: &'a str) -> Self {
         let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(index, _)| index + 1);
         Self { text, lines: std::iter::once(0).chain(breaks).collect() }
     }
 
-    pub(crate) fn byte(&self, location: Location) -> usize {
+    /// That of a place.
+    pub fn byte(&self, location: Location) -> usize {
         let line = self.lines.get((location.line as usize).saturating_sub(1)).copied().unwrap_or(self.text.len());
         let characters = (location.column as usize).saturating_sub(1);
         self.text[line..].char_indices().nth(characters).map_or(self.text.len(), |(offset, _)| line + offset)
