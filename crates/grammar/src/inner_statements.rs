@@ -4,14 +4,15 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, Ident, Query, TableFactor, TableFunctionArgs, Value, VisitorMut,
+    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, Query, TableFactor, TableFunctionArgs, Value, VisitorMut,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use forebay_base::{Error, Result};
 
-use crate::walk::Tree;
-use crate::words::{closes, is_word, keyword, opens, places};
+use crate::pivots;
+use crate::walk::{Tree, visit_relations};
+use crate::words::{closes, is_word, keyword, opens, places, text_of};
 
 /// What the call is called.
 const CALL: &str = "?statement";
@@ -44,8 +45,7 @@ pub(crate) fn known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             continue;
         }
         let Some(close) = closing(&tokens, &places, open) else { continue };
-        let words = places[open + 1]..places[close];
-        let inner: String = tokens[words].iter().map(|token| written(&token.token)).collect();
+        let inner = text_of(&tokens[places[open + 1]..places[close]]);
         let text = match pragma {
             Some(pragma) if inner.trim().is_empty() => format!("PRAGMA {pragma}"),
             Some(pragma) => format!("PRAGMA {pragma}({inner})"),
@@ -64,14 +64,6 @@ pub(crate) fn known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     tokens
 }
 
-/// A token as it stands in a text.
-fn written(token: &Token) -> String {
-    match token {
-        Token::SingleQuotedString(text) => format!("'{}'", text.replace('\'', "''")),
-        other => other.to_string(),
-    }
-}
-
 fn closing(tokens: &[TokenWithSpan], places: &[usize], open: usize) -> Option<usize> {
     let mut depth = 0_usize;
     for (index, place) in places.iter().enumerate().skip(open) {
@@ -85,52 +77,124 @@ fn closing(tokens: &[TokenWithSpan], places: &[usize], open: usize) -> Option<us
     None
 }
 
-/// Puts a table for each such statement in its place: the one whose name `answer` gives for the text.
-///
-/// # Errors
-/// Those of `answer`.
-pub fn answered(tree: &mut dyn Tree, answer: &mut dyn FnMut(&str) -> Result<String>) -> Result<()> {
-    let mut statements = Statements { answer, failed: None };
-    let _ = tree.walk_mut(&mut statements);
-    statements.failed.map_or(Ok(()), Err)
+/// Who answers statements that queries read.
+pub trait Answers {
+    /// The name of the table that holds the answer of a statement.
+    ///
+    /// # Errors
+    /// A statement that fails.
+    fn table(&mut self, text: &str) -> Result<String>;
+
+    /// The query that a PIVOT stands for, where `with` (`WITH a AS (…) `, or nothing) names tables.
+    ///
+    /// # Errors
+    /// One that stands for none.
+    fn pivot(&mut self, text: &str, with: &str) -> Result<Query>;
 }
 
-/// Whether a query reads the answer of a statement.
-pub fn reads_answers(query: &mut Query) -> bool {
-    let mut reads = false;
-    let mut note = |_: &str| {
-        reads = true;
-        Ok(String::new())
+/// Puts the answers of statements in their places; false where there are none.
+///
+/// # Errors
+/// Those of `answers`.
+pub fn answered(tree: &mut dyn Tree, answers: &mut dyn Answers) -> Result<bool> {
+    let is_call = |name: &ObjectName| match [CALL, pivots::CALL].iter().any(|call| is_named(name, call)) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
     };
-    let answered = answered(query, &mut note);
-    reads || answered.is_err()
+    let has_some = visit_relations(tree, is_call).is_break();
+    if has_some {
+        Statements { answers, with: Vec::new(), is_recursive: false, marks: Vec::new(), failed: None }.run(tree)?;
+    }
+    Ok(has_some)
 }
 
 struct Statements<'a> {
-    answer: &'a mut dyn FnMut(&str) -> Result<String>,
+    answers: &'a mut dyn Answers,
+    /// The tables that WITH names around the place, as texts.
+    with: Vec<String>,
+    /// One of them is RECURSIVE.
+    is_recursive: bool,
+    /// How many tables there were before each query around the place.
+    marks: Vec<usize>,
     failed: Option<Error>,
 }
 
-impl VisitorMut for Statements<'_> {
-    type Break = ();
+impl Statements<'_> {
+    fn run(mut self, tree: &mut dyn Tree) -> Result<()> {
+        let _ = tree.walk_mut(&mut self);
+        self.failed.map_or(Ok(()), Err)
+    }
 
-    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
-        let TableFactor::Table { name, args, .. } = table else { return ControlFlow::Continue(()) };
-        let Some(text) = args.as_ref().and_then(text).filter(|_| name.to_string() == format!("\"{CALL}\"")) else {
-            return ControlFlow::Continue(());
-        };
-        match (self.answer)(&text) {
-            Ok(answer) => {
-                *name = vec![Ident::with_quote('"', answer)].into();
-                *args = None;
-                ControlFlow::Continue(())
-            }
+    /// Does the same in a query that sees the same tables.
+    fn run_within(&mut self, query: &mut Query) -> Result<()> {
+        let (with, is_recursive) = (self.with.clone(), self.is_recursive);
+        Statements { answers: self.answers, with, is_recursive, marks: Vec::new(), failed: None }.run(query)
+    }
+
+    fn enter(&mut self, query: &mut Query) -> Result<()> {
+        self.marks.push(self.with.len());
+        let Some(with) = &mut query.with else { return Ok(()) };
+        self.is_recursive |= with.recursive;
+        for table in &mut with.cte_tables {
+            // Each sees those before it.
+            self.run_within(&mut table.query)?;
+            self.with.push(table.to_string());
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, table: &mut TableFactor) -> Result<()> {
+        let TableFactor::Table { name, args, alias, .. } = table else { return Ok(()) };
+        let Some(text) = args.as_ref().and_then(text) else { return Ok(()) };
+        if is_named(name, CALL) {
+            *name = vec![Ident::with_quote('"', self.answers.table(&text)?)].into();
+            *args = None;
+        } else if is_named(name, pivots::CALL) {
+            let recursive = if self.is_recursive { "RECURSIVE " } else { "" };
+            let with = match self.with.is_empty() {
+                true => String::new(),
+                false => format!("WITH {recursive}{} ", self.with.join(", ")),
+            };
+            let mut query = self.answers.pivot(&text, &with)?;
+            self.run_within(&mut query)?;
+            let (subquery, alias) = (Box::new(query), alias.take());
+            *table = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
+        }
+        Ok(())
+    }
+
+    fn goes_on(&mut self, done: Result<()>) -> ControlFlow<()> {
+        match done {
+            Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
                 self.failed = Some(error);
                 ControlFlow::Break(())
             }
         }
     }
+}
+
+impl VisitorMut for Statements<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let entered = self.enter(query);
+        self.goes_on(entered)
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.marks.pop().into_iter().for_each(|mark| self.with.truncate(mark));
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        let answered = self.answer(table);
+        self.goes_on(answered)
+    }
+}
+
+fn is_named(name: &ObjectName, wanted: &str) -> bool {
+    matches!(name.0.as_slice(), [only] if only.as_ident().is_some_and(|only| only.value == wanted))
 }
 
 fn text(arguments: &TableFunctionArgs) -> Option<String> {
@@ -150,17 +214,29 @@ mod tests {
     use datafusion::sql::sqlparser::parser::Parser;
     use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
+    #[derive(Default)]
+    struct Found(Vec<String>);
+
+    impl Answers for Found {
+        fn table(&mut self, text: &str) -> Result<String> {
+            self.0.push(text.to_owned());
+            Ok(format!("answer {}", self.0.len()))
+        }
+
+        fn pivot(&mut self, text: &str, with: &str) -> Result<Query> {
+            self.0.push(format!("{with}{text}"));
+            let parsed = Parser::new(&DuckDbDialect {}).try_with_sql("SELECT 1").and_then(|mut p| p.parse_query());
+            Ok(*parsed.expect("a query"))
+        }
+    }
+
     fn check(text: &str, expect: &str, texts: &[&str]) {
         let tokens = known(Tokenizer::new(&DuckDbDialect {}, text).tokenize_with_location().expect("tokens"));
         let mut parsed = Parser::new(&DuckDbDialect {}).with_tokens_with_locations(tokens);
         let mut statement = parsed.parse_statement().expect("parses");
-        let mut found = Vec::new();
-        let mut answer = |text: &str| {
-            found.push(text.to_owned());
-            Ok(format!("answer {}", found.len()))
-        };
-        answered(&mut statement, &mut answer).expect("answered");
-        assert_eq!(found, texts);
+        let mut found = Found::default();
+        assert_eq!(answered(&mut statement, &mut found).expect("answered"), !texts.is_empty());
+        assert_eq!(found.0, texts);
         assert_eq!(statement.to_string(), expect);
     }
 
@@ -175,6 +251,14 @@ mod tests {
             "SELECT * FROM pragma_table_info('t')",
             "SELECT * FROM \"answer 1\"",
             &["PRAGMA table_info('t')"],
+        );
+        check(
+            "WITH a AS (SELECT 1), b AS (SELECT * FROM \"?pivot\"('PIVOT a ON x')) SELECT * FROM \"?pivot\"('PIVOT b ON x') p",
+            "WITH a AS (SELECT 1), b AS (SELECT * FROM (SELECT 1)) SELECT * FROM (SELECT 1) p",
+            &[
+                "WITH a AS (SELECT 1) PIVOT a ON x",
+                "WITH a AS (SELECT 1), b AS (SELECT * FROM (SELECT 1)) PIVOT b ON x",
+            ],
         );
         check("SELECT show FROM describe", "SELECT show FROM describe", &[]);
     }

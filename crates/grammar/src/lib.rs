@@ -20,6 +20,8 @@ pub mod named_columns;
 pub mod orders;
 pub mod outer_aggregates;
 pub mod phrases;
+pub mod pivot_queries;
+pub mod pivots;
 pub mod samples;
 pub mod statements;
 pub mod walk;

@@ -4,7 +4,7 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::words::{is_word, keyword, places};
-use crate::{aliases, filled_tables, inner_statements, joins, samples};
+use crate::{aliases, filled_tables, inner_statements, joins, pivots, samples};
 
 /// The function that `*COLUMNS(…)` becomes among the arguments of another one.
 pub const UNPACKED: &str = "unpacked_columns";
@@ -14,7 +14,7 @@ pub const SHARE_OF_ALL_ROWS: &str = "share_of_all_rows";
 
 /// The tokens of a query with its phrases in other words.
 pub fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let tokens = samples::known(aliases::behind_values(filled_tables::known(inner_statements::known(tokens))));
+    let tokens = samples::known(aliases::behind_values(filled_tables::known(inner_statements::known(pivots::known(tokens)))));
     unpacked(joins::marked(patterns(compared_values(whole_tables(tokens)))))
 }
 

@@ -35,3 +35,13 @@ pub(crate) fn closes(token: &Token) -> bool {
 pub(crate) fn places(tokens: &[TokenWithSpan]) -> Vec<usize> {
     (0..tokens.len()).filter(|index| !is_blank(&tokens[*index])).collect()
 }
+
+/// Tokens as a text that has the same tokens.
+pub(crate) fn text_of(tokens: &[TokenWithSpan]) -> String {
+    let written = |token: &TokenWithSpan| match &token.token {
+        Token::SingleQuotedString(text) => format!("'{}'", text.replace('\'', "''")),
+        Token::EOF => String::new(),
+        other => other.to_string(),
+    };
+    tokens.iter().map(written).collect()
+}

@@ -15,7 +15,6 @@ use forebay_base::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId, Val
 use forebay_context::error::{from_datafusion, suggestion};
 use forebay_engine::types::arrow_type;
 use forebay_functions::casts;
-use forebay_grammar::inner_statements::reads_answers;
 use forebay_store::{
     Column, ColumnDefinition, Constraint, DEFAULT_SCHEMA, SealedSegment, Table, TableDefinition, TableOptions,
     Transaction, full_name, names_equal,
@@ -214,10 +213,6 @@ pub async fn create_view(state: &SessionState, planner: &Arc<Planner>, view: &Cr
             format!("SELECT * FROM ({}) AS {}({})", view.query, view.name.0[view.name.0.len() - 1], columns.join(", "))
         }
     };
-    if reads_answers(&mut view.query.clone()) {
-        return Err(Error::unsupported("a view cannot read what DESCRIBE, SHOW or SUMMARIZE say")
-            .hint("information_schema.columns and information_schema.tables say it, too"));
-    }
     planner.plan_text(state, &text).await?;
     let mut transaction = planner.engine().store().begin()?;
     let exists = transaction.catalog().view(&name.schema, &name.name).is_some();

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::Ident;
 use forebay_base::{Error, Result};
-use forebay_grammar::inner_statements::answered;
-use forebay_syntax::parse;
 
 use crate::answer::Answer;
 use crate::lookup::{find_name, find_table, parse_name};
 use crate::qualified_name::ident;
 use crate::run::Run;
 use crate::show;
+
+/// Words that begin queries.
+const BEGINNINGS: [&str; 8] =
+    ["SELECT", "FROM", "WITH", "VALUES", "PIVOT", "PIVOT_WIDER", "UNPIVOT", "PIVOT_LONGER"];
 
 impl Run<'_> {
     /// CHECK DATABASE.
@@ -48,26 +49,6 @@ impl Run<'_> {
         self.batch(show::describe_schema(plan.schema().as_arrow())?)
     }
 
-    /// Puts the answers of the statements that a query reads in their places; false where there are none.
-    pub(crate) fn answer_inner(&self, statement: &mut PlanStatement) -> Result<bool> {
-        let mut has_some = false;
-        let mut answer = |text: &str| {
-            has_some = true;
-            let mut answer = self.command(parse::parse(text)?)?;
-            let mut batches = Vec::new();
-            while let Some(batch) = answer.next_batch()? {
-                batches.push(batch);
-            }
-            self.planner.add_answer(answer.schema(), batches)
-        };
-        match statement {
-            PlanStatement::Statement(ast) => answered(ast.as_mut(), &mut answer)?,
-            PlanStatement::Explain(explain) => return self.answer_inner(&mut explain.statement),
-            PlanStatement::CreateExternalTable(_) | PlanStatement::CopyTo(_) | PlanStatement::Reset(_) => {}
-        }
-        Ok(has_some)
-    }
-
     /// Whether a table or view of the session's schema is called so.
     pub(crate) fn is_relation(&self, name: &Ident) -> bool {
         let (snapshot, path, name) = (self.planner.snapshot(), self.planner.path(), ident(name));
@@ -85,7 +66,7 @@ impl Run<'_> {
     /// The plan of all rows of a table or query, and what it is in a FROM clause.
     pub(crate) fn plan_source(&self, text: &str) -> Result<(LogicalPlan, String)> {
         let first = text.split_whitespace().next().unwrap_or("").to_ascii_uppercase();
-        let is_query = matches!(first.as_str(), "SELECT" | "FROM" | "WITH" | "VALUES") || first.starts_with('(');
+        let is_query = first.starts_with('(') || BEGINNINGS.contains(&first.as_str());
         let source = if is_query { format!("({text})") } else { text.to_owned() };
         let state = self.state();
         let query = format!("SELECT * FROM {source}");

@@ -14,6 +14,7 @@ mod described;
 pub mod environment;
 mod execute;
 mod information_schema;
+mod inner_statements;
 pub mod insert;
 pub mod load;
 pub mod lookup;

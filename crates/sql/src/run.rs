@@ -126,7 +126,9 @@ impl<'a> Run<'a> {
         match ast {
             Ast::CreateTable(create) => self.create_table(create),
             Ast::CreateView(view) => {
-                self.session.wait(ddl::create_view(&self.state(), &self.planner, view))?;
+                let mut view = view.clone();
+                self.answer_in_view(&mut view.query)?;
+                self.session.wait(ddl::create_view(&self.state(), &self.planner, &view))?;
                 self.tell_plans_apart(view.temporary);
                 self.done("CREATE VIEW")
             }

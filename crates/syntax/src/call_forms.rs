@@ -210,12 +210,17 @@ fn meant(call: &Function) -> Result<Option<String>> {
     macros::meant(call).map_err(|hint| Error::input(format!("{call} is not what {} takes", call.name)).hint(hint))
 }
 
+/// What the planner calls a function of this name in lower case.
+pub fn planned_name(name: &str) -> &str {
+    OTHER_NAMES.iter().find(|(known, _)| *known == name).map_or(name, |(_, planned)| planned)
+}
+
 fn rewrite_call(call: &mut Function) -> Result<()> {
     let name = call.name.to_string().to_lowercase();
     let rename = |call: &mut Function, name: &str| call.name = ObjectName::from(vec![Ident::new(name)]);
     let is_window = call.over.is_some();
-    if let Some((_, other)) = OTHER_NAMES.iter().find(|(known, _)| *known == name) {
-        rename(call, other);
+    if planned_name(&name) != name {
+        rename(call, planned_name(&name));
     }
     let Some(list) = arguments(call) else { return Ok(()) };
     match (name.as_str(), list.args.len()) {

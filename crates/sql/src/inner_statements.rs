@@ -1,0 +1,103 @@
+//! Statements whose answers a query reads, and PIVOT, whose columns are the values that its table has.
+
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::sql::parser::Statement as PlanStatement;
+use datafusion::sql::sqlparser::ast::{Query, Statement as Ast};
+use forebay_base::{Error, Result};
+use forebay_grammar::inner_statements::{Answers, answered};
+use forebay_grammar::pivot_queries::{Source, written};
+use forebay_syntax::call_forms::planned_name;
+use forebay_syntax::dialect::ForebayDialect;
+use forebay_syntax::parse::{parse, parse_plan};
+use forebay_syntax::types::shown_type;
+
+use crate::run::Run;
+
+impl Run<'_> {
+    /// Puts the answers of the statements that a query reads in their places; false where there are none.
+    pub(crate) fn answer_inner(&self, statement: &mut PlanStatement) -> Result<bool> {
+        match statement {
+            PlanStatement::Statement(ast) => answered(ast.as_mut(), &mut Inner { run: self, is_view: false }),
+            PlanStatement::Explain(explain) => self.answer_inner(&mut explain.statement),
+            PlanStatement::CreateExternalTable(_) | PlanStatement::CopyTo(_) | PlanStatement::Reset(_) => Ok(false),
+        }
+    }
+
+    /// As [`Run::answer_inner`], for the query of a view, which must not depend on rows of today.
+    pub(crate) fn answer_in_view(&self, query: &mut Query) -> Result<()> {
+        answered(query, &mut Inner { run: self, is_view: true }).map(|_| ())
+    }
+}
+
+struct Inner<'a> {
+    run: &'a Run<'a>,
+    is_view: bool,
+}
+
+impl Answers for Inner<'_> {
+    fn table(&mut self, text: &str) -> Result<String> {
+        if self.is_view {
+            return Err(Error::unsupported("a view cannot read what DESCRIBE, SHOW or SUMMARIZE say")
+                .hint("information_schema.columns and information_schema.tables say it, too"));
+        }
+        let mut answer = self.run.command(parse(text)?)?;
+        let mut batches = Vec::new();
+        while let Some(batch) = answer.next_batch()? {
+            batches.push(batch);
+        }
+        self.run.planner.add_answer(answer.schema(), batches)
+    }
+
+    fn pivot(&mut self, text: &str, with: &str) -> Result<Query> {
+        let query = written(text, &ForebayDialect, &mut Asked { run: self.run, with, is_view: self.is_view })?;
+        match parse_plan(&query)? {
+            PlanStatement::Statement(statement) => match *statement {
+                Ast::Query(query) => Ok(*query),
+                other => Err(Error::internal(format!("a PIVOT became {other}"))),
+            },
+            other => Err(Error::internal(format!("a PIVOT became {other}"))),
+        }
+    }
+}
+
+/// The tables that a PIVOT reads.
+struct Asked<'a> {
+    run: &'a Run<'a>,
+    with: &'a str,
+    is_view: bool,
+}
+
+impl Source for Asked<'_> {
+    fn columns(&mut self, query: &str) -> Result<Vec<(String, String)>> {
+        let plan = self.run.plan_text(&self.run.state(), &format!("{}{query}", self.with))?;
+        let fields = plan.schema().fields().iter();
+        Ok(fields.map(|field| (field.name().clone(), shown_type(field.data_type()))).collect())
+    }
+
+    fn texts(&mut self, query: &str) -> Result<Vec<String>> {
+        let state = self.run.state();
+        let plan = self.run.plan_text(&state, &format!("{}{query}", self.with))?;
+        let mut answer = self.run.stream(&state, plan)?;
+        let mut texts = Vec::new();
+        while let Some(batch) = answer.next_batch()? {
+            let column = cast(batch.column(0), &DataType::Utf8).map_err(|error| Error::internal(error.to_string()))?;
+            texts.extend(column.as_string::<i32>().iter().flatten().map(str::to_owned));
+        }
+        Ok(texts)
+    }
+
+    fn values(&mut self, query: &str) -> Result<Vec<String>> {
+        match self.is_view {
+            true => Err(Error::unsupported("a view cannot have a column for each value that a table has now")
+                .hint("List the values: PIVOT t ON a IN (1, 2)")),
+            false => self.texts(query),
+        }
+    }
+
+    fn is_aggregate(&self, name: &str) -> bool {
+        let (state, name) = (self.run.state(), planned_name(name));
+        state.aggregate_functions().contains_key(name) || !state.scalar_functions().contains_key(name)
+    }
+}
