@@ -1,4 +1,4 @@
-"""Random UPDATEs and DELETEs: after a few of them a table has the rows that it has in DuckDB,."""
+"""Random INSERTs, UPDATEs and DELETEs: their RETURNING has the rows that it has in DuckDB, and after a few of them so has the table."""
 
 import os
 import random
@@ -23,7 +23,13 @@ class ChangeGenerator(Generator):
         self.random = random.Random(f"{self.seed}:{number}")
         self.source, self.other = Source(self.tables[FILLED], "c"), Source(self.tables[OTHER], OTHER)
         makes = [self.update, self.update, self.update_from, self.delete, self.delete_using, self.insert]
-        return [self.random.choice(makes)() for _ in range(CHANGES)]
+        return [self.random.choice(makes)() + self.returning() for _ in range(CHANGES)]
+
+    def returning(self):
+        if self.chance(0.6):
+            return ""
+        columns = [column.name for column in self.pick_columns(self.random.choice([1, 2, 3]))]
+        return f" RETURNING {self.random.choice(['*', ', '.join(columns)])}"
 
     def condition(self, sources):
         return self.predicate(sources) if self.chance(0.9) else self.random.choice(["true", "false", "NULL"])
@@ -92,10 +98,14 @@ def judge(options, connection, database, statements, first):
     answers = options.binary.answers(database, [*statements, "SELECT * FROM c"])
     for statement, answer in zip(statements, answers):
         try:
-            connection.execute(statement)
+            rows = connection.sql(statement)
+            returned = Expected(rows.to_arrow_table()) if "RETURNING" in statement else None
         except duckdb.Error as error:
             return None if answer.error is not None else f"{statement}\nDuckDB says {error}"
         if answer.error is not None:
             return f"{shown}\n{statement}\n{answer.error}"
+        wrong = returned and difference(returned, answer, False)
+        if wrong:
+            return f"{shown}\n{statement}\n{wrong}"
     wrong = difference(Expected(connection.sql("SELECT * FROM c").to_arrow_table()), answers[-1], False)
     return wrong and f"{shown}\n{wrong}"

@@ -52,12 +52,7 @@ pub(crate) fn known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             None => inner.trim().to_owned(),
         };
         let span = tokens[places[index]].span;
-        let call = [
-            Token::make_word(CALL, Some('"')),
-            Token::LParen,
-            Token::SingleQuotedString(text),
-            Token::RParen,
-        ];
+        let call = [Token::make_word(CALL, Some('"')), Token::LParen, Token::SingleQuotedString(text), Token::RParen];
         tokens.splice(places[index]..=places[close], call.map(|token| TokenWithSpan { token, span }));
         return known(tokens);
     }
@@ -247,11 +242,7 @@ mod tests {
             "SELECT a FROM \"answer 1\", \"answer 2\" AS s",
             &["DESCRIBE SELECT 'x' AS a", "SHOW TABLES"],
         );
-        check(
-            "SELECT * FROM pragma_table_info('t')",
-            "SELECT * FROM \"answer 1\"",
-            &["PRAGMA table_info('t')"],
-        );
+        check("SELECT * FROM pragma_table_info('t')", "SELECT * FROM \"answer 1\"", &["PRAGMA table_info('t')"]);
         check(
             "WITH a AS (SELECT 1), b AS (SELECT * FROM \"?pivot\"('PIVOT a ON x')) SELECT * FROM \"?pivot\"('PIVOT b ON x') p",
             "WITH a AS (SELECT 1), b AS (SELECT * FROM (SELECT 1)) SELECT * FROM (SELECT 1) p",

@@ -9,12 +9,10 @@ use crate::{aliases, filled_tables, inner_statements, joins, pivots, samples};
 /// The function that `*COLUMNS(…)` becomes among the arguments of another one.
 pub const UNPACKED: &str = "unpacked_columns";
 
-/// What the share in `LIMIT 30%` is called that becomes a number of rows once there is a tree.
-pub const SHARE_OF_ALL_ROWS: &str = "share_of_all_rows";
-
 /// The tokens of a query with its phrases in other words.
 pub fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let tokens = samples::known(aliases::behind_values(filled_tables::known(inner_statements::known(pivots::known(tokens)))));
+    let tokens =
+        samples::known(aliases::behind_values(filled_tables::known(inner_statements::known(pivots::known(tokens)))));
     unpacked(joins::marked(patterns(compared_values(whole_tables(tokens)))))
 }
 

@@ -233,7 +233,9 @@ impl Writer<'_> {
                     let shown = || match exprs {
                         [only] => Ok(match self.parsed(only)? {
                             Expr::Identifier(name) => name.value,
-                            Expr::CompoundIdentifier(parts) => parts.last().map(|n| n.value.clone()).unwrap_or_default(),
+                            Expr::CompoundIdentifier(parts) => {
+                                parts.last().map(|n| n.value.clone()).unwrap_or_default()
+                            }
                             other => other.to_string(),
                         }),
                         several => {

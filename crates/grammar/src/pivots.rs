@@ -163,7 +163,8 @@ impl Words<'_> {
             }
             Some(None) => false,
         };
-        let has_table = matches!(self.token(index + 1), Some(Token::Word(_) | Token::LParen | Token::SingleQuotedString(_)));
+        let has_table =
+            matches!(self.token(index + 1), Some(Token::Word(_) | Token::LParen | Token::SingleQuotedString(_)));
         let is_end = |at: usize| {
             matches!(self.token(at), Some(Token::SemiColon | Token::EOF))
                 || [Keyword::ORDER, Keyword::LIMIT, Keyword::OFFSET].iter().any(|word| self.is(at, *word))
@@ -276,7 +277,8 @@ pub fn read(tokens: &[TokenWithSpan]) -> Result<Read> {
             return match to_rows {
                 false => words.pivot_of_table(source, open + 1..places.len() - 1).map(Read::Pivot),
                 true => {
-                    let has_nulls = open > index + 1 && words.token(index + 1).is_some_and(|word| is_word(word, "include"));
+                    let has_nulls =
+                        open > index + 1 && words.token(index + 1).is_some_and(|word| is_word(word, "include"));
                     words.unpivot_of_table(source, open + 1..places.len() - 1, has_nulls).map(Read::Unpivot)
                 }
             };
@@ -325,7 +327,8 @@ impl Words<'_> {
             begun = close + 1;
             begun += usize::from(self.is(begun, Keyword::FOR));
         }
-        let groups = (group < end).then(|| self.parts(group + 2..end).into_iter().map(|part| self.text(part)).collect());
+        let groups =
+            (group < end).then(|| self.parts(group + 2..end).into_iter().map(|part| self.text(part)).collect());
         Ok(Pivot { source, keys, aggregates: self.aggregates(range.start..first), groups })
     }
 
@@ -344,7 +347,8 @@ impl Words<'_> {
             Some(Token::LParen) if self.closing(is_in + 1) == Some(range.end - 1) => {
                 let list = is_in + 2..range.end - 1;
                 if [Keyword::SELECT, Keyword::FROM, Keyword::WITH].iter().any(|word| self.is(list.start, *word)) {
-                    return Err(Error::unsupported("PIVOT … IN takes a list of values, not a query").hint("Leave IN out: all values are taken"));
+                    return Err(Error::unsupported("PIVOT … IN takes a list of values, not a query")
+                        .hint("Leave IN out: all values are taken"));
                 }
                 Some(self.parts(list).into_iter().map(|part| self.named(part)).collect())
             }
@@ -373,7 +377,8 @@ impl Words<'_> {
 
     /// `v FOR n IN (a, b)`.
     fn unpivot_of_table(&self, source: String, range: Range<usize>, has_nulls: bool) -> Result<Unpivot> {
-        let wrong = || Error::input("UNPIVOT needs columns behind FOR").hint("Write UNPIVOT (sales FOR month IN (jan, feb))");
+        let wrong =
+            || Error::input("UNPIVOT needs columns behind FOR").hint("Write UNPIVOT (sales FOR month IN (jan, feb))");
         let first = self.find(range.clone(), |at| self.is(at, Keyword::FOR));
         if !self.is(first + 2, Keyword::IN) || self.closing(first + 3) != Some(range.end - 1) {
             return Err(wrong());
@@ -425,8 +430,14 @@ mod tests {
 
     #[test]
     fn calls_stand_for_pivots() {
-        check("PIVOT t ON a USING sum(b) ORDER BY c", "SELECT * FROM \"?pivot\"('PIVOT t ON a USING sum(b)') ORDER BY c");
-        check("SELECT a FROM (UNPIVOT t ON a, b) u", "SELECT a FROM (SELECT * FROM \"?pivot\"('UNPIVOT t ON a, b') ) u");
+        check(
+            "PIVOT t ON a USING sum(b) ORDER BY c",
+            "SELECT * FROM \"?pivot\"('PIVOT t ON a USING sum(b)') ORDER BY c",
+        );
+        check(
+            "SELECT a FROM (UNPIVOT t ON a, b) u",
+            "SELECT a FROM (SELECT * FROM \"?pivot\"('UNPIVOT t ON a, b') ) u",
+        );
         check(
             "SELECT 1 FROM u, (FROM t) AS q PIVOT (sum(b) FOR a IN (1, 2)) AS p JOIN v ON true",
             "SELECT 1 FROM u, \"?pivot\"('(FROM t) AS q PIVOT (sum(b) FOR a IN (1, 2))')  AS p JOIN v ON true",

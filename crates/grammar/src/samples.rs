@@ -14,8 +14,10 @@ use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use forebay_base::{Error, Result};
 
-use crate::phrases::SHARE_OF_ALL_ROWS;
 use crate::words::{closes, is_word, keyword, opens, places};
+
+/// What the share in `LIMIT 30%` is called that becomes a number of rows once there is a tree.
+pub const SHARE_OF_ALL_ROWS: &str = "share_of_all_rows";
 
 /// The condition behind QUALIFY that USING SAMPLE becomes.
 const MARK: &str = "?sample";
@@ -183,7 +185,9 @@ impl Sample {
             (true, _) if !(0.0..=100.0).contains(&size) => Err(wrong("percent is not possible").hint("Use 0% to 100%")),
             (true, "ROW") => Ok(Self::Limit(format!("{SHARE_OF_ALL_ROWS}({number})"))),
             (true, _) => Ok(Self::Each(size / 100.0)),
-            (false, "BERNOULLI") => Err(wrong("rows is none of BERNOULLI").hint("Use reservoir, or a share in percent")),
+            (false, "BERNOULLI") => {
+                Err(wrong("rows is none of BERNOULLI").hint("Use reservoir, or a share in percent"))
+            }
             (false, _) => Ok(Self::Limit(format!("{}", size.trunc()))),
         }
     }
@@ -203,7 +207,9 @@ impl Sample {
 
     /// What a call that stands for USING SAMPLE says.
     fn of_mark(call: &Function) -> Result<Self> {
-        let FunctionArguments::List(list) = &call.args else { return Err(Error::internal("a sample without its size")) };
+        let FunctionArguments::List(list) = &call.args else {
+            return Err(Error::internal("a sample without its size"));
+        };
         let part = |argument: &FunctionArg| match argument {
             FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value))) => match &value.value {
                 Value::SingleQuotedString(text) | Value::Number(text, _) => Some(text.clone()),
@@ -365,7 +371,10 @@ mod tests {
             "SELECT a FROM t WHERE a QUALIFY b OR c USING SAMPLE 3",
             "SELECT a FROM (SELECT * FROM t ORDER BY random() LIMIT 3) AS t WHERE a QUALIFY b OR c",
         );
-        check("SELECT sample FROM t USING SAMPLE 0", "SELECT sample FROM (SELECT * FROM t ORDER BY random() LIMIT 0) AS t");
+        check(
+            "SELECT sample FROM t USING SAMPLE 0",
+            "SELECT sample FROM (SELECT * FROM t ORDER BY random() LIMIT 0) AS t",
+        );
     }
 
     #[test]

@@ -294,14 +294,20 @@ mod tests {
 
     #[test]
     fn statements_are_taken_apart() {
-        let made = create("CREATE OR REPLACE TEMP MACRO s.f(a, b INTEGER := g(1, 2)) AS a + b, (x) AS (x, 1);").expect("one");
+        let made =
+            create("CREATE OR REPLACE TEMP MACRO s.f(a, b INTEGER := g(1, 2)) AS a + b, (x) AS (x, 1);").expect("one");
         assert!(made.or_replace && made.is_temporary && !made.if_not_exists && !made.is_table);
         assert_eq!(made.name.to_string(), "s.f");
         assert_eq!(made.definitions, ["(a, b INTEGER := g(1, 2)) AS a + b", "(x) AS (x, 1)"]);
         let made = create("create function if not exists t() as table select 1, (a) as b").expect("one");
         assert!(made.is_table && made.if_not_exists);
         assert_eq!(made.definitions, ["() as table select 1, (a) as b"]);
-        for wrong in ["CREATE MACRO f AS 1", "CREATE MACRO f(a, A) AS 1", "CREATE MACRO f(a := 1, b) AS a", "CREATE MACRO f() AS"] {
+        for wrong in [
+            "CREATE MACRO f AS 1",
+            "CREATE MACRO f(a, A) AS 1",
+            "CREATE MACRO f(a := 1, b) AS a",
+            "CREATE MACRO f() AS",
+        ] {
             assert!(create(wrong).is_err(), "{wrong}");
         }
     }

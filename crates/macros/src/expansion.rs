@@ -106,7 +106,9 @@ impl Expansion<'_> {
         let Some(definitions) = self.macros.find(&call.name, false)? else { return Ok(None) };
         let name = &call.name;
         let arguments = match &call.args {
-            FunctionArguments::List(list) if list.clauses.is_empty() && list.duplicate_treatment.is_none() => &list.args,
+            FunctionArguments::List(list) if list.clauses.is_empty() && list.duplicate_treatment.is_none() => {
+                &list.args
+            }
             _ => return Err(Error::input(format!("macro {name} takes plain arguments"))),
         };
         if call.over.is_some() || call.filter.is_some() || !call.within_group.is_empty() {
@@ -122,7 +124,12 @@ impl Expansion<'_> {
     }
 
     /// As [`Expansion::value`], in FROM.
-    fn table(&mut self, name: &ObjectName, arguments: &[FunctionArg], alias: Option<&TableAlias>) -> Result<Option<TableFactor>> {
+    fn table(
+        &mut self,
+        name: &ObjectName,
+        arguments: &[FunctionArg],
+        alias: Option<&TableAlias>,
+    ) -> Result<Option<TableFactor>> {
         let Some(definitions) = self.macros.find(name, true)? else { return Ok(None) };
         let (definition, values) = chosen(name, &definitions, arguments)?;
         let Body::Table(body) = &definition.body else { return Err(Error::internal("a table's macro is a value")) };
@@ -167,7 +174,9 @@ fn chosen<'d>(
         match argument {
             FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) if named.is_empty() => positional.push(value),
             FunctionArg::Unnamed(FunctionArgExpr::Expr(_)) => {
-                return Err(Error::input(format!("an argument without a name follows one with a name in a call of macro {name}")));
+                return Err(Error::input(format!(
+                    "an argument without a name follows one with a name in a call of macro {name}"
+                )));
             }
             FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => named.push((&name.value, value)),
             FunctionArg::ExprNamed { name: Expr::Identifier(name), arg: FunctionArgExpr::Expr(value), .. } => {
@@ -231,10 +240,13 @@ fn replace(tree: &mut dyn Tree, parameters: &[Parameter], values: &[Expr]) {
     // Each behind its parts, so that what was put in is not looked at again.
     let _ = visit_expressions_mut(tree, |part| -> ControlFlow<()> {
         if let Expr::Identifier(name) = part
-            && let Some(index) = parameters.iter().position(|parameter| parameter.name.eq_ignore_ascii_case(&name.value))
+            && let Some(index) =
+                parameters.iter().position(|parameter| parameter.name.eq_ignore_ascii_case(&name.value))
         {
             *part = match &values[index] {
-                plain @ (Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_) | Expr::Cast { .. }) => plain.clone(),
+                plain @ (Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_) | Expr::Cast { .. }) => {
+                    plain.clone()
+                }
                 other => Expr::Nested(Box::new(other.clone())),
             };
         }
@@ -280,7 +292,12 @@ mod tests {
     #[test]
     fn values_take_the_places_of_parameters() {
         check("SELECT plus(1) AS x", "SELECT (1 + 5) AS x");
-        check("SELECT 2 * PLUS(x * 2, b := y)", "SELECT (2 * ((x * 2) + y)) AS \"2 * PLUS(x * 2, b := y)\"".replace("(2 * ((x * 2) + y))", "2 * ((x * 2) + y)").as_str());
+        check(
+            "SELECT 2 * PLUS(x * 2, b := y)",
+            "SELECT (2 * ((x * 2) + y)) AS \"2 * PLUS(x * 2, b := y)\""
+                .replace("(2 * ((x * 2) + y))", "2 * ((x * 2) + y)")
+                .as_str(),
+        );
         check("SELECT swap(a, b) AS x", "SELECT ((b + a)) AS x");
         check("SELECT over(1) AS x, over(1, 2) AS y", "SELECT (1) AS x, (1 || 2) AS y");
         check("SELECT x FROM t WHERE typed(x) > 1", "SELECT x FROM t WHERE (CAST(x AS TINYINT)) > 1");
@@ -295,7 +312,14 @@ mod tests {
 
     #[test]
     fn what_cannot_be_written_out() {
-        for wrong in ["SELECT plus()", "SELECT plus(1, 2, 3)", "SELECT plus(1, c := 2)", "SELECT plus(b := 1, 2)", "SELECT own(1)", "SELECT plus(1) OVER ()"] {
+        for wrong in [
+            "SELECT plus()",
+            "SELECT plus(1, 2, 3)",
+            "SELECT plus(1, c := 2)",
+            "SELECT plus(b := 1, 2)",
+            "SELECT own(1)",
+            "SELECT plus(1) OVER ()",
+        ] {
             assert!(expanded(wrong).is_err(), "{wrong}");
         }
     }

@@ -14,7 +14,7 @@ use datafusion::datasource::{MemTable, ViewTable};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement as PlanStatement;
-use datafusion::sql::sqlparser::ast::ExprWithAlias;
+use datafusion::sql::sqlparser::ast::{ExprWithAlias, Statement as Ast};
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_aggregates::{written_calls, written_frames};
 use forebay_base::{Error, Result, TableId};
@@ -30,8 +30,10 @@ use forebay_syntax::{names, parse};
 use forebay_tables::known::{KnownTable, KnownTables};
 use forebay_tables::table::ForebayTable;
 
+use crate::called_macros;
 use crate::information_schema::{self, InformationSchema, Views};
-use crate::macros;
+use crate::inserted_query::Inserted;
+use crate::named::table_of;
 use crate::nested_columns;
 use crate::qualified_name::CATALOG;
 use crate::search_path::{SearchPath, is_temporary};
@@ -178,7 +180,7 @@ impl Planner {
 
     /// Plans a query or INSERT, with names of columns in any case.
     pub async fn plan(self: &Arc<Self>, state: &SessionState, mut statement: PlanStatement) -> Result<LogicalPlan> {
-        macros::expand(self, &mut statement)?;
+        called_macros::expand(&self.snapshot, &self.path, &mut statement)?;
         self.path.tell_apart(&self.snapshot, &mut statement);
         names::resolve(state, &mut statement).await?;
         let null_order = state.config_options().sql_parser.default_null_ordering.clone();
@@ -189,8 +191,16 @@ impl Planner {
             let scalars = state.scalar_functions().keys().chain(state.aggregate_functions().keys());
             scalars.chain(state.window_functions().keys()).map(String::as_str)
         };
+        let inserted = Inserted::taken_from(&mut statement);
+        if let Some(inserted) = &inserted {
+            statement = PlanStatement::Statement(Box::new(Ast::Query(inserted.query.clone())));
+        }
         let plan = state.statement_to_plan(statement).await;
-        plan.map_err(|error| with_nearest_function(from_datafusion(error), functions()))
+        let plan = plan.map_err(|error| with_nearest_function(from_datafusion(error), functions()))?;
+        let Some(inserted) = inserted else { return Ok(plan) };
+        let table = table_of(&self.snapshot, &self.path.find(&self.snapshot, &inserted.table)?)?;
+        let provider = nested_columns::provider(self.provider(&table)?, &self.base).map_err(from_datafusion)?;
+        inserted.plan(&table, provider, plan)
     }
 
     /// As [`Planner::plan`], from text.

@@ -1,28 +1,29 @@
 //! UPDATE and DELETE. Segments do not change: those that hold rows that a statement concerns are written anew, without these rows
 //! or with their new values, and take the places of the old ones in one commit; all others stay. Rows keep their order.
 
-use std::collections::{BTreeMap, HashMap};
-use std::ops::ControlFlow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::Int64Type;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{AggregateUDF, DmlStatement, LogicalPlan, WriteOp};
+use datafusion::logical_expr::{DmlStatement, LogicalPlan, WriteOp};
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, Delete, Expr, FromTable, ObjectName, ObjectNamePart, Query, TableFactor,
-    TableWithJoins, Update, UpdateTableFromKind, Visitor, With,
+    Assignment, AssignmentTarget, Delete, Expr, FromTable, ObjectName, ObjectNamePart, SelectItem, TableFactor,
+    TableWithJoins, Update, UpdateTableFromKind, With,
 };
 use forebay_base::{Error, LogicalType, Result, SegmentId};
 use forebay_engine::types::arrow_type;
-use forebay_grammar::walk::Tree;
 use forebay_store::{SealedSegment, Table};
 
 use crate::answer::Answer;
 use crate::insert::{default_expr, is_default};
-use crate::lookup::{find_name, find_table, unknown_column};
+use crate::lookup::{find_name, find_table};
+use crate::named::unknown_column;
 use crate::nested_columns;
+use crate::of_one_row::other_than_of_one_row;
 use crate::qualified_name::ident;
+use crate::returning::Returning;
 use crate::run::Run;
 
 /// What a column is called that tells whether a row is to be changed.
@@ -57,12 +58,8 @@ struct Source {
 
 impl Change {
     fn of_delete(run: &Run<'_>, delete: &Delete, with: Option<&With>) -> Result<Self> {
-        if delete.returning.is_some()
-            || delete.limit.is_some()
-            || !delete.order_by.is_empty()
-            || !delete.tables.is_empty()
-        {
-            return Err(Error::unsupported("DELETE with RETURNING, ORDER BY or LIMIT is not supported yet"));
+        if delete.limit.is_some() || !delete.order_by.is_empty() || !delete.tables.is_empty() {
+            return Err(Error::unsupported("DELETE with ORDER BY or LIMIT is not supported"));
         }
         let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
         let [target] = from.as_slice() else { return Err(Error::input("DELETE takes one table")) };
@@ -76,8 +73,8 @@ impl Change {
     }
 
     fn of_update(run: &Run<'_>, update: &Update, with: Option<&With>) -> Result<Self> {
-        if update.returning.is_some() || update.limit.is_some() || !update.order_by.is_empty() || update.or.is_some() {
-            return Err(Error::unsupported("UPDATE with RETURNING, ORDER BY, LIMIT or OR is not supported yet"));
+        if update.limit.is_some() || !update.order_by.is_empty() || update.or.is_some() {
+            return Err(Error::unsupported("UPDATE with ORDER BY, LIMIT or OR is not supported"));
         }
         let (table, alias) = target_of(run, &update.table)?;
         let from = update.from.as_ref().map(|from| {
@@ -168,23 +165,22 @@ impl Source {
 impl Run<'_> {
     /// Runs a DELETE.
     pub(crate) fn delete(&self, delete: &Delete, with: Option<&With>) -> Result<Answer> {
-        self.change(&Change::of_delete(self, delete, with)?)
+        self.change(&Change::of_delete(self, delete, with)?, delete.returning.as_ref())
     }
 
     /// Runs an UPDATE.
     pub(crate) fn update(&self, update: &Update, with: Option<&With>) -> Result<Answer> {
-        let aggregates = self.state();
-        let mut rows = OfOneRow { aggregates: aggregates.aggregate_functions(), depth: 0, other: None };
-        let values = update.assignments.iter().map(|assignment| &assignment.value).chain(&update.selection);
-        let _ = values.map(|value| value.walk(&mut rows)).find(ControlFlow::is_break);
-        match rows.other {
+        let state = self.state();
+        let mut values = update.assignments.iter().map(|assignment| &assignment.value).chain(&update.selection);
+        match values.find_map(|value| other_than_of_one_row(&state, value)) {
             Some(call) => Err(Error::input(format!("{call} is no value of one row, as UPDATE sets them"))
                 .hint("Write it in a subquery: SET a = (SELECT max(b) FROM t)")),
-            None => self.change(&Change::of_update(self, update, with)?),
+            None => self.change(&Change::of_update(self, update, with)?, update.returning.as_ref()),
         }
     }
 
-    fn change(&self, change: &Change) -> Result<Answer> {
+    fn change(&self, change: &Change, returning: Option<&Vec<SelectItem>>) -> Result<Answer> {
+        let mut returning = Returning::of(self, returning)?;
         let store = self.planner.engine().store();
         // Only to fail early on a read-only database.
         drop(store.begin()?);
@@ -194,6 +190,10 @@ impl Run<'_> {
         if change.table.segments.is_empty() {
             let part = self.planner.add_part(Table::clone(&change.table));
             self.plan_rows(&self.state(), change, &quoted(&part))?;
+        }
+        if let Some(returning) = &mut returning {
+            // Of no row: the columns that there will be.
+            returning.add_segments(self, &change.table, &change.alias, Vec::new())?;
         }
         for segment in &change.table.segments {
             let mut part = Table::clone(&change.table);
@@ -207,10 +207,17 @@ impl Run<'_> {
                 continue;
             }
             changed += rows;
+            if let (Some(returning), None) = (&mut returning, &change.values) {
+                let concerned = change.concerned.as_deref().unwrap_or("TRUE");
+                returning.add(self, &change.with, &format!("{part} AS {} WHERE {concerned}", change.alias))?;
+            }
             let new = match change.values.is_none() && rows == segment.rows() {
                 true => Vec::new(),
                 false => self.rewritten(change, &part)?,
             };
+            if let (Some(returning), Some(_)) = (&mut returning, &change.values) {
+                self.return_new(returning, change, &part, &new)?;
+            }
             rewritten.push((segment.id(), new));
         }
         if !rewritten.is_empty() {
@@ -220,7 +227,30 @@ impl Run<'_> {
             }
             transaction.commit()?;
         }
-        self.changed(changed)
+        match returning {
+            Some(returning) => returning.answer(self),
+            None => self.changed(changed),
+        }
+    }
+
+    /// Adds to RETURNING the new values of the rows of a part that an UPDATE concerns.
+    fn return_new(&self, returning: &mut Returning, change: &Change, part: &str, new: &[SealedSegment]) -> Result<()> {
+        let Change { table, alias, with, concerned, .. } = change;
+        let mut written = Table::clone(table);
+        written.segments = new.iter().map(|sealed| Arc::clone(sealed.segment())).collect();
+        let written = quoted(&self.planner.add_part(written));
+        let Some(concerned) = concerned else {
+            return returning.add(self, with, &format!("{written} AS {alias}"));
+        };
+        // Rows keep their places.
+        let columns = change.items(&|_, old| old);
+        let numbered = |of: &str| format!("(SELECT *, row_number() OVER () AS {PLACE} FROM {of}) AS {alias}");
+        let chosen = format!("SELECT {alias}.{PLACE} FROM {} WHERE {concerned}", numbered(part));
+        let rows = format!(
+            "SELECT {columns} FROM {} WHERE {alias}.{PLACE} IN ({chosen}) ORDER BY {alias}.{PLACE}",
+            numbered(&written)
+        );
+        returning.add(self, with, &format!("({rows}) AS {alias}"))
     }
 
     /// The segments that stand in the place of a part of a table.
@@ -253,40 +283,6 @@ impl Run<'_> {
             number += counts.values().iter().map(|count| u64::try_from(*count).unwrap_or_default()).sum::<u64>();
         }
         Ok(number)
-    }
-}
-
-/// Looks for calls that take several rows, outside of subqueries.
-struct OfOneRow<'a> {
-    aggregates: &'a HashMap<String, Arc<AggregateUDF>>,
-    depth: usize,
-    other: Option<String>,
-}
-
-impl Visitor for OfOneRow<'_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        match expr {
-            Expr::Function(call)
-                if self.depth == 0
-                    && (call.over.is_some() || self.aggregates.contains_key(&call.name.to_string().to_lowercase())) =>
-            {
-                self.other = Some(call.to_string());
-                ControlFlow::Break(())
-            }
-            _ => ControlFlow::Continue(()),
-        }
     }
 }
 

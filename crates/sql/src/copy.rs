@@ -21,7 +21,7 @@ use forebay_store::{Column, Table, names_equal};
 use forebay_syntax::file_options::{Format, Options};
 
 use crate::catalog::Planner;
-use crate::lookup::unknown_column;
+use crate::named::unknown_column;
 use crate::qualified_name::ident;
 
 /// Rows that the search for a bad value converts at a time.

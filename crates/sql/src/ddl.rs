@@ -22,7 +22,8 @@ use forebay_store::{
 use forebay_syntax::types::sql_type;
 
 use crate::catalog::Planner;
-use crate::lookup::{find_column, find_name, find_table, unknown_column};
+use crate::lookup::{find_name, find_table};
+use crate::named::{find_column, unknown_column};
 use crate::nested_columns;
 use crate::options;
 use crate::qualified_name::{QualifiedName, ident};

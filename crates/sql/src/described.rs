@@ -15,8 +15,7 @@ use crate::run::Run;
 use crate::show;
 
 /// Words that begin queries.
-const BEGINNINGS: [&str; 8] =
-    ["SELECT", "FROM", "WITH", "VALUES", "PIVOT", "PIVOT_WIDER", "UNPIVOT", "PIVOT_LONGER"];
+const BEGINNINGS: [&str; 8] = ["SELECT", "FROM", "WITH", "VALUES", "PIVOT", "PIVOT_WIDER", "UNPIVOT", "PIVOT_LONGER"];
 
 impl Run<'_> {
     /// CHECK DATABASE.

@@ -2,7 +2,7 @@
 
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Insert, ObjectName, ObjectNamePart, SetExpr, Statement as Ast, Value, ValueWithSpan,
+    Expr, Ident, Insert, ObjectName, ObjectNamePart, SelectItem, SetExpr, Statement as Ast, Value, ValueWithSpan,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
@@ -10,7 +10,7 @@ use forebay_grammar::filled_tables::BY_NAME;
 use forebay_store::{Column, Table};
 use forebay_syntax::dialect::ForebayDialect;
 
-use crate::lookup::unknown_column;
+use crate::named::unknown_column;
 use crate::qualified_name::ident;
 
 /// Fills in the defaults of `statement`, an INSERT into `table`.
@@ -34,6 +34,20 @@ pub fn fill_defaults(statement: &mut PlanStatement, table: &Table) -> Result<()>
         }
     }
     Ok(())
+}
+
+/// Takes the list of RETURNING out of an INSERT.
+pub fn taken_returning(statement: &mut PlanStatement) -> Option<Vec<SelectItem>> {
+    let PlanStatement::Statement(ast) = statement else { return None };
+    match ast.as_mut() {
+        Ast::Insert(insert) => insert.returning.take(),
+        _ => None,
+    }
+}
+
+/// What RETURNING calls the table that an INSERT fills.
+pub fn alias(name: &ObjectName) -> String {
+    name.0.last().and_then(ObjectNamePart::as_ident).map(ToString::to_string).unwrap_or_default()
 }
 
 /// The query of an INSERT BY NAME.

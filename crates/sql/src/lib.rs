@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+mod called_macros;
 pub mod catalog;
 mod changes;
 pub mod copy;
@@ -16,11 +17,15 @@ mod execute;
 mod information_schema;
 mod inner_statements;
 pub mod insert;
+mod inserted_query;
+mod inserting;
 pub mod load;
 pub mod lookup;
 mod macros;
 mod maintenance;
+pub mod named;
 pub mod nested_columns;
+mod of_one_row;
 pub mod options;
 pub(crate) mod plan_cache;
 pub mod pragma;
@@ -28,6 +33,7 @@ mod prepared;
 mod preparing;
 pub mod qualified_name;
 mod reading_order;
+mod returning;
 pub(crate) mod run;
 pub mod running;
 pub mod search_path;

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use datafusion::sql::sqlparser::ast::ObjectName;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
-use forebay_base::{ColumnId, Error, ErrorKind, Result};
-use forebay_context::error::suggestion;
+use forebay_base::{Error, Result};
 use forebay_store::Table;
 use forebay_syntax::dialect::ForebayDialect;
 
 use crate::catalog::Planner;
-use crate::qualified_name::{QualifiedName, ident};
+use crate::named::table_of;
+use crate::qualified_name::QualifiedName;
 
 /// The name that a text is.
 pub(crate) fn parse_name(text: &str) -> Result<ObjectName> {
@@ -31,34 +31,5 @@ pub fn find_name(planner: &Planner, name: &ObjectName) -> Result<QualifiedName> 
 
 /// The table of this name, or an error that suggests another.
 pub fn find_table(planner: &Planner, name: &QualifiedName) -> Result<Arc<Table>> {
-    let catalog = planner.snapshot();
-    if let Some(table) = catalog.table(&name.schema, &name.name) {
-        return Ok(Arc::clone(table));
-    }
-    if catalog.view(&name.schema, &name.name).is_some() {
-        return Err(Error::input(format!("{} is a view, not a table", name.name)));
-    }
-    let error = Error::new(ErrorKind::NotFound, format!("table {} does not exist", name.name));
-    Err(match suggestion(&name.name, catalog.tables().map(|table| table.name.as_str())) {
-        Some(other) => error.hint(format!("Did you mean {other}?")),
-        None => error,
-    })
-}
-
-/// The column of this name, or an error that suggests another.
-pub fn find_column(table: &Table, name: &Ident) -> Result<ColumnId> {
-    let name = ident(name);
-    match table.column(&name) {
-        Some((_, column)) => Ok(column.id),
-        None => Err(unknown_column(&name, table.columns.iter().map(|column| column.name.as_str()))),
-    }
-}
-
-/// An error about a column that is not there.
-pub fn unknown_column<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Error {
-    let error = Error::new(ErrorKind::NotFound, format!("column {wanted} does not exist"));
-    match suggestion(wanted, names) {
-        Some(other) => error.hint(format!("Did you mean {other}?")),
-        None => error,
-    }
+    table_of(planner.snapshot(), name)
 }

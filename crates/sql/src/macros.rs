@@ -1,55 +1,15 @@
-//! CREATE MACRO and DROP MACRO, and the macros that a statement calls.
+//! CREATE MACRO and DROP MACRO.
 
-use std::sync::Arc;
-
-use datafusion::sql::parser::Statement as PlanStatement;
-use datafusion::sql::sqlparser::ast::ObjectName;
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_context::error::suggestion;
-use forebay_macros::definition::{self, Definition, definition};
-use forebay_macros::expansion::{self, Macros};
-use forebay_store::MacroKind;
+use forebay_macros::definition;
 
 use crate::answer::Answer;
-use crate::catalog::Planner;
+use crate::called_macros::kind;
 use crate::ddl;
 use crate::qualified_name::QualifiedName;
 use crate::run::Run;
 use crate::search_path::is_temporary;
-
-/// Writes out the calls of macros in a statement.
-pub(crate) fn expand(planner: &Planner, statement: &mut PlanStatement) -> Result<()> {
-    if planner.snapshot().macros().next().is_none() {
-        return Ok(());
-    }
-    match statement {
-        PlanStatement::Statement(ast) => expansion::expand(ast.as_mut(), planner),
-        PlanStatement::Explain(explain) => expand(planner, &mut explain.statement),
-        PlanStatement::CreateExternalTable(_) | PlanStatement::CopyTo(_) | PlanStatement::Reset(_) => Ok(()),
-    }
-}
-
-impl Macros for Planner {
-    fn find(&self, name: &ObjectName, is_table: bool) -> Result<Option<Arc<[Definition]>>> {
-        let catalog = self.snapshot();
-        let Ok(QualifiedName { schema, name }) = QualifiedName::of(name, &self.path().schema) else { return Ok(None) };
-        let kind = kind(is_table);
-        let schemas = self.path().schemas(catalog, &schema, true);
-        let Some(found) = schemas.iter().find_map(|schema| catalog.macro_of(kind, schema, &name)) else {
-            return Ok(None);
-        };
-        let read = found.definitions.iter().map(|text| definition(text, is_table));
-        let read: Result<Vec<Definition>> = read.collect();
-        read.map(|all| Some(all.into())).map_err(|error| error.context(format!("macro {name}")))
-    }
-}
-
-fn kind(is_table: bool) -> MacroKind {
-    match is_table {
-        true => MacroKind::Table,
-        false => MacroKind::Value,
-    }
-}
 
 impl Run<'_> {
     /// CREATE MACRO.

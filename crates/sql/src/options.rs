@@ -14,7 +14,8 @@ use forebay_store::{TableOptions, Transaction};
 use forebay_syntax::table_options::{Action, AlterOptions, Change};
 
 use crate::catalog::Planner;
-use crate::lookup::{find_column, find_name, find_table};
+use crate::lookup::{find_name, find_table};
+use crate::named::find_column;
 use crate::nested_columns;
 use crate::qualified_name::ident;
 

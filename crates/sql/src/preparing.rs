@@ -98,6 +98,7 @@ impl Run<'_> {
             Command::Plan(statement) => match *statement {
                 PlanStatement::Statement(ref ast) if is_planned(ast) => self.described(&template, *statement)?,
                 PlanStatement::Explain(_) => self.described(&template, *statement)?,
+                PlanStatement::Statement(ref ast) if returns_rows(ast) => (HashMap::new(), None),
                 _ => (HashMap::new(), nothing()),
             },
             Command::Describe(_)
@@ -127,13 +128,14 @@ impl Run<'_> {
             let name = find_name(&self.planner, &name)?;
             insert::fill_defaults(&mut statement, &*find_table(&self.planner, &name)?)?;
         }
+        let returns_rows = insert::taken_returning(&mut statement).is_some();
         let plan = self.plan(&state, statement)?;
         let by_id = parameter_types(&plan)?;
         let type_of = |id: &String| by_id.get(&format!("${id}")).cloned();
         let types: HashMap<String, Option<DataType>> =
             template.names().iter().cloned().zip(ids.iter().map(type_of)).collect();
         if matches!(plan, LogicalPlan::Dml(DmlStatement { .. })) {
-            return Ok((types, Some(Arc::new(Schema::empty()))));
+            return Ok((types, (!returns_rows).then(|| Arc::new(Schema::empty()))));
         }
         // Rules find the types that columns have at last; they know values, not parameters.
         let nulls = template.names().iter().map(|name| null_of(types.get(name).cloned().flatten().as_ref()));
@@ -150,6 +152,15 @@ type Description = (HashMap<String, Option<DataType>>, Option<SchemaRef>);
 /// Whether DataFusion plans a statement for its rows or parameters.
 fn is_planned(ast: &Ast) -> bool {
     matches!(ast, Ast::Query(_) | Ast::Insert(_))
+}
+
+/// Whether an UPDATE or DELETE has RETURNING.
+fn returns_rows(ast: &Ast) -> bool {
+    match ast {
+        Ast::Update(update) => update.returning.is_some(),
+        Ast::Delete(delete) => delete.returning.is_some(),
+        _ => false,
+    }
 }
 
 /// Types that the places of parameters ask for, where they say so.

@@ -26,6 +26,7 @@ use crate::catalog::Planner;
 use crate::copy;
 use crate::ddl;
 use crate::insert;
+use crate::inserted_query;
 use crate::load;
 use crate::lookup::{find_name, find_table};
 use crate::nested_columns;
@@ -150,10 +151,8 @@ impl<'a> Run<'a> {
                 self.changed(rows)
             }
             Ast::Insert(insert) => {
-                if insert.on.is_some() || insert.or.is_some() || insert.returning.is_some() || insert.replace_into {
-                    return Err(Error::unsupported(
-                        "INSERT with ON CONFLICT, OR REPLACE or RETURNING is not supported yet",
-                    ));
+                if insert.on.is_some() || insert.or.is_some() || insert.replace_into {
+                    return Err(Error::unsupported("INSERT with ON CONFLICT or OR REPLACE is not supported yet"));
                 }
                 let TableObject::TableName(name) = &insert.table else {
                     return Err(Error::unsupported("INSERT into a function is not supported"));
@@ -170,6 +169,10 @@ impl<'a> Run<'a> {
             Ast::Query(query) => match query.body.as_ref() {
                 SetExpr::Update(Ast::Update(update)) => self.update(update, query.with.as_ref()),
                 SetExpr::Delete(Ast::Delete(delete)) => self.delete(delete, query.with.as_ref()),
+                SetExpr::Insert(Ast::Insert(insert)) => {
+                    let insert = inserted_query::with_tables(insert, query.with.as_ref());
+                    self.plan_statement(PlanStatement::Statement(Box::new(Ast::Insert(insert))))
+                }
                 _ => self.query(statement),
             },
             Ast::Merge { .. } => Err(not_yet("MERGE")),
@@ -280,6 +283,11 @@ impl<'a> Run<'a> {
         Ok(self.answer(ResultKind::Rows, schema, Source::Batches(vec![batch].into_iter())))
     }
 
+    /// These rows.
+    pub(crate) fn batches(&self, schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<Answer> {
+        Ok(self.answer(ResultKind::Rows, schema, Source::Batches(batches.into_iter())))
+    }
+
     fn finished(&self, kind: ResultKind) -> Result<Answer> {
         let schema = SchemaRef::new(Schema::empty());
         let mut answer = self.answer(kind, schema, Source::Batches(Vec::new().into_iter()));
@@ -388,28 +396,7 @@ impl<'a> Run<'a> {
         self.session.wait(load::load(engine, physical, state.task_ctx(), (columns, options), &self.statement, &running))
     }
 
-    fn insert(&self, mut statement: PlanStatement, name: &ObjectName) -> Result<Answer> {
-        let table = find_table(&self.planner, &find_name(&self.planner, name)?)?;
-        if let Some(source) = insert::source_by_name(&statement) {
-            let source = self.plan_text(&self.state(), &source)?;
-            insert::name_columns(&mut statement, source.schema().fields().iter().map(|field| field.name()));
-        }
-        insert::fill_defaults(&mut statement, &table)?;
-        // Only to fail early on a read-only database.
-        drop(self.planner.engine().store().begin()?);
-        let state = self.state();
-        let plan = self.plan(&state, statement)?;
-        let state = reading_order::state_for(state, &plan).map_err(from_datafusion)?;
-        let LogicalPlan::Dml(DmlStatement { op: WriteOp::Insert(_), input, .. }) = plan else {
-            return Err(Error::internal("an INSERT was planned as something else"));
-        };
-        let physical = self.physical(&state, input)?;
-        let (segments, rows) = self.load(&state, physical, &table.columns, &table.options)?;
-        self.publish(&table, segments)?;
-        self.changed(rows)
-    }
-
-    fn publish(&self, table: &forebay_store::Table, segments: Vec<SealedSegment>) -> Result<()> {
+    pub(crate) fn publish(&self, table: &forebay_store::Table, segments: Vec<SealedSegment>) -> Result<()> {
         if segments.is_empty() {
             return Ok(());
         }

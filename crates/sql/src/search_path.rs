@@ -45,6 +45,9 @@ impl SearchPath {
     /// The table or view that a name means, whether it is there or not.
     pub fn find(&self, catalog: &Catalog, name: &ObjectName) -> Result<QualifiedName> {
         let mut found = QualifiedName::of(name, &self.schema)?;
+        if let Some(itself) = found.schema.strip_suffix(ITSELF) {
+            return Ok(QualifiedName { schema: itself.to_owned(), name: found.name });
+        }
         if self.is_own(catalog, &found.schema) || (name.0.len() == 1 && self.hides(catalog, &found.name)) {
             found.schema.clone_from(&self.temporary);
         }

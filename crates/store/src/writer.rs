@@ -82,6 +82,11 @@ impl SealedSegment {
         self.segment.id()
     }
 
+    /// The segment, which may be read already.
+    pub fn segment(&self) -> &Arc<Segment> {
+        &self.segment
+    }
+
     /// Rows in it.
     pub fn rows(&self) -> u64 {
         self.segment.rows()

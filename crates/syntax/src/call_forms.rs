@@ -73,10 +73,12 @@ pub(crate) fn put_variable(variables: &Variables, expr: &mut Expr) -> Result<()>
     }
     let name = match &call.args {
         FunctionArguments::List(FunctionArgumentList { args, .. }) => match args.as_slice() {
-            [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(ValueWithSpan {
-                value: Value::SingleQuotedString(name),
-                ..
-            })))] => name.to_lowercase(),
+            [
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(ValueWithSpan {
+                    value: Value::SingleQuotedString(name),
+                    ..
+                }))),
+            ] => name.to_lowercase(),
             _ => return Err(Error::input("getvariable takes the name of a variable as a text")),
         },
         _ => return Err(Error::input("getvariable takes the name of a variable as a text")),

@@ -3,7 +3,7 @@
 use datafusion::sql::sqlparser::ast::{Expr, Fetch, FunctionArguments, LimitClause, Query, Value};
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
-use forebay_grammar::phrases::SHARE_OF_ALL_ROWS;
+use forebay_grammar::samples::SHARE_OF_ALL_ROWS;
 
 use crate::dialect::ForebayDialect;
 
@@ -30,7 +30,9 @@ pub(crate) fn share_as_count(query: &mut Query) -> Result<()> {
     let Some(LimitClause::LimitOffset { limit: Some(Expr::Function(call)), .. }) = &query.limit_clause else {
         return Ok(());
     };
-    let (FunctionArguments::List(list), true) = (&call.args, call.name.to_string() == SHARE_OF_ALL_ROWS) else { return Ok(()) };
+    let (FunctionArguments::List(list), true) = (&call.args, call.name.to_string() == SHARE_OF_ALL_ROWS) else {
+        return Ok(());
+    };
     let share = list.args.first().map(ToString::to_string).unwrap_or_default();
     if !share.parse::<f64>().is_ok_and(|share| (0.0..=100.0).contains(&share)) {
         return Err(Error::input(format!("LIMIT {share}% is no share of all rows")).hint("Use 0% to 100%"));

@@ -8,8 +8,8 @@ use datafusion::sql::sqlparser::parser::{IsOptional, Parser};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
-use forebay_grammar::statements::{self, Pragma};
 use forebay_grammar::phrases as forms;
+use forebay_grammar::statements::{self, Pragma};
 
 use crate::depth;
 use crate::dialect::ForebayDialect;
@@ -198,18 +198,14 @@ pub fn parse(text: &str) -> Result<Command> {
         ["SHOW", "MEMORY"] => Command::ShowMemory,
         ["USE", _] => Command::Use(behind(1)),
         ["PREPARE", _, "AS", _, ..] => Command::Prepare { name: name_at(&tokens, 1)?, statement: behind(3) },
-        ["EXECUTE", _, ..] => {
-            Command::Execute { name: name_at(&tokens, 1)?, arguments: parameters::arguments(&behind(2))? }
-        }
+        ["EXECUTE", _, ..] => execute(&tokens, &behind(2))?,
         ["DEALLOCATE", "PREPARE", _] => Command::Deallocate(name_at(&tokens, 2)?),
         ["DEALLOCATE", _] => Command::Deallocate(name_at(&tokens, 1)?),
         // Statistics are made with the data, and what is no longer needed goes by itself.
         ["ANALYZE" | "VACUUM"] | ["ANALYZE" | "VACUUM", _] | ["VACUUM", "ANALYZE", _] => {
             Command::Pragma(Pragma::Nothing)
         }
-        ["SET", "VARIABLE", _, "=" | "TO"] => {
-            Command::SetVariable { name: name_at(&tokens, 2)?, value: behind(4) }
-        }
+        ["SET", "VARIABLE", _, "=" | "TO"] => Command::SetVariable { name: name_at(&tokens, 2)?, value: behind(4) },
         ["RESET", "VARIABLE", _] => Command::ResetVariable(name_at(&tokens, 2)?),
         ["DROP", "MACRO" | "FUNCTION", _, ..] => Command::DropMacro(behind(2)),
         ["PRAGMA", ..] => Command::Pragma(statements::pragma(&unspaced(tokens))?),
@@ -225,6 +221,11 @@ pub fn parse(text: &str) -> Result<Command> {
         },
         _ => Command::Plan(Box::new(parse_tokens(tokens)?)),
     })
+}
+
+/// EXECUTE of these tokens, the last of which are the text of values.
+fn execute(tokens: &[TokenWithSpan], values: &str) -> Result<Command> {
+    Ok(Command::Execute { name: name_at(tokens, 1)?, arguments: parameters::arguments(values)? })
 }
 
 /// Words that tell what kind of statement one is: CREATE OR REPLACE TEMPORARY MACRO.

@@ -4,8 +4,7 @@
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 use forebay_base::{Error, Position, Result};
-use forebay_grammar::phrases::SHARE_OF_ALL_ROWS;
-
+use forebay_grammar::samples::SHARE_OF_ALL_ROWS;
 
 use crate::windows::{EXCLUSIONS, WITHOUT_ARGUMENTS};
 
@@ -175,7 +174,8 @@ fn shares(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         if ends && is_share && is_number && is_keyword(&tokens[limit], Keyword::LIMIT) {
             let span = tokens[share].span;
             tokens[sign].token = Token::RParen;
-            let call = [Token::make_word(SHARE_OF_ALL_ROWS, None), Token::LParen].map(|token| TokenWithSpan { token, span });
+            let call =
+                [Token::make_word(SHARE_OF_ALL_ROWS, None), Token::LParen].map(|token| TokenWithSpan { token, span });
             tokens.splice(share..share, call);
         }
     }

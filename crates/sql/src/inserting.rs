@@ -1,0 +1,48 @@
+//! INSERT.
+
+use std::sync::Arc;
+
+use datafusion::logical_expr::{DmlStatement, LogicalPlan, WriteOp};
+use datafusion::sql::parser::Statement as PlanStatement;
+use datafusion::sql::sqlparser::ast::ObjectName;
+use forebay_base::{Error, Result};
+use forebay_context::error::from_datafusion;
+
+use crate::answer::Answer;
+use crate::insert;
+use crate::lookup::{find_name, find_table};
+use crate::reading_order;
+use crate::returning::Returning;
+use crate::run::Run;
+
+impl Run<'_> {
+    /// Runs an INSERT into the table of this name.
+    pub(crate) fn insert(&self, mut statement: PlanStatement, name: &ObjectName) -> Result<Answer> {
+        let table = find_table(&self.planner, &find_name(&self.planner, name)?)?;
+        let mut returning = Returning::of(self, insert::taken_returning(&mut statement).as_ref())?;
+        if let Some(source) = insert::source_by_name(&statement) {
+            let source = self.plan_text(&self.state(), &source)?;
+            insert::name_columns(&mut statement, source.schema().fields().iter().map(|field| field.name()));
+        }
+        insert::fill_defaults(&mut statement, &table)?;
+        // Only to fail early on a read-only database.
+        drop(self.planner.engine().store().begin()?);
+        let state = self.state();
+        let plan = self.plan(&state, statement)?;
+        let state = reading_order::state_for(state, &plan).map_err(from_datafusion)?;
+        let LogicalPlan::Dml(DmlStatement { op: WriteOp::Insert(_), input, .. }) = plan else {
+            return Err(Error::internal("an INSERT was planned as something else"));
+        };
+        let physical = self.physical(&state, input)?;
+        let (segments, rows) = self.load(&state, physical, &table.columns, &table.options)?;
+        if let Some(returning) = &mut returning {
+            let written = segments.iter().map(|sealed| Arc::clone(sealed.segment())).collect();
+            returning.add_segments(self, &table, &insert::alias(name), written)?;
+        }
+        self.publish(&table, segments)?;
+        match returning {
+            Some(returning) => returning.answer(self),
+            None => self.changed(rows),
+        }
+    }
+}

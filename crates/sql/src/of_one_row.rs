@@ -1,0 +1,51 @@
+//! Expressions that have a value for one row: what UPDATE sets and RETURNING answers.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::AggregateUDF;
+use datafusion::sql::sqlparser::ast::{Expr, Query, Visitor};
+use forebay_grammar::walk::Tree;
+
+/// The first call in an expression that takes several rows: of an aggregate or a window, outside of subqueries.
+pub(crate) fn other_than_of_one_row(state: &SessionState, expr: &Expr) -> Option<String> {
+    let mut rows = OfOneRow { aggregates: state.aggregate_functions(), depth: 0, other: None };
+    let _ = expr.walk(&mut rows);
+    rows.other
+}
+
+/// Looks for calls that take several rows, outside of subqueries.
+struct OfOneRow<'a> {
+    aggregates: &'a HashMap<String, Arc<AggregateUDF>>,
+    depth: usize,
+    other: Option<String>,
+}
+
+impl Visitor for OfOneRow<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Function(call)
+                if self.depth == 0
+                    && (call.over.is_some() || self.aggregates.contains_key(&call.name.to_string().to_lowercase())) =>
+            {
+                self.other = Some(call.to_string());
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}

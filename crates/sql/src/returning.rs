@@ -1,0 +1,83 @@
+//! RETURNING: what INSERT, UPDATE and DELETE answer of the rows that they concern. The answer is there before the change is
+//! committed, so that an expression that fails changes nothing.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::sql::sqlparser::ast::SelectItem;
+use forebay_base::{Error, Result};
+use forebay_store::{Segment, Table};
+
+use crate::answer::Answer;
+use crate::of_one_row::other_than_of_one_row;
+use crate::run::Run;
+
+/// A RETURNING clause and its answer so far.
+#[derive(Debug)]
+pub(crate) struct Returning {
+    list: String,
+    schema: Option<SchemaRef>,
+    rows: Vec<RecordBatch>,
+}
+
+impl Returning {
+    /// The clause of this list, if there is one.
+    ///
+    /// # Errors
+    /// Aggregates and windows, which are of several rows.
+    pub(crate) fn of(run: &Run<'_>, list: Option<&Vec<SelectItem>>) -> Result<Option<Self>> {
+        let Some(list) = list else { return Ok(None) };
+        for item in list {
+            if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
+                && let Some(call) = other_than_of_one_row(&run.state(), expr)
+            {
+                return Err(Error::input(format!("{call} is no value of one row, as RETURNING gives them")));
+            }
+        }
+        let texts: Vec<String> = list.iter().map(ToString::to_string).collect();
+        Ok(Some(Self { list: texts.join(", "), schema: None, rows: Vec::new() }))
+    }
+
+    /// Adds what it says of the rows of `source`, which stands in FROM.
+    ///
+    /// # Errors
+    /// Columns that are not there, and expressions that fail.
+    pub(crate) fn add(&mut self, run: &Run<'_>, with: &str, source: &str) -> Result<()> {
+        let mut state = run.state();
+        // One thread reads rows in their order.
+        state.config_mut().options_mut().execution.target_partitions = 1;
+        let plan = run.plan_text(&state, &format!("{with}SELECT {} FROM {source}", self.list))?;
+        let mut answer = run.stream(&state, plan)?;
+        while let Some(batch) = answer.next_batch()? {
+            self.rows.push(batch);
+        }
+        self.schema.get_or_insert(answer.schema());
+        Ok(())
+    }
+
+    /// Adds what it says of the rows of segments of `table`, which the statement calls `alias`.
+    ///
+    /// # Errors
+    /// As [`Returning::add`].
+    pub(crate) fn add_segments(
+        &mut self,
+        run: &Run<'_>,
+        table: &Table,
+        alias: &str,
+        segments: Vec<Arc<Segment>>,
+    ) -> Result<()> {
+        let mut part = table.clone();
+        part.segments = segments;
+        let part = run.planner.add_part(part);
+        self.add(run, "", &format!("\"{}\" AS {alias}", part.replace('"', "\"\"")))
+    }
+
+    /// All of it.
+    pub(crate) fn answer(self, run: &Run<'_>) -> Result<Answer> {
+        match self.schema {
+            Some(schema) => run.batches(schema, self.rows),
+            None => Err(Error::internal("RETURNING was not asked of any rows")),
+        }
+    }
+}
