@@ -20,16 +20,35 @@ use datafusion::prelude::{cast, ident};
 use forebay_base::{Context, Error, ErrorKind, Result, limits};
 use forebay_context::error::from_datafusion;
 use forebay_context::statement::StatementContext;
-use forebay_syntax::file_options::{Format, Options, split_compression};
+use forebay_syntax::file_options::{BETWEEN_FILES, Format, Options, split_compression};
 
 use crate::checked::Checked;
+use crate::each_file::EachFile;
 use crate::input::{csv_options, decompressed, is_single_column};
 use crate::records::{self, Quotes};
-use crate::{lines, parquet, single_column};
+use crate::sniff::sniff;
+use crate::{in_sequence, lines, parquet};
 
 /// Opens the file or the files of a glob as one table.
 pub async fn open(state: &SessionState, path: &str, options: &Options) -> Result<Arc<dyn TableProvider>> {
     let files = matching_files(path)?;
+    // What COPY reads has the columns of its table.
+    let each = if options.schema.is_none() { EachFile::of(&files, options)? } else { None };
+    let Some(each) = each else { return open_together(state, path, files, options).await };
+    let mut tables = Vec::with_capacity(files.len());
+    for file in &files {
+        tables.push(open_together(state, file, vec![file.clone()], options).await?);
+    }
+    each.together(&files, tables)
+}
+
+/// As [`open`], of files whose rows lie one behind the other.
+async fn open_together(
+    state: &SessionState,
+    path: &str,
+    files: Vec<String>,
+    options: &Options,
+) -> Result<Arc<dyn TableProvider>> {
     let first = files.first().map_or(path, String::as_str);
     let format = match options.format.or_else(|| Format::of_path(first)) {
         Some(format) => format,
@@ -38,6 +57,16 @@ pub async fn open(state: &SessionState, path: &str, options: &Options) -> Result
                 .hint("Name it *.csv, *.tbl, *.parquet or *.json, or say COPY … (FORMAT csv)"));
         }
     };
+    let mut options = options.clone();
+    let sniffed = match format == Format::Csv && options.schema.is_none() {
+        true => Some(sniff(first, &options)?),
+        false => None,
+    };
+    if let Some(sniffed) = &sniffed {
+        (options.delimiter, options.header) = (Some(sniffed.delimiter), Some(sniffed.has_header));
+        options.skip = sniffed.skip;
+    }
+    let options = &options;
     let compression = compression_of(first, options);
     let urls = files
         .iter()
@@ -59,9 +88,11 @@ pub async fn open(state: &SessionState, path: &str, options: &Options) -> Result
         statement.reads(&files);
     }
     let listing = ListingOptions::new(reader).with_file_extension("");
-    let inferred = match &options.schema {
-        Some(schema) => Arc::clone(schema),
-        None => {
+    let null = options.null.as_deref().filter(|_| matches!(format, Format::Csv | Format::Tbl));
+    let inferred = match (&options.schema, &sniffed) {
+        (Some(schema), _) => Arc::clone(schema),
+        (None, Some(sniffed)) => sniffed.read_schema(null.is_some()),
+        (None, None) => {
             let inferred = listing.infer_schema(state, &urls[0]).await;
             let inferred = inferred.map_err(|error| from_datafusion(error).context(format!("file {first}")))?;
             match format {
@@ -71,18 +102,19 @@ pub async fn open(state: &SessionState, path: &str, options: &Options) -> Result
         }
     };
     let is_text = matches!(format, Format::Csv | Format::Tbl);
-    let null = options.null.as_deref().filter(|_| is_text);
     let schema = if null.is_some() && options.schema.is_none() { all_text(&inferred) } else { Arc::clone(&inferred) };
-    let table = if is_text && is_single_column(&schema, options) {
+    let has_one_column = is_text && is_single_column(&schema, options);
+    let table = if has_one_column || (is_text && options.skip > 0) {
         let csv = csv_options(format, first, compression, options)?;
-        single_column::open(&files, &csv, &schema, lines::batch_rows(text.line_bytes))?
+        in_sequence::open(&files, &csv, &schema, options.skip, lines::batch_rows(text.line_bytes))?
     } else {
         let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(listing).with_schema(schema);
         Arc::new(ListingTable::try_new(config).map_err(from_datafusion)?)
     };
-    match options.schema.is_none() && (null.is_some() || format == Format::Tbl) {
-        true => view(table, &inferred, null),
-        false => Ok(table),
+    match &sniffed {
+        Some(sniffed) if null.is_some() || sniffed.is_cast() => projected(table, sniffed.values(state, null)?),
+        None if options.schema.is_none() && (null.is_some() || format == Format::Tbl) => view(table, &inferred, null),
+        _ => Ok(table),
     }
 }
 
@@ -104,8 +136,13 @@ fn view(table: Arc<dyn TableProvider>, schema: &Schema, null: Option<&str>) -> R
         value.alias(field.name())
     };
     let columns = schema.fields().iter().filter(|field| field.name() != TRAILING_COLUMN).map(column);
+    projected(table, columns.collect())
+}
+
+/// These values of the rows of `table`.
+fn projected(table: Arc<dyn TableProvider>, values: Vec<Expr>) -> Result<Arc<dyn TableProvider>> {
     let plan = LogicalPlanBuilder::scan("file", provider_as_source(table), None)
-        .and_then(|scan| scan.project(columns.collect::<Vec<Expr>>()))
+        .and_then(|scan| scan.project(values))
         .and_then(LogicalPlanBuilder::build)
         .map_err(from_datafusion)?;
     Ok(Arc::new(ViewTable::new(plan, None)))
@@ -118,8 +155,12 @@ pub fn without_null_text(value: Expr, null: &str, holds_text: bool) -> Expr {
     nullif(value, lit(null))
 }
 
-/// The files that a path or glob names, sorted; an error where there are none.
+/// The files that a path or glob names, sorted; of several paths, one after the other. An error where there are none.
 pub fn matching_files(path: &str) -> Result<Vec<String>> {
+    if path.contains(BETWEEN_FILES) {
+        let all: Result<Vec<Vec<String>>> = path.split(BETWEEN_FILES).map(matching_files).collect();
+        return Ok(all?.into_iter().flatten().collect());
+    }
     let is_glob = path.contains(['*', '?', '[']) && !Path::new(path).exists();
     if is_glob {
         let wrong = |error: glob::PatternError| Error::input(format!("the pattern {path} is not valid: {error}"));
@@ -180,15 +221,16 @@ fn check_lines(
 /// No file has more columns than a table may have.
 fn check_width(file: &str, format: Format, options: &Options) -> Result<()> {
     let record = records::first_record(file, &Options { format: Some(format), ..options.clone() })?;
-    if record.len() > limits::TABLE_COLUMNS + 1 {
-        let message = format!(
-            "the first line has {} values, and a table at most {} columns",
-            record.len(),
-            limits::TABLE_COLUMNS
-        );
-        return Err(Error::input(message).context(format!("file {file}")));
+    match record.len() > limits::TABLE_COLUMNS + 1 {
+        true => Err(too_wide(file, record.len())),
+        false => Ok(()),
     }
-    Ok(())
+}
+
+/// An error about a line of so many values.
+pub(crate) fn too_wide(file: &str, values: usize) -> Error {
+    let message = format!("the first line has {values} values, and a table at most {} columns", limits::TABLE_COLUMNS);
+    Error::input(message).context(format!("file {file}"))
 }
 
 /// A header is that of all files: their columns are told by it, in its order.

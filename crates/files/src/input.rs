@@ -1,5 +1,6 @@
 //! A file's plain bytes, how delimited text lies in them, and the batches that a reader makes of them.
 
+use std::io::{BufRead, BufReader};
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
@@ -39,6 +40,7 @@ pub fn csv_options(
         escape: options.escape.filter(|escape| Some(*escape) != options.quote.or(Some(b'"'))),
         compression,
         newlines_in_values: Some(false),
+        comment: options.comment,
         null_regex: options.null.as_ref().map(|null| format!("^{}$", escape_regex(null))),
         ..CsvOptions::default()
     };
@@ -50,7 +52,7 @@ fn escape_regex(text: &str) -> String {
     text.chars().flat_map(|c| (!c.is_alphanumeric()).then_some('\\').into_iter().chain([c])).collect()
 }
 
-/// Whether a delimited file with the columns of `schema` is read by [`single_column`](crate::single_column). With a text for NULL an empty line is not NULL: it
+/// Whether a delimited file with the columns of `schema` is read by [`in_sequence`](crate::in_sequence). With a text for NULL an empty line is not NULL: it
 /// is skipped.
 pub fn is_single_column(schema: &Schema, options: &Options) -> bool {
     schema.fields().len() == 1 && options.null.as_ref().is_none_or(String::is_empty)
@@ -69,6 +71,27 @@ pub fn decompressed(path: &str, compression: CompressionTypeVariant) -> Result<B
             FileCompressionType::from(compression).convert_read(file).map_err(from_datafusion)?
         }
     })
+}
+
+/// The file's plain bytes behind so many lines.
+pub fn behind_lines(
+    path: &str,
+    compression: CompressionTypeVariant,
+    lines: usize,
+) -> Result<Box<dyn std::io::Read + Send>> {
+    let input = decompressed(path, compression)?;
+    if lines == 0 {
+        return Ok(input);
+    }
+    let mut input = BufReader::new(input);
+    for _ in 0..lines {
+        // Of long lines nothing is kept.
+        let skipped = input.skip_until(b'\n').map_err(|error| Error::io(format!("read {path}"), &error))?;
+        if skipped == 0 {
+            break;
+        }
+    }
+    Ok(Box::new(input))
 }
 
 /// The batches of a reader that was opened, or why it was not.

@@ -7,11 +7,13 @@
 pub mod checked;
 pub mod copy_to;
 pub mod delimited;
+mod each_file;
 pub mod files;
+pub mod in_sequence;
 pub mod input;
 pub mod json;
 pub mod lines;
 pub mod parquet;
 pub mod read_functions;
 pub mod records;
-pub mod single_column;
+pub mod sniff;

@@ -245,6 +245,8 @@ pub struct Records {
     end: usize,
     line_bytes: usize,
     path: String,
+    /// Lines in front of the first record.
+    skipped: u64,
 }
 
 impl Records {
@@ -254,8 +256,8 @@ impl Records {
         let compression = options.compression.unwrap_or_else(|| split_compression(&path.to_ascii_lowercase()).1);
         let csv = input::csv_options(format, path, compression, options)?;
         let mut builder = csv_core::ReaderBuilder::new();
-        builder.delimiter(csv.delimiter).quote(csv.quote).escape(csv.escape);
-        let input = input::decompressed(path, compression)?;
+        builder.delimiter(csv.delimiter).quote(csv.quote).escape(csv.escape).comment(csv.comment);
+        let input = input::behind_lines(path, compression, options.skip)?;
         let has_one_column = options.schema.as_ref().is_some_and(|schema| input::is_single_column(schema, options));
         Ok(Self {
             reader: builder.build(),
@@ -265,6 +267,7 @@ impl Records {
             end: 0,
             line_bytes: options.line_bytes.unwrap_or(limits::LINE_BYTES),
             path: path.to_owned(),
+            skipped: options.skip as u64,
         })
     }
 
@@ -277,7 +280,7 @@ impl Records {
         use csv_core::ReadRecordResult as R;
         let (mut out, mut ends) = (vec![0; 1024], vec![0; 64]);
         let (mut written, mut fields) = (0, 0);
-        let line = self.reader.line();
+        let line = self.reader.line() + self.skipped;
         loop {
             if self.start == self.end {
                 let read = self.input.read(&mut self.buffer);

@@ -15,6 +15,7 @@ use forebay_engine::types::arrow_type;
 use forebay_files::files::{self, TRAILING_COLUMN};
 use forebay_files::json;
 use forebay_files::records::{Record, Records, first_record};
+use forebay_files::sniff::delimiter_for;
 use forebay_functions::blob_text::blob_of_text;
 use forebay_functions::casts;
 use forebay_store::{Column, Table, names_equal};
@@ -69,6 +70,10 @@ pub async fn plan_input(
     };
     options.format = Some(format);
     let mut columns = listed;
+    if options.date_format.is_some() || options.timestamp_format.is_some() || !options.types.is_empty() {
+        return Err(Error::unsupported("COPY reads values in the types of the table")
+            .hint("Write INSERT INTO t SELECT * FROM read_csv('file', dateformat = '%d.%m.%Y')"));
+    }
     if matches!(format, Format::Csv | Format::Tbl) {
         columns = delimited_columns(format, &files, columns, names.is_empty(), &mut options)?;
     }
@@ -101,6 +106,9 @@ fn delimited_columns(
 ) -> Result<Vec<Column>> {
     let mut columns = listed;
     let Some((first, others)) = files.split_first() else { return Ok(columns) };
+    if options.delimiter.is_none() && format == Format::Csv {
+        options.delimiter = delimiter_for(first, columns.len(), options)?;
+    }
     if options.header.is_none() && format == Format::Csv {
         let header = has_header(first, &columns, options)?;
         for other in others {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::parsers::CompressionTypeVariant;
-use forebay_base::{Error, Result};
+use forebay_base::{Error, LogicalType, Result};
 
 /// The formats that files come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +38,26 @@ pub struct Options {
     pub compression: Option<CompressionTypeVariant>,
     /// MAX_LINE_SIZE, MAXIMUM_OBJECT_SIZE: bytes of the longest line.
     pub line_bytes: Option<usize>,
+    /// SKIP: lines in front of the header, or of the first row.
+    pub skip: usize,
+    /// COMMENT: what begins lines that are no rows.
+    pub comment: Option<u8>,
+    /// ALL_VARCHAR: every column is text.
+    pub all_text: bool,
+    /// NAMES: of the first columns.
+    pub names: Vec<String>,
+    /// TYPES: of columns by their names, or by their places.
+    pub types: Vec<(Option<String>, LogicalType)>,
+    /// DATEFORMAT, for `strptime`.
+    pub date_format: Option<String>,
+    /// TIMESTAMPFORMAT, for `strptime`.
+    pub timestamp_format: Option<String>,
+    /// FILENAME: the column that holds the name of each row's file.
+    pub filename: Option<String>,
+    /// HIVE_PARTITIONING: whether folders such as `year=2024` are columns; by default if those of all files are.
+    pub hive_partitioning: Option<bool>,
+    /// UNION_BY_NAME: columns that a file lacks are NULL.
+    pub union_by_name: bool,
     /// The columns to read, in the order of the file. Inferred where it is not given.
     pub schema: Option<SchemaRef>,
 }
@@ -90,6 +110,9 @@ pub fn split_compression(path: &str) -> (&str, CompressionTypeVariant) {
     }
     (path, CompressionTypeVariant::UNCOMPRESSED)
 }
+
+/// Stands between the paths of a list of files: no path has it.
+pub const BETWEEN_FILES: char = '\0';
 
 /// Names of the functions that read files, and the formats that they read. Their named arguments come as texts `name=value`.
 pub const READ_FUNCTIONS: [(&str, Format); 6] = [

@@ -22,6 +22,7 @@ pub mod outputs;
 pub mod parameters;
 pub mod parse;
 pub mod phrases;
+mod read_options;
 pub mod row_predicates;
 pub mod row_types;
 mod rows;

@@ -24,15 +24,15 @@ use forebay_grammar::walk::{Tree, visit_relations};
 use forebay_grammar::{access, collations, conditions, fields, groupings, orders, outer_aggregates, with_names};
 
 use crate::dialect::ForebayDialect;
-use crate::file_options::READ_FUNCTIONS;
+use crate::file_options::{BETWEEN_FILES, READ_FUNCTIONS};
 use crate::rows::Rows;
 use crate::scopes::{Merged, Scopes};
 use crate::sides::constraint;
 use crate::using;
 use crate::windows::{self, Windows};
 use crate::{
-    aliases, call_forms, columns, lateral, limits, outputs, row_predicates, row_types, select_list, table_forms,
-    volatile,
+    aliases, call_forms, columns, lateral, limits, outputs, read_options, row_predicates, row_types, select_list,
+    table_forms, volatile,
 };
 
 /// Replaces names in `statement`, which may name tables, views and files.
@@ -398,6 +398,7 @@ impl VisitorMut for FunctionCalls {
         let function = name.to_string().to_lowercase();
         name.0 = vec![ObjectNamePart::Identifier(Ident::new(&function))];
         if READ_FUNCTIONS.iter().any(|(known, _)| *known == function) {
+            arguments.args.first_mut().into_iter().for_each(join_paths);
             arguments.args.iter_mut().for_each(unname);
             self.0.push((function, arguments.args.iter().filter_map(text).collect()));
         }
@@ -412,6 +413,16 @@ fn text(argument: &FunctionArg) -> Option<String> {
             ..
         }))) => Some(text.clone()),
         _ => None,
+    }
+}
+
+/// A list of files as one text.
+fn join_paths(argument: &mut FunctionArg) {
+    if let FunctionArg::Unnamed(FunctionArgExpr::Expr(list @ Expr::Array(_))) = argument
+        && let Some(paths) = read_options::texts(&list.to_string())
+    {
+        let text = Value::SingleQuotedString(paths.join(&BETWEEN_FILES.to_string()));
+        *argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(text.into())));
     }
 }
 

@@ -17,6 +17,7 @@ use crate::file_options::{Format, Options};
 use crate::from_first::add_select;
 use crate::parameters::{self, Argument};
 use crate::phrases;
+use crate::read_options;
 use crate::syntax_error::{expected, parser_error};
 use crate::table_options::{self, AlterOptions};
 use crate::tokens::{Offsets, tokens};
@@ -345,6 +346,10 @@ fn option_word(parser: &mut Parser<'_>) -> Result<String> {
     }
 }
 
+/// Options of COPY, for suggestions.
+const OPTIONS: [&str; 9] =
+    ["format", "delimiter", "quote", "escape", "null", "header", "compression", "max_line_size", "maximum_object_size"];
+
 fn parse_option(parser: &mut Parser<'_>, key: &str, options: &mut Options) -> Result<()> {
     let _ = parser.consume_token(&Token::Eq) || parser.parse_keyword(Keyword::AS);
     match key {
@@ -359,25 +364,16 @@ fn parse_option(parser: &mut Parser<'_>, key: &str, options: &mut Options) -> Re
         "max_line_size" | "maximum_line_size" | "maximum_object_size" => {
             options.line_bytes = Some(bytes(&option_word(parser)?, key)?);
         }
+        _ if read_options::set(options, key, || option_word(parser))? => {}
         _ => {
-            let known = [
-                "format",
-                "delimiter",
-                "quote",
-                "escape",
-                "null",
-                "header",
-                "compression",
-                "max_line_size",
-                "maximum_object_size",
-            ];
             let error = Error::input(format!("there is no option {key}"));
-            return Err(match forebay_context::error::suggestion(key, known.into_iter()) {
+            let known = OPTIONS.into_iter().chain(read_options::NAMES);
+            return Err(match forebay_context::error::suggestion(key, known.clone()) {
                 Some(other) => error.hint(format!("Did you mean {}?", other.to_uppercase())),
-                None => error.hint(
-                    "Options are FORMAT, DELIMITER, HEADER, NULL, QUOTE, ESCAPE, COMPRESSION, MAX_LINE_SIZE and \
-                     MAXIMUM_OBJECT_SIZE",
-                ),
+                None => {
+                    let known: Vec<String> = known.map(str::to_uppercase).collect();
+                    error.hint(format!("Options are {}", known.join(", ")))
+                }
             });
         }
     }

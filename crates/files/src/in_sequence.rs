@@ -1,7 +1,8 @@
-//! Delimited files of one column, where an empty line is a row that is NULL. DataFusion's reader of such files skips empty
-//! lines, so these files have a reader of their own.
+//! Delimited files that are read from their beginning to their end by one reader: those of one column, where an empty line is a row
+//! that is NULL, and those with lines in front of their rows. DataFusion's reader skips empty lines, and no others.
 
 use std::fmt;
+use std::io::Read;
 use std::sync::Arc;
 
 use datafusion::arrow::csv::ReaderBuilder;
@@ -18,15 +19,16 @@ use forebay_context::error::from_datafusion;
 use crate::input;
 use crate::records::EmptyLines;
 
-/// The files, written as `csv` says, as one table in batches of so many rows.
+/// The files, written as `csv` says behind `skip` lines, as one table in batches of so many rows.
 pub fn open(
     paths: &[String],
     csv: &CsvOptions,
     schema: &SchemaRef,
+    skip: usize,
     batch_rows: usize,
 ) -> Result<Arc<dyn TableProvider>> {
     let partition = |path: &String| {
-        let file = File { path: path.clone(), csv: csv.clone(), schema: Arc::clone(schema), batch_rows };
+        let file = File { path: path.clone(), csv: csv.clone(), schema: Arc::clone(schema), skip, batch_rows };
         Arc::new(file) as Arc<dyn PartitionStream>
     };
     let partitions = paths.iter().map(partition).collect();
@@ -37,6 +39,7 @@ struct File {
     path: String,
     csv: CsvOptions,
     schema: SchemaRef,
+    skip: usize,
     batch_rows: usize,
 }
 
@@ -47,7 +50,7 @@ impl fmt::Debug for File {
 }
 
 impl File {
-    fn open(&self) -> Result<Reader<EmptyLines<Box<dyn std::io::Read + Send>>>> {
+    fn open(&self) -> Result<Reader<Box<dyn Read + Send>>> {
         let mut builder = ReaderBuilder::new(Arc::clone(&self.schema))
             .with_batch_size(self.batch_rows)
             .with_header(self.csv.has_header == Some(true))
@@ -56,8 +59,15 @@ impl File {
         if let Some(escape) = self.csv.escape {
             builder = builder.with_escape(escape);
         }
-        let input = input::decompressed(&self.path, self.csv.compression)?;
-        builder.build(EmptyLines::new(input, &self.csv)).map_err(|error| from_datafusion(error.into()))
+        if let Some(comment) = self.csv.comment {
+            builder = builder.with_comment(comment);
+        }
+        let input = input::behind_lines(&self.path, self.csv.compression, self.skip)?;
+        let input: Box<dyn Read + Send> = match self.schema.fields().len() {
+            1 => Box::new(EmptyLines::new(input, &self.csv)),
+            _ => input,
+        };
+        builder.build(input).map_err(|error| from_datafusion(error.into()))
     }
 }
 
