@@ -19,7 +19,7 @@ use datafusion::sql::sqlparser::ast::{
     Value, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
 };
 use forebay_grammar::walk::visit_expressions_mut;
-use forebay_syntax::windows::take_exclusion;
+use forebay_grammar::windows::take_exclusion;
 
 use crate::frame_text::{Bound, Exclusion, FRAMED, FrameSpec, KeyOrder, Units};
 

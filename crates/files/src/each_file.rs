@@ -123,15 +123,20 @@ impl EachFile {
                     .iter()
                     .find(|known| !schema.fields().iter().any(|field| field.name().eq_ignore_ascii_case(known)));
                 if let Some(name) = more.first().or(lacks) {
-                    return Err(Error::input(format!("column {name} is not in all files"))
-                        .context(format!("file {file}"))
-                        .hint("With union_by_name = true it is NULL where it is missing"));
+                    return Err(not_in_all(name, file));
                 }
             }
             columns.extend(more);
         }
         Ok(columns)
     }
+}
+
+/// An error about a column that a file lacks.
+pub(crate) fn not_in_all(column: &str, file: &str) -> Error {
+    Error::input(format!("column {column} is not in all files"))
+        .context(format!("file {file}"))
+        .hint("With union_by_name = true it is NULL where it is missing")
 }
 
 /// The columns that the folders of all files name, if these are the same.

@@ -14,8 +14,7 @@ use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::datasource::{ViewTable, provider_as_source};
 use datafusion::execution::SessionState;
-use datafusion::functions::core::expr_fn::{coalesce, nullif};
-use datafusion::logical_expr::{Expr, LogicalPlanBuilder, lit};
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
 use datafusion::prelude::{cast, ident};
 use forebay_base::{Context, Error, ErrorKind, Result, limits};
 use forebay_context::error::from_datafusion;
@@ -23,8 +22,8 @@ use forebay_context::statement::StatementContext;
 use forebay_syntax::file_options::{BETWEEN_FILES, Format, Options, split_compression};
 
 use crate::checked::Checked;
-use crate::each_file::EachFile;
-use crate::input::{csv_options, decompressed, is_single_column};
+use crate::each_file::{EachFile, not_in_all};
+use crate::input::{csv_options, decompressed, is_single_column, too_wide, without_null_text};
 use crate::records::{self, Quotes};
 use crate::sniff::sniff;
 use crate::{in_sequence, lines, parquet};
@@ -92,14 +91,7 @@ async fn open_together(
     let inferred = match (&options.schema, &sniffed) {
         (Some(schema), _) => Arc::clone(schema),
         (None, Some(sniffed)) => sniffed.read_schema(null.is_some()),
-        (None, None) => {
-            let inferred = listing.infer_schema(state, &urls[0]).await;
-            let inferred = inferred.map_err(|error| from_datafusion(error).context(format!("file {first}")))?;
-            match format {
-                Format::Tbl => with_trailing(&inferred, first, options)?,
-                _ => inferred,
-            }
-        }
+        (None, None) => inferred(state, &listing, &files, &urls, format, options).await?,
     };
     let is_text = matches!(format, Format::Csv | Format::Tbl);
     let schema = if null.is_some() && options.schema.is_none() { all_text(&inferred) } else { Arc::clone(&inferred) };
@@ -116,6 +108,53 @@ async fn open_together(
         None if options.schema.is_none() && (null.is_some() || format == Format::Tbl) => view(table, &inferred, null),
         _ => Ok(table),
     }
+}
+
+/// The columns that the first of some files has, as its reader tells them.
+async fn inferred(
+    state: &SessionState,
+    listing: &ListingOptions,
+    files: &[String],
+    urls: &[ListingTableUrl],
+    format: Format,
+    options: &Options,
+) -> Result<SchemaRef> {
+    let mut schemas: Vec<SchemaRef> = Vec::with_capacity(1);
+    // Files of text have been compared by their headers.
+    let compared = if format == Format::Parquet { files.len() } else { 1 };
+    for (file, url) in files.iter().zip(urls).take(compared) {
+        let own = listing.infer_schema(state, url).await;
+        let own = own.map_err(|error| from_datafusion(error).context(format!("file {file}")))?;
+        if let Some(first) = schemas.first() {
+            check_columns(first, &own, file)?;
+        } else {
+            schemas.push(own);
+        }
+    }
+    let (first, file) = match (schemas.pop(), files.first()) {
+        (Some(first), Some(file)) => (first, file),
+        _ => return Err(Error::internal("there is no file to read")),
+    };
+    match format {
+        Format::Tbl => with_trailing(&first, file, options),
+        Format::Parquet if files.len() > 1 => Ok(nullable(&first)),
+        _ => Ok(first),
+    }
+}
+
+/// Every file has the columns of the first one: a reader would take those that it lacks for NULL.
+fn check_columns(first: &Schema, own: &Schema, file: &str) -> Result<()> {
+    let is_there = |name: &String| own.fields().iter().any(|field| field.name() == name);
+    match first.fields().iter().find(|field| !is_there(field.name())) {
+        Some(missing) => Err(not_in_all(missing.name(), file)),
+        None => Ok(()),
+    }
+}
+
+/// The columns of several files, any of which may have NULLs.
+fn nullable(schema: &Schema) -> SchemaRef {
+    let field = |field: &Arc<Field>| field.as_ref().clone().with_nullable(true);
+    Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>()))
 }
 
 /// Every column as text.
@@ -146,13 +185,6 @@ fn projected(table: Arc<dyn TableProvider>, values: Vec<Expr>) -> Result<Arc<dyn
         .and_then(LogicalPlanBuilder::build)
         .map_err(from_datafusion)?;
     Ok(Arc::new(ViewTable::new(plan, None)))
-}
-
-/// A column that was read as text, NULL where it is the text `null`. The reader holds every empty value for NULL; beside
-/// another text for NULL, an empty text is one.
-pub fn without_null_text(value: Expr, null: &str, holds_text: bool) -> Expr {
-    let value = if holds_text && !null.is_empty() { coalesce(vec![value, lit("")]) } else { value };
-    nullif(value, lit(null))
 }
 
 /// The files that a path or glob names, sorted; of several paths, one after the other. An error where there are none.
@@ -225,12 +257,6 @@ fn check_width(file: &str, format: Format, options: &Options) -> Result<()> {
         true => Err(too_wide(file, record.len())),
         false => Ok(()),
     }
-}
-
-/// An error about a line of so many values.
-pub(crate) fn too_wide(file: &str, values: usize) -> Error {
-    let message = format!("the first line has {values} values, and a table at most {} columns", limits::TABLE_COLUMNS);
-    Error::input(message).context(format!("file {file}"))
 }
 
 /// A header is that of all files: their columns are told by it, in its order.

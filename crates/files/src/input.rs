@@ -11,8 +11,10 @@ use datafusion::common::config::CsvOptions;
 use datafusion::common::parsers::CompressionTypeVariant;
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::functions::core::expr_fn::{coalesce, nullif};
+use datafusion::logical_expr::{Expr, lit};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use forebay_base::{Error, Result};
+use forebay_base::{Error, Result, limits};
 use forebay_context::error::{from_datafusion, into_datafusion};
 use forebay_syntax::file_options::{Format, Options};
 use futures::StreamExt;
@@ -92,6 +94,19 @@ pub fn behind_lines(
         }
     }
     Ok(Box::new(input))
+}
+
+/// An error about a line of so many values.
+pub(crate) fn too_wide(file: &str, values: usize) -> Error {
+    let message = format!("the first line has {values} values, and a table at most {} columns", limits::TABLE_COLUMNS);
+    Error::input(message).context(format!("file {file}"))
+}
+
+/// A column that was read as text, NULL where it is the text `null`. The reader holds every empty value for NULL; beside
+/// another text for NULL, an empty text is one.
+pub fn without_null_text(value: Expr, null: &str, holds_text: bool) -> Expr {
+    let value = if holds_text && !null.is_empty() { coalesce(vec![value, lit("")]) } else { value };
+    nullif(value, lit(null))
 }
 
 /// The batches of a reader that was opened, or why it was not.

@@ -16,7 +16,7 @@ use forebay_engine::types::arrow_type;
 use forebay_functions::casts;
 use forebay_syntax::file_options::{Format, Options};
 
-use crate::files::{too_wide, without_null_text};
+use crate::input::{too_wide, without_null_text};
 use crate::records::{Record, Records};
 
 /// Delimiters that are tried; of two that give as many columns, the first.
@@ -34,6 +34,9 @@ const TITLE_ROWS: usize = 10;
 /// Rows that types are told by, and values, of which wide rows have many.
 const TYPE_ROWS: usize = 20_480;
 const TYPE_VALUES: usize = 400_000;
+
+/// Bytes of values that are held at a time.
+const SAMPLE_BYTES: usize = 8 << 20;
 
 /// Separators of dates, and the orders of their parts; `-` stands for any separator.
 const SEPARATORS: [&str; 3] = ["/", "-", "."];
@@ -213,13 +216,14 @@ fn texts(record: &Record) -> Vec<String> {
 /// So many rows from the beginning of a file, blank lines apart, which are rows only where there is one column.
 fn records(path: &str, options: &Options, count: usize) -> Result<Vec<Record>> {
     let mut records = Records::open(path, options)?;
-    let (mut rows, mut values) = (Vec::new(), 0);
-    while rows.len() < count && values < TYPE_VALUES {
+    let (mut rows, mut values, mut bytes) = (Vec::new(), 0, 0);
+    while rows.len() < count && values < TYPE_VALUES && bytes < SAMPLE_BYTES {
         let Some(record) = records.next_record()? else { break };
         if record.fields.len() == 1 && record.fields[0].is_empty() {
             continue;
         }
         values += record.fields.len();
+        bytes += record.fields.iter().map(Vec::len).sum::<usize>();
         rows.push(record);
     }
     Ok(rows)

@@ -1,6 +1,6 @@
 //! Forms of DuckDB's SQL that the parser does not know, in words, expressions and trees that it does.
 //!
-//! Reading order: [`statements`], [`filled_tables`] and [`phrases`] work on tokens, before a statement is parsed; [`expressions`]
+//! Reading order: [`statements`], [`filled_tables`], [`from_first`] and [`phrases`] work on tokens, before a statement is parsed; [`expressions`]
 //! is what the dialect asks while it is parsed; [`access`], [`collations`], [`conditions`], [`macros`], [`orders`] and
 //! [`outer_aggregates`] change the parsed tree, [`samples`] both. Must not know: tables, names, plans.
 #![forbid(unsafe_code)]
@@ -12,6 +12,7 @@ pub mod conditions;
 pub mod expressions;
 pub mod fields;
 pub mod filled_tables;
+pub mod from_first;
 pub mod groupings;
 pub mod inner_statements;
 pub mod joins;
@@ -25,5 +26,6 @@ pub mod pivots;
 pub mod samples;
 pub mod statements;
 pub mod walk;
+pub mod windows;
 pub mod with_names;
 mod words;

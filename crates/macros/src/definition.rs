@@ -183,12 +183,12 @@ pub fn drop(text: &str) -> Result<DropMacro> {
     let words = Words::of(text)?;
     let is_table = words.is(0, Keyword::TABLE);
     let if_exists = words.is(usize::from(is_table), Keyword::IF);
-    let mut begun = usize::from(is_table) + if if_exists { 2 } else { 0 };
+    let first = usize::from(is_table) + if if_exists { 2 } else { 0 };
     // Nothing else depends on a macro.
     let is_last = |index: usize| words.is(index, Keyword::CASCADE) || words.is(index, Keyword::RESTRICT);
     let end = words.tokens.len() - usize::from(words.tokens.len().checked_sub(1).is_some_and(is_last));
-    let mut names = Vec::new();
-    for index in begun..=end {
+    let (mut names, mut begun) = (Vec::new(), first);
+    for index in first..=end {
         if index == end || words.token(index) == Some(&Token::Comma) {
             names.push(parse_name(words.text(begun..index))?);
             begun = index + 1;

@@ -13,6 +13,7 @@ use forebay_base::{Error, ErrorKind, LogicalType, Result};
 use forebay_context::error::from_datafusion;
 use forebay_engine::types::arrow_type;
 use forebay_files::files::{self, TRAILING_COLUMN};
+use forebay_files::input::without_null_text;
 use forebay_files::json;
 use forebay_files::records::{Record, Records, first_record};
 use forebay_files::sniff::delimiter_for;
@@ -168,7 +169,7 @@ fn column_value(
             let mut value = column_expr(field.name().as_str());
             if let (Some(null), DataType::Utf8View) = (&options.null, field.data_type()) {
                 let holds_text = matches!(column.logical, LogicalType::Varchar | LogicalType::Blob);
-                value = files::without_null_text(value, null, holds_text);
+                value = without_null_text(value, null, holds_text);
             }
             if column.logical == LogicalType::Blob && options.format != Some(Format::Parquet) {
                 value = blob_of_text(cast(value, DataType::Utf8View));

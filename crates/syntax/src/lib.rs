@@ -1,7 +1,7 @@
 //! SQL as text and as a syntax tree: scripts to statements, DuckDB's dialect, and what is written anew in a statement before
 //! DataFusion plans it.
 //!
-//! Reading order: [`parse`], with `depth` and [`from_first`] on tokens and [`dialect`] in the parser, then [`names`], which goes
+//! Reading order: [`parse`], with `depth` on tokens and [`dialect`] in the parser, then [`names`], which goes
 //! through the tree with [`scopes`], [`outputs`], [`using`] and [`select_list`]. Must not know: catalogs, plans, files.
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,6 @@ mod columns;
 mod depth;
 pub mod dialect;
 pub mod file_options;
-pub mod from_first;
 pub mod intervals;
 mod lateral;
 mod limits;
@@ -37,4 +36,3 @@ pub mod types;
 pub mod using;
 pub mod volatile;
 mod wildcards;
-pub mod windows;

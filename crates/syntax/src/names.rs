@@ -21,6 +21,7 @@ use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
 use forebay_context::settings::{DescendingOrder, Variables};
 use forebay_grammar::walk::{Tree, visit_relations};
+use forebay_grammar::windows::{self, Windows};
 use forebay_grammar::{access, collations, conditions, fields, groupings, orders, outer_aggregates, with_names};
 
 use crate::dialect::ForebayDialect;
@@ -29,7 +30,6 @@ use crate::rows::Rows;
 use crate::scopes::{Merged, Scopes};
 use crate::sides::constraint;
 use crate::using;
-use crate::windows::{self, Windows};
 use crate::{
     aliases, call_forms, columns, lateral, limits, outputs, read_options, row_predicates, row_types, select_list,
     table_forms, volatile,

@@ -8,13 +8,13 @@ use datafusion::sql::sqlparser::parser::{IsOptional, Parser};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
+use forebay_grammar::from_first::add_select;
 use forebay_grammar::phrases as forms;
 use forebay_grammar::statements::{self, Pragma};
 
 use crate::depth;
 use crate::dialect::ForebayDialect;
 use crate::file_options::{Format, Options};
-use crate::from_first::add_select;
 use crate::parameters::{self, Argument};
 use crate::phrases;
 use crate::read_options;

@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 use forebay_base::{Error, Position, Result};
 use forebay_grammar::samples::SHARE_OF_ALL_ROWS;
 
-use crate::windows::{EXCLUSIONS, WITHOUT_ARGUMENTS};
+use forebay_grammar::windows::{EXCLUSIONS, WITHOUT_ARGUMENTS};
 
 /// Units of intervals that the parser would take for the name of a column: `INTERVAL 3 decades`.
 const UNITS: [(&str, &str); 4] =

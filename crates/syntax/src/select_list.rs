@@ -12,12 +12,11 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_engine::types::arrow_type;
 use forebay_grammar::expressions::position;
-use forebay_grammar::macros;
 use forebay_grammar::walk::{visit_expressions, visit_expressions_mut};
+use forebay_grammar::{macros, windows};
 
 use crate::dialect::ForebayDialect;
 use crate::types::sql_type;
-use crate::windows;
 
 /// ORDER BY `#1` as the position that it names.
 pub(crate) fn order_by_places(query: &mut Query) {

@@ -11,10 +11,10 @@ use datafusion::sql::sqlparser::ast::{
 use forebay_base::{Error, ErrorKind, Result};
 
 /// Window functions without arguments, in whose parentheses an order may stand; the parser is given a NULL before it.
-pub(crate) const WITHOUT_ARGUMENTS: [&str; 5] = ["row_number", "rank", "dense_rank", "percent_rank", "cume_dist"];
+pub const WITHOUT_ARGUMENTS: [&str; 5] = ["row_number", "rank", "dense_rank", "percent_rank", "cume_dist"];
 
 /// What EXCLUDE may name, and the texts that stand for it in PARTITION BY.
-pub(crate) const EXCLUSIONS: [(&str, &str); 3] =
+pub const EXCLUSIONS: [(&str, &str); 3] =
     [("current row", "exclude current row"), ("group", "exclude group"), ("ties", "exclude ties")];
 
 /// Takes out of a window what its frame leaves out.
@@ -30,7 +30,7 @@ fn exclusion(key: &Expr) -> Option<&'static str> {
 }
 
 /// The text of an expression with EXCLUDE where it was written.
-pub(crate) fn as_written(mut text: String) -> String {
+pub fn as_written(mut text: String) -> String {
     for (name, known) in EXCLUSIONS {
         let key = format!("PARTITION BY '{known}'");
         while let Some(place) = text.find(&key) {

@@ -96,11 +96,11 @@ fn has_select(tokens: &[TokenWithSpan]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dialect::ForebayDialect;
+    use datafusion::sql::sqlparser::dialect::DuckDbDialect;
     use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
     fn check(text: &str, expect: &str) {
-        let tokens = Tokenizer::new(&ForebayDialect, text).tokenize_with_location().expect("tokens");
+        let tokens = Tokenizer::new(&DuckDbDialect {}, text).tokenize_with_location().expect("tokens");
         let words: Vec<String> = add_select(tokens)
             .iter()
             .filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF))
