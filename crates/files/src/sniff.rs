@@ -178,7 +178,8 @@ fn delimiter(path: &str, options: &Options) -> Result<(u8, usize)> {
             let width = rows.first().map_or(0, |row| row.fields.len());
             let is_better = best.is_none_or(|(_, most, _)| width > most);
             let is_even = rows.iter().all(|row| row.fields.len() == width);
-            if width < 2 || width > limits::TABLE_COLUMNS || !is_better || !is_even || !may_be_titles(before, rows) {
+            let is_table = (2..=limits::TABLE_COLUMNS).contains(&width);
+            if !is_table || !is_better || !is_even || !may_be_titles(before, rows) {
                 continue;
             }
             let lines = if titles > 0 { rows[0].line.saturating_sub(1) } else { 0 };
