@@ -24,6 +24,7 @@ pub mod phrases;
 pub mod pivot_queries;
 pub mod pivots;
 pub mod samples;
+mod sequence_options;
 pub mod statements;
 pub mod walk;
 pub mod windows;

@@ -4,15 +4,16 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::words::{is_word, keyword, places};
-use crate::{aliases, filled_tables, inner_statements, joins, pivots, samples};
+use crate::{aliases, filled_tables, inner_statements, joins, pivots, samples, sequence_options};
 
 /// The function that `*COLUMNS(…)` becomes among the arguments of another one.
 pub const UNPACKED: &str = "unpacked_columns";
 
 /// The tokens of a query with its phrases in other words.
 pub fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let tokens =
-        samples::known(aliases::behind_values(filled_tables::known(inner_statements::known(pivots::known(tokens)))));
+    let tokens = samples::known(aliases::behind_values(filled_tables::known(sequence_options::known(
+        inner_statements::known(pivots::known(tokens)),
+    ))));
     unpacked(joins::marked(patterns(compared_values(whole_tables(tokens)))))
 }
 

@@ -146,8 +146,18 @@ fn column_definition(planner: &Arc<Planner>, column: &ColumnDef) -> Result<Colum
     Ok(definition)
 }
 
-/// The present value of a DEFAULT expression, as a column of type `logical` stores it.
+/// Whether a DEFAULT expression has another value for each row.
+fn is_volatile(planner: &Arc<Planner>, text: &str) -> Result<bool> {
+    let expr = planner.state().create_logical_expr(text, &DFSchema::empty());
+    Ok(expr.map_err(|error| from_datafusion(error).context(format!("DEFAULT {text}")))?.is_volatile())
+}
+
+/// The present value of a DEFAULT expression, as a column of type `logical` stores it; none of one that has another value for each
+/// row.
 pub fn default_value(planner: &Arc<Planner>, text: &str, logical: &LogicalType) -> Result<Option<Value>> {
+    if is_volatile(planner, text)? {
+        return Ok(None);
+    }
     let evaluate = || -> datafusion::common::Result<ScalarValue> {
         let state = planner.state();
         let empty = DFSchema::empty();
@@ -301,6 +311,12 @@ fn alter_once(
                 return Ok(());
             }
             let definition = column_definition(planner, column_def)?;
+            if let Some(text) = definition.default.as_ref().filter(|_| table.rows() > 0)
+                && is_volatile(planner, text)?
+            {
+                return Err(Error::unsupported(format!("DEFAULT {text} has another value for each row that is there"))
+                    .hint("Add the column without it, UPDATE the rows, then ALTER COLUMN … SET DEFAULT"));
+            }
             let id = transaction.add_column(table.id, definition)?;
             let mut added = TableOptions::default();
             options::add_of_column(&mut added, id, column_def)?;

@@ -9,7 +9,8 @@ use datafusion::sql::sqlparser::ast::Ident;
 use forebay_base::{Error, Result};
 
 use crate::answer::Answer;
-use crate::lookup::{find_name, find_table, parse_name};
+use crate::lookup::{find_name, find_table};
+use crate::named::parse_name;
 use crate::qualified_name::ident;
 use crate::run::Run;
 use crate::show;

@@ -5,7 +5,8 @@ use forebay_context::settings;
 use forebay_engine::compact;
 
 use crate::answer::Answer;
-use crate::lookup::{find_name, find_table, parse_name};
+use crate::lookup::{find_name, find_table};
+use crate::named::parse_name;
 use crate::run::Run;
 
 impl Run<'_> {

@@ -11,7 +11,8 @@ use forebay_context::settings::{self, Variables};
 use forebay_grammar::statements::Pragma;
 
 use crate::answer::Answer;
-use crate::lookup::{find_name, parse_name};
+use crate::lookup::find_name;
+use crate::named::parse_name;
 use crate::run::Run;
 use crate::{semantics, show};
 

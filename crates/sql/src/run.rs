@@ -5,11 +5,13 @@ use std::sync::Arc;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{DmlStatement, LogicalPlan, Statement as PlanStatementNode, WriteOp};
+use datafusion::logical_expr::{LogicalPlan, Statement as PlanStatementNode};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::sql::parser::Statement as PlanStatement;
-use datafusion::sql::sqlparser::ast::{CreateTable, ObjectName, SchemaName, SetExpr, Statement as Ast, TableObject};
+use datafusion::sql::sqlparser::ast::{
+    CreateTable, ObjectType, SchemaName, SetExpr, Statement as Ast, TableObject, Truncate,
+};
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_context::error::from_datafusion;
 use forebay_context::lock::lock;
@@ -25,7 +27,6 @@ use crate::answer::{Answer, ResultKind, Source};
 use crate::catalog::Planner;
 use crate::copy;
 use crate::ddl;
-use crate::insert;
 use crate::inserted_query;
 use crate::load;
 use crate::lookup::{find_name, find_table};
@@ -134,6 +135,10 @@ impl<'a> Run<'a> {
                 self.done("CREATE VIEW")
             }
             Ast::CreateSchema { schema_name, if_not_exists, .. } => self.create_schema(schema_name, *if_not_exists),
+            Ast::CreateSequence { .. } => self.create_sequence(ast),
+            Ast::Drop { object_type: ObjectType::Sequence, names, if_exists, .. } => {
+                self.drop_sequences(names, *if_exists)
+            }
             Ast::Drop { object_type, names, if_exists, cascade, .. } => {
                 ddl::drop(&self.planner, object_type, names, *if_exists, *cascade)?;
                 self.done(&format!("DROP {object_type}"))
@@ -142,14 +147,7 @@ impl<'a> Run<'a> {
                 ddl::alter_table(&self.planner, alter)?;
                 self.done("ALTER TABLE")
             }
-            Ast::Truncate(truncate) => {
-                let mut rows = 0;
-                for target in &truncate.table_names {
-                    let table = find_table(&self.planner, &find_name(&self.planner, &target.name)?)?;
-                    rows += ddl::truncate(&self.planner, table.id)?;
-                }
-                self.changed(rows)
-            }
+            Ast::Truncate(truncate) => self.truncate(truncate),
             Ast::Insert(insert) => {
                 if insert.on.is_some() || insert.or.is_some() || insert.replace_into {
                     return Err(Error::unsupported("INSERT with ON CONFLICT or OR REPLACE is not supported yet"));
@@ -181,6 +179,15 @@ impl<'a> Run<'a> {
             Ast::Rollback { .. } => Err(no_transaction("ROLLBACK")),
             _ => self.query(statement),
         }
+    }
+
+    fn truncate(&self, truncate: &Truncate) -> Result<Answer> {
+        let mut rows = 0;
+        for target in &truncate.table_names {
+            let table = find_table(&self.planner, &find_name(&self.planner, &target.name)?)?;
+            rows += ddl::truncate(&self.planner, table.id)?;
+        }
+        self.changed(rows)
     }
 
     pub(crate) fn state(&self) -> SessionState {

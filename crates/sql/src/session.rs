@@ -18,6 +18,7 @@ use crate::plan_cache::{PlanCache, new_settings};
 use crate::prepared::Prepared;
 use crate::running::{Canceller, Running};
 use crate::search_path::{self, SearchPath};
+use crate::sequences;
 use crate::state::base_state;
 use crate::workers::Workers;
 
@@ -53,7 +54,7 @@ pub(crate) struct Base {
 pub struct Session {
     pub(crate) shared: Shared,
     pub(crate) base: Mutex<Base>,
-    pub(crate) path: Mutex<SearchPath>,
+    pub(crate) path: Arc<Mutex<SearchPath>>,
     /// What PREPARE made, by folded name.
     pub(crate) prepared: Mutex<HashMap<String, Arc<Prepared>>>,
     pub(crate) running: Arc<Running>,
@@ -70,11 +71,15 @@ impl fmt::Debug for Session {
 impl Session {
     /// A session with default settings.
     pub fn new(shared: Shared) -> Self {
-        let base = Mutex::new(Base { state: Arc::new(base_state(shared.threads, &shared.environment)), settings: 0 });
+        let path = Arc::new(Mutex::new(SearchPath::of_new_session()));
+        let mut state = base_state(shared.threads, &shared.environment);
+        let registered = sequences::register(&mut state, &shared.engine, &path);
+        debug_assert!(registered.is_ok(), "functions have names of their own");
+        let base = Mutex::new(Base { state: Arc::new(state), settings: 0 });
         Self {
             shared,
             base,
-            path: Mutex::new(SearchPath::of_new_session()),
+            path,
             prepared: Mutex::default(),
             running: Arc::default(),
             records: AtomicBool::new(false),

@@ -12,6 +12,7 @@ use crate::data_directories::DataDirectories;
 use crate::fact::Fact;
 use crate::options::TableOptions;
 use crate::segment::Segment;
+use crate::sequence::Sequence;
 
 /// The schema that every database has.
 pub const DEFAULT_SCHEMA: &str = "main";
@@ -28,9 +29,11 @@ pub struct Catalog {
     pub(crate) names: BTreeMap<(String, String), Named>,
     /// By kind and folded names of schema and macro.
     pub(crate) macros: BTreeMap<(MacroKind, String, String), Arc<Macro>>,
+    /// By folded names of schema and sequence.
+    pub(crate) sequences: BTreeMap<(String, String), Arc<Sequence>>,
     /// Commits since the database was made.
     pub(crate) commit: u64,
-    /// Id of the next schema, table, view or macro.
+    /// Id of the next schema, table, view, macro or sequence.
     pub(crate) next_object: u64,
     /// Where segments are besides the database's own directory.
     pub(crate) directories: Arc<DataDirectories>,
@@ -193,7 +196,7 @@ pub fn full_name(schema: &str, name: &str) -> String {
     format!("{}.{}", part(schema), part(name))
 }
 
-fn key(schema: &str, name: &str) -> (String, String) {
+pub(crate) fn key(schema: &str, name: &str) -> (String, String) {
     (fold(schema), fold(name))
 }
 
@@ -254,6 +257,16 @@ impl Catalog {
         self.macros.get(&macro_key(kind, schema, name))
     }
 
+    /// The sequence of this name, if there is one.
+    pub fn sequence(&self, schema: &str, name: &str) -> Option<&Arc<Sequence>> {
+        self.sequences.get(&key(schema, name))
+    }
+
+    /// All sequences, in order of schema and name.
+    pub fn sequences(&self) -> impl Iterator<Item = &Arc<Sequence>> {
+        self.sequences.values()
+    }
+
     /// All macros, those that stand for values first, in order of schema and name.
     pub fn macros(&self) -> impl Iterator<Item = &Arc<Macro>> {
         self.macros.values()
@@ -302,6 +315,19 @@ impl Catalog {
             return Err(Error::new(ErrorKind::AlreadyExists, message));
         }
         self.macros.insert(key, Arc::new(new));
+        Ok(())
+    }
+
+    /// As [`Catalog::bind`], for a sequence.
+    pub(crate) fn bind_sequence(&mut self, new: Sequence) -> Result<()> {
+        check_name(&new.name)?;
+        self.schema(&new.schema)?;
+        let key = key(&new.schema, &new.name);
+        if self.sequences.contains_key(&key) {
+            let message = format!("sequence {}.{} exists already", new.schema, new.name);
+            return Err(Error::new(ErrorKind::AlreadyExists, message));
+        }
+        self.sequences.insert(key, Arc::new(new));
         Ok(())
     }
 

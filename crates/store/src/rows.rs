@@ -21,6 +21,7 @@ use crate::footer::FooterLocation;
 use crate::head::{FORMAT_VERSION, FORMAT_VERSION_OLDEST, check_version};
 use crate::options::TableOptions;
 use crate::segment::{Segment, SegmentParts, SortColumn};
+use crate::sequence::Sequence;
 use crate::serial::{Reader, Writer};
 use crate::volume::{DATABASE_DIRECTORY, Volume};
 
@@ -33,6 +34,7 @@ pub(crate) const ROW_SEGMENT: u8 = 4;
 pub(crate) const ROW_DATA_DIRECTORIES: u8 = 5;
 pub(crate) const ROW_FACT: u8 = 6;
 pub(crate) const ROW_MACRO: u8 = 7;
+pub(crate) const ROW_SEQUENCE: u8 = 8;
 
 pub(crate) const CONSTRAINT_PRIMARY_KEY: u8 = 0;
 pub(crate) const CONSTRAINT_UNIQUE: u8 = 1;
@@ -142,6 +144,9 @@ pub(crate) fn encode(catalog: &Catalog, next_file: u64) -> Rows {
         row.count(stored.definitions.len());
         stored.definitions.iter().for_each(|definition| row.blob(definition.as_bytes()));
         seal(&mut rows, key(ROW_MACRO, stored.id), row);
+    }
+    for sequence in catalog.sequences() {
+        seal(&mut rows, key(ROW_SEQUENCE, sequence.id), sequence.encode());
     }
     for table in catalog.tables.values() {
         seal(&mut rows, key(ROW_TABLE, table.id.0), encode_table(table));
@@ -327,6 +332,10 @@ pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<C
             ROW_MACRO => {
                 let decoded = decode_macro(&mut reader, id)?;
                 catalog.bind_macro(decoded).map_err(|e| reader.wrong(e.message()))?;
+            }
+            ROW_SEQUENCE => {
+                let decoded = Sequence::decode(&mut reader, id)?;
+                catalog.bind_sequence(decoded).map_err(|e| reader.wrong(e.message()))?;
             }
             ROW_DATA_DIRECTORIES => catalog.directories = Arc::new(decode_directories(&mut reader)?),
             _ => return Err(reader.wrong("it is of an unknown kind")),

@@ -159,6 +159,9 @@ fn definitions_are_there_after_a_reopen() {
         )?;
         let definitions = vec!["(a) AS a + 1".to_owned(), "(a, b) AS a + b".to_owned()];
         t.create_macro(MacroKind::Value, "sales", "Sum", definitions, false)?;
+        let range = SequenceRange { start: 3, increment: -2, least: -9, greatest: 3, cycles: true };
+        t.create_sequence("sales", "Numbers", range)?;
+        assert_eq!(t.take_numbers("Sales", "numbers", 2)?, [3, 1]);
         t.create_macro(MacroKind::Table, "main", "sum", vec!["(n) AS TABLE SELECT n".to_owned()], false)?;
         t.create_view("SALES", "Recent", "select 1", false)
     })
@@ -173,6 +176,8 @@ fn definitions_are_there_after_a_reopen() {
     assert_eq!(after.view("sales", "RECENT").expect("a view").sql, "select 1");
     assert_eq!(after.macro_of(MacroKind::Value, "SALES", "sum").expect("a macro").definitions[1], "(a, b) AS a + b");
     assert!(after.macro_of(MacroKind::Table, "sales", "sum").is_none());
+    assert_eq!(after.sequence("sales", "NUMBERS").expect("a sequence").range.increment, -2);
+    assert_eq!(change(&store, |t| t.take_numbers("sales", "numbers", 1)).expect("a number"), [-1]);
     assert_eq!(after.schemas().collect::<Vec<_>>(), ["main", "Sales"]);
     assert_eq!((after.tables().count(), after.views().count()), (2, 1));
 }
@@ -591,6 +596,7 @@ fn the_format_document_has_these_constants() {
         ("ROW_DATA_DIRECTORIES", u64::from(rows::ROW_DATA_DIRECTORIES)),
         ("ROW_FACT", u64::from(rows::ROW_FACT)),
         ("ROW_MACRO", u64::from(rows::ROW_MACRO)),
+        ("ROW_SEQUENCE", u64::from(rows::ROW_SEQUENCE)),
         ("FACT_VERSION", u64::from(fact::FACT_VERSION)),
         ("FACT_HEADER_BYTES", fact::FACT_HEADER_BYTES),
         ("FACT_OPTIONAL", u64::from(fact::FACT_OPTIONAL)),

@@ -12,7 +12,7 @@ use forebay_base::{ColumnId, Context, DirectoryId, Error, ErrorKind, Result, Seg
 
 use crate::catalog::{
     Catalog, Column, ColumnDefinition, Constraint, DEFAULT_SCHEMA, Macro, MacroKind, Named, Schema, Table,
-    TableDefinition, View, check_name, fold, full_name, macro_key, names_equal,
+    TableDefinition, View, check_name, fold, full_name, key as catalog_key, macro_key, names_equal,
 };
 use crate::data_directories::DataDirectories;
 use crate::data_file::DataFile;
@@ -21,6 +21,7 @@ use crate::manifest::Outcome;
 use crate::options::TableOptions;
 use crate::rows;
 use crate::segment::Segment;
+use crate::sequence::{Sequence, SequenceRange};
 use crate::store::WriterTurn;
 use crate::volume::{SEGMENTS_DIRECTORY, locked};
 use crate::writer::SealedSegment;
@@ -73,7 +74,8 @@ impl Transaction {
         let tables: Vec<_> = self.working.tables().filter(|table| inside(&table.schema)).cloned().collect();
         let views: Vec<_> = self.working.views().filter(|view| inside(&view.schema)).cloned().collect();
         let has_macros = self.working.macros().any(|stored| inside(&stored.schema));
-        let is_empty = tables.is_empty() && views.is_empty() && !has_macros;
+        let has_sequences = self.working.sequences().any(|sequence| inside(&sequence.schema));
+        let is_empty = tables.is_empty() && views.is_empty() && !has_macros && !has_sequences;
         if !is_empty && !cascade {
             let message = format!("schema {schema} is not empty");
             return Err(constraint(message).hint("DROP SCHEMA … CASCADE drops what is in it too"));
@@ -89,6 +91,7 @@ impl Transaction {
             catalog.unbind(&view.schema, &view.name);
         }
         catalog.macros.retain(|_, stored| !inside(&stored.schema));
+        catalog.sequences.retain(|_, sequence| !inside(&sequence.schema));
         catalog.schemas.remove(&fold(&schema));
         Ok(())
     }
@@ -259,6 +262,34 @@ impl Transaction {
         match self.change().macros.remove(&macro_key(kind, schema, name)) {
             Some(_) => Ok(()),
             None => Err(not_found("macro", &format!("{schema}.{name}"))),
+        }
+    }
+
+    /// Makes a sequence of these numbers.
+    pub fn create_sequence(&mut self, schema: &str, name: &str, range: SequenceRange) -> Result<()> {
+        range.check()?;
+        let schema = self.working.schema(schema)?.name.clone();
+        let id = self.next_object();
+        let next = Some(range.start);
+        self.change().bind_sequence(Sequence { id, schema, name: name.to_owned(), range, next })
+    }
+
+    /// Drops a sequence.
+    pub fn drop_sequence(&mut self, schema: &str, name: &str) -> Result<()> {
+        match self.change().sequences.remove(&catalog_key(schema, name)) {
+            Some(_) => Ok(()),
+            None => Err(not_found("sequence", &format!("{schema}.{name}"))),
+        }
+    }
+
+    /// Takes the next `count` numbers of a sequence.
+    ///
+    /// # Errors
+    /// `NotFound`, or `Constraint` where there are not as many.
+    pub fn take_numbers(&mut self, schema: &str, name: &str, count: usize) -> Result<Vec<i64>> {
+        match self.change().sequences.get_mut(&catalog_key(schema, name)) {
+            Some(sequence) => Arc::make_mut(sequence).take(count),
+            None => Err(not_found("sequence", &format!("{schema}.{name}"))),
         }
     }
 
