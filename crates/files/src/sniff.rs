@@ -105,7 +105,7 @@ pub(crate) fn sniff(path: &str, options: &Options) -> Result<Sniffed> {
     let of = |rows: &[Vec<String>], index: usize| column_of(rows, index, &options);
     let told: Vec<(Kind, bool)> =
         (0..width).map(|index| of(if others.is_empty() { &rows } else { others }, index)).collect();
-    let has_header = options.header.unwrap_or_else(|| is_header(first, &told, &options));
+    let has_header = options.header.unwrap_or_else(|| is_header(first, others, &told, &options));
     let told = match has_header || others.is_empty() {
         true if has_header && others.is_empty() => vec![(Kind::Plain(DataType::Utf8View), false); width],
         true => told,
@@ -235,13 +235,20 @@ fn first_rows(path: &str, options: &Options, count: usize) -> Result<Vec<Vec<Str
     Ok(records(path, options, count)?.iter().map(texts).collect())
 }
 
-/// Whether the first row has a value that its column could not have; where all columns hold texts, it names them.
-fn is_header(first: &[String], told: &[(Kind, bool)], options: &Options) -> bool {
+/// Whether the first row has a value that its column could not have, or has nowhere else; where all columns hold texts, it names
+/// them.
+fn is_header(first: &[String], others: &[Vec<String>], told: &[(Kind, bool)], options: &Options) -> bool {
     let is_text = |kind: &Kind| *kind == Kind::Plain(DataType::Utf8View);
     if told.iter().all(|(kind, _)| is_text(kind)) {
         return !first.is_empty();
     }
-    first.iter().zip(told).any(|(value, (kind, _))| {
+    let is_empty = |index: usize| {
+        !others.is_empty() && others.iter().all(|row| row.get(index).is_none_or(|value| is_null(value, options)))
+    };
+    first.iter().zip(told).enumerate().any(|(index, (value, (kind, _)))| {
+        if is_empty(index) {
+            return !is_null(value, options);
+        }
         !is_text(kind) && !is_null(value, options) && {
             let (own, _) = column_of(&[vec![value.clone()]], 0, options);
             // A whole number may be a number with digits behind the point.
@@ -492,6 +499,7 @@ mod tests {
     fn headers_have_values_that_columns_have_not() {
         check("1,x\n2,y\n", ", column0 Int64, column1 Utf8View");
         check("1,\n2,x\n", ", column0 Int64, column1 Utf8View");
+        check("3,5\n6,\n", ", header 3 Int64, 5 Utf8View");
         check("a,b\nx,y\n", ", header a Utf8View, b Utf8View");
         check("a,b\n", ", header a Utf8View, b Utf8View");
         check("1,2\n", ", column0 Int64, column1 Int64");
