@@ -513,7 +513,7 @@ mod tests {
         check("a\n007\n", "\u{1f} header a Utf8View");
         check("a\n.5\n1.\n-2e3\n", "\u{1f} header a Float64");
         check("a\nyes\nFALSE\n", "\u{1f} header a Boolean");
-        check("a\n99999999999999999999\n", ", header a Decimal128(38, 0)");
+        check("a\n99999999999999999999\n", "\u{1f} header a Decimal128(38, 0)");
         check("a\n31/12/2020\n", "\u{1f} header a Date32");
         check("a\n2020-1-5\n", "\u{1f} header a Date32");
         check("a\n2020-01-01 10:00\n", "\u{1f} header a Timestamp(µs)");
