@@ -4,9 +4,8 @@ use std::fs::{File, OpenOptions};
 use std::io::ErrorKind as IoErrorKind;
 use std::path::Path;
 
-use datafusion::arrow::array::{AsArray, RecordBatch};
-use datafusion::arrow::datatypes::{DataType, UInt64Type};
-use datafusion::common::config::{JsonOptions, TableParquetOptions};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::config::JsonOptions;
 use datafusion::common::parsers::CompressionTypeVariant;
 use datafusion::dataframe::DataFrameWriteOptions;
 use datafusion::execution::SessionState;
@@ -17,7 +16,8 @@ use forebay_context::error::from_datafusion;
 use forebay_syntax::file_options::{Format, Options, split_compression};
 
 use crate::delimited::{self, Style};
-use crate::files;
+use crate::parquet_output::{parquet_options, written_rows};
+use crate::{files, partitioned};
 use forebay_functions::blob_text::text_of_blob;
 
 /// Names that are tried for the unfinished file.
@@ -29,6 +29,12 @@ pub async fn write(state: SessionState, plan: LogicalPlan, path: &str, options: 
         return Err(Error::input(format!("the format of {path} is not clear from its name"))
             .hint("Name it *.csv, *.tbl, *.parquet or *.json, or say COPY … TO … (FORMAT csv)"));
     };
+    if !options.partition_by.is_empty() {
+        return match format {
+            Format::Parquet => partitioned::write(state, plan, path, options).await,
+            _ => Err(Error::unsupported("PARTITION_BY writes Parquet files").hint("Say FORMAT parquet")),
+        };
+    }
     check_folder(path)?;
     let compression = options.compression.unwrap_or_else(|| split_compression(&path.to_ascii_lowercase()).1);
     let plan = if format == Format::Parquet { plan } else { blobs_as_text(plan)? };
@@ -40,7 +46,7 @@ pub async fn write(state: SessionState, plan: LogicalPlan, path: &str, options: 
     let frame = DataFrame::new(state, plan);
     let rows = match style {
         Some(style) => delimited::write(frame, file, compression, style).await,
-        None => write_by_datafusion(frame, format, &unfinished.name, compression).await,
+        None => write_by_datafusion(frame, format, &unfinished.name, compression, options).await,
     };
     let rows = rows.map_err(|error| error.context(format!("file {path}")))?;
     std::fs::rename(&unfinished.name, path).map_err(|error| Error::io(format!("write {path}"), &error))?;
@@ -101,6 +107,7 @@ async fn write_by_datafusion(
     format: Format,
     name: &str,
     compression: CompressionTypeVariant,
+    options: &Options,
 ) -> Result<u64> {
     let url = files::url(name)?;
     let write = DataFrameWriteOptions::new().with_single_file_output(true);
@@ -109,26 +116,9 @@ async fn write_by_datafusion(
             let json = JsonOptions { compression, ..JsonOptions::default() };
             frame.write_json(&url, write, Some(json)).await
         }
-        _ => {
-            let mut parquet = TableParquetOptions::default();
-            parquet.global.compression = Some(match compression {
-                CompressionTypeVariant::ZSTD => "zstd(3)".to_owned(),
-                CompressionTypeVariant::GZIP => "gzip(6)".to_owned(),
-                _ => "snappy".to_owned(),
-            });
-            frame.write_parquet(&url, write, Some(parquet)).await
-        }
+        _ => frame.write_parquet(&url, write, Some(parquet_options(compression, options))).await,
     };
     Ok(written_rows(&written.map_err(from_datafusion)?))
-}
-
-fn written_rows(batches: &[RecordBatch]) -> u64 {
-    batches
-        .iter()
-        .filter_map(|batch| batch.columns().first()?.as_primitive_opt::<UInt64Type>())
-        .flatten()
-        .flatten()
-        .sum()
 }
 
 fn blobs_as_text(plan: LogicalPlan) -> Result<LogicalPlan> {

@@ -163,7 +163,7 @@ fn folders(files: &[String]) -> Option<Vec<Folder>> {
 }
 
 /// What the folder of NULL is called.
-const NO_VALUE: &str = "__HIVE_DEFAULT_PARTITION__";
+pub(crate) const NO_VALUE: &str = "__HIVE_DEFAULT_PARTITION__";
 
 /// BIGINT, DATE or VARCHAR.
 fn type_of(values: &[Option<String>]) -> DataType {

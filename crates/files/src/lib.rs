@@ -14,6 +14,8 @@ pub mod input;
 pub mod json;
 pub mod lines;
 pub mod parquet;
+mod parquet_output;
+mod partitioned;
 pub mod read_functions;
 pub mod records;
 pub mod sniff;

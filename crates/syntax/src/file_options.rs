@@ -58,6 +58,12 @@ pub struct Options {
     pub hive_partitioning: Option<bool>,
     /// UNION_BY_NAME: columns that a file lacks are NULL.
     pub union_by_name: bool,
+    /// PARTITION_BY: a folder for each value of these columns, which the files in it do not have.
+    pub partition_by: Vec<String>,
+    /// OVERWRITE_OR_IGNORE: files are put into a folder that is there.
+    pub overwrites: bool,
+    /// ROW_GROUP_SIZE: rows of a row group of Parquet.
+    pub row_group_rows: Option<usize>,
     /// The columns to read, in the order of the file. Inferred where it is not given.
     pub schema: Option<SchemaRef>,
 }

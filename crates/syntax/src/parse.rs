@@ -346,9 +346,34 @@ fn option_word(parser: &mut Parser<'_>) -> Result<String> {
     }
 }
 
+/// One word, or several between parentheses.
+fn words(parser: &mut Parser<'_>) -> Result<Vec<String>> {
+    if !parser.consume_token(&Token::LParen) {
+        return Ok(vec![option_word(parser)?]);
+    }
+    let mut words = vec![option_word(parser)?];
+    while parser.consume_token(&Token::Comma) {
+        words.push(option_word(parser)?);
+    }
+    parser.expect_token(&Token::RParen).map_err(parser_error)?;
+    Ok(words)
+}
+
 /// Options of COPY, for suggestions.
-const OPTIONS: [&str; 9] =
-    ["format", "delimiter", "quote", "escape", "null", "header", "compression", "max_line_size", "maximum_object_size"];
+const OPTIONS: [&str; 12] = [
+    "format",
+    "delimiter",
+    "quote",
+    "escape",
+    "null",
+    "header",
+    "compression",
+    "max_line_size",
+    "maximum_object_size",
+    "partition_by",
+    "overwrite_or_ignore",
+    "row_group_size",
+];
 
 fn parse_option(parser: &mut Parser<'_>, key: &str, options: &mut Options) -> Result<()> {
     let _ = parser.consume_token(&Token::Eq) || parser.parse_keyword(Keyword::AS);
@@ -364,6 +389,9 @@ fn parse_option(parser: &mut Parser<'_>, key: &str, options: &mut Options) -> Re
         "max_line_size" | "maximum_line_size" | "maximum_object_size" => {
             options.line_bytes = Some(bytes(&option_word(parser)?, key)?);
         }
+        "partition_by" => options.partition_by = words(parser)?,
+        "overwrite_or_ignore" => options.overwrites = flag(parser)?,
+        "row_group_size" => options.row_group_rows = Some(bytes(&option_word(parser)?, key)?),
         _ if read_options::set(options, key, || option_word(parser))? => {}
         _ => {
             let error = Error::input(format!("there is no option {key}"));
@@ -412,7 +440,7 @@ fn one_byte(text: &str, option: &str) -> Result<u8> {
 
 fn bytes(text: &str, option: &str) -> Result<usize> {
     let bytes = text.parse().ok().filter(|bytes| *bytes > 0);
-    bytes.ok_or_else(|| Error::input(format!("{option} must be a number of bytes, not {text:?}")))
+    bytes.ok_or_else(|| Error::input(format!("{option} must be a number above 0, not {text:?}")))
 }
 
 fn compression(name: &str) -> Result<CompressionTypeVariant> {
