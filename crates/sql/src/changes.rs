@@ -8,6 +8,7 @@ use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::Int64Type;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DmlStatement, LogicalPlan, WriteOp};
+use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Delete, Expr, FromTable, ObjectName, ObjectNamePart, SelectItem, TableFactor,
     TableWithJoins, Update, UpdateTableFromKind, With,
@@ -15,6 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 use forebay_base::{Error, LogicalType, Result, SegmentId};
 use forebay_engine::types::arrow_type;
 use forebay_store::{SealedSegment, Table};
+use forebay_syntax::parse::parse_plan;
 
 use crate::answer::Answer;
 use crate::insert::{default_expr, is_default};
@@ -87,6 +89,11 @@ impl Change {
         };
         let values = Some(assigned(&table, &update.assignments)?);
         Ok(Self { table, alias, with: shown(with), concerned, values, from })
+    }
+
+    /// The table in a query.
+    fn whole_table(&self) -> String {
+        format!("{}.{}", quoted(&self.table.schema), quoted(&self.table.name))
     }
 
     /// The query that counts the rows of a part of the table that are concerned; `None` where all of them are.
@@ -179,6 +186,18 @@ impl Run<'_> {
         }
     }
 
+    /// The query of the rows that an UPDATE puts into its table.
+    pub(crate) fn query_of_update(&self, update: &Update, with: Option<&With>) -> Result<PlanStatement> {
+        let change = Change::of_update(self, update, with)?;
+        parse_plan(&change.rows(&change.whole_table()))
+    }
+
+    /// The query of the rows that a DELETE leaves in its table.
+    pub(crate) fn query_of_delete(&self, delete: &Delete, with: Option<&With>) -> Result<PlanStatement> {
+        let change = Change::of_delete(self, delete, with)?;
+        parse_plan(&change.rows(&change.whole_table()))
+    }
+
     fn change(&self, change: &Change, returning: Option<&Vec<SelectItem>>) -> Result<Answer> {
         let mut returning = Returning::of(self, returning)?;
         let store = self.planner.engine().store();
@@ -265,7 +284,7 @@ impl Run<'_> {
 
     /// The plan of the rows that stand in the place of a part, in the types of the table.
     fn plan_rows(&self, state: &SessionState, change: &Change, part: &str) -> Result<Arc<LogicalPlan>> {
-        let target = format!("{}.{}", quoted(&change.table.schema), quoted(&change.table.name));
+        let target = change.whole_table();
         match self.plan_text(state, &format!("INSERT INTO {target} {}", change.rows(part)))? {
             LogicalPlan::Dml(DmlStatement { op: WriteOp::Insert(_), input, .. }) => Ok(input),
             _ => Err(Error::internal("an INSERT was planned as something else")),

@@ -5,14 +5,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::array::{ArrayRef, Int32Array, RecordBatch, StringArray};
+use datafusion::arrow::array::{ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::catalog::information_schema::InformationSchemaProvider;
 use datafusion::catalog::{SchemaProvider, TableProvider};
 use datafusion::common::Result;
 use datafusion::datasource::MemTable;
 use forebay_context::error::into_datafusion;
-use forebay_store::{Catalog, View};
+use forebay_store::{Catalog, SequenceRange, View};
 use forebay_syntax::types::shown_type;
 use forebay_tables::table::primary_key;
 
@@ -55,6 +55,11 @@ impl SchemaProvider for InformationSchema {
             "schemata" => self.schemata(),
             "tables" => self.tables(),
             "columns" => self.columns().await?,
+            "duckdb_schemas" => self.duckdb_schemas(),
+            "duckdb_tables" => self.duckdb_tables(),
+            "duckdb_views" => self.duckdb_views(),
+            "duckdb_columns" => self.duckdb_columns().await?,
+            "duckdb_sequences" => self.duckdb_sequences(),
             _ => return self.others.table(&name).await,
         };
         let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) =
@@ -148,6 +153,79 @@ impl InformationSchema {
         ])
     }
 
+    fn duckdb_schemas(&self) -> Columns {
+        let names: Vec<&str> = self.catalog.schemas().filter_map(|schema| self.path.shown(schema)).collect();
+        vec![
+            ("database_name", texts(names.iter().map(|_| Some(CATALOG)))),
+            ("schema_name", texts(names.iter().map(|name| Some(*name)))),
+            ("internal", flags(names.iter().map(|_| false))),
+        ]
+    }
+
+    fn duckdb_tables(&self) -> Columns {
+        let all = self.catalog.tables().filter_map(|table| Some((self.path.shown(&table.schema)?, table)));
+        let all: Vec<_> = all.collect();
+        vec![
+            ("database_name", texts(all.iter().map(|_| Some(CATALOG)))),
+            ("schema_name", texts(all.iter().map(|(schema, _)| Some(*schema)))),
+            ("table_name", texts(all.iter().map(|(_, table)| Some(table.name.as_str())))),
+            ("internal", flags(all.iter().map(|_| false))),
+            ("temporary", flags(all.iter().map(|(_, table)| is_temporary(&table.schema)))),
+            ("has_primary_key", flags(all.iter().map(|(_, table)| !primary_key(table).is_empty()))),
+            ("estimated_size", counts(all.iter().map(|(_, table)| table.rows()))),
+            ("column_count", counts(all.iter().map(|(_, table)| table.columns.len() as u64))),
+        ]
+    }
+
+    fn duckdb_views(&self) -> Columns {
+        let all = self.catalog.views().filter_map(|view| Some((self.path.shown(&view.schema)?, view)));
+        let all: Vec<_> = all.collect();
+        vec![
+            ("database_name", texts(all.iter().map(|_| Some(CATALOG)))),
+            ("schema_name", texts(all.iter().map(|(schema, _)| Some(*schema)))),
+            ("view_name", texts(all.iter().map(|(_, view)| Some(view.name.as_str())))),
+            ("internal", flags(all.iter().map(|_| false))),
+            ("temporary", flags(all.iter().map(|(_, view)| is_temporary(&view.schema)))),
+            ("sql", texts(all.iter().map(|(_, view)| Some(view.sql.as_str())))),
+        ]
+    }
+
+    fn duckdb_sequences(&self) -> Columns {
+        let all = self.catalog.sequences().filter_map(|own| Some((self.path.shown(&own.schema)?, own)));
+        let all: Vec<_> = all.collect();
+        let number = |of: fn(&SequenceRange) -> i64| -> ArrayRef {
+            Arc::new(all.iter().map(|(_, own)| Some(of(&own.range))).collect::<Int64Array>())
+        };
+        vec![
+            ("database_name", texts(all.iter().map(|_| Some(CATALOG)))),
+            ("schema_name", texts(all.iter().map(|(schema, _)| Some(*schema)))),
+            ("sequence_name", texts(all.iter().map(|(_, own)| Some(own.name.as_str())))),
+            ("temporary", flags(all.iter().map(|(_, own)| is_temporary(&own.schema)))),
+            ("start_value", number(|range| range.start)),
+            ("min_value", number(|range| range.least)),
+            ("max_value", number(|range| range.greatest)),
+            ("increment_by", number(|range| range.increment)),
+            ("cycle", flags(all.iter().map(|(_, own)| own.range.cycles))),
+        ]
+    }
+
+    async fn duckdb_columns(&self) -> Result<Columns> {
+        let all = self.described().await?;
+        let text = |of: fn(&Described) -> Option<&str>| texts(all.iter().map(of));
+        let positions: Int32Array = all.iter().map(|column| Some(column.position)).collect();
+        Ok(vec![
+            ("database_name", text(|_| Some(CATALOG))),
+            ("schema_name", text(|column| Some(&column.schema))),
+            ("table_name", text(|column| Some(&column.table))),
+            ("column_name", text(|column| Some(&column.name))),
+            ("column_index", Arc::new(positions)),
+            ("internal", flags(all.iter().map(|_| false))),
+            ("column_default", text(|column| column.default.as_deref())),
+            ("is_nullable", flags(all.iter().map(|column| column.is_nullable))),
+            ("data_type", text(|column| Some(&column.data_type))),
+        ])
+    }
+
     /// The columns of all tables, and of the views that can be planned.
     async fn described(&self) -> Result<Vec<Described>> {
         let catalog = &self.catalog;
@@ -180,6 +258,14 @@ impl InformationSchema {
         }
         Ok(all)
     }
+}
+
+fn flags(values: impl Iterator<Item = bool>) -> ArrayRef {
+    Arc::new(values.map(Some).collect::<BooleanArray>())
+}
+
+fn counts(values: impl Iterator<Item = u64>) -> ArrayRef {
+    Arc::new(values.map(|count| i64::try_from(count).ok()).collect::<Int64Array>())
 }
 
 fn texts<'a>(values: impl Iterator<Item = Option<&'a str>>) -> ArrayRef {

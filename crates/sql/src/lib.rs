@@ -14,6 +14,7 @@ pub mod ddl;
 mod described;
 pub mod environment;
 mod execute;
+mod explained;
 mod information_schema;
 mod inner_statements;
 pub mod insert;

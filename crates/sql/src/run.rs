@@ -121,9 +121,11 @@ impl<'a> Run<'a> {
                 return Err(Error::unsupported("CREATE EXTERNAL TABLE is not supported")
                     .hint("Query the file by its name: SELECT * FROM 'file.parquet'"));
             }
-            PlanStatement::CopyTo(_) | PlanStatement::Explain(_) | PlanStatement::Reset(_) => {
-                return self.query(statement);
+            PlanStatement::Explain(explain) => {
+                let explained = self.explained(explain.clone())?;
+                return self.query(PlanStatement::Explain(explained));
             }
+            PlanStatement::CopyTo(_) | PlanStatement::Reset(_) => return self.query(statement),
         };
         match ast {
             Ast::CreateTable(create) => self.create_table(create),

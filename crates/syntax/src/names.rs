@@ -386,6 +386,11 @@ fn names_itself(table: &Cte) -> bool {
     visit_relations(table.query.as_ref(), is_own).is_break()
 }
 
+/// Functions of DuckDB that tell what is in the catalog: tables of the information schema here.
+const CATALOG_FUNCTIONS: [&str; 5] =
+    ["duckdb_columns", "duckdb_schemas", "duckdb_sequences", "duckdb_tables", "duckdb_views"];
+const INFORMATION_SCHEMA: &str = "information_schema";
+
 /// The calls of functions that read files, and their arguments, which become texts.
 #[derive(Debug, Default)]
 struct FunctionCalls(Vec<(String, Vec<String>)>);
@@ -394,8 +399,16 @@ impl VisitorMut for FunctionCalls {
     type Break = ();
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
-        let TableFactor::Table { name, args: Some(arguments), .. } = table else { return ControlFlow::Continue(()) };
+        let TableFactor::Table { name, args, alias, .. } = table else { return ControlFlow::Continue(()) };
+        let Some(arguments) = args else { return ControlFlow::Continue(()) };
         let function = name.to_string().to_lowercase();
+        if arguments.args.is_empty() && CATALOG_FUNCTIONS.contains(&function.as_str()) {
+            let named = || TableAlias { explicit: true, name: Ident::new(&function), columns: Vec::new(), at: None };
+            alias.get_or_insert_with(named);
+            name.0 = [INFORMATION_SCHEMA, &function].map(|part| ObjectNamePart::Identifier(Ident::new(part))).to_vec();
+            *args = None;
+            return ControlFlow::Continue(());
+        }
         name.0 = vec![ObjectNamePart::Identifier(Ident::new(&function))];
         if READ_FUNCTIONS.iter().any(|(known, _)| *known == function) {
             arguments.args.first_mut().into_iter().for_each(join_paths);
