@@ -428,13 +428,14 @@ fn of_bits(operator: BitOperator, expr: &RawBinaryExpr, schema: &DFSchema) -> Op
     Some(operator.function().call(both))
 }
 
-/// `list || NULL` and `NULL || list`.
+/// `list || NULL`, `NULL || list` and `NULL || NULL`.
 fn beside_null(expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
     let is_null = |expr: &Expr| matches!(expr, Expr::Literal(ScalarValue::Null, _));
     let other = match (is_null(&expr.left), is_null(&expr.right)) {
         (false, true) => &expr.left,
         (true, false) => &expr.right,
-        _ => return None,
+        (true, true) => return Some(expr.left.clone()),
+        (false, false) => return None,
     };
     let data_type = type_of(other, schema)?;
     let is_list = matches!(data_type, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..));

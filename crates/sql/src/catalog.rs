@@ -31,8 +31,9 @@ use forebay_tables::known::{KnownTable, KnownTables};
 use forebay_tables::table::ForebayTable;
 
 use crate::called_macros;
+use crate::checks;
 use crate::information_schema::{self, InformationSchema, Views};
-use crate::inserted_query::Inserted;
+use crate::inserted_query::{Inserted, inserted_table};
 use crate::named::table_of;
 use crate::nested_columns;
 use crate::qualified_name::CATALOG;
@@ -191,16 +192,30 @@ impl Planner {
             let scalars = state.scalar_functions().keys().chain(state.aggregate_functions().keys());
             scalars.chain(state.window_functions().keys()).map(String::as_str)
         };
+        let target = inserted_table(&statement);
         let inserted = Inserted::taken_from(&mut statement);
         if let Some(inserted) = &inserted {
             statement = PlanStatement::Statement(Box::new(Ast::Query(inserted.query.clone())));
         }
         let plan = state.statement_to_plan(statement).await;
         let plan = plan.map_err(|error| with_nearest_function(from_datafusion(error), functions()))?;
-        let Some(inserted) = inserted else { return Ok(plan) };
-        let table = table_of(&self.snapshot, &self.path.find(&self.snapshot, &inserted.table)?)?;
-        let provider = nested_columns::provider(self.provider(&table)?, &self.base).map_err(from_datafusion)?;
-        inserted.plan(&table, provider, plan)
+        let Some(target) = target else { return Ok(plan) };
+        let table = table_of(&self.snapshot, &self.path.find(&self.snapshot, &target)?)?;
+        let plan = match inserted {
+            None => plan,
+            Some(inserted) => {
+                let provider = nested_columns::provider(self.provider(&table)?, &self.base).map_err(from_datafusion)?;
+                inserted.plan(&table, provider, plan)?
+            }
+        };
+        match plan {
+            LogicalPlan::Dml(mut changed) => {
+                let input = checks::checked(state, &table, LogicalPlan::clone(&changed.input))?;
+                changed.input = Arc::new(input);
+                Ok(LogicalPlan::Dml(changed))
+            }
+            other => Ok(other),
+        }
     }
 
     /// As [`Planner::plan`], from text.

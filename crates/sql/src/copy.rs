@@ -23,6 +23,7 @@ use forebay_store::{Column, Table, names_equal};
 use forebay_syntax::file_options::{Format, Options};
 
 use crate::catalog::Planner;
+use crate::checks::checked;
 use crate::named::unknown_column;
 use crate::qualified_name::ident;
 
@@ -90,6 +91,7 @@ pub async fn plan_input(
         values.push(column_value(planner, column, &columns, &file_schema, &options, first)?);
     }
     let plan = scan.project(values).and_then(LogicalPlanBuilder::build).map_err(from_datafusion)?;
+    let plan = checked(state, table, plan)?;
     Ok(Input { plan: Arc::new(plan), files, format, columns, options })
 }
 

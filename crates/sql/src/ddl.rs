@@ -22,6 +22,7 @@ use forebay_store::{
 use forebay_syntax::types::sql_type;
 
 use crate::catalog::Planner;
+use crate::checks::constraint as constraint_of;
 use crate::lookup::{find_name, find_table};
 use crate::named::{find_column, unknown_column};
 use crate::nested_columns;
@@ -32,7 +33,7 @@ use crate::search_path::is_temporary;
 /// The definition that a CREATE TABLE statement with a list of columns gives.
 pub fn table_definition(planner: &Arc<Planner>, create: &CreateTable, name: QualifiedName) -> Result<TableDefinition> {
     let mut columns = Vec::with_capacity(create.columns.len());
-    let mut constraints = Vec::new();
+    let (mut constraints, mut checks) = (Vec::new(), Vec::new());
     for (index, column) in create.columns.iter().enumerate() {
         columns.push(column_definition(planner, column)?);
         let id = ColumnId(index as u32);
@@ -40,6 +41,7 @@ pub fn table_definition(planner: &Arc<Planner>, create: &CreateTable, name: Qual
             match &option.option {
                 ColumnOption::PrimaryKey(_) => constraints.push(Constraint::PrimaryKey(vec![id])),
                 ColumnOption::Unique(_) => constraints.push(Constraint::Unique(vec![id])),
+                ColumnOption::Check(check) => checks.push(check.expr.as_ref()),
                 ColumnOption::ForeignKey(key) => {
                     let references = key.referred_columns.iter().map(ident).collect();
                     constraints.push(foreign_key(planner, vec![id], &key.foreign_table, references, &name)?);
@@ -62,8 +64,15 @@ pub fn table_definition(planner: &Arc<Planner>, create: &CreateTable, name: Qual
                 let references = key.referred_columns.iter().map(ident).collect();
                 foreign_key(planner, ids, &key.foreign_table, references, &name)?
             }
+            TableConstraint::Check(check) => {
+                checks.push(check.expr.as_ref());
+                continue;
+            }
             other => return Err(Error::unsupported(format!("the constraint {other} is not supported"))),
         });
+    }
+    for condition in checks {
+        constraints.push(constraint_of(condition, &columns)?);
     }
     if constraints.iter().filter(|constraint| matches!(constraint, Constraint::PrimaryKey(_))).count() > 1 {
         return Err(Error::input(format!("table {} has more than one primary key", name.name)));
@@ -129,6 +138,7 @@ fn column_definition(planner: &Arc<Planner>, column: &ColumnDef) -> Result<Colum
     for option in &column.options {
         match &option.option {
             ColumnOption::Null | ColumnOption::Unique(_) | ColumnOption::ForeignKey(_) | ColumnOption::Comment(_) => {}
+            ColumnOption::Check(_) => {}
             // Not of the column, but of how it is stored.
             ColumnOption::Options(_) => {}
             ColumnOption::NotNull | ColumnOption::PrimaryKey(_) => definition.nullable = false,

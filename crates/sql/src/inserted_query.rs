@@ -19,10 +19,17 @@ use forebay_store::Table;
 use crate::named::unknown_column;
 use crate::qualified_name::ident;
 
+/// The table that a statement inserts into.
+pub(crate) fn inserted_table(statement: &PlanStatement) -> Option<ObjectName> {
+    let PlanStatement::Statement(ast) = statement else { return None };
+    match ast.as_ref() {
+        Ast::Insert(Insert { table: TableObject::TableName(name), .. }) => Some(name.clone()),
+        _ => None,
+    }
+}
+
 /// An INSERT of the rows of a query.
 pub(crate) struct Inserted {
-    /// The table.
-    pub(crate) table: ObjectName,
     /// Its columns that get values; all of them where none are named.
     columns: Vec<ObjectName>,
     /// The query.
@@ -34,14 +41,13 @@ impl Inserted {
     pub(crate) fn taken_from(statement: &mut PlanStatement) -> Option<Self> {
         let PlanStatement::Statement(ast) = statement else { return None };
         let Ast::Insert(insert) = ast.as_mut() else { return None };
-        let TableObject::TableName(table) = &insert.table else { return None };
         let is_query = |query: &Query| query.with.is_some() || !matches!(query.body.as_ref(), SetExpr::Values(_));
         let is_plain = insert.returning.is_none() && insert.on.is_none() && !insert.overwrite && !insert.replace_into;
         if !is_plain || !insert.source.as_deref().is_some_and(is_query) {
             return None;
         }
         let query = insert.source.take()?;
-        Some(Self { table: table.clone(), columns: std::mem::take(&mut insert.columns), query })
+        Some(Self { columns: std::mem::take(&mut insert.columns), query })
     }
 
     /// The plan that puts the rows of `source`, the query's plan, into `table`, which queries read as `provider`.

@@ -9,6 +9,7 @@ pub mod answer;
 mod called_macros;
 pub mod catalog;
 mod changes;
+mod checks;
 pub mod copy;
 pub mod ddl;
 mod described;

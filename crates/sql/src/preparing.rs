@@ -16,7 +16,7 @@ use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{DmlStatement, Expr, LogicalPlan};
 use datafusion::sql::parser::Statement as PlanStatement;
-use datafusion::sql::sqlparser::ast::{Insert, ObjectName, Statement as Ast, TableObject};
+use datafusion::sql::sqlparser::ast::Statement as Ast;
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_context::error::from_datafusion;
 use forebay_context::lock::lock;
@@ -27,6 +27,7 @@ use forebay_syntax::types::shown_column_type;
 
 use crate::answer::{Answer, renamed};
 use crate::insert;
+use crate::inserted_query::inserted_table;
 use crate::lookup::{find_name, find_table};
 use crate::prepared::{Parameter, Prepared};
 use crate::run::Run;
@@ -194,15 +195,6 @@ fn parameter_types(plan: &LogicalPlan) -> Result<HashMap<String, DataType>> {
     });
     found.map_err(from_datafusion)?;
     Ok(types)
-}
-
-/// The table of an INSERT.
-fn inserted_table(statement: &PlanStatement) -> Option<ObjectName> {
-    let PlanStatement::Statement(ast) = statement else { return None };
-    match ast.as_ref() {
-        Ast::Insert(Insert { table: TableObject::TableName(name), .. }) => Some(name.clone()),
-        _ => None,
-    }
 }
 
 fn analysed_plan(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {

@@ -111,6 +111,13 @@ pub enum Constraint {
         /// Referenced columns, by name.
         references: Vec<String>,
     },
+    /// CHECK (condition), which no row may make false.
+    Check {
+        /// Columns that the condition names.
+        columns: Vec<ColumnId>,
+        /// Its SQL text, with the columns' names in quotes.
+        condition: String,
+    },
 }
 
 /// A view: SQL text under a name.
@@ -394,7 +401,10 @@ impl Constraint {
     /// The table's own columns that take part.
     pub fn columns(&self) -> &[ColumnId] {
         match self {
-            Self::PrimaryKey(columns) | Self::Unique(columns) | Self::ForeignKey { columns, .. } => columns,
+            Self::PrimaryKey(columns)
+            | Self::Unique(columns)
+            | Self::ForeignKey { columns, .. }
+            | Self::Check { columns, .. } => columns,
         }
     }
 

@@ -39,6 +39,7 @@ pub(crate) const ROW_SEQUENCE: u8 = 8;
 pub(crate) const CONSTRAINT_PRIMARY_KEY: u8 = 0;
 pub(crate) const CONSTRAINT_UNIQUE: u8 = 1;
 pub(crate) const CONSTRAINT_FOREIGN_KEY: u8 = 2;
+pub(crate) const CONSTRAINT_CHECK: u8 = 3;
 
 pub(crate) const MACRO_OF_VALUES: u8 = 0;
 pub(crate) const MACRO_OF_TABLES: u8 = 1;
@@ -195,6 +196,7 @@ fn encode_table(table: &Table) -> Writer {
             Constraint::PrimaryKey(_) => CONSTRAINT_PRIMARY_KEY,
             Constraint::Unique(_) => CONSTRAINT_UNIQUE,
             Constraint::ForeignKey { .. } => CONSTRAINT_FOREIGN_KEY,
+            Constraint::Check { .. } => CONSTRAINT_CHECK,
         });
         row.count(constraint.columns().len());
         for column in constraint.columns() {
@@ -206,6 +208,9 @@ fn encode_table(table: &Table) -> Writer {
             for reference in references {
                 row.blob(reference.as_bytes());
             }
+        }
+        if let Constraint::Check { condition, .. } = constraint {
+            row.blob(condition.as_bytes());
         }
     }
     row.u64(table.version);
@@ -388,6 +393,7 @@ fn decode_table(reader: &mut Reader<'_>, id: TableId, format: u32) -> Result<Tab
                 let references = (0..reader.count(4)?).map(|_| reader.text()).collect::<Result<Vec<_>>>()?;
                 Constraint::ForeignKey { columns: of, table, references }
             }
+            CONSTRAINT_CHECK => Constraint::Check { columns: of, condition: reader.text()? },
             _ => return Err(reader.wrong("a constraint is of an unknown kind")),
         });
     }

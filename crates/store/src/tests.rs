@@ -143,6 +143,7 @@ fn definitions_are_there_after_a_reopen() {
         let mut child = TableDefinition { schema: "sales".into(), ..table("child") };
         child.columns[1].default = Some("'x'".into());
         child.constraints.push(Constraint::Unique(vec![ColumnId(0), ColumnId(1)]));
+        child.constraints.push(Constraint::Check { columns: vec![ColumnId(0)], condition: "\"Id\" > 0".into() });
         child.constraints.push(Constraint::ForeignKey {
             columns: vec![ColumnId(0)],
             table: "main.PARENT".into(),
@@ -606,6 +607,7 @@ fn the_format_document_has_these_constants() {
         ("CONSTRAINT_PRIMARY_KEY", u64::from(rows::CONSTRAINT_PRIMARY_KEY)),
         ("CONSTRAINT_UNIQUE", u64::from(rows::CONSTRAINT_UNIQUE)),
         ("CONSTRAINT_FOREIGN_KEY", u64::from(rows::CONSTRAINT_FOREIGN_KEY)),
+        ("CONSTRAINT_CHECK", u64::from(rows::CONSTRAINT_CHECK)),
         ("MACRO_OF_VALUES", u64::from(rows::MACRO_OF_VALUES)),
         ("MACRO_OF_TABLES", u64::from(rows::MACRO_OF_TABLES)),
     ];

@@ -3,6 +3,7 @@
 //! Invariants: nothing is visible to others before the commit, and then all of it is. A commit is durable before it is
 //! visible; files of segments and facts are durable before the manifest names them, and go only after it stops naming them.
 
+mod objects;
 mod table;
 
 use std::collections::BTreeSet;
@@ -11,8 +12,8 @@ use std::sync::Arc;
 use forebay_base::{ColumnId, Context, DirectoryId, Error, ErrorKind, Result, SegmentId, TableId, limits};
 
 use crate::catalog::{
-    Catalog, Column, ColumnDefinition, Constraint, DEFAULT_SCHEMA, Macro, MacroKind, Named, Schema, Table,
-    TableDefinition, View, check_name, fold, full_name, key as catalog_key, macro_key, names_equal,
+    Catalog, Column, ColumnDefinition, Constraint, DEFAULT_SCHEMA, Named, Schema, Table, TableDefinition, check_name,
+    fold, full_name, names_equal,
 };
 use crate::data_directories::DataDirectories;
 use crate::data_file::DataFile;
@@ -21,7 +22,6 @@ use crate::manifest::Outcome;
 use crate::options::TableOptions;
 use crate::rows;
 use crate::segment::Segment;
-use crate::sequence::{Sequence, SequenceRange};
 use crate::store::WriterTurn;
 use crate::volume::{SEGMENTS_DIRECTORY, locked};
 use crate::writer::SealedSegment;
@@ -194,6 +194,11 @@ impl Transaction {
         if table.column(new_name).is_some_and(|(_, other)| other.id != column) {
             return Err(table.duplicate(new_name));
         }
+        let names_it = |c: &&Constraint| matches!(c, Constraint::Check { columns, .. } if columns.contains(&column));
+        if let Some(Constraint::Check { condition, .. }) = table.constraints.iter().find(names_it) {
+            let message = format!("CHECK ({condition}) of table {} names column {}", table.name, renamed.name);
+            return Err(constraint(message));
+        }
         self.table_mut(id)?.columns[position].name = new_name.to_owned();
         self.edit_references(&table.full_name(), |_, references| {
             for reference in references.iter_mut().filter(|reference| names_equal(reference, &renamed.name)) {
@@ -218,79 +223,6 @@ impl Transaction {
         }
         self.column_mut(id, column)?.nullable = nullable;
         Ok(())
-    }
-
-    /// Makes a view, or replaces a view of that name if `replace`.
-    pub fn create_view(&mut self, schema: &str, name: &str, sql: &str, replace: bool) -> Result<()> {
-        let schema = self.working.schema(schema)?.name.clone();
-        if replace && self.working.view(&schema, name).is_some() {
-            self.drop_view(&schema, name)?;
-        }
-        let id = self.next_object();
-        let view = View { id, schema: schema.clone(), name: name.to_owned(), sql: sql.to_owned() };
-        self.change().bind(&schema, name, Named::View(Arc::new(view)))
-    }
-
-    /// Drops a view.
-    pub fn drop_view(&mut self, schema: &str, name: &str) -> Result<()> {
-        if self.working.view(schema, name).is_none() {
-            return Err(not_found("view", &format!("{schema}.{name}")));
-        }
-        self.change().unbind(schema, name);
-        Ok(())
-    }
-
-    /// Makes a macro of these definitions, or replaces the one of that name and kind if `replace`.
-    pub fn create_macro(
-        &mut self,
-        kind: MacroKind,
-        schema: &str,
-        name: &str,
-        definitions: Vec<String>,
-        replace: bool,
-    ) -> Result<()> {
-        let schema = self.working.schema(schema)?.name.clone();
-        if replace && self.working.macro_of(kind, &schema, name).is_some() {
-            self.drop_macro(kind, &schema, name)?;
-        }
-        let id = self.next_object();
-        self.change().bind_macro(Macro { id, schema, name: name.to_owned(), kind, definitions })
-    }
-
-    /// Drops a macro.
-    pub fn drop_macro(&mut self, kind: MacroKind, schema: &str, name: &str) -> Result<()> {
-        match self.change().macros.remove(&macro_key(kind, schema, name)) {
-            Some(_) => Ok(()),
-            None => Err(not_found("macro", &format!("{schema}.{name}"))),
-        }
-    }
-
-    /// Makes a sequence of these numbers.
-    pub fn create_sequence(&mut self, schema: &str, name: &str, range: SequenceRange) -> Result<()> {
-        range.check()?;
-        let schema = self.working.schema(schema)?.name.clone();
-        let id = self.next_object();
-        let next = Some(range.start);
-        self.change().bind_sequence(Sequence { id, schema, name: name.to_owned(), range, next })
-    }
-
-    /// Drops a sequence.
-    pub fn drop_sequence(&mut self, schema: &str, name: &str) -> Result<()> {
-        match self.change().sequences.remove(&catalog_key(schema, name)) {
-            Some(_) => Ok(()),
-            None => Err(not_found("sequence", &format!("{schema}.{name}"))),
-        }
-    }
-
-    /// Takes the next `count` numbers of a sequence.
-    ///
-    /// # Errors
-    /// `NotFound`, or `Constraint` where there are not as many.
-    pub fn take_numbers(&mut self, schema: &str, name: &str, count: usize) -> Result<Vec<i64>> {
-        match self.change().sequences.get_mut(&catalog_key(schema, name)) {
-            Some(sequence) => Arc::make_mut(sequence).take(count),
-            None => Err(not_found("sequence", &format!("{schema}.{name}"))),
-        }
     }
 
     /// Appends segments to a table.

@@ -4,6 +4,7 @@
 //! rest. Must not know: file layouts, encodings, statements.
 #![forbid(unsafe_code)]
 
+pub mod check_holds;
 pub mod distribution;
 pub mod explain;
 pub mod filter;

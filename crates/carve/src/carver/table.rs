@@ -85,7 +85,7 @@ impl ScannedTable {
         };
         self.table.constraints.iter().any(|constraint| match constraint {
             Constraint::PrimaryKey(ids) | Constraint::Unique(ids) => holds(ids),
-            Constraint::ForeignKey { .. } => false,
+            Constraint::ForeignKey { .. } | Constraint::Check { .. } => false,
         })
     }
 }

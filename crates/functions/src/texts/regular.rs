@@ -379,6 +379,11 @@ fn escaped(call: &Call<'_>) -> Result<ArrayRef> {
     let escape = |text: &str| {
         let mut out = String::new();
         for character in text.chars() {
+            // Stands for itself in no pattern.
+            if character == '\0' {
+                out.push_str(r"\x00");
+                continue;
+            }
             if character.is_ascii() && !character.is_ascii_alphanumeric() && character != '_' {
                 out.push('\\');
             }

@@ -1,0 +1,84 @@
+//! Changes of what has a name and no rows: views, macros and sequences.
+
+use std::sync::Arc;
+
+use forebay_base::Result;
+
+use super::{Transaction, not_found};
+use crate::catalog::{Macro, MacroKind, Named, View, key, macro_key};
+use crate::sequence::{Sequence, SequenceRange};
+
+impl Transaction {
+    /// Makes a view, or replaces a view of that name if `replace`.
+    pub fn create_view(&mut self, schema: &str, name: &str, sql: &str, replace: bool) -> Result<()> {
+        let schema = self.working.schema(schema)?.name.clone();
+        if replace && self.working.view(&schema, name).is_some() {
+            self.drop_view(&schema, name)?;
+        }
+        let id = self.next_object();
+        let view = View { id, schema: schema.clone(), name: name.to_owned(), sql: sql.to_owned() };
+        self.change().bind(&schema, name, Named::View(Arc::new(view)))
+    }
+
+    /// Drops a view.
+    pub fn drop_view(&mut self, schema: &str, name: &str) -> Result<()> {
+        if self.working.view(schema, name).is_none() {
+            return Err(not_found("view", &format!("{schema}.{name}")));
+        }
+        self.change().unbind(schema, name);
+        Ok(())
+    }
+
+    /// Makes a macro of these definitions, or replaces the one of that name and kind if `replace`.
+    pub fn create_macro(
+        &mut self,
+        kind: MacroKind,
+        schema: &str,
+        name: &str,
+        definitions: Vec<String>,
+        replace: bool,
+    ) -> Result<()> {
+        let schema = self.working.schema(schema)?.name.clone();
+        if replace && self.working.macro_of(kind, &schema, name).is_some() {
+            self.drop_macro(kind, &schema, name)?;
+        }
+        let id = self.next_object();
+        self.change().bind_macro(Macro { id, schema, name: name.to_owned(), kind, definitions })
+    }
+
+    /// Drops a macro.
+    pub fn drop_macro(&mut self, kind: MacroKind, schema: &str, name: &str) -> Result<()> {
+        match self.change().macros.remove(&macro_key(kind, schema, name)) {
+            Some(_) => Ok(()),
+            None => Err(not_found("macro", &format!("{schema}.{name}"))),
+        }
+    }
+
+    /// Makes a sequence of these numbers.
+    pub fn create_sequence(&mut self, schema: &str, name: &str, range: SequenceRange) -> Result<()> {
+        range.check()?;
+        let schema = self.working.schema(schema)?.name.clone();
+        let id = self.next_object();
+        let next = Some(range.start);
+        self.change().bind_sequence(Sequence { id, schema, name: name.to_owned(), range, next })
+    }
+
+    /// Drops a sequence.
+    pub fn drop_sequence(&mut self, schema: &str, name: &str) -> Result<()> {
+        match self.change().sequences.remove(&key(schema, name)) {
+            Some(_) => Ok(()),
+            None => Err(not_found("sequence", &format!("{schema}.{name}"))),
+        }
+    }
+
+    /// Takes the next `count` numbers of a sequence.
+    ///
+    /// # Errors
+    /// `NotFound`, or `Constraint` where there are not as many.
+    pub fn take_numbers(&mut self, schema: &str, name: &str, count: usize) -> Result<Vec<i64>> {
+        match self.change().sequences.get_mut(&key(schema, name)) {
+            Some(sequence) => Arc::make_mut(sequence).take(count),
+            None => Err(not_found("sequence", &format!("{schema}.{name}"))),
+        }
+    }
+}
