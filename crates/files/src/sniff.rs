@@ -518,7 +518,7 @@ mod tests {
         check("a\n2020-1-5\n", "\u{1f} header a Date32");
         check("a\n2020-01-01 10:00\n", "\u{1f} header a Timestamp(µs)");
         check("a\n25/12/2020 10:00:00\n", "\u{1f} header a Timestamp(µs)");
-        check("a\n10:30\n", "\u{1f} header a Time64(ns)");
+        check("a\n10:30\n", "\u{1f} header a Time64(µs)");
         check("a\n1:2\n", "\u{1f} header a Utf8View");
         check("a\n2020-01-01\n2020-01-01 10:00:00\n", "\u{1f} header a Utf8View");
         check("a, b\n1, 2\n", ", header a Int64, b Int64");
