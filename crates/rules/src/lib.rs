@@ -15,6 +15,7 @@ mod conditions;
 pub mod dates;
 pub mod dependencies;
 pub mod derived_tables;
+pub mod empty_scans;
 pub mod expressions;
 pub mod floats;
 pub mod frames;

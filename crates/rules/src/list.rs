@@ -57,6 +57,7 @@ use crate::coercion::UnifiedTypes;
 use crate::compact_strings::CompactStrings;
 use crate::conditions::Conditions;
 use crate::dependencies::Mistrust;
+use crate::empty_scans::EmptyScans;
 use crate::expressions::ExpressionRules;
 use crate::floats::CanonicalFloats;
 use crate::frames::Frames;
@@ -160,6 +161,9 @@ fn one_pass() -> Vec<Arc<LogicalRule>> {
         // Spared: would make all inner joins anew, also where there is nothing to find.
         Arc::new(spared(apart(EliminateCrossJoin::new()), has_cross_join)),
         Arc::new(EliminateLimit::new()),
+        // Conditions that have come to scans are computed behind the rule that looks for false ones. No issue known;
+        // empty_scans.test.
+        Arc::new(EmptyScans),
         Arc::new(PropagateEmptyRelation::new()),
         Arc::new(PushDownLimit::new()),
         // Between bars: moves what differs from call to call. No issue known; volatile.test.
@@ -264,7 +268,14 @@ mod tests {
 
         let (rules, theirs) = (logical(), Optimizer::new().rules);
         let listed: Vec<&str> = rules.iter().map(|rule| rule.name()).collect();
-        let ours = [Mistrust.name(), HideVolatile.name(), ShowVolatile.name(), NarrowedRows.name(), "again"];
+        let ours = [
+            Mistrust.name(),
+            EmptyScans.name(),
+            HideVolatile.name(),
+            ShowVolatile.name(),
+            NarrowedRows.name(),
+            "again",
+        ];
         let (unions, keys) = (UnionsToFilter::new(), FilterNullJoinKeys::default());
         check(&listed, &ours, theirs.iter().map(|rule| rule.name()), &[unions.name(), keys.name()]);
 
