@@ -225,7 +225,7 @@ impl Emitter<'_, '_> {
         self.bind_singles(&mut flow, &columns)?;
         let key = flow.value(carver, &Scalar::integer(1), ValueType::I64)?;
         let payload = self.registers(&mut flow, &columns)?;
-        let state = self.build(flow, vec![key], payload, false, String::new());
+        let state = self.build(flow, vec![key], payload, false, (String::new(), 1.0));
         self.one_row_relations[position] = Some(state);
         Ok(state)
     }
@@ -234,14 +234,14 @@ impl Emitter<'_, '_> {
         scalars.iter().map(|scalar| Ok(self.carried(flow, scalar)?.0)).collect()
     }
 
-    /// Ends a pipeline in a build side.
+    /// Ends a pipeline in a build side of about so many rows.
     fn build(
         &mut self,
         flow: Flow,
         keys: Vec<Register>,
         payload: Vec<Register>,
         keeps_all: bool,
-        text: String,
+        (text, rows): (String, f64),
     ) -> StateId {
         let key_type = |register: &Register| {
             let typed = flow.typed(*register);
@@ -253,7 +253,7 @@ impl Emitter<'_, '_> {
             payload: payload.iter().map(|register| flow.typed(*register)).collect(),
             keeps_all,
         };
-        let state = self.state(State::Join(state), None);
+        let state = self.state(State::Join(state), Some(rows));
         let text = format!("build {}{text}", state_name(state));
         self.finish(flow, Sink::Build { state, keys, payload }, text);
         state
@@ -384,7 +384,7 @@ impl Emitter<'_, '_> {
         let keys = self.key_registers(&mut flow, join, |(_, build)| build)?;
         let payload = self.registers(&mut flow, &scalars)?;
         let text = format!(" by {}", list(self.carver, join.keys.iter().map(|(_, key)| key)));
-        Ok(self.build(flow, keys, payload, keeps_all, text))
+        Ok(self.build(flow, keys, payload, keeps_all, (text, self.carver.rows(&join.build))))
     }
 
     /// One side of a join's key, in the types that both sides have in common.

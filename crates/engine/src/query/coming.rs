@@ -8,17 +8,25 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use forebay_base::Result;
-use forebay_pipeline::ir::{Pipeline, Probe, ProbeKind, Sink, Source, Step, TableSource};
+use forebay_pipeline::ir::{Pipeline, Probe, ProbeKind, Register, Sink, Source, Step, TableSource};
 
 use super::QueryTable;
 use super::report::timeline_of;
 use super::runner::Runner;
+use super::source::block_share;
 use crate::timeline::SourceTimeline;
 use crate::{AdaptivePredicate, Foreseen, Scan};
 
 /// Rows of a morsel of which, where so many are expected to go on, some will be in nearly every chunk, although estimates are
 /// often wrong by a factor of ten.
 const MANY_ROWS: f64 = 256.0;
+
+/// The share of blocks from which on, where it is likely to be left out, a scan waits for the keys of its joins. As these lie
+/// more closely together than is assumed, it will be more.
+const LEFT_OUT_SHARE: f64 = 0.2;
+
+/// More keys than these are in every block of most tables: whose blocks they are in is not looked at.
+const FEW_KEYS: f64 = 4096.0;
 
 /// Scans by table of the query.
 #[derive(Debug, Default)]
@@ -49,7 +57,10 @@ impl Runner<'_> {
         let mut next: Option<Arc<Scan>> = None;
         let mut scans = BTreeMap::new();
         for (pipeline, source, scan) in coming.into_iter().rev() {
-            let foreseen = foreseen(pipeline, source, &self.query.tables[source.table], scan.morsels());
+            let foreseen = match self.awaits_keys(pipeline, source) {
+                true => Foreseen::default(),
+                false => foreseen(pipeline, source, &self.query.tables[source.table], scan.morsels()),
+            };
             let foreseen = Foreseen { read_before: self.read_before(source), ..foreseen };
             let behind = next.take();
             let scan = next.insert(Arc::new(scan.before(foreseen, behind)));
@@ -60,6 +71,23 @@ impl Runner<'_> {
         }
         *self.coming.lock() = scans;
         Ok(())
+    }
+
+    /// Whether most blocks of a source are likely to be left out once the keys of a join are known: few of them, in a table that
+    /// lies in their order, as that of a month's days in a table of sales. What is read before would be read for nothing.
+    fn awaits_keys(&self, pipeline: &Pipeline, source: &TableSource) -> bool {
+        let table = &self.query.tables[source.table].table;
+        let leaves_out = |step: &Step| {
+            let Step::Probe(Probe { kind: ProbeKind::Inner | ProbeKind::Semi, state, keys, .. }) = step else {
+                return false;
+            };
+            let Some(rows) = self.query.expected_rows.get(state.0 as usize).copied().flatten() else { return false };
+            let column = |key: &Register| source.columns.iter().find(|column| column.to == *key).map(|own| own.column);
+            // Of keys that lie anywhere in the range. Those of one range are in fewer blocks.
+            let is_left_out = |column: usize| (1.0 - block_share(table, column)).powf(rows) > LEFT_OUT_SHARE;
+            rows <= FEW_KEYS && keys.iter().filter_map(column).any(is_left_out)
+        };
+        pipeline.steps.iter().any(leaves_out)
     }
 
     /// Where the foreseen scan of `source` notes when it does what.

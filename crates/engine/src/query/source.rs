@@ -163,3 +163,21 @@ pub fn column_range(table: &Table, column: usize) -> Option<(i128, i128)> {
     }
     range
 }
+
+/// The share of a column's range between its least and greatest integer that a block has, in the mean over its blocks: 1 where
+/// they lie in no order, little where the table is sorted by it. 1 too where it is not known.
+pub(super) fn block_share(table: &Table, column: usize) -> f64 {
+    let Some((low, high)) = column_range(table, column) else { return 1.0 };
+    let span = |low: i128, high: i128| (high.saturating_sub(low) as f64) + 1.0;
+    let (mut sum, mut blocks) = (0.0, 0_usize);
+    for segment in &table.segments {
+        let Some(index) = segment.column_index(table.columns[column].id) else { continue };
+        for zone in segment.groups().into_iter().flatten().flat_map(|group| &group.columns[index].zones) {
+            if let (Some(Value::Int(min)), Some(Value::Int(max))) = (&zone.min, &zone.max) {
+                sum += span(*min, *max);
+                blocks += 1;
+            }
+        }
+    }
+    if blocks == 0 { 1.0 } else { sum / blocks as f64 / span(low, high) }
+}
