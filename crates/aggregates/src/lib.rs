@@ -13,6 +13,7 @@ pub mod best_rows;
 pub mod collected;
 pub mod definitions;
 pub mod frequencies;
+pub mod grouping_sets;
 pub mod moments;
 pub mod quantiles;
 pub mod written_calls;

@@ -3,7 +3,7 @@
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::AggregateFunction as PlanFunction;
-use forebay_pipeline::ir::{Aggregate, AggregateFunction, Arithmetic, Typed, ValueType};
+use forebay_pipeline::ir::{Aggregate, AggregateFunction, Arithmetic, Comparison, Typed, ValueType};
 
 use crate::carver::Carver;
 use crate::carver::expression::Scope;
@@ -11,7 +11,7 @@ use crate::facts::{Literal, Range, ValueFacts};
 use crate::interval::Interval;
 use crate::number::float_of_decimal;
 use crate::reason::Reason;
-use crate::relation::{Call, count_bounds, countable};
+use crate::relation::{Aggregate as Groups, Call, Relation, count_bounds, countable, filtered};
 use crate::scalar::{Node, Scalar};
 use crate::types::decimal;
 
@@ -71,6 +71,22 @@ impl Carver<'_> {
                 Scalar::case(vec![(condition, argument)], null)
             }
         }
+    }
+
+    /// One row with the value of the only row of `relation`, which is NULL where that has none. Several rows fail, and the
+    /// operator asks DataFusion, which says what is wrong.
+    pub fn only_row(&mut self, relation: Relation, value: Scalar) -> Result<(Relation, Scalar), Reason> {
+        let mut calls = Vec::with_capacity(2);
+        let (interval, bounds) = (value.facts().interval, count_bounds(relation.most_rows(self)));
+        let value = self.add(AggregateFunction::Min, Some(value), interval, "value", &mut calls);
+        let rows = self.add(AggregateFunction::CountRows, None, bounds, "rows", &mut calls);
+        let is_several = Scalar::compare(Comparison::Greater, rows, Scalar::integer(1))?;
+        let divisor = Scalar::case(vec![(is_several, Scalar::integer(0))], Scalar::integer(1))?;
+        let checked = Scalar::arithmetic(Arithmetic::Divide, Range::I64, Scalar::integer(1), divisor)?;
+        let is_one = Scalar::compare(Comparison::Equal, checked, Scalar::integer(1))?;
+        let input = Box::new(relation);
+        let aggregate = Relation::Aggregate(Groups { input, keys: Vec::new(), calls });
+        Ok((filtered(aggregate, vec![is_one]), value))
     }
 
     /// Adds an aggregate unless it is there; gives its result.

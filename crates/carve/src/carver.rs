@@ -291,11 +291,12 @@ impl<'a> Carver<'a> {
         }
         let (relation, columns) = self.relation(&subquery.subquery)?;
         let [Some(column)] = columns.as_slice() else { return Err(Reason::new("a subquery of several columns")) };
-        if !is_single(&relation) {
-            return Err(Reason::new("a subquery that may not give exactly one row"));
-        }
-        let variable = self.named("subquery", column, false);
-        let columns = vec![(variable, column.clone())];
+        let (relation, column) = match is_single(&relation) {
+            true => (relation, column.clone()),
+            false => self.only_row(relation, column.clone())?,
+        };
+        let variable = self.named("subquery", &column, false);
+        let columns = vec![(variable, column)];
         self.one_row_relations.push(OneRowRelation { relation, columns });
         Ok(self.scalar(variable))
     }

@@ -18,8 +18,38 @@ const RANGE_SELECTIVITY: f64 = 0.4;
 /// Share of groups taken to pass a comparison of an aggregate: who asks for them wants the unusual ones.
 const HAVING_SELECTIVITY: f64 = 0.05;
 
+/// From this share of different values on, none is taken to occur twice: numbers of different values are estimates, too.
+const UNIQUE_SHARE: f64 = 0.9;
+
+/// A key with so many times the values that occur on the other side of a join is one that is mostly not referred to.
+const WIDE_KEY: f64 = 4.0;
+
 /// Share of rows with a match that a further condition leaves.
 const RESIDUAL_SELECTIVITY: f64 = 0.8;
+
+/// The keys of one side of a join.
+struct Side {
+    /// Different ones in the tables that they are from.
+    distinct: f64,
+    /// Rows of the side, which may be fewer.
+    rows: f64,
+    /// Whether they are a declared key of one table.
+    is_key: bool,
+    /// Whether each seems to occur once in its table.
+    is_unique: bool,
+}
+
+impl Side {
+    /// How many of these keys a row of the other side may have. Where most of them do not occur there, as the days of two
+    /// centuries do not in the sales of five years, a query is taken to ask for those that do: all of the rows that are left
+    /// here are among them.
+    fn referred_by(&self, other: &Self) -> f64 {
+        match WIDE_KEY * other.distinct < self.distinct {
+            true => other.distinct.max(self.rows.min(self.distinct)),
+            false => self.distinct,
+        }
+    }
+}
 
 impl Carver<'_> {
     /// Rows of a relation.
@@ -86,17 +116,20 @@ impl Carver<'_> {
         let (left, right): (Vec<&Scalar>, Vec<&Scalar>) = keys.iter().copied().unzip();
         let left = self.side(&left, left_rows);
         let right = self.side(&right, right_rows);
-        let distinct = match (left, right) {
+        let distinct = match (left.is_key, right.is_key) {
             // A key holds every value that the other side refers to.
-            ((key, true), (other, true)) => key.min(other),
-            ((key, true), _) | (_, (key, true)) => key,
-            ((left, _), (right, _)) => left.max(right),
+            (true, true) => left.distinct.min(right.distinct),
+            (true, false) => left.referred_by(&right),
+            (false, true) => right.referred_by(&left),
+            (false, false) if left.is_unique => left.referred_by(&right).max(right.distinct),
+            (false, false) if right.is_unique => right.referred_by(&left).max(left.distinct),
+            (false, false) => left.distinct.max(right.distinct),
         };
         1.0 / distinct.max(1.0)
     }
 
-    /// Different keys of one side of a join, and whether they are a declared key of one table.
-    fn side(&self, keys: &[&Scalar], rows: f64) -> (f64, bool) {
+    /// What is known of the keys of one side of a join.
+    fn side(&self, keys: &[&Scalar], rows: f64) -> Side {
         let columns: Option<Vec<(usize, usize)>> = keys
             .iter()
             .map(|key| key.as_variable().and_then(|variable| self.info(self.origin(variable)).column))
@@ -110,11 +143,14 @@ impl Carver<'_> {
             let all = scanned.table.rows() as f64;
             let positions: Vec<usize> = columns.iter().map(|(_, column)| *column).collect();
             return match scanned.holds_key(&positions) {
-                true => (all, true),
-                false => (product.min(all), false),
+                true => Side { distinct: all, rows, is_key: true, is_unique: true },
+                false => {
+                    let is_unique = product >= UNIQUE_SHARE * all;
+                    Side { distinct: product.min(all), rows, is_key: false, is_unique }
+                }
             };
         }
-        (product.min(rows), false)
+        Side { distinct: product.min(rows), rows, is_key: false, is_unique: false }
     }
 
     /// The variable that a variable has its values from.
@@ -130,6 +166,7 @@ impl Carver<'_> {
         let interval = scalar.facts().interval;
         let span = interval.high.saturating_sub(interval.low) as f64 + 1.0;
         let known = match scalar.node() {
+            Node::Variable(variable) if self.single_of(*variable).is_some() => 1.0,
             Node::Variable(variable) => self.info(*variable).distinct,
             Node::Constant(_) => 1.0,
             _ => scalar.variables().iter().map(|variable| self.info(*variable).distinct).product(),

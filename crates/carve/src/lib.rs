@@ -28,7 +28,6 @@ pub mod reason;
 pub mod registers;
 pub mod relation;
 pub mod scalar;
-mod shared;
 pub mod text;
 pub mod time;
 mod timeline;

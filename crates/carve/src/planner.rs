@@ -13,6 +13,7 @@ use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::{Explain, Extension, LogicalPlan, Sort};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+use forebay_aggregates::grouping_sets::GroupedTwice;
 use forebay_context::settings::Execution;
 use forebay_context::statement::StatementContext;
 
@@ -20,7 +21,7 @@ use crate::explain_plan::{AnalyzeExec, with_operators};
 use crate::node::PipelinesNode;
 use crate::operator::PipelinesPlanner;
 use crate::reason::Reason;
-use crate::shared::SharedRowsPlanner;
+use forebay_subqueries::shared_rows::planner::SharedRowsPlanner;
 
 /// Plans queries: pipelines where they can, DataFusion's operators elsewhere.
 #[derive(Debug)]
@@ -101,6 +102,13 @@ fn rewrite(plan: LogicalPlan, session: &dyn Session, reasons: &mut Vec<Reason>) 
             | LogicalPlan::Join(_)
             | LogicalPlan::Aggregate(_)
     );
+    // Pipelines make the groups of all keys, DataFusion those of each set.
+    if let LogicalPlan::Aggregate(aggregate) = &plan
+        && let Some(twice) = GroupedTwice::of(aggregate)?
+        && let Ok(node) = PipelinesNode::carve(&twice.groups, session)
+    {
+        return twice.over(LogicalPlan::Extension(Extension { node: Arc::new(node) }));
+    }
     if is_candidate {
         match PipelinesNode::carve(&plan, session) {
             Ok(node) => return Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) })),

@@ -11,6 +11,7 @@
 //! Invariant: scans of shared rows stand in the body of the node that has their number, and nowhere else.
 
 pub mod operator;
+pub mod planner;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::operator::{SharedRowsExec, SharedScanExec};
+use super::{SharedRows, SharedSource};
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::Result as DataFusionResult;
@@ -9,12 +11,10 @@ use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext
 use datafusion::logical_expr::{LogicalPlan, TableScan, UserDefinedLogicalNode};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
-use forebay_subqueries::shared_rows::operator::{SharedRowsExec, SharedScanExec};
-use forebay_subqueries::shared_rows::{SharedRows, SharedSource};
 
 /// Plans them.
 #[derive(Debug)]
-pub(crate) struct SharedRowsPlanner;
+pub struct SharedRowsPlanner;
 
 #[async_trait]
 impl ExtensionPlanner for SharedRowsPlanner {
