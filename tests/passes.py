@@ -17,6 +17,7 @@ KNOWN = {
     "(1, NULL)": "a test on codes is told to be NULL for all rows, and is none any more",
     "POSITIONAL JOIN w": "a projection is put into the one above it only when the order of the inner join is gone",
     "UNION ALL SELECT t FROM a) UNION ALL": "a union is put into the one around it only when the cast between them is in its inputs",
+    "grouping(shop) = 0": "a cast moves to the literal that its result is compared with only when nothing stands between them",
     "now()": "each plan has its own time",
     "s.a, s.b, l[1]": "fields of a struct are taken where it is read from text, behind the rule that looks for what is computed twice",
     "list(s.a ORDER BY i)": "as above: a struct, and a field of it",

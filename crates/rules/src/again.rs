@@ -63,6 +63,7 @@ fn is_unfinished(plan: &LogicalPlan) -> Result<bool> {
 fn is_unfinished_node(node: &LogicalPlan) -> bool {
     match node {
         LogicalPlan::Filter(Filter { predicate: Expr::Literal(..), .. }) => true,
+        LogicalPlan::TableScan(scan) => scan.filters.iter().any(|filter| matches!(filter, Expr::Literal(..))),
         // Columns and readers of shared rows go one after the other.
         LogicalPlan::Extension(_) => SharedRows::of(node).is_some(),
         // It may ask for what the join makes NULL.
