@@ -185,7 +185,9 @@ impl FilterSource for Residual {
 
 impl PartialEq for PipelinesNode {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.carved, &other.carved)
+        let (carved, other) = (&self.carved, &other.carved);
+        let has_all = |carved: &Carved| carved.query.first.is_none();
+        Arc::ptr_eq(carved, other) || (has_all(carved) && has_all(other) && carved.plan == other.plan)
     }
 }
 
@@ -199,7 +201,7 @@ impl PartialOrd for PipelinesNode {
 
 impl Hash for PipelinesNode {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        Arc::as_ptr(&self.carved).hash(state);
+        self.carved.plan.hash(state);
     }
 }
 

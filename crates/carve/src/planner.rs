@@ -22,6 +22,7 @@ use crate::node::PipelinesNode;
 use crate::operator::PipelinesPlanner;
 use crate::reason::Reason;
 use forebay_subqueries::shared_rows::planner::SharedRowsPlanner;
+use forebay_subqueries::shared_rows::repeated::shared;
 
 /// Plans queries: pipelines where they can, DataFusion's operators elsewhere.
 #[derive(Debug)]
@@ -81,9 +82,9 @@ fn is_carved(session: &dyn Session) -> bool {
 fn carve(plan: LogicalPlan, session: &dyn Session) -> DataFusionResult<LogicalPlan> {
     let mut reasons = Vec::new();
     let LogicalPlan::Explain(explain) = plan else {
-        return rewrite(plan, session, &mut reasons);
+        return shared(rewrite(plan, session, &mut reasons)?, has_few_rows);
     };
-    let inner = rewrite(explain.plan.as_ref().clone(), session, &mut reasons)?;
+    let inner = shared(rewrite(explain.plan.as_ref().clone(), session, &mut reasons)?, has_few_rows)?;
     let mut stringified_plans = explain.stringified_plans;
     reasons.dedup();
     for reason in reasons {
@@ -91,6 +92,21 @@ fn carve(plan: LogicalPlan, session: &dyn Session) -> DataFusionResult<LogicalPl
         stringified_plans.push(StringifiedPlan::new(plan_type, reason.to_string()));
     }
     Ok(LogicalPlan::Explain(Explain { plan: Arc::new(inner), stringified_plans, ..explain }))
+}
+
+/// Whether a subtree keeps its rows anyway, or has few for those that it reads: these are worth to be kept for several readers.
+fn has_few_rows(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => true,
+        LogicalPlan::Extension(extension) => {
+            let node: Option<&PipelinesNode> = extension.node.as_any().downcast_ref();
+            node.is_some_and(|node| has_few_rows(&node.carved().plan))
+        }
+        LogicalPlan::Projection(projection) => has_few_rows(&projection.input),
+        LogicalPlan::Filter(filter) => has_few_rows(&filter.input),
+        LogicalPlan::SubqueryAlias(alias) => has_few_rows(&alias.input),
+        _ => false,
+    }
 }
 
 fn rewrite(plan: LogicalPlan, session: &dyn Session, reasons: &mut Vec<Reason>) -> DataFusionResult<LogicalPlan> {

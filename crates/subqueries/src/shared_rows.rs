@@ -12,6 +12,7 @@
 
 pub mod operator;
 pub mod planner;
+pub mod repeated;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -18,7 +18,7 @@ use forebay_base::{LogicalType, PhysicalType, Value};
 use forebay_context::settings::Sargs;
 use forebay_engine::types::arrow_type;
 use forebay_pipeline::ir::ValueType;
-use forebay_pipeline::{ColumnPredicate, merge_tests};
+use forebay_pipeline::{ColumnPredicate, Predicate, merge_tests};
 use forebay_store::Constraint;
 use forebay_tables::filter::Predicates;
 use forebay_tables::known::KnownTable;
@@ -150,7 +150,26 @@ impl Carver<'_> {
         };
         // Names repeat from table to table, so that a plan's columns are found by position.
         let columns = projection.into_iter().map(|column| self.column(position, column).ok()).collect();
+        self.narrow(position);
         Ok((filtered(Relation::Scan(position), predicates), columns))
+    }
+
+    /// Takes note that what is tested on codes has fewer different values behind the scan.
+    fn narrow(&mut self, position: usize) {
+        let scanned = &self.tables[position];
+        for test in &scanned.tests {
+            let Some(variable) = scanned.columns.get(&test.column) else { continue };
+            let info = &mut self.variables[variable.0 as usize];
+            let column = test.column;
+            let (zone, distribution) = (scanned.table.zone(column), scanned.table.distribution(column));
+            let share = || test_selectivity(&test.test, zone, distribution, &scanned.table.columns[column].logical);
+            info.distinct = match &test.test {
+                Predicate::Range { low, high } if low == high => 1.0,
+                Predicate::Range { .. } => (info.distinct * share()).max(1.0),
+                Predicate::In(values) => info.distinct.min(values.len() as f64),
+                _ => info.distinct,
+            };
+        }
     }
 
     /// Divides the filters of a scan; gives those that pipelines evaluate.
