@@ -22,7 +22,7 @@ use crate::node::PipelinesNode;
 use crate::operator::PipelinesPlanner;
 use crate::reason::Reason;
 use forebay_subqueries::shared_rows::planner::SharedRowsPlanner;
-use forebay_subqueries::shared_rows::repeated::shared;
+use forebay_subqueries::shared_rows::repeated::{Knowledge, shared};
 
 /// Plans queries: pipelines where they can, DataFusion's operators elsewhere.
 #[derive(Debug)]
@@ -82,9 +82,9 @@ fn is_carved(session: &dyn Session) -> bool {
 fn carve(plan: LogicalPlan, session: &dyn Session) -> DataFusionResult<LogicalPlan> {
     let mut reasons = Vec::new();
     let LogicalPlan::Explain(explain) = plan else {
-        return shared(rewrite(plan, session, &mut reasons)?, has_few_rows);
+        return shared(rewrite(plan, session, &mut reasons)?, &CarvedPlans);
     };
-    let inner = shared(rewrite(explain.plan.as_ref().clone(), session, &mut reasons)?, has_few_rows)?;
+    let inner = shared(rewrite(explain.plan.as_ref().clone(), session, &mut reasons)?, &CarvedPlans)?;
     let mut stringified_plans = explain.stringified_plans;
     reasons.dedup();
     for reason in reasons {
@@ -94,18 +94,25 @@ fn carve(plan: LogicalPlan, session: &dyn Session) -> DataFusionResult<LogicalPl
     Ok(LogicalPlan::Explain(Explain { plan: Arc::new(inner), stringified_plans, ..explain }))
 }
 
-/// Whether a subtree keeps its rows anyway, or has few for those that it reads: these are worth to be kept for several readers.
-fn has_few_rows(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => true,
-        LogicalPlan::Extension(extension) => {
-            let node: Option<&PipelinesNode> = extension.node.as_any().downcast_ref();
-            node.is_some_and(|node| has_few_rows(&node.carved().plan))
+/// What is known of plans that were carved.
+struct CarvedPlans;
+
+impl Knowledge for CarvedPlans {
+    /// Whether a subtree keeps its rows anyway, or has few of them for those that it reads.
+    fn is_worth_it(&self, plan: &LogicalPlan) -> bool {
+        match plan {
+            LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => true,
+            LogicalPlan::Projection(projection) => self.is_worth_it(&projection.input),
+            LogicalPlan::Filter(filter) => self.is_worth_it(&filter.input),
+            LogicalPlan::SubqueryAlias(alias) => self.is_worth_it(&alias.input),
+            _ => self.hidden(plan).is_some_and(|carved| self.is_worth_it(carved)),
         }
-        LogicalPlan::Projection(projection) => has_few_rows(&projection.input),
-        LogicalPlan::Filter(filter) => has_few_rows(&filter.input),
-        LogicalPlan::SubqueryAlias(alias) => has_few_rows(&alias.input),
-        _ => false,
+    }
+
+    fn hidden<'a>(&self, plan: &'a LogicalPlan) -> Option<&'a LogicalPlan> {
+        let LogicalPlan::Extension(extension) = plan else { return None };
+        let node: &PipelinesNode = extension.node.as_any().downcast_ref()?;
+        Some(&node.carved().plan)
     }
 }
 

@@ -10,37 +10,45 @@
 //!                                   rows of #1
 //! ```
 //!
-//! Must not know: which subtrees are worth it.
+//! Must not know: which subtrees are worth it, what nodes of others hold.
 
 use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{LogicalPlan, TableScan};
 
-use super::{Shared, SharedRows};
+use super::{Shared, SharedRows, scanned};
 use crate::plans::any_node;
 
 /// More subtrees than these are not compared with each other.
 const MOST_SUBTREES: usize = 64;
 
-/// `plan` with every subtree computed once that `is_worth_it` and that stands in it several times, the largest first.
+/// What this module is told of plans.
+pub trait Knowledge {
+    /// Whether a subtree is worth to be kept for several readers.
+    fn is_worth_it(&self, plan: &LogicalPlan) -> bool;
+    /// The plan that a node computes without having it as an input.
+    fn hidden<'a>(&self, plan: &'a LogicalPlan) -> Option<&'a LogicalPlan>;
+}
+
+/// `plan` with every subtree computed once that is worth it and that stands in it several times, the largest first.
 ///
 /// # Errors
 /// If two columns of a subtree have one name.
-pub fn shared(mut plan: LogicalPlan, is_worth_it: impl Fn(&LogicalPlan) -> bool) -> Result<LogicalPlan> {
-    while let Some((repeated, readers)) = largest(&plan, &is_worth_it)? {
+pub fn shared(mut plan: LogicalPlan, knowledge: &impl Knowledge) -> Result<LogicalPlan> {
+    while let Some((repeated, readers)) = largest(&plan, knowledge)? {
         let shared = Shared { number: free_number(&plan)?, schema: Arc::clone(repeated.schema()) };
-        let mut sharing = Sharing { repeated: &repeated, shared, readers, put_in: 0, is_shared: false };
+        let mut sharing = Sharing { repeated: &repeated, knowledge, shared, readers, put_in: 0, is_shared: false };
         plan = sharing.within(plan)?;
     }
     Ok(plan)
 }
 
 /// The largest subtree that occurs several times, and how often.
-fn largest(plan: &LogicalPlan, is_worth_it: &impl Fn(&LogicalPlan) -> bool) -> Result<Option<(LogicalPlan, usize)>> {
+fn largest(plan: &LogicalPlan, knowledge: &impl Knowledge) -> Result<Option<(LogicalPlan, usize)>> {
     let mut subtrees = Vec::new();
-    collect(plan, is_worth_it, &mut subtrees);
+    collect(plan, knowledge, &mut subtrees);
     if subtrees.len() < 2 || subtrees.len() > MOST_SUBTREES {
         return Ok(None);
     }
@@ -50,34 +58,66 @@ fn largest(plan: &LogicalPlan, is_worth_it: &impl Fn(&LogicalPlan) -> bool) -> R
     }
     // What holds others stands in front of them.
     for (index, subtree) in subtrees.iter().enumerate() {
-        let others = subtrees[index + 1..].iter().filter(|other| other == &subtree).count();
-        if others > 0 && !is_volatile(subtree)? {
+        let others = subtrees[index + 1..].iter().filter(|other| are_same(subtree, other, knowledge)).count();
+        if others > 0 && !is_volatile(subtree, knowledge)? {
             return Ok(Some(((*subtree).clone(), others + 1)));
         }
     }
     Ok(None)
 }
 
-fn collect<'a>(
-    plan: &'a LogicalPlan,
-    is_worth_it: &impl Fn(&LogicalPlan) -> bool,
-    subtrees: &mut Vec<&'a LogicalPlan>,
-) {
-    if is_worth_it(plan) {
+fn collect<'a>(plan: &'a LogicalPlan, knowledge: &impl Knowledge, subtrees: &mut Vec<&'a LogicalPlan>) {
+    if knowledge.is_worth_it(plan) {
         subtrees.push(plan);
     }
-    plan.inputs().into_iter().for_each(|input| collect(input, is_worth_it, subtrees));
+    plan.inputs().into_iter().for_each(|input| collect(input, knowledge, subtrees));
+}
+
+/// Whether two subtrees give the same rows. Plans are equal where scans read tables of one name: those of `range(5)` and
+/// `range(6)` are.
+fn are_same(one: &LogicalPlan, other: &LogicalPlan, knowledge: &impl Knowledge) -> bool {
+    one == other && {
+        let (mut scans, mut others) = (Vec::new(), Vec::new());
+        collect_scans(one, knowledge, &mut scans);
+        collect_scans(other, knowledge, &mut others);
+        scans.len() == others.len() && scans.iter().zip(&others).all(|(one, other)| read_the_same(one, other))
+    }
+}
+
+fn read_the_same(one: &LogicalPlan, other: &LogicalPlan) -> bool {
+    let (LogicalPlan::TableScan(left), LogicalPlan::TableScan(right)) = (one, other) else { return false };
+    let of = |scan: &TableScan| Arc::clone(&scan.source);
+    match (scanned(one), scanned(other)) {
+        (None, None) => Arc::ptr_eq(&of(left), &of(right)),
+        (number, same) => number == same,
+    }
+}
+
+fn collect_scans(plan: &LogicalPlan, knowledge: &impl Knowledge, scans: &mut Vec<LogicalPlan>) {
+    // Only an error of the closure could stop it.
+    let _ = plan.apply_with_subqueries(|node| {
+        if matches!(node, LogicalPlan::TableScan(_)) {
+            scans.push(node.clone());
+        }
+        if let Some(hidden) = knowledge.hidden(node) {
+            collect_scans(hidden, knowledge, scans);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
 }
 
 /// Whether a subtree may give other rows each time that it runs.
-fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
+fn is_volatile(plan: &LogicalPlan, knowledge: &impl Knowledge) -> Result<bool> {
     any_node(plan, |node| {
         let mut found = false;
         node.apply_expressions(|expr| {
             found |= expr.is_volatile();
             Ok(TreeNodeRecursion::Continue)
         })?;
-        Ok(found)
+        match knowledge.hidden(node) {
+            Some(hidden) if !found => is_volatile(hidden, knowledge),
+            _ => Ok(found),
+        }
     })
 }
 
@@ -92,8 +132,9 @@ fn free_number(plan: &LogicalPlan) -> Result<usize> {
 }
 
 /// A subtree that becomes shared rows.
-struct Sharing<'a> {
+struct Sharing<'a, K> {
     repeated: &'a LogicalPlan,
+    knowledge: &'a K,
     shared: Shared,
     readers: usize,
     /// Of these, those that have been put in.
@@ -101,10 +142,10 @@ struct Sharing<'a> {
     is_shared: bool,
 }
 
-impl Sharing<'_> {
+impl<K: Knowledge> Sharing<'_, K> {
     /// `plan` with readers of the rows, and their definition where the lowest node has all of them.
     fn within(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
-        if plan == *self.repeated {
+        if are_same(&plan, self.repeated, self.knowledge) {
             self.put_in += 1;
             return self.shared.reader();
         }
