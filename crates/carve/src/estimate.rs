@@ -226,11 +226,11 @@ pub fn variables_of<'a>(scalars: impl IntoIterator<Item = &'a Scalar>) -> BTreeS
 /// By position in [`Carver::tables`], how many rows of the scans of pipelines are expected to go on.
 pub type ExpectedScans = HashMap<usize, ExpectedRows>;
 
-/// Takes note of the rows that leave a relation which begins with the scan of a table.
-pub fn expect(scans: &mut ExpectedScans, table: usize, rows: f64, relation: &Relation) {
-    let expected = scans.entry(table).or_insert(ExpectedRows { tested: rows, kept: rows });
-    expected.kept = expected.kept.min(rows);
-    if matches!(relation, Relation::Filter { input, .. } if matches!(**input, Relation::Scan(_))) {
-        expected.tested = expected.kept;
+/// Takes note of the rows that leave a relation which begins with the scan of a table, of so many that come to its last step.
+/// Filters of pipelines spare the scan nothing: they look at rows whose columns are loaded.
+pub fn expect(scans: &mut ExpectedScans, table: usize, (rows_in, rows_out): (f64, f64), relation: &Relation) {
+    let expected = scans.entry(table).or_insert(ExpectedRows { tested: rows_out, kept: rows_out });
+    if matches!(relation, Relation::Join(_)) {
+        expected.kept *= (rows_out / rows_in.max(1.0)).min(1.0);
     }
 }
