@@ -7,6 +7,7 @@
 pub mod error;
 mod inert_settings;
 pub mod lock;
+pub mod own_types;
 pub mod panics;
 pub mod settings;
 pub mod statement;

@@ -79,10 +79,14 @@ use forebay_subqueries::correlation::Namesakes;
 use forebay_subqueries::membership::Membership;
 use forebay_subqueries::shared_rows::NarrowedRows;
 use forebay_subqueries::unnesting::Unnesting;
+use forebay_types::OwnTypes;
 
 /// Rules that give a plan its meaning and its types, before it is optimised. Each sees what those before it put in.
 pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     vec![
+        // Values of ENUMs are in the order of their places. No issue: DataFusion has no such types; enums.test. Before all that
+        // looks at types.
+        Arc::new(OwnTypes),
         // POSITIONAL and ASOF joins, which DataFusion does not know. nearest_rows.test, positional.test. Before types.
         Arc::new(MarkedJoins),
         // INTERSECT ALL and EXCEPT ALL count equal rows. #12955, #12956; joins.test.

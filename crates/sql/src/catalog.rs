@@ -28,6 +28,7 @@ use forebay_syntax::dialect::ForebayDialect;
 use forebay_syntax::file_options::{Options, looks_like_path};
 use forebay_syntax::{names, parse};
 use forebay_tables::known::{KnownTable, KnownTables};
+use forebay_tables::nested_columns;
 use forebay_tables::table::ForebayTable;
 
 use crate::called_macros;
@@ -35,7 +36,7 @@ use crate::checks;
 use crate::information_schema::{self, InformationSchema, Views};
 use crate::inserted_query::{Inserted, inserted_table};
 use crate::named::table_of;
-use crate::nested_columns;
+use crate::named_types;
 use crate::qualified_name::CATALOG;
 use crate::search_path::{SearchPath, is_temporary};
 use crate::semantics;
@@ -182,6 +183,7 @@ impl Planner {
     /// Plans a query or INSERT, with names of columns in any case.
     pub async fn plan(self: &Arc<Self>, state: &SessionState, mut statement: PlanStatement) -> Result<LogicalPlan> {
         called_macros::expand(&self.snapshot, &self.path, &mut statement)?;
+        named_types::replace_in_query(&self.snapshot, &self.path, &mut statement)?;
         self.path.tell_apart(&self.snapshot, &mut statement);
         names::resolve(state, &mut statement).await?;
         let null_order = state.config_options().sql_parser.default_null_ordering.clone();

@@ -17,12 +17,12 @@ use forebay_base::{Error, LogicalType, Result, SegmentId};
 use forebay_engine::types::arrow_type;
 use forebay_store::{SealedSegment, Table};
 use forebay_syntax::parse::parse_plan;
+use forebay_tables::nested_columns;
 
 use crate::answer::Answer;
 use crate::insert::{default_expr, is_default};
 use crate::lookup::{find_name, find_table};
 use crate::named::unknown_column;
-use crate::nested_columns;
 use crate::of_one_row::other_than_of_one_row;
 use crate::qualified_name::ident;
 use crate::returning::Returning;

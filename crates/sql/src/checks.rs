@@ -12,6 +12,7 @@ use forebay_context::error::from_datafusion;
 use forebay_grammar::walk::visit_expressions_mut;
 use forebay_store::{ColumnDefinition, Constraint, Table, names_equal};
 use forebay_tables::check_holds;
+use forebay_tables::nested_columns;
 
 /// The constraint that a CHECK over these columns is.
 ///
@@ -46,12 +47,13 @@ pub(crate) fn constraint(condition: &Expr, columns: &[ColumnDefinition]) -> Resu
     }
 }
 
-/// The rows of `plan`, which are to be those of `table`: an error as soon as one makes a CHECK of it false.
+/// The rows of `plan`, which are to be those of `table`: an error as soon as one makes a CHECK of it false, or has a value that the
+/// type of its column does not have.
 ///
 /// # Errors
 /// Conditions that cannot be planned.
 pub(crate) fn checked(state: &SessionState, table: &Table, plan: LogicalPlan) -> Result<LogicalPlan> {
-    let mut plan = plan;
+    let mut plan = nested_columns::checked(table, plan).map_err(from_datafusion)?;
     for constraint in &table.constraints {
         let Constraint::Check { condition, .. } = constraint else { continue };
         let holds = state.create_logical_expr(condition, plan.schema());

@@ -20,12 +20,12 @@ use forebay_store::{
     Transaction, full_name, names_equal,
 };
 use forebay_syntax::types::sql_type;
+use forebay_tables::nested_columns;
 
 use crate::catalog::Planner;
 use crate::checks::constraint as constraint_of;
 use crate::lookup::{find_name, find_table};
 use crate::named::{find_column, unknown_column};
-use crate::nested_columns;
 use crate::options;
 use crate::qualified_name::{QualifiedName, ident};
 use crate::search_path::is_temporary;
@@ -124,13 +124,15 @@ fn foreign_key(
 }
 
 fn column_definition(planner: &Arc<Planner>, column: &ColumnDef) -> Result<ColumnDefinition> {
-    let logical = match nested_columns::is_nested(&column.data_type) {
+    let told = nested_columns::told_type(&column.data_type);
+    let logical = match told.map_err(|error| error.context(format!("column {}", column.name)))? {
         // The type is planned to see whether it is one.
-        true => planner
+        Some(_) if nested_columns::is_nested(&column.data_type) => planner
             .default_expr(&format!("CAST(NULL AS {})", column.data_type))
             .map(|_| LogicalType::Varchar)
             .map_err(from_datafusion),
-        false => sql_type(&column.data_type),
+        Some(_) => Ok(LogicalType::Varchar),
+        None => sql_type(&column.data_type),
     };
     let logical = logical.map_err(|error| error.context(format!("column {}", column.name)))?;
     let mut definition =
@@ -145,6 +147,9 @@ fn column_definition(planner: &Arc<Planner>, column: &ColumnDef) -> Result<Colum
             ColumnOption::Default(expr) => {
                 let text = expr.to_string();
                 definition.missing = default_value(planner, &text, &definition.logical)?;
+                let told = nested_columns::told_type(&column.data_type)?;
+                nested_columns::check_value(told.as_deref(), definition.missing.as_ref())
+                    .map_err(|error| error.context(format!("DEFAULT {text} of column {}", definition.name)))?;
                 definition.default = Some(text);
             }
             other => {
@@ -372,7 +377,9 @@ fn alter_column(
     match operation {
         AlterColumnOperation::SetDefault { value } => {
             let text = value.to_string();
-            default_value(planner, &text, &definition.logical)?;
+            let value = default_value(planner, &text, &definition.logical)?;
+            nested_columns::check_value(table.options.get(Some(column), nested_columns::TYPE_OPTION), value.as_ref())
+                .map_err(|error| error.context(format!("DEFAULT {text} of column {}", definition.name)))?;
             transaction.set_default(table.id, column, Some(text))
         }
         AlterColumnOperation::DropDefault => transaction.set_default(table.id, column, None),

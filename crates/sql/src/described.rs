@@ -7,6 +7,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::Ident;
 use forebay_base::{Error, Result};
+use forebay_context::error::from_datafusion;
 
 use crate::answer::Answer;
 use crate::lookup::{find_name, find_table};
@@ -46,6 +47,7 @@ impl Run<'_> {
             }
         }
         let (plan, _) = self.plan_source(name)?;
+        let plan = forebay_types::applied(plan).map_err(from_datafusion)?;
         self.batch(show::describe_schema(plan.schema().as_arrow())?)
     }
 

@@ -14,9 +14,9 @@ use datafusion::datasource::MemTable;
 use forebay_context::error::into_datafusion;
 use forebay_store::{Catalog, SequenceRange, View};
 use forebay_syntax::types::shown_type;
+use forebay_tables::nested_columns;
 use forebay_tables::table::primary_key;
 
-use crate::nested_columns;
 use crate::qualified_name::CATALOG;
 use crate::search_path::{SearchPath, is_temporary};
 

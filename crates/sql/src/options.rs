@@ -12,11 +12,11 @@ use forebay_engine::Goal;
 use forebay_engine::goal::COMPRESSION_OPTION;
 use forebay_store::{TableOptions, Transaction};
 use forebay_syntax::table_options::{Action, AlterOptions, Change};
+use forebay_tables::nested_columns;
 
 use crate::catalog::Planner;
 use crate::lookup::{find_name, find_table};
 use crate::named::find_column;
-use crate::nested_columns;
 use crate::qualified_name::ident;
 
 /// The options that there are.
@@ -71,8 +71,8 @@ pub fn of_statement(create: &CreateTable) -> Result<TableOptions> {
 
 /// Adds what the definition of a column asks.
 pub fn add_of_column(all: &mut TableOptions, id: ColumnId, column: &ColumnDef) -> Result<()> {
-    if nested_columns::is_nested(&column.data_type) {
-        all.set(Some(id), nested_columns::TYPE_OPTION, Some(&column.data_type.to_string()));
+    if let Some(told) = nested_columns::told_type(&column.data_type)? {
+        all.set(Some(id), nested_columns::TYPE_OPTION, Some(&told));
     }
     for option in &column.options {
         if let ColumnOption::Options(options) = &option.option {

@@ -21,6 +21,7 @@ use forebay_engine::timeline::Recorder;
 use forebay_files::copy_to;
 use forebay_store::{DEFAULT_SCHEMA, SealedSegment, TableOptions};
 use forebay_syntax::parse::{Command, Copy, CopySource, parse_plan};
+use forebay_tables::nested_columns;
 use tokio::sync::mpsc;
 
 use crate::answer::{Answer, ResultKind, Source};
@@ -30,7 +31,6 @@ use crate::ddl;
 use crate::inserted_query;
 use crate::load;
 use crate::lookup::{find_name, find_table};
-use crate::nested_columns;
 use crate::options;
 use crate::plan_cache::PlanKey;
 use crate::qualified_name::QualifiedName;
@@ -104,6 +104,7 @@ impl<'a> Run<'a> {
             Command::SetVariable { name, value } => self.set_variable(&name, &value),
             Command::ResetVariable(name) => self.reset_variable(&name),
             Command::CreateMacro(text) => self.create_macro(&text),
+            Command::CreateType(text) => self.create_type(&text),
             Command::DropMacro(text) => self.drop_macro(&text),
             Command::Pragma(pragma) => self.pragma(pragma),
             Command::Reset(variable) => self.reset(&variable),
@@ -114,7 +115,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn plan_statement(&self, statement: PlanStatement) -> Result<Answer> {
+    fn plan_statement(&self, mut statement: PlanStatement) -> Result<Answer> {
+        self.known_types(&mut statement)?;
         let ast = match &statement {
             PlanStatement::Statement(ast) => ast.as_ref(),
             PlanStatement::CreateExternalTable(_) => {
@@ -141,6 +143,7 @@ impl<'a> Run<'a> {
             Ast::Drop { object_type: ObjectType::Sequence, names, if_exists, .. } => {
                 self.drop_sequences(names, *if_exists)
             }
+            Ast::Drop { object_type: ObjectType::Type, names, if_exists, .. } => self.drop_types(names, *if_exists),
             Ast::Drop { object_type, names, if_exists, cascade, .. } => {
                 ddl::drop(&self.planner, object_type, names, *if_exists, *cascade)?;
                 self.done(&format!("DROP {object_type}"))
@@ -369,11 +372,12 @@ impl<'a> Run<'a> {
         drop(store.begin()?);
         let state = self.state();
         let query = PlanStatement::Statement(Box::new(Ast::Query(query.clone())));
-        let plan = self.plan(&state, query)?;
+        let plan = forebay_types::applied(self.plan(&state, query)?).map_err(from_datafusion)?;
         let state = reading_order::state_for(state, &plan).map_err(from_datafusion)?;
+        let told = Arc::clone(plan.schema().inner());
         let physical = self.physical(&state, Arc::new(plan))?;
         let definition = ddl::definition_of_query(name, &physical.schema(), create)?;
-        nested_columns::add_types(&mut options, &physical.schema());
+        nested_columns::add_types(&mut options, &physical.schema(), &told);
         let columns = ddl::stored_columns(&definition);
         let (segments, rows) = self.load(&state, physical, &columns, &options)?;
         ddl::create_table(store.begin()?, definition, &options, segments, create.or_replace)?;

@@ -8,12 +8,12 @@ use forebay_base::{Error, Result, Value};
 use forebay_engine::MemoryUse;
 use forebay_engine::goal::COMPRESSION_OPTION;
 use forebay_store::{Catalog, CheckReport, names_equal};
-use forebay_syntax::types::{shown_column_type, shown_type};
+use forebay_syntax::types::{shown_field, shown_type};
 use forebay_tables::distribution::Distribution;
+use forebay_tables::nested_columns;
 use forebay_tables::table::primary_key;
 use forebay_tables::zones::column_zone;
 
-use crate::nested_columns;
 use crate::qualified_name::CATALOG;
 use crate::search_path::SearchPath;
 
@@ -116,7 +116,7 @@ pub fn describe_schema(schema: &Schema) -> Result<RecordBatch> {
     let fields = schema.fields();
     batch(vec![
         ("column_name", text(fields.iter().map(|field| field.name().as_str()))),
-        ("column_type", text(fields.iter().map(|field| shown_type(field.data_type())))),
+        ("column_type", text(fields.iter().map(|field| shown_field(field)))),
         ("null", text(fields.iter().map(|field| if field.is_nullable() { "YES" } else { "NO" }))),
     ])
 }
@@ -142,7 +142,7 @@ pub fn table_info(table: &forebay_store::Table) -> Result<RecordBatch> {
     let columns = &table.columns;
     info(
         columns.iter().map(|column| column.name.clone()).collect(),
-        columns.iter().map(|column| shown_column_type(&column.logical)).collect(),
+        columns.iter().map(|column| nested_columns::shown(table, column)).collect(),
         columns.iter().map(|column| !column.nullable).collect(),
         columns.iter().map(|column| column.default.clone()).collect(),
         columns.iter().map(|column| key.contains(&column.name)).collect(),

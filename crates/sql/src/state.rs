@@ -20,10 +20,10 @@ use forebay_rules::operators::Operators;
 use forebay_rules::{list, text_functions, volatile, whole_numbers};
 use forebay_store::DEFAULT_SCHEMA;
 use forebay_subqueries::row_values;
-use forebay_syntax::types::TypeNames;
+use forebay_types::planned::Types;
 
 use crate::qualified_name::CATALOG;
-use crate::{semantics, time_series, type_of};
+use crate::{semantics, time_series};
 
 /// Build sides up to this size are built once and shared, rather than both sides being repartitioned.
 const SHARED_BUILD_BYTES: usize = 256 << 20;
@@ -44,8 +44,9 @@ fn scalar_functions(state: &SessionState, nested: Vec<Arc<ScalarUDF>>) -> Vec<Ar
     scalars.extend(forebay_functions::functions());
     scalars.extend(bits::functions().map(Arc::new));
     scalars.extend(whole_numbers::functions());
+    scalars.extend(forebay_types::functions::functions());
     scalars.extend(nested);
-    scalars.push(Arc::new(type_of::function()));
+    scalars.push(Arc::new(forebay_types::type_of::function()));
     scalars
 }
 
@@ -70,11 +71,13 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
     // The rules' order makes one pass of them enough.
     options.optimizer.max_passes = 1;
     options.execution.parquet.pushdown_filters = true;
+    // Behind the analysis nothing depends on the marks of fields, which not all operators of ours keep.
+    options.execution.skip_physical_aggregate_schema_check = true;
     let state = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(Arc::clone(environment))
         .with_default_features()
-        .with_type_planner(Arc::new(TypeNames))
+        .with_type_planner(Arc::new(Types))
         .build();
     let mut expressions: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(Operators::new(division))];
     let nested = forebay_nested::functions();

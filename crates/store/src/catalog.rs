@@ -31,9 +31,11 @@ pub struct Catalog {
     pub(crate) macros: BTreeMap<(MacroKind, String, String), Arc<Macro>>,
     /// By folded names of schema and sequence.
     pub(crate) sequences: BTreeMap<(String, String), Arc<Sequence>>,
+    /// By folded names of schema and type.
+    pub(crate) types: BTreeMap<(String, String), Arc<NamedType>>,
     /// Commits since the database was made.
     pub(crate) commit: u64,
-    /// Id of the next schema, table, view, macro or sequence.
+    /// Id of the next schema, table, view, macro, sequence or type.
     pub(crate) next_object: u64,
     /// Where segments are besides the database's own directory.
     pub(crate) directories: Arc<DataDirectories>,
@@ -155,6 +157,18 @@ pub struct Macro {
     pub definitions: Vec<String>,
 }
 
+/// A type under a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedType {
+    pub(crate) id: u64,
+    /// Schema, as the schema's name was given.
+    pub schema: String,
+    /// Name, as given.
+    pub name: String,
+    /// The type that it stands for, in SQL's words and without names of other types: `ENUM('a', 'b')`.
+    pub definition: String,
+}
+
 /// A table to be made. Its columns get the ids 0, 1, … in this order, and constraints name them so.
 #[derive(Debug, Clone)]
 pub struct TableDefinition {
@@ -274,6 +288,16 @@ impl Catalog {
         self.sequences.values()
     }
 
+    /// The type of this name, if there is one.
+    pub fn named_type(&self, schema: &str, name: &str) -> Option<&Arc<NamedType>> {
+        self.types.get(&key(schema, name))
+    }
+
+    /// All types with names, in order of schema and name.
+    pub fn named_types(&self) -> impl Iterator<Item = &Arc<NamedType>> {
+        self.types.values()
+    }
+
     /// All macros, those that stand for values first, in order of schema and name.
     pub fn macros(&self) -> impl Iterator<Item = &Arc<Macro>> {
         self.macros.values()
@@ -335,6 +359,19 @@ impl Catalog {
             return Err(Error::new(ErrorKind::AlreadyExists, message));
         }
         self.sequences.insert(key, Arc::new(new));
+        Ok(())
+    }
+
+    /// As [`Catalog::bind`], for a type.
+    pub(crate) fn bind_type(&mut self, new: NamedType) -> Result<()> {
+        check_name(&new.name)?;
+        self.schema(&new.schema)?;
+        let key = key(&new.schema, &new.name);
+        if self.types.contains_key(&key) {
+            let message = format!("type {}.{} exists already", new.schema, new.name);
+            return Err(Error::new(ErrorKind::AlreadyExists, message));
+        }
+        self.types.insert(key, Arc::new(new));
         Ok(())
     }
 

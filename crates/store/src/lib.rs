@@ -32,8 +32,8 @@ mod writer;
 mod tests;
 
 pub use catalog::{
-    Catalog, Column, ColumnDefinition, Constraint, DEFAULT_SCHEMA, Macro, MacroKind, Table, TableDefinition, View,
-    full_name, names_equal,
+    Catalog, Column, ColumnDefinition, Constraint, DEFAULT_SCHEMA, Macro, MacroKind, NamedType, Table, TableDefinition,
+    View, full_name, names_equal,
 };
 pub use check::{CHECK_ERRORS, CheckReport};
 pub use data_directories::{DataDirectory, DatabaseId};

@@ -14,7 +14,7 @@ use forebay_base::{
     limits,
 };
 
-use crate::catalog::{Catalog, Column, Constraint, Macro, MacroKind, Named, Schema, Table, View, fold};
+use crate::catalog::{Catalog, Column, Constraint, Macro, MacroKind, Named, NamedType, Schema, Table, View, fold};
 use crate::data_directories::{DataDirectories, DatabaseId};
 use crate::fact::Fact;
 use crate::footer::FooterLocation;
@@ -35,6 +35,7 @@ pub(crate) const ROW_DATA_DIRECTORIES: u8 = 5;
 pub(crate) const ROW_FACT: u8 = 6;
 pub(crate) const ROW_MACRO: u8 = 7;
 pub(crate) const ROW_SEQUENCE: u8 = 8;
+pub(crate) const ROW_TYPE: u8 = 9;
 
 pub(crate) const CONSTRAINT_PRIMARY_KEY: u8 = 0;
 pub(crate) const CONSTRAINT_UNIQUE: u8 = 1;
@@ -148,6 +149,13 @@ pub(crate) fn encode(catalog: &Catalog, next_file: u64) -> Rows {
     }
     for sequence in catalog.sequences() {
         seal(&mut rows, key(ROW_SEQUENCE, sequence.id), sequence.encode());
+    }
+    for named in catalog.named_types() {
+        let mut row = Writer::default();
+        row.blob(named.schema.as_bytes());
+        row.blob(named.name.as_bytes());
+        row.blob(named.definition.as_bytes());
+        seal(&mut rows, key(ROW_TYPE, named.id), row);
     }
     for table in catalog.tables.values() {
         seal(&mut rows, key(ROW_TABLE, table.id.0), encode_table(table));
@@ -341,6 +349,11 @@ pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<C
             ROW_SEQUENCE => {
                 let decoded = Sequence::decode(&mut reader, id)?;
                 catalog.bind_sequence(decoded).map_err(|e| reader.wrong(e.message()))?;
+            }
+            ROW_TYPE => {
+                let (schema, name, definition) = (reader.text()?, reader.text()?, reader.text()?);
+                let named = NamedType { id, schema, name, definition };
+                catalog.bind_type(named).map_err(|e| reader.wrong(e.message()))?;
             }
             ROW_DATA_DIRECTORIES => catalog.directories = Arc::new(decode_directories(&mut reader)?),
             _ => return Err(reader.wrong("it is of an unknown kind")),

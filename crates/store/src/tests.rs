@@ -163,6 +163,9 @@ fn definitions_are_there_after_a_reopen() {
         let range = SequenceRange { start: 3, increment: -2, least: -9, greatest: 3, cycles: true };
         t.create_sequence("sales", "Numbers", range)?;
         assert_eq!(t.take_numbers("Sales", "numbers", 2)?, [3, 1]);
+        t.create_type("sales", "Mood", "ENUM('sad')".to_owned(), false)?;
+        assert!(t.create_type("Sales", "mood", "INTEGER".to_owned(), false).is_err());
+        t.create_type("Sales", "mooD", "ENUM('sad', 'ok')".to_owned(), true)?;
         t.create_macro(MacroKind::Table, "main", "sum", vec!["(n) AS TABLE SELECT n".to_owned()], false)?;
         t.create_view("SALES", "Recent", "select 1", false)
     })
@@ -177,6 +180,7 @@ fn definitions_are_there_after_a_reopen() {
     assert_eq!(after.view("sales", "RECENT").expect("a view").sql, "select 1");
     assert_eq!(after.macro_of(MacroKind::Value, "SALES", "sum").expect("a macro").definitions[1], "(a, b) AS a + b");
     assert!(after.macro_of(MacroKind::Table, "sales", "sum").is_none());
+    assert_eq!(after.named_type("sales", "mood").expect("a type").definition, "ENUM('sad', 'ok')");
     assert_eq!(after.sequence("sales", "NUMBERS").expect("a sequence").range.increment, -2);
     assert_eq!(change(&store, |t| t.take_numbers("sales", "numbers", 1)).expect("a number"), [-1]);
     assert_eq!(after.schemas().collect::<Vec<_>>(), ["main", "Sales"]);
@@ -598,6 +602,7 @@ fn the_format_document_has_these_constants() {
         ("ROW_FACT", u64::from(rows::ROW_FACT)),
         ("ROW_MACRO", u64::from(rows::ROW_MACRO)),
         ("ROW_SEQUENCE", u64::from(rows::ROW_SEQUENCE)),
+        ("ROW_TYPE", u64::from(rows::ROW_TYPE)),
         ("FACT_VERSION", u64::from(fact::FACT_VERSION)),
         ("FACT_HEADER_BYTES", fact::FACT_HEADER_BYTES),
         ("FACT_OPTIONAL", u64::from(fact::FACT_OPTIONAL)),

@@ -75,7 +75,9 @@ impl Transaction {
         let views: Vec<_> = self.working.views().filter(|view| inside(&view.schema)).cloned().collect();
         let has_macros = self.working.macros().any(|stored| inside(&stored.schema));
         let has_sequences = self.working.sequences().any(|sequence| inside(&sequence.schema));
-        let is_empty = tables.is_empty() && views.is_empty() && !has_macros && !has_sequences;
+        let has_types = self.working.named_types().any(|named| inside(&named.schema));
+        let has_others = has_macros || has_sequences || has_types;
+        let is_empty = tables.is_empty() && views.is_empty() && !has_others;
         if !is_empty && !cascade {
             let message = format!("schema {schema} is not empty");
             return Err(constraint(message).hint("DROP SCHEMA … CASCADE drops what is in it too"));
@@ -92,6 +94,7 @@ impl Transaction {
         }
         catalog.macros.retain(|_, stored| !inside(&stored.schema));
         catalog.sequences.retain(|_, sequence| !inside(&sequence.schema));
+        catalog.types.retain(|_, named| !inside(&named.schema));
         catalog.schemas.remove(&fold(&schema));
         Ok(())
     }

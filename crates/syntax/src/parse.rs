@@ -84,6 +84,8 @@ pub enum Command {
     ResetVariable(String),
     /// CREATE MACRO: the whole text.
     CreateMacro(String),
+    /// CREATE TYPE: the whole text.
+    CreateType(String),
     /// DROP MACRO: the text behind the words.
     DropMacro(String),
     /// PRAGMA.
@@ -165,8 +167,10 @@ pub fn parse(text: &str) -> Result<Command> {
         .take(BEGINNING)
         .collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    if makes_macro(&words) {
-        return Ok(Command::CreateMacro(text.to_owned()));
+    match made(&words) {
+        Some("MACRO" | "FUNCTION") => return Ok(Command::CreateMacro(text.to_owned())),
+        Some("TYPE") => return Ok(Command::CreateType(text.to_owned())),
+        _ => {}
     }
     let behind = |count: usize| -> String {
         let mut seen = 0;
@@ -232,9 +236,10 @@ fn execute(tokens: &[TokenWithSpan], values: &str) -> Result<Command> {
 /// Words that tell what kind of statement one is: CREATE OR REPLACE TEMPORARY MACRO.
 const BEGINNING: usize = 5;
 
-fn makes_macro(words: &[&str]) -> bool {
+/// What a CREATE statement makes.
+fn made<'a>(words: &[&'a str]) -> Option<&'a str> {
     let mut others = words.iter().filter(|word| !matches!(**word, "OR" | "REPLACE" | "TEMP" | "TEMPORARY"));
-    others.next() == Some(&"CREATE") && others.next().is_some_and(|word| matches!(*word, "MACRO" | "FUNCTION"))
+    others.next().filter(|word| **word == "CREATE").and_then(|_| others.next()).copied()
 }
 
 /// The name that this word of a statement is, counted from 0.

@@ -9,6 +9,7 @@ use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{DataType, ExactNumberInfo, TimezoneInfo};
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, LogicalType, Result, TimeUnit};
+use forebay_context::own_types;
 use forebay_engine::types::arrow_type;
 
 use crate::dialect::ForebayDialect;
@@ -145,19 +146,24 @@ fn map_type(name: &DataType) -> Option<ArrowType> {
     Some(ArrowType::Map(Arc::new(Field::new("entries", ArrowType::Struct(fields.into()), false)), false))
 }
 
+/// The type of a field, by SQL's name.
+pub fn shown_field(field: &Field) -> String {
+    own_types::of(field).map_or_else(|| shown_type(field.data_type()), str::to_owned)
+}
+
 /// The Arrow type in which values are shown as text, used by DESCRIBE and friends.
 pub fn shown_type(arrow: &ArrowType) -> String {
     match forebay_engine::types::logical_type(arrow, "") {
         Ok(logical) => shown_column_type(&logical),
         Err(_) => match arrow {
-            ArrowType::List(element) => format!("{}[]", shown_type(element.data_type())),
+            ArrowType::List(element) => format!("{}[]", shown_field(element)),
             ArrowType::Struct(fields) => {
-                let field = |field: &FieldRef| format!("{} {}", field.name(), shown_type(field.data_type()));
+                let field = |field: &FieldRef| format!("{} {}", field.name(), shown_field(field));
                 format!("STRUCT({})", fields.iter().map(field).collect::<Vec<_>>().join(", "))
             }
             ArrowType::Map(entries, _) => match entries.data_type() {
                 ArrowType::Struct(pair) if pair.len() == 2 => {
-                    format!("MAP({}, {})", shown_type(pair[0].data_type()), shown_type(pair[1].data_type()))
+                    format!("MAP({}, {})", shown_field(&pair[0]), shown_field(&pair[1]))
                 }
                 other => other.to_string(),
             },

@@ -10,11 +10,15 @@ use std::sync::{Arc, Mutex, OnceLock};
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use forebay_base::TableId;
 use forebay_context::lock::lock;
+use forebay_context::own_types;
 use forebay_engine::types::arrow_type;
 use forebay_store::{Catalog, Table, Zone};
 
 use crate::distribution::Distribution;
 use crate::zones::column_zone;
+
+/// The option that tells the type of a column whose values are stored as texts.
+pub const TYPE_OPTION: &str = "type";
 
 /// One version of a table, with what is known of it.
 #[derive(Debug)]
@@ -35,8 +39,13 @@ struct Column {
 impl KnownTable {
     /// A table of which nothing is known yet.
     pub fn new(table: Arc<Table>) -> Self {
-        let field =
-            |column: &forebay_store::Column| Field::new(&column.name, arrow_type(&column.logical), column.nullable);
+        let field = |column: &forebay_store::Column| {
+            let field = Field::new(&column.name, arrow_type(&column.logical), column.nullable);
+            match table.options.get(Some(column.id), TYPE_OPTION).filter(|told| own_types::is_own(told)) {
+                Some(told) => own_types::marked(field, told),
+                None => field,
+            }
+        };
         let schema = Arc::new(Schema::new(table.columns.iter().map(field).collect::<Vec<_>>()));
         let columns = table.columns.iter().map(|_| Column::default()).collect();
         Self { table, schema, columns }

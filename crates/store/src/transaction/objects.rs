@@ -1,11 +1,11 @@
-//! Changes of what has a name and no rows: views, macros and sequences.
+//! Changes of what has a name and no rows: views, macros, sequences and types.
 
 use std::sync::Arc;
 
 use forebay_base::Result;
 
 use super::{Transaction, not_found};
-use crate::catalog::{Macro, MacroKind, Named, View, key, macro_key};
+use crate::catalog::{Macro, MacroKind, Named, NamedType, View, key, macro_key};
 use crate::sequence::{Sequence, SequenceRange};
 
 impl Transaction {
@@ -68,6 +68,24 @@ impl Transaction {
         match self.change().sequences.remove(&key(schema, name)) {
             Some(_) => Ok(()),
             None => Err(not_found("sequence", &format!("{schema}.{name}"))),
+        }
+    }
+
+    /// Makes a type that stands for `definition`, or replaces the one of that name if `replace`.
+    pub fn create_type(&mut self, schema: &str, name: &str, definition: String, replace: bool) -> Result<()> {
+        let schema = self.working.schema(schema)?.name.clone();
+        if replace && self.working.named_type(&schema, name).is_some() {
+            self.drop_type(&schema, name)?;
+        }
+        let id = self.next_object();
+        self.change().bind_type(NamedType { id, schema, name: name.to_owned(), definition })
+    }
+
+    /// Drops a type. Columns keep what it stood for.
+    pub fn drop_type(&mut self, schema: &str, name: &str) -> Result<()> {
+        match self.change().types.remove(&key(schema, name)) {
+            Some(_) => Ok(()),
+            None => Err(not_found("type", &format!("{schema}.{name}"))),
         }
     }
 

@@ -1,11 +1,12 @@
-//! Columns of lists, structs and maps. A table stores their values as texts, and an option of the column tells their type; queries
-//! read a table with such columns as the query that casts the texts.
+//! Columns of lists, structs and maps, and of types of texts. A table stores their values as texts, and an option of the column tells
+//! their type; queries read a table with lists and the like as the query that casts the texts. Columns of types of texts are marked by
+//! the table itself.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{DFSchema, Result as DataFusionResult};
 use datafusion::datasource::{TableType, provider_as_source};
@@ -15,17 +16,31 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::Column as ColumnName;
 use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType as SqlType, ExprWithAlias};
 use datafusion::sql::sqlparser::parser::Parser;
-use forebay_base::{ColumnId, Error};
+use forebay_base::{ColumnId, Error, Result, Value};
 use forebay_context::error::into_datafusion;
+use forebay_context::own_types;
 use forebay_store::{Column, Table, TableOptions};
 use forebay_syntax::dialect::ForebayDialect;
 use forebay_syntax::types::{shown_column_type, shown_type};
-use forebay_tables::table::ForebayTable;
+use forebay_types::functions::to_own;
+use forebay_types::own::Own;
+use forebay_types::planned::own_type;
 
-/// The option that tells the type of a column whose values are stored as texts.
-pub const TYPE_OPTION: &str = "type";
+pub use crate::known::TYPE_OPTION;
+use crate::table::ForebayTable;
 
-/// Whether this is a type of values that are stored as texts.
+/// The type of a column whose values are stored as texts, as the option tells it.
+///
+/// # Errors
+/// What is no type.
+pub fn told_type(data_type: &SqlType) -> Result<Option<String>> {
+    match own_type(data_type)? {
+        Some(own) => Ok(Some(own.text().to_owned())),
+        None => Ok(is_nested(data_type).then(|| data_type.to_string())),
+    }
+}
+
+/// Whether this is a type of lists, structs or maps.
 pub fn is_nested(data_type: &SqlType) -> bool {
     match data_type {
         SqlType::Array(ArrayElemTypeDef::SquareBracket(_, None) | ArrayElemTypeDef::AngleBracket(_)) => true,
@@ -38,18 +53,15 @@ pub fn is_nested(data_type: &SqlType) -> bool {
 /// The type of a column of such values, as it is written.
 pub fn type_text(data_type: &DataType) -> Option<String> {
     match data_type {
-        DataType::List(element) | DataType::LargeList(element) => {
-            Some(format!("{}[]", part_text(element.data_type())?))
-        }
+        DataType::List(element) | DataType::LargeList(element) => Some(format!("{}[]", part_text(element)?)),
         DataType::Struct(fields) if !fields.is_empty() => {
-            let field = |field: &Arc<datafusion::arrow::datatypes::Field>| {
-                Some(format!("\"{}\" {}", field.name().replace('"', "\"\""), part_text(field.data_type())?))
-            };
+            let field =
+                |field: &Arc<Field>| Some(format!("\"{}\" {}", field.name().replace('"', "\"\""), part_text(field)?));
             Some(format!("STRUCT({})", fields.iter().map(field).collect::<Option<Vec<_>>>()?.join(", ")))
         }
         DataType::Map(entries, _) => match entries.data_type() {
             DataType::Struct(pair) if pair.iter().all(|field| !field.data_type().is_nested()) => {
-                let parts = pair.iter().map(|field| part_text(field.data_type())).collect::<Option<Vec<_>>>()?;
+                let parts = pair.iter().map(|field| part_text(field)).collect::<Option<Vec<_>>>()?;
                 Some(format!("MAP({})", parts.join(", ")))
             }
             _ => None,
@@ -58,21 +70,48 @@ pub fn type_text(data_type: &DataType) -> Option<String> {
     }
 }
 
-fn part_text(data_type: &DataType) -> Option<String> {
-    match data_type {
+fn part_text(field: &Field) -> Option<String> {
+    if let Some(own) = own_types::of(field) {
+        return Some(own.to_owned());
+    }
+    match field.data_type() {
         DataType::Null => Some("INTEGER".to_owned()),
         nested if nested.is_nested() => type_text(nested),
         plain => forebay_engine::types::logical_type(plain, "").ok().map(|_| shown_type(plain)),
     }
 }
 
-/// Adds the types of columns that hold the rows of a query.
-pub(crate) fn add_types(options: &mut TableOptions, schema: &Schema) {
-    for (index, field) in schema.fields().iter().enumerate() {
-        if let Some(text) = type_text(field.data_type()) {
+/// Adds the types of columns that hold the rows of a query: those that its rows have, and those that its plan tells.
+pub fn add_types(options: &mut TableOptions, schema: &Schema, told: &Schema) {
+    for (index, (field, told)) in schema.fields().iter().zip(told.fields()).enumerate() {
+        let own = own_types::of(told).map(str::to_owned);
+        if let Some(text) = own.or_else(|| type_text(field.data_type())) {
             options.set(Some(ColumnId(index as u32)), TYPE_OPTION, Some(&text));
         }
     }
+}
+
+/// The rows of `plan`, which are to be those of `table`, with values that the types of its columns have.
+pub fn checked(table: &Table, plan: LogicalPlan) -> DataFusionResult<LogicalPlan> {
+    let told = |column: &Column| table.options.get(Some(column.id), TYPE_OPTION).and_then(Own::of_text);
+    let owns: Vec<Option<Own>> = table.columns.iter().map(told).collect();
+    if owns.iter().all(Option::is_none) || owns.len() != plan.schema().fields().len() {
+        return Ok(plan);
+    }
+    let values: Vec<Expr> = plan
+        .schema()
+        .iter()
+        .zip(owns)
+        .map(|((relation, field), own)| {
+            let value = Expr::Column((relation, field).into());
+            match own {
+                None => value,
+                Some(own) if Own::of_field(field).as_ref() == Some(&own) => value,
+                Some(own) => to_own(value, own, false).alias_qualified(relation.cloned(), field.name()),
+            }
+        })
+        .collect();
+    LogicalPlanBuilder::from(plan).project(values)?.build()
 }
 
 /// The name of the type of a column.
@@ -83,10 +122,25 @@ pub fn shown(table: &Table, column: &Column) -> String {
     }
 }
 
+/// Checks that a stored value is one of the type that a column tells.
+///
+/// # Errors
+/// A text that it does not have.
+pub fn check_value(told: Option<&str>, value: Option<&Value>) -> Result<()> {
+    let (Some(Own::Enum(values)), Some(Value::Bytes(text))) = (told.and_then(Own::of_text), value) else {
+        return Ok(());
+    };
+    let text = String::from_utf8_lossy(text);
+    match values.place(&text) {
+        Some(_) => Ok(()),
+        None => Err(values.unknown(&text)),
+    }
+}
+
 /// A table as queries read it: itself, or the query that casts its texts.
-pub(crate) fn provider(base: Arc<ForebayTable>, state: &SessionState) -> DataFusionResult<Arc<dyn TableProvider>> {
+pub fn provider(base: Arc<ForebayTable>, state: &SessionState) -> DataFusionResult<Arc<dyn TableProvider>> {
     let table = Arc::clone(base.table());
-    let type_of = |id: ColumnId| table.options.get(Some(id), TYPE_OPTION);
+    let type_of = |id: ColumnId| table.options.get(Some(id), TYPE_OPTION).filter(|name| !own_types::is_own(name));
     if !table.columns.iter().any(|column| type_of(column.id).is_some()) {
         return Ok(base);
     }

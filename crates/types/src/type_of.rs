@@ -1,15 +1,16 @@
 //! `typeof(x)`: the name of its type as SQL has it.
 
-use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
 };
+use forebay_context::own_types;
 use forebay_syntax::types::shown_type;
 
 /// The function.
-pub(crate) fn function() -> ScalarUDF {
+pub fn function() -> ScalarUDF {
     ScalarUDF::from(TypeOf { signature: Signature::any(1, Volatility::Immutable) })
 }
 
@@ -46,8 +47,13 @@ impl ScalarUDFImpl for TypeOf {
     }
 }
 
+/// The name of a field's type.
+fn field_type(field: &Field) -> String {
+    own_types::of(field).map_or_else(|| type_name(field.data_type()), str::to_owned)
+}
+
 /// The name of a type within queries.
-fn type_name(data_type: &DataType) -> String {
+pub(crate) fn type_name(data_type: &DataType) -> String {
     match data_type {
         DataType::Null => "\"NULL\"".to_owned(),
         DataType::Timestamp(_, Some(_)) => "TIMESTAMP WITH TIME ZONE".to_owned(),
@@ -56,22 +62,22 @@ fn type_name(data_type: &DataType) -> String {
         DataType::Timestamp(TimeUnit::Nanosecond, None) => "TIMESTAMP_NS".to_owned(),
         DataType::Decimal128(38, 0) | DataType::Decimal256(_, 0) => "HUGEINT".to_owned(),
         DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
-            format!("{}[]", type_name(element.data_type()))
+            format!("{}[]", field_type(element))
         }
         DataType::Struct(fields)
             if fields.iter().enumerate().all(|(place, field)| *field.name() == format!("c{place}")) =>
         {
-            let types: Vec<String> = fields.iter().map(|field| type_name(field.data_type())).collect();
+            let types: Vec<String> = fields.iter().map(|field| field_type(field)).collect();
             format!("TUPLE({})", types.join(", "))
         }
         DataType::Struct(fields) => {
             let fields: Vec<String> =
-                fields.iter().map(|field| format!("{} {}", field.name(), type_name(field.data_type()))).collect();
+                fields.iter().map(|field| format!("{} {}", field.name(), field_type(field))).collect();
             format!("STRUCT({})", fields.join(", "))
         }
         DataType::Map(entries, _) => match entries.data_type() {
             DataType::Struct(fields) => {
-                let both: Vec<String> = fields.iter().map(|field| type_name(field.data_type())).collect();
+                let both: Vec<String> = fields.iter().map(|field| field_type(field)).collect();
                 format!("MAP({})", both.join(", "))
             }
             other => format!("MAP({other})"),

@@ -1,0 +1,347 @@
+//! Functions that the rule puts in: to a type of texts and away from it, and the places of the values of an ENUM.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, ListBuilder, StringViewArray, StringViewBuilder, UInt32Array,
+};
+use datafusion::arrow::compute::{cast, is_not_null, not, nullif};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, UInt32Type};
+use datafusion::common::{Result, exec_err, internal_err};
+use datafusion::functions::utils::make_scalar_function;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use forebay_context::error::into_datafusion;
+use forebay_context::own_types;
+
+use crate::enumeration::Enumeration;
+use crate::own::Own;
+
+/// `value`, a text, as a value of a type of texts; what it does not have is NULL or an error.
+pub fn to_own(value: Expr, own: Own, or_null: bool) -> Expr {
+    call(ToOwn { own, or_null, signature: Signature::any(1, Volatility::Immutable) }, vec![value])
+}
+
+/// `value`, of a type of texts, as VARCHAR.
+pub fn to_text(value: Expr) -> Expr {
+    call(ToText { signature: Signature::any(1, Volatility::Immutable) }, vec![value])
+}
+
+/// The place of a value of an ENUM.
+pub fn place(value: Expr, of: &Arc<Enumeration>) -> Expr {
+    let signature = Signature::any(1, Volatility::Immutable);
+    call(Place { of: Arc::clone(of), signature }, vec![value])
+}
+
+/// The value of an ENUM at a place.
+pub fn value_at(place: Expr, of: &Arc<Enumeration>) -> Expr {
+    let signature = Signature::any(1, Volatility::Immutable);
+    call(ValueAt { of: Arc::clone(of), signature }, vec![place])
+}
+
+/// The values of an ENUM from one to another, both included; NULL is the first or the last one.
+pub fn range(first: Expr, last: Expr, of: &Arc<Enumeration>) -> Expr {
+    let signature = Signature::any(2, Volatility::Immutable);
+    call(Range { of: Arc::clone(of), signature }, vec![first, last])
+}
+
+/// `value`, with values of types of texts inside, which must be such.
+pub fn checked(value: Expr, data_type: DataType) -> Expr {
+    call(Checked { data_type, signature: Signature::any(1, Volatility::Immutable) }, vec![value])
+}
+
+fn call(function: impl ScalarUDFImpl + 'static, args: Vec<Expr>) -> Expr {
+    ScalarUDF::from(function).call(args)
+}
+
+/// The texts of an array.
+pub(crate) fn texts(array: &ArrayRef) -> Result<StringViewArray> {
+    match array.data_type() {
+        DataType::Utf8View => Ok(array.as_string_view().clone()),
+        _ => Ok(cast(array, &DataType::Utf8View)?.as_string_view().clone()),
+    }
+}
+
+/// The places of texts in an ENUM. What it does not have is NULL.
+pub(crate) fn places(texts: &StringViewArray, of: &Enumeration) -> UInt32Array {
+    texts.iter().map(|text| text.and_then(|text| of.place(text))).collect()
+}
+
+/// The texts at these places.
+pub(crate) fn values_at(places: &UInt32Array, of: &Enumeration) -> StringViewArray {
+    let value = |place: Option<u32>| place.and_then(|place| of.values().get(place as usize)).map(String::as_str);
+    places.iter().map(value).collect()
+}
+
+/// A text as it is, with the mark of its type.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ToOwn {
+    own: Own,
+    or_null: bool,
+    signature: Signature,
+}
+
+/// The values of `array`, as far as the type has them; an error or NULL for others.
+fn as_own(array: &ArrayRef, own: &Own, or_null: bool) -> Result<ArrayRef> {
+    let texts = texts(array)?;
+    let places = places(&texts, own.enumeration());
+    if places.null_count() == texts.null_count() {
+        return Ok(Arc::new(texts));
+    }
+    if or_null {
+        return Ok(nullif(&texts, &not(&is_not_null(&places)?)?)?);
+    }
+    let wrong = texts.iter().zip(&places).find_map(|(text, place)| text.filter(|_| place.is_none()));
+    Err(into_datafusion(own.enumeration().unknown(wrong.unwrap_or_default())))
+}
+
+impl ScalarUDFImpl for ToOwn {
+    fn name(&self) -> &str {
+        "to_type"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8View)
+    }
+
+    fn return_field_from_args(&self, _args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        Ok(self.own.field(self.name(), DataType::Utf8View))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let made = |one: &[ArrayRef]| as_own(&one[0], &self.own, self.or_null);
+        make_scalar_function(made, Vec::new())(&args.args)
+    }
+}
+
+/// A text as it is, without a mark. It is gone when plans are optimised.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ToText {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for ToText {
+    fn name(&self) -> &str {
+        "to_text"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match types {
+            [only] => Ok(only.clone()),
+            _ => internal_err!("to_text takes one value"),
+        }
+    }
+
+    fn simplify(&self, mut args: Vec<Expr>, _info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        match args.pop() {
+            Some(only) => Ok(ExprSimplifyResult::Simplified(only)),
+            None => internal_err!("to_text takes one value"),
+        }
+    }
+
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match args.args.pop() {
+            Some(only) => Ok(only),
+            None => internal_err!("to_text takes one value"),
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Place {
+    of: Arc<Enumeration>,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Place {
+    fn name(&self) -> &str {
+        "enum_place"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(self.of.place_type())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let found = |one: &[ArrayRef]| Ok(cast(&places(&texts(&one[0])?, &self.of), &self.of.place_type())?);
+        make_scalar_function(found, Vec::new())(&args.args)
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ValueAt {
+    of: Arc<Enumeration>,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for ValueAt {
+    fn name(&self) -> &str {
+        "enum_value"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8View)
+    }
+
+    fn return_field_from_args(&self, _args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        Ok(Own::Enum(Arc::clone(&self.of)).field(self.name(), DataType::Utf8View))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let found = |one: &[ArrayRef]| -> Result<ArrayRef> {
+            let places = cast(&one[0], &DataType::UInt32)?;
+            Ok(Arc::new(values_at(places.as_primitive::<UInt32Type>(), &self.of)))
+        };
+        make_scalar_function(found, Vec::new())(&args.args)
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Range {
+    of: Arc<Enumeration>,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Range {
+    fn name(&self) -> &str {
+        "enum_range_boundary"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(DataType::List(Arc::new(Field::new_list_field(DataType::Utf8View, true))))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let made = |both: &[ArrayRef]| -> Result<ArrayRef> {
+            let (first, last) = (places(&texts(&both[0])?, &self.of), places(&texts(&both[1])?, &self.of));
+            let mut lists = ListBuilder::new(StringViewBuilder::new());
+            for (first, last) in first.iter().zip(&last) {
+                let first = first.map_or(0, |place| place as usize);
+                let end = last.map_or(self.of.values().len(), |place| place as usize + 1);
+                self.of
+                    .values()
+                    .get(first..end)
+                    .unwrap_or_default()
+                    .iter()
+                    .for_each(|v| lists.values().append_value(v));
+                lists.append(true);
+            }
+            Ok(Arc::new(lists.finish()))
+        };
+        make_scalar_function(made, Vec::new())(&args.args)
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Checked {
+    data_type: DataType,
+    signature: Signature,
+}
+
+/// An error where a value inside of `array` is none of the type that `field` says.
+fn check(array: &ArrayRef, field: &Field) -> Result<()> {
+    match field.data_type() {
+        DataType::List(element) => check(array.as_list::<i32>().values(), element),
+        DataType::LargeList(element) => check(array.as_list::<i64>().values(), element),
+        DataType::Map(entries, _) => check(&(Arc::new(array.as_map().entries().clone()) as ArrayRef), entries),
+        DataType::Struct(fields) => {
+            fields.iter().zip(array.as_struct().columns()).try_for_each(|(field, column)| check(column, field))
+        }
+        _ => match Own::of_field(field) {
+            Some(own) => as_own(array, &own, false).map(|_| ()),
+            None => Ok(()),
+        },
+    }
+}
+
+impl ScalarUDFImpl for Checked {
+    fn name(&self) -> &str {
+        "checked_types"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(self.data_type.clone())
+    }
+
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let Some(value) = args.args.pop() else { return internal_err!("checked_types takes one value") };
+        check(&value.to_array(1)?, &Field::new("", self.data_type.clone(), true))?;
+        Ok(value)
+    }
+}
+
+/// The functions of SQL that the rule replaces, by their names and numbers of arguments.
+const NAMED: [(&str, usize); 5] =
+    [("enum_range", 1), ("enum_first", 1), ("enum_last", 1), ("enum_code", 1), ("enum_range_boundary", 2)];
+
+/// The functions of ENUMs that SQL knows.
+pub fn functions() -> impl Iterator<Item = Arc<ScalarUDF>> {
+    NAMED.into_iter().map(|(name, count)| {
+        Arc::new(ScalarUDF::from(OfEnum { name, signature: Signature::any(count, Volatility::Immutable) }))
+    })
+}
+
+/// Whether this is a function that the rule replaces.
+pub(crate) fn is_named(name: &str) -> bool {
+    NAMED.iter().any(|(own, _)| *own == name)
+}
+
+/// A function of ENUMs as it is written.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OfEnum {
+    name: &'static str,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for OfEnum {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(match self.name {
+            "enum_code" => DataType::UInt32,
+            "enum_first" | "enum_last" => DataType::Utf8View,
+            _ => DataType::List(Arc::new(Field::new_list_field(DataType::Utf8View, true))),
+        })
+    }
+
+    fn invoke_with_args(&self, _args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        exec_err!("{} takes an ENUM", self.name)
+    }
+}
+
+/// Whether the mark of a type is among these entries.
+pub(crate) fn is_marked(field: &Field) -> bool {
+    own_types::of(field).is_some()
+}

@@ -1,0 +1,18 @@
+//! Types that users name, and those whose values are texts: ENUM.
+//!
+//! Reading order: [`definition`] is CREATE TYPE, [`names`] replaces names by what they stand for, [`planned`] tells the planner what
+//! types in SQL are, [`enumeration`] and [`own`] are the types, and [`rule`] gives plans their meaning, with [`functions`] and
+//! [`extrema`]; [`type_of`] is `typeof`. Must not know: where types are kept, tables, other rules.
+#![forbid(unsafe_code)]
+
+pub mod definition;
+pub mod enumeration;
+pub mod extrema;
+pub mod functions;
+pub mod names;
+pub mod own;
+pub mod planned;
+pub mod rule;
+pub mod type_of;
+
+pub use rule::{OwnTypes, applied};

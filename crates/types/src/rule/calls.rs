@@ -1,0 +1,186 @@
+//! Calls of functions: which of them give a value of their arguments' type, and those that choose by the order of it.
+
+use std::sync::Arc;
+
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{AggregateFunction, ScalarFunction, Sort, WindowFunction};
+use datafusion::logical_expr::{Expr, ExprSchemable, WindowFunctionDefinition, lit};
+use forebay_base::Error;
+use forebay_context::error::into_datafusion;
+
+use super::typing::{Kind, common};
+use crate::enumeration::Enumeration;
+use crate::extrema::extremum;
+use crate::functions::{is_named, place, range, value_at};
+use crate::own::{Own, is_inside};
+use crate::type_of::type_name;
+
+/// Functions that give one of their arguments.
+const CHOOSING: [&str; 3] = ["coalesce", "nvl", "ifnull"];
+
+/// Aggregates and window functions that give one of the values of their first argument.
+const PICKING: [&str; 21] = [
+    "first_value",
+    "last_value",
+    "nth_value",
+    "any_value",
+    "arbitrary",
+    "first",
+    "last",
+    "lag",
+    "lead",
+    "mode",
+    "arg_min",
+    "arg_max",
+    "min_by",
+    "max_by",
+    "argmin",
+    "argmax",
+    "arg_min_null",
+    "arg_max_null",
+    "fill",
+    "enum_min",
+    "enum_max",
+];
+
+/// Those of them that choose by the order of their second argument.
+const BY_SECOND: [&str; 8] =
+    ["arg_min", "arg_max", "min_by", "max_by", "argmin", "argmax", "arg_min_null", "arg_max_null"];
+
+/// Aggregates over the order of values that know no order but that of texts.
+const ORDERED: [&str; 4] = ["median", "quantile", "quantile_disc", "approx_quantile"];
+
+/// A call of a scalar function.
+pub(super) fn scalar(call: ScalarFunction, kinds: &[Kind], schema: &DFSchema) -> Result<(Expr, Kind)> {
+    let name = call.name().to_owned();
+    let own = common(kinds);
+    if is_named(&name) {
+        return of_enum(&name, call.args, own).map(|expr| (expr, Kind::Other));
+    }
+    Ok(match (name.as_str(), own) {
+        // Literals that are computed lose what is inside of them.
+        ("typeof", _) => match (kinds, call.args.first().map(|arg| arg.to_field(schema))) {
+            ([Kind::Own(own)], _) => (lit(own.text()), Kind::Other),
+            (_, Some(Ok((_, field)))) if is_inside(field.data_type()) => {
+                (lit(type_name(field.data_type())), Kind::Other)
+            }
+            _ => (Expr::ScalarFunction(call), Kind::Other),
+        },
+        ("greatest" | "least", Some(Own::Enum(of))) => {
+            let args = call.args.into_iter().map(|arg| place(arg, &of)).collect();
+            let chosen = Expr::ScalarFunction(ScalarFunction::new_udf(call.func, args));
+            (value_at(chosen, &of), Kind::Own(Own::Enum(of)))
+        }
+        ("nullif", _) => {
+            let kind = kinds.first().cloned().unwrap_or(Kind::Other);
+            (Expr::ScalarFunction(call), kind)
+        }
+        (name, own) if CHOOSING.contains(&name) => (Expr::ScalarFunction(call), own.map_or(Kind::Other, Kind::Own)),
+        _ => {
+            let expr = Expr::ScalarFunction(call);
+            let kind = expr.to_field(schema).map_or(Kind::Other, |(_, field)| Kind::of_field(&field));
+            (expr, kind)
+        }
+    })
+}
+
+/// A call of `enum_range` and the like.
+fn of_enum(name: &str, args: Vec<Expr>, own: Option<Own>) -> Result<Expr> {
+    let Some(Own::Enum(of)) = own else {
+        let message = format!("{name} takes values of an ENUM");
+        return Err(into_datafusion(Error::input(message).hint(format!("Cast one, as in {name}(NULL::mood)"))));
+    };
+    let end = |value: Option<&String>| lit(ScalarValue::Utf8View(value.cloned()));
+    let mut args = args.into_iter();
+    let (first, second) = (args.next().unwrap_or_default(), args.next().unwrap_or_default());
+    let none = || lit(ScalarValue::Utf8View(None));
+    Ok(match name {
+        "enum_first" => end(of.values().first()),
+        "enum_last" => end(of.values().last()),
+        "enum_code" => place(first, &of),
+        "enum_range" => range(none(), none(), &of),
+        _ => range(first, second, &of),
+    })
+}
+
+/// Replaces keys of an order by their places.
+fn order_by_places(sorts: &mut [Sort], kinds: &[Kind]) {
+    for (sort, kind) in sorts.iter_mut().zip(kinds) {
+        if let Kind::Own(Own::Enum(of)) = kind {
+            sort.expr = place(std::mem::take(&mut sort.expr), of);
+        }
+    }
+}
+
+/// What an aggregate of this name is, of arguments of these kinds.
+enum Meaning {
+    /// As it is.
+    Same(Kind),
+    /// The least or the greatest value.
+    Extremum(Arc<Enumeration>, bool),
+}
+
+fn meaning(name: &str, args: &mut [Expr], kinds: &[Kind]) -> Result<Meaning> {
+    let first = kinds.first().cloned().unwrap_or(Kind::Other);
+    if BY_SECOND.contains(&name)
+        && let (Some(Kind::Own(Own::Enum(of))), Some(key)) = (kinds.get(1), args.get_mut(1))
+    {
+        *key = place(std::mem::take(key), of);
+    }
+    let unknown = || {
+        let error = Error::unsupported(format!("{name} of an ENUM is not supported"));
+        into_datafusion(error.hint("Cast it to VARCHAR, or use enum_code"))
+    };
+    match (&first, name) {
+        (Kind::Own(Own::Enum(of)), "min" | "max") => match args.len() {
+            1 => Ok(Meaning::Extremum(Arc::clone(of), name == "min")),
+            _ => Err(unknown()),
+        },
+        (Kind::Own(_), name) if ORDERED.contains(&name) => Err(unknown()),
+        // What stands where there is no row may be of another type.
+        (Kind::Own(_), "lag" | "lead") if common(&[first.clone(), other(kinds)]).is_none() => {
+            Ok(Meaning::Same(Kind::Other))
+        }
+        // Of several arguments they may give a list.
+        (Kind::Own(_), name) if PICKING.contains(&name) && (args.len() < 3 || !BY_SECOND.contains(&name)) => {
+            Ok(Meaning::Same(first))
+        }
+        _ => Ok(Meaning::Same(Kind::Other)),
+    }
+}
+
+/// What `lag` and `lead` give where there is no row.
+fn other(kinds: &[Kind]) -> Kind {
+    kinds.get(2).cloned().unwrap_or(Kind::Null)
+}
+
+/// A call of an aggregate, and the kinds of its arguments and of the keys of its order.
+pub(super) fn aggregate(mut call: AggregateFunction, kinds: &[Kind], sorts: &[Kind]) -> Result<(Expr, Kind)> {
+    order_by_places(&mut call.params.order_by, sorts);
+    let kind = match meaning(call.func.name(), &mut call.params.args, kinds)? {
+        Meaning::Same(kind) => kind,
+        Meaning::Extremum(of, is_least) => {
+            call.func = extremum(&of, is_least);
+            // One value of each kind has the same.
+            call.params.distinct = false;
+            Kind::Own(Own::Enum(of))
+        }
+    };
+    Ok((Expr::AggregateFunction(call), kind))
+}
+
+/// A call of a window function, and the kinds of its arguments and of the keys of its order.
+pub(super) fn window(mut call: WindowFunction, kinds: &[Kind], sorts: &[Kind]) -> Result<(Expr, Kind)> {
+    order_by_places(&mut call.params.order_by, sorts);
+    let name = call.fun.name().to_owned();
+    let kind = match meaning(&name, &mut call.params.args, kinds)? {
+        Meaning::Same(kind) => kind,
+        Meaning::Extremum(of, is_least) => {
+            call.fun = WindowFunctionDefinition::AggregateUDF(extremum(&of, is_least));
+            call.params.distinct = false;
+            call.params.null_treatment = None;
+            Kind::Own(Own::Enum(of))
+        }
+    };
+    Ok((Expr::from(call), kind))
+}

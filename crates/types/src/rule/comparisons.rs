@@ -1,0 +1,81 @@
+//! Comparisons: two values of one ENUM are in the order of their places, all others are texts.
+
+use std::sync::Arc;
+
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::{Between, BinaryExpr, Expr, Operator};
+
+use super::typing::{Kind, common};
+use crate::enumeration::Enumeration;
+use crate::functions::place;
+use crate::own::Own;
+
+/// Values up to which those before or behind one are listed: tests of equality are made on codes.
+const LISTED: usize = 256;
+
+/// A comparison whose operands are of these kinds.
+pub(super) fn rewritten(expr: Expr, kinds: &[Kind]) -> Expr {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => match common(kinds) {
+            Some(Own::Enum(of)) if is_order(op) => ordered(*left, op, *right, &of),
+            _ => Expr::BinaryExpr(BinaryExpr::new(Box::new(bare(*left)), op, Box::new(bare(*right)))),
+        },
+        Expr::Between(Between { expr, negated, low, high }) => {
+            let key = |value: Box<Expr>| match common(kinds) {
+                Some(Own::Enum(of)) => Box::new(place(bare(*value), &of)),
+                _ => Box::new(bare(*value)),
+            };
+            Expr::Between(Between { expr: key(expr), negated, low: key(low), high: key(high) })
+        }
+        Expr::InList(InList { expr, list, negated }) => {
+            let list = list.into_iter().map(bare).collect();
+            Expr::InList(InList { expr: Box::new(bare(*expr)), list, negated })
+        }
+        other => other,
+    }
+}
+
+fn is_order(op: Operator) -> bool {
+    matches!(op, Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq)
+}
+
+/// A literal as a text like others.
+fn bare(expr: Expr) -> Expr {
+    match expr {
+        Expr::Literal(value @ ScalarValue::Utf8View(_), Some(_)) => Expr::Literal(value, None),
+        other => other,
+    }
+}
+
+/// `left op right` by their places; beside a literal, whether the other is one of those values.
+fn ordered(left: Expr, op: Operator, right: Expr, of: &Arc<Enumeration>) -> Expr {
+    let found = match (&left, &right) {
+        (_, Expr::Literal(value, _)) => listed(value, op, of),
+        (Expr::Literal(value, _), _) => op.swap().and_then(|op| listed(value, op, of)),
+        _ => None,
+    };
+    match (found, matches!(right, Expr::Literal(..))) {
+        (Some(list), true) => left.in_list(list, false),
+        (Some(list), false) => right.in_list(list, false),
+        (None, _) => {
+            let (left, right) = (place(bare(left), of), place(bare(right), of));
+            Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
+        }
+    }
+}
+
+/// The values of which `value op literal` holds; `None` where they are none or too many.
+fn listed(literal: &ScalarValue, op: Operator, of: &Enumeration) -> Option<Vec<Expr>> {
+    let place = of.place(literal.try_as_str()??)? as usize;
+    let values = of.values();
+    let found = match op {
+        Operator::Lt => &values[..place],
+        Operator::LtEq => &values[..=place],
+        Operator::Gt => &values[place + 1..],
+        _ => &values[place..],
+    };
+    let is_listed = !found.is_empty() && found.len() <= LISTED;
+    is_listed
+        .then(|| found.iter().map(|value| Expr::Literal(ScalarValue::Utf8View(Some(value.clone())), None)).collect())
+}

@@ -1,0 +1,125 @@
+//! One node of a plan: its expressions, its order, and the marks of what it gives.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::expr::Sort;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Distinct, DistinctOn, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Union};
+use forebay_context::own_types;
+
+use super::typing::{Kind, common, typed};
+use crate::functions::{place, to_text};
+use crate::own::Own;
+
+/// Rewrites a node whose inputs are rewritten.
+pub(super) fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let plan = match plan {
+        LogicalPlan::Union(union) => return unified(union).map(Transformed::yes),
+        LogicalPlan::Sort(mut sort) => {
+            let schema = Arc::clone(sort.input.schema());
+            sort.expr = ordered(sort.expr, &schema)?;
+            LogicalPlan::Sort(sort)
+        }
+        LogicalPlan::Distinct(Distinct::On(first)) => LogicalPlan::Distinct(Distinct::On(first_rows(first)?)),
+        other => other,
+    };
+    let inputs = plan.inputs();
+    let schema = match inputs.as_slice() {
+        [only] => Arc::clone(only.schema()),
+        several => Arc::new(merge_schema(several)),
+    };
+    let gives = matches!(plan, LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_));
+    let names = NamePreserver::new(&plan);
+    let rewritten = plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let (expr, kind) = typed(expr, &schema)?;
+        let expr = name.restore(expr);
+        Ok(Transformed::yes(if gives { marked(expr, &kind, &schema)? } else { expr }))
+    })?;
+    rewritten.map_data(LogicalPlan::recompute_schema)
+}
+
+/// An output, whose field tells its type.
+fn marked(expr: Expr, kind: &Kind, schema: &DFSchema) -> Result<Expr> {
+    // What has no type before its own coercion has none of these.
+    let told = expr.to_field(schema).ok().and_then(|(_, field)| Own::of_field(&field));
+    Ok(match (kind, told) {
+        (Kind::Own(own), told) if told.as_ref() != Some(own) => match expr {
+            Expr::Alias(alias) => Expr::Alias(alias.with_metadata(Some(own.metadata()))),
+            other => {
+                let (relation, name) = other.qualified_name();
+                other.alias_qualified_with_metadata(relation, name, Some(own.metadata()))
+            }
+        },
+        (Kind::Null | Kind::Other, Some(_)) => {
+            let (relation, name) = expr.qualified_name();
+            to_text(expr.unalias()).alias_qualified(relation, name)
+        }
+        _ => expr,
+    })
+}
+
+/// Keys by which rows are sorted, of the order of their types.
+fn ordered(sorts: Vec<Sort>, schema: &DFSchema) -> Result<Vec<Sort>> {
+    sorts.into_iter().map(|sort| Ok(Sort { expr: key(sort.expr, schema)?, ..sort })).collect()
+}
+
+fn key(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    let (expr, kind) = typed(expr, schema)?;
+    Ok(match kind {
+        Kind::Own(Own::Enum(of)) => place(expr, &of),
+        _ => expr,
+    })
+}
+
+/// DISTINCT ON: what is distinct by its places is so by its values.
+fn first_rows(distinct: DistinctOn) -> Result<DistinctOn> {
+    let DistinctOn { on_expr, select_expr, sort_expr, input, .. } = distinct;
+    let schema = Arc::clone(input.schema());
+    let on_expr = on_expr.into_iter().map(|expr| key(expr, &schema)).collect::<Result<_>>()?;
+    let sort_expr = sort_expr.map(|sorts| ordered(sorts, &schema)).transpose()?;
+    DistinctOn::try_new(on_expr, select_expr, sort_expr, input)
+}
+
+/// A union, whose columns are of such a type where all inputs have it.
+fn unified(union: Union) -> Result<LogicalPlan> {
+    let Union { mut inputs, schema } = union;
+    let kinds = |column: usize| inputs.iter().map(move |input| Kind::of_field(input.schema().field(column)));
+    let is_whole = inputs.iter().all(|input| input.schema().fields().len() == schema.fields().len());
+    if !is_whole {
+        return Ok(LogicalPlan::Union(Union { inputs, schema }));
+    }
+    let columns: Vec<Option<Own>> =
+        (0..schema.fields().len()).map(|column| common(&kinds(column).collect::<Vec<_>>())).collect();
+    for input in &mut inputs {
+        let is_other = |(column, own): (usize, &Option<Own>)| {
+            own.is_none() && own_types::of(input.schema().field(column)).is_some()
+        };
+        if !columns.iter().enumerate().any(is_other) {
+            continue;
+        }
+        let outputs = columns.iter().enumerate().map(|(column, own)| {
+            let (relation, field) = input.schema().qualified_field(column);
+            let value = Expr::Column((relation, field).into());
+            match is_other((column, own)) {
+                true => to_text(value).alias_qualified(relation.cloned(), field.name()),
+                false => value,
+            }
+        });
+        let outputs: Vec<Expr> = outputs.collect();
+        *input = Arc::new(LogicalPlanBuilder::from(Arc::clone(input)).project(outputs)?.build()?);
+    }
+    let fields = schema.iter().zip(&columns).map(|((relation, field), own)| {
+        let plain = own_types::plain(field.as_ref().clone());
+        let field = match own {
+            Some(own) => own_types::marked(plain, own.text()),
+            None => plain,
+        };
+        (relation.cloned(), Arc::new(field))
+    });
+    let schema = DFSchema::new_with_metadata(fields.collect(), schema.metadata().clone())?;
+    Ok(LogicalPlan::Union(Union { inputs, schema: Arc::new(schema) }))
+}

@@ -1,0 +1,165 @@
+//! Rewriting an expression from its leaves up, where each node is told which of its children have a type of texts.
+
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRewriter};
+use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction};
+use datafusion::logical_expr::{Case, Expr, ExprSchemable};
+use forebay_base::Error;
+use forebay_context::error::into_datafusion;
+use forebay_syntax::types::shown_type;
+
+use super::{calls, comparisons};
+use crate::functions::{checked, to_own};
+use crate::own::{Own, is_inside};
+
+/// What an expression is, as far as this rule cares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A value of such a type.
+    Own(Own),
+    /// NULL without a type.
+    Null,
+    /// Another.
+    Other,
+}
+
+impl Kind {
+    pub(super) fn of_field(field: &Field) -> Self {
+        match Own::of_field(field) {
+            Some(own) => Self::Own(own),
+            None if field.data_type().is_null() => Self::Null,
+            None => Self::Other,
+        }
+    }
+}
+
+/// The type that values of these kinds have in common; there is none where one has another.
+pub(super) fn common(kinds: &[Kind]) -> Option<Own> {
+    let mut found: Option<&Own> = None;
+    for kind in kinds {
+        match (kind, found) {
+            (Kind::Null, _) => {}
+            (Kind::Own(own), None) => found = Some(own),
+            (Kind::Own(own), Some(known)) if own == known => {}
+            _ => return None,
+        }
+    }
+    found.cloned()
+}
+
+/// An expression over columns of this schema, rewritten, and what it is.
+pub(super) fn typed(expr: Expr, schema: &DFSchema) -> Result<(Expr, Kind)> {
+    let mut typing = Typing { schema, kinds: Vec::new(), begins: Vec::new() };
+    let expr = expr.rewrite(&mut typing)?.data;
+    Ok((expr, typing.kinds.pop().unwrap_or(Kind::Other)))
+}
+
+struct Typing<'a> {
+    schema: &'a DFSchema,
+    /// Of the nodes that are done and whose parents are not.
+    kinds: Vec<Kind>,
+    /// Where in `kinds` those of the children begin, of each node that is not done.
+    begins: Vec<usize>,
+}
+
+impl TreeNodeRewriter for Typing<'_> {
+    type Node = Expr;
+
+    fn f_down(&mut self, expr: Expr) -> Result<Transformed<Expr>> {
+        self.begins.push(self.kinds.len());
+        Ok(Transformed::no(expr))
+    }
+
+    fn f_up(&mut self, expr: Expr) -> Result<Transformed<Expr>> {
+        let begin = self.begins.pop().unwrap_or_default();
+        let children = self.kinds.split_off(begin);
+        let (expr, kind) = node(expr, &children, self.schema)?;
+        self.kinds.push(kind);
+        Ok(Transformed::yes(expr))
+    }
+}
+
+/// A node whose children are of these kinds.
+fn node(expr: Expr, children: &[Kind], schema: &DFSchema) -> Result<(Expr, Kind)> {
+    let told = |expr: &Expr| match expr.to_field(schema) {
+        Ok((_, field)) => Kind::of_field(&field),
+        Err(_) => Kind::Other,
+    };
+    let only = || children.first().cloned().unwrap_or(Kind::Other);
+    Ok(match expr {
+        Expr::Column(column) => {
+            let kind = schema.field_from_column(&column).map_or(Kind::Other, |field| Kind::of_field(field));
+            (Expr::Column(column), kind)
+        }
+        Expr::Literal(ScalarValue::Null, metadata) => (Expr::Literal(ScalarValue::Null, metadata), Kind::Null),
+        Expr::Literal(..) | Expr::OuterReferenceColumn(..) | Expr::ScalarVariable(..) | Expr::ScalarSubquery(_) => {
+            let kind = told(&expr);
+            (expr, kind)
+        }
+        Expr::Alias(_) | Expr::Unnest(_) => {
+            let kind = if matches!(expr, Expr::Alias(_)) { only() } else { told(&expr) };
+            (expr, kind)
+        }
+        Expr::Cast(cast) if Own::of_field(&cast.field).is_some() || is_inside(cast.field.data_type()) => {
+            converted(*cast.expr, &only(), &cast.field, false, schema)?
+        }
+        Expr::TryCast(cast) if Own::of_field(&cast.field).is_some() || is_inside(cast.field.data_type()) => {
+            converted(*cast.expr, &only(), &cast.field, true, schema)?
+        }
+        Expr::BinaryExpr(_) | Expr::Between(_) | Expr::InList(_) | Expr::Like(_) => {
+            (comparisons::rewritten(expr, children), Kind::Other)
+        }
+        Expr::Case(case) => {
+            let kind = common(&results(&case, children)).map_or(Kind::Other, Kind::Own);
+            (Expr::Case(case), kind)
+        }
+        Expr::ScalarFunction(call) => calls::scalar(call, children, schema)?,
+        Expr::AggregateFunction(AggregateFunction { func, params }) => {
+            let first_sort = params.args.len() + usize::from(params.filter.is_some());
+            let sorts = children.get(first_sort..).unwrap_or_default();
+            calls::aggregate(AggregateFunction { func, params }, children, sorts)?
+        }
+        Expr::WindowFunction(window) => {
+            let WindowFunction { fun, params } = *window;
+            let first_sort = params.args.len() + params.partition_by.len();
+            let sorts = children.get(first_sort..first_sort + params.order_by.len()).unwrap_or_default();
+            calls::window(WindowFunction { fun, params }, children, sorts)?
+        }
+        other => (other, Kind::Other),
+    })
+}
+
+/// What the branches of a CASE give.
+fn results(case: &Case, children: &[Kind]) -> Vec<Kind> {
+    let first = usize::from(case.expr.is_some());
+    let thens = (0..case.when_then_expr.len()).map(|index| children.get(first + 2 * index + 1));
+    let otherwise = case.else_expr.as_ref().map(|_| children.last());
+    thens.chain(otherwise).map(|kind| kind.cloned().unwrap_or(Kind::Other)).collect()
+}
+
+/// A value as one of this field.
+fn converted(value: Expr, kind: &Kind, target: &Field, or_null: bool, schema: &DFSchema) -> Result<(Expr, Kind)> {
+    let Some(own) = Own::of_field(target) else {
+        let cast = datafusion::prelude::cast(value, target.data_type().clone());
+        return Ok((checked(cast, target.data_type().clone()), Kind::Other));
+    };
+    if *kind == Kind::Own(own.clone()) {
+        return Ok((value, Kind::Own(own)));
+    }
+    if let Expr::Literal(literal, _) = &value
+        && let Some(text) = literal.try_as_str()
+        && text.is_none_or(|text| own.enumeration().place(text).is_some())
+    {
+        let text = ScalarValue::Utf8View(text.map(str::to_owned));
+        return Ok((Expr::Literal(text, Some(own.metadata())), Kind::Own(own)));
+    }
+    match value.get_type(schema) {
+        Ok(source) if !source.is_string() && !source.is_null() => {
+            let message = format!("{} cannot be cast to {}", shown_type(&source), own.text());
+            Err(into_datafusion(Error::input(message).hint("Cast it to VARCHAR first")))
+        }
+        Ok(DataType::Null) => Ok((Expr::Literal(ScalarValue::Utf8View(None), Some(own.metadata())), Kind::Own(own))),
+        _ => Ok((to_own(value, own.clone(), or_null), Kind::Own(own))),
+    }
+}
