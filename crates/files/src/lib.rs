@@ -19,3 +19,5 @@ mod partitioned;
 pub mod read_functions;
 pub mod records;
 pub mod sniff;
+pub mod told_files;
+mod told_types;

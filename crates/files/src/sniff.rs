@@ -414,6 +414,14 @@ fn is_clock(value: &str, date: &str) -> bool {
 }
 
 impl Sniffed {
+    /// Names and types of the columns, and the forms of those that are dates or timestamps of other forms than SQL's.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = (&str, &DataType, Option<&str>)> {
+        self.columns.iter().map(|column| match &column.kind {
+            Kind::Plain(data_type) => (column.name.as_str(), data_type, None),
+            Kind::Moment(data_type, form) => (column.name.as_str(), data_type, Some(form.as_str())),
+        })
+    }
+
     /// The columns as a reader gives them: in their own types where it knows their values, else as texts.
     pub(crate) fn read_schema(&self, has_null_text: bool) -> SchemaRef {
         let field = |column: &Column| {

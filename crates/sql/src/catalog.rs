@@ -33,6 +33,7 @@ use forebay_tables::table::ForebayTable;
 
 use crate::called_macros;
 use crate::checks;
+use crate::current_settings;
 use crate::information_schema::{self, InformationSchema, Views};
 use crate::inserted_query::{Inserted, inserted_table};
 use crate::named::table_of;
@@ -183,6 +184,7 @@ impl Planner {
     /// Plans a query or INSERT, with names of columns in any case.
     pub async fn plan(self: &Arc<Self>, state: &SessionState, mut statement: PlanStatement) -> Result<LogicalPlan> {
         called_macros::expand(&self.snapshot, &self.path, &mut statement)?;
+        current_settings::replace(&self.base, &self.path, &mut statement)?;
         named_types::replace_in_query(&self.snapshot, &self.path, &mut statement)?;
         self.path.tell_apart(&self.snapshot, &mut statement);
         names::resolve(state, &mut statement).await?;

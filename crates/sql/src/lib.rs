@@ -11,6 +11,7 @@ pub mod catalog;
 mod changes;
 mod checks;
 pub mod copy;
+mod current_settings;
 pub mod ddl;
 mod described;
 pub mod environment;

@@ -11,7 +11,7 @@ use datafusion::prelude::SessionConfig;
 use forebay_aggregates::framed::FramePlanner;
 use forebay_aggregates::{averages, collected, framed, moments, sliding};
 use forebay_carve::CarvingPlanner;
-use forebay_files::read_functions;
+use forebay_files::{read_functions, told_files};
 use forebay_functions::{extrema, neighbours};
 use forebay_rules::arithmetic::bits;
 use forebay_rules::arithmetic::division::Division;
@@ -113,6 +113,7 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
         .with_relation_planners(vec![Arc::new(DerivedTables)])
         .build();
     read_functions::register(&mut state);
+    told_files::register(&mut state);
     time_series::register(&mut state);
     state
 }

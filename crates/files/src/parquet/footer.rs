@@ -5,7 +5,8 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
 use datafusion::parquet::file::metadata::{
-    ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
+    ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader,
+    RowGroupMetaData,
 };
 use datafusion::parquet::file::page_index::column_index::ColumnIndexMetaData;
 use forebay_base::units::format_bytes;
@@ -13,8 +14,8 @@ use forebay_base::{Context, Error, ErrorKind, Result, limits};
 use forebay_context::error::from_parquet;
 use forebay_context::panics::caught;
 
-use super::shapes;
 use super::thrift::Walker;
+use super::{Known, shapes};
 
 /// Length of the footer and magic bytes.
 const TAIL_BYTES: u64 = 8;
@@ -31,12 +32,7 @@ const MOST_LEVELS: usize = 100;
 /// What is wrong, without the file's name.
 pub(super) fn check(path: &str, memory_bytes: usize) -> Result<()> {
     let mut file = File::open(path).map_err(|error| Error::io(format!("open {path}"), &error))?;
-    let file_bytes = file.metadata().map_err(|error| Error::io(format!("read {path}"), &error))?.len();
-    let footer = footer(&mut file, path, file_bytes, memory_bytes)?;
-    check_structure(&footer).context(|| "footer")?;
-    let decoded = caught(|| ParquetMetaDataReader::decode_metadata(&footer)).and_then(|all| all.map_err(from_parquet));
-    let metadata = decoded.context(|| "footer")?;
-    drop(footer);
+    let Known { metadata, file_bytes, .. } = known(&mut file, path, memory_bytes, None)?;
     let data_bytes = file_bytes - TAIL_BYTES;
     for (group, row_group) in metadata.row_groups().iter().enumerate() {
         let in_group = || format!("row group {group}");
@@ -51,6 +47,24 @@ pub(super) fn check(path: &str, memory_bytes: usize) -> Result<()> {
         return Err(Error::input("the footer claims more rows than can be counted"));
     }
     check_indexes(&mut file, path, metadata, memory_bytes)
+}
+
+/// The metadata of a file, which are whole, but not checked against what lies in front of them.
+///
+/// # Errors
+/// What is wrong, without the file's name.
+pub(super) fn known(
+    file: &mut File,
+    path: &str,
+    memory_bytes: usize,
+    options: Option<&ParquetMetaDataOptions>,
+) -> Result<Known> {
+    let file_bytes = file.metadata().map_err(|error| Error::io(format!("read {path}"), &error))?.len();
+    let footer = footer(file, path, file_bytes, memory_bytes)?;
+    check_structure(&footer).context(|| "footer")?;
+    let decoded = caught(|| ParquetMetaDataReader::decode_metadata_with_options(&footer, options));
+    let metadata = decoded.and_then(|all| all.map_err(from_parquet)).context(|| "footer")?;
+    Ok(Known { metadata, file_bytes, footer_bytes: footer.len() as u64 })
 }
 
 /// The footer's bytes.

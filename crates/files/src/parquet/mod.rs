@@ -2,11 +2,13 @@
 //! wrong there would end the process, which no catching of panics prevents.
 //!
 //! Reading order: [`footer`] checks a file when it is opened, [`pages`] what [`reader`] hands over of it; both walk the
-//! metadata with [`thrift`]. Must not know: what a query asks.
+//! metadata with [`thrift`]. [`metadata_rows`] and [`schema_rows`] tell what it says. Must not know: what a query asks.
 
 mod footer;
+pub(crate) mod metadata_rows;
 mod pages;
 mod reader;
+pub(crate) mod schema_rows;
 mod shapes;
 mod thrift;
 
@@ -18,17 +20,36 @@ use std::time::SystemTime;
 use datafusion::catalog::Session;
 use datafusion::datasource::physical_plan::ParquetSource;
 use datafusion::execution::memory_pool::MemoryLimit;
+use datafusion::parquet::file::metadata::{ParquetMetaData, ParquetMetaDataOptions};
 use forebay_base::{Context, Error, Result, limits};
 use forebay_context::lock::lock;
 
 use reader::CheckedReaders;
 
 /// What readers of files may take of the memory for queries.
-fn memory_bytes(state: &dyn Session) -> usize {
+pub(crate) fn memory_bytes(state: &dyn Session) -> usize {
     match state.runtime_env().memory_pool.memory_limit() {
         MemoryLimit::Finite(bytes) => bytes,
         MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
     }
+}
+
+/// What the end of a file says.
+pub(crate) struct Known {
+    pub(crate) metadata: ParquetMetaData,
+    pub(crate) file_bytes: u64,
+    pub(crate) footer_bytes: u64,
+}
+
+/// What the end of a file says, which is checked.
+///
+/// # Errors
+/// What is wrong, without the file's name.
+pub(crate) fn metadata(path: &str, memory_bytes: usize) -> Result<Known> {
+    footer::check(path, memory_bytes)?;
+    let mut file = std::fs::File::open(path).map_err(|error| Error::io(format!("open {path}"), &error))?;
+    let options = ParquetMetaDataOptions::new().with_encoding_stats_as_mask(false);
+    footer::known(&mut file, path, memory_bytes, Some(&options))
 }
 
 /// Checks what the ends of `files` say.
