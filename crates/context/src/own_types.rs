@@ -33,7 +33,10 @@ pub fn plain(field: Field) -> Field {
     field.with_metadata(metadata)
 }
 
+/// The type of UUIDs.
+pub const UUID: &str = "UUID";
+
 /// Whether a type in SQL's words is one of these.
 pub fn is_own(of: &str) -> bool {
-    of.starts_with("ENUM(")
+    of == UUID || of.starts_with("ENUM(")
 }

@@ -129,41 +129,7 @@ fn sniffed(path: &str, found: &Sniffed) -> Vec<ScalarValue> {
 fn columns(function: &str) -> Vec<Field> {
     use DataType::{Boolean, Int64, UInt32, UInt64, Utf8};
     let all: Vec<(&str, DataType)> = match function {
-        "parquet_metadata" => vec![
-            ("file_name", Utf8),
-            ("row_group_id", Int64),
-            ("row_group_num_rows", Int64),
-            ("row_group_num_columns", Int64),
-            ("row_group_bytes", Int64),
-            ("column_id", Int64),
-            ("file_offset", Int64),
-            ("num_values", Int64),
-            ("path_in_schema", Utf8),
-            ("type", Utf8),
-            ("stats_min", Utf8),
-            ("stats_max", Utf8),
-            ("stats_null_count", Int64),
-            ("stats_distinct_count", Int64),
-            ("stats_min_value", Utf8),
-            ("stats_max_value", Utf8),
-            ("compression", Utf8),
-            ("encodings", Utf8),
-            ("index_page_offset", Int64),
-            ("dictionary_page_offset", Int64),
-            ("data_page_offset", Int64),
-            ("total_compressed_size", Int64),
-            ("total_uncompressed_size", Int64),
-            ("key_value_metadata", map_type()),
-            ("bloom_filter_offset", Int64),
-            ("bloom_filter_length", Int64),
-            ("min_is_exact", Boolean),
-            ("max_is_exact", Boolean),
-            ("row_group_compressed_bytes", Int64),
-            ("geo_bbox", box_type()),
-            ("geo_types", list(Utf8)),
-            ("encoding_stats", list(page_type())),
-            ("stats_nan_count", Int64),
-        ],
+        "parquet_metadata" => of_chunks(),
         "parquet_schema" => vec![
             ("file_name", Utf8),
             ("name", Utf8),
@@ -210,4 +176,44 @@ fn columns(function: &str) -> Vec<Field> {
         ],
     };
     all.into_iter().map(|(name, data_type)| Field::new(name, data_type, true)).collect()
+}
+
+/// The columns of `parquet_metadata`.
+fn of_chunks() -> Vec<(&'static str, DataType)> {
+    use DataType::{Boolean, Int64, Utf8};
+    vec![
+        ("file_name", Utf8),
+        ("row_group_id", Int64),
+        ("row_group_num_rows", Int64),
+        ("row_group_num_columns", Int64),
+        ("row_group_bytes", Int64),
+        ("column_id", Int64),
+        ("file_offset", Int64),
+        ("num_values", Int64),
+        ("path_in_schema", Utf8),
+        ("type", Utf8),
+        ("stats_min", Utf8),
+        ("stats_max", Utf8),
+        ("stats_null_count", Int64),
+        ("stats_distinct_count", Int64),
+        ("stats_min_value", Utf8),
+        ("stats_max_value", Utf8),
+        ("compression", Utf8),
+        ("encodings", Utf8),
+        ("index_page_offset", Int64),
+        ("dictionary_page_offset", Int64),
+        ("data_page_offset", Int64),
+        ("total_compressed_size", Int64),
+        ("total_uncompressed_size", Int64),
+        ("key_value_metadata", map_type()),
+        ("bloom_filter_offset", Int64),
+        ("bloom_filter_length", Int64),
+        ("min_is_exact", Boolean),
+        ("max_is_exact", Boolean),
+        ("row_group_compressed_bytes", Int64),
+        ("geo_bbox", box_type()),
+        ("geo_types", list(Utf8)),
+        ("encoding_stats", list(page_type())),
+        ("stats_nan_count", Int64),
+    ]
 }

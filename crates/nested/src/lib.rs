@@ -21,6 +21,7 @@ mod orders;
 mod places;
 mod structs;
 mod summaries;
+pub mod time_series;
 
 pub use access::MapAccess;
 

@@ -146,9 +146,9 @@ fn column_definition(planner: &Arc<Planner>, column: &ColumnDef) -> Result<Colum
             ColumnOption::NotNull | ColumnOption::PrimaryKey(_) => definition.nullable = false,
             ColumnOption::Default(expr) => {
                 let text = expr.to_string();
-                definition.missing = default_value(planner, &text, &definition.logical)?;
+                let value = default_value(planner, &text, &definition.logical)?;
                 let told = nested_columns::told_type(&column.data_type)?;
-                nested_columns::check_value(told.as_deref(), definition.missing.as_ref())
+                definition.missing = nested_columns::stored_value(told.as_deref(), value)
                     .map_err(|error| error.context(format!("DEFAULT {text} of column {}", definition.name)))?;
                 definition.default = Some(text);
             }
@@ -378,7 +378,7 @@ fn alter_column(
         AlterColumnOperation::SetDefault { value } => {
             let text = value.to_string();
             let value = default_value(planner, &text, &definition.logical)?;
-            nested_columns::check_value(table.options.get(Some(column), nested_columns::TYPE_OPTION), value.as_ref())
+            nested_columns::stored_value(table.options.get(Some(column), nested_columns::TYPE_OPTION), value)
                 .map_err(|error| error.context(format!("DEFAULT {text} of column {}", definition.name)))?;
             transaction.set_default(table.id, column, Some(text))
         }

@@ -48,7 +48,6 @@ mod sequences;
 pub mod session;
 pub mod show;
 mod state;
-pub mod time_series;
 pub mod workers;
 
 pub use answer::{Answer, ResultKind};

@@ -23,7 +23,7 @@ use forebay_subqueries::row_values;
 use forebay_types::planned::Types;
 
 use crate::qualified_name::CATALOG;
-use crate::{semantics, time_series};
+use crate::semantics;
 
 /// Build sides up to this size are built once and shared, rather than both sides being repartitioned.
 const SHARED_BUILD_BYTES: usize = 256 << 20;
@@ -114,6 +114,6 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
         .build();
     read_functions::register(&mut state);
     told_files::register(&mut state);
-    time_series::register(&mut state);
+    forebay_nested::time_series::register(&mut state);
     state
 }

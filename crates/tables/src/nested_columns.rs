@@ -122,18 +122,16 @@ pub fn shown(table: &Table, column: &Column) -> String {
     }
 }
 
-/// Checks that a stored value is one of the type that a column tells.
+/// A value as one of the type that a column tells, as it is stored.
 ///
 /// # Errors
 /// A text that it does not have.
-pub fn check_value(told: Option<&str>, value: Option<&Value>) -> Result<()> {
-    let (Some(Own::Enum(values)), Some(Value::Bytes(text))) = (told.and_then(Own::of_text), value) else {
-        return Ok(());
-    };
+pub fn stored_value(told: Option<&str>, value: Option<Value>) -> Result<Option<Value>> {
+    let (Some(own), Some(Value::Bytes(text))) = (told.and_then(Own::of_text), &value) else { return Ok(value) };
     let text = String::from_utf8_lossy(text);
-    match values.place(&text) {
-        Some(_) => Ok(()),
-        None => Err(values.unknown(&text)),
+    match own.value(&text) {
+        Some(stored) => Ok(Some(Value::Bytes(stored.into_owned().into_bytes()))),
+        None => Err(own.unknown(&text)),
     }
 }
 

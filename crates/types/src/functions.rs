@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, ListBuilder, StringViewArray, StringViewBuilder, UInt32Array,
+    Array, ArrayRef, AsArray, BinaryViewArray, ListBuilder, StringViewArray, StringViewBuilder, UInt32Array,
 };
-use datafusion::arrow::compute::{cast, is_not_null, not, nullif};
+use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, UInt32Type};
 use datafusion::common::{Result, exec_err, internal_err};
 use datafusion::functions::utils::make_scalar_function;
@@ -86,15 +86,15 @@ struct ToOwn {
 /// The values of `array`, as far as the type has them; an error or NULL for others.
 fn as_own(array: &ArrayRef, own: &Own, or_null: bool) -> Result<ArrayRef> {
     let texts = texts(array)?;
-    let places = places(&texts, own.enumeration());
-    if places.null_count() == texts.null_count() {
-        return Ok(Arc::new(texts));
+    let mut values = StringViewBuilder::with_capacity(texts.len());
+    for text in &texts {
+        match text.map(|text| (text, own.value(text))) {
+            Some((_, Some(value))) => values.append_value(value),
+            Some((text, None)) if !or_null => return Err(into_datafusion(own.unknown(text))),
+            _ => values.append_null(),
+        }
     }
-    if or_null {
-        return Ok(nullif(&texts, &not(&is_not_null(&places)?)?)?);
-    }
-    let wrong = texts.iter().zip(&places).find_map(|(text, place)| text.filter(|_| place.is_none()));
-    Err(into_datafusion(own.enumeration().unknown(wrong.unwrap_or_default())))
+    Ok(Arc::new(values.finish()))
 }
 
 impl ScalarUDFImpl for ToOwn {
@@ -296,15 +296,57 @@ impl ScalarUDFImpl for Checked {
     }
 }
 
+/// `uuid()`, under all its names.
+pub fn uuid() -> Arc<ScalarUDF> {
+    Arc::new(datafusion::functions::string::uuid().as_ref().clone().with_aliases(["gen_random_uuid", "uuidv4"]))
+}
+
+/// The bytes of a UUID.
+pub fn uuid_bytes(value: Expr) -> Expr {
+    call(UuidBytes { signature: Signature::any(1, Volatility::Immutable) }, vec![value])
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct UuidBytes {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for UuidBytes {
+    fn name(&self) -> &str {
+        "uuid_bytes"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(DataType::BinaryView)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let bytes = |text: &str| -> Vec<u8> {
+            let digits: Vec<u8> =
+                text.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| digit as u8).collect();
+            digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+        };
+        let made = |one: &[ArrayRef]| -> Result<ArrayRef> {
+            Ok(Arc::new(texts(&one[0])?.iter().map(|text| text.map(bytes)).collect::<BinaryViewArray>()))
+        };
+        make_scalar_function(made, Vec::new())(&args.args)
+    }
+}
+
 /// The functions of SQL that the rule replaces, by their names and numbers of arguments.
 const NAMED: [(&str, usize); 5] =
     [("enum_range", 1), ("enum_first", 1), ("enum_last", 1), ("enum_code", 1), ("enum_range_boundary", 2)];
 
-/// The functions of ENUMs that SQL knows.
+/// The functions of these types that SQL knows.
 pub fn functions() -> impl Iterator<Item = Arc<ScalarUDF>> {
-    NAMED.into_iter().map(|(name, count)| {
+    let of_enums = NAMED.into_iter().map(|(name, count)| {
         Arc::new(ScalarUDF::from(OfEnum { name, signature: Signature::any(count, Volatility::Immutable) }))
-    })
+    });
+    of_enums.chain([uuid()])
 }
 
 /// Whether this is a function that the rule replaces.

@@ -1,10 +1,12 @@
 //! The types whose values are texts.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::metadata::FieldMetadata;
+use forebay_base::Error;
 use forebay_context::own_types;
 
 use crate::enumeration::Enumeration;
@@ -14,12 +16,17 @@ use crate::enumeration::Enumeration;
 pub enum Own {
     /// Of a list of texts, in their order.
     Enum(Arc<Enumeration>),
+    /// 16 bytes in hexadecimal digits, in groups.
+    Uuid,
 }
 
 impl Own {
     /// The type of these words.
     pub fn of_text(text: &str) -> Option<Self> {
-        Enumeration::of_text(text).map(|read| Self::Enum(Arc::new(read)))
+        match text {
+            own_types::UUID => Some(Self::Uuid),
+            _ => Enumeration::of_text(text).map(|read| Self::Enum(Arc::new(read))),
+        }
     }
 
     /// The type of a field.
@@ -31,6 +38,7 @@ impl Own {
     pub fn text(&self) -> &str {
         match self {
             Self::Enum(values) => values.text(),
+            Self::Uuid => own_types::UUID,
         }
     }
 
@@ -44,12 +52,54 @@ impl Own {
         Arc::new(own_types::marked(Field::new(name, data_type, true), self.text()))
     }
 
-    /// The ENUM that it is.
-    pub fn enumeration(&self) -> &Arc<Enumeration> {
+    /// The value that a text is, as it is stored; `None` where it is none.
+    pub fn value<'a>(&self, text: &'a str) -> Option<Cow<'a, str>> {
         match self {
-            Self::Enum(values) => values,
+            Self::Enum(values) => values.place(text).map(|_| Cow::Borrowed(text)),
+            Self::Uuid => uuid(text).map(Cow::Owned),
         }
     }
+
+    /// That a text is no value.
+    pub fn unknown(&self, text: &str) -> Error {
+        match self {
+            Self::Enum(values) => values.unknown(text),
+            Self::Uuid => {
+                let shown: String = text.chars().take(40).collect();
+                Error::input(format!("could not convert string {shown:?} to UUID"))
+                    .hint("A UUID has 32 hexadecimal digits, as a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")
+            }
+        }
+    }
+
+    /// Whether what is beside it becomes one, too.
+    pub fn prevails(&self) -> bool {
+        *self == Self::Uuid
+    }
+}
+
+/// The usual form of a UUID, which may have other hyphens, or none, and braces around it.
+fn uuid(text: &str) -> Option<String> {
+    let inner = match text.strip_prefix('{') {
+        Some(rest) => rest.strip_suffix('}')?,
+        None => text,
+    };
+    let mut digits = String::with_capacity(36);
+    let (mut count, mut was_hyphen) = (0, true);
+    for byte in inner.bytes() {
+        match byte {
+            b'-' if !was_hyphen => was_hyphen = true,
+            byte if byte.is_ascii_hexdigit() && count < 32 => {
+                if matches!(count, 8 | 12 | 16 | 20) {
+                    digits.push('-');
+                }
+                digits.push(char::from(byte.to_ascii_lowercase()));
+                (count, was_hyphen) = (count + 1, false);
+            }
+            _ => return None,
+        }
+    }
+    (count == 32 && !was_hyphen).then_some(digits)
 }
 
 /// Whether values of a type have such a type inside.
@@ -60,5 +110,32 @@ pub fn is_inside(data_type: &DataType) -> bool {
         DataType::Map(entries, _) => is_one(entries),
         DataType::Struct(fields) => fields.iter().any(is_one),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uuids_have_one_form() {
+        let usual = Some("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11".to_owned());
+        for text in [
+            "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
+            "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11",
+            "{a0eebc999c0b4ef8bb6d6bb9bd380a11}",
+            "a0ee-bc99-9c0b-4ef8-bb6d-6bb9-bd38-0a11",
+        ] {
+            assert_eq!(uuid(text), usual, "{text}");
+        }
+        for text in [
+            "",
+            "x",
+            "a0eebc999c0b4ef8bb6d6bb9bd380a1",
+            "a0eebc999c0b4ef8bb6d6bb9bd380a111",
+            "{a0eebc999c0b4ef8bb6d6bb9bd380a11",
+        ] {
+            assert_eq!(uuid(text), None, "{text}");
+        }
     }
 }

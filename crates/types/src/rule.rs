@@ -52,7 +52,7 @@ fn concerns(plan: &LogicalPlan) -> Result<bool> {
                     found = match part {
                         Expr::Cast(cast) => is_marked(&cast.field) || is_one(cast.field.data_type()),
                         Expr::TryCast(cast) => is_marked(&cast.field) || is_one(cast.field.data_type()),
-                        Expr::ScalarFunction(call) => is_named(call.name()),
+                        Expr::ScalarFunction(call) => is_named(call.name()) || call.name() == "uuid",
                         _ => false,
                     };
                     Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })

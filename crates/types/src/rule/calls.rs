@@ -8,7 +8,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, WindowFunctionDefinition, li
 use forebay_base::Error;
 use forebay_context::error::into_datafusion;
 
-use super::typing::{Kind, common};
+use super::typing::{Kind, all_become, common, prevailing};
 use crate::enumeration::Enumeration;
 use crate::extrema::extremum;
 use crate::functions::{is_named, place, range, value_at};
@@ -51,7 +51,7 @@ const BY_SECOND: [&str; 8] =
 const ORDERED: [&str; 4] = ["median", "quantile", "quantile_disc", "approx_quantile"];
 
 /// A call of a scalar function.
-pub(super) fn scalar(call: ScalarFunction, kinds: &[Kind], schema: &DFSchema) -> Result<(Expr, Kind)> {
+pub(super) fn scalar(mut call: ScalarFunction, kinds: &[Kind], schema: &DFSchema) -> Result<(Expr, Kind)> {
     let name = call.name().to_owned();
     let own = common(kinds);
     if is_named(&name) {
@@ -70,6 +70,12 @@ pub(super) fn scalar(call: ScalarFunction, kinds: &[Kind], schema: &DFSchema) ->
             let args = call.args.into_iter().map(|arg| place(arg, &of)).collect();
             let chosen = Expr::ScalarFunction(ScalarFunction::new_udf(call.func, args));
             (value_at(chosen, &of), Kind::Own(Own::Enum(of)))
+        }
+        ("uuid", _) => (Expr::ScalarFunction(call), Kind::Own(Own::Uuid)),
+        ("coalesce" | "nvl" | "ifnull" | "greatest" | "least" | "nullif", _) if prevailing(kinds).is_some() => {
+            let own = prevailing(kinds).unwrap_or(Own::Uuid);
+            call.args = all_become(call.args, kinds, &own);
+            (Expr::ScalarFunction(call), Kind::Own(own))
         }
         ("nullif", _) => {
             let kind = kinds.first().cloned().unwrap_or(Kind::Other);
@@ -136,6 +142,7 @@ fn meaning(name: &str, args: &mut [Expr], kinds: &[Kind]) -> Result<Meaning> {
             1 => Ok(Meaning::Extremum(Arc::clone(of), name == "min")),
             _ => Err(unknown()),
         },
+        (Kind::Own(own), "min" | "max") if own.prevails() && args.len() == 1 => Ok(Meaning::Same(first)),
         (Kind::Own(_), name) if ORDERED.contains(&name) => Err(unknown()),
         // What stands where there is no row may be of another type.
         (Kind::Own(_), "lag" | "lead") if common(&[first.clone(), other(kinds)]).is_none() => {

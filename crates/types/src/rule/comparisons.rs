@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use datafusion::common::ScalarValue;
-use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::{Between, BinaryExpr, Expr, Operator};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::expr::{InList, InSubquery};
+use datafusion::logical_expr::{Between, BinaryExpr, Expr, LogicalPlanBuilder, Operator};
 
-use super::typing::{Kind, common};
+use super::typing::{Kind, all_become, common, prevailing};
 use crate::enumeration::Enumeration;
-use crate::functions::place;
+use crate::functions::{place, to_own};
 use crate::own::Own;
 
 /// Values up to which those before or behind one are listed: tests of equality are made on codes.
@@ -16,11 +16,23 @@ const LISTED: usize = 256;
 
 /// A comparison whose operands are of these kinds.
 pub(super) fn rewritten(expr: Expr, kinds: &[Kind]) -> Expr {
+    let own = prevailing(kinds);
     match expr {
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) => match common(kinds) {
-            Some(Own::Enum(of)) if is_order(op) => ordered(*left, op, *right, &of),
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => match (common(kinds), own) {
+            (Some(Own::Enum(of)), _) if is_order(op) => ordered(*left, op, *right, &of),
+            (_, Some(own)) if is_comparison(op) => {
+                let mut both = all_become(vec![*left, *right], kinds, &own).into_iter().map(bare);
+                let mut next = || Box::new(both.next().unwrap_or_default());
+                Expr::BinaryExpr(BinaryExpr { left: next(), op, right: next() })
+            }
             _ => Expr::BinaryExpr(BinaryExpr::new(Box::new(bare(*left)), op, Box::new(bare(*right)))),
         },
+        Expr::Between(Between { expr, negated, low, high }) if own.is_some() => {
+            let own = own.unwrap_or(Own::Uuid);
+            let mut all = all_become(vec![*expr, *low, *high], kinds, &own).into_iter().map(bare);
+            let mut next = || Box::new(all.next().unwrap_or_default());
+            Expr::Between(Between { expr: next(), negated, low: next(), high: next() })
+        }
         Expr::Between(Between { expr, negated, low, high }) => {
             let key = |value: Box<Expr>| match common(kinds) {
                 Some(Own::Enum(of)) => Box::new(place(bare(*value), &of)),
@@ -28,12 +40,36 @@ pub(super) fn rewritten(expr: Expr, kinds: &[Kind]) -> Expr {
             };
             Expr::Between(Between { expr: key(expr), negated, low: key(low), high: key(high) })
         }
+        Expr::InList(InList { expr, list, negated }) if own.is_some() => {
+            let own = own.unwrap_or(Own::Uuid);
+            let all = all_become(std::iter::once(*expr).chain(list).collect(), kinds, &own);
+            let mut all = all.into_iter().map(bare);
+            let expr = Box::new(all.next().unwrap_or_default());
+            Expr::InList(InList { expr, list: all.collect(), negated })
+        }
         Expr::InList(InList { expr, list, negated }) => {
             let list = list.into_iter().map(bare).collect();
             Expr::InList(InList { expr: Box::new(bare(*expr)), list, negated })
         }
         other => other,
     }
+}
+
+/// `uuid IN (SELECT …)`, whose values become UUIDs.
+pub(super) fn member(membership: InSubquery) -> Result<Expr> {
+    let InSubquery { expr, subquery, negated } = membership;
+    let (relation, field) = subquery.subquery.schema().qualified_field(0);
+    if Kind::of_field(field) != Kind::Other {
+        return Ok(Expr::InSubquery(InSubquery { expr, subquery, negated }));
+    }
+    let value = to_own(Expr::Column((relation, field).into()), Own::Uuid, false).alias(field.name());
+    let plan = LogicalPlanBuilder::from(Arc::clone(&subquery.subquery)).project([value])?.build()?;
+    Ok(Expr::InSubquery(InSubquery { expr, subquery: subquery.with_plan(Arc::new(plan)), negated }))
+}
+
+fn is_comparison(op: Operator) -> bool {
+    use Operator as O;
+    is_order(op) || matches!(op, O::Eq | O::NotEq | O::IsDistinctFrom | O::IsNotDistinctFrom)
 }
 
 fn is_order(op: Operator) -> bool {

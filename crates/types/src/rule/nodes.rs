@@ -10,8 +10,8 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Distinct, DistinctOn, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Union};
 use forebay_context::own_types;
 
-use super::typing::{Kind, common, typed};
-use crate::functions::{place, to_text};
+use super::typing::{Kind, common, prevailing, typed};
+use crate::functions::{place, to_own, to_text};
 use crate::own::Own;
 
 /// Rewrites a node whose inputs are rewritten.
@@ -92,11 +92,18 @@ fn unified(union: Union) -> Result<LogicalPlan> {
     if !is_whole {
         return Ok(LogicalPlan::Union(Union { inputs, schema }));
     }
-    let columns: Vec<Option<Own>> =
-        (0..schema.fields().len()).map(|column| common(&kinds(column).collect::<Vec<_>>())).collect();
+    let columns: Vec<Option<Own>> = (0..schema.fields().len())
+        .map(|column| {
+            let kinds: Vec<Kind> = kinds(column).collect();
+            prevailing(&kinds).or_else(|| common(&kinds))
+        })
+        .collect();
     for input in &mut inputs {
-        let is_other = |(column, own): (usize, &Option<Own>)| {
-            own.is_none() && own_types::of(input.schema().field(column)).is_some()
+        let is_other = |(column, own): (usize, &Option<Own>)| match (own, Kind::of_field(input.schema().field(column)))
+        {
+            (_, Kind::Null) => false,
+            (Some(own), Kind::Own(known)) => *own != known,
+            (own, kind) => own.is_some() || kind != Kind::Other,
         };
         if !columns.iter().enumerate().any(is_other) {
             continue;
@@ -104,9 +111,10 @@ fn unified(union: Union) -> Result<LogicalPlan> {
         let outputs = columns.iter().enumerate().map(|(column, own)| {
             let (relation, field) = input.schema().qualified_field(column);
             let value = Expr::Column((relation, field).into());
-            match is_other((column, own)) {
-                true => to_text(value).alias_qualified(relation.cloned(), field.name()),
-                false => value,
+            match (is_other((column, own)), own) {
+                (true, Some(own)) => to_own(value, own.clone(), false).alias_qualified(relation.cloned(), field.name()),
+                (true, None) => to_text(value).alias_qualified(relation.cloned(), field.name()),
+                (false, _) => value,
             }
         });
         let outputs: Vec<Expr> = outputs.collect();

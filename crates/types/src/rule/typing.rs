@@ -10,7 +10,7 @@ use forebay_context::error::into_datafusion;
 use forebay_syntax::types::shown_type;
 
 use super::{calls, comparisons};
-use crate::functions::{checked, to_own};
+use crate::functions::{checked, to_own, uuid_bytes};
 use crate::own::{Own, is_inside};
 
 /// What an expression is, as far as this rule cares.
@@ -107,12 +107,24 @@ fn node(expr: Expr, children: &[Kind], schema: &DFSchema) -> Result<(Expr, Kind)
         Expr::TryCast(cast) if Own::of_field(&cast.field).is_some() || is_inside(cast.field.data_type()) => {
             converted(*cast.expr, &only(), &cast.field, true, schema)?
         }
+        Expr::Cast(cast) if only() == Kind::Own(Own::Uuid) && is_binary(cast.field.data_type()) => {
+            (uuid_bytes(*cast.expr), Kind::Other)
+        }
+        Expr::InSubquery(membership) if only() == Kind::Own(Own::Uuid) => {
+            (comparisons::member(membership)?, Kind::Other)
+        }
         Expr::BinaryExpr(_) | Expr::Between(_) | Expr::InList(_) | Expr::Like(_) => {
             (comparisons::rewritten(expr, children), Kind::Other)
         }
         Expr::Case(case) => {
-            let kind = common(&results(&case, children)).map_or(Kind::Other, Kind::Own);
-            (Expr::Case(case), kind)
+            let results = results(&case, children);
+            match prevailing(&results) {
+                Some(own) => (Expr::Case(all_branches(case, &results, &own)), Kind::Own(own)),
+                None => {
+                    let kind = common(&results).map_or(Kind::Other, Kind::Own);
+                    (Expr::Case(case), kind)
+                }
+            }
         }
         Expr::ScalarFunction(call) => calls::scalar(call, children, schema)?,
         Expr::AggregateFunction(AggregateFunction { func, params }) => {
@@ -128,6 +140,51 @@ fn node(expr: Expr, children: &[Kind], schema: &DFSchema) -> Result<(Expr, Kind)
         }
         other => (other, Kind::Other),
     })
+}
+
+fn is_binary(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Binary | DataType::BinaryView | DataType::LargeBinary)
+}
+
+/// The type that values of these kinds become, where one of them prevails.
+pub(super) fn prevailing(kinds: &[Kind]) -> Option<Own> {
+    kinds.iter().find_map(|kind| match kind {
+        Kind::Own(own) if own.prevails() => Some(own.clone()),
+        _ => None,
+    })
+}
+
+/// Values of these kinds as such of a type.
+pub(super) fn all_become(values: Vec<Expr>, kinds: &[Kind], own: &Own) -> Vec<Expr> {
+    let kinds = kinds.iter().map(Some).chain(std::iter::repeat(None));
+    let one = |(value, kind): (Expr, Option<&Kind>)| match kind {
+        Some(Kind::Own(known)) if known == own => value,
+        Some(Kind::Null) => value,
+        _ => match &value {
+            Expr::Literal(literal, _) => match literal.try_as_str().flatten().and_then(|text| own.value(text)) {
+                Some(known) => Expr::Literal(ScalarValue::Utf8View(Some(known.into_owned())), Some(own.metadata())),
+                None => to_own(value, own.clone(), false),
+            },
+            _ => to_own(value, own.clone(), false),
+        },
+    };
+    values.into_iter().zip(kinds).map(one).collect()
+}
+
+/// A CASE whose results, of these kinds, are of one type.
+fn all_branches(mut case: Case, kinds: &[Kind], own: &Own) -> Case {
+    let kind = |index: usize| kinds.get(index).map_or(&[][..], std::slice::from_ref);
+    let one = |value: &mut Expr, index: usize| {
+        if let Some(made) = all_become(vec![std::mem::take(value)], kind(index), own).pop() {
+            *value = made;
+        }
+    };
+    let thens = case.when_then_expr.len();
+    case.when_then_expr.iter_mut().enumerate().for_each(|(index, (_, then))| one(then, index));
+    if let Some(otherwise) = &mut case.else_expr {
+        one(otherwise, thens);
+    }
+    case
 }
 
 /// What the branches of a CASE give.
@@ -149,10 +206,10 @@ fn converted(value: Expr, kind: &Kind, target: &Field, or_null: bool, schema: &D
     }
     if let Expr::Literal(literal, _) = &value
         && let Some(text) = literal.try_as_str()
-        && text.is_none_or(|text| own.enumeration().place(text).is_some())
+        && text.is_none_or(|text| own.value(text).is_some())
     {
-        let text = ScalarValue::Utf8View(text.map(str::to_owned));
-        return Ok((Expr::Literal(text, Some(own.metadata())), Kind::Own(own)));
+        let value = text.and_then(|text| own.value(text)).map(|value| value.into_owned());
+        return Ok((Expr::Literal(ScalarValue::Utf8View(value), Some(own.metadata())), Kind::Own(own)));
     }
     match value.get_type(schema) {
         Ok(source) if !source.is_string() && !source.is_null() => {

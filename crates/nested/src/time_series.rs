@@ -19,7 +19,7 @@ use forebay_syntax::intervals;
 const MOST_ROWS: usize = 1 << 24;
 
 /// Puts the functions around DataFusion's.
-pub(crate) fn register(state: &mut SessionState) {
+pub fn register(state: &mut SessionState) {
     for (name, has_end) in [("range", false), ("generate_series", true)] {
         if let Some(function) = state.table_functions().get(name).cloned() {
             let integers = Arc::clone(function.function());
