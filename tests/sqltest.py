@@ -233,4 +233,5 @@ def run_encodings(options, report):
         run_files(options, report, f"sql-{encoding}", [f"SET force_encoding = {encoding}"])
     run_files(options, report, "sql-plain-scans", ["SET psma = off", "SET sma = off", "SET sargs = off"])
     run_files(options, report, "sql-folded", ["SET fold_rows = 0"])
+    run_files(options, report, "sql-ranges", ["SET partition_wise_rows = 0"])
     report.end()

@@ -23,6 +23,7 @@ EXECUTIONS = {
     "avx2": ["SET simd = avx2", "SET threads = 1"],
     "portable": ["SET simd = portable", "SET threads = 2"],
     "folded": ["SET fold_rows = 0"],
+    "ranges": ["SET partition_wise_rows = 0", "SET threads = 2"],
     "datafusion": ["SET execution = datafusion"],
     "emulated": ["SET device = emulated"],
 }

@@ -127,10 +127,7 @@ impl Emitter<'_, '_> {
         let mut flow = self.flow_of(relation, needed)?;
         let rows = self.carver.rows(relation);
         flow.text.last_mut().into_iter().for_each(|last| last.text += &format!(" (~{rows:.0} rows)"));
-        let rows_in = match relation {
-            Relation::Join(join) => self.carver.rows(&join.probe),
-            _ => rows,
-        };
+        let rows_in = if let Relation::Join(join) = relation { self.carver.rows(&join.probe) } else { rows };
         flow.scanned().into_iter().for_each(|table| expect(&mut self.expected_scans, table, (rows_in, rows), relation));
         Ok(flow)
     }

@@ -47,38 +47,13 @@ pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str
         }
         _ if is_inert(variable) => {}
         _ => {
-            let known = [
-                "chunk_blocks",
-                "compression",
-                "compression_rates",
-                "default_null_order",
-                "default_order",
-                "device",
-                "error_on_division_by_zero",
-                "execution",
-                "fold_rows",
-                "force_encoding",
-                "ieee_floating_point_ops",
-                "integer_division",
-                "io",
-                "memory_limit",
-                "plan_cache",
-                "psma",
-                "read_ahead",
-                "read_blocks",
-                "sargs",
-                "simd",
-                "sma",
-                "threads",
-                "vector_rows",
-            ];
             let error = Error::input(format!("there is no setting {variable}"));
-            return Err(match crate::error::suggestion(variable, known.into_iter()) {
+            return Err(match crate::error::suggestion(variable, NAMES.into_iter()) {
                 Some(other) => error.hint(format!("Did you mean {other}?")),
                 None => error.hint(
                     "Settings are compression, compression_rates, default_null_order, default_order, device, error_on_division_by_zero, \
                      execution, ieee_floating_point_ops, integer_division, io, memory_limit, plan_cache, simd and threads, \
-                     and for experiments chunk_blocks, fold_rows, force_encoding, psma, read_ahead, read_blocks, sargs, sma \
+                     and for experiments chunk_blocks, fold_rows, force_encoding, partition_wise_rows, psma, read_ahead, read_blocks, sargs, sma \
                      and vector_rows",
                 ),
             });
@@ -86,6 +61,34 @@ pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str
     }
     Ok(())
 }
+
+/// Settings that a misspelt one is compared with.
+const NAMES: [&str; 24] = [
+    "chunk_blocks",
+    "compression",
+    "compression_rates",
+    "default_null_order",
+    "default_order",
+    "device",
+    "error_on_division_by_zero",
+    "execution",
+    "fold_rows",
+    "force_encoding",
+    "ieee_floating_point_ops",
+    "integer_division",
+    "io",
+    "memory_limit",
+    "partition_wise_rows",
+    "plan_cache",
+    "psma",
+    "read_ahead",
+    "read_blocks",
+    "sargs",
+    "simd",
+    "sma",
+    "threads",
+    "vector_rows",
+];
 
 /// RESET variable, where the session began with so many threads.
 pub fn reset(base: &mut SessionState, engine: &Engine, threads: usize, variable: &str) -> Result<()> {
@@ -96,6 +99,7 @@ pub fn reset(base: &mut SessionState, engine: &Engine, threads: usize, variable:
         }
         "threads" => threads.to_string(),
         "fold_rows" => ScanSettings::default().fold_rows.to_string(),
+        "partition_wise_rows" => ScanSettings::default().partition_wise_rows.to_string(),
         "vector_rows" => ScanSettings::default().vector_rows.to_string(),
         "compression" => Goal::default().name().to_owned(),
         "device" | "simd" | "chunk_blocks" => "auto".to_owned(),
@@ -108,6 +112,12 @@ pub fn reset(base: &mut SessionState, engine: &Engine, threads: usize, variable:
     set(base, engine, variable, &value)
 }
 
+fn rows(variable: &str, value: &str) -> Result<usize> {
+    value.parse().map_err(|_| {
+        Error::input(format!("{variable} = {value} is not possible")).hint("Give a number of rows, 0 or more")
+    })
+}
+
 /// SET variable = value for what scans and loads do; false where the variable is another.
 fn set_scans(base: &mut SessionState, variable: &str, value: &str) -> Result<bool> {
     let mut scans = of_scans(base.config());
@@ -115,12 +125,8 @@ fn set_scans(base: &mut SessionState, variable: &str, value: &str) -> Result<boo
         "simd" => scans.simd = level(value)?,
         "sma" => scans.sma = switch(variable, value)?,
         "psma" => scans.psma = switch(variable, value)?,
-        "fold_rows" => {
-            let rows = value.parse().map_err(|_| {
-                Error::input(format!("fold_rows = {value} is not possible")).hint("Give a number of rows, 0 or more")
-            })?;
-            scans.fold_rows = rows;
-        }
+        "fold_rows" => scans.fold_rows = rows(variable, value)?,
+        "partition_wise_rows" => scans.partition_wise_rows = rows(variable, value)?,
         "vector_rows" => {
             let rows = value.parse().ok().filter(|rows| (1..=VECTOR_ROWS).contains(rows));
             scans.vector_rows = rows.ok_or_else(|| {

@@ -1,7 +1,7 @@
 //! What a worker takes of a table at a time: a row group, or a part of one where the table has few; and what the parts of a
 //! row group share.
 //!
-//! Invariant: every block of a table is in one morsel. Must not know: tests, rows.
+//! Invariant: of [`morsels`], every block of a table is in one. Must not know: tests, rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -27,6 +27,11 @@ pub struct Morsel {
 }
 
 impl Morsel {
+    /// These blocks of a row group.
+    pub(crate) fn new((segment, group): (usize, usize), blocks: Range<usize>) -> Self {
+        Self { segment, group, from: blocks.start, to: blocks.end }
+    }
+
     /// Its blocks, counted from the row group's first.
     pub(crate) fn blocks(&self) -> Range<usize> {
         self.from..self.to
@@ -166,7 +171,8 @@ impl SharedGroups {
         self.with(morsel, |shared| shared.chunks.extend(chunks));
     }
 
-    /// Takes note that a morsel is done; if it is the last one of a row group of so many blocks, all chunks of that.
+    /// Takes note that a morsel is done; if it is the last one of a row group whose morsels have so many blocks, all chunks of
+    /// that.
     pub(crate) fn done(&self, morsel: Morsel, blocks: usize) -> Option<Chunks> {
         self.with(morsel, |shared| {
             shared.blocks_done += morsel.blocks().len();

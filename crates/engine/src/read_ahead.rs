@@ -194,6 +194,11 @@ impl ReadAhead {
         self.lock().arriving_bytes()
     }
 
+    /// Bytes that were begun and that nobody has taken.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.lock().bytes.iter().sum()
+    }
+
     /// Begins reads for a scan of `count` morsels that does not run yet, until `most_bytes` or more wait to be taken or
     /// `most_arriving_bytes` or more have not arrived; for `most_morsels` more at most. `needs` tells the chunks that a morsel
     /// needs for sure.

@@ -15,6 +15,7 @@ mod settings;
 mod times;
 mod whole;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -60,6 +61,8 @@ pub struct Scan {
     columns: Vec<usize>,
     schema: SchemaRef,
     morsels: Vec<Morsel>,
+    /// Of row groups whose blocks are in several morsels: all blocks of these morsels.
+    visits: BTreeMap<(usize, usize), usize>,
     cursor: AtomicUsize,
     /// Data directories that the table lies in.
     drives: usize,
@@ -94,6 +97,7 @@ impl Scan {
             columns,
             schema,
             morsels,
+            visits: BTreeMap::new(),
             cursor,
             drives,
             shared,
@@ -111,6 +115,17 @@ impl Scan {
         Self { settings, ..self }
     }
 
+    /// The same scan, of these morsels, which may have blocks in common. Whoever takes them begins the reads ahead of them
+    /// ([`Scan::read_ahead_of`]).
+    #[must_use]
+    pub(crate) fn of_morsels(self, morsels: Vec<Morsel>) -> Self {
+        let mut visits = BTreeMap::new();
+        for morsel in &morsels {
+            *visits.entry((morsel.segment, morsel.group)).or_insert(0) += morsel.blocks().len();
+        }
+        Self { morsels, visits, ..self }
+    }
+
     /// The columns of the batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
@@ -119,6 +134,11 @@ impl Scan {
     /// The number of morsels.
     pub fn morsels(&self) -> usize {
         self.morsels.len()
+    }
+
+    /// The morsel with this number.
+    pub(crate) fn morsel(&self, number: usize) -> Morsel {
+        self.morsels[number]
     }
 
     /// The next morsel that no worker has taken.
@@ -284,13 +304,15 @@ impl MorselRows {
             let Some(index) = self.segment.column_index(self.scan.table.columns[test.column].id) else {
                 if !test.test.passes(self.scan.table.columns[test.column].missing.as_ref()) {
                     self.selections.fill(Selection::Rows(0..0));
-                    self.others = BlockSet::default();
+                    if !ranked.is_of_morsel {
+                        self.others = BlockSet::default();
+                    }
                 }
                 continue;
             };
             let mut undecided = Vec::new();
             let zones = &self.morsel.group_of(&self.segment).columns[index].zones;
-            if sma {
+            if sma && !ranked.is_of_morsel {
                 self.others.retain(|block| forebay_prune::may_pass(&zones[block], &test.test));
             }
             for block in self.morsel.blocks() {

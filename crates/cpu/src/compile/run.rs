@@ -110,17 +110,18 @@ impl Worker {
         self._stop = Arc::clone(stop);
     }
 
-    /// From here on runs other code of the same pipeline, which looks these states up; what the worker has made stays.
-    pub fn rebind(&mut self, compiled: &Arc<Compiled>, finished: &[Option<Arc<Finished>>]) -> Result<()> {
+    /// Whether [`Worker::rebind`] can go on with this code.
+    pub fn can_rebind(&self, compiled: &Compiled) -> bool {
         let (old, new) = (&self.compiled, compiled);
-        if (old.context.words, old.layouts.groups, &old.columns)
-            != (new.context.words, new.layouts.groups, &new.columns)
-        {
-            return Err(Error::internal("a worker goes on with the code of another pipeline"));
-        }
+        (old.context.words, old.layouts.groups, &old.columns) == (new.context.words, new.layouts.groups, &new.columns)
+    }
+
+    /// From here on runs other code of the same pipeline, which looks these states up; what the worker has made stays.
+    pub fn rebind(&mut self, new: &Arc<Compiled>, finished: &[Option<Arc<Finished>>]) -> Result<()> {
+        self.can_rebind(new).then_some(()).ok_or_else(|| Error::internal("a worker goes on with other code"))?;
         self.stages.resize(new.stage_words, 0);
-        self.compiled = Arc::clone(compiled);
-        self.duplicates_code = new.layouts.counts_duplicates.then(|| Arc::clone(compiled));
+        self.compiled = Arc::clone(new);
+        self.duplicates_code = new.layouts.counts_duplicates.then(|| Arc::clone(new));
         self.bind_joins(finished)
     }
 

@@ -11,6 +11,7 @@ use forebay_base::Result;
 use forebay_pipeline::ir::{Pipeline, Probe, ProbeKind, Register, Sink, Source, Step, TableSource};
 
 use super::QueryTable;
+use super::partitionwise::RangedScan;
 use super::report::timeline_of;
 use super::runner::Runner;
 use super::source::block_share;
@@ -107,8 +108,21 @@ impl Runner<'_> {
         let bound = &self.query.tables[source.table];
         let columns = source.columns.iter().map(|column| column.column).collect();
         let (table, metrics) = (Arc::clone(&bound.table), Arc::clone(&bound.metrics));
-        let scan = Scan::new(Arc::clone(self.engine), table, columns, metrics, self.cancel.clone())?;
+        let mut scan = Scan::new(Arc::clone(self.engine), table, columns, metrics, self.cancel.clone())?;
+        if let Some(ranged) = self.ranged_scan(source) {
+            scan = scan.of_morsels(ranged.morsels.clone());
+        }
         Ok(scan.with_settings(self.options.scan).reading_again(self.read_again(source)))
+    }
+
+    /// By what ranges a source is scanned, where its pipeline runs range by range.
+    fn ranged_scan(&self, source: &TableSource) -> Option<&RangedScan> {
+        let scans = self.sections.iter().flat_map(|section| &section.scans);
+        let is_of = |number: usize| match &self.program.pipelines[number].source {
+            Source::Table(other) => other.table == source.table,
+            Source::Groups { .. } | Source::BuildRows { .. } => false,
+        };
+        scans.filter(|(number, _)| is_of(**number)).map(|(_, scan)| scan).next()
     }
 
     /// The columns of a source's table that a later pipeline reads, too.

@@ -2,7 +2,8 @@
 //! there, let the workers take morsels, make one state of what they leave.
 //!
 //! Reading order: [`run`], then `runner` (a pipeline's life), `coming` (reads for the next ones), `device` (the same beside the CPU), `source` (morsels become vectors), `first` and `output`
-//! (vectors become Arrow), `spill` and `partitions` (what does not fit the memory). Invariants: the answer does not depend on
+//! (vectors become Arrow), `spill` and `partitions` (what does not fit the memory), `partitionwise` (pipelines that run range by
+//! range of a key). Invariants: the answer does not depend on
 //! the number of workers or on the execution; nothing is returned before the whole program has run, though what does not
 //! fit the memory is read back while it is taken. Must not know: SQL, DataFusion.
 
@@ -12,6 +13,7 @@ mod early;
 mod interpreted;
 mod output;
 mod partitions;
+mod partitionwise;
 mod report;
 mod runner;
 mod share;
@@ -96,7 +98,7 @@ pub struct QueryTable {
 pub struct ExpectedRows {
     /// Those that pass the scan's own tests and filters.
     pub tested: f64,
-    /// Of these, those that no join or other step behind the scan leaves out.
+    /// Of these, those that no join behind the scan leaves out.
     pub kept: f64,
 }
 

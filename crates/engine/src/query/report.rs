@@ -1,7 +1,10 @@
 //! What pipelines did, for EXPLAIN ANALYZE.
 
+use std::sync::atomic::Ordering;
+
 use forebay_pipeline::ir::Source;
 
+use super::task::Task;
 use super::{Query, QueryOptions, QueryTable};
 use crate::metrics::MetricsSnapshot;
 use crate::timeline::SourceTimeline;
@@ -93,6 +96,47 @@ impl PipelineReport {
         self.spill_read_bytes += second.spill_read_bytes;
         self.notes.extend(second.notes);
         self.steps.extend(second.steps);
+    }
+
+    /// The same report, with what the ended workers of a task for one range counted; of its steps nothing.
+    pub(super) fn of_task(mut self, task: &Task) -> Self {
+        self.rows_in = task.rows_in.load(Ordering::Relaxed);
+        self.compile_ns = task.compile_ns.load(Ordering::Relaxed);
+        self.notes.clone_from(&task.special.notes);
+        self.scan = Some(ScanReport { tests: task.tests(), ..ScanReport::default() });
+        self
+    }
+
+    /// Adds what the same pipeline did for another range.
+    pub(super) fn add_range(&mut self, other: Self) {
+        self.rows_in += other.rows_in;
+        self.rows_out += other.rows_out;
+        self.elapsed_ns += other.elapsed_ns;
+        self.compile_ns += other.compile_ns;
+        let new = other.notes.into_iter().filter(|note| !self.notes.contains(note)).collect::<Vec<_>>();
+        self.notes.extend(new);
+        self.add_steps(other.steps);
+        let scan = self.scan.get_or_insert_with(ScanReport::default);
+        for (index, test) in other.scan.map(|scan| scan.tests).unwrap_or_default().into_iter().enumerate() {
+            match scan.tests.get_mut(index).filter(|known| known.columns == test.columns) {
+                Some(known) => known.add((test.rows_in, test.rows_out)),
+                // Of another range, which had other keys to look for.
+                None => scan.tests.push(test),
+            }
+        }
+    }
+
+    /// Adds the rows that left each step for another range.
+    pub(super) fn add_steps(&mut self, steps: Vec<StepReport>) {
+        if self.steps.len() < steps.len() {
+            self.steps.resize(steps.len(), StepReport::Ran(0));
+        }
+        for (sum, step) in self.steps.iter_mut().zip(steps) {
+            *sum = match (*sum, step) {
+                (StepReport::Ran(a), StepReport::Ran(b)) => StepReport::Ran(a + b),
+                (_, in_scan) => in_scan,
+            };
+        }
     }
 }
 

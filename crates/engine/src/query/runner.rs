@@ -19,9 +19,10 @@ use super::device::{Attempt, Left};
 use super::early::Begun;
 use super::output::{ResultSchema, RowsOnDisk};
 use super::partitions::{Overflow, Spilled};
+use super::partitionwise::{Section, Sectioned, sectioned};
 use super::report::timeline_of;
-use super::specialise::Known;
-use super::task::Task;
+use super::specialise::{Known, Specialised};
+use super::task::{Room, Task};
 use super::{PipelineReport, Query, QueryOptions, QueryOutput, ScanReport};
 use crate::timeline::{SourceTimeline, SpanKind};
 use crate::{CancelToken, Engine};
@@ -41,7 +42,7 @@ impl From<Error> for Stop {
 }
 
 /// Batches of the result, and what of it is on disk.
-type Collected = (Vec<RecordBatch>, Option<RowsOnDisk>);
+pub(super) type Collected = (Vec<RecordBatch>, Option<RowsOnDisk>);
 
 /// One run of a query.
 pub(super) struct Runner<'a> {
@@ -51,6 +52,10 @@ pub(super) struct Runner<'a> {
     pub(super) cancel: &'a CancelToken,
     /// The query's program, with pipelines cut in two where they look up what is on disk.
     pub(super) program: Program,
+    /// By pipeline that is not cut yet: its number in the query's program.
+    pub(super) order: Vec<usize>,
+    /// Pipelines that run range by range.
+    pub(super) sections: Vec<Arc<Section>>,
     /// By pipeline: true if `cut` made it the continuation of the pipeline before it.
     pub(super) goes_on: Vec<bool>,
     pub(super) dictionaries: Vec<Arc<Dictionary>>,
@@ -78,7 +83,13 @@ impl<'a> Runner<'a> {
         cancel: &'a CancelToken,
     ) -> Self {
         let dictionaries = (0..query.program.dictionaries).map(|_| Arc::new(Dictionary::default())).collect();
-        let program = query.program.clone();
+        // A device runs pipeline by pipeline.
+        let is_here = engine.accelerators().get(options.device).is_ok_and(|device| device.is_none());
+        let Sectioned { program, sections, order } = match is_here {
+            true => sectioned(query, options),
+            false => Sectioned::of_none(query),
+        };
+        let sections = sections.into_iter().map(Arc::new).collect();
         let finished = program.states.iter().map(|_| None).collect();
         let spilled = program.states.iter().map(|_| None).collect();
         let goes_on = vec![false; program.pipelines.len()];
@@ -88,6 +99,8 @@ impl<'a> Runner<'a> {
             options,
             cancel,
             program,
+            order,
+            sections,
             goes_on,
             dictionaries,
             finished,
@@ -106,6 +119,12 @@ impl<'a> Runner<'a> {
         self.foresee()?;
         let mut index = 0;
         while index < self.program.pipelines.len() {
+            if let Some(section) = self.section_at(index)
+                && self.run_section(&section, &mut result)?
+            {
+                index = section.pipelines.end;
+                continue;
+            }
             self.cut(index)?;
             let source = &self.program.pipelines[index].source;
             self.timeline = self.foreseen_timeline(source).or_else(|| timeline_of(self.options, self.query, source));
@@ -137,7 +156,9 @@ impl<'a> Runner<'a> {
             index += 1;
         }
         let (batches, on_disk) = result;
-        Ok(QueryOutput { batches, on_disk, reports: self.reports })
+        let mut reports: Vec<_> = self.order.iter().zip(self.reports).collect();
+        reports.sort_by_key(|(number, _)| **number);
+        Ok(QueryOutput { batches, on_disk, reports: reports.into_iter().map(|(_, report)| report).collect() })
     }
 
     /// Runs one pipeline on the CPU; gives what its workers left.
@@ -153,7 +174,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Keeps a state. Gives its rows.
-    fn take_state(&mut self, state: StateId, done: Box<Finished>) -> Result<u64> {
+    pub(super) fn take_state(&mut self, state: StateId, done: Box<Finished>) -> Result<u64> {
         let rows = match &*done {
             Finished::Join(table) => table.len(),
             Finished::Groups(table) => table.len(),
@@ -172,7 +193,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Makes the state of what workers left. Gives its rows.
-    fn finish(
+    pub(super) fn finish(
         &mut self,
         index: usize,
         state: StateId,
@@ -196,7 +217,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Shows what was collected. Gives the number of rows.
-    fn collect(
+    pub(super) fn collect(
         &mut self,
         index: usize,
         parts: Vec<Part>,
@@ -237,7 +258,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Lets go of states that no later pipeline reads.
-    fn forget(&mut self, done: usize) {
+    pub(super) fn forget(&mut self, done: usize) {
         let later = &self.program.pipelines[done + 1..];
         for (number, (finished, spilled)) in self.finished.iter_mut().zip(&mut self.spilled).enumerate() {
             if !later.iter().any(|pipeline| reads(pipeline, StateId(number as u32))) {
@@ -288,11 +309,31 @@ impl<'a> Runner<'a> {
             Some(first) if self.goes_on[index] => first.go_on(report),
             _ => self.reports.push(report),
         }
-        Ok((parts, task.overflow))
+        Ok((parts, task.room.into_overflow()?))
     }
 
     /// A pipeline with what is known by now, and its code; no worker has begun it.
     pub(super) fn task(&self, index: usize, assumes_small_dictionaries: bool) -> Result<Task> {
+        let mut special = self.specialised(index, assumes_small_dictionaries);
+        let finishing = self.finishing(index, &special);
+        if finishing.is_some() {
+            special.hash_groups();
+        }
+        let room = Arc::new(Room::new(self.room(index, &special)?));
+        let noted = (self.options.counted, self.timeline.clone());
+        let mut task = Task::new(index, Arc::new(special), room, noted);
+        task.early = finishing.map(|finishing| self.early_groups(finishing)).transpose()?;
+        if self.looked_up(index).is_none() {
+            let source = &task.special.program.pipelines[index].source;
+            let reads_nothing = matches!(source, Source::Table(source) if source.columns.is_empty());
+            let counts_duplicates = reads_nothing && can_count_duplicates(&task.special.program, index);
+            task.compiled = Some(self.compile(&task, &self.finished, counts_duplicates)?);
+        }
+        Ok(task)
+    }
+
+    /// A pipeline with what is known by now.
+    pub(super) fn specialised(&self, index: usize, assumes_small_dictionaries: bool) -> Specialised {
         let known = Known {
             query: self.query,
             program: &self.program,
@@ -302,22 +343,7 @@ impl<'a> Runner<'a> {
             threads: self.options.threads,
             assumes_small_dictionaries,
         };
-        let mut special = known.specialise(index);
-        let finishing = self.finishing(index, &special);
-        if finishing.is_some() {
-            special.hash_groups();
-        }
-        let (budget_bytes, overflow) = self.room(index, &special)?;
-        let noted = (self.options.counted, self.timeline.clone());
-        let mut task = Task::new(index, Arc::new(special), budget_bytes, overflow, noted);
-        task.early = finishing.map(|finishing| self.early_groups(finishing)).transpose()?;
-        if self.looked_up(index).is_none() {
-            let source = &task.special.program.pipelines[index].source;
-            let reads_nothing = matches!(source, Source::Table(source) if source.columns.is_empty());
-            let counts_duplicates = reads_nothing && can_count_duplicates(&task.special.program, index);
-            task.compiled = Some(self.compile(&task, &self.finished, counts_duplicates)?);
-        }
-        Ok(task)
+        known.specialise(index)
     }
 
     /// The code of a pipeline that looks these states up, for rows that stand for several equal ones where it `counts_duplicates`.
@@ -353,7 +379,7 @@ impl<'a> Runner<'a> {
             Finished::Groups(table) => table.memory_bytes(),
         });
         let matched = self.spilled.iter().flatten().map(|spilled| spilled.matched_bytes());
-        let begun = self.begun.values().map(|begun| begun.task.part_bytes.load(Ordering::Relaxed));
+        let begun = self.begun.values().map(|begun| begun.task.room.part_bytes.load(Ordering::Relaxed));
         states.sum::<usize>()
             + matched.sum::<usize>()
             + begun.sum::<usize>()

@@ -16,10 +16,23 @@ use super::runner::{Runner, Stop};
 use super::source::{EqualRows, Loaded, VectorLoader};
 use super::specialise::FEW_IDS;
 use super::task::Task;
-use crate::{AdaptivePredicate, RuntimeFilter, Scan};
+use crate::morsel::Morsel;
+use crate::{AdaptivePredicate, RowFilter, RuntimeFilter, Scan};
 
 /// Rows of a state that a worker takes at a time.
 const STATE_MORSEL_ROWS: usize = 2 * VECTOR_ROWS;
+
+/// What a worker has that takes morsels of a table through a pipeline.
+pub(super) struct TableShare<'a> {
+    pub(super) worker: &'a mut Worker,
+    pub(super) loader: VectorLoader<'a>,
+    pub(super) tests: Vec<AdaptivePredicate>,
+    pub(super) keys: Vec<RuntimeFilter>,
+    pub(super) filters: Vec<Box<dyn RowFilter>>,
+    pub(super) equal_rows: EqualRows,
+    /// Bytes that the worker was known to hold.
+    pub(super) known_bytes: usize,
+}
 
 impl Runner<'_> {
     /// Gives the source to as many workers as it is worth.
@@ -74,48 +87,58 @@ impl Runner<'_> {
     /// One worker's share of a table.
     fn scan(&self, source: &TableSource, scan: &Arc<Scan>, task: &Task) -> std::result::Result<Option<Part>, Stop> {
         let mut worker = self.worker(task)?;
-        let mut loader = VectorLoader::new(source, &self.dictionaries);
-        let mut tests: Vec<AdaptivePredicate> = task.special.tests.clone();
-        let mut keys: Vec<RuntimeFilter> = task.special.keys.iter().map(|(filter, _)| filter.clone()).collect();
+        let loader = VectorLoader::new(source, &self.dictionaries);
+        let tests: Vec<AdaptivePredicate> = task.special.tests.clone();
+        let keys: Vec<RuntimeFilter> = task.special.keys.iter().map(|(filter, _)| filter.clone()).collect();
         let bound = &self.query.tables[source.table];
-        let mut filters = bound.filters.iter().map(|filter| filter.filter()).collect::<Result<Vec<_>>>()?;
-        let mut known_bytes = 0;
+        let filters = bound.filters.iter().map(|filter| filter.filter()).collect::<Result<Vec<_>>>()?;
         let mut early = task.early.as_ref().map(|groups| EarlyWorker::new(self, groups)).transpose()?;
         let can_fold = can_count_duplicates(&task.special.program, task.index);
         if can_fold && !worker.counts_duplicates() && self.options.scan.fold_rows == 0 {
             worker.count_duplicates_with(&self.duplicates_code(task)?)?;
         }
-        let mut equal_rows = match can_fold {
+        let equal_rows = match can_fold {
             true if worker.counts_duplicates() => EqualRows::Folded,
             true => EqualRows::Noticed,
             false => EqualRows::Ignored,
         };
+        let mut share = TableShare { worker: &mut worker, loader, tests, keys, filters, equal_rows, known_bytes: 0 };
         while let Some(morsel) = scan.next_morsel() {
-            let rows = scan.run_with_keys(morsel, &mut tests, &mut keys, &mut filters)?;
-            let mut rows_in = 0;
-            while let Some(loaded) = loader.next(&rows, equal_rows)? {
-                if task
-                    .special
-                    .assumed_small_dictionaries
-                    .iter()
-                    .any(|number| self.dictionaries[*number].len() > FEW_IDS)
-                {
-                    return Err(Stop::Outgrown);
-                }
-                self.cancel.check()?;
-                self.run_loaded(&loaded, task, &mut worker, &mut equal_rows)?;
-                let count = loaded.table_rows();
-                if let (Some(early), Some(block)) = (&mut early, loader.finished_block(&rows)) {
-                    early.pass_on(self, &mut worker, (morsel, block))?;
-                }
-                self.account(task, &mut worker, &mut known_bytes)?;
-                rows_in += count;
-            }
-            task.rows_in.fetch_add(rows_in, Ordering::Relaxed);
+            self.scan_morsel(scan, morsel, task, &mut share, early.as_mut())?;
         }
-        task.tested(&tests, &keys);
+        task.tested(&share.tests, &share.keys);
         early.into_iter().for_each(EarlyWorker::end);
         Ok(Some(task.end(worker)))
+    }
+
+    /// Takes a morsel through a pipeline.
+    pub(super) fn scan_morsel(
+        &self,
+        scan: &Arc<Scan>,
+        morsel: Morsel,
+        task: &Task,
+        share: &mut TableShare<'_>,
+        mut early: Option<&mut EarlyWorker<'_>>,
+    ) -> std::result::Result<(), Stop> {
+        let TableShare { worker, loader, tests, keys, filters, equal_rows, known_bytes } = share;
+        let rows = scan.run_with_keys(morsel, tests, keys, filters)?;
+        let mut rows_in = 0;
+        while let Some(loaded) = loader.next(&rows, *equal_rows)? {
+            let small = &task.special.assumed_small_dictionaries;
+            if small.iter().any(|number| self.dictionaries[*number].len() > FEW_IDS) {
+                return Err(Stop::Outgrown);
+            }
+            self.cancel.check()?;
+            self.run_loaded(&loaded, task, worker, equal_rows)?;
+            let count = loaded.table_rows();
+            if let (Some(early), Some(block)) = (&mut early, loader.finished_block(&rows)) {
+                early.pass_on(self, worker, (morsel, block))?;
+            }
+            self.account(task, worker, known_bytes)?;
+            rows_in += count;
+        }
+        task.rows_in.fetch_add(rows_in, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Takes loaded rows through a worker. Once there were enough equal ones, later blocks are folded.
@@ -199,16 +222,16 @@ impl Runner<'_> {
     /// Notes what a worker has taken since it was last asked. What is more than its share goes to disk; what cannot has to
     /// be within the budget.
     fn account(&self, task: &Task, worker: &mut Worker, known_bytes: &mut usize) -> Result<()> {
-        if let Some(overflow) = &task.overflow {
+        if let Some(overflow) = &task.room.overflow {
             overflow.relieve(self.engine, worker)?;
         }
         let now = worker.memory_bytes();
         let before = std::mem::replace(known_bytes, now);
         let all = match now >= before {
-            true => task.part_bytes.fetch_add(now - before, Ordering::Relaxed) + (now - before),
-            false => task.part_bytes.fetch_sub(before - now, Ordering::Relaxed) - (before - now),
+            true => task.room.part_bytes.fetch_add(now - before, Ordering::Relaxed) + (now - before),
+            false => task.room.part_bytes.fetch_sub(before - now, Ordering::Relaxed) - (before - now),
         };
-        match all <= task.budget_bytes {
+        match all <= task.room.budget_bytes {
             true => Ok(()),
             false => self.within_budget(all + self.state_bytes()),
         }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use forebay_base::{Error, Result};
 use forebay_cpu::compile::{Compiled, Part, Worker};
 
 use super::early::EarlyGroups;
@@ -26,18 +27,38 @@ pub(super) struct Task {
     /// The next group, build row or partition that no worker has taken.
     pub(super) cursor: AtomicUsize,
     pub(super) rows_in: AtomicU64,
-    /// Bytes of what the workers have made so far.
-    pub(super) part_bytes: AtomicUsize,
-    /// Bytes that they may take.
-    pub(super) budget_bytes: usize,
-    /// Where they put what is more than their share of it, if that can be.
-    pub(super) overflow: Option<Overflow>,
+    /// The room for what the workers make.
+    pub(super) room: Arc<Room>,
     /// What becomes of groups that are finished before all rows have come.
     pub(super) early: Option<Box<EarlyGroups>>,
     /// Where it is noted when the pipeline does what.
     pub(super) timeline: Option<SourceTimeline>,
     /// What the workers counted that have ended.
     counted: Mutex<Counted>,
+}
+
+/// The memory of what the workers of a pipeline make, and what they do with more.
+#[derive(Debug)]
+pub(super) struct Room {
+    /// Bytes of what they have made so far.
+    pub(super) part_bytes: AtomicUsize,
+    /// Bytes that they may take.
+    pub(super) budget_bytes: usize,
+    /// Where they put what is more than their share of it, if that can be.
+    pub(super) overflow: Option<Overflow>,
+}
+
+impl Room {
+    /// Room for so many bytes.
+    pub(super) fn new((budget_bytes, overflow): (usize, Option<Overflow>)) -> Self {
+        Self { part_bytes: AtomicUsize::new(0), budget_bytes, overflow }
+    }
+
+    /// Where the workers, which have all ended, put what was more than their share.
+    pub(super) fn into_overflow(self: Arc<Self>) -> Result<Option<Overflow>> {
+        let room = Arc::into_inner(self).ok_or_else(|| Error::internal("a worker of a pipeline has not ended"))?;
+        Ok(room.overflow)
+    }
 }
 
 /// Rows as workers counted them.
@@ -52,8 +73,7 @@ impl Task {
     pub(super) fn new(
         index: usize,
         special: Arc<Specialised>,
-        budget_bytes: usize,
-        overflow: Option<Overflow>,
+        room: Arc<Room>,
         (counted, timeline): (bool, Option<SourceTimeline>),
     ) -> Self {
         let steps = if counted { special.program.pipelines[index].steps.len() } else { 0 };
@@ -66,9 +86,7 @@ impl Task {
             equal_rows: AtomicUsize::new(0),
             cursor: AtomicUsize::new(0),
             rows_in: AtomicU64::new(0),
-            part_bytes: AtomicUsize::new(0),
-            budget_bytes,
-            overflow,
+            room,
             early: None,
             timeline,
             counted: Mutex::new(Counted { steps: vec![0; steps], tests: Vec::new() }),

@@ -18,7 +18,9 @@ impl MorselRows {
         metrics.code_bytes.add(with_rows.map(|block| self.row_bytes(block, &self.scan.columns)).sum());
         metrics.rows_out.add(self.selections.iter().map(|selection| selection.len() as u64).sum());
         metrics.morsels_done.add(1);
-        let Some(loaded) = self.scan.shared.done(self.morsel, self.selections.len()) else { return };
+        let group = (self.morsel.segment, self.morsel.group);
+        let visits = self.scan.visits.get(&group).copied().unwrap_or(self.selections.len());
+        let Some(loaded) = self.scan.shared.done(self.morsel, visits) else { return };
         self.scan.reads.ahead.forget(self.morsel, self.scan.timeline.as_ref());
         let mut touched: Vec<usize> = self.scan.columns.clone();
         touched.extend(tests.iter().map(|ranked| ranked.test.column));

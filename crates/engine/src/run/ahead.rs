@@ -2,6 +2,7 @@
 //!
 //! Invariant: no answer depends on it: what is left out here is read later, and what is too much is let go.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -13,6 +14,9 @@ use crate::chunks::{Place, StoredChunk};
 use crate::memory::Urgency;
 use crate::morsel::Morsel;
 use crate::read_ahead::{MORSELS_AHEAD, Needs, ReadAhead};
+
+/// Of a scan that runs range by range, one part in so many is read before it runs.
+const RANGES_FORESEEN: usize = 8;
 
 /// What a scan is known to need before the pipelines in front of it have run.
 #[derive(Debug, Default)]
@@ -80,7 +84,12 @@ impl Scan {
             };
             let begun = |place: &Place| current.begin_read(place);
             let most = (most_bytes, most_arriving_bytes, MORSELS_AHEAD * current.drives);
-            let foreseen = current.reads.ahead.foresee(&current.engine, current.morsels.len(), most, needs, begun);
+            // Range by range all scans of a section are read: what lies far behind in one of them would keep off the others.
+            let count = match current.visits.is_empty() {
+                true => current.morsels.len(),
+                false => current.morsels.len().div_ceil(RANGES_FORESEEN),
+            };
+            let foreseen = current.reads.ahead.foresee(&current.engine, count, most, needs, begun);
             most_bytes = most_bytes.saturating_sub(foreseen.bytes);
             most_arriving_bytes = most_arriving_bytes.saturating_sub(foreseen.arriving_bytes);
             let goes_on = foreseen.are_all && most_bytes > 0 && most_arriving_bytes > 0;
@@ -97,7 +106,7 @@ impl Scan {
         filters: &[Box<dyn RowFilter>],
     ) {
         let per_drive = self.settings.read_ahead_bytes;
-        if per_drive == 0 {
+        if per_drive == 0 || !self.visits.is_empty() {
             return;
         }
         // Every drive has its share.
@@ -118,6 +127,43 @@ impl Scan {
                 scan.begin((most_bytes / 2).saturating_sub(arriving_bytes));
             }
         }
+    }
+
+    /// Begins reads for the morsels with these numbers, which come next: what is known to be needed of them, what is likely to
+    /// be, and what recent morsels needed; as long as fewer than `most_bytes` wait to be taken. Gives whether all were begun.
+    pub(crate) fn read_ahead_of(&self, morsels: Range<usize>, most_bytes: usize) -> bool {
+        let Foreseen { tests, columns, likely, read_before } = &self.reads.foreseen;
+        let is_read_before =
+            |place: &Place| read_before.iter().any(|column| self.table.columns[*column].id == place.key.column);
+        let needs = |morsel: usize| {
+            let mut loaded: Vec<usize> = columns.clone();
+            loaded.extend(likely.iter().chain(&self.columns).filter(|column| !columns.contains(column)));
+            let Needs { mut tested, loaded } =
+                self.needs(self.morsels[morsel], tests, loaded, columns.len()).unwrap_or_default();
+            let (sure, loaded): (Vec<_>, Vec<_>) = loaded.into_iter().partition(|(column, _)| likely.contains(column));
+            tested.extend(sure.into_iter().map(|(_, place)| place));
+            tested.retain(|place| !is_read_before(place));
+            Needs { tested, loaded: loaded.into_iter().filter(|(_, place)| !is_read_before(place)).collect() }
+        };
+        let count = morsels.len();
+        self.reads
+            .ahead
+            .run(&self.engine, (morsels.start, morsels.end), (most_bytes, count), needs, |place| self.begin_read(place))
+    }
+
+    /// Begins reads for the scans behind this one, which has begun all of its own, as long as fewer bytes are on their way.
+    pub(crate) fn begin_behind(&self, most_arriving_bytes: usize) {
+        self.reads.next.iter().for_each(|scan| scan.begin(most_arriving_bytes));
+    }
+
+    /// Bytes of stored chunks that wait to be taken.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.reads.ahead.waiting_bytes()
+    }
+
+    /// The bytes that may be on their way for this scan.
+    pub(crate) fn most_ahead_bytes(&self) -> usize {
+        self.engine.memory().ahead_bytes(self.settings.read_ahead_bytes.saturating_mul(self.drives))
     }
 
     fn begin_read(&self, place: &Place) -> Option<StoredChunk> {

@@ -10,6 +10,8 @@ pub struct AdaptivePredicate {
     pub test: ColumnPredicate,
     /// Whoever gave it checks again, so that it may be left out where it does not pay.
     pub optional: bool,
+    /// It asks for the rows that the morsel is for: nothing follows from it for other morsels of the row group.
+    pub(super) is_of_morsel: bool,
     pub(super) rows_in: u64,
     pub(super) rows_out: u64,
     /// Rows of the blocks where it was evaluated, and what it would have cost if each of them had been looked at.
@@ -29,7 +31,13 @@ const PAYING_SHARE: f64 = 0.9;
 impl AdaptivePredicate {
     /// A test that has not been seen yet.
     pub fn new(test: ColumnPredicate, optional: bool) -> Self {
-        Self { test, optional, rows_in: 0, rows_out: 0, block_rows: 0, cost: 0.0 }
+        Self { test, optional, is_of_morsel: false, rows_in: 0, rows_out: 0, block_rows: 0, cost: 0.0 }
+    }
+
+    /// The same test, which only says which rows of its blocks a morsel is for.
+    #[must_use]
+    pub fn of_morsel(self) -> Self {
+        Self { is_of_morsel: true, ..self }
     }
 
     /// Rows that came to the test, those included that its positional aggregate left out, and those of them that passed.

@@ -21,6 +21,9 @@ pub struct ScanSettings {
     /// Rows of blocks with few different ones in a pipeline from which code is worth compiling that runs one of equal rows
     /// for all (eager aggregation); 0 is at once.
     pub fold_rows: usize,
+    /// Rows of build sides and groups from which on pipelines run range by range of a key that their tables lie in the order
+    /// of, so that these hold a range at a time; with 0 wherever that is possible, whatever the order.
+    pub partition_wise_rows: usize,
     /// How chunks are read.
     pub read_path: ReadPath,
     /// Where few blocks of a chunk are needed, only these are read.
@@ -33,6 +36,9 @@ pub struct ScanSettings {
 /// About as many rows as a pipeline does while another one is compiled.
 const FOLD_ROWS: usize = 1 << 18;
 
+/// Fewer rows stay in the caches of most processors anyway.
+const PARTITION_WISE_ROWS: usize = 1 << 18;
+
 impl Default for ScanSettings {
     fn default() -> Self {
         Self {
@@ -41,6 +47,7 @@ impl Default for ScanSettings {
             sma: true,
             psma: true,
             fold_rows: FOLD_ROWS,
+            partition_wise_rows: PARTITION_WISE_ROWS,
             read_path: ReadPath::Direct,
             read_blocks: true,
             read_ahead_bytes: limits::READ_AHEAD_BYTES,
