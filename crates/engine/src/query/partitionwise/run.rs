@@ -33,6 +33,9 @@ use crate::{AdaptivePredicate, RuntimeFilter, Scan};
 /// Ranges in front of those that workers have, whose reads are begun.
 const RANGES_AHEAD: usize = 3;
 
+/// What all ranges left, and what they cost, by pipeline.
+type Ended = (BTreeMap<usize, OuterSink>, BTreeMap<usize, PipelineReport>);
+
 /// A section that runs.
 struct Run<'r> {
     section: &'r Section,
@@ -81,7 +84,7 @@ impl Runner<'_> {
             Err(Stop::Outgrown) => self.ranges(section, false),
             ended => ended,
         };
-        let (outer, mut reports) = match ended {
+        let (mut outer, mut reports) = match ended {
             Ok(ended) => ended,
             Err(Stop::Failed(error)) if error.kind() == ErrorKind::OutOfMemory => {
                 self.sections.retain(|other| !Arc::ptr_eq(other, section));
@@ -90,7 +93,6 @@ impl Runner<'_> {
             Err(Stop::Failed(error)) => return Err(error),
             Err(Stop::Outgrown) => return Err(Error::internal("a section outgrew what it does not rely on")),
         };
-        let mut outer: BTreeMap<usize, OuterSink> = outer;
         for (number, before) in section.pipelines.clone().zip(before) {
             let mut report = reports.remove(&number).unwrap_or_default();
             if let (Some(scan), Some(before), Source::Table(source)) =
@@ -125,11 +127,7 @@ impl Runner<'_> {
     }
 
     /// Takes all ranges through the pipelines of a section.
-    fn ranges(
-        &self,
-        section: &Section,
-        assumes_small_dictionaries: bool,
-    ) -> std::result::Result<(BTreeMap<usize, OuterSink>, BTreeMap<usize, PipelineReport>), Stop> {
+    fn ranges(&self, section: &Section, assumes_small_dictionaries: bool) -> std::result::Result<Ended, Stop> {
         let threads = self.options.threads.min(section.ranges.len()).max(1);
         let run = self.section_run(section, threads, assumes_small_dictionaries)?;
         let panicked = |_| Err(Stop::Failed(Error::internal("a worker of a section panicked")));
