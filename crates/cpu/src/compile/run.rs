@@ -12,14 +12,14 @@ use std::sync::atomic::AtomicBool;
 
 use cranelift_jit::JITModule;
 use forebay_base::{Error, ErrorKind, Result};
-use forebay_pipeline::ir::{Arithmetic, DatePart};
+use forebay_pipeline::ir::{Arithmetic, DatePart, StateId};
 use forebay_pipeline::semantics::{arithmetic_i64, arithmetic_i128, date_part, length, substring};
 use forebay_pipeline::{Fault, LikePattern};
 
 use super::context::{CURSOR, GROUP_SHIFT, MULTIPLICITIES, RESULT, ROWS, SINK, STAGES, STOP};
 use super::members::Members;
 use super::sink_state::SinkState;
-use super::{Compiled, Finished, KEY_OUT_OF_RANGE, Part, STOPPED, SinkKind, StateLayouts};
+use super::{Compiled, Finished, KEY_OUT_OF_RANGE, Part, STOPPED, SinkKind};
 use crate::groups::{GroupPart, GroupPlan};
 use crate::layout::hash_bytes;
 use crate::runs::{Partitions, RunLayout, WriteRun};
@@ -127,10 +127,10 @@ impl Worker {
 
     /// From here on [`Worker::run_duplicates`] runs `code`, which is of the same pipeline and takes each row as many times as it stands for.
     pub fn count_duplicates_with(&mut self, code: &Arc<Compiled>) -> Result<()> {
-        let layouts = StateLayouts { counts_duplicates: true, ..self.compiled.layouts.clone() };
-        if (&code.layouts, code.context.words, &code.columns)
-            != (&layouts, self.compiled.context.words, &self.compiled.columns)
-        {
+        let layout = |of: &Compiled, state: StateId| of.layouts.joins.get(state.0 as usize).cloned();
+        let mut joins = code.context.joins().iter().map(|(state, _)| *state);
+        let lie_alike = joins.all(|state| layout(code, state) == layout(&self.compiled, state));
+        if !code.layouts.counts_duplicates || !self.can_rebind(code) || !lie_alike {
             return Err(Error::internal("a worker counts duplicates with the code of another pipeline"));
         }
         self.stages.resize(self.stages.len().max(code.stage_words), 0);
