@@ -8,7 +8,7 @@
 //! Invariants: no chunk is read twice because of it; a read that fails is told by who needs it, nobody else.
 //! Must not know: rows, tests (it is told what a morsel needs).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -48,6 +48,8 @@ struct State {
     needs: BTreeMap<usize, Needs>,
     /// By segment and row group: every chunk whose read was begun, and the read until somebody takes it.
     begun: BTreeMap<(usize, usize), HashMap<ChunkKey, Option<Begun>>>,
+    /// Segments and row groups that are done: whoever is further behind begins nothing of them again.
+    done: BTreeSet<(usize, usize)>,
     /// Bytes of those that were begun while the scan ran, and before.
     bytes: [usize; 2],
     /// Per column of the table: of the morsels before, how many loaded it.
@@ -95,6 +97,9 @@ impl State {
         begin: &impl Fn(&Place) -> Option<StoredChunk>,
     ) -> bool {
         for place in places {
+            if self.done.contains(&(place.segment, place.group)) {
+                continue;
+            }
             let begun = self.begun.entry((place.segment, place.group)).or_default();
             if begun.contains_key(&place.key) || engine.is_cached(&place) {
                 continue;
@@ -262,6 +267,7 @@ impl ReadAhead {
     pub(crate) fn forget(&self, morsel: Morsel, timeline: Option<&SourceTimeline>) {
         let done = {
             let mut state = self.lock();
+            state.done.insert((morsel.segment, morsel.group));
             let done = state.begun.remove(&(morsel.segment, morsel.group)).unwrap_or_default();
             for Begun { chunk, time } in done.values().flatten() {
                 state.bytes[*time as usize] -= chunk.bytes();
