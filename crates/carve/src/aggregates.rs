@@ -5,15 +5,15 @@ use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::AggregateFunction as PlanFunction;
 use forebay_pipeline::ir::{Aggregate, AggregateFunction, Arithmetic, Comparison, Typed, ValueType};
 
-use crate::carver::Carver;
 use crate::carver::expression::Scope;
+use crate::carver::{Carver, MostRows};
 use crate::facts::{Literal, Range, ValueFacts};
-use crate::interval::Interval;
 use crate::number::float_of_decimal;
 use crate::reason::Reason;
 use crate::relation::{Aggregate as Groups, Call, Relation, count_bounds, countable, filtered};
 use crate::scalar::{Node, Scalar};
 use crate::types::decimal;
+use forebay_pipeline::interval::Interval;
 
 impl Carver<'_> {
     /// The scalar of an aggregate over at most `rows` rows; what it needs is added to `calls`.
@@ -22,7 +22,7 @@ impl Carver<'_> {
         expr: &Expr,
         field: &Field,
         scope: &Scope<'_>,
-        rows: i128,
+        rows: MostRows,
         calls: &mut Vec<Call>,
     ) -> Result<Scalar, Reason> {
         let expr = match expr {
@@ -77,7 +77,7 @@ impl Carver<'_> {
     /// operator asks DataFusion, which says what is wrong.
     pub fn only_row(&mut self, relation: Relation, value: Scalar) -> Result<(Relation, Scalar), Reason> {
         let mut calls = Vec::with_capacity(2);
-        let (interval, bounds) = (value.facts().interval, count_bounds(relation.most_rows(self)));
+        let (interval, bounds) = (value.facts().interval, count_bounds(relation.most_rows(self).to_come));
         let value = self.add(AggregateFunction::Min, Some(value), interval, "value", &mut calls);
         let rows = self.add(AggregateFunction::CountRows, None, bounds, "rows", &mut calls);
         let is_several = Scalar::compare(Comparison::Greater, rows, Scalar::integer(1))?;
@@ -112,13 +112,13 @@ impl Carver<'_> {
         self.scalar(result)
     }
 
-    fn count(&mut self, argument: Scalar, name: &str, rows: i128, calls: &mut Vec<Call>) -> Scalar {
+    fn count(&mut self, argument: Scalar, name: &str, rows: MostRows, calls: &mut Vec<Call>) -> Scalar {
         let never_null = !argument.facts().nullable && !matches!(argument.as_constant(), Some(Literal::Null));
         let (function, argument) = match never_null {
             true => (AggregateFunction::CountRows, None),
             false => (AggregateFunction::Count, Some(argument)),
         };
-        self.add(function, argument, count_bounds(rows), name, calls)
+        self.add(function, argument, count_bounds(rows.to_come), name, calls)
     }
 
     fn sum(
@@ -126,7 +126,7 @@ impl Carver<'_> {
         argument: Scalar,
         argument_type: &DataType,
         field: &Field,
-        rows: i128,
+        rows: MostRows,
         calls: &mut Vec<Call>,
     ) -> Result<Scalar, Reason> {
         match (field.data_type(), argument_type) {
@@ -151,7 +151,7 @@ impl Carver<'_> {
         &mut self,
         argument: Scalar,
         wide: AggregateFunction,
-        rows: i128,
+        rows: MostRows,
         name: &str,
         calls: &mut Vec<Call>,
     ) -> Result<Scalar, Reason> {
@@ -159,9 +159,11 @@ impl Carver<'_> {
             return Ok(sum);
         }
         let bounds = argument.facts().interval;
+        let (mut most, fitting) = (rows.to_come, self.fitting(&[bounds], rows));
         let function = match argument.facts().value {
             // All rows count here: this sum is not checked.
-            ValueType::I64 if bounds.sum(rows).is_some_and(|sum| Interval::I64.contains(sum)) => {
+            ValueType::I64 if fitting.is_some() => {
+                most = fitting.unwrap_or(most);
                 AggregateFunction::SumFitting
             }
             ValueType::I64 => wide,
@@ -173,15 +175,24 @@ impl Carver<'_> {
         } else {
             Interval::I128
         };
-        let interval = bounds.sum(countable(rows)).map_or(limits, |sum| sum.within(limits));
+        let interval = bounds.sum(countable(most)).map_or(limits, |sum| sum.within(limits));
         Ok(self.add(function, Some(argument), interval, name, calls))
+    }
+
+    /// Whether the sums of values in each of these bounds fit eight bytes: those of as many rows as there may come, or else those
+    /// of the rows of now, to which the plan is tied then. Gives that number.
+    fn fitting(&mut self, bounds: &[Interval], rows: MostRows) -> Option<i128> {
+        let fit = |rows: i128| {
+            bounds.iter().all(|bounds| bounds.sum(rows).is_some_and(|sum| Interval::I64.contains(sum))).then_some(rows)
+        };
+        fit(rows.to_come).or_else(|| fit(rows.now).inspect(|_| self.rows_are_exact = true))
     }
 
     /// `sum(x + 5)` as `sum(x) + 5 * count(x)` where both must fit eight bytes: sums of one column share what they add up.
     fn sum_of_shifted(
         &mut self,
         argument: &Scalar,
-        rows: i128,
+        rows: MostRows,
         name: &str,
         calls: &mut Vec<Call>,
     ) -> Result<Option<Scalar>, Reason> {
@@ -194,9 +205,8 @@ impl Carver<'_> {
             _ => return Ok(None),
         };
         let is_narrow = |scalar: &Scalar| scalar.facts().value == ValueType::I64 && !scalar.fallible();
-        let fits = |bounds: Interval| bounds.sum(rows).is_some_and(|sum| Interval::I64.contains(sum));
         let bounds = [base.facts().interval, argument.facts().interval, Interval::only(shift)];
-        if !is_narrow(base) || !is_narrow(argument) || !bounds.into_iter().all(fits) {
+        if !is_narrow(base) || !is_narrow(argument) || self.fitting(&bounds, rows).is_none() {
             return Ok(None);
         }
         let sum = self.integer_sum(base.clone(), AggregateFunction::Sum, rows, name, calls)?;
@@ -212,7 +222,7 @@ impl Carver<'_> {
         argument: Scalar,
         argument_type: &DataType,
         field: &Field,
-        rows: i128,
+        rows: MostRows,
         calls: &mut Vec<Call>,
     ) -> Result<Scalar, Reason> {
         let count = self.count(argument.clone(), &format!("count for {}", field.name()), rows, calls);

@@ -5,6 +5,7 @@
 pub mod expression;
 pub mod table;
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Aggregate as PlanAggregate, Expr, LogicalPlan};
 use forebay_engine::Engine;
 use forebay_pipeline::ir::{Comparison, ValueType};
+use forebay_tables::assumptions::{Assumptions, rows_to_come};
 
 use crate::carver::expression::Scope;
 use crate::carver::table::ScannedTable;
@@ -40,8 +42,35 @@ pub struct Carver<'a> {
     pub one_row_relations: Vec<OneRowRelation>,
     /// The engine that holds the tables.
     pub engine: Option<Arc<Engine>>,
+    /// Bounds of columns leave room for rows that come later.
+    pub leaves_room: bool,
+    /// The rows of tables were counted for the sake of answers.
+    counts_rows: Cell<bool>,
+    /// A table must not have a row more for the answer to be right.
+    pub(crate) rows_are_exact: bool,
     /// Operators and expressions that are being translated.
     depth: u32,
+}
+
+/// A number of rows that a relation cannot have more of.
+#[derive(Debug, Clone, Copy)]
+pub struct MostRows {
+    /// With the rows that tables have now.
+    pub now: i128,
+    /// With those that they may have while the plan is kept.
+    pub to_come: i128,
+}
+
+impl MostRows {
+    const ONE: Self = Self { now: 1, to_come: 1 };
+
+    fn times(self, other: Self) -> Self {
+        Self { now: self.now.saturating_mul(other.now), to_come: self.to_come.saturating_mul(other.to_come) }
+    }
+
+    fn at_least_one(self) -> Self {
+        Self { now: self.now.max(1), to_come: self.to_come.max(1) }
+    }
 }
 
 impl<'a> Carver<'a> {
@@ -53,6 +82,9 @@ impl<'a> Carver<'a> {
             tables: Vec::new(),
             one_row_relations: Vec::new(),
             engine: None,
+            leaves_room: false,
+            counts_rows: Cell::new(false),
+            rows_are_exact: false,
             depth: 0,
         }
     }
@@ -79,6 +111,16 @@ impl<'a> Carver<'a> {
         let distinct = same_as.map_or(f64::INFINITY, |source| self.info(source).distinct);
         let facts = ValueFacts { nullable: nullable || scalar.facts().nullable, ..scalar.facts() };
         self.variable(VariableInfo { name: name.to_owned(), facts, distinct, column: None, same_as })
+    }
+
+    /// What the plan takes for granted, by table.
+    pub fn assumptions(&self) -> Vec<Assumptions> {
+        let most = |rows: u64| match (self.counts_rows.get(), self.rows_are_exact) {
+            (false, _) => None,
+            (true, false) => Some(rows_to_come(rows)),
+            (true, true) => Some(rows),
+        };
+        self.tables.iter().map(|scanned| scanned.assumptions(most(scanned.table.rows()))).collect()
     }
 
     /// Does `work`, unless too much of it is nested.
@@ -381,19 +423,24 @@ impl Relation {
     }
 
     /// A number of rows that it cannot have more of.
-    pub fn most_rows(&self, carver: &Carver<'_>) -> i128 {
-        let product = |rows: &mut dyn Iterator<Item = i128>| rows.fold(1, i128::saturating_mul);
+    pub fn most_rows(&self, carver: &Carver<'_>) -> MostRows {
         match self {
-            Self::Scan(table) => carver.tables[*table].table.rows().into(),
+            Self::Scan(table) => {
+                carver.counts_rows.set(true);
+                let rows = carver.tables[*table].table.rows();
+                MostRows { now: rows.into(), to_come: rows_to_come(rows).into() }
+            }
             Self::Filter { input, .. } => input.most_rows(carver),
-            Self::Group(group) => product(&mut group.leaves.iter().map(|leaf| leaf.most_rows(carver))),
+            Self::Group(group) => {
+                group.leaves.iter().map(|leaf| leaf.most_rows(carver)).fold(MostRows::ONE, MostRows::times)
+            }
             Self::Join(join) => match join.kind {
-                JoinKind::Inner => join.probe.most_rows(carver).saturating_mul(join.build.most_rows(carver)),
-                JoinKind::Left(_) => join.probe.most_rows(carver).saturating_mul(join.build.most_rows(carver).max(1)),
+                JoinKind::Inner => join.probe.most_rows(carver).times(join.build.most_rows(carver)),
+                JoinKind::Left(_) => join.probe.most_rows(carver).times(join.build.most_rows(carver).at_least_one()),
                 JoinKind::Built { .. } => join.build.most_rows(carver),
                 JoinKind::Semi | JoinKind::Anti | JoinKind::Mark(_) => join.probe.most_rows(carver),
             },
-            Self::Aggregate(aggregate) if aggregate.keys.is_empty() => 1,
+            Self::Aggregate(aggregate) if aggregate.keys.is_empty() => MostRows::ONE,
             Self::Aggregate(aggregate) => aggregate.input.most_rows(carver),
         }
     }

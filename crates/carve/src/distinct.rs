@@ -70,7 +70,7 @@ impl Carver<'_> {
             inner.calls.push(partial);
             outer.push(Call { function: above, argument, result: call.result });
         }
-        let facts = ValueFacts { interval: count_bounds(bound), ..ValueFacts::of(ValueType::I64, false) };
+        let facts = ValueFacts { interval: count_bounds(bound.to_come), ..ValueFacts::of(ValueType::I64, false) };
         let count = self.result("count of distinct", facts);
         let argument = self.scalar(counted);
         let (function, argument) = match argument.facts().nullable {

@@ -32,7 +32,7 @@ use forebay_tables::scan::ScanExec;
 use futures::TryStreamExt;
 
 use crate::operator::PipelinesExec;
-use crate::timeline;
+use forebay_tables::scan_times;
 
 /// Runs a plan to its end, and gives its operators with what they did instead of its rows.
 #[derive(Debug, Clone)]
@@ -133,10 +133,10 @@ fn scanned(metrics: &MetricsSet, timeline: Option<&SourceTimeline>) -> String {
     let mut text = String::new();
     let (blocks, pruned) = (count("blocks"), count("blocks_pruned"));
     let read = (count("bytes_read"), count("read_ns"), count("inflate_ns"));
-    if let Some(cost) = timeline::sentence(read, timeline.map(SourceTimeline::times).as_ref()) {
+    if let Some(cost) = scan_times::sentence(read, timeline.map(SourceTimeline::times).as_ref()) {
         text += &format!("\n  | {cost}");
     }
-    if let Some(in_part) = timeline::in_part(count("chunks_in_part")) {
+    if let Some(in_part) = scan_times::in_part(count("chunks_in_part")) {
         text += &format!("\n  | {in_part}");
     }
     if pruned > 0 {
@@ -145,7 +145,7 @@ fn scanned(metrics: &MetricsSet, timeline: Option<&SourceTimeline>) -> String {
     if count("psma_rows") > 0 {
         text += &format!("\n  | PSMA left out {} rows", format_count(count("psma_rows")));
     }
-    for lane in timeline::drawn(timeline) {
+    for lane in scan_times::drawn(timeline) {
         text += &format!("\n  | {lane}");
     }
     text

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use forebay_base::compare_floats;
 use forebay_pipeline::ir::{Constant, ValueType};
 
-use crate::interval::Interval;
+use forebay_pipeline::interval::Interval;
 
 /// A column of a table, a group or the result of an aggregate: what pipelines carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -18,7 +18,6 @@ pub mod emit;
 pub mod estimate;
 mod explain_plan;
 pub mod facts;
-pub mod interval;
 pub mod node;
 pub mod number;
 pub mod operator;
@@ -30,7 +29,6 @@ pub mod relation;
 pub mod scalar;
 pub mod text;
 pub mod time;
-mod timeline;
 pub mod tree;
 pub mod types;
 

@@ -6,16 +6,20 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use datafusion::catalog::Session;
-use datafusion::common::{DFSchemaRef, Result as DataFusionResult};
+use datafusion::common::{DFSchemaRef, DataFusionError, Result as DataFusionResult};
 use datafusion::logical_expr::{Expr, LogicalPlan, Sort, UserDefinedLogicalNodeCore};
 use datafusion::physical_expr::PhysicalExpr;
 use forebay_base::Result;
-use forebay_engine::query::{FilterSource, Query, QueryTable, SortKey, TopK};
-use forebay_engine::{Engine, Metrics, RowFilter};
-use forebay_pipeline::ir::AggregateFunction;
+use forebay_context::error::into_datafusion;
+use forebay_engine::query::{ExpectedRows, FilterSource, Query, QueryTable, SortKey, TopK};
+use forebay_engine::{Engine, RowFilter};
+use forebay_pipeline::ir::{AggregateFunction, DictionaryId, Program};
+use forebay_tables::assumptions::{Assumptions, Breach};
 use forebay_tables::filter::Predicates;
+use forebay_tables::rows::TableRows;
 
 use crate::carver::Carver;
+use crate::carver::table::ScannedTable;
 use crate::eager::grouped_early;
 use crate::early::computed_early;
 use crate::emit::emit;
@@ -31,13 +35,21 @@ pub struct PipelinesNode {
     carved: Arc<Carved>,
 }
 
-/// What is known of the subtree.
+/// What is known of the subtree. It holds no rows: those are of the statement that runs it.
 #[derive(Debug)]
 pub struct Carved {
     /// The subtree as DataFusion would run it.
     pub plan: LogicalPlan,
     /// The same as pipelines.
-    pub query: Query,
+    pub program: Program,
+    /// The tables that the pipelines scan, by the program's numbers.
+    pub scans: Vec<CarvedScan>,
+    /// As [`Query::expected_rows`].
+    pub expected_rows: Vec<Option<f64>>,
+    /// As [`Query::dictionaries`].
+    pub dictionaries: Vec<Option<DictionaryId>>,
+    /// As [`Query::first`].
+    pub first: Option<TopK>,
     /// How the pipelines read: per pipeline its source, its steps, its sink.
     pub text: Vec<Vec<Line>>,
     /// Rows of the result, estimated.
@@ -46,64 +58,56 @@ pub struct Carved {
     pub engine: Arc<Engine>,
 }
 
+/// A table that pipelines scan.
+#[derive(Debug)]
+pub struct CarvedScan {
+    /// Its rows.
+    pub rows: TableRows,
+    /// What the program takes for granted of them.
+    pub assumes: Assumptions,
+    /// As [`QueryTable::filters`].
+    pub filters: Vec<Arc<dyn FilterSource>>,
+    /// As [`QueryTable::expected`].
+    pub expected: Option<ExpectedRows>,
+}
+
 impl Carved {
-    /// The same, with figures of its own.
-    pub fn for_one_run(&self) -> Self {
-        Self {
-            plan: self.plan.clone(),
-            query: self.query.for_one_run(),
-            text: self.text.clone(),
-            rows: self.rows,
-            engine: Arc::clone(&self.engine),
-        }
+    /// The pipelines over the rows that a statement of `session` sees, for one run.
+    ///
+    /// # Errors
+    /// [`Breach`] where these are not as the program assumes, and those of [`TableRows::bind`].
+    pub fn bind(&self, session: &dyn Session) -> DataFusionResult<Query> {
+        let bind = |scan: &CarvedScan| {
+            let table = scan.rows.bind(session).map_err(into_datafusion)?;
+            if let Some(breach) = scan.assumes.breach(&table) {
+                return Err(DataFusionError::External(Box::new(Breach(breach))));
+            }
+            let (filters, expected) = (scan.filters.clone(), scan.expected);
+            Ok(QueryTable { table, filters, metrics: Arc::default(), expected })
+        };
+        Ok(Query {
+            program: self.program.clone(),
+            expected_rows: self.expected_rows.clone(),
+            tables: self.scans.iter().map(bind).collect::<DataFusionResult<_>>()?,
+            schema: Arc::clone(self.plan.schema().inner()),
+            dictionaries: self.dictionaries.clone(),
+            first: self.first.clone(),
+        })
     }
 }
 
 impl PipelinesNode {
     /// `plan` as pipelines, if they can run all of it.
     pub fn carve(plan: &LogicalPlan, session: &dyn Session) -> std::result::Result<Self, Reason> {
-        let mut carver = Carver::new(session);
-        let (relation, columns) = carver.relation(plan)?;
-        if !relation.is_worth_it() {
-            return Err(Reason::new("neither a join nor an aggregation"));
+        let mut carved = carve(plan, session, false)?;
+        // What may grow is assumed with room to spare, wherever that changes nothing.
+        if session.config().get_extension::<LeavesRoom>().is_some()
+            && let Ok(roomy) = carve(plan, session, true)
+            && roomy.program == carved.program
+        {
+            let assumed = roomy.scans.into_iter().map(|scan| scan.assumes);
+            carved.scans.iter_mut().zip(assumed).for_each(|(scan, assumes)| scan.assumes = assumes);
         }
-        if is_in_zones(&carver, &relation) {
-            return Err(Reason::new("metadata knows the answer"));
-        }
-        let mut columns = result_columns(plan, columns)?;
-        let relation = carver.ordered(relation)?;
-        for mut single in std::mem::take(&mut carver.one_row_relations) {
-            single.relation = carver.ordered(single.relation)?;
-            carver.one_row_relations.push(single);
-        }
-        let relation = grouped_early(&mut carver, relation)?;
-        let relation = computed_early(&mut carver, relation, &mut columns);
-        let emitted = emit(&carver, &relation, &columns)?;
-        if let Err(error) = forebay_pipeline::verify(&emitted.program) {
-            debug_assert!(false, "{error}\n{}", emitted.program);
-            return Err(Reason::new(error.to_string()));
-        }
-        let rows = carver.rows(&relation);
-        let engine = carver.engine.clone().ok_or_else(|| Reason::new("no table"))?;
-        let bind = |(index, scanned): (usize, crate::carver::table::ScannedTable)| QueryTable {
-            table: Arc::clone(scanned.table.table()),
-            filters: scanned
-                .residual
-                .into_iter()
-                .map(|expr| Arc::new(Residual(expr)) as Arc<dyn FilterSource>)
-                .collect(),
-            metrics: Arc::new(Metrics::default()),
-            expected: emitted.expected_scans.get(&index).copied(),
-        };
-        let query = Query {
-            program: emitted.program,
-            expected_rows: emitted.expected_rows,
-            tables: carver.tables.into_iter().enumerate().map(bind).collect(),
-            schema: Arc::clone(plan.schema().inner()),
-            dictionaries: emitted.dictionaries,
-            first: None,
-        };
-        let carved = Carved { plan: plan.clone(), query, text: emitted.text, rows, engine };
         Ok(Self { carved: Arc::new(carved) })
     }
 
@@ -123,7 +127,7 @@ impl PipelinesNode {
             if let Some(collect) = carved.text.last_mut().and_then(|lines| lines.last_mut()) {
                 collect.text += &format!(", of which the first {rows} are needed");
             }
-            carved.query.first = Some(TopK { keys, rows });
+            carved.first = Some(TopK { keys, rows });
         }
         self
     }
@@ -132,6 +136,61 @@ impl PipelinesNode {
     pub fn carved(&self) -> &Arc<Carved> {
         &self.carved
     }
+}
+
+/// Says that plans are made for rows that come, as a setting of a session: those that it makes assume less.
+#[derive(Debug)]
+pub struct LeavesRoom;
+
+/// Whether operators could not be made of a plan because of a [`Breach`].
+pub fn is_breach(error: &DataFusionError) -> bool {
+    matches!(error.find_root(), DataFusionError::External(inner) if inner.is::<Breach>())
+}
+
+/// What pipelines run of `plan`; `leaves_room` as in [`Carver`].
+fn carve(plan: &LogicalPlan, session: &dyn Session, leaves_room: bool) -> std::result::Result<Carved, Reason> {
+    let mut carver = Carver::new(session);
+    carver.leaves_room = leaves_room;
+    let (relation, columns) = carver.relation(plan)?;
+    if !relation.is_worth_it() {
+        return Err(Reason::new("neither a join nor an aggregation"));
+    }
+    if is_in_zones(&carver, &relation) {
+        return Err(Reason::new("metadata knows the answer"));
+    }
+    let mut columns = result_columns(plan, columns)?;
+    let relation = carver.ordered(relation)?;
+    for mut single in std::mem::take(&mut carver.one_row_relations) {
+        single.relation = carver.ordered(single.relation)?;
+        carver.one_row_relations.push(single);
+    }
+    let relation = grouped_early(&mut carver, relation)?;
+    let relation = computed_early(&mut carver, relation, &mut columns);
+    let emitted = emit(&carver, &relation, &columns)?;
+    if let Err(error) = forebay_pipeline::verify(&emitted.program) {
+        debug_assert!(false, "{error}\n{}", emitted.program);
+        return Err(Reason::new(error.to_string()));
+    }
+    let rows = carver.rows(&relation);
+    let engine = carver.engine.clone().ok_or_else(|| Reason::new("no table"))?;
+    let assumptions = carver.assumptions();
+    let scan = |(index, (scanned, assumes)): (usize, (ScannedTable, Assumptions))| CarvedScan {
+        rows: scanned.rows_read,
+        assumes,
+        filters: scanned.residual.into_iter().map(|expr| Arc::new(Residual(expr)) as Arc<dyn FilterSource>).collect(),
+        expected: emitted.expected_scans.get(&index).copied(),
+    };
+    Ok(Carved {
+        plan: plan.clone(),
+        scans: carver.tables.into_iter().zip(assumptions).enumerate().map(scan).collect(),
+        program: emitted.program,
+        expected_rows: emitted.expected_rows,
+        dictionaries: emitted.dictionaries,
+        first: None,
+        text: emitted.text,
+        rows,
+        engine,
+    })
 }
 
 /// The scalars of a plan's columns, if all of them can be handed over.
@@ -186,7 +245,7 @@ impl FilterSource for Residual {
 impl PartialEq for PipelinesNode {
     fn eq(&self, other: &Self) -> bool {
         let (carved, other) = (&self.carved, &other.carved);
-        let has_all = |carved: &Carved| carved.query.first.is_none();
+        let has_all = |carved: &Carved| carved.first.is_none();
         Arc::ptr_eq(carved, other) || (has_all(carved) && has_all(other) && carved.plan == other.plan)
     }
 }

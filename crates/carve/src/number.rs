@@ -7,10 +7,10 @@ use forebay_functions::casts::numbers;
 use forebay_pipeline::ir::{Arithmetic, Comparison};
 
 use crate::facts::Range;
-use crate::interval::Interval;
 use crate::reason::Reason;
 use crate::scalar::Scalar;
 use crate::types::{decimal, facts_of, greatest_of_digits, is_integer, power_of_ten, range_of, same_values};
+use forebay_pipeline::interval::Interval;
 
 /// Digits of any decimal that a float holds without loss.
 const EXACT_DIGITS: u8 = 15;

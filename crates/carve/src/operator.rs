@@ -31,7 +31,7 @@ use forebay_context::settings;
 use forebay_context::settings::Execution;
 use forebay_context::statement::StatementContext;
 use forebay_engine::Metrics;
-use forebay_engine::query::{self, PipelineReport, QueryOptions, QueryOutput};
+use forebay_engine::query::{self, PipelineReport, Query, QueryOptions, QueryOutput};
 use forebay_tables::scan::shown_figures;
 use futures::{StreamExt, TryStreamExt};
 
@@ -58,7 +58,7 @@ impl ExtensionPlanner for PipelinesPlanner {
     ) -> DataFusionResult<Option<Arc<dyn ExecutionPlan>>> {
         let Some(node) = node.as_any().downcast_ref::<PipelinesNode>() else { return Ok(None) };
         let Some(state) = session.as_any().downcast_ref::<SessionState>() else { return Ok(None) };
-        Ok(Some(Arc::new(PipelinesExec::new(Arc::new(node.carved().for_one_run()), state, self.counted))))
+        Ok(Some(Arc::new(PipelinesExec::new(node.carved(), state, self.counted)?)))
     }
 }
 
@@ -66,6 +66,8 @@ impl ExtensionPlanner for PipelinesPlanner {
 #[derive(Debug, Clone)]
 pub struct PipelinesExec {
     carved: Arc<Carved>,
+    /// Over the rows that the statement sees.
+    query: Arc<Query>,
     execution: Execution,
     counted: bool,
     /// Plans the subtree for DataFusion.
@@ -87,8 +89,12 @@ struct Outcome {
 
 impl PipelinesExec {
     /// Runs `carved` as `state` says; rows are counted at each step if they are to be shown.
-    pub fn new(carved: Arc<Carved>, state: &SessionState, counted: bool) -> Self {
-        let schema = Arc::clone(&carved.query.schema);
+    ///
+    /// # Errors
+    /// As [`Carved::bind`].
+    pub fn new(carved: &Arc<Carved>, state: &SessionState, counted: bool) -> DataFusionResult<Self> {
+        let (carved, query) = (Arc::clone(carved), Arc::new(carved.bind(state)?));
+        let schema = Arc::clone(&query.schema);
         let properties = PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(&schema)),
             Partitioning::UnknownPartitioning(1),
@@ -97,8 +103,9 @@ impl PipelinesExec {
         );
         let mut statistics = Statistics::new_unknown(&schema);
         statistics.num_rows = Precision::Inexact(carved.rows as usize);
-        Self {
+        Ok(Self {
             carved,
+            query,
             execution: Execution::of(state.config()),
             counted,
             state: Arc::new(state.clone()),
@@ -107,7 +114,7 @@ impl PipelinesExec {
             statistics: Arc::new(statistics),
             metrics: ExecutionPlanMetricsSet::new(),
             outcome: Arc::default(),
-        }
+        })
     }
 
     fn outcome(&self) -> std::sync::MutexGuard<'_, Outcome> {
@@ -117,14 +124,14 @@ impl PipelinesExec {
     /// By pipeline, where it will run if a device is asked.
     fn places(&self) -> Vec<String> {
         let device = settings::device(self.state.config());
-        let places = query::places(&self.carved.engine, &self.carved.query, device);
+        let places = query::places(&self.carved.engine, &self.query, device);
         // Whoever asks for a device that cannot be had is told by the query itself, too.
         places.unwrap_or_else(|error| vec![error.to_string()])
     }
 
     /// Runs the pipelines on the calling thread and those that it starts.
     fn run(&self, statement: &StatementContext) -> forebay_base::Result<QueryOutput> {
-        for bound in &self.carved.query.tables {
+        for bound in &self.query.tables {
             statement.watch(&bound.metrics, forebay_engine::morsels(&bound.table)?.len());
         }
         let pool = &self.state.runtime_env().memory_pool;
@@ -143,7 +150,7 @@ impl PipelinesExec {
         let (counted, timeline) = (self.counted, statement.timeline().cloned());
         timeline.iter().for_each(|recorder| recorder.uses(threads));
         let options = QueryOptions { threads, execution, device, memory_bytes, scan, counted, timeline };
-        query::run(&self.carved.engine, &self.carved.query, &options, &statement.cancel)
+        query::run(&self.carved.engine, &self.query, &options, &statement.cancel)
     }
 
     /// The rows, from the pipelines or from DataFusion.
@@ -205,7 +212,7 @@ impl DisplayAs for PipelinesExec {
             Execution::Compiled if outcome.reports.is_empty() => self.places(),
             _ => Vec::new(),
         };
-        tree::write(f, &self.carved.query, &self.carved.text, &outcome.reports, &places)
+        tree::write(f, &self.query, &self.carved.text, &outcome.reports, &places)
     }
 }
 
@@ -256,7 +263,7 @@ impl ExecutionPlan for PipelinesExec {
 
     fn metrics(&self) -> Option<MetricsSet> {
         let sum = Metrics::default();
-        for bound in &self.carved.query.tables {
+        for bound in &self.query.tables {
             sum.add_all(&bound.metrics.snapshot());
         }
         let mut all = self.metrics.clone_inner();

@@ -8,8 +8,8 @@
 use forebay_pipeline::ir::{AggregateFunction, Comparison};
 
 use crate::facts::{ValueFacts, Variable};
-use crate::interval::Interval;
 use crate::scalar::{Node, Scalar};
+use forebay_pipeline::interval::Interval;
 
 /// More rows than any query lives to see: with a billion of them per second, it takes two years.
 const MOST_ROWS: i128 = 1 << 56;

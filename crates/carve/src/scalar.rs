@@ -12,8 +12,8 @@ use forebay_base::canonical_f64;
 use forebay_pipeline::ir::{Arithmetic, Comparison, DatePart, ValueType};
 
 use crate::facts::{Literal, Range, ValueFacts, Variable, fits_i64, is_integer, width};
-use crate::interval::Interval;
 use crate::reason::Reason;
+use forebay_pipeline::interval::Interval;
 
 /// Nodes of one expression; more is left to DataFusion.
 const MOST_NODES: u32 = 4096;

@@ -3,9 +3,9 @@
 use forebay_pipeline::ir::ValueType;
 
 use crate::facts::ValueFacts;
-use crate::interval::Interval;
 use crate::reason::Reason;
 use crate::scalar::{Node, Scalar};
+use forebay_pipeline::interval::Interval;
 
 impl Scalar {
     /// Number of characters of a text.

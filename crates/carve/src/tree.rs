@@ -8,7 +8,7 @@ use forebay_engine::timeline::SourceTimeline;
 use forebay_pipeline::ir::{Pipeline, Sink, Source, Step};
 use forebay_tables::explain::test_text;
 
-use crate::timeline;
+use forebay_tables::scan_times;
 
 /// A line about a part of a pipeline: its source, some of its steps, or its sink.
 #[derive(Debug, Clone)]
@@ -78,11 +78,11 @@ fn source(f: &mut fmt::Formatter<'_>, query: &Query, pipeline: &Pipeline, report
     };
     write!(f, "  {}", arrow(scan.rows, report.rows_in))?;
     let times = scan.timeline.as_ref().map(SourceTimeline::times);
-    let cost = timeline::sentence((scan.read_bytes, scan.read_wait_ns, scan.inflate_ns), times.as_ref());
+    let cost = scan_times::sentence((scan.read_bytes, scan.read_wait_ns, scan.inflate_ns), times.as_ref());
     if let Some(cost) = cost {
         write!(f, "\n     | {cost}")?;
     }
-    if let Some(in_part) = timeline::in_part(scan.chunks_in_part) {
+    if let Some(in_part) = scan_times::in_part(scan.chunks_in_part) {
         write!(f, "\n     | {in_part}")?;
     }
     if scan.blocks_pruned > 0 {
@@ -104,7 +104,7 @@ fn source(f: &mut fmt::Formatter<'_>, query: &Query, pipeline: &Pipeline, report
     if scan.rows_filtered > 0 {
         write!(f, "\n     | filters on rows  {}", arrow(scan.rows_filtered, report.rows_in))?;
     }
-    timeline::drawn(scan.timeline.as_ref()).iter().try_for_each(|lane| write!(f, "\n     | {lane}"))
+    scan_times::drawn(scan.timeline.as_ref()).iter().try_for_each(|lane| write!(f, "\n     | {lane}"))
 }
 
 /// The rows of some steps, of which `rows` came to the first; gives how many left the last.

@@ -6,9 +6,9 @@ use forebay_base::limits;
 use forebay_pipeline::ir::ValueType;
 
 use crate::facts::{Range, ValueFacts};
-use crate::interval::Interval;
 use crate::reason::Reason;
 use crate::scalar::Scalar;
+use forebay_pipeline::interval::Interval;
 
 /// The greatest number of so many digits, where 16 bytes hold it.
 pub fn greatest_of_digits(digits: u8) -> i128 {

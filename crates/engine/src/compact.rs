@@ -98,7 +98,7 @@ fn rewrite(
     let target = LoadTarget::with_columns(engine.store(), &part.columns, options, store_as, most_segments)?;
     let columns = (0..part.columns.len()).collect();
     let metrics = Arc::new(Metrics::default());
-    let scan = Arc::new(Scan::new(Arc::clone(engine), Arc::new(part), columns, metrics, cancel.clone())?);
+    let scan = Arc::new(Scan::new(Arc::clone(engine), Arc::new(part.into()), columns, metrics, cancel.clone())?);
     let morsels: Vec<Morsel> = std::iter::from_fn(|| scan.next_morsel()).collect();
     // Workers take neighbouring morsels, since their loaders' rows lie one after the other.
     let shares: Vec<&[Morsel]> = morsels.chunks(morsels.len().div_ceil(threads.max(1)).max(1)).collect();

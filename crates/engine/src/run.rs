@@ -24,7 +24,7 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use forebay_base::{Context, Error, LogicalType, Result, Value};
 use forebay_block::{BlockSet, InflatedChunk};
 use forebay_cpu::{BlockPredicate, Matches, Selection, translate};
-use forebay_store::{Column, GroupColumn, Segment, Table};
+use forebay_store::{Column, GroupColumn, Segment, Table, TableSnapshot};
 
 use crate::chunks::Engine;
 use crate::collect::{BlockValues, collect_constant};
@@ -57,7 +57,7 @@ pub trait RowFilter: Send {
 #[derive(Debug)]
 pub struct Scan {
     engine: Arc<Engine>,
-    table: Arc<Table>,
+    table: Arc<TableSnapshot>,
     columns: Vec<usize>,
     schema: SchemaRef,
     morsels: Vec<Morsel>,
@@ -82,7 +82,7 @@ impl Scan {
     /// A scan of `table` that gives the columns at these positions of its list.
     pub fn new(
         engine: Arc<Engine>,
-        table: Arc<Table>,
+        table: Arc<TableSnapshot>,
         columns: Vec<usize>,
         metrics: Arc<Metrics>,
         cancel: CancelToken,

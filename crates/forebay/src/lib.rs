@@ -186,8 +186,8 @@ impl Database {
         let environment = forebay_sql::environment(query_memory.bytes())?;
         let shares = MemoryShares::new(budget, chunk_bytes);
         let engine = Arc::new(Engine::new(store, shares, temporary).keeping_rates(kept_rates));
-        let (runtime, plans, known) = (Arc::new(Workers::new(runtime)), Arc::default(), Arc::default());
-        Ok(Self { shared: Shared { engine, runtime, environment, query_memory, threads, plans, known } })
+        let (runtime, plans) = (Arc::new(Workers::new(runtime)), Arc::default());
+        Ok(Self { shared: Shared { engine, runtime, environment, query_memory, threads, plans } })
     }
 
     /// A new session with default settings.

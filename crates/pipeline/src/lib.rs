@@ -8,6 +8,7 @@ pub mod cut;
 pub mod fault;
 pub mod generate;
 pub mod interpret;
+pub mod interval;
 pub mod ir;
 pub mod key_set;
 pub mod like;

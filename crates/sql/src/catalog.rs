@@ -23,11 +23,10 @@ use forebay_context::lock::lock;
 use forebay_context::statement::StatementContext;
 use forebay_engine::Engine;
 use forebay_files::files;
-use forebay_store::{Catalog, Table, View};
+use forebay_store::{Catalog, Table, TableSnapshot, View};
 use forebay_syntax::dialect::ForebayDialect;
 use forebay_syntax::file_options::{Options, looks_like_path};
 use forebay_syntax::{names, parse};
-use forebay_tables::known::{KnownTable, KnownTables};
 use forebay_tables::nested_columns;
 use forebay_tables::table::ForebayTable;
 
@@ -49,7 +48,6 @@ const VIEW_DEPTH: usize = 32;
 pub struct Planner {
     base: Arc<SessionState>,
     engine: Arc<Engine>,
-    known: Arc<KnownTables>,
     snapshot: Arc<Catalog>,
     statement: Arc<StatementContext>,
     path: SearchPath,
@@ -61,7 +59,7 @@ pub struct Planner {
     /// Answers of statements that the statement reads, by names that no table has.
     answers: Mutex<HashMap<String, Arc<dyn TableProvider>>>,
     /// Tables of which the statement has some rows only, by names that no table has.
-    parts: Mutex<HashMap<String, Arc<Table>>>,
+    parts: Mutex<HashMap<String, Arc<TableSnapshot>>>,
 }
 
 /// A view that a statement has come upon. Each is planned once: views upon views would be planned over and over.
@@ -83,14 +81,13 @@ impl Planner {
     pub fn new(
         base: Arc<SessionState>,
         engine: Arc<Engine>,
-        known: Arc<KnownTables>,
         statement: Arc<StatementContext>,
         path: SearchPath,
     ) -> Arc<Self> {
         let snapshot = engine.store().catalog();
         let (tables, views, files) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (answers, parts) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { base, engine, known, snapshot, statement, path, tables, views, files, answers, parts })
+        Arc::new(Self { base, engine, snapshot, statement, path, tables, views, files, answers, parts })
     }
 
     /// The catalog of this statement.
@@ -124,12 +121,14 @@ impl Planner {
         // The time that current_date and now() tell.
         state.mark_start_execution();
         state.config_mut().set_extension(Arc::clone(&self.statement));
+        // Where scans find their rows.
+        state.config_mut().set_extension(Arc::clone(&self.snapshot));
         state.register_catalog_list(Arc::new(Databases { planner: Arc::clone(self), sees_temporary }));
         state
     }
 
     /// `table`, which is of this snapshot, as DataFusion sees it.
-    pub fn provider(self: &Arc<Self>, table: &Arc<Table>) -> Result<Arc<ForebayTable>> {
+    pub fn provider(self: &Arc<Self>, table: &Table) -> Result<Arc<ForebayTable>> {
         let known = lock(&self.tables).get(&table.id).cloned();
         if let Some(known) = known {
             return Ok(known);
@@ -141,11 +140,7 @@ impl Planner {
                 defaults.insert(column.name.clone(), expr);
             }
         }
-        let provider = Arc::new(ForebayTable::new(
-            Arc::clone(&self.engine),
-            self.known.of(table, self.snapshot.commit_number()),
-            defaults,
-        ));
+        let provider = Arc::new(ForebayTable::new(Arc::clone(&self.engine), table, defaults));
         lock(&self.tables).insert(table.id, Arc::clone(&provider));
         Ok(provider)
     }
@@ -154,7 +149,7 @@ impl Planner {
     pub fn add_part(&self, part: Table) -> String {
         let mut parts = lock(&self.parts);
         let name = format!(" {} of {}", parts.len(), part.name);
-        parts.insert(name.clone(), Arc::new(part));
+        parts.insert(name.clone(), Arc::new(part.into()));
         name
     }
 
@@ -167,11 +162,9 @@ impl Planner {
         Ok(name)
     }
 
-    /// As [`Planner::provider`], for a part of a table.
-    fn part(&self, name: &str) -> Option<Arc<ForebayTable>> {
-        let part = lock(&self.parts).get(name).cloned()?;
-        let known = Arc::new(KnownTable::new(part));
-        Some(Arc::new(ForebayTable::new(Arc::clone(&self.engine), known, HashMap::new())))
+    /// A part of a table, as [`Planner::add_part`] named it.
+    fn part(&self, name: &str) -> Option<Arc<TableSnapshot>> {
+        lock(&self.parts).get(name).cloned()
     }
 
     /// The expression of a DEFAULT clause, which may not name columns.
@@ -208,7 +201,8 @@ impl Planner {
         let plan = match inserted {
             None => plan,
             Some(inserted) => {
-                let provider = nested_columns::provider(self.provider(&table)?, &self.base).map_err(from_datafusion)?;
+                let provider = nested_columns::provider(self.provider(&table)?, &table, &self.base);
+                let provider = provider.map_err(from_datafusion)?;
                 inserted.plan(&table, provider, plan)?
             }
         };
@@ -345,7 +339,8 @@ impl SchemaProvider for Tables {
     async fn table(&self, name: &str) -> DataFusionResult<Option<Arc<dyn TableProvider>>> {
         let snapshot = &self.planner.snapshot;
         if let Some(part) = self.planner.part(name) {
-            return nested_columns::provider(part, &self.planner.base).map(Some);
+            let provider = Arc::new(ForebayTable::of_part(Arc::clone(&self.planner.engine), Arc::clone(&part)));
+            return nested_columns::provider(provider, &part, &self.planner.base).map(Some);
         }
         if let Some(answer) = lock(&self.planner.answers).get(name) {
             return Ok(Some(Arc::clone(answer)));
@@ -353,7 +348,7 @@ impl SchemaProvider for Tables {
         for schema in &self.schemas {
             if let Some(table) = snapshot.table(schema, name) {
                 let provider = self.planner.provider(table).map_err(into_datafusion)?;
-                return nested_columns::provider(provider, &self.planner.base).map(Some);
+                return nested_columns::provider(provider, table, &self.planner.base).map(Some);
             }
             if let Some(view) = snapshot.view(schema, name) {
                 return self.planner.view(view).await.map(Some).map_err(into_datafusion);

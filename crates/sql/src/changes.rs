@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use forebay_base::{Error, LogicalType, Result, SegmentId};
 use forebay_engine::types::arrow_type;
-use forebay_store::{SealedSegment, Table};
+use forebay_store::{SealedSegment, Table, TableSnapshot};
 use forebay_syntax::parse::parse_plan;
 use forebay_tables::nested_columns;
 
@@ -39,7 +39,7 @@ const PLACE: &str = "\" place\"";
 
 /// What a statement does with the rows of a table.
 struct Change {
-    table: Arc<Table>,
+    table: Arc<TableSnapshot>,
     /// What the statement calls the table.
     alias: String,
     /// The statement's WITH, if it has one.
@@ -311,7 +311,7 @@ fn shown(with: Option<&With>) -> String {
 }
 
 /// The table that a statement changes, and what it is called there.
-fn target_of(run: &Run<'_>, target: &TableWithJoins) -> Result<(Arc<Table>, String)> {
+fn target_of(run: &Run<'_>, target: &TableWithJoins) -> Result<(Arc<TableSnapshot>, String)> {
     match (&target.relation, target.joins.as_slice()) {
         (TableFactor::Table { name, alias, args: None, .. }, []) => {
             let table = find_table(&run.planner, &find_name(&run.planner, name)?)?;

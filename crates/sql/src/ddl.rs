@@ -16,7 +16,7 @@ use forebay_context::error::{from_datafusion, suggestion};
 use forebay_engine::types::arrow_type;
 use forebay_functions::casts;
 use forebay_store::{
-    Column, ColumnDefinition, Constraint, DEFAULT_SCHEMA, SealedSegment, Table, TableDefinition, TableOptions,
+    ColumnDefinition, Constraint, DEFAULT_SCHEMA, SealedSegment, TableDefinition, TableOptions, TableSnapshot,
     Transaction, full_name, names_equal,
 };
 use forebay_syntax::types::sql_type;
@@ -317,7 +317,7 @@ pub fn alter_table(planner: &Arc<Planner>, alter: &AlterTable) -> Result<()> {
 fn alter_once(
     planner: &Arc<Planner>,
     transaction: &mut Transaction,
-    table: &Table,
+    table: &TableSnapshot,
     operation: &AlterTableOperation,
 ) -> Result<()> {
     match operation {
@@ -369,11 +369,11 @@ fn alter_once(
 fn alter_column(
     planner: &Arc<Planner>,
     transaction: &mut Transaction,
-    table: &Table,
+    table: &TableSnapshot,
     column: ColumnId,
     operation: &AlterColumnOperation,
 ) -> Result<()> {
-    let Some((_, definition)) = table.column_by_id(column) else { return Err(gone(&table.name)) };
+    let Some((position, definition)) = table.column_by_id(column) else { return Err(gone(&table.name)) };
     match operation {
         AlterColumnOperation::SetDefault { value } => {
             let text = value.to_string();
@@ -385,7 +385,7 @@ fn alter_column(
         AlterColumnOperation::DropDefault => transaction.set_default(table.id, column, None),
         AlterColumnOperation::DropNotNull => transaction.set_nullable(table.id, column, true),
         AlterColumnOperation::SetNotNull => {
-            if has_nulls(table, definition)? {
+            if table.read_bounds(position)?.is_some_and(|bounds| bounds.nulls > 0) {
                 let message = format!("column {} of table {} holds NULLs", definition.name, table.name);
                 return Err(Error::new(ErrorKind::Constraint, message));
             }
@@ -397,15 +397,6 @@ fn alter_column(
         }
         AlterColumnOperation::AddGenerated { .. } => Err(Error::unsupported("generated columns are not supported")),
     }
-}
-
-fn has_nulls(table: &Table, column: &Column) -> Result<bool> {
-    for segment in &table.segments {
-        if column.has_nulls_in(segment)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// Empties a table.

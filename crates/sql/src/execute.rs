@@ -22,15 +22,23 @@ impl Session {
         let started = Instant::now();
         let Base { state, settings } = lock(&self.base).clone();
         let key = PlanKey { settings, text: text.trim().to_owned() };
-        let commit = self.shared.engine.store().catalog().commit_number();
-        if let Some(plan) = self.shared.plans.find(&key, commit) {
-            return self.begin(state, SCANNING, key, started).known(plan);
+        let schema = self.shared.engine.store().catalog().schema_number();
+        let mut is_anew = false;
+        if let Some(plan) = self.shared.plans.find(&key, schema) {
+            let run = self.begin(Arc::clone(&state), SCANNING, key.clone(), started);
+            // Commits may have come in between: a plan is bound to the rows of the schema that it was made for.
+            if run.planner.snapshot().schema_number() == schema
+                && let Some(answer) = run.known(plan)?
+            {
+                return Ok(answer);
+            }
+            is_anew = true;
         }
         let command = parse::parse(text)?;
-        let answer = self.begin(state, activity(&command), key, started).command(command);
-        let catalog = self.shared.engine.store().catalog();
-        self.shared.plans.forget_before(catalog.commit_number());
-        self.shared.known.forget_others(&catalog);
+        let mut run = self.begin(state, activity(&command), key, started);
+        run.leaves_room = is_anew;
+        let answer = run.command(command);
+        self.shared.plans.forget_before(self.shared.engine.store().catalog().schema_number());
         answer
     }
 
@@ -48,13 +56,7 @@ impl Session {
             statement.record();
         }
         *lock(&self.running.statement) = Some(Arc::clone(&statement));
-        let planner = Planner::new(
-            state,
-            Arc::clone(&self.shared.engine),
-            Arc::clone(&self.shared.known),
-            Arc::clone(&statement),
-            self.path(),
-        );
+        let planner = Planner::new(state, Arc::clone(&self.shared.engine), Arc::clone(&statement), self.path());
         Run::new(self, planner, statement, key)
     }
 }

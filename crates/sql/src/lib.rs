@@ -55,7 +55,6 @@ pub use environment::environment;
 pub use forebay_context::panics::hide_caught;
 pub use forebay_syntax::parameters::Argument;
 pub use forebay_syntax::parse::{is_complete, split};
-pub use forebay_tables::known::KnownTables;
 pub use plan_cache::PlanCache;
 pub use prepared::{Parameter, Prepared};
 pub use running::Canceller;

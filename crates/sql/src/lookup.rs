@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::ObjectName;
 use forebay_base::Result;
-use forebay_store::Table;
+use forebay_store::TableSnapshot;
 
 use crate::catalog::Planner;
 use crate::named::table_of;
@@ -16,6 +16,6 @@ pub fn find_name(planner: &Planner, name: &ObjectName) -> Result<QualifiedName> 
 }
 
 /// The table of this name, or an error that suggests another.
-pub fn find_table(planner: &Planner, name: &QualifiedName) -> Result<Arc<Table>> {
+pub fn find_table(planner: &Planner, name: &QualifiedName) -> Result<Arc<TableSnapshot>> {
     table_of(planner.snapshot(), name)
 }

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use forebay_base::{ColumnId, Error, ErrorKind, Result};
 use forebay_context::error::suggestion;
-use forebay_store::{Catalog, Table};
+use forebay_store::{Catalog, Table, TableSnapshot};
 use forebay_syntax::dialect::ForebayDialect;
 
 use crate::qualified_name::{QualifiedName, ident};
@@ -24,7 +24,7 @@ pub(crate) fn parse_name(text: &str) -> Result<ObjectName> {
 }
 
 /// The table of this name, or an error that suggests another.
-pub fn table_of(catalog: &Catalog, name: &QualifiedName) -> Result<Arc<Table>> {
+pub fn table_of(catalog: &Catalog, name: &QualifiedName) -> Result<Arc<TableSnapshot>> {
     if let Some(table) = catalog.table(&name.schema, &name.name) {
         return Ok(Arc::clone(table));
     }

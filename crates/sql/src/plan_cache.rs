@@ -1,10 +1,11 @@
-//! Plans of queries that were run before: the same text under the same settings on the same catalog is planned once.
+//! Plans of queries that were run before: the same text under the same settings on the same schema is planned once.
 //! Dashboards and benchmarks ask the same again and again, and most of a short query's time goes into planning it.
 //!
-//! What is kept is the optimised plan with its pipelines carved; operators are made of it anew for each run, so that no run
-//! sees what another one left. Invariants: a plan is kept only if it depends on nothing but text, settings and tables of one
-//! snapshot ([`is_repeatable`]); a commit throws all plans away, so that none keeps the files of dropped tables. Must not
-//! know: what is in a plan.
+//! What is kept is the optimised plan with its pipelines carved; operators are made of it anew for each run, over the rows that
+//! its statement sees, so that no run sees what another one left. Invariants: a plan is kept only if it depends on nothing but
+//! text, settings, the schema and what it assumes of tables ([`is_repeatable`]); whoever makes operators of it is told where
+//! an assumption does not hold, and plans anew; it holds no rows, and so no files. A change of the schema throws all plans away.
+//! Must not know: what is in a plan, what it assumes.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -20,6 +21,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use datafusion::physical_plan::ExecutionPlan;
 use forebay_context::lock::lock;
 use forebay_rules::optimizer::any_node;
+use forebay_tables::rows::TableRows;
 use forebay_tables::table::ForebayTable;
 
 /// Plans that are kept.
@@ -49,8 +51,8 @@ pub struct PlanCache(Mutex<Plans>);
 
 #[derive(Default)]
 struct Plans {
-    /// The commit that all plans are of.
-    commit: u64,
+    /// The number of the schema that all plans are of.
+    schema: u64,
     by_key: HashMap<PlanKey, Kept>,
     /// Counts uses.
     uses: u64,
@@ -69,10 +71,10 @@ impl fmt::Debug for PlanCache {
 }
 
 impl PlanCache {
-    /// The plan for `key` on the catalog of this commit.
-    pub(crate) fn find(&self, key: &PlanKey, commit: u64) -> Option<Arc<LogicalPlan>> {
+    /// The plan for `key` on this schema, by number.
+    pub(crate) fn find(&self, key: &PlanKey, schema: u64) -> Option<Arc<LogicalPlan>> {
         let mut plans = lock(&self.0);
-        if plans.commit != commit {
+        if plans.schema != schema {
             return None;
         }
         plans.uses += 1;
@@ -86,7 +88,7 @@ impl PlanCache {
     pub(crate) async fn operators(
         &self,
         key: Option<PlanKey>,
-        commit: u64,
+        schema: u64,
         plan: &LogicalPlan,
         state: &SessionState,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
@@ -94,23 +96,23 @@ impl PlanCache {
             return state.create_physical_plan(plan).await;
         };
         let carved = Arc::new(forebay_carve::planned(plan, state)?);
-        self.keep(key, commit, Arc::clone(&carved));
+        self.keep(key, schema, Arc::clone(&carved));
         forebay_carve::operators(&carved, state).await
     }
 
-    /// Keeps a plan that was made on the catalog of this commit.
-    fn keep(&self, key: PlanKey, commit: u64, plan: Arc<LogicalPlan>) {
+    /// Keeps a plan that was made on this schema.
+    fn keep(&self, key: PlanKey, schema: u64, plan: Arc<LogicalPlan>) {
         if key.text.len() > TEXT_BYTES {
             return;
         }
         let mut plans = lock(&self.0);
-        // A plan of an older catalog than others would never be found.
-        if plans.commit > commit {
+        // A plan of an older schema than others would never be found.
+        if plans.schema > schema {
             return;
         }
-        if plans.commit < commit {
+        if plans.schema < schema {
             plans.by_key.clear();
-            plans.commit = commit;
+            plans.schema = schema;
         }
         plans.uses += 1;
         let used = plans.uses;
@@ -122,18 +124,18 @@ impl PlanCache {
         plans.by_key.insert(key, Kept { plan, used });
     }
 
-    /// Lets all plans go whose catalog is older than this commit, with the tables that they hold.
-    pub(crate) fn forget_before(&self, commit: u64) {
+    /// Lets all plans go whose schema is older than this one.
+    pub(crate) fn forget_before(&self, schema: u64) {
         let mut plans = lock(&self.0);
-        if plans.commit < commit {
+        if plans.schema < schema {
             plans.by_key.clear();
-            plans.commit = commit;
+            plans.schema = schema;
         }
     }
 }
 
-/// Whether an unoptimised plan means the same whenever it runs on one snapshot: it reads tables of ours and views of them,
-/// not files, and calls nothing that tells the time or chance.
+/// Whether an unoptimised plan means the same whenever it runs on one schema: it reads the rows that tables of ours have then,
+/// also through views, not files, and calls nothing that tells the time or chance.
 fn is_repeatable(plan: &LogicalPlan) -> DataFusionResult<bool> {
     Ok(!any_node(plan, |node| Ok(!node_is_repeatable(node)?))?)
 }
@@ -143,7 +145,8 @@ fn node_is_repeatable(node: &LogicalPlan) -> DataFusionResult<bool> {
         LogicalPlan::TableScan(scan) => {
             let is_table = source_as_provider(&scan.source).is_ok_and(|provider| {
                 let any: &dyn Any = provider.as_ref();
-                any.is::<ForebayTable>()
+                let table = any.downcast_ref::<ForebayTable>();
+                table.is_some_and(|table| matches!(table.rows(), TableRows::OfStatement(_)))
             });
             match scan.source.get_logical_plan() {
                 Some(view) => is_repeatable(&view)?,
@@ -194,21 +197,21 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_found_by_text_settings_and_commit() {
+    fn a_plan_is_found_by_text_settings_and_schema() {
         let cache = PlanCache::default();
         cache.keep(key(1, "a"), 7, plan());
         assert!(cache.find(&key(1, "a"), 7).is_some());
         assert!(cache.find(&key(2, "a"), 7).is_none());
         assert!(cache.find(&key(1, "b"), 7).is_none());
         assert!(cache.find(&key(1, "a"), 8).is_none());
-        // Of an older snapshot than the others.
+        // Of an older schema than the others.
         cache.keep(key(1, "b"), 6, plan());
         assert!(cache.find(&key(1, "b"), 6).is_none());
         assert!(cache.find(&key(1, "a"), 7).is_some());
     }
 
     #[test]
-    fn a_commit_lets_plans_go() {
+    fn a_change_of_the_schema_lets_plans_go() {
         let cache = PlanCache::default();
         let kept = plan();
         cache.keep(key(0, "a"), 1, Arc::clone(&kept));

@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::ast::{
     CreateTable, ObjectType, SchemaName, SetExpr, Statement as Ast, TableObject, Truncate,
 };
 use forebay_base::{Error, ErrorKind, Result};
+use forebay_carve::node::{LeavesRoom, is_breach};
 use forebay_context::error::from_datafusion;
 use forebay_context::lock::lock;
 use forebay_context::settings::KeepsPlans;
@@ -58,6 +59,8 @@ pub(crate) struct Run<'a> {
     pub(crate) statement: Arc<StatementContext>,
     /// What a query's plan is kept for.
     key: PlanKey,
+    /// A plan was kept for it that the rows of now do not fit: the next one leaves room for those to come.
+    pub(crate) leaves_room: bool,
 }
 
 impl<'a> Run<'a> {
@@ -68,17 +71,20 @@ impl<'a> Run<'a> {
         statement: Arc<StatementContext>,
         key: PlanKey,
     ) -> Self {
-        Self { session, planner, statement, key }
+        Self { session, planner, statement, key, leaves_room: false }
     }
 
-    /// Runs the query that was planned before.
-    pub(crate) fn known(&self, plan: Arc<LogicalPlan>) -> Result<Answer> {
+    /// Runs the query that was planned before; `None` if the rows of now are not as its plan assumes.
+    pub(crate) fn known(&self, plan: Arc<LogicalPlan>) -> Result<Option<Answer>> {
         let state = self.state();
-        let (physical, state) = self.session.wait_apart(async move {
-            let physical = forebay_carve::operators(&plan, &state).await.map_err(from_datafusion)?;
-            Ok((physical, state))
+        let planned = self.session.wait_apart(async move {
+            match forebay_carve::operators(&plan, &state).await {
+                Ok(physical) => Ok(Some((physical, state))),
+                Err(error) if is_breach(&error) => Ok(None),
+                Err(error) => Err(from_datafusion(error)),
+            }
         })?;
-        self.rows(&state, physical)
+        planned.map(|(physical, state)| self.rows(&state, physical)).transpose()
     }
 
     /// Runs it.
@@ -211,10 +217,13 @@ impl<'a> Run<'a> {
 
     fn query(&self, mut statement: PlanStatement) -> Result<Answer> {
         let reads_answers = self.answer_inner(&mut statement)?;
-        let (planner, state) = (Arc::clone(&self.planner), self.state());
+        let (planner, mut state) = (Arc::clone(&self.planner), self.state());
+        if self.leaves_room {
+            state.config_mut().set_extension(Arc::new(LeavesRoom));
+        }
         let is_query = matches!(&statement, PlanStatement::Statement(ast) if matches!(**ast, Ast::Query(_)));
         let kept_for = (is_query && !reads_answers && KeepsPlans::of(state.config())).then(|| self.key.clone());
-        let (plans, commit) = (Arc::clone(&self.session.shared.plans), self.planner.snapshot().commit_number());
+        let (plans, schema) = (Arc::clone(&self.session.shared.plans), self.planner.snapshot().schema_number());
         // Both in one go: each change of threads takes as long as some rules of the optimiser.
         let (planned, state) = self.session.wait_apart(async move {
             let plan = planner.plan(&state, statement).await?;
@@ -226,7 +235,7 @@ impl<'a> Run<'a> {
                 LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_) => {
                     Planned::Other(plan)
                 }
-                _ => Planned::Rows(plans.operators(kept_for, commit, &plan, &state).await.map_err(from_datafusion)?),
+                _ => Planned::Rows(plans.operators(kept_for, schema, &plan, &state).await.map_err(from_datafusion)?),
             };
             Ok((planned, state))
         })?;

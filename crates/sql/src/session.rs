@@ -12,7 +12,6 @@ use forebay_base::{Error, Result};
 use forebay_context::lock::lock;
 use forebay_engine::Engine;
 use forebay_engine::timeline::Timeline;
-use forebay_tables::known::KnownTables;
 
 use crate::plan_cache::{PlanCache, new_settings};
 use crate::prepared::Prepared;
@@ -37,8 +36,6 @@ pub struct Shared {
     pub threads: usize,
     /// Plans of queries that were run before.
     pub plans: Arc<PlanCache>,
-    /// What plans found out about tables.
-    pub known: Arc<KnownTables>,
 }
 
 /// What a session's statements start from.

@@ -7,12 +7,10 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use forebay_base::{Error, Result, Value};
 use forebay_engine::MemoryUse;
 use forebay_engine::goal::COMPRESSION_OPTION;
-use forebay_store::{Catalog, CheckReport, names_equal};
+use forebay_store::{Catalog, CheckReport, TableSnapshot, names_equal};
 use forebay_syntax::types::{shown_field, shown_type};
-use forebay_tables::distribution::Distribution;
 use forebay_tables::nested_columns;
 use forebay_tables::table::primary_key;
-use forebay_tables::zones::column_zone;
 
 use crate::qualified_name::CATALOG;
 use crate::search_path::SearchPath;
@@ -189,10 +187,10 @@ pub fn version() -> Result<RecordBatch> {
 }
 
 /// SHOW STATS: what estimates know of each column of a table. Bounds and quartiles of integers only.
-pub fn statistics(table: &forebay_store::Table) -> Result<RecordBatch> {
+pub fn statistics(table: &TableSnapshot) -> Result<RecordBatch> {
     let columns = 0..table.columns.len();
-    let zones: Vec<_> = columns.clone().map(|column| column_zone(table, column)).collect();
-    let known: Vec<_> = columns.map(|column| Distribution::of(table, column).unwrap_or_default()).collect();
+    let bounds: Vec<_> = columns.clone().map(|column| table.bounds(column)).collect();
+    let known: Vec<_> = columns.map(|column| table.distribution(column).cloned().unwrap_or_default()).collect();
     let bound = |value: Option<&Value>| match value {
         Some(Value::Int(value)) => Some(value.to_string()),
         Some(Value::Float(value)) => Some(value.to_string()),
@@ -203,16 +201,13 @@ pub fn statistics(table: &forebay_store::Table) -> Result<RecordBatch> {
     batch(vec![
         ("column_name", text(table.columns.iter().map(|column| column.name.as_str()))),
         ("rows", count(table.columns.iter().map(|_| table.rows()))),
-        (
-            "nulls",
-            Arc::new(zones.iter().map(|zone| Some(u64::from(zone.as_ref()?.null_count))).collect::<UInt64Array>()),
-        ),
+        ("nulls", Arc::new(bounds.iter().map(|bounds| Some(bounds.as_ref()?.nulls)).collect::<UInt64Array>())),
         ("distinct", count(known.iter().map(|known| known.distinct.round() as u64))),
-        ("min", optional_text(zones.iter().map(|zone| bound(zone.as_ref()?.min.as_ref())))),
+        ("min", optional_text(bounds.iter().map(|bounds| bound(bounds.as_ref()?.min.as_ref())))),
         ("quarter", quantile(0.25)),
         ("median", quantile(0.5)),
         ("three_quarters", quantile(0.75)),
-        ("max", optional_text(zones.iter().map(|zone| bound(zone.as_ref()?.max.as_ref())))),
+        ("max", optional_text(bounds.iter().map(|bounds| bound(bounds.as_ref()?.max.as_ref())))),
     ])
 }
 

@@ -13,6 +13,7 @@ use crate::fact::Fact;
 use crate::options::TableOptions;
 use crate::segment::Segment;
 use crate::sequence::Sequence;
+use crate::table_snapshot::TableSnapshot;
 
 /// The schema that every database has.
 pub const DEFAULT_SCHEMA: &str = "main";
@@ -22,7 +23,7 @@ pub const DEFAULT_SCHEMA: &str = "main";
 pub struct Catalog {
     /// By folded name.
     pub(crate) schemas: BTreeMap<String, Arc<Schema>>,
-    pub(crate) tables: BTreeMap<TableId, Arc<Table>>,
+    pub(crate) tables: BTreeMap<TableId, Arc<TableSnapshot>>,
     /// Made from tables that are there.
     pub(crate) facts: BTreeMap<FactId, Arc<Fact>>,
     /// By folded names of schema and object.
@@ -35,6 +36,8 @@ pub struct Catalog {
     pub(crate) types: BTreeMap<(String, String), Arc<NamedType>>,
     /// Commits since the database was made.
     pub(crate) commit: u64,
+    /// The commit that changed something besides rows last, of those since the database was opened.
+    pub(crate) schema_commit: u64,
     /// Id of the next schema, table, view, macro, sequence or type.
     pub(crate) next_object: u64,
     /// Where segments are besides the database's own directory.
@@ -49,7 +52,7 @@ pub(crate) struct Schema {
 }
 
 /// What a name stands for.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Named {
     Table(TableId),
     View(Arc<View>),
@@ -237,7 +240,7 @@ impl Catalog {
     }
 
     /// The table of this name, if there is one.
-    pub fn table(&self, schema: &str, name: &str) -> Option<&Arc<Table>> {
+    pub fn table(&self, schema: &str, name: &str) -> Option<&Arc<TableSnapshot>> {
         match self.names.get(&key(schema, name))? {
             Named::Table(id) => self.tables.get(id),
             Named::View(_) => None,
@@ -245,12 +248,12 @@ impl Catalog {
     }
 
     /// The table with this id, if it is there.
-    pub fn table_by_id(&self, id: TableId) -> Option<&Arc<Table>> {
+    pub fn table_by_id(&self, id: TableId) -> Option<&Arc<TableSnapshot>> {
         self.tables.get(&id)
     }
 
     /// All tables, in order of schema and name.
-    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<TableSnapshot>> {
         self.names.values().filter_map(|named| match named {
             Named::Table(id) => self.tables.get(id),
             Named::View(_) => None,
@@ -306,6 +309,29 @@ impl Catalog {
     /// Commits since the database was made: equal numbers, equal catalogs.
     pub fn commit_number(&self) -> u64 {
         self.commit
+    }
+
+    /// The number of its schema: equal numbers, equal schemas, tables with their columns, constraints and options, views,
+    /// macros and types. Rows may differ.
+    pub fn schema_number(&self) -> u64 {
+        self.schema_commit
+    }
+
+    /// Whether names mean the same in both, as far as rows do not matter.
+    pub(crate) fn has_schema_of(&self, other: &Self) -> bool {
+        let same_table = |(a, b): (&Arc<TableSnapshot>, &Arc<TableSnapshot>)| Arc::ptr_eq(a, b) || a.is_declared_as(b);
+        let same_schema = |(a, b): (&Arc<Schema>, &Arc<Schema>)| a.id == b.id && a.name == b.name;
+        let same_sequence = |(a, b): (&Arc<Sequence>, &Arc<Sequence>)| a.id == b.id && a.range == b.range;
+        self.names == other.names
+            && self.macros == other.macros
+            && self.types == other.types
+            && self.tables.len() == other.tables.len()
+            && self.tables.values().zip(other.tables.values()).all(same_table)
+            && self.schemas.len() == other.schemas.len()
+            && self.schemas.values().zip(other.schemas.values()).all(same_schema)
+            && self.sequences.len() == other.sequences.len()
+            && self.sequences.keys().eq(other.sequences.keys())
+            && self.sequences.values().zip(other.sequences.values()).all(same_sequence)
     }
 
     /// Every segment of every table.
@@ -396,6 +422,15 @@ impl Table {
     /// Its [`full_name`].
     pub fn full_name(&self) -> String {
         full_name(&self.schema, &self.name)
+    }
+
+    /// Whether both are the same but for their rows.
+    pub(crate) fn is_declared_as(&self, other: &Self) -> bool {
+        self.id == other.id
+            && (&self.schema, &self.name) == (&other.schema, &other.name)
+            && self.columns == other.columns
+            && self.constraints == other.constraints
+            && self.options == other.options
     }
 
     /// Position and column of this name.

@@ -303,7 +303,12 @@ fn decode_directories(reader: &mut Reader<'_>) -> Result<DataDirectories> {
 
 /// The catalog of rows that [`verify`] has found right; `volume` is where its segments are.
 pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<Catalog> {
-    let mut catalog = Catalog { commit: root.commit, next_object: root.next_object, ..Catalog::default() };
+    let mut catalog = Catalog {
+        commit: root.commit,
+        schema_commit: root.commit,
+        next_object: root.next_object,
+        ..Catalog::default()
+    };
     let mut segments: BTreeMap<TableId, BTreeMap<u64, Arc<Segment>>> = BTreeMap::new();
     // Keys order rows by kind: schemas come before tables, tables before views and facts.
     for (key, row) in rows {
@@ -321,7 +326,7 @@ pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<C
                 catalog
                     .bind(&table.schema, &table.name, Named::Table(table.id))
                     .map_err(|e| reader.wrong(e.message()))?;
-                catalog.tables.insert(table.id, Arc::new(table));
+                catalog.tables.insert(table.id, Arc::new(table.into()));
             }
             ROW_VIEW => {
                 let view = View { id, schema: reader.text()?, name: reader.text()?, sql: reader.text()? };
@@ -362,7 +367,7 @@ pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<C
     }
     for (table, segments) in segments {
         let missing = || Error::corrupt(format!("the manifest has segments of table {table}, which it does not have"));
-        let table = Arc::make_mut(catalog.tables.get_mut(&table).ok_or_else(missing)?);
+        let table = Arc::make_mut(catalog.tables.get_mut(&table).ok_or_else(missing)?).edit();
         (table.positions, table.segments) = segments.into_iter().unzip();
     }
     Ok(catalog)

@@ -23,6 +23,7 @@ use crate::options::TableOptions;
 use crate::rows;
 use crate::segment::Segment;
 use crate::store::WriterTurn;
+use crate::table_snapshot::TableSnapshot;
 use crate::volume::{SEGMENTS_DIRECTORY, locked};
 use crate::writer::SealedSegment;
 
@@ -131,7 +132,7 @@ impl Transaction {
         }
         let catalog = self.change();
         catalog.bind(&table.schema, &table.name, Named::Table(id))?;
-        catalog.tables.insert(id, Arc::new(table));
+        catalog.tables.insert(id, Arc::new(table.into()));
         Ok(id)
     }
 
@@ -233,7 +234,7 @@ impl Transaction {
     /// # Errors
     /// `Constraint` if they hold NULLs in a column that became NOT NULL while they were written.
     pub fn publish(&mut self, id: TableId, segments: Vec<SealedSegment>) -> Result<()> {
-        let table = self.table_mut(id)?;
+        let table = self.snapshot_mut(id)?;
         table.check_segments(&segments)?;
         table.append(segments.into_iter().map(|sealed| sealed.segment));
         Ok(())
@@ -270,6 +271,9 @@ impl Transaction {
         }
         self.change().commit += 1;
         self.raise_versions();
+        if !self.working.has_schema_of(&self.base) {
+            self.change().schema_commit = self.working.commit;
+        }
         let Self { working, base, turn } = &self;
         let inner = &turn.inner;
         let volume = &inner.volume;
@@ -311,7 +315,7 @@ impl Transaction {
         for (id, table) in &mut self.change().tables {
             let before = base.tables.get(id);
             if before.is_none_or(|before| !Arc::ptr_eq(before, table)) {
-                Arc::make_mut(table).version += 1;
+                Arc::make_mut(table).raise_version();
             }
         }
     }
@@ -326,11 +330,15 @@ impl Transaction {
         catalog.next_object - 1
     }
 
-    fn table(&self, id: TableId) -> Result<&Arc<Table>> {
+    fn table(&self, id: TableId) -> Result<&Arc<TableSnapshot>> {
         self.working.table_by_id(id).ok_or_else(|| not_found("table", &format!("number {id}")))
     }
 
     pub(crate) fn table_mut(&mut self, id: TableId) -> Result<&mut Table> {
+        Ok(self.snapshot_mut(id)?.edit())
+    }
+
+    fn snapshot_mut(&mut self, id: TableId) -> Result<&mut TableSnapshot> {
         self.table(id)?;
         Ok(Arc::make_mut(self.change().tables.get_mut(&id).expect("it was there a line ago")))
     }
@@ -344,7 +352,8 @@ impl Transaction {
     /// An error if a table for which `dropped_too` is false has a foreign key to `table`.
     fn check_unreferenced(&self, table: &Table, dropped_too: impl Fn(&Table) -> bool) -> Result<()> {
         let name = table.full_name();
-        let refers = |other: &&Arc<Table>| other.constraints.iter().any(|constraint| constraint.refers_to(&name));
+        let refers =
+            |other: &&Arc<TableSnapshot>| other.constraints.iter().any(|constraint| constraint.refers_to(&name));
         match self.working.tables().filter(|other| !dropped_too(other)).find(refers) {
             None => Ok(()),
             Some(other) => {
@@ -401,7 +410,7 @@ impl Transaction {
     fn edit_references(&mut self, full_name: &str, edit: impl Fn(&mut String, &mut Vec<String>)) {
         let refers = |table: &Table| table.constraints.iter().any(|constraint| constraint.refers_to(full_name));
         for table in self.change().tables.values_mut().filter(|table| refers(table)) {
-            for constraint in &mut Arc::make_mut(table).constraints {
+            for constraint in &mut Arc::make_mut(table).edit().constraints {
                 let hit = constraint.refers_to(full_name);
                 if let (true, Constraint::ForeignKey { table, references, .. }) = (hit, constraint) {
                     edit(table, references);

@@ -26,8 +26,8 @@ use forebay_types::functions::to_own;
 use forebay_types::own::Own;
 use forebay_types::planned::own_type;
 
-pub use crate::known::TYPE_OPTION;
 use crate::table::ForebayTable;
+pub use crate::table::TYPE_OPTION;
 
 /// The type of a column whose values are stored as texts, as the option tells it.
 ///
@@ -136,13 +136,16 @@ pub fn stored_value(told: Option<&str>, value: Option<Value>) -> Result<Option<V
 }
 
 /// A table as queries read it: itself, or the query that casts its texts.
-pub fn provider(base: Arc<ForebayTable>, state: &SessionState) -> DataFusionResult<Arc<dyn TableProvider>> {
-    let table = Arc::clone(base.table());
+pub fn provider(
+    base: Arc<ForebayTable>,
+    table: &Table,
+    state: &SessionState,
+) -> DataFusionResult<Arc<dyn TableProvider>> {
     let type_of = |id: ColumnId| table.options.get(Some(id), TYPE_OPTION).filter(|name| !own_types::is_own(name));
     if !table.columns.iter().any(|column| type_of(column.id).is_some()) {
         return Ok(base);
     }
-    let schema = DFSchema::try_from(Schema::clone(table.schema()))?;
+    let schema = DFSchema::try_from(Schema::clone(&base.schema()))?;
     let source = provider_as_source(Arc::clone(&base) as Arc<dyn TableProvider>);
     let values = table.columns.iter().map(|column| match type_of(column.id) {
         None => Ok(Expr::Column(ColumnName::from_name(&column.name))),

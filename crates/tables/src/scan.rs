@@ -31,16 +31,16 @@ use forebay_engine::metrics::MetricsSnapshot;
 use forebay_engine::run::{MorselRows, schema_of};
 use forebay_engine::timeline::SourceTimeline;
 use forebay_engine::{AdaptivePredicate, Engine, Metrics, RowFilter, Scan, ScanSettings};
+use forebay_store::TableSnapshot;
 use futures::Stream;
 
 use crate::filter::Predicates;
-use crate::known::KnownTable;
 
 /// Scans one table.
 #[derive(Debug, Clone)]
 pub struct ScanExec {
     engine: Arc<Engine>,
-    table: Arc<KnownTable>,
+    table: Arc<TableSnapshot>,
     statement: Arc<StatementContext>,
     /// Positions in the table's list of columns.
     projection: Vec<usize>,
@@ -63,7 +63,7 @@ impl ScanExec {
     /// A scan that gives `projection` of the rows that pass `predicates`.
     pub fn new(
         engine: Arc<Engine>,
-        table: Arc<KnownTable>,
+        table: Arc<TableSnapshot>,
         statement: Arc<StatementContext>,
         projection: Vec<usize>,
         predicates: Vec<Arc<dyn PhysicalExpr>>,
@@ -123,7 +123,7 @@ impl ScanExec {
         }
         let scan = Scan::new(
             Arc::clone(&self.engine),
-            Arc::clone(self.table.table()),
+            Arc::clone(&self.table),
             self.projection.clone(),
             Arc::clone(&self.counters),
             self.statement.cancel.clone(),

@@ -7,11 +7,9 @@ use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 use datafusion::physical_expr::PhysicalExpr;
 use forebay_base::{LogicalType, TimeUnit, Value};
 use forebay_pipeline::Predicate;
-use forebay_store::Zone;
+use forebay_store::{ColumnBounds, Distribution, TableSnapshot};
 
-use crate::distribution::Distribution;
 use crate::filter::Predicates;
-use crate::known::KnownTable;
 
 /// Share of rows taken to pass a predicate that nothing is known of.
 pub const UNKNOWN_SELECTIVITY: f64 = 0.2;
@@ -23,15 +21,15 @@ const EQUAL_TEXT_SELECTIVITY: f64 = 0.05;
 pub const PATTERN_SELECTIVITY: f64 = 0.1;
 
 /// Statistics of the rows of `table` that pass `predicates` (over the table's columns), for the columns in `projection`.
-pub fn of_scan(table: &KnownTable, projection: &[usize], predicates: &[Arc<dyn PhysicalExpr>]) -> Statistics {
+pub fn of_scan(table: &TableSnapshot, projection: &[usize], predicates: &[Arc<dyn PhysicalExpr>]) -> Statistics {
     let rows = table.rows() as usize;
     let types: Vec<LogicalType> = table.columns.iter().map(|column| column.logical.clone()).collect();
     let parts = Predicates::of(predicates, &types);
     let exact = parts.tests.is_empty() && parts.residual.is_empty();
     let mut selectivity = UNKNOWN_SELECTIVITY.powi(parts.residual.len().min(3) as i32);
     for test in &parts.tests {
-        let (zone, distribution) = (table.zone(test.column), table.distribution(test.column));
-        selectivity *= test_selectivity(&test.test, zone, distribution, &types[test.column]);
+        let (bounds, distribution) = (table.bounds(test.column), table.distribution(test.column));
+        selectivity *= test_selectivity(&test.test, bounds, distribution, &types[test.column]);
     }
     let passing = ((rows as f64 * selectivity).ceil() as usize).min(rows);
     let mut row_bytes = 0;
@@ -39,7 +37,7 @@ pub fn of_scan(table: &KnownTable, projection: &[usize], predicates: &[Arc<dyn P
         .iter()
         .map(|&column| {
             row_bytes += types[column].physical().width().unwrap_or(16);
-            column_statistics(table.zone(column), &types[column], exact)
+            column_statistics(table.bounds(column), &types[column], exact)
         })
         .collect();
     let bytes = passing.saturating_mul(row_bytes);
@@ -50,25 +48,21 @@ pub fn of_scan(table: &KnownTable, projection: &[usize], predicates: &[Arc<dyn P
     }
 }
 
-fn column_statistics(zone: Option<&Zone>, logical: &LogicalType, exact: bool) -> ColumnStatistics {
-    let Some(zone) = zone else { return ColumnStatistics::new_unknown() };
+fn column_statistics(bounds: Option<&ColumnBounds>, logical: &LogicalType, exact: bool) -> ColumnStatistics {
+    let Some(bounds) = bounds else { return ColumnStatistics::new_unknown() };
     let bound = |value: &Option<Value>| match value.as_ref().and_then(|value| scalar(value, logical)) {
         Some(scalar) if exact => Precision::Exact(scalar),
         Some(scalar) => Precision::Inexact(scalar),
         None => Precision::Absent,
     };
-    let nulls = zone.null_count as usize;
-    // Row counts saturate far above what one process scans; a saturated count is no count.
-    let null_count = match exact && zone.rows < u32::MAX {
-        true => Precision::Exact(nulls),
-        false => Precision::Inexact(nulls),
-    };
-    let min_value = bound(&zone.min);
-    let max_value = bound(&zone.max);
+    let nulls = bounds.nulls as usize;
+    let null_count = if exact { Precision::Exact(nulls) } else { Precision::Inexact(nulls) };
+    let min_value = bound(&bounds.min);
+    let max_value = bound(&bounds.max);
     ColumnStatistics { null_count, min_value, max_value, ..ColumnStatistics::new_unknown() }
 }
 
-/// The stored value as a scalar; `None` for floats and strings, whose zones do not hold exact bounds.
+/// The stored value as a scalar; `None` for floats and strings, whose bounds are not exact.
 fn scalar(value: &Value, logical: &LogicalType) -> Option<ScalarValue> {
     let Value::Int(value) = value else { return None };
     let value = *value;
@@ -102,15 +96,12 @@ fn scalar(value: &Value, logical: &LogicalType) -> Option<ScalarValue> {
 /// The share of rows taken to pass a test.
 pub fn test_selectivity(
     test: &Predicate,
-    zone: Option<&Zone>,
+    bounds: Option<&ColumnBounds>,
     distribution: Option<&Distribution>,
     logical: &LogicalType,
 ) -> f64 {
     use std::ops::Bound;
-    let span = zone.and_then(|zone| match (&zone.min, &zone.max) {
-        (Some(Value::Int(min)), Some(Value::Int(max))) => Some((*min, *max)),
-        _ => None,
-    });
+    let span = bounds.and_then(ColumnBounds::integers);
     // In floats: the span of the widest decimals, or of intervals as they are stored, is beyond an i128.
     let distance = |from: i128, to: i128| to as f64 - from as f64;
     let distinct = distribution.map(|known| known.distinct).filter(|distinct| *distinct > 0.0);
@@ -128,7 +119,7 @@ pub fn test_selectivity(
         _ => one,
     };
     let among = |values: &[Value]| values.iter().map(of_value).sum::<f64>().min(1.0);
-    let nulls = zone.map(|zone| f64::from(zone.null_count) / f64::from(zone.rows.max(1)));
+    let nulls = bounds.map(|bounds| bounds.nulls as f64 / bounds.rows.max(1) as f64);
     match test {
         Predicate::Never => 0.0,
         Predicate::IsNull => nulls.unwrap_or(0.1),
@@ -166,18 +157,19 @@ mod tests {
 
     #[test]
     fn ranges_are_shares_of_the_span() {
-        let zone = Zone { rows: 100, null_count: 0, min: Some(Value::Int(0)), max: Some(Value::Int(99)) };
+        let bounds = ColumnBounds { rows: 100, nulls: 0, min: Some(Value::Int(0)), max: Some(Value::Int(99)) };
         let half = Predicate::Range { low: Bound::Included(Value::Int(50)), high: Bound::Unbounded };
-        let share = test_selectivity(&half, Some(&zone), None, &LogicalType::Int32);
+        let share = test_selectivity(&half, Some(&bounds), None, &LogicalType::Int32);
         assert!((0.45..0.55).contains(&share), "{share}");
-        let one = test_selectivity(&Predicate::equal(Value::Int(3)), Some(&zone), None, &LogicalType::Int32);
+        let one = test_selectivity(&Predicate::equal(Value::Int(3)), Some(&bounds), None, &LogicalType::Int32);
         assert!((one - 0.01).abs() < 1e-9, "{one}");
     }
 
     #[test]
     fn the_widest_span_is_no_overflow() {
-        let zone = Zone { rows: 9, null_count: 0, min: Some(Value::Int(i128::MIN)), max: Some(Value::Int(i128::MAX)) };
-        let share = |test: &Predicate| test_selectivity(test, Some(&zone), None, &LogicalType::Interval);
+        let bounds =
+            ColumnBounds { rows: 9, nulls: 0, min: Some(Value::Int(i128::MIN)), max: Some(Value::Int(i128::MAX)) };
+        let share = |test: &Predicate| test_selectivity(test, Some(&bounds), None, &LogicalType::Interval);
         assert!((share(&Predicate::equal(Value::Int(0))) - 1e-6).abs() < 1e-9);
         let half = share(&Predicate::Range { low: Bound::Included(Value::Int(0)), high: Bound::Unbounded });
         assert!((0.45..0.55).contains(&half), "{half}");

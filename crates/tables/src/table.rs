@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{Constraint as PlanConstraint, Constraints, DFSchema, Result as DataFusionResult};
 use datafusion::datasource::TableType;
@@ -12,27 +12,51 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
 use forebay_base::{ColumnId, Error};
 use forebay_context::error::into_datafusion;
+use forebay_context::own_types;
 use forebay_context::statement::StatementContext;
 use forebay_engine::Engine;
-use forebay_store::{Constraint, Table};
+use forebay_engine::types::arrow_type;
+use forebay_store::{Constraint, Table, TableSnapshot};
 
-use crate::known::KnownTable;
+use crate::rows::TableRows;
 use crate::scan::ScanExec;
 
-/// One table in one snapshot.
+/// The option that tells the type of a column whose values are stored as texts.
+pub const TYPE_OPTION: &str = "type";
+
+/// One table, or some rows of one.
 #[derive(Debug)]
 pub struct ForebayTable {
     engine: Arc<Engine>,
-    table: Arc<KnownTable>,
+    rows: TableRows,
+    schema: SchemaRef,
     constraints: Constraints,
     defaults: HashMap<String, Expr>,
 }
 
 impl ForebayTable {
-    /// `table`. `defaults` are the planned DEFAULT expressions by column name.
-    pub fn new(engine: Arc<Engine>, table: Arc<KnownTable>, defaults: HashMap<String, Expr>) -> Self {
-        let constraints = plan_constraints(&table);
-        Self { engine, table, constraints, defaults }
+    /// `table`, with the rows that it has when a statement scans it. `defaults` are the planned DEFAULT expressions by column
+    /// name.
+    pub fn new(engine: Arc<Engine>, table: &Table, defaults: HashMap<String, Expr>) -> Self {
+        Self::with_rows(engine, table, TableRows::OfStatement(table.id), defaults)
+    }
+
+    /// `part`, which has some rows of a table of the database.
+    pub fn of_part(engine: Arc<Engine>, part: Arc<TableSnapshot>) -> Self {
+        let table = Arc::clone(&part);
+        Self::with_rows(engine, &table, TableRows::Only(part), HashMap::new())
+    }
+
+    fn with_rows(engine: Arc<Engine>, table: &Table, rows: TableRows, defaults: HashMap<String, Expr>) -> Self {
+        let field = |column: &forebay_store::Column| {
+            let field = Field::new(&column.name, arrow_type(&column.logical), column.nullable);
+            match table.options.get(Some(column.id), TYPE_OPTION).filter(|told| own_types::is_own(told)) {
+                Some(told) => own_types::marked(field, told),
+                None => field,
+            }
+        };
+        let schema = Arc::new(Schema::new(table.columns.iter().map(field).collect::<Vec<_>>()));
+        Self { engine, rows, schema, constraints: plan_constraints(table), defaults }
     }
 
     /// The engine that holds the table.
@@ -40,9 +64,9 @@ impl ForebayTable {
         &self.engine
     }
 
-    /// The table itself, with what is known of it.
-    pub fn table(&self) -> &Arc<KnownTable> {
-        &self.table
+    /// Its rows.
+    pub fn rows(&self) -> &TableRows {
+        &self.rows
     }
 }
 
@@ -68,7 +92,7 @@ pub fn primary_key(table: &Table) -> Vec<String> {
 #[async_trait]
 impl TableProvider for ForebayTable {
     fn schema(&self) -> SchemaRef {
-        Arc::clone(self.table.schema())
+        Arc::clone(&self.schema)
     }
 
     fn constraints(&self) -> Option<&Constraints> {
@@ -94,18 +118,19 @@ impl TableProvider for ForebayTable {
         let Some(statement) = state.config().get_extension::<StatementContext>() else {
             return Err(into_datafusion(Error::internal("a table is scanned outside of a statement")));
         };
-        let schema = DFSchema::try_from(Schema::clone(self.table.schema()))?;
+        let table = self.rows.bind(state).map_err(into_datafusion)?;
+        let schema = DFSchema::try_from(Schema::clone(&self.schema))?;
         let predicates = filters
             .iter()
             .map(|filter| state.create_physical_expr(filter.clone(), &schema))
             .collect::<DataFusionResult<Vec<_>>>()?;
         let projection = match projection {
             Some(columns) => columns.clone(),
-            None => (0..self.table.columns.len()).collect(),
+            None => (0..table.columns.len()).collect(),
         };
         Ok(Arc::new(ScanExec::new(
             Arc::clone(&self.engine),
-            Arc::clone(&self.table),
+            table,
             statement,
             projection,
             predicates,

@@ -1,5 +1,5 @@
 //! Tables as sources of pipelines: which predicates run on codes, which within pipelines, which as filters of the scan, and
-//! what zones tell of columns.
+//! what is known of columns, which the plan then assumes.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -14,26 +14,27 @@ use datafusion::logical_expr::expr_rewriter::unnormalize_col;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableScan};
 use datafusion::physical_expr::PhysicalExpr;
-use forebay_base::{LogicalType, PhysicalType, Value};
+use forebay_base::{LogicalType, PhysicalType};
 use forebay_context::settings::Sargs;
 use forebay_engine::types::arrow_type;
 use forebay_pipeline::ir::ValueType;
 use forebay_pipeline::{ColumnPredicate, Predicate, merge_tests};
-use forebay_store::Constraint;
+use forebay_store::{ColumnBounds, Constraint, TableSnapshot};
+use forebay_tables::assumptions::{AssumedColumn, Assumptions};
 use forebay_tables::filter::Predicates;
-use forebay_tables::known::KnownTable;
 use forebay_tables::predicate::{TranslatedConjunct as Tested, translate};
+use forebay_tables::rows::TableRows;
 use forebay_tables::statistics::{UNKNOWN_SELECTIVITY, test_selectivity};
 use forebay_tables::table::ForebayTable;
 
 use crate::carver::expression::Scope;
 use crate::carver::{CarvedInput, Carver};
 use crate::facts::{Variable, width};
-use crate::interval::Interval;
 use crate::reason::Reason;
 use crate::relation::{Relation, VariableInfo, filtered};
 use crate::scalar::Scalar;
 use crate::types::{column_bounds, facts_of};
+use forebay_pipeline::interval::Interval;
 
 /// Encoded bytes per row up to which a column of strings has few different ones: codes of two bytes, and the dictionary.
 const DICTIONARY_ROW_BYTES: f64 = 2.5;
@@ -45,7 +46,9 @@ const SMALL_TABLE_ROWS: u64 = 20_000;
 #[derive(Debug)]
 pub struct ScannedTable {
     /// The table.
-    pub table: Arc<KnownTable>,
+    pub table: Arc<TableSnapshot>,
+    /// Where its rows are found when the plan is run.
+    pub rows_read: TableRows,
     /// What the query calls it.
     pub alias: String,
     /// Tests on codes.
@@ -58,6 +61,8 @@ pub struct ScannedTable {
     columns: BTreeMap<usize, Variable>,
     /// What is computed where it is scanned, and carried from there.
     pub computed: Vec<(Variable, Scalar)>,
+    /// What the plan takes for granted of its columns.
+    assumed: Vec<AssumedColumn>,
 }
 
 impl ScannedTable {
@@ -69,6 +74,11 @@ impl ScannedTable {
     /// How a column is stored.
     pub fn physical(&self, column: usize) -> PhysicalType {
         self.table.columns[column].logical.physical()
+    }
+
+    /// What the plan takes for granted of the table, of whose rows there are at most so many where that matters.
+    pub fn assumptions(&self, most_rows: Option<u64>) -> Assumptions {
+        Assumptions { estimated_rows: self.table.rows(), most_rows, columns: self.assumed.clone() }
     }
 
     /// Whether strings of this column are better carried as ids of a dictionary.
@@ -126,7 +136,8 @@ impl Carver<'_> {
         if scan.fetch.is_some() {
             return Err(Reason::new("a scan with LIMIT"));
         }
-        let table = Arc::clone(forebay.table());
+        let rows_read = forebay.rows().clone();
+        let table = rows_read.bind(self.session).map_err(|error| Reason::new(error.to_string()))?;
         let schema = forebay.schema();
         self.engine = Some(Arc::clone(forebay.engine()));
         let position = self.tables.len();
@@ -136,12 +147,14 @@ impl Carver<'_> {
         let computed = Vec::new();
         self.tables.push(ScannedTable {
             table,
+            rows_read,
             alias,
             tests: Vec::new(),
             residual: Vec::new(),
             rows,
             columns,
             computed,
+            assumed: Vec::new(),
         });
         let predicates = self.scan_filters(position, &schema, scan)?;
         let projection: Vec<usize> = match &scan.projection {
@@ -161,8 +174,8 @@ impl Carver<'_> {
             let Some(variable) = scanned.columns.get(&test.column) else { continue };
             let info = &mut self.variables[variable.0 as usize];
             let column = test.column;
-            let (zone, distribution) = (scanned.table.zone(column), scanned.table.distribution(column));
-            let share = || test_selectivity(&test.test, zone, distribution, &scanned.table.columns[column].logical);
+            let (bounds, distribution) = (scanned.table.bounds(column), scanned.table.distribution(column));
+            let share = || test_selectivity(&test.test, bounds, distribution, &scanned.table.columns[column].logical);
             info.distinct = match &test.test {
                 Predicate::Range { low, high } if low == high => 1.0,
                 Predicate::Range { .. } => (info.distinct * share()).max(1.0),
@@ -203,8 +216,8 @@ impl Carver<'_> {
         scanned.tests = merge_tests(std::mem::take(&mut scanned.tests));
         let mut selectivity = UNKNOWN_SELECTIVITY.powi(scanned.residual.len().min(3) as i32);
         for test in &scanned.tests {
-            let (zone, distribution) = (scanned.table.zone(test.column), scanned.table.distribution(test.column));
-            selectivity *= test_selectivity(&test.test, zone, distribution, &types[test.column]);
+            let (bounds, distribution) = (scanned.table.bounds(test.column), scanned.table.distribution(test.column));
+            selectivity *= test_selectivity(&test.test, bounds, distribution, &types[test.column]);
         }
         scanned.rows *= selectivity;
         Ok(predicates)
@@ -232,20 +245,24 @@ impl Carver<'_> {
         let scanned = &self.tables[position];
         let definition = &scanned.table.columns[column];
         let data_type = arrow_type(&definition.logical);
-        let zone = scanned.table.zone(column);
-        let some_null = zone.is_none_or(|zone| zone.null_count > 0 || zone.rows == u32::MAX);
-        let mut facts = facts_of(&data_type, definition.nullable && some_null)?;
+        let bounds = scanned.table.bounds(column);
+        let is_never_null = definition.nullable && bounds.is_some_and(|bounds| bounds.nulls == 0);
+        let mut facts = facts_of(&data_type, definition.nullable && !is_never_null)?;
+        let mut range = None;
         let rows = scanned.table.rows() as f64;
         let known = scanned.table.distribution(column).map_or(rows, |known| known.distinct.round());
         let mut distinct = rows.min(known.max(1.0));
         match facts.value {
             ValueType::I64 | ValueType::I128 => {
                 facts.interval = facts.interval.within(column_bounds(&data_type));
-                if let Some((Some(Value::Int(low)), Some(Value::Int(high)))) = zone.map(|zone| (&zone.min, &zone.max)) {
-                    facts.interval = facts.interval.within(Interval::new(*low, *high));
+                let mut known = facts.interval;
+                if let Some((low, high)) = bounds.and_then(ColumnBounds::integers) {
+                    known = facts.interval.within(Interval::new(low, high));
+                    facts.interval = if self.leaves_room { facts.interval.within(known.with_room()) } else { known };
+                    range = Some(facts.interval);
                 }
                 facts.value = width(facts.interval);
-                let span = facts.interval.high.saturating_sub(facts.interval.low).saturating_add(1);
+                let span = known.high.saturating_sub(known.low).saturating_add(1);
                 distinct = distinct.min(span as f64);
             }
             ValueType::Bool | ValueType::F64 | ValueType::Bytes => {}
@@ -253,7 +270,12 @@ impl Carver<'_> {
         let name = format!("{}.{}", scanned.alias, definition.name);
         let info = VariableInfo { name, facts, distinct, column: Some((position, column)), same_as: None };
         let variable = self.variable(info);
-        self.tables[position].columns.insert(column, variable);
+        let scanned = &mut self.tables[position];
+        scanned.columns.insert(column, variable);
+        if range.is_some() || is_never_null {
+            let column = scanned.table.columns[column].id;
+            scanned.assumed.push(AssumedColumn { column, range, is_never_null });
+        }
         Ok(self.scalar(variable))
     }
 }

@@ -14,7 +14,6 @@ use super::QueryTable;
 use super::partitionwise::RangedScan;
 use super::report::timeline_of;
 use super::runner::Runner;
-use super::source::block_share;
 use crate::timeline::SourceTimeline;
 use crate::{AdaptivePredicate, Foreseen, Scan};
 
@@ -85,7 +84,7 @@ impl Runner<'_> {
             let Some(rows) = self.query.expected_rows.get(state.0 as usize).copied().flatten() else { return false };
             let column = |key: &Register| source.columns.iter().find(|column| column.to == *key).map(|own| own.column);
             // Of keys that lie anywhere in the range. Those of one range are in fewer blocks.
-            let is_left_out = |column: usize| (1.0 - block_share(table, column)).powf(rows) > LEFT_OUT_SHARE;
+            let is_left_out = |column: usize| (1.0 - table.block_share(column)).powf(rows) > LEFT_OUT_SHARE;
             rows <= FEW_KEYS && keys.iter().filter_map(column).any(is_left_out)
         };
         pipeline.steps.iter().any(leaves_out)

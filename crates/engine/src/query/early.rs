@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use forebay_base::{Result, Value};
 use forebay_cpu::compile::{Part, Worker};
@@ -190,7 +190,7 @@ fn read_groups(pipeline: &Pipeline) -> Option<StateId> {
 
 /// The keys that each block of a table has for itself, as the zones of this column tell. `None` where they do not, or where
 /// most blocks share most of their keys.
-fn own_keys(table: &Arc<Table>, column: usize) -> Option<OwnKeys> {
+fn own_keys(table: &Table, column: usize) -> Option<OwnKeys> {
     let mut blocks: Vec<(KeyRange, BlockPlace)> = Vec::new();
     for (segment, stored) in table.segments.iter().enumerate() {
         let index = stored.column_index(table.columns[column].id)?;

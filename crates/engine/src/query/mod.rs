@@ -30,7 +30,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use forebay_base::Result;
 use forebay_pipeline::ir::{DictionaryId, Program};
-use forebay_store::Table;
+use forebay_store::TableSnapshot;
 
 use crate::timeline::Recorder;
 use crate::{CancelToken, DeviceChoice, Engine, Metrics, RowFilter, ScanSettings};
@@ -38,7 +38,6 @@ use crate::{CancelToken, DeviceChoice, Engine, Metrics, RowFilter, ScanSettings}
 pub use device::places;
 pub use output::RowsOnDisk;
 pub use report::{PipelineReport, ScanReport, StepReport, TestReport};
-pub use source::column_range;
 pub use top_k::{SortKey, TopK};
 
 /// A program with what it is bound to.
@@ -59,32 +58,11 @@ pub struct Query {
     pub first: Option<TopK>,
 }
 
-impl Query {
-    /// The same query, whose scans count from 0.
-    #[must_use]
-    pub fn for_one_run(&self) -> Self {
-        let again = |bound: &QueryTable| QueryTable {
-            table: Arc::clone(&bound.table),
-            filters: bound.filters.clone(),
-            metrics: Arc::default(),
-            expected: bound.expected,
-        };
-        Self {
-            program: self.program.clone(),
-            expected_rows: self.expected_rows.clone(),
-            tables: self.tables.iter().map(again).collect(),
-            schema: Arc::clone(&self.schema),
-            dictionaries: self.dictionaries.clone(),
-            first: self.first.clone(),
-        }
-    }
-}
-
 /// A table of a query.
 #[derive(Debug)]
 pub struct QueryTable {
     /// The table.
-    pub table: Arc<Table>,
+    pub table: Arc<TableSnapshot>,
     /// What rows must pass besides the source's tests: what neither codes nor the IR can answer.
     pub filters: Vec<Arc<dyn FilterSource>>,
     /// What scanning it costs.

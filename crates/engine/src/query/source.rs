@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use forebay_base::{Result, Value};
+use forebay_base::Result;
 use forebay_cpu::dictionary::Dictionary;
 use forebay_cpu::fold::Fold;
 use forebay_cpu::vector::{BlockIds, VECTOR_ROWS, Vector};
 use forebay_cpu::{Selected, Selection};
 use forebay_pipeline::ir::TableSource;
-use forebay_store::Table;
 
 use crate::run::{MorselRows, Stored};
 
@@ -134,50 +133,4 @@ impl<'a> VectorLoader<'a> {
         }
         Ok(pays)
     }
-}
-
-/// Least and greatest integer of a column over all its blocks; `None` where it has none or they are not known.
-pub fn column_range(table: &Table, column: usize) -> Option<(i128, i128)> {
-    let mut range: Option<(i128, i128)> = None;
-    let mut widen = |low: i128, high: i128| {
-        range = Some(range.map_or((low, high), |(from, to)| (from.min(low), to.max(high))));
-    };
-    for segment in &table.segments {
-        let Some(index) = segment.column_index(table.columns[column].id) else {
-            match &table.columns[column].missing {
-                Some(Value::Int(value)) => widen(*value, *value),
-                Some(_) => return None,
-                None => {}
-            }
-            continue;
-        };
-        for group in segment.groups().ok()? {
-            for zone in &group.columns[index].zones {
-                match (&zone.min, &zone.max) {
-                    (Some(Value::Int(min)), Some(Value::Int(max))) => widen(*min, *max),
-                    _ if zone.null_count == zone.rows => {}
-                    _ => return None,
-                }
-            }
-        }
-    }
-    range
-}
-
-/// The share of a column's range between its least and greatest integer that a block has, in the mean over its blocks: 1 where
-/// they lie in no order, little where the table is sorted by it. 1 too where it is not known.
-pub(super) fn block_share(table: &Table, column: usize) -> f64 {
-    let Some((low, high)) = column_range(table, column) else { return 1.0 };
-    let span = |low: i128, high: i128| (high.saturating_sub(low) as f64) + 1.0;
-    let (mut sum, mut blocks) = (0.0, 0_usize);
-    for segment in &table.segments {
-        let Some(index) = segment.column_index(table.columns[column].id) else { continue };
-        for zone in segment.groups().into_iter().flatten().flat_map(|group| &group.columns[index].zones) {
-            if let (Some(Value::Int(min)), Some(Value::Int(max))) = (&zone.min, &zone.max) {
-                sum += span(*min, *max);
-                blocks += 1;
-            }
-        }
-    }
-    if blocks == 0 { 1.0 } else { sum / blocks as f64 / span(low, high) }
 }

@@ -16,7 +16,6 @@ use forebay_pipeline::ir::{
 use forebay_pipeline::{ColumnPredicate, Predicate};
 
 use super::Query;
-use super::source::column_range;
 use crate::{AdaptivePredicate, RuntimeFilter};
 
 /// Ids that a column of strings is taken to have at most, until it shows more: groups by few short codes stay dense.
@@ -261,7 +260,7 @@ impl Known<'_> {
             return match column.typed.value {
                 ValueType::Bool => Some((0, 1)),
                 ValueType::I64 => {
-                    let (low, high) = column_range(&self.query.tables[source.table].table, column.column)?;
+                    let (low, high) = self.query.tables[source.table].table.integers(column.column)?;
                     Some((i64::try_from(low).ok()?, i64::try_from(high).ok()?))
                 }
                 _ => None,

@@ -13,7 +13,6 @@ use forebay_pipeline::register_types;
 use super::{check_kind, refused, state_places, unsupported};
 use crate::Engine;
 use crate::query::Query;
-use crate::query::source::column_range;
 
 /// By pipeline: the device, or the CPU and why. Nothing where no device is asked.
 pub fn places(engine: &Engine, query: &Query, choice: DeviceChoice) -> Result<Vec<String>> {
@@ -62,7 +61,9 @@ fn check_keys(query: &Query, pipeline: &Pipeline, state: StateId, keys: &[Regist
             |step: &Step| matches!(step, Step::Probe(probe) if probe.columns.iter().any(|(_, to)| to == key));
         let range = match of_table {
             Some((_, own)) if own.dictionary.is_some() => Some((0, 0)),
-            Some((source, own)) => column_range(&query.tables[source.table].table, own.column)
+            Some((source, own)) => query.tables[source.table]
+                .table
+                .integers(own.column)
                 .and_then(|(low, high)| Some((i64::try_from(low).ok()?, i64::try_from(high).ok()?))),
             None if pipeline.steps.iter().any(is_payload) => Some((0, 0)),
             None => None,

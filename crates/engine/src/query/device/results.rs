@@ -14,7 +14,6 @@ use forebay_pipeline::ir::{Pipeline, Register, Source, State, StateId, Step, Typ
 use forebay_pipeline::{Scalar, register_types};
 
 use super::{DevicePipeline, Left, check_faults, unsupported, word};
-use crate::query::source::column_range;
 
 /// The share of a device's memory that groups or a result may take.
 const RESULT_SHARE: u64 = 4;
@@ -67,7 +66,7 @@ impl DevicePipeline<'_> {
                 let strings = runner.dictionaries[dictionary.0 as usize].len();
                 return Some((0, strings.saturating_sub(1) as i64));
             }
-            let (low, high) = column_range(&runner.query.tables[source.table].table, column.column)?;
+            let (low, high) = runner.query.tables[source.table].table.integers(column.column)?;
             return Some((i64::try_from(low).ok()?, i64::try_from(high).ok()?));
         }
         pipeline.steps.iter().find_map(|step| {

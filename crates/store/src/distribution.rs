@@ -1,10 +1,12 @@
 //! What segments kept about the values of a column ([`ColumnStatistics`]), merged over a table: how many different
 //! ones there are, and which share of the rows lies where. For estimates only.
 
-use forebay_base::Value;
-use forebay_store::{ColumnStatistics, Segment, Table};
+use std::sync::Arc;
 
-use crate::zones::column_zone;
+use forebay_base::{ColumnId, Value};
+use forebay_block::ColumnStatistics;
+
+use crate::segment::Segment;
 
 /// The values of a column.
 #[derive(Debug, Clone, Default)]
@@ -17,15 +19,19 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Of a column of `table`; `None` where a footer cannot be read.
-    pub fn of(table: &Table, column: usize) -> Option<Self> {
-        let id = table.columns[column].id;
+    /// Of a column of these segments, whose integers lie in `range`; rows that are older than it have the value `missing`. `None`
+    /// where a footer cannot be read.
+    pub(crate) fn of(
+        segments: &[Arc<Segment>],
+        (id, missing): (ColumnId, &Option<Value>),
+        range: Option<(i128, i128)>,
+    ) -> Option<Self> {
         let mut whole = ColumnStatistics::default();
         let mut weighed: Vec<(i128, f64)> = Vec::new();
         let mut others: Vec<&Value> = Vec::new();
-        for segment in &table.segments {
+        for segment in segments {
             let Some(index) = segment.column_index(id) else {
-                others.extend(&table.columns[column].missing);
+                others.extend(missing);
                 continue;
             };
             let statistics = &segment.statistics().ok()?[index];
@@ -35,11 +41,8 @@ impl Distribution {
         }
         // Rows of older segments have the column's default, which is one value more.
         let distinct = whole.distinct() + if others.is_empty() { 0.0 } else { 1.0 };
-        let zone = column_zone(table, column).filter(|_| others.is_empty());
-        let points = match zone.map(|zone| (zone.min, zone.max)) {
-            Some((Some(Value::Int(min)), Some(Value::Int(max)))) => points(weighed, min, max),
-            _ => Vec::new(),
-        };
+        let range = range.filter(|_| others.is_empty());
+        let points = range.map_or_else(Vec::new, |(min, max)| points(weighed, min, max));
         Some(Self { distinct, points })
     }
 

@@ -13,10 +13,7 @@ const LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇',
 
 /// Bytes read from disk, the time that workers waited for them and that they took to inflate them, and what else they did;
 /// `None` where a scan did nothing.
-pub(crate) fn sentence(
-    (read_bytes, wait_ns, inflate_ns): (u64, u64, u64),
-    times: Option<&SourceTimes>,
-) -> Option<String> {
+pub fn sentence((read_bytes, wait_ns, inflate_ns): (u64, u64, u64), times: Option<&SourceTimes>) -> Option<String> {
     let seconds = |ns: u64| format_seconds(ns as f64 / 1e9);
     let computed = times.map(|times| times.compute_ns).filter(|ns| *ns > 0).map(seconds);
     if read_bytes == 0 {
@@ -31,7 +28,7 @@ pub(crate) fn sentence(
 }
 
 /// Says that chunks were not read as a whole, if any were not.
-pub(crate) fn in_part(chunks: u64) -> Option<String> {
+pub fn in_part(chunks: u64) -> Option<String> {
     match chunks {
         0 => None,
         1 => Some("of 1 chunk only the blocks that were needed were read".to_owned()),
@@ -40,7 +37,7 @@ pub(crate) fn in_part(chunks: u64) -> Option<String> {
 }
 
 /// The lanes of a scan over the statement's time, and below them the time; nothing where nothing was noted.
-pub(crate) fn drawn(timeline: Option<&SourceTimeline>) -> Vec<String> {
+pub fn drawn(timeline: Option<&SourceTimeline>) -> Vec<String> {
     timeline.map(|timeline| draw(&timeline.lanes(COLUMNS))).unwrap_or_default()
 }
 

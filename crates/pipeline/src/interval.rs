@@ -42,6 +42,13 @@ impl Interval {
         self.low <= value && value <= self.high
     }
 
+    /// The same, and as much again on either side; what begins at 0 or above stays there.
+    pub fn with_room(self) -> Self {
+        let span = self.high.saturating_sub(self.low).saturating_add(1);
+        let low = self.low.saturating_sub(span);
+        Self { low: if self.low >= 0 { low.max(0) } else { low }, high: self.high.saturating_add(span) }
+    }
+
     /// What lies in both, or `other` where nothing does.
     pub fn within(self, other: Self) -> Self {
         let (low, high) = (self.low.max(other.low), self.high.min(other.high));
