@@ -33,10 +33,13 @@ pub fn plain(field: Field) -> Field {
     field.with_metadata(metadata)
 }
 
+/// The type of texts that are JSON.
+pub const JSON: &str = "JSON";
+
 /// The type of UUIDs.
 pub const UUID: &str = "UUID";
 
 /// Whether a type in SQL's words is one of these.
 pub fn is_own(of: &str) -> bool {
-    of == UUID || of.starts_with("ENUM(")
+    of == UUID || of == JSON || of.starts_with("ENUM(")
 }

@@ -7,6 +7,7 @@
 
 pub mod access;
 mod aliases;
+pub mod arrows;
 pub mod collations;
 pub mod conditions;
 pub mod expressions;

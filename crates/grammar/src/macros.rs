@@ -28,6 +28,10 @@ pub fn meant(call: &Function) -> Result<Option<String>, &'static str> {
             let known: Vec<String> = others.iter().map(|other| format!("({other}) IS NOT NULL")).collect();
             Some(format!("CASE WHEN {} THEN {value} END", known.join(" AND ")))
         }
+        ("json_group_array", Some([value])) if is_alone(call) => Some(format!("json_list(array_agg({value}))")),
+        ("json_group_object", Some([name, value])) if is_alone(call) => {
+            Some(format!("json_members(array_agg({{'k': {name}, 'v': {value}}}))"))
+        }
         ("fdiv", Some([left, right])) => Some(format!("floor(CAST({left} AS DOUBLE) / ({right}))")),
         ("fmod", Some([left, right])) => Some(format!("(({left}) - ({right}) * floor(({left}) / ({right})))")),
         ("alias", Some([named])) => Some(format!("'{}'", shown(named).replace('\'', "''"))),
@@ -48,6 +52,11 @@ pub fn meant(call: &Function) -> Result<Option<String>, &'static str> {
         ("unnest", None) => unnested(arguments)?,
         _ => None,
     })
+}
+
+/// Whether a call has nothing behind its arguments.
+fn is_alone(call: &Function) -> bool {
+    call.filter.is_none() && call.over.is_none() && call.within_group.is_empty()
 }
 
 /// What a name stands for that is written without parentheses, where no column is called so.

@@ -13,6 +13,7 @@ mod access;
 mod choices;
 mod distances;
 mod folds;
+mod json;
 mod lambdas;
 mod lists;
 mod literals;
@@ -24,13 +25,14 @@ mod summaries;
 pub mod time_series;
 
 pub use access::MapAccess;
+pub use json::JsonOperators;
 
 /// The functions that take values alone, by the names that SQL calls them.
 pub fn functions() -> Vec<Arc<ScalarUDF>> {
     let defined =
         [orders::DEFINITIONS, choices::DEFINITIONS, places::DEFINITIONS, maps::DEFINITIONS, distances::DEFINITIONS];
     let defined = defined.into_iter().flatten().map(|definition| Arc::new(ScalarUDF::from(Function::new(definition))));
-    defined.chain(structs::functions()).chain(summaries::functions()).collect()
+    defined.chain(structs::functions()).chain(summaries::functions()).chain(json::functions()).collect()
 }
 
 /// The functions that take lambdas.

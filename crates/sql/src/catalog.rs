@@ -23,6 +23,7 @@ use forebay_context::lock::lock;
 use forebay_context::statement::StatementContext;
 use forebay_engine::Engine;
 use forebay_files::files;
+use forebay_grammar::arrows;
 use forebay_store::{Catalog, Table, TableSnapshot, View};
 use forebay_syntax::dialect::ForebayDialect;
 use forebay_syntax::file_options::{Options, looks_like_path};
@@ -177,6 +178,9 @@ impl Planner {
     /// Plans a query or INSERT, with names of columns in any case.
     pub async fn plan(self: &Arc<Self>, state: &SessionState, mut statement: PlanStatement) -> Result<LogicalPlan> {
         called_macros::expand(&self.snapshot, &self.path, &mut statement)?;
+        if let PlanStatement::Statement(ast) = &mut statement {
+            arrows::known(ast.as_mut());
+        }
         current_settings::replace(&self.base, &self.path, &mut statement)?;
         named_types::replace_in_query(&self.snapshot, &self.path, &mut statement)?;
         self.path.tell_apart(&self.snapshot, &mut statement);

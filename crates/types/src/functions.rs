@@ -15,6 +15,7 @@ use datafusion::logical_expr::{
 };
 use forebay_context::error::into_datafusion;
 use forebay_context::own_types;
+use forebay_json::Document;
 
 use crate::enumeration::Enumeration;
 use crate::own::Own;
@@ -332,6 +333,41 @@ impl ScalarUDFImpl for UuidBytes {
         };
         let made = |one: &[ArrayRef]| -> Result<ArrayRef> {
             Ok(Arc::new(texts(&one[0])?.iter().map(|text| text.map(bytes)).collect::<BinaryViewArray>()))
+        };
+        make_scalar_function(made, Vec::new())(&args.args)
+    }
+}
+
+/// A JSON value as a text: a string without its quotes, null as NULL.
+pub fn json_text(value: Expr) -> Expr {
+    call(JsonText { signature: Signature::any(1, Volatility::Immutable) }, vec![value])
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct JsonText {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for JsonText {
+    fn name(&self) -> &str {
+        "text_of_json"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8View)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let text = |text: Option<&str>| match text {
+            Some(text) => Ok(Document::text(&Document::read(text).map_err(into_datafusion)?.0)),
+            None => Ok(None),
+        };
+        let made = |one: &[ArrayRef]| -> Result<ArrayRef> {
+            Ok(Arc::new(texts(&one[0])?.iter().map(text).collect::<Result<StringViewArray>>()?))
         };
         make_scalar_function(made, Vec::new())(&args.args)
     }

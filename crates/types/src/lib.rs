@@ -1,4 +1,4 @@
-//! Types that users name, and those whose values are texts: ENUM and UUID.
+//! Types that users name, and those whose values are texts: ENUM, UUID and JSON.
 //!
 //! Reading order: [`definition`] is CREATE TYPE, [`names`] replaces names by what they stand for, [`planned`] tells the planner what
 //! types in SQL are, [`enumeration`] and [`own`] are the types, and [`rule`] gives plans their meaning, with [`functions`] and

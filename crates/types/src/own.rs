@@ -8,6 +8,8 @@ use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::metadata::FieldMetadata;
 use forebay_base::Error;
 use forebay_context::own_types;
+use forebay_json::Document;
+use forebay_json::document::is_valid;
 
 use crate::enumeration::Enumeration;
 
@@ -18,6 +20,8 @@ pub enum Own {
     Enum(Arc<Enumeration>),
     /// 16 bytes in hexadecimal digits, in groups.
     Uuid,
+    /// JSON, as it was written.
+    Json,
 }
 
 impl Own {
@@ -25,6 +29,7 @@ impl Own {
     pub fn of_text(text: &str) -> Option<Self> {
         match text {
             own_types::UUID => Some(Self::Uuid),
+            own_types::JSON => Some(Self::Json),
             _ => Enumeration::of_text(text).map(|read| Self::Enum(Arc::new(read))),
         }
     }
@@ -39,6 +44,7 @@ impl Own {
         match self {
             Self::Enum(values) => values.text(),
             Self::Uuid => own_types::UUID,
+            Self::Json => own_types::JSON,
         }
     }
 
@@ -57,6 +63,7 @@ impl Own {
         match self {
             Self::Enum(values) => values.place(text).map(|_| Cow::Borrowed(text)),
             Self::Uuid => uuid(text).map(Cow::Owned),
+            Self::Json => is_valid(text).then_some(Cow::Borrowed(text)),
         }
     }
 
@@ -64,6 +71,7 @@ impl Own {
     pub fn unknown(&self, text: &str) -> Error {
         match self {
             Self::Enum(values) => values.unknown(text),
+            Self::Json => Document::read(text).err().unwrap_or_else(|| Error::internal("JSON is none")),
             Self::Uuid => {
                 let shown: String = text.chars().take(40).collect();
                 Error::input(format!("could not convert string {shown:?} to UUID"))
@@ -72,9 +80,14 @@ impl Own {
         }
     }
 
+    /// Whether texts that it is compared with become such values, too.
+    pub fn is_compared_as_such(&self) -> bool {
+        *self == Self::Uuid
+    }
+
     /// Whether what is beside it becomes one, too.
     pub fn prevails(&self) -> bool {
-        *self == Self::Uuid
+        matches!(self, Self::Uuid | Self::Json)
     }
 }
 

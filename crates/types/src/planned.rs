@@ -29,6 +29,7 @@ impl fmt::Debug for Types {
 pub fn own_type(data_type: &SqlType) -> forebay_base::Result<Option<Own>> {
     match data_type {
         SqlType::Enum(members, _) => Ok(Some(Own::Enum(Arc::new(Enumeration::of_members(members)?)))),
+        SqlType::JSON => Ok(Some(Own::Json)),
         SqlType::Uuid => Ok(Some(Own::Uuid)),
         _ => Ok(None),
     }

@@ -52,7 +52,7 @@ fn concerns(plan: &LogicalPlan) -> Result<bool> {
                     found = match part {
                         Expr::Cast(cast) => is_marked(&cast.field) || is_one(cast.field.data_type()),
                         Expr::TryCast(cast) => is_marked(&cast.field) || is_one(cast.field.data_type()),
-                        Expr::ScalarFunction(call) => is_named(call.name()) || call.name() == "uuid",
+                        Expr::ScalarFunction(call) => is_named(call.name()) || gives_own(call.name()),
                         _ => false,
                     };
                     Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
@@ -62,4 +62,9 @@ fn concerns(plan: &LogicalPlan) -> Result<bool> {
         Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     Ok(found)
+}
+
+/// Whether a function of this name may give a value of such a type, of whatever it takes.
+fn gives_own(name: &str) -> bool {
+    name == "uuid" || name == "to_json" || name.starts_with("json")
 }

@@ -16,7 +16,7 @@ const LISTED: usize = 256;
 
 /// A comparison whose operands are of these kinds.
 pub(super) fn rewritten(expr: Expr, kinds: &[Kind]) -> Expr {
-    let own = prevailing(kinds);
+    let own = prevailing(kinds).filter(Own::is_compared_as_such);
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => match (common(kinds), own) {
             (Some(Own::Enum(of)), _) if is_order(op) => ordered(*left, op, *right, &of),

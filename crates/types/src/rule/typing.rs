@@ -10,7 +10,7 @@ use forebay_context::error::into_datafusion;
 use forebay_syntax::types::shown_type;
 
 use super::{calls, comparisons};
-use crate::functions::{checked, to_own, uuid_bytes};
+use crate::functions::{checked, json_text, to_own, uuid_bytes};
 use crate::own::{Own, is_inside};
 
 /// What an expression is, as far as this rule cares.
@@ -110,6 +110,14 @@ fn node(expr: Expr, children: &[Kind], schema: &DFSchema) -> Result<(Expr, Kind)
         Expr::Cast(cast) if only() == Kind::Own(Own::Uuid) && is_binary(cast.field.data_type()) => {
             (uuid_bytes(*cast.expr), Kind::Other)
         }
+        Expr::Cast(mut cast) if only() == Kind::Own(Own::Json) && is_of_text(cast.field.data_type()) => {
+            cast.expr = Box::new(json_text(*cast.expr));
+            (Expr::Cast(cast), Kind::Other)
+        }
+        Expr::TryCast(mut cast) if only() == Kind::Own(Own::Json) && is_of_text(cast.field.data_type()) => {
+            cast.expr = Box::new(json_text(*cast.expr));
+            (Expr::TryCast(cast), Kind::Other)
+        }
         Expr::InSubquery(membership) if only() == Kind::Own(Own::Uuid) => {
             (comparisons::member(membership)?, Kind::Other)
         }
@@ -140,6 +148,11 @@ fn node(expr: Expr, children: &[Kind], schema: &DFSchema) -> Result<(Expr, Kind)
         }
         other => (other, Kind::Other),
     })
+}
+
+/// Whether values of a type are read from what stands between the quotes of a JSON string.
+fn is_of_text(data_type: &DataType) -> bool {
+    !data_type.is_string() && !data_type.is_nested()
 }
 
 fn is_binary(data_type: &DataType) -> bool {
