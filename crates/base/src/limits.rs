@@ -11,6 +11,9 @@ pub const BLOCK_BYTES: usize = 32 << 20;
 /// Blocks of a row group as loads make it: the unit in which tables are loaded and scanned. Chunks never cross it.
 pub const GROUP_BLOCKS: usize = 8;
 
+/// Joins that a fact about the rows of other tables goes over at most.
+pub const FACT_HOPS: usize = 4;
+
 /// Most blocks of a row group that a segment file may have: chunks of one column become as long as experiments with large
 /// reads need them (GOLAP, Fig. 11), and rows of a group are still counted in 4 bytes.
 pub const GROUP_BLOCKS_MAX: usize = 256;

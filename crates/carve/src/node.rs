@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use datafusion::catalog::Session;
 use datafusion::common::{DFSchemaRef, DataFusionError, Result as DataFusionResult};
@@ -83,7 +83,7 @@ impl Carved {
                 return Err(DataFusionError::External(Box::new(Breach(breach))));
             }
             let (filters, expected) = (scan.filters.clone(), scan.expected);
-            Ok(QueryTable { table, filters, metrics: Arc::default(), expected })
+            Ok(QueryTable { table, filters, metrics: Arc::default(), expected, facts: OnceLock::new() })
         };
         Ok(Query {
             program: self.program.clone(),

@@ -89,6 +89,10 @@ fn source(f: &mut fmt::Formatter<'_>, query: &Query, pipeline: &Pipeline, report
         let (blocks, pruned) = (format_count(scan.blocks), format_count(scan.blocks_pruned));
         write!(f, "\n     | zones left out {pruned} of {blocks} blocks: {}", arrow(scan.rows, scan.rows_in))?;
     }
+    if let Some(facts) = query.tables[source.table].facts.get().filter(|facts| facts.blocks > 0) {
+        let (blocks, by) = (format_count(facts.blocks as u64), facts.by.join(", "));
+        write!(f, "\n     | values of {by} left out {blocks} of these blocks")?;
+    }
     if scan.psma_rows > 0 {
         write!(f, "\n     | PSMA left out {} rows", format_count(scan.psma_rows))?;
     }

@@ -8,8 +8,8 @@ use datafusion::prelude::SessionConfig;
 use forebay_base::units::parse_bytes;
 use forebay_base::{Error, Result, limits};
 use forebay_engine::{
-    DeviceChoice, EncodeOptions, Encoding, Engine, Goal, LoadOptions, RateSource, ReadPath, ScanSettings, SimdLevel,
-    VECTOR_ROWS,
+    DeviceChoice, EncodeOptions, Encoding, Engine, FactUse, Goal, LoadOptions, RateSource, ReadPath, ScanSettings,
+    SimdLevel, VECTOR_ROWS,
 };
 
 use crate::error::from_datafusion;
@@ -53,7 +53,7 @@ pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str
                 None => error.hint(
                     "Settings are compression, compression_rates, default_null_order, default_order, device, error_on_division_by_zero, \
                      execution, ieee_floating_point_ops, integer_division, io, memory_limit, plan_cache, simd and threads, \
-                     and for experiments chunk_blocks, fold_rows, force_encoding, partition_wise_rows, psma, read_ahead, read_blocks, sargs, sma \
+                     and for experiments chunk_blocks, fold_rows, force_encoding, partition_wise_rows, pruning, psma, read_ahead, read_blocks, sargs, sma \
                      and vector_rows",
                 ),
             });
@@ -63,7 +63,7 @@ pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str
 }
 
 /// Settings that a misspelt one is compared with.
-const NAMES: [&str; 24] = [
+const NAMES: [&str; 25] = [
     "chunk_blocks",
     "compression",
     "compression_rates",
@@ -80,6 +80,7 @@ const NAMES: [&str; 24] = [
     "memory_limit",
     "partition_wise_rows",
     "plan_cache",
+    "pruning",
     "psma",
     "read_ahead",
     "read_blocks",
@@ -107,6 +108,7 @@ pub fn reset(base: &mut SessionState, engine: &Engine, threads: usize, variable:
         "io" => "direct".to_owned(),
         "compression_rates" => "measured".to_owned(),
         "force_encoding" => "none".to_owned(),
+        "pruning" => "all".to_owned(),
         _ => "on".to_owned(),
     };
     set(base, engine, variable, &value)
@@ -125,6 +127,7 @@ fn set_scans(base: &mut SessionState, variable: &str, value: &str) -> Result<boo
         "simd" => scans.simd = level(value)?,
         "sma" => scans.sma = switch(variable, value)?,
         "psma" => scans.psma = switch(variable, value)?,
+        "pruning" => (scans.sma, scans.facts) = pruning(value)?,
         "fold_rows" => scans.fold_rows = rows(variable, value)?,
         "partition_wise_rows" => scans.partition_wise_rows = rows(variable, value)?,
         "vector_rows" => {
@@ -271,6 +274,17 @@ pub fn switch(setting: &str, value: &str) -> Result<bool> {
         "on" | "true" => Ok(true),
         "off" | "false" => Ok(false),
         _ => Err(Error::input(format!("{setting} = {value} is not possible")).hint("Use on or off")),
+    }
+}
+
+/// Whether zones rule blocks out, and which facts do.
+fn pruning(value: &str) -> Result<(bool, FactUse)> {
+    match value.to_ascii_lowercase().as_str() {
+        "none" => Ok((false, FactUse::None)),
+        "minmax" => Ok((true, FactUse::None)),
+        "histogram" => Ok((true, FactUse::Own)),
+        "all" => Ok((true, FactUse::All)),
+        _ => Err(Error::input(format!("pruning = {value} is not possible")).hint("Use none, minmax, histogram or all")),
     }
 }
 

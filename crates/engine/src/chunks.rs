@@ -25,6 +25,7 @@ use forebay_disk::{Disk, DiskFile, ReadPath};
 use forebay_store::{Segment, Store, Table};
 
 use crate::accelerator::Accelerators;
+use crate::facts::KnownFacts;
 use crate::floors::Recorder;
 use crate::memory::{Memory, MemoryShares, Urgency};
 use crate::rates::KeptRates;
@@ -119,6 +120,8 @@ pub struct Engine {
     accelerators: Accelerators,
     /// Rates of this machine that were measured before.
     kept_rates: KeptRates,
+    /// Facts about tables that were read.
+    known_facts: KnownFacts,
     /// Where queries put what does not fit their memory.
     temporary: Arc<dyn Disk>,
     /// Keeps the threads that run pipelines.
@@ -148,6 +151,7 @@ impl Engine {
             code: CompileCache::default(),
             accelerators: Accelerators::default(),
             kept_rates: KeptRates::default(),
+            known_facts: KnownFacts::default(),
             temporary,
             _workers: Lease::new(),
         }
@@ -161,6 +165,11 @@ impl Engine {
     /// Rates of this machine that were measured before.
     pub fn kept_rates(&self) -> &KeptRates {
         &self.kept_rates
+    }
+
+    /// Facts about tables that were read.
+    pub(crate) fn known_facts(&self) -> &KnownFacts {
+        &self.known_facts
     }
 
     /// The database below.

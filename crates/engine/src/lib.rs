@@ -7,10 +7,13 @@
 #![forbid(unsafe_code)]
 
 pub mod accelerator;
+pub mod analyze;
 pub mod cancel;
 pub mod chunks;
+pub mod cluster;
 pub mod collect;
 pub mod compact;
+pub mod facts;
 pub mod floors;
 pub mod goal;
 pub mod inspect;
@@ -42,4 +45,4 @@ pub use memory::{MemoryShares, MemoryUse};
 pub use metrics::Metrics;
 pub use morsel::{Morsel, morsels};
 pub use rates::{KeptRates, RateSource};
-pub use run::{AdaptivePredicate, Foreseen, RowFilter, RuntimeFilter, Scan, ScanSettings};
+pub use run::{AdaptivePredicate, FactUse, Foreseen, RowFilter, RuntimeFilter, Scan, ScanSettings};

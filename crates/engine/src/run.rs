@@ -28,6 +28,7 @@ use forebay_store::{Column, GroupColumn, Segment, Table, TableSnapshot};
 
 use crate::chunks::Engine;
 use crate::collect::{BlockValues, collect_constant};
+use crate::facts::RuledOut;
 use crate::morsel::{Morsel, SharedGroups, drives, morsels};
 use crate::timeline::{Computing, SourceTimeline};
 use crate::types::arrow_type;
@@ -39,7 +40,7 @@ pub use ahead::Foreseen;
 use ahead::Reads;
 pub use ranked::AdaptivePredicate;
 pub use runtime_filter::RuntimeFilter;
-pub use settings::ScanSettings;
+pub use settings::{FactUse, ScanSettings};
 
 /// A predicate over rows that codes cannot answer, evaluated on Arrow batches by its owner.
 pub trait RowFilter: Send {
@@ -76,6 +77,8 @@ pub struct Scan {
     settings: ScanSettings,
     /// Where it is noted when it did what, if somebody asks.
     timeline: Option<SourceTimeline>,
+    /// Blocks that no row is needed of.
+    ruled_out: RuledOut,
 }
 
 impl Scan {
@@ -107,6 +110,7 @@ impl Scan {
             cancel,
             settings,
             timeline,
+            ruled_out: RuledOut::default(),
         })
     }
 
@@ -124,6 +128,12 @@ impl Scan {
             *visits.entry((morsel.segment, morsel.group)).or_insert(0) += morsel.blocks().len();
         }
         Self { morsels, visits, ..self }
+    }
+
+    /// The same scan, without the rows of these blocks.
+    #[must_use]
+    pub(crate) fn without(self, ruled_out: RuledOut) -> Self {
+        Self { ruled_out, ..self }
     }
 
     /// The columns of the batches.
@@ -298,6 +308,10 @@ impl MorselRows {
     fn prune(&mut self, tests: &[AdaptivePredicate], order: &[usize]) -> Vec<Pending> {
         let sma = self.scan.settings.sma;
         let mut pending = Vec::new();
+        if let Some(out) = self.scan.ruled_out.of_group((self.morsel.segment, self.morsel.group)) {
+            self.others.retain(|block| !out.contains(block));
+            out.iter().for_each(|block| self.selections[block] = Selection::Rows(0..0));
+        }
         for &position in order {
             let ranked = &tests[position];
             let test = &ranked.test;
@@ -317,6 +331,9 @@ impl MorselRows {
             }
             for block in self.morsel.blocks() {
                 let zone = &zones[block];
+                if self.selections[block].is_empty() {
+                    continue;
+                }
                 if sma && !forebay_prune::may_pass(zone, &test.test) {
                     self.selections[block] = Selection::Rows(0..0);
                 } else if !(sma && forebay_prune::must_pass(zone, &test.test)) {

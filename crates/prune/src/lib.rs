@@ -5,6 +5,8 @@
 //! Invariants: never rules out a row that passes; pure. Must not know: files, threads, codes.
 #![forbid(unsafe_code)]
 
+pub mod bins;
+
 use std::ops::Bound;
 
 use forebay_base::Value;

@@ -70,6 +70,8 @@ fn activity(command: &Command) -> &'static str {
         Command::Copy(_) => "loading",
         Command::CheckDatabase => "checking",
         Command::Checkpoint | Command::Optimize(_) => "merging",
+        Command::Analyze(_) => "analysing",
+        Command::ClusterBy(_) => "clustering",
         _ => SCANNING,
     }
 }

@@ -10,6 +10,7 @@ use forebay_base::{ColumnId, Error, ErrorKind, Result, TableId};
 use forebay_context::error::suggestion;
 use forebay_engine::Goal;
 use forebay_engine::goal::COMPRESSION_OPTION;
+use forebay_layout::CLUSTER_OPTION;
 use forebay_store::{TableOptions, Transaction};
 use forebay_syntax::table_options::{Action, AlterOptions, Change};
 use forebay_tables::nested_columns;
@@ -20,7 +21,7 @@ use crate::named::find_column;
 use crate::qualified_name::ident;
 
 /// The options that there are.
-const OPTIONS: [&str; 1] = [COMPRESSION_OPTION];
+const OPTIONS: [&str; 2] = [CLUSTER_OPTION, COMPRESSION_OPTION];
 
 /// Runs ALTER TABLE … SET (…) or RESET (…).
 pub fn alter(planner: &Planner, alter: &AlterOptions) -> Result<()> {
@@ -96,6 +97,10 @@ fn add(all: &mut TableOptions, column: Option<ColumnId>, options: &[SqlOption]) 
         let name = known(key)?;
         if all.get(column, name).is_some() {
             return Err(Error::input(format!("option {name} is given twice")));
+        }
+        if name == CLUSTER_OPTION {
+            let message = format!("{name} is no option that is given a value");
+            return Err(Error::input(message).hint("Use ALTER TABLE t CLUSTER BY (column, …)"));
         }
         let goal = Goal::parse(&text(value).ok_or_else(|| {
             Error::input(format!("{name} = {value} is not possible"))

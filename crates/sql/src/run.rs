@@ -95,6 +95,8 @@ impl<'a> Run<'a> {
             Command::Copy(copy) => self.copy(*copy),
             Command::Checkpoint => self.checkpoint(),
             Command::Optimize(text) => self.optimize(&text),
+            Command::Analyze(text) => self.analyze(&text),
+            Command::ClusterBy(text) => self.cluster_by(&text),
             Command::AlterOptions(alter) => {
                 options::alter(&self.planner, &alter)?;
                 self.done("ALTER TABLE")

@@ -28,8 +28,11 @@ pub(crate) const FACT_HEADER_BYTES: u64 = limits::IO_ALIGN as u64;
 /// Flag of a fact that programs who do not know its kind may do without.
 pub(crate) const FACT_OPTIONAL: u16 = 1;
 
+/// Facts that tell the values of blocks as sets of bins: their kind, and the version of their content.
+pub const BIN_SETS: (u16, u32) = (1, 1);
+
 /// Kinds of facts that this program knows, each with the version of its content.
-const KNOWN_KINDS: [(u16, u32); 0] = [];
+const KNOWN_KINDS: [(u16, u32); 1] = [BIN_SETS];
 
 /// Bytes of a source in the manifest.
 const SOURCE_BYTES: usize = 16;

@@ -22,7 +22,7 @@ mod options;
 mod rows;
 mod segment;
 mod sequence;
-mod serial;
+pub mod serial;
 mod store;
 mod striped;
 mod table_snapshot;
@@ -40,7 +40,7 @@ pub use catalog::{
 pub use check::{CHECK_ERRORS, CheckReport};
 pub use data_directories::{DataDirectory, DatabaseId};
 pub use distribution::Distribution;
-pub use fact::{Fact, FactDefinition, FactSource, SealedFact};
+pub use fact::{BIN_SETS, Fact, FactDefinition, FactSource, SealedFact};
 pub use footer::{ChunkLocation, Group, GroupColumn};
 pub use forebay_block::{ColumnStatistics, Zone};
 pub use head::{FORMAT_VERSION, FORMAT_VERSION_OLDEST};

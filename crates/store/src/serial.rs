@@ -1,4 +1,4 @@
-//! Little-endian, fixed-width values written to and read from bytes: the alphabet of footers, manifest rows and `HEAD`.
+//! Little-endian, fixed-width values written to and read from bytes: the alphabet of footers, manifest rows, facts and `HEAD`.
 //!
 //! Invariants: reading never panics and never allocates more than the bytes at hand can hold, whatever they are.
 
@@ -11,13 +11,14 @@ const VALUE_BYTES: u8 = 3;
 
 /// Appends values to bytes.
 #[derive(Debug, Default)]
-pub(crate) struct Writer {
-    pub(crate) bytes: Vec<u8>,
+pub struct Writer {
+    /// What was written.
+    pub bytes: Vec<u8>,
 }
 
 /// Takes values from bytes; every failure is a corruption of `what`.
 #[derive(Debug)]
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     rest: &'a [u8],
     what: &'a str,
 }
@@ -25,13 +26,15 @@ pub(crate) struct Reader<'a> {
 macro_rules! integers {
     ($($name:ident),*) => {
         impl Writer {
-            $(pub(crate) fn $name(&mut self, value: $name) {
+            $(/// Appends a number.
+            pub fn $name(&mut self, value: $name) {
                 self.bytes.extend_from_slice(&value.to_le_bytes());
             })*
         }
 
         impl Reader<'_> {
-            $(pub(crate) fn $name(&mut self) -> Result<$name> {
+            $(/// Takes a number.
+            pub fn $name(&mut self) -> Result<$name> {
                 let mut bytes = [0; size_of::<$name>()];
                 bytes.copy_from_slice(self.take(size_of::<$name>())?);
                 Ok($name::from_le_bytes(bytes))
@@ -44,18 +47,18 @@ integers!(u8, u16, u32, u64, u128, i128);
 
 impl Writer {
     /// A count that [`Reader::count`] reads.
-    pub(crate) fn count(&mut self, count: usize) {
+    pub fn count(&mut self, count: usize) {
         self.u32(u32::try_from(count).expect("counts are bounded by limits far below 2^32"));
     }
 
     /// Bytes of any length.
-    pub(crate) fn blob(&mut self, bytes: &[u8]) {
+    pub fn blob(&mut self, bytes: &[u8]) {
         self.count(bytes.len());
         self.bytes.extend_from_slice(bytes);
     }
 
     /// Text that may be missing.
-    pub(crate) fn optional_text(&mut self, text: Option<&str>) {
+    pub fn optional_text(&mut self, text: Option<&str>) {
         self.u8(u8::from(text.is_some()));
         if let Some(text) = text {
             self.blob(text.as_bytes());
@@ -63,7 +66,7 @@ impl Writer {
     }
 
     /// A value or NULL.
-    pub(crate) fn value(&mut self, value: Option<&Value>) {
+    pub fn value(&mut self, value: Option<&Value>) {
         match value {
             None => self.u8(VALUE_NONE),
             Some(Value::Int(int)) => {
@@ -83,23 +86,25 @@ impl Writer {
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(bytes: &'a [u8], what: &'a str) -> Self {
+    /// Reads these bytes, which errors call `what`.
+    pub fn new(bytes: &'a [u8], what: &'a str) -> Self {
         Self { rest: bytes, what }
     }
 
     /// The error of bytes that are not what was written.
-    pub(crate) fn wrong(&self, why: &str) -> Error {
+    pub fn wrong(&self, why: &str) -> Error {
         Error::corrupt(format!("{} is damaged: {why}", self.what))
     }
 
-    pub(crate) fn take(&mut self, bytes: usize) -> Result<&'a [u8]> {
+    /// Takes so many bytes.
+    pub fn take(&mut self, bytes: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(bytes).ok_or_else(|| self.wrong("it ends too early"))?;
         self.rest = rest;
         Ok(taken)
     }
 
     /// A count of things that take at least `item_bytes` each in what remains.
-    pub(crate) fn count(&mut self, item_bytes: usize) -> Result<usize> {
+    pub fn count(&mut self, item_bytes: usize) -> Result<usize> {
         let count = self.u32()? as usize;
         if count.saturating_mul(item_bytes) > self.rest.len() {
             return Err(self.wrong("it counts more than it holds"));
@@ -107,7 +112,8 @@ impl<'a> Reader<'a> {
         Ok(count)
     }
 
-    pub(crate) fn flag(&mut self) -> Result<bool> {
+    /// Takes a flag.
+    pub fn flag(&mut self) -> Result<bool> {
         match self.u8()? {
             0 => Ok(false),
             1 => Ok(true),
@@ -115,12 +121,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(crate) fn blob(&mut self) -> Result<&'a [u8]> {
+    /// Takes bytes of any length.
+    pub fn blob(&mut self) -> Result<&'a [u8]> {
         let bytes = self.count(1)?;
         self.take(bytes)
     }
 
-    pub(crate) fn text(&mut self) -> Result<String> {
+    /// Takes text.
+    pub fn text(&mut self) -> Result<String> {
         let bytes = self.blob()?;
         match std::str::from_utf8(bytes) {
             Ok(text) => Ok(text.to_owned()),
@@ -128,11 +136,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(crate) fn optional_text(&mut self) -> Result<Option<String>> {
+    /// Takes text that may be missing.
+    pub fn optional_text(&mut self) -> Result<Option<String>> {
         if self.flag()? { self.text().map(Some) } else { Ok(None) }
     }
 
-    pub(crate) fn value(&mut self) -> Result<Option<Value>> {
+    /// Takes a value or NULL.
+    pub fn value(&mut self) -> Result<Option<Value>> {
         Ok(match self.u8()? {
             VALUE_NONE => None,
             VALUE_INT => Some(Value::Int(self.i128()?)),
@@ -143,12 +153,12 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether nothing is left.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
     /// Everything must have been read.
-    pub(crate) fn finish(self) -> Result<()> {
+    pub fn finish(self) -> Result<()> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.wrong("bytes are left over")) }
     }
 }

@@ -36,6 +36,10 @@ pub enum Command {
     CheckDatabase,
     /// OPTIMIZE TABLE table: the text behind the words.
     Optimize(String),
+    /// ALTER TABLE table CLUSTER BY …: the text behind the first two words.
+    ClusterBy(String),
+    /// ANALYZE: the text behind the word.
+    Analyze(String),
     /// ALTER TABLE table SET (…) or RESET (…), for the table or its columns.
     AlterOptions(Box<AlterOptions>),
     /// SUMMARIZE table-or-query: the text behind the word.
@@ -157,6 +161,13 @@ pub fn is_complete(script: &str) -> bool {
     }
 }
 
+/// Whether an ALTER TABLE says CLUSTER BY.
+fn orders(tokens: &[TokenWithSpan]) -> bool {
+    let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    let words: Vec<String> = words.map(|token| token.token.to_string().to_uppercase()).collect();
+    words.windows(2).any(|pair| pair == ["CLUSTER", "BY"])
+}
+
 /// Parses one statement.
 pub fn parse(text: &str) -> Result<Command> {
     let tokens = known(text)?;
@@ -206,10 +217,10 @@ pub fn parse(text: &str) -> Result<Command> {
         ["EXECUTE", _, ..] => execute(&tokens, &behind(2))?,
         ["DEALLOCATE", "PREPARE", _] => Command::Deallocate(name_at(&tokens, 2)?),
         ["DEALLOCATE", _] => Command::Deallocate(name_at(&tokens, 1)?),
-        // Statistics are made with the data, and what is no longer needed goes by itself.
-        ["ANALYZE" | "VACUUM"] | ["ANALYZE" | "VACUUM", _] | ["VACUUM", "ANALYZE", _] => {
-            Command::Pragma(Pragma::Nothing)
-        }
+        // What is no longer needed goes by itself.
+        ["VACUUM", "ANALYZE", ..] => Command::Analyze(behind(2)),
+        ["ANALYZE", ..] => Command::Analyze(behind(1)),
+        ["VACUUM"] | ["VACUUM", _] => Command::Pragma(Pragma::Nothing),
         ["SET", "VARIABLE", _, "=" | "TO"] => Command::SetVariable { name: name_at(&tokens, 2)?, value: behind(4) },
         ["RESET", "VARIABLE", _] => Command::ResetVariable(name_at(&tokens, 2)?),
         ["DROP", "MACRO" | "FUNCTION", _, ..] => Command::DropMacro(behind(2)),
@@ -222,6 +233,7 @@ pub fn parse(text: &str) -> Result<Command> {
         }
         ["ALTER", "TABLE", ..] => match table_options::parse_alter(&tokens)? {
             Some(alter) => Command::AlterOptions(Box::new(alter)),
+            None if orders(&tokens) => Command::ClusterBy(behind(2)),
             None => Command::Plan(Box::new(parse_tokens(tokens)?)),
         },
         _ => Command::Plan(Box::new(parse_tokens(tokens)?)),

@@ -11,7 +11,7 @@ pub fn parser_error(error: ParserError) -> Error {
 }
 
 /// The error that something else was expected than the next token.
-pub(crate) fn expected(parser: &Parser<'_>, what: &str) -> Error {
+pub fn expected(parser: &Parser<'_>, what: &str) -> Error {
     let token = parser.peek_token();
     let found = match &token.token {
         Token::EOF => "the end".to_owned(),

@@ -10,12 +10,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use forebay_base::Result;
 use forebay_pipeline::ir::{Pipeline, Probe, ProbeKind, Register, Sink, Source, Step, TableSource};
 
-use super::QueryTable;
 use super::partitionwise::RangedScan;
+use super::partner_tests::ruled_out;
 use super::report::timeline_of;
 use super::runner::Runner;
+use super::{FactReport, QueryTable};
 use crate::timeline::SourceTimeline;
-use crate::{AdaptivePredicate, Foreseen, Scan};
+use crate::{AdaptivePredicate, FactUse, Foreseen, Scan};
 
 /// Rows of a morsel of which, where so many are expected to go on, some will be in nearly every chunk, although estimates are
 /// often wrong by a factor of ten.
@@ -111,7 +112,17 @@ impl Runner<'_> {
         if let Some(ranged) = self.ranged_scan(source) {
             scan = scan.of_morsels(ranged.morsels.clone());
         }
-        Ok(scan.with_settings(self.options.scan).reading_again(self.read_again(source)))
+        let scan = scan.with_settings(self.options.scan).reading_again(self.read_again(source));
+        Ok(match self.options.scan.facts {
+            FactUse::None => scan,
+            facts => {
+                let ruled_out = ruled_out(self.engine, self.query, &self.program, (source, facts));
+                let report = FactReport { blocks: ruled_out.len(), by: ruled_out.by.clone() };
+                // A section that is given up makes its scans anew, which are told the same.
+                let _ = bound.facts.set(report);
+                scan.without(ruled_out)
+            }
+        })
     }
 
     /// By what ranges a source is scanned, where its pipeline runs range by range.

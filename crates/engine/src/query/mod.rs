@@ -14,17 +14,18 @@ mod interpreted;
 mod output;
 mod partitions;
 mod partitionwise;
+mod partner_tests;
 mod report;
 mod runner;
 mod share;
-mod source;
+pub(crate) mod source;
 mod specialise;
 mod spill;
 mod task;
 mod top_k;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -69,6 +70,17 @@ pub struct QueryTable {
     pub metrics: Arc<Metrics>,
     /// How many of its rows go on; a guess, which decides what is read early, and never answers.
     pub expected: Option<ExpectedRows>,
+    /// What facts about its blocks told before it was scanned.
+    pub facts: OnceLock<FactReport>,
+}
+
+/// What facts about a table's blocks ruled out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FactReport {
+    /// The blocks that have no row that the query needs.
+    pub blocks: usize,
+    /// The columns whose values told, with their tables.
+    pub by: Vec<String>,
 }
 
 /// How many rows of a table are expected to go on in a pipeline that scans it.

@@ -13,7 +13,7 @@ use crate::run::{MorselRows, Stored};
 
 /// Loads the columns of a table's rows into vectors that are used over and over. One per worker.
 #[derive(Debug)]
-pub(super) struct VectorLoader<'a> {
+pub(crate) struct VectorLoader<'a> {
     source: &'a TableSource,
     dictionaries: &'a [Arc<Dictionary>],
     /// Per column: ids of the block that was loaded last.
@@ -25,11 +25,13 @@ pub(super) struct VectorLoader<'a> {
     folded: bool,
     /// Selected or different rows of the block that were loaded.
     loaded: usize,
+    /// Rows of the last call.
+    last: usize,
 }
 
 /// What is done about blocks that have few different rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EqualRows {
+pub(crate) enum EqualRows {
     /// Nothing.
     Ignored,
     /// It is said of their rows.
@@ -39,11 +41,11 @@ pub(super) enum EqualRows {
 }
 
 /// Rows that were loaded.
-pub(super) struct Loaded<'a> {
+pub(crate) struct Loaded<'a> {
     /// The columns.
-    pub(super) vectors: &'a [Vector],
+    pub(crate) vectors: &'a [Vector],
     /// Rows of the vectors.
-    pub(super) rows: usize,
+    pub(crate) rows: usize,
     /// How many rows of the table each stands for, where they are folded.
     pub(super) multiplicities: Option<&'a [u64]>,
     /// Their block was noticed to have few different rows.
@@ -59,7 +61,7 @@ impl Loaded<'_> {
 
 impl<'a> VectorLoader<'a> {
     /// A loader of the columns of `source`, whose dictionaries are among `dictionaries`.
-    pub(super) fn new(source: &'a TableSource, dictionaries: &'a [Arc<Dictionary>]) -> Self {
+    pub(crate) fn new(source: &'a TableSource, dictionaries: &'a [Arc<Dictionary>]) -> Self {
         let columns = source.columns.len();
         Self {
             source,
@@ -70,11 +72,12 @@ impl<'a> VectorLoader<'a> {
             fold: Fold::default(),
             folded: false,
             loaded: 0,
+            last: 0,
         }
     }
 
     /// The next surviving rows of a morsel. At its end `None`, and the loader is ready for the next morsel.
-    pub(super) fn next(&mut self, rows: &MorselRows, equal_rows: EqualRows) -> Result<Option<Loaded<'_>>> {
+    pub(crate) fn next(&mut self, rows: &MorselRows, equal_rows: EqualRows) -> Result<Option<Loaded<'_>>> {
         let selections = rows.selections();
         while self.block < selections.len() && self.loaded == self.rows_of(&selections[self.block]) {
             self.block += 1;
@@ -94,6 +97,7 @@ impl<'a> VectorLoader<'a> {
             false => selection.part(self.loaded, count),
         };
         self.loaded += count;
+        self.last = count;
         for ((column, vector), ids) in self.source.columns.iter().zip(&mut self.vectors).zip(&mut self.ids) {
             let dictionary = column.dictionary.map(|id| self.dictionaries[id.0 as usize].as_ref());
             match rows.stored(column.column, self.block)? {
@@ -105,6 +109,15 @@ impl<'a> VectorLoader<'a> {
         }
         let multiplicities = self.folded.then(|| &self.fold.multiplicities()[range]);
         Ok(Some(Loaded { vectors: &self.vectors, rows: count, multiplicities, equal }))
+    }
+
+    /// As [`VectorLoader::next`], with the block of the row group that the rows are of.
+    pub(crate) fn next_of_block(&mut self, rows: &MorselRows) -> Result<Option<(usize, Loaded<'_>)>> {
+        if self.next(rows, EqualRows::Ignored)?.is_none() {
+            return Ok(None);
+        }
+        let loaded = Loaded { vectors: &self.vectors, rows: self.last, multiplicities: None, equal: false };
+        Ok(Some((self.block, loaded)))
     }
 
     /// The block whose last rows were loaded by the last call of [`VectorLoader::next`].

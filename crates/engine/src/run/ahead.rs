@@ -180,6 +180,9 @@ impl Scan {
         let segment = &self.table.segments[morsel.segment];
         let group = &segment.groups().ok()?[morsel.group];
         let (mut alive, mine) = (BlockSet::first(group.block_rows.len()), morsel.blocks());
+        if let Some(out) = self.ruled_out.of_group((morsel.segment, morsel.group)) {
+            alive.retain(|block| !out.contains(block));
+        }
         let mut tested = Vec::new();
         for ranked in tests {
             let test = &ranked.test;

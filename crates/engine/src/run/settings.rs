@@ -18,6 +18,8 @@ pub struct ScanSettings {
     pub sma: bool,
     /// Blocks are narrowed by positional aggregates (PSMA).
     pub psma: bool,
+    /// The facts that rule blocks out beside zones.
+    pub facts: FactUse,
     /// Rows of blocks with few different ones in a pipeline from which code is worth compiling that runs one of equal rows
     /// for all (eager aggregation); 0 is at once.
     pub fold_rows: usize,
@@ -33,6 +35,17 @@ pub struct ScanSettings {
     pub read_ahead_bytes: usize,
 }
 
+/// Which facts about a table's blocks rule them out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FactUse {
+    /// None.
+    None,
+    /// Those about the values of its own columns.
+    Own,
+    /// Also those about the rows of other tables that its rows join with.
+    All,
+}
+
 /// About as many rows as a pipeline does while another one is compiled.
 const FOLD_ROWS: usize = 1 << 18;
 
@@ -46,6 +59,7 @@ impl Default for ScanSettings {
             vector_rows: VECTOR_ROWS,
             sma: true,
             psma: true,
+            facts: FactUse::All,
             fold_rows: FOLD_ROWS,
             partition_wise_rows: PARTITION_WISE_ROWS,
             read_path: ReadPath::Direct,

@@ -30,7 +30,11 @@ impl Table {
         Error::new(ErrorKind::AlreadyExists, format!("table {} has a column {name} already", self.name))
     }
 
-    pub(crate) fn column_or_error(&self, id: ColumnId) -> Result<(usize, &Column)> {
+    /// The column with this id and its position.
+    ///
+    /// # Errors
+    /// `NotFound` if it is not there.
+    pub fn column_or_error(&self, id: ColumnId) -> Result<(usize, &Column)> {
         self.column_by_id(id).ok_or_else(|| not_found("column", &format!("number {id} of table {}", self.name)))
     }
 

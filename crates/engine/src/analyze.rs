@@ -1,0 +1,16 @@
+//! Finds out from a table's rows what [facts](crate::facts) tell of them, and numbers rows in the order of some columns, over joins with
+//! other tables too.
+//!
+//! Must not know: SQL; what is done with it.
+
+mod build;
+mod codes;
+mod columns;
+mod keys;
+mod worth;
+
+pub(crate) use build::Builder;
+pub use build::{Wanted, build};
+pub use codes::MOST_KEYS;
+pub(crate) use codes::RowCodes;
+pub use worth::{hops_of, order_of_queries, worth_making};

@@ -1,0 +1,112 @@
+//! Which facts about a table are worth making: of the columns of tables that its declared foreign keys lead to, and of its own.
+
+use forebay_base::{ColumnId, limits};
+use forebay_store::{Catalog, Constraint, TableSnapshot};
+
+use super::build::Wanted;
+use super::codes::MOST_KEYS;
+use crate::Engine;
+use crate::facts::{Hop, OrderKey};
+
+/// A column has too many different values for bins to tell blocks apart where so large a part of the rows differs.
+const MOST_DIFFERENT: f64 = 0.5;
+
+/// A table with fewer blocks has nothing to rule out.
+const FEWEST_BLOCKS: usize = 2;
+
+/// Columns with at most so many different values are taken to be what rows are grouped and filtered by, where nobody has asked yet.
+const FEW_VALUES: f64 = 64.0;
+
+/// Facts that are worth making: about the rows of other tables, and unless `sideways_only` about its own.
+pub fn worth_making(catalog: &Catalog, table: &TableSnapshot, sideways_only: bool) -> Vec<Wanted> {
+    let groups = table.segments.iter().filter_map(|segment| segment.groups().ok()).flatten();
+    if groups.map(|group| group.block_rows.len()).sum::<usize>() < FEWEST_BLOCKS {
+        return Vec::new();
+    }
+    let mut wanted = Vec::new();
+    if !sideways_only {
+        wanted.push(Wanted { hops: Vec::new(), columns: telling_columns(table, &[]) });
+    }
+    add_partners(catalog, table, &[], &mut wanted);
+    wanted.retain(|wanted| !wanted.columns.is_empty());
+    wanted
+}
+
+/// Adds what is behind the foreign keys of a table at the end of some hops.
+fn add_partners(catalog: &Catalog, table: &TableSnapshot, hops: &[Hop], wanted: &mut Vec<Wanted>) {
+    if hops.len() == limits::FACT_HOPS {
+        return;
+    }
+    for (hop, partner) in hops_of(catalog, table) {
+        // Back to where one has been.
+        if hops.iter().any(|known| known.table == hop.table) {
+            continue;
+        }
+        let hops: Vec<Hop> = hops.iter().copied().chain([hop]).collect();
+        wanted.push(Wanted { hops: hops.clone(), columns: telling_columns(partner, &[hop.key]) });
+        add_partners(catalog, partner, &hops, wanted);
+    }
+}
+
+/// The hops by the declared foreign keys of one column each, in the order of their declaration, with the tables that they lead to.
+pub fn hops_of<'c>(catalog: &'c Catalog, table: &TableSnapshot) -> Vec<(Hop, &'c TableSnapshot)> {
+    let hop = |constraint: &Constraint| {
+        let Constraint::ForeignKey { columns, table: name, references } = constraint else { return None };
+        let ([column], [key]) = (columns.as_slice(), references.as_slice()) else { return None };
+        let partner = catalog.tables().find(|other| other.full_name() == *name && other.id != table.id)?;
+        let key = partner.columns.iter().find(|column| forebay_store::names_equal(&column.name, key))?;
+        let is_key = |id: ColumnId, of: &TableSnapshot| of.column_by_id(id).is_some_and(|(_, c)| is_integer(c));
+        let can_go = is_key(*column, table) && is_key(key.id, partner);
+        can_go.then(|| (Hop { column: *column, table: partner.id, key: key.id }, &**partner))
+    };
+    table.constraints.iter().filter_map(hop).collect()
+}
+
+/// An order of a table that serves the queries which this database has run so far, by columns that they tested; without any,
+/// by columns with few values. Columns with the fewest different values come first (GOLAP §4.4), as many as tell blocks apart.
+pub fn order_of_queries(engine: &Engine, catalog: &Catalog, table: &TableSnapshot) -> Vec<OrderKey> {
+    let distinct = |key: &OrderKey| -> Option<f64> {
+        let of = key.hops.last().map_or(Some(table), |hop| catalog.table_by_id(hop.table).map(|table| &**table))?;
+        let (position, _) = of.column_by_id(key.column)?;
+        of.distribution(position).map(|known| known.distinct).filter(|distinct| *distinct > 1.0)
+    };
+    let counted = |keys: Vec<OrderKey>, most: f64| -> Vec<(f64, OrderKey)> {
+        let known = keys.into_iter().filter_map(|key| distinct(&key).map(|distinct| (distinct, key)));
+        known.filter(|(distinct, _)| *distinct <= most).collect()
+    };
+    let mut keys = counted(engine.known_facts().asked(table.id), f64::MAX);
+    if keys.is_empty() {
+        let of = |wanted: Wanted| {
+            let hops = wanted.hops;
+            wanted.columns.into_iter().map(move |column| OrderKey { hops: hops.clone(), column })
+        };
+        keys = counted(worth_making(catalog, table, false).into_iter().flat_map(of).collect(), FEW_VALUES);
+    }
+    keys.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    let blocks = table.rows() as f64 / limits::BLOCK_ROWS as f64;
+    let mut cells = 1.0;
+    let mut order = Vec::new();
+    for (distinct, key) in keys {
+        if cells >= blocks || order.len() == MOST_KEYS {
+            break;
+        }
+        cells *= distinct;
+        order.push(key);
+    }
+    order
+}
+
+fn is_integer(column: &forebay_store::Column) -> bool {
+    use forebay_base::PhysicalType::{I8, I16, I32, I64, U8, U16, U32};
+    matches!(column.logical.physical(), I8 | I16 | I32 | I64 | U8 | U16 | U32)
+}
+
+/// The columns of a table whose bins may tell blocks apart.
+fn telling_columns(table: &TableSnapshot, without: &[ColumnId]) -> Vec<ColumnId> {
+    let tells = |(index, column): (usize, &forebay_store::Column)| {
+        let distinct = table.distribution(index).map_or(0.0, |known| known.distinct);
+        let tells = distinct > 1.0 && distinct <= (table.rows() as f64 * MOST_DIFFERENT).max(f64::from(u8::MAX));
+        (tells && !without.contains(&column.id)).then_some(column.id)
+    };
+    table.columns.iter().enumerate().filter_map(tells).collect()
+}

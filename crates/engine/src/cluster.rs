@@ -1,0 +1,296 @@
+//! A table in the order of some columns, its own or those of the rows that it joins with: rows that queries ask for together lie in
+//! the same blocks, so that bounds and facts rule out the others (GOLAP §4.4).
+//!
+//! An external distribution sort by [numbers of rows](crate::facts::OrderKey): a sample tells where parts of about equal size
+//! end, rows go to a temporary file part by part, and each part is sorted in memory and written. Rows with equal numbers keep their
+//! order. Memory: for each worker some parts of [`PART_BYTES`]. Nothing is published here.
+
+mod parts;
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array, UInt64Array};
+use arrow::compute::{concat_batches, take_record_batch};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
+use forebay_base::{Error, Result};
+use forebay_store::{Catalog, SealedSegment, TableSnapshot};
+
+use crate::analyze::{Builder, RowCodes};
+use crate::compact::Merged;
+use crate::facts::OrderKey;
+use crate::goal::Goal;
+use crate::load::StoreAs;
+use crate::query::source::{EqualRows, VectorLoader};
+use crate::{CancelToken, Engine, LoadOptions, LoadTarget, Loader, Metrics, Morsel, Scan};
+
+use parts::{Parts, PartsFile, split};
+
+/// Plain bytes of a part, about.
+const PART_BYTES: u64 = 96 << 20;
+
+/// Rows that a worker gathers before it writes them to their parts.
+const GATHERED_ROWS: usize = 1 << 20;
+
+/// Of so many rows one is in the sample.
+const ROWS_PER_SAMPLE: usize = 61;
+
+/// Rows that a loader gets at a time.
+const LOADED_ROWS: usize = forebay_base::limits::BLOCK_ROWS;
+
+/// Plain bytes of a string that is counted by its view, where it is not known how long they are.
+const STRING_BYTES: u64 = 16;
+
+/// Writes all segments of `table` anew, in the order of `keys`. `None` where it has no rows.
+///
+/// # Errors
+/// Those of reading and writing, and `Input` where a key leads nowhere.
+pub fn cluster(
+    engine: &Arc<Engine>,
+    catalog: &Catalog,
+    table: &Arc<TableSnapshot>,
+    keys: &[OrderKey],
+    options: LoadOptions,
+    metrics: &Arc<Metrics>,
+    (threads, cancel): (usize, &CancelToken),
+) -> Result<Option<Merged>> {
+    if table.rows() == 0 {
+        return Ok(None);
+    }
+    let builder = Builder { engine, catalog, threads, cancel };
+    let codes = RowCodes::new(&builder, table, keys)?;
+    let sort = Sort { engine, table, codes: &codes, metrics, threads, cancel };
+    let wanted = (table.rows().saturating_mul(sort.row_bytes()) / PART_BYTES) as usize + 1;
+    let bounds = split(sort.sample()?, wanted);
+    let parts = sort.distribute(&bounds)?;
+    let goals = Goal::of_columns(&table.options, &table.columns, options.goal)?;
+    let store_as: Vec<StoreAs> = goals.into_iter().map(|goal| StoreAs::Frames(goal.compression())).collect();
+    let target = LoadTarget::with_columns(engine.store(), &table.columns, options, &store_as, usize::MAX)?;
+    sort.load(&parts, &target)?;
+    let sealed: Vec<SealedSegment> = match Arc::into_inner(target) {
+        Some(target) => target.finish()?,
+        None => return Err(Error::internal("a loader is left over")),
+    };
+    Ok(Some((table.segments.iter().map(|segment| segment.id()).collect(), sealed)))
+}
+
+/// What is sorted.
+struct Sort<'s> {
+    engine: &'s Arc<Engine>,
+    table: &'s Arc<TableSnapshot>,
+    codes: &'s RowCodes,
+    metrics: &'s Arc<Metrics>,
+    threads: usize,
+    cancel: &'s CancelToken,
+}
+
+impl Sort<'_> {
+    /// Plain bytes of a row and its number, about.
+    fn row_bytes(&self) -> u64 {
+        let of_column = |column: &forebay_store::Column| match column.logical.physical().width() {
+            Some(bytes) => bytes as u64,
+            None => STRING_BYTES,
+        };
+        let fixed = self.table.columns.iter().map(of_column).sum::<u64>();
+        // What strings have beyond their views is in the plain bytes of the footers.
+        let groups = self.table.segments.iter().filter_map(|segment| segment.groups().ok()).flatten();
+        let plain: u64 = groups.flat_map(|group| &group.columns).map(|column| column.plain_bytes).sum();
+        size_of::<u64>() as u64 + fixed.max(plain / self.table.rows().max(1))
+    }
+
+    fn scan(&self, columns: Vec<usize>, metrics: &Arc<Metrics>) -> Result<Arc<Scan>> {
+        let (table, cancel) = (Arc::clone(self.table), self.cancel.clone());
+        Ok(Arc::new(Scan::new(Arc::clone(self.engine), table, columns, Arc::clone(metrics), cancel)?))
+    }
+
+    /// The columns that numbers are made of.
+    fn key_columns(&self) -> Vec<usize> {
+        self.codes.source.columns.iter().map(|column| column.column).collect()
+    }
+
+    /// The numbers of some rows from everywhere.
+    fn sample(&self) -> Result<Vec<u64>> {
+        let scan = self.scan(self.key_columns(), &Arc::default())?;
+        let of_share = |_: usize, morsels: &[Morsel]| {
+            let (mut worker, mut numbers, mut sampled) = (self.codes.worker(), Vec::new(), Vec::new());
+            let mut loader = VectorLoader::new(&self.codes.source, &self.codes.dictionaries);
+            for morsel in morsels {
+                let rows = scan.run(*morsel, &mut [], &mut [])?;
+                while let Some(loaded) = loader.next(&rows, EqualRows::Ignored)? {
+                    numbers.clear();
+                    worker.add(loaded.vectors, loaded.rows, &mut numbers);
+                    sampled.extend(numbers.iter().step_by(ROWS_PER_SAMPLE));
+                }
+            }
+            Ok(sampled)
+        };
+        Ok(self.shared(&self.morsels(&scan), of_share)?.concat())
+    }
+
+    fn morsels(&self, scan: &Arc<Scan>) -> Vec<Morsel> {
+        std::iter::from_fn(|| scan.next_morsel()).collect()
+    }
+
+    /// Has workers do neighbouring shares of `items`; what they give, in that order.
+    fn shared<I: Sync, R: Send>(&self, items: &[I], work: impl Fn(usize, &[I]) -> Result<R> + Sync) -> Result<Vec<R>> {
+        let share = items.len().div_ceil(self.threads.max(1)).max(1);
+        std::thread::scope(|scope| {
+            let work = &work;
+            let workers: Vec<_> = items
+                .chunks(share)
+                .enumerate()
+                .map(|(number, share)| scope.spawn(move || work(number, share)))
+                .collect();
+            let panicked = |_| Err(Error::internal("a worker that sorted a table panicked"));
+            workers.into_iter().map(|worker| worker.join().unwrap_or_else(panicked)).collect()
+        })
+    }
+
+    /// Puts all rows into their parts.
+    fn distribute(&self, bounds: &[u64]) -> Result<Parts> {
+        let scan = self.scan((0..self.table.columns.len()).collect(), self.metrics)?;
+        let file = PartsFile::new(self.engine.temporary_file()?);
+        let of_share = |_: usize, morsels: &[Morsel]| {
+            let parts = bounds.len() + 1;
+            let (gathered, parts) = (vec![Vec::new(); parts], Parts::new(parts));
+            let mut share = Share { bounds, file: &file, gathered, rows: 0, parts };
+            let mut worker = self.codes.worker();
+            let mut loader = VectorLoader::new(&self.codes.source, &self.codes.dictionaries);
+            let mut numbers = Vec::new();
+            for morsel in morsels {
+                self.cancel.check()?;
+                let mut rows = scan.run(*morsel, &mut [], &mut [])?;
+                numbers.clear();
+                while let Some(loaded) = loader.next(&rows, EqualRows::Ignored)? {
+                    worker.add(loaded.vectors, loaded.rows, &mut numbers);
+                }
+                let mut done = 0;
+                while let Some(batches) = rows.next_block()? {
+                    for batch in batches {
+                        let next = done + batch.num_rows();
+                        share.add(&batch, &numbers[done..next])?;
+                        done = next;
+                    }
+                }
+            }
+            share.flush()?;
+            Ok(share.parts)
+        };
+        let shares = self.shared(&self.morsels(&scan), of_share)?;
+        Ok(Parts::joined(shares, file))
+    }
+
+    /// Sorts the parts and hands them to `target` one after the other.
+    fn load(&self, parts: &Parts, target: &Arc<LoadTarget>) -> Result<()> {
+        let numbers: Vec<usize> = (0..parts.len()).collect();
+        let of_share = |worker: usize, numbers: &[usize]| {
+            let mut loader = Loader::new(Arc::clone(target), worker as u32);
+            for part in numbers {
+                self.cancel.check()?;
+                if parts.has_one_number(*part) {
+                    for batch in parts.read(*part) {
+                        loader.push(&without_numbers(&batch?))?;
+                    }
+                    continue;
+                }
+                let batches = parts.read(*part).collect::<Result<Vec<_>>>()?;
+                let Some(first) = batches.first() else { continue };
+                let whole = concat_batches(&first.schema(), &batches).map_err(of_arrow)?;
+                drop(batches);
+                let sorted = numbers_of(&whole)?;
+                let mut order: Vec<u32> = (0..whole.num_rows() as u32).collect();
+                order.sort_by_key(|row| sorted.value(*row as usize));
+                let plain = without_numbers(&whole);
+                for rows in order.chunks(LOADED_ROWS) {
+                    let rows = UInt32Array::from(rows.to_vec());
+                    loader.push(&take_record_batch(&plain, &rows).map_err(of_arrow)?)?;
+                }
+            }
+            loader.finish()
+        };
+        self.shared(&numbers, of_share).map(drop)
+    }
+}
+
+/// One worker's share of the rows.
+struct Share<'s> {
+    bounds: &'s [u64],
+    file: &'s PartsFile,
+    /// By part: rows that are not in the file yet.
+    gathered: Vec<Vec<RecordBatch>>,
+    rows: usize,
+    parts: Parts,
+}
+
+impl Share<'_> {
+    /// Takes in rows with their numbers.
+    fn add(&mut self, batch: &RecordBatch, numbers: &[u64]) -> Result<()> {
+        let mut order: Vec<u32> = (0..batch.num_rows() as u32).collect();
+        let part_of = |number: u64| self.bounds.partition_point(|bound| *bound <= number);
+        let of_rows: Vec<u32> = numbers.iter().map(|number| part_of(*number) as u32).collect();
+        order.sort_by_key(|row| of_rows[*row as usize]);
+        let order = UInt32Array::from(order);
+        let columns = batch.columns().to_vec();
+        let numbers: ArrayRef = Arc::new(UInt64Array::from(numbers.to_vec()));
+        let batch = RecordBatch::try_new(with_number(batch), columns.into_iter().chain([numbers]).collect());
+        let sorted = take_record_batch(&batch.map_err(of_arrow)?, &order).map_err(of_arrow)?;
+        let mut start = 0;
+        while start < order.len() {
+            let part = of_rows[order.value(start) as usize];
+            let rest = &order.values()[start..];
+            let rows = rest.partition_point(|row| of_rows[*row as usize] == part);
+            self.gathered[part as usize].push(sorted.slice(start, rows));
+            start += rows;
+        }
+        self.rows += order.len();
+        if self.rows >= GATHERED_ROWS { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes what is gathered.
+    fn flush(&mut self) -> Result<()> {
+        for (part, gathered) in self.gathered.iter_mut().enumerate() {
+            let batches = std::mem::take(gathered);
+            let Some(first) = batches.first() else { continue };
+            let whole = concat_batches(&first.schema(), &batches).map_err(of_arrow)?;
+            let numbers = numbers_of(&whole)?.values();
+            let least_and_greatest = numbers.iter().min().copied().zip(numbers.iter().max().copied());
+            self.parts.add(part, self.file.write(&compacted(&whole)?)?, least_and_greatest);
+        }
+        self.rows = 0;
+        Ok(())
+    }
+}
+
+/// The columns of a batch, and the number.
+fn with_number(batch: &RecordBatch) -> SchemaRef {
+    let number = Arc::new(Field::new("", DataType::UInt64, false));
+    Arc::new(Schema::new(batch.schema_ref().fields().iter().cloned().chain([number]).collect::<Vec<_>>()))
+}
+
+/// The same rows, whose strings share no memory with others.
+fn compacted(batch: &RecordBatch) -> Result<RecordBatch> {
+    let compact = |column: &ArrayRef| -> ArrayRef {
+        match column.data_type() {
+            DataType::Utf8View => Arc::new(column.as_string_view().gc()),
+            DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
+            _ => Arc::clone(column),
+        }
+    };
+    let columns = batch.columns().iter().map(compact).collect();
+    RecordBatch::try_new(batch.schema(), columns).map_err(of_arrow)
+}
+
+fn numbers_of(batch: &RecordBatch) -> Result<&UInt64Array> {
+    let last = batch.columns().last().and_then(|column| column.as_primitive_opt::<UInt64Type>());
+    last.ok_or_else(|| Error::internal("rows of a part have no numbers"))
+}
+
+fn without_numbers(batch: &RecordBatch) -> RecordBatch {
+    let mut batch = batch.clone();
+    batch.remove_column(batch.num_columns() - 1);
+    batch
+}
+
+/// An error of arrow's kernels, which these rows do not give them a reason for.
+fn of_arrow(error: arrow::error::ArrowError) -> Error {
+    Error::internal(format!("rows could not be sorted: {error}"))
+}

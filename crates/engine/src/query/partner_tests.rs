@@ -1,0 +1,80 @@
+//! What the rows of a pipeline's table must pass besides its own tests: those of the rows that they join with, as the program has
+//! them. Facts about blocks answer such tests before any of these rows is read (sideways pruning, GOLAP §4.3).
+//!
+//! Only joins count that leave out rows without a partner. Must not know: facts.
+
+use forebay_base::{ColumnId, limits};
+use forebay_pipeline::ir::{Pipeline, Probe, ProbeKind, Program, Register, Sink, Source, Step, TableSource, ValueType};
+
+use super::Query;
+use crate::facts::{Hop, PartnerTest, RuledOut};
+use crate::{Engine, FactUse};
+
+/// The blocks of a source's table that such facts rule out.
+pub(super) fn ruled_out(
+    engine: &Engine,
+    query: &Query,
+    program: &Program,
+    (source, facts): (&TableSource, FactUse),
+) -> RuledOut {
+    let is_of = |pipeline: &&Pipeline| table_of(pipeline).is_some_and(|other| other.table == source.table);
+    let Some(pipeline) = program.pipelines.iter().find(is_of) else { return RuledOut::default() };
+    let tests = tests_of(query, program, pipeline, if facts == FactUse::All { limits::FACT_HOPS } else { 0 });
+    let version = |id| query.tables.iter().find(|bound| bound.table.id == id).map(|bound| bound.table.version);
+    let table = &query.tables[source.table].table;
+    engine.known_facts().rule_out(&engine.store().catalog(), table, &tests, &version)
+}
+
+/// The tests that rows of the table that a pipeline scans must pass, over so many joins at most.
+fn tests_of<'q>(
+    query: &'q Query,
+    program: &'q Program,
+    pipeline: &'q Pipeline,
+    most_hops: usize,
+) -> Vec<PartnerTest<'q>> {
+    let Some(source) = table_of(pipeline) else { return Vec::new() };
+    let table = &query.tables[source.table].table;
+    let own = source.tests.iter().map(|test| {
+        let column = &table.columns[test.column];
+        let name = format!("{}.{}", table.name, column.name);
+        PartnerTest { hops: Vec::new(), column: column.id, test: &test.test, name }
+    });
+    let mut tests: Vec<PartnerTest<'q>> = own.collect();
+    if most_hops == 0 {
+        return tests;
+    }
+    for step in &pipeline.steps {
+        let Step::Probe(Probe { kind: ProbeKind::Inner | ProbeKind::Semi, state, keys, .. }) = step else { continue };
+        let builds = |other: &&Pipeline| other.sink.fills() == Some(*state);
+        let Some(build) = program.pipelines.iter().find(builds) else { continue };
+        let (Sink::Build { keys: built, .. }, Some(partner)) = (&build.sink, table_of(build)) else { continue };
+        for (key, of_partner) in keys.iter().zip(built) {
+            let (Some(column), Some(partner_key)) =
+                (key_column(query, source, *key), key_column(query, partner, *of_partner))
+            else {
+                continue;
+            };
+            let hop = Hop { column, table: query.tables[partner.table].table.id, key: partner_key };
+            let beyond = tests_of(query, program, build, most_hops - 1);
+            tests.extend(beyond.into_iter().map(|mut test| {
+                test.hops.insert(0, hop);
+                test
+            }));
+        }
+    }
+    tests
+}
+
+fn table_of(pipeline: &Pipeline) -> Option<&TableSource> {
+    match &pipeline.source {
+        Source::Table(source) => Some(source),
+        Source::Groups { .. } | Source::BuildRows { .. } => None,
+    }
+}
+
+/// The column of integers that a register has as it is stored.
+fn key_column(query: &Query, source: &TableSource, register: Register) -> Option<ColumnId> {
+    let column = source.columns.iter().find(|column| column.to == register)?;
+    let is_integer = column.typed.value == ValueType::I64 && column.dictionary.is_none();
+    is_integer.then(|| query.tables[source.table].table.columns[column.column].id)
+}

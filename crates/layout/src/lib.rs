@@ -1,0 +1,10 @@
+//! How tables lie on disk, and what is known of their blocks: statements that change these and nothing that queries see.
+//!
+//! Invariant: a statement that fails or is cancelled leaves the table as it was. Must not know: plans, sessions.
+#![forbid(unsafe_code)]
+
+pub mod maintain;
+mod order;
+pub mod statements;
+
+pub use maintain::{CLUSTER_OPTION, Maintenance};

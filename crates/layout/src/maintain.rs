@@ -1,0 +1,160 @@
+//! CHECKPOINT, OPTIMIZE TABLE, CLUSTER BY and ANALYZE: what is written anew, found out and published.
+
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast::ObjectName;
+use forebay_base::{Error, Result};
+use forebay_engine::analyze::{build, order_of_queries, worth_making};
+use forebay_engine::facts::{KIND, OrderKey};
+use forebay_engine::{CancelToken, Engine, LoadOptions, Metrics, cluster, compact};
+use forebay_store::{Catalog, TableSnapshot};
+
+use crate::order::{order_key, shown};
+use crate::statements::columns;
+
+/// The option of a table that tells its order: columns as SQL writes them, with commas between.
+pub const CLUSTER_OPTION: &str = "cluster_by";
+
+/// What maintenance is done with, for one statement.
+#[derive(Debug)]
+pub struct Maintenance<'m> {
+    /// The engine of the database.
+    pub engine: &'m Arc<Engine>,
+    /// The database as the statement sees it.
+    pub catalog: &'m Catalog,
+    /// How segments are written.
+    pub options: LoadOptions,
+    /// Workers.
+    pub threads: usize,
+    /// Stops it.
+    pub cancel: &'m CancelToken,
+    /// What reading the table costs.
+    pub metrics: Arc<Metrics>,
+}
+
+impl Maintenance<'_> {
+    /// An error where the database is read-only.
+    fn check_writable(&self) -> Result<()> {
+        self.engine.store().begin().map(drop)
+    }
+
+    /// Merges small segments of every table.
+    ///
+    /// # Errors
+    /// Those of reading and writing.
+    pub fn checkpoint(&self) -> Result<()> {
+        for table in self.catalog.tables() {
+            let merged = compact::merge_small(self.engine, table, self.cancel)?;
+            if merged.is_empty() {
+                continue;
+            }
+            let mut transaction = self.engine.store().begin()?;
+            for (old, new) in merged {
+                transaction.replace(table.id, &old, new)?;
+            }
+            transaction.commit()?;
+        }
+        self.check_writable()
+    }
+
+    /// Writes a table's segments anew, in its order where it has one.
+    ///
+    /// # Errors
+    /// Those of reading and writing, and `NotFound` where a column of its order is not there any more.
+    pub fn optimize(&self, table: &Arc<TableSnapshot>) -> Result<()> {
+        self.check_writable()?;
+        if let Some((keys, text)) = self.declared_order(table)? {
+            return self.put_into_order(table, &keys, &text);
+        }
+        if let Some((old, new)) = compact::rewrite_all(self.engine, table, self.options, self.threads, self.cancel)? {
+            let mut transaction = self.engine.store().begin()?;
+            transaction.replace(table.id, &old, new)?;
+            transaction.commit()?;
+        }
+        Ok(())
+    }
+
+    /// Puts a table into the order of these columns, or with `None` into one that serves the queries so far.
+    ///
+    /// # Errors
+    /// Those of reading and writing, `NotFound` where a column is not there, and `Input` where there are none or too many.
+    pub fn cluster(&self, table: &Arc<TableSnapshot>, columns: Option<&[ObjectName]>) -> Result<()> {
+        let text: Vec<String> = match columns {
+            Some(columns) => columns.iter().map(ToString::to_string).collect(),
+            None => self.columns_of_queries(table)?,
+        };
+        let text = text.join(", ");
+        self.put_into_order(table, &self.keys(table, &text)?, &text)
+    }
+
+    /// Finds out anew which values the blocks of a table have; of its own columns and of the rows that they join with, or of the
+    /// latter only.
+    ///
+    /// # Errors
+    /// Those of reading and writing.
+    pub fn analyze(&self, table: &Arc<TableSnapshot>, sideways_only: bool) -> Result<()> {
+        self.check_writable()?;
+        self.make_facts(self.catalog, table, sideways_only)
+    }
+
+    fn keys(&self, table: &TableSnapshot, text: &str) -> Result<Vec<OrderKey>> {
+        columns(text)?.iter().map(|column| order_key(self.catalog, table, column)).collect()
+    }
+
+    /// The order that a table is to lie in, as its option says.
+    fn declared_order(&self, table: &TableSnapshot) -> Result<Option<(Vec<OrderKey>, String)>> {
+        let Some(text) = table.options.get(None, CLUSTER_OPTION) else { return Ok(None) };
+        let hint = format!("ALTER TABLE {} CLUSTER BY (…) gives it another order, RESET (cluster_by) none", table.name);
+        let keys = self.keys(table, text);
+        let keys = keys.map_err(|error| error.context(format!("the order of table {}", table.name)).hint(hint))?;
+        Ok(Some((keys, text.to_owned())))
+    }
+
+    /// The columns that queries of this database asked for, in the order that serves them best.
+    fn columns_of_queries(&self, table: &TableSnapshot) -> Result<Vec<String>> {
+        let keys = order_of_queries(self.engine, self.catalog, table);
+        if keys.is_empty() {
+            let message = format!("no column of table {} and of those that it refers to tells rows apart", table.name);
+            return Err(Error::input(message).hint("Name the columns: CLUSTER BY (a, b)"));
+        }
+        keys.iter().map(|key| shown(self.catalog, table, key)).collect()
+    }
+
+    /// Puts a table into an order, which it has from then on, and finds out anew which values its blocks have.
+    fn put_into_order(&self, table: &Arc<TableSnapshot>, keys: &[OrderKey], text: &str) -> Result<()> {
+        self.check_writable()?;
+        let how = (self.threads, self.cancel);
+        let sorted = cluster::cluster(self.engine, self.catalog, table, keys, self.options, &self.metrics, how)?;
+        let mut transaction = self.engine.store().begin()?;
+        transaction.set_option(table.id, None, CLUSTER_OPTION, Some(text))?;
+        if let Some((old, new)) = sorted {
+            transaction.replace(table.id, &old, new)?;
+        }
+        transaction.commit()?;
+        let catalog = self.engine.store().catalog();
+        match catalog.table_by_id(table.id) {
+            Some(table) => self.make_facts(&catalog, table, true),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the facts about a table that are worth it, in the place of those that there are.
+    fn make_facts(&self, catalog: &Catalog, table: &Arc<TableSnapshot>, sideways_only: bool) -> Result<()> {
+        let wanted = worth_making(catalog, table, sideways_only);
+        let made = build(self.engine, catalog, table, &wanted, (self.threads, self.cancel))?;
+        let mut transaction = self.engine.store().begin()?;
+        let known = transaction.catalog().facts_of(table.id).filter(|fact| {
+            let definition = fact.definition();
+            (definition.kind, definition.version) == KIND && !(sideways_only && definition.sources.len() == 1)
+        });
+        let known: Vec<_> = known.map(|fact| fact.id()).collect();
+        if known.is_empty() && made.is_empty() {
+            return Ok(());
+        }
+        known.into_iter().try_for_each(|fact| transaction.drop_fact(fact))?;
+        for fact in made {
+            transaction.publish_fact(fact)?;
+        }
+        transaction.commit()
+    }
+}
