@@ -7,10 +7,12 @@ mod build;
 mod codes;
 mod columns;
 mod keys;
+mod order;
 mod worth;
 
 pub(crate) use build::Builder;
 pub use build::{Wanted, build};
 pub use codes::MOST_KEYS;
 pub(crate) use codes::RowCodes;
-pub use worth::{hops_of, order_of_queries, worth_making};
+pub use order::order_of_queries;
+pub use worth::{hops_of, worth_making};

@@ -31,8 +31,8 @@ const PART_BYTES: u64 = 96 << 20;
 /// Rows that a worker gathers before it writes them to their parts.
 const GATHERED_ROWS: usize = 1 << 20;
 
-/// Of so many rows one is in the sample.
-const ROWS_PER_SAMPLE: usize = 61;
+/// Rows whose numbers tell where parts end.
+const SAMPLED_ROWS: usize = 1 << 20;
 
 /// Rows that a loader gets at a time.
 const LOADED_ROWS: usize = forebay_base::limits::BLOCK_ROWS;
@@ -60,7 +60,7 @@ pub fn cluster(
     let codes = RowCodes::new(&builder, table, keys)?;
     let sort = Sort { engine, table, codes: &codes, metrics, threads, cancel };
     let wanted = (table.rows().saturating_mul(sort.row_bytes()) / PART_BYTES) as usize + 1;
-    let bounds = split(sort.sample()?, wanted);
+    let bounds = split(codes.sample(&builder, table, SAMPLED_ROWS)?.numbers, wanted);
     let parts = sort.distribute(&bounds)?;
     let goals = Goal::of_columns(&table.options, &table.columns, options.goal)?;
     let store_as: Vec<StoreAs> = goals.into_iter().map(|goal| StoreAs::Frames(goal.compression())).collect();
@@ -102,30 +102,6 @@ impl Sort<'_> {
         Ok(Arc::new(Scan::new(Arc::clone(self.engine), table, columns, Arc::clone(metrics), cancel)?))
     }
 
-    /// The columns that numbers are made of.
-    fn key_columns(&self) -> Vec<usize> {
-        self.codes.source.columns.iter().map(|column| column.column).collect()
-    }
-
-    /// The numbers of some rows from everywhere.
-    fn sample(&self) -> Result<Vec<u64>> {
-        let scan = self.scan(self.key_columns(), &Arc::default())?;
-        let of_share = |_: usize, morsels: &[Morsel]| {
-            let (mut worker, mut numbers, mut sampled) = (self.codes.worker(), Vec::new(), Vec::new());
-            let mut loader = VectorLoader::new(&self.codes.source, &self.codes.dictionaries);
-            for morsel in morsels {
-                let rows = scan.run(*morsel, &mut [], &mut [])?;
-                while let Some(loaded) = loader.next(&rows, EqualRows::Ignored)? {
-                    numbers.clear();
-                    worker.add(loaded.vectors, loaded.rows, &mut numbers);
-                    sampled.extend(numbers.iter().step_by(ROWS_PER_SAMPLE));
-                }
-            }
-            Ok(sampled)
-        };
-        Ok(self.shared(&self.morsels(&scan), of_share)?.concat())
-    }
-
     fn morsels(&self, scan: &Arc<Scan>) -> Vec<Morsel> {
         std::iter::from_fn(|| scan.next_morsel()).collect()
     }
@@ -155,13 +131,14 @@ impl Sort<'_> {
             let mut share = Share { bounds, file: &file, gathered, rows: 0, parts };
             let mut worker = self.codes.worker();
             let mut loader = VectorLoader::new(&self.codes.source, &self.codes.dictionaries);
-            let mut numbers = Vec::new();
+            let (mut numbers, mut all_rows) = (Vec::new(), Vec::new());
             for morsel in morsels {
                 self.cancel.check()?;
                 let mut rows = scan.run(*morsel, &mut [], &mut [])?;
                 numbers.clear();
                 while let Some(loaded) = loader.next(&rows, EqualRows::Ignored)? {
-                    worker.add(loaded.vectors, loaded.rows, &mut numbers);
+                    all_rows.extend(all_rows.len()..loaded.rows);
+                    worker.add(loaded.vectors, &all_rows[..loaded.rows], &mut numbers);
                 }
                 let mut done = 0;
                 while let Some(batches) = rows.next_block()? {

@@ -9,4 +9,4 @@ mod bin_sets;
 mod rule_out;
 
 pub use bin_sets::{Attribute, BinSets, Hop, KIND, OrderKey};
-pub(crate) use rule_out::{KnownFacts, PartnerTest, RuledOut};
+pub(crate) use rule_out::{Asked, KnownFacts, PartnerTest, RuledOut};

@@ -45,4 +45,4 @@ pub use memory::{MemoryShares, MemoryUse};
 pub use metrics::Metrics;
 pub use morsel::{Morsel, morsels};
 pub use rates::{KeptRates, RateSource};
-pub use run::{AdaptivePredicate, FactUse, Foreseen, RowFilter, RuntimeFilter, Scan, ScanSettings};
+pub use run::{AdaptivePredicate, Direction, FactUse, Foreseen, RowFilter, RuntimeFilter, Scan, ScanSettings};

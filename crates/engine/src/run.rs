@@ -6,6 +6,7 @@
 
 mod account;
 mod ahead;
+mod chosen;
 mod load;
 mod narrow;
 mod pieces;
@@ -40,7 +41,7 @@ pub use ahead::Foreseen;
 use ahead::Reads;
 pub use ranked::AdaptivePredicate;
 pub use runtime_filter::RuntimeFilter;
-pub use settings::{FactUse, ScanSettings};
+pub use settings::{Direction, FactUse, ScanSettings};
 
 /// A predicate over rows that codes cannot answer, evaluated on Arrow batches by its owner.
 pub trait RowFilter: Send {
@@ -128,12 +129,6 @@ impl Scan {
             *visits.entry((morsel.segment, morsel.group)).or_insert(0) += morsel.blocks().len();
         }
         Self { morsels, visits, ..self }
-    }
-
-    /// The same scan, without the rows of these blocks.
-    #[must_use]
-    pub(crate) fn without(self, ruled_out: RuledOut) -> Self {
-        Self { ruled_out, ..self }
     }
 
     /// The columns of the batches.

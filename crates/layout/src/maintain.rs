@@ -111,8 +111,8 @@ impl Maintenance<'_> {
     }
 
     /// The columns that queries of this database asked for, in the order that serves them best.
-    fn columns_of_queries(&self, table: &TableSnapshot) -> Result<Vec<String>> {
-        let keys = order_of_queries(self.engine, self.catalog, table);
+    fn columns_of_queries(&self, table: &Arc<TableSnapshot>) -> Result<Vec<String>> {
+        let keys = order_of_queries(self.engine, self.catalog, table, (self.threads, self.cancel))?;
         if keys.is_empty() {
             let message = format!("no column of table {} and of those that it refers to tells rows apart", table.name);
             return Err(Error::input(message).hint("Name the columns: CLUSTER BY (a, b)"));

@@ -36,7 +36,7 @@ pub struct Bins {
 }
 
 /// Puts values into bins, whose ranges grow by them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Binning {
     /// The greatest value of each bin but the last, which has all that are greater.
     uppers: Vec<Value>,
@@ -187,6 +187,19 @@ impl Binning {
             self.bin_of(low);
             self.bin_of(high);
         }
+    }
+
+    /// The bins that may have a value which passes `test`, by their numbers here, of those that have values.
+    pub fn passing(&self, test: &Predicate) -> BinSet {
+        let (bins, numbers) = self.clone().finish();
+        let passing = bins.passing(test);
+        let mut set = BinSet::default();
+        let filled = (0..self.ranges.len()).filter(|bin| self.ranges[*bin].is_some());
+        filled.filter(|bin| passing.contains(numbers[*bin])).for_each(|bin| set.insert(bin as u8));
+        if passing.contains(NULL_BIN) {
+            set.insert(NULL_BIN);
+        }
+        set
     }
 
     /// An empty copy with the same bins.

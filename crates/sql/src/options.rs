@@ -118,7 +118,7 @@ fn known(name: &Ident) -> Result<&'static str> {
         let error = Error::input(format!("there is no option {name} of tables and columns"));
         match suggestion(&ident(name), OPTIONS.into_iter()) {
             Some(other) => error.hint(format!("Did you mean {other}?")),
-            None => error.hint(format!("They have the option {}", OPTIONS.join(", "))),
+            None => error.hint(format!("They have the options {}", OPTIONS.join(", "))),
         }
     })
 }

@@ -16,25 +16,30 @@ use datafusion::common::{DataFusionError, Result as DataFusionResult, Statistics
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::expressions::DynamicFilterTracking;
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_expr_common::physical_expr::{is_volatile, snapshot_generation};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
 use datafusion::physical_plan::filter_pushdown::{
     ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
 };
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, SortOrderPushdownResult,
+};
 use forebay_base::{Error, LogicalType, limits};
 use forebay_context::error::into_datafusion;
 use forebay_context::statement::StatementContext;
 use forebay_engine::metrics::MetricsSnapshot;
 use forebay_engine::run::{MorselRows, schema_of};
 use forebay_engine::timeline::SourceTimeline;
-use forebay_engine::{AdaptivePredicate, Engine, Metrics, RowFilter, Scan, ScanSettings};
+use forebay_engine::{AdaptivePredicate, Direction, Engine, Metrics, RowFilter, Scan, ScanSettings};
 use forebay_store::TableSnapshot;
 use futures::Stream;
 
 use crate::filter::Predicates;
+
+/// One in so many bytes of what is read ahead otherwise, where the first rows tell which others are needed.
+const FIRST_READ_SHARE: usize = 8;
 
 /// Scans one table.
 #[derive(Debug, Clone)]
@@ -49,6 +54,8 @@ pub struct ScanExec {
     /// Over the table's columns; change while the query runs, and are checked again above.
     dynamic: Vec<Arc<dyn PhysicalExpr>>,
     limit: Option<usize>,
+    /// The column of the table that whoever reads the rows wants the first or the last values of.
+    wanted_first: Option<(usize, Direction)>,
     statistics: Arc<Statistics>,
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
@@ -88,6 +95,7 @@ impl ScanExec {
             predicates,
             dynamic: Vec::new(),
             limit,
+            wanted_first: None,
             statistics,
             schema,
             properties,
@@ -128,6 +136,16 @@ impl ScanExec {
             Arc::clone(&self.counters),
             self.statement.cancel.clone(),
         )?;
+        let tests = Predicates::of(&self.predicates, &self.types()).tests;
+        let (scan, settings) = match self.wanted_first {
+            // Where what comes first tells what else is needed, little is read before that is known.
+            Some((column, direction)) if !self.dynamic.is_empty() => {
+                let read_ahead_bytes = settings.read_ahead_bytes / FIRST_READ_SHARE;
+                (scan.in_order_of(column, direction), ScanSettings { read_ahead_bytes, ..settings })
+            }
+            _ => (scan, settings),
+        };
+        let scan = scan.without_what_facts_rule_out(&tests, settings);
         self.statement.watch(&self.counters, scan.morsels());
         let timeline = || {
             let recorder = self.statement.timeline()?;
@@ -256,6 +274,21 @@ impl ExecutionPlan for ScanExec {
 
     fn supports_limit_pushdown(&self) -> bool {
         false
+    }
+
+    /// Row groups are taken in the order of their bounds, so that the first rows of an order are soon known, and what cannot
+    /// be among them is left out.
+    fn try_pushdown_sort(
+        &self,
+        order: &[PhysicalSortExpr],
+    ) -> DataFusionResult<SortOrderPushdownResult<Arc<dyn ExecutionPlan>>> {
+        let Some(first) = order.first() else { return Ok(SortOrderPushdownResult::Unsupported) };
+        let Some(column) = first.expr.downcast_ref::<Column>() else {
+            return Ok(SortOrderPushdownResult::Unsupported);
+        };
+        let direction = if first.options.descending { Direction::Descending } else { Direction::Ascending };
+        let wanted_first = Some((self.projection[column.index()], direction));
+        Ok(SortOrderPushdownResult::Inexact { inner: Arc::new(Self { wanted_first, ..self.clone() }) })
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {

@@ -90,7 +90,7 @@ pub(super) struct RowBins {
     /// From the table that has these rows.
     hops: Vec<Hop>,
     column: ColumnId,
-    bins: Bins,
+    pub(super) bins: Bins,
     /// By row: [`NO_BIN`] where the row has no partner.
     pub(super) of_rows: Vec<u8>,
 }
@@ -286,7 +286,7 @@ impl Builder<'_> {
         Ok((sets, watchers))
     }
 
-    fn scan(&self, table: &Arc<TableSnapshot>, source: &TableSource) -> Result<Arc<Scan>> {
+    pub(super) fn scan(&self, table: &Arc<TableSnapshot>, source: &TableSource) -> Result<Arc<Scan>> {
         let columns = source.columns.iter().map(|column| column.column).collect();
         let (metrics, cancel) = (Arc::new(Metrics::default()), self.cancel.clone());
         Ok(Arc::new(Scan::new(Arc::clone(self.engine), Arc::clone(table), columns, metrics, cancel)?))

@@ -2,20 +2,28 @@
 //! the first column's in front. What has no partner, and NULL, comes last.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use forebay_base::{Error, Result};
 use forebay_cpu::dictionary::Dictionary;
+use forebay_cpu::pool;
 use forebay_cpu::vector::Vector;
+use forebay_pipeline::Predicate;
 use forebay_pipeline::ir::TableSource;
-use forebay_prune::bins::{Binning, NO_BIN};
+use forebay_prune::bins::{BinSet, Binning, NO_BIN};
 use forebay_store::TableSnapshot;
 
 use super::build::{Builder, Dimension, Wanted};
 use super::columns::{ColumnBins, check_key, dictionaries_of, integer, source_of};
+use crate::Morsel;
 use crate::facts::OrderKey;
+use crate::query::source::{EqualRows, VectorLoader};
 
 /// Columns that an order may have: as many as a number has bytes.
 pub const MOST_KEYS: usize = size_of::<u64>();
+
+/// Morsels that a sample is taken from, at most.
+const SAMPLED_MORSELS: usize = 64;
 
 /// How rows of a table become numbers.
 pub(crate) struct RowCodes {
@@ -30,6 +38,12 @@ enum CodePart {
     Own(Binning),
     /// The first attribute of the partner.
     Partner(Dimension),
+}
+
+/// Numbers of some rows, and who found them.
+pub(crate) struct Sampled<'c> {
+    pub(crate) numbers: Vec<u64>,
+    pub(crate) workers: Vec<CodeWorker<'c>>,
 }
 
 /// One worker's way to the numbers.
@@ -70,6 +84,55 @@ impl RowCodes {
         Ok(Self { source, dictionaries, parts })
     }
 
+    /// The numbers of about so many rows from everywhere, or of all where there are fewer; and the workers that found them.
+    pub(crate) fn sample(
+        &self,
+        builder: &Builder<'_>,
+        table: &Arc<TableSnapshot>,
+        wanted: usize,
+    ) -> Result<Sampled<'_>> {
+        let scan = builder.scan(table, &self.source)?;
+        let morsels: Vec<Morsel> = std::iter::from_fn(|| scan.next_morsel()).collect();
+        let (step, rows) = (morsels.len().div_ceil(SAMPLED_MORSELS).max(1), table.rows() as usize);
+        let every = (rows / step / wanted.max(1)).max(1);
+        let taken: Vec<Morsel> = morsels.into_iter().step_by(step).collect();
+        let next = AtomicUsize::new(0);
+        let work = || -> Result<Sampled<'_>> {
+            let (mut worker, mut numbers, mut first) = (self.worker(), Vec::new(), 0);
+            let mut loader = VectorLoader::new(&self.source, &self.dictionaries);
+            while let Some(morsel) = taken.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let rows = scan.run(*morsel, &mut [], &mut [])?;
+                while let Some(loaded) = loader.next(&rows, EqualRows::Ignored)? {
+                    let sampled: Vec<usize> = (first..loaded.rows).step_by(every).collect();
+                    first = (first + sampled.len() * every).saturating_sub(loaded.rows);
+                    worker.add(loaded.vectors, &sampled, &mut numbers);
+                }
+            }
+            Ok(Sampled { numbers, workers: vec![worker] })
+        };
+        let panicked = |_| Err(Error::internal("a worker that sampled a table panicked"));
+        let mut all = Sampled { numbers: Vec::new(), workers: Vec::new() };
+        for end in pool::run(builder.threads, work) {
+            let sampled = end.unwrap_or_else(panicked)?;
+            all.numbers.extend(sampled.numbers);
+            all.workers.extend(sampled.workers);
+        }
+        Ok(all)
+    }
+
+    /// The numbers of the bins of a column that may have values which pass `test`, as workers that have seen rows know them.
+    pub(crate) fn passing(&self, key: usize, test: &Predicate, workers: &[CodeWorker<'_>]) -> BinSet {
+        match &self.parts[key] {
+            CodePart::Partner(dimension) => dimension.attributes[0].bins.passing(test),
+            CodePart::Own(sample) => {
+                let mut seen = sample.empty();
+                let of_workers = workers.iter().filter_map(|worker| worker.bins[key].as_ref());
+                of_workers.for_each(|bins| seen.add(&bins.binning));
+                seen.passing(test)
+            }
+        }
+    }
+
     /// What one worker needs.
     pub(crate) fn worker(&self) -> CodeWorker<'_> {
         let bins = self.parts.iter().map(|part| match part {
@@ -81,14 +144,14 @@ impl RowCodes {
 }
 
 impl CodeWorker<'_> {
-    /// Adds the numbers of rows whose columns are in `vectors`.
-    pub(crate) fn add(&mut self, vectors: &[Vector], rows: usize, codes: &mut Vec<u64>) {
+    /// Adds the numbers of these rows of `vectors`, which are the columns.
+    pub(crate) fn add(&mut self, vectors: &[Vector], rows: &[usize], codes: &mut Vec<u64>) {
         let first = codes.len();
-        codes.resize(first + rows, 0);
+        codes.resize(first + rows.len(), 0);
         let RowCodes { source, dictionaries, parts } = self.codes;
         for (index, (part, bins)) in parts.iter().zip(&mut self.bins).enumerate() {
             let (vector, column) = (&vectors[index], &source.columns[index]);
-            for (row, code) in codes[first..].iter_mut().enumerate() {
+            for (row, code) in rows.iter().copied().zip(&mut codes[first..]) {
                 let bin = match (part, &mut *bins) {
                     (CodePart::Partner(dimension), _) => {
                         let partner = integer(vector, row).and_then(|key| dimension.rows.rows(key).next());

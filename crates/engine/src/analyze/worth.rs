@@ -4,18 +4,13 @@ use forebay_base::{ColumnId, limits};
 use forebay_store::{Catalog, Constraint, TableSnapshot};
 
 use super::build::Wanted;
-use super::codes::MOST_KEYS;
-use crate::Engine;
-use crate::facts::{Hop, OrderKey};
+use crate::facts::Hop;
 
 /// A column has too many different values for bins to tell blocks apart where so large a part of the rows differs.
 const MOST_DIFFERENT: f64 = 0.5;
 
 /// A table with fewer blocks has nothing to rule out.
 const FEWEST_BLOCKS: usize = 2;
-
-/// Columns with at most so many different values are taken to be what rows are grouped and filtered by, where nobody has asked yet.
-const FEW_VALUES: f64 = 64.0;
 
 /// Facts that are worth making: about the rows of other tables, and unless `sideways_only` about its own.
 pub fn worth_making(catalog: &Catalog, table: &TableSnapshot, sideways_only: bool) -> Vec<Wanted> {
@@ -60,40 +55,6 @@ pub fn hops_of<'c>(catalog: &'c Catalog, table: &TableSnapshot) -> Vec<(Hop, &'c
         can_go.then(|| (Hop { column: *column, table: partner.id, key: key.id }, &**partner))
     };
     table.constraints.iter().filter_map(hop).collect()
-}
-
-/// An order of a table that serves the queries which this database has run so far, by columns that they tested; without any,
-/// by columns with few values. Columns with the fewest different values come first (GOLAP §4.4), as many as tell blocks apart.
-pub fn order_of_queries(engine: &Engine, catalog: &Catalog, table: &TableSnapshot) -> Vec<OrderKey> {
-    let distinct = |key: &OrderKey| -> Option<f64> {
-        let of = key.hops.last().map_or(Some(table), |hop| catalog.table_by_id(hop.table).map(|table| &**table))?;
-        let (position, _) = of.column_by_id(key.column)?;
-        of.distribution(position).map(|known| known.distinct).filter(|distinct| *distinct > 1.0)
-    };
-    let counted = |keys: Vec<OrderKey>, most: f64| -> Vec<(f64, OrderKey)> {
-        let known = keys.into_iter().filter_map(|key| distinct(&key).map(|distinct| (distinct, key)));
-        known.filter(|(distinct, _)| *distinct <= most).collect()
-    };
-    let mut keys = counted(engine.known_facts().asked(table.id), f64::MAX);
-    if keys.is_empty() {
-        let of = |wanted: Wanted| {
-            let hops = wanted.hops;
-            wanted.columns.into_iter().map(move |column| OrderKey { hops: hops.clone(), column })
-        };
-        keys = counted(worth_making(catalog, table, false).into_iter().flat_map(of).collect(), FEW_VALUES);
-    }
-    keys.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-    let blocks = table.rows() as f64 / limits::BLOCK_ROWS as f64;
-    let mut cells = 1.0;
-    let mut order = Vec::new();
-    for (distinct, key) in keys {
-        if cells >= blocks || order.len() == MOST_KEYS {
-            break;
-        }
-        cells *= distinct;
-        order.push(key);
-    }
-    order
 }
 
 fn is_integer(column: &forebay_store::Column) -> bool {

@@ -1,6 +1,6 @@
 //! Blocks of a scan that facts rule out, once per scan.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay_base::{ColumnId, FactId, TableId};
@@ -16,8 +16,23 @@ use super::bin_sets::{BinSets, Hop, KIND, OrderKey};
 pub(crate) struct KnownFacts {
     /// `None` where the file is not what was written, which `forebay check` tells: no answer needs it.
     contents: Mutex<HashMap<FactId, Option<Arc<BinSets>>>>,
-    /// How often scans of a table were told to test a column.
-    asked: Mutex<BTreeMap<(TableId, Vec<Hop>, ColumnId), u64>>,
+    /// What scans were asked, each question once, the latest ones last.
+    asked: Mutex<VecDeque<Asked>>,
+}
+
+/// Questions that are remembered.
+const ASKED: usize = 256;
+
+/// What scans of a table were asked.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Asked {
+    table: TableId,
+    /// What rows had to pass.
+    pub(crate) tests: Vec<(OrderKey, Predicate)>,
+    /// The columns that are read of them.
+    pub(crate) columns: usize,
+    /// How often.
+    pub(crate) times: u64,
 }
 
 /// What rows of a scan must pass: a test of a column of their own, or of the rows that they join with.
@@ -31,6 +46,13 @@ pub(crate) struct PartnerTest<'q> {
     pub(crate) test: &'q Predicate,
     /// Table and column, for people.
     pub(crate) name: String,
+}
+
+impl<'q> PartnerTest<'q> {
+    /// A test of a column of the table itself, which nobody asks the name of.
+    pub(crate) fn own(column: ColumnId, test: &'q Predicate) -> Self {
+        Self { hops: Vec::new(), column, test, name: String::new() }
+    }
 }
 
 /// Blocks that have no row that passes.
@@ -56,7 +78,6 @@ impl KnownFacts {
         if tests.is_empty() {
             return ruled_out;
         }
-        self.note(table.id, tests);
         let facts: Vec<&Arc<Fact>> = catalog.facts_of(table.id).filter(|fact| is_bin_sets(fact)).collect();
         for test in tests {
             let first = test.hops.first().map_or(test.column, |hop| hop.column);
@@ -74,18 +95,29 @@ impl KnownFacts {
         ruled_out
     }
 
-    fn note(&self, table: TableId, tests: &[PartnerTest<'_>]) {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        for test in tests {
-            *asked.entry((table, test.hops.clone(), test.column)).or_default() += 1;
+    /// Takes note that a scan of so many columns of a table was asked this.
+    pub(crate) fn note(&self, table: TableId, tests: &[PartnerTest<'_>], columns: usize) {
+        if tests.is_empty() {
+            return;
         }
+        let test =
+            |test: &PartnerTest<'_>| (OrderKey { hops: test.hops.clone(), column: test.column }, test.test.clone());
+        let mut new = Asked { table, tests: tests.iter().map(test).collect(), columns, times: 1 };
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |old: &Asked| (old.table, &old.tests, old.columns) == (table, &new.tests, columns);
+        if let Some(known) = asked.iter().position(same).and_then(|place| asked.remove(place)) {
+            new.times += known.times;
+        }
+        if asked.len() == ASKED {
+            asked.pop_front();
+        }
+        asked.push_back(new);
     }
 
-    /// The columns that queries tested of the rows of a table, their own and those of their partners.
-    pub(crate) fn asked(&self, table: TableId) -> Vec<OrderKey> {
+    /// What scans of a table were asked.
+    pub(crate) fn asked(&self, table: TableId) -> Vec<Asked> {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_table = asked.keys().filter(|(other, ..)| *other == table);
-        of_table.map(|(_, hops, column)| OrderKey { hops: hops.clone(), column: *column }).collect()
+        asked.iter().filter(|question| question.table == table).cloned().collect()
     }
 
     fn content(&self, catalog: &Catalog, fact: &Fact) -> Option<Arc<BinSets>> {

@@ -22,6 +22,7 @@ pub(super) fn ruled_out(
     let tests = tests_of(query, program, pipeline, if facts == FactUse::All { limits::FACT_HOPS } else { 0 });
     let version = |id| query.tables.iter().find(|bound| bound.table.id == id).map(|bound| bound.table.version);
     let table = &query.tables[source.table].table;
+    engine.known_facts().note(table.id, &tests, source.columns.len());
     engine.known_facts().rule_out(&engine.store().catalog(), table, &tests, &version)
 }
 

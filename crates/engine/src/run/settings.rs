@@ -35,6 +35,15 @@ pub struct ScanSettings {
     pub read_ahead_bytes: usize,
 }
 
+/// An order of values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// The least first.
+    Ascending,
+    /// The greatest first.
+    Descending,
+}
+
 /// Which facts about a table's blocks rule them out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FactUse {

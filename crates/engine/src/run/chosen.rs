@@ -1,0 +1,56 @@
+//! Which blocks a scan takes, and in which order, before it runs.
+//!
+//! Invariants: what is left out has no row that passes; the order changes no row.
+
+use forebay_base::Value;
+use forebay_pipeline::ColumnPredicate;
+
+use super::{Direction, FactUse, Scan, ScanSettings};
+use crate::facts::{PartnerTest, RuledOut};
+use crate::morsel::Morsel;
+
+impl Scan {
+    /// The same scan, whose morsels come in the order of the least or the greatest value that they have of a column, those without
+    /// values last.
+    #[must_use]
+    pub fn in_order_of(mut self, column: usize, direction: Direction) -> Self {
+        let id = self.table.columns[column].id;
+        let bound = |morsel: &Morsel| {
+            let segment = &self.table.segments[morsel.segment];
+            let zones = &morsel.group_of(segment).columns[segment.column_index(id)?].zones[morsel.blocks()];
+            match direction {
+                Direction::Ascending => zones.iter().filter_map(|zone| zone.min.clone()).min(),
+                Direction::Descending => zones.iter().filter_map(|zone| zone.max.clone()).max(),
+            }
+        };
+        let mut ranked: Vec<(Option<Value>, Morsel)> =
+            self.morsels.iter().map(|morsel| (bound(morsel), *morsel)).collect();
+        ranked.sort_by(|(a, _), (b, _)| match (a, b) {
+            (Some(a), Some(b)) if direction == Direction::Ascending => a.cmp(b),
+            (Some(a), Some(b)) => b.cmp(a),
+            (a, b) => b.is_some().cmp(&a.is_some()),
+        });
+        self.morsels = ranked.into_iter().map(|(_, morsel)| morsel).collect();
+        self
+    }
+
+    /// The same scan, without blocks of which facts about the table's own columns tell that no row passes these tests.
+    #[must_use]
+    pub fn without_what_facts_rule_out(self, tests: &[ColumnPredicate], settings: ScanSettings) -> Self {
+        if settings.facts == FactUse::None || tests.is_empty() {
+            return self;
+        }
+        let test = |test: &ColumnPredicate| (self.table.columns[test.column].id, test.test.clone());
+        let tests: Vec<_> = tests.iter().map(test).collect();
+        let own = tests.iter().map(|(column, test)| PartnerTest::own(*column, test)).collect::<Vec<_>>();
+        let catalog = self.engine.store().catalog();
+        let ruled_out = self.engine.known_facts().rule_out(&catalog, &self.table, &own, &|_| None);
+        self.without(ruled_out)
+    }
+
+    /// The same scan, without the rows of these blocks.
+    #[must_use]
+    pub(crate) fn without(self, ruled_out: RuledOut) -> Self {
+        Self { ruled_out, ..self }
+    }
+}
