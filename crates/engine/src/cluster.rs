@@ -201,22 +201,26 @@ struct Share<'s> {
 impl Share<'_> {
     /// Takes in rows with their numbers.
     fn add(&mut self, batch: &RecordBatch, numbers: &[u64]) -> Result<()> {
-        let mut order: Vec<u32> = (0..batch.num_rows() as u32).collect();
-        let part_of = |number: u64| self.bounds.partition_point(|bound| *bound <= number);
-        let of_rows: Vec<u32> = numbers.iter().map(|number| part_of(*number) as u32).collect();
-        order.sort_by_key(|row| of_rows[*row as usize]);
+        let part_of = |number: &u64| self.bounds.partition_point(|bound| bound <= number);
+        let of_rows: Vec<usize> = numbers.iter().map(part_of).collect();
+        // By part, and in it as they were: counted, then placed.
+        let mut ends = vec![0; self.gathered.len()];
+        of_rows.iter().for_each(|part| ends[*part] += 1);
+        let counts: Vec<usize> = ends.clone();
+        let mut start = 0;
+        ends.iter_mut().for_each(|end| start += std::mem::replace(end, start));
+        let mut order = vec![0_u32; of_rows.len()];
+        for (row, part) in of_rows.iter().enumerate() {
+            order[ends[*part]] = row as u32;
+            ends[*part] += 1;
+        }
         let order = UInt32Array::from(order);
         let columns = batch.columns().to_vec();
         let numbers: ArrayRef = Arc::new(UInt64Array::from(numbers.to_vec()));
         let batch = RecordBatch::try_new(with_number(batch), columns.into_iter().chain([numbers]).collect());
         let sorted = take_record_batch(&batch.map_err(of_arrow)?, &order).map_err(of_arrow)?;
-        let mut start = 0;
-        while start < order.len() {
-            let part = of_rows[order.value(start) as usize];
-            let rest = &order.values()[start..];
-            let rows = rest.partition_point(|row| of_rows[*row as usize] == part);
-            self.gathered[part as usize].push(sorted.slice(start, rows));
-            start += rows;
+        for ((gathered, end), count) in self.gathered.iter_mut().zip(ends).zip(counts).filter(|(_, count)| *count > 0) {
+            gathered.push(sorted.slice(end - count, count));
         }
         self.rows += order.len();
         if self.rows >= GATHERED_ROWS { self.flush() } else { Ok(()) }

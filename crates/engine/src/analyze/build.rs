@@ -14,7 +14,9 @@ use forebay_pipeline::ir::{SourceColumn, TableSource};
 use forebay_prune::bins::{BinSet, Binning, Bins, NO_BIN};
 use forebay_store::{Catalog, FactDefinition, FactSource, SealedFact, TableSnapshot};
 
-use super::columns::{ColumnBins, LONGEST_VALUE_BYTES, check_key, dictionaries_of, integer, source_of, value};
+use super::columns::{
+    ColumnBins, LONGEST_VALUE_BYTES, check_key, dictionaries_of, each_integer, integer, source_of, value,
+};
 use super::keys::RowsByKey;
 use crate::facts::{Attribute, BinSets, Hop, KIND};
 use crate::query::source::{EqualRows, VectorLoader};
@@ -81,7 +83,6 @@ pub(crate) struct Builder<'b> {
 /// A table that others lead to.
 pub(super) struct Dimension {
     pub(super) rows: RowsByKey,
-    row_count: usize,
     pub(super) attributes: Vec<RowBins>,
 }
 
@@ -146,7 +147,7 @@ impl Builder<'_> {
         let dimension = self.dimension(hop, wanted)?;
         let source = source_of(table, &[hop.column])?;
         check_key(&source.columns[0], table)?;
-        let new = || Partners { dimension: &dimension, seen: vec![0; dimension.row_count], block: 0 };
+        let new = || Partners { dimension: &dimension, seen: vec![0; dimension.rows.places()], block: 0 };
         let (sets, _) = self.blocks(table, &source, dimension.attributes.len(), new)?;
         let mut facts: BTreeMap<&[Hop], Vec<usize>> = BTreeMap::new();
         for (index, attribute) in dimension.attributes.iter().enumerate() {
@@ -218,7 +219,7 @@ impl Builder<'_> {
             let beyond = self.dimension(hop, &rest)?;
             attributes.extend(beyond.seen_from(hop, &of_hop));
         }
-        Ok(Dimension { rows, row_count, attributes })
+        Ok(Dimension { rows, attributes })
     }
 
     /// Calls `see` with all rows of a table, in their order.
@@ -337,7 +338,7 @@ impl Dimension {
 /// The rows of another table that those of a block join with.
 struct Partners<'d> {
     dimension: &'d Dimension,
-    /// By row of the other table: the block that last had it.
+    /// By place of a key: the block that last had it.
     seen: Vec<u32>,
     block: u32,
 }
@@ -349,11 +350,13 @@ impl BlockWatcher for Partners<'_> {
 
     fn see(&mut self, vectors: &[Vector], rows: usize, _: &[Arc<Dictionary>], sets: &mut [BinSet]) {
         let Dimension { rows: partners, attributes, .. } = self.dimension;
-        for key in (0..rows).filter_map(|row| integer(&vectors[0], row)) {
-            for partner in partners.rows(key) {
-                if std::mem::replace(&mut self.seen[partner], self.block) == self.block {
-                    continue;
-                }
+        let (seen, block) = (&mut self.seen, self.block);
+        each_integer(&vectors[0], rows, |key| {
+            let Some(place) = partners.place(key) else { return };
+            if std::mem::replace(&mut seen[place], block) == block {
+                return;
+            }
+            for partner in partners.rows_at(place) {
                 for (attribute, set) in attributes.iter().zip(&mut *sets) {
                     match attribute.of_rows[partner] {
                         NO_BIN => {}
@@ -361,7 +364,7 @@ impl BlockWatcher for Partners<'_> {
                     }
                 }
             }
-        }
+        });
     }
 }
 

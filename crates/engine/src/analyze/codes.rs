@@ -154,7 +154,7 @@ impl CodeWorker<'_> {
             for (row, code) in rows.iter().copied().zip(&mut codes[first..]) {
                 let bin = match (part, &mut *bins) {
                     (CodePart::Partner(dimension), _) => {
-                        let partner = integer(vector, row).and_then(|key| dimension.rows.rows(key).next());
+                        let partner = integer(vector, row).and_then(|key| dimension.rows.one(key));
                         partner.map_or(NO_BIN, |partner| dimension.attributes[0].of_rows[partner])
                     }
                     (CodePart::Own(_), Some(bins)) => bins.bin(vector, row, column, dictionaries),

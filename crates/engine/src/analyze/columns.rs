@@ -97,6 +97,31 @@ pub(super) fn check_key(column: &SourceColumn, table: &TableSnapshot) -> Result<
     }
 }
 
+/// Calls `see` with every integer of rows of such a column.
+pub(super) fn each_integer(vector: &Vector, rows: usize, mut see: impl FnMut(i64)) {
+    macro_rules! each {
+        ($native:ty) => {
+            match vector.validity() {
+                None => vector.values::<$native>()[..rows].iter().for_each(|value| see((*value).into())),
+                Some(validity) => {
+                    let values = vector.values::<$native>()[..rows].iter().zip(validity);
+                    values.filter(|(_, valid)| **valid != 0).for_each(|(value, _)| see((*value).into()));
+                }
+            }
+        };
+    }
+    match vector.physical() {
+        PhysicalType::I8 => each!(i8),
+        PhysicalType::I16 => each!(i16),
+        PhysicalType::I32 => each!(i32),
+        PhysicalType::I64 => each!(i64),
+        PhysicalType::U8 => each!(u8),
+        PhysicalType::U16 => each!(u16),
+        PhysicalType::U32 => each!(u32),
+        PhysicalType::U64 | PhysicalType::I128 | PhysicalType::F32 | PhysicalType::F64 | PhysicalType::Bytes => {}
+    }
+}
+
 /// An integer of a column of integers or ids.
 pub(super) fn integer(vector: &Vector, row: usize) -> Option<i64> {
     if !vector.is_valid(row) {

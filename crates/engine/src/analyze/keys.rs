@@ -14,6 +14,7 @@ pub(super) struct RowsByKey {
     first: FirstRows,
     /// By row, the next one with the same key; empty where no key has two.
     next: Vec<u32>,
+    row_count: usize,
 }
 
 #[derive(Debug)]
@@ -52,21 +53,47 @@ impl RowsByKey {
                 next[row as usize] = before;
             }
         }
-        Self { first, next }
+        Self { first, next, row_count: keys.len() }
+    }
+
+    /// The places that keys have, of which [`RowsByKey::place`] gives one.
+    pub(super) fn places(&self) -> usize {
+        match &self.first {
+            FirstRows::Dense { rows, .. } => rows.len(),
+            FirstRows::Hashed(_) => self.row_count,
+        }
+    }
+
+    /// A number of its own for each key that has rows; some others have one, too.
+    pub(super) fn place(&self, key: i64) -> Option<usize> {
+        match &self.first {
+            FirstRows::Dense { least, rows } => {
+                let place = key.wrapping_sub(*least) as u64;
+                (place < rows.len() as u64).then_some(place as usize)
+            }
+            FirstRows::Hashed(rows) => rows.get(&key).map(|row| *row as usize),
+        }
+    }
+
+    /// The rows with the key that has this place.
+    pub(super) fn rows_at(&self, place: usize) -> impl Iterator<Item = usize> + '_ {
+        let first = match &self.first {
+            FirstRows::Dense { rows, .. } => rows[place],
+            FirstRows::Hashed(_) => place as u32,
+        };
+        let known = |row: u32| (row != NONE).then_some(row);
+        let next = move |row: &u32| self.next.get(*row as usize).copied().and_then(known);
+        std::iter::successors(known(first), next).map(|row| row as usize)
+    }
+
+    /// One of the rows with a key.
+    pub(super) fn one(&self, key: i64) -> Option<usize> {
+        self.rows(key).next()
     }
 
     /// The rows with a key.
     pub(super) fn rows(&self, key: i64) -> impl Iterator<Item = usize> + '_ {
-        let first = match &self.first {
-            FirstRows::Dense { least, rows } => {
-                let place = key.checked_sub(*least).and_then(|place| usize::try_from(place).ok());
-                place.and_then(|place| rows.get(place)).copied()
-            }
-            FirstRows::Hashed(rows) => rows.get(&key).copied(),
-        };
-        let known = |row: u32| (row != NONE).then_some(row);
-        let next = move |row: &u32| self.next.get(*row as usize).copied().and_then(known);
-        std::iter::successors(first.and_then(known), next).map(|row| row as usize)
+        self.place(key).into_iter().flat_map(|place| self.rows_at(place))
     }
 }
 

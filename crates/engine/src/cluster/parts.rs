@@ -1,6 +1,5 @@
 //! The parts of a table that is sorted: where they end, and their rows in a temporary file.
 
-use std::io::Cursor;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,14 +7,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow::array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
-use forebay_base::{Error, Result};
-use forebay_disk::DiskFile;
+use forebay_base::{Error, Result, limits};
+use forebay_disk::{BufferPool, DiskFile, ReadRequest};
 
 /// A temporary file that several workers append to.
 pub(super) struct PartsFile {
     file: Arc<dyn DiskFile>,
     end: AtomicU64,
+    buffers: BufferPool,
 }
+
+/// Memory of buffers that are kept for the next ones.
+const KEPT_BYTES: usize = 32 << 20;
 
 /// Where the rows of each part are.
 pub(super) struct Parts {
@@ -60,28 +63,34 @@ fn offset(whole: &[u64], part: &[u64]) -> usize {
 
 impl PartsFile {
     pub(super) fn new(file: Arc<dyn DiskFile>) -> Self {
-        Self { file, end: AtomicU64::new(0) }
+        Self { file, end: AtomicU64::new(0), buffers: BufferPool::new(KEPT_BYTES) }
     }
 
     /// Writes rows; gives where they are.
     pub(super) fn write(&self, rows: &RecordBatch) -> Result<Range<u64>> {
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(rows.get_array_memory_size());
         let mut written = || {
             let mut writer = StreamWriter::try_new(&mut bytes, rows.schema_ref())?;
             writer.write(rows)?;
             writer.finish()
         };
         written().map_err(|error| Error::internal(format!("rows could not be written: {error}")))?;
-        let start = self.end.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        self.file.write_at(start, &bytes)?;
+        let padded = bytes.len().next_multiple_of(limits::IO_ALIGN);
+        let start = self.end.fetch_add(padded as u64, Ordering::Relaxed);
+        let mut buffer = self.buffers.require(padded)?;
+        buffer[..bytes.len()].copy_from_slice(&bytes);
+        buffer[bytes.len()..].fill(0);
+        self.file.write_direct(start, &buffer)?;
         Ok(start..start + bytes.len() as u64)
     }
 
     fn read(&self, piece: &Range<u64>) -> Result<Vec<RecordBatch>> {
-        let mut bytes = vec![0; (piece.end - piece.start) as usize];
-        self.file.read_at(piece.start, &mut bytes)?;
+        let bytes = (piece.end - piece.start) as usize;
+        let buffer = self.buffers.require(bytes.next_multiple_of(limits::IO_ALIGN))?;
+        let mut requests = [ReadRequest { offset: piece.start, buffer }];
+        self.file.read_direct(&mut requests)?;
         let damaged = |error| Error::internal(format!("rows could not be read back: {error}"));
-        let reader = StreamReader::try_new(Cursor::new(bytes), None).map_err(damaged)?;
+        let reader = StreamReader::try_new(&requests[0].buffer[..bytes], None).map_err(damaged)?;
         reader.map(|batch| batch.map_err(damaged)).collect()
     }
 }
