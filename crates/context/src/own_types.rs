@@ -39,7 +39,10 @@ pub const JSON: &str = "JSON";
 /// The type of UUIDs.
 pub const UUID: &str = "UUID";
 
+/// The type of bits.
+pub const BIT: &str = "BIT";
+
 /// Whether a type in SQL's words is one of these.
 pub fn is_own(of: &str) -> bool {
-    of == UUID || of == JSON || of.starts_with("ENUM(")
+    [UUID, BIT, JSON].contains(&of) || (of.starts_with("ENUM(") && of.ends_with(')'))
 }

@@ -405,6 +405,9 @@ fn literal_of(expr: &Expr) -> Option<ScalarValue> {
 fn shifted(function: &Arc<ScalarUDF>, expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
     let is_integer = |data_type: &DataType| is_whole(data_type) || data_type.is_null();
     let (left, right) = (type_of(&expr.left, schema)?, type_of(&expr.right, schema)?);
+    if left.is_string() {
+        return Some(function.call(vec![expr.left.clone(), expr.right.clone()]));
+    }
     if !is_integer(&left) || !is_integer(&right) {
         return None;
     }
@@ -417,6 +420,9 @@ fn shifted(function: &Arc<ScalarUDF>, expr: &RawBinaryExpr, schema: &DFSchema) -
 fn of_bits(operator: BitOperator, expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
     let (left, right) = (type_of(&expr.left, schema)?, type_of(&expr.right, schema)?);
     let is_integer = |own: &DataType| is_whole(own) || own.is_null() || matches!(own, DataType::Decimal128(_, 0));
+    if left.is_string() || right.is_string() {
+        return Some(operator.function().call(vec![expr.left.clone(), expr.right.clone()]));
+    }
     if !is_integer(&left) || !is_integer(&right) {
         return None;
     }

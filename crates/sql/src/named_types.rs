@@ -7,16 +7,17 @@ use datafusion::sql::sqlparser::ast::{ObjectName, Statement};
 use forebay_base::Result;
 use forebay_store::{Catalog, NamedType};
 use forebay_types::names::{self, Names};
+use forebay_types::values;
 
 use crate::qualified_name::QualifiedName;
 use crate::search_path::SearchPath;
 
-/// Puts what they stand for in place of the names of types in a statement.
+/// Puts what they stand for in place of the names of types in a statement, and gives the rows of VALUES types that they share.
 pub(crate) fn replace(catalog: &Catalog, path: &SearchPath, statement: &mut Statement) -> Result<()> {
-    match catalog.named_types().next() {
-        Some(_) => names::replace(statement, &Known { catalog, path }),
-        None => Ok(()),
+    if catalog.named_types().next().is_some() {
+        names::replace(statement, &Known { catalog, path })?;
     }
+    values::unify(statement)
 }
 
 /// As [`replace`], in a query or in what EXPLAIN shows.

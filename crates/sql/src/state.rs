@@ -45,6 +45,7 @@ fn scalar_functions(state: &SessionState, nested: Vec<Arc<ScalarUDF>>) -> Vec<Ar
     scalars.extend(bits::functions().map(Arc::new));
     scalars.extend(whole_numbers::functions());
     scalars.extend(forebay_types::functions::functions());
+    scalars.extend(forebay_types::bit_functions::calls::functions().map(Arc::new));
     scalars.extend(nested);
     scalars.push(Arc::new(forebay_types::type_of::function()));
     scalars
@@ -93,6 +94,7 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
     aggregates.extend(extrema::functions());
     aggregates.extend(collected::functions());
     aggregates.extend(moments::functions());
+    aggregates.extend(forebay_types::bit_functions::aggregates::functions(&aggregates));
     aggregates.extend(sliding::functions(&aggregates));
     let mut windows: Vec<_> = state.window_functions().values().cloned().collect();
     windows.extend(neighbours::functions());

@@ -14,8 +14,8 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 use forebay_engine::goal::COMPRESSION_OPTION;
 use forebay_grammar::expressions::{self, call};
 
-/// Types of timestamps that the parser does not know.
-const TIMESTAMP_TYPES: [&str; 4] = ["TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_US", "TIMESTAMP_NS"];
+/// Types in front of texts that the parser does not know.
+const TYPES_OF_TEXTS: [&str; 5] = ["TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_US", "TIMESTAMP_NS", "BITSTRING"];
 
 /// The dialect of all statements.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ impl Dialect for ForebayDialect {
         Some(right.map(|right| make(Box::new(left.clone()), Box::new(right))))
     }
 
-    /// `TIMESTAMP_NS '…'`, which the parser takes for a name and a text; and `-x`, which binds more closely than a power.
+    /// `TIMESTAMP_NS '…'` and `B'0101'`, which the parser takes for a name and a text; and `-x`, which binds more closely than a power.
     fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
         if let Some(found) = expressions::prefix(parser, self) {
             return Some(found);
@@ -126,12 +126,16 @@ impl Dialect for ForebayDialect {
         }
         let Token::Word(word) = &parser.peek_token_ref().token else { return None };
         let name = word.value.to_ascii_uppercase();
-        if word.quote_style.is_some() || !TIMESTAMP_TYPES.contains(&name.as_str()) {
-            return None;
-        }
+        let data_type = match name.as_str() {
+            _ if word.quote_style.is_some() => return None,
+            "B" => DataType::Bit(None),
+            name if TYPES_OF_TEXTS.contains(&name) => {
+                DataType::Custom(ObjectName::from(vec![Ident::new(name)]), Vec::new())
+            }
+            _ => return None,
+        };
         let Token::SingleQuotedString(text) = parser.peek_nth_token(1).token else { return None };
         let _ = (parser.next_token(), parser.next_token());
-        let data_type = DataType::Custom(ObjectName::from(vec![Ident::new(name)]), Vec::new());
         let text = Box::new(Expr::Value(Value::SingleQuotedString(text).into()));
         Some(Ok(Expr::Cast { kind: CastKind::Cast, expr: text, data_type, array: false, format: None }))
     }

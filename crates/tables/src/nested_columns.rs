@@ -11,7 +11,7 @@ use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{DFSchema, Result as DataFusionResult};
 use datafusion::datasource::{TableType, provider_as_source};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::Column as ColumnName;
 use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType as SqlType, ExprWithAlias};
@@ -22,7 +22,7 @@ use forebay_context::own_types;
 use forebay_store::{Column, Table, TableOptions};
 use forebay_syntax::dialect::ForebayDialect;
 use forebay_syntax::types::{shown_column_type, shown_type};
-use forebay_types::functions::to_own;
+use forebay_types::functions::{as_written, to_own};
 use forebay_types::own::Own;
 use forebay_types::planned::own_type;
 
@@ -98,6 +98,7 @@ pub fn checked(table: &Table, plan: LogicalPlan) -> DataFusionResult<LogicalPlan
     if owns.iter().all(Option::is_none) || owns.len() != plan.schema().fields().len() {
         return Ok(plan);
     }
+    let plan = uncast(plan, &owns)?;
     let values: Vec<Expr> = plan
         .schema()
         .iter()
@@ -112,6 +113,56 @@ pub fn checked(table: &Table, plan: LogicalPlan) -> DataFusionResult<LogicalPlan
         })
         .collect();
     LogicalPlanBuilder::from(plan).project(values)?.build()
+}
+
+/// The rows of `plan`, of which values are not cast to texts that columns take as they are: bits of a number are not its digits.
+fn uncast(plan: LogicalPlan, owns: &[Option<Own>]) -> DataFusionResult<LogicalPlan> {
+    let LogicalPlan::Projection(Projection { expr, input, .. }) = plan else { return Ok(plan) };
+    let source = |value: &Expr| match value {
+        Expr::Alias(alias) => alias.expr.try_as_col().and_then(|column| input.schema().maybe_index_of_column(column)),
+        value => value.try_as_col().and_then(|column| input.schema().maybe_index_of_column(column)),
+    };
+    let mut of_input = vec![None; input.schema().fields().len()];
+    for (value, own) in expr.iter().zip(owns) {
+        if let Some(index) = source(value) {
+            of_input[index].clone_from(own);
+        }
+    }
+    let input = match Arc::unwrap_or_clone(input) {
+        LogicalPlan::Values(mut rows) => {
+            let empty = DFSchema::empty();
+            for row in &mut rows.values {
+                row.iter_mut().zip(&of_input).for_each(|(value, own)| uncast_value(value, own.as_ref(), &empty));
+            }
+            LogicalPlan::Values(rows)
+        }
+        other => other,
+    };
+    let value = |(mut value, own): (Expr, &Option<Own>)| {
+        let (relation, name) = value.qualified_name();
+        uncast_value(&mut value, own.as_ref(), input.schema());
+        if value.qualified_name() == (relation.clone(), name.clone()) {
+            value
+        } else {
+            value.alias_qualified(relation, name)
+        }
+    };
+    let values: Vec<Expr> = expr.into_iter().zip(owns).map(value).collect();
+    LogicalPlanBuilder::from(input).project(values)?.build()
+}
+
+/// A cast to a text of what a type takes as it is, as a value of that type.
+fn uncast_value(value: &mut Expr, own: Option<&Own>, schema: &DFSchema) {
+    let Some(own) = own else { return };
+    let place = match value {
+        Expr::Alias(alias) => alias.expr.as_mut(),
+        value => value,
+    };
+    if let Expr::Cast(cast) = place
+        && cast.expr.get_type(schema).is_ok_and(|source| own.takes(&source))
+    {
+        *place = to_own(as_written(std::mem::take(cast.expr.as_mut())), own.clone(), false);
+    }
 }
 
 /// The name of the type of a column.

@@ -7,7 +7,7 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, UInt32Type};
-use datafusion::common::{Result, exec_err, internal_err};
+use datafusion::common::{Result, ScalarValue, exec_err, internal_err};
 use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
@@ -20,7 +20,7 @@ use forebay_json::Document;
 use crate::enumeration::Enumeration;
 use crate::own::Own;
 
-/// `value`, a text, as a value of a type of texts; what it does not have is NULL or an error.
+/// `value`, a text or what else the type takes, as a value of a type of texts; what it does not have is NULL or an error.
 pub fn to_own(value: Expr, own: Own, or_null: bool) -> Expr {
     call(ToOwn { own, or_null, signature: Signature::any(1, Volatility::Immutable) }, vec![value])
 }
@@ -48,12 +48,18 @@ pub fn range(first: Expr, last: Expr, of: &Arc<Enumeration>) -> Expr {
     call(Range { of: Arc::clone(of), signature }, vec![first, last])
 }
 
-/// `value`, with values of types of texts inside, which must be such.
-pub fn checked(value: Expr, data_type: DataType) -> Expr {
-    call(Checked { data_type, signature: Signature::any(1, Volatility::Immutable) }, vec![value])
+/// An integer literal as DuckDB types it, whose bits are as many as its type has.
+pub fn as_written(value: Expr) -> Expr {
+    match &value {
+        Expr::Literal(ScalarValue::Int64(Some(number)), None) => match i32::try_from(*number) {
+            Ok(small) => Expr::Literal(ScalarValue::Int32(Some(small)), None),
+            Err(_) => value,
+        },
+        _ => value,
+    }
 }
 
-fn call(function: impl ScalarUDFImpl + 'static, args: Vec<Expr>) -> Expr {
+pub(crate) fn call(function: impl ScalarUDFImpl + 'static, args: Vec<Expr>) -> Expr {
     ScalarUDF::from(function).call(args)
 }
 
@@ -85,7 +91,10 @@ struct ToOwn {
 }
 
 /// The values of `array`, as far as the type has them; an error or NULL for others.
-fn as_own(array: &ArrayRef, own: &Own, or_null: bool) -> Result<ArrayRef> {
+pub(crate) fn as_own(array: &ArrayRef, own: &Own, or_null: bool) -> Result<ArrayRef> {
+    if own.takes(array.data_type()) {
+        return Ok(Arc::new(own.taken(array)?));
+    }
     let texts = texts(array)?;
     let mut values = StringViewBuilder::with_capacity(texts.len());
     for text in &texts {
@@ -252,48 +261,6 @@ impl ScalarUDFImpl for Range {
             Ok(Arc::new(lists.finish()))
         };
         make_scalar_function(made, Vec::new())(&args.args)
-    }
-}
-
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Checked {
-    data_type: DataType,
-    signature: Signature,
-}
-
-/// An error where a value inside of `array` is none of the type that `field` says.
-fn check(array: &ArrayRef, field: &Field) -> Result<()> {
-    match field.data_type() {
-        DataType::List(element) => check(array.as_list::<i32>().values(), element),
-        DataType::LargeList(element) => check(array.as_list::<i64>().values(), element),
-        DataType::Map(entries, _) => check(&(Arc::new(array.as_map().entries().clone()) as ArrayRef), entries),
-        DataType::Struct(fields) => {
-            fields.iter().zip(array.as_struct().columns()).try_for_each(|(field, column)| check(column, field))
-        }
-        _ => match Own::of_field(field) {
-            Some(own) => as_own(array, &own, false).map(|_| ()),
-            None => Ok(()),
-        },
-    }
-}
-
-impl ScalarUDFImpl for Checked {
-    fn name(&self) -> &str {
-        "checked_types"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
-        Ok(self.data_type.clone())
-    }
-
-    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let Some(value) = args.args.pop() else { return internal_err!("checked_types takes one value") };
-        check(&value.to_array(1)?, &Field::new("", self.data_type.clone(), true))?;
-        Ok(value)
     }
 }
 

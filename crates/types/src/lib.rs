@@ -1,18 +1,22 @@
-//! Types that users name, and those whose values are texts: ENUM, UUID and JSON.
+//! Types that users name, and those whose values are texts: ENUM, UUID, BIT and JSON.
 //!
-//! Reading order: [`definition`] is CREATE TYPE, [`names`] replaces names by what they stand for, [`planned`] tells the planner what
-//! types in SQL are, [`enumeration`] and [`own`] are the types, and [`rule`] gives plans their meaning, with [`functions`] and
-//! [`extrema`]; [`type_of`] is `typeof`. Must not know: where types are kept, tables, other rules.
+//! Reading order: [`definition`] is CREATE TYPE, [`names`] replaces names by what they stand for, [`values`] gives rows of VALUES one type, [`planned`] tells the planner what
+//! types in SQL are, [`enumeration`] and [`own`] are the types, and [`rule`] gives plans their meaning, with [`functions`],
+//! [`marks`], [`bit_functions`] and [`extrema`]; [`type_of`] is `typeof`. Must not know: where types are kept, tables, other rules.
 #![forbid(unsafe_code)]
 
+pub mod bit_functions;
+pub mod bits;
 pub mod definition;
 pub mod enumeration;
 pub mod extrema;
 pub mod functions;
+pub mod marks;
 pub mod names;
 pub mod own;
 pub mod planned;
 pub mod rule;
 pub mod type_of;
+pub mod values;
 
 pub use rule::{OwnTypes, applied};

@@ -4,13 +4,17 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use datafusion::arrow::array::{ArrayRef, StringViewArray};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::metadata::FieldMetadata;
+use datafusion::common::{Result, internal_err};
 use forebay_base::Error;
 use forebay_context::own_types;
 use forebay_json::Document;
 use forebay_json::document::is_valid;
 
+use crate::bits::digits;
+use crate::bits::numbers::{bits_of, has_bits};
 use crate::enumeration::Enumeration;
 
 /// A type whose values are texts.
@@ -20,6 +24,8 @@ pub enum Own {
     Enum(Arc<Enumeration>),
     /// 16 bytes in hexadecimal digits, in groups.
     Uuid,
+    /// Bits, as their digits.
+    Bit,
     /// JSON, as it was written.
     Json,
 }
@@ -29,6 +35,7 @@ impl Own {
     pub fn of_text(text: &str) -> Option<Self> {
         match text {
             own_types::UUID => Some(Self::Uuid),
+            own_types::BIT => Some(Self::Bit),
             own_types::JSON => Some(Self::Json),
             _ => Enumeration::of_text(text).map(|read| Self::Enum(Arc::new(read))),
         }
@@ -44,6 +51,7 @@ impl Own {
         match self {
             Self::Enum(values) => values.text(),
             Self::Uuid => own_types::UUID,
+            Self::Bit => own_types::BIT,
             Self::Json => own_types::JSON,
         }
     }
@@ -63,6 +71,7 @@ impl Own {
         match self {
             Self::Enum(values) => values.place(text).map(|_| Cow::Borrowed(text)),
             Self::Uuid => uuid(text).map(Cow::Owned),
+            Self::Bit => digits::of_text(text),
             Self::Json => is_valid(text).then_some(Cow::Borrowed(text)),
         }
     }
@@ -71,6 +80,7 @@ impl Own {
     pub fn unknown(&self, text: &str) -> Error {
         match self {
             Self::Enum(values) => values.unknown(text),
+            Self::Bit => digits::unknown(text),
             Self::Json => Document::read(text).err().unwrap_or_else(|| Error::internal("JSON is none")),
             Self::Uuid => {
                 let shown: String = text.chars().take(40).collect();
@@ -82,12 +92,28 @@ impl Own {
 
     /// Whether texts that it is compared with become such values, too.
     pub fn is_compared_as_such(&self) -> bool {
-        *self == Self::Uuid
+        matches!(self, Self::Uuid | Self::Bit)
     }
 
     /// Whether what is beside it becomes one, too.
     pub fn prevails(&self) -> bool {
-        matches!(self, Self::Uuid | Self::Json)
+        matches!(self, Self::Uuid | Self::Bit | Self::Json)
+    }
+
+    /// Whether values of another type than texts become such values.
+    pub fn takes(&self, data_type: &DataType) -> bool {
+        *self == Self::Bit && has_bits(data_type)
+    }
+
+    /// Values of a type that it takes, as texts of its own.
+    ///
+    /// # Errors
+    /// Values that it does not have.
+    pub fn taken(&self, values: &ArrayRef) -> Result<StringViewArray> {
+        match self {
+            Self::Bit => bits_of(values),
+            _ => internal_err!("{} takes texts alone", self.text()),
+        }
     }
 }
 

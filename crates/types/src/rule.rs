@@ -5,6 +5,7 @@
 
 mod calls;
 mod comparisons;
+mod nested;
 mod nodes;
 mod typing;
 
@@ -14,6 +15,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
+use crate::bit_functions::calls::is_operator;
 use crate::functions::{is_marked, is_named};
 use crate::own::is_inside;
 
@@ -64,7 +66,7 @@ fn concerns(plan: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-/// Whether a function of this name may give a value of such a type, of whatever it takes.
+/// Whether a function of this name may give a value of such a type, of whatever it takes, or refuses other texts.
 fn gives_own(name: &str) -> bool {
-    name == "uuid" || name == "to_json" || name.starts_with("json")
+    matches!(name, "uuid" | "to_json" | "set_bit" | "bitstring") || name.starts_with("json") || is_operator(name)
 }

@@ -1,4 +1,4 @@
-//! `&`, `|`, `xor` and `~` of integers, HUGEINT and UBIGINT beside signed ones among them.
+//! `&`, `|`, `xor` and `~` of integers, HUGEINT and UBIGINT beside signed ones among them. Those of BIT are in crate `types`.
 
 use std::ops::{BitAnd, BitOr, BitXor, Not};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use datafusion::arrow::compute::kernels::bitwise;
 use datafusion::arrow::datatypes::{
     DataType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use datafusion::common::{Result, plan_err};
+use datafusion::common::{Result, internal_err, plan_err};
 use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::{
@@ -86,6 +86,10 @@ impl ScalarUDFImpl for Bits {
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         let is_whole = |own: &DataType| own.is_integer() || own.is_null() || matches!(own, DataType::Decimal128(_, 0));
         let or_integer = |own: &DataType| if own.is_null() { DataType::Int64 } else { own.clone() };
+        // BITs are texts here; the rule of their type puts its own functions in.
+        if types.iter().any(DataType::is_string) && types.iter().all(|own| own.is_string() || own.is_null()) {
+            return Ok(vec![DataType::Utf8View; types.len()]);
+        }
         match types {
             [only] if self.operator == BitOperator::Not && is_whole(only) => Ok(vec![or_integer(only)]),
             [left, right] if self.operator != BitOperator::Not && is_whole(left) && is_whole(right) => {
@@ -113,6 +117,7 @@ impl ScalarUDFImpl for Bits {
 fn calculated(operator: BitOperator, values: &[ArrayRef]) -> Result<ArrayRef> {
     use DataType as T;
     match values[0].data_type() {
+        T::Utf8View => internal_err!("bits are computed by functions of their own"),
         T::Int8 => each::<Int8Type>(operator, values),
         T::Int16 => each::<Int16Type>(operator, values),
         T::Int32 => each::<Int32Type>(operator, values),

@@ -8,7 +8,10 @@ use datafusion::logical_expr::{Expr, ExprSchemable, WindowFunctionDefinition, li
 use forebay_base::Error;
 use forebay_context::error::into_datafusion;
 
+use super::nested::{put_together, taken_out};
 use super::typing::{Kind, all_become, common, prevailing};
+use crate::bit_functions::aggregates::is_of_bits;
+use crate::bit_functions::calls::{is_operator, replacement, shown_operator};
 use crate::enumeration::Enumeration;
 use crate::extrema::extremum;
 use crate::functions::{is_named, place, range, value_at};
@@ -57,6 +60,18 @@ pub(super) fn scalar(mut call: ScalarFunction, kinds: &[Kind], schema: &DFSchema
     if is_named(&name) {
         return of_enum(&name, call.args, own).map(|expr| (expr, Kind::Other));
     }
+    let is_bits = |kind: &Kind| *kind == Kind::Own(Own::Bit);
+    if kinds.iter().any(is_bits)
+        && let Some(function) = replacement(&name)
+    {
+        let of_bits = call.args.len().min(if name.starts_with("shift_") { 1 } else { 2 });
+        let others = call.args.split_off(of_bits);
+        let args = all_become(call.args, kinds, &Own::Bit).into_iter().chain(others).collect();
+        return Ok(as_told(function.call(args), schema));
+    }
+    if is_operator(&name) {
+        refuse_texts(&name, &call.args, kinds, schema)?;
+    }
     Ok(match (name.as_str(), own) {
         // Literals that are computed lose what is inside of them.
         ("typeof", _) => match (kinds, call.args.first().map(|arg| arg.to_field(schema))) {
@@ -83,11 +98,30 @@ pub(super) fn scalar(mut call: ScalarFunction, kinds: &[Kind], schema: &DFSchema
         }
         (name, own) if CHOOSING.contains(&name) => (Expr::ScalarFunction(call), own.map_or(Kind::Other, Kind::Own)),
         _ => {
-            let expr = Expr::ScalarFunction(call);
-            let kind = expr.to_field(schema).map_or(Kind::Other, |(_, field)| Kind::of_field(&field));
-            (expr, kind)
+            let taken = taken_out(&name, &call.args, schema);
+            let (expr, kind) = as_told(put_together(Expr::ScalarFunction(call), &name, kinds, schema), schema);
+            (expr, taken.map_or(kind, Kind::Own))
         }
     })
+}
+
+/// A call that gives what its field tells.
+fn as_told(expr: Expr, schema: &DFSchema) -> (Expr, Kind) {
+    let kind = expr.to_field(schema).map_or(Kind::Other, |(_, field)| Kind::of_field(&field));
+    (expr, kind)
+}
+
+/// An error where what takes integers and bits is given another text.
+fn refuse_texts(name: &str, args: &[Expr], kinds: &[Kind], schema: &DFSchema) -> Result<()> {
+    let is_text = |arg: &Expr| arg.get_type(schema).is_ok_and(|data_type| data_type.is_string());
+    let is_bits = |kind: &Kind| *kind == Kind::Own(Own::Bit);
+    match args.iter().any(is_text) && !kinds.iter().any(is_bits) {
+        true => {
+            let error = Error::input(format!("{} takes integers or BITs, and no texts", shown_operator(name)));
+            Err(into_datafusion(error.hint("Cast them, as in '0101'::BIT")))
+        }
+        false => Ok(()),
+    }
 }
 
 /// A call of `enum_range` and the like.
@@ -134,14 +168,21 @@ fn meaning(name: &str, args: &mut [Expr], kinds: &[Kind]) -> Result<Meaning> {
         *key = place(std::mem::take(key), of);
     }
     let unknown = || {
-        let error = Error::unsupported(format!("{name} of an ENUM is not supported"));
-        into_datafusion(error.hint("Cast it to VARCHAR, or use enum_code"))
+        let shown = match &first {
+            Kind::Own(Own::Enum(_)) => "an ENUM",
+            Kind::Own(own) => own.text(),
+            _ => "this type",
+        };
+        into_datafusion(Error::unsupported(format!("{name} of {shown} is not supported")).hint("Cast it to VARCHAR"))
     };
     match (&first, name) {
         (Kind::Own(Own::Enum(of)), "min" | "max") => match args.len() {
             1 => Ok(Meaning::Extremum(Arc::clone(of), name == "min")),
             _ => Err(unknown()),
         },
+        (Kind::Own(own), "array_agg") => Ok(Meaning::Same(Kind::Listed(own.clone()))),
+        (Kind::Own(Own::Bit), name) if is_of_bits(name) => Ok(Meaning::Same(first)),
+        (_, "bitstring_agg") => Ok(Meaning::Same(Kind::Own(Own::Bit))),
         (Kind::Own(own), "min" | "max") if own.prevails() && args.len() == 1 => Ok(Meaning::Same(first)),
         (Kind::Own(_), name) if ORDERED.contains(&name) => Err(unknown()),
         // What stands where there is no row may be of another type.
@@ -162,7 +203,15 @@ fn other(kinds: &[Kind]) -> Kind {
 }
 
 /// A call of an aggregate, and the kinds of its arguments and of the keys of its order.
-pub(super) fn aggregate(mut call: AggregateFunction, kinds: &[Kind], sorts: &[Kind]) -> Result<(Expr, Kind)> {
+pub(super) fn aggregate(
+    mut call: AggregateFunction,
+    kinds: &[Kind],
+    sorts: &[Kind],
+    schema: &DFSchema,
+) -> Result<(Expr, Kind)> {
+    if is_of_bits(call.func.name()) {
+        refuse_texts(call.func.name(), &call.params.args, kinds, schema)?;
+    }
     order_by_places(&mut call.params.order_by, sorts);
     let kind = match meaning(call.func.name(), &mut call.params.args, kinds)? {
         Meaning::Same(kind) => kind,
@@ -177,7 +226,15 @@ pub(super) fn aggregate(mut call: AggregateFunction, kinds: &[Kind], sorts: &[Ki
 }
 
 /// A call of a window function, and the kinds of its arguments and of the keys of its order.
-pub(super) fn window(mut call: WindowFunction, kinds: &[Kind], sorts: &[Kind]) -> Result<(Expr, Kind)> {
+pub(super) fn window(
+    mut call: WindowFunction,
+    kinds: &[Kind],
+    sorts: &[Kind],
+    schema: &DFSchema,
+) -> Result<(Expr, Kind)> {
+    if is_of_bits(call.fun.name()) {
+        refuse_texts(call.fun.name(), &call.params.args, kinds, schema)?;
+    }
     order_by_places(&mut call.params.order_by, sorts);
     let name = call.fun.name().to_owned();
     let kind = match meaning(&name, &mut call.params.args, kinds)? {

@@ -55,14 +55,14 @@ pub(super) fn rewritten(expr: Expr, kinds: &[Kind]) -> Expr {
     }
 }
 
-/// `uuid IN (SELECT …)`, whose values become UUIDs.
-pub(super) fn member(membership: InSubquery) -> Result<Expr> {
+/// `uuid IN (SELECT …)`, whose values become UUIDs, and the like.
+pub(super) fn member(membership: InSubquery, own: &Own) -> Result<Expr> {
     let InSubquery { expr, subquery, negated } = membership;
     let (relation, field) = subquery.subquery.schema().qualified_field(0);
     if Kind::of_field(field) != Kind::Other {
         return Ok(Expr::InSubquery(InSubquery { expr, subquery, negated }));
     }
-    let value = to_own(Expr::Column((relation, field).into()), Own::Uuid, false).alias(field.name());
+    let value = to_own(Expr::Column((relation, field).into()), own.clone(), false).alias(field.name());
     let plan = LogicalPlanBuilder::from(Arc::clone(&subquery.subquery)).project([value])?.build()?;
     Ok(Expr::InSubquery(InSubquery { expr, subquery: subquery.with_plan(Arc::new(plan)), negated }))
 }

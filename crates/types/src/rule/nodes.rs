@@ -10,6 +10,7 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Distinct, DistinctOn, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Union};
 use forebay_context::own_types;
 
+use super::nested::{Listed, lists, plain_rows, unnested};
 use super::typing::{Kind, common, prevailing, typed};
 use crate::functions::{place, to_own, to_text};
 use crate::own::Own;
@@ -33,13 +34,22 @@ pub(super) fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     };
     let gives = matches!(plan, LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_));
     let names = NamePreserver::new(&plan);
+    let mut listed: Vec<Listed> = Vec::new();
     let rewritten = plan.map_expressions(|expr| {
         let name = names.save(&expr);
         let (expr, kind) = typed(expr, &schema)?;
         let expr = name.restore(expr);
+        if let Kind::Listed(own) = &kind {
+            let (relation, name) = expr.qualified_name();
+            listed.push((relation, name, own.clone()));
+        }
         Ok(Transformed::yes(if gives { marked(expr, &kind, &schema)? } else { expr }))
     })?;
-    rewritten.map_data(LogicalPlan::recompute_schema)
+    rewritten.map_data(|plan| match plan.recompute_schema()? {
+        LogicalPlan::Values(rows) => plain_rows(rows),
+        LogicalPlan::Unnest(unnest) => Ok(LogicalPlan::Unnest(unnested(unnest)?)),
+        plan => lists(plan, &listed),
+    })
 }
 
 /// An output, whose field tells its type.
@@ -54,7 +64,7 @@ fn marked(expr: Expr, kind: &Kind, schema: &DFSchema) -> Result<Expr> {
                 other.alias_qualified_with_metadata(relation, name, Some(own.metadata()))
             }
         },
-        (Kind::Null | Kind::Other, Some(_)) => {
+        (Kind::Null | Kind::Other | Kind::Listed(_), Some(_)) => {
             let (relation, name) = expr.qualified_name();
             to_text(expr.unalias()).alias_qualified(relation, name)
         }

@@ -1,16 +1,19 @@
 //! Rewriting an expression from its leaves up, where each node is told which of its children have a type of texts.
 
-use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRewriter};
 use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction};
+use datafusion::logical_expr::expr::{AggregateFunction, Cast, TryCast, WindowFunction};
 use datafusion::logical_expr::{Case, Expr, ExprSchemable};
 use forebay_base::Error;
 use forebay_context::error::into_datafusion;
 use forebay_syntax::types::shown_type;
 
 use super::{calls, comparisons};
-use crate::functions::{checked, json_text, to_own, uuid_bytes};
+use crate::bit_functions::casts::from_bits;
+use crate::bits::numbers::has_bits;
+use crate::functions::{as_written, json_text, to_own, uuid_bytes};
+use crate::marks::checked;
 use crate::own::{Own, is_inside};
 
 /// What an expression is, as far as this rule cares.
@@ -18,6 +21,8 @@ use crate::own::{Own, is_inside};
 pub(super) enum Kind {
     /// A value of such a type.
     Own(Own),
+    /// A list of such values that is not marked as one yet.
+    Listed(Own),
     /// NULL without a type.
     Null,
     /// Another.
@@ -107,20 +112,12 @@ fn node(expr: Expr, children: &[Kind], schema: &DFSchema) -> Result<(Expr, Kind)
         Expr::TryCast(cast) if Own::of_field(&cast.field).is_some() || is_inside(cast.field.data_type()) => {
             converted(*cast.expr, &only(), &cast.field, true, schema)?
         }
-        Expr::Cast(cast) if only() == Kind::Own(Own::Uuid) && is_binary(cast.field.data_type()) => {
-            (uuid_bytes(*cast.expr), Kind::Other)
-        }
-        Expr::Cast(mut cast) if only() == Kind::Own(Own::Json) && is_of_text(cast.field.data_type()) => {
-            cast.expr = Box::new(json_text(*cast.expr));
-            (Expr::Cast(cast), Kind::Other)
-        }
-        Expr::TryCast(mut cast) if only() == Kind::Own(Own::Json) && is_of_text(cast.field.data_type()) => {
-            cast.expr = Box::new(json_text(*cast.expr));
-            (Expr::TryCast(cast), Kind::Other)
-        }
-        Expr::InSubquery(membership) if only() == Kind::Own(Own::Uuid) => {
-            (comparisons::member(membership)?, Kind::Other)
-        }
+        Expr::Cast(cast) => (cast_away(cast.expr, cast.field, &only(), false)?, Kind::Other),
+        Expr::TryCast(cast) => (cast_away(cast.expr, cast.field, &only(), true)?, Kind::Other),
+        Expr::InSubquery(membership) => match only() {
+            Kind::Own(own) if own.is_compared_as_such() => (comparisons::member(membership, &own)?, Kind::Other),
+            _ => (Expr::InSubquery(membership), Kind::Other),
+        },
         Expr::BinaryExpr(_) | Expr::Between(_) | Expr::InList(_) | Expr::Like(_) => {
             (comparisons::rewritten(expr, children), Kind::Other)
         }
@@ -138,13 +135,13 @@ fn node(expr: Expr, children: &[Kind], schema: &DFSchema) -> Result<(Expr, Kind)
         Expr::AggregateFunction(AggregateFunction { func, params }) => {
             let first_sort = params.args.len() + usize::from(params.filter.is_some());
             let sorts = children.get(first_sort..).unwrap_or_default();
-            calls::aggregate(AggregateFunction { func, params }, children, sorts)?
+            calls::aggregate(AggregateFunction { func, params }, children, sorts, schema)?
         }
         Expr::WindowFunction(window) => {
             let WindowFunction { fun, params } = *window;
             let first_sort = params.args.len() + params.partition_by.len();
             let sorts = children.get(first_sort..first_sort + params.order_by.len()).unwrap_or_default();
-            calls::window(WindowFunction { fun, params }, children, sorts)?
+            calls::window(WindowFunction { fun, params }, children, sorts, schema)?
         }
         other => (other, Kind::Other),
     })
@@ -157,6 +154,33 @@ fn is_of_text(data_type: &DataType) -> bool {
 
 fn is_binary(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Binary | DataType::BinaryView | DataType::LargeBinary)
+}
+
+/// A cast of a value of this kind to a type that is none of these.
+fn cast_away(value: Box<Expr>, target: FieldRef, kind: &Kind, or_null: bool) -> Result<Expr> {
+    let data_type = target.data_type();
+    let value = match kind {
+        Kind::Own(Own::Uuid) if is_binary(data_type) => return Ok(uuid_bytes(*value)),
+        Kind::Own(Own::Bit) if !data_type.is_string() => return number_of(*value, data_type, or_null),
+        Kind::Own(Own::Json) if is_of_text(data_type) => Box::new(json_text(*value)),
+        _ => value,
+    };
+    Ok(match or_null {
+        true => Expr::TryCast(TryCast::new_from_field(value, target)),
+        false => Expr::Cast(Cast::new_from_field(value, target)),
+    })
+}
+
+/// Bits as a value of another type.
+fn number_of(bits: Expr, target: &DataType, or_null: bool) -> Result<Expr> {
+    match has_bits(target) {
+        true => Ok(from_bits(bits, target.clone(), or_null)),
+        false if or_null => Ok(Expr::Literal(ScalarValue::try_from(target)?, None)),
+        false => {
+            let message = format!("BIT cannot be cast to {}", shown_type(target));
+            Err(into_datafusion(Error::input(message).hint("Cast it to VARCHAR or to an integer first")))
+        }
+    }
 }
 
 /// The type that values of these kinds become, where one of them prevails.
@@ -176,9 +200,9 @@ pub(super) fn all_become(values: Vec<Expr>, kinds: &[Kind], own: &Own) -> Vec<Ex
         _ => match &value {
             Expr::Literal(literal, _) => match literal.try_as_str().flatten().and_then(|text| own.value(text)) {
                 Some(known) => Expr::Literal(ScalarValue::Utf8View(Some(known.into_owned())), Some(own.metadata())),
-                None => to_own(value, own.clone(), false),
+                None => to_own(as_written(value), own.clone(), false),
             },
-            _ => to_own(value, own.clone(), false),
+            _ => to_own(as_written(value), own.clone(), false),
         },
     };
     values.into_iter().zip(kinds).map(one).collect()
@@ -225,6 +249,7 @@ fn converted(value: Expr, kind: &Kind, target: &Field, or_null: bool, schema: &D
         return Ok((Expr::Literal(ScalarValue::Utf8View(value), Some(own.metadata())), Kind::Own(own)));
     }
     match value.get_type(schema) {
+        Ok(source) if own.takes(&source) => Ok((to_own(as_written(value), own.clone(), or_null), Kind::Own(own))),
         Ok(source) if !source.is_string() && !source.is_null() => {
             let message = format!("{} cannot be cast to {}", shown_type(&source), own.text());
             Err(into_datafusion(Error::input(message).hint("Cast it to VARCHAR first")))

@@ -1,0 +1,5 @@
+//! What operators and functions make of bits: [`calls`] of one row, [`aggregates`] of many, and [`casts`] to other types.
+
+pub mod aggregates;
+pub mod calls;
+pub mod casts;
