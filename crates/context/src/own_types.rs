@@ -42,7 +42,10 @@ pub const UUID: &str = "UUID";
 /// The type of bits.
 pub const BIT: &str = "BIT";
 
+/// The type of times of day with their distance from UTC.
+pub const ZONED_TIME: &str = "TIME WITH TIME ZONE";
+
 /// Whether a type in SQL's words is one of these.
 pub fn is_own(of: &str) -> bool {
-    [UUID, BIT, JSON].contains(&of) || (of.starts_with("ENUM(") && of.ends_with(')'))
+    [UUID, BIT, ZONED_TIME, JSON].contains(&of) || (of.starts_with("ENUM(") && of.ends_with(')'))
 }

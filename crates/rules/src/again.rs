@@ -16,6 +16,9 @@ use forebay_subqueries::shared_rows::SharedRows;
 /// Passes behind the first one, at most.
 const PASSES: usize = 2;
 
+/// Literals of IN that are written as equalities.
+const FEW: usize = 3;
+
 /// Runs rules as long as a plan is unfinished and they change it.
 pub struct Again(Optimizer);
 
@@ -79,8 +82,8 @@ fn is_unfinished_node(node: &LogicalPlan) -> bool {
             inputs.into_iter().any(|input| is_empty(input) || (has_keys && is_of_product(input)))
         }
         LogicalPlan::Aggregate(aggregate) => !aggregate.group_expr.is_empty() && is_empty(&aggregate.input),
-        LogicalPlan::Projection(_)
-        | LogicalPlan::Sort(_)
+        LogicalPlan::Projection(projection) => is_empty(&projection.input) || takes_fields(&projection.expr),
+        LogicalPlan::Sort(_)
         | LogicalPlan::Limit(_)
         | LogicalPlan::Window(_)
         | LogicalPlan::SubqueryAlias(_)
@@ -88,6 +91,22 @@ fn is_unfinished_node(node: &LogicalPlan) -> bool {
         | LogicalPlan::Union(_) => node.inputs().into_iter().any(is_empty),
         _ => false,
     }
+}
+
+/// Whether a field is taken of what is an output, too, and is computed for both.
+fn takes_fields(outputs: &[Expr]) -> bool {
+    fn computed(expr: &Expr) -> &Expr {
+        match expr {
+            Expr::Alias(alias) => &alias.expr,
+            other => other,
+        }
+    }
+    let whole = |expr| match computed(expr) {
+        Expr::ScalarFunction(call) if call.name() == "get_field" => call.args.first(),
+        _ => None,
+    };
+    let is_call = |expr: &&Expr| matches!(expr, Expr::ScalarFunction(_));
+    outputs.iter().filter_map(whole).filter(is_call).any(|whole| outputs.iter().any(|output| computed(output) == whole))
 }
 
 fn is_product(join: &Join) -> bool {
@@ -126,7 +145,11 @@ fn is_constant(expr: &Expr) -> bool {
         Expr::Cast(cast) => is_literal(&cast.expr),
         Expr::Like(like) => is_literal(&like.expr) && is_literal(&like.pattern),
         Expr::Between(between) => [&between.expr, &between.low, &between.high].into_iter().all(|part| is_literal(part)),
-        Expr::InList(list) => is_literal(&list.expr) && list.list.iter().all(is_literal),
+        // Few literals beside what has become a column are as many equalities.
+        Expr::InList(list) => {
+            let is_few = matches!(*list.expr, Expr::Column(_)) && list.list.len() <= FEW;
+            (is_few || is_literal(&list.expr)) && list.list.iter().all(is_literal)
+        }
         Expr::ScalarFunction(call) => {
             let is_immutable = call.func.signature().volatility == Volatility::Immutable;
             is_immutable && !call.args.is_empty() && call.args.iter().all(is_literal)

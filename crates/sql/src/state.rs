@@ -21,6 +21,7 @@ use forebay_rules::{list, text_functions, volatile, whole_numbers};
 use forebay_store::DEFAULT_SCHEMA;
 use forebay_subqueries::row_values;
 use forebay_types::planned::Types;
+use forebay_types::zoned_functions::ZonedTimes;
 
 use crate::qualified_name::CATALOG;
 use crate::semantics;
@@ -86,6 +87,7 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
         expressions.push(Arc::new(access));
     }
     expressions.push(Arc::new(forebay_nested::JsonOperators));
+    expressions.insert(0, Arc::new(ZonedTimes));
     expressions.extend(state.expr_planners().iter().cloned());
     let mut aggregates: Vec<_> = state.aggregate_functions().values().cloned().collect();
     // The later of two functions of one name holds.

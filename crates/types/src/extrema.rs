@@ -1,29 +1,31 @@
-//! The least and the greatest value of an ENUM, by their places.
+//! The least and the greatest value of a type whose values are ordered by keys, as an ENUM.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::mem::size_of_val;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, AsArray};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, UInt32Type};
+use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
 
-use crate::enumeration::Enumeration;
-use crate::functions::{places, texts};
+use crate::functions::{keys, texts};
 use crate::own::Own;
 
-/// `min` or `max` of the values of an ENUM.
-pub fn extremum(of: &Arc<Enumeration>, is_least: bool) -> Arc<AggregateUDF> {
+/// `min` or `max` of the values of such a type.
+pub fn extremum(of: &Own, is_least: bool) -> Arc<AggregateUDF> {
     let signature = Signature::any(1, Volatility::Immutable);
-    Arc::new(AggregateUDF::from(Extremum { of: Arc::clone(of), is_least, signature }))
+    Arc::new(AggregateUDF::from(Extremum { of: of.clone(), is_least, signature }))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Extremum {
-    of: Arc<Enumeration>,
+    of: Own,
     is_least: bool,
     signature: Signature,
 }
@@ -43,20 +45,19 @@ impl AggregateUDFImpl for Extremum {
     }
 
     fn return_field(&self, _fields: &[FieldRef]) -> Result<FieldRef> {
-        Ok(Own::Enum(Arc::clone(&self.of)).field(self.name(), DataType::Utf8View))
+        Ok(self.of.field(self.name(), DataType::Utf8View))
     }
 
     fn accumulator(&self, _args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(One { of: Arc::clone(&self.of), is_least: self.is_least, found: None }))
+        Ok(Box::new(One { of: self.of.clone(), is_least: self.is_least, found: None }))
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        Ok(vec![Arc::new(Field::new(format!("{}[place]", args.name), DataType::UInt32, true))])
+        Ok(vec![Arc::new(Field::new(format!("{}[key]", args.name), DataType::Int64, true))])
     }
 
     fn create_sliding_accumulator(&self, _args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        let counts = vec![0; self.of.values().len()];
-        Ok(Box::new(Sliding { of: Arc::clone(&self.of), is_least: self.is_least, counts }))
+        Ok(Box::new(Sliding { of: self.of.clone(), is_least: self.is_least, counts: BTreeMap::new() }))
     }
 
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
@@ -64,15 +65,15 @@ impl AggregateUDFImpl for Extremum {
     }
 }
 
-fn value(of: &Enumeration, place: Option<u32>) -> ScalarValue {
-    ScalarValue::Utf8View(place.and_then(|place| of.values().get(place as usize)).cloned())
+fn value(of: &Own, key: Option<i64>) -> ScalarValue {
+    ScalarValue::Utf8View(key.and_then(|key| of.of_key(key)).map(Cow::into_owned))
 }
 
-/// The place that was found so far.
+/// The key that was found so far.
 struct One {
-    of: Arc<Enumeration>,
+    of: Own,
     is_least: bool,
-    found: Option<u32>,
+    found: Option<i64>,
 }
 
 impl fmt::Debug for One {
@@ -82,8 +83,8 @@ impl fmt::Debug for One {
 }
 
 impl One {
-    fn add(&mut self, places: impl Iterator<Item = u32>) {
-        let best = if self.is_least { places.min() } else { places.max() };
+    fn add(&mut self, keys: impl Iterator<Item = i64>) {
+        let best = if self.is_least { keys.min() } else { keys.max() };
         self.found = match (self.found, best) {
             (Some(known), Some(best)) => Some(if self.is_least { known.min(best) } else { known.max(best) }),
             (known, best) => known.or(best),
@@ -93,13 +94,13 @@ impl One {
 
 impl Accumulator for One {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        let found = places(&texts(&values[0])?, &self.of);
+        let found = keys(&texts(&values[0])?, &self.of);
         self.add(found.iter().flatten());
         Ok(())
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        self.add(states[0].as_primitive::<UInt32Type>().iter().flatten());
+        self.add(states[0].as_primitive::<Int64Type>().iter().flatten());
         Ok(())
     }
 
@@ -108,7 +109,7 @@ impl Accumulator for One {
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Ok(vec![ScalarValue::UInt32(self.found)])
+        Ok(vec![ScalarValue::Int64(self.found)])
     }
 
     fn size(&self) -> usize {
@@ -116,11 +117,11 @@ impl Accumulator for One {
     }
 }
 
-/// How often each value is in a frame.
+/// How often each key is in a frame.
 struct Sliding {
-    of: Arc<Enumeration>,
+    of: Own,
     is_least: bool,
-    counts: Vec<u64>,
+    counts: BTreeMap<i64, u64>,
 }
 
 impl fmt::Debug for Sliding {
@@ -130,24 +131,33 @@ impl fmt::Debug for Sliding {
 }
 
 impl Sliding {
-    fn place(&self) -> Option<u32> {
-        let is_there = |count: &u64| *count > 0;
-        let found = match self.is_least {
-            true => self.counts.iter().position(is_there),
-            false => self.counts.iter().rposition(is_there),
-        };
-        found.map(|place| place as u32)
+    fn key(&self) -> Option<i64> {
+        match self.is_least {
+            true => self.counts.first_key_value().map(|(key, _)| *key),
+            false => self.counts.last_key_value().map(|(key, _)| *key),
+        }
+    }
+
+    fn add(&mut self, keys: &Int64Array) {
+        keys.iter().flatten().for_each(|key| *self.counts.entry(key).or_default() += 1);
     }
 }
 
 impl Accumulator for Sliding {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        places(&texts(&values[0])?, &self.of).iter().flatten().for_each(|place| self.counts[place as usize] += 1);
+        self.add(&keys(&texts(&values[0])?, &self.of));
         Ok(())
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        places(&texts(&values[0])?, &self.of).iter().flatten().for_each(|place| self.counts[place as usize] -= 1);
+        for key in keys(&texts(&values[0])?, &self.of).iter().flatten() {
+            if let Entry::Occupied(mut count) = self.counts.entry(key) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
+        }
         Ok(())
     }
 
@@ -156,20 +166,19 @@ impl Accumulator for Sliding {
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        let found = states[0].as_primitive::<UInt32Type>();
-        found.iter().flatten().for_each(|place| self.counts[place as usize] += 1);
+        self.add(states[0].as_primitive::<Int64Type>());
         Ok(())
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        Ok(value(&self.of, self.place()))
+        Ok(value(&self.of, self.key()))
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Ok(vec![ScalarValue::UInt32(self.place())])
+        Ok(vec![ScalarValue::Int64(self.key())])
     }
 
     fn size(&self) -> usize {
-        size_of_val(self) + size_of_val(self.counts.as_slice())
+        size_of_val(self) + self.counts.len() * size_of::<(i64, u64)>()
     }
 }

@@ -1,12 +1,12 @@
-//! Functions that the rule puts in: to a type of texts and away from it, and the places of the values of an ENUM.
+//! Functions that the rule puts in: to a type of texts and away from it, and the keys by which values are ordered.
 
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BinaryViewArray, ListBuilder, StringViewArray, StringViewBuilder, UInt32Array,
+    Array, ArrayRef, AsArray, BinaryViewArray, Int64Array, ListBuilder, StringViewArray, StringViewBuilder, UInt32Array,
 };
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, UInt32Type};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
 use datafusion::common::{Result, ScalarValue, exec_err, internal_err};
 use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
@@ -30,16 +30,14 @@ pub fn to_text(value: Expr) -> Expr {
     call(ToText { signature: Signature::any(1, Volatility::Immutable) }, vec![value])
 }
 
-/// The place of a value of an ENUM.
-pub fn place(value: Expr, of: &Arc<Enumeration>) -> Expr {
-    let signature = Signature::any(1, Volatility::Immutable);
-    call(Place { of: Arc::clone(of), signature }, vec![value])
+/// The key by which a value of a type is ordered: the place of one of an ENUM.
+pub fn key(value: Expr, of: &Own) -> Expr {
+    call(Key { of: of.clone(), signature: Signature::any(1, Volatility::Immutable) }, vec![value])
 }
 
-/// The value of an ENUM at a place.
-pub fn value_at(place: Expr, of: &Arc<Enumeration>) -> Expr {
-    let signature = Signature::any(1, Volatility::Immutable);
-    call(ValueAt { of: Arc::clone(of), signature }, vec![place])
+/// The value of a type that has a key.
+pub fn of_key(key: Expr, of: &Own) -> Expr {
+    call(OfKey { of: of.clone(), signature: Signature::any(1, Volatility::Immutable) }, vec![key])
 }
 
 /// The values of an ENUM from one to another, both included; NULL is the first or the last one.
@@ -72,14 +70,13 @@ pub(crate) fn texts(array: &ArrayRef) -> Result<StringViewArray> {
 }
 
 /// The places of texts in an ENUM. What it does not have is NULL.
-pub(crate) fn places(texts: &StringViewArray, of: &Enumeration) -> UInt32Array {
+fn places(texts: &StringViewArray, of: &Enumeration) -> UInt32Array {
     texts.iter().map(|text| text.and_then(|text| of.place(text))).collect()
 }
 
-/// The texts at these places.
-pub(crate) fn values_at(places: &UInt32Array, of: &Enumeration) -> StringViewArray {
-    let value = |place: Option<u32>| place.and_then(|place| of.values().get(place as usize)).map(String::as_str);
-    places.iter().map(value).collect()
+/// The keys of values. What the type does not have is NULL.
+pub(crate) fn keys(texts: &StringViewArray, of: &Own) -> Int64Array {
+    texts.iter().map(|text| text.and_then(|text| of.key(text))).collect()
 }
 
 /// A text as it is, with the mark of its type.
@@ -168,14 +165,17 @@ impl ScalarUDFImpl for ToText {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Place {
-    of: Arc<Enumeration>,
+struct Key {
+    of: Own,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Place {
+impl ScalarUDFImpl for Key {
     fn name(&self) -> &str {
-        "enum_place"
+        match self.of {
+            Own::Enum(_) => "enum_place",
+            _ => "order_key",
+        }
     }
 
     fn signature(&self) -> &Signature {
@@ -183,24 +183,27 @@ impl ScalarUDFImpl for Place {
     }
 
     fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
-        Ok(self.of.place_type())
+        Ok(self.of.key_type())
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let found = |one: &[ArrayRef]| Ok(cast(&places(&texts(&one[0])?, &self.of), &self.of.place_type())?);
+        let found = |one: &[ArrayRef]| Ok(cast(&keys(&texts(&one[0])?, &self.of), &self.of.key_type())?);
         make_scalar_function(found, Vec::new())(&args.args)
     }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct ValueAt {
-    of: Arc<Enumeration>,
+struct OfKey {
+    of: Own,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for ValueAt {
+impl ScalarUDFImpl for OfKey {
     fn name(&self) -> &str {
-        "enum_value"
+        match self.of {
+            Own::Enum(_) => "enum_value",
+            _ => "value_of_key",
+        }
     }
 
     fn signature(&self) -> &Signature {
@@ -212,13 +215,14 @@ impl ScalarUDFImpl for ValueAt {
     }
 
     fn return_field_from_args(&self, _args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        Ok(Own::Enum(Arc::clone(&self.of)).field(self.name(), DataType::Utf8View))
+        Ok(self.of.field(self.name(), DataType::Utf8View))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let found = |one: &[ArrayRef]| -> Result<ArrayRef> {
-            let places = cast(&one[0], &DataType::UInt32)?;
-            Ok(Arc::new(values_at(places.as_primitive::<UInt32Type>(), &self.of)))
+            let keys = cast(&one[0], &DataType::Int64)?;
+            let value = |key: Option<i64>| key.and_then(|key| self.of.of_key(key));
+            Ok(Arc::new(keys.as_primitive::<Int64Type>().iter().map(value).collect::<StringViewArray>()))
         };
         make_scalar_function(found, Vec::new())(&args.args)
     }

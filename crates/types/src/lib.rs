@@ -1,8 +1,9 @@
-//! Types that users name, and those whose values are texts: ENUM, UUID, BIT and JSON.
+//! Types that users name, and those whose values are texts: ENUM, UUID, BIT, TIME WITH TIME
+//! ZONE and JSON.
 //!
 //! Reading order: [`definition`] is CREATE TYPE, [`names`] replaces names by what they stand for, [`values`] gives rows of VALUES one type, [`planned`] tells the planner what
 //! types in SQL are, [`enumeration`] and [`own`] are the types, and [`rule`] gives plans their meaning, with [`functions`],
-//! [`marks`], [`bit_functions`] and [`extrema`]; [`type_of`] is `typeof`. Must not know: where types are kept, tables, other rules.
+//! [`marks`], [`bit_functions`], [`zoned_functions`] and [`extrema`]; [`type_of`] is `typeof`. Must not know: where types are kept, tables, other rules.
 #![forbid(unsafe_code)]
 
 pub mod bit_functions;
@@ -18,5 +19,7 @@ pub mod planned;
 pub mod rule;
 pub mod type_of;
 pub mod values;
+pub mod zoned_functions;
+pub mod zoned_times;
 
 pub use rule::{OwnTypes, applied};

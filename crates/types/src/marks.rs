@@ -4,38 +4,39 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, StructArray};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
+use forebay_context::own_types;
 
 use crate::functions::{as_own, call};
 use crate::own::Own;
 
-/// `value`, with values of types of texts inside, which must be such.
-pub fn checked(value: Expr, data_type: DataType) -> Expr {
-    call(Checked { data_type, signature: Signature::any(1, Volatility::Immutable) }, vec![value])
+/// `value`, with values of types of texts inside, as they are stored; those that are none are NULL or an error.
+pub fn checked(value: Expr, data_type: DataType, or_null: bool) -> Expr {
+    call(Checked { data_type, or_null, signature: Signature::any(1, Volatility::Immutable) }, vec![value])
+}
+
+/// What values of type `source` are cast to on their way to such a type: what types of texts take as it is stays so.
+pub fn before_check(source: &DataType, field: &Field) -> DataType {
+    let inner = |source: &Field, field: &FieldRef| {
+        Arc::new(own_types::plain(field.as_ref().clone()).with_data_type(before_check(source.data_type(), field)))
+    };
+    match (source, field.data_type()) {
+        (source, _) if Own::of_field(field).is_some_and(|own| own.takes(source)) => source.clone(),
+        (DataType::List(one), DataType::List(other)) => DataType::List(inner(one, other)),
+        (DataType::Struct(all), DataType::Struct(others)) if all.len() == others.len() => {
+            DataType::Struct(all.iter().zip(others).map(|(one, other)| inner(one, other)).collect())
+        }
+        (_, data_type) => data_type.clone(),
+    }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Checked {
     data_type: DataType,
+    or_null: bool,
     signature: Signature,
-}
-
-/// An error where a value inside of `array` is none of the type that `field` says.
-fn check(array: &ArrayRef, field: &Field) -> Result<()> {
-    match field.data_type() {
-        DataType::List(element) => check(array.as_list::<i32>().values(), element),
-        DataType::LargeList(element) => check(array.as_list::<i64>().values(), element),
-        DataType::Map(entries, _) => check(&(Arc::new(array.as_map().entries().clone()) as ArrayRef), entries),
-        DataType::Struct(fields) => {
-            fields.iter().zip(array.as_struct().columns()).try_for_each(|(field, column)| check(column, field))
-        }
-        _ => match Own::of_field(field) {
-            Some(own) => as_own(array, &own, false).map(|_| ()),
-            None => Ok(()),
-        },
-    }
 }
 
 impl ScalarUDFImpl for Checked {
@@ -53,8 +54,8 @@ impl ScalarUDFImpl for Checked {
 
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let Some(value) = args.args.pop() else { return internal_err!("checked_types takes one value") };
-        check(&value.to_array(1)?, &Field::new("", self.data_type.clone(), true))?;
-        with_type(value, &self.data_type)
+        let field = Field::new("", self.data_type.clone(), true);
+        each(value, |array| inside(array, &field, &|array, own| as_own(array, own, self.or_null)))
     }
 }
 
@@ -84,41 +85,42 @@ impl ScalarUDFImpl for Retyped {
 
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let Some(value) = args.args.pop() else { return internal_err!("marked_types takes one value") };
-        with_type(value, &self.data_type)
+        let field = Field::new("", self.data_type.clone(), true);
+        each(value, |array| inside(array, &field, &|array, _| Ok(cast(array, &DataType::Utf8View)?)))
     }
 }
 
-fn with_type(value: ColumnarValue, data_type: &DataType) -> Result<ColumnarValue> {
+fn each(value: ColumnarValue, made: impl Fn(&ArrayRef) -> Result<ArrayRef>) -> Result<ColumnarValue> {
     Ok(match value {
-        ColumnarValue::Array(array) => ColumnarValue::Array(marked(&array, data_type)?),
+        ColumnarValue::Array(array) => ColumnarValue::Array(made(&array)?),
         ColumnarValue::Scalar(scalar) => {
-            ColumnarValue::Scalar(ScalarValue::try_from_array(&marked(&scalar.to_array()?, data_type)?, 0)?)
+            ColumnarValue::Scalar(ScalarValue::try_from_array(&made(&scalar.to_array()?)?, 0)?)
         }
     })
 }
 
-/// An array with the marks that a type has inside.
-fn marked(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
-    if array.data_type() == data_type {
-        return Ok(Arc::clone(array));
+/// An array of the type of a field, of which `one` makes the values of types of texts.
+fn inside(array: &ArrayRef, field: &Field, one: &dyn Fn(&ArrayRef, &Own) -> Result<ArrayRef>) -> Result<ArrayRef> {
+    if let Some(own) = Own::of_field(field) {
+        return one(array, &own);
     }
-    Ok(match data_type {
+    Ok(match field.data_type() {
         DataType::List(element) if matches!(array.data_type(), DataType::List(_)) => {
             let (_, offsets, values, nulls) = array.as_list::<i32>().clone().into_parts();
-            let values = marked(&values, element.data_type())?;
-            Arc::new(ListArray::try_new(Arc::clone(element), offsets, values, nulls)?)
+            Arc::new(ListArray::try_new(Arc::clone(element), offsets, inside(&values, element, one)?, nulls)?)
         }
         DataType::Struct(fields) if matches!(array.data_type(), DataType::Struct(_)) => {
             let (_, columns, nulls) = array.as_struct().clone().into_parts();
-            let columns = columns.iter().zip(fields).map(|(column, field)| marked(column, field.data_type()));
+            let columns = columns.iter().zip(fields).map(|(column, field)| inside(column, field, one));
             let columns = columns.collect::<Result<Vec<_>>>()?;
             Arc::new(StructArray::try_new_with_length(fields.clone(), columns, nulls, array.len())?)
         }
         DataType::Map(entries, is_sorted) if matches!(array.data_type(), DataType::Map(..)) => {
             let (_, offsets, pairs, nulls, _) = array.as_map().clone().into_parts();
-            let pairs = marked(&(Arc::new(pairs) as ArrayRef), entries.data_type())?.as_struct().clone();
+            let pairs = inside(&(Arc::new(pairs) as ArrayRef), entries, one)?.as_struct().clone();
             Arc::new(MapArray::try_new(Arc::clone(entries), offsets, pairs, nulls, *is_sorted)?)
         }
+        other if other == array.data_type() => Arc::clone(array),
         other => cast(array, other)?,
     })
 }

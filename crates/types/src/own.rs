@@ -16,6 +16,7 @@ use forebay_json::document::is_valid;
 use crate::bits::digits;
 use crate::bits::numbers::{bits_of, has_bits};
 use crate::enumeration::Enumeration;
+use crate::zoned_times::{self, ZonedTime};
 
 /// A type whose values are texts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -26,6 +27,8 @@ pub enum Own {
     Uuid,
     /// Bits, as their digits.
     Bit,
+    /// Times of day with their distance from UTC.
+    ZonedTime,
     /// JSON, as it was written.
     Json,
 }
@@ -36,6 +39,7 @@ impl Own {
         match text {
             own_types::UUID => Some(Self::Uuid),
             own_types::BIT => Some(Self::Bit),
+            own_types::ZONED_TIME => Some(Self::ZonedTime),
             own_types::JSON => Some(Self::Json),
             _ => Enumeration::of_text(text).map(|read| Self::Enum(Arc::new(read))),
         }
@@ -52,6 +56,7 @@ impl Own {
             Self::Enum(values) => values.text(),
             Self::Uuid => own_types::UUID,
             Self::Bit => own_types::BIT,
+            Self::ZonedTime => own_types::ZONED_TIME,
             Self::Json => own_types::JSON,
         }
     }
@@ -72,6 +77,7 @@ impl Own {
             Self::Enum(values) => values.place(text).map(|_| Cow::Borrowed(text)),
             Self::Uuid => uuid(text).map(Cow::Owned),
             Self::Bit => digits::of_text(text),
+            Self::ZonedTime => ZonedTime::read(text).map(|time| Cow::Owned(time.text())),
             Self::Json => is_valid(text).then_some(Cow::Borrowed(text)),
         }
     }
@@ -81,6 +87,7 @@ impl Own {
         match self {
             Self::Enum(values) => values.unknown(text),
             Self::Bit => digits::unknown(text),
+            Self::ZonedTime => zoned_times::unknown(text),
             Self::Json => Document::read(text).err().unwrap_or_else(|| Error::internal("JSON is none")),
             Self::Uuid => {
                 let shown: String = text.chars().take(40).collect();
@@ -92,7 +99,43 @@ impl Own {
 
     /// Whether texts that it is compared with become such values, too.
     pub fn is_compared_as_such(&self) -> bool {
-        matches!(self, Self::Uuid | Self::Bit)
+        matches!(self, Self::Uuid | Self::Bit | Self::ZonedTime)
+    }
+
+    /// Whether values are in the order of keys, and not of their texts.
+    pub fn has_keys(&self) -> bool {
+        matches!(self, Self::Enum(_) | Self::ZonedTime)
+    }
+
+    /// The type of keys.
+    pub fn key_type(&self) -> DataType {
+        match self {
+            Self::Enum(values) => values.place_type(),
+            _ => DataType::Int64,
+        }
+    }
+
+    /// The key of a value, by which it is ordered; `None` of a text that is no value.
+    pub fn key(&self, text: &str) -> Option<i64> {
+        match self {
+            Self::Enum(values) => values.place(text).map(i64::from),
+            Self::ZonedTime => ZonedTime::read(text).map(ZonedTime::key),
+            _ => None,
+        }
+    }
+
+    /// The value of a key.
+    pub fn of_key(&self, key: i64) -> Option<Cow<'_, str>> {
+        match self {
+            Self::Enum(values) => usize::try_from(key).ok().and_then(|at| values.values().get(at)).map(|v| v.into()),
+            Self::ZonedTime => Some(Cow::Owned(ZonedTime::of_key(key).text())),
+            _ => None,
+        }
+    }
+
+    /// Whether literals beside it become such values, where it does not prevail over all texts.
+    pub fn adopts_literals(&self) -> bool {
+        *self == Self::ZonedTime
     }
 
     /// Whether what is beside it becomes one, too.
@@ -102,7 +145,11 @@ impl Own {
 
     /// Whether values of another type than texts become such values.
     pub fn takes(&self, data_type: &DataType) -> bool {
-        *self == Self::Bit && has_bits(data_type)
+        match self {
+            Self::Bit => has_bits(data_type),
+            Self::ZonedTime => zoned_times::is_time(data_type),
+            _ => false,
+        }
     }
 
     /// Values of a type that it takes, as texts of its own.
@@ -112,6 +159,7 @@ impl Own {
     pub fn taken(&self, values: &ArrayRef) -> Result<StringViewArray> {
         match self {
             Self::Bit => bits_of(values),
+            Self::ZonedTime => zoned_times::texts_of(values),
             _ => internal_err!("{} takes texts alone", self.text()),
         }
     }

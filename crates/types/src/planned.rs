@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::planner::TypePlanner;
-use datafusion::sql::sqlparser::ast::DataType as SqlType;
+use datafusion::sql::sqlparser::ast::{DataType as SqlType, TimezoneInfo};
 use forebay_context::error::into_datafusion;
 use forebay_syntax::types::TypeNames;
 
@@ -32,6 +32,7 @@ pub fn own_type(data_type: &SqlType) -> forebay_base::Result<Option<Own>> {
         SqlType::Enum(members, _) => Ok(Some(Own::Enum(Arc::new(Enumeration::of_members(members)?)))),
         SqlType::JSON => Ok(Some(Own::Json)),
         SqlType::Uuid => Ok(Some(Own::Uuid)),
+        SqlType::Time(_, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone) => Ok(Some(Own::ZonedTime)),
         SqlType::Bit(_) | SqlType::BitVarying(_) | SqlType::VarBit(_) => Ok(Some(Own::Bit)),
         SqlType::Custom(name, _) if name.to_string().eq_ignore_ascii_case("bitstring") => Ok(Some(Own::Bit)),
         _ => Ok(None),

@@ -1,7 +1,5 @@
 //! Calls of functions: which of them give a value of their arguments' type, and those that choose by the order of it.
 
-use std::sync::Arc;
-
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{AggregateFunction, ScalarFunction, Sort, WindowFunction};
 use datafusion::logical_expr::{Expr, ExprSchemable, WindowFunctionDefinition, lit};
@@ -12,11 +10,19 @@ use super::nested::{put_together, taken_out};
 use super::typing::{Kind, all_become, common, prevailing};
 use crate::bit_functions::aggregates::is_of_bits;
 use crate::bit_functions::calls::{is_operator, replacement, shown_operator};
-use crate::enumeration::Enumeration;
 use crate::extrema::extremum;
-use crate::functions::{is_named, place, range, value_at};
+use crate::functions::{is_named, key, of_key, range};
 use crate::own::{Own, is_inside};
 use crate::type_of::type_name;
+use crate::zoned_functions::{local, offset_part};
+
+/// Functions of times of day.
+const OF_TIMES: [&str; 6] = ["date_part", "epoch_ms", "epoch_us", "epoch_ns", "nanosecond", "epoch"];
+
+/// The type that values of these kinds have in common, or become, where it is ordered by keys.
+fn common_key(kinds: &[Kind]) -> Option<Own> {
+    prevailing(kinds).or_else(|| common(kinds)).filter(Own::has_keys)
+}
 
 /// Functions that give one of their arguments.
 const CHOOSING: [&str; 3] = ["coalesce", "nvl", "ifnull"];
@@ -81,10 +87,25 @@ pub(super) fn scalar(mut call: ScalarFunction, kinds: &[Kind], schema: &DFSchema
             }
             _ => (Expr::ScalarFunction(call), Kind::Other),
         },
-        ("greatest" | "least", Some(Own::Enum(of))) => {
-            let args = call.args.into_iter().map(|arg| place(arg, &of)).collect();
+        ("greatest" | "least", _) if common_key(kinds).is_some() => {
+            let own = common_key(kinds).unwrap_or(Own::ZonedTime);
+            let args = all_become(call.args, kinds, &own).into_iter().map(|arg| key(arg, &own)).collect();
             let chosen = Expr::ScalarFunction(ScalarFunction::new_udf(call.func, args));
-            (value_at(chosen, &of), Kind::Own(Own::Enum(of)))
+            (of_key(chosen, &own), Kind::Own(own))
+        }
+        (name, _) if OF_TIMES.contains(&name) && kinds.contains(&Kind::Own(Own::ZonedTime)) => {
+            let of_offset = match call.args.as_slice() {
+                [Expr::Literal(part, _), value] => {
+                    part.try_as_str().flatten().and_then(|part| offset_part(part, value))
+                }
+                _ => None,
+            };
+            if let Some(part) = of_offset {
+                return Ok((part, Kind::Other));
+            }
+            let one = |(arg, kind): (Expr, &Kind)| if *kind == Kind::Own(Own::ZonedTime) { local(arg) } else { arg };
+            call.args = call.args.into_iter().zip(kinds).map(one).collect();
+            (Expr::ScalarFunction(call), Kind::Other)
         }
         ("uuid", _) => (Expr::ScalarFunction(call), Kind::Own(Own::Uuid)),
         ("coalesce" | "nvl" | "ifnull" | "greatest" | "least" | "nullif", _) if prevailing(kinds).is_some() => {
@@ -137,17 +158,19 @@ fn of_enum(name: &str, args: Vec<Expr>, own: Option<Own>) -> Result<Expr> {
     Ok(match name {
         "enum_first" => end(of.values().first()),
         "enum_last" => end(of.values().last()),
-        "enum_code" => place(first, &of),
+        "enum_code" => key(first, &Own::Enum(of)),
         "enum_range" => range(none(), none(), &of),
         _ => range(first, second, &of),
     })
 }
 
-/// Replaces keys of an order by their places.
-fn order_by_places(sorts: &mut [Sort], kinds: &[Kind]) {
+/// Replaces values by which rows are ordered by their keys.
+fn order_by_keys(sorts: &mut [Sort], kinds: &[Kind]) {
     for (sort, kind) in sorts.iter_mut().zip(kinds) {
-        if let Kind::Own(Own::Enum(of)) = kind {
-            sort.expr = place(std::mem::take(&mut sort.expr), of);
+        if let Kind::Own(own) = kind
+            && own.has_keys()
+        {
+            sort.expr = key(std::mem::take(&mut sort.expr), own);
         }
     }
 }
@@ -157,15 +180,16 @@ enum Meaning {
     /// As it is.
     Same(Kind),
     /// The least or the greatest value.
-    Extremum(Arc<Enumeration>, bool),
+    Extremum(Own, bool),
 }
 
 fn meaning(name: &str, args: &mut [Expr], kinds: &[Kind]) -> Result<Meaning> {
     let first = kinds.first().cloned().unwrap_or(Kind::Other);
     if BY_SECOND.contains(&name)
-        && let (Some(Kind::Own(Own::Enum(of))), Some(key)) = (kinds.get(1), args.get_mut(1))
+        && let (Some(Kind::Own(own)), Some(second)) = (kinds.get(1), args.get_mut(1))
+        && own.has_keys()
     {
-        *key = place(std::mem::take(key), of);
+        *second = key(std::mem::take(second), own);
     }
     let unknown = || {
         let shown = match &first {
@@ -176,8 +200,8 @@ fn meaning(name: &str, args: &mut [Expr], kinds: &[Kind]) -> Result<Meaning> {
         into_datafusion(Error::unsupported(format!("{name} of {shown} is not supported")).hint("Cast it to VARCHAR"))
     };
     match (&first, name) {
-        (Kind::Own(Own::Enum(of)), "min" | "max") => match args.len() {
-            1 => Ok(Meaning::Extremum(Arc::clone(of), name == "min")),
+        (Kind::Own(own), "min" | "max") if own.has_keys() => match args.len() {
+            1 => Ok(Meaning::Extremum(own.clone(), name == "min")),
             _ => Err(unknown()),
         },
         (Kind::Own(own), "array_agg") => Ok(Meaning::Same(Kind::Listed(own.clone()))),
@@ -212,14 +236,14 @@ pub(super) fn aggregate(
     if is_of_bits(call.func.name()) {
         refuse_texts(call.func.name(), &call.params.args, kinds, schema)?;
     }
-    order_by_places(&mut call.params.order_by, sorts);
+    order_by_keys(&mut call.params.order_by, sorts);
     let kind = match meaning(call.func.name(), &mut call.params.args, kinds)? {
         Meaning::Same(kind) => kind,
         Meaning::Extremum(of, is_least) => {
             call.func = extremum(&of, is_least);
             // One value of each kind has the same.
             call.params.distinct = false;
-            Kind::Own(Own::Enum(of))
+            Kind::Own(of)
         }
     };
     Ok((Expr::AggregateFunction(call), kind))
@@ -235,7 +259,7 @@ pub(super) fn window(
     if is_of_bits(call.fun.name()) {
         refuse_texts(call.fun.name(), &call.params.args, kinds, schema)?;
     }
-    order_by_places(&mut call.params.order_by, sorts);
+    order_by_keys(&mut call.params.order_by, sorts);
     let name = call.fun.name().to_owned();
     let kind = match meaning(&name, &mut call.params.args, kinds)? {
         Meaning::Same(kind) => kind,
@@ -243,7 +267,7 @@ pub(super) fn window(
             call.fun = WindowFunctionDefinition::AggregateUDF(extremum(&of, is_least));
             call.params.distinct = false;
             call.params.null_treatment = None;
-            Kind::Own(Own::Enum(of))
+            Kind::Own(of)
         }
     };
     Ok((Expr::from(call), kind))

@@ -6,9 +6,9 @@ use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::expr::{InList, InSubquery};
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, LogicalPlanBuilder, Operator};
 
-use super::typing::{Kind, all_become, common, prevailing};
+use super::typing::{Kind, all_become, common};
 use crate::enumeration::Enumeration;
-use crate::functions::{place, to_own};
+use crate::functions::{key, to_own};
 use crate::own::Own;
 
 /// Values up to which those before or behind one are listed: tests of equality are made on codes.
@@ -16,12 +16,17 @@ const LISTED: usize = 256;
 
 /// A comparison whose operands are of these kinds.
 pub(super) fn rewritten(expr: Expr, kinds: &[Kind]) -> Expr {
-    let own = prevailing(kinds).filter(Own::is_compared_as_such);
+    let own = kinds.iter().find_map(|kind| match kind {
+        Kind::Own(own) if own.is_compared_as_such() => Some(own.clone()),
+        _ => None,
+    });
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => match (common(kinds), own) {
             (Some(Own::Enum(of)), _) if is_order(op) => ordered(*left, op, *right, &of),
             (_, Some(own)) if is_comparison(op) => {
-                let mut both = all_become(vec![*left, *right], kinds, &own).into_iter().map(bare);
+                let is_by_key = own.has_keys() && is_order(op);
+                let both = all_become(vec![*left, *right], kinds, &own).into_iter().map(bare);
+                let mut both = both.map(|value| if is_by_key { key(value, &own) } else { value });
                 let mut next = || Box::new(both.next().unwrap_or_default());
                 Expr::BinaryExpr(BinaryExpr { left: next(), op, right: next() })
             }
@@ -29,16 +34,17 @@ pub(super) fn rewritten(expr: Expr, kinds: &[Kind]) -> Expr {
         },
         Expr::Between(Between { expr, negated, low, high }) if own.is_some() => {
             let own = own.unwrap_or(Own::Uuid);
-            let mut all = all_become(vec![*expr, *low, *high], kinds, &own).into_iter().map(bare);
+            let all = all_become(vec![*expr, *low, *high], kinds, &own).into_iter().map(bare);
+            let mut all = all.map(|value| if own.has_keys() { key(value, &own) } else { value });
             let mut next = || Box::new(all.next().unwrap_or_default());
             Expr::Between(Between { expr: next(), negated, low: next(), high: next() })
         }
         Expr::Between(Between { expr, negated, low, high }) => {
-            let key = |value: Box<Expr>| match common(kinds) {
-                Some(Own::Enum(of)) => Box::new(place(bare(*value), &of)),
+            let one = |value: Box<Expr>| match common(kinds) {
+                Some(own) if own.has_keys() => Box::new(key(bare(*value), &own)),
                 _ => Box::new(bare(*value)),
             };
-            Expr::Between(Between { expr: key(expr), negated, low: key(low), high: key(high) })
+            Expr::Between(Between { expr: one(expr), negated, low: one(low), high: one(high) })
         }
         Expr::InList(InList { expr, list, negated }) if own.is_some() => {
             let own = own.unwrap_or(Own::Uuid);
@@ -95,7 +101,8 @@ fn ordered(left: Expr, op: Operator, right: Expr, of: &Arc<Enumeration>) -> Expr
         (Some(list), true) => left.in_list(list, false),
         (Some(list), false) => right.in_list(list, false),
         (None, _) => {
-            let (left, right) = (place(bare(left), of), place(bare(right), of));
+            let own = Own::Enum(Arc::clone(of));
+            let (left, right) = (key(bare(left), &own), key(bare(right), &own));
             Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
         }
     }

@@ -12,7 +12,7 @@ use forebay_context::own_types;
 
 use super::nested::{Listed, lists, plain_rows, unnested};
 use super::typing::{Kind, common, prevailing, typed};
-use crate::functions::{place, to_own, to_text};
+use crate::functions::{key as order_key, to_own, to_text};
 use crate::own::Own;
 
 /// Rewrites a node whose inputs are rewritten.
@@ -64,7 +64,7 @@ fn marked(expr: Expr, kind: &Kind, schema: &DFSchema) -> Result<Expr> {
                 other.alias_qualified_with_metadata(relation, name, Some(own.metadata()))
             }
         },
-        (Kind::Null | Kind::Other | Kind::Listed(_), Some(_)) => {
+        (Kind::Null | Kind::Literal | Kind::Other | Kind::Listed(_), Some(_)) => {
             let (relation, name) = expr.qualified_name();
             to_text(expr.unalias()).alias_qualified(relation, name)
         }
@@ -80,7 +80,7 @@ fn ordered(sorts: Vec<Sort>, schema: &DFSchema) -> Result<Vec<Sort>> {
 fn key(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     let (expr, kind) = typed(expr, schema)?;
     Ok(match kind {
-        Kind::Own(Own::Enum(of)) => place(expr, &of),
+        Kind::Own(own) if own.has_keys() => order_key(expr, &own),
         _ => expr,
     })
 }

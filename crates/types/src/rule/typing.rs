@@ -5,6 +5,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRewriter};
 use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{AggregateFunction, Cast, TryCast, WindowFunction};
 use datafusion::logical_expr::{Case, Expr, ExprSchemable};
+use datafusion::prelude::try_cast;
 use forebay_base::Error;
 use forebay_context::error::into_datafusion;
 use forebay_syntax::types::shown_type;
@@ -13,8 +14,9 @@ use super::{calls, comparisons};
 use crate::bit_functions::casts::from_bits;
 use crate::bits::numbers::has_bits;
 use crate::functions::{as_written, json_text, to_own, uuid_bytes};
-use crate::marks::checked;
+use crate::marks::{before_check, checked};
 use crate::own::{Own, is_inside};
+use crate::zoned_functions::local;
 
 /// What an expression is, as far as this rule cares.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +27,8 @@ pub(super) enum Kind {
     Listed(Own),
     /// NULL without a type.
     Null,
+    /// A text in the statement, which becomes what is beside it.
+    Literal,
     /// Another.
     Other,
 }
@@ -98,6 +102,7 @@ fn node(expr: Expr, children: &[Kind], schema: &DFSchema) -> Result<(Expr, Kind)
             (Expr::Column(column), kind)
         }
         Expr::Literal(ScalarValue::Null, metadata) => (Expr::Literal(ScalarValue::Null, metadata), Kind::Null),
+        Expr::Literal(value, None) if value.data_type().is_string() => (Expr::Literal(value, None), Kind::Literal),
         Expr::Literal(..) | Expr::OuterReferenceColumn(..) | Expr::ScalarVariable(..) | Expr::ScalarSubquery(_) => {
             let kind = told(&expr);
             (expr, kind)
@@ -162,6 +167,7 @@ fn cast_away(value: Box<Expr>, target: FieldRef, kind: &Kind, or_null: bool) -> 
     let value = match kind {
         Kind::Own(Own::Uuid) if is_binary(data_type) => return Ok(uuid_bytes(*value)),
         Kind::Own(Own::Bit) if !data_type.is_string() => return number_of(*value, data_type, or_null),
+        Kind::Own(Own::ZonedTime) if !data_type.is_string() => return time_of(*value, data_type, or_null),
         Kind::Own(Own::Json) if is_of_text(data_type) => Box::new(json_text(*value)),
         _ => value,
     };
@@ -169,6 +175,18 @@ fn cast_away(value: Box<Expr>, target: FieldRef, kind: &Kind, or_null: bool) -> 
         true => Expr::TryCast(TryCast::new_from_field(value, target)),
         false => Expr::Cast(Cast::new_from_field(value, target)),
     })
+}
+
+/// A time with its distance from UTC as a value of another type.
+fn time_of(value: Expr, target: &DataType, or_null: bool) -> Result<Expr> {
+    match target {
+        DataType::Time64(_) => Ok(local(value)),
+        _ if or_null => Ok(Expr::Literal(ScalarValue::try_from(target)?, None)),
+        _ => {
+            let message = format!("TIME WITH TIME ZONE cannot be cast to {}", shown_type(target));
+            Err(into_datafusion(Error::input(message).hint("Cast it to TIME or to VARCHAR first")))
+        }
+    }
 }
 
 /// Bits as a value of another type.
@@ -185,10 +203,19 @@ fn number_of(bits: Expr, target: &DataType, or_null: bool) -> Result<Expr> {
 
 /// The type that values of these kinds become, where one of them prevails.
 pub(super) fn prevailing(kinds: &[Kind]) -> Option<Own> {
-    kinds.iter().find_map(|kind| match kind {
-        Kind::Own(own) if own.prevails() => Some(own.clone()),
-        _ => None,
-    })
+    let own = |prevails: fn(&Own) -> bool| {
+        kinds.iter().find_map(|kind| match kind {
+            Kind::Own(own) if prevails(own) => Some(own.clone()),
+            _ => None,
+        })
+    };
+    let adopts = |own: &Own| {
+        kinds.iter().all(|kind| match kind {
+            Kind::Own(other) => other == own,
+            kind => matches!(kind, Kind::Literal | Kind::Null),
+        })
+    };
+    own(Own::prevails).or_else(|| own(Own::adopts_literals).filter(adopts))
 }
 
 /// Values of these kinds as such of a type.
@@ -235,8 +262,12 @@ fn results(case: &Case, children: &[Kind]) -> Vec<Kind> {
 /// A value as one of this field.
 fn converted(value: Expr, kind: &Kind, target: &Field, or_null: bool, schema: &DFSchema) -> Result<(Expr, Kind)> {
     let Some(own) = Own::of_field(target) else {
-        let cast = datafusion::prelude::cast(value, target.data_type().clone());
-        return Ok((checked(cast, target.data_type().clone()), Kind::Other));
+        let between = match value.get_type(schema) {
+            Ok(source) => before_check(&source, target),
+            Err(_) => target.data_type().clone(),
+        };
+        let cast = if or_null { try_cast(value, between) } else { datafusion::prelude::cast(value, between) };
+        return Ok((checked(cast, target.data_type().clone(), or_null), Kind::Other));
     };
     if *kind == Kind::Own(own.clone()) {
         return Ok((value, Kind::Own(own)));
