@@ -21,6 +21,7 @@ use crate::explain_plan::{AnalyzeExec, with_operators};
 use crate::node::PipelinesNode;
 use crate::operator::PipelinesPlanner;
 use crate::reason::Reason;
+use forebay_subqueries::rounds::RoundsPlanner;
 use forebay_subqueries::shared_rows::planner::SharedRowsPlanner;
 use forebay_subqueries::shared_rows::repeated::{Knowledge, shared};
 
@@ -53,7 +54,11 @@ pub fn planned(plan: &LogicalPlan, state: &SessionState) -> DataFusionResult<Log
 pub async fn operators(plan: &LogicalPlan, session: &dyn Session) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
     let planner = |counted| {
         let pipelines = Arc::new(PipelinesPlanner { counted });
-        DefaultPhysicalPlanner::with_extension_planners(vec![pipelines, Arc::new(SharedRowsPlanner)])
+        DefaultPhysicalPlanner::with_extension_planners(vec![
+            pipelines,
+            Arc::new(SharedRowsPlanner),
+            Arc::new(RoundsPlanner),
+        ])
     };
     match plan {
         LogicalPlan::Analyze(analyze) => {

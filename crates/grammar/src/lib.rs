@@ -24,6 +24,7 @@ pub mod outer_aggregates;
 pub mod phrases;
 pub mod pivot_queries;
 pub mod pivots;
+pub mod recursions;
 pub mod samples;
 mod sequence_options;
 pub mod statements;

@@ -77,6 +77,7 @@ use crate::whole_partitions::WholePartitions;
 use forebay_joins::MarkedJoins;
 use forebay_subqueries::correlation::Namesakes;
 use forebay_subqueries::membership::Membership;
+use forebay_subqueries::rounds::KeyedRecursions;
 use forebay_subqueries::shared_rows::NarrowedRows;
 use forebay_subqueries::unnesting::Unnesting;
 use forebay_types::OwnTypes;
@@ -87,6 +88,8 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         // Values of ENUMs are in the order of their places. No issue: DataFusion has no such types; enums.test. Before all that
         // looks at types.
         Arc::new(OwnTypes),
+        // WITH RECURSIVE … USING KEY. No issue: DataFusion does not know it; recursive_keys.test. Before types: its readers are scans.
+        Arc::new(KeyedRecursions),
         // POSITIONAL and ASOF joins, which DataFusion does not know. nearest_rows.test, positional.test. Before types.
         Arc::new(MarkedJoins),
         // INTERSECT ALL and EXCEPT ALL count equal rows. #12955, #12956; joins.test.

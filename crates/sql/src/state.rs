@@ -19,7 +19,7 @@ use forebay_rules::derived_tables::DerivedTables;
 use forebay_rules::operators::Operators;
 use forebay_rules::{list, text_functions, volatile, whole_numbers};
 use forebay_store::DEFAULT_SCHEMA;
-use forebay_subqueries::row_values;
+use forebay_subqueries::{rounds, row_values};
 use forebay_types::planned::Types;
 use forebay_types::zoned_functions::ZonedTimes;
 
@@ -40,6 +40,7 @@ fn scalar_functions(state: &SessionState, nested: Vec<Arc<ScalarUDF>>) -> Vec<Ar
     let mut scalars: Vec<_> = state.scalar_functions().values().cloned().collect();
     scalars.push(Arc::new(volatile::volatile_call()));
     scalars.push(Arc::new(row_values::row_values()));
+    scalars.extend(rounds::functions().map(Arc::new));
     scalars.extend(forebay_joins::conditions::functions().map(Arc::new));
     scalars.extend(text_functions::functions());
     scalars.extend(forebay_functions::functions());

@@ -1,7 +1,8 @@
 //! Subqueries as joins, wherever they stand and whatever of the rows around them they name.
 //!
 //! Start with [`unnesting`]; [`membership`] says what `IN`, `EXISTS`, `ANY` and `ALL` mean, [`single_row`] when more than one row is
-//! an error, and [`shared_rows`] is how rows that several parts of a plan read are computed once. Must not know: tables, files,
+//! an error, [`shared_rows`] is how rows that several parts of a plan read are computed once, and [`rounds`] are recursive queries
+//! with keys. Must not know: tables, files,
 //! the list of rules.
 #![forbid(unsafe_code)]
 
@@ -10,6 +11,7 @@ pub mod membership;
 pub mod plans;
 mod recursion;
 pub mod references;
+pub mod rounds;
 pub mod row_values;
 pub mod shared_rows;
 pub mod single_row;

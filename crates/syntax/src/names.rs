@@ -22,7 +22,9 @@ use forebay_context::error::from_datafusion;
 use forebay_context::settings::{DescendingOrder, Variables};
 use forebay_grammar::walk::{Tree, visit_relations};
 use forebay_grammar::windows::{self, Windows};
-use forebay_grammar::{access, collations, conditions, fields, groupings, orders, outer_aggregates, with_names};
+use forebay_grammar::{
+    access, collations, conditions, fields, groupings, orders, outer_aggregates, recursions, with_names,
+};
 
 use crate::dialect::ForebayDialect;
 use crate::file_options::{BETWEEN_FILES, READ_FUNCTIONS};
@@ -192,7 +194,7 @@ impl VisitorMut for Names {
             query.order_by.iter_mut().for_each(orders::descend_query);
         }
         limits::fetch_as_limit(query);
-        let counted = limits::share_as_count(query);
+        let counted = limits::share_as_count(query).and_then(|()| recursions::mark(query, &ForebayDialect));
         self.note(counted);
         let (is_inserted, is_named) = (std::mem::take(&mut self.is_inserted), std::mem::take(&mut self.is_named));
         if !is_inserted && !is_named {

@@ -3,7 +3,8 @@
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
-use forebay_base::{Error, Position, Result};
+use forebay_base::Result;
+use forebay_grammar::recursions::keys_as_order;
 use forebay_grammar::samples::SHARE_OF_ALL_ROWS;
 
 use forebay_grammar::windows::{EXCLUSIONS, WITHOUT_ARGUMENTS};
@@ -13,16 +14,9 @@ const UNITS: [(&str, &str); 4] =
     [("decades", "DECADE"), ("centuries", "CENTURY"), ("millennia", "MILLENNIUM"), ("quarters", "QUARTER")];
 
 /// The tokens in words that the parser knows. Errors: joins that are not there, which would be another join.
-pub fn known(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
+pub fn known(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
+    let mut tokens = keys_as_order(tokens);
     let places: Vec<usize> = (0..tokens.len()).filter(|index| !is_blank(&tokens[*index])).collect();
-    for pair in places.windows(2) {
-        if let Some((what, hint)) = refused(&tokens[pair[0]], &tokens[pair[1]]) {
-            let start = tokens[pair[0]].span.start;
-            return Err(Error::unsupported(format!("{what} is not supported"))
-                .hint(hint)
-                .at(Position { line: start.line, column: start.column }));
-        }
-    }
     for window in places.windows(3) {
         let [interval, value, unit] = [window[0], window[1], window[2]];
         let is_value = matches!(tokens[value].token, Token::Number(..) | Token::SingleQuotedString(_));
@@ -205,14 +199,6 @@ fn filters_with_where(tokens: Vec<TokenWithSpan>, places: &[usize]) -> Vec<Token
         }
     }
     out
-}
-
-/// What two words begin that is not there, and what does the same.
-fn refused(first: &TokenWithSpan, second: &TokenWithSpan) -> Option<(&'static str, &'static str)> {
-    if is_keyword(first, Keyword::USING) && is_keyword(second, Keyword::KEY) {
-        return Some(("USING KEY of recursive queries", "Number the rounds, and take the last row of each key"));
-    }
-    None
 }
 
 /// Takes `[NOT] MATERIALIZED` out of `WITH t AS MATERIALIZED (…)`: it says how to run a query, and not what it means.

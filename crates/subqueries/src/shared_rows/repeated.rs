@@ -20,6 +20,7 @@ use datafusion::logical_expr::{LogicalPlan, TableScan};
 
 use super::{Shared, SharedRows, scanned};
 use crate::plans::any_node;
+use crate::rounds::KeyedRecursion;
 
 /// More subtrees than these are not compared with each other.
 const MOST_SUBTREES: usize = 64;
@@ -53,7 +54,7 @@ fn largest(plan: &LogicalPlan, knowledge: &impl Knowledge) -> Result<Option<(Log
         return Ok(None);
     }
     // A step of a recursion reads other rows each time.
-    if any_node(plan, |node| Ok(matches!(node, LogicalPlan::RecursiveQuery(_))))? {
+    if any_node(plan, |node| Ok(matches!(node, LogicalPlan::RecursiveQuery(_)) || KeyedRecursion::is(node)))? {
         return Ok(None);
     }
     // What holds others stands in front of them.
