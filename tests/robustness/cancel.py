@@ -45,6 +45,7 @@ STATEMENTS = {
     "writing a file": "COPY big TO '{directory}/big.parquet'",
     "reading a file": "COPY big FROM '{directory}/big.csv'",
     "checking": "CHECK DATABASE",
+    "sorting a table": "ALTER TABLE big CLUSTER BY (k, s)",
     "planning": f"SELECT count(*) FROM {MANY_TABLES}",
 }
 

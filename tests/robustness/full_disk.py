@@ -58,6 +58,14 @@ def steps(binary, report, mounted):
     report.check("space is back: rows", fine(binary.run(database, *count), b"\n10000\n"))
     report.check("space is back: CHECK DATABASE", fine(binary.run(database, "-c", "CHECK DATABASE")))
     report.check("space is back: INSERT", fine(binary.run(database, "-c", "INSERT INTO small VALUES (1)")))
+    binary.must(database, "CREATE TABLE wide AS SELECT n, n % 7 AS g, md5(CAST(n AS VARCHAR)) AS v FROM range(60000) AS r(n)")
+    fill(ballast)
+    outcome = binary.run(database, "-c", "ALTER TABLE wide CLUSTER BY (g)")
+    refused = outcome.status == 1 and "cannot be sorted" in outcome.error_line()
+    report.check("CLUSTER BY on a full disk", None if refused else f"status {outcome.status}: {outcome.stderr[:600]}")
+    report.check("CLUSTER BY: rows are there", fine(binary.run(database, "--format", "csv", "-c", "SELECT count(*) FROM wide"), b"\n60000\n"))
+    os.remove(ballast)
+    report.check("space is back: CLUSTER BY", fine(binary.run(database, "-c", "ALTER TABLE wide CLUSTER BY (g)")))
 
 
 def run(options, report):

@@ -1,4 +1,4 @@
-"""`kill -9` at random moments of COPY, CREATE TABLE AS, DROP and CHECKPOINT: at the next open each statement happened
+"""`kill -9` at random moments of COPY, CREATE TABLE AS, DROP, CHECKPOINT, CLUSTER BY and ANALYZE: at the next open each statement happened
 whole or not at all, the database checks out, and nothing leaks."""
 
 import os
@@ -25,6 +25,8 @@ STATEMENTS = {
     ),
     "DROP": ("DROP TABLE whole", "whole"),
     "CHECKPOINT": ("CHECKPOINT", "pieces"),
+    "CLUSTER BY": ("ALTER TABLE whole CLUSTER BY (g, d)", "whole"),
+    "ANALYZE": ("ANALYZE whole", "whole"),
 }
 
 
@@ -97,12 +99,12 @@ def look(binary, database, before, after, acknowledged):
     state(binary, database)
     if listing(database) != files:
         return f"a second open changed the files\nfirst  {files}\nsecond {listing(database)}"
-    strangers = [name for name in files if not (name.endswith(".seg") or os.path.basename(name) in ("forebay.redb", "HEAD", "LOCK"))]
+    strangers = [name for name in files if not (name.endswith((".seg", ".fact")) or os.path.basename(name) in ("forebay.redb", "HEAD", "LOCK"))]
     if strangers:
         return f"files left over: {strangers}"
     binary.must(database, *(f"DROP TABLE {name}" for name in found))
     binary.must(database, "SELECT 1")
-    leaked = [name for name in listing(database) if name.endswith(".seg")]
+    leaked = [name for name in listing(database) if name.endswith((".seg", ".fact"))]
     return f"all tables are dropped, and these files remain: {leaked}" if leaked else None
 
 

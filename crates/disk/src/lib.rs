@@ -131,6 +131,11 @@ pub trait Disk: Send + Sync + Debug {
         named_temporary(&|path| self.open(path, OpenMode::Create), &|path| self.remove(path))
     }
 
+    /// Bytes that may still be written; `None` where that is not known.
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// The directory at the absolute `path`, which need not exist yet, as a disk of its own: it is read the way this one is,
     /// at the same time.
     ///

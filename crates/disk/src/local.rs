@@ -164,6 +164,10 @@ impl Disk for LocalDisk {
         parents.into_iter().try_for_each(|parent| LocalDirectory::open(parent.to_owned())?.sync())
     }
 
+    fn free_bytes(&self) -> Option<u64> {
+        crate::sys::free_bytes(&self.root)
+    }
+
     fn remove(&self, path: &str) -> Result<()> {
         let full = self.full(path)?;
         fs::remove_file(&full).map_err(|error| Error::io(format_args!("remove {}", full.display()), &error))

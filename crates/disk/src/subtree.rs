@@ -39,6 +39,10 @@ impl Disk for Subtree {
         self.disk.open(&self.inside(path)?, mode)
     }
 
+    fn free_bytes(&self) -> Option<u64> {
+        self.disk.free_bytes()
+    }
+
     fn exists(&self, path: &str) -> Result<bool> {
         self.disk.exists(&self.inside(path)?)
     }

@@ -1,4 +1,5 @@
-//! The one place for unsafe code in this crate: aligned allocations, io_uring, and the limit of open files.
+//! The one place for unsafe code in this crate: aligned allocations, io_uring, the limit of open files, and the space that a file
+//! system has left.
 //!
 //! Invariants: every byte of [`Pages`] is initialised; while the kernel or another thread may write to a buffer nothing
 //! else in this process can reach it. Must not know: paths, modes, errors of Forebay.
@@ -15,6 +16,9 @@ mod registered;
 /// An io_uring for reads.
 mod ring;
 
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Once;
 
 pub(crate) use pages::Pages;
@@ -35,4 +39,19 @@ pub(crate) fn raise_open_files() {
             }
         }
     });
+}
+
+/// Bytes that the file system of `path` has left for this process; `None` where it does not tell.
+pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
+    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+    let mut stat = std::mem::MaybeUninit::<libc::statvfs>::zeroed();
+    // SAFETY: the call gets a string that ends in zero and a pointer to memory for the structure, and both outlive it; all
+    // zeros are a valid value of the structure.
+    let stat = unsafe {
+        if libc::statvfs(path.as_ptr(), stat.as_mut_ptr()) != 0 {
+            return None;
+        }
+        stat.assume_init()
+    };
+    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
 }

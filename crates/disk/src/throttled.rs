@@ -65,6 +65,10 @@ impl Disk for ThrottledDisk {
         Ok(self.throttled(self.disk.open(path, mode)?))
     }
 
+    fn free_bytes(&self) -> Option<u64> {
+        self.disk.free_bytes()
+    }
+
     fn exists(&self, path: &str) -> Result<bool> {
         self.disk.exists(path)
     }

@@ -197,6 +197,11 @@ impl Engine {
         self.temporary.temporary()
     }
 
+    /// Bytes that may still be written to temporary files; `None` where that is not known.
+    pub(crate) fn temporary_free_bytes(&self) -> Option<u64> {
+        self.temporary.free_bytes()
+    }
+
     /// Pipelines that were compiled before.
     pub fn code(&self) -> &CompileCache {
         &self.code

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array, UInt64Array};
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
-use forebay_base::{Error, Result};
+use forebay_base::units::format_bytes;
+use forebay_base::{Error, ErrorKind, Result};
 use forebay_store::{Catalog, SealedSegment, TableSnapshot};
 
 use crate::analyze::{Builder, RowCodes};
@@ -59,7 +60,9 @@ pub fn cluster(
     let builder = Builder { engine, catalog, threads, cancel };
     let codes = RowCodes::new(&builder, table, keys)?;
     let sort = Sort { engine, table, codes: &codes, metrics, threads, cancel };
-    let wanted = (table.rows().saturating_mul(sort.row_bytes()) / PART_BYTES) as usize + 1;
+    let plain_bytes = table.rows().saturating_mul(sort.row_bytes());
+    check_space(engine, table, plain_bytes)?;
+    let wanted = (plain_bytes / PART_BYTES) as usize + 1;
     let bounds = split(codes.sample(&builder, table, SAMPLED_ROWS)?.numbers, wanted);
     let parts = sort.distribute(&bounds)?;
     let goals = Goal::of_columns(&table.options, &table.columns, options.goal)?;
@@ -71,6 +74,31 @@ pub fn cluster(
         None => return Err(Error::internal("a loader is left over")),
     };
     Ok(Some((table.segments.iter().map(|segment| segment.id()).collect(), sealed)))
+}
+
+/// An error where there is too little space for the rows on their way, and for new files beside the old ones.
+fn check_space(engine: &Engine, table: &TableSnapshot, plain_bytes: u64) -> Result<()> {
+    let stored: u64 = table.segments.iter().map(|segment| segment.file_bytes()).sum();
+    // Another order may compress less.
+    let new_bytes = stored.saturating_add(stored / 2);
+    let (Some(here), Some(temporary)) = (engine.store().free_bytes(), engine.temporary_free_bytes()) else {
+        return Ok(());
+    };
+    // Equal numbers are those of one file system.
+    let fits = match here == temporary {
+        true => plain_bytes.saturating_add(new_bytes) <= here,
+        false => plain_bytes <= temporary && new_bytes <= here,
+    };
+    if fits {
+        return Ok(());
+    }
+    let [rows, files, here, temporary] = [plain_bytes, new_bytes, here, temporary].map(format_bytes);
+    let message = format!(
+        "table {} cannot be sorted: its rows take about {rows} of temporary space, where {temporary} are free, and its new \
+         files up to {files}, where {here} are free",
+        table.name
+    );
+    Err(Error::new(ErrorKind::OutOfSpace, message).hint("Make room, or have temporary files elsewhere"))
 }
 
 /// What is sorted.

@@ -269,6 +269,13 @@ impl Store {
         self.inner.volume.directories().map(place).collect()
     }
 
+    /// Bytes that may still be written to the directories of new segments; `None` where that is not known of one of them.
+    pub fn free_bytes(&self) -> Option<u64> {
+        let volume = &self.inner.volume;
+        let free = |id: DirectoryId| volume.directory(id)?.free_bytes();
+        volume.segment_directories().map(free).sum()
+    }
+
     /// The directories for new segments, that with the fewest bytes of this database first.
     fn emptiest_first(&self) -> Vec<DirectoryId> {
         let catalog = self.catalog();
