@@ -62,9 +62,10 @@ pub(crate) fn with_operators(
 ) -> Arc<dyn ExecutionPlan> {
     let Some(answer) = planned.downcast_ref::<ExplainExec>() else { return Arc::clone(planned) };
     let plans = answer.stringified_plans().iter().map(|plan| match plan.plan_type {
-        PlanType::FinalPhysicalPlan => {
-            StringifiedPlan::new(PlanType::FinalPhysicalPlan, Operators { plan: explained, ran: false }.to_string())
-        }
+        PlanType::FinalPhysicalPlan => StringifiedPlan::new(
+            PlanType::FinalPhysicalPlan,
+            Operators { plan: explained, ran: false, verbose: answer.verbose() }.to_string(),
+        ),
         _ => plan.clone(),
     });
     Arc::new(ExplainExec::new(answer.schema(), plans.collect(), answer.verbose()))
@@ -75,6 +76,8 @@ struct Operators<'a> {
     plan: &'a Arc<dyn ExecutionPlan>,
     /// Whether to say what they did.
     ran: bool,
+    /// Whether to say what they assume.
+    verbose: bool,
 }
 
 impl fmt::Display for Operators<'_> {
@@ -88,7 +91,7 @@ impl Operators<'_> {
         // It gives way to other tasks, and does nothing to rows.
         let is_shown = !plan.is::<CooperativeExec>();
         if is_shown {
-            let mut text = OneOperator(plan.as_ref()).to_string();
+            let mut text = OneOperator { plan: plan.as_ref(), verbose: self.verbose }.to_string();
             if self.ran {
                 text.push_str(&done(plan.as_ref()).unwrap_or_default());
             }
@@ -101,11 +104,15 @@ impl Operators<'_> {
 }
 
 /// An operator as it shows itself.
-struct OneOperator<'a>(&'a dyn ExecutionPlan);
+struct OneOperator<'a> {
+    plan: &'a dyn ExecutionPlan,
+    verbose: bool,
+}
 
 impl fmt::Display for OneOperator<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt_as(DisplayFormatType::Default, f)
+        let of_pipelines = self.verbose && self.plan.is::<PipelinesExec>();
+        self.plan.fmt_as(if of_pipelines { DisplayFormatType::Verbose } else { DisplayFormatType::Default }, f)
     }
 }
 
@@ -209,7 +216,8 @@ impl ExecutionPlan for AnalyzeExec {
             recorder.iter().for_each(|recorder| recorder.end());
             let rows = if count == 1 { "1 row".to_owned() } else { format!("{} rows", format_count(count)) };
             let heading = StringArray::from(vec![format!("{rows} in {elapsed}")]);
-            let operators = StringArray::from(vec![Operators { plan: &explained, ran: true }.to_string()]);
+            let operators =
+                StringArray::from(vec![Operators { plan: &explained, ran: true, verbose: false }.to_string()]);
             Ok(RecordBatch::try_new(schema, vec![Arc::new(heading), Arc::new(operators)])?)
         };
         Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), futures::stream::once(rows))))

@@ -208,11 +208,16 @@ impl DisplayAs for PipelinesExec {
         if matches!(style, DisplayFormatType::TreeRender) {
             return Ok(());
         }
+        let is_verbose = matches!(style, DisplayFormatType::Verbose);
         let places = match self.execution {
             Execution::Compiled if outcome.reports.is_empty() => self.places(),
             _ => Vec::new(),
         };
-        tree::write(f, &self.query, &self.carved.text, &outcome.reports, &places)
+        tree::write(f, &self.query, &self.carved.text, &outcome.reports, &places)?;
+        let mut assumed = self.carved.scans.iter().zip(&self.query.tables).filter(|_| is_verbose);
+        assumed.try_for_each(|(scan, bound)| {
+            write!(f, "\n  assumes of {}: {}", bound.table.name, scan.assumes.text(&bound.table))
+        })
     }
 }
 

@@ -15,7 +15,7 @@ use forebay_engine::{
     ScanSettings,
 };
 use forebay_pipeline::predicate::{ColumnPredicate, Predicate};
-use forebay_store::{ColumnDefinition, OpenMode, Store, Table, TableDefinition, TableOptions};
+use forebay_store::{ColumnDefinition, OpenMode, Store, TableDefinition, TableOptions, TableSnapshot};
 
 const BLOCK: i64 = limits::BLOCK_ROWS as i64;
 
@@ -46,7 +46,7 @@ fn open(disk: Arc<dyn Disk>, cache_bytes: usize) -> Result<Arc<Engine>> {
     Ok(Arc::new(Engine::new(store, MemoryShares::alone(1 << 30).keeping(cache_bytes), disk)))
 }
 
-fn table(engine: &Engine) -> Arc<Table> {
+fn table(engine: &Engine) -> Arc<TableSnapshot> {
     Arc::clone(engine.store().catalog().table("main", "t").expect("the table was made"))
 }
 

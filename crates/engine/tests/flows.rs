@@ -10,7 +10,7 @@ use forebay_block::{ChunkOptions, EncodeOptions, Encoding, PlainColumn, PlainVal
 use forebay_disk::{Disk, MemoryDisk, OpenMode as FileMode};
 use forebay_engine::{CancelToken, Engine, LoadTarget, Loader, MemoryShares, Metrics, Scan};
 use forebay_store::{
-    ColumnDefinition, OpenMode, SealedColumn, SealedGroup, SealedSegment, Store, Table, TableDefinition,
+    ColumnDefinition, OpenMode, SealedColumn, SealedGroup, SealedSegment, Store, TableDefinition, TableSnapshot,
 };
 
 /// A database that keeps no chunk in memory, and its disk.
@@ -21,7 +21,7 @@ fn database() -> (Arc<Engine>, MemoryDisk) {
 }
 
 /// A new table `main.t`.
-fn create(engine: &Engine, columns: Vec<(String, LogicalType)>) -> Result<Arc<Table>> {
+fn create(engine: &Engine, columns: Vec<(String, LogicalType)>) -> Result<Arc<TableSnapshot>> {
     let columns = columns
         .into_iter()
         .map(|(name, logical)| ColumnDefinition { name, logical, nullable: true, default: None, missing: None })
@@ -37,11 +37,11 @@ fn create(engine: &Engine, columns: Vec<(String, LogicalType)>) -> Result<Arc<Ta
     Ok(table(engine))
 }
 
-fn table(engine: &Engine) -> Arc<Table> {
+fn table(engine: &Engine) -> Arc<TableSnapshot> {
     Arc::clone(engine.store().catalog().table("main", "t").expect("the table was made"))
 }
 
-fn publish(engine: &Engine, sealed: Vec<SealedSegment>) -> Result<Arc<Table>> {
+fn publish(engine: &Engine, sealed: Vec<SealedSegment>) -> Result<Arc<TableSnapshot>> {
     let mut transaction = engine.store().begin()?;
     transaction.publish(table(engine).id, sealed)?;
     transaction.commit()?;
@@ -49,7 +49,7 @@ fn publish(engine: &Engine, sealed: Vec<SealedSegment>) -> Result<Arc<Table>> {
 }
 
 /// Loads `batches` with one worker.
-fn load(engine: &Engine, batches: impl Iterator<Item = RecordBatch>) -> Result<Arc<Table>> {
+fn load(engine: &Engine, batches: impl Iterator<Item = RecordBatch>) -> Result<Arc<TableSnapshot>> {
     let target = LoadTarget::new(engine.store(), &table(engine).columns)?;
     let mut loader = Loader::new(Arc::clone(&target), 0);
     for batch in batches {
@@ -61,7 +61,7 @@ fn load(engine: &Engine, batches: impl Iterator<Item = RecordBatch>) -> Result<A
 }
 
 /// Calls `visit` with every batch of all columns, in row order.
-fn scan(engine: &Arc<Engine>, table: &Arc<Table>, mut visit: impl FnMut(&RecordBatch)) -> Result<Arc<Metrics>> {
+fn scan(engine: &Arc<Engine>, table: &Arc<TableSnapshot>, mut visit: impl FnMut(&RecordBatch)) -> Result<Arc<Metrics>> {
     let metrics = Arc::new(Metrics::default());
     let columns = (0..table.columns.len()).collect();
     let cancel = CancelToken::default();

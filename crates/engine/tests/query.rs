@@ -2,7 +2,7 @@
 //! plain loop over the rows gives.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
@@ -15,7 +15,7 @@ use forebay_engine::{
 use forebay_gpu::device::Device;
 use forebay_gpu::emulated::{EmulatedDevice, Options};
 use forebay_pipeline::ir::{DictionaryId, Program};
-use forebay_store::{ColumnDefinition, DEFAULT_SCHEMA, OpenMode, Store, Table, TableDefinition};
+use forebay_store::{ColumnDefinition, DEFAULT_SCHEMA, OpenMode, Store, TableDefinition, TableSnapshot};
 
 /// A fact row: date key, customer key, amount.
 type Fact = (i32, Option<i32>, i64);
@@ -99,7 +99,7 @@ fn star(facts: usize, customers: usize) -> Star {
 
 /// A query over tables by name.
 fn query_of(engine: &Engine, names: &[&str], program: &str, types: &[(DataType, Option<u32>)]) -> Query {
-    let table = |name: &str| -> Arc<Table> {
+    let table = |name: &str| -> Arc<TableSnapshot> {
         Arc::clone(engine.store().catalog().table(DEFAULT_SCHEMA, name).expect("it was loaded"))
     };
     let bound = |name: &&str| QueryTable {
@@ -107,6 +107,7 @@ fn query_of(engine: &Engine, names: &[&str], program: &str, types: &[(DataType, 
         filters: Vec::new(),
         metrics: Arc::new(Metrics::default()),
         expected: None,
+        facts: OnceLock::new(),
     };
     let fields: Vec<_> = types
         .iter()

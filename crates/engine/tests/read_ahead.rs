@@ -14,7 +14,7 @@ use forebay_engine::{
     AdaptivePredicate, CancelToken, Engine, Foreseen, LoadTarget, Loader, MemoryShares, Metrics, Scan,
 };
 use forebay_pipeline::predicate::{ColumnPredicate, Predicate};
-use forebay_store::{ColumnDefinition, OpenMode, Store, Table, TableDefinition};
+use forebay_store::{ColumnDefinition, OpenMode, Store, TableDefinition, TableSnapshot};
 
 const GROUPS: i64 = 5;
 const ROWS: i64 = GROUPS * (limits::BLOCK_ROWS * limits::GROUP_BLOCKS) as i64;
@@ -34,7 +34,7 @@ fn open_within(disk: SimulatedDisk, memory: MemoryShares) -> Result<Arc<Engine>>
     Ok(Arc::new(Engine::new(Store::open(disk.clone(), OpenMode::ReadWrite, "a test")?, memory, disk)))
 }
 
-fn table(engine: &Engine) -> Arc<Table> {
+fn table(engine: &Engine) -> Arc<TableSnapshot> {
     Arc::clone(engine.store().catalog().table("main", "t").expect("the table was made"))
 }
 

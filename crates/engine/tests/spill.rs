@@ -2,7 +2,7 @@
 //! little that each build side goes to disk, and larger joins and groups at several budgets.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Decimal128Array, Float32Array, Float64Array, Int8Array,
@@ -16,7 +16,7 @@ use forebay_engine::{CancelToken, DeviceChoice, Engine, LoadTarget, Loader, Memo
 use forebay_pipeline::case::Case;
 use forebay_pipeline::ir::{Program, Sink, Source, Step, ValueType};
 use forebay_pipeline::{Scalar, register_types};
-use forebay_store::{ColumnDefinition, DEFAULT_SCHEMA, OpenMode, Store, Table, TableDefinition};
+use forebay_store::{ColumnDefinition, DEFAULT_SCHEMA, OpenMode, Store, TableDefinition, TableSnapshot};
 
 /// So little that a worker's first rows are more than its share.
 const TINY: usize = 60_000;
@@ -31,7 +31,7 @@ fn engine(temporary: Arc<dyn Disk>) -> Arc<Engine> {
 /// A column: its type, whether it may be NULL, its values.
 type Column = (LogicalType, bool, Vec<Scalar>);
 
-fn load(engine: &Engine, name: &str, columns: &[Column]) -> Result<Arc<Table>> {
+fn load(engine: &Engine, name: &str, columns: &[Column]) -> Result<Arc<TableSnapshot>> {
     let definition = |(number, (logical, nullable, _)): (usize, &Column)| ColumnDefinition {
         name: format!("c{number}"),
         logical: logical.clone(),
@@ -139,7 +139,7 @@ fn stored(program: &Program, table: usize, column: usize, values: &[Scalar]) -> 
 }
 
 /// A program over these tables.
-fn query(program: &Program, tables: Vec<Arc<Table>>) -> Query {
+fn query(program: &Program, tables: Vec<Arc<TableSnapshot>>) -> Query {
     let last = program.pipelines.last().expect("programs have pipelines");
     let Sink::Collect { columns } = &last.sink else { panic!("the last pipeline collects") };
     let types = register_types(program, last).expect("the program is verified");
@@ -154,8 +154,13 @@ fn query(program: &Program, tables: Vec<Arc<Table>>) -> Query {
         Field::new(format!("c{number}"), data, true)
     };
     let fields: Vec<Field> = columns.iter().enumerate().map(field).collect();
-    let bound =
-        |table| QueryTable { table, filters: Vec::new(), metrics: Arc::new(Metrics::default()), expected: None };
+    let bound = |table| QueryTable {
+        table,
+        filters: Vec::new(),
+        metrics: Arc::new(Metrics::default()),
+        expected: None,
+        facts: OnceLock::new(),
+    };
     Query {
         program: program.clone(),
         expected_rows: Vec::new(),
@@ -282,7 +287,7 @@ fn every_case_gives_the_same_from_disk() {
 /// all rows, long strings.
 struct Data {
     engine: Arc<Engine>,
-    tables: Vec<Arc<Table>>,
+    tables: Vec<Arc<TableSnapshot>>,
 }
 
 const FACTS: usize = 120_000;

@@ -1,6 +1,8 @@
 //! Which commits leave the plans of queries, and which have them planned anew. A statement whose plan was kept took no time to
 //! plan.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use forebay::arrow::array::AsArray;
@@ -166,4 +168,72 @@ fn prepared_statements_survive_commits() {
     run(&session, "INSERT INTO t VALUES (5000, 1, 1, 'y')");
     assert_eq!(ask(1), (6667, false));
     assert_eq!(ask(1), (6667, true));
+}
+
+#[test]
+fn a_sum_that_fits_the_rows_of_now_alone_is_planned_anew_with_more() {
+    let session = session();
+    run(&session, "CREATE TABLE many AS SELECT 3 AS b, n % 2 AS g FROM range(300) AS r(n)");
+    // Of 300 rows it fits eight bytes, of as many as may come it does not.
+    let sums = "SELECT CAST(sum(b * 3000000000000000) - 9000000000000000000 AS BIGINT) FROM many GROUP BY b";
+    let sum = |rows: i128| i64::try_from(rows * 9_000_000_000_000_000 - 9_000_000_000_000_000_000).expect("it fits");
+    check(&session, sums, sum(300), false);
+    check(&session, sums, sum(300), true);
+    run(&session, "INSERT INTO many VALUES (3, 1)");
+    check(&session, sums, sum(301), false);
+    run(&session, "INSERT INTO many SELECT 3, 1 FROM range(1500)");
+    check(&session, sums, sum(1801), false);
+    check(&session, sums, sum(1801), true);
+}
+
+#[test]
+fn temporary_tables_of_sessions_are_told_apart() {
+    let database = Database::in_memory(&Options { threads: Some(2), ..Options::default() }).expect("memory");
+    let (first, second) = (database.session(), database.session());
+    let sums = "SELECT CAST(sum(x) AS BIGINT) FROM own WHERE x > 0 GROUP BY x > 0";
+    run(&first, "CREATE TABLE own AS SELECT 1 AS x");
+    check(&first, sums, 1, false);
+    check(&second, sums, 1, true);
+    run(&second, "CREATE TEMP TABLE own AS SELECT 10 AS x");
+    check(&second, sums, 10, false);
+    check(&first, sums, 1, false);
+    run(&second, "INSERT INTO own VALUES (20), (NULL)");
+    check(&second, sums, 30, false);
+    check(&first, sums, 1, true);
+    run(&first, "INSERT INTO own VALUES (2)");
+    check(&second, sums, 30, true);
+    check(&first, sums, 3, false);
+}
+
+#[test]
+fn plans_of_one_session_fit_the_rows_that_another_one_commits_meanwhile() {
+    let database = Database::in_memory(&Options { threads: Some(2), ..Options::default() }).expect("memory");
+    let writer = database.session();
+    run(&writer, "CREATE TABLE t AS SELECT n AS a, n % 10 AS b, n % 3 AS g FROM range(100) AS r(n)");
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            let (reader, is_done) = (database.session(), &is_done);
+            scope.spawn(move || {
+                while !is_done.load(Ordering::Relaxed) {
+                    assert_eq!(run(&reader, SUMS).0, [23_100]);
+                    let nulls = "SELECT count(*) - count(b), count(*) FROM t WHERE a > 4 GROUP BY a > 4";
+                    assert_eq!(run(&reader, nulls).0.len(), 1);
+                    assert_eq!(run(&reader, "SELECT count(*) FROM t WHERE b IS NULL AND b = 3").0, [0]);
+                }
+            });
+        }
+        for round in 0..60_u32 {
+            // Both or none of them: the sum stays.
+            let far = 3_i64.pow(1 + round % 37);
+            run(&writer, &format!("INSERT INTO t VALUES ({far}, 1, {round}), ({}, 1, {round}), (5, NULL, 0)", -far));
+            match round % 10 {
+                4 => drop(run(&writer, "DELETE FROM t WHERE b IS NULL OR g > 2")),
+                7 => drop(run(&writer, &format!("CREATE OR REPLACE VIEW v AS SELECT {round} AS x"))),
+                9 => drop(run(&writer, "CHECKPOINT")),
+                _ => {}
+            }
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
 }

@@ -3,6 +3,8 @@
 //! Names keep the case they were given and are found in any (ASCII) case, as in DuckDB. Tables and views of a schema
 //! share one space of names. Must not know: how it is stored, who reads it.
 
+mod schema;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -311,29 +313,6 @@ impl Catalog {
         self.commit
     }
 
-    /// The number of its schema: equal numbers, equal schemas, tables with their columns, constraints and options, views,
-    /// macros and types. Rows may differ.
-    pub fn schema_number(&self) -> u64 {
-        self.schema_commit
-    }
-
-    /// Whether names mean the same in both, as far as rows do not matter.
-    pub(crate) fn has_schema_of(&self, other: &Self) -> bool {
-        let same_table = |(a, b): (&Arc<TableSnapshot>, &Arc<TableSnapshot>)| Arc::ptr_eq(a, b) || a.is_declared_as(b);
-        let same_schema = |(a, b): (&Arc<Schema>, &Arc<Schema>)| a.id == b.id && a.name == b.name;
-        let same_sequence = |(a, b): (&Arc<Sequence>, &Arc<Sequence>)| a.id == b.id && a.range == b.range;
-        self.names == other.names
-            && self.macros == other.macros
-            && self.types == other.types
-            && self.tables.len() == other.tables.len()
-            && self.tables.values().zip(other.tables.values()).all(same_table)
-            && self.schemas.len() == other.schemas.len()
-            && self.schemas.values().zip(other.schemas.values()).all(same_schema)
-            && self.sequences.len() == other.sequences.len()
-            && self.sequences.keys().eq(other.sequences.keys())
-            && self.sequences.values().zip(other.sequences.values()).all(same_sequence)
-    }
-
     /// Every segment of every table.
     pub(crate) fn segments(&self) -> impl Iterator<Item = &Arc<Segment>> {
         self.tables.values().flat_map(|table| &table.segments)
@@ -422,15 +401,6 @@ impl Table {
     /// Its [`full_name`].
     pub fn full_name(&self) -> String {
         full_name(&self.schema, &self.name)
-    }
-
-    /// Whether both are the same but for their rows.
-    pub(crate) fn is_declared_as(&self, other: &Self) -> bool {
-        self.id == other.id
-            && (&self.schema, &self.name) == (&other.schema, &other.name)
-            && self.columns == other.columns
-            && self.constraints == other.constraints
-            && self.options == other.options
     }
 
     /// Position and column of this name.

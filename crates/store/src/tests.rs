@@ -947,3 +947,68 @@ fn on_the_machines_disk() {
     change(&store, |t| t.drop_table(id)).expect("drop");
     assert!(!killed.path().join("segments/0000000001.seg").exists());
 }
+
+#[test]
+fn rows_and_numbers_of_sequences_leave_the_schema_as_it_is() {
+    let disk = MemoryDisk::new();
+    let store = open(&disk).expect("a database");
+    let number = || store.catalog().schema_number();
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    let made = number();
+    let sealed = segment(&store, &[1]).expect("a segment");
+    change(&store, |t| t.publish(id, vec![sealed])).expect("publish");
+    assert_eq!(number(), made);
+    let range = SequenceRange { start: 1, increment: 1, least: 1, greatest: 9, cycles: false };
+    change(&store, |t| t.create_sequence("main", "s", range)).expect("a sequence");
+    let with_sequence = number();
+    assert!(with_sequence > made);
+    change(&store, |t| t.take_numbers("main", "s", 2)).expect("numbers");
+    assert_eq!(number(), with_sequence);
+    let mut last = with_sequence;
+    let mut check = |what: &str| {
+        assert!(number() > last, "{what}");
+        last = number();
+    };
+    change(&store, |t| t.create_view("main", "v", "select 1", false)).expect("a view");
+    check("a view");
+    change(&store, |t| t.create_view("main", "v", "select 2", true)).expect("another one");
+    check("a view in the place of one");
+    change(&store, |t| t.set_nullable(id, ColumnId(1), false)).expect("NOT NULL");
+    check("NOT NULL");
+    change(&store, |t| t.set_default(id, ColumnId(0), Some("7".to_owned()))).expect("a default");
+    check("a default");
+    change(&store, |t| t.rename_table(id, "u")).expect("a name");
+    check("a name");
+    change(&store, |t| t.create_schema("more")).expect("a schema");
+    check("a schema");
+    change(&store, |t| t.drop_table(id)).expect("dropped");
+    check("a dropped table");
+}
+
+#[test]
+fn what_is_known_of_a_version_goes_on_to_one_with_more_segments() {
+    let disk = MemoryDisk::new();
+    let store = open(&disk).expect("a database");
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    let now = || Arc::clone(store.catalog().table_by_id(id).expect("the table"));
+    assert_eq!((now().rows(), now().bounds(0)), (0, None));
+    let publish = |values: &[i64]| {
+        let sealed = segment(&store, values).expect("a segment");
+        change(&store, |t| t.publish(id, vec![sealed])).expect("publish");
+    };
+    publish(&[1, 5]);
+    let first = now();
+    assert_eq!((first.rows(), first.integers(0)), (2, Some((1, 5))));
+    publish(&[-3, 4]);
+    // Asked of the one after it only.
+    publish(&[9]);
+    let last = now();
+    assert_eq!((last.rows(), last.integers(0)), (5, Some((-3, 9))));
+    assert_eq!((first.rows(), first.integers(0)), (2, Some((1, 5))));
+    // In the place of others nothing goes on.
+    let old: Vec<_> = last.segments.iter().map(|segment| segment.id()).collect();
+    let sealed = segment(&store, &[2]).expect("a segment");
+    change(&store, |t| t.replace(id, &old[..2], vec![sealed])).expect("replaced");
+    assert_eq!((now().rows(), now().integers(0)), (2, Some((2, 9))));
+    assert_eq!(now().bounds(0).map(|bounds| bounds.nulls), Some(0));
+}
