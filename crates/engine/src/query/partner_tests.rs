@@ -6,6 +6,8 @@
 use forebay_base::{ColumnId, limits};
 use forebay_pipeline::ir::{Pipeline, Probe, ProbeKind, Program, Register, Sink, Source, Step, TableSource, ValueType};
 
+use forebay_store::TableSnapshot;
+
 use super::Query;
 use crate::facts::{Hop, PartnerTest, RuledOut};
 use crate::{Engine, FactUse};
@@ -20,10 +22,20 @@ pub(super) fn ruled_out(
     let is_of = |pipeline: &&Pipeline| table_of(pipeline).is_some_and(|other| other.table == source.table);
     let Some(pipeline) = program.pipelines.iter().find(is_of) else { return RuledOut::default() };
     let tests = tests_of(query, program, pipeline, if facts == FactUse::All { limits::FACT_HOPS } else { 0 });
-    let version = |id| query.tables.iter().find(|bound| bound.table.id == id).map(|bound| bound.table.version);
+    let catalog = engine.store().catalog();
+    let version = |id| {
+        let known = catalog.table_by_id(id)?;
+        let mut bound = query.tables.iter().map(|bound| &bound.table).filter(|table| table.id == id);
+        bound.all(|table| table.version == known.version && has_segments_of(table, known)).then_some(known.version)
+    };
     let table = &query.tables[source.table].table;
     engine.known_facts().note(table.id, &tests, source.columns.len());
-    engine.known_facts().rule_out(&engine.store().catalog(), table, &tests, &version)
+    engine.known_facts().rule_out(&catalog, table, &tests, &version)
+}
+
+/// Whether both have the same rows: a statement may see a part of a table, or rows that are not published yet.
+fn has_segments_of(a: &TableSnapshot, b: &TableSnapshot) -> bool {
+    a.segments.iter().map(|segment| segment.id()).eq(b.segments.iter().map(|segment| segment.id()))
 }
 
 /// The tests that rows of the table that a pipeline scans must pass, over so many joins at most.
