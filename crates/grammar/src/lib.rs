@@ -17,6 +17,7 @@ pub mod from_first;
 pub mod groupings;
 pub mod inner_statements;
 pub mod joins;
+pub mod json_rows;
 pub mod macros;
 pub mod named_columns;
 pub mod orders;

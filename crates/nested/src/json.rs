@@ -3,6 +3,7 @@
 mod made;
 mod operators;
 mod parts;
+mod rows;
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use forebay_json::{Document, Path};
 pub use operators::JsonOperators;
 
 /// All functions, with their names.
-const ALL: [(&[&str], Kind); 18] = [
+const ALL: [(&[&str], Kind); 20] = [
     (&["json_extract", "json_extract_path"], Kind::Part),
     (&["json_extract_string", "json_extract_path_text"], Kind::PartText),
     (&["json_value"], Kind::Value),
@@ -41,6 +42,8 @@ const ALL: [(&[&str], Kind); 18] = [
     (&["json_object"], Kind::Object),
     (&["json_list"], Kind::OfList),
     (&["json_members"], Kind::OfEntries),
+    (&["json_each_rows"], Kind::Each),
+    (&["json_tree_rows"], Kind::Tree),
 ];
 
 /// What a function does.
@@ -66,6 +69,10 @@ enum Kind {
     OfList,
     /// A list of names `k` and values `v` as an object.
     OfEntries,
+    /// Members and elements, as a list of rows.
+    Each,
+    /// All values, as a list of rows.
+    Tree,
 }
 
 /// The functions.
@@ -104,7 +111,7 @@ impl OfJson {
     fn takes(&self) -> (usize, usize) {
         match self.kind {
             Kind::Part | Kind::PartText | Kind::Value | Kind::Exists | Kind::Contains => (2, 2),
-            Kind::Type | Kind::Length | Kind::Keys => (1, 2),
+            Kind::Type | Kind::Length | Kind::Keys | Kind::Each | Kind::Tree => (1, 2),
             Kind::Merged => (2, usize::MAX),
             Kind::Array | Kind::Object => (0, usize::MAX),
             _ => (1, 1),
@@ -126,6 +133,7 @@ impl ScalarUDFImpl for OfJson {
             Kind::Exists | Kind::Valid | Kind::Contains => DataType::Boolean,
             Kind::Length => DataType::UInt64,
             Kind::Keys => list_of(DataType::Utf8View),
+            Kind::Each | Kind::Tree => rows::list_type(),
             _ => DataType::Utf8View,
         })
     }
@@ -167,6 +175,7 @@ impl ScalarUDFImpl for OfJson {
                 Kind::Made | Kind::Array | Kind::Object | Kind::OfList | Kind::OfEntries => {
                     made::made(self.kind, columns, &fields, rows)
                 }
+                Kind::Each | Kind::Tree => rows::rows(self.kind, columns, &result),
                 kind => parts::told(kind, columns, &result),
             }
         };

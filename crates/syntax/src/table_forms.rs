@@ -11,8 +11,8 @@ use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
 use forebay_grammar::expressions::call;
 use forebay_grammar::joins::{POSITIONAL_CONDITION, keep_order, name_nearest};
-use forebay_grammar::samples;
 use forebay_grammar::walk::{Tree, visit_expressions};
+use forebay_grammar::{json_rows, samples};
 
 use crate::dialect::ForebayDialect;
 use crate::outputs::value_names;
@@ -53,7 +53,8 @@ fn rewrite_joins(table: &mut TableWithJoins) -> Result<()> {
 
 fn rewrite_factor(table: &mut TableFactor) -> Result<()> {
     if let TableFactor::Function { name, args, with_ordinality, alias, .. } = table
-        && is_function_of_lists(&name.to_string().to_lowercase())
+        && (is_function_of_lists(&name.to_string().to_lowercase())
+            || json_rows::is_one(&name.to_string().to_lowercase()))
     {
         // LATERAL is understood.
         *table = TableFactor::Table {
@@ -72,7 +73,13 @@ fn rewrite_factor(table: &mut TableFactor) -> Result<()> {
     match table {
         TableFactor::Table { name, alias, args: Some(arguments), with_ordinality, .. } => {
             let (function, is_numbered) = (name.to_string().to_lowercase(), *with_ordinality);
-            if is_function_of_lists(&function) {
+            if json_rows::is_one(&function) && !is_numbered {
+                let lateral = arguments.args.iter().any(|argument| has_columns(argument));
+                let subquery = Box::new(query(&json_rows::query(&function, &arguments.args))?);
+                let name = || TableAlias { explicit: true, name: Ident::new(&function), columns: Vec::new(), at: None };
+                let alias = Some(alias.take().unwrap_or_else(name));
+                *table = TableFactor::Derived { lateral, subquery, alias, sample: None };
+            } else if is_function_of_lists(&function) {
                 let list = list_of(&function, &arguments.args)?;
                 let lateral = arguments.args.iter().any(|argument| has_columns(argument));
                 name_only_column(alias, &function);
