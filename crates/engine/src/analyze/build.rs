@@ -192,7 +192,7 @@ impl Builder<'_> {
                 )
             })
             .collect();
-        self.rows(table, &source, &mut |vectors, rows, dictionaries| {
+        self.rows(table, &source, |vectors, rows, dictionaries| {
             let (key, rest) = (&vectors[0], &vectors[1..]);
             let further = rest[own.len()..].iter();
             for (keys, vector) in keys.iter_mut().zip(std::iter::once(key).chain(further)) {
@@ -227,7 +227,7 @@ impl Builder<'_> {
         &self,
         table: &Arc<TableSnapshot>,
         source: &TableSource,
-        see: &mut dyn FnMut(&[Vector], usize, &[Arc<Dictionary>]),
+        mut see: impl FnMut(&[Vector], usize, &[Arc<Dictionary>]),
     ) -> Result<()> {
         let (scan, dictionaries) = (self.scan(table, source)?, dictionaries_of(source));
         let mut loader = VectorLoader::new(source, &dictionaries);
