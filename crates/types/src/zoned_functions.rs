@@ -69,17 +69,29 @@ impl ExprPlanner for ZonedTimes {
             BinaryOperator::Minus => false,
             _ => return Ok(PlannerResult::Original(expr)),
         };
-        let (left, right) = (field_of(&expr.left, schema), field_of(&expr.right, schema));
+        // Chains of operators are deep on one side: the other one tells nearly always that this is something else.
+        let is_deep = |expr: &Expr| matches!(expr, Expr::BinaryExpr(_) | Expr::ScalarFunction(_));
+        let (near, far) = if is_deep(&expr.left) { (&expr.right, &expr.left) } else { (&expr.left, &expr.right) };
+        let part = |expr: &Expr| expr.get_type(schema).ok().filter(is_part);
+        let Some(near_type) = part(near) else { return Ok(PlannerResult::Original(expr)) };
+        let Some(far_type) = part(far) else { return Ok(PlannerResult::Original(expr)) };
+        let is_near_left = !is_deep(&expr.left);
+        let (left, right) = if is_near_left { (near_type, far_type) } else { (far_type, near_type) };
         let is_zoned =
-            |field: &Option<FieldRef>| field.as_ref().is_some_and(|field| Own::of_field(field) == Some(Own::ZonedTime));
-        let is = |field: &Option<FieldRef>, data_type: &DataType| {
-            field.as_ref().is_some_and(|field| field.data_type() == data_type)
-        };
-        let planned = match (is_zoned(&left), is_zoned(&right)) {
-            (true, false) if is(&right, &INTERVAL) => (Operation::Moved { is_later }, expr.left, expr.right),
-            (false, true) if is(&left, &INTERVAL) && is_later => (Operation::Moved { is_later }, expr.right, expr.left),
-            (true, false) if is(&right, &DataType::Date32) && is_later => (Operation::OnDay, expr.left, expr.right),
-            (false, true) if is(&left, &DataType::Date32) && is_later => (Operation::OnDay, expr.right, expr.left),
+            |expr: &Expr| expr.to_field(schema).is_ok_and(|(_, field)| Own::of_field(&field) == Some(Own::ZonedTime));
+        let planned = match (left.is_string(), right.is_string()) {
+            (true, false) if right == INTERVAL && is_zoned(&expr.left) => {
+                (Operation::Moved { is_later }, expr.left, expr.right)
+            }
+            (false, true) if left == INTERVAL && is_later && is_zoned(&expr.right) => {
+                (Operation::Moved { is_later }, expr.right, expr.left)
+            }
+            (true, false) if right == DataType::Date32 && is_later && is_zoned(&expr.left) => {
+                (Operation::OnDay, expr.left, expr.right)
+            }
+            (false, true) if left == DataType::Date32 && is_later && is_zoned(&expr.right) => {
+                (Operation::OnDay, expr.right, expr.left)
+            }
             _ => return Ok(PlannerResult::Original(expr)),
         };
         let (operation, time, other) = planned;
@@ -87,8 +99,9 @@ impl ExprPlanner for ZonedTimes {
     }
 }
 
-fn field_of(expr: &Expr, schema: &DFSchema) -> Option<FieldRef> {
-    expr.to_field(schema).ok().map(|(_, field)| field)
+/// Whether values of this type may be times with their zones, which are texts, or what is added to them.
+fn is_part(data_type: &DataType) -> bool {
+    data_type.is_string() || *data_type == INTERVAL || *data_type == DataType::Date32
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
