@@ -4,6 +4,7 @@
 //! of a dictionary where their column has few different ones.
 
 pub mod reduce;
+mod share;
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,6 +17,7 @@ use crate::carver::Carver;
 use crate::dictionaries;
 use crate::display::{join_text, list, shown, state_name};
 use crate::emit::reduce::Restriction;
+use crate::emit::share::{FilledStates, KnownGroups, counted, first_scan};
 use crate::estimate::{ExpectedScans, expect, variables_of};
 use crate::facts::Variable;
 use crate::reason::Reason;
@@ -53,6 +55,7 @@ pub fn emit(carver: &Carver<'_>, relation: &Relation, columns: &[Scalar]) -> Res
         one_row_relations: vec![None; carver.one_row_relations.len()],
         restriction: None,
         key_states: HashMap::new(),
+        filled: FilledStates::of(carver),
     };
     let mut flow = emitter.flow(relation, &variables_of(columns))?;
     emitter.bind_singles(&mut flow, columns)?;
@@ -74,13 +77,16 @@ pub(crate) struct Emitter<'a, 'b> {
     pub(crate) expected_scans: ExpectedScans,
     /// Columns of strings whose values are needed somewhere else than where they are scanned.
     pub(crate) computed: BTreeSet<Variable>,
-    pub(crate) dictionaries: HashMap<Variable, DictionaryId>,
+    /// By the first scan of the table and its column.
+    pub(crate) dictionaries: HashMap<(usize, usize), DictionaryId>,
     /// The states of relations of one row, once they are built.
     pub(crate) one_row_relations: Vec<Option<StateId>>,
     /// For the aggregation that comes next.
     pub(crate) restriction: Option<Restriction>,
     /// States that hold every value of a variable as their only key, with their rows.
     pub(crate) key_states: HashMap<Variable, (StateId, f64)>,
+    /// What states were filled with.
+    filled: FilledStates,
 }
 
 /// Variables that are carried with what they are made of; and those that are a part of a join's key, and which.
@@ -112,7 +118,7 @@ impl Emitter<'_, '_> {
             return None;
         }
         let next = DictionaryId(self.dictionaries.len() as u32);
-        let dictionary = *self.dictionaries.entry(origin).or_insert(next);
+        let dictionary = *self.dictionaries.entry((first_scan(carver, table), column)).or_insert(next);
         self.program.dictionaries = self.dictionaries.len() as u32;
         Some(dictionary)
     }
@@ -254,6 +260,9 @@ impl Emitter<'_, '_> {
             payload: payload.iter().map(|register| flow.typed(*register)).collect(),
             keeps_all,
         };
+        if let Some(before) = self.built_before(&flow, &keys, &payload, &state) {
+            return before;
+        }
         let state = self.state(State::Join(state), Some(rows));
         let text = format!("build {}{text}", state_name(state));
         self.finish(flow, Sink::Build { state, keys, payload }, text);
@@ -474,27 +483,39 @@ impl Emitter<'_, '_> {
             aggregates.push(StateAggregate { function: call.function, argument: typed });
             arguments.push(argument);
         }
-        let key_types: Vec<Typed> = carried.iter().map(|(register, _)| flow.typed(*register)).collect();
-        let result_types: Vec<Typed> = aggregates.iter().map(StateAggregate::result).collect();
-        let types: Vec<Typed> = key_types.iter().chain(&result_types).copied().collect();
-        let expected = carver.groups(keys.iter(), carver.rows(&aggregate.input));
-        let state = self.state(State::Aggregate(AggregateState { keys: key_types, aggregates }), Some(expected));
-        let by = if keys.is_empty() { String::new() } else { format!(" by {}", list(carver, &keys)) };
-        let computed: Vec<String> = calls.iter().map(|call| crate::display::call(carver, call)).collect();
-        let text = format!("aggregate {}{by}: {}", state_name(state), computed.join(", "));
-        let registers = carried.iter().map(|(register, _)| *register).collect();
-        self.finish(flow, Sink::Aggregate { state, keys: registers, arguments }, text);
+        let mut registers: Vec<Register> = carried.iter().map(|(register, _)| *register).collect();
+        let results: Vec<Typed> = aggregates.iter().map(StateAggregate::result).collect();
+        let before = self.grouped_before(&mut flow, &mut registers, &mut arguments, &mut aggregates);
+        let known = before.unwrap_or_else(|| {
+            let key_types: Vec<Typed> = registers.iter().map(|register| flow.typed(*register)).collect();
+            let expected = carver.groups(keys.iter(), carver.rows(&aggregate.input));
+            let state = self.state(State::Aggregate(AggregateState { keys: key_types, aggregates }), Some(expected));
+            let by = if keys.is_empty() { String::new() } else { format!(" by {}", list(carver, &keys)) };
+            let computed: Vec<String> = calls.iter().map(|call| crate::display::call(carver, call)).collect();
+            let text = format!("aggregate {}{by}: {}", state_name(state), computed.join(", "));
+            let (parts, results) = (registers.len(), arguments.len());
+            self.finish(flow, Sink::Aggregate { state, keys: registers, arguments }, text);
+            KnownGroups { state, keys: (0..parts).collect(), calls: (parts..parts + results).collect() }
+        });
         // The groups.
+        let state = known.state;
         let source = Source::Groups { state, columns: Vec::new() };
         let mut flow = Flow::new(source, format!("groups of {}", state_name(state)));
-        let columns: Vec<Register> = types.into_iter().map(|typed| flow.fresh(typed)).collect();
-        for (((variable, _), (_, dictionary)), register) in aggregate.keys.iter().zip(&carried).zip(&columns) {
-            flow.bind(*variable, (*register, *dictionary));
+        let columns: Vec<Register> = self.group_types(state).into_iter().map(|typed| flow.fresh(typed)).collect();
+        for (((variable, _), (_, dictionary)), at) in aggregate.keys.iter().zip(&carried).zip(known.keys) {
+            flow.bind(*variable, (columns[at], *dictionary));
         }
-        for (call, register) in calls.iter().zip(&columns[keys.len()..]) {
-            flow.bind(call.result, (*register, None));
+        for ((call, at), expected) in calls.iter().zip(known.calls).zip(results) {
+            let register = counted(&mut flow, columns[at], expected);
+            flow.bind(call.result, (register, None));
         }
         flow.source = Source::Groups { state, columns };
         Ok(flow)
+    }
+
+    /// The types of a state's keys and results.
+    fn group_types(&self, state: StateId) -> Vec<Typed> {
+        let State::Aggregate(groups) = &self.program.states[state.0 as usize] else { return Vec::new() };
+        groups.keys.iter().copied().chain(groups.aggregates.iter().map(StateAggregate::result)).collect()
     }
 }

@@ -102,7 +102,7 @@ impl Flow {
         }
     }
 
-    fn compute(&mut self, op: Op, typed: Typed, guard: Option<Register>, fits: bool) -> Register {
+    pub(crate) fn compute(&mut self, op: Op, typed: Typed, guard: Option<Register>, fits: bool) -> Register {
         let to = self.fresh(typed);
         self.steps.push(Step::Compute(Compute { to, typed, op, guard, fits }));
         to

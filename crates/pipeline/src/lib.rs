@@ -13,6 +13,7 @@ pub mod ir;
 pub mod key_set;
 pub mod like;
 mod names;
+pub mod numbering;
 pub mod parse;
 pub mod predicate;
 pub mod scalar;
