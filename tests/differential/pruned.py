@@ -58,6 +58,7 @@ class Case:
             "ALTER TABLE f CLUSTER BY AUTO",
             "ANALYZE f",
             "ANALYZE TABLE f SIDEWAYS",
+            f"ALTER TABLE f ALTER COLUMN {self.choose('k', 'q', 'w', 'id')} SET (bloom_filter = {self.choose('on', 'off', 'auto', 1, 4, 64)})",
         )
 
     def predicate(self):
@@ -78,6 +79,9 @@ class Case:
             f"f.q = {number(61)}",
             f"f.q < {number(61)}",
             f"f.w = 'w{number(310)}'",
+            f"f.id = {number(ROWS * 4)}",
+            f"f.id IN ({number(ROWS)}, {number(ROWS)}, {number(ROWS)})",
+            f"f.w IN ('w{number(310)}', 'w{number(310)}', 'x')",
             f"f.z > {number(40_000)}",
             f"f.k = {number(self.keys + 5)}",
         )
@@ -156,7 +160,7 @@ def judge(options, database, case):
         if isinstance(step, str):
             statements.append(step)
             continue
-        pruning = case.choose("all", "all", "all", "histogram", "minmax")
+        pruning = case.choose("all", "all", "all", "histogram", "bloom", "minmax")
         statements += [f"SET pruning = '{pruning}'", step[0], "SET pruning = 'none'", step[1]]
         pairs.append(len(statements) - 1)
     answers = options.binary.answers(database, statements)

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use datafusion::catalog::Session;
 use datafusion::common::{DFSchemaRef, DataFusionError, Result as DataFusionResult};
@@ -11,7 +11,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Sort, UserDefinedLogicalNodeCo
 use datafusion::physical_expr::PhysicalExpr;
 use forebay_base::Result;
 use forebay_context::error::into_datafusion;
-use forebay_engine::query::{ExpectedRows, FilterSource, Query, QueryTable, SortKey, TopK};
+use forebay_engine::query::{ExpectedRows, FactReports, FilterSource, Query, QueryTable, SortKey, TopK};
 use forebay_engine::{Engine, RowFilter};
 use forebay_pipeline::ir::{AggregateFunction, DictionaryId, Program};
 use forebay_tables::assumptions::{Assumptions, Breach};
@@ -83,7 +83,7 @@ impl Carved {
                 return Err(DataFusionError::External(Box::new(Breach(breach))));
             }
             let (filters, expected) = (scan.filters.clone(), scan.expected);
-            Ok(QueryTable { table, filters, metrics: Arc::default(), expected, facts: OnceLock::new() })
+            Ok(QueryTable { table, filters, metrics: Arc::default(), expected, facts: FactReports::default() })
         };
         Ok(Query {
             program: self.program.clone(),

@@ -89,7 +89,8 @@ fn source(f: &mut fmt::Formatter<'_>, query: &Query, pipeline: &Pipeline, report
         let (blocks, pruned) = (format_count(scan.blocks), format_count(scan.blocks_pruned));
         write!(f, "\n     | zones left out {pruned} of {blocks} blocks: {}", arrow(scan.rows, scan.rows_in))?;
     }
-    if let Some(facts) = query.tables[source.table].facts.get().filter(|facts| facts.blocks > 0) {
+    let facts = query.tables[source.table].facts.told();
+    if facts.blocks > 0 {
         let (blocks, by) = (format_count(facts.blocks as u64), facts.by.join(", "));
         write!(f, "\n     | values of {by} left out {blocks} of these blocks")?;
     }

@@ -282,9 +282,11 @@ fn pruning(value: &str) -> Result<(bool, FactUse)> {
     match value.to_ascii_lowercase().as_str() {
         "none" => Ok((false, FactUse::None)),
         "minmax" => Ok((true, FactUse::None)),
-        "histogram" => Ok((true, FactUse::Own)),
+        "bloom" => Ok((true, FactUse::BloomFilters)),
+        "histogram" => Ok((true, FactUse::Histograms)),
         "all" => Ok((true, FactUse::All)),
-        _ => Err(Error::input(format!("pruning = {value} is not possible")).hint("Use none, minmax, histogram or all")),
+        _ => Err(Error::input(format!("pruning = {value} is not possible"))
+            .hint("Use none, minmax, bloom, histogram or all")),
     }
 }
 

@@ -3,16 +3,20 @@
 //!
 //! Must not know: SQL; what is done with it.
 
+mod bloom;
 mod build;
 mod codes;
 mod columns;
+mod filters;
 mod keys;
 mod order;
 mod worth;
 
+pub use bloom::{WantedFilter, build_filters};
 pub(crate) use build::Builder;
 pub use build::{Wanted, build};
 pub use codes::MOST_KEYS;
 pub(crate) use codes::RowCodes;
+pub use filters::{BLOOM_OPTION, FilterChoice, worth_filtering};
 pub use order::order_of_queries;
 pub use worth::{hops_of, worth_making};

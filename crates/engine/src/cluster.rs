@@ -3,7 +3,8 @@
 //!
 //! An external distribution sort by [numbers of rows](crate::facts::OrderKey): a sample tells where parts of about equal size
 //! end, rows go to a temporary file part by part, and each part is sorted in memory and written. Rows with equal numbers keep their
-//! order. Memory: for each worker some parts of [`PART_BYTES`]. Nothing is published here.
+//! order. Memory: for each worker some parts of [`PART_BYTES`]; there are more workers than threads are asked for, so that some
+//! compute while others wait for reads and writes. Nothing is published here.
 
 mod parts;
 
@@ -27,13 +28,16 @@ use crate::{CancelToken, Engine, LoadOptions, LoadTarget, Loader, Metrics, Morse
 use parts::{Parts, PartsFile, split};
 
 /// Plain bytes of a part, about.
-const PART_BYTES: u64 = 96 << 20;
+const PART_BYTES: u64 = 48 << 20;
 
 /// Rows that a worker gathers before it writes them to their parts.
-const GATHERED_ROWS: usize = 1 << 20;
+const GATHERED_ROWS: usize = 1 << 18;
 
 /// Rows whose numbers tell where parts end.
 const SAMPLED_ROWS: usize = 1 << 20;
+
+/// Threads for each of which there is a worker more, to compute while others wait.
+const THREADS_PER_WAITING: usize = 2;
 
 /// Rows that a loader gets at a time.
 const LOADED_ROWS: usize = forebay_base::limits::BLOCK_ROWS;
@@ -136,7 +140,7 @@ impl Sort<'_> {
 
     /// Has workers do neighbouring shares of `items`; what they give, in that order.
     fn shared<I: Sync, R: Send>(&self, items: &[I], work: impl Fn(usize, &[I]) -> Result<R> + Sync) -> Result<Vec<R>> {
-        let share = items.len().div_ceil(self.threads.max(1)).max(1);
+        let share = items.len().div_ceil(self.threads + self.threads.div_ceil(THREADS_PER_WAITING)).max(1);
         std::thread::scope(|scope| {
             let work = &work;
             let workers: Vec<_> = items
@@ -154,9 +158,9 @@ impl Sort<'_> {
         let scan = self.scan((0..self.table.columns.len()).collect(), self.metrics)?;
         let file = PartsFile::new(self.engine.temporary_file()?);
         let of_share = |_: usize, morsels: &[Morsel]| {
-            let parts = bounds.len() + 1;
-            let (gathered, parts) = (vec![Vec::new(); parts], Parts::new(parts));
-            let mut share = Share { bounds, file: &file, gathered, rows: 0, parts };
+            let parts = Parts::new(bounds.len() + 1);
+            let (gathered, numbers, bytes) = (Vec::new(), Vec::new(), Vec::new());
+            let mut share = Share { bounds, file: &file, gathered, numbers, bytes, parts };
             let mut worker = self.codes.worker();
             let mut loader = VectorLoader::new(&self.codes.source, &self.codes.dictionaries);
             let (mut numbers, mut all_rows) = (Vec::new(), Vec::new());
@@ -172,7 +176,7 @@ impl Sort<'_> {
                 while let Some(batches) = rows.next_block()? {
                     for batch in batches {
                         let next = done + batch.num_rows();
-                        share.add(&batch, &numbers[done..next])?;
+                        share.add(batch, &numbers[done..next])?;
                         done = next;
                     }
                 }
@@ -202,11 +206,11 @@ impl Sort<'_> {
                 let whole = concat_batches(&first.schema(), &batches).map_err(of_arrow)?;
                 drop(batches);
                 let sorted = numbers_of(&whole)?;
-                let mut order: Vec<u32> = (0..whole.num_rows() as u32).collect();
-                order.sort_by_key(|row| sorted.value(*row as usize));
+                let mut order: Vec<(u64, u32)> = sorted.values().iter().copied().zip(0..).collect();
+                order.sort_unstable();
                 let plain = without_numbers(&whole);
                 for rows in order.chunks(LOADED_ROWS) {
-                    let rows = UInt32Array::from(rows.to_vec());
+                    let rows = UInt32Array::from_iter_values(rows.iter().map(|(_, row)| *row));
                     loader.push(&take_record_batch(&plain, &rows).map_err(of_arrow)?)?;
                 }
             }
@@ -220,53 +224,67 @@ impl Sort<'_> {
 struct Share<'s> {
     bounds: &'s [u64],
     file: &'s PartsFile,
-    /// By part: rows that are not in the file yet.
-    gathered: Vec<Vec<RecordBatch>>,
-    rows: usize,
+    /// Rows that are not in the file yet, and their numbers.
+    gathered: Vec<RecordBatch>,
+    numbers: Vec<u64>,
+    /// Memory that rows are written from.
+    bytes: Vec<u8>,
     parts: Parts,
 }
 
 impl Share<'_> {
     /// Takes in rows with their numbers.
-    fn add(&mut self, batch: &RecordBatch, numbers: &[u64]) -> Result<()> {
-        let part_of = |number: &u64| self.bounds.partition_point(|bound| bound <= number);
-        let of_rows: Vec<usize> = numbers.iter().map(part_of).collect();
-        // By part, and in it as they were: counted, then placed.
-        let mut ends = vec![0; self.gathered.len()];
-        of_rows.iter().for_each(|part| ends[*part] += 1);
+    fn add(&mut self, batch: RecordBatch, numbers: &[u64]) -> Result<()> {
+        self.gathered.push(batch);
+        self.numbers.extend(numbers);
+        if self.numbers.len() >= GATHERED_ROWS { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes what is gathered, part by part.
+    fn flush(&mut self) -> Result<()> {
+        let batches = std::mem::take(&mut self.gathered);
+        let Some(first) = batches.first() else { return Ok(()) };
+        let whole = concat_batches(&first.schema(), &batches).map_err(of_arrow)?;
+        drop(batches);
+        let (order, counts) = self.by_part();
+        let numbers: Vec<u64> = order.iter().map(|row| self.numbers[*row as usize]).collect();
+        self.numbers.clear();
+        let sorted = take_record_batch(&whole, &UInt32Array::from(order)).map_err(of_arrow)?;
+        drop(whole);
+        let mut start = 0;
+        for (part, count) in counts.into_iter().enumerate().filter(|(_, count)| *count > 0) {
+            let numbers = &numbers[start..start + count];
+            let least_and_greatest = numbers.iter().min().copied().zip(numbers.iter().max().copied());
+            let rows = compacted(&with_numbers(&sorted.slice(start, count), numbers)?)?;
+            self.parts.add(part, self.file.write(&rows, &mut self.bytes)?, least_and_greatest);
+            start += count;
+        }
+        Ok(())
+    }
+
+    /// The gathered rows by their parts, in each as they were; and how many each part has.
+    fn by_part(&self) -> (Vec<u32>, Vec<usize>) {
+        let part_of = |number: &u64| self.bounds.partition_point(|bound| bound <= number) as u32;
+        let of_rows: Vec<u32> = self.numbers.iter().map(part_of).collect();
+        let mut ends = vec![0; self.bounds.len() + 1];
+        of_rows.iter().for_each(|part| ends[*part as usize] += 1);
         let counts: Vec<usize> = ends.clone();
         let mut start = 0;
         ends.iter_mut().for_each(|end| start += std::mem::replace(end, start));
-        let mut order = vec![0_u32; of_rows.len()];
+        let mut order = vec![0; of_rows.len()];
         for (row, part) in of_rows.iter().enumerate() {
-            order[ends[*part]] = row as u32;
-            ends[*part] += 1;
+            order[ends[*part as usize]] = row as u32;
+            ends[*part as usize] += 1;
         }
-        let order = UInt32Array::from(order);
-        let columns = batch.columns().to_vec();
-        let numbers: ArrayRef = Arc::new(UInt64Array::from(numbers.to_vec()));
-        let batch = RecordBatch::try_new(with_number(batch), columns.into_iter().chain([numbers]).collect());
-        let sorted = take_record_batch(&batch.map_err(of_arrow)?, &order).map_err(of_arrow)?;
-        for ((gathered, end), count) in self.gathered.iter_mut().zip(ends).zip(counts).filter(|(_, count)| *count > 0) {
-            gathered.push(sorted.slice(end - count, count));
-        }
-        self.rows += order.len();
-        if self.rows >= GATHERED_ROWS { self.flush() } else { Ok(()) }
+        (order, counts)
     }
+}
 
-    /// Writes what is gathered.
-    fn flush(&mut self) -> Result<()> {
-        for (part, gathered) in self.gathered.iter_mut().enumerate() {
-            let batches = std::mem::take(gathered);
-            let Some(first) = batches.first() else { continue };
-            let whole = concat_batches(&first.schema(), &batches).map_err(of_arrow)?;
-            let numbers = numbers_of(&whole)?.values();
-            let least_and_greatest = numbers.iter().min().copied().zip(numbers.iter().max().copied());
-            self.parts.add(part, self.file.write(&compacted(&whole)?)?, least_and_greatest);
-        }
-        self.rows = 0;
-        Ok(())
-    }
+/// These rows with their numbers.
+fn with_numbers(rows: &RecordBatch, numbers: &[u64]) -> Result<RecordBatch> {
+    let numbers: ArrayRef = Arc::new(UInt64Array::from(numbers.to_vec()));
+    let columns = rows.columns().iter().cloned().chain([numbers]).collect();
+    RecordBatch::try_new(with_number(rows), columns).map_err(of_arrow)
 }
 
 /// The columns of a batch, and the number.

@@ -17,8 +17,8 @@ mod times;
 mod whole;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
@@ -80,6 +80,8 @@ pub struct Scan {
     timeline: Option<SourceTimeline>,
     /// Blocks that no row is needed of.
     ruled_out: RuledOut,
+    /// Likewise, as the keys of joins tell that were known before the first morsel.
+    ruled_out_by_keys: OnceLock<RuledOut>,
 }
 
 impl Scan {
@@ -112,6 +114,7 @@ impl Scan {
             settings,
             timeline,
             ruled_out: RuledOut::default(),
+            ruled_out_by_keys: OnceLock::new(),
         })
     }
 
@@ -303,7 +306,7 @@ impl MorselRows {
     fn prune(&mut self, tests: &[AdaptivePredicate], order: &[usize]) -> Vec<Pending> {
         let sma = self.scan.settings.sma;
         let mut pending = Vec::new();
-        if let Some(out) = self.scan.ruled_out.of_group((self.morsel.segment, self.morsel.group)) {
+        for out in self.scan.ruled_out_of((self.morsel.segment, self.morsel.group)) {
             self.others.retain(|block| !out.contains(block));
             out.iter().for_each(|block| self.selections[block] = Selection::Rows(0..0));
         }

@@ -2,13 +2,13 @@
 //! plain loop over the rows gives.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use forebay_base::{ErrorKind, LogicalType, Result};
 use forebay_disk::MemoryDisk;
-use forebay_engine::query::{Execution, Query, QueryOptions, QueryOutput, QueryTable, StepReport, run};
+use forebay_engine::query::{Execution, FactReports, Query, QueryOptions, QueryOutput, QueryTable, StepReport, run};
 use forebay_engine::{
     CancelToken, DeviceChoice, Engine, LoadTarget, Loader, MemoryShares, Metrics, ScanSettings, SimdLevel,
 };
@@ -107,7 +107,7 @@ fn query_of(engine: &Engine, names: &[&str], program: &str, types: &[(DataType, 
         filters: Vec::new(),
         metrics: Arc::new(Metrics::default()),
         expected: None,
-        facts: OnceLock::new(),
+        facts: FactReports::default(),
     };
     let fields: Vec<_> = types
         .iter()

@@ -2,7 +2,7 @@
 //! little that each build side goes to disk, and larger joins and groups at several budgets.
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Decimal128Array, Float32Array, Float64Array, Int8Array,
@@ -11,7 +11,7 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Decimal128Type, Field, Float64Type, Int64Type, Schema};
 use forebay_base::{ErrorKind, LogicalType, PhysicalType, Result};
 use forebay_disk::{Disk, FaultKind, Faults, MemoryDisk, SimulatedDisk};
-use forebay_engine::query::{Execution, Query, QueryOptions, QueryOutput, QueryTable, StepReport, run};
+use forebay_engine::query::{Execution, FactReports, Query, QueryOptions, QueryOutput, QueryTable, StepReport, run};
 use forebay_engine::{CancelToken, DeviceChoice, Engine, LoadTarget, Loader, MemoryShares, Metrics, ScanSettings};
 use forebay_pipeline::case::Case;
 use forebay_pipeline::ir::{Program, Sink, Source, Step, ValueType};
@@ -159,7 +159,7 @@ fn query(program: &Program, tables: Vec<Arc<TableSnapshot>>) -> Query {
         filters: Vec::new(),
         metrics: Arc::new(Metrics::default()),
         expected: None,
-        facts: OnceLock::new(),
+        facts: FactReports::default(),
     };
     Query {
         program: program.clone(),

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::ObjectName;
-use forebay_base::{Error, Result};
-use forebay_engine::analyze::{build, order_of_queries, worth_making};
-use forebay_engine::facts::{KIND, OrderKey};
+use forebay_base::{Error, Result, TableId};
+use forebay_engine::analyze::{build, build_filters, order_of_queries, worth_filtering, worth_making};
+use forebay_engine::facts::{BLOOM_KIND, KIND, OrderKey};
 use forebay_engine::{CancelToken, Engine, LoadOptions, Metrics, cluster, compact};
 use forebay_store::{Catalog, TableSnapshot};
 
@@ -70,6 +70,10 @@ impl Maintenance<'_> {
             let mut transaction = self.engine.store().begin()?;
             transaction.replace(table.id, &old, new)?;
             transaction.commit()?;
+            // Facts are about segments.
+            if self.catalog.facts_of(table.id).next().is_some() {
+                return self.make_facts_of(table.id, MadeAnew::All);
+            }
         }
         Ok(())
     }
@@ -94,7 +98,7 @@ impl Maintenance<'_> {
     /// Those of reading and writing.
     pub fn analyze(&self, table: &Arc<TableSnapshot>, sideways_only: bool) -> Result<()> {
         self.check_writable()?;
-        self.make_facts(self.catalog, table, sideways_only)
+        self.make_facts(self.catalog, table, if sideways_only { MadeAnew::OfOthers } else { MadeAnew::All })
     }
 
     fn keys(&self, table: &TableSnapshot, text: &str) -> Result<Vec<OrderKey>> {
@@ -131,21 +135,32 @@ impl Maintenance<'_> {
             transaction.replace(table.id, &old, new)?;
         }
         transaction.commit()?;
+        self.make_facts_of(table.id, MadeAnew::Moved)
+    }
+
+    /// Makes facts about a table as it is now.
+    fn make_facts_of(&self, table: TableId, made_anew: MadeAnew) -> Result<()> {
         let catalog = self.engine.store().catalog();
-        match catalog.table_by_id(table.id) {
-            Some(table) => self.make_facts(&catalog, table, true),
-            None => Ok(()),
-        }
+        catalog.table_by_id(table).map_or(Ok(()), |table| self.make_facts(&catalog, table, made_anew))
     }
 
     /// Makes the facts about a table that are worth it, in the place of those that there are.
-    fn make_facts(&self, catalog: &Catalog, table: &Arc<TableSnapshot>, sideways_only: bool) -> Result<()> {
-        let wanted = worth_making(catalog, table, sideways_only);
-        let made = build(self.engine, catalog, table, &wanted, (self.threads, self.cancel))?;
+    fn make_facts(&self, catalog: &Catalog, table: &Arc<TableSnapshot>, made_anew: MadeAnew) -> Result<()> {
+        let how = (self.threads, self.cancel);
+        let wanted = worth_making(catalog, table, made_anew != MadeAnew::All);
+        let mut made = build(self.engine, catalog, table, &wanted, how)?;
+        if made_anew != MadeAnew::OfOthers {
+            let wanted = worth_filtering(self.engine, table)?;
+            made.extend(build_filters(self.engine, catalog, table, &wanted, how)?);
+        }
         let mut transaction = self.engine.store().begin()?;
         let known = transaction.catalog().facts_of(table.id).filter(|fact| {
             let definition = fact.definition();
-            (definition.kind, definition.version) == KIND && !(sideways_only && definition.sources.len() == 1)
+            match (definition.kind, definition.version) {
+                KIND => made_anew == MadeAnew::All || definition.sources.len() > 1,
+                BLOOM_KIND => made_anew != MadeAnew::OfOthers,
+                _ => false,
+            }
         });
         let known: Vec<_> = known.map(|fact| fact.id()).collect();
         if known.is_empty() && made.is_empty() {
@@ -157,4 +172,15 @@ impl Maintenance<'_> {
         }
         transaction.commit()
     }
+}
+
+/// Facts about a table that are found out anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MadeAnew {
+    /// All of them.
+    All,
+    /// Those about the rows that its own join with.
+    OfOthers,
+    /// Those, and filters: the table lies in another order.
+    Moved,
 }

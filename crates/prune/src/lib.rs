@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bins;
+pub mod bloom;
 
 use std::ops::Bound;
 

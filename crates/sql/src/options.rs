@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 use forebay_base::{ColumnId, Error, ErrorKind, Result, TableId};
 use forebay_context::error::suggestion;
 use forebay_engine::Goal;
+use forebay_engine::analyze::{BLOOM_OPTION, FilterChoice};
 use forebay_engine::goal::COMPRESSION_OPTION;
 use forebay_layout::CLUSTER_OPTION;
 use forebay_store::{TableOptions, Transaction};
@@ -21,7 +22,7 @@ use crate::named::find_column;
 use crate::qualified_name::ident;
 
 /// The options that there are.
-const OPTIONS: [&str; 2] = [CLUSTER_OPTION, COMPRESSION_OPTION];
+const OPTIONS: [&str; 3] = [BLOOM_OPTION, CLUSTER_OPTION, COMPRESSION_OPTION];
 
 /// Runs ALTER TABLE … SET (…) or RESET (…).
 pub fn alter(planner: &Planner, alter: &AlterOptions) -> Result<()> {
@@ -102,11 +103,14 @@ fn add(all: &mut TableOptions, column: Option<ColumnId>, options: &[SqlOption]) 
             let message = format!("{name} is no option that is given a value");
             return Err(Error::input(message).hint("Use ALTER TABLE t CLUSTER BY (column, …)"));
         }
-        let goal = Goal::parse(&text(value).ok_or_else(|| {
+        let text = text(value).ok_or_else(|| {
             Error::input(format!("{name} = {value} is not possible"))
                 .hint("Give a name, as in WITH (compression = 'zstd')")
-        })?)?;
-        all.set(column, name, Some(goal.name()));
+        })?;
+        match name {
+            BLOOM_OPTION => all.set(column, name, Some(&text.parse::<FilterChoice>()?.text())),
+            _ => all.set(column, name, Some(Goal::parse(&text)?.name())),
+        }
     }
     Ok(())
 }
@@ -129,6 +133,8 @@ fn text(value: &Expr) -> Option<String> {
         Expr::Identifier(word) => Some(ident(word)),
         Expr::Value(value) => match &value.value {
             Value::SingleQuotedString(text) => Some(text.clone()),
+            Value::Number(number, _) => Some(number.clone()),
+            Value::Boolean(value) => Some(if *value { "on".to_owned() } else { "off".to_owned() }),
             _ => None,
         },
         _ => None,

@@ -8,6 +8,7 @@
 //! verified before it is handed out. Must not know: what facts say.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use forebay_base::checksum::crc32c;
@@ -31,8 +32,11 @@ pub(crate) const FACT_OPTIONAL: u16 = 1;
 /// Facts that tell the values of blocks as sets of bins: their kind, and the version of their content.
 pub const BIN_SETS: (u16, u32) = (1, 1);
 
+/// Facts that tell the values of chunks by Bloom filters, likewise.
+pub const BLOOM_FILTERS: (u16, u32) = (2, 1);
+
 /// Kinds of facts that this program knows, each with the version of its content.
-const KNOWN_KINDS: [(u16, u32); 1] = [BIN_SETS];
+const KNOWN_KINDS: [(u16, u32); 2] = [BIN_SETS, BLOOM_FILTERS];
 
 /// Bytes of a source in the manifest.
 const SOURCE_BYTES: usize = 16;
@@ -208,6 +212,22 @@ impl Fact {
                 true => Ok(content),
                 false => Err(Error::corrupt("checksum mismatch in the content")),
             }
+        };
+        read().context(|| format!("fact file {}", self.path()))
+    }
+
+    /// Some bytes of its content, which nobody has verified.
+    ///
+    /// # Errors
+    /// `Corrupt` where the content or the file ends before them, `NotFound` where the file is missing.
+    pub fn read_part(&self, bytes: Range<u64>) -> Result<Vec<u8>> {
+        let read = || {
+            let length = bytes.end.checked_sub(bytes.start).filter(|_| bytes.end <= self.content_bytes);
+            let length = length.and_then(|length| usize::try_from(length).ok());
+            let length = length.ok_or_else(|| Error::corrupt("bytes that are not in the content"))?;
+            let mut part = vec![0; length];
+            self.file.open()?.read_at(FACT_HEADER_BYTES + bytes.start, &mut part)?;
+            Ok(part)
         };
         read().context(|| format!("fact file {}", self.path()))
     }

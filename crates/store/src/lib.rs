@@ -40,7 +40,7 @@ pub use catalog::{
 pub use check::{CHECK_ERRORS, CheckReport};
 pub use data_directories::{DataDirectory, DatabaseId};
 pub use distribution::Distribution;
-pub use fact::{BIN_SETS, Fact, FactDefinition, FactSource, SealedFact};
+pub use fact::{BIN_SETS, BLOOM_FILTERS, Fact, FactDefinition, FactSource, SealedFact};
 pub use footer::{ChunkLocation, Group, GroupColumn};
 pub use forebay_block::{ColumnStatistics, Zone};
 pub use head::{FORMAT_VERSION, FORMAT_VERSION_OLDEST};

@@ -608,6 +608,8 @@ fn the_format_document_has_these_constants() {
         ("FACT_OPTIONAL", u64::from(fact::FACT_OPTIONAL)),
         ("BIN_SETS_KIND", u64::from(fact::BIN_SETS.0)),
         ("BIN_SETS_VERSION", u64::from(fact::BIN_SETS.1)),
+        ("BLOOM_FILTERS_KIND", u64::from(fact::BLOOM_FILTERS.0)),
+        ("BLOOM_FILTERS_VERSION", u64::from(fact::BLOOM_FILTERS.1)),
         ("MARKER_VERSION", u64::from(data_directories::MARKER_VERSION)),
         ("NO_PROJECTION", u64::from(rows::NO_PROJECTION)),
         ("OPTION_NO_COLUMN", u64::from(options::OPTION_NO_COLUMN)),

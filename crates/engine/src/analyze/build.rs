@@ -147,7 +147,10 @@ impl Builder<'_> {
         let dimension = self.dimension(hop, wanted)?;
         let source = source_of(table, &[hop.column])?;
         check_key(&source.columns[0], table)?;
-        let new = || Partners { dimension: &dimension, seen: vec![0; dimension.rows.places()], block: 0 };
+        let of_places = dimension.bins_of_places();
+        let places = if of_places.is_some() { 0 } else { dimension.rows.places() };
+        let of_places = of_places.as_deref();
+        let new = || Partners { dimension: &dimension, of_places, seen: vec![0; places], block: 0 };
         let (sets, _) = self.blocks(table, &source, dimension.attributes.len(), new)?;
         let mut facts: BTreeMap<&[Hop], Vec<usize>> = BTreeMap::new();
         for (index, attribute) in dimension.attributes.iter().enumerate() {
@@ -338,9 +341,31 @@ impl Dimension {
 /// The rows of another table that those of a block join with.
 struct Partners<'d> {
     dimension: &'d Dimension,
+    /// The bins of all attributes by place of a key, where no key has two rows and there are too many places to remember those that
+    /// a block had: one access to memory then tells all of a row.
+    of_places: Option<&'d [u8]>,
     /// By place of a key: the block that last had it.
     seen: Vec<u32>,
     block: u32,
+}
+
+/// So many places fit into the second-level cache of a core.
+const SEEN_PLACES: usize = 1 << 16;
+
+impl Dimension {
+    /// As [`Partners::of_places`].
+    fn bins_of_places(&self) -> Option<Vec<u8>> {
+        let Self { rows, attributes, .. } = self;
+        if rows.places() <= SEEN_PLACES || !rows.are_unique() || attributes.is_empty() {
+            return None;
+        }
+        let mut all = vec![NO_BIN; rows.places() * attributes.len()];
+        for (place, bins) in all.chunks_mut(attributes.len()).enumerate() {
+            let row = rows.rows_at(place).next();
+            row.into_iter().for_each(|row| bins.iter_mut().zip(attributes).for_each(|(bin, a)| *bin = a.of_rows[row]));
+        }
+        Some(all)
+    }
 }
 
 impl BlockWatcher for Partners<'_> {
@@ -350,6 +375,18 @@ impl BlockWatcher for Partners<'_> {
 
     fn see(&mut self, vectors: &[Vector], rows: usize, _: &[Arc<Dictionary>], sets: &mut [BinSet]) {
         let Dimension { rows: partners, attributes, .. } = self.dimension;
+        if let Some(of_places) = self.of_places {
+            let count = attributes.len();
+            each_integer(&vectors[0], rows, |key| {
+                let Some(place) = partners.place(key) else { return };
+                for (set, bin) in sets.iter_mut().zip(&of_places[place * count..(place + 1) * count]) {
+                    if *bin != NO_BIN {
+                        set.insert(*bin);
+                    }
+                }
+            });
+            return;
+        }
         let (seen, block) = (&mut self.seen, self.block);
         each_integer(&vectors[0], rows, |key| {
             let Some(place) = partners.place(key) else { return };

@@ -13,7 +13,7 @@ use forebay_pipeline::ir::TableSource;
 use forebay_prune::bins::{BinSet, Binning, NO_BIN};
 use forebay_store::TableSnapshot;
 
-use super::build::{Builder, Dimension, Wanted};
+use super::build::{Builder, Dimension, RowBins, Wanted};
 use super::columns::{ColumnBins, check_key, dictionaries_of, integer, source_of};
 use crate::Morsel;
 use crate::facts::OrderKey;
@@ -37,7 +37,12 @@ pub(crate) struct RowCodes {
 enum CodePart {
     Own(Binning),
     /// The first attribute of the partner.
-    Partner(Dimension),
+    Partner {
+        /// Who has it.
+        dimension: Dimension,
+        /// Its bin by place of a key: that of one of the partners.
+        of_places: Vec<u8>,
+    },
 }
 
 /// Numbers of some rows, and who found them.
@@ -76,7 +81,11 @@ impl RowCodes {
                         let message = format!("rows behind column {} have several partners further on", column.name);
                         return Err(Error::unsupported(message).hint("Order by a column of a nearer table"));
                     }
-                    CodePart::Partner(dimension)
+                    let RowBins { of_rows, .. } = &dimension.attributes[0];
+                    let rows = &dimension.rows;
+                    let bin = |place| rows.rows_at(place).next().map_or(NO_BIN, |row| of_rows[row]);
+                    let of_places = (0..rows.places()).map(bin).collect();
+                    CodePart::Partner { dimension, of_places }
                 }
             });
         }
@@ -123,7 +132,7 @@ impl RowCodes {
     /// The numbers of the bins of a column that may have values which pass `test`, as workers that have seen rows know them.
     pub(crate) fn passing(&self, key: usize, test: &Predicate, workers: &[CodeWorker<'_>]) -> BinSet {
         match &self.parts[key] {
-            CodePart::Partner(dimension) => dimension.attributes[0].bins.passing(test),
+            CodePart::Partner { dimension, .. } => dimension.attributes[0].bins.passing(test),
             CodePart::Own(sample) => {
                 let mut seen = sample.empty();
                 let of_workers = workers.iter().filter_map(|worker| worker.bins[key].as_ref());
@@ -137,7 +146,7 @@ impl RowCodes {
     pub(crate) fn worker(&self) -> CodeWorker<'_> {
         let bins = self.parts.iter().map(|part| match part {
             CodePart::Own(sample) => Some(ColumnBins::new(sample.empty())),
-            CodePart::Partner(_) => None,
+            CodePart::Partner { .. } => None,
         });
         CodeWorker { codes: self, bins: bins.collect() }
     }
@@ -153,9 +162,9 @@ impl CodeWorker<'_> {
             let (vector, column) = (&vectors[index], &source.columns[index]);
             for (row, code) in rows.iter().copied().zip(&mut codes[first..]) {
                 let bin = match (part, &mut *bins) {
-                    (CodePart::Partner(dimension), _) => {
-                        let partner = integer(vector, row).and_then(|key| dimension.rows.one(key));
-                        partner.map_or(NO_BIN, |partner| dimension.attributes[0].of_rows[partner])
+                    (CodePart::Partner { dimension, of_places }, _) => {
+                        let place = integer(vector, row).and_then(|key| dimension.rows.place(key));
+                        place.map_or(NO_BIN, |place| of_places[place])
                     }
                     (CodePart::Own(_), Some(bins)) => bins.bin(vector, row, column, dictionaries),
                     (CodePart::Own(_), None) => NO_BIN,

@@ -86,9 +86,9 @@ impl RowsByKey {
         std::iter::successors(known(first), next).map(|row| row as usize)
     }
 
-    /// One of the rows with a key.
-    pub(super) fn one(&self, key: i64) -> Option<usize> {
-        self.rows(key).next()
+    /// Whether no key has two rows.
+    pub(super) fn are_unique(&self) -> bool {
+        self.next.is_empty()
     }
 
     /// The rows with a key.

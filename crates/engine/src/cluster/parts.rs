@@ -66,11 +66,11 @@ impl PartsFile {
         Self { file, end: AtomicU64::new(0), buffers: BufferPool::new(KEPT_BYTES) }
     }
 
-    /// Writes rows; gives where they are.
-    pub(super) fn write(&self, rows: &RecordBatch) -> Result<Range<u64>> {
-        let mut bytes = Vec::with_capacity(rows.get_array_memory_size());
+    /// Writes rows, by way of `bytes`; gives where they are.
+    pub(super) fn write(&self, rows: &RecordBatch, bytes: &mut Vec<u8>) -> Result<Range<u64>> {
+        bytes.clear();
         let mut written = || {
-            let mut writer = StreamWriter::try_new(&mut bytes, rows.schema_ref())?;
+            let mut writer = StreamWriter::try_new(&mut *bytes, rows.schema_ref())?;
             writer.write(rows)?;
             writer.finish()
         };
@@ -78,7 +78,7 @@ impl PartsFile {
         let padded = bytes.len().next_multiple_of(limits::IO_ALIGN);
         let start = self.end.fetch_add(padded as u64, Ordering::Relaxed);
         let mut buffer = self.buffers.require(padded)?;
-        buffer[..bytes.len()].copy_from_slice(&bytes);
+        buffer[..bytes.len()].copy_from_slice(bytes);
         buffer[bytes.len()..].fill(0);
         self.file.write_direct(start, &buffer)?;
         Ok(start..start + bytes.len() as u64)

@@ -1,24 +1,38 @@
 //! Blocks of a scan that facts rule out, once per scan.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use forebay_base::{ColumnId, FactId, TableId};
+use forebay_base::{ColumnId, FactId, TableId, Value};
 use forebay_block::BlockSet;
 use forebay_pipeline::Predicate;
 use forebay_prune::bins::BinSet;
+use forebay_prune::bloom::hash_of;
 use forebay_store::{Catalog, Fact, TableSnapshot};
 
-use super::bin_sets::{BinSets, Hop, KIND, OrderKey};
+use super::bin_sets::{self, BinSets, Hop, OrderKey};
+use super::bloom_filters::{self, BloomFilters};
+use crate::FactUse;
 
 /// The contents of facts that were asked for, as long as the catalog has them.
 #[derive(Debug, Default)]
 pub(crate) struct KnownFacts {
     /// `None` where the file is not what was written, which `forebay check` tells: no answer needs it.
-    contents: Mutex<HashMap<FactId, Option<Arc<BinSets>>>>,
+    contents: Mutex<HashMap<FactId, Option<Content>>>,
     /// What scans were asked, each question once, the latest ones last.
     asked: Mutex<VecDeque<Asked>>,
 }
+
+/// What a fact says.
+#[derive(Debug, Clone)]
+enum Content {
+    BinSets(Arc<BinSets>),
+    BloomFilters(Arc<BloomFilters>),
+}
+
+/// Values that filters are asked for, for one test.
+const MOST_VALUES: usize = 64;
 
 /// Questions that are remembered.
 const ASKED: usize = 256;
@@ -66,10 +80,10 @@ pub(crate) struct RuledOut {
 
 impl KnownFacts {
     /// The blocks of `table` that have no row that passes all of `tests`. Facts count that were made from these versions of
-    /// other tables.
+    /// other tables, and that are of use here.
     pub(crate) fn rule_out(
         &self,
-        catalog: &Catalog,
+        (catalog, facts): (&Catalog, FactUse),
         table: &TableSnapshot,
         tests: &[PartnerTest<'_>],
         version: &dyn Fn(TableId) -> Option<u64>,
@@ -78,7 +92,7 @@ impl KnownFacts {
         if tests.is_empty() {
             return ruled_out;
         }
-        let facts: Vec<&Arc<Fact>> = catalog.facts_of(table.id).filter(|fact| is_bin_sets(fact)).collect();
+        let facts: Vec<&Arc<Fact>> = catalog.facts_of(table.id).filter(|fact| is_of_use(fact, facts)).collect();
         for test in tests {
             let first = test.hops.first().map_or(test.column, |hop| hop.column);
             for fact in facts.iter().filter(|fact| fact.definition().columns.contains(&first)) {
@@ -86,8 +100,12 @@ impl KnownFacts {
                 if !others.clone().all(|source| version(source.table) == Some(source.version)) {
                     continue;
                 }
-                let Some(known) = self.content(catalog, fact) else { continue };
-                if ruled_out.add(table, &known, test) && !ruled_out.by.contains(&test.name) {
+                let is_any = match self.content(catalog, fact) {
+                    Some(Content::BinSets(known)) => ruled_out.add(table, &known, test),
+                    Some(Content::BloomFilters(known)) => ruled_out.add_filtered(table, (fact, &known), test),
+                    None => false,
+                };
+                if is_any && !ruled_out.by.contains(&test.name) {
                     ruled_out.by.push(test.name.clone());
                 }
             }
@@ -120,21 +138,59 @@ impl KnownFacts {
         asked.iter().filter(|question| question.table == table).cloned().collect()
     }
 
-    fn content(&self, catalog: &Catalog, fact: &Fact) -> Option<Arc<BinSets>> {
+    fn content(&self, catalog: &Catalog, fact: &Fact) -> Option<Content> {
         // Whatever a panicking holder left is whole.
         let known = self.contents.lock().unwrap_or_else(PoisonError::into_inner).get(&fact.id()).cloned();
         known.unwrap_or_else(|| {
-            let read = fact.read().and_then(|content| BinSets::from_bytes(&content)).ok().map(Arc::new);
+            let content = match kind(fact) {
+                bloom_filters::KIND => BloomFilters::read(fact).map(|known| Content::BloomFilters(Arc::new(known))),
+                _ => fact
+                    .read()
+                    .and_then(|content| BinSets::from_bytes(&content))
+                    .map(|known| Content::BinSets(Arc::new(known))),
+            };
+            let content = content.ok();
             let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
             contents.retain(|id, _| catalog.fact(*id).is_some());
-            contents.insert(fact.id(), read.clone());
-            read
+            contents.insert(fact.id(), content.clone());
+            content
         })
     }
 }
 
-fn is_bin_sets(fact: &Fact) -> bool {
-    (fact.definition().kind, fact.definition().version) == KIND
+fn kind(fact: &Fact) -> (u16, u32) {
+    (fact.definition().kind, fact.definition().version)
+}
+
+fn is_of_use(fact: &Fact, facts: FactUse) -> bool {
+    match facts {
+        FactUse::None => false,
+        FactUse::BloomFilters => kind(fact) == bloom_filters::KIND,
+        FactUse::Histograms => kind(fact) == bin_sets::KIND,
+        FactUse::All => [bin_sets::KIND, bloom_filters::KIND].contains(&kind(fact)),
+    }
+}
+
+/// Whether only some single values pass.
+pub(crate) fn asks_for_values(test: &Predicate) -> bool {
+    values_of(test).is_some()
+}
+
+/// The values of which a row has one that passes; `None` where they are many, or where others pass.
+fn values_of(test: &Predicate) -> Option<Vec<Value>> {
+    let values = match test {
+        Predicate::Range { low: Bound::Included(low), high: Bound::Included(high) } if low == high => vec![low.clone()],
+        Predicate::In(values) => values.clone(),
+        Predicate::Keys(keys) if keys.count() <= MOST_VALUES => {
+            let words = keys.words().iter().enumerate();
+            let places = words.flat_map(|(word, bits)| {
+                (0..64).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| word * 64 + bit)
+            });
+            places.map(|place| Value::Int(keys.low() + place as i128)).collect()
+        }
+        _ => return None,
+    };
+    (values.len() <= MOST_VALUES).then_some(values)
 }
 
 impl RuledOut {
@@ -170,9 +226,48 @@ impl RuledOut {
         is_any
     }
 
+    /// Rules out the blocks whose filters have no value that passes. False where that is nothing, or where the filters cannot be
+    /// read: no answer needs them, and `forebay check` tells.
+    fn add_filtered(
+        &mut self,
+        table: &TableSnapshot,
+        (fact, known): (&Fact, &BloomFilters),
+        test: &PartnerTest<'_>,
+    ) -> bool {
+        if !test.hops.is_empty() || known.column != test.column {
+            return false;
+        }
+        let hashes = values_of(test.test).map(|values| values.iter().map(hash_of).collect::<Option<Vec<u64>>>());
+        let Some(Some(hashes)) = hashes else { return false };
+        let mut may = vec![false; known.units.len()];
+        for hash in hashes {
+            let Ok(with) = known.with(fact, &known.shape.bits_of(hash)) else { return false };
+            with.into_iter().for_each(|unit| may[unit] = true);
+        }
+        let numbers: HashMap<_, _> =
+            table.segments.iter().enumerate().map(|(number, segment)| (segment.id(), number)).collect();
+        let mut is_any = false;
+        for (unit, _) in known.units.iter().zip(may).filter(|(_, may)| !may) {
+            let Some(segment) = numbers.get(&unit.segment) else { continue };
+            let out = self.blocks.entry((*segment, unit.group as usize)).or_default();
+            (unit.blocks.0..unit.blocks.1).for_each(|block| out.insert(block as usize));
+            is_any = true;
+        }
+        is_any
+    }
+
     /// The blocks of a row group that are ruled out.
     pub(crate) fn of_group(&self, group: (usize, usize)) -> Option<&BlockSet> {
         self.blocks.get(&group)
+    }
+
+    /// The number of blocks that are ruled out here and not there.
+    pub(crate) fn not_in(&self, other: &Self) -> usize {
+        let more = |(group, blocks): (&(usize, usize), &BlockSet)| {
+            let known = other.of_group(*group);
+            blocks.iter().filter(|block| known.is_none_or(|known| !known.contains(*block))).count()
+        };
+        self.blocks.iter().map(more).sum()
     }
 
     /// The number of blocks that are ruled out.

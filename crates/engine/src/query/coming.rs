@@ -119,7 +119,7 @@ impl Runner<'_> {
                 let ruled_out = ruled_out(self.engine, self.query, &self.program, (source, facts));
                 let report = FactReport { blocks: ruled_out.len(), by: ruled_out.by.clone() };
                 // A section that is given up makes its scans anew, which are told the same.
-                let _ = bound.facts.set(report);
+                bound.facts.begin(report);
                 scan.without(ruled_out)
             }
         })

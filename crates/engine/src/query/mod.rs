@@ -25,7 +25,7 @@ mod task;
 mod top_k;
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -70,8 +70,8 @@ pub struct QueryTable {
     pub metrics: Arc<Metrics>,
     /// How many of its rows go on; a guess, which decides what is read early, and never answers.
     pub expected: Option<ExpectedRows>,
-    /// What facts about its blocks told before it was scanned.
-    pub facts: OnceLock<FactReport>,
+    /// What facts about its blocks told.
+    pub facts: FactReports,
 }
 
 /// What facts about a table's blocks ruled out.
@@ -81,6 +81,35 @@ pub struct FactReport {
     pub blocks: usize,
     /// The columns whose values told, with their tables.
     pub by: Vec<String>,
+}
+
+/// What facts about a table's blocks told so far.
+#[derive(Debug, Default)]
+pub struct FactReports(Mutex<FactReport>);
+
+impl FactReports {
+    /// What they told before any row was looked at. A scan that is made anew is told the same.
+    pub(crate) fn begin(&self, report: FactReport) {
+        *self.lock() = report;
+    }
+
+    /// They told more, by these columns.
+    pub(crate) fn add(&self, blocks: usize, by: Vec<String>) {
+        let mut report = self.lock();
+        report.blocks += blocks;
+        let new: Vec<String> = by.into_iter().filter(|name| !report.by.contains(name)).collect();
+        report.by.extend(new);
+    }
+
+    /// All of it.
+    pub fn told(&self) -> FactReport {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, FactReport> {
+        // Whatever a panicking holder left is whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// How many rows of a table are expected to go on in a pipeline that scans it.

@@ -8,9 +8,10 @@ use forebay_pipeline::ir::{Pipeline, Probe, ProbeKind, Program, Register, Sink, 
 
 use forebay_store::TableSnapshot;
 
-use super::Query;
+use super::specialise::Specialised;
+use super::{Query, QueryTable};
 use crate::facts::{Hop, PartnerTest, RuledOut};
-use crate::{Engine, FactUse};
+use crate::{Engine, FactUse, Scan};
 
 /// The blocks of a source's table that such facts rule out.
 pub(super) fn ruled_out(
@@ -30,7 +31,36 @@ pub(super) fn ruled_out(
     };
     let table = &query.tables[source.table].table;
     engine.known_facts().note(table.id, &tests, source.columns.len());
-    engine.known_facts().rule_out(&catalog, table, &tests, &version)
+    engine.known_facts().rule_out((&catalog, facts), table, &tests, &version)
+}
+
+/// Has a scan leave out the blocks of which facts tell that no row has one of the keys that its pipeline looks up.
+pub(super) fn rule_out_by_keys(
+    engine: &Engine,
+    bound: &QueryTable,
+    (scan, facts): (&Scan, FactUse),
+    special: &Specialised,
+) {
+    if facts == FactUse::None {
+        return;
+    }
+    let learned = special.tests.iter().zip(&special.learned).filter(|(_, text)| text.is_some());
+    let own = learned.map(|(test, _)| {
+        let column = &bound.table.columns[test.test.column];
+        let name = format!("{}.{}", bound.table.name, column.name);
+        PartnerTest { hops: Vec::new(), column: column.id, test: &test.test.test, name }
+    });
+    let tests: Vec<PartnerTest<'_>> = own.collect();
+    if tests.is_empty() {
+        return;
+    }
+    let catalog = engine.store().catalog();
+    let ruled_out = engine.known_facts().rule_out((&catalog, facts), &bound.table, &tests, &|_| None);
+    let by = ruled_out.by.clone();
+    let blocks = scan.leave_out(ruled_out);
+    if blocks > 0 {
+        bound.facts.add(blocks, by);
+    }
 }
 
 /// Whether both have the same rows: a statement may see a part of a table, or rows that are not published yet.

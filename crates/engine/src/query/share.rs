@@ -12,6 +12,7 @@ use forebay_cpu::vector::{VECTOR_ROWS, Vector};
 use forebay_pipeline::ir::{Pipeline, Source, TableSource};
 
 use super::early::EarlyWorker;
+use super::partner_tests::rule_out_by_keys;
 use super::runner::{Runner, Stop};
 use super::source::{EqualRows, Loaded, VectorLoader};
 use super::specialise::FEW_IDS;
@@ -40,6 +41,12 @@ impl Runner<'_> {
         match &pipeline.source {
             Source::Table(source) => {
                 let scan = self.scan_of(source)?;
+                rule_out_by_keys(
+                    self.engine,
+                    &self.query.tables[source.table],
+                    (&scan, self.options.scan.facts),
+                    &task.special,
+                );
                 self.on_workers(scan.morsels(), || self.scan(source, &scan, task))
             }
             Source::Groups { state, .. } | Source::BuildRows { state, .. }

@@ -180,7 +180,7 @@ impl Scan {
         let segment = &self.table.segments[morsel.segment];
         let group = &segment.groups().ok()?[morsel.group];
         let (mut alive, mine) = (BlockSet::first(group.block_rows.len()), morsel.blocks());
-        if let Some(out) = self.ruled_out.of_group((morsel.segment, morsel.group)) {
+        for out in self.ruled_out_of((morsel.segment, morsel.group)) {
             alive.retain(|block| !out.contains(block));
         }
         let mut tested = Vec::new();

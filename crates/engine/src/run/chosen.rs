@@ -3,6 +3,7 @@
 //! Invariants: what is left out has no row that passes; the order changes no row.
 
 use forebay_base::Value;
+use forebay_block::BlockSet;
 use forebay_pipeline::ColumnPredicate;
 
 use super::{Direction, FactUse, Scan, ScanSettings};
@@ -44,7 +45,8 @@ impl Scan {
         let tests: Vec<_> = tests.iter().map(test).collect();
         let own = tests.iter().map(|(column, test)| PartnerTest::own(*column, test)).collect::<Vec<_>>();
         let catalog = self.engine.store().catalog();
-        let ruled_out = self.engine.known_facts().rule_out(&catalog, &self.table, &own, &|_| None);
+        self.engine.known_facts().note(self.table.id, &own, self.columns.len());
+        let ruled_out = self.engine.known_facts().rule_out((&catalog, settings.facts), &self.table, &own, &|_| None);
         self.without(ruled_out)
     }
 
@@ -52,5 +54,21 @@ impl Scan {
     #[must_use]
     pub(crate) fn without(self, ruled_out: RuledOut) -> Self {
         Self { ruled_out, ..self }
+    }
+
+    /// Leaves out the rows of these blocks, too, of morsels that nobody has taken yet; gives the number of blocks that were not left
+    /// out before. Only the first call counts.
+    pub(crate) fn leave_out(&self, ruled_out: RuledOut) -> usize {
+        let more = ruled_out.not_in(&self.ruled_out);
+        match self.ruled_out_by_keys.set(ruled_out) {
+            Ok(()) => more,
+            Err(_) => 0,
+        }
+    }
+
+    /// The blocks of a row group that no row is needed of.
+    pub(super) fn ruled_out_of(&self, group: (usize, usize)) -> impl Iterator<Item = &BlockSet> {
+        let by_keys = self.ruled_out_by_keys.get().and_then(|out| out.of_group(group));
+        self.ruled_out.of_group(group).into_iter().chain(by_keys)
     }
 }

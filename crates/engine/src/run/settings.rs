@@ -49,8 +49,10 @@ pub enum Direction {
 pub enum FactUse {
     /// None.
     None,
-    /// Those about the values of its own columns.
-    Own,
+    /// Bloom filters of the values of its own columns.
+    BloomFilters,
+    /// Histograms of the values of its own columns.
+    Histograms,
     /// Also those about the rows of other tables that its rows join with.
     All,
 }
