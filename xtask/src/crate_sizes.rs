@@ -6,7 +6,7 @@ use crate::finding::Finding;
 use crate::source::Sources;
 
 /// The crates between a statement's text and its pipelines.
-const PLANNING: [&str; 15] = [
+const PLANNING: [&str; 16] = [
     "context",
     "grammar",
     "syntax",
@@ -18,6 +18,7 @@ const PLANNING: [&str; 15] = [
     "macros",
     "subqueries",
     "rules",
+    "system",
     "tables",
     "files",
     "carve",

@@ -28,17 +28,17 @@ use forebay_store::{Catalog, Table, TableSnapshot, View};
 use forebay_syntax::dialect::ForebayDialect;
 use forebay_syntax::file_options::{Options, looks_like_path};
 use forebay_syntax::{names, parse};
+use forebay_system::information_schema::{self, InformationSchema};
+use forebay_system::{CATALOG, Seen};
 use forebay_tables::nested_columns;
 use forebay_tables::table::ForebayTable;
 
 use crate::called_macros;
 use crate::checks;
 use crate::current_settings;
-use crate::information_schema::{self, InformationSchema, Views};
 use crate::inserted_query::{Inserted, inserted_table};
 use crate::named::table_of;
 use crate::named_types;
-use crate::qualified_name::CATALOG;
 use crate::search_path::{SearchPath, is_temporary};
 use crate::semantics;
 
@@ -279,7 +279,15 @@ struct Databases {
 }
 
 #[async_trait]
-impl Views for Databases {
+impl Seen for Databases {
+    fn catalog(&self) -> &Catalog {
+        &self.planner.snapshot
+    }
+
+    fn shown<'a>(&self, schema: &'a str) -> Option<&'a str> {
+        self.planner.path.shown(schema)
+    }
+
     async fn columns_of(&self, view: &View) -> Result<Option<SchemaRef>> {
         self.planner.statement.cancel.check()?;
         Ok(self.planner.view(view).await.ok().map(|provider| provider.schema()))
@@ -312,9 +320,8 @@ impl CatalogProvider for Schemas {
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
         if name.eq_ignore_ascii_case(information_schema::NAME) {
             let databases = || Arc::new(self.0.clone());
-            let (catalog, path) = (Arc::clone(&self.0.planner.snapshot), self.0.planner.path.clone());
             let others = InformationSchemaProvider::new(databases());
-            return Some(Arc::new(InformationSchema { catalog, path, views: databases(), others }));
+            return Some(Arc::new(InformationSchema { seen: databases(), others }));
         }
         let Databases { planner, sees_temporary } = &self.0;
         let schemas = planner.path.schemas(&planner.snapshot, name, *sees_temporary);

@@ -17,7 +17,6 @@ mod described;
 pub mod environment;
 mod execute;
 mod explained;
-mod information_schema;
 mod inner_statements;
 pub mod insert;
 mod inserted_query;

@@ -3,9 +3,7 @@
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 use forebay_base::{Error, Result};
 use forebay_store::names_equal;
-
-/// The name of the one catalog.
-pub(crate) const CATALOG: &str = "forebay";
+use forebay_system::CATALOG;
 
 /// A schema and a name in it.
 #[derive(Debug, Clone)]

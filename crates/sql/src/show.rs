@@ -12,8 +12,8 @@ use forebay_syntax::types::{shown_field, shown_type};
 use forebay_tables::nested_columns;
 use forebay_tables::table::primary_key;
 
-use crate::qualified_name::CATALOG;
 use crate::search_path::SearchPath;
+use forebay_system::CATALOG;
 
 /// A column of answers.
 type Answer = (&'static str, ArrayRef);

@@ -23,8 +23,8 @@ use forebay_subqueries::{rounds, row_values};
 use forebay_types::planned::Types;
 use forebay_types::zoned_functions::ZonedTimes;
 
-use crate::qualified_name::CATALOG;
 use crate::semantics;
+use forebay_system::CATALOG;
 
 /// Build sides up to this size are built once and shared, rather than both sides being repartitioned.
 const SHARED_BUILD_BYTES: usize = 256 << 20;

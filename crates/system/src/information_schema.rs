@@ -1,46 +1,34 @@
 //! The schema `information_schema`: schemas, tables and columns under DuckDB's names and types, for programs that ask for them.
 //! What else DataFusion keeps in a schema of this name stays there.
 
-use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray};
-use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{Field, Schema};
 use datafusion::catalog::information_schema::InformationSchemaProvider;
 use datafusion::catalog::{SchemaProvider, TableProvider};
 use datafusion::common::Result;
 use datafusion::datasource::MemTable;
 use forebay_context::error::into_datafusion;
-use forebay_store::{Catalog, SequenceRange, View};
+use forebay_store::SequenceRange;
 use forebay_syntax::types::shown_type;
 use forebay_tables::nested_columns;
 use forebay_tables::table::primary_key;
 
-use crate::qualified_name::CATALOG;
-use crate::search_path::{SearchPath, is_temporary};
+use crate::CATALOG;
+use crate::seen::{Seen, is_temporary};
 
 /// The schema's name.
-pub(crate) const NAME: &str = "information_schema";
-
-/// Who plans views.
-#[async_trait]
-pub(crate) trait Views: fmt::Debug + Send + Sync {
-    /// The columns of a view; `None` of one that can no longer be planned.
-    async fn columns_of(&self, view: &View) -> forebay_base::Result<Option<SchemaRef>>;
-}
+pub const NAME: &str = "information_schema";
 
 /// The schema, of what a statement sees.
 #[derive(Debug)]
-pub(crate) struct InformationSchema {
-    /// Tables and views.
-    pub(crate) catalog: Arc<Catalog>,
-    /// The session's.
-    pub(crate) path: SearchPath,
-    /// The columns of views.
-    pub(crate) views: Arc<dyn Views>,
+pub struct InformationSchema {
+    /// What the statement sees.
+    pub seen: Arc<dyn Seen>,
     /// DataFusion's schema of this name.
-    pub(crate) others: InformationSchemaProvider,
+    pub others: InformationSchemaProvider,
 }
 
 #[async_trait]
@@ -88,8 +76,12 @@ struct Described {
 }
 
 impl InformationSchema {
+    fn is_temporary(&self, schema: &str) -> bool {
+        is_temporary(&*self.seen, schema)
+    }
+
     fn schemata(&self) -> Columns {
-        let names: Vec<&str> = self.catalog.schemas().filter_map(|schema| self.path.shown(schema)).collect();
+        let names: Vec<&str> = self.seen.catalog().schemas().filter_map(|schema| self.seen.shown(schema)).collect();
         let nothing = || texts(names.iter().map(|_| None));
         vec![
             ("catalog_name", texts(names.iter().map(|_| Some(CATALOG)))),
@@ -103,11 +95,11 @@ impl InformationSchema {
     }
 
     fn tables(&self) -> Columns {
-        let catalog = &self.catalog;
-        let kind = |schema: &str| if is_temporary(schema) { "LOCAL TEMPORARY" } else { "BASE TABLE" };
+        let catalog = self.seen.catalog();
+        let kind = |schema: &str| if self.is_temporary(schema) { "LOCAL TEMPORARY" } else { "BASE TABLE" };
         let tables = catalog.tables().map(|table| (table.schema.as_str(), table.name.as_str(), kind(&table.schema)));
         let views = catalog.views().map(|view| (view.schema.as_str(), view.name.as_str(), "VIEW"));
-        let shown = |(schema, name, kind)| self.path.shown(schema).map(|schema| (schema, name, kind));
+        let shown = |(schema, name, kind)| self.seen.shown(schema).map(|schema| (schema, name, kind));
         let all: Vec<(&str, &str, &str)> = tables.chain(views).filter_map(shown).collect();
         let is_insertable = |kind: &str| if kind == "VIEW" { "NO" } else { "YES" };
         let nothing = || texts(all.iter().map(|_| None));
@@ -154,7 +146,7 @@ impl InformationSchema {
     }
 
     fn duckdb_schemas(&self) -> Columns {
-        let names: Vec<&str> = self.catalog.schemas().filter_map(|schema| self.path.shown(schema)).collect();
+        let names: Vec<&str> = self.seen.catalog().schemas().filter_map(|schema| self.seen.shown(schema)).collect();
         vec![
             ("database_name", texts(names.iter().map(|_| Some(CATALOG)))),
             ("schema_name", texts(names.iter().map(|name| Some(*name)))),
@@ -163,14 +155,14 @@ impl InformationSchema {
     }
 
     fn duckdb_tables(&self) -> Columns {
-        let all = self.catalog.tables().filter_map(|table| Some((self.path.shown(&table.schema)?, table)));
+        let all = self.seen.catalog().tables().filter_map(|table| Some((self.seen.shown(&table.schema)?, table)));
         let all: Vec<_> = all.collect();
         vec![
             ("database_name", texts(all.iter().map(|_| Some(CATALOG)))),
             ("schema_name", texts(all.iter().map(|(schema, _)| Some(*schema)))),
             ("table_name", texts(all.iter().map(|(_, table)| Some(table.name.as_str())))),
             ("internal", flags(all.iter().map(|_| false))),
-            ("temporary", flags(all.iter().map(|(_, table)| is_temporary(&table.schema)))),
+            ("temporary", flags(all.iter().map(|(_, table)| self.is_temporary(&table.schema)))),
             ("has_primary_key", flags(all.iter().map(|(_, table)| !primary_key(table).is_empty()))),
             ("estimated_size", counts(all.iter().map(|(_, table)| table.rows()))),
             ("column_count", counts(all.iter().map(|(_, table)| table.columns.len() as u64))),
@@ -178,20 +170,20 @@ impl InformationSchema {
     }
 
     fn duckdb_views(&self) -> Columns {
-        let all = self.catalog.views().filter_map(|view| Some((self.path.shown(&view.schema)?, view)));
+        let all = self.seen.catalog().views().filter_map(|view| Some((self.seen.shown(&view.schema)?, view)));
         let all: Vec<_> = all.collect();
         vec![
             ("database_name", texts(all.iter().map(|_| Some(CATALOG)))),
             ("schema_name", texts(all.iter().map(|(schema, _)| Some(*schema)))),
             ("view_name", texts(all.iter().map(|(_, view)| Some(view.name.as_str())))),
             ("internal", flags(all.iter().map(|_| false))),
-            ("temporary", flags(all.iter().map(|(_, view)| is_temporary(&view.schema)))),
+            ("temporary", flags(all.iter().map(|(_, view)| self.is_temporary(&view.schema)))),
             ("sql", texts(all.iter().map(|(_, view)| Some(view.sql.as_str())))),
         ]
     }
 
     fn duckdb_sequences(&self) -> Columns {
-        let all = self.catalog.sequences().filter_map(|own| Some((self.path.shown(&own.schema)?, own)));
+        let all = self.seen.catalog().sequences().filter_map(|own| Some((self.seen.shown(&own.schema)?, own)));
         let all: Vec<_> = all.collect();
         let number = |of: fn(&SequenceRange) -> i64| -> ArrayRef {
             Arc::new(all.iter().map(|(_, own)| Some(of(&own.range))).collect::<Int64Array>())
@@ -200,7 +192,7 @@ impl InformationSchema {
             ("database_name", texts(all.iter().map(|_| Some(CATALOG)))),
             ("schema_name", texts(all.iter().map(|(schema, _)| Some(*schema)))),
             ("sequence_name", texts(all.iter().map(|(_, own)| Some(own.name.as_str())))),
-            ("temporary", flags(all.iter().map(|(_, own)| is_temporary(&own.schema)))),
+            ("temporary", flags(all.iter().map(|(_, own)| self.is_temporary(&own.schema)))),
             ("start_value", number(|range| range.start)),
             ("min_value", number(|range| range.least)),
             ("max_value", number(|range| range.greatest)),
@@ -228,10 +220,10 @@ impl InformationSchema {
 
     /// The columns of all tables, and of the views that can be planned.
     async fn described(&self) -> Result<Vec<Described>> {
-        let catalog = &self.catalog;
+        let catalog = self.seen.catalog();
         let mut all = Vec::new();
         for table in catalog.tables() {
-            let Some(schema) = self.path.shown(&table.schema) else { continue };
+            let Some(schema) = self.seen.shown(&table.schema) else { continue };
             let key = primary_key(table);
             all.extend(table.columns.iter().zip(1..).map(|(column, position)| Described {
                 schema: schema.to_owned(),
@@ -244,8 +236,8 @@ impl InformationSchema {
             }));
         }
         for view in catalog.views() {
-            let Some(shown) = self.path.shown(&view.schema) else { continue };
-            let Some(schema) = self.views.columns_of(view).await.map_err(into_datafusion)? else { continue };
+            let Some(shown) = self.seen.shown(&view.schema) else { continue };
+            let Some(schema) = self.seen.columns_of(view).await.map_err(into_datafusion)? else { continue };
             all.extend(schema.fields().iter().zip(1..).map(|(field, position)| Described {
                 schema: shown.to_owned(),
                 table: view.name.clone(),
