@@ -1,8 +1,10 @@
 //! Rules that rewrite expressions by the types of their parts go through a plan together: to know the columns of a node's
 //! expressions costs more than such a rule does with most nodes, and most have something for few of them.
 //!
-//! Invariant: a node comes to a rule after those below it went through all rules, and after the rules before went through it.
+//! Invariant: a node comes to a rule after those below it went through all rules, and after the rules before went through it;
+//! types of columns are those that they have after that.
 
+use std::cell::Cell;
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 use std::sync::Arc;
@@ -127,7 +129,10 @@ impl ExpressionRules {
         Self { name, rules }
     }
 
-    fn rewrite(&self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    /// Rewrites a node. `is_retyped` is set once columns of a node have other types than before: those above it have them, too.
+    fn rewrite(&self, plan: LogicalPlan, is_retyped: &Cell<bool>) -> Result<Transformed<LogicalPlan>> {
+        let plan = if is_retyped.get() { plan.recompute_schema()? } else { plan };
+        let before = Arc::clone(plan.schema());
         let kinds = kinds_of(&plan)?;
         let mut done = match self.rules.iter().any(|rule| rule.concerns(kinds)) {
             true => self.rewrite_expressions(plan, kinds)?,
@@ -136,10 +141,16 @@ impl ExpressionRules {
         for rule in &self.rules {
             done = done.transform_data(|plan| rule.rewrite_node(plan))?;
         }
-        match done.transformed {
-            true => done.map_data(LogicalPlan::recompute_schema),
-            false => Ok(done),
+        if !done.transformed {
+            return Ok(done);
         }
+        let done = done.map_data(LogicalPlan::recompute_schema)?;
+        let types =
+            |schema: &DFSchema| schema.fields().iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
+        if !Arc::ptr_eq(&before, done.data.schema()) && types(&before) != types(done.data.schema()) {
+            is_retyped.set(true);
+        }
+        Ok(done)
     }
 
     /// Rewrites the expressions of a node, which have these kinds and keep their names.
@@ -178,7 +189,8 @@ impl AnalyzerRule for ExpressionRules {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| self.rewrite(node)).data()
+        let is_retyped = Cell::new(false);
+        plan.transform_up_with_subqueries(|node| self.rewrite(node, &is_retyped)).data()
     }
 }
 
