@@ -17,7 +17,7 @@ use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{ExprWithAlias, Statement as Ast};
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_aggregates::{written_calls, written_frames};
-use forebay_base::{Error, Result, TableId};
+use forebay_base::{DirectoryId, Error, Result, TableId};
 use forebay_context::error::{from_datafusion, into_datafusion, with_nearest_function};
 use forebay_context::lock::lock;
 use forebay_context::statement::StatementContext;
@@ -29,6 +29,7 @@ use forebay_syntax::dialect::ForebayDialect;
 use forebay_syntax::file_options::{Options, looks_like_path};
 use forebay_syntax::{names, parse};
 use forebay_system::information_schema::{self, InformationSchema};
+use forebay_system::schema::{self, SystemSchema};
 use forebay_system::{CATALOG, Seen};
 use forebay_tables::nested_columns;
 use forebay_tables::table::ForebayTable;
@@ -288,6 +289,11 @@ impl Seen for Databases {
         self.planner.path.shown(schema)
     }
 
+    fn directories(&self) -> Vec<(DirectoryId, String)> {
+        let all = self.planner.engine.store().directories().into_iter();
+        all.map(|directory| (directory.id, directory.path)).collect()
+    }
+
     async fn columns_of(&self, view: &View) -> Result<Option<SchemaRef>> {
         self.planner.statement.cancel.check()?;
         Ok(self.planner.view(view).await.ok().map(|provider| provider.schema()))
@@ -326,7 +332,12 @@ impl CatalogProvider for Schemas {
         let Databases { planner, sees_temporary } = &self.0;
         let schemas = planner.path.schemas(&planner.snapshot, name, *sees_temporary);
         let is_there = !schemas.is_empty();
-        is_there.then(|| Arc::new(Tables { planner: Arc::clone(planner), schemas }) as Arc<dyn SchemaProvider>)
+        let made =
+            is_there.then(|| Arc::new(Tables { planner: Arc::clone(planner), schemas }) as Arc<dyn SchemaProvider>);
+        match name.eq_ignore_ascii_case(schema::NAME) {
+            true => Some(Arc::new(SystemSchema { seen: Arc::new(self.0.clone()), made })),
+            false => made,
+        }
     }
 }
 

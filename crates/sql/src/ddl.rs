@@ -20,6 +20,7 @@ use forebay_store::{
     Transaction, full_name, names_equal,
 };
 use forebay_syntax::types::sql_type;
+use forebay_system::schema::check_free;
 use forebay_tables::nested_columns;
 
 use crate::catalog::Planner;
@@ -283,7 +284,10 @@ pub fn drop(planner: &Planner, kind: &ObjectType, names: &[ObjectName], if_exist
                 match transaction.catalog().has_schema(&name) {
                     true => transaction.drop_schema(&name, cascade)?,
                     false if if_exists => {}
-                    false => return Err(Error::new(ErrorKind::NotFound, format!("schema {name} does not exist"))),
+                    false => {
+                        check_free(&name, &name)?;
+                        return Err(Error::new(ErrorKind::NotFound, format!("schema {name} does not exist")));
+                    }
                 }
             }
             other => return Err(Error::unsupported(format!("DROP {other} is not supported"))),

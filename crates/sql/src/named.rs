@@ -9,6 +9,7 @@ use forebay_base::{ColumnId, Error, ErrorKind, Result};
 use forebay_context::error::suggestion;
 use forebay_store::{Catalog, Table, TableSnapshot};
 use forebay_syntax::dialect::ForebayDialect;
+use forebay_system::schema::check_free;
 
 use crate::qualified_name::{QualifiedName, ident};
 
@@ -31,6 +32,7 @@ pub fn table_of(catalog: &Catalog, name: &QualifiedName) -> Result<Arc<TableSnap
     if catalog.view(&name.schema, &name.name).is_some() {
         return Err(Error::input(format!("{} is a view, not a table", name.name)));
     }
+    check_free(&name.schema, &format!("{}.{}", name.schema, name.name))?;
     let error = Error::new(ErrorKind::NotFound, format!("table {} does not exist", name.name));
     Err(match suggestion(&name.name, catalog.tables().map(|table| table.name.as_str())) {
         Some(other) => error.hint(format!("Did you mean {other}?")),

@@ -22,6 +22,7 @@ use forebay_engine::timeline::Recorder;
 use forebay_files::copy_to;
 use forebay_store::{DEFAULT_SCHEMA, SealedSegment, TableOptions};
 use forebay_syntax::parse::{Command, Copy, CopySource, parse_plan};
+use forebay_system::schema::check_free;
 use forebay_tables::nested_columns;
 use tokio::sync::mpsc;
 
@@ -330,6 +331,7 @@ impl<'a> Run<'a> {
 
     fn use_schema(&self, name: &str) -> Result<Answer> {
         if !self.planner.snapshot().has_schema(name) {
+            check_free(name, name)?;
             return Err(Error::new(ErrorKind::NotFound, format!("schema {name} does not exist")));
         }
         self.session.set(|base| base.config_mut().options_mut().catalog.default_schema = name.to_owned());
@@ -344,6 +346,7 @@ impl<'a> Run<'a> {
         let name = QualifiedName::of(name, DEFAULT_SCHEMA)?.name;
         let mut transaction = self.planner.engine().store().begin()?;
         if !(if_not_exists && transaction.catalog().has_schema(&name)) {
+            check_free(&name, &name)?;
             if is_temporary(&name) {
                 return Err(Error::input(format!("schema {name} would be one of temporary tables"))
                     .hint("Choose a name that does not begin with pg_temp_"));

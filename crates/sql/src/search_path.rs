@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart, Visitor
 use forebay_base::{Error, Result};
 use forebay_grammar::walk::Tree;
 use forebay_store::{Catalog, DEFAULT_SCHEMA, Store, names_equal};
+use forebay_system::schema::check_free;
 
 use crate::qualified_name::{QualifiedName, ident};
 
@@ -54,9 +55,12 @@ impl SearchPath {
         Ok(found)
     }
 
-    /// What a new table or view is called. Errors: a temporary one in a schema.
+    /// What a new table or view is called. Errors: a temporary one in a schema; one in a schema of system tables.
     pub fn name_new(&self, catalog: &Catalog, name: &ObjectName, is_temporary: bool) -> Result<QualifiedName> {
         let mut new = QualifiedName::of(name, &self.schema)?;
+        if !catalog.has_schema(&new.schema) {
+            check_free(&new.schema, &name.to_string())?;
+        }
         match self.is_own(catalog, &new.schema) {
             false if is_temporary && name.0.len() > 1 => {
                 return Err(Error::input(format!("{name} is temporary, and in no schema"))

@@ -208,6 +208,16 @@ impl ColumnFacts {
 }
 
 impl ColumnBounds {
+    /// Of the rows of some blocks; `None` of no blocks.
+    pub fn of_zones(zones: &[Zone]) -> Option<Self> {
+        let mut blocks = zones.iter().map(Self::from);
+        let first = blocks.next()?;
+        Some(blocks.fold(first, |mut all, block| {
+            all.add(&block);
+            all
+        }))
+    }
+
     /// Least and greatest integer; `None` where there is none or they are not known.
     pub fn integers(&self) -> Option<(i128, i128)> {
         match (&self.min, &self.max) {

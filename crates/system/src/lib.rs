@@ -1,10 +1,20 @@
-//! What the database tells of itself, as tables of schemas that nobody made: `information_schema`.
+//! What the database tells of itself, as tables of schemas that nobody made: `information_schema`, and `forebay`, which tells how
+//! tables are stored.
 //!
-//! Invariant: nothing here changes anything. Must not know: sessions, statements other than what they see.
+//! Reading order: [`schema`] has the tables of `forebay`; a `Listing` makes rows of one while they are asked for. Invariant:
+//! nothing here changes anything. Must not know: sessions, statements other than what they see.
 #![forbid(unsafe_code)]
 
+mod bounds;
+mod chunks;
+mod columns;
 pub mod information_schema;
+mod listing;
+pub mod schema;
 mod seen;
+mod segments;
+mod shown;
+mod table_columns;
 
 pub use seen::Seen;
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
-use forebay_base::Result;
+use forebay_base::{DirectoryId, Result};
 use forebay_store::{Catalog, View};
 
 /// What a statement sees of the database.
@@ -16,6 +16,9 @@ pub trait Seen: fmt::Debug + Send + Sync {
     /// What a schema is called in answers: one of temporary tables otherwise than in the catalog. `None` of those of other
     /// sessions.
     fn shown<'a>(&self, schema: &'a str) -> Option<&'a str>;
+
+    /// The directories that its files are in, and where they are.
+    fn directories(&self) -> Vec<(DirectoryId, String)>;
 
     /// The columns of a view; `None` of one that can no longer be planned.
     async fn columns_of(&self, view: &View) -> Result<Option<SchemaRef>>;

@@ -50,7 +50,7 @@ pub fn of_scan(table: &TableSnapshot, projection: &[usize], predicates: &[Arc<dy
 
 fn column_statistics(bounds: Option<&ColumnBounds>, logical: &LogicalType, exact: bool) -> ColumnStatistics {
     let Some(bounds) = bounds else { return ColumnStatistics::new_unknown() };
-    let bound = |value: &Option<Value>| match value.as_ref().and_then(|value| scalar(value, logical)) {
+    let bound = |value: &Option<Value>| match value.as_ref().and_then(|value| exact_bound(value, logical)) {
         Some(scalar) if exact => Precision::Exact(scalar),
         Some(scalar) => Precision::Inexact(scalar),
         None => Precision::Absent,
@@ -63,7 +63,7 @@ fn column_statistics(bounds: Option<&ColumnBounds>, logical: &LogicalType, exact
 }
 
 /// The stored value as a scalar; `None` for floats and strings, whose bounds are not exact.
-fn scalar(value: &Value, logical: &LogicalType) -> Option<ScalarValue> {
+pub fn exact_bound(value: &Value, logical: &LogicalType) -> Option<ScalarValue> {
     let Value::Int(value) = value else { return None };
     let value = *value;
     Some(match logical {
