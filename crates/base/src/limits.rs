@@ -14,6 +14,16 @@ pub const GROUP_BLOCKS: usize = 8;
 /// Joins that a fact about the rows of other tables goes over at most.
 pub const FACT_HOPS: usize = 4;
 
+/// Bytes of the file that takes records of queries; with the one before it there are twice as many. Ten thousand queries of a
+/// usual length, so that the last days of most databases are there, and little beside the tables.
+pub const LOG_FILE_BYTES: usize = 4 << 20;
+
+/// Bytes of the longest record of a query.
+pub const LOG_RECORD_BYTES: usize = 64 << 10;
+
+/// Bytes of a statement's text in its record. Longer ones are cut: they were made by programs, and hold data.
+pub const LOGGED_TEXT_BYTES: usize = 16 << 10;
+
 /// Most blocks of a row group that a segment file may have: chunks of one column become as long as experiments with large
 /// reads need them (GOLAP, Fig. 11), and rows of a group are still counted in 4 bytes.
 pub const GROUP_BLOCKS_MAX: usize = 256;

@@ -16,7 +16,6 @@ pub mod eager;
 pub mod early;
 pub mod emit;
 pub mod estimate;
-mod explain_plan;
 pub mod facts;
 pub mod node;
 pub mod number;

@@ -32,6 +32,7 @@ use forebay_context::settings::Execution;
 use forebay_context::statement::StatementContext;
 use forebay_engine::Metrics;
 use forebay_engine::query::{self, PipelineReport, Query, QueryOptions, QueryOutput};
+use forebay_tables::explain_plan::PIPELINES;
 use forebay_tables::scan::shown_figures;
 use futures::{StreamExt, TryStreamExt};
 
@@ -223,7 +224,7 @@ impl DisplayAs for PipelinesExec {
 
 impl ExecutionPlan for PipelinesExec {
     fn name(&self) -> &str {
-        "ForebayPipelines"
+        PIPELINES
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {

@@ -16,8 +16,8 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use forebay_aggregates::grouping_sets::GroupedTwice;
 use forebay_context::settings::Execution;
 use forebay_context::statement::StatementContext;
+use forebay_tables::explain_plan::{AnalyzeExec, with_operators};
 
-use crate::explain_plan::{AnalyzeExec, with_operators};
 use crate::node::PipelinesNode;
 use crate::operator::PipelinesPlanner;
 use crate::reason::Reason;

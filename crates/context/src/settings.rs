@@ -36,6 +36,9 @@ pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str
         "plan_cache" | "forebay.plan_cache" => {
             base.config_mut().set_extension(Arc::new(KeepsPlans(switch("plan_cache", value)?)));
         }
+        "query_log" | "forebay.query_log" => {
+            base.config_mut().set_extension(Arc::new(LogsQueries(switch("query_log", value)?)));
+        }
         "memory_limit" | "max_memory" => {
             let bytes = parse_bytes(value)?;
             let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -52,7 +55,7 @@ pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str
                 Some(other) => error.hint(format!("Did you mean {other}?")),
                 None => error.hint(
                     "Settings are compression, compression_rates, default_null_order, default_order, device, error_on_division_by_zero, \
-                     execution, ieee_floating_point_ops, integer_division, io, memory_limit, plan_cache, simd and threads, \
+                     execution, ieee_floating_point_ops, integer_division, io, memory_limit, plan_cache, query_log, simd and threads, \
                      and for experiments chunk_blocks, fold_rows, force_encoding, partition_wise_rows, pruning, psma, read_ahead, read_blocks, sargs, sma \
                      and vector_rows",
                 ),
@@ -63,7 +66,7 @@ pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str
 }
 
 /// Settings that a misspelt one is compared with.
-const NAMES: [&str; 25] = [
+const NAMES: [&str; 26] = [
     "chunk_blocks",
     "compression",
     "compression_rates",
@@ -82,6 +85,7 @@ const NAMES: [&str; 25] = [
     "plan_cache",
     "pruning",
     "psma",
+    "query_log",
     "read_ahead",
     "read_blocks",
     "sargs",
@@ -265,6 +269,17 @@ impl KeepsPlans {
     /// Of a session.
     pub fn of(config: &SessionConfig) -> bool {
         config.get_extension::<Self>().is_none_or(|keeps| keeps.0)
+    }
+}
+
+/// Whether a session's statements are put into the query log; `SET query_log`.
+#[derive(Debug, Clone, Copy)]
+pub struct LogsQueries(pub bool);
+
+impl LogsQueries {
+    /// Of a session.
+    pub fn of(config: &SessionConfig) -> bool {
+        config.get_extension::<Self>().is_none_or(|logs| logs.0)
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
+use forebay_engine::facts::Asked;
 use forebay_engine::metrics::MetricsSnapshot;
 use forebay_engine::timeline::Recorder;
 use forebay_engine::{CancelToken, Metrics};
@@ -75,6 +76,12 @@ impl StatementContext {
             sum.add_all(&scan.snapshot());
         }
         sum.snapshot()
+    }
+
+    /// What scans were asked.
+    pub fn asked(&self) -> Vec<Asked> {
+        let scans = self.scans.lock().unwrap_or_else(PoisonError::into_inner);
+        scans.iter().flat_map(|scan| scan.asked()).collect()
     }
 
     /// Says that it was planned just now.

@@ -28,6 +28,7 @@ use crate::accelerator::Accelerators;
 use crate::facts::KnownFacts;
 use crate::floors::Recorder;
 use crate::memory::{Memory, MemoryShares, Urgency};
+use crate::query_log::QueryLog;
 use crate::rates::KeptRates;
 use crate::read_ahead::ReadAhead;
 use crate::timeline::{ChunkTimes, SourceTimeline};
@@ -122,6 +123,8 @@ pub struct Engine {
     kept_rates: KeptRates,
     /// Facts about tables that were read.
     known_facts: KnownFacts,
+    /// The statements that were run.
+    query_log: QueryLog,
     /// Where queries put what does not fit their memory.
     temporary: Arc<dyn Disk>,
     /// Keeps the threads that run pipelines.
@@ -143,6 +146,7 @@ pub(crate) struct WantedChunk<'a> {
 impl Engine {
     /// An engine over `store` with this memory for chunks, and with temporary files on `temporary`.
     pub fn new(store: Store, shares: MemoryShares, temporary: Arc<dyn Disk>) -> Self {
+        let query_log = QueryLog::new(store.record_log());
         Self {
             store,
             memory: Memory::new(shares),
@@ -152,6 +156,7 @@ impl Engine {
             accelerators: Accelerators::default(),
             kept_rates: KeptRates::default(),
             known_facts: KnownFacts::default(),
+            query_log,
             temporary,
             _workers: Lease::new(),
         }
@@ -170,6 +175,11 @@ impl Engine {
     /// Facts about tables that were read.
     pub(crate) fn known_facts(&self) -> &KnownFacts {
         &self.known_facts
+    }
+
+    /// The statements that were run.
+    pub fn query_log(&self) -> &QueryLog {
+        &self.query_log
     }
 
     /// The database below.

@@ -12,4 +12,18 @@ mod rule_out;
 
 pub use bin_sets::{Attribute, BinSets, Hop, KIND, OrderKey};
 pub use bloom_filters::{BloomFilters, FilteredBlocks, KIND as BLOOM_KIND};
-pub(crate) use rule_out::{Asked, KnownFacts, PartnerTest, RuledOut, asks_for_values};
+pub use rule_out::Asked;
+pub(crate) use rule_out::{KnownFacts, PartnerTest, RuledOut, asks_for_values, remember};
+
+/// Which facts about a table's blocks rule them out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FactUse {
+    /// None.
+    None,
+    /// Bloom filters of the values of its own columns.
+    BloomFilters,
+    /// Histograms of the values of its own columns.
+    Histograms,
+    /// Also those about the rows of other tables that its rows join with.
+    All,
+}

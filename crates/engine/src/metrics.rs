@@ -1,12 +1,19 @@
 //! What a statement cost: counted where the work is done, never estimated.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::facts::Asked;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
         /// Counters of one statement, shared by its workers.
         #[derive(Debug, Default)]
-        pub struct Metrics { $($(#[$doc])* pub $name: Counter),+ }
+        pub struct Metrics {
+            $($(#[$doc])* pub $name: Counter,)+
+            /// What its scans were asked.
+            asked: Mutex<Vec<Asked>>,
+        }
 
         /// The counters at one moment.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,6 +31,18 @@ macro_rules! counters {
             }
         }
     };
+}
+
+impl Metrics {
+    /// Takes note of what a scan was asked, if it was asked something.
+    pub(crate) fn note_asked(&self, asked: Option<Asked>) {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).extend(asked);
+    }
+
+    /// What scans were asked.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// A count that several threads add to.

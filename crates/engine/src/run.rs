@@ -41,7 +41,7 @@ pub use ahead::Foreseen;
 use ahead::Reads;
 pub use ranked::AdaptivePredicate;
 pub use runtime_filter::RuntimeFilter;
-pub use settings::{Direction, FactUse, ScanSettings};
+pub use settings::{Direction, ScanSettings};
 
 /// A predicate over rows that codes cannot answer, evaluated on Arrow batches by its owner.
 pub trait RowFilter: Send {

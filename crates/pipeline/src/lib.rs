@@ -14,6 +14,7 @@ pub mod key_set;
 pub mod like;
 mod names;
 pub mod numbering;
+mod operands;
 pub mod parse;
 pub mod predicate;
 pub mod scalar;

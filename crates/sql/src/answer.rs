@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
-use forebay_base::{Error, Result};
+use forebay_base::{Error, ErrorKind, Result};
 use forebay_context::error::worker_error;
 use forebay_context::statement::StatementContext;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::logged::Logged;
 use crate::running::Running;
 use crate::workers::Workers;
 
@@ -35,6 +36,8 @@ pub struct Answer {
     pub(crate) statement: Arc<StatementContext>,
     pub(crate) rows: u64,
     pub(crate) elapsed: Option<Duration>,
+    /// What is noted of it when it ends.
+    pub(crate) logged: Option<Logged>,
     pub(crate) source: Source,
 }
 
@@ -64,6 +67,15 @@ impl Answer {
         self
     }
 
+    /// The query log takes note of it: now where it has no rows, or else when they have been read.
+    pub(crate) fn noted_by(mut self, logged: Logged) -> Self {
+        match self.elapsed {
+            Some(_) => logged.end(&self.statement, self.rows, None),
+            None => self.logged = Some(logged),
+        }
+        self
+    }
+
     /// The columns of the rows.
     pub fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
@@ -71,6 +83,16 @@ impl Answer {
 
     /// The next rows; `None` at the end.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let next = self.find_next();
+        if !matches!(next, Ok(Some(_)))
+            && let Some(logged) = self.logged.take()
+        {
+            logged.end(&self.statement, self.rows, next.as_ref().err());
+        }
+        next
+    }
+
+    fn find_next(&mut self) -> Result<Option<RecordBatch>> {
         let next = match &mut self.source {
             Source::Batches(batches) => batches.next(),
             Source::Task { receiver, task, runtime, running } => {
@@ -145,6 +167,13 @@ impl Drop for Answer {
     fn drop(&mut self) {
         if let Source::Task { task, .. } = &self.source {
             task.abort();
+        }
+        if let Some(logged) = self.logged.take() {
+            logged.end(
+                &self.statement,
+                self.rows,
+                Some(&Error::new(ErrorKind::Cancelled, "its rows were not read to the end")),
+            );
         }
     }
 }

@@ -17,7 +17,7 @@ use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{ExprWithAlias, Statement as Ast};
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_aggregates::{written_calls, written_frames};
-use forebay_base::{DirectoryId, Error, Result, TableId};
+use forebay_base::{Error, Result, TableId};
 use forebay_context::error::{from_datafusion, into_datafusion, with_nearest_function};
 use forebay_context::lock::lock;
 use forebay_context::statement::StatementContext;
@@ -289,9 +289,8 @@ impl Seen for Databases {
         self.planner.path.shown(schema)
     }
 
-    fn directories(&self) -> Vec<(DirectoryId, String)> {
-        let all = self.planner.engine.store().directories().into_iter();
-        all.map(|directory| (directory.id, directory.path)).collect()
+    fn engine(&self) -> &Engine {
+        &self.planner.engine
     }
 
     async fn columns_of(&self, view: &View) -> Result<Option<SchemaRef>> {

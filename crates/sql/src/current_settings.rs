@@ -11,14 +11,14 @@ use datafusion::sql::sqlparser::ast::{
 use forebay_base::units::format_bytes;
 use forebay_base::{Error, Result};
 use forebay_context::error::suggestion;
-use forebay_context::settings::{DescendingOrder, Execution, KeepsPlans, memory_limit};
+use forebay_context::settings::{DescendingOrder, Execution, KeepsPlans, LogsQueries, memory_limit};
 use forebay_grammar::walk::visit_expressions_mut;
 use forebay_rules::arithmetic::division::Division;
 
 use crate::search_path::SearchPath;
 
 /// Settings that are told.
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 16] = [
     "threads",
     "worker_threads",
     "memory_limit",
@@ -34,6 +34,7 @@ const NAMES: [&str; 15] = [
     "ieee_floating_point_ops",
     "execution",
     "plan_cache",
+    "query_log",
 ];
 
 /// Puts values in place of the calls in a statement.
@@ -110,6 +111,7 @@ fn value(state: &SessionState, path: &SearchPath, name: &str) -> Result<Value> {
             text(Execution::ALL.iter().find(|(_, other)| *other == own).map_or("", |(name, _)| name))
         }
         "plan_cache" => Value::Boolean(KeepsPlans::of(config)),
+        "query_log" => Value::Boolean(LogsQueries::of(config)),
         other => {
             let division = config.get_extension::<Division>();
             match division.as_ref().and_then(|division| division.switch(other)) {

@@ -12,6 +12,7 @@ use forebay_syntax::parse::{self, Command};
 
 use crate::answer::Answer;
 use crate::catalog::Planner;
+use crate::logged::Logged;
 use crate::plan_cache::PlanKey;
 use crate::run::Run;
 use crate::session::{Base, Session};
@@ -20,7 +21,23 @@ impl Session {
     /// Runs one statement.
     pub fn execute(&self, text: &str) -> Result<Answer> {
         let started = Instant::now();
-        let Base { state, settings } = lock(&self.base).clone();
+        let base = lock(&self.base).clone();
+        let logged = Logged::of(&self.shared.engine, &base.state, text, started);
+        let answer = self.answer(text, base, started);
+        match logged {
+            Some(logged) => match answer {
+                Ok(answer) => Ok(answer.noted_by(logged)),
+                Err(error) => {
+                    logged.failed(lock(&self.running.statement).as_deref(), &error);
+                    Err(error)
+                }
+            },
+            None => answer,
+        }
+    }
+
+    fn answer(&self, text: &str, base: Base, started: Instant) -> Result<Answer> {
+        let Base { state, settings } = base;
         let key = PlanKey { settings, text: text.trim().to_owned() };
         let schema = self.shared.engine.store().catalog().schema_number();
         let mut is_anew = false;

@@ -22,6 +22,7 @@ pub mod insert;
 mod inserted_query;
 mod inserting;
 pub mod load;
+mod logged;
 pub mod lookup;
 mod macros;
 mod made_sequences;

@@ -298,6 +298,7 @@ impl<'a> Run<'a> {
             statement: Arc::clone(&self.statement),
             rows: 0,
             elapsed: None,
+            logged: None,
             source,
         }
     }

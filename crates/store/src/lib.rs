@@ -1,6 +1,6 @@
 //! Which rows exist: catalog, manifest, immutable segment and fact files, the lock, and what survives a crash.
 //!
-//! A database is a directory (`docs/format.md`, "Database directory"): `HEAD`, `forebay.redb`, `segments/` and `LOCK`; its
+//! A database is a directory (`docs/format.md`, "Database directory"): `HEAD`, `forebay.redb`, `segments/` and `LOCK`, and a log that nothing depends on; its
 //! segments may lie in other directories, on drives of their own ("Data directories").
 //! Readers hold an immutable [`Catalog`]; one [`Transaction`] at a time builds the next one, and a commit is one redb
 //! transaction after the files it names are durable. What the manifest does not name does not exist.
@@ -19,6 +19,7 @@ mod footer;
 mod head;
 mod manifest;
 mod options;
+mod record_log;
 mod rows;
 mod segment;
 mod sequence;
@@ -45,6 +46,7 @@ pub use footer::{ChunkLocation, Group, GroupColumn};
 pub use forebay_block::{ColumnStatistics, Zone};
 pub use head::{FORMAT_VERSION, FORMAT_VERSION_OLDEST};
 pub use options::TableOptions;
+pub use record_log::RecordLog;
 pub use segment::{Segment, SortColumn};
 pub use sequence::{Sequence, SequenceRange};
 pub use store::{OpenMode, Store};

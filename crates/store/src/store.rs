@@ -15,6 +15,7 @@ use crate::data_directories::{DataDirectories, DataDirectory, DatabaseId, MARKER
 use crate::fact::{FactDefinition, SealedFact};
 use crate::head::{HEAD_DRAFT_PATH, HEAD_PATH, Head};
 use crate::manifest::{self, MANIFEST_PATH, Manifest};
+use crate::record_log::{LOG_OLD_PATH, LOG_PATH, RecordLog};
 use crate::rows::{self, Rows};
 use crate::striped::StripedWriter;
 use crate::transaction::Transaction;
@@ -293,6 +294,11 @@ impl Store {
         directories
     }
 
+    /// The log of this database. There must not be two at once.
+    pub fn record_log(&self) -> RecordLog {
+        RecordLog::new(Arc::clone(&self.inner.volume), !self.is_read_only())
+    }
+
     /// Whether the database was opened read-only.
     pub fn is_read_only(&self) -> bool {
         self.inner.mode == OpenMode::ReadOnly
@@ -383,7 +389,7 @@ fn check_directory(disk: &dyn Disk, mode: OpenMode) -> Result<()> {
         return Ok(());
     }
     let segments = format!("{SEGMENTS_DIRECTORY}/");
-    let ours = [LOCK_PATH, MANIFEST_PATH, HEAD_DRAFT_PATH, &segments];
+    let ours = [LOCK_PATH, MANIFEST_PATH, HEAD_DRAFT_PATH, LOG_PATH, LOG_OLD_PATH, &segments];
     let names = disk.list("")?;
     let has = |path: &str| names.iter().any(|name| name == path);
     let place = disk.describe();

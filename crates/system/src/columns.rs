@@ -4,10 +4,14 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, StringArray, new_null_array,
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, StringArray,
+    TimestampMicrosecondArray, new_null_array,
 };
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use forebay_base::{Error, Result};
+
+/// The zone of moments, as of columns of tables.
+const ZONE: &str = "UTC";
 
 /// How a column's value is found.
 pub(crate) enum Of<R> {
@@ -19,6 +23,8 @@ pub(crate) enum Of<R> {
     Real(fn(&R) -> Result<Option<f64>>),
     /// BOOLEAN.
     Flag(fn(&R) -> Result<Option<bool>>),
+    /// TIMESTAMP WITH TIME ZONE, by microseconds since 1970.
+    Moment(fn(&R) -> Result<Option<i64>>),
 }
 
 /// A column of a system table.
@@ -48,6 +54,7 @@ impl<R> Column<R> {
             Of::Count(_) => DataType::Int64,
             Of::Real(_) => DataType::Float64,
             Of::Flag(_) => DataType::Boolean,
+            Of::Moment(_) => DataType::Timestamp(TimeUnit::Microsecond, Some(ZONE.into())),
         }
     }
 
@@ -60,6 +67,7 @@ impl<R> Column<R> {
             Of::Text(of) => Arc::new(all::<_, _, StringArray>(rows, of)?),
             Of::Real(of) => Arc::new(all::<_, _, Float64Array>(rows, of)?),
             Of::Flag(of) => Arc::new(all::<_, _, BooleanArray>(rows, of)?),
+            Of::Moment(of) => Arc::new(all::<_, _, TimestampMicrosecondArray>(rows, of)?.with_timezone(ZONE)),
             Of::Count(of) => {
                 let counts: Vec<Option<u64>> = all(rows, of)?;
                 let counts = counts.into_iter().map(|count| count.and_then(|count| i64::try_from(count).ok()));

@@ -1,5 +1,5 @@
 //! What the database tells of itself, as tables of schemas that nobody made: `information_schema`, and `forebay`, which tells how
-//! tables are stored.
+//! tables are stored and which statements were run.
 //!
 //! Reading order: [`schema`] has the tables of `forebay`; a `Listing` makes rows of one while they are asked for. Invariant:
 //! nothing here changes anything. Must not know: sessions, statements other than what they see.
@@ -10,6 +10,7 @@ mod chunks;
 mod columns;
 pub mod information_schema;
 mod listing;
+mod query_log;
 pub mod schema;
 mod seen;
 mod segments;

@@ -1,4 +1,4 @@
-//! The schema `forebay`: how tables are stored.
+//! The schema `forebay`: how tables are stored, and which statements were run.
 //!
 //! A schema of this name that a database has from before it was taken goes first: its tables are found, and others of these.
 
@@ -13,6 +13,7 @@ use forebay_store::names_equal;
 
 use crate::chunks::Chunks;
 use crate::listing::Listing;
+use crate::query_log::QueryLog;
 use crate::seen::Seen;
 use crate::segments::Segments;
 use crate::table_columns::TableColumns;
@@ -22,7 +23,7 @@ use crate::{CATALOG, information_schema};
 pub const NAME: &str = CATALOG;
 
 /// Its tables.
-pub const TABLES: [&str; 3] = ["chunks", "columns", "segments"];
+pub const TABLES: [&str; 4] = ["chunks", "columns", "query_log", "segments"];
 
 /// The schema, of what a statement sees.
 #[derive(Debug)]
@@ -48,6 +49,7 @@ impl SchemaProvider for SystemSchema {
         Ok(Some(match name.to_lowercase().as_str() {
             "chunks" => Arc::new(Listing::new(Chunks(seen()))),
             "columns" => Arc::new(Listing::new(TableColumns(seen()))),
+            "query_log" => Arc::new(Listing::new(QueryLog(seen()))),
             "segments" => Arc::new(Listing::new(Segments(seen()))),
             _ => return Err(into_datafusion(self.unknown(name))),
         }))

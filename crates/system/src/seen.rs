@@ -4,7 +4,8 @@ use std::fmt;
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
-use forebay_base::{DirectoryId, Result};
+use forebay_base::Result;
+use forebay_engine::Engine;
 use forebay_store::{Catalog, View};
 
 /// What a statement sees of the database.
@@ -17,8 +18,8 @@ pub trait Seen: fmt::Debug + Send + Sync {
     /// sessions.
     fn shown<'a>(&self, schema: &'a str) -> Option<&'a str>;
 
-    /// The directories that its files are in, and where they are.
-    fn directories(&self) -> Vec<(DirectoryId, String)>;
+    /// The engine that runs the statement.
+    fn engine(&self) -> &Engine;
 
     /// The columns of a view; `None` of one that can no longer be planned.
     async fn columns_of(&self, view: &View) -> Result<Option<SchemaRef>>;

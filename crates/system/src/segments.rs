@@ -32,7 +32,8 @@ impl SegmentRow {
     /// The directory that the file is in.
     fn directory(&self) -> Option<String> {
         let id = self.segment().data_directory();
-        self.of.seen.directories().into_iter().find(|(other, _)| *other == id).map(|(_, path)| path)
+        let all = self.of.seen.engine().store().directories();
+        all.into_iter().find(|directory| directory.id == id).map(|directory| directory.path)
     }
 }
 

@@ -8,6 +8,7 @@
 pub mod assumptions;
 pub mod check_holds;
 pub mod explain;
+pub mod explain_plan;
 pub mod filter;
 pub mod nested_columns;
 pub mod predicate;

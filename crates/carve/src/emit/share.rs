@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use forebay_pipeline::ir::{
-    Aggregate as StateAggregate, AggregateFunction, AggregateState, JoinState, Op, Register, Source, State, StateId,
-    Typed,
+    Aggregate as StateAggregate, AggregateState, JoinState, Op, Register, Source, State, StateId, Typed,
 };
 use forebay_pipeline::numbering::{NumberedRows, Numbering, ValueNumber};
 
@@ -61,17 +60,6 @@ pub(crate) fn first_scan(carver: &Carver<'_>, table: usize) -> usize {
         Arc::ptr_eq(&other.table, &own.table) && other.residual.is_empty() && own.residual.is_empty()
     };
     (0..table).find(is_same).unwrap_or(table)
-}
-
-/// The aggregate that makes groups of finer ones out of their results; `None` where they do not tell.
-fn over_groups(function: AggregateFunction) -> Option<AggregateFunction> {
-    match function {
-        AggregateFunction::CountRows | AggregateFunction::Count | AggregateFunction::SumFitting => {
-            Some(AggregateFunction::SumFitting)
-        }
-        AggregateFunction::Sum | AggregateFunction::SumWide => Some(AggregateFunction::Sum),
-        AggregateFunction::Min | AggregateFunction::Max | AggregateFunction::First => Some(function),
-    }
 }
 
 impl Emitter<'_, '_> {
@@ -174,7 +162,7 @@ impl Emitter<'_, '_> {
             let part = |key: &ValueNumber| before.keys.iter().position(|known| known == key);
             let keys = filled.keys.iter().map(part).collect::<Option<Vec<_>>>()?;
             let call = |(aggregate, value): (&StateAggregate, &Option<ValueNumber>)| {
-                over_groups(aggregate.function)?;
+                aggregate.function.over_groups()?;
                 let known = groups.aggregates.iter().zip(&before.values);
                 let at = known.into_iter().position(|known| known == (aggregate, value))?;
                 Some(groups.keys.len() + at)
@@ -201,7 +189,7 @@ impl Emitter<'_, '_> {
         *keys = finer.keys.iter().map(|part| columns[*part]).collect();
         *arguments = finer.calls.iter().map(|at| Some(columns[*at])).collect();
         for (aggregate, at) in aggregates.iter_mut().zip(&finer.calls) {
-            let function = over_groups(aggregate.function).unwrap_or(aggregate.function);
+            let function = aggregate.function.over_groups().unwrap_or(aggregate.function);
             *aggregate = StateAggregate { function, argument: Some(flow.typed(columns[*at])) };
         }
         flow.source = Source::Groups { state: finer.state, columns };

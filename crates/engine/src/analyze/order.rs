@@ -1,4 +1,5 @@
-//! The order of a table that serves the queries best which the database has run since it was opened.
+//! The order of a table that serves the queries best which the database has run, since it was opened and, as far as the query log
+//! has them, before.
 //!
 //! Columns that they tested are taken in the order of their different values, the fewest first (GOLAP §4.4), as many as tell blocks
 //! apart. Which of these goes in front of which is tried on a sample: it is put into each order, and what the queries would
@@ -35,7 +36,7 @@ pub fn order_of_queries(
     table: &Arc<TableSnapshot>,
     (threads, cancel): (usize, &CancelToken),
 ) -> Result<Vec<OrderKey>> {
-    let asked = engine.known_facts().asked(table.id);
+    let asked = engine.query_log().with_earlier(engine.known_facts().asked(table.id), table.id);
     let mut tested: Vec<OrderKey> = Vec::new();
     for (key, _) in asked.iter().flat_map(|question| &question.tests) {
         if !tested.contains(key) {

@@ -11,9 +11,9 @@ use forebay_prune::bins::BinSet;
 use forebay_prune::bloom::hash_of;
 use forebay_store::{Catalog, Fact, TableSnapshot};
 
+use super::FactUse;
 use super::bin_sets::{self, BinSets, Hop, OrderKey};
 use super::bloom_filters::{self, BloomFilters};
-use crate::FactUse;
 
 /// The contents of facts that were asked for, as long as the catalog has them.
 #[derive(Debug, Default)]
@@ -39,14 +39,27 @@ const ASKED: usize = 256;
 
 /// What scans of a table were asked.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Asked {
-    table: TableId,
+pub struct Asked {
+    /// The table.
+    pub table: TableId,
     /// What rows had to pass.
-    pub(crate) tests: Vec<(OrderKey, Predicate)>,
+    pub tests: Vec<(OrderKey, Predicate)>,
     /// The columns that are read of them.
-    pub(crate) columns: usize,
+    pub columns: usize,
     /// How often.
-    pub(crate) times: u64,
+    pub times: u64,
+}
+
+/// Takes a question into those that are remembered: it is the latest one then.
+pub(crate) fn remember(asked: &mut VecDeque<Asked>, mut new: Asked) {
+    let same = |old: &Asked| (old.table, &old.tests, old.columns) == (new.table, &new.tests, new.columns);
+    if let Some(known) = asked.iter().position(same).and_then(|place| asked.remove(place)) {
+        new.times += known.times;
+    }
+    if asked.len() == ASKED {
+        asked.pop_front();
+    }
+    asked.push_back(new);
 }
 
 /// What rows of a scan must pass: a test of a column of their own, or of the rows that they join with.
@@ -113,23 +126,16 @@ impl KnownFacts {
         ruled_out
     }
 
-    /// Takes note that a scan of so many columns of a table was asked this.
-    pub(crate) fn note(&self, table: TableId, tests: &[PartnerTest<'_>], columns: usize) {
+    /// Takes note that a scan of so many columns of a table was asked this. Gives the question; `None` where there was none.
+    pub(crate) fn note(&self, table: TableId, tests: &[PartnerTest<'_>], columns: usize) -> Option<Asked> {
         if tests.is_empty() {
-            return;
+            return None;
         }
         let test =
             |test: &PartnerTest<'_>| (OrderKey { hops: test.hops.clone(), column: test.column }, test.test.clone());
-        let mut new = Asked { table, tests: tests.iter().map(test).collect(), columns, times: 1 };
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = |old: &Asked| (old.table, &old.tests, old.columns) == (table, &new.tests, columns);
-        if let Some(known) = asked.iter().position(same).and_then(|place| asked.remove(place)) {
-            new.times += known.times;
-        }
-        if asked.len() == ASKED {
-            asked.pop_front();
-        }
-        asked.push_back(new);
+        let new = Asked { table, tests: tests.iter().map(test).collect(), columns, times: 1 };
+        remember(&mut self.asked.lock().unwrap_or_else(PoisonError::into_inner), new.clone());
+        Some(new)
     }
 
     /// What scans of a table were asked.

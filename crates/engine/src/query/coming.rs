@@ -15,8 +15,9 @@ use super::partner_tests::ruled_out;
 use super::report::timeline_of;
 use super::runner::Runner;
 use super::{FactReport, QueryTable};
+use crate::facts::FactUse;
 use crate::timeline::SourceTimeline;
-use crate::{AdaptivePredicate, FactUse, Foreseen, Scan};
+use crate::{AdaptivePredicate, Foreseen, Scan};
 
 /// Rows of a morsel of which, where so many are expected to go on, some will be in nearly every chunk, although estimates are
 /// often wrong by a factor of ten.

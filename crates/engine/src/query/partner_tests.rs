@@ -10,8 +10,8 @@ use forebay_store::TableSnapshot;
 
 use super::specialise::Specialised;
 use super::{Query, QueryTable};
-use crate::facts::{Hop, PartnerTest, RuledOut};
-use crate::{Engine, FactUse, Scan};
+use crate::facts::{FactUse, Hop, PartnerTest, RuledOut};
+use crate::{Engine, Scan};
 
 /// The blocks of a source's table that such facts rule out.
 pub(super) fn ruled_out(
@@ -30,7 +30,8 @@ pub(super) fn ruled_out(
         bound.all(|table| table.version == known.version && has_segments_of(table, known)).then_some(known.version)
     };
     let table = &query.tables[source.table].table;
-    engine.known_facts().note(table.id, &tests, source.columns.len());
+    let asked = engine.known_facts().note(table.id, &tests, source.columns.len());
+    query.tables[source.table].metrics.note_asked(asked);
     engine.known_facts().rule_out((&catalog, facts), table, &tests, &version)
 }
 

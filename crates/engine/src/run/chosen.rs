@@ -6,8 +6,8 @@ use forebay_base::Value;
 use forebay_block::BlockSet;
 use forebay_pipeline::ColumnPredicate;
 
-use super::{Direction, FactUse, Scan, ScanSettings};
-use crate::facts::{PartnerTest, RuledOut};
+use super::{Direction, Scan, ScanSettings};
+use crate::facts::{FactUse, PartnerTest, RuledOut};
 use crate::morsel::Morsel;
 
 impl Scan {
@@ -45,7 +45,8 @@ impl Scan {
         let tests: Vec<_> = tests.iter().map(test).collect();
         let own = tests.iter().map(|(column, test)| PartnerTest::own(*column, test)).collect::<Vec<_>>();
         let catalog = self.engine.store().catalog();
-        self.engine.known_facts().note(self.table.id, &own, self.columns.len());
+        let asked = self.engine.known_facts().note(self.table.id, &own, self.columns.len());
+        self.metrics.note_asked(asked);
         let ruled_out = self.engine.known_facts().rule_out((&catalog, settings.facts), &self.table, &own, &|_| None);
         self.without(ruled_out)
     }

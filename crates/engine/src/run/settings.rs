@@ -6,6 +6,7 @@ use forebay_cpu::vector::VECTOR_ROWS;
 use forebay_disk::ReadPath;
 
 use super::MorselRows;
+use crate::facts::FactUse;
 
 /// How scans run, whatever they read; settings of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,19 +43,6 @@ pub enum Direction {
     Ascending,
     /// The greatest first.
     Descending,
-}
-
-/// Which facts about a table's blocks rule them out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FactUse {
-    /// None.
-    None,
-    /// Bloom filters of the values of its own columns.
-    BloomFilters,
-    /// Histograms of the values of its own columns.
-    Histograms,
-    /// Also those about the rows of other tables that its rows join with.
-    All,
 }
 
 /// About as many rows as a pipeline does while another one is compiled.

@@ -28,15 +28,17 @@ use datafusion::physical_plan::{
 use forebay_base::units::{format_bytes, format_count, format_seconds};
 use forebay_context::statement::StatementContext;
 use forebay_engine::timeline::SourceTimeline;
-use forebay_tables::scan::ScanExec;
 use futures::TryStreamExt;
 
-use crate::operator::PipelinesExec;
-use forebay_tables::scan_times;
+use crate::scan::ScanExec;
+use crate::scan_times;
+
+/// The name of the operator that runs pipelines, which tell line by line what they did.
+pub const PIPELINES: &str = "ForebayPipelines";
 
 /// Runs a plan to its end, and gives its operators with what they did instead of its rows.
 #[derive(Debug, Clone)]
-pub(crate) struct AnalyzeExec {
+pub struct AnalyzeExec {
     explained: Arc<dyn ExecutionPlan>,
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
@@ -44,7 +46,7 @@ pub(crate) struct AnalyzeExec {
 
 impl AnalyzeExec {
     /// Of the plan `explained`; `schema` has two columns of text, a heading and the operators.
-    pub(crate) fn new(explained: Arc<dyn ExecutionPlan>, schema: SchemaRef) -> Self {
+    pub fn new(explained: Arc<dyn ExecutionPlan>, schema: SchemaRef) -> Self {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(&schema)),
             Partitioning::UnknownPartitioning(1),
@@ -56,10 +58,7 @@ impl AnalyzeExec {
 }
 
 /// EXPLAIN's answer `planned` with the operators of `explained` as this module writes them.
-pub(crate) fn with_operators(
-    planned: &Arc<dyn ExecutionPlan>,
-    explained: &Arc<dyn ExecutionPlan>,
-) -> Arc<dyn ExecutionPlan> {
+pub fn with_operators(planned: &Arc<dyn ExecutionPlan>, explained: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     let Some(answer) = planned.downcast_ref::<ExplainExec>() else { return Arc::clone(planned) };
     let plans = answer.stringified_plans().iter().map(|plan| match plan.plan_type {
         PlanType::FinalPhysicalPlan => StringifiedPlan::new(
@@ -111,7 +110,7 @@ struct OneOperator<'a> {
 
 impl fmt::Display for OneOperator<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of_pipelines = self.verbose && self.plan.is::<PipelinesExec>();
+        let of_pipelines = self.verbose && self.plan.name() == PIPELINES;
         self.plan.fmt_as(if of_pipelines { DisplayFormatType::Verbose } else { DisplayFormatType::Default }, f)
     }
 }
@@ -119,7 +118,7 @@ impl fmt::Display for OneOperator<'_> {
 /// What an operator did, as it follows its text; `None` where nothing was counted, and for pipelines, which tell it line by
 /// line.
 fn done(plan: &dyn ExecutionPlan) -> Option<String> {
-    let metrics = plan.metrics().filter(|_| !plan.is::<PipelinesExec>())?;
+    let metrics = plan.metrics().filter(|_| plan.name() != PIPELINES)?;
     let rows = metrics.output_rows()?;
     let mut text = format!("  {} rows", format_count(rows as u64));
     if let Some(elapsed_ns) = metrics.elapsed_compute() {
