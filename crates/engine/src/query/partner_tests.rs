@@ -91,15 +91,13 @@ fn tests_of<'q>(
         let Step::Probe(Probe { kind: ProbeKind::Inner | ProbeKind::Semi, state, keys, .. }) = step else { continue };
         let builds = |other: &&Pipeline| other.sink.fills() == Some(*state);
         let Some(build) = program.pipelines.iter().find(builds) else { continue };
-        let (Sink::Build { keys: built, .. }, Some(partner)) = (&build.sink, table_of(build)) else { continue };
+        let Sink::Build { keys: built, .. } = &build.sink else { continue };
         for (key, of_partner) in keys.iter().zip(built) {
-            let (Some(column), Some(partner_key)) =
-                (key_column(query, source, *key), key_column(query, partner, *of_partner))
-            else {
-                continue;
-            };
-            let hop = Hop { column, table: query.tables[partner.table].table.id, key: partner_key };
-            let beyond = tests_of(query, program, build, most_hops - 1);
+            let Some(column) = key_column(query, source, *key) else { continue };
+            let Some((partner, partner_key)) = origin(query, program, build, *of_partner) else { continue };
+            let Some(partner_source) = table_of(partner) else { continue };
+            let hop = Hop { column, table: query.tables[partner_source.table].table.id, key: partner_key };
+            let beyond = tests_of(query, program, partner, most_hops - 1);
             tests.extend(beyond.into_iter().map(|mut test| {
                 test.hops.insert(0, hop);
                 test
@@ -114,6 +112,26 @@ fn table_of(pipeline: &Pipeline) -> Option<&TableSource> {
         Source::Table(source) => Some(source),
         Source::Groups { .. } | Source::BuildRows { .. } => None,
     }
+}
+
+/// The pipeline that scans the table whose column of integers a register has, for every row that `pipeline` brings to its sink: itself,
+/// or one that filled a state which it looks up, whose rows have passed all that is asked there.
+fn origin<'q>(
+    query: &Query,
+    program: &'q Program,
+    pipeline: &'q Pipeline,
+    register: Register,
+) -> Option<(&'q Pipeline, ColumnId)> {
+    if let Some(column) = table_of(pipeline).and_then(|source| key_column(query, source, register)) {
+        return Some((pipeline, column));
+    }
+    pipeline.steps.iter().find_map(|step| {
+        let Step::Probe(Probe { kind: ProbeKind::Inner, state, columns, .. }) = step else { return None };
+        let (payload, _) = columns.iter().find(|(_, to)| *to == register)?;
+        let build = program.pipelines.iter().find(|other| other.sink.fills() == Some(*state))?;
+        let Sink::Build { payload: built, .. } = &build.sink else { return None };
+        origin(query, program, build, *built.get(*payload)?)
+    })
 }
 
 /// The column of integers that a register has as it is stored.
