@@ -17,7 +17,7 @@ use forebay_base::units::format_bytes;
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_store::{Catalog, SealedSegment, TableSnapshot};
 
-use crate::analyze::{Builder, RowCodes};
+use crate::analyze::{Builder, Curve, Places, RowCodes};
 use crate::compact::Merged;
 use crate::facts::OrderKey;
 use crate::goal::Goal;
@@ -45,7 +45,16 @@ const LOADED_ROWS: usize = forebay_base::limits::BLOCK_ROWS;
 /// Plain bytes of a string that is counted by its view, where it is not known how long they are.
 const STRING_BYTES: u64 = 16;
 
-/// Writes all segments of `table` anew, in the order of `keys`. `None` where it has no rows.
+/// The order of a table: columns, and how they go together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableOrder {
+    /// The columns.
+    pub keys: Vec<OrderKey>,
+    /// How they go together.
+    pub curve: Curve,
+}
+
+/// Writes all segments of `table` anew, in this order. `None` where it has no rows.
 ///
 /// # Errors
 /// Those of reading and writing, and `Input` where a key leads nowhere.
@@ -53,7 +62,7 @@ pub fn cluster(
     engine: &Arc<Engine>,
     catalog: &Catalog,
     table: &Arc<TableSnapshot>,
-    keys: &[OrderKey],
+    TableOrder { keys, curve }: &TableOrder,
     options: LoadOptions,
     metrics: &Arc<Metrics>,
     (threads, cancel): (usize, &CancelToken),
@@ -63,11 +72,15 @@ pub fn cluster(
     }
     let builder = Builder { engine, catalog, threads, cancel };
     let codes = RowCodes::new(&builder, table, keys)?;
+    let mut sampled = codes.sample(&builder, table, SAMPLED_ROWS)?.numbers;
+    let places = Places::of(*curve, &sampled, keys.len());
+    places.iter().for_each(|places| places.replace(&mut sampled));
+    let codes = codes.along(places);
     let sort = Sort { engine, table, codes: &codes, metrics, threads, cancel };
     let plain_bytes = table.rows().saturating_mul(sort.row_bytes());
     check_space(engine, table, plain_bytes)?;
     let wanted = (plain_bytes / PART_BYTES) as usize + 1;
-    let bounds = split(codes.sample(&builder, table, SAMPLED_ROWS)?.numbers, wanted);
+    let bounds = split(sampled, wanted);
     let parts = sort.distribute(&bounds)?;
     let goals = Goal::of_columns(&table.options, &table.columns, options.goal)?;
     let store_as: Vec<StoreAs> = goals.into_iter().map(|goal| StoreAs::Frames(goal.compression())).collect();

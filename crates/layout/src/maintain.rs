@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::ObjectName;
 use forebay_base::{Error, Result, TableId};
-use forebay_engine::analyze::{build, build_filters, order_of_queries, worth_filtering, worth_making};
-use forebay_engine::facts::{BLOOM_KIND, KIND, OrderKey};
+use forebay_engine::analyze::{Curve, build, build_filters, order_of_queries, worth_filtering, worth_making};
+use forebay_engine::cluster::TableOrder;
+use forebay_engine::facts::{BLOOM_KIND, KIND};
 use forebay_engine::{CancelToken, Engine, LoadOptions, Metrics, cluster, compact};
 use forebay_store::{Catalog, TableSnapshot};
 
 use crate::order::{order_key, shown};
-use crate::statements::columns;
+use crate::statements::{order, order_text};
 
-/// The option of a table that tells its order: columns as SQL writes them, with commas between.
+/// The option of a table that tells its order: columns as SQL writes them, with commas between, in parentheses behind the name of a
+/// curve where they lie along one.
 pub const CLUSTER_OPTION: &str = "cluster_by";
 
 /// What maintenance is done with, for one statement.
@@ -63,8 +65,8 @@ impl Maintenance<'_> {
     /// Those of reading and writing, and `NotFound` where a column of its order is not there any more.
     pub fn optimize(&self, table: &Arc<TableSnapshot>) -> Result<()> {
         self.check_writable()?;
-        if let Some((keys, text)) = self.declared_order(table)? {
-            return self.put_into_order(table, &keys, &text);
+        if let Some((order, text)) = self.declared_order(table)? {
+            return self.put_into_order(table, &order, &text);
         }
         if let Some((old, new)) = compact::rewrite_all(self.engine, table, self.options, self.threads, self.cancel)? {
             let mut transaction = self.engine.store().begin()?;
@@ -78,17 +80,17 @@ impl Maintenance<'_> {
         Ok(())
     }
 
-    /// Puts a table into the order of these columns, or with `None` into one that serves the queries so far.
+    /// Puts a table into the order of these columns, which go together so, or with `None` into one that serves the queries so far.
     ///
     /// # Errors
     /// Those of reading and writing, `NotFound` where a column is not there, and `Input` where there are none or too many.
-    pub fn cluster(&self, table: &Arc<TableSnapshot>, columns: Option<&[ObjectName]>) -> Result<()> {
+    pub fn cluster(&self, table: &Arc<TableSnapshot>, columns: Option<&[ObjectName]>, curve: Curve) -> Result<()> {
         let text: Vec<String> = match columns {
             Some(columns) => columns.iter().map(ToString::to_string).collect(),
             None => self.columns_of_queries(table)?,
         };
-        let text = text.join(", ");
-        self.put_into_order(table, &self.keys(table, &text)?, &text)
+        let text = order_text(&text.join(", "), curve);
+        self.put_into_order(table, &self.order(table, &text)?, &text)
     }
 
     /// Finds out anew which values the blocks of a table have; of its own columns and of the rows that they join with, or of the
@@ -101,17 +103,19 @@ impl Maintenance<'_> {
         self.make_facts(self.catalog, table, if sideways_only { MadeAnew::OfOthers } else { MadeAnew::All })
     }
 
-    fn keys(&self, table: &TableSnapshot, text: &str) -> Result<Vec<OrderKey>> {
-        columns(text)?.iter().map(|column| order_key(self.catalog, table, column)).collect()
+    fn order(&self, table: &TableSnapshot, text: &str) -> Result<TableOrder> {
+        let (columns, curve) = order(text)?;
+        let keys = columns.iter().map(|column| order_key(self.catalog, table, column));
+        Ok(TableOrder { keys: keys.collect::<Result<_>>()?, curve })
     }
 
     /// The order that a table is to lie in, as its option says.
-    fn declared_order(&self, table: &TableSnapshot) -> Result<Option<(Vec<OrderKey>, String)>> {
+    fn declared_order(&self, table: &TableSnapshot) -> Result<Option<(TableOrder, String)>> {
         let Some(text) = table.options.get(None, CLUSTER_OPTION) else { return Ok(None) };
         let hint = format!("ALTER TABLE {} CLUSTER BY (…) gives it another order, RESET (cluster_by) none", table.name);
-        let keys = self.keys(table, text);
-        let keys = keys.map_err(|error| error.context(format!("the order of table {}", table.name)).hint(hint))?;
-        Ok(Some((keys, text.to_owned())))
+        let order = self.order(table, text);
+        let order = order.map_err(|error| error.context(format!("the order of table {}", table.name)).hint(hint))?;
+        Ok(Some((order, text.to_owned())))
     }
 
     /// The columns that queries of this database asked for, in the order that serves them best.
@@ -125,10 +129,10 @@ impl Maintenance<'_> {
     }
 
     /// Puts a table into an order, which it has from then on, and finds out anew which values its blocks have.
-    fn put_into_order(&self, table: &Arc<TableSnapshot>, keys: &[OrderKey], text: &str) -> Result<()> {
+    fn put_into_order(&self, table: &Arc<TableSnapshot>, order: &TableOrder, text: &str) -> Result<()> {
         self.check_writable()?;
         let how = (self.threads, self.cancel);
-        let sorted = cluster::cluster(self.engine, self.catalog, table, keys, self.options, &self.metrics, how)?;
+        let sorted = cluster::cluster(self.engine, self.catalog, table, order, self.options, &self.metrics, how)?;
         let mut transaction = self.engine.store().begin()?;
         transaction.set_option(table.id, None, CLUSTER_OPTION, Some(text))?;
         if let Some((old, new)) = sorted {

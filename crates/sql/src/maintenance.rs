@@ -49,7 +49,7 @@ impl Run<'_> {
             found => {
                 let (table, maintenance) = (found?, self.maintenance());
                 self.statement.watch(&maintenance.metrics, morsels(&table)?.len());
-                maintenance.cluster(&table, statement.columns.as_deref())?;
+                maintenance.cluster(&table, statement.columns.as_deref(), statement.curve)?;
             }
         }
         self.done("ALTER TABLE")

@@ -7,6 +7,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use forebay_base::{Error, Result, Value};
 use forebay_engine::MemoryUse;
 use forebay_engine::goal::COMPRESSION_OPTION;
+use forebay_layout::CLUSTER_OPTION;
 use forebay_store::{Catalog, CheckReport, TableSnapshot, names_equal};
 use forebay_syntax::types::{shown_field, shown_type};
 use forebay_tables::nested_columns;
@@ -46,9 +47,10 @@ struct Listed {
     rows: Option<u64>,
     columns: u64,
     compression: Option<String>,
+    order: Option<String>,
 }
 
-/// SHOW TABLES: tables and views of one schema, or of all with their rows and what was asked of their compression.
+/// SHOW TABLES: tables and views of one schema, or of all with their rows and what was asked of their compression and order.
 pub fn tables(catalog: &Catalog, path: &SearchPath, all: bool) -> Result<RecordBatch> {
     let mut found: Vec<Listed> = Vec::new();
     for table in catalog.tables() {
@@ -58,11 +60,12 @@ pub fn tables(catalog: &Catalog, path: &SearchPath, all: bool) -> Result<RecordB
             rows: Some(table.rows()),
             columns: table.columns.len() as u64,
             compression: table.options.get(None, COMPRESSION_OPTION).map(str::to_owned),
+            order: table.options.get(None, CLUSTER_OPTION).map(str::to_owned),
         });
     }
     for view in catalog.views() {
         let (schema, name) = (view.schema.clone(), view.name.clone());
-        found.push(Listed { schema, name, rows: None, columns: 0, compression: None });
+        found.push(Listed { schema, name, rows: None, columns: 0, compression: None, order: None });
     }
     found.retain(|listed| all || names_equal(&listed.schema, &path.schema) || listed.schema == path.temporary);
     found.retain_mut(|listed| {
@@ -82,6 +85,7 @@ pub fn tables(catalog: &Catalog, path: &SearchPath, all: bool) -> Result<RecordB
         ("columns", count(found.iter().map(|listed| listed.columns))),
         ("rows", Arc::new(found.iter().map(|listed| listed.rows).collect::<UInt64Array>())),
         ("compression", optional_text(found.iter().map(|listed| listed.compression.clone()))),
+        ("cluster_by", optional_text(found.iter().map(|listed| listed.order.clone()))),
     ])
 }
 

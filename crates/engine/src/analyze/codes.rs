@@ -15,6 +15,7 @@ use forebay_store::TableSnapshot;
 
 use super::build::{Builder, Dimension, RowBins, Wanted};
 use super::columns::{ColumnBins, check_key, dictionaries_of, integer, source_of};
+use super::curve::Places;
 use crate::Morsel;
 use crate::facts::OrderKey;
 use crate::query::source::{EqualRows, VectorLoader};
@@ -32,6 +33,8 @@ pub(crate) struct RowCodes {
     pub(crate) dictionaries: Vec<Arc<Dictionary>>,
     /// One per column of `source`.
     parts: Vec<CodePart>,
+    /// What stands for numbers in the order of the columns.
+    places: Option<Places>,
 }
 
 enum CodePart {
@@ -90,7 +93,12 @@ impl RowCodes {
             });
         }
         let dictionaries = dictionaries_of(&source);
-        Ok(Self { source, dictionaries, parts })
+        Ok(Self { source, dictionaries, parts, places: None })
+    }
+
+    /// The same rows with their places on a curve as numbers.
+    pub(crate) fn along(self, places: Option<Places>) -> Self {
+        Self { places, ..self }
     }
 
     /// The numbers of about so many rows from everywhere, or of all where there are fewer; and the workers that found them.
@@ -157,7 +165,7 @@ impl CodeWorker<'_> {
     pub(crate) fn add(&mut self, vectors: &[Vector], rows: &[usize], codes: &mut Vec<u64>) {
         let first = codes.len();
         codes.resize(first + rows.len(), 0);
-        let RowCodes { source, dictionaries, parts } = self.codes;
+        let RowCodes { source, dictionaries, parts, places } = self.codes;
         for (index, (part, bins)) in parts.iter().zip(&mut self.bins).enumerate() {
             let (vector, column) = (&vectors[index], &source.columns[index]);
             for (row, code) in rows.iter().copied().zip(&mut codes[first..]) {
@@ -172,5 +180,6 @@ impl CodeWorker<'_> {
                 *code = *code << 8 | u64::from(bin);
             }
         }
+        places.iter().for_each(|places| places.replace(&mut codes[first..]));
     }
 }
