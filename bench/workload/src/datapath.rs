@@ -10,11 +10,13 @@ mod chunks;
 mod codecs;
 mod columns;
 mod compression;
+mod costs;
 mod gap;
 mod hippogriff;
 mod memory;
 mod overlap;
 mod plans;
+mod pruning;
 mod ratios;
 mod reads;
 mod sampling;
@@ -32,12 +34,16 @@ use crate::load::{Wanted, prepare};
 use crate::measure::run_sql;
 use crate::run::machine::drop_page_cache;
 
-const EXPERIMENTS: [Experiment; 14] = [
+const EXPERIMENTS: [Experiment; 18] = [
     ("reads", reads::measure),
     ("columns", columns::measure),
     ("chunks", chunks::measure),
     ("overlap", overlap::measure),
     ("compression", compression::measure),
+    ("pruning", pruning::bandwidths),
+    ("techniques", pruning::ratios),
+    ("runtimes", costs::runtimes),
+    ("prices", costs::prices),
     ("sampling", sampling::measure),
     ("plans", plans::measure),
     ("codecs", codecs::measure),

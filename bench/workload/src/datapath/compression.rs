@@ -13,7 +13,7 @@ use crate::queries::queries;
 
 const STORED: [Storage; 3] = [UNCOMPRESSED, BALANCED, BEST_RATIO];
 
-const PRUNING: [(&str, &str); 2] = [("", "SET sma = off"), (" + pruning", "SET sma = on")];
+const PRUNING: [(&str, &str); 2] = [("", "SET pruning = none"), (" + pruning", "SET pruning = all")];
 
 pub(super) fn measure(bench: &Bench<'_>, out: &mut dyn Write) -> Result<Figure> {
     let database = ssb(bench, bench.options.scale_factor, out)?;
@@ -24,6 +24,7 @@ pub(super) fn measure(bench: &Bench<'_>, out: &mut dyn Write) -> Result<Figure> 
     let mut compressions = Vec::new();
     for storage in &STORED {
         let table = stored(&database, sorted, storage)?;
+        all(&database.session(), &[&format!("ANALYZE {table}")])?;
         compressions.push(format!("{} {:.1}", storage.name, Size::of(&database, &table, &[])?.compression()));
         for (suffix, setting) in PRUNING {
             let session = database.session();
