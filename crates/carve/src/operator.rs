@@ -32,6 +32,7 @@ use forebay_context::settings::Execution;
 use forebay_context::statement::StatementContext;
 use forebay_engine::Metrics;
 use forebay_engine::query::{self, PipelineReport, Query, QueryOptions, QueryOutput};
+use forebay_subqueries::plans::with_named_keys;
 use forebay_tables::explain_plan::PIPELINES;
 use forebay_tables::scan::shown_figures;
 use futures::{StreamExt, TryStreamExt};
@@ -179,7 +180,8 @@ impl PipelinesExec {
     /// The subtree's rows from DataFusion's operators.
     async fn datafusion(&self, context: Arc<TaskContext>) -> DataFusionResult<SendableRecordBatchStream> {
         let planner = DefaultPhysicalPlanner::default();
-        let plan = planner.create_physical_plan(&self.carved.plan, self.state.as_ref()).await?;
+        let plan =
+            planner.create_physical_plan(with_named_keys(&self.carved.plan)?.as_ref(), self.state.as_ref()).await?;
         let rows = execute_stream(plan, context)?;
         let schema = Arc::clone(&self.schema);
         let rows = rows.map(move |batch| {

@@ -16,6 +16,7 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use forebay_aggregates::grouping_sets::GroupedTwice;
 use forebay_context::settings::Execution;
 use forebay_context::statement::StatementContext;
+use forebay_subqueries::plans::with_named_keys;
 use forebay_tables::explain_plan::{AnalyzeExec, with_operators};
 
 use crate::node::PipelinesNode;
@@ -60,20 +61,22 @@ pub async fn operators(plan: &LogicalPlan, session: &dyn Session) -> DataFusionR
             Arc::new(RoundsPlanner),
         ])
     };
-    match plan {
+    let plan = with_named_keys(plan)?;
+    match plan.as_ref() {
         LogicalPlan::Analyze(analyze) => {
             let explained = planner(true).create_physical_plan(&analyze.input, session).await?;
             Ok(Arc::new(AnalyzeExec::new(explained, Arc::clone(analyze.schema.inner()))))
         }
         LogicalPlan::Explain(explain) => {
-            let planned = planner(false).create_physical_plan(plan, session).await?;
+            let planned = planner(false).create_physical_plan(&plan, session).await?;
             // A plan that cannot be made is told by what DataFusion says there.
-            match planner(false).create_physical_plan(&explain.plan, session).await {
+            let explained = with_named_keys(&explain.plan)?;
+            match planner(false).create_physical_plan(&explained, session).await {
                 Ok(explained) => Ok(with_operators(&planned, &explained)),
                 Err(_) => Ok(planned),
             }
         }
-        _ => planner(false).create_physical_plan(plan, session).await,
+        _ => planner(false).create_physical_plan(&plan, session).await,
     }
 }
 

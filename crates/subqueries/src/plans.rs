@@ -1,8 +1,10 @@
 //! Looking through logical plans.
 
+use std::borrow::Cow;
+
 use datafusion::common::Result;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
+use datafusion::logical_expr::{Expr, LogicalPlan};
 
 /// Whether some node of the plan or of its subqueries is such a one.
 pub fn any_node(plan: &LogicalPlan, mut is_one: impl FnMut(&LogicalPlan) -> Result<bool>) -> Result<bool> {
@@ -12,4 +14,37 @@ pub fn any_node(plan: &LogicalPlan, mut is_one: impl FnMut(&LogicalPlan) -> Resu
         Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     Ok(found)
+}
+
+/// The plan with names of their own for keys of joins that are called as a column, as casts are: operators compute keys beside the
+/// columns of their side.
+pub fn with_named_keys(plan: &LogicalPlan) -> Result<Cow<'_, LogicalPlan>> {
+    let has_cast = |node: &LogicalPlan| {
+        let LogicalPlan::Join(join) = node else { return Ok(false) };
+        Ok(join.on.iter().any(|(left, right)| is_called_as_its_part(left) || is_called_as_its_part(right)))
+    };
+    if !any_node(plan, has_cast)? {
+        return Ok(Cow::Borrowed(plan));
+    }
+    let named = plan.clone().transform_up_with_subqueries(|node| {
+        let LogicalPlan::Join(mut join) = node else { return Ok(Transformed::no(node)) };
+        for key in join.on.iter_mut().flat_map(|(left, right)| [left, right]) {
+            if is_called_as_its_part(key) {
+                let name = key.to_string();
+                *key = std::mem::take(key).alias(name);
+            }
+        }
+        Ok(Transformed::yes(LogicalPlan::Join(join)))
+    });
+    named.data().map(Cow::Owned)
+}
+
+fn is_called_as_its_part(key: &Expr) -> bool {
+    match key {
+        Expr::ScalarFunction(call) => match call.args.as_slice() {
+            [part] => key.schema_name().to_string() == part.schema_name().to_string(),
+            _ => false,
+        },
+        _ => false,
+    }
 }
