@@ -1,7 +1,7 @@
 //! Settings of DuckDB that say how it does its work or shows it, and nothing about answers: they are taken, and do nothing here.
 
 /// Their names.
-const INERT: [&str; 45] = [
+const INERT: [&str; 50] = [
     "allocator_background_threads",
     "allocator_bulk_deallocation_flush_threshold",
     "allocator_flush_threshold",
@@ -18,6 +18,7 @@ const INERT: [&str; 45] = [
     "enable_http_metadata_cache",
     "enable_logging",
     "enable_object_cache",
+    "enable_optimizer",
     "enable_print_progress_bar",
     "enable_profiling",
     "enable_progress_bar",
@@ -29,7 +30,9 @@ const INERT: [&str; 45] = [
     "force_mbedtls_unsafe",
     "force_variant_shredding",
     "immediate_transaction_mode",
+    "lambda_syntax",
     "late_materialization_max_rows",
+    "max_expression_depth",
     "max_temp_directory_size",
     "merge_join_threshold",
     "nested_loop_join_threshold",
@@ -37,6 +40,7 @@ const INERT: [&str; 45] = [
     "partitioned_write_flush_threshold",
     "partitioned_write_max_open_files",
     "perfect_ht_threshold",
+    "pivot_limit",
     "prefer_range_joins",
     "preserve_identifier_case",
     "preserve_insertion_order",
@@ -44,6 +48,7 @@ const INERT: [&str; 45] = [
     "profiling_mode",
     "profiling_output",
     "progress_bar_time",
+    "streaming_buffer_size",
     "temp_directory",
     "wal_autocheckpoint",
     "worker_threads_pin",

@@ -69,7 +69,8 @@ fn keys(orders: &mut [OrderByExpr]) -> Result<()> {
     orders.iter_mut().try_for_each(|order| plain(&mut order.expr))
 }
 
-fn plain(expr: &mut Expr) -> Result<()> {
+/// An expression without its collation: as the texts that this compares.
+pub(crate) fn plain(expr: &mut Expr) -> Result<()> {
     if let Expr::Collate { expr: inner, collation } = expr {
         *expr = key(inner, &collation.to_string())?;
     }

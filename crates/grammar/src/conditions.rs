@@ -26,7 +26,13 @@ pub fn of_parts(expr: &mut Expr) {
             make_condition(left);
             make_condition(right);
         }
-        Expr::UnaryOp { op: UnaryOperator::Not, expr } => make_condition(expr),
+        Expr::UnaryOp { op: UnaryOperator::Not, expr }
+        | Expr::IsTrue(expr)
+        | Expr::IsNotTrue(expr)
+        | Expr::IsFalse(expr)
+        | Expr::IsNotFalse(expr)
+        | Expr::IsUnknown(expr)
+        | Expr::IsNotUnknown(expr) => make_condition(expr),
         Expr::Function(call) => call.filter.iter_mut().for_each(|filter| make_condition(filter)),
         Expr::Case { operand: None, conditions, .. } => {
             conditions.iter_mut().for_each(|when| make_condition(&mut when.condition));

@@ -1,8 +1,8 @@
-//! `s.*` of a column that holds structs, and what tells it from `t.*` of a table.
+//! Fields of columns that hold structs: `s.*`, and what tells it from `t.*` of a table, and `s.a` as a subscript.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectNamePart, Select, SelectItem, SelectItemQualifiedWildcardKind, TableFactor, TableWithJoins,
-    WildcardAdditionalOptions,
+    AccessExpr, Expr, Ident, ObjectNamePart, Select, SelectItem, SelectItemQualifiedWildcardKind, Subscript,
+    TableFactor, TableWithJoins, Value, WildcardAdditionalOptions,
 };
 
 use crate::expressions::call;
@@ -35,6 +35,20 @@ pub fn qualifiers(from: &[TableWithJoins]) -> Vec<String> {
         table.joins.iter().for_each(|join| of_factor(&join.relation, &mut names));
     }
     names
+}
+
+/// The fields behind the column that the first parts of a name are, as subscripts: `s['a']` of `s.a`.
+pub fn of_column(mut parts: Vec<Ident>, column: usize) -> Expr {
+    let fields = parts.split_off(column);
+    let root = match <[Ident; 1]>::try_from(parts) {
+        Ok([name]) => Expr::Identifier(name),
+        Err(parts) => Expr::CompoundIdentifier(parts),
+    };
+    let index = |field: Ident| {
+        let index = Expr::Value(Value::SingleQuotedString(field.value).into());
+        AccessExpr::Subscript(Subscript::Index { index })
+    };
+    Expr::CompoundFieldAccess { root: Box::new(root), access_chain: fields.into_iter().map(index).collect() }
 }
 
 /// `s.*` of what is no table in FROM as the fields of a struct.

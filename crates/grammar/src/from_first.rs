@@ -1,4 +1,4 @@
-//! `FROM t …` without SELECT means `SELECT * FROM t …`: the parser reads the words behind FROM only where a SELECT leads
+//! `FROM t …` without SELECT and `TABLE t` mean `SELECT * FROM t …`: the parser reads the words behind FROM only where a SELECT leads
 //! them, so it is put there. Works on tokens, whose places in the text stay as they are.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -19,6 +19,8 @@ enum Level {
 pub fn add_select(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut levels = vec![Level::Begins];
     let mut places = Vec::new();
+    let mut tables = Vec::new();
+    let mut before = Keyword::NoKeyword;
     for (index, token) in tokens.iter().enumerate() {
         let depth = levels.len();
         let Some(level) = levels.last_mut() else { break };
@@ -39,17 +41,28 @@ pub fn add_select(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
                 if word.keyword == Keyword::FROM && *level != Level::Inside && !has_select(&tokens[index + 1..]) {
                     places.push(index);
                 }
+                let leads = *level == Level::Begins && before != Keyword::ANALYZE;
+                if word.keyword == Keyword::TABLE && (leads || *level == Level::Leads && before == Keyword::AS) {
+                    tables.push(index);
+                    *level = Level::Inside;
+                }
+                before = word.keyword;
                 *level = next_level(*level, word.keyword);
             }
             _ if *level == Level::Begins => *level = Level::Inside,
             _ => {}
         }
     }
-    if places.is_empty() {
+    if places.is_empty() && tables.is_empty() {
         return tokens;
     }
-    let mut out = Vec::with_capacity(tokens.len() + 2 * places.len());
+    let mut out = Vec::with_capacity(tokens.len() + 2 * (places.len() + tables.len()));
     for (index, token) in tokens.into_iter().enumerate() {
+        if tables.contains(&index) {
+            let words = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
+            out.extend(words.map(|word| TokenWithSpan { token: word, span: token.span }));
+            continue;
+        }
         if places.contains(&index) {
             out.push(TokenWithSpan { token: Token::make_keyword("SELECT"), span: token.span });
             out.push(TokenWithSpan { token: Token::Mul, span: token.span });
@@ -118,6 +131,8 @@ mod tests {
         check("CREATE TABLE x AS FROM t", "CREATE TABLE x AS SELECT * FROM t");
         check("INSERT INTO x (a) FROM t", "INSERT INTO x ( a ) SELECT * FROM t");
         check("EXPLAIN ANALYZE FROM t", "EXPLAIN ANALYZE SELECT * FROM t");
+        check("TABLE a UNION ALL (TABLE b)", "SELECT * FROM a UNION ALL ( SELECT * FROM b )");
+        check("CREATE TABLE a AS TABLE b", "CREATE TABLE a AS SELECT * FROM b");
     }
 
     #[test]

@@ -1,13 +1,39 @@
-//! ROLLUP and CUBE among GROUPING SETS, as the sets that they stand for.
+//! ROLLUP and CUBE among GROUPING SETS, as the sets that they stand for, and `GROUP BY ()`, the set of all rows.
 
-use datafusion::sql::sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select};
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select, SelectItem,
+};
+
+use crate::walk::{Tree, visit_expressions};
 
 /// Columns of a CUBE: it has as many sets as these have subsets.
 const CUBE_COLUMNS: usize = 12;
 
 /// Writes out the sets of a SELECT.
 pub fn write_out(select: &mut Select) {
+    let has_calls = |tree: &dyn Tree| {
+        visit_expressions(tree, |expr| match expr {
+            Expr::Function(_) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        })
+        .is_break()
+    };
+    // HAVING alone makes one group of all rows, as aggregates do.
+    let is_having = select.having.as_ref().is_some_and(|having| !has_calls(having))
+        && matches!(&select.group_by, GroupByExpr::Expressions(groups, _) if groups.is_empty());
+    let of_all = is_having
+        && select.projection.iter().all(|item| match item {
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => !has_calls(expr),
+            _ => false,
+        });
     let GroupByExpr::Expressions(groups, _) = &mut select.group_by else { return };
+    let is_empty = |group: &Expr| matches!(group, Expr::Tuple(parts) if parts.is_empty());
+    if of_all || matches!(&groups[..], [only] if is_empty(only)) {
+        *groups = vec![Expr::GroupingSets(vec![Vec::new()])];
+        return;
+    }
     for group in groups {
         if let Expr::GroupingSets(sets) = group {
             *sets = std::mem::take(sets).into_iter().flat_map(sets_of).collect();

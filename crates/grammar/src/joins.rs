@@ -1,7 +1,9 @@
 //! Joins that the parser does not know, as joins that it does, with a mark: `POSITIONAL JOIN` as `CROSS APPLY`, which means nothing
 //! else here, and `ASOF JOIN` as a join whose condition, or whose columns, begin with [`ASOF_MARK`].
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, LimitClause, TableFactor, Value};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, JoinConstraint, JoinOperator, LimitClause, Select, TableFactor, Value,
+};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use forebay_base::{Error, Result};
@@ -17,6 +19,32 @@ pub const NEAREST_CONDITION: &str = "nearest_condition";
 
 /// The function that the condition of a POSITIONAL JOIN is: whether two rows have the same place.
 pub const POSITIONAL_CONDITION: &str = "positional_condition";
+
+/// Checks the joins of a SELECT.
+///
+/// # Errors
+/// One that has no condition, and is no CROSS JOIN.
+pub fn check(select: &Select) -> Result<()> {
+    use JoinOperator::{Anti, FullOuter, Inner, Join, Left, LeftAnti, LeftOuter, LeftSemi, Right, RightOuter, Semi};
+    for join in select.from.iter().flat_map(|table| &table.joins) {
+        if let Join(JoinConstraint::None)
+        | Inner(JoinConstraint::None)
+        | Left(JoinConstraint::None)
+        | LeftOuter(JoinConstraint::None)
+        | Right(JoinConstraint::None)
+        | RightOuter(JoinConstraint::None)
+        | FullOuter(JoinConstraint::None)
+        | Semi(JoinConstraint::None)
+        | LeftSemi(JoinConstraint::None)
+        | Anti(JoinConstraint::None)
+        | LeftAnti(JoinConstraint::None) = &join.join_operator
+        {
+            return Err(Error::input(format!("the join with {} has no condition", join.relation))
+                .hint("Write ON or USING behind it, or CROSS JOIN for all pairs of rows"));
+        }
+    }
+    Ok(())
+}
 
 /// The tokens with marks in the place of POSITIONAL and ASOF.
 pub(crate) fn marked(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {

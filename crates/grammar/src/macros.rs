@@ -45,6 +45,7 @@ pub fn meant(call: &Function) -> Result<Option<String>, &'static str> {
             Some(format!("unnest(regexp_split_to_array({}))", listed(arguments)))
         }
         ("generate_subscripts", Some([list, _])) => Some(format!("unnest(range(1, length({list}) + 1))")),
+        ("date", Some([value])) => Some(format!("CAST({value} AS DATE)")),
         ("ago", Some([interval])) => Some(format!("(now() - ({interval}))")),
         ("map", Some([])) => Some("map([], [])".to_owned()),
         ("struct_pack", _) => Some(pack(arguments)?),
@@ -65,7 +66,7 @@ pub fn session_value(name: &Ident) -> Option<Expr> {
         return None;
     }
     let text = match name.value.to_lowercase().as_str() {
-        "current_user" | "session_user" | "current_role" => USER,
+        "current_user" | "session_user" | "current_role" | "user" => USER,
         "current_schema" => SCHEMA,
         "current_catalog" => DATABASE,
         _ => return None,

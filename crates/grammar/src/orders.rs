@@ -1,9 +1,37 @@
-//! The direction of ORDER BY where none is written: `SET default_order`.
+//! What ORDER BY may not be, and its direction where none is written: `SET default_order`.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArgumentClause, FunctionArguments, NamedWindowExpr, OrderBy, OrderByExpr, OrderByKind, Select,
-    WindowType,
+    Expr, FunctionArgumentClause, FunctionArguments, NamedWindowExpr, OrderBy, OrderByExpr, OrderByKind, Query, Select,
+    UnaryOperator, Value, ValueWithSpan, WindowType,
 };
+use forebay_base::{Error, Result};
+
+/// Checks what a query is ordered by.
+///
+/// # Errors
+/// Texts and NULL, which order nothing, and numbers that are no positions.
+pub fn check(query: &Query) -> Result<()> {
+    let Some(OrderByKind::Expressions(orders)) = query.order_by.as_ref().map(|order| &order.kind) else {
+        return Ok(());
+    };
+    for order in orders {
+        match &order.expr {
+            Expr::Value(ValueWithSpan {
+                value: Value::SingleQuotedString(_) | Value::Null | Value::Boolean(_),
+                ..
+            }) => {
+                return Err(Error::input(format!("ORDER BY {} has no effect", order.expr))
+                    .hint("Write a name without quotes, or with \", or the position of a column"));
+            }
+            Expr::UnaryOp { op: UnaryOperator::Minus, expr } if matches!(expr.as_ref(), Expr::Value(_)) => {
+                return Err(Error::input(format!("ORDER BY {} is the position of no column", order.expr))
+                    .hint("Positions begin with 1"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
 
 /// Makes orders without a direction descending.
 pub fn descend(orders: &mut [OrderByExpr]) {

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, TimeUnit};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::functions::core::expr_fn::nullif;
-use datafusion::logical_expr::expr::Cast;
+use datafusion::functions_nested::expr_fn::array_concat;
+use datafusion::logical_expr::expr::{Case, Cast};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr};
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, GetFieldAccess, Operator, ScalarUDF, lit};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, GetFieldAccess, Operator, ScalarUDF, lit, when};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use forebay_functions::moments::part::DatePart;
@@ -64,7 +65,7 @@ impl ExprPlanner for Operators {
             B::PGBitwiseShiftRight => shifted(&self.shift_right, &expr, schema),
             B::BitwiseAnd => of_bits(BitOperator::And, &expr, schema),
             B::BitwiseOr => of_bits(BitOperator::Or, &expr, schema),
-            B::StringConcat => beside_null(&expr, schema),
+            B::StringConcat => beside_null(&expr, schema).or_else(|| lists_together(&expr, schema)),
             _ => None,
         };
         Ok(match planned {
@@ -446,4 +447,37 @@ fn beside_null(expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
     let data_type = type_of(other, schema)?;
     let is_list = matches!(data_type, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..));
     is_list.then(|| ScalarValue::try_from(&data_type).ok().map(lit)).flatten()
+}
+
+/// `left || right` of lists: NULL where one of them is, which `list_concat` takes for an empty one.
+fn lists_together(expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
+    let sides = [&expr.left, &expr.right];
+    if !sides.iter().all(|side| matches!(type_of(side, schema), Some(DataType::List(_)))) {
+        return None;
+    }
+    let (mut nulls, mut lists) = (None, Vec::new());
+    for side in sides {
+        let (null, more) = list_parts(side, schema);
+        nulls = [nulls, null].into_iter().flatten().reduce(Expr::or);
+        lists.extend(more);
+    }
+    let together = array_concat(lists);
+    match nulls {
+        Some(is_null) => when(is_null, lit(ScalarValue::Null)).otherwise(together).ok(),
+        None => Some(together),
+    }
+}
+
+/// When a list is NULL, and the lists that it is put together of: those of another `||`, so that chains do not double.
+fn list_parts(list: &Expr, schema: &DFSchema) -> (Option<Expr>, Vec<Expr>) {
+    if let Expr::Case(Case { expr: None, when_then_expr, else_expr: Some(together) }) = list
+        && let [(is_null, then)] = when_then_expr.as_slice()
+        && matches!(then.as_ref(), Expr::Literal(ScalarValue::Null, _))
+        && let Expr::ScalarFunction(call) = together.as_ref()
+        && call.name() == "array_concat"
+    {
+        return (Some(is_null.as_ref().clone()), call.args.clone());
+    }
+    let is_null = list.nullable(schema).unwrap_or(true).then(|| list.clone().is_null());
+    (is_null, vec![list.clone()])
 }

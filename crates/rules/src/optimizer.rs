@@ -6,7 +6,7 @@
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, Join, JoinType, LogicalPlan};
-use datafusion::optimizer::OptimizerRule;
+use datafusion::optimizer::{ApplyOrder, OptimizerRule};
 
 pub use forebay_subqueries::plans::any_node;
 
@@ -54,6 +54,23 @@ pub fn has_set_comparison(plan: &LogicalPlan) -> Result<bool> {
 pub fn has_cross_join(plan: &LogicalPlan) -> Result<bool> {
     any_node(plan, |node| {
         Ok(matches!(node, LogicalPlan::Join(Join { join_type: JoinType::Inner, on, .. }) if on.is_empty()))
+    })
+}
+
+/// `rule` for plans that join nothing.
+pub fn without_joins<R>(rule: R) -> impl OptimizerRule + Send + Sync + 'static
+where
+    R: OptimizerRule + Send + Sync + 'static,
+{
+    around(rule, move |rule, plan, config| {
+        if any_node(&plan, |node| Ok(matches!(node, LogicalPlan::Join(_))))? {
+            return Ok(Transformed::no(plan));
+        }
+        match rule.apply_order() {
+            Some(ApplyOrder::TopDown) => plan.transform_down_with_subqueries(|node| rule.rewrite(node, config)),
+            Some(ApplyOrder::BottomUp) => plan.transform_up_with_subqueries(|node| rule.rewrite(node, config)),
+            None => rule.rewrite(plan, config),
+        }
     })
 }
 

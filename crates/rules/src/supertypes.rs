@@ -1,6 +1,8 @@
 //! The types that values have in common where DataFusion would choose others; [`crate::coercion`] has their reasons.
 
-use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, TimeUnit};
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, Fields, TimeUnit};
 use datafusion::logical_expr::type_coercion::binary::{comparison_coercion, type_union_coercion};
 
 /// What values are brought to one type for.
@@ -17,7 +19,9 @@ impl Purpose {
     pub fn ours(self, left: &DataType, right: &DataType) -> Option<DataType> {
         let cut = match self {
             Self::Compare => None,
-            Self::Unite => cut_decimal(left, right).or_else(|| huge(left, right)),
+            Self::Unite => {
+                cut_decimal(left, right).or_else(|| huge(left, right)).or_else(|| merged_structs(left, right))
+            }
         };
         cut.or_else(|| our_common_type(left, right))
     }
@@ -29,6 +33,37 @@ impl Purpose {
             Self::Unite => type_union_coercion(left, right),
         }
     }
+}
+
+/// The struct with the fields of both, where their names are not the same ones, also inside of lists: values lack the others.
+fn merged_structs(left: &DataType, right: &DataType) -> Option<DataType> {
+    let (one, other) = match (left, right) {
+        (DataType::List(one), DataType::List(other)) => {
+            let element = merged_structs(one.data_type(), other.data_type())?;
+            return Some(DataType::List(Arc::new(one.as_ref().clone().with_data_type(element).with_nullable(true))));
+        }
+        (DataType::Struct(one), DataType::Struct(other)) => (one, other),
+        _ => return None,
+    };
+    let same = |fields: &Fields, name: &str| {
+        fields.iter().find(|field| field.name().eq_ignore_ascii_case(name)).map(|field| field.data_type().clone())
+    };
+    let is_same = one.len() == other.len()
+        && one.iter().zip(other).all(|(left, right)| left.name().eq_ignore_ascii_case(right.name()));
+    if is_same {
+        return None;
+    }
+    let mut fields = Vec::new();
+    for field in one {
+        let data_type = match same(other, field.name()) {
+            Some(beside) => united_type(&[field.data_type().clone(), beside])?,
+            None => field.data_type().clone(),
+        };
+        fields.push(Field::new(field.name(), data_type, true));
+    }
+    let more = other.iter().filter(|field| same(one, field.name()).is_none());
+    fields.extend(more.map(|field| field.as_ref().clone().with_nullable(true)));
+    Some(DataType::Struct(fields.into()))
 }
 
 /// HUGEINT, where a column is to hold UBIGINT and signed integers.

@@ -6,7 +6,7 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use forebay_syntax::row_predicates::ROW_VALUES;
+use forebay_grammar::row_predicates::ROW_VALUES;
 
 /// The function.
 pub fn row_values() -> ScalarUDF {

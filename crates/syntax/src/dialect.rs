@@ -58,6 +58,16 @@ impl Dialect for ForebayDialect {
         true
     }
 
+    /// A text that goes on in the next line.
+    fn supports_string_literal_concatenation_with_newline(&self) -> bool {
+        true
+    }
+
+    /// `x IN ()`, which has no value.
+    fn supports_in_empty_list(&self) -> bool {
+        true
+    }
+
     fn dialect(&self) -> TypeId {
         DuckDbDialect {}.dialect()
     }
@@ -98,6 +108,10 @@ impl Dialect for ForebayDialect {
             }
             let right = parser.parse_subexpr(operator.precedence(self));
             return Some(right.map(|right| call(operator.function, vec![left.clone(), right])));
+        }
+        if is_null_test(parser) {
+            let _ = parser.next_token();
+            return Some(Ok(Expr::IsNull(Box::new(left.clone()))));
         }
         let make = match () {
             () if parser.parse_keywords(&[IS, DISTINCT, FROM]) => Expr::IsDistinctFrom,
@@ -151,9 +165,18 @@ impl Dialect for ForebayDialect {
         if let Some(operator) = CalledOperator::next(parser) {
             return Some(Ok(operator.precedence(self)));
         }
+        if is_null_test(parser) {
+            return Some(Ok(self.prec_value(Precedence::Is)));
+        }
         let below_sums = self.prec_value(Precedence::PlusMinus) - 1;
         matches!(parser.peek_token_ref().token, Token::StringConcat).then_some(Ok(below_sums))
     }
+}
+
+/// Whether ISNULL comes next, the operator behind a value.
+fn is_null_test(parser: &Parser<'_>) -> bool {
+    matches!(&parser.peek_token_ref().token, Token::Word(word) if word.quote_style.is_none()
+        && word.value.eq_ignore_ascii_case("isnull"))
 }
 
 /// An operator that the parser does not know, or knows with another meaning, and the function that it is.

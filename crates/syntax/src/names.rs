@@ -23,7 +23,8 @@ use forebay_context::settings::{DescendingOrder, Variables};
 use forebay_grammar::walk::{Tree, visit_relations};
 use forebay_grammar::windows::{self, Windows};
 use forebay_grammar::{
-    access, collations, conditions, fields, groupings, orders, outer_aggregates, recursions, with_names,
+    access, collations, conditions, distinct_on, fields, groupings, joins, lateral, limits, orders, outer_aggregates,
+    recursions, row_predicates, with_names,
 };
 
 use crate::dialect::ForebayDialect;
@@ -32,10 +33,7 @@ use crate::rows::Rows;
 use crate::scopes::{Merged, Scopes};
 use crate::sides::constraint;
 use crate::using;
-use crate::{
-    aliases, call_forms, columns, lateral, limits, outputs, read_options, row_predicates, row_types, select_list,
-    table_forms, volatile,
-};
+use crate::{aliases, call_forms, columns, outputs, read_options, row_types, select_list, table_forms, volatile};
 
 /// Replaces names in `statement`, which may name tables, views and files.
 pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Result<()> {
@@ -182,7 +180,7 @@ impl VisitorMut for Names {
         {
             for column in insert.columns.iter_mut().filter_map(|column| column.0.last_mut()) {
                 if let ObjectNamePart::Identifier(name) = column {
-                    names.replace(name);
+                    names.replace_known(name);
                 }
             }
         }
@@ -194,7 +192,9 @@ impl VisitorMut for Names {
             query.order_by.iter_mut().for_each(orders::descend_query);
         }
         limits::fetch_as_limit(query);
-        let counted = limits::share_as_count(query).and_then(|()| recursions::mark(query, &ForebayDialect));
+        limits::whole_numbers(query);
+        let counted =
+            limits::share_as_count(query, &ForebayDialect).and_then(|()| recursions::mark(query, &ForebayDialect));
         self.note(counted);
         let (is_inserted, is_named) = (std::mem::take(&mut self.is_inserted), std::mem::take(&mut self.is_named));
         if !is_inserted && !is_named {
@@ -217,7 +217,11 @@ impl VisitorMut for Names {
         }
         self.scopes.enter_query(named);
         select_list::order_by_all(query, |query| outputs::of_query(&self.scopes, query).map(|names| names.len()));
+        let checked = orders::check(query);
+        self.note(checked);
         select_list::order_by_places(query);
+        let chosen = distinct_on::order(query, &ForebayDialect);
+        self.note(chosen);
         select_list::order_by_positions(query);
         let folded = collations::ordered(query);
         self.note(folded);
@@ -253,12 +257,14 @@ impl VisitorMut for Names {
             orders::descend_windows(select);
         }
         groupings::write_out(select);
+        let joined = joins::check(select);
+        self.note(joined);
         fields::write_out(select);
         let chosen = columns::write_out(&self.scopes, select);
         self.note(chosen);
         let merged = using::write_out(&self.scopes, select);
         let merged = self.or_failed(merged);
-        lateral::make_lateral(select);
+        lateral::make_lateral(select, &ForebayDialect);
         aliases::write_out(select, |from| outputs::of_sources(&self.scopes, None, from));
         select_list::name_columns(select);
         select_list::tell_casts_apart(select);
@@ -272,6 +278,15 @@ impl VisitorMut for Names {
                 && let Some(expr) = self.rows.of(name)
             {
                 *item = SelectItem::ExprWithAlias { expr, alias: name.clone() };
+            }
+            if let SelectItem::UnnamedExpr(expr @ Expr::CompoundIdentifier(_)) = item
+                && let Expr::CompoundIdentifier(parts) = &*expr
+                && self.scopes.outer_column(parts).is_some()
+                && let Some(last) = parts.last()
+            {
+                let alias = last.clone();
+                *item =
+                    SelectItem::ExprWithAlias { expr: std::mem::replace(expr, Expr::Value(Value::Null.into())), alias };
             }
             match item {
                 SelectItem::ExprWithAlias { alias, .. } => self.replace(alias),
@@ -317,7 +332,7 @@ impl VisitorMut for Names {
         if self.descends {
             orders::descend_call(expr);
         }
-        let rewritten = row_predicates::rewrite(expr)
+        let rewritten = row_predicates::rewrite(expr, &ForebayDialect)
             .and_then(|()| collations::compared(expr))
             .and_then(|()| call_forms::rewrite(expr))
             .and_then(|()| call_forms::put_variable(&self.variables, expr));
@@ -337,6 +352,11 @@ impl VisitorMut for Names {
                 }
             }
             _ => {}
+        }
+        if let Expr::CompoundIdentifier(parts) = expr
+            && let Some(column) = self.scopes.outer_column(parts)
+        {
+            *expr = fields::of_column(std::mem::take(parts), column);
         }
         if let Expr::CompoundIdentifier(parts) = expr
             && let Some((last, before)) = parts.split_last_mut()

@@ -59,6 +59,17 @@ impl StoredNames {
         self.by_lower.keys().cloned().collect()
     }
 
+    /// Replaces a name by the stored one, also a quoted one that no column has as it is written.
+    pub fn replace_known(&self, name: &mut Ident) {
+        if name.quote_style.is_some()
+            && !self.in_order.contains(&name.value)
+            && let Some(stored) = self.by_lower.get(&name.value.to_lowercase())
+        {
+            name.value.clone_from(stored);
+        }
+        self.replace(name);
+    }
+
     /// Replaces an unquoted name by the stored one.
     pub fn replace(&self, name: &mut Ident) {
         if name.quote_style.is_none()
@@ -211,7 +222,7 @@ impl Scopes {
     /// Replaces an unquoted column name by the stored one.
     pub fn replace(&self, qualifier: Option<&Ident>, name: &mut Ident) {
         if name.quote_style.is_some() {
-            return;
+            return self.replace_quoted(qualifier, name);
         }
         let lower = name.value.to_lowercase();
         let qualifier = qualifier.map(|qualifier| qualifier.value.to_lowercase());
@@ -241,6 +252,63 @@ impl Scopes {
             }
         }
         self.all.replace(name);
+    }
+
+    /// As [`Scopes::replace`], for a quoted name: found in any case, too, where all tables around are known and none has a column
+    /// that is written so.
+    fn replace_quoted(&self, qualifier: Option<&Ident>, name: &mut Ident) {
+        let qualifier = qualifier.map(|qualifier| qualifier.value.to_lowercase());
+        let is_meant = |table: &&InScope| qualifier.as_ref().is_none_or(|qualifier| *qualifier == table.qualifier);
+        for scope in self.stack.iter().rev() {
+            let tables: Option<Vec<&StoredNames>> =
+                scope.tables.iter().filter(is_meant).map(|table| table.names.as_ref()).collect();
+            let Some(tables) = tables else { return };
+            if tables.iter().any(|names| names.in_order.contains(&name.value)) {
+                return;
+            }
+            let lower = name.value.to_lowercase();
+            if let Some(stored) = tables.iter().find_map(|names| names.stored(&lower)) {
+                name.value.clone_from(stored);
+                return;
+            }
+        }
+    }
+
+    /// How many parts of a name with points are the column of a query around; behind it are fields. `None` where all parts are, and
+    /// where the column is one of the innermost SELECT.
+    pub fn outer_column(&self, parts: &[Ident]) -> Option<usize> {
+        let (own, around) = self.stack.split_last()?;
+        let lower = |place: usize| parts.get(place).map(|part| part.value.to_lowercase());
+        let first = lower(0)?;
+        let is_known = |scope: &Scope| {
+            scope.tables.iter().any(|table| table.names.as_ref().is_some_and(|names| names.has(&first)))
+        };
+        if own.qualifies(&first) || is_known(own) {
+            return None;
+        }
+        let qualifies =
+            |place: usize| lower(place).is_some_and(|part| self.stack.iter().any(|scope| scope.qualifies(&part)));
+        let column = match (0..3).find(|place| qualifies(*place)) {
+            Some(place) => place + 2,
+            None if self.is_table(&first) => return None,
+            None => {
+                let may_have = |table: &InScope| table.names.as_ref().is_none_or(|names| names.has(&first));
+                around.iter().any(|scope| scope.tables.iter().any(may_have)).then_some(1)?
+            }
+        };
+        (column < parts.len()).then_some(column)
+    }
+
+    /// Whether the statement names a table so, in lower case, whatever its schema is.
+    fn is_table(&self, lower: &str) -> bool {
+        self.tables.keys().any(|key| key.rsplit('\u{1}').next() == Some(lower))
+    }
+}
+
+impl Scope {
+    /// Whether a name in lower case qualifies columns here.
+    fn qualifies(&self, lower: &str) -> bool {
+        self.tables.iter().any(|table| table.qualifier == lower)
     }
 }
 

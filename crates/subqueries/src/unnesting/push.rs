@@ -74,15 +74,22 @@ impl Binding<'_> {
         }
     }
 
-    /// The columns of `named`, computed by `exprs`, with keys and nothing else.
+    /// The columns of `named`, computed by `exprs`, with keys and nothing else. Keys that a table's name stands before get new
+    /// names: the same name with the table's and without it in one plan is ambiguous to rules that join projections.
     pub(super) fn closed(&mut self, rows: Pushed, exprs: Vec<Expr>, named: &LogicalPlan) -> Result<Pushed> {
-        let called = rows.keys.iter().map(|key| match key.column.relation {
-            Some(_) => Expr::Column(key.column.clone()).alias(key.column.name()),
-            None => Expr::Column(key.column.clone()),
-        });
-        let plan = renamed(rows.plan, exprs, named, called)?;
-        let bare = |key: Key| Key { column: Column::from_name(key.column.name), ..key };
-        Ok(Pushed { plan, keys: rows.keys.into_iter().map(bare).collect() })
+        let mut called = Vec::new();
+        let mut keys = Vec::new();
+        for key in rows.keys {
+            if key.column.relation.is_none() {
+                called.push(Expr::Column(key.column.clone()));
+                keys.push(key);
+                continue;
+            }
+            let column = Column::from_name(self.names.name("key"));
+            called.push(Expr::Column(key.column).alias(column.name()));
+            keys.push(Key { column, ..key });
+        }
+        Ok(Pushed { plan: renamed(rows.plan, exprs, named, called)?, keys })
     }
 
     /// Groups by the keys, too. Without GROUP BY there is a row also where none is aggregated.

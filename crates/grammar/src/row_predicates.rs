@@ -1,4 +1,4 @@
-//! `(a, b) IN (SELECT x, y …)`: the planner takes one column of a subquery alone. Both sides become calls of a function that
+//! `x IN ()`, which is false, or NULL where x is. And `(a, b) IN (SELECT x, y …)`: the planner takes one column of a subquery alone. Both sides become calls of a function that
 //! stands for a row, which the rules for IN take apart again:
 //!
 //! ```text
@@ -8,16 +8,21 @@
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, SelectItem, SetExpr,
 };
+use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
-
-use crate::dialect::ForebayDialect;
 
 /// The function that stands for a row.
 pub const ROW_VALUES: &str = "row_values";
 
 /// Rewrites a predicate on rows, `= ANY` and `<> ALL` among them.
-pub fn rewrite(expr: &mut Expr) -> Result<()> {
+pub fn rewrite(expr: &mut Expr, dialect: &dyn Dialect) -> Result<()> {
+    if let Expr::InList { expr: value, list, negated } = &*expr
+        && list.is_empty()
+    {
+        *expr = parsed(&format!("(CASE WHEN ({value}) IS NOT NULL THEN {negated} END)"), dialect)?;
+        return Ok(());
+    }
     let (row, query, negated) = match &*expr {
         Expr::InSubquery { expr, subquery, negated } => (expr.as_ref(), subquery.as_ref(), *negated),
         Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => match right.as_ref() {
@@ -39,11 +44,13 @@ pub fn rewrite(expr: &mut Expr) -> Result<()> {
     let (values, columns, not) = (values.join(", "), columns.join(", "), if negated { "NOT " } else { "" });
     let text =
         format!("{ROW_VALUES}({values}) {not}IN (SELECT {ROW_VALUES}({columns}) FROM ({query}) AS row_of({columns}))");
-    let parsed = Parser::new(&ForebayDialect).try_with_sql(&text).and_then(|mut parser| parser.parse_expr());
-    *expr = Expr::Nested(Box::new(
-        parsed.map_err(|error| Error::internal(format!("{text} could not be written out: {error}")))?,
-    ));
+    *expr = Expr::Nested(Box::new(parsed(&text, dialect)?));
     Ok(())
+}
+
+fn parsed(text: &str, dialect: &dyn Dialect) -> Result<Expr> {
+    let parsed = Parser::new(dialect).try_with_sql(text).and_then(|mut parser| parser.parse_expr());
+    parsed.map_err(|error| Error::internal(format!("{text} could not be written out: {error}")))
 }
 
 /// The values of `(a, b)` and `ROW(a, b)`.
@@ -82,13 +89,15 @@ fn gives_one_column(body: &SetExpr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use datafusion::sql::sqlparser::dialect::DuckDbDialect;
+
     use super::*;
 
     #[track_caller]
     fn check(text: &str, expect: &str) {
-        let parsed = Parser::new(&ForebayDialect).try_with_sql(text).and_then(|mut parser| parser.parse_expr());
+        let parsed = Parser::new(&DuckDbDialect {}).try_with_sql(text).and_then(|mut parser| parser.parse_expr());
         let mut expr = parsed.expect("parses");
-        rewrite(&mut expr).expect("is rewritten");
+        rewrite(&mut expr, &DuckDbDialect {}).expect("is rewritten");
         assert_eq!(expr.to_string(), expect);
     }
 

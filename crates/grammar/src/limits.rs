@@ -1,14 +1,16 @@
 //! Limits in forms that the planner does not know.
 
-use datafusion::sql::sqlparser::ast::{Expr, Fetch, FunctionArguments, LimitClause, Query, Value};
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType, Expr, Fetch, FunctionArguments, LimitClause, Query, Value, ValueWithSpan,
+};
+use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
-use forebay_grammar::samples::SHARE_OF_ALL_ROWS;
 
-use crate::dialect::ForebayDialect;
+use crate::samples::SHARE_OF_ALL_ROWS;
 
 /// `FETCH FIRST 3 ROWS ONLY` as `LIMIT 3`. Of ties and shares of all rows the planner says that it has none.
-pub(crate) fn fetch_as_limit(query: &mut Query) {
+pub fn fetch_as_limit(query: &mut Query) {
     let is_plain = |fetch: &Fetch| !fetch.with_ties && !fetch.percent;
     if !query.fetch.as_ref().is_some_and(is_plain) {
         return;
@@ -25,8 +27,25 @@ pub(crate) fn fetch_as_limit(query: &mut Query) {
     }
 }
 
+/// Numbers of rows that are written with a point or as texts are whole numbers: `LIMIT 1.5` is `LIMIT 2`.
+pub fn whole_numbers(query: &mut Query) {
+    let Some(LimitClause::LimitOffset { limit, offset, .. }) = &mut query.limit_clause else { return };
+    for count in limit.iter_mut().chain(offset.iter_mut().map(|offset| &mut offset.value)) {
+        let is_other = match count {
+            Expr::Value(ValueWithSpan { value: Value::Number(text, _), .. }) => text.contains(['.', 'e', 'E']),
+            Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. }) => true,
+            _ => false,
+        };
+        if is_other {
+            let expr = Box::new(std::mem::replace(count, Expr::Value(Value::Null.into())));
+            let (kind, data_type) = (CastKind::Cast, DataType::BigInt(None));
+            *count = Expr::Cast { kind, expr, data_type, array: false, format: None };
+        }
+    }
+}
+
 /// `LIMIT 30%` as so many of the rows that there are. Errors: what is no share.
-pub(crate) fn share_as_count(query: &mut Query) -> Result<()> {
+pub fn share_as_count(query: &mut Query, dialect: &dyn Dialect) -> Result<()> {
     let Some(LimitClause::LimitOffset { limit: Some(Expr::Function(call)), .. }) = &query.limit_clause else {
         return Ok(());
     };
@@ -40,7 +59,7 @@ pub(crate) fn share_as_count(query: &mut Query) -> Result<()> {
     let mut all = query.clone();
     (all.order_by, all.limit_clause, all.fetch) = (None, None, None);
     let text = format!("(SELECT CAST(floor({share} * count(*) / 100) AS BIGINT) FROM ({all}) AS all_rows)");
-    let parsed = Parser::new(&ForebayDialect).try_with_sql(&text).and_then(|mut parser| parser.parse_expr());
+    let parsed = Parser::new(dialect).try_with_sql(&text).and_then(|mut parser| parser.parse_expr());
     let counted = parsed.map_err(|error| Error::internal(format!("{text} could not be written out: {error}")))?;
     if let Some(LimitClause::LimitOffset { limit, .. }) = &mut query.limit_clause {
         *limit = Some(counted);
