@@ -19,6 +19,7 @@ pub mod groupings;
 pub mod inner_statements;
 pub mod joins;
 pub mod json_rows;
+mod json_types;
 pub mod lateral;
 pub mod limits;
 pub mod macros;

@@ -5,6 +5,8 @@ use datafusion::sql::sqlparser::ast::{
     AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Subscript, UnaryOperator, Value,
 };
 
+use crate::json_types;
+
 /// The user that all sessions are of.
 const USER: &str = "'duckdb'";
 /// The schema that tables are in.
@@ -46,6 +48,16 @@ pub fn meant(call: &Function) -> Result<Option<String>, &'static str> {
         }
         ("generate_subscripts", Some([list, _])) => Some(format!("unnest(range(1, length({list}) + 1))")),
         ("date", Some([value])) => Some(format!("CAST({value} AS DATE)")),
+        ("version", Some([])) => Some(format!("'v{}'", env!("CARGO_PKG_VERSION"))),
+        ("timezone", Some([zone, moment])) => Some(format!("(({moment}) AT TIME ZONE {zone})")),
+        ("json_transform" | "from_json", Some([text, structure])) => {
+            let structure = json_types::of_structure(structure)?;
+            Some(structure.map_or("NULL".to_owned(), |kind| format!("TRY_CAST(CAST({text} AS JSON) AS {kind})")))
+        }
+        ("json_transform_strict" | "from_json_strict", Some([text, structure])) => {
+            let structure = json_types::of_structure(structure)?;
+            Some(structure.map_or("NULL".to_owned(), |kind| format!("CAST(CAST({text} AS JSON) AS {kind})")))
+        }
         ("ago", Some([interval])) => Some(format!("(now() - ({interval}))")),
         ("map", Some([])) => Some("map([], [])".to_owned()),
         ("struct_pack", _) => Some(pack(arguments)?),

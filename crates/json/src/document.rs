@@ -5,6 +5,9 @@ use std::fmt;
 use forebay_base::{Error, Result};
 pub use serde_json::Value;
 
+/// The members of an object, in their order.
+pub type Members = serde_json::Map<String, Value>;
+
 /// Characters of a text that an error shows.
 const SHOWN: usize = 60;
 

@@ -7,5 +7,5 @@ pub mod document;
 pub mod path;
 pub mod tree;
 
-pub use document::{Document, Value};
+pub use document::{Document, Members, Value};
 pub use path::Path;

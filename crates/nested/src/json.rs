@@ -107,6 +107,12 @@ fn list_of(data_type: DataType) -> DataType {
 }
 
 impl OfJson {
+    /// Whether its second argument is a path, or a list of paths.
+    fn takes_paths(&self) -> bool {
+        use Kind::{Exists, Keys, Length, Part, PartText, Type, Value};
+        matches!(self.kind, Part | PartText | Value | Exists | Type | Length | Keys)
+    }
+
     /// Numbers of arguments that it takes.
     fn takes(&self) -> (usize, usize) {
         match self.kind {
@@ -154,6 +160,13 @@ impl ScalarUDFImpl for OfJson {
             }
             _ => false,
         };
+        if let Some(DataType::List(_)) = args.arg_fields.get(1).map(|field| field.data_type())
+            && self.takes_paths()
+        {
+            let one = Field::new_list_field(self.return_type(&[])?, true);
+            let element = if self.kind == Kind::Part { own_types::marked(one, own_types::JSON) } else { one };
+            return Ok(Arc::new(Field::new(self.name(), DataType::List(Arc::new(element)), true)));
+        }
         let json = |field: Field| own_types::marked(field, own_types::JSON);
         let field = |data_type: DataType| Field::new(self.name(), data_type, true);
         Ok(Arc::new(match self.kind {
@@ -176,7 +189,10 @@ impl ScalarUDFImpl for OfJson {
                     made::made(self.kind, columns, &fields, rows)
                 }
                 Kind::Each | Kind::Tree => rows::rows(self.kind, columns, &result),
-                kind => parts::told(kind, columns, &result),
+                kind => match columns.get(1).map(|paths| paths.data_type()) {
+                    Some(DataType::List(_)) if self.takes_paths() => parts::told_of_lists(kind, columns, &result),
+                    _ => parts::told(kind, columns, &result),
+                },
             }
         };
         if args.args.is_empty() {

@@ -87,7 +87,7 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
     if let Some(access) = forebay_nested::MapAccess::new(&nested) {
         expressions.push(Arc::new(access));
     }
-    expressions.push(Arc::new(forebay_nested::JsonOperators));
+    expressions.insert(0, Arc::new(forebay_nested::JsonOperators));
     expressions.insert(0, Arc::new(ZonedTimes));
     expressions.extend(state.expr_planners().iter().cloned());
     let mut aggregates: Vec<_> = state.aggregate_functions().values().cloned().collect();

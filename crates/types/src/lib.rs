@@ -3,7 +3,7 @@
 //!
 //! Reading order: [`definition`] is CREATE TYPE, [`names`] replaces names by what they stand for, [`values`] gives rows of VALUES one type, [`planned`] tells the planner what
 //! types in SQL are, [`enumeration`] and [`own`] are the types, and [`rule`] gives plans their meaning, with [`functions`],
-//! [`marks`], [`bit_functions`], [`zoned_functions`] and [`extrema`]; [`type_of`] is `typeof`. Must not know: where types are kept, tables, other rules.
+//! [`marks`], [`json_values`], [`bit_functions`], [`zoned_functions`] and [`extrema`]; [`type_of`] is `typeof`. Must not know: where types are kept, tables, other rules.
 #![forbid(unsafe_code)]
 
 pub mod bit_functions;
@@ -12,6 +12,7 @@ pub mod definition;
 pub mod enumeration;
 pub mod extrema;
 pub mod functions;
+mod json_values;
 pub mod marks;
 pub mod names;
 pub mod own;

@@ -1,12 +1,16 @@
 //! What functions and operators make of TIME WITH TIME ZONE: its time of day, its distance from UTC, and times some interval later.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
+use datafusion::arrow::array::timezone::Tz;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringViewArray, Time64MicrosecondArray};
 use datafusion::arrow::datatypes::{
     DataType, Date32Type, Field, FieldRef, IntervalMonthDayNanoType, IntervalUnit, TimeUnit, TimestampMicrosecondType,
+    TimestampSecondType,
 };
-use datafusion::common::{DFSchema, Result, plan_err};
+use datafusion::arrow::temporal_conversions::as_datetime_with_timezone;
+use datafusion::common::{DFSchema, Result, internal_err, plan_err};
 use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{
@@ -26,7 +30,7 @@ use crate::zoned_times::{self, ZonedTime};
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
 /// What is made of a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Operation {
     /// Its time of day where it is.
     Local,
@@ -36,11 +40,37 @@ enum Operation {
     Moved { is_later: bool },
     /// The moment at which it is on a day.
     OnDay,
+    /// The same moment as clocks in a time zone show it today.
+    InZone(Arc<str>),
 }
 
 /// The time of day of a value, without its distance.
 pub(crate) fn local(value: Expr) -> Expr {
     function(Operation::Local).call(vec![value])
+}
+
+/// A value as clocks in a zone show it.
+///
+/// # Errors
+/// A zone that does not exist.
+pub(crate) fn in_zone(value: Expr, zone: &Arc<str>) -> Result<Expr> {
+    zone.parse::<Tz>().map_err(|_| {
+        let error = Error::input(format!("time zone {zone} does not exist"));
+        into_datafusion(error.hint("Write it as 'Europe/Berlin', 'UTC' or '+02:00'"))
+    })?;
+    Ok(function(Operation::InZone(Arc::clone(zone))).call(vec![value]))
+}
+
+/// How many seconds clocks in a zone are ahead of UTC now.
+fn offset_now(zone: &str) -> Result<i64> {
+    let elapsed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
+    let now = zone.parse::<Tz>().ok().and_then(|zone| {
+        as_datetime_with_timezone::<TimestampSecondType>(i64::try_from(elapsed).unwrap_or_default(), zone)
+    });
+    match now {
+        Some(now) => Ok((now.naive_local() - now.naive_utc()).num_seconds()),
+        None => internal_err!("the time in {zone} is not known"),
+    }
 }
 
 /// A part of its distance from UTC; `None` where a name is none of these.
@@ -118,6 +148,7 @@ impl ScalarUDFImpl for OfTime {
             Operation::Moved { is_later: true } => "time_later",
             Operation::Moved { is_later: false } => "time_earlier",
             Operation::OnDay => "time_on_day",
+            Operation::InZone(_) => "time_in_zone",
         }
     }
 
@@ -126,8 +157,8 @@ impl ScalarUDFImpl for OfTime {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        match (self.operation, types) {
-            (Operation::Local | Operation::Offset { .. }, [_]) => Ok(vec![DataType::Utf8View]),
+        match (&self.operation, types) {
+            (Operation::Local | Operation::Offset { .. } | Operation::InZone(_), [_]) => Ok(vec![DataType::Utf8View]),
             (Operation::Moved { .. }, [_, _]) => Ok(vec![DataType::Utf8View, INTERVAL]),
             (Operation::OnDay, [_, _]) => Ok(vec![DataType::Utf8View, DataType::Date32]),
             _ => plan_err!("{} takes other arguments", self.name()),
@@ -138,7 +169,7 @@ impl ScalarUDFImpl for OfTime {
         Ok(match self.operation {
             Operation::Local => DataType::Time64(TimeUnit::Microsecond),
             Operation::Offset { .. } => DataType::Int64,
-            Operation::Moved { .. } => DataType::Utf8View,
+            Operation::Moved { .. } | Operation::InZone(_) => DataType::Utf8View,
             Operation::OnDay => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
         })
     }
@@ -146,18 +177,18 @@ impl ScalarUDFImpl for OfTime {
     fn return_field_from_args(&self, _args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let data_type = self.return_type(&[])?;
         Ok(match self.operation {
-            Operation::Moved { .. } => Own::ZonedTime.field(self.name(), data_type),
+            Operation::Moved { .. } | Operation::InZone(_) => Own::ZonedTime.field(self.name(), data_type),
             _ => Arc::new(Field::new(self.name(), data_type, true)),
         })
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let operation = self.operation;
-        make_scalar_function(move |columns: &[ArrayRef]| computed(operation, columns), Vec::new())(&args.args)
+        let operation = self.operation.clone();
+        make_scalar_function(move |columns: &[ArrayRef]| computed(&operation, columns), Vec::new())(&args.args)
     }
 }
 
-fn computed(operation: Operation, columns: &[ArrayRef]) -> Result<ArrayRef> {
+fn computed(operation: &Operation, columns: &[ArrayRef]) -> Result<ArrayRef> {
     let read = |text: Option<&str>| match text {
         Some(text) => ZonedTime::read(text).map(Some).ok_or_else(|| into_datafusion(zoned_times::unknown(text))),
         None => Ok(None),
@@ -169,6 +200,14 @@ fn computed(operation: Operation, columns: &[ArrayRef]) -> Result<ArrayRef> {
             let local = |time: ZonedTime| time.local.min(DAY);
             Arc::new(times.into_iter().map(|time| time.map(local)).collect::<Time64MicrosecondArray>())
         }
+        Operation::InZone(zone) => {
+            let offset = offset_now(zone)?;
+            let moved = |time: ZonedTime| {
+                let local = (time.local + (offset - time.offset) * 1_000_000).rem_euclid(DAY);
+                ZonedTime { local, offset }.text()
+            };
+            Arc::new(times.into_iter().map(|time| time.map(moved)).collect::<StringViewArray>())
+        }
         Operation::Offset { seconds, below } => {
             let part = |time: ZonedTime| time.offset / seconds % below;
             Arc::new(times.into_iter().map(|time| time.map(part)).collect::<Int64Array>())
@@ -179,7 +218,7 @@ fn computed(operation: Operation, columns: &[ArrayRef]) -> Result<ArrayRef> {
                 let time = time.filter(|_| intervals.is_valid(row))?;
                 // Days and months lead to the same time of day.
                 let distance = intervals.value(row).nanoseconds / 1_000 % DAY;
-                let local = if is_later { time.local + distance } else { time.local - distance };
+                let local = if *is_later { time.local + distance } else { time.local - distance };
                 Some(ZonedTime { local: local.rem_euclid(DAY), ..time }.text())
             };
             Arc::new(times.into_iter().zip(0..).map(moved).collect::<StringViewArray>())

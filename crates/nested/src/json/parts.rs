@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, BooleanArray, ListArray, ListBuilder, StringViewArray, StringViewBuilder, UInt64Array,
+    Array, ArrayRef, AsArray, BooleanArray, ListArray, ListBuilder, StringViewArray, StringViewBuilder, UInt32Builder,
+    UInt64Array,
 };
+use datafusion::arrow::buffer::OffsetBuffer;
+use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, internal_err};
 use forebay_json::document::is_valid;
@@ -43,6 +46,30 @@ pub(super) fn told(kind: Kind, columns: &[ArrayRef], result: &DataType) -> Resul
         }
         kind => by_path(kind, &documents, others.first(), result)?,
     })
+}
+
+/// The results of a function for each path of the lists of the second column, as lists.
+pub(super) fn told_of_lists(kind: Kind, columns: &[ArrayRef], result: &DataType) -> Result<ArrayRef> {
+    let (DataType::List(element), [documents, paths]) = (result, columns) else {
+        return internal_err!("parts by lists of paths are lists");
+    };
+    let paths = paths.as_list::<i32>();
+    let mut rows = UInt32Builder::new();
+    let mut places = UInt32Builder::new();
+    let mut lengths = Vec::with_capacity(paths.len());
+    let mut valid = Vec::with_capacity(paths.len());
+    for (row, window) in (0_u32..).zip(paths.value_offsets().windows(2)) {
+        let is_valid = paths.is_valid(row as usize) && documents.is_valid(row as usize);
+        let range = if is_valid { window[0] as u32..window[1] as u32 } else { 0..0 };
+        lengths.push(range.len());
+        valid.push(is_valid);
+        rows.append_value_n(row, range.len());
+        range.for_each(|place| places.append_value(place));
+    }
+    let flat = [take(documents, &rows.finish(), None)?, take(paths.values(), &places.finish(), None)?];
+    let values = told(kind, &flat, element.data_type())?;
+    let offsets = OffsetBuffer::from_lengths(lengths);
+    Ok(Arc::new(ListArray::try_new(Arc::clone(element), offsets, values, Some(valid.into()))?))
 }
 
 fn merged(first: StringViewArray, others: &[ArrayRef]) -> Result<ArrayRef> {

@@ -1,6 +1,6 @@
 //! Rewriting an expression from its leaves up, where each node is told which of its children have a type of texts.
 
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRewriter};
 use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{AggregateFunction, Cast, TryCast, WindowFunction};
@@ -14,9 +14,10 @@ use super::{calls, comparisons};
 use crate::bit_functions::casts::from_bits;
 use crate::bits::numbers::has_bits;
 use crate::functions::{as_written, json_text, to_own, uuid_bytes};
+use crate::json_values::shaped;
 use crate::marks::{before_check, checked};
 use crate::own::{Own, is_inside};
-use crate::zoned_functions::local;
+use crate::zoned_functions::{in_zone, local};
 
 /// What an expression is, as far as this rule cares.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,6 +170,7 @@ fn cast_away(value: Box<Expr>, target: FieldRef, kind: &Kind, or_null: bool) -> 
         Kind::Own(Own::Bit) if !data_type.is_string() => return number_of(*value, data_type, or_null),
         Kind::Own(Own::ZonedTime) if !data_type.is_string() => return time_of(*value, data_type, or_null),
         Kind::Own(Own::Json) if is_of_text(data_type) => Box::new(json_text(*value)),
+        Kind::Own(Own::Json) if data_type.is_nested() => Box::new(shaped(*value, data_type, or_null)),
         _ => value,
     };
     Ok(match or_null {
@@ -181,6 +183,8 @@ fn cast_away(value: Box<Expr>, target: FieldRef, kind: &Kind, or_null: bool) -> 
 fn time_of(value: Expr, target: &DataType, or_null: bool) -> Result<Expr> {
     match target {
         DataType::Time64(_) => Ok(local(value)),
+        // What AT TIME ZONE is planned as.
+        DataType::Timestamp(TimeUnit::Nanosecond, Some(zone)) => in_zone(value, zone),
         _ if or_null => Ok(Expr::Literal(ScalarValue::try_from(target)?, None)),
         _ => {
             let message = format!("TIME WITH TIME ZONE cannot be cast to {}", shown_type(target));
@@ -262,6 +266,10 @@ fn results(case: &Case, children: &[Kind]) -> Vec<Kind> {
 /// A value as one of this field.
 fn converted(value: Expr, kind: &Kind, target: &Field, or_null: bool, schema: &DFSchema) -> Result<(Expr, Kind)> {
     let Some(own) = Own::of_field(target) else {
+        let value = match kind {
+            Kind::Own(Own::Json) => shaped(value, target.data_type(), or_null),
+            _ => value,
+        };
         let between = match value.get_type(schema) {
             Ok(source) => before_check(&source, target),
             Err(_) => target.data_type().clone(),
