@@ -25,8 +25,8 @@ use crate::checked::Checked;
 use crate::each_file::{EachFile, not_in_all};
 use crate::input::{csv_options, decompressed, is_single_column, too_wide, without_null_text};
 use crate::records::{self, Quotes};
-use crate::sniff::sniff;
-use crate::{in_sequence, lines, parquet};
+use crate::sniff::{Sniffed, sniff};
+use crate::{in_sequence, lines, parquet, tolerant, typed_values};
 
 /// Opens the file or the files of a glob as one table.
 pub async fn open(state: &SessionState, path: &str, options: &Options) -> Result<Arc<dyn TableProvider>> {
@@ -56,15 +56,7 @@ async fn open_together(
                 .hint("Name it *.csv, *.tbl, *.parquet or *.json, or say COPY … (FORMAT csv)"));
         }
     };
-    let mut options = options.clone();
-    let sniffed = match format == Format::Csv && options.schema.is_none() {
-        true => Some(sniff(first, &options)?),
-        false => None,
-    };
-    if let Some(sniffed) = &sniffed {
-        (options.delimiter, options.header) = (Some(sniffed.delimiter), Some(sniffed.has_header));
-        options.skip = sniffed.skip;
-    }
+    let (sniffed, options) = told(first, format, options)?;
     let options = &options;
     let compression = compression_of(first, options);
     let urls = files
@@ -86,11 +78,16 @@ async fn open_together(
     if let Some(statement) = state.config().get_extension::<StatementContext>() {
         statement.reads(&files);
     }
+    if format == Format::Csv && (options.is_tolerant() || (options.is_read_one_by_one() && options.schema.is_some())) {
+        let batch_rows = lines::batch_rows(text.line_bytes);
+        return read_one_by_one(state, &files, sniffed.as_ref(), options, batch_rows);
+    }
     let listing = ListingOptions::new(reader).with_file_extension("");
     let null = options.null.as_deref().filter(|_| matches!(format, Format::Csv | Format::Tbl));
+    let reads_texts = options.reads_texts() && matches!(format, Format::Csv | Format::Tbl);
     let inferred = match (&options.schema, &sniffed) {
         (Some(schema), _) => Arc::clone(schema),
-        (None, Some(sniffed)) => sniffed.read_schema(null.is_some()),
+        (None, Some(sniffed)) => sniffed.read_schema(reads_texts),
         (None, None) => inferred(state, &listing, &files, &urls, format, options).await?,
     };
     let is_text = matches!(format, Format::Csv | Format::Tbl);
@@ -104,10 +101,48 @@ async fn open_together(
         Arc::new(ListingTable::try_new(config).map_err(from_datafusion)?)
     };
     match &sniffed {
-        Some(sniffed) if null.is_some() || sniffed.is_cast() => projected(table, sniffed.values(state, null)?),
+        Some(sniffed) if reads_texts || sniffed.is_cast() => projected(table, None, sniffed.values(state, options)?),
         None if options.schema.is_none() && (null.is_some() || format == Format::Tbl) => view(table, &inferred, null),
         _ => Ok(table),
     }
+}
+
+/// What a CSV file is like whose columns nobody told, and the options with what is to be known of its dialect.
+fn told(file: &str, format: Format, options: &Options) -> Result<(Option<Sniffed>, Options)> {
+    let mut options = options.clone();
+    if format != Format::Csv || options.schema.is_some() {
+        return Ok((None, options));
+    }
+    let sniffed = sniff(file, &options)?;
+    (options.delimiter, options.header) = (Some(sniffed.delimiter), Some(sniffed.has_header));
+    options.skip = sniffed.skip;
+    Ok((Some(sniffed), options))
+}
+
+/// The rows of CSV files whose records are read one by one, with the columns that COPY asks for, or that the file was told to have.
+fn read_one_by_one(
+    state: &SessionState,
+    files: &[String],
+    sniffed: Option<&Sniffed>,
+    options: &Options,
+    batch_rows: usize,
+) -> Result<Arc<dyn TableProvider>> {
+    let mut columns: Vec<(&str, &DataType, Option<&str>)> = Vec::new();
+    match (&options.schema, sniffed) {
+        (Some(schema), _) => {
+            columns.extend(schema.fields().iter().map(|field| (field.name().as_str(), field.data_type(), None)));
+        }
+        (None, Some(sniffed)) => columns.extend(sniffed.columns()),
+        (None, None) => return Err(Error::internal("a file of unknown columns")),
+    }
+    let table = tolerant::open(files, columns.iter().map(|(name, ..)| *name), options, batch_rows)?;
+    let value = |(name, data_type, form): &(&str, &DataType, Option<&str>)| {
+        typed_values::value(state, name, data_type, *form, options)
+    };
+    let values = columns.iter().map(value).collect::<Result<Vec<_>>>()?;
+    let condition = typed_values::castable(columns.iter().map(|(name, ..)| *name).zip(&values), options);
+    let named = columns.iter().zip(values).map(|((name, ..), value)| value.alias(*name));
+    projected(table, condition, named.collect())
 }
 
 /// The columns that the first of some files has, as its reader tells them.
@@ -175,12 +210,20 @@ fn view(table: Arc<dyn TableProvider>, schema: &Schema, null: Option<&str>) -> R
         value.alias(field.name())
     };
     let columns = schema.fields().iter().filter(|field| field.name() != TRAILING_COLUMN).map(column);
-    projected(table, columns.collect())
+    projected(table, None, columns.collect())
 }
 
-/// These values of the rows of `table`.
-fn projected(table: Arc<dyn TableProvider>, values: Vec<Expr>) -> Result<Arc<dyn TableProvider>> {
+/// These values of the rows of `table` for which a condition holds.
+fn projected(
+    table: Arc<dyn TableProvider>,
+    condition: Option<Expr>,
+    values: Vec<Expr>,
+) -> Result<Arc<dyn TableProvider>> {
     let plan = LogicalPlanBuilder::scan("file", provider_as_source(table), None)
+        .and_then(|scan| match condition {
+            Some(condition) => scan.filter(condition),
+            None => Ok(scan),
+        })
         .and_then(|scan| scan.project(values))
         .and_then(LogicalPlanBuilder::build)
         .map_err(from_datafusion)?;

@@ -43,7 +43,10 @@ pub fn csv_options(
         compression,
         newlines_in_values: Some(false),
         comment: options.comment,
-        null_regex: options.null.as_ref().map(|null| format!("^{}$", escape_regex(null))),
+        null_regex: options.null.as_ref().map(|null| {
+            let nulls = std::iter::once(null).chain(&options.more_nulls).map(|null| escape_regex(null));
+            format!("^(?:{})$", nulls.collect::<Vec<_>>().join("|"))
+        }),
         ..CsvOptions::default()
     };
     csv.quote = options.quote.unwrap_or(if format == Format::Tbl { TBL_QUOTE } else { b'"' });

@@ -21,3 +21,5 @@ pub mod records;
 pub mod sniff;
 pub mod told_files;
 mod told_types;
+mod tolerant;
+mod typed_values;

@@ -6,18 +6,17 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::ScalarValue;
 use datafusion::execution::SessionState;
-use datafusion::functions::string::expr_fn::btrim;
-use datafusion::logical_expr::{Expr, lit};
-use datafusion::prelude::{cast, ident};
+use datafusion::logical_expr::Expr;
+use datafusion::prelude::ident;
 use forebay_base::{Error, LogicalType, Result, TimeUnit, limits};
 use forebay_engine::types::arrow_type;
 use forebay_functions::casts;
 use forebay_syntax::file_options::{Format, Options};
 
-use crate::input::{too_wide, without_null_text};
+use crate::input::too_wide;
 use crate::records::{Record, Records};
+use crate::typed_values;
 
 /// Delimiters that are tried; of two that give as many columns, the first.
 const DELIMITERS: [u8; 4] = [b',', b'|', b';', b'\t'];
@@ -93,7 +92,12 @@ pub(crate) fn sniff(path: &str, options: &Options) -> Result<Sniffed> {
         }
     };
     options.delimiter = Some(delimiter);
-    let rows = first_rows(path, &options, TYPE_ROWS)?;
+    let mut rows = first_rows(path, &options, TYPE_ROWS)?;
+    if options.ignore_errors && !options.null_padding {
+        let width = rows.first().map_or(0, Vec::len).max(options.names.len());
+        rows.retain(|row| row.len() == width);
+    }
+    let rows = rows;
     let width = rows.iter().map(Vec::len).max().unwrap_or(1).max(options.names.len());
     if width > limits::TABLE_COLUMNS + 1 {
         return Err(too_wide(path, width));
@@ -164,7 +168,7 @@ fn delimiter(path: &str, options: &Options) -> Result<(u8, usize)> {
     let is_tabs = path.to_ascii_lowercase().contains(".tsv");
     let usual = if is_tabs { b'\t' } else { DELIMITERS[0] };
     let mut tried = Vec::new();
-    for delimiter in DELIMITERS {
+    for delimiter in DELIMITERS.into_iter().filter(|delimiter| options.decimal != Some(*delimiter)) {
         // With a wrong delimiter a row may be too wide to be held.
         if let Ok(rows) = records(path, &Options { delimiter: Some(delimiter), ..options.clone() }, DELIMITER_ROWS) {
             tried.push((delimiter, rows));
@@ -176,8 +180,18 @@ fn delimiter(path: &str, options: &Options) -> Result<(u8, usize)> {
         for (delimiter, rows) in &tried {
             let Some((before, rows)) = rows.split_at_checked(titles) else { continue };
             let width = rows.first().map_or(0, |row| row.fields.len());
+            // With a tolerant reader some rows may have other numbers of values.
+            let width = match options.null_padding {
+                true => rows.iter().map(|row| row.fields.len()).max().unwrap_or(0),
+                false => width,
+            };
+            let even = rows.iter().filter(|row| row.fields.len() == width).count();
+            let is_even = match (options.null_padding, options.ignore_errors) {
+                (true, _) => true,
+                (false, true) => 2 * even >= rows.len(),
+                (false, false) => even == rows.len(),
+            };
             let is_better = best.is_none_or(|(_, most, _)| width > most);
-            let is_even = rows.iter().all(|row| row.fields.len() == width);
             let is_table = (2..=limits::TABLE_COLUMNS).contains(&width);
             if !is_table || !is_better || !is_even || !may_be_titles(before, rows) {
                 continue;
@@ -243,13 +257,13 @@ fn is_header(first: &[String], others: &[Vec<String>], told: &[(Kind, bool)], op
         return !first.is_empty();
     }
     let is_empty = |index: usize| {
-        !others.is_empty() && others.iter().all(|row| row.get(index).is_none_or(|value| is_null(value, options)))
+        !others.is_empty() && others.iter().all(|row| row.get(index).is_none_or(|value| options.is_null(value)))
     };
     first.iter().zip(told).enumerate().any(|(index, (value, (kind, _)))| {
         if is_empty(index) {
-            return !is_null(value, options);
+            return !options.is_null(value);
         }
-        !is_text(kind) && !is_null(value, options) && {
+        !is_text(kind) && !options.is_null(value) && {
             let (own, _) = column_of(&[vec![value.clone()]], 0, options);
             // A whole number may be a number with digits behind the point.
             let is_number = own.data_type().is_numeric() && *kind.data_type() == DataType::Float64;
@@ -275,20 +289,26 @@ fn names(header: &[String], width: usize, options: &Options) -> Vec<String> {
     names
 }
 
-fn is_null(value: &str, options: &Options) -> bool {
-    value.is_empty() || options.null.as_deref() == Some(value)
-}
-
 /// What the values of a column are, and whether they have to be cast.
 fn column_of(rows: &[Vec<String>], index: usize, options: &Options) -> (Kind, bool) {
     let text = || (Kind::Plain(DataType::Utf8View), false);
-    let values = rows.iter().filter_map(|row| row.get(index)).filter(|value| !is_null(value, options));
+    let values = rows.iter().filter_map(|row| row.get(index)).filter(|value| !options.is_null(value));
     let values: Vec<&str> = values.map(String::as_str).collect();
     if values.is_empty() {
         return text();
     }
     let trimmed: Vec<&str> = values.iter().map(|value| value.trim()).collect();
     let has_blanks = values.iter().zip(&trimmed).any(|(value, trimmed)| value.len() != trimmed.len());
+    if options.decimal.is_some() || options.thousands.is_some() {
+        let written: Option<Vec<String>> = trimmed.iter().map(|value| as_number(value, options)).collect();
+        return match written {
+            Some(numbers) if numbers.iter().all(|number| is_whole(number) && number.parse::<i64>().is_ok()) => {
+                (Kind::Plain(DataType::Int64), true)
+            }
+            Some(numbers) if numbers.iter().all(|number| is_number(number)) => (Kind::Plain(DataType::Float64), true),
+            _ => moment_of(&trimmed, options).unwrap_or_else(text),
+        };
+    }
     let all = |fits: fn(&str) -> bool| trimmed.iter().all(|value| fits(value));
     if all(is_truth) {
         let is_plain = |value: &&str| value.eq_ignore_ascii_case("true") || value.eq_ignore_ascii_case("false");
@@ -308,6 +328,20 @@ fn column_of(rows: &[Vec<String>], index: usize, options: &Options) -> (Kind, bo
         return (Kind::Plain(DataType::Float64), has_blanks);
     }
     moment_of(&trimmed, options).map_or_else(text, |(kind, is_cast)| (kind, is_cast || has_blanks))
+}
+
+/// A number as other numbers are written; `None` where it has a point, which is not its separator.
+fn as_number(value: &str, options: &Options) -> Option<String> {
+    let mut number = value.to_owned();
+    if let Some(thousands) = options.thousands {
+        number = number.replace(char::from(thousands), "");
+    }
+    match options.decimal {
+        Some(separator) if separator != b'.' => {
+            (!number.contains('.')).then(|| number.replace(char::from(separator), "."))
+        }
+        _ => Some(number),
+    }
 }
 
 fn is_truth(value: &str) -> bool {
@@ -437,29 +471,20 @@ impl Sniffed {
         self.columns.iter().any(|column| column.is_cast)
     }
 
-    /// Each column of what was read, in its type, and NULL where it is the text `null`.
+    /// Each column of what was read, in its type, and NULL where it is a text for that.
     ///
     /// # Errors
     /// A session without the functions of this program.
-    pub(crate) fn values(&self, state: &SessionState, null: Option<&str>) -> Result<Vec<Expr>> {
+    pub(crate) fn values(&self, state: &SessionState, options: &Options) -> Result<Vec<Expr>> {
         let value = |column: &Column| {
-            let mut value = ident(column.name.as_str());
-            let is_text = *column.kind.data_type() == DataType::Utf8View;
-            if let Some(null) = null {
-                value = without_null_text(value, null, is_text);
-            }
-            if null.is_some() || column.is_cast {
-                let plain = |value: Expr| if is_text { value } else { btrim(vec![value]) };
-                value = match &column.kind {
-                    Kind::Plain(data_type) => cast(plain(value), data_type.clone()),
-                    Kind::Moment(data_type, format) => {
-                        let parse = state.scalar_functions().get("strptime");
-                        let parse = parse.ok_or_else(|| Error::internal("a session without strptime"))?;
-                        let format = lit(ScalarValue::Utf8(Some(format.clone())));
-                        cast(parse.call(vec![plain(value), format]), data_type.clone())
-                    }
-                };
-            }
+            let form = match &column.kind {
+                Kind::Moment(_, form) => Some(form.as_str()),
+                Kind::Plain(_) => None,
+            };
+            let value = match options.reads_texts() || column.is_cast {
+                true => typed_values::value(state, &column.name, column.kind.data_type(), form, options)?,
+                false => ident(column.name.as_str()),
+            };
             Ok(value.alias(&column.name))
         };
         self.columns.iter().map(value).collect()

@@ -13,7 +13,8 @@ use datafusion::logical_expr::Expr;
 use forebay_base::{Context, Error, Result};
 use forebay_context::error::{from_datafusion, into_datafusion};
 use forebay_context::words::plain_words;
-use forebay_syntax::file_options::Options;
+use forebay_syntax::file_options::{Options, TOLD_FUNCTIONS};
+use forebay_syntax::parse;
 use forebay_syntax::types::shown_type;
 
 use crate::files;
@@ -23,7 +24,7 @@ use crate::told_types::{Rows, box_type, column_type, list, map_type, page_type};
 
 /// Adds the functions to a session.
 pub fn register(state: &mut SessionState) {
-    for name in ["parquet_metadata", "parquet_schema", "parquet_file_metadata", "parquet_kv_metadata", "sniff_csv"] {
+    for name in TOLD_FUNCTIONS {
         state.register_udtf(name, Arc::new(Told(name)));
     }
 }
@@ -33,25 +34,37 @@ struct Told(&'static str);
 
 impl TableFunctionImpl for Told {
     fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> DataFusionResult<Arc<dyn TableProvider>> {
-        let pattern = match args.exprs() {
-            [Expr::Literal(ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)), _)] => text.clone(),
-            other => {
+        let text = |argument: &Expr| match argument {
+            Expr::Literal(ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)), _) => Some(text.clone()),
+            _ => None,
+        };
+        let texts: Option<Vec<String>> = args.exprs().iter().map(text).collect();
+        let (pattern, told_options) = match texts.as_deref() {
+            Some([pattern]) => (pattern.clone(), &[][..]),
+            Some([pattern, others @ ..]) if self.0 == "sniff_csv" => (pattern.clone(), others),
+            _ => {
+                let other = args.exprs();
                 let shown: Vec<String> = other.iter().map(ToString::to_string).collect();
                 let message = plain_words(&format!("{} takes the path of a file, not ({})", self.0, shown.join(", ")));
                 return Err(into_datafusion(Error::input(message).hint(format!("Write FROM {}('path')", self.0))));
             }
         };
+        let mut options = Options::default();
+        for text in told_options {
+            let (name, value) = text.split_once('=').unwrap_or((text, ""));
+            parse::set_option(&mut options, name, value).map_err(into_datafusion)?;
+        }
         let memory_bytes = parquet::memory_bytes(args.session());
-        told(self.0, &pattern, memory_bytes).map_err(into_datafusion)
+        told(self.0, &pattern, &options, memory_bytes).map_err(into_datafusion)
     }
 }
 
 /// The table of a function of files.
-fn told(function: &str, pattern: &str, memory_bytes: usize) -> Result<Arc<dyn TableProvider>> {
+fn told(function: &str, pattern: &str, options: &Options, memory_bytes: usize) -> Result<Arc<dyn TableProvider>> {
     let (fields, mut rows) = (columns(function), Rows::new());
     for file in files::matching_files(pattern)? {
         let of_file = match function {
-            "sniff_csv" => sniff::sniff(&file, &Options::default()).map(|found| vec![sniffed(&file, &found)]),
+            "sniff_csv" => sniff::sniff(&file, options).map(|found| vec![sniffed(&file, &found)]),
             _ => parquet::metadata(&file, memory_bytes).map(|known| match function {
                 "parquet_metadata" => metadata_rows::chunks(&file, &known),
                 "parquet_schema" => schema_rows::elements(&file, &known),

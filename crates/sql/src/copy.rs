@@ -129,19 +129,20 @@ fn delimited_columns(
         columns = ordered;
     }
     let trailing = format == Format::Tbl && files::has_trailing_delimiter(first, options)?;
-    options.schema = Some(text_schema(&columns, trailing, options.null.is_some()));
+    options.schema = Some(text_schema(&columns, trailing, options));
     Ok(columns)
 }
 
 /// The types in which a text file's columns are read: their own where the reader knows them, else text that is cast. With
 /// a text for NULL all are read as text.
-fn text_schema(columns: &[Column], trailing: bool, has_null_text: bool) -> SchemaRef {
+fn text_schema(columns: &[Column], trailing: bool, options: &Options) -> SchemaRef {
     let mut fields: Vec<Field> = columns
         .iter()
         .map(|column| {
             let own = arrow_type(&column.logical);
             let read = match own {
-                _ if has_null_text => DataType::Utf8View,
+                own if options.is_read_one_by_one() && column.logical != LogicalType::Blob => own,
+                _ if options.null.is_some() => DataType::Utf8View,
                 DataType::BinaryView | DataType::Interval(_) | DataType::Boolean => DataType::Utf8View,
                 // The reader would cut digits of decimals off.
                 DataType::Timestamp(..) | DataType::Time64(_) | DataType::Decimal128(..) => DataType::Utf8View,
@@ -169,7 +170,9 @@ fn column_value(
         let found = file_schema.fields().iter().find(|field| names_equal(field.name(), &column.name));
         if let Some(field) = found {
             let mut value = column_expr(field.name().as_str());
-            if let (Some(null), DataType::Utf8View) = (&options.null, field.data_type()) {
+            if let (Some(null), DataType::Utf8View, false) =
+                (&options.null, field.data_type(), options.is_read_one_by_one())
+            {
                 let holds_text = matches!(column.logical, LogicalType::Varchar | LogicalType::Blob);
                 value = without_null_text(value, null, holds_text);
             }

@@ -30,6 +30,16 @@ pub struct Options {
     pub header: Option<bool>,
     /// NULL: the text that stands for NULL.
     pub null: Option<String>,
+    /// NULLSTR of several texts: those behind the first.
+    pub more_nulls: Vec<String>,
+    /// IGNORE_ERRORS: lines that are no rows of the table are left out.
+    pub ignore_errors: bool,
+    /// NULL_PADDING: the values that a line lacks are NULL.
+    pub null_padding: bool,
+    /// DECIMAL_SEPARATOR, in front of the fraction of a number.
+    pub decimal: Option<u8>,
+    /// THOUSANDS, between the digits of a number.
+    pub thousands: Option<u8>,
     /// QUOTE.
     pub quote: Option<u8>,
     /// ESCAPE.
@@ -66,6 +76,28 @@ pub struct Options {
     pub row_group_rows: Option<usize>,
     /// The columns to read, in the order of the file. Inferred where it is not given.
     pub schema: Option<SchemaRef>,
+}
+
+impl Options {
+    /// Whether records are read one by one, and their values as texts.
+    pub fn is_tolerant(&self) -> bool {
+        self.ignore_errors || self.null_padding
+    }
+
+    /// Whether COPY reads records one by one: the reader of whole files does not know what it says of values.
+    pub fn is_read_one_by_one(&self) -> bool {
+        self.is_tolerant() || self.decimal.is_some() || self.thousands.is_some() || !self.more_nulls.is_empty()
+    }
+
+    /// Whether all values are read as texts, since casts know more of their forms than readers.
+    pub fn reads_texts(&self) -> bool {
+        self.is_tolerant() || self.null.is_some() || self.decimal.is_some() || self.thousands.is_some()
+    }
+
+    /// Whether a text stands for NULL.
+    pub fn is_null(&self, text: &str) -> bool {
+        text.is_empty() || self.null.as_deref() == Some(text) || self.more_nulls.iter().any(|null| null == text)
+    }
 }
 
 /// Whether a table name is meant as a file.
@@ -129,6 +161,10 @@ pub const READ_FUNCTIONS: [(&str, Format); 6] = [
     ("read_ndjson", Format::Json),
     ("read_parquet", Format::Parquet),
 ];
+
+/// Names of the functions that tell what files are like.
+pub const TOLD_FUNCTIONS: [&str; 5] =
+    ["parquet_metadata", "parquet_schema", "parquet_file_metadata", "parquet_kv_metadata", "sniff_csv"];
 
 #[cfg(test)]
 mod tests {

@@ -28,7 +28,7 @@ use forebay_grammar::{
 };
 
 use crate::dialect::ForebayDialect;
-use crate::file_options::{BETWEEN_FILES, READ_FUNCTIONS};
+use crate::file_options::{BETWEEN_FILES, READ_FUNCTIONS, TOLD_FUNCTIONS};
 use crate::rows::Rows;
 use crate::scopes::{Merged, Scopes};
 use crate::sides::constraint;
@@ -432,6 +432,10 @@ impl VisitorMut for FunctionCalls {
             return ControlFlow::Continue(());
         }
         name.0 = vec![ObjectNamePart::Identifier(Ident::new(&function))];
+        if TOLD_FUNCTIONS.contains(&function.as_str()) {
+            arguments.args.iter_mut().for_each(unname);
+            self.0.push((function.clone(), arguments.args.iter().filter_map(text).collect()));
+        }
         if READ_FUNCTIONS.iter().any(|(known, _)| *known == function) {
             arguments.args.first_mut().into_iter().for_each(join_paths);
             arguments.args.iter_mut().for_each(unname);

@@ -363,6 +363,17 @@ fn option_word(parser: &mut Parser<'_>) -> Result<String> {
     }
 }
 
+/// The texts that stand for NULL: one, or a list.
+fn null_texts(parser: &mut Parser<'_>) -> Result<Vec<String>> {
+    if parser.peek_token_ref().token == Token::LBracket {
+        let list = parser.parse_expr().map_err(parser_error)?.to_string();
+        return read_options::texts(&list).ok_or_else(|| Error::input(format!("NULLSTR {list} is no list of texts")));
+    }
+    let word = option_word(parser)?;
+    let list = if word.starts_with('[') { read_options::texts(&word) } else { None };
+    Ok(list.unwrap_or_else(|| vec![word]))
+}
+
 /// One word, or several between parentheses.
 fn words(parser: &mut Parser<'_>) -> Result<Vec<String>> {
     if !parser.consume_token(&Token::LParen) {
@@ -377,7 +388,7 @@ fn words(parser: &mut Parser<'_>) -> Result<Vec<String>> {
 }
 
 /// Options of COPY, for suggestions.
-const OPTIONS: [&str; 12] = [
+const OPTIONS: [&str; 16] = [
     "format",
     "delimiter",
     "quote",
@@ -390,6 +401,10 @@ const OPTIONS: [&str; 12] = [
     "partition_by",
     "overwrite_or_ignore",
     "row_group_size",
+    "ignore_errors",
+    "null_padding",
+    "decimal_separator",
+    "thousands",
 ];
 
 fn parse_option(parser: &mut Parser<'_>, key: &str, options: &mut Options) -> Result<()> {
@@ -400,7 +415,14 @@ fn parse_option(parser: &mut Parser<'_>, key: &str, options: &mut Options) -> Re
         "delimiter" | "delim" | "sep" => options.delimiter = Some(one_byte(&option_word(parser)?, "DELIMITER")?),
         "quote" => options.quote = Some(one_byte(&option_word(parser)?, "QUOTE")?),
         "escape" => options.escape = Some(one_byte(&option_word(parser)?, "ESCAPE")?),
-        "null" | "nullstr" => options.null = Some(option_word(parser)?),
+        "null" | "nullstr" => {
+            let mut nulls = null_texts(parser)?.into_iter();
+            (options.null, options.more_nulls) = (nulls.next(), nulls.collect());
+        }
+        "ignore_errors" => options.ignore_errors = flag(parser)?,
+        "null_padding" => options.null_padding = flag(parser)?,
+        "decimal_separator" => options.decimal = Some(one_byte(&option_word(parser)?, "DECIMAL_SEPARATOR")?),
+        "thousands" => options.thousands = Some(one_byte(&option_word(parser)?, "THOUSANDS")?),
         "header" => options.header = Some(flag(parser)?),
         "compression" | "codec" => options.compression = Some(compression(&option_word(parser)?)?),
         "max_line_size" | "maximum_line_size" | "maximum_object_size" => {

@@ -9,8 +9,16 @@ use crate::file_options::Options;
 use crate::types::sql_type;
 
 /// Options that say how DuckDB tells what a file is like: this program reads files as if they were not there.
-const INERT: [&str; 7] =
-    ["auto_detect", "sample_size", "new_line", "strict_mode", "parallel", "buffer_size", "hive_types_autocast"];
+const INERT: [&str; 8] = [
+    "auto_detect",
+    "files_to_sniff",
+    "sample_size",
+    "new_line",
+    "strict_mode",
+    "parallel",
+    "buffer_size",
+    "hive_types_autocast",
+];
 
 /// Their names, for suggestions.
 pub(crate) const NAMES: [&str; 11] = [
@@ -83,6 +91,16 @@ pub(crate) fn set(options: &mut Options, key: &str, value: impl FnOnce() -> Resu
         }
         "dateformat" | "date_format" => options.date_format = Some(value()?),
         "timestampformat" | "timestamp_format" => options.timestamp_format = Some(value()?),
+        "encoding" => {
+            let value = value()?;
+            if !["utf-8", "utf8"].contains(&value.to_lowercase().as_str()) {
+                return Err(wrong(&value, "Convert the file to UTF-8"));
+            }
+        }
+        "store_rejects" | "rejects_table" | "rejects_scan" | "rejects_limit" => {
+            let error = Error::unsupported(format!("{key} is not supported: lines that are left out are not kept"));
+            return Err(error.hint("ignore_errors leaves them out"));
+        }
         inert if INERT.contains(&inert) => {
             value()?;
         }
