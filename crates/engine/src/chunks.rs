@@ -102,7 +102,7 @@ impl Place {
 
 /// Whether all of a table may be kept at the first look.
 fn is_small(table: &Table) -> bool {
-    table.segments.iter().map(|segment| segment.file_bytes()).sum::<u64>() <= limits::KEPT_AT_ONCE_BYTES as u64
+    table.segments.file_bytes() <= limits::KEPT_AT_ONCE_BYTES as u64
 }
 
 /// What scans of one database share.

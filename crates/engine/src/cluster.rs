@@ -90,12 +90,12 @@ pub fn cluster(
         Some(target) => target.finish()?,
         None => return Err(Error::internal("a loader is left over")),
     };
-    Ok(Some((table.segments.iter().map(|segment| segment.id()).collect(), sealed)))
+    Ok(Some((table.segments.ids(), sealed)))
 }
 
 /// An error where there is too little space for the rows on their way, and for new files beside the old ones.
 fn check_space(engine: &Engine, table: &TableSnapshot, plain_bytes: u64) -> Result<()> {
-    let stored: u64 = table.segments.iter().map(|segment| segment.file_bytes()).sum();
+    let stored = table.segments.file_bytes();
     // Another order may compress less.
     let new_bytes = stored.saturating_add(stored / 2);
     let (Some(here), Some(temporary)) = (engine.store().free_bytes(), engine.temporary_free_bytes()) else {

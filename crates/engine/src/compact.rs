@@ -31,8 +31,7 @@ pub fn merge_small(engine: &Arc<Engine>, table: &Table, cancel: &CancelToken) ->
         if small >= 2 {
             let run = &table.segments[start..start + small];
             let ids = run.iter().map(|segment| segment.id()).collect();
-            let mut part = table.clone();
-            part.segments = run.to_vec();
+            let part = table.with_rows(run.iter().cloned());
             let most_segments = (part.rows() / (2 * SMALL_ROWS)) as usize;
             let sealed = rewrite(engine, part, LoadOptions::default(), (&store_as, most_segments), 1, cancel)?;
             if !sealed.is_empty() {
@@ -54,7 +53,7 @@ pub fn rewrite_all(
     threads: usize,
     cancel: &CancelToken,
 ) -> Result<Option<Merged>> {
-    let ids = table.segments.iter().map(|segment| segment.id()).collect();
+    let ids = table.segments.ids();
     let store_as = planned(engine, table, options, threads, cancel)?;
     let sealed = rewrite(engine, table.clone(), options, (&store_as, usize::MAX), threads, cancel)?;
     Ok((!sealed.is_empty()).then_some((ids, sealed)))

@@ -56,7 +56,7 @@ impl Engine {
         let catalog = self.store().catalog();
         let chunks = self.recorder().replace(None).into_iter().filter_map(|place| {
             let table = catalog.table_by_id(place.key.table)?;
-            Some((Arc::clone(table.segment(place.key.segment)?), place))
+            Some((Arc::clone(table.segments.find(place.key.segment)?), place))
         });
         RecordedReads { chunks: chunks.collect() }
     }

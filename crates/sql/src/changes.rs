@@ -215,8 +215,7 @@ impl Run<'_> {
             returning.add_segments(self, &change.table, &change.alias, Vec::new())?;
         }
         for segment in &change.table.segments {
-            let mut part = Table::clone(&change.table);
-            part.segments = vec![Arc::clone(segment)];
+            let part = change.table.with_rows([Arc::clone(segment)]);
             let part = quoted(&self.planner.add_part(part));
             let rows = match change.count(&part) {
                 Some(query) => self.number(&query)?,
@@ -255,8 +254,7 @@ impl Run<'_> {
     /// Adds to RETURNING the new values of the rows of a part that an UPDATE concerns.
     fn return_new(&self, returning: &mut Returning, change: &Change, part: &str, new: &[SealedSegment]) -> Result<()> {
         let Change { table, alias, with, concerned, .. } = change;
-        let mut written = Table::clone(table);
-        written.segments = new.iter().map(|sealed| Arc::clone(sealed.segment())).collect();
+        let written = table.with_rows(new.iter().map(|sealed| Arc::clone(sealed.segment())));
         let written = quoted(&self.planner.add_part(written));
         let Some(concerned) = concerned else {
             return returning.add(self, with, &format!("{written} AS {alias}"));

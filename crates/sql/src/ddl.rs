@@ -407,8 +407,7 @@ fn alter_column(
 pub fn truncate(planner: &Planner, table: TableId) -> Result<u64> {
     let mut transaction = planner.engine().store().begin()?;
     let Some(table) = transaction.catalog().table_by_id(table).map(Arc::clone) else { return Err(gone("")) };
-    let old: Vec<_> = table.segments.iter().map(|segment| segment.id()).collect();
-    transaction.replace(table.id, &old, Vec::new())?;
+    transaction.replace(table.id, &table.segments.ids(), Vec::new())?;
     transaction.commit()?;
     Ok(table.rows())
 }

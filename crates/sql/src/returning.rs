@@ -67,9 +67,7 @@ impl Returning {
         alias: &str,
         segments: Vec<Arc<Segment>>,
     ) -> Result<()> {
-        let mut part = table.clone();
-        part.segments = segments;
-        let part = run.planner.add_part(part);
+        let part = run.planner.add_part(table.with_rows(segments));
         self.add(run, "", &format!("\"{}\" AS {alias}", part.replace('"', "\"\"")))
     }
 

@@ -8,12 +8,13 @@ mod schema;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use forebay_base::{ColumnId, Error, ErrorKind, FactId, LogicalType, Result, SegmentId, TableId, Value, limits};
+use forebay_base::{ColumnId, Error, ErrorKind, FactId, LogicalType, Result, TableId, Value, limits};
 
 use crate::data_directories::DataDirectories;
 use crate::fact::Fact;
 use crate::options::TableOptions;
 use crate::segment::Segment;
+use crate::segment_list::SegmentList;
 use crate::sequence::Sequence;
 use crate::table_snapshot::TableSnapshot;
 
@@ -76,12 +77,9 @@ pub struct Table {
     /// What was asked of how it is stored, as a whole and by column.
     pub options: TableOptions,
     /// Segments, in row order.
-    pub segments: Vec<Arc<Segment>>,
+    pub segments: SegmentList,
     /// Raised by every commit that changes the table: equal numbers, equal tables. The commit that makes it gives it 1.
     pub version: u64,
-    /// For each segment its place in row order, ascending: what the manifest stores, so that appending a segment
-    /// rewrites nothing.
-    pub(crate) positions: Vec<u64>,
     pub(crate) next_column: u32,
 }
 
@@ -395,7 +393,7 @@ impl Catalog {
 impl Table {
     /// Rows in all segments.
     pub fn rows(&self) -> u64 {
-        self.segments.iter().map(|segment| segment.rows()).sum()
+        self.segments.rows()
     }
 
     /// Its [`full_name`].
@@ -413,18 +411,10 @@ impl Table {
         self.columns.iter().enumerate().find(|(_, column)| column.id == id)
     }
 
-    /// The segment with this id, if the table has it.
-    pub fn segment(&self, id: SegmentId) -> Option<&Arc<Segment>> {
-        self.segments.iter().find(|segment| segment.id() == id)
-    }
-
-    /// Puts segments behind all others.
-    pub(crate) fn append(&mut self, segments: impl IntoIterator<Item = Arc<Segment>>) {
-        let next = self.positions.last().map_or(0, |last| last + 1);
-        for (position, segment) in (next..).zip(segments) {
-            self.segments.push(segment);
-            self.positions.push(position);
-        }
+    /// The same table with these rows only.
+    #[must_use]
+    pub fn with_rows(&self, segments: impl IntoIterator<Item = Arc<Segment>>) -> Self {
+        Self { segments: segments.into_iter().collect(), ..self.clone() }
     }
 }
 

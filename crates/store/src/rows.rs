@@ -21,6 +21,7 @@ use crate::footer::FooterLocation;
 use crate::head::{FORMAT_VERSION, FORMAT_VERSION_OLDEST, check_version};
 use crate::options::TableOptions;
 use crate::segment::{Segment, SegmentParts, SortColumn};
+use crate::segment_list::SegmentList;
 use crate::sequence::Sequence;
 use crate::serial::{Reader, Writer};
 use crate::volume::{DATABASE_DIRECTORY, Volume};
@@ -159,8 +160,8 @@ pub(crate) fn encode(catalog: &Catalog, next_file: u64) -> Rows {
     }
     for table in catalog.tables.values() {
         seal(&mut rows, key(ROW_TABLE, table.id.0), encode_table(table));
-        for (segment, position) in table.segments.iter().zip(&table.positions) {
-            seal(&mut rows, key(ROW_SEGMENT, segment.id().0), encode_segment(segment, table.id, *position));
+        for (position, segment) in table.segments.places() {
+            seal(&mut rows, key(ROW_SEGMENT, segment.id().0), encode_segment(segment, table.id, position));
         }
     }
     if !catalog.directories.paths.is_empty() {
@@ -368,7 +369,7 @@ pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<C
     for (table, segments) in segments {
         let missing = || Error::corrupt(format!("the manifest has segments of table {table}, which it does not have"));
         let table = Arc::make_mut(catalog.tables.get_mut(&table).ok_or_else(missing)?).edit();
-        (table.positions, table.segments) = segments.into_iter().unzip();
+        table.segments = SegmentList::placed(segments);
     }
     Ok(catalog)
 }
@@ -425,8 +426,8 @@ fn decode_table(reader: &mut Reader<'_>, id: TableId, format: u32) -> Result<Tab
             (reader.u64()?, TableOptions::decode(reader, has_column)?)
         }
     };
-    let (segments, positions) = (Vec::new(), Vec::new());
-    Ok(Table { id, schema, name, columns, constraints, options, segments, version, positions, next_column })
+    let segments = SegmentList::default();
+    Ok(Table { id, schema, name, columns, constraints, options, segments, version, next_column })
 }
 
 fn decode_segment(

@@ -131,7 +131,7 @@ impl TableSnapshot {
         let count = self.table.segments.len();
         let known = self.columns.get().cloned().map(|columns| Earlier { columns, segments: count });
         let earlier = known.or_else(|| self.earlier.clone());
-        self.edit().append(segments);
+        self.edit().segments.append(segments);
         self.earlier = earlier;
     }
 

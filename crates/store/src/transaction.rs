@@ -22,6 +22,7 @@ use crate::manifest::Outcome;
 use crate::options::TableOptions;
 use crate::rows;
 use crate::segment::Segment;
+use crate::segment_list::SegmentList;
 use crate::store::WriterTurn;
 use crate::table_snapshot::TableSnapshot;
 use crate::volume::{SEGMENTS_DIRECTORY, locked};
@@ -115,9 +116,8 @@ impl Transaction {
             columns: Vec::with_capacity(columns.len()),
             constraints: Vec::new(),
             options: TableOptions::default(),
-            segments: Vec::new(),
+            segments: SegmentList::default(),
             version: 0,
-            positions: Vec::new(),
             next_column: 0,
         };
         for column in columns {
@@ -247,11 +247,11 @@ impl Transaction {
     pub fn replace(&mut self, id: TableId, old: &[SegmentId], new: Vec<SealedSegment>) -> Result<()> {
         let table = self.table_mut(id)?;
         table.check_segments(&new)?;
-        if let Some(gone) = old.iter().find(|id| table.segment(**id).is_none()) {
+        if let Some(gone) = old.iter().find(|id| table.segments.find(**id).is_none()) {
             let message = format!("table {} was changed meanwhile (segment {gone} is gone)", table.full_name());
             return Err(Error::new(ErrorKind::NotFound, message).hint("Run the statement again"));
         }
-        table.replace(old, new.into_iter().map(|sealed| sealed.segment).collect());
+        table.segments.replace(old, new.into_iter().map(|sealed| sealed.segment).collect());
         Ok(())
     }
 

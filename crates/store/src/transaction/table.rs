@@ -1,13 +1,9 @@
 //! What a transaction changes of one table: its columns and its segments.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
-use forebay_base::{ColumnId, Error, ErrorKind, Result, SegmentId, limits};
+use forebay_base::{ColumnId, Error, ErrorKind, Result, limits};
 
 use super::{constraint, not_found};
 use crate::catalog::{Column, ColumnDefinition, Table, check_name};
-use crate::segment::Segment;
 use crate::writer::SealedSegment;
 
 impl Table {
@@ -62,33 +58,5 @@ impl Table {
             }
         }
         Ok(())
-    }
-
-    pub(super) fn replace(&mut self, old: &[SegmentId], new: Vec<Arc<Segment>>) {
-        let old: BTreeSet<SegmentId> = old.iter().copied().collect();
-        let (segments, positions) = (std::mem::take(&mut self.segments), std::mem::take(&mut self.positions));
-        let first = segments.iter().position(|segment| old.contains(&segment.id())).unwrap_or(segments.len());
-        let mut places = Vec::with_capacity(segments.len() + new.len());
-        let mut freed = Vec::new();
-        let mut new = Some(new);
-        for (index, (segment, position)) in segments.into_iter().zip(positions).enumerate() {
-            if index == first {
-                places.extend(new.take().into_iter().flatten().map(|segment| (segment, None)));
-            }
-            if old.contains(&segment.id()) {
-                freed.push(position);
-            } else {
-                places.push((segment, Some(position)));
-            }
-        }
-        places.extend(new.into_iter().flatten().map(|segment| (segment, None)));
-        // Old positions are kept where they still ascend, and otherwise all are given anew.
-        let mut freed = freed.into_iter();
-        let kept: Option<Vec<u64>> = places.iter().map(|(_, position)| position.or_else(|| freed.next())).collect();
-        self.positions = match kept {
-            Some(kept) if kept.is_sorted_by(|a, b| a < b) => kept,
-            _ => (0..places.len() as u64).collect(),
-        };
-        self.segments = places.into_iter().map(|(segment, _)| segment).collect();
     }
 }
