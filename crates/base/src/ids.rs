@@ -34,6 +34,15 @@ id! {
     SegmentId(u64)
 }
 id! {
+    /// A copy of a table's rows, among those that the table has now: 0 is the table itself, the others are its projections.
+    ProjectionId(u32)
+}
+id! {
     /// An immutable fact file, unique for the life of a database; never reused, nor is it that of a segment.
     FactId(u64)
+}
+
+impl ProjectionId {
+    /// The table itself.
+    pub const TABLE: Self = Self(0);
 }

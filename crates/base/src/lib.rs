@@ -16,6 +16,6 @@ pub mod value;
 
 pub use budget::Budget;
 pub use error::{Context, Error, ErrorKind, Position, Result};
-pub use ids::{ColumnId, DirectoryId, FactId, SegmentId, TableId};
+pub use ids::{ColumnId, DirectoryId, FactId, ProjectionId, SegmentId, TableId};
 pub use types::{LogicalType, PhysicalType, TimeUnit};
 pub use value::{Value, canonical_f32, canonical_f64, compare_floats};

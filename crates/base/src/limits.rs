@@ -120,6 +120,9 @@ pub const DECIMAL64_DIGITS: u8 = 18;
 /// Columns of a table.
 pub const TABLE_COLUMNS: usize = 4096;
 
+/// Projections of a table: every load writes all of them.
+pub const TABLE_PROJECTIONS: usize = 64;
+
 /// Bytes of an identifier.
 pub const NAME_BYTES: usize = 255;
 

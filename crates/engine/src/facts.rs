@@ -10,8 +10,9 @@ mod bin_sets;
 mod bloom_filters;
 mod rule_out;
 
-pub use bin_sets::{Attribute, BinSets, Hop, KIND, OrderKey};
+pub use bin_sets::{Attribute, BinSets, KIND};
 pub use bloom_filters::{BloomFilters, FilteredBlocks, KIND as BLOOM_KIND};
+pub use forebay_store::{Hop, OrderKey};
 pub use rule_out::Asked;
 pub(crate) use rule_out::{KnownFacts, PartnerTest, RuledOut, asks_for_values, remember};
 

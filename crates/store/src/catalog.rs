@@ -13,6 +13,7 @@ use forebay_base::{ColumnId, Error, ErrorKind, FactId, LogicalType, Result, Tabl
 use crate::data_directories::DataDirectories;
 use crate::fact::Fact;
 use crate::options::TableOptions;
+use crate::projection::Projection;
 use crate::segment::Segment;
 use crate::segment_list::SegmentList;
 use crate::sequence::Sequence;
@@ -78,6 +79,8 @@ pub struct Table {
     pub options: TableOptions,
     /// Segments, in row order.
     pub segments: SegmentList,
+    /// Further copies of the rows, by id.
+    pub projections: Vec<Projection>,
     /// Raised by every commit that changes the table: equal numbers, equal tables. The commit that makes it gives it 1.
     pub version: u64,
     pub(crate) next_column: u32,
@@ -311,9 +314,9 @@ impl Catalog {
         self.commit
     }
 
-    /// Every segment of every table.
+    /// Every segment of every table and projection.
     pub(crate) fn segments(&self) -> impl Iterator<Item = &Arc<Segment>> {
-        self.tables.values().flat_map(|table| &table.segments)
+        self.tables.values().flat_map(|table| table.all_segments())
     }
 
     /// The schema of this name.
@@ -378,6 +381,12 @@ impl Catalog {
         Ok(())
     }
 
+    /// A table, to be changed.
+    pub(crate) fn edit_table(&mut self, id: TableId) -> Result<&mut Table> {
+        let missing = || Error::new(ErrorKind::NotFound, format!("table number {id} does not exist"));
+        Ok(Arc::make_mut(self.tables.get_mut(&id).ok_or_else(missing)?).edit())
+    }
+
     /// Takes out a table, with the facts that were made from it.
     pub(crate) fn remove(&mut self, table: &Table) {
         self.unbind(&table.schema, &table.name);
@@ -411,10 +420,10 @@ impl Table {
         self.columns.iter().enumerate().find(|(_, column)| column.id == id)
     }
 
-    /// The same table with these rows only.
+    /// The same table with these rows only, of which there is no other copy.
     #[must_use]
     pub fn with_rows(&self, segments: impl IntoIterator<Item = Arc<Segment>>) -> Self {
-        Self { segments: segments.into_iter().collect(), ..self.clone() }
+        Self { segments: segments.into_iter().collect(), projections: Vec::new(), ..self.clone() }
     }
 }
 

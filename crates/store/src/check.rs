@@ -95,7 +95,7 @@ fn check_tables(
     let total = catalog.segments().map(|segment| segment.file_bytes()).sum();
     for table in catalog.tables() {
         report.tables += 1;
-        for segment in &table.segments {
+        for segment in table.all_segments() {
             progress(report.bytes, total)?;
             let bytes_before = report.bytes;
             let checked = segment

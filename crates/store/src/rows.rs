@@ -5,26 +5,26 @@
 //! of the root row's format version; what rows of version 2 lack stands at the end of those of version 3.
 //! Must not know: where rows are kept.
 
+mod segments;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use forebay_base::checksum::crc32c;
-use forebay_base::{
-    ColumnId, Context, DirectoryId, Error, ErrorKind, FactId, LogicalType, PhysicalType, Result, SegmentId, TableId,
-    limits,
-};
+use forebay_base::{ColumnId, Context, Error, FactId, LogicalType, ProjectionId, Result, SegmentId, TableId, limits};
 
 use crate::catalog::{Catalog, Column, Constraint, Macro, MacroKind, Named, NamedType, Schema, Table, View, fold};
 use crate::data_directories::{DataDirectories, DatabaseId};
 use crate::fact::Fact;
-use crate::footer::FooterLocation;
 use crate::head::{FORMAT_VERSION, FORMAT_VERSION_OLDEST, check_version};
 use crate::options::TableOptions;
-use crate::segment::{Segment, SegmentParts, SortColumn};
+use crate::projection::{self, Projection};
+use crate::segment::Segment;
 use crate::segment_list::SegmentList;
 use crate::sequence::Sequence;
 use crate::serial::{Reader, Writer};
-use crate::volume::{DATABASE_DIRECTORY, Volume};
+use crate::volume::Volume;
+use segments::{Place, decode_segment, encode_segment, place_projections, place_segments};
 
 /// Kind of row, the first byte of its key; the other eight are the id, big-endian.
 pub(crate) const ROW_ROOT: u8 = 0;
@@ -37,6 +37,7 @@ pub(crate) const ROW_FACT: u8 = 6;
 pub(crate) const ROW_MACRO: u8 = 7;
 pub(crate) const ROW_SEQUENCE: u8 = 8;
 pub(crate) const ROW_TYPE: u8 = 9;
+pub(crate) const ROW_PROJECTIONS: u8 = 10;
 
 pub(crate) const CONSTRAINT_PRIMARY_KEY: u8 = 0;
 pub(crate) const CONSTRAINT_UNIQUE: u8 = 1;
@@ -45,9 +46,6 @@ pub(crate) const CONSTRAINT_CHECK: u8 = 3;
 
 pub(crate) const MACRO_OF_VALUES: u8 = 0;
 pub(crate) const MACRO_OF_TABLES: u8 = 1;
-
-/// Projection of segments that hold the table itself.
-pub(crate) const NO_PROJECTION: u32 = 0;
 
 /// Bytes of a key.
 pub(crate) const KEY_BYTES: usize = 9;
@@ -160,8 +158,15 @@ pub(crate) fn encode(catalog: &Catalog, next_file: u64) -> Rows {
     }
     for table in catalog.tables.values() {
         seal(&mut rows, key(ROW_TABLE, table.id.0), encode_table(table));
-        for (position, segment) in table.segments.places() {
-            seal(&mut rows, key(ROW_SEGMENT, segment.id().0), encode_segment(segment, table.id, position));
+        let copies = table.projections.iter().map(|copy| (copy.definition.id, &copy.segments));
+        for (copy, segments) in std::iter::once((ProjectionId::TABLE, &table.segments)).chain(copies) {
+            for (position, segment) in segments.places() {
+                let place = Place { table: table.id, copy, position };
+                seal(&mut rows, key(ROW_SEGMENT, segment.id().0), encode_segment(segment, place));
+            }
+        }
+        if !table.projections.is_empty() {
+            seal(&mut rows, key(ROW_PROJECTIONS, table.id.0), projection::encode(&table.projections));
         }
     }
     if !catalog.directories.paths.is_empty() {
@@ -227,32 +232,6 @@ fn encode_table(table: &Table) -> Writer {
     row
 }
 
-fn encode_segment(segment: &Segment, table: TableId, position: u64) -> Writer {
-    let mut row = Writer::default();
-    row.u64(table.0);
-    row.u64(position);
-    row.u64(segment.rows());
-    row.u64(segment.file_bytes());
-    let footer = segment.footer();
-    row.u64(footer.offset);
-    row.u64(footer.bytes);
-    row.u32(footer.crc);
-    row.count(segment.columns().len());
-    for (id, physical) in segment.columns() {
-        row.u32(id.0);
-        row.u8(*physical as u8);
-    }
-    row.u64(footer.metadata_offset);
-    row.u32(segment.data_directory().0);
-    row.u32(NO_PROJECTION);
-    row.count(segment.sort_order().len());
-    for sorted in segment.sort_order() {
-        row.u32(sorted.column.0);
-        row.u8(u8::from(sorted.descending));
-    }
-    row
-}
-
 /// Verifies the checksums of all rows and that they are exactly the rows of one commit.
 pub(crate) fn verify(rows: &Rows) -> Result<Root> {
     let root_key = key(ROW_ROOT, 0);
@@ -310,7 +289,8 @@ pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<C
         next_object: root.next_object,
         ..Catalog::default()
     };
-    let mut segments: BTreeMap<TableId, BTreeMap<u64, Arc<Segment>>> = BTreeMap::new();
+    let mut segments: BTreeMap<Place, Arc<Segment>> = BTreeMap::new();
+    let mut projections: Vec<(TableId, Vec<Projection>)> = Vec::new();
     // Keys order rows by kind: schemas come before tables, tables before views and facts.
     for (key, row) in rows {
         let what = format!("manifest row {key:02x?}");
@@ -335,8 +315,8 @@ pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<C
                 catalog.bind(&schema, &name, Named::View(Arc::new(view))).map_err(|e| reader.wrong(e.message()))?;
             }
             ROW_SEGMENT => {
-                let (table, position, segment) = decode_segment(&mut reader, SegmentId(id), root.version, volume)?;
-                if segments.entry(table).or_default().insert(position, Arc::new(segment)).is_some() {
+                let (place, segment) = decode_segment(&mut reader, SegmentId(id), root.version, volume)?;
+                if segments.insert(place, Arc::new(segment)).is_some() {
                     return Err(reader.wrong("two segments have the same position"));
                 }
             }
@@ -361,16 +341,14 @@ pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<C
                 let named = NamedType { id, schema, name, definition };
                 catalog.bind_type(named).map_err(|e| reader.wrong(e.message()))?;
             }
+            ROW_PROJECTIONS => projections.push((TableId(id), projection::decode(&mut reader)?)),
             ROW_DATA_DIRECTORIES => catalog.directories = Arc::new(decode_directories(&mut reader)?),
             _ => return Err(reader.wrong("it is of an unknown kind")),
         }
         reader.finish()?;
     }
-    for (table, segments) in segments {
-        let missing = || Error::corrupt(format!("the manifest has segments of table {table}, which it does not have"));
-        let table = Arc::make_mut(catalog.tables.get_mut(&table).ok_or_else(missing)?).edit();
-        table.segments = SegmentList::placed(segments);
-    }
+    place_projections(&mut catalog, projections)?;
+    place_segments(&mut catalog, segments)?;
     Ok(catalog)
 }
 
@@ -427,58 +405,6 @@ fn decode_table(reader: &mut Reader<'_>, id: TableId, format: u32) -> Result<Tab
         }
     };
     let segments = SegmentList::default();
-    Ok(Table { id, schema, name, columns, constraints, options, segments, version, next_column })
-}
-
-fn decode_segment(
-    reader: &mut Reader<'_>,
-    id: SegmentId,
-    format: u32,
-    volume: &Arc<Volume>,
-) -> Result<(TableId, u64, Segment)> {
-    let (table, position) = (TableId(reader.u64()?), reader.u64()?);
-    let (rows, file_bytes) = (reader.u64()?, reader.u64()?);
-    let (offset, bytes, crc) = (reader.u64()?, reader.u64()?, reader.u32()?);
-    let mut columns = Vec::new();
-    for _ in 0..reader.count(5)? {
-        let id = ColumnId(reader.u32()?);
-        let physical = PhysicalType::from_code(reader.u8()?).ok_or_else(|| reader.wrong("a column has no type"))?;
-        columns.push((id, physical));
-    }
-    let (metadata_offset, (directory, sort_order)) = match format {
-        FORMAT_VERSION_OLDEST => (offset, (DATABASE_DIRECTORY, Vec::new())),
-        _ => (reader.u64()?, decode_layout(reader, id, &columns)?),
-    };
-    if volume.directory(directory).is_none() {
-        return Err(reader.wrong(&format!("the database has no data directory {directory}")));
-    }
-    if metadata_offset > offset || offset.checked_add(bytes).is_none_or(|end| end > file_bytes) {
-        return Err(reader.wrong("its footer lies outside its file"));
-    }
-    let footer = FooterLocation { metadata_offset, offset, bytes, crc };
-    let parts = SegmentParts { id, directory, columns, rows, file_bytes, footer, sort_order };
-    Ok((table, position, Segment::published(Arc::clone(volume), parts)))
-}
-
-/// Reads data directory, projection, which must be the one that every segment has today, and sort order.
-fn decode_layout(
-    reader: &mut Reader<'_>,
-    id: SegmentId,
-    columns: &[(ColumnId, PhysicalType)],
-) -> Result<(DirectoryId, Vec<SortColumn>)> {
-    let (directory, projection) = (DirectoryId(reader.u32()?), reader.u32()?);
-    if projection != NO_PROJECTION {
-        let message = format!("segment {id} belongs to projection {projection}, which this program cannot read");
-        return Err(Error::new(ErrorKind::Version, message).hint("Upgrade Forebay"));
-    }
-    let mut order: Vec<SortColumn> = Vec::new();
-    for _ in 0..reader.count(5)? {
-        let (column, descending) = (ColumnId(reader.u32()?), reader.flag()?);
-        let is_there = columns.iter().any(|(id, _)| *id == column);
-        if !is_there || order.iter().any(|earlier| earlier.column == column) {
-            return Err(reader.wrong("its sort order names a column that it does not have, or one twice"));
-        }
-        order.push(SortColumn { column, descending });
-    }
-    Ok((directory, order))
+    let projections = Vec::new();
+    Ok(Table { id, schema, name, columns, constraints, options, segments, projections, version, next_column })
 }

@@ -9,12 +9,14 @@
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use forebay_base::{ColumnId, Result, Value};
+use forebay_base::{ColumnId, ProjectionId, Result, Value};
 use forebay_block::Zone;
 
 use crate::catalog::Table;
 use crate::distribution::Distribution;
+use crate::projection::{Projection, ProjectionDefinition};
 use crate::segment::Segment;
+use crate::segment_list::SegmentList;
 
 /// One version of a table, with what is known of its rows.
 #[derive(Debug, Clone)]
@@ -25,6 +27,9 @@ pub struct TableSnapshot {
     columns: OnceLock<Arc<[ColumnFacts]>>,
     /// Of an earlier version, whose segments are the first ones of this.
     earlier: Option<Earlier>,
+    /// The projection that the rows are those of; `None` where they are the table's own.
+    projection: Option<Arc<ProjectionDefinition>>,
+    copies: OnceLock<Arc<[Arc<TableSnapshot>]>>,
 }
 
 /// What is known of a column so far; `None` within where there is nothing to know.
@@ -59,7 +64,8 @@ pub struct ColumnBounds {
 
 impl From<Table> for TableSnapshot {
     fn from(table: Table) -> Self {
-        Self { table, rows: OnceLock::new(), columns: OnceLock::new(), earlier: None }
+        let (rows, columns, copies) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self { table, rows, columns, earlier: None, projection: None, copies }
     }
 }
 
@@ -120,10 +126,57 @@ impl TableSnapshot {
         found(&self.facts(column).block_share, || self.find_block_share(column)).copied().unwrap_or(1.0)
     }
 
+    /// The projections, each as this table with the segments that it has: whoever reads one in the place of the table reads the
+    /// same rows, otherwise ordered. Columns are at the same positions; those that it lacks must not be read
+    /// ([`TableSnapshot::has_column`]).
+    pub fn copies(&self) -> &[Arc<Self>] {
+        self.copies
+            .get_or_init(|| self.table.projections.iter().map(|projection| Arc::new(self.copy(projection))).collect())
+    }
+
+    /// The projection that the rows are read of; `None` where they are the table's own.
+    pub fn projection(&self) -> Option<&ProjectionDefinition> {
+        self.projection.as_deref()
+    }
+
+    /// The copy whose rows these are.
+    pub fn copy_id(&self) -> ProjectionId {
+        self.projection.as_ref().map_or(ProjectionId::TABLE, |projection| projection.id)
+    }
+
+    /// Whether the copy has the column at this position.
+    pub fn has_column(&self, column: usize) -> bool {
+        self.projection.as_ref().is_none_or(|projection| projection.has(self.table.columns[column].id))
+    }
+
+    /// Whether these are the rows of `table`, in whichever of its copies.
+    pub fn has_rows_of(&self, table: &Self) -> bool {
+        let of_copy = match &self.projection {
+            None => Some(&table.table.segments),
+            Some(projection) => table.projection_by_id(projection.id).map(|copy| &copy.segments),
+        };
+        let ids = |segments: &SegmentList| segments.ids();
+        self.table.id == table.table.id
+            && self.table.version == table.table.version
+            && of_copy.is_some_and(|segments| ids(segments) == ids(&self.table.segments))
+    }
+
+    fn copy(&self, projection: &Projection) -> Self {
+        let table = Table { segments: projection.segments.clone(), projections: Vec::new(), ..self.table.clone() };
+        Self { projection: Some(Arc::clone(&projection.definition)), ..Self::from(table) }
+    }
+
     /// The table, to be changed: nothing is known of it any more.
     pub(crate) fn edit(&mut self) -> &mut Table {
         (self.rows, self.columns, self.earlier) = (OnceLock::new(), OnceLock::new(), None);
+        self.copies = OnceLock::new();
         &mut self.table
+    }
+
+    /// The projections, to be changed: what is known of the table's own rows stays so.
+    pub(crate) fn projections_mut(&mut self) -> &mut Vec<Projection> {
+        self.copies = OnceLock::new();
+        &mut self.table.projections
     }
 
     /// Puts segments behind all others. What is known of those before is not found out again.
@@ -137,6 +190,7 @@ impl TableSnapshot {
 
     /// Sets the number of the version, which says nothing of its rows.
     pub(crate) fn raise_version(&mut self) {
+        self.copies = OnceLock::new();
         self.table.version += 1;
     }
 

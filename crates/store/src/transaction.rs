@@ -4,6 +4,7 @@
 //! visible; files of segments and facts are durable before the manifest names them, and go only after it stops naming them.
 
 mod objects;
+mod projections;
 mod table;
 
 use std::collections::BTreeSet;
@@ -26,7 +27,8 @@ use crate::segment_list::SegmentList;
 use crate::store::WriterTurn;
 use crate::table_snapshot::TableSnapshot;
 use crate::volume::{SEGMENTS_DIRECTORY, locked};
-use crate::writer::SealedSegment;
+
+pub use projections::{Replaced, ReplacedCopies};
 
 /// The one open transaction. Dropped without [`Transaction::commit`], it leaves no trace.
 #[derive(Debug)]
@@ -117,6 +119,7 @@ impl Transaction {
             constraints: Vec::new(),
             options: TableOptions::default(),
             segments: SegmentList::default(),
+            projections: Vec::new(),
             version: 0,
             next_column: 0,
         };
@@ -172,7 +175,7 @@ impl Transaction {
         table.add_column(definition)
     }
 
-    /// Drops a column; not the last one, nor one that a constraint needs.
+    /// Drops a column; not the last one, nor one that a constraint or the order of a projection needs.
     pub fn drop_column(&mut self, id: TableId, column: ColumnId) -> Result<()> {
         let table = Arc::clone(self.table(id)?);
         let (position, dropped) = table.column_or_error(column)?;
@@ -183,6 +186,8 @@ impl Transaction {
             return Err(constraint(format!("column {} is part of a constraint of table {}", dropped.name, table.name)));
         }
         self.check_column_unreferenced(&table, &dropped.name)?;
+        self.check_orders_no_projection(&table, (column, &dropped.name))?;
+        self.forget_in_projections(id, column)?;
         let table = self.table_mut(id)?;
         table.columns.remove(position);
         table.options.forget(column);
@@ -226,32 +231,6 @@ impl Transaction {
             return Err(constraint(format!("a column of the primary key of table {} stays NOT NULL", table.name)));
         }
         self.column_mut(id, column)?.nullable = nullable;
-        Ok(())
-    }
-
-    /// Appends segments to a table.
-    ///
-    /// # Errors
-    /// `Constraint` if they hold NULLs in a column that became NOT NULL while they were written.
-    pub fn publish(&mut self, id: TableId, segments: Vec<SealedSegment>) -> Result<()> {
-        let table = self.snapshot_mut(id)?;
-        table.check_segments(&segments)?;
-        table.append(segments.into_iter().map(|sealed| sealed.segment));
-        Ok(())
-    }
-
-    /// Puts `new` segments where the `old` ones of a table are (at the first of them).
-    ///
-    /// # Errors
-    /// `NotFound` if an old one is no longer there: another transaction changed the table meanwhile.
-    pub fn replace(&mut self, id: TableId, old: &[SegmentId], new: Vec<SealedSegment>) -> Result<()> {
-        let table = self.table_mut(id)?;
-        table.check_segments(&new)?;
-        if let Some(gone) = old.iter().find(|id| table.segments.find(**id).is_none()) {
-            let message = format!("table {} was changed meanwhile (segment {gone} is gone)", table.full_name());
-            return Err(Error::new(ErrorKind::NotFound, message).hint("Run the statement again"));
-        }
-        table.segments.replace(old, new.into_iter().map(|sealed| sealed.segment).collect());
         Ok(())
     }
 

@@ -7,10 +7,10 @@ mod model;
 
 use std::sync::Arc;
 
-use forebay_base::{Result, TableId};
+use forebay_base::{ProjectionId, Result, TableId};
 use forebay_disk::{Disk, FaultKind, Faults, SimulatedDisk};
-use forebay_store::{DatabaseId, OpenMode, SealedSegment, Store};
-use model::{Model, Random, definition, observe, version_2, write_fact, write_segment, write_striped};
+use forebay_store::{DatabaseId, OpenMode, ReplacedCopies, SealedSegment, Store, TableSnapshot};
+use model::{Model, Random, definition, observe, projection, version_2, write_fact, write_segment, write_striped};
 
 /// Transactions of one run.
 const STEPS: usize = 14;
@@ -85,6 +85,16 @@ fn write(store: &Store, rows: &[i64]) -> Result<Vec<SealedSegment>> {
     }
 }
 
+/// The same rows for every projection of a table, in another order; its segments `all` of them go before.
+fn write_copies(store: &Store, table: &TableSnapshot, rows: &[i64], all: bool) -> Result<ReplacedCopies> {
+    let turned: Vec<i64> = rows.iter().rev().copied().collect();
+    let copy = |copy: &std::sync::Arc<TableSnapshot>| {
+        let old = if all { copy.segments.ids() } else { Vec::new() };
+        Ok((copy.copy_id(), (old, write(store, &turned)?)))
+    };
+    table.copies().iter().map(copy).collect()
+}
+
 fn seeds() -> Vec<u64> {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number of seeds"));
     match number("FOREBAY_CRASH_SEED") {
@@ -106,7 +116,8 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
     };
     let fresh = format!("t{}", random.below(1000));
     // Segments are written before the transaction, as a load does.
-    let choice = random.below(if tables.is_empty() { 2 } else { 12 });
+    let choice = random.below(if tables.is_empty() { 2 } else { 15 });
+    let of = |name: &str| store.catalog().table("main", name).expect("the model has it").clone();
     let transaction = match choice {
         0 => {
             let mut transaction = store.begin()?;
@@ -133,8 +144,9 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
         2..=4 => {
             let (table, rows) = (pick(random), rows(random));
             let sealed = write(store, &rows)?;
+            let copies = write_copies(store, &of(&table), &rows, false)?;
             let mut transaction = store.begin()?;
-            transaction.publish(id(&table), sealed)?;
+            transaction.change_rows(id(&table), vec![(Vec::new(), sealed)], copies)?;
             after.tables.get_mut(&table).expect("picked").push(rows);
             transaction
         }
@@ -164,12 +176,18 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
             let table = pick(random);
             let merged = after.tables[&table].concat();
             let sealed = write(store, &merged)?;
-            let old: Vec<_> = {
-                let catalog = store.catalog();
-                catalog.table("main", &table).expect("picked").segments.iter().map(|segment| segment.id()).collect()
-            };
+            let old = of(&table).segments.ids();
+            let copies = write_copies(store, &of(&table), &merged, true)?;
             let mut transaction = store.begin()?;
-            transaction.replace(id(&table), &old, sealed)?;
+            match random.below(2) {
+                0 => transaction.change_rows(id(&table), vec![(old, sealed)], copies)?,
+                _ => {
+                    transaction.lay_out(id(&table), ProjectionId::TABLE, &old, sealed)?;
+                    for (copy, (old, new)) in copies {
+                        transaction.lay_out(id(&table), copy, &old, new)?;
+                    }
+                }
+            }
             after.tables.insert(table, vec![merged]);
             transaction
         }
@@ -203,9 +221,38 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
         10 => {
             // Given up: leaves nothing.
             let (table, rows) = (pick(random), rows(random));
+            let copies = write_copies(store, &of(&table), &rows, false)?;
             let mut transaction = store.begin()?;
-            transaction.publish(id(&table), write(store, &rows)?)?;
+            transaction.change_rows(id(&table), vec![(Vec::new(), write(store, &rows)?)], copies)?;
             return Ok(());
+        }
+        11 | 12 => {
+            // One more copy of a table, or one less.
+            let table = of(&pick(random));
+            match table.projections.last().filter(|_| table.projections.len() > 1) {
+                None => {
+                    let all = after.tables[&table.name].concat();
+                    let sealed = write(store, &all.iter().rev().copied().collect::<Vec<_>>())?;
+                    let mut transaction = store.begin()?;
+                    let name = format!("p{}", table.projections.len());
+                    transaction.add_projection(table.id, projection(&name), &table.segments.ids(), sealed)?;
+                    transaction
+                }
+                Some(last) => {
+                    let mut transaction = store.begin()?;
+                    transaction.drop_projection(table.id, &last.definition.name)?;
+                    transaction
+                }
+            }
+        }
+        13 => {
+            // All rows of a table go, in all copies.
+            let table = of(&pick(random));
+            let copies = table.copies().iter().map(|copy| (copy.copy_id(), (copy.segments.ids(), Vec::new())));
+            let mut transaction = store.begin()?;
+            transaction.change_rows(table.id, vec![(table.segments.ids(), Vec::new())], copies.collect())?;
+            after.tables.insert(table.name.clone(), Vec::new());
+            transaction
         }
         _ => {
             drop(write(store, &rows(random))?);
@@ -238,7 +285,7 @@ fn settle(machine: &Machine, seen: Model, known: &mut Knowledge) {
 /// A store that was just opened has no file too many or too few, and says so itself.
 fn check_files(machine: &Machine, store: &Store) {
     let catalog = store.catalog();
-    let mut named: Vec<_> = catalog.tables().flat_map(|table| table.segments.iter().map(|s| s.path())).collect();
+    let mut named: Vec<_> = catalog.tables().flat_map(|table| table.all_segments().map(|s| s.path())).collect();
     named.extend(catalog.facts().map(|fact| fact.path()));
     named.sort();
     let home = machine.home();

@@ -3,6 +3,7 @@
 
 use forebay_base::{ColumnId, Result, SegmentId, TableId};
 use forebay_prune::bins::{BinSet, Bins};
+use forebay_store::Hop;
 use forebay_store::serial::{Reader, Writer};
 
 /// The kind and version of such facts.
@@ -12,26 +13,6 @@ pub const KIND: (u16, u32) = forebay_store::BIN_SETS;
 const HOP_BYTES: usize = 16;
 /// Bytes of a segment.
 const SEGMENT_BYTES: usize = 12;
-
-/// A step from the rows of a table to those of another that have the same key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Hop {
-    /// The column of the table that one comes from.
-    pub column: ColumnId,
-    /// The other table.
-    pub table: TableId,
-    /// Its column that is equal.
-    pub key: ColumnId,
-}
-
-/// A column of a table, or of one that hops lead to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OrderKey {
-    /// The way to the column's table; none to the table itself.
-    pub hops: Vec<Hop>,
-    /// The column.
-    pub column: ColumnId,
-}
 
 /// A column, and what is known of it.
 #[derive(Debug, Clone, PartialEq)]

@@ -9,10 +9,10 @@ use forebay_block::BlockSet;
 use forebay_pipeline::Predicate;
 use forebay_prune::bins::BinSet;
 use forebay_prune::bloom::hash_of;
-use forebay_store::{Catalog, Fact, TableSnapshot};
+use forebay_store::{Catalog, Fact, Hop, OrderKey, TableSnapshot};
 
 use super::FactUse;
-use super::bin_sets::{self, BinSets, Hop, OrderKey};
+use super::bin_sets::{self, BinSets};
 use super::bloom_filters::{self, BloomFilters};
 
 /// The contents of facts that were asked for, as long as the catalog has them.

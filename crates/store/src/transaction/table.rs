@@ -4,6 +4,7 @@ use forebay_base::{ColumnId, Error, ErrorKind, Result, limits};
 
 use super::{constraint, not_found};
 use crate::catalog::{Column, ColumnDefinition, Table, check_name};
+use crate::projection::ProjectionDefinition;
 use crate::writer::SealedSegment;
 
 impl Table {
@@ -35,10 +36,15 @@ impl Table {
     }
 
     /// Segments of other types than the table's columns are a bug of the loader. NULLs are not: it knew the columns as they
-    /// were when it began.
-    pub(super) fn check_segments(&self, segments: &[SealedSegment]) -> Result<()> {
+    /// were when it began. Segments of a projection need its columns only.
+    pub(super) fn check_segments(
+        &self,
+        segments: &[SealedSegment],
+        projection: Option<&ProjectionDefinition>,
+    ) -> Result<()> {
+        let is_here = |column: &&Column| projection.is_none_or(|projection| projection.has(column.id));
         for sealed in segments {
-            for column in self.columns.iter().filter(|column| !column.nullable) {
+            for column in self.columns.iter().filter(is_here).filter(|column| !column.nullable) {
                 if column.has_nulls_in(&sealed.segment)? {
                     let name = format!("column {} of table {}", column.name, self.full_name());
                     let message = format!("{name} became NOT NULL meanwhile, and a new row is NULL there");

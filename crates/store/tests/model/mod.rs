@@ -8,14 +8,14 @@ pub(crate) mod version_2;
 
 use std::collections::BTreeMap;
 
-use forebay_base::{ColumnId, Error, LogicalType, PhysicalType, Result};
+use forebay_base::{ColumnId, Error, LogicalType, PhysicalType, ProjectionId, Result};
 use forebay_block::{
     Access, ChunkOptions, EncodeOptions, EncodedBlock, Inflate, InflatedChunk, PlainColumn, PlainValues, ValueRef,
     Values, encode_block, inflate_chunk, seal_chunk,
 };
 use forebay_store::{
-    ColumnDefinition, FactDefinition, FactSource, SealedColumn, SealedFact, SealedGroup, SealedSegment, Segment, Store,
-    Table, TableDefinition,
+    ColumnDefinition, FactDefinition, FactSource, OrderKey, ProjectionDefinition, SealedColumn, SealedFact,
+    SealedGroup, SealedSegment, Segment, Store, Table, TableDefinition, TableSnapshot,
 };
 
 const COLUMNS: [(ColumnId, PhysicalType); 2] = [(ColumnId(0), PhysicalType::I64), (ColumnId(1), PhysicalType::Bytes)];
@@ -165,6 +165,7 @@ pub(crate) fn observe(store: &Store) -> Result<Model> {
     let mut model = Model::default();
     for table in catalog.tables() {
         let segments = table.segments.iter().map(|segment| read_segment(segment)).collect::<Result<Vec<_>>>()?;
+        check_copies(table, &segments)?;
         model.tables.insert(table.name.clone(), segments);
         let facts = catalog.facts_of(table.id).map(|fact| fact.read()).collect::<Result<Vec<_>>>()?;
         if !facts.is_empty() {
@@ -175,6 +176,26 @@ pub(crate) fn observe(store: &Store) -> Result<Model> {
         model.views.insert(view.name.clone(), view.sql.clone());
     }
     Ok(model)
+}
+
+/// All copies of a table have its rows.
+fn check_copies(table: &TableSnapshot, segments: &[Vec<i64>]) -> Result<()> {
+    let sorted = |segments: &[Vec<i64>]| {
+        let mut rows = segments.concat();
+        rows.sort_unstable();
+        rows
+    };
+    for copy in table.copies() {
+        let own = copy.segments.iter().map(|segment| read_segment(segment)).collect::<Result<Vec<_>>>()?;
+        assert_eq!(sorted(&own), sorted(segments), "projection {:?} of {}", copy.projection(), table.name);
+    }
+    Ok(())
+}
+
+/// A projection that is ordered by the first column.
+pub(crate) fn projection(name: &str) -> ProjectionDefinition {
+    let order = vec![OrderKey { hops: Vec::new(), column: ColumnId(0) }];
+    ProjectionDefinition { id: ProjectionId(1), name: name.to_owned(), order, columns: None }
 }
 
 fn read_segment(segment: &Segment) -> Result<Vec<i64>> {
