@@ -25,7 +25,7 @@ use crate::reason::Reason;
 use crate::registers::{Carried, Flow, wider};
 use crate::relation::{Join, JoinKind, Relation};
 use crate::scalar::Scalar;
-use crate::tree::Line;
+use forebay_tables::tree::Line;
 
 /// A program and how it reads.
 #[derive(Debug)]

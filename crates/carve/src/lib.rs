@@ -28,7 +28,7 @@ pub mod relation;
 pub mod scalar;
 pub mod text;
 pub mod time;
-pub mod tree;
+
 pub mod types;
 
 pub use planner::{CarvingPlanner, operators, planned};

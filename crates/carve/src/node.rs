@@ -26,8 +26,8 @@ use crate::emit::emit;
 use crate::reason::Reason;
 use crate::relation::Relation;
 use crate::scalar::Scalar;
-use crate::tree::Line;
 use crate::types::{facts_of, is_collected};
+use forebay_tables::tree::Line;
 
 /// A subtree that pipelines run.
 #[derive(Debug, Clone)]

@@ -38,7 +38,7 @@ use forebay_tables::scan::shown_figures;
 use futures::{StreamExt, TryStreamExt};
 
 use crate::node::{Carved, PipelinesNode};
-use crate::tree;
+use forebay_tables::tree;
 
 /// Plans carved subtrees.
 #[derive(Debug)]

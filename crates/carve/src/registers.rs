@@ -13,7 +13,7 @@ use crate::carver::Carver;
 use crate::facts::{Literal, Variable};
 use crate::reason::Reason;
 use crate::scalar::{Node, Scalar};
-use crate::tree::Line;
+use forebay_tables::tree::Line;
 
 /// A pipeline without its sink.
 #[derive(Debug)]

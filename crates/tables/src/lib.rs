@@ -17,3 +17,4 @@ pub mod scan;
 pub mod scan_times;
 pub mod statistics;
 pub mod table;
+pub mod tree;

@@ -6,9 +6,9 @@ use forebay_base::units::{format_bytes, format_count};
 use forebay_engine::query::{PipelineReport, Query, ScanReport, StepReport};
 use forebay_engine::timeline::SourceTimeline;
 use forebay_pipeline::ir::{Pipeline, Sink, Source, Step};
-use forebay_tables::explain::test_text;
 
-use forebay_tables::scan_times;
+use crate::explain::test_text;
+use crate::scan_times;
 
 /// A line about a part of a pipeline: its source, some of its steps, or its sink.
 #[derive(Debug, Clone)]
