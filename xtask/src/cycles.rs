@@ -31,6 +31,7 @@ const TOLERATED: &[(&str, &[&str], &str)] = &[
             "fact",
             "manifest",
             "options",
+            "projection",
             "rows",
             "store",
             "striped",

@@ -103,7 +103,15 @@ fn add(all: &mut TableOptions, column: Option<ColumnId>, options: &[SqlOption]) 
             let message = format!("{name} is no option that is given a value");
             return Err(Error::input(message).hint("Use ALTER TABLE t CLUSTER BY (column, …)"));
         }
-        let text = text(value).ok_or_else(|| {
+        let number = |value: &Expr| match value {
+            Expr::Value(value) if name == BLOOM_OPTION => match &value.value {
+                Value::Number(number, _) => Some(number.clone()),
+                Value::Boolean(value) => Some(if *value { "on" } else { "off" }.to_owned()),
+                _ => None,
+            },
+            _ => None,
+        };
+        let text = text(value).or_else(|| number(value)).ok_or_else(|| {
             Error::input(format!("{name} = {value} is not possible"))
                 .hint("Give a name, as in WITH (compression = 'zstd')")
         })?;
@@ -133,8 +141,6 @@ fn text(value: &Expr) -> Option<String> {
         Expr::Identifier(word) => Some(ident(word)),
         Expr::Value(value) => match &value.value {
             Value::SingleQuotedString(text) => Some(text.clone()),
-            Value::Number(number, _) => Some(number.clone()),
-            Value::Boolean(value) => Some(if *value { "on".to_owned() } else { "off".to_owned() }),
             _ => None,
         },
         _ => None,
