@@ -25,7 +25,7 @@ const TECHNIQUES: [(&str, &str); 3] =
 fn flight_table(database: &Database, storage: &Storage, blocks: u64) -> Result<String> {
     let name = format!("flight1_{}_{blocks}", storage.name);
     let session = database.session();
-    if session.names().tables.iter().any(|known| *known == name) {
+    if session.names().tables.contains(&name) {
         return Ok(name);
     }
     all(&session, storage.settings)?;
