@@ -11,6 +11,7 @@ mod codecs;
 mod columns;
 mod compression;
 mod costs;
+mod decisions;
 mod gap;
 mod hippogriff;
 mod memory;
@@ -34,7 +35,7 @@ use crate::load::{Wanted, prepare};
 use crate::measure::run_sql;
 use crate::run::machine::drop_page_cache;
 
-const EXPERIMENTS: [Experiment; 18] = [
+const EXPERIMENTS: [Experiment; 19] = [
     ("reads", reads::measure),
     ("columns", columns::measure),
     ("chunks", chunks::measure),
@@ -44,6 +45,7 @@ const EXPERIMENTS: [Experiment; 18] = [
     ("techniques", pruning::ratios),
     ("runtimes", costs::runtimes),
     ("prices", costs::prices),
+    ("decisions", decisions::measure),
     ("sampling", sampling::measure),
     ("plans", plans::measure),
     ("codecs", codecs::measure),

@@ -24,6 +24,7 @@ pub mod psma;
 pub mod statistics;
 pub mod validity;
 pub mod zone;
+mod zones;
 
 pub use access::{
     Access, Codes, DictionaryValues, FixedValues, PlainAccess, RunEnds, RunValues, StringValues, ValueRef, Values,
@@ -42,6 +43,7 @@ pub use parse::EncodedBlock;
 pub use psma::Psma;
 pub use statistics::ColumnStatistics;
 pub use zone::Zone;
+pub use zones::{ColumnZones, IntegerZones};
 
 #[doc(hidden)]
 pub use forebay_base::PhysicalType as __PhysicalType;

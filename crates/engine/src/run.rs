@@ -7,6 +7,7 @@
 mod account;
 mod ahead;
 mod chosen;
+mod decided;
 mod load;
 mod narrow;
 mod pieces;
@@ -25,7 +26,7 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use forebay_base::{Context, Error, LogicalType, Result, Value};
 use forebay_block::{BlockSet, InflatedChunk};
 use forebay_cpu::{BlockPredicate, Matches, Selection, translate};
-use forebay_store::{Column, GroupColumn, Segment, Table, TableSnapshot};
+use forebay_store::{BlockLayout, Column, GroupColumn, Segment, Table, TableSnapshot};
 
 use crate::chunks::Engine;
 use crate::collect::{BlockValues, collect_constant};
@@ -34,6 +35,7 @@ use crate::morsel::{Morsel, SharedGroups, drives, morsels};
 use crate::timeline::{Computing, SourceTimeline};
 use crate::types::arrow_type;
 use crate::{CancelToken, Metrics};
+use decided::ZoneDecisions;
 use narrow::Pending;
 use pieces::pieces;
 
@@ -63,7 +65,13 @@ pub struct Scan {
     columns: Vec<usize>,
     schema: SchemaRef,
     morsels: Vec<Morsel>,
-    /// Of row groups whose blocks are in several morsels: all blocks of these morsels.
+    /// Those that were left out before.
+    ruled_out_morsels: Vec<Morsel>,
+    /// How the table's blocks are numbered.
+    layout: Arc<BlockLayout>,
+    /// Whether whoever made it chose the morsels.
+    is_ranged: bool,
+    /// Of row groups not all of whose blocks are in one morsel each: the blocks of their morsels together.
     visits: BTreeMap<(usize, usize), usize>,
     cursor: AtomicUsize,
     /// Data directories that the table lies in.
@@ -78,7 +86,9 @@ pub struct Scan {
     settings: ScanSettings,
     /// Where it is noted when it did what, if somebody asks.
     timeline: Option<SourceTimeline>,
-    /// Blocks that no row is needed of.
+    /// What zones told of tests before the scan ran.
+    zone_decisions: ZoneDecisions,
+    /// Blocks that no row is needed of, as facts tell.
     ruled_out: RuledOut,
     /// Likewise, as the keys of joins tell that were known before the first morsel.
     ruled_out_by_keys: OnceLock<RuledOut>,
@@ -94,6 +104,7 @@ impl Scan {
         cancel: CancelToken,
     ) -> Result<Self> {
         let (morsels, drives) = (morsels(&table)?, drives(&table));
+        let layout = table.layout().cloned().ok_or_else(|| Error::internal("a footer that was read cannot be read"))?;
         let schema = schema_of(&table, &columns);
         let (cursor, settings) = (AtomicUsize::new(0), ScanSettings::default());
         let (shared, reads, timeline) = (SharedGroups::default(), Reads::default(), None);
@@ -103,6 +114,9 @@ impl Scan {
             columns,
             schema,
             morsels,
+            ruled_out_morsels: Vec::new(),
+            layout,
+            is_ranged: false,
             visits: BTreeMap::new(),
             cursor,
             drives,
@@ -113,6 +127,7 @@ impl Scan {
             cancel,
             settings,
             timeline,
+            zone_decisions: ZoneDecisions::default(),
             ruled_out: RuledOut::default(),
             ruled_out_by_keys: OnceLock::new(),
         })
@@ -131,7 +146,7 @@ impl Scan {
         for morsel in &morsels {
             *visits.entry((morsel.segment, morsel.group)).or_insert(0) += morsel.blocks().len();
         }
-        Self { morsels, visits, ..self }
+        Self { morsels, visits, is_ranged: true, ..self }
     }
 
     /// The columns of the batches.
@@ -151,7 +166,11 @@ impl Scan {
 
     /// The next morsel that no worker has taken.
     pub fn next_morsel(&self) -> Option<Morsel> {
-        self.morsels.get(self.cursor.fetch_add(1, Ordering::Relaxed)).copied()
+        let number = self.cursor.fetch_add(1, Ordering::Relaxed);
+        if number == 0 {
+            self.account_ruled_out_morsels();
+        }
+        self.morsels.get(number).copied()
     }
 
     /// Prunes and selects in one morsel; the rows come from [`MorselRows::next_block`].
@@ -173,6 +192,7 @@ impl Scan {
         filters: &mut [Box<dyn RowFilter>],
     ) -> Result<MorselRows> {
         let blocks = morsel.blocks();
+        tests.iter_mut().for_each(|test| test.find_in(self));
         let mut rows = self.rows_of(morsel)?;
         self.read_ahead(tests, keys, filters);
         let mut order: Vec<usize> = (0..tests.len()).collect();
@@ -306,13 +326,24 @@ impl MorselRows {
     fn prune(&mut self, tests: &[AdaptivePredicate], order: &[usize]) -> Vec<Pending> {
         let sma = self.scan.settings.sma;
         let mut pending = Vec::new();
-        for out in self.scan.ruled_out_of((self.morsel.segment, self.morsel.group)) {
-            self.others.retain(|block| !out.contains(block));
-            out.iter().for_each(|block| self.selections[block] = Selection::Rows(0..0));
+        let first = self.scan.layout.of_group((self.morsel.segment, self.morsel.group)).start;
+        for block in self.morsel.blocks().filter(|block| self.scan.is_ruled_out(first + block)) {
+            self.selections[block] = Selection::Rows(0..0);
         }
+        self.others.retain(|block| !self.scan.is_ruled_out(first + block));
         for &position in order {
             let ranked = &tests[position];
             let test = &ranked.test;
+            let decided = self.scan.zone_decisions.find(test, ranked.decided);
+            if let Some(passed) = self.scan.zone_decisions.passed_by(decided) {
+                let is_undecided =
+                    |block: &usize| !self.selections[*block].is_empty() && !passed.contains(first + block);
+                let undecided: Vec<_> = self.morsel.blocks().filter(is_undecided).map(|block| (block, None)).collect();
+                if !undecided.is_empty() && ranked.pays() {
+                    pending.push(Pending { test: position, blocks: undecided });
+                }
+                continue;
+            }
             let Some(index) = self.segment.column_index(self.scan.table.columns[test.column].id) else {
                 if !test.test.passes(self.scan.table.columns[test.column].missing.as_ref()) {
                     self.selections.fill(Selection::Rows(0..0));

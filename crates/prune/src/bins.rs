@@ -7,6 +7,7 @@ use forebay_base::Value;
 use forebay_block::Zone;
 use forebay_pipeline::Predicate;
 
+use crate::blocks::BlockBits;
 use crate::may_pass;
 
 /// Bins of values that there are at most, beside that of NULL and the number that is none.
@@ -64,7 +65,7 @@ impl BinSet {
 
     /// Whether both have a bin in common.
     pub fn meets(&self, other: &Self) -> bool {
-        self.words.iter().zip(other.words).any(|(mine, other)| mine & other != 0)
+        self.words.iter().zip(other.words).fold(0, |both, (mine, other)| both | mine & other) != 0
     }
 
     /// Whether it has no bin.
@@ -104,6 +105,11 @@ impl BinSet {
         }
         set
     }
+}
+
+/// The blocks, of which these are the sets, that have no bin in common with `passing`.
+pub fn apart_from(sets: &[BinSet], passing: &BinSet) -> BlockBits {
+    BlockBits::from_fn(sets.len(), |block| !sets[block].meets(passing))
 }
 
 impl Bins {

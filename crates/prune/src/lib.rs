@@ -6,7 +6,9 @@
 #![forbid(unsafe_code)]
 
 pub mod bins;
+pub mod blocks;
 pub mod bloom;
+pub mod zones;
 
 use std::ops::Bound;
 

@@ -6,12 +6,14 @@
 //! what is kept is of exactly this version; no chunk is read; what a footer that cannot be read would have said is not
 //! known, and not kept. Must not know: who asks.
 
+use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use forebay_base::{ColumnId, ProjectionId, Result, Value};
-use forebay_block::Zone;
+use forebay_block::{ColumnZones, Zone};
 
+use crate::block_layout::BlockLayout;
 use crate::catalog::Table;
 use crate::distribution::Distribution;
 use crate::projection::{Projection, ProjectionDefinition};
@@ -30,6 +32,7 @@ pub struct TableSnapshot {
     /// The projection that the rows are those of; `None` where they are the table's own.
     projection: Option<Arc<ProjectionDefinition>>,
     copies: OnceLock<Arc<[Arc<TableSnapshot>]>>,
+    layout: OnceLock<Arc<BlockLayout>>,
 }
 
 /// What is known of a column so far; `None` within where there is nothing to know.
@@ -40,6 +43,7 @@ struct ColumnFacts {
     distribution: OnceLock<Distribution>,
     encoded_bytes: OnceLock<u64>,
     block_share: OnceLock<f64>,
+    zones: OnceLock<ColumnZones>,
 }
 
 /// What was known of a version that another one begins with.
@@ -65,7 +69,7 @@ pub struct ColumnBounds {
 impl From<Table> for TableSnapshot {
     fn from(table: Table) -> Self {
         let (rows, columns, copies) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Self { table, rows, columns, earlier: None, projection: None, copies }
+        Self { table, rows, columns, earlier: None, projection: None, copies, layout: OnceLock::new() }
     }
 }
 
@@ -126,6 +130,17 @@ impl TableSnapshot {
         found(&self.facts(column).block_share, || self.find_block_share(column)).copied().unwrap_or(1.0)
     }
 
+    /// The zones of a column's blocks, in the order of [`TableSnapshot::layout`]; as of rows without values where a segment is
+    /// older than the column. `None` where a footer cannot be read.
+    pub fn zones(&self, column: usize) -> Option<&ColumnZones> {
+        found(&self.facts(column).zones, || self.find_zones(column))
+    }
+
+    /// Where the blocks of each row group are among all; `None` where a footer cannot be read.
+    pub fn layout(&self) -> Option<&Arc<BlockLayout>> {
+        found(&self.layout, || BlockLayout::of(&self.table.segments).map(Arc::new))
+    }
+
     /// The projections, each as this table with the segments that it has: whoever reads one in the place of the table reads the
     /// same rows, otherwise ordered. Columns are at the same positions; those that it lacks must not be read
     /// ([`TableSnapshot::has_column`]).
@@ -169,7 +184,7 @@ impl TableSnapshot {
     /// The table, to be changed: nothing is known of it any more.
     pub(crate) fn edit(&mut self) -> &mut Table {
         (self.rows, self.columns, self.earlier) = (OnceLock::new(), OnceLock::new(), None);
-        self.copies = OnceLock::new();
+        (self.copies, self.layout) = (OnceLock::new(), OnceLock::new());
         &mut self.table
     }
 
@@ -237,6 +252,20 @@ impl TableSnapshot {
         Some(bytes)
     }
 
+    fn find_zones(&self, column: usize) -> Option<ColumnZones> {
+        let id = self.table.columns[column].id;
+        let without_values = |rows: &u32| Zone { rows: *rows, null_count: *rows, min: None, max: None };
+        let mut zones: Vec<Cow<'_, Zone>> = Vec::new();
+        for segment in &self.table.segments {
+            let groups = segment.groups().ok()?.iter();
+            match segment.column_index(id) {
+                Some(index) => zones.extend(groups.flat_map(|group| &group.columns[index].zones).map(Cow::Borrowed)),
+                None => zones.extend(groups.flat_map(|group| &group.block_rows).map(without_values).map(Cow::Owned)),
+            }
+        }
+        Some(zones.iter().map(Cow::as_ref).collect())
+    }
+
     fn find_block_share(&self, column: usize) -> Option<f64> {
         let (low, high) = self.integers(column)?;
         let span = |low: i128, high: i128| (high.saturating_sub(low) as f64) + 1.0;
@@ -257,7 +286,8 @@ impl TableSnapshot {
 impl ColumnFacts {
     fn of(id: ColumnId) -> Self {
         let (bounds, distribution) = (OnceLock::new(), OnceLock::new());
-        Self { id, bounds, distribution, encoded_bytes: OnceLock::new(), block_share: OnceLock::new() }
+        let (encoded_bytes, block_share, zones) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self { id, bounds, distribution, encoded_bytes, block_share, zones }
     }
 }
 

@@ -145,14 +145,14 @@ impl ScanExec {
             }
             _ => (scan, settings),
         };
-        let scan = scan.without_what_facts_rule_out(&tests, settings);
         self.statement.watch(&self.counters, scan.morsels());
+        let scan = scan.of_rows_that_pass(&tests, settings);
         let timeline = || {
             let recorder = self.statement.timeline()?;
             recorder.uses(workers);
             Some(recorder.scan_of(&self.table))
         };
-        let scan = || Arc::new(scan.with_settings(settings).with_timeline(timeline()));
+        let scan = || Arc::new(scan.with_timeline(timeline()));
         Ok(Arc::clone(self.scan.get_or_init(scan)))
     }
 }

@@ -1,15 +1,15 @@
 //! Blocks of a scan that facts rule out, once per scan.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay_base::{ColumnId, FactId, TableId, Value};
-use forebay_block::BlockSet;
 use forebay_pipeline::Predicate;
-use forebay_prune::bins::BinSet;
+use forebay_prune::bins::{BinSet, apart_from};
+use forebay_prune::blocks::BlockBits;
 use forebay_prune::bloom::hash_of;
-use forebay_store::{Catalog, Fact, Hop, OrderKey, TableSnapshot};
+use forebay_store::{BlockLayout, Catalog, Fact, Hop, OrderKey, TableSnapshot};
 
 use super::FactUse;
 use super::bin_sets::{self, BinSets};
@@ -85,8 +85,8 @@ impl<'q> PartnerTest<'q> {
 /// Blocks that have no row that passes.
 #[derive(Debug, Default)]
 pub(crate) struct RuledOut {
-    /// By segment and row group of the table.
-    blocks: BTreeMap<(usize, usize), BlockSet>,
+    /// By their numbers in the table's [`BlockLayout`]; of no blocks where none is ruled out.
+    pub(crate) blocks: BlockBits,
     /// The columns that told, each once.
     pub(crate) by: Vec<String>,
 }
@@ -102,9 +102,8 @@ impl KnownFacts {
         version: &dyn Fn(TableId) -> Option<u64>,
     ) -> RuledOut {
         let mut ruled_out = RuledOut::default();
-        if tests.is_empty() {
-            return ruled_out;
-        }
+        // What a footer that cannot be read says is told by who scans the table.
+        let Some(layout) = table.layout().filter(|_| !tests.is_empty()) else { return ruled_out };
         let facts: Vec<&Arc<Fact>> = catalog.facts_of(table.id).filter(|fact| is_of_use(fact, facts)).collect();
         for test in tests {
             let first = test.hops.first().map_or(test.column, |hop| hop.column);
@@ -114,8 +113,8 @@ impl KnownFacts {
                     continue;
                 }
                 let is_any = match self.content(catalog, fact) {
-                    Some(Content::BinSets(known)) => ruled_out.add(table, &known, test),
-                    Some(Content::BloomFilters(known)) => ruled_out.add_filtered(table, (fact, &known), test),
+                    Some(Content::BinSets(known)) => ruled_out.add((table, layout), &known, test),
+                    Some(Content::BloomFilters(known)) => ruled_out.add_filtered((table, layout), (fact, &known), test),
                     None => false,
                 };
                 if is_any && !ruled_out.by.contains(&test.name) {
@@ -201,7 +200,12 @@ fn values_of(test: &Predicate) -> Option<Vec<Value>> {
 
 impl RuledOut {
     /// Rules out what one fact rules out. False where that is nothing.
-    fn add(&mut self, table: &TableSnapshot, known: &BinSets, test: &PartnerTest<'_>) -> bool {
+    fn add(
+        &mut self,
+        (table, layout): (&TableSnapshot, &BlockLayout),
+        known: &BinSets,
+        test: &PartnerTest<'_>,
+    ) -> bool {
         if known.hops != test.hops {
             return false;
         }
@@ -209,23 +213,14 @@ impl RuledOut {
         for attribute in known.attributes.iter().filter(|attribute| attribute.column == test.column) {
             let passing: BinSet = attribute.bins.passing(test.test);
             for (number, segment) in table.segments.iter().enumerate() {
-                let Some(sets) = known.sets_of(segment.id()) else { continue };
-                // What a footer that cannot be read says is told by who scans the segment.
-                let Ok(groups) = segment.groups() else { continue };
-                let blocks: usize = groups.iter().map(|group| group.block_rows.len()).sum();
-                if blocks != sets.len() {
+                let (Some(sets), blocks) = (known.sets_of(segment.id()), layout.of_segment(number)) else { continue };
+                if sets.len() != blocks.len() {
                     continue;
                 }
-                let mut sets = &attribute.sets[sets];
-                for (group, layout) in groups.iter().enumerate() {
-                    let (mine, rest) = sets.split_at(layout.block_rows.len());
-                    let out: BlockSet = (0..mine.len()).filter(|block| !mine[*block].meets(&passing)).collect();
-                    if !out.is_empty() {
-                        let known = self.blocks.entry((number, group)).or_default();
-                        out.iter().for_each(|block| known.insert(block));
-                        is_any = true;
-                    }
-                    sets = rest;
+                let out = apart_from(&attribute.sets[sets], &passing);
+                if !out.is_empty() {
+                    self.blocks_of(layout).add_at(blocks.start, &out);
+                    is_any = true;
                 }
             }
         }
@@ -236,7 +231,7 @@ impl RuledOut {
     /// read: no answer needs them, and `forebay check` tells.
     fn add_filtered(
         &mut self,
-        table: &TableSnapshot,
+        (table, layout): (&TableSnapshot, &BlockLayout),
         (fact, known): (&Fact, &BloomFilters),
         test: &PartnerTest<'_>,
     ) -> bool {
@@ -255,29 +250,18 @@ impl RuledOut {
         let mut is_any = false;
         for (unit, _) in known.units.iter().zip(may).filter(|(_, may)| !may) {
             let Some(segment) = numbers.get(&unit.segment) else { continue };
-            let out = self.blocks.entry((*segment, unit.group as usize)).or_default();
-            (unit.blocks.0..unit.blocks.1).for_each(|block| out.insert(block as usize));
+            let group = layout.of_group((*segment, unit.group as usize));
+            let out = group.start + unit.blocks.0 as usize..(group.start + unit.blocks.1 as usize).min(group.end);
+            self.blocks_of(layout).fill(out, true);
             is_any = true;
         }
         is_any
     }
 
-    /// The blocks of a row group that are ruled out.
-    pub(crate) fn of_group(&self, group: (usize, usize)) -> Option<&BlockSet> {
-        self.blocks.get(&group)
-    }
-
-    /// The number of blocks that are ruled out here and not there.
-    pub(crate) fn not_in(&self, other: &Self) -> usize {
-        let more = |(group, blocks): (&(usize, usize), &BlockSet)| {
-            let known = other.of_group(*group);
-            blocks.iter().filter(|block| known.is_none_or(|known| !known.contains(*block))).count()
-        };
-        self.blocks.iter().map(more).sum()
-    }
-
-    /// The number of blocks that are ruled out.
-    pub(crate) fn len(&self) -> usize {
-        self.blocks.values().map(BlockSet::len).sum()
+    fn blocks_of(&mut self, layout: &BlockLayout) -> &mut BlockBits {
+        if self.blocks.blocks() == 0 {
+            self.blocks = BlockBits::none(layout.blocks());
+        }
+        &mut self.blocks
     }
 }

@@ -114,15 +114,21 @@ impl Runner<'_> {
             scan = scan.of_morsels(ranged.morsels.clone());
         }
         let scan = scan.with_settings(self.options.scan).reading_again(self.read_again(source));
-        Ok(match self.options.scan.facts {
+        let scan = scan.decided_by_zones(&source.tests);
+        let scan = match self.options.scan.facts {
             FactUse::None => scan,
             facts => {
                 let ruled_out = ruled_out(self.engine, self.query, &self.program, (source, facts));
-                let report = FactReport { blocks: ruled_out.len(), by: ruled_out.by.clone() };
+                let report = FactReport { blocks: ruled_out.blocks.len(), by: ruled_out.by.clone() };
                 // A section that is given up makes its scans anew, which are told the same.
                 bound.facts.begin(report);
                 scan.without(ruled_out)
             }
+        };
+        Ok(match self.ranged_scan(source) {
+            // Its morsels go by their numbers among those of their ranges.
+            Some(_) => scan,
+            None => scan.without_ruled_out_morsels(),
         })
     }
 

@@ -1,6 +1,7 @@
 //! What a morsel touched, counted once its rows are known; by row group where several morsels share one.
 
-use super::{AdaptivePredicate, MorselRows, RowFilter};
+use super::{AdaptivePredicate, MorselRows, RowFilter, Scan};
+use crate::morsel::Chunks;
 
 impl MorselRows {
     /// Bytes of the codes of these columns, which are loaded, in the surviving rows of one block.
@@ -25,14 +26,24 @@ impl MorselRows {
         let mut touched: Vec<usize> = self.scan.columns.clone();
         touched.extend(tests.iter().map(|ranked| ranked.test.column));
         touched.extend(filters.iter().flat_map(|filter| filter.columns().iter().copied()));
-        touched.sort_unstable();
-        touched.dedup();
-        for column in touched {
-            let Some(layout) = self.group_column(column) else { continue };
+        self.scan.account_group(group, touched, &loaded);
+    }
+}
+
+impl Scan {
+    /// Counts the chunks of these columns in a row group of which all morsels are done, and those that were loaded.
+    pub(super) fn account_group(&self, (segment, group): (usize, usize), mut columns: Vec<usize>, loaded: &Chunks) {
+        let segment = &self.table.segments[segment];
+        let Some(group) = segment.groups().ok().and_then(|groups| groups.get(group)) else { return };
+        columns.sort_unstable();
+        columns.dedup();
+        for column in columns {
+            let Some(index) = segment.column_index(self.table.columns[column].id) else { continue };
+            let layout = &group.columns[index];
             let loaded = loaded.range((column, 0)..(column + 1, 0)).count();
-            metrics.chunks.add(layout.chunks.len() as u64);
-            metrics.chunks_pruned.add((layout.chunks.len() - loaded) as u64);
-            metrics.plain_bytes.add(layout.plain_bytes);
+            self.metrics.chunks.add(layout.chunks.len() as u64);
+            self.metrics.chunks_pruned.add((layout.chunks.len() - loaded) as u64);
+            self.metrics.plain_bytes.add(layout.plain_bytes);
         }
     }
 }

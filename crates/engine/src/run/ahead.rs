@@ -85,9 +85,9 @@ impl Scan {
             let begun = |place: &Place| current.begin_read(place);
             let most = (most_bytes, most_arriving_bytes, MORSELS_AHEAD * current.drives);
             // Range by range all scans of a section are read: what lies far behind in one of them would keep off the others.
-            let count = match current.visits.is_empty() {
-                true => current.morsels.len(),
-                false => current.morsels.len().div_ceil(RANGES_FORESEEN),
+            let count = match current.is_ranged {
+                false => current.morsels.len(),
+                true => current.morsels.len().div_ceil(RANGES_FORESEEN),
             };
             let foreseen = current.reads.ahead.foresee(&current.engine, count, most, needs, begun);
             most_bytes = most_bytes.saturating_sub(foreseen.bytes);
@@ -106,7 +106,7 @@ impl Scan {
         filters: &[Box<dyn RowFilter>],
     ) {
         let per_drive = self.settings.read_ahead_bytes;
-        if per_drive == 0 || !self.visits.is_empty() {
+        if per_drive == 0 || self.is_ranged {
             return;
         }
         // Every drive has its share.
@@ -180,12 +180,19 @@ impl Scan {
         let segment = &self.table.segments[morsel.segment];
         let group = &segment.groups().ok()?[morsel.group];
         let (mut alive, mine) = (BlockSet::first(group.block_rows.len()), morsel.blocks());
-        for out in self.ruled_out_of((morsel.segment, morsel.group)) {
-            alive.retain(|block| !out.contains(block));
-        }
+        let first = self.layout.of_group((morsel.segment, morsel.group)).start;
+        alive.retain(|block| !self.is_ruled_out(first + block));
         let mut tested = Vec::new();
         for ranked in tests {
             let test = &ranked.test;
+            let decided = self.zone_decisions.find(test, ranked.decided);
+            if let Some(passed) = self.zone_decisions.passed_by(decided) {
+                let is_undecided = |block: usize| alive.contains(block) && !passed.contains(first + block);
+                if ranked.pays() && mine.clone().any(is_undecided) {
+                    tested.push(test.column);
+                }
+                continue;
+            }
             let column = &self.table.columns[test.column];
             let Some(index) = segment.column_index(column.id) else {
                 if !test.test.passes(column.missing.as_ref()) {

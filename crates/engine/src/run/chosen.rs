@@ -3,7 +3,6 @@
 //! Invariants: what is left out has no row that passes; the order changes no row.
 
 use forebay_base::Value;
-use forebay_block::BlockSet;
 use forebay_pipeline::ColumnPredicate;
 
 use super::{Direction, Scan, ScanSettings};
@@ -35,20 +34,22 @@ impl Scan {
         self
     }
 
-    /// The same scan, without blocks of which facts about the table's own columns tell that no row passes these tests.
+    /// The same scan of rows that must pass these tests, without blocks of which zones or facts about the table's own columns tell
+    /// that no row does.
     #[must_use]
-    pub fn without_what_facts_rule_out(self, tests: &[ColumnPredicate], settings: ScanSettings) -> Self {
+    pub fn of_rows_that_pass(self, tests: &[ColumnPredicate], settings: ScanSettings) -> Self {
+        let scan = self.with_settings(settings).decided_by_zones(tests);
         if settings.facts == FactUse::None || tests.is_empty() {
-            return self;
+            return scan.without_ruled_out_morsels();
         }
-        let test = |test: &ColumnPredicate| (self.table.columns[test.column].id, test.test.clone());
+        let test = |test: &ColumnPredicate| (scan.table.columns[test.column].id, test.test.clone());
         let tests: Vec<_> = tests.iter().map(test).collect();
         let own = tests.iter().map(|(column, test)| PartnerTest::own(*column, test)).collect::<Vec<_>>();
-        let catalog = self.engine.store().catalog();
-        let asked = self.engine.known_facts().note(self.table.id, &own, self.columns.len());
-        self.metrics.note_asked(asked);
-        let ruled_out = self.engine.known_facts().rule_out((&catalog, settings.facts), &self.table, &own, &|_| None);
-        self.without(ruled_out)
+        let catalog = scan.engine.store().catalog();
+        let asked = scan.engine.known_facts().note(scan.table.id, &own, scan.columns.len());
+        scan.metrics.note_asked(asked);
+        let ruled_out = scan.engine.known_facts().rule_out((&catalog, settings.facts), &scan.table, &own, &|_| None);
+        scan.without(ruled_out).without_ruled_out_morsels()
     }
 
     /// The same scan, without the rows of these blocks.
@@ -60,16 +61,16 @@ impl Scan {
     /// Leaves out the rows of these blocks, too, of morsels that nobody has taken yet; gives the number of blocks that were not left
     /// out before. Only the first call counts.
     pub(crate) fn leave_out(&self, ruled_out: RuledOut) -> usize {
-        let more = ruled_out.not_in(&self.ruled_out);
+        let more = ruled_out.blocks.len_without(&self.ruled_out.blocks);
         match self.ruled_out_by_keys.set(ruled_out) {
             Ok(()) => more,
             Err(_) => 0,
         }
     }
 
-    /// The blocks of a row group that no row is needed of.
-    pub(super) fn ruled_out_of(&self, group: (usize, usize)) -> impl Iterator<Item = &BlockSet> {
-        let by_keys = self.ruled_out_by_keys.get().and_then(|out| out.of_group(group));
-        self.ruled_out.of_group(group).into_iter().chain(by_keys)
+    /// Whether facts or zones tell that no row of a block is needed, by its number among all.
+    pub(super) fn is_ruled_out(&self, block: usize) -> bool {
+        let by_keys = self.ruled_out_by_keys.get().is_some_and(|out| out.blocks.contains(block));
+        by_keys || self.ruled_out.blocks.contains(block) || self.zone_decisions.out.contains(block)
     }
 }

@@ -3,6 +3,8 @@
 use forebay_base::limits;
 use forebay_pipeline::ColumnPredicate;
 
+use super::decided::DecidedTest;
+
 /// A test with what it has been seen to do, so that the one that rules out most rows for its cost goes first.
 #[derive(Debug, Clone)]
 pub struct AdaptivePredicate {
@@ -12,6 +14,8 @@ pub struct AdaptivePredicate {
     pub optional: bool,
     /// It asks for the rows that the morsel is for: nothing follows from it for other morsels of the row group.
     pub(super) is_of_morsel: bool,
+    /// Which test of the scan it is that zones have answered before.
+    pub(super) decided: Option<DecidedTest>,
     pub(super) rows_in: u64,
     pub(super) rows_out: u64,
     /// Rows of the blocks where it was evaluated, and what it would have cost if each of them had been looked at.
@@ -31,7 +35,7 @@ const PAYING_SHARE: f64 = 0.9;
 impl AdaptivePredicate {
     /// A test that has not been seen yet.
     pub fn new(test: ColumnPredicate, optional: bool) -> Self {
-        Self { test, optional, is_of_morsel: false, rows_in: 0, rows_out: 0, block_rows: 0, cost: 0.0 }
+        Self { test, optional, is_of_morsel: false, decided: None, rows_in: 0, rows_out: 0, block_rows: 0, cost: 0.0 }
     }
 
     /// The same test, which only says which rows of its blocks a morsel is for.
