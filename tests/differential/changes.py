@@ -1,4 +1,5 @@
-"""Random INSERTs, UPDATEs and DELETEs: their RETURNING has the rows that it has in DuckDB, and after a few of them so has the table."""
+"""Random INSERTs, UPDATEs and DELETEs: their RETURNING has the rows that it has in DuckDB, and after a few of them so has the table, in
+every copy of its rows."""
 
 import os
 import random
@@ -14,10 +15,18 @@ from tables import COLUMNS, TABLES, make_table
 FILLED, OTHER = "m", "d"
 COPIES = ["k < 300", "k >= 300 AND k < 310", "k >= 310"]
 CHANGES = 4
+COPY_NAMES = ("p", "q")
 
 
 class ChangeGenerator(Generator):
     """Makes the statements of case `number` of a seed."""
+
+    def projections(self, number):
+        """Statements that add projections of all columns to the table of a case."""
+        chance = random.Random(f"projections:{self.seed}:{number}")
+        names = [column.name for column in COLUMNS]
+        orders = [", ".join(chance.sample(names, chance.choice([1, 2]))) for _ in range(chance.choice([0, 1, 1, 2]))]
+        return [f"ALTER TABLE c ADD PROJECTION {name} (ORDER BY {order})" for name, order in zip(COPY_NAMES, orders)]
 
     def case(self, number):
         self.random = random.Random(f"{self.seed}:{number}")
@@ -87,15 +96,26 @@ def run(options, report):
         changes = generator.case(number)
         made = ["DROP TABLE IF EXISTS c", f"CREATE TABLE c AS SELECT * FROM {FILLED} WHERE false"]
         made += [f"INSERT INTO c SELECT * FROM {FILLED} WHERE {part}" for part in COPIES]
+        projections = generator.projections(number)
+        # Some of the rows come before there are projections, others later.
+        place = 2 + number % 4
         name = f"case {number} (--only changes --seed {options.seed} --query {number})"
-        report.check(name, judge(options, connection, database, [*made, *changes], len(made)))
+        report.check(name, judge(options, connection, database, [*made, *changes], len(made), (place, projections)))
     report.end()
 
 
-def judge(options, connection, database, statements, first):
-    """What is wrong with the rows after these statements, of which those from `first` on are looked at."""
-    shown = "\n".join(statements[first:])
-    answers = options.binary.answers(database, [*statements, "SELECT * FROM c"])
+def judge(options, connection, database, statements, first, projections):
+    """What is wrong with the rows after these statements, of which those from `first` on are looked at; at a place between them
+    projections are added, which DuckDB does not know."""
+    place, added = projections
+    shown = "\n".join([*added, *statements[first:]])
+    copies = [sql for name in COPY_NAMES[: len(added)] for sql in (f"SET projections = {name}", "SELECT * FROM c")]
+    asked = [*statements[:place], *added, *statements[place:], "SET projections = off", "SELECT * FROM c", *copies]
+    answers = options.binary.answers(database, asked)
+    for sql, answer in zip(added, answers[place:]):
+        if answer.error is not None:
+            return f"{shown}\n{sql}\n{answer.error}"
+    del answers[place : place + len(added)]
     for statement, answer in zip(statements, answers):
         try:
             rows = connection.sql(statement)
@@ -107,5 +127,9 @@ def judge(options, connection, database, statements, first):
         wrong = returned and difference(returned, answer, False)
         if wrong:
             return f"{shown}\n{statement}\n{wrong}"
-    wrong = difference(Expected(connection.sql("SELECT * FROM c").to_arrow_table()), answers[-1], False)
-    return wrong and f"{shown}\n{wrong}"
+    expected = Expected(connection.sql("SELECT * FROM c").to_arrow_table())
+    for name, answer in zip(("the table's own rows", *COPY_NAMES), answers[len(statements) + 1 :: 2]):
+        wrong = difference(expected, answer, False)
+        if wrong:
+            return f"{shown}\n{name}: {wrong}"
+    return None

@@ -1,5 +1,5 @@
 """Random queries over star and snowflake schemas, and changes in between: whatever rules blocks out, whatever order a table lies
-in, the rows are the same as those of a copy that lies as it was loaded, with nothing ruled out."""
+in, whichever of its projections is read, the rows are the same as those of a copy that lies as it was loaded, with nothing ruled out."""
 
 import os
 import random
@@ -11,6 +11,10 @@ STEPS = 12
 
 DIMENSION = """CREATE TABLE d (k BIGINT, r VARCHAR, y INTEGER, e BIGINT, t DATE, x DOUBLE, FOREIGN KEY (e) REFERENCES s (k))"""
 SNOWFLAKE = """CREATE TABLE s (k INTEGER, n VARCHAR, v DECIMAL(9,2))"""
+# The names of projections, and the column of the fact table that a column of an order begins at.
+PROJECTIONS = ("p", "q")
+BEGINS = {"r": "k", "y": "k", "k.t": "k", "k.x": "k", "k.e.v": "k", "n": "e", "e.n": "e"}
+
 FACT = """CREATE TABLE {} (id BIGINT, k BIGINT, e INTEGER, q INTEGER, w VARCHAR, z DOUBLE,
 FOREIGN KEY (k) REFERENCES d (k), FOREIGN KEY (e) REFERENCES s (k))"""
 
@@ -56,10 +60,24 @@ class Case:
             f"ALTER TABLE f CLUSTER BY ({', '.join(picked)})",
             f"ALTER TABLE f CLUSTER BY ({', '.join(picked)})",
             "ALTER TABLE f CLUSTER BY AUTO",
+            self.projection(picked),
+            self.projection(picked),
+            self.projection(picked),
+            f"ALTER TABLE f DROP PROJECTION IF EXISTS {self.choose(*PROJECTIONS)}",
+            "OPTIMIZE TABLE f",
+            "CHECKPOINT",
             "ANALYZE f",
             "ANALYZE TABLE f SIDEWAYS",
             f"ALTER TABLE f ALTER COLUMN {self.choose('k', 'q', 'w', 'id')} SET (bloom_filter = {self.choose('on', 'off', 'auto', 1, 4, 64)})",
         )
+
+    def projection(self, order):
+        """Adds a projection, of all columns or some."""
+        columns = ""
+        if self.random.random() < 0.4:
+            needed = {BEGINS.get(column, column) for column in order}
+            columns = f" ({', '.join(sorted(needed | set(self.random.sample(['id', 'k', 'e', 'q', 'w', 'z'], 3))))})"
+        return f"ALTER TABLE f ADD PROJECTION IF NOT EXISTS {self.choose(*PROJECTIONS)} (ORDER BY {', '.join(order)}){columns}"
 
     def predicate(self):
         number = self.random.randrange
@@ -161,7 +179,8 @@ def judge(options, database, case):
             statements.append(step)
             continue
         pruning = case.choose("all", "all", "all", "histogram", "bloom", "minmax")
-        statements += [f"SET pruning = '{pruning}'", step[0], "SET pruning = 'none'", step[1]]
+        copies = case.choose("on", "on", "off", *PROJECTIONS)
+        statements += [f"SET projections = '{copies}'", f"SET pruning = '{pruning}'", step[0], "SET pruning = 'none'", step[1]]
         pairs.append(len(statements) - 1)
     answers = options.binary.answers(database, statements)
     for statement, answer in zip(statements, answers):

@@ -46,6 +46,7 @@ STATEMENTS = {
     "reading a file": "COPY big FROM '{directory}/big.csv'",
     "checking": "CHECK DATABASE",
     "sorting a table": "ALTER TABLE big CLUSTER BY (k, s)",
+    "sorting a copy": "ALTER TABLE big ADD PROJECTION p (ORDER BY s, k)",
     "planning": f"SELECT count(*) FROM {MANY_TABLES}",
 }
 

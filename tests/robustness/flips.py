@@ -19,6 +19,7 @@ SETUP = [
     "CREATE TABLE tiny (a INTEGER NOT NULL, b VARCHAR DEFAULT 'x')",
     "INSERT INTO tiny VALUES (1, 'one'), (2, NULL)",
     "INSERT INTO tiny (a) VALUES (3)",
+    "ALTER TABLE numbers ADD PROJECTION by_g (ORDER BY g, x) (g, x, k, d)",
     "CREATE SCHEMA other",
     "CREATE VIEW other.totals AS SELECT g, sum(k) AS total FROM main.numbers GROUP BY g",
 ]
@@ -26,6 +27,10 @@ SETUP = [
 QUERIES = [
     "SELECT count(*), sum(k), sum(g), sum(x), sum(d), min(x), max(d) FROM numbers",
     "SELECT g, count(*), sum(d) FROM numbers WHERE k BETWEEN 1000 AND 140000 GROUP BY g ORDER BY g",
+    "SET projections = by_g",
+    "SELECT count(*), sum(k), sum(g), sum(d), min(x), max(d) FROM numbers",
+    "SELECT g, count(*), sum(d) FROM numbers WHERE k BETWEEN 1000 AND 140000 GROUP BY g ORDER BY g",
+    "RESET projections",
     "SELECT count(*), sum(k), min(w), max(w), count(DISTINCT w), count(DISTINCT s), sum(length(v)), count(v) FROM words",
     "SELECT s, max(v), min(w) FROM words GROUP BY s ORDER BY s",
     "SELECT k FROM words WHERE w = '202cb962ac59075b964b07152d234b70'",

@@ -64,8 +64,25 @@ def steps(binary, report, mounted):
     refused = outcome.status == 1 and "cannot be sorted" in outcome.error_line()
     report.check("CLUSTER BY on a full disk", None if refused else f"status {outcome.status}: {outcome.stderr[:600]}")
     report.check("CLUSTER BY: rows are there", fine(binary.run(database, "--format", "csv", "-c", "SELECT count(*) FROM wide"), b"\n60000\n"))
+    added = "ALTER TABLE wide ADD PROJECTION by_g (ORDER BY g)"
+    outcome = binary.run(database, "-c", added)
+    refused = outcome.status == 1 and "cannot be sorted" in outcome.error_line()
+    report.check("ADD PROJECTION on a full disk", None if refused else f"status {outcome.status}: {outcome.stderr[:600]}")
     os.remove(ballast)
     report.check("space is back: CLUSTER BY", fine(binary.run(database, "-c", "ALTER TABLE wide CLUSTER BY (g)")))
+    report.check("space is back: ADD PROJECTION", fine(binary.run(database, "-c", added)))
+    before = segments(database)
+    fill(ballast)
+    of_copy = ("--format", "csv", "-c", "SET projections = by_g", "-c", "SELECT count(*), sum(g) FROM wide")
+    for name, statement in (("INSERT", "INSERT INTO wide SELECT * FROM wide"), ("UPDATE", "UPDATE wide SET g = g + 1"), ("OPTIMIZE TABLE", "OPTIMIZE TABLE wide")):
+        outcome = binary.run(database, "-c", statement)
+        refused = full(outcome) is None or outcome.status == 1 and "cannot be sorted" in outcome.error_line()
+        report.check(f"{name} with a projection on a full disk", None if refused else f"status {outcome.status}: {outcome.stderr[:600]}")
+        report.check(f"{name} with a projection: nothing is left over", None if segments(database) == before else f"{segments(database)}")
+        report.check(f"{name} with a projection: rows of the copy", fine(binary.run(database, *of_copy), b"\n60000,179997\n"))
+    os.remove(ballast)
+    report.check("space is back: OPTIMIZE TABLE", fine(binary.run(database, "-c", "OPTIMIZE TABLE wide")))
+    report.check("space is back: rows of the copy", fine(binary.run(database, *of_copy), b"\n60000,179997\n"))
 
 
 def run(options, report):

@@ -1,5 +1,5 @@
-"""`kill -9` at random moments of COPY, CREATE TABLE AS, DROP, CHECKPOINT, CLUSTER BY and ANALYZE: at the next open each statement happened
-whole or not at all, the database checks out, and nothing leaks."""
+"""`kill -9` at random moments of COPY, CREATE TABLE AS, DROP, CHECKPOINT, CLUSTER BY, ADD PROJECTION and others: at the next open each statement
+happened whole or not at all, in all copies of its table's rows, the database checks out, and nothing leaks."""
 
 import os
 import random
@@ -27,6 +27,9 @@ STATEMENTS = {
     "CHECKPOINT": ("CHECKPOINT", "pieces"),
     "CLUSTER BY": ("ALTER TABLE whole CLUSTER BY (g, d)", "whole"),
     "ANALYZE": ("ANALYZE whole", "whole"),
+    "ADD PROJECTION": ("ALTER TABLE whole ADD PROJECTION by_g (ORDER BY g, d) (g, d, k, v)", "whole"),
+    "OPTIMIZE TABLE": ("OPTIMIZE TABLE pieces", "pieces"),
+    "UPDATE": ("UPDATE pieces SET g = g + 1 WHERE k % 3 = 0", "pieces"),
 }
 
 
@@ -44,18 +47,29 @@ def make_database(binary, database, data):
         f"CREATE TABLE whole AS SELECT * FROM '{data}'",
         f"CREATE TABLE loaded AS SELECT * FROM '{data}' LIMIT 100000",
         f"CREATE TABLE pieces AS SELECT * FROM '{data}' LIMIT 1000",
+        "ALTER TABLE loaded ADD PROJECTION by_g (ORDER BY g, d)",
+        "ALTER TABLE pieces ADD PROJECTION by_g (ORDER BY g, d)",
         *(f"INSERT INTO pieces SELECT k + {i}, g, v, d FROM loaded WHERE k < 20000" for i in range(SMALL_INSERTS)),
     )
 
 
 def state(binary, database):
-    """Every table with its figures."""
+    """Every table with its figures, as its own rows and those of its projection give them, and the rows of each copy."""
     names = sorted(row[0] for row in binary.rows(database, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'main'"))
-    answers = binary.answers(database, [f"SELECT {FIGURES} FROM {name}" for name in names])
-    for name, answer in zip(names, answers):
-        if answer.error:
-            raise RuntimeError(f"table {name}: {answer.error}")
-    return {name: [str(value) for _, value in answer.rows[0]] for name, answer in zip(names, answers)}
+    figures = [f"SELECT {FIGURES} FROM {name}" for name in names]
+    copies = [f"SELECT count(DISTINCT projection_name), sum(rows) FROM forebay.segments WHERE table_name = '{name}'" for name in names]
+    answers = binary.answers(database, ["SET projections = off", *figures, "SET projections = by_g", *figures, *copies])
+    found = {}
+    for place, name in enumerate(names):
+        of_table = [answers[start + place] for start in (1, len(names) + 2, 2 * len(names) + 2)]
+        for answer in of_table:
+            if answer.error:
+                raise RuntimeError(f"table {name}: {answer.error}")
+        own, copied, rows = ([str(value) for _, value in answer.rows[0]] for answer in of_table)
+        if own != copied:
+            raise RuntimeError(f"table {name}: {own} of its own rows, {copied} of its projection's")
+        found[name] = own + rows
+    return found
 
 
 def listing(database):

@@ -11,7 +11,9 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Sort, UserDefinedLogicalNodeCo
 use datafusion::physical_expr::PhysicalExpr;
 use forebay_base::Result;
 use forebay_context::error::into_datafusion;
-use forebay_engine::query::{ExpectedRows, FactReports, FilterSource, Query, QueryTable, SortKey, TopK};
+use forebay_context::settings;
+use forebay_engine::copies::CopyOptions;
+use forebay_engine::query::{ExpectedRows, FactReports, FilterSource, Query, QueryTable, SortKey, TopK, choose_copies};
 use forebay_engine::{Engine, RowFilter};
 use forebay_pipeline::ir::{AggregateFunction, DictionaryId, Program};
 use forebay_tables::assumptions::{Assumptions, Breach};
@@ -83,16 +85,22 @@ impl Carved {
                 return Err(DataFusionError::External(Box::new(Breach(breach))));
             }
             let (filters, expected) = (scan.filters.clone(), scan.expected);
-            Ok(QueryTable { table, filters, metrics: Arc::default(), expected, facts: FactReports::default() })
+            let facts = FactReports::default();
+            Ok(QueryTable { table, filters, metrics: Arc::default(), expected, facts, copies: None })
         };
-        Ok(Query {
+        let mut query = Query {
             program: self.program.clone(),
             expected_rows: self.expected_rows.clone(),
             tables: self.scans.iter().map(bind).collect::<DataFusionResult<_>>()?,
             schema: Arc::clone(self.plan.schema().inner()),
             dictionaries: self.dictionaries.clone(),
             first: self.first.clone(),
-        })
+        };
+        let (config, copies) = (session.config(), settings::copies(session.config()));
+        let (scan, threads) = (settings::of_scans(config), config.target_partitions());
+        let options = CopyOptions { copies: &copies, scan, threads };
+        choose_copies(&self.engine, &mut query, &options).map_err(into_datafusion)?;
+        Ok(query)
     }
 }
 

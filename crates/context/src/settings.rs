@@ -8,8 +8,8 @@ use datafusion::prelude::SessionConfig;
 use forebay_base::units::parse_bytes;
 use forebay_base::{Error, Result, limits};
 use forebay_engine::{
-    DeviceChoice, EncodeOptions, Encoding, Engine, FactUse, Goal, LoadOptions, RateSource, ReadPath, ScanSettings,
-    SimdLevel, VECTOR_ROWS,
+    CopyUse, DeviceChoice, EncodeOptions, Encoding, Engine, FactUse, Goal, LoadOptions, RateSource, ReadPath,
+    ScanSettings, SimdLevel, VECTOR_ROWS,
 };
 
 use crate::error::from_datafusion;
@@ -36,6 +36,9 @@ pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str
         "plan_cache" | "forebay.plan_cache" => {
             base.config_mut().set_extension(Arc::new(KeepsPlans(switch("plan_cache", value)?)));
         }
+        "projections" | "forebay.projections" => {
+            base.config_mut().set_extension(Arc::new(copy_use(value)));
+        }
         "query_log" | "forebay.query_log" => {
             base.config_mut().set_extension(Arc::new(LogsQueries(switch("query_log", value)?)));
         }
@@ -56,7 +59,7 @@ pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str
                 None => error.hint(
                     "Settings are compression, compression_rates, default_null_order, default_order, device, error_on_division_by_zero, \
                      execution, ieee_floating_point_ops, integer_division, io, memory_limit, plan_cache, query_log, simd and threads, \
-                     and for experiments chunk_blocks, fold_rows, force_encoding, partition_wise_rows, pruning, psma, read_ahead, read_blocks, sargs, sma \
+                     and for experiments chunk_blocks, fold_rows, force_encoding, partition_wise_rows, projections, pruning, psma, read_ahead, read_blocks, sargs, sma \
                      and vector_rows",
                 ),
             });
@@ -66,7 +69,7 @@ pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str
 }
 
 /// Settings that a misspelt one is compared with.
-const NAMES: [&str; 26] = [
+const NAMES: [&str; 27] = [
     "chunk_blocks",
     "compression",
     "compression_rates",
@@ -83,6 +86,7 @@ const NAMES: [&str; 26] = [
     "memory_limit",
     "partition_wise_rows",
     "plan_cache",
+    "projections",
     "pruning",
     "psma",
     "query_log",
@@ -169,6 +173,34 @@ fn set_scans(base: &mut SessionState, variable: &str, value: &str) -> Result<boo
     }
     base.config_mut().set_extension(Arc::new(scans));
     Ok(true)
+}
+
+/// Which copies of tables' rows the scans of a session may read.
+pub fn copies(config: &SessionConfig) -> CopyUse {
+    if ReadsInOrder::of(config) {
+        return CopyUse::TableOnly;
+    }
+    config.get_extension::<CopyUse>().map_or_else(CopyUse::default, |copies| CopyUse::clone(&copies))
+}
+
+/// The answer of a statement depends on the order in which tables are read: it reads their own rows.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadsInOrder;
+
+impl ReadsInOrder {
+    /// Whether it is so for a statement.
+    pub fn of(config: &SessionConfig) -> bool {
+        config.get_extension::<Self>().is_some()
+    }
+}
+
+/// on, off, or the projection of this name.
+fn copy_use(value: &str) -> CopyUse {
+    match switch("projections", value) {
+        Ok(true) => CopyUse::Cheapest,
+        Ok(false) => CopyUse::TableOnly,
+        Err(_) => CopyUse::Named(value.to_owned()),
+    }
 }
 
 /// Bytes that the joins and groups of one query may take, where a session wants less than the database gives.

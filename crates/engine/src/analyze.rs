@@ -11,15 +11,17 @@ mod curve;
 mod filters;
 mod keys;
 mod order;
+mod suggest;
 mod worth;
 
 pub use bloom::{WantedFilter, build_filters};
 pub(crate) use build::Builder;
 pub use build::{Wanted, build};
-pub use codes::MOST_KEYS;
 pub(crate) use codes::RowCodes;
+pub use codes::{MOST_KEYS, Unordered};
 pub use curve::Curve;
 pub(crate) use curve::Places;
 pub use filters::{BLOOM_OPTION, FilterChoice, worth_filtering};
 pub use order::order_of_queries;
+pub use suggest::{Method, Suggestion, suggest};
 pub use worth::{hops_of, worth_making};

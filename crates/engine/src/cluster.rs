@@ -15,13 +15,10 @@ use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
 use forebay_base::units::format_bytes;
 use forebay_base::{Error, ErrorKind, Result};
-use forebay_store::{Catalog, SealedSegment, TableSnapshot};
+use forebay_store::{Catalog, GroupColumn, SealedSegment, TableSnapshot};
 
-use crate::analyze::{Builder, Curve, Places, RowCodes};
-use crate::compact::Merged;
+use crate::analyze::{Builder, Curve, Places, RowCodes, Unordered};
 use crate::facts::OrderKey;
-use crate::goal::Goal;
-use crate::load::StoreAs;
 use crate::query::source::{EqualRows, VectorLoader};
 use crate::{CancelToken, Engine, LoadOptions, LoadTarget, Loader, Metrics, Morsel, Scan};
 
@@ -54,48 +51,63 @@ pub struct TableOrder {
     pub curve: Curve,
 }
 
-/// Writes all segments of `table` anew, in this order. `None` where it has no rows.
-///
-/// # Errors
-/// Those of reading and writing, and `Input` where a key leads nowhere.
-pub fn cluster(
-    engine: &Arc<Engine>,
-    catalog: &Catalog,
-    table: &Arc<TableSnapshot>,
-    TableOrder { keys, curve }: &TableOrder,
-    options: LoadOptions,
-    metrics: &Arc<Metrics>,
-    (threads, cancel): (usize, &CancelToken),
-) -> Result<Option<Merged>> {
-    if table.rows() == 0 {
-        return Ok(None);
+/// What sorts tables, and how their rows are written.
+#[derive(Debug, Clone, Copy)]
+pub struct Sorter<'s> {
+    /// The engine of the database.
+    pub engine: &'s Arc<Engine>,
+    /// Where the tables are that orders lead to.
+    pub catalog: &'s Catalog,
+    /// How segments are written.
+    pub options: LoadOptions,
+    /// What reading the rows costs.
+    pub metrics: &'s Arc<Metrics>,
+    /// Workers.
+    pub threads: usize,
+    /// Stops it.
+    pub cancel: &'s CancelToken,
+}
+
+impl Sorter<'_> {
+    /// Writes the rows of `table` in this order into new segments, which have the columns at these positions of its list, those of
+    /// the order among them. None where it has no rows.
+    ///
+    /// # Errors
+    /// Those of reading and writing, and where `unordered` refuses them, `Input` and `Unsupported` where a key cannot be ordered by.
+    pub fn sort(
+        &self,
+        table: &Arc<TableSnapshot>,
+        TableOrder { keys, curve }: &TableOrder,
+        columns: &[usize],
+        unordered: Unordered,
+    ) -> Result<Vec<SealedSegment>> {
+        if table.rows() == 0 {
+            return Ok(Vec::new());
+        }
+        let Self { engine, catalog, options, metrics, threads, cancel } = *self;
+        let builder = Builder { engine, catalog, threads, cancel };
+        let codes = RowCodes::new(&builder, table, keys, unordered)?;
+        let mut sampled = codes.sample(&builder, table, SAMPLED_ROWS)?.numbers;
+        let places = Places::of(*curve, &sampled, keys.len());
+        places.iter().for_each(|places| places.replace(&mut sampled));
+        let codes = codes.along(places);
+        let sort = Sort { engine, table, columns, codes: &codes, metrics, threads, cancel };
+        let plain_bytes = table.rows().saturating_mul(sort.row_bytes());
+        check_space(engine, table, sort.stored_bytes(), plain_bytes)?;
+        let wanted = (plain_bytes / PART_BYTES) as usize + 1;
+        let bounds = split(sampled, wanted);
+        let parts = sort.distribute(&bounds)?;
+        let target = LoadTarget::of_columns(engine.store(), table, columns, options)?;
+        sort.load(&parts, &target)?;
+        match Arc::into_inner(target) {
+            Some(target) => target.finish(),
+            None => Err(Error::internal("a loader is left over")),
+        }
     }
-    let builder = Builder { engine, catalog, threads, cancel };
-    let codes = RowCodes::new(&builder, table, keys)?;
-    let mut sampled = codes.sample(&builder, table, SAMPLED_ROWS)?.numbers;
-    let places = Places::of(*curve, &sampled, keys.len());
-    places.iter().for_each(|places| places.replace(&mut sampled));
-    let codes = codes.along(places);
-    let sort = Sort { engine, table, codes: &codes, metrics, threads, cancel };
-    let plain_bytes = table.rows().saturating_mul(sort.row_bytes());
-    check_space(engine, table, plain_bytes)?;
-    let wanted = (plain_bytes / PART_BYTES) as usize + 1;
-    let bounds = split(sampled, wanted);
-    let parts = sort.distribute(&bounds)?;
-    let goals = Goal::of_columns(&table.options, &table.columns, options.goal)?;
-    let store_as: Vec<StoreAs> = goals.into_iter().map(|goal| StoreAs::Frames(goal.compression())).collect();
-    let target = LoadTarget::with_columns(engine.store(), &table.columns, options, &store_as, usize::MAX)?;
-    sort.load(&parts, &target)?;
-    let sealed: Vec<SealedSegment> = match Arc::into_inner(target) {
-        Some(target) => target.finish()?,
-        None => return Err(Error::internal("a loader is left over")),
-    };
-    Ok(Some((table.segments.ids(), sealed)))
 }
 
 /// An error where there is too little space for the rows on their way, and for new files beside the old ones.
-fn check_space(engine: &Engine, table: &TableSnapshot, plain_bytes: u64) -> Result<()> {
-    let stored = table.segments.file_bytes();
+fn check_space(engine: &Engine, table: &TableSnapshot, stored: u64, plain_bytes: u64) -> Result<()> {
     // Another order may compress less.
     let new_bytes = stored.saturating_add(stored / 2);
     let (Some(here), Some(temporary)) = (engine.store().free_bytes(), engine.temporary_free_bytes()) else {
@@ -122,6 +134,7 @@ fn check_space(engine: &Engine, table: &TableSnapshot, plain_bytes: u64) -> Resu
 struct Sort<'s> {
     engine: &'s Arc<Engine>,
     table: &'s Arc<TableSnapshot>,
+    columns: &'s [usize],
     codes: &'s RowCodes,
     metrics: &'s Arc<Metrics>,
     threads: usize,
@@ -131,15 +144,29 @@ struct Sort<'s> {
 impl Sort<'_> {
     /// Plain bytes of a row and its number, about.
     fn row_bytes(&self) -> u64 {
-        let of_column = |column: &forebay_store::Column| match column.logical.physical().width() {
+        let of_column = |column: &usize| match self.table.columns[*column].logical.physical().width() {
             Some(bytes) => bytes as u64,
             None => STRING_BYTES,
         };
-        let fixed = self.table.columns.iter().map(of_column).sum::<u64>();
+        let fixed = self.columns.iter().map(of_column).sum::<u64>();
         // What strings have beyond their views is in the plain bytes of the footers.
-        let groups = self.table.segments.iter().filter_map(|segment| segment.groups().ok()).flatten();
-        let plain: u64 = groups.flat_map(|group| &group.columns).map(|column| column.plain_bytes).sum();
+        let plain: u64 = self.stored().map(|column| column.plain_bytes).sum();
         size_of::<u64>() as u64 + fixed.max(plain / self.table.rows().max(1))
+    }
+
+    /// Bytes that the columns take now.
+    fn stored_bytes(&self) -> u64 {
+        self.stored().flat_map(|column| &column.chunks).map(|chunk| chunk.stored_bytes).sum()
+    }
+
+    /// The columns in all row groups, as far as footers can be read: whoever scans them is told.
+    fn stored(&self) -> impl Iterator<Item = &GroupColumn> {
+        self.table.segments.iter().flat_map(|segment| {
+            let index = |column: &usize| segment.column_index(self.table.columns[*column].id);
+            let indexes: Vec<usize> = self.columns.iter().filter_map(index).collect();
+            let groups = segment.groups().unwrap_or_default();
+            groups.iter().flat_map(move |group| indexes.clone().into_iter().map(|index| &group.columns[index]))
+        })
     }
 
     fn scan(&self, columns: Vec<usize>, metrics: &Arc<Metrics>) -> Result<Arc<Scan>> {
@@ -168,7 +195,7 @@ impl Sort<'_> {
 
     /// Puts all rows into their parts.
     fn distribute(&self, bounds: &[u64]) -> Result<Parts> {
-        let scan = self.scan((0..self.table.columns.len()).collect(), self.metrics)?;
+        let scan = self.scan(self.columns.to_vec(), self.metrics)?;
         let file = PartsFile::new(self.engine.temporary_file()?);
         let of_share = |_: usize, morsels: &[Morsel]| {
             let parts = Parts::new(bounds.len() + 1);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use forebay_base::{Error, Result, SegmentId, limits};
 use forebay_block::choose::Objective;
-use forebay_store::{SealedSegment, Table};
+use forebay_store::{SealedSegment, Segment, Table};
 
 use crate::load::StoreAs;
 use crate::plans::{Sample, Share, choose};
@@ -19,28 +19,47 @@ const SMALL_ROWS: u64 = (limits::BLOCK_ROWS * limits::GROUP_BLOCKS) as u64;
 /// Old segments and those that take their place.
 pub type Merged = (Vec<SegmentId>, Vec<SealedSegment>);
 
-/// Rewrites every run of two or more small segments of `table`, into several only where these are not small themselves.
+/// Every run of two or more small segments of `table`.
+pub fn small_runs(table: &Table) -> Vec<&[Arc<Segment>]> {
+    let is_small = |segment: &Arc<Segment>| segment.rows() < SMALL_ROWS;
+    let runs = table.segments.chunk_by(|a, b| is_small(a) && is_small(b));
+    runs.filter(|run| run.len() >= 2).collect()
+}
+
+/// Rewrites every run of small segments of `table`, into several only where these are not small themselves.
 /// Nothing is published.
 pub fn merge_small(engine: &Arc<Engine>, table: &Table, cancel: &CancelToken) -> Result<Vec<Merged>> {
     let goals = Goal::of_columns(&table.options, &table.columns, Goal::default())?;
     let store_as: Vec<StoreAs> = goals.into_iter().map(|goal| StoreAs::Frames(goal.compression())).collect();
     let mut merged = Vec::new();
-    let mut start = 0;
-    while start < table.segments.len() {
-        let small = table.segments[start..].iter().take_while(|segment| segment.rows() < SMALL_ROWS).count();
-        if small >= 2 {
-            let run = &table.segments[start..start + small];
-            let ids = run.iter().map(|segment| segment.id()).collect();
-            let part = table.with_rows(run.iter().cloned());
-            let most_segments = (part.rows() / (2 * SMALL_ROWS)) as usize;
-            let sealed = rewrite(engine, part, LoadOptions::default(), (&store_as, most_segments), 1, cancel)?;
-            if !sealed.is_empty() {
-                merged.push((ids, sealed));
-            }
+    for run in small_runs(table) {
+        let ids = run.iter().map(|segment| segment.id()).collect();
+        let part = table.with_rows(run.iter().cloned());
+        let most_segments = (part.rows() / (2 * SMALL_ROWS)) as usize;
+        let target =
+            LoadTarget::with_columns(engine.store(), &part.columns, LoadOptions::default(), &store_as, most_segments)?;
+        let columns = (0..part.columns.len()).collect();
+        let sealed = rewrite(engine, part, columns, target, 1, cancel)?;
+        if !sealed.is_empty() {
+            merged.push((ids, sealed));
         }
-        start += small.max(1);
     }
     Ok(merged)
+}
+
+/// Writes the rows of `table` into new segments with the columns at these positions of its list, in their order. Nothing is published.
+///
+/// # Errors
+/// Those of reading and writing.
+pub fn copy_rows(
+    engine: &Arc<Engine>,
+    table: &Table,
+    columns: &[usize],
+    options: LoadOptions,
+    cancel: &CancelToken,
+) -> Result<Vec<SealedSegment>> {
+    let target = LoadTarget::of_columns(engine.store(), table, columns, options)?;
+    rewrite(engine, table.clone(), columns.to_vec(), target, 1, cancel)
 }
 
 /// Rewrites all segments of `table` into one, or one per data directory, with so many workers. A column that an objective is
@@ -55,7 +74,8 @@ pub fn rewrite_all(
 ) -> Result<Option<Merged>> {
     let ids = table.segments.ids();
     let store_as = planned(engine, table, options, threads, cancel)?;
-    let sealed = rewrite(engine, table.clone(), options, (&store_as, usize::MAX), threads, cancel)?;
+    let target = LoadTarget::with_columns(engine.store(), &table.columns, options, &store_as, usize::MAX)?;
+    let sealed = rewrite(engine, table.clone(), (0..table.columns.len()).collect(), target, threads, cancel)?;
     Ok((!sealed.is_empty()).then_some((ids, sealed)))
 }
 
@@ -89,13 +109,11 @@ fn planned(
 fn rewrite(
     engine: &Arc<Engine>,
     part: Table,
-    options: LoadOptions,
-    (store_as, most_segments): (&[StoreAs], usize),
+    columns: Vec<usize>,
+    target: Arc<LoadTarget>,
     threads: usize,
     cancel: &CancelToken,
 ) -> Result<Vec<SealedSegment>> {
-    let target = LoadTarget::with_columns(engine.store(), &part.columns, options, store_as, most_segments)?;
-    let columns = (0..part.columns.len()).collect();
     let metrics = Arc::new(Metrics::default());
     let scan = Arc::new(Scan::new(Arc::clone(engine), Arc::new(part.into()), columns, metrics, cancel.clone())?);
     let morsels: Vec<Morsel> = std::iter::from_fn(|| scan.next_morsel()).collect();

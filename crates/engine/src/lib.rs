@@ -13,6 +13,7 @@ pub mod chunks;
 pub mod cluster;
 pub mod collect;
 pub mod compact;
+pub mod copies;
 pub mod facts;
 pub mod floors;
 pub mod goal;
@@ -33,6 +34,7 @@ pub mod types;
 
 pub use cancel::CancelToken;
 pub use chunks::{ChunkKey, Engine};
+pub use copies::CopyUse;
 pub use facts::FactUse;
 pub use forebay_block::choose::{self, Objective};
 pub use forebay_block::{Compression, EncodeOptions, Encoding, Scheme, SchemeSummary};

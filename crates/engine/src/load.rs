@@ -14,7 +14,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use forebay_base::{Context, Error, ErrorKind, LogicalType, Result, limits};
 use forebay_block::choose::{EncodedGroup, Plan};
 use forebay_block::{ChunkOptions, ColumnStatistics, Compression, EncodeOptions, SealedChunk, Zone, seal_chunk};
-use forebay_store::{Column, SealedColumn, SealedGroup, SealedSegment, Store, StripedWriter, TableOptions};
+use forebay_store::{Column, SealedColumn, SealedGroup, SealedSegment, Store, StripedWriter, Table, TableOptions};
 
 use crate::goal::Goal;
 use crate::plain::encode_array;
@@ -79,6 +79,20 @@ impl LoadTarget {
         let goals = Goal::of_columns(table, columns, options.goal)?;
         let store_as: Vec<StoreAs> = goals.into_iter().map(|goal| StoreAs::Frames(goal.compression())).collect();
         Self::with_columns(store, columns, options, &store_as, usize::MAX)
+    }
+
+    /// New segments for rows of `table` with the columns at these positions of its list, stored as its options and `options` say.
+    ///
+    /// # Errors
+    /// As [`LoadTarget::with_options`].
+    pub(crate) fn of_columns(
+        store: &Store,
+        table: &Table,
+        columns: &[usize],
+        options: LoadOptions,
+    ) -> Result<Arc<Self>> {
+        let columns: Vec<Column> = columns.iter().map(|column| table.columns[*column].clone()).collect();
+        Self::with_options(store, &columns, &table.options, options)
     }
 
     /// The same, with each of the columns stored as `store_as` says; in at most so many segments.

@@ -104,6 +104,19 @@ pub struct Environment {
     pub machine: Machine,
 }
 
+impl Environment {
+    /// By the rates that the engine keeps of this machine, and those of a common one in place of others; nothing is measured.
+    pub(crate) fn kept(engine: &Engine, threads: usize) -> Self {
+        Self::of(&engine.kept_rates().known(threads), threads)
+    }
+
+    fn of(known: &MachineRates, threads: usize) -> Self {
+        let rates = known.schemes.iter().fold(Rates::fixed(), |rates, (scheme, rate)| rates.with(*scheme, *rate));
+        let disk_bytes_per_s = known.disk_bytes_per_s.unwrap_or(FIXED_DISK_BYTES_PER_S);
+        Self { rates, machine: Machine { disk_bytes_per_s, cores: threads.max(1) } }
+    }
+}
+
 impl<'a> Sample<'a> {
     /// Reads a share of the row groups of `table`.
     pub fn take(engine: &'a Engine, table: &Table, share: Share, threads: usize, cancel: &CancelToken) -> Result<Self> {
@@ -177,9 +190,7 @@ impl<'a> Sample<'a> {
         if known != before {
             kept.put(self.threads, &known);
         }
-        let rates = known.schemes.iter().fold(Rates::fixed(), |rates, (scheme, rate)| rates.with(*scheme, *rate));
-        let disk_bytes_per_s = known.disk_bytes_per_s.unwrap_or(FIXED_DISK_BYTES_PER_S);
-        Ok(Environment { rates, machine: Machine { disk_bytes_per_s, cores: self.threads.max(1) } })
+        Ok(Environment::of(&known, self.threads))
     }
 
     /// Measures what `known` lacks and the sample has enough of, and puts it into `found`.

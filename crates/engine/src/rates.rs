@@ -6,13 +6,14 @@
 //! Invariants: a file is complete or is not there (it is renamed into place); what cannot be read or written is measured
 //! again, and no statement fails for it. Must not know: how rates are measured, what a drive is.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use forebay_base::checksum::crc32c;
 use forebay_block::Scheme;
@@ -121,6 +122,8 @@ type Place = LazyLock<String, Box<dyn FnOnce() -> String + Send>>;
 #[derive(Debug, Default)]
 pub struct KeptRates {
     kept: Option<(PathBuf, Place)>,
+    /// By number of threads, what was kept when it was last looked at.
+    known: Mutex<BTreeMap<usize, MachineRates>>,
 }
 
 impl KeptRates {
@@ -128,7 +131,7 @@ impl KeptRates {
     /// on; it is called when rates are asked for the first time.
     pub fn in_folder(folder: PathBuf, place: impl FnOnce() -> String + Send + 'static) -> Self {
         let on_one_line = || place().replace(['\n', '\r'], " ");
-        Self { kept: Some((folder, LazyLock::new(Box::new(on_one_line)))) }
+        Self { kept: Some((folder, LazyLock::new(Box::new(on_one_line)))), known: Mutex::default() }
     }
 
     /// The folder, and what decides how fast frames are decoded and read: the place and the program.
@@ -160,8 +163,19 @@ impl KeptRates {
         read().unwrap_or_default()
     }
 
+    /// What this process knows: what was kept when it was first asked, or what it has kept since. For who asks for every query.
+    pub(crate) fn known(&self, threads: usize) -> MachineRates {
+        self.lock().entry(threads).or_insert_with(|| self.get(threads)).clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, MachineRates>> {
+        // Whatever a panicking holder left is whole.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Keeps rates, if that is possible.
     pub(crate) fn put(&self, threads: usize, rates: &MachineRates) {
+        self.lock().insert(threads, rates.clone());
         let Some((folder, key)) = self.folder_and_key(threads) else { return };
         if std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).is_err() {
             return;
@@ -207,8 +221,9 @@ mod tests {
         let kept =
             |place: &'static str| KeptRates::in_folder(folder.0.join("a").join("b"), move || String::from(place));
         let here = kept("a processor; ext4 /dev/x");
-        assert_eq!(here.get(2), MachineRates::default());
+        assert_eq!((here.get(2), here.known(2)), (MachineRates::default(), MachineRates::default()));
         here.put(2, &rates());
+        assert_eq!((here.known(2), here.known(3)), (rates(), MachineRates::default()));
         assert_eq!(kept("a processor; ext4 /dev/x").get(2), rates());
         for (other, threads) in [("a processor; ext4 /dev/x", 3), ("a processor; ext4 /dev/y", 2), ("", 2)] {
             assert_eq!(kept(other).get(threads), MachineRates::default(), "{other}");

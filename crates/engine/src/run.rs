@@ -36,6 +36,7 @@ use crate::timeline::{Computing, SourceTimeline};
 use crate::types::arrow_type;
 use crate::{CancelToken, Metrics};
 use decided::ZoneDecisions;
+pub(crate) use decided::decision;
 use narrow::Pending;
 use pieces::pieces;
 

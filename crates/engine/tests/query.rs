@@ -108,6 +108,7 @@ fn query_of(engine: &Engine, names: &[&str], program: &str, types: &[(DataType, 
         metrics: Arc::new(Metrics::default()),
         expected: None,
         facts: FactReports::default(),
+        copies: None,
     };
     let fields: Vec<_> = types
         .iter()

@@ -160,6 +160,7 @@ fn query(program: &Program, tables: Vec<Arc<TableSnapshot>>) -> Query {
         metrics: Arc::new(Metrics::default()),
         expected: None,
         facts: FactReports::default(),
+        copies: None,
     };
     Query {
         program: program.clone(),

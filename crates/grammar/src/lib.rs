@@ -1,6 +1,6 @@
 //! Forms of DuckDB's SQL that the parser does not know, in words, expressions and trees that it does.
 //!
-//! Reading order: [`statements`], [`filled_tables`], [`from_first`] and [`phrases`] work on tokens, before a statement is parsed; [`expressions`]
+//! Reading order: [`statements`], [`filled_tables`], [`from_first`], [`layout_words`] and [`phrases`] work on tokens, before a statement is parsed; [`expressions`]
 //! is what the dialect asks while it is parsed; [`access`], [`collations`], [`conditions`], [`macros`], [`orders`] and
 //! [`outer_aggregates`] change the parsed tree, [`samples`] both. Must not know: tables, names, plans.
 #![forbid(unsafe_code)]
@@ -21,6 +21,7 @@ pub mod joins;
 pub mod json_rows;
 mod json_types;
 pub mod lateral;
+pub mod layout_words;
 pub mod limits;
 pub mod macros;
 pub mod named_columns;

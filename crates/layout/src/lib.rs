@@ -3,8 +3,13 @@
 //! Invariant: a statement that fails or is cancelled leaves the table as it was. Must not know: plans, sessions.
 #![forbid(unsafe_code)]
 
-pub mod maintain;
+mod facts;
+mod maintain;
+mod maintenance;
 mod order;
+mod projections;
 pub mod statements;
 
-pub use maintain::{CLUSTER_OPTION, Maintenance};
+pub use maintain::CLUSTER_OPTION;
+pub use maintenance::Maintenance;
+pub use projections::ShownSuggestion;

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::ObjectName;
-use forebay_base::{Error, Result, TableId};
-use forebay_engine::analyze::{Curve, build, build_filters, order_of_queries, worth_filtering, worth_making};
+use forebay_base::{Error, ProjectionId, Result};
+use forebay_engine::analyze::{Curve, Unordered, order_of_queries};
 use forebay_engine::cluster::TableOrder;
-use forebay_engine::facts::{BLOOM_KIND, KIND};
-use forebay_engine::{CancelToken, Engine, LoadOptions, Metrics, cluster, compact};
-use forebay_store::{Catalog, TableSnapshot};
+use forebay_engine::compact;
+use forebay_store::{Replaced, TableSnapshot};
 
+use crate::facts::MadeAnew;
+use crate::maintenance::Maintenance;
 use crate::order::{order_key, shown};
 use crate::statements::{order, order_text};
 
@@ -17,29 +18,7 @@ use crate::statements::{order, order_text};
 /// curve where they lie along one.
 pub const CLUSTER_OPTION: &str = "cluster_by";
 
-/// What maintenance is done with, for one statement.
-#[derive(Debug)]
-pub struct Maintenance<'m> {
-    /// The engine of the database.
-    pub engine: &'m Arc<Engine>,
-    /// The database as the statement sees it.
-    pub catalog: &'m Catalog,
-    /// How segments are written.
-    pub options: LoadOptions,
-    /// Workers.
-    pub threads: usize,
-    /// Stops it.
-    pub cancel: &'m CancelToken,
-    /// What reading the table costs.
-    pub metrics: Arc<Metrics>,
-}
-
 impl Maintenance<'_> {
-    /// An error where the database is read-only.
-    fn check_writable(&self) -> Result<()> {
-        self.engine.store().begin().map(drop)
-    }
-
     /// Merges small segments of every table.
     ///
     /// # Errors
@@ -47,14 +26,8 @@ impl Maintenance<'_> {
     pub fn checkpoint(&self) -> Result<()> {
         for table in self.catalog.tables() {
             let merged = compact::merge_small(self.engine, table, self.cancel)?;
-            if merged.is_empty() {
-                continue;
-            }
-            let mut transaction = self.engine.store().begin()?;
-            for (old, new) in merged {
-                transaction.replace(table.id, &old, new)?;
-            }
-            transaction.commit()?;
+            let own = merged.into_iter().map(|merged| (ProjectionId::TABLE, merged));
+            self.lay_out(table, own.chain(self.merged_copies(table)?).collect(), None)?;
         }
         self.check_writable()
     }
@@ -66,12 +39,11 @@ impl Maintenance<'_> {
     pub fn optimize(&self, table: &Arc<TableSnapshot>) -> Result<()> {
         self.check_writable()?;
         if let Some((order, text)) = self.declared_order(table)? {
-            return self.put_into_order(table, &order, &text);
+            return self.put_into_order(table, (&order, &text), self.resorted_copies(table)?);
         }
-        if let Some((old, new)) = compact::rewrite_all(self.engine, table, self.options, self.threads, self.cancel)? {
-            let mut transaction = self.engine.store().begin()?;
-            transaction.replace(table.id, &old, new)?;
-            transaction.commit()?;
+        if let Some(whole) = compact::rewrite_all(self.engine, table, self.options, self.threads, self.cancel)? {
+            let copies = self.resorted_copies(table)?;
+            self.lay_out(table, std::iter::once((ProjectionId::TABLE, whole)).chain(copies).collect(), None)?;
             // Facts are about segments.
             if self.catalog.facts_of(table.id).next().is_some() {
                 return self.make_facts_of(table.id, MadeAnew::All);
@@ -90,7 +62,7 @@ impl Maintenance<'_> {
             None => self.columns_of_queries(table)?,
         };
         let text = order_text(&text.join(", "), curve);
-        self.put_into_order(table, &self.order(table, &text)?, &text)
+        self.put_into_order(table, (&self.order(table, &text)?, &text), Vec::new())
     }
 
     /// Finds out anew which values the blocks of a table have; of its own columns and of the rows that they join with, or of the
@@ -105,8 +77,9 @@ impl Maintenance<'_> {
 
     fn order(&self, table: &TableSnapshot, text: &str) -> Result<TableOrder> {
         let (columns, curve) = order(text)?;
-        let keys = columns.iter().map(|column| order_key(self.catalog, table, column));
-        Ok(TableOrder { keys: keys.collect::<Result<_>>()?, curve })
+        let keys = columns.iter().map(|column| order_key(self.catalog, table, column)).collect::<Result<Vec<_>>>()?;
+        Self::check_keys(&keys)?;
+        Ok(TableOrder { keys, curve })
     }
 
     /// The order that a table is to lie in, as its option says.
@@ -128,63 +101,38 @@ impl Maintenance<'_> {
         keys.iter().map(|key| shown(self.catalog, table, key)).collect()
     }
 
-    /// Puts a table into an order, which it has from then on, and finds out anew which values its blocks have.
-    fn put_into_order(&self, table: &Arc<TableSnapshot>, order: &TableOrder, text: &str) -> Result<()> {
+    /// Puts a table into an order, which it has from then on, some of its projections as this says, and finds out anew which values
+    /// its blocks have.
+    fn put_into_order(
+        &self,
+        table: &Arc<TableSnapshot>,
+        (order, text): (&TableOrder, &str),
+        mut laid_out: Vec<(ProjectionId, Replaced)>,
+    ) -> Result<()> {
         self.check_writable()?;
-        let how = (self.threads, self.cancel);
-        let sorted = cluster::cluster(self.engine, self.catalog, table, order, self.options, &self.metrics, how)?;
-        let mut transaction = self.engine.store().begin()?;
-        transaction.set_option(table.id, None, CLUSTER_OPTION, Some(text))?;
-        if let Some((old, new)) = sorted {
-            transaction.replace(table.id, &old, new)?;
-        }
-        transaction.commit()?;
+        let columns: Vec<usize> = (0..table.columns.len()).collect();
+        let sorted = self.sorter().sort(table, order, &columns, Unordered::Refused)?;
+        laid_out.push((ProjectionId::TABLE, (table.segments.ids(), sorted)));
+        self.lay_out(table, laid_out, Some(text))?;
         self.make_facts_of(table.id, MadeAnew::Moved)
     }
 
-    /// Makes facts about a table as it is now.
-    fn make_facts_of(&self, table: TableId, made_anew: MadeAnew) -> Result<()> {
-        let catalog = self.engine.store().catalog();
-        catalog.table_by_id(table).map_or(Ok(()), |table| self.make_facts(&catalog, table, made_anew))
-    }
-
-    /// Makes the facts about a table that are worth it, in the place of those that there are.
-    fn make_facts(&self, catalog: &Catalog, table: &Arc<TableSnapshot>, made_anew: MadeAnew) -> Result<()> {
-        let how = (self.threads, self.cancel);
-        let wanted = worth_making(catalog, table, made_anew != MadeAnew::All);
-        let mut made = build(self.engine, catalog, table, &wanted, how)?;
-        if made_anew != MadeAnew::OfOthers {
-            let wanted = worth_filtering(self.engine, table)?;
-            made.extend(build_filters(self.engine, catalog, table, &wanted, how)?);
-        }
-        let mut transaction = self.engine.store().begin()?;
-        let known = transaction.catalog().facts_of(table.id).filter(|fact| {
-            let definition = fact.definition();
-            match (definition.kind, definition.version) {
-                KIND => made_anew == MadeAnew::All || definition.sources.len() > 1,
-                BLOOM_KIND => made_anew != MadeAnew::OfOthers,
-                _ => false,
-            }
-        });
-        let known: Vec<_> = known.map(|fact| fact.id()).collect();
-        if known.is_empty() && made.is_empty() {
+    /// Has copies of a table's rows lie otherwise, in one commit, and the table in this order from then on.
+    fn lay_out(&self, table: &TableSnapshot, copies: Vec<(ProjectionId, Replaced)>, order: Option<&str>) -> Result<()> {
+        let is_moved = |(_, (old, new)): &(ProjectionId, Replaced)| !old.is_empty() || !new.is_empty();
+        if order.is_none() && !copies.iter().any(is_moved) {
             return Ok(());
         }
-        known.into_iter().try_for_each(|fact| transaction.drop_fact(fact))?;
-        for fact in made {
-            transaction.publish_fact(fact)?;
+        let mut transaction = self.engine.store().begin()?;
+        if let Some(order) = order {
+            transaction.set_option(table.id, None, CLUSTER_OPTION, Some(order))?;
+        }
+        for (copy, (old, new)) in copies {
+            transaction.lay_out(table.id, copy, &old, new)?;
+        }
+        if !table.projections.is_empty() {
+            Self::drop_idle_facts(&mut transaction, table.id)?;
         }
         transaction.commit()
     }
-}
-
-/// Facts about a table that are found out anew.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum MadeAnew {
-    /// All of them.
-    All,
-    /// Those about the rows that its own join with.
-    OfOthers,
-    /// Those, and filters: the table lies in another order.
-    Moved,
 }

@@ -48,12 +48,17 @@ pub(crate) fn order_key(catalog: &Catalog, table: &TableSnapshot, name: &ObjectN
             }
         }
     }
-    let error = Error::new(ErrorKind::NotFound, format!("column {column} does not exist"));
-    let error = match suggestion(column, names.into_iter()) {
+    let error = unknown_column(column, names.into_iter());
+    Err(error.context(format!("table {} and the tables that its foreign keys of one column lead to", table.name)))
+}
+
+/// The error that there is no column of this name, with one of `known` that it is like.
+pub(crate) fn unknown_column<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Error {
+    let error = Error::new(ErrorKind::NotFound, format!("column {name} does not exist"));
+    match suggestion(name, known) {
         Some(other) => error.hint(format!("Did you mean {other}?")),
         None => error,
-    };
-    Err(error.context(format!("table {} and the tables that its foreign keys of one column lead to", table.name)))
+    }
 }
 
 /// Whether `way` names these hops, by their columns, or the table that they lead to.

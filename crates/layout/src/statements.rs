@@ -1,4 +1,4 @@
-//! The statements as text: `ALTER TABLE table CLUSTER BY (column, …)`, `CLUSTER BY AUTO`, `ANALYZE`.
+//! The statements as text: `ALTER TABLE table CLUSTER BY (column, …)`, `CLUSTER BY AUTO`, `ADD PROJECTION`, `DROP PROJECTION`, `ANALYZE`.
 
 use datafusion::sql::sqlparser::ast::ObjectName;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -22,6 +22,38 @@ pub struct ClusterBy {
     pub columns: Option<Vec<ObjectName>>,
     /// How the columns go together.
     pub curve: Curve,
+}
+
+/// ALTER TABLE … ADD PROJECTION or DROP PROJECTION.
+#[derive(Debug)]
+pub struct AlterProjection {
+    /// The table.
+    pub table: ObjectName,
+    /// A missing table is no error.
+    pub if_exists: bool,
+    /// The projection.
+    pub name: String,
+    /// What becomes of it.
+    pub change: ProjectionChange,
+}
+
+/// What becomes of a projection.
+#[derive(Debug)]
+pub enum ProjectionChange {
+    /// It is made.
+    Add {
+        /// One that is there already is no error.
+        if_not_exists: bool,
+        /// What its rows are ordered by.
+        order: Vec<ObjectName>,
+        /// Its columns; `None` for all.
+        columns: Option<Vec<String>>,
+    },
+    /// It goes.
+    Drop {
+        /// One that is not there is no error.
+        if_exists: bool,
+    },
 }
 
 /// What ANALYZE is to look at.
@@ -59,6 +91,52 @@ pub fn cluster_by(text: &str) -> Result<ClusterBy> {
         Token::EOF | Token::SemiColon => Ok(ClusterBy { name, if_exists, columns, curve }),
         _ => Err(expected(&parser, "the end of the statement")),
     }
+}
+
+/// The statement that is ALTER TABLE and this text, which has the words ADD or DROP PROJECTION.
+///
+/// # Errors
+/// `Input` where it is none.
+pub fn alter_projection(text: &str) -> Result<AlterProjection> {
+    let mut parser = Parser::new(&ForebayDialect).try_with_sql(text).map_err(parser_error)?;
+    let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
+    let table = parser.parse_object_name(false).map_err(parser_error)?;
+    let is_added = parser.parse_keyword(Keyword::ADD);
+    if !is_added && !parser.parse_keyword(Keyword::DROP) || !parser.parse_keyword(Keyword::PROJECTION) {
+        return Err(expected(&parser, "ADD PROJECTION or DROP PROJECTION"));
+    }
+    let if_not_exists = is_added && parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]);
+    let if_there = !is_added && parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
+    let name = parser.parse_identifier().map_err(parser_error)?.value;
+    let change = match is_added {
+        true => {
+            let (order, columns) = order_and_columns(&mut parser)?;
+            ProjectionChange::Add { if_not_exists, order, columns }
+        }
+        false => ProjectionChange::Drop { if_exists: if_there },
+    };
+    match parser.peek_token().token {
+        Token::EOF | Token::SemiColon => Ok(AlterProjection { table, if_exists, name, change }),
+        _ => Err(expected(&parser, "the end of the statement")),
+    }
+}
+
+/// `(ORDER BY column, …) [(column, …)]`.
+fn order_and_columns(parser: &mut Parser<'_>) -> Result<(Vec<ObjectName>, Option<Vec<String>>)> {
+    parser.expect_token(&Token::LParen).map_err(|_| expected(parser, "(ORDER BY column, …)"))?;
+    if !parser.parse_keywords(&[Keyword::ORDER, Keyword::BY]) {
+        return Err(expected(parser, "ORDER BY column, …"));
+    }
+    let order = parser.parse_comma_separated(|parser| parser.parse_object_name(false)).map_err(parser_error)?;
+    parser.expect_token(&Token::RParen).map_err(parser_error)?;
+    let columns = if parser.consume_token(&Token::LParen) {
+        let columns = parser.parse_comma_separated(Parser::parse_identifier).map_err(parser_error)?;
+        parser.expect_token(&Token::RParen).map_err(parser_error)?;
+        Some(columns.into_iter().map(|column| column.value).collect())
+    } else {
+        None
+    };
+    Ok((order, columns))
 }
 
 /// Whether a word follows and a list behind it.
@@ -133,6 +211,36 @@ pub fn order(text: &str) -> Result<(Vec<ObjectName>, Curve)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn projections_are_read() {
+        let read = |text: &str| alter_projection(text).map(|read| (read.table.to_string(), read.name, read.change));
+        match read("s.t ADD PROJECTION p (ORDER BY a, d.b) (a, \"C\");").expect("valid") {
+            (table, name, ProjectionChange::Add { if_not_exists: false, order, columns }) => {
+                assert_eq!((table.as_str(), name.as_str(), order.len()), ("s.t", "p", 2));
+                assert_eq!(columns, Some(vec!["a".to_owned(), "C".to_owned()]));
+            }
+            other => panic!("{other:?}"),
+        }
+        let added = |text| matches!(read(text), Ok((_, _, ProjectionChange::Add { columns: None, .. })));
+        assert!(added("t add projection if not exists \"P q\" (order by a)"));
+        let dropped = |text| read(text).is_ok_and(|(_, _, change)| matches!(change, ProjectionChange::Drop { .. }));
+        assert!(dropped("t DROP PROJECTION p") && dropped("IF EXISTS t DROP PROJECTION IF EXISTS p;"));
+        for text in [
+            "t ADD PROJECTION",
+            "t ADD PROJECTION p",
+            "t ADD PROJECTION p (a)",
+            "t ADD PROJECTION p (ORDER BY)",
+            "t ADD PROJECTION p (ORDER BY a) ()",
+            "t ADD PROJECTION p (ORDER BY a) (b) c",
+            "t ADD PROJECTION p (ORDER BY a DESC)",
+            "t DROP PROJECTION",
+            "t DROP PROJECTION p q",
+            "t RENAME PROJECTION p",
+        ] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn statements_are_read() {

@@ -13,9 +13,9 @@ use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Delete, Expr, FromTable, ObjectName, ObjectNamePart, SelectItem, TableFactor,
     TableWithJoins, Update, UpdateTableFromKind, With,
 };
-use forebay_base::{Error, LogicalType, Result, SegmentId};
+use forebay_base::{Error, LogicalType, Result};
 use forebay_engine::types::arrow_type;
-use forebay_store::{SealedSegment, Table, TableSnapshot};
+use forebay_store::{Replaced, SealedSegment, Table, TableSnapshot};
 use forebay_syntax::parse::parse_plan;
 use forebay_tables::nested_columns;
 
@@ -200,11 +200,10 @@ impl Run<'_> {
 
     fn change(&self, change: &Change, returning: Option<&Vec<SelectItem>>) -> Result<Answer> {
         let mut returning = Returning::of(self, returning)?;
-        let store = self.planner.engine().store();
         // Only to fail early on a read-only database.
-        drop(store.begin()?);
+        drop(self.planner.engine().store().begin()?);
         let mut changed = 0;
-        let mut rewritten: Vec<(SegmentId, Vec<SealedSegment>)> = Vec::new();
+        let mut rewritten: Vec<Replaced> = Vec::new();
         // What is wrong with the statement is said of an empty table, too.
         if change.table.segments.is_empty() {
             let part = self.planner.add_part(Table::clone(&change.table));
@@ -236,15 +235,9 @@ impl Run<'_> {
             if let (Some(returning), Some(_)) = (&mut returning, &change.values) {
                 self.return_new(returning, change, &part, &new)?;
             }
-            rewritten.push((segment.id(), new));
+            rewritten.push((vec![segment.id()], new));
         }
-        if !rewritten.is_empty() {
-            let mut transaction = store.begin()?;
-            for (old, new) in rewritten {
-                transaction.replace(change.table.id, &[old], new)?;
-            }
-            transaction.commit()?;
-        }
+        self.replace(&change.table, rewritten)?;
         match returning {
             Some(returning) => returning.answer(self),
             None => self.changed(changed),

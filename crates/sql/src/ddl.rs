@@ -407,7 +407,8 @@ fn alter_column(
 pub fn truncate(planner: &Planner, table: TableId) -> Result<u64> {
     let mut transaction = planner.engine().store().begin()?;
     let Some(table) = transaction.catalog().table_by_id(table).map(Arc::clone) else { return Err(gone("")) };
-    transaction.replace(table.id, &table.segments.ids(), Vec::new())?;
+    let emptied = table.projections.iter().map(|copy| (copy.definition.id, (copy.segments.ids(), Vec::new())));
+    transaction.change_rows(table.id, vec![(table.segments.ids(), Vec::new())], emptied.collect())?;
     transaction.commit()?;
     Ok(table.rows())
 }

@@ -89,6 +89,7 @@ fn activity(command: &Command) -> &'static str {
         Command::Checkpoint | Command::Optimize(_) => "merging",
         Command::Analyze(_) => "analysing",
         Command::ClusterBy(_) => "clustering",
+        Command::AlterProjection(_) => "sorting",
         _ => SCANNING,
     }
 }

@@ -1,4 +1,5 @@
-//! Statements that change how tables lie on disk, and nothing that queries see: CHECKPOINT, OPTIMIZE TABLE, ANALYZE, CLUSTER BY.
+//! Statements that change how tables lie on disk, and nothing that queries see: CHECKPOINT, OPTIMIZE TABLE, ANALYZE, CLUSTER BY,
+//! ADD and DROP PROJECTION; and changes of rows, in all projections of their table.
 
 use std::sync::Arc;
 
@@ -6,12 +7,13 @@ use forebay_base::{ErrorKind, Result};
 use forebay_context::settings;
 use forebay_engine::morsels;
 use forebay_layout::{Maintenance, statements};
-use forebay_store::TableSnapshot;
+use forebay_store::{Replaced, SealedSegment, Table, TableSnapshot};
 
 use crate::answer::Answer;
 use crate::lookup::{find_name, find_table};
 use crate::named::parse_name;
 use crate::run::Run;
+use crate::show;
 
 impl Run<'_> {
     fn maintenance(&self) -> Maintenance<'_> {
@@ -33,9 +35,16 @@ impl Run<'_> {
         self.done("CHECKPOINT")
     }
 
-    /// Writes a table's segments anew, as the session's settings say.
+    /// Writes a table's segments anew, as the session's settings say; with SUGGEST, says what projections it is worth.
     pub(crate) fn optimize(&self, text: &str) -> Result<Answer> {
-        let name = find_name(&self.planner, &parse_name(text.trim().trim_end_matches(';'))?)?;
+        let text = text.trim().trim_end_matches(';').trim_end();
+        if let Some((table, word)) = text.rsplit_once(char::is_whitespace)
+            && word.eq_ignore_ascii_case("suggest")
+        {
+            let table = find_table(&self.planner, &find_name(&self.planner, &parse_name(table.trim())?)?)?;
+            return self.batch(show::suggestions(&self.maintenance().suggest(&table)?)?);
+        }
+        let name = find_name(&self.planner, &parse_name(text)?)?;
         self.maintenance().optimize(&find_table(&self.planner, &name)?)?;
         self.done("OPTIMIZE TABLE")
     }
@@ -53,6 +62,51 @@ impl Run<'_> {
             }
         }
         self.done("ALTER TABLE")
+    }
+
+    /// Runs ALTER TABLE … ADD PROJECTION or DROP PROJECTION, of which `text` is what stands behind these first words.
+    pub(crate) fn alter_projection(&self, text: &str) -> Result<Answer> {
+        let statement = statements::alter_projection(text)?;
+        let name = find_name(&self.planner, &statement.table)?;
+        match find_table(&self.planner, &name) {
+            Err(error) if statement.if_exists && error.kind() == ErrorKind::NotFound => {}
+            found => {
+                let (table, maintenance) = (found?, self.maintenance());
+                self.statement.watch(&maintenance.metrics, morsels(&table)?.len());
+                maintenance.alter_projection(&table, &statement)?;
+            }
+        }
+        self.done("ALTER TABLE")
+    }
+
+    /// Adds rows to a table and its projections.
+    pub(crate) fn publish(&self, table: &Table, segments: Vec<SealedSegment>) -> Result<()> {
+        if segments.is_empty() {
+            return Ok(());
+        }
+        let copies = self.maintenance().copies_of_new(table, &segments)?;
+        let mut transaction = self.planner.engine().store().begin()?;
+        transaction.change_rows(table.id, vec![(Vec::new(), segments)], copies)?;
+        transaction.commit()
+    }
+
+    /// Puts segments in the place of others of a table, and has its projections follow.
+    pub(crate) fn replace(&self, table: &TableSnapshot, replaced: Vec<Replaced>) -> Result<()> {
+        if replaced.is_empty() {
+            return Ok(());
+        }
+        let mut now = Vec::new();
+        for segment in &table.segments {
+            let own = replaced.iter().find(|(old, _)| old.contains(&segment.id()));
+            match own {
+                Some((_, new)) => now.extend(new.iter().map(|sealed| Arc::clone(sealed.segment()))),
+                None => now.push(Arc::clone(segment)),
+            }
+        }
+        let copies = self.maintenance().copies_of_changed(table, now)?;
+        let mut transaction = self.planner.engine().store().begin()?;
+        transaction.change_rows(table.id, replaced, copies)?;
+        transaction.commit()
     }
 
     /// Finds out anew which values the blocks of a table have, or those of all tables. `text` is what stands behind ANALYZE.

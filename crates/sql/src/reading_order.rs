@@ -1,10 +1,13 @@
 //! Queries whose answer depends on the order in which tables are read: places of rows, in POSITIONAL JOIN or by `row_number() OVER ()`.
-//! They run on one thread, which reads a table from its first row to its last one.
+//! They run on one thread, which reads a table from its first row to its last one, and none of its projections.
+
+use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, WindowFunctionDefinition};
+use forebay_context::settings::ReadsInOrder;
 use forebay_grammar::joins::POSITIONAL_CONDITION;
 use forebay_subqueries::plans::any_node;
 
@@ -13,8 +16,9 @@ use forebay_subqueries::plans::any_node;
 /// # Errors
 /// If DataFusion cannot walk over the plan.
 pub(crate) fn state_for(mut state: SessionState, plan: &LogicalPlan) -> Result<SessionState> {
-    if state.config().target_partitions() > 1 && any_node(plan, has_places)? {
+    if any_node(plan, has_places)? {
         state.config_mut().options_mut().execution.target_partitions = 1;
+        state.config_mut().set_extension(Arc::new(ReadsInOrder));
     }
     Ok(state)
 }

@@ -16,7 +16,7 @@ use forebay_base::{Error, ErrorKind, Result};
 use forebay_carve::node::{LeavesRoom, is_breach};
 use forebay_context::error::from_datafusion;
 use forebay_context::lock::lock;
-use forebay_context::settings::KeepsPlans;
+use forebay_context::settings::{KeepsPlans, ReadsInOrder};
 use forebay_context::statement::StatementContext;
 use forebay_engine::timeline::Recorder;
 use forebay_files::copy_to;
@@ -98,6 +98,7 @@ impl<'a> Run<'a> {
             Command::Optimize(text) => self.optimize(&text),
             Command::Analyze(text) => self.analyze(&text),
             Command::ClusterBy(text) => self.cluster_by(&text),
+            Command::AlterProjection(text) => self.alter_projection(&text),
             Command::AlterOptions(alter) => {
                 options::alter(&self.planner, &alter)?;
                 self.done("ALTER TABLE")
@@ -230,10 +231,9 @@ impl<'a> Run<'a> {
         // Both in one go: each change of threads takes as long as some rules of the optimiser.
         let (planned, state) = self.session.wait_apart(async move {
             let plan = planner.plan(&state, statement).await?;
-            let threads = state.config().target_partitions();
             let state = reading_order::state_for(state, &plan).map_err(from_datafusion)?;
-            // A plan that is kept runs with the session's threads.
-            let kept_for = kept_for.filter(|_| state.config().target_partitions() == threads);
+            // A plan that is kept runs with the session's threads, and reads any projections.
+            let kept_for = kept_for.filter(|_| !ReadsInOrder::of(state.config()));
             let planned = match plan {
                 LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_) => {
                     Planned::Other(plan)
@@ -422,15 +422,6 @@ impl<'a> Run<'a> {
         let engine = self.planner.engine();
         let running = self.session.shared.runtime.load();
         self.session.wait(load::load(engine, physical, state.task_ctx(), (columns, options), &self.statement, &running))
-    }
-
-    pub(crate) fn publish(&self, table: &forebay_store::Table, segments: Vec<SealedSegment>) -> Result<()> {
-        if segments.is_empty() {
-            return Ok(());
-        }
-        let mut transaction = self.planner.engine().store().begin()?;
-        transaction.publish(table.id, segments)?;
-        transaction.commit()
     }
 
     fn copy(&self, copy: Copy) -> Result<Answer> {

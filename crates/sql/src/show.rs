@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, BooleanArray, Int32Array, RecordBatch, StringArray, UInt64Array};
+use datafusion::arrow::array::{
+    ArrayRef, BooleanArray, Float64Array, Int32Array, RecordBatch, StringArray, UInt64Array,
+};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use forebay_base::{Error, Result, Value};
 use forebay_engine::MemoryUse;
+use forebay_engine::analyze::Method;
 use forebay_engine::goal::COMPRESSION_OPTION;
-use forebay_layout::CLUSTER_OPTION;
+use forebay_layout::{CLUSTER_OPTION, ShownSuggestion};
 use forebay_store::{Catalog, CheckReport, TableSnapshot, names_equal};
 use forebay_syntax::types::{shown_field, shown_type};
 use forebay_tables::nested_columns;
@@ -86,6 +89,24 @@ pub fn tables(catalog: &Catalog, path: &SearchPath, all: bool) -> Result<RecordB
         ("rows", Arc::new(found.iter().map(|listed| listed.rows).collect::<UInt64Array>())),
         ("compression", optional_text(found.iter().map(|listed| listed.compression.clone()))),
         ("cluster_by", optional_text(found.iter().map(|listed| listed.order.clone()))),
+    ])
+}
+
+/// OPTIMIZE TABLE … SUGGEST: projections that a table is worth, and what queries would read of them.
+pub fn suggestions(all: &[ShownSuggestion]) -> Result<RecordBatch> {
+    let method = |shown: &ShownSuggestion| match shown.suggestion.method {
+        Method::Msc => "MSC",
+        Method::Gfc => "GFC",
+    };
+    let seconds: Float64Array = all.iter().map(|shown| Some(shown.suggestion.seconds)).collect();
+    batch(vec![
+        ("method", text(all.iter().map(method))),
+        ("order_by", text(all.iter().map(|shown| shown.order.as_str()))),
+        ("stored_bytes", count(all.iter().map(|shown| shown.suggestion.stored_bytes))),
+        ("read_bytes", count(all.iter().map(|shown| shown.suggestion.read_bytes))),
+        ("read_bytes_now", count(all.iter().map(|shown| shown.read_bytes_now))),
+        ("seconds", Arc::new(seconds)),
+        ("statement", text(all.iter().map(|shown| shown.statement.as_str()))),
     ])
 }
 

@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
 use forebay_grammar::from_first::add_select;
+use forebay_grammar::layout_words::{self, Layout};
 use forebay_grammar::phrases as forms;
 use forebay_grammar::statements::{self, Pragma};
 
@@ -38,6 +39,8 @@ pub enum Command {
     Optimize(String),
     /// ALTER TABLE table CLUSTER BY …: the text behind the first two words.
     ClusterBy(String),
+    /// ALTER TABLE table ADD PROJECTION or DROP PROJECTION: the text behind the first two words.
+    AlterProjection(String),
     /// ANALYZE: the text behind the word.
     Analyze(String),
     /// ALTER TABLE table SET (…) or RESET (…), for the table or its columns.
@@ -161,11 +164,16 @@ pub fn is_complete(script: &str) -> bool {
     }
 }
 
-/// Whether an ALTER TABLE says CLUSTER BY.
-fn orders(tokens: &[TokenWithSpan]) -> bool {
-    let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
-    let words: Vec<String> = words.map(|token| token.token.to_string().to_uppercase()).collect();
-    words.windows(2).any(|pair| pair == ["CLUSTER", "BY"])
+/// ALTER TABLE of these tokens, with `text` behind the words.
+fn alter_table(text: String, tokens: Vec<TokenWithSpan>) -> Result<Command> {
+    if let Some(alter) = table_options::parse_alter(&tokens)? {
+        return Ok(Command::AlterOptions(Box::new(alter)));
+    }
+    Ok(match layout_words::told(&tokens) {
+        Some(Layout::Order) => Command::ClusterBy(text),
+        Some(Layout::Projection) => Command::AlterProjection(text),
+        None => Command::Plan(Box::new(parse_tokens(tokens)?)),
+    })
 }
 
 /// Parses one statement.
@@ -231,11 +239,7 @@ pub fn parse(text: &str) -> Result<Command> {
             tokens.retain(|token| !statements::is_scope(&token.token));
             Command::Plan(Box::new(parse_tokens(tokens)?))
         }
-        ["ALTER", "TABLE", ..] => match table_options::parse_alter(&tokens)? {
-            Some(alter) => Command::AlterOptions(Box::new(alter)),
-            None if orders(&tokens) => Command::ClusterBy(behind(2)),
-            None => Command::Plan(Box::new(parse_tokens(tokens)?)),
-        },
+        ["ALTER", "TABLE", ..] => alter_table(behind(2), tokens)?,
         _ => Command::Plan(Box::new(parse_tokens(tokens)?)),
     })
 }

@@ -1,4 +1,4 @@
-//! `forebay.chunks`: the chunks of every column, with what is known of their values and how they are stored.
+//! `forebay.chunks`: the chunks of every column, in every copy of its table's rows, with what is known of their values and how they are stored.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::bounds;
 use crate::columns::{Column, Of, known, read};
 use crate::listing::{Batches, Passes, Rows};
 use crate::seen::Seen;
-use crate::shown::{ShownTable, shares, tables};
+use crate::shown::{ShownTable, copies, shares};
 
 /// The chunks of all tables.
 #[derive(Debug)]
@@ -80,9 +80,9 @@ impl ChunkRow {
     }
 }
 
-/// Columns that a table alone tells, and with its segments.
-const OF_TABLES: usize = 2;
-const OF_SEGMENTS: usize = 3;
+/// Columns that a copy of a table's rows alone tells, and with its segments.
+const OF_TABLES: usize = 3;
+const OF_SEGMENTS: usize = 4;
 
 impl Rows for Chunks {
     type Row = ChunkRow;
@@ -90,6 +90,7 @@ impl Rows for Chunks {
     const COLUMNS: &'static [Column<ChunkRow>] = &[
         known("schema_name", Of::Text(|row| Ok(Some(row.of.schema.clone())))),
         known("table_name", Of::Text(|row| Ok(Some(row.of.table.name.clone())))),
+        known("projection_name", Of::Text(|row| Ok(row.of.projection()))),
         known("segment_id", Of::Count(|row| Ok(Some(row.segment().id().0)))),
         known("row_group", Of::Count(|row| Ok(Some(row.group as u64)))),
         known("column_name", Of::Text(|row| Ok(Some(row.of.table.columns[row.column].name.clone())))),
@@ -123,7 +124,7 @@ impl Rows for Chunks {
             index: 0,
             chunk: 0,
         };
-        let all = tables(&self.0).iter().map(|of| first_of(of, 0)).collect();
+        let all = copies(&self.0).iter().map(|of| first_of(of, 0)).collect();
         let segments = passes.of_first(OF_TABLES, all).and_then(|wanted| {
             let of_table = |row: &ChunkRow| {
                 (0..row.of.table.segments.len()).map(|segment| first_of(&row.of, segment)).collect::<Vec<_>>()

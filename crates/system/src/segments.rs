@@ -1,4 +1,4 @@
-//! `forebay.segments`: the files of rows of every table.
+//! `forebay.segments`: the files of rows of every table, and of its projections.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use forebay_store::{Group, Segment};
 use crate::columns::{Column, Of, known, read};
 use crate::listing::{Batches, Passes, Rows};
 use crate::seen::Seen;
-use crate::shown::{ShownTable, tables};
+use crate::shown::{ShownTable, copies};
 
 /// The segments of all tables.
 #[derive(Debug)]
@@ -37,8 +37,8 @@ impl SegmentRow {
     }
 }
 
-/// Columns that a table alone tells.
-const OF_TABLES: usize = 2;
+/// Columns that a copy of a table's rows alone tells.
+const OF_TABLES: usize = 3;
 
 impl Rows for Segments {
     type Row = SegmentRow;
@@ -46,6 +46,7 @@ impl Rows for Segments {
     const COLUMNS: &'static [Column<SegmentRow>] = &[
         known("schema_name", Of::Text(|row| Ok(Some(row.of.schema.clone())))),
         known("table_name", Of::Text(|row| Ok(Some(row.of.table.name.clone())))),
+        known("projection_name", Of::Text(|row| Ok(row.of.projection()))),
         known("segment_id", Of::Count(|row| Ok(Some(row.segment().id().0)))),
         known("directory", Of::Text(|row| Ok(row.directory()))),
         known("file", Of::Text(|row| Ok(Some(row.segment().path())))),
@@ -59,7 +60,7 @@ impl Rows for Segments {
     ];
 
     fn batches(&self, passes: Passes<SegmentRow>) -> Batches<SegmentRow> {
-        let all = tables(&self.0).into_iter().map(|of| SegmentRow { of, place: 0 });
+        let all = copies(&self.0).into_iter().map(|of| SegmentRow { of, place: 0 });
         match passes.of_first(OF_TABLES, all.collect()) {
             Err(error) => Box::new(std::iter::once(Err(error))),
             Ok(wanted) => Box::new(wanted.into_iter().map(|SegmentRow { of, .. }| {

@@ -13,7 +13,7 @@ pub(crate) struct ShownTable {
     pub(crate) seen: Arc<dyn Seen>,
     /// What its schema is called.
     pub(crate) schema: String,
-    /// The table.
+    /// The table, or a copy of its rows.
     pub(crate) table: Arc<TableSnapshot>,
 }
 
@@ -28,7 +28,25 @@ pub(crate) fn tables(seen: &Arc<dyn Seen>) -> Vec<Arc<ShownTable>> {
     all
 }
 
+/// All tables, each with its projections behind it.
+pub(crate) fn copies(seen: &Arc<dyn Seen>) -> Vec<Arc<ShownTable>> {
+    let with_copies = |of: Arc<ShownTable>| {
+        let copy = |copy: &Arc<TableSnapshot>| {
+            let (seen, schema) = (Arc::clone(&of.seen), of.schema.clone());
+            Arc::new(ShownTable { seen, schema, table: Arc::clone(copy) })
+        };
+        let projections: Vec<_> = of.table.copies().iter().map(copy).collect();
+        std::iter::once(of).chain(projections)
+    };
+    tables(seen).into_iter().flat_map(with_copies).collect()
+}
+
 impl ShownTable {
+    /// The projection whose rows these are; `None` where they are the table's own.
+    pub(crate) fn projection(&self) -> Option<String> {
+        self.table.projection().map(|projection| projection.name.clone())
+    }
+
     /// The facts that tell of a column, or of the rows that it leads to.
     pub(crate) fn facts_of(&self, column: usize) -> impl Iterator<Item = &Arc<Fact>> {
         let id = self.table.columns[column].id;

@@ -29,14 +29,17 @@ use datafusion::physical_plan::{
 use forebay_base::{Error, LogicalType, limits};
 use forebay_context::error::into_datafusion;
 use forebay_context::statement::StatementContext;
+use forebay_engine::copies::CopyChoice;
 use forebay_engine::metrics::MetricsSnapshot;
 use forebay_engine::run::{MorselRows, schema_of};
 use forebay_engine::timeline::SourceTimeline;
 use forebay_engine::{AdaptivePredicate, Direction, Engine, Metrics, RowFilter, Scan, ScanSettings};
+use forebay_pipeline::ColumnPredicate;
 use forebay_store::TableSnapshot;
 use futures::Stream;
 
 use crate::filter::Predicates;
+use crate::read_copy::{self, Reading};
 
 /// One in so many bytes of what is read ahead otherwise, where the first rows tell which others are needed.
 const FIRST_READ_SHARE: usize = 8;
@@ -47,6 +50,7 @@ pub struct ScanExec {
     engine: Arc<Engine>,
     table: Arc<TableSnapshot>,
     statement: Arc<StatementContext>,
+    reading: Reading,
     /// Positions in the table's list of columns.
     projection: Vec<usize>,
     /// Over the table's columns; evaluated exactly.
@@ -75,14 +79,14 @@ impl ScanExec {
         projection: Vec<usize>,
         predicates: Vec<Arc<dyn PhysicalExpr>>,
         limit: Option<usize>,
-        partitions: usize,
+        reading: Reading,
     ) -> Self {
         let schema = schema_of(&table, &projection);
         // A small table is read by one worker: that is quick, and its rows come in the order they were added.
         let blocks = (table.rows() as usize).div_ceil(limits::BLOCK_ROWS);
         let properties = Arc::new(PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(&schema)),
-            Partitioning::UnknownPartitioning(partitions.min(blocks / limits::GROUP_BLOCKS + 1)),
+            Partitioning::UnknownPartitioning(reading.partitions.min(blocks / limits::GROUP_BLOCKS + 1)),
             EmissionType::Incremental,
             Boundedness::Bounded,
         ));
@@ -91,6 +95,7 @@ impl ScanExec {
             engine,
             table,
             statement,
+            reading,
             projection,
             predicates,
             dynamic: Vec::new(),
@@ -125,18 +130,19 @@ impl ScanExec {
         self.scan.get()?.timeline()
     }
 
+    /// The copy of the table's rows that is read by these tests, where there is one to choose.
+    fn copy(&self, tests: &[ColumnPredicate]) -> Option<(Arc<TableSnapshot>, CopyChoice)> {
+        self.reading.choose((&self.engine, &self.table), &self.projection, &self.predicates, tests)
+    }
+
     fn shared_scan(&self, settings: ScanSettings, workers: usize) -> forebay_base::Result<Arc<Scan>> {
         if let Some(scan) = self.scan.get() {
             return Ok(Arc::clone(scan));
         }
-        let scan = Scan::new(
-            Arc::clone(&self.engine),
-            Arc::clone(&self.table),
-            self.projection.clone(),
-            Arc::clone(&self.counters),
-            self.statement.cancel.clone(),
-        )?;
         let tests = Predicates::of(&self.predicates, &self.types()).tests;
+        let table = self.copy(&tests).map_or_else(|| Arc::clone(&self.table), |(copy, _)| copy);
+        let (counters, cancel) = (Arc::clone(&self.counters), self.statement.cancel.clone());
+        let scan = Scan::new(Arc::clone(&self.engine), table, self.projection.clone(), counters, cancel)?;
         let (scan, settings) = match self.wanted_first {
             // Where what comes first tells what else is needed, little is read before that is known.
             Some((column, direction)) if !self.dynamic.is_empty() => {
@@ -180,6 +186,9 @@ impl DisplayAs for ScanExec {
         }
         if let Some(limit) = self.limit {
             write!(f, ", limit={limit}")?;
+        }
+        if let Some((_, choice)) = self.copy(&parts.tests) {
+            write!(f, ", {}", read_copy::text(&choice))?;
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ use forebay_engine::Engine;
 use forebay_engine::types::arrow_type;
 use forebay_store::{Constraint, Table, TableSnapshot};
 
+use crate::read_copy::Reading;
 use crate::rows::TableRows;
 use crate::scan::ScanExec;
 
@@ -135,7 +136,7 @@ impl TableProvider for ForebayTable {
             projection,
             predicates,
             limit,
-            state.config().target_partitions(),
+            Reading::of(state.config()),
         )))
     }
 

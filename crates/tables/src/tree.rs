@@ -3,12 +3,13 @@
 use std::fmt;
 
 use forebay_base::units::{format_bytes, format_count};
+use forebay_engine::copies::CopyChoice;
 use forebay_engine::query::{PipelineReport, Query, ScanReport, StepReport};
 use forebay_engine::timeline::SourceTimeline;
 use forebay_pipeline::ir::{Pipeline, Sink, Source, Step};
 
 use crate::explain::test_text;
-use crate::scan_times;
+use crate::{read_copy, scan_times};
 
 /// A line about a part of a pipeline: its source, some of its steps, or its sink.
 #[derive(Debug, Clone)]
@@ -43,6 +44,10 @@ pub fn write(
                 0 => write!(f, "\n  {number}: {}", line.text)?,
                 _ => write!(f, "\n     {}", line.text)?,
             }
+            let copies = (at == 0).then(|| copies(query, pipeline)).flatten();
+            if let (None, Some(copies)) = (report, copies) {
+                write!(f, "\n     | {}", read_copy::text(copies))?;
+            }
             let Some(report) = report else { continue };
             match at {
                 0 => source(f, query, pipeline, report)?,
@@ -71,12 +76,23 @@ pub fn write(
     Ok(())
 }
 
+/// The copies that a source was chosen among.
+fn copies<'q>(query: &'q Query, pipeline: &Pipeline) -> Option<&'q CopyChoice> {
+    match &pipeline.source {
+        Source::Table(source) => query.tables[source.table].copies.as_ref(),
+        Source::Groups { .. } | Source::BuildRows { .. } => None,
+    }
+}
+
 /// The rows of a source.
 fn source(f: &mut fmt::Formatter<'_>, query: &Query, pipeline: &Pipeline, report: &PipelineReport) -> fmt::Result {
     let (Source::Table(source), Some(scan)) = (&pipeline.source, &report.scan) else {
         return write!(f, "  {} rows", format_count(report.rows_in));
     };
     write!(f, "  {}", arrow(scan.rows, report.rows_in))?;
+    if let Some(copies) = copies(query, pipeline) {
+        write!(f, "\n     | {}", read_copy::text(copies))?;
+    }
     let times = scan.timeline.as_ref().map(SourceTimeline::times);
     let cost = scan_times::sentence((scan.read_bytes, scan.read_wait_ns, scan.inflate_ns), times.as_ref());
     if let Some(cost) = cost {

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use forebay_base::{Error, Result};
+use forebay_base::{Error, ErrorKind, Result};
 use forebay_cpu::dictionary::Dictionary;
 use forebay_cpu::pool;
 use forebay_cpu::vector::Vector;
 use forebay_pipeline::Predicate;
-use forebay_pipeline::ir::TableSource;
+use forebay_pipeline::ir::{SourceColumn, TableSource};
 use forebay_prune::bins::{BinSet, Binning, NO_BIN};
 use forebay_store::TableSnapshot;
 
@@ -37,7 +37,18 @@ pub(crate) struct RowCodes {
     places: Option<Places>,
 }
 
+/// What becomes of keys that rows cannot be ordered by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unordered {
+    /// They are an error.
+    Refused,
+    /// Rows are not ordered by them.
+    LeftOut,
+}
+
 enum CodePart {
+    /// A key that tells no rows apart.
+    Nothing,
     Own(Binning),
     /// The first attribute of the partner.
     Partner {
@@ -62,34 +73,23 @@ pub(crate) struct CodeWorker<'c> {
 
 impl RowCodes {
     /// Numbers in the order of these columns of `table`.
-    pub(crate) fn new(builder: &Builder<'_>, table: &Arc<TableSnapshot>, keys: &[OrderKey]) -> Result<Self> {
+    pub(crate) fn new(
+        builder: &Builder<'_>,
+        table: &Arc<TableSnapshot>,
+        keys: &[OrderKey],
+        unordered: Unordered,
+    ) -> Result<Self> {
         if keys.is_empty() || keys.len() > MOST_KEYS {
             return Err(Error::input(format!("an order has 1 to {MOST_KEYS} columns, not {}", keys.len())));
         }
-        let column_of = |key: &OrderKey| key.hops.first().map_or(key.column, |hop| hop.column);
-        let source = source_of(table, &keys.iter().map(column_of).collect::<Vec<_>>())?;
+        let source = source_of(table, &keys.iter().map(OrderKey::own_column).collect::<Vec<_>>())?;
         let mut samples = builder.samples(table, &source)?.into_iter();
         let mut parts = Vec::with_capacity(keys.len());
         for (key, column) in keys.iter().zip(&source.columns) {
             let sample = samples.next().flatten();
-            parts.push(match key.hops.split_first() {
-                None => CodePart::Own(sample.ok_or_else(|| {
-                    Error::unsupported(format!("values of column {} are too long to order rows by", column.name))
-                })?),
-                Some((first, rest)) => {
-                    check_key(column, table)?;
-                    let wanted = Wanted { hops: rest.to_vec(), columns: vec![key.column] };
-                    let dimension = builder.dimension(*first, &[wanted])?;
-                    if dimension.attributes.is_empty() {
-                        let message = format!("rows behind column {} have several partners further on", column.name);
-                        return Err(Error::unsupported(message).hint("Order by a column of a nearer table"));
-                    }
-                    let RowBins { of_rows, .. } = &dimension.attributes[0];
-                    let rows = &dimension.rows;
-                    let bin = |place| rows.rows_at(place).next().map_or(NO_BIN, |row| of_rows[row]);
-                    let of_places = (0..rows.places()).map(bin).collect();
-                    CodePart::Partner { dimension, of_places }
-                }
+            parts.push(match CodePart::new(builder, table, (key, column), sample) {
+                Err(error) if unordered == Unordered::LeftOut && is_of_key(&error) => CodePart::Nothing,
+                part => part?,
             });
         }
         let dictionaries = dictionaries_of(&source);
@@ -140,6 +140,7 @@ impl RowCodes {
     /// The numbers of the bins of a column that may have values which pass `test`, as workers that have seen rows know them.
     pub(crate) fn passing(&self, key: usize, test: &Predicate, workers: &[CodeWorker<'_>]) -> BinSet {
         match &self.parts[key] {
+            CodePart::Nothing => BinSet::default(),
             CodePart::Partner { dimension, .. } => dimension.attributes[0].bins.passing(test),
             CodePart::Own(sample) => {
                 let mut seen = sample.empty();
@@ -150,13 +151,50 @@ impl RowCodes {
         }
     }
 
+    /// Whether rows are ordered by a key at all.
+    pub(crate) fn orders_by(&self, key: usize) -> bool {
+        !matches!(self.parts[key], CodePart::Nothing)
+    }
+
     /// What one worker needs.
     pub(crate) fn worker(&self) -> CodeWorker<'_> {
         let bins = self.parts.iter().map(|part| match part {
             CodePart::Own(sample) => Some(ColumnBins::new(sample.empty())),
-            CodePart::Partner { .. } => None,
+            CodePart::Nothing | CodePart::Partner { .. } => None,
         });
         CodeWorker { codes: self, bins: bins.collect() }
+    }
+}
+
+/// Whether an error says that a key is none that rows can be ordered by.
+fn is_of_key(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Input | ErrorKind::Unsupported)
+}
+
+impl CodePart {
+    fn new(
+        builder: &Builder<'_>,
+        table: &Arc<TableSnapshot>,
+        (key, column): (&OrderKey, &SourceColumn),
+        sample: Option<Binning>,
+    ) -> Result<Self> {
+        let Some((first, rest)) = key.hops.split_first() else {
+            return sample.map(Self::Own).ok_or_else(|| {
+                Error::unsupported(format!("values of column {} are too long to order rows by", column.name))
+            });
+        };
+        check_key(column, table)?;
+        let wanted = Wanted { hops: rest.to_vec(), columns: vec![key.column] };
+        let dimension = builder.dimension(*first, &[wanted])?;
+        if dimension.attributes.is_empty() {
+            let message = format!("rows behind column {} have several partners further on", column.name);
+            return Err(Error::unsupported(message).hint("Order by a column of a nearer table"));
+        }
+        let RowBins { of_rows, .. } = &dimension.attributes[0];
+        let rows = &dimension.rows;
+        let bin = |place| rows.rows_at(place).next().map_or(NO_BIN, |row| of_rows[row]);
+        let of_places = (0..rows.places()).map(bin).collect();
+        Ok(Self::Partner { dimension, of_places })
     }
 }
 
@@ -175,7 +213,7 @@ impl CodeWorker<'_> {
                         place.map_or(NO_BIN, |place| of_places[place])
                     }
                     (CodePart::Own(_), Some(bins)) => bins.bin(vector, row, column, dictionaries),
-                    (CodePart::Own(_), None) => NO_BIN,
+                    (CodePart::Own(_), None) | (CodePart::Nothing, _) => NO_BIN,
                 };
                 *code = *code << 8 | u64::from(bin);
             }

@@ -71,14 +71,15 @@ impl FilterChoice {
     }
 }
 
-/// The columns of a table that are worth filters.
+/// The columns of a table, or of a copy of its rows, that are worth filters.
 ///
 /// # Errors
 /// `Input` where an option is not possible, and those of reading footers.
 pub fn worth_filtering(engine: &Engine, table: &TableSnapshot) -> Result<Vec<WantedFilter>> {
     let mut wanted: Vec<WantedFilter> = Vec::new();
     let mut by_themselves: Vec<(u64, WantedFilter)> = Vec::new();
-    for (index, column) in table.columns.iter().enumerate().filter(|(_, column)| can_filter(&column.logical)) {
+    let columns = table.columns.iter().enumerate().filter(|(index, _)| table.has_column(*index));
+    for (index, column) in columns.filter(|(_, column)| can_filter(&column.logical)) {
         let choice = table.options.of_column(column.id, BLOOM_OPTION).map_or(Ok(FilterChoice::Auto), str::parse)?;
         match choice {
             FilterChoice::Off => {}

@@ -12,19 +12,19 @@ use forebay_prune::bins::{BinSet, NO_BIN};
 use forebay_store::{Catalog, TableSnapshot};
 
 use super::build::{Builder, Wanted};
-use super::codes::{MOST_KEYS, RowCodes};
+use super::codes::{MOST_KEYS, RowCodes, Unordered};
 use super::worth::worth_making;
 use crate::facts::{Asked, OrderKey};
 use crate::{CancelToken, Engine};
 
 /// Columns with at most so many different values are taken to be what rows are grouped and filtered by, where nobody has asked yet.
-const FEW_VALUES: f64 = 64.0;
+pub(super) const FEW_VALUES: f64 = 64.0;
 
 /// Columns whose orders are all tried. Behind them come the others as they are.
 const TRIED_KEYS: usize = 5;
 
 /// Rows that orders are tried on.
-const SAMPLED_ROWS: usize = 1 << 17;
+pub(super) const SAMPLED_ROWS: usize = 1 << 17;
 
 /// An order of a table for the queries so far; without any, by columns with few values. No columns where none tells rows apart.
 ///
@@ -52,7 +52,7 @@ pub fn order_of_queries(
         return Ok(keys);
     }
     let builder = Builder { engine, catalog, threads, cancel };
-    let codes = RowCodes::new(&builder, table, &keys)?;
+    let codes = RowCodes::new(&builder, table, &keys, Unordered::Refused)?;
     let sampled = codes.sample(&builder, table, SAMPLED_ROWS)?;
     let questions = asked
         .iter()
@@ -71,7 +71,7 @@ pub fn order_of_queries(
     Ok(order.into_iter().map(|key| keys[key].clone()).collect())
 }
 
-fn keys_of(wanted: Wanted) -> Vec<OrderKey> {
+pub(super) fn keys_of(wanted: Wanted) -> Vec<OrderKey> {
     let Wanted { hops, columns } = wanted;
     columns.into_iter().map(|column| OrderKey { hops: hops.clone(), column }).collect()
 }
@@ -100,20 +100,24 @@ fn telling(catalog: &Catalog, table: &TableSnapshot, keys: Vec<OrderKey>, most: 
 }
 
 /// What scans were asked, in numbers.
-struct Question {
+pub(super) struct Question {
     /// By key: the bins with rows that may pass.
-    passing: Vec<(usize, BinSet)>,
+    pub(super) passing: Vec<(usize, BinSet)>,
     /// What each block costs that is not ruled out.
     weight: u64,
 }
 
 impl Question {
-    fn of(asked: &Asked, keys: &[OrderKey], passing: impl Fn(usize, &forebay_pipeline::Predicate) -> BinSet) -> Self {
+    pub(super) fn of(
+        asked: &Asked,
+        keys: &[OrderKey],
+        passing: impl Fn(usize, &forebay_pipeline::Predicate) -> BinSet,
+    ) -> Self {
         let known = asked.tests.iter().filter_map(|(key, test)| {
             let place = keys.iter().position(|other| other == key)?;
             Some((place, passing(place, test)))
         });
-        Self { passing: known.collect(), weight: asked.columns.max(1) as u64 * asked.times }
+        Self { passing: known.collect(), weight: asked.columns.len().max(1) as u64 * asked.times }
     }
 }
 

@@ -12,7 +12,8 @@ const MOST_DIFFERENT: f64 = 0.5;
 /// A table with fewer blocks has nothing to rule out.
 const FEWEST_BLOCKS: usize = 2;
 
-/// Facts that are worth making: about the rows of other tables, and unless `sideways_only` about its own.
+/// Facts about a table, or a copy of its rows, that are worth making: about the rows of other tables, and unless `sideways_only` about
+/// its own.
 pub fn worth_making(catalog: &Catalog, table: &TableSnapshot, sideways_only: bool) -> Vec<Wanted> {
     let groups = table.segments.iter().filter_map(|segment| segment.groups().ok()).flatten();
     if groups.map(|group| group.block_rows.len()).sum::<usize>() < FEWEST_BLOCKS {
@@ -33,8 +34,8 @@ fn add_partners(catalog: &Catalog, table: &TableSnapshot, hops: &[Hop], wanted: 
         return;
     }
     for (hop, partner) in hops_of(catalog, table) {
-        // Back to where one has been.
-        if hops.iter().any(|known| known.table == hop.table) {
+        // Back to where one has been, or by a column that the copy lacks.
+        if hops.iter().any(|known| known.table == hop.table) || !has_column(table, hop.column) {
             continue;
         }
         let hops: Vec<Hop> = hops.iter().copied().chain([hop]).collect();
@@ -57,6 +58,10 @@ pub fn hops_of<'c>(catalog: &'c Catalog, table: &TableSnapshot) -> Vec<(Hop, &'c
     table.constraints.iter().filter_map(hop).collect()
 }
 
+fn has_column(table: &TableSnapshot, id: ColumnId) -> bool {
+    table.column_by_id(id).is_some_and(|(position, _)| table.has_column(position))
+}
+
 fn is_integer(column: &forebay_store::Column) -> bool {
     use forebay_base::PhysicalType::{I8, I16, I32, I64, U8, U16, U32};
     matches!(column.logical.physical(), I8 | I16 | I32 | I64 | U8 | U16 | U32)
@@ -65,6 +70,9 @@ fn is_integer(column: &forebay_store::Column) -> bool {
 /// The columns of a table whose bins may tell blocks apart.
 fn telling_columns(table: &TableSnapshot, without: &[ColumnId]) -> Vec<ColumnId> {
     let tells = |(index, column): (usize, &forebay_store::Column)| {
+        if !table.has_column(index) {
+            return None;
+        }
         let distinct = table.distribution(index).map_or(0.0, |known| known.distinct);
         let tells = distinct > 1.0 && distinct <= (table.rows() as f64 * MOST_DIFFERENT).max(f64::from(u8::MAX));
         (tells && !without.contains(&column.id)).then_some(column.id)

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use forebay_base::{ColumnId, FactId, TableId, Value};
+use forebay_base::{ColumnId, FactId, Result, SegmentId, TableId, Value};
 use forebay_pipeline::Predicate;
 use forebay_prune::bins::{BinSet, apart_from};
 use forebay_prune::blocks::BlockBits;
@@ -44,15 +44,15 @@ pub struct Asked {
     pub table: TableId,
     /// What rows had to pass.
     pub tests: Vec<(OrderKey, Predicate)>,
-    /// The columns that are read of them.
-    pub columns: usize,
+    /// The columns that are read of them, besides those that are tested; none where that is not known.
+    pub columns: Vec<ColumnId>,
     /// How often.
     pub times: u64,
 }
 
 /// Takes a question into those that are remembered: it is the latest one then.
 pub(crate) fn remember(asked: &mut VecDeque<Asked>, mut new: Asked) {
-    let same = |old: &Asked| (old.table, &old.tests, old.columns) == (new.table, &new.tests, new.columns);
+    let same = |old: &Asked| (old.table, &old.tests, &old.columns) == (new.table, &new.tests, &new.columns);
     if let Some(known) = asked.iter().position(same).and_then(|place| asked.remove(place)) {
         new.times += known.times;
     }
@@ -125,8 +125,8 @@ impl KnownFacts {
         ruled_out
     }
 
-    /// Takes note that a scan of so many columns of a table was asked this. Gives the question; `None` where there was none.
-    pub(crate) fn note(&self, table: TableId, tests: &[PartnerTest<'_>], columns: usize) -> Option<Asked> {
+    /// Takes note that a scan of these columns of a table was asked this. Gives the question; `None` where there was none.
+    pub(crate) fn note(&self, table: TableId, tests: &[PartnerTest<'_>], columns: Vec<ColumnId>) -> Option<Asked> {
         if tests.is_empty() {
             return None;
         }
@@ -161,6 +161,21 @@ impl KnownFacts {
             content
         })
     }
+}
+
+/// The segments that a fact knows; `None` where it is of no kind that is known here.
+///
+/// # Errors
+/// Where its file cannot be read.
+pub fn segments_of(fact: &Fact) -> Result<Option<Vec<SegmentId>>> {
+    Ok(match kind(fact) {
+        bin_sets::KIND => {
+            let known = BinSets::from_bytes(&fact.read()?)?;
+            Some(known.segments.into_iter().map(|(segment, _)| segment).collect())
+        }
+        bloom_filters::KIND => Some(BloomFilters::read(fact)?.units.into_iter().map(|blocks| blocks.segment).collect()),
+        _ => None,
+    })
 }
 
 fn kind(fact: &Fact) -> (u16, u32) {

@@ -162,8 +162,11 @@ impl Runner<'_> {
 
     /// The columns of the table of `source` that `others` read.
     fn read_by<'a>(&self, others: impl Iterator<Item = &'a TableSource>, source: &TableSource) -> Vec<usize> {
-        let id = |source: &TableSource| self.query.tables[source.table].table.id;
-        let of_table = others.filter(|other| id(other) == id(source));
+        let copy = |source: &TableSource| {
+            let table = &self.query.tables[source.table].table;
+            (table.id, table.copy_id())
+        };
+        let of_table = others.filter(|other| copy(other) == copy(source));
         let loaded = |other: &TableSource| other.columns.iter().map(|column| column.column).collect::<Vec<_>>();
         let tested = |other: &TableSource| other.tests.iter().map(|test| test.column).collect::<Vec<_>>();
         of_table.flat_map(|other| [loaded(other), tested(other)]).flatten().collect()

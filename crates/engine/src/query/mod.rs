@@ -8,6 +8,7 @@
 //! fit the memory is read back while it is taken. Must not know: SQL, DataFusion.
 
 mod coming;
+mod copies;
 mod device;
 mod early;
 mod interpreted;
@@ -33,9 +34,11 @@ use forebay_base::Result;
 use forebay_pipeline::ir::{DictionaryId, Program};
 use forebay_store::TableSnapshot;
 
+use crate::copies::CopyChoice;
 use crate::timeline::Recorder;
 use crate::{CancelToken, DeviceChoice, Engine, Metrics, RowFilter, ScanSettings};
 
+pub use copies::choose_copies;
 pub use device::places;
 pub use output::RowsOnDisk;
 pub use report::{PipelineReport, ScanReport, StepReport, TestReport};
@@ -72,6 +75,8 @@ pub struct QueryTable {
     pub expected: Option<ExpectedRows>,
     /// What facts about its blocks told.
     pub facts: FactReports,
+    /// The copies of its rows that it was chosen among, if there were any.
+    pub copies: Option<CopyChoice>,
 }
 
 /// What facts about a table's blocks ruled out.

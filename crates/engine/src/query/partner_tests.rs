@@ -3,10 +3,10 @@
 //!
 //! Only joins count that leave out rows without a partner. Must not know: facts.
 
-use forebay_base::{ColumnId, limits};
+use forebay_base::{ColumnId, TableId, limits};
 use forebay_pipeline::ir::{Pipeline, Probe, ProbeKind, Program, Register, Sink, Source, Step, TableSource, ValueType};
 
-use forebay_store::TableSnapshot;
+use forebay_store::Catalog;
 
 use super::specialise::Specialised;
 use super::{Query, QueryTable};
@@ -20,19 +20,41 @@ pub(super) fn ruled_out(
     program: &Program,
     (source, facts): (&TableSource, FactUse),
 ) -> RuledOut {
-    let is_of = |pipeline: &&Pipeline| table_of(pipeline).is_some_and(|other| other.table == source.table);
-    let Some(pipeline) = program.pipelines.iter().find(is_of) else { return RuledOut::default() };
-    let tests = tests_of(query, program, pipeline, if facts == FactUse::All { limits::FACT_HOPS } else { 0 });
+    let tests = tests_of_table(query, program, (source, facts));
     let catalog = engine.store().catalog();
-    let version = |id| {
-        let known = catalog.table_by_id(id)?;
-        let mut bound = query.tables.iter().map(|bound| &bound.table).filter(|table| table.id == id);
-        bound.all(|table| table.version == known.version && has_segments_of(table, known)).then_some(known.version)
-    };
+    let versions = Versions { query, catalog: &catalog };
     let table = &query.tables[source.table].table;
-    let asked = engine.known_facts().note(table.id, &tests, source.columns.len());
+    let columns = source.columns.iter().map(|column| table.columns[column.column].id).collect();
+    let asked = engine.known_facts().note(table.id, &tests, columns);
     query.tables[source.table].metrics.note_asked(asked);
-    engine.known_facts().rule_out((&catalog, facts), table, &tests, &version)
+    engine.known_facts().rule_out((&catalog, facts), table, &tests, &|id| versions.of(id))
+}
+
+/// The tests that rows of a source must pass, as far as facts of this use can tell of them.
+pub(super) fn tests_of_table<'q>(
+    query: &'q Query,
+    program: &'q Program,
+    (source, facts): (&TableSource, FactUse),
+) -> Vec<PartnerTest<'q>> {
+    let is_of = |pipeline: &&Pipeline| table_of(pipeline).is_some_and(|other| other.table == source.table);
+    let most_hops = if facts == FactUse::All { limits::FACT_HOPS } else { 0 };
+    let pipeline = program.pipelines.iter().find(is_of);
+    pipeline.map_or_else(Vec::new, |pipeline| tests_of(query, program, pipeline, most_hops))
+}
+
+/// The versions of tables whose rows a query reads as the catalog has them.
+pub(super) struct Versions<'v> {
+    pub(super) query: &'v Query,
+    pub(super) catalog: &'v Catalog,
+}
+
+impl Versions<'_> {
+    /// That of a table; `None` where some scan reads other rows: a part of them, or some that are not published yet.
+    pub(super) fn of(&self, id: TableId) -> Option<u64> {
+        let known = self.catalog.table_by_id(id)?;
+        let mut bound = self.query.tables.iter().map(|bound| &bound.table).filter(|table| table.id == id);
+        bound.all(|table| table.has_rows_of(known)).then_some(known.version)
+    }
 }
 
 /// Has a scan leave out the blocks of which facts tell that no row has one of the keys that its pipeline looks up.
@@ -62,11 +84,6 @@ pub(super) fn rule_out_by_keys(
     if blocks > 0 {
         bound.facts.add(blocks, by);
     }
-}
-
-/// Whether both have the same rows: a statement may see a part of a table, or rows that are not published yet.
-fn has_segments_of(a: &TableSnapshot, b: &TableSnapshot) -> bool {
-    a.segments.iter().map(|segment| segment.id()).eq(b.segments.iter().map(|segment| segment.id()))
 }
 
 /// The tests that rows of the table that a pipeline scans must pass, over so many joins at most.

@@ -11,7 +11,9 @@ use super::{LoggedFigures, LoggedQuery};
 use crate::facts::{Asked, Hop, OrderKey};
 
 /// Layout of a record.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// The layout that has the number of a scan's columns instead of their ids.
+const VERSION_OF_COUNTS: u32 = 1;
 /// Bytes of what was asked of one statement's scans, at most.
 const ASKED_BYTES: usize = 16 << 10;
 /// Bytes of the error that is kept.
@@ -58,7 +60,8 @@ pub(super) fn to_bytes(query: &LoggedQuery) -> Vec<u8> {
 
 pub(super) fn from_bytes(bytes: &[u8]) -> Result<LoggedQuery> {
     let mut reader = Reader::new(bytes, "the record of a query");
-    if reader.u32()? != VERSION {
+    let version = reader.u32()?;
+    if ![VERSION, VERSION_OF_COUNTS].contains(&version) {
         return Err(reader.wrong("another program wrote it"));
     }
     let (started_us, elapsed_ns, rows) = (reader.u64()? as i64, reader.u64()?, reader.u64()?);
@@ -68,7 +71,7 @@ pub(super) fn from_bytes(bytes: &[u8]) -> Result<LoggedQuery> {
     }
     let (text, is_cut, error) = (reader.text()?, reader.flag()?, reader.optional_text()?);
     let scans = reader.count(size_of::<TableId>())?;
-    let asked = (0..scans).map(|_| asked_of(&mut reader)).collect::<Result<Vec<_>>>()?;
+    let asked = (0..scans).map(|_| asked_of(&mut reader, version)).collect::<Result<Vec<_>>>()?;
     reader.finish()?;
     let figures = logged_figures(figures);
     Ok(LoggedQuery { started_us, elapsed_ns, text, is_cut, rows, error, figures, asked })
@@ -91,7 +94,8 @@ fn logged_figures(figures: [u64; FIGURES]) -> LoggedFigures {
 fn asked_bytes(asked: &Asked) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.u64(asked.table.0);
-    writer.u32(asked.columns as u32);
+    writer.count(asked.columns.len());
+    asked.columns.iter().for_each(|column| writer.u32(column.0));
     let tests: Vec<_> = asked.tests.iter().filter(|(_, test)| !matches!(test, Predicate::Keys(_))).collect();
     writer.count(tests.len());
     for (key, test) in tests {
@@ -107,8 +111,15 @@ fn asked_bytes(asked: &Asked) -> Vec<u8> {
     writer.bytes
 }
 
-fn asked_of(reader: &mut Reader<'_>) -> Result<Asked> {
-    let (table, columns) = (TableId(reader.u64()?), reader.u32()? as usize);
+fn asked_of(reader: &mut Reader<'_>, version: u32) -> Result<Asked> {
+    let table = TableId(reader.u64()?);
+    let columns = match version {
+        VERSION_OF_COUNTS => {
+            reader.u32()?;
+            Vec::new()
+        }
+        _ => (0..reader.count(size_of::<u32>())?).map(|_| reader.u32().map(ColumnId)).collect::<Result<_>>()?,
+    };
     let mut tests = Vec::new();
     for _ in 0..reader.count(size_of::<u32>())? {
         let mut hops = Vec::new();
@@ -205,7 +216,8 @@ mod tests {
             (key(6), Predicate::IsNotNull),
             (key(7), Predicate::Never),
         ];
-        let asked = vec![Asked { table: TableId(4), tests, columns: 3, times: 1 }; 2];
+        let columns = vec![ColumnId(3), ColumnId(5)];
+        let asked = vec![Asked { table: TableId(4), tests, columns, times: 1 }; 2];
         let figures = LoggedFigures { read_bytes: 1, blocks_pruned: 7, ..LoggedFigures::default() };
         let error = Some("no such table".to_owned());
         let query =
@@ -226,6 +238,26 @@ mod tests {
             // An error or another query; no panic, and no memory beyond what the bytes hold.
             let _ = from_bytes(&wrong);
         }
+    }
+
+    /// A scan of table 4, of three columns, without tests.
+    #[test]
+    fn records_with_numbers_of_columns_are_read() {
+        let mut writer = Writer::default();
+        writer.u32(1);
+        (0..3 + FIGURES).for_each(|_| writer.u64(0));
+        writer.blob(b"SELECT 1");
+        writer.u8(0);
+        writer.optional_text(None);
+        writer.count(1);
+        writer.u64(4);
+        writer.u32(3);
+        writer.count(0);
+        let read = from_bytes(&writer.bytes).expect("version 1");
+        let asked = Asked { table: TableId(4), tests: Vec::new(), columns: Vec::new(), times: 1 };
+        assert_eq!((read.text.as_str(), read.asked), ("SELECT 1", vec![asked]));
+        writer.bytes[0] = 3;
+        assert!(from_bytes(&writer.bytes).is_err());
     }
 
     #[test]

@@ -46,7 +46,8 @@ impl Scan {
         let tests: Vec<_> = tests.iter().map(test).collect();
         let own = tests.iter().map(|(column, test)| PartnerTest::own(*column, test)).collect::<Vec<_>>();
         let catalog = scan.engine.store().catalog();
-        let asked = scan.engine.known_facts().note(scan.table.id, &own, scan.columns.len());
+        let columns = scan.columns.iter().map(|column| scan.table.columns[*column].id).collect();
+        let asked = scan.engine.known_facts().note(scan.table.id, &own, columns);
         scan.metrics.note_asked(asked);
         let ruled_out = scan.engine.known_facts().rule_out((&catalog, settings.facts), &scan.table, &own, &|_| None);
         scan.without(ruled_out).without_ruled_out_morsels()

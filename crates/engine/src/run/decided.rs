@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use forebay_pipeline::ColumnPredicate;
 use forebay_prune::blocks::BlockBits;
 use forebay_prune::zones::{Decision, decide};
+use forebay_store::{BlockLayout, TableSnapshot};
 
 use super::{AdaptivePredicate, Scan};
 use crate::morsel::{Chunks, Morsel};
@@ -63,23 +64,11 @@ impl Scan {
         let scan = NEXT_SCAN.fetch_add(1, Ordering::Relaxed);
         let mut decisions = ZoneDecisions { scan, tests: Vec::new(), out: BlockBits::none(self.layout.blocks()) };
         for test in tests {
-            let Some(Decision { may, must }) = self.decision(test) else { continue };
+            let Some(Decision { may, must }) = decision(&self.table, &self.layout, test) else { continue };
             decisions.out.add_at(0, &may.complement());
             decisions.tests.push((test.clone(), must));
         }
         Self { zone_decisions: decisions, ..self }
-    }
-
-    fn decision(&self, test: &ColumnPredicate) -> Option<Decision> {
-        let mut decision = decide(self.table.zones(test.column)?, &test.test);
-        let column = &self.table.columns[test.column];
-        let older = |segment: &usize| self.table.segments[*segment].column_index(column.id).is_none();
-        for segment in (0..self.table.segments.len()).filter(older) {
-            let passes = test.test.passes(column.missing.as_ref());
-            decision.may.fill(self.layout.of_segment(segment), passes);
-            decision.must.fill(self.layout.of_segment(segment), passes);
-        }
-        Some(decision)
     }
 
     /// The same scan, without the morsels that have no block that rows are needed of.
@@ -117,6 +106,19 @@ impl Scan {
         }
         self.metrics.morsels_done.add(self.ruled_out_morsels.len() as u64);
     }
+}
+
+/// What the zones of all blocks of a table tell of a test; `None` where a footer cannot be read.
+pub(crate) fn decision(table: &TableSnapshot, layout: &BlockLayout, test: &ColumnPredicate) -> Option<Decision> {
+    let mut decision = decide(table.zones(test.column)?, &test.test);
+    let column = &table.columns[test.column];
+    let is_older = |segment: &usize| table.segments[*segment].column_index(column.id).is_none();
+    for segment in (0..table.segments.len()).filter(is_older) {
+        let passes = test.test.passes(column.missing.as_ref());
+        decision.may.fill(layout.of_segment(segment), passes);
+        decision.must.fill(layout.of_segment(segment), passes);
+    }
+    Some(decision)
 }
 
 impl AdaptivePredicate {

@@ -121,6 +121,24 @@ impl Transaction {
         segments: Vec<SealedSegment>,
     ) -> Result<ProjectionId> {
         let known = Arc::clone(self.table(id)?);
+        let definition = self.checked_projection(id, definition)?;
+        if known.segments.ids() != of {
+            return Err(changed_meanwhile(&known, "it has other rows now"));
+        }
+        known.check_segments(&segments, Some(&definition))?;
+        let (number, definition) = (definition.id, Arc::new(definition));
+        let segments: SegmentList = segments.into_iter().map(|sealed| sealed.segment).collect();
+        self.snapshot_mut(id)?.projections_mut().push(Projection { definition, segments });
+        check_rows(self.table(id)?)?;
+        Ok(number)
+    }
+
+    /// What a table can get as a projection, with the id that it will have; that in `definition` does not matter.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if there is one of this name, `Input` if its order or columns are not possible.
+    pub fn checked_projection(&self, id: TableId, definition: ProjectionDefinition) -> Result<ProjectionDefinition> {
+        let known = self.table(id)?;
         if known.projection_named(&definition.name).is_some() {
             let message = format!("table {} has a projection {} already", known.name, definition.name);
             return Err(
@@ -130,18 +148,10 @@ impl Transaction {
         if known.projections.len() >= limits::TABLE_PROJECTIONS {
             return Err(Error::input(format!("a table has at most {} projections", limits::TABLE_PROJECTIONS)));
         }
-        if known.segments.ids() != of {
-            return Err(changed_meanwhile(&known, "it has other rows now"));
-        }
         let last = known.projections.last().map_or(ProjectionId::TABLE, |last| last.definition.id);
         let definition = ProjectionDefinition { id: ProjectionId(last.0 + 1), ..definition };
-        definition.check(&known, self.catalog()).map_err(Error::input)?;
-        known.check_segments(&segments, Some(&definition))?;
-        let (definition, number) = (Arc::new(definition), last.0 + 1);
-        let segments: SegmentList = segments.into_iter().map(|sealed| sealed.segment).collect();
-        self.snapshot_mut(id)?.projections_mut().push(Projection { definition, segments });
-        check_rows(self.table(id)?)?;
-        Ok(ProjectionId(number))
+        definition.check(known, self.catalog()).map_err(Error::input)?;
+        Ok(definition)
     }
 
     /// Drops a projection. Its segments stay readable for snapshots that have them.
