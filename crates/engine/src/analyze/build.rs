@@ -3,7 +3,7 @@
 //! Joins are followed as the rows have them, not as anybody declares them: a row without a partner adds nothing to its block, one
 //! with several adds all of them. Memory: the keys of the other tables, and a byte for each of their rows and columns.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use forebay_base::{ColumnId, Error, Result, TableId, Value, limits};
@@ -147,10 +147,18 @@ impl Builder<'_> {
         let dimension = self.dimension(hop, wanted)?;
         let source = source_of(table, &[hop.column])?;
         check_key(&source.columns[0], table)?;
-        let of_places = dimension.bins_of_places();
-        let places = if of_places.is_some() { 0 } else { dimension.rows.places() };
-        let of_places = of_places.as_deref();
-        let new = || Partners { dimension: &dimension, of_places, seen: vec![0; places], block: 0 };
+        let kinds = dimension.kinds();
+        let words = kinds.as_ref().map_or(0, PartnerKinds::words);
+        let places = if kinds.is_some() { 0 } else { dimension.rows.places() };
+        let kinds = kinds.as_ref();
+        let new = || Partners {
+            dimension: &dimension,
+            kinds,
+            new_kinds: vec![0; words],
+            seen_kinds: vec![0; words],
+            seen: vec![0; places],
+            block: 0,
+        };
         let (sets, _) = self.blocks(table, &source, dimension.attributes.len(), new)?;
         let mut facts: BTreeMap<&[Hop], Vec<usize>> = BTreeMap::new();
         for (index, attribute) in dimension.attributes.iter().enumerate() {
@@ -341,50 +349,99 @@ impl Dimension {
 /// The rows of another table that those of a block join with.
 struct Partners<'d> {
     dimension: &'d Dimension,
-    /// The bins of all attributes by place of a key, where no key has two rows and there are too many places to remember those that
-    /// a block had: one access to memory then tells all of a row.
-    of_places: Option<&'d [u8]>,
-    /// By place of a key: the block that last had it.
+    kinds: Option<&'d PartnerKinds>,
+    /// A bit for each kind: whether rows that are just looked at have it.
+    new_kinds: Vec<u64>,
+    /// Whether rows of the block before them have it.
+    seen_kinds: Vec<u64>,
+    /// Without kinds, by place of a key: the block that last had it.
     seen: Vec<u32>,
     block: u32,
 }
 
-/// So many places fit into the second-level cache of a core.
-const SEEN_PLACES: usize = 1 << 16;
+/// Rows of another table with the same bins of all attributes are of one kind: of a row one looks up its partner's kind, and of a block
+/// what its kinds have, however many attributes there are.
+struct PartnerKinds {
+    /// By place of a key; kind 0 has no bin of anything.
+    of_places: Vec<u16>,
+    /// By kind and attribute.
+    bins: Vec<u8>,
+    count: usize,
+}
+
+impl PartnerKinds {
+    /// Words of a set of kinds.
+    fn words(&self) -> usize {
+        self.count.div_ceil(u64::BITS as usize)
+    }
+}
 
 impl Dimension {
-    /// As [`Partners::of_places`].
-    fn bins_of_places(&self) -> Option<Vec<u8>> {
+    /// The kinds of its rows; `None` where some key has two rows, or there are too many kinds.
+    fn kinds(&self) -> Option<PartnerKinds> {
         let Self { rows, attributes, .. } = self;
-        if rows.places() <= SEEN_PLACES || !rows.are_unique() || attributes.is_empty() {
+        if !rows.are_unique() || attributes.is_empty() {
             return None;
         }
-        let mut all = vec![NO_BIN; rows.places() * attributes.len()];
-        for (place, bins) in all.chunks_mut(attributes.len()).enumerate() {
-            let row = rows.rows_at(place).next();
-            row.into_iter().for_each(|row| bins.iter_mut().zip(attributes).for_each(|(bin, a)| *bin = a.of_rows[row]));
+        let nothing = vec![NO_BIN; attributes.len()];
+        let mut known = HashMap::from([(nothing.clone(), 0_u16)]);
+        let mut kinds = PartnerKinds { of_places: Vec::with_capacity(rows.places()), bins: nothing, count: 1 };
+        let mut bins = Vec::with_capacity(attributes.len());
+        for place in 0..rows.places() {
+            let Some(row) = rows.rows_at(place).next() else {
+                kinds.of_places.push(0);
+                continue;
+            };
+            bins.clear();
+            bins.extend(attributes.iter().map(|attribute| attribute.of_rows[row]));
+            let kind = match known.get(&bins) {
+                Some(kind) => *kind,
+                None => {
+                    let kind = u16::try_from(kinds.count).ok()?;
+                    known.insert(bins.clone(), kind);
+                    kinds.bins.extend(&bins);
+                    kinds.count += 1;
+                    kind
+                }
+            };
+            kinds.of_places.push(kind);
         }
-        Some(all)
+        Some(kinds)
+    }
+}
+
+impl Partners<'_> {
+    /// Adds what the kinds have that no row of the block had before.
+    fn add_new_kinds(&mut self, kinds: &PartnerKinds, sets: &mut [BinSet]) {
+        for (word, (new, seen)) in self.new_kinds.iter_mut().zip(&mut self.seen_kinds).enumerate() {
+            let mut more = std::mem::take(new) & !*seen;
+            *seen |= more;
+            while more != 0 {
+                let kind = word * u64::BITS as usize + more.trailing_zeros() as usize;
+                let bins = &kinds.bins[kind * sets.len()..(kind + 1) * sets.len()];
+                let known = sets.iter_mut().zip(bins).filter(|(_, bin)| **bin != NO_BIN);
+                known.for_each(|(set, bin)| set.insert(*bin));
+                more &= more - 1;
+            }
+        }
     }
 }
 
 impl BlockWatcher for Partners<'_> {
     fn begin(&mut self) {
         self.block += 1;
+        self.seen_kinds.fill(0);
     }
 
     fn see(&mut self, vectors: &[Vector], rows: usize, _: &[Arc<Dictionary>], sets: &mut [BinSet]) {
         let Dimension { rows: partners, attributes, .. } = self.dimension;
-        if let Some(of_places) = self.of_places {
-            let count = attributes.len();
+        if let Some(kinds) = self.kinds {
+            let new = &mut self.new_kinds;
             each_integer(&vectors[0], rows, |key| {
-                let Some(place) = partners.place(key) else { return };
-                for (set, bin) in sets.iter_mut().zip(&of_places[place * count..(place + 1) * count]) {
-                    if *bin != NO_BIN {
-                        set.insert(*bin);
-                    }
-                }
+                let kind = partners.place(key).map_or(0, |place| usize::from(kinds.of_places[place]));
+                new[kind / u64::BITS as usize] |= 1 << (kind % u64::BITS as usize);
             });
+            self.add_new_kinds(kinds, sets);
             return;
         }
         let (seen, block) = (&mut self.seen, self.block);
