@@ -45,6 +45,7 @@ fn report(storage: &TableStorage) -> String {
     ];
     rows.extend(storage.columns.iter().map(stored_row));
     text += &aligned(&rows);
+    text += &projections(storage);
     let Some(sample) = &storage.sample else { return text };
     text += &format!(
         "\nOther plans, by {} of {} row groups; times are modelled for a whole scan with a drive of {}/s and {}:\n\n",
@@ -65,6 +66,20 @@ fn report(storage: &TableStorage) -> String {
             balanced saves the most bytes per second of inflating, as long as that does not slow a scan of all columns down.\n\
             OPTIMIZE TABLE stores each column by what is asked of it: by its own option, else its table's, else SET compression.\n"
         + &kept_rates(sample)
+}
+
+/// The projections of the table.
+fn projections(storage: &TableStorage) -> String {
+    if storage.projections.is_empty() {
+        return String::new();
+    }
+    let mut rows = vec![["projection", "ordered by", "on disk", "columns"].map(String::from)];
+    rows.extend(storage.projections.iter().map(|projection| {
+        let has_all = projection.columns.len() == storage.columns.len();
+        let columns = if has_all { "all".to_owned() } else { projection.columns.join(", ") };
+        [projection.name.clone(), projection.order.clone(), format_bytes(projection.file_bytes), columns]
+    }));
+    format!("\n{}", aligned(&rows))
 }
 
 /// Where the rates that times are modelled by come from.
@@ -164,6 +179,12 @@ fn record(storage: &TableStorage) -> Value {
         "rows": storage.rows,
         "compression": storage.compression,
         "columns": storage.columns.iter().map(column).collect::<Vec<_>>(),
+        "projections": storage.projections.iter().map(|projection| json!({
+            "name": projection.name,
+            "order": projection.order,
+            "columns": projection.columns,
+            "file_bytes": projection.file_bytes,
+        })).collect::<Vec<_>>(),
         "sample": storage.sample.as_ref().map(|sample| json!({
             "groups": sample.groups,
             "of_groups": sample.of_groups,

@@ -1,20 +1,22 @@
 //! Which copy of a table's rows a scan reads, the table's own or one of its projections: the one that is predicted to take the least
 //! time (HippogriffDB §4.2).
 //!
-//! Bytes are counted of the chunks of needed columns that have a block which neither zones nor facts rule out, as they are
-//! stored; times are modelled by the rates of this machine, for reading and inflating side by side (HPCache §4.1). No chunk is
-//! read for it. Invariants: no answer depends on the choice; a copy that lacks a needed column, or whose footers cannot be read,
-//! is not chosen; nobody is told what was asked. Must not know: SQL, plans, who scans.
+//! Counted are the bytes that are read of needed columns, chunk by chunk: of those that have a block which neither zones nor facts
+//! rule out, as they are stored, in part where the scan would read them in part. Times are modelled by the rates of this machine, for
+//! reading and inflating side by side (HPCache §4.1). No chunk is read for it. Invariants: no answer depends on the choice; a copy
+//! that lacks a needed column, or whose footers cannot be read, is not chosen; nobody is told what was asked. Must not know: SQL,
+//! plans, who scans.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use forebay_base::{Error, ProjectionId, Result};
-use forebay_block::Scheme;
+use forebay_block::{BlockSet, Scheme};
 use forebay_pipeline::ColumnPredicate;
 use forebay_prune::blocks::BlockBits;
 use forebay_store::{BlockLayout, TableSnapshot, names_equal};
 
+use crate::chunks::{Extent, Place};
 use crate::facts::{PartnerTest, RuledOut};
 use crate::plans::Environment;
 use crate::run::decision;
@@ -23,9 +25,6 @@ use crate::{Engine, ScanSettings};
 /// Another copy is read instead of the table's own rows where that is predicted to take no more than this part of the time: what
 /// is closer is not known so exactly.
 const WORTH_IT: f64 = 0.95;
-
-/// Of a chunk of which up to one in so many blocks are needed only these are read, as a rule.
-const READ_IN_PART: usize = 2;
 
 /// Which copies of their tables' rows scans may read; `SET projections`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -145,28 +144,30 @@ fn cost(
     ruled_out: &RuledOut,
     environment: &Environment,
 ) -> Result<CopyCost> {
-    let (mut read_bytes, mut encoded_bytes) = (0.0, 0.0);
+    let (mut read_bytes, mut encoded_bytes) = (0, 0.0);
     let layout = copy.layout().ok_or_else(|| Error::internal("a copy's footers cannot be read"))?;
     let left = left(copy, layout, needs.tests, settings, ruled_out);
     for (number, segment) in copy.segments.iter().enumerate() {
-        let indexes: Vec<usize> =
-            needs.columns.iter().filter_map(|column| segment.column_index(copy.columns[*column].id)).collect();
-        for (group, columns) in segment.groups()?.iter().enumerate() {
+        let index = |column: &usize| Some((*column, segment.column_index(copy.columns[*column].id)?));
+        let columns: Vec<(usize, usize)> = needs.columns.iter().filter_map(index).collect();
+        for (group, of_group) in segment.groups()?.iter().enumerate() {
             let first = layout.of_group((number, group)).start;
-            let is_left = |block: &usize| left.contains(first + block);
-            for column in indexes.iter().map(|index| &columns.columns[*index]) {
-                for (chunk, location) in column.chunks.iter().enumerate() {
-                    let all = column.blocks_of(chunk);
-                    let needed = all.clone().filter(is_left).count();
-                    let share = match needed {
-                        0 => continue,
-                        _ if settings.read_blocks && needed * READ_IN_PART <= all.len() => {
-                            needed as f64 / all.len() as f64
-                        }
-                        _ => 1.0,
+            for (column, index) in columns.iter().copied() {
+                let chunks = &of_group.columns[index];
+                for (chunk, location) in chunks.chunks.iter().enumerate() {
+                    let all = chunks.blocks_of(chunk);
+                    let count = all.len();
+                    let needed = BlockSet::of_range(all, |block| left.contains(first + block));
+                    if needed.is_empty() {
+                        continue;
+                    }
+                    let place = Place::new(copy, column, (number, group), (index, chunk), needed);
+                    let extent = match settings.read_blocks {
+                        true => Extent::of(segment, &place)?,
+                        false => Extent::whole(segment, &place)?,
                     };
-                    read_bytes += location.stored_bytes as f64 * share;
-                    encoded_bytes += location.encoded_bytes as f64 * share;
+                    read_bytes += extent.bytes() as u64;
+                    encoded_bytes += location.encoded_bytes as f64 * extent.blocks.len() as f64 / count as f64;
                 }
             }
         }
@@ -174,9 +175,9 @@ fn cost(
     let Environment { rates, machine } = environment;
     let core_bytes_per_s = 1.0 / (1.0 / rates.of(Scheme::BitPacked) + 1.0 / rates.scan());
     let compute_seconds = encoded_bytes / core_bytes_per_s / machine.cores as f64;
-    let seconds = compute_seconds.max(read_bytes / machine.disk_bytes_per_s);
+    let seconds = compute_seconds.max(read_bytes as f64 / machine.disk_bytes_per_s);
     let name = copy.projection().map(|projection| projection.name.clone());
-    Ok(CopyCost { name, blocks: left.len() as u64, read_bytes: read_bytes as u64, seconds })
+    Ok(CopyCost { name, blocks: left.len() as u64, read_bytes, seconds })
 }
 
 /// The blocks that neither zones nor facts rule out.

@@ -9,6 +9,7 @@ use forebay_engine::choose::{Cost, Objective, Plan};
 use forebay_engine::goal::COMPRESSION_OPTION;
 use forebay_engine::plans::{Environment, Sample, Share, choose};
 use forebay_engine::{CancelToken, RateSource, inspect};
+use forebay_store::{Catalog, Projection, Table};
 
 use crate::Database;
 
@@ -25,8 +26,23 @@ pub struct TableStorage {
     pub compression: Option<String>,
     /// Columns in their order.
     pub columns: Vec<InspectedColumn>,
+    /// Its projections.
+    pub projections: Vec<InspectedProjection>,
     /// What the plans were compared on; `None` for a table without rows.
     pub sample: Option<SampleInfo>,
+}
+
+/// A further copy of a table's rows.
+#[derive(Debug, Clone)]
+pub struct InspectedProjection {
+    /// Its name.
+    pub name: String,
+    /// What its rows are ordered by, as SQL writes it.
+    pub order: String,
+    /// Its columns.
+    pub columns: Vec<String>,
+    /// Bytes of its files.
+    pub file_bytes: u64,
 }
 
 /// What plans were compared on.
@@ -155,7 +171,10 @@ impl Database {
         };
         let (schema, name, rows) = (table.schema.clone(), table.name.clone(), table.rows());
         let compression = table.options.get(None, COMPRESSION_OPTION).map(str::to_owned);
-        Ok(TableStorage { schema, table: name, rows, compression, columns, sample })
+        let projections =
+            table.projections.iter().map(|projection| InspectedProjection::of(projection, table, &catalog));
+        let projections = projections.collect();
+        Ok(TableStorage { schema, table: name, rows, compression, columns, projections, sample })
     }
 }
 
@@ -180,6 +199,19 @@ fn compare(
         column.best = best.collect();
     }
     Ok(())
+}
+
+impl InspectedProjection {
+    fn of(projection: &Projection, table: &Table, catalog: &Catalog) -> Self {
+        let Projection { definition, segments } = projection;
+        let columns = table.columns.iter().filter(|column| definition.has(column.id));
+        Self {
+            name: definition.name.clone(),
+            order: definition.order_text(table, catalog),
+            columns: columns.map(|column| column.name.clone()).collect(),
+            file_bytes: segments.file_bytes(),
+        }
+    }
 }
 
 impl StoredScheme {

@@ -9,15 +9,7 @@ use forebay_store::{Catalog, TableSnapshot};
 
 /// A column of an order as SQL writes it: a column behind a foreign key with the column that refers to its table in front.
 pub(crate) fn shown(catalog: &Catalog, table: &TableSnapshot, key: &OrderKey) -> Result<String> {
-    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-    let mut parts = Vec::new();
-    let mut at = table;
-    for hop in &key.hops {
-        parts.push(quoted(&at.column_or_error(hop.column)?.1.name));
-        at = catalog.table_by_id(hop.table).ok_or_else(|| Error::internal("a hop leads nowhere"))?;
-    }
-    parts.push(quoted(&at.column_or_error(key.column)?.1.name));
-    Ok(parts.join("."))
+    key.text(table, catalog).ok_or_else(|| Error::internal("a column of an order is not there"))
 }
 
 /// The column that a name means: one of the table's own, or else one of the tables that its foreign keys lead to, nearer ones

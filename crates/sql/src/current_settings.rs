@@ -11,14 +11,15 @@ use datafusion::sql::sqlparser::ast::{
 use forebay_base::units::format_bytes;
 use forebay_base::{Error, Result};
 use forebay_context::error::suggestion;
-use forebay_context::settings::{DescendingOrder, Execution, KeepsPlans, LogsQueries, memory_limit};
+use forebay_context::settings::{DescendingOrder, Execution, KeepsPlans, LogsQueries, copies, memory_limit};
+use forebay_engine::CopyUse;
 use forebay_grammar::walk::visit_expressions_mut;
 use forebay_rules::arithmetic::division::Division;
 
 use crate::search_path::SearchPath;
 
 /// Settings that are told.
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 17] = [
     "threads",
     "worker_threads",
     "memory_limit",
@@ -34,6 +35,7 @@ const NAMES: [&str; 16] = [
     "ieee_floating_point_ops",
     "execution",
     "plan_cache",
+    "projections",
     "query_log",
 ];
 
@@ -111,6 +113,11 @@ fn value(state: &SessionState, path: &SearchPath, name: &str) -> Result<Value> {
             text(Execution::ALL.iter().find(|(_, other)| *other == own).map_or("", |(name, _)| name))
         }
         "plan_cache" => Value::Boolean(KeepsPlans::of(config)),
+        "projections" => match copies(config) {
+            CopyUse::Cheapest => Value::Boolean(true),
+            CopyUse::TableOnly => Value::Boolean(false),
+            CopyUse::Named(name) => text(&name),
+        },
         "query_log" => Value::Boolean(LogsQueries::of(config)),
         other => {
             let division = config.get_extension::<Division>();

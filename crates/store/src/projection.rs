@@ -71,6 +71,19 @@ impl OrderKey {
         self.hops.first().map_or(self.column, |hop| hop.column)
     }
 
+    /// The column as SQL writes it, with the columns of the foreign keys in front that lead to it; `of` is the table that the order is
+    /// of. `None` where one of them is not there.
+    pub fn text(&self, of: &Table, catalog: &Catalog) -> Option<String> {
+        let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+        let (mut at, mut parts) = (of, Vec::new());
+        for hop in &self.hops {
+            parts.push(quoted(&at.column_by_id(hop.column)?.1.name));
+            at = catalog.table_by_id(hop.table)?;
+        }
+        parts.push(quoted(&at.column_by_id(self.column)?.1.name));
+        Some(parts.join("."))
+    }
+
     /// Every column that it goes by, with its table; `of` is the table that the order is of.
     fn columns(&self, of: TableId) -> impl Iterator<Item = (TableId, ColumnId)> + '_ {
         let tables = std::iter::once(of).chain(self.hops.iter().map(|hop| hop.table));
@@ -88,6 +101,12 @@ impl ProjectionDefinition {
     /// Whether it has a column of its table.
     pub fn has(&self, column: ColumnId) -> bool {
         self.columns.as_ref().is_none_or(|columns| columns.contains(&column))
+    }
+
+    /// Its order as SQL writes it; `table` is the one that it is of.
+    pub fn order_text(&self, table: &Table, catalog: &Catalog) -> String {
+        let keys = self.order.iter().map(|key| key.text(table, catalog).unwrap_or_else(|| "?".to_owned()));
+        keys.collect::<Vec<_>>().join(", ")
     }
 
     /// What is wrong with it as a projection of `table`, which need not be in the catalog yet.

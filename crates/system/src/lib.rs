@@ -10,6 +10,7 @@ mod chunks;
 mod columns;
 pub mod information_schema;
 mod listing;
+mod projections;
 mod query_log;
 pub mod schema;
 mod seen;

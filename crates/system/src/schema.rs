@@ -13,6 +13,7 @@ use forebay_store::names_equal;
 
 use crate::chunks::Chunks;
 use crate::listing::Listing;
+use crate::projections::Projections;
 use crate::query_log::QueryLog;
 use crate::seen::Seen;
 use crate::segments::Segments;
@@ -23,7 +24,7 @@ use crate::{CATALOG, information_schema};
 pub const NAME: &str = CATALOG;
 
 /// Its tables.
-pub const TABLES: [&str; 4] = ["chunks", "columns", "query_log", "segments"];
+pub const TABLES: [&str; 5] = ["chunks", "columns", "projections", "query_log", "segments"];
 
 /// The schema, of what a statement sees.
 #[derive(Debug)]
@@ -49,6 +50,7 @@ impl SchemaProvider for SystemSchema {
         Ok(Some(match name.to_lowercase().as_str() {
             "chunks" => Arc::new(Listing::new(Chunks(seen()))),
             "columns" => Arc::new(Listing::new(TableColumns(seen()))),
+            "projections" => Arc::new(Listing::new(Projections(seen()))),
             "query_log" => Arc::new(Listing::new(QueryLog(seen()))),
             "segments" => Arc::new(Listing::new(Segments(seen()))),
             _ => return Err(into_datafusion(self.unknown(name))),
