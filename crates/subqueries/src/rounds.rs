@@ -1,5 +1,6 @@
 //! Recursive queries with keys: a round's row takes the place of the one that has its key, and the next round reads the rows that
-//! are new or changed. The query may also read all rows so far.
+//! are new or changed. The query may also read all rows so far. One that reads the rows of the last round in several places is run so,
+//! too.
 //!
 //! ```text
 //! KeyedRecursion #1: t by k
@@ -18,7 +19,7 @@ use async_trait::async_trait;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::catalog::Session;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, DFSchemaRef, Result, ScalarValue, internal_err, plan_err};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{
@@ -113,7 +114,7 @@ impl TableSource for Rounds {
 pub struct KeyedRecursion {
     number: usize,
     name: String,
-    /// The places of the key's columns.
+    /// The places of the key's columns; without any, all rows are kept.
     keys: Vec<usize>,
     /// Rows that are there already are not of the next round.
     is_distinct: bool,
@@ -196,8 +197,12 @@ impl AnalyzerRule for KeyedRecursions {
 
 fn keyed(query: RecursiveQuery) -> Result<Transformed<LogicalPlan>> {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
-    let Some(keys) = keys_of(&query.static_term)? else {
-        return Ok(Transformed::no(LogicalPlan::RecursiveQuery(query)));
+    let keys = match keys_of(&query.static_term)? {
+        Some(keys) => keys,
+        // The planner's own rounds have one reader, in FROM. Of equal rows UNION keeps one, UNION ALL keeps all.
+        None if readers(&query)? > 1 && query.is_distinct => (0..query.static_term.schema().fields().len()).collect(),
+        None if readers(&query)? > 1 => Vec::new(),
+        None => return Ok(Transformed::no(LogicalPlan::RecursiveQuery(query))),
     };
     let first = without_mark(query.static_term.as_ref().clone(), USING_KEY)?;
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -220,6 +225,20 @@ fn keyed(query: RecursiveQuery) -> Result<Transformed<LogicalPlan>> {
     let node =
         KeyedRecursion { number, name, keys, is_distinct, first: Arc::new(first), next: Arc::new(next.data), schema };
     Ok(Transformed::yes(LogicalPlan::Extension(Extension { node: Arc::new(node) })))
+}
+
+/// How many scans read the rows of the last round; those in subqueries count as several.
+fn readers(query: &RecursiveQuery) -> Result<usize> {
+    let mut all = 0;
+    let count = |node: &LogicalPlan, all: &mut usize, by: usize| {
+        *all += usize::from(recursive_name(node).as_ref() == Some(&query.name)) * by;
+        Ok(TreeNodeRecursion::Continue)
+    };
+    query.recursive_term.apply_with_subqueries(|node| count(node, &mut all, 2))?;
+    let mut in_from = 0;
+    query.recursive_term.apply(|node| count(node, &mut in_from, 1))?;
+    // One that is not in a subquery counts once.
+    Ok(all - in_from)
 }
 
 /// The places of the keys that a mark near the top names.
@@ -245,7 +264,7 @@ fn without_mark(plan: LogicalPlan, name: &str) -> Result<LogicalPlan> {
     plan.transform_down(|node| match &node {
         LogicalPlan::Filter(filter) if marked(&node, name).is_some() => {
             let input = filter.input.as_ref().clone();
-            Ok(Transformed::new(input, true, datafusion::common::tree_node::TreeNodeRecursion::Stop))
+            Ok(Transformed::new(input, true, TreeNodeRecursion::Stop))
         }
         _ => Ok(Transformed::no(node)),
     })

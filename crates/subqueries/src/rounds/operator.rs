@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::row::{OwnedRow, RowConverter, SortField};
@@ -49,7 +49,8 @@ fn one_partition(schema: &SchemaRef, emission: EmissionType) -> Arc<PlanProperti
 }
 
 impl KeyedRecursionExec {
-    /// Rounds of `next` behind the rows of `first`, of which those with the same values at the places `keys` replace each other.
+    /// Rounds of `next` behind the rows of `first`, of which those with the same values at the places `keys` replace each other;
+    /// without places, all are kept.
     ///
     /// # Errors
     /// Operators that cannot be changed.
@@ -205,6 +206,9 @@ impl KeyedRows {
         let fields = self.schema.fields().iter();
         let columns = batch.columns().iter().zip(fields).map(|(column, field)| cast(column, field.data_type()));
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        if self.keys.is_empty() {
+            return self.append(&columns);
+        }
         let keys: Vec<_> = self.keys.iter().map(|key| Arc::clone(&columns[*key])).collect();
         let (keys, rows) = (self.of_keys.convert_columns(&keys)?, self.of_rows.convert_columns(&columns)?);
         for (key, row) in keys.iter().zip(rows.iter()) {
@@ -229,6 +233,18 @@ impl KeyedRows {
                 self.rounds[place] = self.round;
                 self.changed.push(place);
             }
+        }
+        Ok(())
+    }
+
+    /// Keeps all of these rows.
+    fn append(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        let rows = self.of_rows.convert_columns(columns)?;
+        for row in &rows {
+            self.memory.try_grow(row.as_ref().len() + size_of::<(OwnedRow, usize)>())?;
+            self.changed.push(self.rows.len());
+            self.rows.push(row.owned());
+            self.rounds.push(self.round);
         }
         Ok(())
     }
