@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::compute::concat;
-use datafusion::arrow::datatypes::{DataType, FieldRef, Schema};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::expr::{AggregateFunctionParams, WindowFunctionParams};
 use datafusion::logical_expr::function::{AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs};
+use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, ReversedUDAF, SetMonotonicity,
@@ -33,13 +34,20 @@ const SUMS: [&str; 2] = ["avg", "sum"];
 /// Aggregates with the frames that this module is for.
 pub fn functions(aggregates: &[Arc<AggregateUDF>]) -> Vec<Arc<AggregateUDF>> {
     let is_one = |function: &&Arc<AggregateUDF>| !RETRACTED.contains(&function.name());
-    let anew = |inner: &Arc<AggregateUDF>| Arc::new(AggregateUDF::from(Anew { inner: Arc::clone(inner) }));
+    let anew = |inner: &Arc<AggregateUDF>| {
+        let signature = match inner.name() {
+            "sum" => Signature::user_defined(inner.signature().volatility),
+            _ => inner.signature().clone(),
+        };
+        Arc::new(AggregateUDF::from(Anew { inner: Arc::clone(inner), signature }))
+    };
     aggregates.iter().filter(is_one).map(anew).collect()
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Anew {
     inner: Arc<AggregateUDF>,
+    signature: Signature,
 }
 
 impl AggregateUDFImpl for Anew {
@@ -72,7 +80,21 @@ impl AggregateUDFImpl for Anew {
     }
 
     fn signature(&self) -> &Signature {
-        self.inner.signature()
+        &self.signature
+    }
+
+    /// A sum of truth values is how many are true.
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        match types {
+            [DataType::Boolean | DataType::Null] if self.name() == "sum" => Ok(vec![DataType::Int64]),
+            _ if self.name() == "sum" => {
+                let field = |data_type: &DataType| Arc::new(Field::new("", data_type.clone(), true));
+                let fields: Vec<FieldRef> = types.iter().map(field).collect();
+                let fields = fields_with_udf(&fields, self.inner.as_ref())?;
+                Ok(fields.iter().map(|field| field.data_type().clone()).collect())
+            }
+            _ => self.inner.coerce_types(types),
+        }
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
@@ -118,7 +140,8 @@ impl AggregateUDFImpl for Anew {
 
     fn with_beneficial_ordering(self: Arc<Self>, is_beneficial: bool) -> Result<Option<Arc<dyn AggregateUDFImpl>>> {
         let ordered = self.inner.as_ref().clone().with_beneficial_ordering(is_beneficial)?;
-        Ok(ordered.map(|inner| Arc::new(Self { inner: Arc::new(inner) }) as Arc<dyn AggregateUDFImpl>))
+        let signature = self.signature.clone();
+        Ok(ordered.map(|inner| Arc::new(Self { inner: Arc::new(inner), signature }) as Arc<dyn AggregateUDFImpl>))
     }
 
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
@@ -131,10 +154,6 @@ impl AggregateUDFImpl for Anew {
 
     fn reverse_expr(&self) -> ReversedUDAF {
         self.inner.reverse_udf()
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(types)
     }
 
     fn is_descending(&self) -> Option<bool> {
