@@ -282,6 +282,18 @@ impl DescendingOrder {
     }
 }
 
+/// Whether a subquery in the place of a value gives its first row, and several are no error;
+/// `SET scalar_subquery_error_on_multiple_rows`.
+#[derive(Debug, Clone, Copy)]
+pub struct FirstRows(pub bool);
+
+impl FirstRows {
+    /// Of a session.
+    pub fn of(config: &SessionConfig) -> bool {
+        config.get_extension::<Self>().is_some_and(|first| first.0)
+    }
+}
+
 /// The values of a session's variables, as SQL, by their names in lower case; `SET VARIABLE`.
 #[derive(Debug, Clone, Default)]
 pub struct Variables(pub HashMap<String, String>);

@@ -146,9 +146,21 @@ fn lambda(names: &[Ident], body: Expr) -> Expr {
     Expr::Lambda(LambdaFunction { params, body: Box::new(body), syntax: LambdaSyntax::Arrow })
 }
 
-/// What goes on behind an expression: `x IN list`, `x NOT IN list`, where no parenthesis begins the list.
+/// Whether NOT GLOB comes next.
+pub fn is_not_glob(parser: &Parser<'_>) -> bool {
+    let is_negated = matches!(&parser.peek_token_ref().token, Token::Word(word) if word.keyword == Keyword::NOT);
+    is_negated && is_word(&parser.peek_nth_token(1).token, "glob")
+}
+
+/// What goes on behind an expression: `x NOT GLOB pattern`, `x IN list`, `x NOT IN list`, where no parenthesis begins the list.
 pub fn infix(parser: &mut Parser<'_>, left: &Expr, dialect: &impl Dialect) -> Option<Result<Expr, ParserError>> {
     let is_negated = matches!(&parser.peek_token_ref().token, Token::Word(word) if word.keyword == Keyword::NOT);
+    if is_not_glob(parser) {
+        (0..2).for_each(|_| parser.advance_token());
+        let pattern = parser.parse_subexpr(dialect.prec_value(Precedence::Like));
+        let found = pattern.map(|pattern| Box::new(call("glob_match", vec![left.clone(), pattern])));
+        return Some(found.map(|expr| Expr::UnaryOp { op: UnaryOperator::Not, expr }));
+    }
     let at = usize::from(is_negated);
     let is_in = matches!(parser.peek_nth_token(at).token, Token::Word(word) if word.keyword == Keyword::IN);
     let is_list = match parser.peek_nth_token(at + 1).token {

@@ -1,20 +1,25 @@
 //! Forms of DuckDB's SQL that the parser does not know, in words, expressions and trees that it does.
 //!
-//! Reading order: [`statements`], [`filled_tables`], [`from_first`], [`layout_words`] and [`phrases`] work on tokens, before a statement is parsed; [`expressions`]
-//! is what the dialect asks while it is parsed; [`access`], [`collations`], [`conditions`], [`macros`], [`orders`] and
-//! [`outer_aggregates`] change the parsed tree, [`samples`] both. Must not know: tables, names, plans.
+//! Reading order: [`statements`], [`filled_tables`], [`from_first`], [`layout_words`], [`phrases`] and [`clauses`] work on tokens, before a statement is parsed;
+//! [`expressions`] is what the dialect asks while it is parsed; [`access`], [`bare_subqueries`], [`collations`], [`conditions`], [`first_rows`],
+//! [`function_columns`], [`macros`], [`orders`], [`outer_aggregates`], [`row_ids`] and [`table_calls`] change the parsed tree, [`samples`] both. Must not know:
+//! tables, names, plans.
 #![forbid(unsafe_code)]
 
 pub mod access;
 mod aliases;
 pub mod arrows;
+pub mod bare_subqueries;
+pub mod clauses;
 pub mod collations;
 pub mod conditions;
 pub mod distinct_on;
 pub mod expressions;
 pub mod fields;
 pub mod filled_tables;
+pub mod first_rows;
 pub mod from_first;
+pub mod function_columns;
 pub mod groupings;
 pub mod inner_statements;
 pub mod joins;
@@ -31,10 +36,12 @@ pub mod phrases;
 pub mod pivot_queries;
 pub mod pivots;
 pub mod recursions;
+pub mod row_ids;
 pub mod row_predicates;
 pub mod samples;
 mod sequence_options;
 pub mod statements;
+pub mod table_calls;
 pub mod walk;
 pub mod windows;
 pub mod with_names;

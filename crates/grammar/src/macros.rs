@@ -2,15 +2,20 @@
 //! called behind a point: `{'a': 1}.a`, `'abc'.upper()`.
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Subscript, UnaryOperator, Value,
+    AccessExpr, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Subscript,
+    UnaryOperator, Value,
 };
 
+use crate::expressions::call;
 use crate::json_types;
 
 /// The user that all sessions are of.
 const USER: &str = "'duckdb'";
 /// The schema that tables are in.
 const SCHEMA: &str = "'main'";
+
+/// The time at which the statement began.
+const NOW: &str = "arrow_cast(now(), 'Timestamp(Microsecond, Some(\"UTC\"))')";
 
 /// What all databases are called in SQL.
 const DATABASE: &str = "'forebay'";
@@ -58,13 +63,44 @@ pub fn meant(call: &Function) -> Result<Option<String>, &'static str> {
             let structure = json_types::of_structure(structure)?;
             Some(structure.map_or("NULL".to_owned(), |kind| format!("CAST(CAST({text} AS JSON) AS {kind})")))
         }
-        ("ago", Some([interval])) => Some(format!("(now() - ({interval}))")),
         ("map", Some([])) => Some("map([], [])".to_owned()),
         ("struct_pack", _) => Some(pack(arguments)?),
         ("struct_insert" | "struct_update", _) => inserted(&name, arguments)?,
         ("unnest", None) => unnested(arguments)?,
+        ("unnest", Some([Expr::Value(only)])) if only.value == Value::Null => {
+            Some("unnest(CAST([] AS INTEGER[]))".to_owned())
+        }
+        (name, Some(plain)) => of_time(name, plain).or_else(|| tried(name, plain)),
         _ => None,
     })
+}
+
+/// What tells the time, and several parts of a time at once.
+fn of_time(name: &str, arguments: &[&Expr]) -> Option<String> {
+    Some(match (name, arguments) {
+        ("now" | "current_timestamp" | "get_current_timestamp" | "transaction_timestamp", []) => NOW.to_owned(),
+        ("localtimestamp", []) => format!("CAST({NOW} AS TIMESTAMP)"),
+        ("localtime", []) => format!("CAST({NOW} AS TIME)"),
+        ("ago", [interval]) => format!("({NOW} - ({interval}))"),
+        ("date_part" | "datepart", [Expr::Array(parts), moment]) => {
+            let field = |part: &Expr| format!("{part}: date_part({part}, {moment})");
+            format!("{{{}}}", parts.elem.iter().map(field).collect::<Vec<_>>().join(", "))
+        }
+        _ => return None,
+    })
+}
+
+/// `try(x)`, which is NULL where `x` fails.
+fn tried(name: &str, arguments: &[&Expr]) -> Option<String> {
+    match (name, arguments) {
+        ("try", [Expr::Cast { expr, data_type, .. }]) => Some(format!("TRY_CAST({expr} AS {data_type})")),
+        ("try", [Expr::BinaryOp { left, op, right }])
+            if matches!(op, BinaryOperator::Modulo | BinaryOperator::DuckIntegerDivide) =>
+        {
+            Some(format!("(({left}) {op} nullif({right}, 0))"))
+        }
+        _ => None,
+    }
 }
 
 /// Whether a call has nothing behind its arguments.
@@ -81,6 +117,7 @@ pub fn session_value(name: &Ident) -> Option<Expr> {
         "current_user" | "session_user" | "current_role" | "user" => USER,
         "current_schema" => SCHEMA,
         "current_catalog" => DATABASE,
+        "localtimestamp" | "localtime" => return Some(call(&name.value.to_lowercase(), Vec::new())),
         _ => return None,
     };
     Some(Expr::Value(Value::SingleQuotedString(text.trim_matches('\'').to_owned()).into()))

@@ -5,6 +5,9 @@ use forebay_base::{Error, Result};
 
 use crate::words::is_word;
 
+/// Extensions of DuckDB that are part of this program, as far as it has what they bring.
+const BUILT_IN: [&str; 4] = ["CORE_FUNCTIONS", "ICU", "JSON", "PARQUET"];
+
 /// What a PRAGMA asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pragma {
@@ -88,6 +91,16 @@ pub fn pragma(tokens: &[Token]) -> Result<Pragma> {
         ("version", None) => Ok(Pragma::Version),
         _ => Err(Error::input(format!("there is no PRAGMA {name}"))
             .hint("PRAGMA setting = value is SET; PRAGMA table_info('t'), show_tables and version tell something")),
+    }
+}
+
+/// Whether a statement of these words, in capitals, has nothing to do here: what is no longer needed goes by itself, what these
+/// extensions bring is there, and comments are not kept.
+pub fn is_inert(words: &[&str]) -> bool {
+    match words {
+        ["VACUUM"] | ["VACUUM", _] | ["COMMENT", "ON", "TABLE" | "COLUMN" | "VIEW", _, ..] => true,
+        ["LOAD" | "INSTALL", name] => BUILT_IN.contains(&name.trim_matches(['\'', '"'])),
+        _ => false,
     }
 }
 

@@ -14,16 +14,17 @@ use datafusion::datasource::{MemTable, ViewTable};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement as PlanStatement;
-use datafusion::sql::sqlparser::ast::{ExprWithAlias, Statement as Ast};
+use datafusion::sql::sqlparser::ast::{ExprWithAlias, ObjectName, Statement as Ast};
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_aggregates::{written_calls, written_frames};
 use forebay_base::{Error, Result, TableId};
 use forebay_context::error::{from_datafusion, into_datafusion, with_nearest_function};
 use forebay_context::lock::lock;
+use forebay_context::settings::FirstRows;
 use forebay_context::statement::StatementContext;
 use forebay_engine::Engine;
 use forebay_files::files;
-use forebay_grammar::arrows;
+use forebay_grammar::{arrows, bare_subqueries, first_rows, function_columns, row_ids, table_calls};
 use forebay_store::{Catalog, Table, TableSnapshot, View};
 use forebay_syntax::dialect::ForebayDialect;
 use forebay_syntax::file_options::{Options, looks_like_path};
@@ -40,6 +41,7 @@ use crate::current_settings;
 use crate::inserted_query::{Inserted, inserted_table};
 use crate::named::table_of;
 use crate::named_types;
+use crate::qualified_name::is_catalog;
 use crate::search_path::{SearchPath, is_temporary};
 use crate::semantics;
 
@@ -181,6 +183,13 @@ impl Planner {
         called_macros::expand(&self.snapshot, &self.path, &mut statement)?;
         if let PlanStatement::Statement(ast) = &mut statement {
             arrows::known(ast.as_mut());
+            bare_subqueries::take_out(ast.as_mut());
+            if FirstRows::of(state.config()) {
+                first_rows::write_out(ast.as_mut());
+            }
+            table_calls::write_out(ast.as_mut(), &ForebayDialect)?;
+            function_columns::write_out(ast.as_mut());
+            row_ids::write_out(ast.as_mut(), &|name| self.numbers_rows(name), &ForebayDialect);
         }
         current_settings::replace(&self.base, &self.path, &mut statement)?;
         named_types::replace_in_query(&self.snapshot, &self.path, &mut statement)?;
@@ -219,6 +228,12 @@ impl Planner {
             }
             other => Ok(other),
         }
+    }
+
+    /// Whether this is a table whose rows have places: no view, and without a column of that name.
+    fn numbers_rows(&self, name: &ObjectName) -> bool {
+        let table = self.path.find(&self.snapshot, name).and_then(|found| table_of(&self.snapshot, &found));
+        table.is_ok_and(|table| table.column(row_ids::ROW_ID).is_none())
     }
 
     /// As [`Planner::plan`], from text.
@@ -309,7 +324,7 @@ impl CatalogProviderList for Databases {
     }
 
     fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
-        name.eq_ignore_ascii_case(CATALOG).then(|| Arc::new(Schemas(self.clone())) as Arc<dyn CatalogProvider>)
+        is_catalog(name).then(|| Arc::new(Schemas(self.clone())) as Arc<dyn CatalogProvider>)
     }
 }
 

@@ -283,7 +283,7 @@ impl Run<'_> {
     }
 
     /// The number that a query gives.
-    fn number(&self, query: &str) -> Result<u64> {
+    pub(crate) fn number(&self, query: &str) -> Result<u64> {
         let state = self.state();
         let mut answer = self.stream(&state, self.plan_text(&state, query)?)?;
         let mut number = 0;

@@ -17,6 +17,7 @@ mod described;
 pub mod environment;
 mod execute;
 mod explained;
+mod indexes;
 mod inner_statements;
 pub mod insert;
 mod inserted_query;

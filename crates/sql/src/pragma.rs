@@ -19,6 +19,9 @@ use crate::{semantics, show};
 impl Run<'_> {
     /// SET variable = value.
     pub(crate) fn set(&self, variable: &str, value: &str) -> Result<Answer> {
+        if matches!(variable.to_lowercase().as_str(), "schema" | "search_path") {
+            return self.use_schema(value.split(',').next().unwrap_or(value).trim().trim_matches('"'));
+        }
         let engine = self.planner.engine();
         self.session.set(|base| match semantics::set(base, variable, value) {
             Ok(true) => Ok(()),

@@ -10,7 +10,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{
-    CreateTable, ObjectType, SchemaName, SetExpr, Statement as Ast, TableObject, Truncate,
+    CreateTable, ObjectName, ObjectType, SchemaName, SetExpr, Statement as Ast, TableObject, Truncate,
 };
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_carve::node::{LeavesRoom, is_breach};
@@ -150,13 +150,9 @@ impl<'a> Run<'a> {
             }
             Ast::CreateSchema { schema_name, if_not_exists, .. } => self.create_schema(schema_name, *if_not_exists),
             Ast::CreateSequence { .. } => self.create_sequence(ast),
-            Ast::Drop { object_type: ObjectType::Sequence, names, if_exists, .. } => {
-                self.drop_sequences(names, *if_exists)
-            }
-            Ast::Drop { object_type: ObjectType::Type, names, if_exists, .. } => self.drop_types(names, *if_exists),
+            Ast::CreateIndex(index) => self.create_index(index),
             Ast::Drop { object_type, names, if_exists, cascade, .. } => {
-                ddl::drop(&self.planner, object_type, names, *if_exists, *cascade)?;
-                self.done(&format!("DROP {object_type}"))
+                self.drop_objects(object_type, names, *if_exists, *cascade)
             }
             Ast::AlterTable(alter) => {
                 ddl::alter_table(&self.planner, alter)?;
@@ -193,6 +189,18 @@ impl<'a> Run<'a> {
             Ast::Commit { .. } => Err(no_transaction("COMMIT")),
             Ast::Rollback { .. } => Err(no_transaction("ROLLBACK")),
             _ => self.query(statement),
+        }
+    }
+
+    fn drop_objects(&self, kind: &ObjectType, names: &[ObjectName], if_exists: bool, cascade: bool) -> Result<Answer> {
+        match kind {
+            ObjectType::Sequence => self.drop_sequences(names, if_exists),
+            ObjectType::Index => self.drop_indexes(names, if_exists),
+            ObjectType::Type => self.drop_types(names, if_exists),
+            other => {
+                ddl::drop(&self.planner, other, names, if_exists, cascade)?;
+                self.done(&format!("DROP {other}"))
+            }
         }
     }
 
@@ -330,7 +338,7 @@ impl<'a> Run<'a> {
         Ok(answer)
     }
 
-    fn use_schema(&self, name: &str) -> Result<Answer> {
+    pub(crate) fn use_schema(&self, name: &str) -> Result<Answer> {
         if !self.planner.snapshot().has_schema(name) {
             check_free(name, name)?;
             return Err(Error::new(ErrorKind::NotFound, format!("schema {name} does not exist")));

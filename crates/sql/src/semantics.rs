@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use datafusion::execution::SessionState;
 use forebay_base::{Error, Result};
 
-use forebay_context::settings::{DescendingOrder, switch};
+use forebay_context::settings::{DescendingOrder, FirstRows, switch};
 use forebay_rules::arithmetic::division::Division;
 
 /// Where NULLs are without a word about it, in the planner's words: last, whatever the direction.
@@ -21,6 +21,11 @@ pub fn set(base: &mut SessionState, variable: &str, value: &str) -> Result<bool>
     if variable == "default_order" {
         let order = DescendingOrder(is_descending(value)?);
         base.config_mut().set_extension(Arc::new(order));
+        return Ok(true);
+    }
+    if variable == "scalar_subquery_error_on_multiple_rows" {
+        let first = FirstRows(!switch(variable, value)?);
+        base.config_mut().set_extension(Arc::new(first));
         return Ok(true);
     }
     let division = base.config().get_extension::<Division>();
@@ -50,7 +55,9 @@ pub fn default_value(variable: &str) -> Option<&'static str> {
         "default_null_order" | "null_order" => Some(NULLS_LAST),
         "default_order" => Some("asc"),
         "integer_division" => Some("off"),
-        "error_on_division_by_zero" | "ieee_floating_point_ops" => Some("on"),
+        "error_on_division_by_zero" | "ieee_floating_point_ops" | "scalar_subquery_error_on_multiple_rows" => {
+            Some("on")
+        }
         _ => None,
     }
 }

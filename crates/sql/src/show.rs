@@ -140,7 +140,10 @@ pub fn describe_schema(schema: &Schema) -> Result<RecordBatch> {
     batch(vec![
         ("column_name", text(fields.iter().map(|field| field.name().as_str()))),
         ("column_type", text(fields.iter().map(|field| shown_field(field)))),
-        ("null", text(fields.iter().map(|field| if field.is_nullable() { "YES" } else { "NO" }))),
+        ("null", text(fields.iter().map(|_| "YES"))),
+        ("key", optional_text(fields.iter().map(|_| None))),
+        ("default", optional_text(fields.iter().map(|_| None))),
+        ("extra", optional_text(fields.iter().map(|_| None))),
     ])
 }
 

@@ -20,6 +20,7 @@ use forebay_rules::operators::Operators;
 use forebay_rules::{list, text_functions, volatile, whole_numbers};
 use forebay_store::DEFAULT_SCHEMA;
 use forebay_subqueries::{rounds, row_values};
+use forebay_types::operands::Operands;
 use forebay_types::planned::Types;
 use forebay_types::zoned_functions::ZonedTimes;
 
@@ -89,6 +90,7 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
     }
     expressions.insert(0, Arc::new(forebay_nested::JsonOperators));
     expressions.insert(0, Arc::new(ZonedTimes));
+    expressions.insert(0, Arc::new(Operands));
     expressions.extend(state.expr_planners().iter().cloned());
     let mut aggregates: Vec<_> = state.aggregate_functions().values().cloned().collect();
     // The later of two functions of one name holds.

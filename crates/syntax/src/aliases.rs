@@ -12,7 +12,8 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, VisitorMut, With,
+    Expr, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, VisitorMut,
+    With,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_grammar::walk::Tree;
@@ -26,7 +27,7 @@ type Sources = Option<HashSet<String>>;
 /// Puts what the names stand for in their places. `sources` tells the columns of a FROM clause.
 pub(crate) fn write_out(select: &mut Select, sources: impl Fn(&[TableWithJoins]) -> Sources) {
     let mut known: Option<Sources> = None;
-    let mut names: HashMap<String, Expr> = HashMap::new();
+    let (mut names, mut hiding): (HashMap<String, Expr>, HashMap<String, Expr>) = Default::default();
     for item in &mut select.projection {
         let (expr, alias) = match item {
             SelectItem::UnnamedExpr(expr) => (expr, None),
@@ -50,10 +51,67 @@ pub(crate) fn write_out(select: &mut Select, sources: impl Fn(&[TableWithJoins])
         let Some(columns) = known.get_or_insert_with(|| sources(&select.from)) else { return };
         if !columns.contains(&lower) {
             names.entry(lower).or_insert_with(|| Expr::Nested(Box::new(expr.clone())));
+        } else if !is_key(&select.group_by, &lower) {
+            hiding.entry(lower).or_insert_with(|| Expr::Nested(Box::new(expr.clone())));
         }
+    }
+    // There is no row whose column it could be.
+    if let Some(having) = &mut select.having
+        && !hiding.is_empty()
+    {
+        let _ = having.walk_mut(&mut OfGroups { names: &hiding, depth: 0 });
     }
     for condition in select.selection.iter_mut().chain(&mut select.qualify) {
         replace(condition, &names);
+    }
+}
+
+/// Whether groups are made by a column of this name.
+fn is_key(groups: &GroupByExpr, lower: &str) -> bool {
+    match groups {
+        GroupByExpr::All(_) => true,
+        GroupByExpr::Expressions(keys, _) => keys.iter().any(|key| match key {
+            Expr::Identifier(name) => name.value.to_lowercase() == lower,
+            Expr::CompoundIdentifier(parts) => parts.last().is_some_and(|name| name.value.to_lowercase() == lower),
+            Expr::Value(_) => false,
+            _ => true,
+        }),
+    }
+}
+
+/// Puts what names stand for in their places in HAVING, outside of calls and subqueries.
+struct OfGroups<'a> {
+    names: &'a HashMap<String, Expr>,
+    depth: usize,
+}
+
+impl VisitorMut for OfGroups<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        self.depth += usize::from(matches!(expr, Expr::Function(_) | Expr::Lambda(_)));
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        self.depth -= usize::from(matches!(expr, Expr::Function(_) | Expr::Lambda(_)));
+        if let Expr::Identifier(name) = expr
+            && self.depth == 0
+            && let Some(meant) = self.names.get(&name.value.to_lowercase())
+        {
+            *expr = meant.clone();
+        }
+        ControlFlow::Continue(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Calls in forms that the planner does not know, or reads in another way, as ones that mean the same to it; those that mean
 //! nothing are refused.
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, DateTimeField, DictionaryField};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, CastKind, DataType, DateTimeField, DictionaryField};
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments,
     Ident, Interval, ObjectName, UnaryOperator, Value, ValueWithSpan,
@@ -151,6 +151,25 @@ pub fn rewrite(expr: &mut Expr) -> Result<()> {
             *overlay_for = None;
             Ok(())
         }
+        other => rewrite_value(other),
+    }
+}
+
+/// Rewrites values that are put together of others.
+fn rewrite_value(expr: &mut Expr) -> Result<()> {
+    match expr {
+        Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr: value, data_type: DataType::JSON, .. }
+            if matches!(**value, Expr::Array(_) | Expr::Dictionary(_) | Expr::Map(_) | Expr::Struct { .. }) =>
+        {
+            *expr = parsed(&format!("to_json({value})"))?;
+            Ok(())
+        }
+        // The planner knows rows of columns and literals alone.
+        Expr::Tuple(values) if !values.iter().all(|value| matches!(value, Expr::Value(_) | Expr::Identifier(_))) => {
+            let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+            *expr = parsed(&format!("row({})", values.join(", ")))?;
+            Ok(())
+        }
         _ => Ok(()),
     }
 }
@@ -191,6 +210,16 @@ pub fn rewrite_behind(expr: &mut Expr) -> Result<()> {
                 "CASE WHEN {sxx} > 0 AND {syy} = 0 THEN CAST(1 AS DOUBLE) \
                  WHEN ({syy} >= {inf} OR isnan({syy})) AND {sxx} < {inf} THEN CAST(0 AS DOUBLE) ELSE {call} END"
             ))?;
+        }
+        // Counts are signed.
+        "row_number" | "rank" | "dense_rank" | "ntile" if call.over.is_some() => {
+            *expr = Expr::Cast {
+                kind: CastKind::Cast,
+                expr: Box::new(expr.clone()),
+                data_type: DataType::BigInt(None),
+                array: false,
+                format: None,
+            };
         }
         "mod" | "add" | "subtract" | "multiply" | "divide" => {
             if let Some(operation) = operation(call) {

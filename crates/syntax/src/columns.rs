@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
-    ObjectNamePart, Query, RenameSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, Value, VisitorMut,
-    WildcardAdditionalOptions,
+    ObjectNamePart, OrderByExpr, OrderByKind, Query, RenameSelectItem, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, Value, VisitorMut, WildcardAdditionalOptions,
 };
 use forebay_base::{Error, Result};
 use forebay_grammar::expressions::position;
@@ -17,13 +17,19 @@ use regex::Regex;
 
 use crate::outputs;
 use crate::scopes::Scopes;
+use crate::wildcards::is_chosen;
 
 /// Writes out the calls of a SELECT. Errors: what chooses no column, and tables whose columns are not known.
 pub(crate) fn write_out(scopes: &Scopes, select: &mut Select) -> Result<()> {
-    if !has_calls(select) {
+    let (has_calls, shows_twice) = (has_calls(select), shows_twice(select));
+    if !has_calls && !shows_twice {
         return Ok(());
     }
     let Some(tables) = outputs::tables_of(scopes, select) else {
+        // The planner says which column is there twice.
+        if !has_calls {
+            return Ok(());
+        }
         return Err(Error::unsupported(
             "COLUMNS over tables whose columns are known when they are read is not supported",
         )
@@ -40,12 +46,12 @@ pub(crate) fn write_out(scopes: &Scopes, select: &mut Select) -> Result<()> {
         let (mut expr, alias) = match &item {
             SelectItem::UnnamedExpr(expr) => (expr.clone(), None),
             SelectItem::ExprWithAlias { expr, alias } => (expr.clone(), Some(alias)),
-            SelectItem::Wildcard(options) if options.opt_rename.is_some() => {
+            SelectItem::Wildcard(options) if options.opt_rename.is_some() || (shows_twice && !is_chosen(options)) => {
                 written.extend(renamed(&all, None, options)?);
                 continue;
             }
             SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(table), options)
-                if options.opt_rename.is_some() =>
+                if options.opt_rename.is_some() || (shows_twice && !is_chosen(options)) =>
             {
                 let table = table.0.last().and_then(ObjectNamePart::as_ident).map(|table| table.value.to_lowercase());
                 written.extend(renamed(&all, table.as_ref(), options)?);
@@ -74,6 +80,61 @@ pub(crate) fn write_out(scopes: &Scopes, select: &mut Select) -> Result<()> {
         select.selection = tests.reduce(both);
     }
     Ok(())
+}
+
+/// Whether a column is shown by two `*`, or by one and by its name.
+fn shows_twice(select: &Select) -> bool {
+    let lower = |name: &Ident| name.value.to_lowercase();
+    let (mut stars, mut names): (Vec<Option<String>>, Vec<Option<String>>) = (Vec::new(), Vec::new());
+    for item in &select.projection {
+        match item {
+            SelectItem::Wildcard(_) => stars.push(None),
+            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(table), _) => {
+                stars.push(table.0.last().and_then(ObjectNamePart::as_ident).map(lower));
+            }
+            SelectItem::UnnamedExpr(Expr::Identifier(_)) => names.push(None),
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => {
+                names.push(parts.iter().rev().nth(1).map(lower));
+            }
+            _ => {}
+        }
+    }
+    let may_be = |one: &Option<String>, other: &Option<String>| one.is_none() || other.is_none() || one == other;
+    let is_again = |(index, star): (usize, &Option<String>)| {
+        stars[..index].iter().any(|other| may_be(star, other)) || names.iter().any(|name| may_be(star, name))
+    };
+    stars.iter().enumerate().any(is_again)
+}
+
+/// Writes out the calls in ORDER BY: each becomes a key for each column that it chooses.
+pub(crate) fn write_out_order(scopes: &Scopes, query: &mut Query) -> Result<()> {
+    let (SetExpr::Select(select), Some(OrderByKind::Expressions(orders))) =
+        (query.body.as_ref(), query.order_by.as_mut().map(|order| &mut order.kind))
+    else {
+        return Ok(());
+    };
+    let is_call = |expr: &Expr| matches!(expr, Expr::Function(call) if is_columns(call));
+    if !orders.iter().any(|order| is_call(&order.expr)) {
+        return Ok(());
+    }
+    let Some(tables) = outputs::tables_of(scopes, select) else { return Err(refused()) };
+    let all = columns(tables);
+    let mut keys = Vec::new();
+    for order in std::mem::take(orders) {
+        match &order.expr {
+            Expr::Function(call) if is_columns(call) => {
+                let key = |column: Column| OrderByExpr { expr: column.reference, ..order.clone() };
+                keys.extend(chosen(call, &all)?.into_iter().map(key));
+            }
+            _ => keys.push(order),
+        }
+    }
+    *orders = keys;
+    Ok(())
+}
+
+fn is_columns(call: &Function) -> bool {
+    call.name.to_string().eq_ignore_ascii_case("columns")
 }
 
 /// Whether there are calls, outside of subqueries.
@@ -281,7 +342,7 @@ impl VisitorMut for Calls {
                 || matches!(expr, Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case(UNPACKED)));
         if let Expr::Function(call) = expr
             && self.inside == 0
-            && call.name.to_string().eq_ignore_ascii_case("columns")
+            && is_columns(call)
         {
             match &self.replacement {
                 Some(replacement) => *expr = replacement.clone(),

@@ -168,6 +168,9 @@ impl Dialect for ForebayDialect {
         if is_null_test(parser) {
             return Some(Ok(self.prec_value(Precedence::Is)));
         }
+        if expressions::is_not_glob(parser) {
+            return Some(Ok(self.prec_value(Precedence::Like)));
+        }
         let below_sums = self.prec_value(Precedence::PlusMinus) - 1;
         matches!(parser.peek_token_ref().token, Token::StringConcat).then_some(Ok(below_sums))
     }

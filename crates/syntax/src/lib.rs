@@ -18,7 +18,6 @@ pub mod names;
 pub mod outputs;
 pub mod parameters;
 pub mod parse;
-pub mod phrases;
 mod read_options;
 pub mod row_types;
 mod rows;

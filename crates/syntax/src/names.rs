@@ -217,6 +217,9 @@ impl VisitorMut for Names {
         }
         self.scopes.enter_query(named);
         select_list::order_by_all(query, |query| outputs::of_query(&self.scopes, query).map(|names| names.len()));
+        outputs::order_by_other_parts(&self.scopes, query);
+        let chosen = columns::write_out_order(&self.scopes, query);
+        self.note(chosen);
         let checked = orders::check(query);
         self.note(checked);
         select_list::order_by_places(query);

@@ -6,9 +6,9 @@
 use std::collections::HashSet;
 
 use datafusion::sql::sqlparser::ast::{
-    ExcludeSelectItem, Expr, Ident, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem,
+    ExcludeSelectItem, Expr, Ident, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, SetQuantifier, TableAlias, TableAliasColumnDef, TableFactor,
-    TableWithJoins, WildcardAdditionalOptions, With,
+    TableWithJoins, Value, WildcardAdditionalOptions, With,
 };
 
 use crate::scopes::{Named, Scopes, StoredNames};
@@ -44,6 +44,41 @@ pub fn tables_of(scopes: &Scopes, select: &Select) -> Option<Vec<(Option<String>
 /// The tables in FROM, each with all of its columns.
 pub fn whole_tables_of(scopes: &Scopes, select: &Select) -> Option<Vec<(Option<String>, Vec<String>)>> {
     Outputs { scopes, named: Vec::new() }.of_from(&select.from, false)
+}
+
+/// ORDER BY the name of a column of another part of a set operation than the first becomes its position.
+pub fn order_by_other_parts(scopes: &Scopes, query: &mut Query) {
+    let Some(OrderByKind::Expressions(orders)) = query.order_by.as_mut().map(|order| &mut order.kind) else { return };
+    let mut parts = Vec::new();
+    add_parts(&query.body, &mut parts);
+    if parts.len() < 2 {
+        return;
+    }
+    let mut outputs = Outputs { scopes, named: Vec::new() };
+    query.with.iter().for_each(|with| outputs.add(with));
+    let Some(names) = parts.into_iter().map(|part| outputs.of_body(part)).collect::<Option<Vec<_>>>() else { return };
+    for order in orders {
+        let Expr::Identifier(name) = &order.expr else { continue };
+        let place = |names: &Vec<String>| names.iter().position(|other| other.eq_ignore_ascii_case(&name.value));
+        if let (None, Some(place)) = (place(&names[0]), names[1..].iter().find_map(place)) {
+            order.expr = Expr::Value(Value::Number((place + 1).to_string(), false).into());
+        }
+    }
+}
+
+/// The parts of a set operation that goes by places, from the first one on.
+fn add_parts<'a>(body: &'a SetExpr, parts: &mut Vec<&'a SetExpr>) {
+    match body {
+        SetExpr::SetOperation {
+            set_quantifier: SetQuantifier::ByName | SetQuantifier::AllByName | SetQuantifier::DistinctByName,
+            ..
+        } => {}
+        SetExpr::SetOperation { left, right, .. } => {
+            add_parts(left, parts);
+            add_parts(right, parts);
+        }
+        other => parts.push(other),
+    }
 }
 
 /// Gives an alias that names the first columns of a table those of the others.

@@ -10,14 +10,13 @@ use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
 use forebay_grammar::from_first::add_select;
 use forebay_grammar::layout_words::{self, Layout};
-use forebay_grammar::phrases as forms;
 use forebay_grammar::statements::{self, Pragma};
+use forebay_grammar::{clauses, phrases};
 
 use crate::depth;
 use crate::dialect::ForebayDialect;
 use crate::file_options::{Format, Options};
 use crate::parameters::{self, Argument};
-use crate::phrases;
 use crate::read_options;
 use crate::syntax_error::{expected, parser_error};
 use crate::table_options::{self, AlterOptions};
@@ -225,10 +224,10 @@ pub fn parse(text: &str) -> Result<Command> {
         ["EXECUTE", _, ..] => execute(&tokens, &behind(2))?,
         ["DEALLOCATE", "PREPARE", _] => Command::Deallocate(name_at(&tokens, 2)?),
         ["DEALLOCATE", _] => Command::Deallocate(name_at(&tokens, 1)?),
-        // What is no longer needed goes by itself.
         ["VACUUM", "ANALYZE", ..] => Command::Analyze(behind(2)),
         ["ANALYZE", ..] => Command::Analyze(behind(1)),
-        ["VACUUM"] | ["VACUUM", _] => Command::Pragma(Pragma::Nothing),
+        words if statements::is_inert(words) => Command::Pragma(Pragma::Nothing),
+        ["CALL", _, "(", ..] => Command::Plan(Box::new(parse_plan(&format!("SELECT * FROM {}", behind(1)))?)),
         ["SET", "VARIABLE", _, "=" | "TO"] => Command::SetVariable { name: name_at(&tokens, 2)?, value: behind(4) },
         ["RESET", "VARIABLE", _] => Command::ResetVariable(name_at(&tokens, 2)?),
         ["DROP", "MACRO" | "FUNCTION", _, ..] => Command::DropMacro(behind(2)),
@@ -275,7 +274,7 @@ pub fn parse_plan(text: &str) -> Result<PlanStatement> {
 
 /// The tokens of a statement, in words that the parser knows.
 fn known(text: &str) -> Result<Vec<TokenWithSpan>> {
-    phrases::known(forms::known(depth::check(tokens(text)?)?))
+    Ok(clauses::known(phrases::known(depth::check(tokens(text)?)?)))
 }
 
 /// Tokens without blanks and places.

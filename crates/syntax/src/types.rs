@@ -23,6 +23,7 @@ pub fn sql_type(name: &DataType) -> Result<LogicalType> {
         DataType::Int(_) | DataType::Integer(_) | DataType::Int4(_) | DataType::Int32 | DataType::MediumInt(_) => {
             LogicalType::Int32
         }
+        DataType::Signed | DataType::SignedInteger => LogicalType::Int32,
         DataType::BigInt(_) | DataType::Int64 | DataType::Int8(_) => LogicalType::Int64,
         DataType::UTinyInt | DataType::TinyIntUnsigned(_) | DataType::UInt8 => LogicalType::UInt8,
         DataType::USmallInt | DataType::SmallIntUnsigned(_) | DataType::UInt16 => LogicalType::UInt16,
@@ -30,7 +31,7 @@ pub fn sql_type(name: &DataType) -> Result<LogicalType> {
             LogicalType::UInt32
         }
         DataType::UBigInt | DataType::BigIntUnsigned(_) | DataType::UInt64 => LogicalType::UInt64,
-        DataType::HugeInt | DataType::Int128 => LogicalType::Decimal { precision: 38, scale: 0 },
+        DataType::HugeInt | DataType::UHugeInt | DataType::Int128 => LogicalType::Decimal { precision: 38, scale: 0 },
         DataType::Real | DataType::Float4 | DataType::Float32 => LogicalType::Float32,
         DataType::Float(info) => match info {
             ExactNumberInfo::Precision(digits) if *digits > 24 => LogicalType::Float64,
@@ -73,7 +74,10 @@ fn custom_type(name: &str) -> Result<LogicalType> {
         "USMALLINT" => LogicalType::UInt16,
         "UINTEGER" | "UINT" => LogicalType::UInt32,
         "UBIGINT" => LogicalType::UInt64,
-        "HUGEINT" => LogicalType::Decimal { precision: 38, scale: 0 },
+        "SHORT" => LogicalType::Int16,
+        "INTEGRAL" => LogicalType::Int32,
+        "LONG" | "OID" => LogicalType::Int64,
+        "HUGEINT" | "UHUGEINT" => LogicalType::Decimal { precision: 38, scale: 0 },
         "STRING" | "BPCHAR" => LogicalType::Varchar,
         "LOGICAL" => LogicalType::Bool,
         "TIMESTAMP_S" => stamp(TimeUnit::Second),

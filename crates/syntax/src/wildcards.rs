@@ -18,7 +18,7 @@ pub(crate) fn has_options(select: &Select) -> bool {
     })
 }
 
-fn is_chosen(options: &WildcardAdditionalOptions) -> bool {
+pub(crate) fn is_chosen(options: &WildcardAdditionalOptions) -> bool {
     options.opt_exclude.is_some() || options.opt_replace.is_some()
 }
 

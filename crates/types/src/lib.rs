@@ -15,6 +15,7 @@ pub mod functions;
 mod json_values;
 pub mod marks;
 pub mod names;
+pub mod operands;
 pub mod own;
 pub mod planned;
 pub mod rule;

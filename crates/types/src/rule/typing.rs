@@ -263,6 +263,10 @@ fn results(case: &Case, children: &[Kind]) -> Vec<Kind> {
     thens.chain(otherwise).map(|kind| kind.cloned().unwrap_or(Kind::Other)).collect()
 }
 
+fn cast_text(value: Expr) -> Expr {
+    datafusion::prelude::cast(value, DataType::Utf8View)
+}
+
 /// A value as one of this field.
 fn converted(value: Expr, kind: &Kind, target: &Field, or_null: bool, schema: &DFSchema) -> Result<(Expr, Kind)> {
     let Some(own) = Own::of_field(target) else {
@@ -289,6 +293,10 @@ fn converted(value: Expr, kind: &Kind, target: &Field, or_null: bool, schema: &D
     }
     match value.get_type(schema) {
         Ok(source) if own.takes(&source) => Ok((to_own(as_written(value), own.clone(), or_null), Kind::Own(own))),
+        // Numbers and truth values are written as in SQL.
+        Ok(source) if own == Own::Json && (source.is_numeric() || source == DataType::Boolean) => {
+            Ok((to_own(cast_text(value), own.clone(), or_null), Kind::Own(own)))
+        }
         Ok(source) if !source.is_string() && !source.is_null() => {
             let message = format!("{} cannot be cast to {}", shown_type(&source), own.text());
             Err(into_datafusion(Error::input(message).hint("Cast it to VARCHAR first")))

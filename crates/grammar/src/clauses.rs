@@ -1,20 +1,20 @@
-//! Phrases that the parser does not know, or takes for something else, in words that it knows, or refused. Works on tokens, whose
-//! places in the text stay as they are.
+//! Clauses that the parser does not know, or takes for something else, in words that it knows: units of intervals, shares of rows,
+//! FILTER, MATERIALIZED, the order and the rows of windows, VALUES in FROM. Works on tokens, whose places in the text stay as they are.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
-use forebay_base::Result;
-use forebay_grammar::recursions::keys_as_order;
-use forebay_grammar::samples::SHARE_OF_ALL_ROWS;
 
-use forebay_grammar::windows::{EXCLUSIONS, WITHOUT_ARGUMENTS};
+use crate::recursions::keys_as_order;
+use crate::samples::SHARE_OF_ALL_ROWS;
+use crate::windows::{EXCLUSIONS, WITHOUT_ARGUMENTS};
+use crate::words::is_blank;
 
 /// Units of intervals that the parser would take for the name of a column: `INTERVAL 3 decades`.
 const UNITS: [(&str, &str); 4] =
     [("decades", "DECADE"), ("centuries", "CENTURY"), ("millennia", "MILLENNIUM"), ("quarters", "QUARTER")];
 
-/// The tokens in words that the parser knows. Errors: joins that are not there, which would be another join.
-pub fn known(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
+/// The tokens in words that the parser knows.
+pub fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut tokens = keys_as_order(tokens);
     let places: Vec<usize> = (0..tokens.len()).filter(|index| !is_blank(&tokens[*index])).collect();
     for window in places.windows(3) {
@@ -28,6 +28,7 @@ pub fn known(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
         }
     }
     forget_materialized(&mut tokens, &places);
+    order_by_star(&mut tokens, &places);
     for token in &mut tokens {
         if let Token::Number(digits, _) = &mut token.token
             && digits.contains('_')
@@ -36,7 +37,7 @@ pub fn known(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
         }
     }
     let tokens = in_parentheses(filters_with_where(tokens, &places));
-    Ok(shares(window_functions(exclusions(tokens))))
+    trimmed(escaped(shares(window_functions(exclusions(tokens)))))
 }
 
 /// `… CURRENT ROW EXCLUDE TIES)` with a text among the keys of PARTITION BY in place of EXCLUDE, which the parser does not know.
@@ -201,6 +202,81 @@ fn filters_with_where(tokens: Vec<TokenWithSpan>, places: &[usize]) -> Vec<Token
     out
 }
 
+/// `ORDER BY *` as `ORDER BY ALL`.
+fn order_by_star(tokens: &mut [TokenWithSpan], places: &[usize]) {
+    for window in places.windows(3) {
+        let [order, by, star] = [window[0], window[1], window[2]];
+        if is_keyword(&tokens[order], Keyword::ORDER)
+            && is_keyword(&tokens[by], Keyword::BY)
+            && tokens[star].token == Token::Mul
+        {
+            tokens[star].token = Token::make_keyword("ALL");
+        }
+    }
+}
+
+/// `trim(TRAILING FROM text)` with the blank that is cut off.
+fn trimmed(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let places: Vec<usize> = (0..tokens.len()).filter(|index| !is_blank(&tokens[*index])).collect();
+    for window in places.windows(2).rev() {
+        let [side, from] = [window[0], window[1]];
+        let is_side =
+            [Keyword::BOTH, Keyword::LEADING, Keyword::TRAILING].iter().any(|word| is_keyword(&tokens[side], *word));
+        if is_side && is_keyword(&tokens[from], Keyword::FROM) {
+            let span = tokens[from].span;
+            let words = [Token::SingleQuotedString(" ".to_owned()), Token::Whitespace(Whitespace::Space)];
+            tokens.splice(from..from, words.map(|token| TokenWithSpan { token, span }));
+        }
+    }
+    tokens
+}
+
+/// `E'a\nb'` as the text that it stands for.
+fn escaped(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    for index in (1..tokens.len()).rev() {
+        let is_marked = is_word(&tokens[index - 1], "e") && tokens[index - 1].span.end == tokens[index].span.start;
+        if let Token::SingleQuotedString(text) = &tokens[index].token
+            && is_marked
+        {
+            let text = unescaped(text);
+            tokens[index - 1].token = Token::Whitespace(Whitespace::Space);
+            tokens[index].token = Token::SingleQuotedString(text);
+        }
+    }
+    tokens
+}
+
+/// A text without its backslashes, each of which changes what is behind it.
+fn unescaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        let behind = &rest[at + 1..];
+        let Some(next) = behind.chars().next() else {
+            out.push('\\');
+            return out;
+        };
+        rest = &behind[next.len_utf8()..];
+        let digits = |most: usize, radix: u32| rest.chars().take(most).take_while(|c| c.is_digit(radix)).count();
+        match next {
+            'n' => out.push('\n'),
+            't' => out.push('\t'),
+            'r' => out.push('\r'),
+            'b' => out.push('\u{8}'),
+            'f' => out.push('\u{c}'),
+            'x' if digits(2, 16) > 0 => {
+                let count = digits(2, 16);
+                out.extend(u8::from_str_radix(&rest[..count], 16).ok().map(char::from));
+                rest = &rest[count..];
+            }
+            other => out.push(other),
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
 /// Takes `[NOT] MATERIALIZED` out of `WITH t AS MATERIALIZED (…)`: it says how to run a query, and not what it means.
 fn forget_materialized(tokens: &mut [TokenWithSpan], places: &[usize]) {
     for window in places.windows(3) {
@@ -274,10 +350,6 @@ fn end_of_rows(tokens: &[TokenWithSpan], places: &[usize]) -> Option<usize> {
     None
 }
 
-fn is_blank(token: &TokenWithSpan) -> bool {
-    matches!(token.token, Token::Whitespace(_))
-}
-
 fn is_word(token: &TokenWithSpan, wanted: &str) -> bool {
     matches!(&token.token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
 }
@@ -289,12 +361,12 @@ fn is_keyword(token: &TokenWithSpan, keyword: Keyword) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dialect::ForebayDialect;
+    use datafusion::sql::sqlparser::dialect::DuckDbDialect;
     use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
     fn check(text: &str, expect: &str) {
-        let tokens = Tokenizer::new(&ForebayDialect, text).tokenize_with_location().expect("tokens");
-        let words = known(tokens).expect("known").into_iter().map(|token| token.token.to_string());
+        let tokens = Tokenizer::new(&DuckDbDialect {}, text).tokenize_with_location().expect("tokens");
+        let words = known(tokens).into_iter().map(|token| token.token.to_string());
         let written: Vec<String> = words.collect::<String>().split_whitespace().map(str::to_owned).collect();
         assert_eq!(written.join(" "), expect);
     }
@@ -313,6 +385,13 @@ mod tests {
         check("count(*) FILTER (a > 1)", "count(*) FILTER (WHERE a > 1)");
         check("count(*) filter (where a > 1_000.5)", "count(*) filter (where a > 1000.5)");
         check("SELECT filter (a)", "SELECT filter (a)");
+    }
+
+    #[test]
+    fn texts_with_backslashes() {
+        check("SELECT E'a\\tb\\\\c', e", "SELECT 'a b\\c', e");
+        check("trim(TRAILING FROM a)", "trim(TRAILING ' ' FROM a)");
+        check("SELECT 1 ORDER BY *", "SELECT 1 ORDER BY ALL");
     }
 
     #[test]
