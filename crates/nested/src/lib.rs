@@ -20,6 +20,7 @@ mod literals;
 mod maps;
 mod orders;
 mod places;
+mod series_lists;
 mod structs;
 mod summaries;
 pub mod time_series;
@@ -32,7 +33,8 @@ pub fn functions() -> Vec<Arc<ScalarUDF>> {
     let defined =
         [orders::DEFINITIONS, choices::DEFINITIONS, places::DEFINITIONS, maps::DEFINITIONS, distances::DEFINITIONS];
     let defined = defined.into_iter().flatten().map(|definition| Arc::new(ScalarUDF::from(Function::new(definition))));
-    defined.chain(structs::functions()).chain(summaries::functions()).chain(json::functions()).collect()
+    let defined = defined.chain(structs::functions()).chain(summaries::functions());
+    defined.chain(json::functions()).chain(series_lists::functions()).collect()
 }
 
 /// The functions that take lambdas.
