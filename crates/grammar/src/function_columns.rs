@@ -157,6 +157,6 @@ mod tests {
             "SELECT (SELECT max(range) FROM range(5)) FROM range(3) r",
             "SELECT (SELECT max(range) FROM range(5)) FROM range(3) r",
         );
-        check("SELECT range FROM range(3) r(x)", "SELECT range FROM range(3) r(x)");
+        check("SELECT range FROM range(3) r(x)", "SELECT range FROM range(3) r (x)");
     }
 }
