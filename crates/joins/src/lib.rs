@@ -1,5 +1,6 @@
 //! Joins that DataFusion lacks, as joins over windows that it has: by the places of rows ([`positional`]) and with the nearest row
-//! ([`nearest`]). Their conditions are calls of the functions in [`conditions`] until [`MarkedJoins`] finds them.
+//! ([`nearest`]). Their conditions are calls of the functions in [`conditions`] until [`MarkedJoins`] finds them. What reads rows by their
+//! places reads them in order ([`reading_order`]).
 //!
 //! Must not know: SQL text, tables, other rules.
 #![forbid(unsafe_code)]
@@ -7,6 +8,7 @@
 pub mod conditions;
 mod nearest;
 mod positional;
+pub mod reading_order;
 
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;

@@ -7,11 +7,11 @@ use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::ObjectName;
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
+use forebay_joins::reading_order;
 
 use crate::answer::Answer;
 use crate::insert;
 use crate::lookup::{find_name, find_table};
-use crate::reading_order;
 use crate::returning::Returning;
 use crate::run::Run;
 

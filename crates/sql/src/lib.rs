@@ -38,7 +38,6 @@ pub mod pragma;
 mod prepared;
 mod preparing;
 pub mod qualified_name;
-mod reading_order;
 mod returning;
 pub(crate) mod run;
 pub mod running;

@@ -1,5 +1,7 @@
 //! Queries whose answer depends on the order in which tables are read: places of rows, in POSITIONAL JOIN or by `row_number() OVER ()`.
 //! They run on one thread, which reads a table from its first row to its last one, and none of its projections.
+//!
+//! Must not know: statements, how tables are read.
 
 use std::sync::Arc;
 
@@ -9,18 +11,27 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, WindowFunctionDefinition};
 use forebay_context::settings::ReadsInOrder;
 use forebay_grammar::joins::POSITIONAL_CONDITION;
-use forebay_subqueries::plans::any_node;
 
 /// The state in which `plan`, which is not analysed yet, runs.
 ///
 /// # Errors
 /// If DataFusion cannot walk over the plan.
-pub(crate) fn state_for(mut state: SessionState, plan: &LogicalPlan) -> Result<SessionState> {
-    if any_node(plan, has_places)? {
+pub fn state_for(mut state: SessionState, plan: &LogicalPlan) -> Result<SessionState> {
+    if is_any(plan)? {
         state.config_mut().options_mut().execution.target_partitions = 1;
         state.config_mut().set_extension(Arc::new(ReadsInOrder));
     }
     Ok(state)
+}
+
+/// Whether some node of the plan, or of a subquery of it, takes rows by their places.
+fn is_any(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        found = has_places(node)?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
 }
 
 /// Whether an expression of the node takes rows by their places.
