@@ -120,14 +120,16 @@ mod tests {
         let others = ColumnZones::Others(zones.clone());
         for test in tests() {
             let decision = decide(&columns, &test);
+            // Of each block alone it is not looked whether the range has an integer.
+            let has_none = bounds_of(&test).is_some_and(|(low, high)| low > high);
             for (block, zone) in zones.iter().enumerate() {
-                assert_eq!(decision.may.contains(block), may_pass(zone, &test), "{zone:?} {test:?}");
+                assert_eq!(decision.may.contains(block), may_pass(zone, &test) && !has_none, "{zone:?} {test:?}");
                 if zone.rows > zone.null_count {
                     assert_eq!(decision.must.contains(block), must_pass(zone, &test), "{zone:?} {test:?}");
                 }
                 assert!(!decision.must.contains(block) || must_pass(zone, &test) || zone.rows == 0);
             }
-            assert_eq!(decide(&others, &test).may, decision.may, "{test:?}");
+            assert!(has_none || decide(&others, &test).may == decision.may, "{test:?}");
         }
     }
 }

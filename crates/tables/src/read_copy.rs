@@ -80,8 +80,8 @@ mod tests {
         };
         let costs = vec![cost(None, 3 << 20, 0.003), cost(Some("p"), 1 << 20, 0.001)];
         let shown = text(&CopyChoice { costs: costs.clone(), chosen: 1 });
-        assert_eq!(shown, "reads projection p: 1.0 MiB in 1.0 ms (the table's own rows: 3.0 MiB in 3.0 ms)");
+        assert_eq!(shown, "reads projection p: 1.00 MiB in 1.0 ms (the table's own rows: 3.00 MiB in 3.0 ms)");
         let shown = text(&CopyChoice { costs: costs[..1].to_vec(), chosen: 0 });
-        assert_eq!(shown, "reads the table's own rows: 3.0 MiB in 3.0 ms");
+        assert_eq!(shown, "reads the table's own rows: 3.00 MiB in 3.0 ms");
     }
 }
