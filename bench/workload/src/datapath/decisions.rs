@@ -30,6 +30,9 @@ const DECISIONS: usize = 101;
 /// Bits of a Bloom filter for each value, and values of a chunk.
 const FILTER: (u64, u32) = (65_536, 10);
 
+/// Decides about so many chunks; gives microseconds, and how many are read.
+type Way = fn(usize) -> (f64, usize);
+
 /// Numbers without an order, the same in every run.
 fn scattered(number: usize) -> u64 {
     (number as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20
@@ -88,7 +91,7 @@ fn by_bloom_filter(chunks: usize) -> (f64, usize) {
 }
 
 pub(super) fn measure(_bench: &Bench<'_>, _out: &mut dyn Write) -> Result<Figure> {
-    let ways: [(&str, fn(usize) -> (f64, usize)); 3] =
+    let ways: [(&str, Way); 3] =
         [("bounds", by_bounds), ("histograms", by_histogram), ("Bloom filters", by_bloom_filter)];
     let (mut rows, mut series) = (Vec::new(), Vec::new());
     for (name, way) in ways {
