@@ -121,8 +121,8 @@ impl Shell {
     /// The CREATE statement of the table or view `name`.
     fn definition(&self, name: &str) -> Result<String> {
         let (schema, batches) = self.query(&format!("DESCRIBE {name}"))?;
-        // A table has keys and defaults, a view only columns.
-        if schema.field_with_name("key").is_ok() {
+        // The columns of a table are compressed, those of a view are not stored.
+        if schema.field_with_name("compression").is_ok() {
             return Ok(create_table(name, &texts(&batches)));
         }
         let parts = name_parts(name);
