@@ -38,20 +38,6 @@ impl BlockBits {
         self.words.get(block / WORD_BITS).is_some_and(|word| word >> (block % WORD_BITS) & 1 == 1)
     }
 
-    /// Whether it has all of these blocks.
-    pub fn contains_all(&self, mut blocks: Range<usize>) -> bool {
-        blocks.all(|block| self.contains(block))
-    }
-
-    /// Puts a block in.
-    ///
-    /// # Panics
-    /// If there is no such block.
-    pub fn insert(&mut self, block: usize) {
-        assert!(block < self.blocks, "block {block} of {}", self.blocks);
-        self.words[block / WORD_BITS] |= 1 << (block % WORD_BITS);
-    }
-
     /// Puts consecutive blocks in, or takes them out.
     ///
     /// # Panics
@@ -80,12 +66,6 @@ impl BlockBits {
                 self.words[word + number + 1] |= bits >> (WORD_BITS - bit);
             }
         }
-    }
-
-    /// Takes out the blocks that are not in the other set.
-    pub fn keep(&mut self, other: &Self) {
-        let others = other.words.iter().copied().chain(std::iter::repeat(0));
-        self.words.iter_mut().zip(others).for_each(|(word, other)| *word &= other);
     }
 
     /// The blocks that are there and not in it.
@@ -134,7 +114,7 @@ mod tests {
             assert_eq!((others.len_without(&every_third), every_third.len_without(&every_third)), (others.len(), 0));
             for first in [0, 1, 60, 64, 100] {
                 let mut whole = BlockBits::none(first + blocks + 2);
-                whole.insert(first + blocks + 1);
+                whole.fill(first + blocks + 1..first + blocks + 2, true);
                 whole.add_at(first, &every_third);
                 let mut wanted: Vec<usize> = (0..blocks).step_by(3).map(|block| first + block).collect();
                 wanted.push(first + blocks + 1);
@@ -144,16 +124,11 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_filled_and_others_taken_out() {
+    fn ranges_are_filled_and_taken_out() {
         let mut bits = BlockBits::none(200);
         assert!(bits.is_empty());
         bits.fill(60..140, true);
         bits.fill(64..128, false);
-        assert!(bits.contains_all(60..64) && bits.contains_all(128..140) && !bits.contains_all(127..140));
-        let mut kept = bits.clone();
-        kept.keep(&BlockBits::from_fn(200, |block| block < 62));
-        assert_eq!(of(&kept), [60, 61]);
-        kept.keep(&BlockBits::default());
-        assert!(kept.is_empty());
+        assert_eq!(of(&bits), (60..64).chain(128..140).collect::<Vec<_>>());
     }
 }
