@@ -19,7 +19,7 @@ pub const ROW_ID: &str = "rowid";
 /// Numbers the rows of tables where a statement names their places. `is_table` tells tables, which have places, from views and the
 /// like, and from tables that have such a column of their own.
 pub fn write_out(statement: &mut Statement, is_table: &dyn Fn(&ObjectName) -> bool, dialect: &dyn Dialect) {
-    let mut found = Found { depth: 0, here: false, qualified: Vec::new() };
+    let mut found = Found { counts_within: true, ..Found::default() };
     let _ = statement.walk_mut(&mut found);
     if found.here || !found.qualified.is_empty() {
         let _ = statement.walk_mut(&mut Tables { is_table, dialect, named: Vec::new() });
@@ -27,10 +27,13 @@ pub fn write_out(statement: &mut Statement, is_table: &dyn Fn(&ObjectName) -> bo
 }
 
 /// Looks for names of places.
+#[derive(Default)]
 struct Found {
+    /// Those without a table count in queries within, too.
+    counts_within: bool,
     /// Queries around the place.
     depth: usize,
-    /// There is one without a table, which is not of a query within.
+    /// There is one without a table.
     here: bool,
     /// The tables that they are of, in lower case.
     qualified: Vec<String>,
@@ -51,7 +54,7 @@ impl VisitorMut for Found {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         match expr {
-            Expr::Identifier(name) if is_row_id(name) => self.here = true,
+            Expr::Identifier(name) if is_row_id(name) => self.here |= self.counts_within || self.depth == 0,
             Expr::CompoundIdentifier(parts) => {
                 if let [.., table, last] = parts.as_slice()
                     && is_row_id(last)
@@ -62,28 +65,6 @@ impl VisitorMut for Found {
             _ => {}
         }
         ControlFlow::Continue(())
-    }
-}
-
-/// As [`Found`], of what is not in a query within.
-struct Here(Found);
-
-impl VisitorMut for Here {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        self.0.pre_visit_query(query)
-    }
-
-    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        self.0.post_visit_query(query)
-    }
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        match expr {
-            Expr::Identifier(_) if self.0.depth > 0 => ControlFlow::Continue(()),
-            _ => self.0.pre_visit_expr(expr),
-        }
     }
 }
 
@@ -104,11 +85,11 @@ impl VisitorMut for Tables<'_> {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         let tables = query.with.iter().flat_map(|with| &with.cte_tables);
         self.named.push(tables.map(|table| table.alias.name.value.to_lowercase()).collect());
-        let mut found = Here(Found { depth: 0, here: false, qualified: Vec::new() });
+        let mut found = Found::default();
         let _ = query.order_by.walk_mut(&mut found);
         if let SetExpr::Select(select) = query.body.as_mut() {
             let _ = select.walk_mut(&mut found);
-            self.number(select, &found.0);
+            self.number(select, &found);
         }
         ControlFlow::Continue(())
     }
@@ -119,9 +100,9 @@ impl VisitorMut for Tables<'_> {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        let mut found = Here(Found { depth: 0, here: false, qualified: Vec::new() });
+        let mut found = Found::default();
         let _ = select.walk_mut(&mut found);
-        self.number(select, &found.0);
+        self.number(select, &found);
         ControlFlow::Continue(())
     }
 }
