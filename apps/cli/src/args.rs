@@ -311,6 +311,9 @@ pub(crate) struct Bench {
     /// Write all figures to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Show what EXPLAIN ANALYZE says of one more run of each query
+    #[arg(long)]
+    pub(crate) explain: bool,
     /// Only this query, for example q1.1; may be repeated
     #[arg(long = "query", value_name = "NAME")]
     pub(crate) queries: Vec<String>,
@@ -349,6 +352,9 @@ impl Bench {
             }
             Measured::Blocks | Measured::Datapath if !self.queries.is_empty() => {
                 "blocks and datapath have no queries to choose: use --experiment"
+            }
+            Measured::Blocks | Measured::Datapath if self.explain => {
+                "--explain shows the plans of queries, and blocks and datapath have none"
             }
             _ if measures_queries && (self.plots.is_some() || !self.experiments.is_empty()) => {
                 "--experiment and --plots are for bench blocks and bench datapath"

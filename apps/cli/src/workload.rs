@@ -117,6 +117,7 @@ pub(crate) fn run_bench(bench_args: Bench) -> Result<()> {
                 cold: bench_args.cold,
                 read_bytes_per_second: bench_args.throttle,
                 json: bench_args.json,
+                explain: bench_args.explain,
                 queries: bench_args.queries,
                 settings: bench_args.settings,
                 device: bench_args.device,

@@ -16,7 +16,7 @@ use forebay::{Database, Error, Options, QueryMetrics, Result, Session};
 
 use crate::benchmark::Benchmark;
 use crate::load::{Wanted, prepare};
-use crate::measure::{Measured, run_sql};
+use crate::measure::{Measured, explain_sql, run_sql};
 use crate::queries::{Query, queries};
 use crate::report::{Columns, bandwidth, line, percent};
 use bound::Bound;
@@ -63,6 +63,8 @@ pub struct BenchOptions {
     pub read_bytes_per_second: Option<NonZeroU64>,
     /// File for everything that was measured.
     pub json: Option<PathBuf>,
+    /// Show for each query, after its runs, what `EXPLAIN ANALYZE` says of one more.
+    pub explain: bool,
     /// Names of the queries to run (`q1.1`, `q22`); empty means all.
     pub queries: Vec<String>,
     /// Settings under which queries run, each `name=value`.
@@ -186,6 +188,10 @@ pub fn bench(options: &BenchOptions, out: &mut dyn Write) -> Result<()> {
         let runs = measure(options, &database, &session, query)
             .map_err(|e| e.context(format!("{} query {}", options.benchmark, query.name)))?;
         line(out, &row_of(&columns, &runs, &roof))?;
+        if options.explain {
+            empty_caches(options, &database);
+            line(out, &explain_sql(&session, &query.sql)?)?;
+        }
         all.push(runs);
     }
     line(out, &columns.rule())?;
@@ -292,17 +298,22 @@ fn measure(options: &BenchOptions, database: &Database, session: &Session, query
     }
     let mut runs: Vec<Measured> = Vec::with_capacity(options.runs);
     for _ in 0..options.runs {
-        if options.cold {
-            database.clear_cache();
-            // Whether this is permitted was found out and reported before the first run.
-            drop(machine::drop_page_cache());
-        }
+        empty_caches(options, database);
         let (measured, _) = run_sql(session, &query.sql)?;
         note(&measured.metrics);
         runs.push(measured);
     }
     let bound = options.cold.then(|| Bound::measure(options.runs, database, session, query)).transpose()?;
     Ok(QueryRuns { name: query.name, plans, compile: compile.unwrap_or_default(), runs, bound })
+}
+
+/// In front of each run of a cold benchmark.
+fn empty_caches(options: &BenchOptions, database: &Database) {
+    if options.cold {
+        database.clear_cache();
+        // Whether this is permitted was found out and reported before the first run.
+        drop(machine::drop_page_cache());
+    }
 }
 
 fn row_of(columns: &Columns, runs: &QueryRuns, roof: &Roof) -> String {
@@ -384,6 +395,7 @@ mod tests {
             cold: false,
             read_bytes_per_second: None,
             json: None,
+            explain: false,
             queries: queries.iter().map(|&name| name.to_owned()).collect(),
             settings: Vec::new(),
             device: None,

@@ -74,6 +74,7 @@ fn options(benchmark: Benchmark, database: &Path) -> BenchOptions {
         cold: false,
         read_bytes_per_second: None,
         json: None,
+        explain: false,
         queries: Vec::new(),
         settings: Vec::new(),
         device: None,
@@ -102,11 +103,13 @@ fn benchmarks_run_warm_and_cold() {
         assert_eq!(record["cold"], false);
 
         let mut out = Vec::new();
-        let cold = BenchOptions { cold: true, queries: vec![last.to_owned()], ..options(benchmark, &database) };
+        let cold =
+            BenchOptions { cold: true, explain: true, queries: vec![last.to_owned()], ..options(benchmark, &database) };
         bench(&cold, &mut out).expect("the benchmark runs");
         let text = String::from_utf8(out).expect("text");
         assert!(text.contains("cold") && text.contains(last) && text.contains("is there already"), "{text}");
         assert!(text.contains("from disk"), "{text}");
+        assert!(text.contains("workers waited"), "{text}");
     }
 }
 
