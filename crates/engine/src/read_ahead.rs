@@ -199,6 +199,12 @@ impl ReadAhead {
         self.lock().arriving_bytes()
     }
 
+    /// Whether all that was begun is there, and something of it waits to be taken.
+    pub(crate) fn has_arrived(&self) -> bool {
+        let mut state = self.lock();
+        state.bytes.iter().any(|bytes| *bytes > 0) && state.arriving_bytes() == 0
+    }
+
     /// Bytes that were begun and that nobody has taken.
     pub(crate) fn waiting_bytes(&self) -> usize {
         self.lock().bytes.iter().sum()

@@ -120,12 +120,13 @@ impl Scan {
         let next = self.cursor.load(Ordering::Relaxed).min(self.morsels.len());
         let begin = |place: &Place| self.begin_read(place);
         let most = (most_bytes, MORSELS_AHEAD * self.drives);
+        // Asked before this morsel's place in the window is filled: else there would always be something on its way.
+        let is_drive_idle = self.reads.next.is_some() && self.reads.ahead.has_arrived();
         let has_all = self.reads.ahead.run(&self.engine, (next, self.morsels.len()), most, needs, begin);
-        if let Some(scan) = &self.reads.next {
-            let arriving_bytes = self.reads.ahead.arriving_bytes();
-            if has_all || arriving_bytes == 0 {
-                scan.begin((most_bytes / 2).saturating_sub(arriving_bytes));
-            }
+        if let Some(scan) = &self.reads.next
+            && (has_all || is_drive_idle)
+        {
+            scan.begin((most_bytes / 2).saturating_sub(self.reads.ahead.arriving_bytes()));
         }
     }
 
