@@ -8,6 +8,7 @@ pub mod budget;
 pub mod calendar;
 pub mod checksum;
 pub mod error;
+pub mod hash;
 pub mod ids;
 pub mod limits;
 pub mod types;

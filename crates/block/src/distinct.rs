@@ -85,54 +85,10 @@ impl DistinctTable {
     }
 }
 
-const MULTIPLIERS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93];
-
-/// Multiplies to 128 bits and folds the halves: every input bit reaches the upper half of the result.
-#[inline]
-fn fold(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    product as u64 ^ (product >> 64) as u64
-}
-
-/// Hash of a fixed-width value's bits.
-#[inline]
-pub(crate) fn hash_bits(bits: i128) -> u64 {
-    fold(bits as u64 ^ MULTIPLIERS[1], MULTIPLIERS[0] ^ (bits >> 64) as u64)
-}
-
-/// Hash of a string.
-#[inline]
-pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
-    let word = |at: usize| {
-        let mut word = [0; 8];
-        word.copy_from_slice(&bytes[at..at + 8]);
-        u64::from_le_bytes(word)
-    };
-    let length = bytes.len();
-    let mut state = MULTIPLIERS[0] ^ length as u64;
-    let (first, second) = match length {
-        0 => (0, 0),
-        // First, middle and last byte name all bytes of up to three.
-        1..4 => (u64::from(bytes[0]) << 16 | u64::from(bytes[length / 2]) << 8 | u64::from(bytes[length - 1]), 0),
-        4..8 => {
-            let half = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-            (u64::from(half(0)), u64::from(half(length - 4)))
-        }
-        8..=16 => (word(0), word(length - 8)),
-        _ => {
-            let mut at = 0;
-            while at + 16 < length {
-                state = fold(word(at) ^ state, word(at + 8) ^ MULTIPLIERS[1]);
-                at += 16;
-            }
-            (word(length - 16), word(length - 8))
-        }
-    };
-    fold(first ^ state, second ^ MULTIPLIERS[1])
-}
-
 #[cfg(test)]
 mod tests {
+    use forebay_base::hash::hash_bits;
+
     use super::*;
     use std::collections::HashMap;
 
@@ -162,18 +118,6 @@ mod tests {
             assert_eq!(seen[id as usize], value);
         }
         assert_eq!(seen.len(), 3000);
-    }
-
-    #[test]
-    fn string_hashes_see_every_byte() {
-        for length in 1..70 {
-            let base = vec![b'x'; length];
-            for at in 0..length {
-                let mut other = base.clone();
-                other[at] = b'y';
-                assert_ne!(hash_bytes(&base) >> 32, hash_bytes(&other) >> 32, "length {length} byte {at}");
-            }
-        }
     }
 
     #[test]

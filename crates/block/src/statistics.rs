@@ -8,10 +8,10 @@
 //! [`REGISTER_LIMIT`]. The hash is part of the format: registers of several segments are merged. Must not know: who
 //! estimates what.
 
+use forebay_base::hash::{hash_bits, hash_bytes};
 use forebay_base::limits;
 
 use crate::column::{FixedRows, PlainColumn, PlainValues};
-use crate::distinct::{hash_bits, hash_bytes};
 use crate::native::Native;
 use crate::validity;
 

@@ -159,16 +159,7 @@ pub fn hash_end(hash: u64) -> u64 {
 }
 
 /// The word that bytes give to the hash of a key.
-pub fn hash_bytes(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let mut hash = words.iter().fold(bytes.len() as u64, |hash, word| hash_word(hash, u64::from_le_bytes(*word)));
-    if !rest.is_empty() {
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        hash = hash_word(hash, u64::from_le_bytes(last));
-    }
-    hash
-}
+pub use forebay_base::hash::hash_bytes;
 
 #[cfg(test)]
 mod tests {

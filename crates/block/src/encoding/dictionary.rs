@@ -4,6 +4,7 @@
 //! Invariants: entries ascend and differ, so that code order is value order; every code is below their number.
 
 use forebay_base::Result;
+use forebay_base::hash::{hash_bits, hash_bytes};
 
 use super::{BlockEncoding, Bounds, Encoding, range_bits};
 use crate::access::{Access, Codes, Values};
@@ -83,7 +84,7 @@ impl BlockEncoding for Dictionary {
         if budget <= rows.len() {
             return None; // codes alone are as large
         }
-        let count = distinct::estimate(rows.len(), |row| distinct::hash_bits(rows.get(row).bits()));
+        let count = distinct::estimate(rows.len(), |row| hash_bits(rows.get(row).bits()));
         Some(weight(column, count))
     }
 
@@ -101,7 +102,7 @@ impl BlockEncoding for Dictionary {
         if budget <= column.len() {
             return None;
         }
-        let count = distinct::estimate(column.len(), |row| distinct::hash_bytes(column.get(row)));
+        let count = distinct::estimate(column.len(), |row| hash_bytes(column.get(row)));
         let entry_bytes = column.plain_bytes / column.len();
         Some(count * entry_bytes + column.len() * code_bytes(count))
     }
@@ -153,7 +154,7 @@ impl<T: Native> Interned<T> {
             }
             for value in piece {
                 let bits = value.bits();
-                let (id, is_new) = table.insert(distinct::hash_bits(bits), |id| values[id as usize].bits() == bits);
+                let (id, is_new) = table.insert(hash_bits(bits), |id| values[id as usize].bits() == bits);
                 if is_new {
                     values.push(*value);
                 }
@@ -206,7 +207,7 @@ impl<'a> InternedStrings<'a> {
         let mut string_bytes = 0;
         for row in 0..column.len() {
             let value = column.filled(row);
-            let (id, is_new) = table.insert(distinct::hash_bytes(value), |id| distinct[id as usize] == value);
+            let (id, is_new) = table.insert(hash_bytes(value), |id| distinct[id as usize] == value);
             if is_new {
                 distinct.push(value);
                 string_bytes += value.len();
