@@ -436,6 +436,12 @@ impl GroupTable {
         &self.rows
     }
 
+    /// Only the groups with these numbers, which ascend.
+    #[must_use]
+    pub fn of_numbers(&self, numbers: &[usize]) -> Self {
+        Self { rows: self.rows.of_numbers(numbers) }
+    }
+
     /// Number of groups.
     pub fn len(&self) -> usize {
         self.rows.len()

@@ -286,6 +286,23 @@ impl RowSet {
         }
     }
 
+    /// Reads of the rows of a range, at most `VECTOR_ROWS`, the values at these positions, one vector for each.
+    pub fn read_values(&self, range: Range<usize>, positions: &[usize], vectors: &mut Vec<Vector>) {
+        assert!(range.end <= self.len(), "rows {range:?} of {}", self.len());
+        vectors.resize_with(positions.len(), Vector::default);
+        for (vector, position) in vectors.iter_mut().zip(positions) {
+            read_field(&self.fields[*position], self.rows(range.clone()), range.len(), &self.arena, vector);
+        }
+    }
+
+    /// Only the rows with these numbers, which ascend.
+    #[must_use]
+    pub fn of_numbers(&self, numbers: &[usize]) -> Self {
+        let mut chunk = Vec::with_capacity(numbers.len() * self.words);
+        numbers.iter().for_each(|number| self.rows(*number..number + 1).for_each(|row| chunk.extend_from_slice(row)));
+        Self::new(self.words, vec![chunk], self.fields.clone(), Arc::clone(&self.arena))
+    }
+
     /// Words of a row.
     pub(crate) fn words(&self) -> usize {
         self.words
@@ -407,6 +424,16 @@ mod tests {
             let end = start + (random(seed) % ((expected.len() - start).min(8192) as u64 + 1)) as usize;
             set.read(start..end, &mut vectors);
             assert_eq!(rows_of(&vectors, end - start, types), expected[start..end]);
+            let positions: Vec<usize> = (0..types.len()).rev().step_by(2).collect();
+            set.read_values(start..end, &positions, &mut vectors);
+            let of = |row: &Vec<Scalar>| positions.iter().map(|position| row[*position].clone()).collect::<Vec<_>>();
+            let some_types: Vec<Typed> = positions.iter().map(|position| types[*position]).collect();
+            let some: Vec<_> = expected[start..end].iter().map(of).collect();
+            assert_eq!(rows_of(&vectors, end - start, &some_types), some);
+            let numbers: Vec<usize> = (start..end).filter(|_| random(seed).is_multiple_of(3)).collect();
+            set.of_numbers(&numbers).read(0..numbers.len(), &mut vectors);
+            let chosen: Vec<_> = numbers.iter().map(|number| expected[*number].clone()).collect();
+            assert_eq!(rows_of(&vectors, numbers.len(), types), chosen);
         }
     }
 }

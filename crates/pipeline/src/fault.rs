@@ -4,6 +4,8 @@
 
 use forebay_base::{Error, ErrorKind};
 
+use crate::ir::{Arithmetic, Compute, Op, ValueType};
+
 /// Why a program failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fault {
@@ -37,6 +39,21 @@ impl From<Fault> for Error {
             Fault::Overflow => Self::new(ErrorKind::Overflow, "overflow: a result does not fit its type")
                 .hint("Cast an operand to a wider type"),
             Fault::DivisionByZero => Self::new(ErrorKind::Input, "division by zero"),
+        }
+    }
+}
+
+impl Compute {
+    /// Whether some operands make it fail.
+    pub fn can_fail(&self) -> bool {
+        use Arithmetic::{Divide, DivideRounded, Remainder};
+        let is_integer = matches!(self.typed.value, ValueType::I64 | ValueType::I128);
+        match self.op {
+            // Even with a proven range, division by zero must be checked.
+            Op::Arithmetic(Divide | Remainder | DivideRounded, ..) => is_integer,
+            Op::Arithmetic(..) | Op::Negate(_) => is_integer && !self.fits,
+            Op::Convert(_) => self.typed.value == ValueType::I64 && !self.fits,
+            _ => false,
         }
     }
 }

@@ -23,7 +23,7 @@ use super::partitionwise::{Section, Sectioned, sectioned};
 use super::report::timeline_of;
 use super::specialise::{Known, Specialised};
 use super::task::{Room, Task};
-use super::{PipelineReport, Query, QueryOptions, QueryOutput, ScanReport};
+use super::{PipelineReport, Query, QueryOptions, QueryOutput, ScanReport, TopK};
 use crate::timeline::{SourceTimeline, SpanKind};
 use crate::{CancelToken, Engine};
 
@@ -126,6 +126,7 @@ impl<'a> Runner<'a> {
                 continue;
             }
             self.cut(index)?;
+            let left_out = self.leave_out_behind_first(index);
             let source = &self.program.pipelines[index].source;
             self.timeline = self.foreseen_timeline(source).or_else(|| timeline_of(self.options, self.query, source));
             let attempt = if self.is_begun(index) { Attempt::Cpu(None) } else { self.on_device(index)? };
@@ -149,6 +150,7 @@ impl<'a> Runner<'a> {
             let early_groups = self.early_groups_of(index);
             if let Some(report) = self.reports.last_mut() {
                 report.rows_out = rows_out + early_groups;
+                report.rows_in += left_out;
                 report.elapsed_ns += (ended - started).as_nanos() as u64;
             }
             self.timeline.iter().for_each(|timeline| timeline.note(SpanKind::Finish, started, ended));
@@ -237,8 +239,9 @@ impl<'a> Runner<'a> {
             }
             None => {
                 let rows = collect(&self.program, pipeline, parts)?;
-                let is_ordered = |column: usize| shape.is_ordered(column);
-                let batches = match self.query.first.as_ref().and_then(|first| first.choose(&rows, is_ordered)) {
+                let position_of = |column: usize| shape.is_ordered(column).then_some(column);
+                let choose = |first: &TopK| first.choose(&rows, self.options.threads, position_of);
+                let batches = match self.query.first.as_ref().and_then(choose) {
                     Some(chosen) => shape.chosen(&rows, &chosen, self.cancel)?,
                     None => shape.batches(&rows, self.cancel)?,
                 };

@@ -87,7 +87,7 @@ impl Registers {
         let Some(values) = defined else {
             // Garbage is harmless where nothing reads the result, unless the operation fails on it.
             let outcome = Err(Error::internal(format!("an operand is undefined: {compute}")));
-            return if can_fail(compute) { outcome } else { Ok(None) };
+            return if compute.can_fail() { outcome } else { Ok(None) };
         };
         match apply(&compute.op, compute.typed.value, &values)? {
             Ok(value) => Ok(Some(value)),
@@ -114,19 +114,6 @@ impl Registers {
             }
             _ => None,
         })
-    }
-}
-
-/// Whether some operands make an operation fail.
-fn can_fail(compute: &Compute) -> bool {
-    use Arithmetic::{Divide, DivideRounded, Remainder};
-    let is_integer = matches!(compute.typed.value, ValueType::I64 | ValueType::I128);
-    match compute.op {
-        // Even with a proven range, division by zero must be checked.
-        Op::Arithmetic(Divide | Remainder | DivideRounded, ..) => is_integer,
-        Op::Arithmetic(..) | Op::Negate(_) => is_integer && !compute.fits,
-        Op::Convert(_) => compute.typed.value == ValueType::I64 && !compute.fits,
-        _ => false,
     }
 }
 
