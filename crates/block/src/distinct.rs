@@ -85,6 +85,48 @@ impl DistinctTable {
     }
 }
 
+/// Remembers the ids of strings by where they lie in memory: rows whose strings come from a dictionary point to few places, and
+/// those need not be hashed and compared again. Where it meets new places all the time it stops looking.
+pub(crate) struct KnownPlaces {
+    /// Address, length and id.
+    slots: [(usize, usize, u32); 1 << PLACE_BITS],
+    misses: usize,
+}
+
+/// Places that are remembered, as a power of two.
+const PLACE_BITS: u32 = 8;
+
+/// Spreads addresses, which are multiples of something, over the slots.
+const PLACE_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// After so many strings that were elsewhere nobody looks any more.
+const MOST_MISSES: usize = 4096;
+
+impl KnownPlaces {
+    pub(crate) fn new() -> Self {
+        Self { slots: [(0, 0, 0); 1 << PLACE_BITS], misses: 0 }
+    }
+
+    /// The id of the string at this place, which `find` gives where it is not known. Strings that are alive at the same time and have the
+    /// same place are equal.
+    #[inline]
+    pub(crate) fn id(&mut self, value: &[u8], find: impl FnOnce() -> Option<u32>) -> Option<u32> {
+        if self.misses >= MOST_MISSES {
+            return find();
+        }
+        let (address, length) = (value.as_ptr().addr(), value.len());
+        let slot = (address as u64).wrapping_mul(PLACE_FACTOR) >> (u64::BITS - PLACE_BITS);
+        let slot = &mut self.slots[slot as usize];
+        if (slot.0, slot.1) == (address, length) {
+            return Some(slot.2);
+        }
+        self.misses += 1;
+        let id = find()?;
+        *slot = (address, length, id);
+        Some(id)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use forebay_base::hash::hash_bits;
@@ -118,6 +160,32 @@ mod tests {
             assert_eq!(seen[id as usize], value);
         }
         assert_eq!(seen.len(), 3000);
+    }
+
+    #[test]
+    fn known_places_give_the_ids_that_they_were_told() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        let mut known = KnownPlaces::new();
+        for round in 0..100_000 {
+            let (start, length) = (round * 7 % 150, round % 100);
+            let value = &bytes[start..start + length];
+            let id = (start * 1000 + length) as u32;
+            assert_eq!(known.id(value, || Some(id)), Some(id));
+        }
+        assert_eq!(known.misses, MOST_MISSES);
+        let (mut known, mut asked) = (KnownPlaces::new(), 0);
+        for _ in 0..10_000 {
+            for value in [&bytes[..4], &bytes[..5], &bytes[100..108]] {
+                let mut find = || {
+                    asked += 1;
+                    Some(value.len() as u32)
+                };
+                assert_eq!(known.id(value, &mut find), Some(value.len() as u32));
+            }
+        }
+        // Two of them begin at the same byte and take the place of each other, until that is seen.
+        assert!(asked > 3 && known.misses <= MOST_MISSES, "{asked}");
+        assert_eq!(KnownPlaces::new().id(&bytes[..4], || None), None);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use forebay_base::hash::{hash_bits, hash_bytes};
 use forebay_base::limits;
 
 use crate::column::{FixedRows, PlainColumn, PlainValues};
+use crate::distinct::KnownPlaces;
 use crate::native::Native;
 use crate::validity;
 
@@ -54,31 +55,51 @@ impl ColumnStatistics {
 
     /// Adds the values of a block.
     pub fn add(&mut self, column: &PlainColumn<'_>) {
+        self.add_sampled(column);
         let is_valid = |row: usize| column.validity.is_none_or(|bitmap| validity::is_valid(bitmap, row));
-        // A bitmap without a valid row leaves nothing to stand in for NULLs.
-        if column.rows == 0 || column.validity.is_some_and(|bitmap| validity::count_valid(bitmap, column.rows) == 0) {
+        if !has_values(column) {
             return;
         }
         self.registers.resize(limits::SKETCH_REGISTERS, 0);
         match column.values {
             PlainValues::Fixed(bytes) => crate::with_native!(
                 column.physical,
-                T => self.add_fixed::<T>(bytes, column, is_valid),
+                T => self.count_fixed::<T>(bytes, column),
                 bytes => {}
             ),
             PlainValues::Bytes(values) => {
+                let mut known = KnownPlaces::new();
                 for (_, value) in values.iter().enumerate().filter(|(row, _)| is_valid(*row)) {
-                    self.note(hash_bytes(value));
+                    known.id(value, || {
+                        self.note(hash_bytes(value));
+                        Some(0)
+                    });
                 }
             }
         }
     }
 
-    fn add_fixed<T: Native>(&mut self, bytes: &[u8], column: &PlainColumn<'_>, is_valid: impl Fn(usize) -> bool) {
+    /// Adds where the values of a block lie, and not how many different ones there are: for who knows that from elsewhere.
+    pub fn add_sampled(&mut self, column: &PlainColumn<'_>) {
+        if let (PlainValues::Fixed(bytes), true) = (column.values, has_values(column)) {
+            crate::with_native!(column.physical, T => self.sample_fixed::<T>(bytes, column), bytes => {});
+        }
+    }
+
+    fn sample_fixed<T: Native>(&mut self, bytes: &[u8], column: &PlainColumn<'_>) {
+        if !T::INTEGER {
+            return;
+        }
+        let is_valid = |row: &usize| column.validity.is_none_or(|bitmap| validity::is_valid(bitmap, *row));
+        let (rows, step) = (FixedRows::<T>::new(bytes, None), column.rows.div_ceil(BLOCK_SAMPLES));
+        let sampled = (step / 2..column.rows).step_by(step).filter(is_valid);
+        self.sample.extend(sampled.map(|row| rows.get(row).bits()));
+    }
+
+    fn count_fixed<T: Native>(&mut self, bytes: &[u8], column: &PlainColumn<'_>) {
         let nulls = column.validity.filter(|bitmap| !validity::all_valid(bitmap, column.rows));
-        let rows = FixedRows::<T>::new(bytes, nulls);
         let mut last = None;
-        rows.for_each_piece(|values| {
+        FixedRows::<T>::new(bytes, nulls).for_each_piece(|values| {
             for value in values {
                 let bits = value.bits();
                 // Sorted and repeated values cost a comparison.
@@ -88,11 +109,6 @@ impl ColumnStatistics {
                 }
             }
         });
-        if T::INTEGER {
-            let step = column.rows.div_ceil(BLOCK_SAMPLES);
-            let sampled = (step / 2..column.rows).step_by(step).filter(|row| is_valid(*row));
-            self.sample.extend(sampled.map(|row| rows.get(row).bits()));
-        }
     }
 
     /// A value with this hash is there.
@@ -102,18 +118,26 @@ impl ColumnStatistics {
         let register = &mut self.registers[(hash >> (u64::BITS - INDEX_BITS)) as usize];
         // The bit behind the hash stops the count.
         let rank = (hash << INDEX_BITS | 1 << (INDEX_BITS - 1)).leading_zeros() as u8 + 1;
-        *register = rank.max(*register);
+        // Registers grow rarely: who only reads them does not wait for what the last value wrote.
+        if rank > *register {
+            *register = rank;
+        }
     }
 
     /// Adds what was seen elsewhere.
     pub fn merge(&mut self, other: &Self) {
+        self.merge_counts(other);
+        self.sample.extend_from_slice(&other.sample);
+    }
+
+    /// Adds the different values that were seen elsewhere, and not where they lie.
+    pub fn merge_counts(&mut self, other: &Self) {
         if !other.registers.is_empty() {
             self.registers.resize(limits::SKETCH_REGISTERS, 0);
         }
         for (register, seen) in self.registers.iter_mut().zip(&other.registers) {
             *register = (*register).max(*seen);
         }
-        self.sample.extend_from_slice(&other.sample);
     }
 
     /// Sorts the sample and keeps at most [`limits::SAMPLE_VALUES`] of it, evenly spread.
@@ -142,6 +166,11 @@ impl ColumnStatistics {
             _ => raw,
         }
     }
+}
+
+/// Whether some row is not NULL: a bitmap without a valid row leaves nothing to stand in for NULLs.
+fn has_values(column: &PlainColumn<'_>) -> bool {
+    column.rows > 0 && column.validity.is_none_or(|bitmap| validity::count_valid(bitmap, column.rows) > 0)
 }
 
 /// Bits of a hash as if they were drawn: those of neighbouring integers are too even to count by (the finisher of
@@ -211,6 +240,15 @@ mod tests {
         let before = merged.clone();
         merged.merge(&ColumnStatistics::default());
         assert_eq!(merged, before);
+        // Counted here, sampled there.
+        let bytes: Vec<u8> = values[..9_000].iter().flat_map(|value| value.to_le_bytes()).collect();
+        let values = PlainValues::Fixed(&bytes);
+        let mut apart = ColumnStatistics::default();
+        apart.add_sampled(&PlainColumn { physical: PhysicalType::I64, rows: 9_000, validity: None, values });
+        assert!(apart.registers().is_empty());
+        let counted = of_integers(&(0..9_000).map(|number| number % 7_000).collect::<Vec<_>>());
+        apart.merge_counts(&counted);
+        assert_eq!(apart, counted);
     }
 
     #[test]

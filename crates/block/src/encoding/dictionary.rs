@@ -9,7 +9,7 @@ use forebay_base::hash::{hash_bits, hash_bytes};
 use super::{BlockEncoding, Bounds, Encoding, range_bits};
 use crate::access::{Access, Codes, Values};
 use crate::column::{FixedColumn, OFFSET_BYTES, StringColumn};
-use crate::distinct::{self, DistinctTable};
+use crate::distinct::{self, DistinctTable, KnownPlaces};
 use crate::encode::{BlockWriter, string_bounds, string_bytes};
 use crate::frame::bits::packed_bytes;
 use crate::header::Header;
@@ -201,21 +201,23 @@ struct InternedStrings<'a> {
 impl<'a> InternedStrings<'a> {
     /// NULL rows are as the first valid row. Gives up when the dictionary is sure not to be smaller than `budget` bytes.
     fn build(column: &StringColumn<'a>, budget: usize) -> Option<Self> {
-        let mut table = DistinctTable::new();
+        let (mut table, mut known) = (DistinctTable::new(), KnownPlaces::new());
         let mut distinct: Vec<&[u8]> = Vec::new();
         let mut ids = Vec::with_capacity(column.len());
         let mut string_bytes = 0;
         for row in 0..column.len() {
             let value = column.filled(row);
-            let (id, is_new) = table.insert(hash_bytes(value), |id| distinct[id as usize] == value);
-            if is_new {
-                distinct.push(value);
-                string_bytes += value.len();
-                let count = distinct.len();
-                if column.len() * code_bytes(count) + (count + 1) * OFFSET_BYTES + string_bytes >= budget {
-                    return None;
+            let id = known.id(value, || {
+                let (id, is_new) = table.insert(hash_bytes(value), |id| distinct[id as usize] == value);
+                if is_new {
+                    distinct.push(value);
+                    string_bytes += value.len();
+                    let count = distinct.len();
+                    let bytes = column.len() * code_bytes(count) + (count + 1) * OFFSET_BYTES + string_bytes;
+                    return (bytes < budget).then_some(id);
                 }
-            }
+                Some(id)
+            })?;
             ids.push(id);
         }
         let mut order: Vec<(u64, u32)> =
