@@ -11,6 +11,7 @@ mod curve;
 mod filters;
 mod keys;
 mod order;
+mod partners;
 mod suggest;
 mod worth;
 

@@ -3,8 +3,9 @@
 //! Joins are followed as the rows have them, not as anybody declares them: a row without a partner adds nothing to its block, one
 //! with several adds all of them. Memory: the keys of the other tables, and a byte for each of their rows and columns.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use forebay_base::{ColumnId, Error, Result, TableId, Value, limits};
 use forebay_cpu::dictionary::Dictionary;
@@ -14,10 +15,9 @@ use forebay_pipeline::ir::{SourceColumn, TableSource};
 use forebay_prune::bins::{BinSet, Binning, Bins, NO_BIN};
 use forebay_store::{Catalog, FactDefinition, FactSource, SealedFact, TableSnapshot};
 
-use super::columns::{
-    ColumnBins, LONGEST_VALUE_BYTES, check_key, dictionaries_of, each_integer, integer, source_of, value,
-};
+use super::columns::{ColumnBins, LONGEST_VALUE_BYTES, check_key, dictionaries_of, integer, source_of, value};
 use super::keys::RowsByKey;
+use super::partners::{Partners, all_bins};
 use crate::facts::{Attribute, BinSets, Hop, KIND};
 use crate::query::source::{EqualRows, VectorLoader};
 use crate::{CancelToken, Engine, Metrics, Morsel, Scan};
@@ -25,7 +25,7 @@ use crate::{CancelToken, Engine, Metrics, Morsel, Scan};
 /// Morsels whose values tell where bins end.
 const SAMPLED_MORSELS: usize = 16;
 /// Values that a sample has at most.
-const SAMPLED_VALUES: usize = 1 << 18;
+const SAMPLED_VALUES: usize = 1 << 16;
 
 /// Facts that are to be made: of these columns at the end of some hops.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,8 +66,10 @@ pub fn build(
             }
         }
     }
-    for (hop, rest) in by_hop {
-        made.extend(builder.of_partners(table, hop, &rest)?);
+    let by_hop: Vec<(Hop, Vec<Wanted>)> = by_hop.into_iter().collect();
+    let dimensions = builder.each(&by_hop, |(hop, rest)| builder.dimension(*hop, rest))?;
+    for ((hop, _), dimension) in by_hop.iter().zip(&dimensions) {
+        made.extend(builder.of_partners(table, *hop, dimension)?);
     }
     made.into_iter().map(|known| builder.seal(table, known)).collect()
 }
@@ -89,20 +91,20 @@ pub(super) struct Dimension {
 /// A column as bins.
 pub(super) struct RowBins {
     /// From the table that has these rows.
-    hops: Vec<Hop>,
-    column: ColumnId,
+    pub(super) hops: Vec<Hop>,
+    pub(super) column: ColumnId,
     pub(super) bins: Bins,
     /// By row: [`NO_BIN`] where the row has no partner.
     pub(super) of_rows: Vec<u8>,
 }
 
 /// Looks at the rows of blocks. Each worker has one.
-trait BlockWatcher: Send {
-    /// Begins with a block.
-    fn begin(&mut self) {}
-
-    /// Adds what these rows of it have.
+pub(super) trait BlockWatcher: Send {
+    /// Adds what these rows of a block have.
     fn see(&mut self, vectors: &[Vector], rows: usize, dictionaries: &[Arc<Dictionary>], sets: &mut [BinSet]);
+
+    /// Adds what was not added yet of a block, whose last rows it has seen.
+    fn end(&mut self, _: &mut [BinSet]) {}
 }
 
 /// What a block of a table has: segment, row group and block, and a set for each attribute.
@@ -143,22 +145,11 @@ impl Builder<'_> {
     }
 
     /// What blocks have of the rows that a hop leads to, and of those further on.
-    fn of_partners(&self, table: &Arc<TableSnapshot>, hop: Hop, wanted: &[Wanted]) -> Result<Vec<BinSets>> {
-        let dimension = self.dimension(hop, wanted)?;
+    fn of_partners(&self, table: &Arc<TableSnapshot>, hop: Hop, dimension: &Dimension) -> Result<Vec<BinSets>> {
         let source = source_of(table, &[hop.column])?;
         check_key(&source.columns[0], table)?;
-        let kinds = dimension.kinds();
-        let words = kinds.as_ref().map_or(0, PartnerKinds::words);
-        let places = if kinds.is_some() { 0 } else { dimension.rows.places() };
-        let kinds = kinds.as_ref();
-        let new = || Partners {
-            dimension: &dimension,
-            kinds,
-            new_kinds: vec![0; words],
-            seen_kinds: vec![0; words],
-            seen: vec![0; places],
-            block: 0,
-        };
+        let all_bins = all_bins(dimension);
+        let new = || Partners::new(dimension, &all_bins);
         let (sets, _) = self.blocks(table, &source, dimension.attributes.len(), new)?;
         let mut facts: BTreeMap<&[Hop], Vec<usize>> = BTreeMap::new();
         for (index, attribute) in dimension.attributes.iter().enumerate() {
@@ -233,6 +224,26 @@ impl Builder<'_> {
         Ok(Dimension { rows, attributes })
     }
 
+    /// What `work` gives for each of these, which workers take one after the other.
+    pub(super) fn each<I: Sync, R: Send>(&self, items: &[I], work: impl Fn(&I) -> Result<R> + Sync) -> Result<Vec<R>> {
+        let next = AtomicUsize::new(0);
+        let take = || -> Result<Vec<(usize, R)>> {
+            let mut done = Vec::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(item) = items.get(number) else { return Ok(done) };
+                done.push((number, work(item)?));
+            }
+        };
+        let panicked = |_| Err(Error::internal("a worker that looked at tables panicked"));
+        let mut all = Vec::with_capacity(items.len());
+        for done in pool::run(self.threads, take) {
+            all.extend(done.unwrap_or_else(panicked)?);
+        }
+        all.sort_by_key(|(number, _)| *number);
+        Ok(all.into_iter().map(|(_, result)| result).collect())
+    }
+
     /// Calls `see` with all rows of a table, in their order.
     fn rows(
         &self,
@@ -264,6 +275,12 @@ impl Builder<'_> {
             let segment = &table.segments[morsel.segment];
             source.columns.iter().all(|column| segment.column_index(table.columns[column.column].id).is_some())
         };
+        let ended = |watcher: &mut W, block: Option<BlockSets>| {
+            block.map(|(place, mut sets)| {
+                watcher.end(&mut sets);
+                (place, sets)
+            })
+        };
         let work = || -> Result<(Vec<BlockSets>, W)> {
             let (mut watcher, mut all) = (new(), Vec::new());
             let mut loader = VectorLoader::new(source, &dictionaries);
@@ -276,14 +293,13 @@ impl Builder<'_> {
                 while let Some((block, loaded)) = loader.next_of_block(&rows)? {
                     let place = (morsel.segment, morsel.group, block);
                     if current.as_ref().is_none_or(|(known, _)| *known != place) {
-                        all.extend(current.replace((place, vec![BinSet::default(); attributes])));
-                        watcher.begin();
+                        all.extend(ended(&mut watcher, current.replace((place, vec![BinSet::default(); attributes]))));
                     }
                     if let Some((_, sets)) = &mut current {
                         watcher.see(loaded.vectors, loaded.rows, &dictionaries, sets);
                     }
                 }
-                all.extend(current);
+                all.extend(ended(&mut watcher, current));
             }
             Ok((all, watcher))
         };
@@ -343,122 +359,6 @@ impl Dimension {
             Some(RowBins { hops, column: attribute.column, bins: attribute.bins, of_rows })
         };
         attributes.into_iter().filter_map(of_attribute).collect()
-    }
-}
-
-/// The rows of another table that those of a block join with.
-struct Partners<'d> {
-    dimension: &'d Dimension,
-    kinds: Option<&'d PartnerKinds>,
-    /// A bit for each kind: whether rows that are just looked at have it.
-    new_kinds: Vec<u64>,
-    /// Whether rows of the block before them have it.
-    seen_kinds: Vec<u64>,
-    /// Without kinds, by place of a key: the block that last had it.
-    seen: Vec<u32>,
-    block: u32,
-}
-
-/// Rows of another table with the same bins of all attributes are of one kind: of a row one looks up its partner's kind, and of a block
-/// what its kinds have, however many attributes there are.
-struct PartnerKinds {
-    /// By place of a key; kind 0 has no bin of anything.
-    of_places: Vec<u16>,
-    /// By kind and attribute.
-    bins: Vec<u8>,
-    count: usize,
-}
-
-impl PartnerKinds {
-    /// Words of a set of kinds.
-    fn words(&self) -> usize {
-        self.count.div_ceil(u64::BITS as usize)
-    }
-}
-
-impl Dimension {
-    /// The kinds of its rows; `None` where some key has two rows, or there are too many kinds.
-    fn kinds(&self) -> Option<PartnerKinds> {
-        let Self { rows, attributes, .. } = self;
-        if !rows.are_unique() || attributes.is_empty() {
-            return None;
-        }
-        let nothing = vec![NO_BIN; attributes.len()];
-        let mut known = HashMap::from([(nothing.clone(), 0_u16)]);
-        let mut kinds = PartnerKinds { of_places: Vec::with_capacity(rows.places()), bins: nothing, count: 1 };
-        let mut bins = Vec::with_capacity(attributes.len());
-        for place in 0..rows.places() {
-            let Some(row) = rows.rows_at(place).next() else {
-                kinds.of_places.push(0);
-                continue;
-            };
-            bins.clear();
-            bins.extend(attributes.iter().map(|attribute| attribute.of_rows[row]));
-            let kind = match known.get(&bins) {
-                Some(kind) => *kind,
-                None => {
-                    let kind = u16::try_from(kinds.count).ok()?;
-                    known.insert(bins.clone(), kind);
-                    kinds.bins.extend(&bins);
-                    kinds.count += 1;
-                    kind
-                }
-            };
-            kinds.of_places.push(kind);
-        }
-        Some(kinds)
-    }
-}
-
-impl Partners<'_> {
-    /// Adds what the kinds have that no row of the block had before.
-    fn add_new_kinds(&mut self, kinds: &PartnerKinds, sets: &mut [BinSet]) {
-        for (word, (new, seen)) in self.new_kinds.iter_mut().zip(&mut self.seen_kinds).enumerate() {
-            let mut more = std::mem::take(new) & !*seen;
-            *seen |= more;
-            while more != 0 {
-                let kind = word * u64::BITS as usize + more.trailing_zeros() as usize;
-                let bins = &kinds.bins[kind * sets.len()..(kind + 1) * sets.len()];
-                let known = sets.iter_mut().zip(bins).filter(|(_, bin)| **bin != NO_BIN);
-                known.for_each(|(set, bin)| set.insert(*bin));
-                more &= more - 1;
-            }
-        }
-    }
-}
-
-impl BlockWatcher for Partners<'_> {
-    fn begin(&mut self) {
-        self.block += 1;
-        self.seen_kinds.fill(0);
-    }
-
-    fn see(&mut self, vectors: &[Vector], rows: usize, _: &[Arc<Dictionary>], sets: &mut [BinSet]) {
-        let Dimension { rows: partners, attributes, .. } = self.dimension;
-        if let Some(kinds) = self.kinds {
-            let new = &mut self.new_kinds;
-            each_integer(&vectors[0], rows, |key| {
-                let kind = partners.place(key).map_or(0, |place| usize::from(kinds.of_places[place]));
-                new[kind / u64::BITS as usize] |= 1 << (kind % u64::BITS as usize);
-            });
-            self.add_new_kinds(kinds, sets);
-            return;
-        }
-        let (seen, block) = (&mut self.seen, self.block);
-        each_integer(&vectors[0], rows, |key| {
-            let Some(place) = partners.place(key) else { return };
-            if std::mem::replace(&mut seen[place], block) == block {
-                return;
-            }
-            for partner in partners.rows_at(place) {
-                for (attribute, set) in attributes.iter().zip(&mut *sets) {
-                    match attribute.of_rows[partner] {
-                        NO_BIN => {}
-                        bin => set.insert(bin),
-                    }
-                }
-            }
-        });
     }
 }
 

@@ -83,15 +83,18 @@ impl RowCodes {
             return Err(Error::input(format!("an order has 1 to {MOST_KEYS} columns, not {}", keys.len())));
         }
         let source = source_of(table, &keys.iter().map(OrderKey::own_column).collect::<Vec<_>>())?;
-        let mut samples = builder.samples(table, &source)?.into_iter();
-        let mut parts = Vec::with_capacity(keys.len());
-        for (key, column) in keys.iter().zip(&source.columns) {
-            let sample = samples.next().flatten();
-            parts.push(match CodePart::new(builder, table, (key, column), sample) {
-                Err(error) if unordered == Unordered::LeftOut && is_of_key(&error) => CodePart::Nothing,
-                part => part?,
-            });
-        }
+        let samples = builder.samples(table, &source)?;
+        let columns: Vec<_> = keys.iter().zip(&source.columns).zip(samples).collect();
+        let part = |(key_and_column, sample): &((&OrderKey, &SourceColumn), Option<Binning>)| match CodePart::new(
+            builder,
+            table,
+            *key_and_column,
+            sample.clone(),
+        ) {
+            Err(error) if unordered == Unordered::LeftOut && is_of_key(&error) => Ok(CodePart::Nothing),
+            part => part,
+        };
+        let parts = builder.each(&columns, part)?;
         let dictionaries = dictionaries_of(&source);
         Ok(Self { source, dictionaries, parts, places: None })
     }

@@ -86,11 +86,6 @@ impl RowsByKey {
         std::iter::successors(known(first), next).map(|row| row as usize)
     }
 
-    /// Whether no key has two rows.
-    pub(super) fn are_unique(&self) -> bool {
-        self.next.is_empty()
-    }
-
     /// The rows with a key.
     pub(super) fn rows(&self, key: i64) -> impl Iterator<Item = usize> + '_ {
         self.place(key).into_iter().flat_map(|place| self.rows_at(place))
