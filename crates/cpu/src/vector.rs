@@ -187,6 +187,12 @@ impl Vector {
         &bytemuck::cast_slice(&self.memory)[..self.rows]
     }
 
+    /// The bytes of the values, which are of fixed width, or ids.
+    pub fn value_bytes(&self) -> &[u8] {
+        let width = self.physical.width().expect("strings are no values of fixed width");
+        &bytemuck::cast_slice(&self.memory)[..self.rows * width]
+    }
+
     /// Address and length of each string.
     pub fn views(&self) -> &[View] {
         assert_eq!(self.physical, PhysicalType::Bytes, "a vector is read as its own type");

@@ -6,15 +6,17 @@
 //! order. Memory: for each worker some parts of [`PART_BYTES`]; there are more workers than threads are asked for, so that some
 //! compute while others wait for reads and writes. Nothing is published here.
 
+pub(crate) mod carried;
+mod moved;
 mod parts;
+pub(crate) mod sorted;
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array, UInt64Array};
-use arrow::compute::{concat_batches, take_record_batch};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
 use forebay_base::units::format_bytes;
 use forebay_base::{Error, ErrorKind, Result};
+use forebay_block::ColumnStatistics;
+use forebay_cpu::vector::Vector;
 use forebay_store::{Catalog, GroupColumn, SealedSegment, TableSnapshot};
 
 use crate::analyze::{Builder, Curve, Places, RowCodes, Unordered};
@@ -22,7 +24,9 @@ use crate::facts::OrderKey;
 use crate::query::source::{EqualRows, VectorLoader};
 use crate::{CancelToken, Engine, LoadOptions, LoadTarget, Loader, Metrics, Morsel, Scan};
 
-use parts::{Parts, PartsFile, split};
+use carried::{Carried, Rows};
+use parts::{Part, Parts, PartsFile, split};
+use sorted::{Dictionaries, SortedLoad};
 
 /// Plain bytes of a part, about.
 const PART_BYTES: u64 = 48 << 20;
@@ -30,14 +34,14 @@ const PART_BYTES: u64 = 48 << 20;
 /// Rows that a worker gathers before it writes them to their parts.
 const GATHERED_ROWS: usize = 1 << 18;
 
+/// Bytes of such rows, at most about.
+const GATHERED_BYTES: usize = 64 << 20;
+
 /// Rows whose numbers tell where parts end.
 const SAMPLED_ROWS: usize = 1 << 20;
 
 /// Threads for each of which there is a worker more, to compute while others wait.
 const THREADS_PER_WAITING: usize = 2;
-
-/// Rows that a loader gets at a time.
-const LOADED_ROWS: usize = forebay_base::limits::BLOCK_ROWS;
 
 /// Plain bytes of a string that is counted by its view, where it is not known how long they are.
 const STRING_BYTES: u64 = 16;
@@ -91,14 +95,17 @@ impl Sorter<'_> {
         let places = Places::of(*curve, &sampled, keys.len());
         places.iter().for_each(|places| places.replace(&mut sampled));
         let codes = codes.along(places);
-        let sort = Sort { engine, table, columns, codes: &codes, metrics, threads, cancel };
+        let carried = Carried::new(table, columns);
+        let sort = Sort { engine, table, columns, codes: &codes, carried: &carried, metrics, threads, cancel };
         let plain_bytes = table.rows().saturating_mul(sort.row_bytes());
         check_space(engine, table, sort.stored_bytes(), plain_bytes)?;
         let wanted = (plain_bytes / PART_BYTES) as usize + 1;
         let bounds = split(sampled, wanted);
-        let parts = sort.distribute(&bounds)?;
+        let file = PartsFile::new(engine.temporary_file()?);
+        let parts = sort.distribute(&bounds, &file)?;
         let target = LoadTarget::of_columns(engine.store(), table, columns, options)?;
-        sort.load(&parts, &target)?;
+        let target = target.knowing(counts_of(table, columns));
+        sort.load(&parts, &file, &target)?;
         match Arc::into_inner(target) {
             Some(target) => target.finish(),
             None => Err(Error::internal("a loader is left over")),
@@ -130,12 +137,25 @@ fn check_space(engine: &Engine, table: &TableSnapshot, stored: u64, plain_bytes:
     Err(Error::new(ErrorKind::OutOfSpace, message).hint("Make room, or have temporary files elsewhere"))
 }
 
+/// How many different values the columns at these positions have; `None` where footers do not tell of all rows.
+fn counts_of(table: &TableSnapshot, columns: &[usize]) -> Option<Vec<ColumnStatistics>> {
+    let mut counts = vec![ColumnStatistics::default(); columns.len()];
+    for segment in &table.segments {
+        let known = segment.statistics().ok()?;
+        for (counts, column) in counts.iter_mut().zip(columns) {
+            counts.merge_counts(&known[segment.column_index(table.columns[*column].id)?]);
+        }
+    }
+    Some(counts)
+}
+
 /// What is sorted.
 struct Sort<'s> {
     engine: &'s Arc<Engine>,
     table: &'s Arc<TableSnapshot>,
     columns: &'s [usize],
     codes: &'s RowCodes,
+    carried: &'s Carried,
     metrics: &'s Arc<Metrics>,
     threads: usize,
     cancel: &'s CancelToken,
@@ -194,69 +214,47 @@ impl Sort<'_> {
     }
 
     /// Puts all rows into their parts.
-    fn distribute(&self, bounds: &[u64]) -> Result<Parts> {
+    fn distribute(&self, bounds: &[u64], file: &PartsFile) -> Result<Vec<Part>> {
         let scan = self.scan(self.columns.to_vec(), self.metrics)?;
-        let file = PartsFile::new(self.engine.temporary_file()?);
         let of_share = |_: usize, morsels: &[Morsel]| {
             let parts = Parts::new(bounds.len() + 1);
-            let (gathered, numbers, bytes) = (Vec::new(), Vec::new(), Vec::new());
-            let mut share = Share { bounds, file: &file, gathered, numbers, bytes, parts };
+            let mut share = Share { bounds, file, rows: self.carried.no_rows(), parts };
             let mut worker = self.codes.worker();
-            let mut loader = VectorLoader::new(&self.codes.source, &self.codes.dictionaries);
+            let mut keys = VectorLoader::new(&self.codes.source, &self.codes.dictionaries);
+            let mut loader = VectorLoader::new(&self.carried.source, &self.carried.dictionaries);
             let (mut numbers, mut all_rows) = (Vec::new(), Vec::new());
             for morsel in morsels {
                 self.cancel.check()?;
-                let mut rows = scan.run(*morsel, &mut [], &mut [])?;
-                numbers.clear();
-                while let Some(loaded) = loader.next(&rows, EqualRows::Ignored)? {
+                let rows = scan.run(*morsel, &mut [], &mut [])?;
+                // Both loaders give the same rows at a time.
+                while let (Some(keys), Some(loaded)) =
+                    (keys.next(&rows, EqualRows::Ignored)?, loader.next(&rows, EqualRows::Ignored)?)
+                {
                     all_rows.extend(all_rows.len()..loaded.rows);
-                    worker.add(loaded.vectors, &all_rows[..loaded.rows], &mut numbers);
-                }
-                let mut done = 0;
-                while let Some(batches) = rows.next_block()? {
-                    for batch in batches {
-                        let next = done + batch.num_rows();
-                        share.add(batch, &numbers[done..next])?;
-                        done = next;
-                    }
+                    numbers.clear();
+                    worker.add(keys.vectors, &all_rows[..keys.rows], &mut numbers);
+                    share.add(loaded.vectors, &numbers)?;
                 }
             }
             share.flush()?;
             Ok(share.parts)
         };
-        let shares = self.shared(&self.morsels(&scan), of_share)?;
-        Ok(Parts::joined(shares, file))
+        self.shared(&self.morsels(&scan), of_share).map(Parts::joined)
     }
 
     /// Sorts the parts and hands them to `target` one after the other.
-    fn load(&self, parts: &Parts, target: &Arc<LoadTarget>) -> Result<()> {
-        let numbers: Vec<usize> = (0..parts.len()).collect();
-        let of_share = |worker: usize, numbers: &[usize]| {
-            let mut loader = Loader::new(Arc::clone(target), worker as u32);
-            for part in numbers {
+    fn load(&self, parts: &[Part], file: &PartsFile, target: &Arc<LoadTarget>) -> Result<()> {
+        let dictionaries = Dictionaries::of(self.carried);
+        let of_share = |worker: usize, parts: &[Part]| {
+            let loader = Loader::new(Arc::clone(target), worker as u32);
+            let mut load = SortedLoad::new(loader, self.carried, &dictionaries);
+            for part in parts {
                 self.cancel.check()?;
-                if parts.has_one_number(*part) {
-                    for batch in parts.read(*part) {
-                        loader.push(&without_numbers(&batch?))?;
-                    }
-                    continue;
-                }
-                let batches = parts.read(*part).collect::<Result<Vec<_>>>()?;
-                let Some(first) = batches.first() else { continue };
-                let whole = concat_batches(&first.schema(), &batches).map_err(of_arrow)?;
-                drop(batches);
-                let sorted = numbers_of(&whole)?;
-                let mut order: Vec<(u64, u32)> = sorted.values().iter().copied().zip(0..).collect();
-                order.sort_unstable();
-                let plain = without_numbers(&whole);
-                for rows in order.chunks(LOADED_ROWS) {
-                    let rows = UInt32Array::from_iter_values(rows.iter().map(|(_, row)| *row));
-                    loader.push(&take_record_batch(&plain, &rows).map_err(of_arrow)?)?;
-                }
+                load.add(part, file, PART_BYTES)?;
             }
-            loader.finish()
+            load.finish()
         };
-        self.shared(&numbers, of_share).map(drop)
+        self.shared(parts, of_share).map(drop)
     }
 }
 
@@ -264,48 +262,33 @@ impl Sort<'_> {
 struct Share<'s> {
     bounds: &'s [u64],
     file: &'s PartsFile,
-    /// Rows that are not in the file yet, and their numbers.
-    gathered: Vec<RecordBatch>,
-    numbers: Vec<u64>,
-    /// Memory that rows are written from.
-    bytes: Vec<u8>,
+    /// Rows that are not in the file yet.
+    rows: Rows,
     parts: Parts,
 }
 
 impl Share<'_> {
     /// Takes in rows with their numbers.
-    fn add(&mut self, batch: RecordBatch, numbers: &[u64]) -> Result<()> {
-        self.gathered.push(batch);
-        self.numbers.extend(numbers);
-        if self.numbers.len() >= GATHERED_ROWS { self.flush() } else { Ok(()) }
+    fn add(&mut self, vectors: &[Vector], numbers: &[u64]) -> Result<()> {
+        self.rows.add(vectors, Some(numbers));
+        let is_enough = self.rows.len() >= GATHERED_ROWS || self.rows.bytes() >= GATHERED_BYTES;
+        if is_enough { self.flush() } else { Ok(()) }
     }
 
     /// Writes what is gathered, part by part.
     fn flush(&mut self) -> Result<()> {
-        let batches = std::mem::take(&mut self.gathered);
-        let Some(first) = batches.first() else { return Ok(()) };
-        let whole = concat_batches(&first.schema(), &batches).map_err(of_arrow)?;
-        drop(batches);
-        let (order, counts) = self.by_part();
-        let numbers: Vec<u64> = order.iter().map(|row| self.numbers[*row as usize]).collect();
-        self.numbers.clear();
-        let sorted = take_record_batch(&whole, &UInt32Array::from(order)).map_err(of_arrow)?;
-        drop(whole);
-        let mut start = 0;
-        for (part, count) in counts.into_iter().enumerate().filter(|(_, count)| *count > 0) {
-            let numbers = &numbers[start..start + count];
-            let least_and_greatest = numbers.iter().min().copied().zip(numbers.iter().max().copied());
-            let rows = compacted(&with_numbers(&sorted.slice(start, count), numbers)?)?;
-            self.parts.add(part, self.file.write(&rows, &mut self.bytes)?, least_and_greatest);
-            start += count;
+        if self.rows.len() > 0 {
+            let (order, counts) = self.by_part();
+            self.file.write(&self.rows, (&order, &counts), &mut self.parts)?;
+            self.rows.clear();
         }
         Ok(())
     }
 
     /// The gathered rows by their parts, in each as they were; and how many each part has.
     fn by_part(&self) -> (Vec<u32>, Vec<usize>) {
-        let part_of = |number: &u64| self.bounds.partition_point(|bound| bound <= number) as u32;
-        let of_rows: Vec<u32> = self.numbers.iter().map(part_of).collect();
+        let part_of = |number: u64| self.bounds.partition_point(|bound| *bound <= number) as u32;
+        let of_rows: Vec<u32> = self.rows.numbers().map(part_of).collect();
         let mut ends = vec![0; self.bounds.len() + 1];
         of_rows.iter().for_each(|part| ends[*part as usize] += 1);
         let counts: Vec<usize> = ends.clone();
@@ -318,46 +301,4 @@ impl Share<'_> {
         }
         (order, counts)
     }
-}
-
-/// These rows with their numbers.
-fn with_numbers(rows: &RecordBatch, numbers: &[u64]) -> Result<RecordBatch> {
-    let numbers: ArrayRef = Arc::new(UInt64Array::from(numbers.to_vec()));
-    let columns = rows.columns().iter().cloned().chain([numbers]).collect();
-    RecordBatch::try_new(with_number(rows), columns).map_err(of_arrow)
-}
-
-/// The columns of a batch, and the number.
-fn with_number(batch: &RecordBatch) -> SchemaRef {
-    let number = Arc::new(Field::new("", DataType::UInt64, false));
-    Arc::new(Schema::new(batch.schema_ref().fields().iter().cloned().chain([number]).collect::<Vec<_>>()))
-}
-
-/// The same rows, whose strings share no memory with others.
-fn compacted(batch: &RecordBatch) -> Result<RecordBatch> {
-    let compact = |column: &ArrayRef| -> ArrayRef {
-        match column.data_type() {
-            DataType::Utf8View => Arc::new(column.as_string_view().gc()),
-            DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
-            _ => Arc::clone(column),
-        }
-    };
-    let columns = batch.columns().iter().map(compact).collect();
-    RecordBatch::try_new(batch.schema(), columns).map_err(of_arrow)
-}
-
-fn numbers_of(batch: &RecordBatch) -> Result<&UInt64Array> {
-    let last = batch.columns().last().and_then(|column| column.as_primitive_opt::<UInt64Type>());
-    last.ok_or_else(|| Error::internal("rows of a part have no numbers"))
-}
-
-fn without_numbers(batch: &RecordBatch) -> RecordBatch {
-    let mut batch = batch.clone();
-    batch.remove_column(batch.num_columns() - 1);
-    batch
-}
-
-/// An error of arrow's kernels, which these rows do not give them a reason for.
-fn of_arrow(error: arrow::error::ArrowError) -> Error {
-    Error::internal(format!("rows could not be sorted: {error}"))
 }

@@ -7,13 +7,16 @@
 //! Invariants: holds at most one block of plain rows and one row group of encoded bytes per loader, both of bounded size
 //! ([`limits::BLOCK_BYTES`], [`limits::GROUP_BYTES`]).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use forebay_base::{Context, Error, ErrorKind, LogicalType, Result, limits};
 use forebay_block::choose::{EncodedGroup, Plan};
-use forebay_block::{ChunkOptions, ColumnStatistics, Compression, EncodeOptions, SealedChunk, Zone, seal_chunk};
+use forebay_block::{
+    ChunkOptions, ColumnStatistics, Compression, EncodeOptions, PlainColumn, PlainValues, SealedChunk, Zone,
+    encode_block, seal_chunk,
+};
 use forebay_store::{Column, SealedColumn, SealedGroup, SealedSegment, Store, StripedWriter, Table, TableOptions};
 
 use crate::goal::Goal;
@@ -50,6 +53,8 @@ pub struct LoadTarget {
     columns: Vec<LoadColumn>,
     options: LoadOptions,
     rows: AtomicU64,
+    /// How many different values each column has in all, where that is known before; the first row group takes it with it.
+    known_counts: Option<Mutex<Vec<ColumnStatistics>>>,
 }
 
 #[derive(Debug)]
@@ -116,7 +121,19 @@ impl LoadTarget {
             })
             .collect();
         let writer = store.striped_writer(layout, most_segments)?;
-        Ok(Arc::new(Self { writer, columns, options, rows: AtomicU64::new(0) }))
+        Ok(Arc::new(Self { writer, columns, options, rows: AtomicU64::new(0), known_counts: None }))
+    }
+
+    /// The same target, for rows of which it is known how many different values each column has, so that nobody counts them. Where there may
+    /// be several segments, each counts its own.
+    #[must_use]
+    pub(crate) fn knowing(mut self: Arc<Self>, counts: Option<Vec<ColumnStatistics>>) -> Arc<Self> {
+        if let Some(target) = Arc::get_mut(&mut self)
+            && target.writer.most_segments() == 1
+        {
+            target.known_counts = counts.map(Mutex::new);
+        }
+        self
     }
 
     /// Rows in finished row groups.
@@ -201,6 +218,36 @@ impl Loader {
         Ok(())
     }
 
+    /// Adds so many rows as a block of their own, at most [`limits::BLOCK_ROWS`] and, but for a single row, [`limits::BLOCK_BYTES`] of
+    /// values. `column` is called with the place of each column and what adds its values, which it calls.
+    pub(crate) fn push_block(
+        &mut self,
+        rows: usize,
+        mut column: impl FnMut(usize, &mut dyn FnMut(&PlainColumn<'_>) -> Result<()>) -> Result<()>,
+    ) -> Result<()> {
+        self.end_block()?;
+        let target = Arc::clone(&self.target);
+        for (index, loaded) in target.columns.iter().enumerate() {
+            let encoded = &mut self.group.columns[index];
+            column(index, &mut |plain| {
+                let string_bytes = match plain.values {
+                    PlainValues::Fixed(_) => 0,
+                    PlainValues::Bytes(values) => values.iter().map(|value| value.len()).sum(),
+                };
+                encoded
+                    .add(loaded, (rows, string_bytes), |out, statistics| {
+                        match &target.known_counts {
+                            Some(_) => statistics.add_sampled(plain),
+                            None => statistics.add(plain),
+                        }
+                        encode_block(plain, &target.options.encode, out)
+                    })
+                    .context(|| format!("column {}", loaded.name))
+            })?;
+        }
+        self.end_encoded_block(rows)
+    }
+
     /// Encodes what is left and hands in the last row group.
     pub fn finish(mut self) -> Result<()> {
         self.end_block()?;
@@ -272,24 +319,26 @@ impl Loader {
         if self.block_rows == 0 {
             return Ok(());
         }
-        for (index, column) in self.target.columns.iter().enumerate() {
+        let target = Arc::clone(&self.target);
+        for (index, column) in target.columns.iter().enumerate() {
             let array = self.take_column(index)?;
-            let encoded = &mut self.group.columns[index];
-            encoded.block_offsets.push(encoded.bytes.len() as u32);
-            let EncodedColumn { bytes, statistics, .. } = encoded;
-            let zone = encode_array(&array, &column.logical, &self.target.options.encode, bytes, statistics)
+            let sizes = (self.block_rows, self.string_bytes[index]);
+            self.group.columns[index]
+                .add(column, sizes, |out, statistics| {
+                    encode_array(&array, &column.logical, &target.options.encode, out, statistics)
+                })
                 .context(|| format!("column {}", column.name))?;
-            encoded.zones.push(zone);
-            encoded.plain_bytes += match column.logical.physical().width() {
-                Some(width) => (width * self.block_rows) as u64,
-                None => (self.string_bytes[index] + size_of::<u32>() * self.block_rows) as u64,
-            };
         }
-        self.group.rows.push(self.block_rows as u32);
         self.batches.clear();
-        self.block_rows = 0;
+        let rows = std::mem::take(&mut self.block_rows);
         self.block_bytes = 0;
         self.string_bytes.fill(0);
+        self.end_encoded_block(rows)
+    }
+
+    /// Counts a block whose columns are encoded, and ends its row group where that is full.
+    fn end_encoded_block(&mut self, rows: usize) -> Result<()> {
+        self.group.rows.push(rows as u32);
         let encoded_bytes: usize = self.group.columns.iter().map(|column| column.bytes.len()).sum();
         let most_blocks = self.target.options.chunk_blocks.unwrap_or(limits::GROUP_BLOCKS);
         if self.group.rows.len() >= most_blocks || encoded_bytes >= limits::GROUP_BYTES {
@@ -315,6 +364,11 @@ impl Loader {
         let block_rows = std::mem::take(&mut self.group.rows);
         let rows: u64 = block_rows.iter().map(|rows| u64::from(*rows)).sum();
         let options = self.target.options;
+        if let Some(known) = &self.target.known_counts {
+            let known = std::mem::take(&mut *known.lock().unwrap_or_else(PoisonError::into_inner));
+            let columns = self.group.columns.iter_mut().zip(&known);
+            columns.for_each(|(column, known)| column.statistics.merge_counts(known));
+        }
         let columns = self.group.columns.iter_mut().zip(&self.target.columns);
         let columns =
             columns.map(|(encoded, column)| encoded.seal(&options, column.store_as)).collect::<Result<_>>()?;
@@ -327,6 +381,22 @@ impl Loader {
 }
 
 impl EncodedColumn {
+    /// Adds a block of so many rows with so many bytes of strings.
+    fn add(
+        &mut self,
+        column: &LoadColumn,
+        (rows, string_bytes): (usize, usize),
+        encode: impl FnOnce(&mut Vec<u8>, &mut ColumnStatistics) -> Result<Zone>,
+    ) -> Result<()> {
+        self.block_offsets.push(self.bytes.len() as u32);
+        self.zones.push(encode(&mut self.bytes, &mut self.statistics)?);
+        self.plain_bytes += match column.logical.physical().width() {
+            Some(width) => (width * rows) as u64,
+            None => (string_bytes + size_of::<u32>() * rows) as u64,
+        };
+        Ok(())
+    }
+
     /// Cuts the encoded blocks into chunks of 2^k blocks, of about [`limits::CHUNK_TARGET_BYTES`] where nobody chose k, and
     /// empties `self`.
     fn seal(&mut self, options: &LoadOptions, store_as: StoreAs) -> Result<SealedColumn> {

@@ -41,6 +41,11 @@ impl StripedWriter {
         Self { store, columns, stripes: directories.into_iter().map(stripe).collect() }
     }
 
+    /// The most segments that there will be.
+    pub fn most_segments(&self) -> usize {
+        self.stripes.len()
+    }
+
     /// Writes a row group, into the directory whose `turn` it is among all (turns count from 0, round and round), or into
     /// the next one with room. `index` gives its place in row order within its segment. Callable from several threads.
     ///
