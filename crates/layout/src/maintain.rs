@@ -7,7 +7,7 @@ use forebay_base::{Error, ProjectionId, Result};
 use forebay_engine::analyze::{Curve, Unordered, order_of_queries};
 use forebay_engine::cluster::TableOrder;
 use forebay_engine::compact;
-use forebay_store::{Replaced, TableSnapshot};
+use forebay_store::{Replaced, SealedSegment, Segment, TableSnapshot};
 
 use crate::facts::MadeAnew;
 use crate::maintenance::Maintenance;
@@ -25,7 +25,10 @@ impl Maintenance<'_> {
     /// Those of reading and writing.
     pub fn checkpoint(&self) -> Result<()> {
         for table in self.catalog.tables() {
-            let merged = compact::merge_small(self.engine, table, self.cancel)?;
+            let merged = match self.known_order(table) {
+                Some(order) => self.merged_in_order(table, &order)?,
+                None => compact::merge_small(self.engine, table, self.cancel)?,
+            };
             let own = merged.into_iter().map(|merged| (ProjectionId::TABLE, merged));
             self.lay_out(table, own.chain(self.merged_copies(table)?).collect(), None)?;
         }
@@ -80,6 +83,30 @@ impl Maintenance<'_> {
         let keys = columns.iter().map(|column| order_key(self.catalog, table, column)).collect::<Result<Vec<_>>>()?;
         Self::check_keys(&keys)?;
         Ok(TableOrder { keys, curve })
+    }
+
+    /// The small segments of a table that follow one another, and what takes their place.
+    fn merged_in_order(&self, table: &TableSnapshot, order: &TableOrder) -> Result<Vec<Replaced>> {
+        let merged = |run: &[Arc<Segment>]| {
+            let part = Arc::new(table.with_rows(run.iter().cloned()).into());
+            Ok((run.iter().map(|segment| segment.id()).collect(), self.in_order_of_table(&part, order)?))
+        };
+        compact::small_runs(table).into_iter().map(merged).collect()
+    }
+
+    /// These rows in the order of their table. What they cannot be ordered by orders nothing.
+    pub(crate) fn in_order_of_table(
+        &self,
+        rows: &Arc<TableSnapshot>,
+        order: &TableOrder,
+    ) -> Result<Vec<SealedSegment>> {
+        let columns: Vec<usize> = (0..rows.columns.len()).collect();
+        self.sorter().sort(rows, order, &columns, Unordered::LeftOut)
+    }
+
+    /// The order that a table has, if its columns are all there.
+    pub(crate) fn known_order(&self, table: &TableSnapshot) -> Option<TableOrder> {
+        self.order(table, table.options.get(None, CLUSTER_OPTION)?).ok()
     }
 
     /// The order that a table is to lie in, as its option says.

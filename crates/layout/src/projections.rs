@@ -92,6 +92,19 @@ impl Maintenance<'_> {
         self.make_facts_of(table.id, MadeAnew::OfCopy(id))
     }
 
+    /// The rows of a load in the order of their table, where it has one: in new segments, of which the rows of a block are ruled out together
+    /// in whatever order. An order whose columns are not there any more is none.
+    ///
+    /// # Errors
+    /// Those of reading and writing.
+    pub fn in_order(&self, table: &Table, new: Vec<SealedSegment>) -> Result<Vec<SealedSegment>> {
+        let part: TableSnapshot = table.with_rows(new.iter().map(|sealed| Arc::clone(sealed.segment()))).into();
+        match self.known_order(&part) {
+            Some(order) if part.rows() > limits::BLOCK_ROWS as u64 => self.in_order_of_table(&Arc::new(part), &order),
+            _ => Ok(new),
+        }
+    }
+
     /// What each projection of a table becomes when these segments are added to it.
     ///
     /// # Errors

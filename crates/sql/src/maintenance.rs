@@ -84,7 +84,9 @@ impl Run<'_> {
         if segments.is_empty() {
             return Ok(());
         }
-        let copies = self.maintenance().copies_of_new(table, &segments)?;
+        let maintenance = self.maintenance();
+        let segments = maintenance.in_order(table, segments)?;
+        let copies = maintenance.copies_of_new(table, &segments)?;
         let mut transaction = self.planner.engine().store().begin()?;
         transaction.change_rows(table.id, vec![(Vec::new(), segments)], copies)?;
         transaction.commit()
