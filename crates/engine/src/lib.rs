@@ -16,6 +16,7 @@ pub mod compact;
 pub mod copies;
 pub mod facts;
 pub mod floors;
+pub mod follow;
 pub mod goal;
 pub mod inspect;
 pub mod load;

@@ -8,7 +8,8 @@ use forebay_base::{ColumnId, Error, ProjectionId, Result, limits};
 use forebay_engine::analyze::{Suggestion, Unordered, suggest};
 use forebay_engine::cluster::TableOrder;
 use forebay_engine::compact;
-use forebay_store::{ProjectionDefinition, Replaced, ReplacedCopies, SealedSegment, Segment, Table, TableSnapshot};
+use forebay_engine::follow::ChangedRows;
+use forebay_store::{ProjectionDefinition, Replaced, ReplacedCopies, SealedSegment, Table, TableSnapshot};
 
 use crate::facts::MadeAnew;
 use crate::maintenance::Maintenance;
@@ -117,13 +118,30 @@ impl Maintenance<'_> {
         self.copies(table, |definition| Ok((Vec::new(), self.sorted_load(&part, definition)?)))
     }
 
-    /// What each projection of a table becomes when the table has these segments instead of its own.
+    /// What each projection of a table becomes when segments of the table are replaced: it is written anew where its rows that go or come lie,
+    /// or all of it where these are many.
     ///
     /// # Errors
     /// Those of reading and writing.
-    pub fn copies_of_changed(&self, table: &TableSnapshot, now: Vec<Arc<Segment>>) -> Result<ReplacedCopies> {
+    pub fn copies_of_changed(&self, table: &TableSnapshot, replaced: &[Replaced]) -> Result<ReplacedCopies> {
         if table.projections.is_empty() {
             return Ok(ReplacedCopies::new());
+        }
+        let sorter = self.sorter();
+        if let Some(changed) = ChangedRows::of(&sorter, table, replaced)? {
+            return self.copies(table, |definition| {
+                let copy = table.copies().iter().find(|copy| copy.copy_id() == definition.id);
+                let copy = copy.ok_or_else(|| Error::internal("a projection without a copy"))?;
+                let changed = changed.replaced_in(&sorter, copy, &positions(table, definition), &order_of(definition));
+                changed.map_err(|error| in_projection(error, definition, table))
+            });
+        }
+        let mut now = Vec::new();
+        for segment in &table.segments {
+            match replaced.iter().find(|(old, _)| old.contains(&segment.id())) {
+                Some((_, new)) => now.extend(new.iter().map(|sealed| Arc::clone(sealed.segment()))),
+                None => now.push(Arc::clone(segment)),
+            }
         }
         let whole = Arc::new(table.with_rows(now).into());
         self.copies(table, |definition| {
@@ -182,10 +200,17 @@ impl Maintenance<'_> {
         definition: &ProjectionDefinition,
         unordered: Unordered,
     ) -> Result<Vec<SealedSegment>> {
-        let order = TableOrder { keys: definition.order.clone(), curve: Default::default() };
-        let sorted = self.sorter().sort(rows, &order, &positions(rows, definition), unordered);
-        sorted.map_err(|error| error.context(format!("projection {} of table {}", definition.name, rows.name)))
+        let sorted = self.sorter().sort(rows, &order_of(definition), &positions(rows, definition), unordered);
+        sorted.map_err(|error| in_projection(error, definition, rows))
     }
+}
+
+fn order_of(definition: &ProjectionDefinition) -> TableOrder {
+    TableOrder { keys: definition.order.clone(), curve: Default::default() }
+}
+
+fn in_projection(error: Error, definition: &ProjectionDefinition, table: &Table) -> Error {
+    error.context(format!("projection {} of table {}", definition.name, table.name))
 }
 
 /// The positions of a projection's columns in its table's list.

@@ -97,15 +97,7 @@ impl Run<'_> {
         if replaced.is_empty() {
             return Ok(());
         }
-        let mut now = Vec::new();
-        for segment in &table.segments {
-            let own = replaced.iter().find(|(old, _)| old.contains(&segment.id()));
-            match own {
-                Some((_, new)) => now.extend(new.iter().map(|sealed| Arc::clone(sealed.segment()))),
-                None => now.push(Arc::clone(segment)),
-            }
-        }
-        let copies = self.maintenance().copies_of_changed(table, now)?;
+        let copies = self.maintenance().copies_of_changed(table, &replaced)?;
         let mut transaction = self.planner.engine().store().begin()?;
         transaction.change_rows(table.id, replaced, copies)?;
         transaction.commit()
