@@ -54,7 +54,9 @@ pub(crate) fn write_out(scopes: &Scopes, select: &mut Select) -> Result<()> {
                 if options.opt_rename.is_some() || (shows_twice && !is_chosen(options)) =>
             {
                 let table = table.0.last().and_then(ObjectNamePart::as_ident).map(|table| table.value.to_lowercase());
-                written.extend(renamed(&all, table.as_ref(), options)?);
+                // Columns that joins have in common are those of the table here.
+                let own = outputs::whole_tables_of(scopes, select).map_or_else(|| all.clone(), qualified);
+                written.extend(renamed(&own, table.as_ref(), options)?);
                 continue;
             }
             _ => {
@@ -284,6 +286,19 @@ fn columns(tables: Vec<(Option<String>, Vec<String>)>) -> Vec<Column> {
         }
     }
     all
+}
+
+/// All columns, each by its table.
+fn qualified(tables: Vec<(Option<String>, Vec<String>)>) -> Vec<Column> {
+    let of_table = |(table, names): (Option<String>, Vec<String>)| {
+        let column = move |name: String| {
+            let mut parts: Vec<Ident> = table.iter().map(|table| Ident::with_quote('"', table.clone())).collect();
+            parts.push(Ident::with_quote('"', name.clone()));
+            Column { table: table.clone(), name, reference: Expr::CompoundIdentifier(parts) }
+        };
+        names.into_iter().map(column)
+    };
+    tables.into_iter().flat_map(of_table).collect()
 }
 
 /// Goes to the calls in an expression.

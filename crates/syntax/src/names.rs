@@ -220,7 +220,7 @@ impl VisitorMut for Names {
         outputs::order_by_other_parts(&self.scopes, query);
         let chosen = columns::write_out_order(&self.scopes, query);
         self.note(chosen);
-        let checked = orders::check(query);
+        let checked = orders::check(query).and_then(|()| using::order(&self.scopes, query));
         self.note(checked);
         select_list::order_by_places(query);
         let chosen = distinct_on::order(query, &ForebayDialect);

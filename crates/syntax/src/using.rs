@@ -5,10 +5,10 @@
 //! would join other columns.
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Select, SelectItem,
-    TableAlias, TableFactor, TableWithJoins, WildcardAdditionalOptions,
+    BinaryOperator, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, OrderByExpr,
+    OrderByKind, Query, ReplaceSelectElement, ReplaceSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind,
+    SetExpr, TableAlias, TableFactor, TableWithJoins, Value, WildcardAdditionalOptions,
 };
-use datafusion::sql::sqlparser::ast::{ReplaceSelectElement, ReplaceSelectItem};
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
 
@@ -96,6 +96,94 @@ fn name_subqueries(select: &mut Select) {
     }
     let mut count = 0;
     select.from.iter_mut().for_each(|table| name(table, &mut count));
+}
+
+/// ORDER BY the name of a column in common becomes what is meant by it: what an alias names, the only column of a table that is
+/// shown under this name, or else what joins make of the columns of both sides.
+pub(crate) fn order(scopes: &Scopes, query: &mut Query) -> Result<()> {
+    let SetExpr::Select(select) = query.body.as_ref() else { return Ok(()) };
+    let Some(OrderByKind::Expressions(orders)) = query.order_by.as_mut().map(|order| &mut order.kind) else {
+        return Ok(());
+    };
+    let is_name = |order: &OrderByExpr| matches!(order.expr, Expr::Identifier(_));
+    if !shares_columns(select) || !orders.iter().any(is_name) {
+        return Ok(());
+    }
+    let merged = write_out(scopes, &mut select.clone())?;
+    for order in orders {
+        if let Expr::Identifier(name) = &order.expr
+            && let Some(stands_for) = merged.get(&name.value.to_lowercase())
+            && let Some(meant) = ordering(scopes, select, name, stands_for)
+        {
+            order.expr = meant;
+        }
+    }
+    Ok(())
+}
+
+/// What ORDER BY `name` means, which joins have in common and make `stands_for` of; `None` where the planner finds it.
+fn ordering(scopes: &Scopes, select: &Select, name: &Ident, stands_for: &Expr) -> Option<Expr> {
+    let is_name = |other: &Ident| other.value.eq_ignore_ascii_case(&name.value);
+    let alias = select.projection.iter().rev().find_map(|item| match item {
+        SelectItem::ExprWithAlias { expr, alias } if is_name(alias) => Some(expr),
+        _ => None,
+    });
+    match alias {
+        Some(Expr::Value(_)) => return None,
+        Some(expr) => return Some(expr.clone()),
+        None => {}
+    }
+    let has_all = select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_)));
+    // What is no column of a table is none that is shown.
+    let of_table = Some(stands_for).filter(|meant| matches!(meant, Expr::CompoundIdentifier(_)));
+    let mut shown: Vec<Expr> = Vec::new();
+    // How many columns stand before an item, where that is known.
+    let mut before = Some(0);
+    for item in &select.projection {
+        let mut width = Some(1);
+        match item {
+            SelectItem::UnnamedExpr(Expr::Identifier(other)) if is_name(other) => shown.extend(of_table.cloned()),
+            SelectItem::UnnamedExpr(expr @ Expr::CompoundIdentifier(parts)) if parts.last().is_some_and(is_name) => {
+                shown.push(expr.clone());
+            }
+            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(table), _) => {
+                let columns = columns_of(scopes, select, table);
+                width = columns.as_ref().map(Vec::len);
+                let place = columns.iter().flatten().position(|column| column.eq_ignore_ascii_case(&name.value));
+                shown.extend(place.zip(before).map(|(place, before)| position(before + place + 1)));
+            }
+            SelectItem::Wildcard(_) => {
+                width = None;
+                shown.extend(of_table.cloned());
+            }
+            _ => {}
+        }
+        before = before.zip(width).map(|(before, width)| before + width);
+    }
+    if let [only] = shown.as_slice() {
+        return (!has_all || only != stands_for).then(|| only.clone());
+    }
+    let place = select
+        .projection
+        .iter()
+        .position(|item| matches!(item, SelectItem::UnnamedExpr(Expr::Identifier(other)) if is_name(other)));
+    let has_stars = has_all || select.projection.iter().any(|item| matches!(item, SelectItem::QualifiedWildcard(..)));
+    match place {
+        Some(place) if !has_stars => Some(position(place + 1)),
+        _ if has_all && shown.is_empty() => None,
+        _ => Some(stands_for.clone()),
+    }
+}
+
+fn position(place: usize) -> Expr {
+    Expr::Value(Value::Number(place.to_string(), false).into())
+}
+
+/// The columns of a table in FROM.
+fn columns_of(scopes: &Scopes, select: &Select, table: &ObjectName) -> Option<Vec<String>> {
+    let name = last_of(table)?.value.to_lowercase();
+    let tables = outputs::whole_tables_of(scopes, select)?;
+    tables.into_iter().find(|(known, _)| known.as_ref() == Some(&name)).map(|(_, columns)| columns)
 }
 
 /// What unqualified names mean behind the SELECT, in ORDER BY: the columns in common that are no output.
