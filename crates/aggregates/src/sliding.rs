@@ -31,6 +31,9 @@ const EXTREMA: [&str; 2] = ["max", "min"];
 /// Aggregates of which rows are taken from the state, unless their values are distinct.
 const SUMS: [&str; 2] = ["avg", "sum"];
 
+/// Aggregates of which DataFusion's need their rows in the order that the call asks for.
+const ORDERED: [&str; 1] = ["string_agg"];
+
 /// Aggregates with the frames that this module is for.
 pub fn functions(aggregates: &[Arc<AggregateUDF>]) -> Vec<Arc<AggregateUDF>> {
     let is_one = |function: &&Arc<AggregateUDF>| !RETRACTED.contains(&function.name());
@@ -48,6 +51,13 @@ pub fn functions(aggregates: &[Arc<AggregateUDF>]) -> Vec<Arc<AggregateUDF>> {
 struct Anew {
     inner: Arc<AggregateUDF>,
     signature: Signature,
+}
+
+impl Anew {
+    /// Whether it puts rows in the order that the call asks for by itself.
+    fn sorts(&self) -> bool {
+        self.inner.order_sensitivity() == AggregateOrderSensitivity::SoftRequirement
+    }
 }
 
 impl AggregateUDFImpl for Anew {
@@ -138,14 +148,23 @@ impl AggregateUDFImpl for Anew {
         }
     }
 
+    /// Who puts rows in order does so in any case: that rows come in the opposite order is told as if they came in this one.
     fn with_beneficial_ordering(self: Arc<Self>, is_beneficial: bool) -> Result<Option<Arc<dyn AggregateUDFImpl>>> {
-        let ordered = self.inner.as_ref().clone().with_beneficial_ordering(is_beneficial)?;
+        let is_told = is_beneficial && !self.sorts();
+        let ordered = self.inner.as_ref().clone().with_beneficial_ordering(is_told)?;
         let signature = self.signature.clone();
         Ok(ordered.map(|inner| Arc::new(Self { inner: Arc::new(inner), signature }) as Arc<dyn AggregateUDFImpl>))
     }
 
+    /// None asks for an order of its input where it can do without: what stands beside it would get its rows in that order, too.
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
-        self.inner.order_sensitivity()
+        match self.inner.order_sensitivity() {
+            AggregateOrderSensitivity::SoftRequirement => AggregateOrderSensitivity::Beneficial,
+            AggregateOrderSensitivity::HardRequirement if !ORDERED.contains(&self.name()) => {
+                AggregateOrderSensitivity::Insensitive
+            }
+            other => other,
+        }
     }
 
     fn simplify(&self) -> Option<AggregateFunctionSimplification> {
@@ -153,7 +172,10 @@ impl AggregateUDFImpl for Anew {
     }
 
     fn reverse_expr(&self) -> ReversedUDAF {
-        self.inner.reverse_udf()
+        match self.sorts() {
+            true => ReversedUDAF::NotSupported,
+            false => self.inner.reverse_udf(),
+        }
     }
 
     fn is_descending(&self) -> Option<bool> {

@@ -45,6 +45,8 @@ fn rewrite(expr: &mut Expr) -> Result<()> {
                 rename(call, several);
             }
         }
+        // The number of rows is the same in any order.
+        ("count", _) => list.clauses.retain(|clause| !matches!(clause, FunctionArgumentClause::OrderBy(_))),
         ("string_agg", 2) if call.over.is_none() && is_ordered(list) => rename(call, ORDERED_TEXTS),
         ("sum_no_overflow", 1) => rename(call, "sum"),
         ("percentile_cont" | "quantile_cont", _) => {

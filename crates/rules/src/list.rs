@@ -77,6 +77,7 @@ use crate::whole_partitions::WholePartitions;
 use forebay_joins::MarkedJoins;
 use forebay_subqueries::correlation::Namesakes;
 use forebay_subqueries::membership::Membership;
+use forebay_subqueries::orders::Orders;
 use forebay_subqueries::rounds::KeyedRecursions;
 use forebay_subqueries::shared_rows::NarrowedRows;
 use forebay_subqueries::unnesting::Unnesting;
@@ -92,6 +93,9 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(KeyedRecursions),
         // POSITIONAL and ASOF joins, which DataFusion does not know. nearest_rows.test, positional.test. Before types.
         Arc::new(MarkedJoins),
+        // Lists and the like, and the numbers of rows, are in the order of the subquery that they read. No issue: DataFusion drops such
+        // orders; subquery_orders.test. Behind what numbers rows of joins, and before subqueries become joins.
+        Arc::new(Orders),
         // INTERSECT ALL and EXCEPT ALL count equal rows. #12955, #12956; joins.test.
         Arc::new(NumberedRows),
         // IN and NOT IN of subqueries know NULL. #8241, #21309, #25347; membership.test. Makes comparisons: before types.

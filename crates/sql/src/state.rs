@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::config::Dialect;
+use datafusion::config::{Dialect, SqlParserOptions};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::ScalarUDF;
@@ -54,6 +54,16 @@ fn scalar_functions(state: &SessionState, nested: Vec<Arc<ScalarUDF>>) -> Vec<Ar
     scalars
 }
 
+/// What DataFusion's planner makes of a text.
+fn say_how_to_plan(options: &mut SqlParserOptions) {
+    options.dialect = Dialect::DuckDB;
+    options.collect_spans = true;
+    options.parse_float_as_decimal = true;
+    // `forebay_subqueries::orders` knows which ones matter.
+    options.enable_subquery_sort_elimination = false;
+    options.default_null_ordering = semantics::NULLS_LAST.to_owned();
+}
+
 /// DataFusion's state for a new session that runs on so many threads.
 pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> SessionState {
     let mut config = SessionConfig::new()
@@ -64,10 +74,7 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
     let division = Arc::new(Division::default());
     config.set_extension(Arc::clone(&division));
     let options = config.options_mut();
-    options.sql_parser.dialect = Dialect::DuckDB;
-    options.sql_parser.collect_spans = true;
-    options.sql_parser.parse_float_as_decimal = true;
-    options.sql_parser.default_null_ordering = semantics::NULLS_LAST.to_owned();
+    say_how_to_plan(&mut options.sql_parser);
     options.optimizer.hash_join_single_partition_threshold = SHARED_BUILD_BYTES;
     options.optimizer.hash_join_single_partition_threshold_rows = SHARED_BUILD_ROWS;
     options.optimizer.hash_join_inlist_pushdown_max_size = PUSHED_KEYS * size_of::<i64>();

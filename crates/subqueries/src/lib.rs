@@ -1,13 +1,14 @@
 //! Subqueries as joins, wherever they stand and whatever of the rows around them they name.
 //!
 //! Start with [`unnesting`]; [`membership`] says what `IN`, `EXISTS`, `ANY` and `ALL` mean, [`single_row`] when more than one row is
-//! an error, [`shared_rows`] is how rows that several parts of a plan read are computed once, and [`rounds`] are recursive queries
-//! with keys. Must not know: tables, files,
+//! an error, [`shared_rows`] is how rows that several parts of a plan read are computed once, [`rounds`] are recursive queries
+//! with keys, and [`orders`] is what depends on the order of a subquery. Must not know: tables, files,
 //! the list of rules.
 #![forbid(unsafe_code)]
 
 pub mod correlation;
 pub mod membership;
+pub mod orders;
 pub mod plans;
 mod recursion;
 pub mod references;
