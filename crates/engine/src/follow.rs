@@ -60,7 +60,8 @@ impl<'t> ChangedRows<'t> {
         Ok(Some(Self { table, carried, difference }))
     }
 
-    /// What becomes of a copy with the columns at these positions of the table's list.
+    /// What becomes of a copy with the columns at these positions of the table's list; `None` where it does not have the rows that go, as
+    /// one that an earlier program wrote with other bits of equal floats.
     ///
     /// # Errors
     /// Those of reading and writing.
@@ -70,14 +71,16 @@ impl<'t> ChangedRows<'t> {
         copy: &TableSnapshot,
         positions: &[usize],
         order: &TableOrder,
-    ) -> Result<Replaced> {
+    ) -> Result<Option<Replaced>> {
         let net = self.net(positions);
         let carried = self.carried.only(positions);
         let (old, mut new) = match net.gone.is_empty() {
             true => Replaced::default(),
             false => {
                 let bounds = bounds(self.table, positions, &self.difference.gone);
-                Copy { sorter, table: copy, positions, carried: &carried }.without(&net.gone, net.counts, &bounds)?
+                let copy = Copy { sorter, table: copy, positions, carried: &carried };
+                let Some(replaced) = copy.without(&net.gone, net.counts, &bounds)? else { return Ok(None) };
+                replaced
             }
         };
         let come = self.segments_of(sorter, &net.come)?;
@@ -85,7 +88,7 @@ impl<'t> ChangedRows<'t> {
             let part = Arc::new(self.table.with_rows(come.iter().map(|sealed| Arc::clone(sealed.segment()))).into());
             new.extend(sorter.sort(&part, order, positions, Unordered::LeftOut)?);
         }
-        Ok((old, new))
+        Ok(Some((old, new)))
     }
 
     /// The rows that go and come when only these columns are looked at.

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use forebay_base::{ColumnId, Error, ProjectionId, Result, limits};
+use forebay_base::{ColumnId, Error, ErrorKind, ProjectionId, Result, limits};
 use forebay_engine::analyze::{Suggestion, Unordered, suggest};
 use forebay_engine::cluster::TableOrder;
 use forebay_engine::compact;
@@ -101,7 +101,13 @@ impl Maintenance<'_> {
     pub fn in_order(&self, table: &Table, new: Vec<SealedSegment>) -> Result<Vec<SealedSegment>> {
         let part: TableSnapshot = table.with_rows(new.iter().map(|sealed| Arc::clone(sealed.segment()))).into();
         match self.known_order(&part) {
-            Some(order) if part.rows() > limits::BLOCK_ROWS as u64 => self.in_order_of_table(&Arc::new(part), &order),
+            Some(order) if part.rows() > limits::BLOCK_ROWS as u64 => {
+                match self.in_order_of_table(&Arc::new(part), &order) {
+                    // There was room for the rows as they came.
+                    Err(error) if error.kind() == ErrorKind::OutOfSpace => Ok(new),
+                    sorted => sorted,
+                }
+            }
             _ => Ok(new),
         }
     }
@@ -127,26 +133,24 @@ impl Maintenance<'_> {
         if table.projections.is_empty() {
             return Ok(ReplacedCopies::new());
         }
-        let sorter = self.sorter();
-        if let Some(changed) = ChangedRows::of(&sorter, table, replaced)? {
-            return self.copies(table, |definition| {
-                let copy = table.copies().iter().find(|copy| copy.copy_id() == definition.id);
-                let copy = copy.ok_or_else(|| Error::internal("a projection without a copy"))?;
-                let changed = changed.replaced_in(&sorter, copy, &positions(table, definition), &order_of(definition));
-                changed.map_err(|error| in_projection(error, definition, table))
-            });
-        }
-        let mut now = Vec::new();
+        let (sorter, mut now) = (self.sorter(), Vec::new());
         for segment in &table.segments {
             match replaced.iter().find(|(old, _)| old.contains(&segment.id())) {
                 Some((_, new)) => now.extend(new.iter().map(|sealed| Arc::clone(sealed.segment()))),
                 None => now.push(Arc::clone(segment)),
             }
         }
-        let whole = Arc::new(table.with_rows(now).into());
+        let (whole, changed) = (Arc::new(table.with_rows(now).into()), ChangedRows::of(&sorter, table, replaced)?);
         self.copies(table, |definition| {
-            let old = table.projection_by_id(definition.id).map(|copy| copy.segments.ids()).unwrap_or_default();
-            Ok((old, self.sorted(&whole, definition, Unordered::LeftOut)?))
+            let copy = table.copies().iter().find(|copy| copy.copy_id() == definition.id);
+            let copy = copy.ok_or_else(|| Error::internal("a projection without a copy"))?;
+            if let Some(changed) = &changed {
+                let replaced = changed.replaced_in(&sorter, copy, &positions(table, definition), &order_of(definition));
+                if let Some(replaced) = replaced.map_err(|error| in_projection(error, definition, table))? {
+                    return Ok(replaced);
+                }
+            }
+            Ok((copy.segments.ids(), self.sorted(&whole, definition, Unordered::LeftOut)?))
         })
     }
 

@@ -32,13 +32,13 @@ type Place = (usize, usize, usize);
 
 impl Copy<'_> {
     /// The copy without rows: `gone` has the place of each of them in `counts`, by its bytes, and `counts` how many of them there are.
-    /// `bounds` rule out rows that are none of them.
+    /// `bounds` rule out rows that are none of them. `None` where it lacks one of them.
     pub(super) fn without(
         &self,
         gone: &HashMap<Vec<u8>, usize>,
         mut counts: Vec<u64>,
         bounds: &[ColumnPredicate],
-    ) -> Result<Replaced> {
+    ) -> Result<Option<Replaced>> {
         let mut found = self.find(gone, &counts, bounds)?;
         found.sort_unstable();
         // In as few segments as they are in, whichever of equal rows these are.
@@ -50,8 +50,7 @@ impl Copy<'_> {
             }
         }
         if counts.iter().any(|count| *count > 0) {
-            let name = &self.table.name;
-            return Err(Error::internal(format!("a projection of table {name} lacks rows that the table had")));
+            return Ok(None);
         }
         let (mut old, mut new): (Vec<SegmentId>, Vec<SealedSegment>) = (Vec::new(), Vec::new());
         for (segment, places) in by_segment {
@@ -61,7 +60,7 @@ impl Copy<'_> {
                 new.extend(self.rewritten(segment, &places)?);
             }
         }
-        Ok((old, new))
+        Ok(Some((old, new)))
     }
 
     fn scan(&self, table: TableSnapshot) -> Result<Arc<Scan>> {
