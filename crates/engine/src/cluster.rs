@@ -16,7 +16,7 @@ use std::sync::Arc;
 use forebay_base::units::format_bytes;
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_block::ColumnStatistics;
-use forebay_cpu::vector::Vector;
+use forebay_cpu::vector::{VECTOR_ROWS, Vector};
 use forebay_store::{Catalog, GroupColumn, SealedSegment, TableSnapshot};
 
 use crate::analyze::{Builder, Curve, Places, RowCodes, Unordered};
@@ -174,6 +174,12 @@ impl Sort<'_> {
         size_of::<u64>() as u64 + fixed.max(plain / self.table.rows().max(1))
     }
 
+    /// Rows that a worker gathers, about, at most.
+    fn gathered_rows(&self) -> usize {
+        let fitting = GATHERED_BYTES as u64 / self.row_bytes().max(1);
+        fitting.min(self.table.rows()).min(GATHERED_ROWS as u64) as usize
+    }
+
     /// Bytes that the columns take now.
     fn stored_bytes(&self) -> u64 {
         self.stored().flat_map(|column| &column.chunks).map(|chunk| chunk.stored_bytes).sum()
@@ -219,6 +225,7 @@ impl Sort<'_> {
         let of_share = |_: usize, morsels: &[Morsel]| {
             let parts = Parts::new(bounds.len() + 1);
             let mut share = Share { bounds, file, rows: self.carried.no_rows(), parts };
+            share.rows.reserve(self.gathered_rows() + VECTOR_ROWS);
             let mut worker = self.codes.worker();
             let mut keys = VectorLoader::new(&self.codes.source, &self.codes.dictionaries);
             let mut loader = VectorLoader::new(&self.carried.source, &self.carried.dictionaries);

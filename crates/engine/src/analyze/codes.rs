@@ -14,7 +14,7 @@ use forebay_prune::bins::{BinSet, Binning, NO_BIN};
 use forebay_store::TableSnapshot;
 
 use super::build::{Builder, Dimension, RowBins, Wanted};
-use super::columns::{ColumnBins, check_key, dictionaries_of, integer, source_of};
+use super::columns::{ColumnBins, check_key, dictionaries_of, integers_of, source_of};
 use super::curve::Places;
 use crate::Morsel;
 use crate::facts::OrderKey;
@@ -209,16 +209,21 @@ impl CodeWorker<'_> {
         let RowCodes { source, dictionaries, parts, places } = self.codes;
         for (index, (part, bins)) in parts.iter().zip(&mut self.bins).enumerate() {
             let (vector, column) = (&vectors[index], &source.columns[index]);
-            for (row, code) in rows.iter().copied().zip(&mut codes[first..]) {
-                let bin = match (part, &mut *bins) {
-                    (CodePart::Partner { dimension, of_places }, _) => {
-                        let place = integer(vector, row).and_then(|key| dimension.rows.place(key));
-                        place.map_or(NO_BIN, |place| of_places[place])
+            let codes = &mut codes[first..];
+            match (part, bins) {
+                (CodePart::Partner { dimension, of_places }, _) => integers_of(vector, rows, |index, key| {
+                    let place = key.and_then(|key| dimension.rows.place(key));
+                    let bin = place.map_or(NO_BIN, |place| of_places[place]);
+                    codes[index] = codes[index] << 8 | u64::from(bin);
+                }),
+                (CodePart::Own(_), Some(bins)) => {
+                    for (row, code) in rows.iter().zip(codes) {
+                        *code = *code << 8 | u64::from(bins.bin(vector, *row, column, dictionaries));
                     }
-                    (CodePart::Own(_), Some(bins)) => bins.bin(vector, row, column, dictionaries),
-                    (CodePart::Own(_), None) | (CodePart::Nothing, _) => NO_BIN,
-                };
-                *code = *code << 8 | u64::from(bin);
+                }
+                (CodePart::Own(_), None) | (CodePart::Nothing, _) => {
+                    codes.iter_mut().for_each(|code| *code = *code << 8 | u64::from(NO_BIN));
+                }
             }
         }
         places.iter().for_each(|places| places.replace(&mut codes[first..]));

@@ -122,6 +122,34 @@ pub(super) fn each_integer(vector: &Vector, rows: usize, mut see: impl FnMut(i64
     }
 }
 
+/// Calls `see` with each of these rows, counted, and the integer that it has in such a column.
+pub(super) fn integers_of(vector: &Vector, rows: &[usize], mut see: impl FnMut(usize, Option<i64>)) {
+    macro_rules! each {
+        ($native:ty) => {{
+            let values = vector.values::<$native>();
+            match vector.validity() {
+                None => rows.iter().enumerate().for_each(|(index, row)| see(index, Some(values[*row].into()))),
+                Some(validity) => rows
+                    .iter()
+                    .enumerate()
+                    .for_each(|(index, row)| see(index, (validity[*row] != 0).then(|| values[*row].into()))),
+            }
+        }};
+    }
+    match vector.physical() {
+        PhysicalType::I8 => each!(i8),
+        PhysicalType::I16 => each!(i16),
+        PhysicalType::I32 => each!(i32),
+        PhysicalType::I64 => each!(i64),
+        PhysicalType::U8 => each!(u8),
+        PhysicalType::U16 => each!(u16),
+        PhysicalType::U32 => each!(u32),
+        PhysicalType::U64 | PhysicalType::I128 | PhysicalType::F32 | PhysicalType::F64 | PhysicalType::Bytes => {
+            (0..rows.len()).for_each(|index| see(index, None));
+        }
+    }
+}
+
 /// An integer of a column of integers or ids.
 pub(super) fn integer(vector: &Vector, row: usize) -> Option<i64> {
     if !vector.is_valid(row) {

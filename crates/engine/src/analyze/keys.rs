@@ -8,6 +8,9 @@ const NONE: u32 = u32::MAX;
 /// A table of keys may have so many places for each row before keys are hashed.
 const PLACES_PER_ROW: u64 = 16;
 
+/// And so many in any case: the dates of some decades as integers of eight digits.
+const FEW_PLACES: u64 = 1 << 20;
+
 /// Rows by key. A key may have none or several.
 #[derive(Debug)]
 pub(super) struct RowsByKey {
@@ -33,7 +36,7 @@ impl RowsByKey {
         let known = || keys.iter().flatten();
         let (least, greatest) = (known().min().copied().unwrap_or(0), known().max().copied().unwrap_or(0));
         let span = greatest.abs_diff(least);
-        let mut first = match span / PLACES_PER_ROW <= keys.len() as u64 {
+        let mut first = match span < FEW_PLACES || span / PLACES_PER_ROW <= keys.len() as u64 {
             true => FirstRows::Dense { least, rows: vec![NONE; span as usize + 1] },
             false => FirstRows::Hashed(HashMap::with_capacity(keys.len())),
         };

@@ -203,6 +203,14 @@ impl Rows {
         }
     }
 
+    /// Makes room for so many more rows; that of texts comes with them. What is exact leaves no page to be cleared for nothing.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        self.numbers.reserve_exact(more * NUMBER_BYTES);
+        for column in &mut self.columns {
+            column.values.reserve_exact(more * column.width);
+        }
+    }
+
     /// Leaves no row.
     pub(crate) fn clear(&mut self) {
         self.numbers.clear();

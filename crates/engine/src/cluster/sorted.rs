@@ -100,7 +100,10 @@ impl<'s> SortedLoad<'s> {
     }
 
     fn sort(&mut self) {
+        let room = self.rows.len() + self.rows.len() / 8;
         self.pairs.clear();
+        self.pairs.reserve_exact(room);
+        self.spare.reserve_exact(room.saturating_sub(self.spare.len()));
         self.pairs.extend(self.rows.numbers().zip(0..));
         moved::sort(&mut self.pairs, &mut self.spare);
         self.order.clear();
@@ -123,9 +126,11 @@ impl<'s> SortedLoad<'s> {
                 let plain = |values| PlainColumn { physical: column.physical, rows: count, validity: bitmap, values };
                 let slices: Vec<&[u8]> = match texts {
                     Some(texts) => {
-                        let text = |(row, id)| texts.get(id).copied().or_else(|| block.is_null(row).then_some(&[][..]));
-                        let texts = block.ids().enumerate().map(text).collect::<Option<_>>();
-                        texts.ok_or_else(|| Error::internal("an id of a text is not in its dictionary"))?
+                        let is_known = |(row, id): (usize, usize)| id < texts.len() || block.is_null(row);
+                        if !block.ids().enumerate().all(is_known) {
+                            return Err(Error::internal("an id of a text is not in its dictionary"));
+                        }
+                        block.ids().map(|id| texts.get(id).copied().unwrap_or_default()).collect()
                     }
                     None if values.texts.is_some() => order.iter().map(|row| values.text(*row as usize)).collect(),
                     None => return add(&plain(PlainValues::Fixed(&block.values))),
