@@ -1,30 +1,28 @@
 //! Blocks that are read without the rest of their chunk: the right rows and few bytes, whatever is in the cache, whoever shares
 //! the chunk, and whatever the other blocks hold.
 
+mod one_table;
+
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringViewArray};
+use arrow::array::{ArrayRef, AsArray, Int64Array, StringViewArray};
 use arrow::datatypes::Int64Type;
 use forebay_base::{ErrorKind, LogicalType, Result, Value, limits};
 use forebay_block::{BlockSet, EncodeOptions, Encoding, block_places};
 use forebay_disk::{Disk, FaultKind, Faults, MemoryDisk, OpenMode as FileMode, ReadPath, SimulatedDisk};
 use forebay_engine::metrics::MetricsSnapshot;
 use forebay_engine::{
-    AdaptivePredicate, CancelToken, Engine, LoadOptions, LoadTarget, Loader, MemoryShares, Metrics, Morsel, Scan,
-    ScanSettings,
+    AdaptivePredicate, CancelToken, Engine, LoadOptions, MemoryShares, Metrics, Morsel, Scan, ScanSettings,
 };
 use forebay_pipeline::predicate::{ColumnPredicate, Predicate};
-use forebay_store::{ColumnDefinition, OpenMode, Store, TableDefinition, TableOptions, TableSnapshot};
+
+use one_table::{noise, table};
 
 const BLOCK: i64 = limits::BLOCK_ROWS as i64;
 
 /// Columns of the table: k is the number of the row, v noise, s text, c the same in all rows of a block.
 const COLUMNS: [&str; 4] = ["k", "v", "s", "c"];
-
-fn noise(row: i64) -> i64 {
-    (row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64 >> 40
-}
 
 /// NULL in some rows.
 fn text(row: i64) -> Option<String> {
@@ -42,49 +40,23 @@ fn sums(rows: impl Iterator<Item = i64>) -> Sums {
 }
 
 fn open(disk: Arc<dyn Disk>, cache_bytes: usize) -> Result<Arc<Engine>> {
-    let store = Store::open(Arc::clone(&disk), OpenMode::ReadWrite, "a test")?;
-    Ok(Arc::new(Engine::new(store, MemoryShares::alone(1 << 30).keeping(cache_bytes), disk)))
-}
-
-fn table(engine: &Engine) -> Arc<TableSnapshot> {
-    Arc::clone(engine.store().catalog().table("main", "t").expect("the table was made"))
+    one_table::open(disk, MemoryShares::alone(1 << 30).keeping(cache_bytes))
 }
 
 /// Makes the table with so many blocks on a disk.
 fn load(disk: Arc<dyn Disk>, blocks: i64, options: LoadOptions) {
     let engine = open(disk, 0).expect("a new database opens");
-    let column = |name: &&str| ColumnDefinition {
-        name: (*name).into(),
-        logical: if *name == "s" { LogicalType::Varchar } else { LogicalType::Int64 },
-        nullable: true,
-        default: None,
-        missing: None,
-    };
-    let mut transaction = engine.store().begin().expect("a transaction");
-    let columns = COLUMNS.iter().map(column).collect();
-    let definition = TableDefinition { schema: "main".into(), name: "t".into(), columns, constraints: Vec::new() };
-    transaction.create_table(definition).expect("a table");
-    transaction.commit().expect("durable");
-    let columns = &table(&engine).columns;
-    let target =
-        LoadTarget::with_options(engine.store(), columns, &TableOptions::default(), options).expect("a segment");
-    let mut loader = Loader::new(Arc::clone(&target), 0);
-    for block in 0..blocks {
+    let logical = |name| if name == "s" { LogicalType::Varchar } else { LogicalType::Int64 };
+    let of_block = |block: i64| -> Vec<ArrayRef> {
         let rows = block * BLOCK..(block + 1) * BLOCK;
-        let arrays: [ArrayRef; 4] = [
+        vec![
             Arc::new(Int64Array::from_iter_values(rows.clone())),
             Arc::new(Int64Array::from_iter_values(rows.clone().map(noise))),
             Arc::new(StringViewArray::from_iter(rows.clone().map(text))),
             Arc::new(Int64Array::from_iter_values(rows.map(|_| block))),
-        ];
-        let named = COLUMNS.into_iter().zip(arrays).map(|(name, array)| (name, array, true));
-        loader.push(&RecordBatch::try_from_iter_with_nullable(named).expect("a valid batch")).expect("rows are taken");
-    }
-    loader.finish().expect("the last group is written");
-    let sealed = Arc::into_inner(target).expect("its loader is gone").finish().expect("durable");
-    let mut transaction = engine.store().begin().expect("a transaction");
-    transaction.publish(table(&engine).id, sealed).expect("published");
-    transaction.commit().expect("durable");
+        ]
+    };
+    one_table::load(&engine, &COLUMNS.map(|name| (name, logical(name))), options, (0..blocks).map(of_block));
 }
 
 /// k is one of these.

@@ -1,21 +1,21 @@
 //! Which copy of a table's rows is chosen, and that copies which are sorted for it have the same rows.
 
+mod one_table;
+
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
+use arrow::array::{ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::Int64Type;
 use forebay_base::{ColumnId, LogicalType, ProjectionId, Result, Value, limits};
-use forebay_disk::{Disk, MemoryDisk};
+use forebay_disk::MemoryDisk;
 use forebay_engine::analyze::{Curve, Unordered};
 use forebay_engine::cluster::{Sorter, TableOrder};
 use forebay_engine::copies::{CopyChoice, CopyOptions, ScanNeeds, choose};
-use forebay_engine::{
-    CancelToken, CopyUse, Engine, LoadOptions, LoadTarget, Loader, MemoryShares, Metrics, Scan, ScanSettings,
-};
+use forebay_engine::{CancelToken, CopyUse, Engine, LoadOptions, MemoryShares, Metrics, Scan, ScanSettings};
 use forebay_pipeline::predicate::{ColumnPredicate, Predicate};
-use forebay_store::{
-    ColumnDefinition, OpenMode, OrderKey, ProjectionDefinition, Store, TableDefinition, TableOptions, TableSnapshot,
-};
+use forebay_store::{OrderKey, ProjectionDefinition, TableSnapshot};
+
+use one_table::{load, noise, open, table};
 
 const BLOCKS: i64 = 4;
 const ROWS: i64 = BLOCKS * limits::BLOCK_ROWS as i64;
@@ -23,51 +23,15 @@ const ROWS: i64 = BLOCKS * limits::BLOCK_ROWS as i64;
 /// Columns: k is the number of the row, g one of seven values, v noise.
 const COLUMNS: [&str; 3] = ["k", "g", "v"];
 
-fn noise(row: i64) -> i64 {
-    (row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64 >> 40
-}
-
-fn table(engine: &Engine) -> Arc<TableSnapshot> {
-    Arc::clone(engine.store().catalog().table("main", "t").expect("the table was made"))
-}
-
-fn engine() -> Arc<Engine> {
-    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::default());
-    let store = Store::open(Arc::clone(&disk), OpenMode::ReadWrite, "a test").expect("a new database opens");
-    Arc::new(Engine::new(store, MemoryShares::alone(1 << 30), disk))
-}
-
 /// The table, with these projections: names, positions of the columns of their order, and of all.
 fn loaded(projections: &[(&str, usize, &[usize])]) -> Arc<Engine> {
-    let engine = engine();
-    let column = |name: &&str| ColumnDefinition {
-        name: (*name).into(),
-        logical: LogicalType::Int64,
-        nullable: true,
-        default: None,
-        missing: None,
-    };
-    let mut transaction = engine.store().begin().expect("a transaction");
-    let columns = COLUMNS.iter().map(column).collect();
-    let definition = TableDefinition { schema: "main".into(), name: "t".into(), columns, constraints: Vec::new() };
-    transaction.create_table(definition).expect("a table");
-    transaction.commit().expect("durable");
-    let options = TableOptions::default();
-    let target = LoadTarget::with_options(engine.store(), &table(&engine).columns, &options, LoadOptions::default());
-    let target = target.expect("a segment");
-    let mut loader = Loader::new(Arc::clone(&target), 0);
-    let arrays: [ArrayRef; 3] = [
+    let engine = open(Arc::new(MemoryDisk::default()), MemoryShares::alone(1 << 30)).expect("a new database opens");
+    let arrays: Vec<ArrayRef> = vec![
         Arc::new(Int64Array::from_iter_values(0..ROWS)),
         Arc::new(Int64Array::from_iter_values((0..ROWS).map(|row| row % 7))),
         Arc::new(Int64Array::from_iter_values((0..ROWS).map(noise))),
     ];
-    let named = COLUMNS.into_iter().zip(arrays).map(|(name, array)| (name, array, true));
-    loader.push(&RecordBatch::try_from_iter_with_nullable(named).expect("a valid batch")).expect("rows are taken");
-    loader.finish().expect("the last group is written");
-    let sealed = Arc::into_inner(target).expect("its loader is gone").finish().expect("durable");
-    let mut transaction = engine.store().begin().expect("a transaction");
-    transaction.publish(table(&engine).id, sealed).expect("published");
-    transaction.commit().expect("durable");
+    load(&engine, &COLUMNS.map(|name| (name, LogicalType::Int64)), LoadOptions::default(), [arrays]);
     for (name, order, columns) in projections {
         add(&engine, name, *order, columns);
     }

@@ -1,20 +1,21 @@
 //! Reads that run ahead: whatever fails on the way, a scan gives the right rows or an error that names the place, gives its
 //! memory back, and leaves the database usable.
 
+mod one_table;
+
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
+use arrow::array::{ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::Int64Type;
 use forebay_base::{LogicalType, Result, limits};
 use forebay_disk::{FaultKind, Faults, ReadPath, SimulatedDisk};
 use forebay_engine::timeline::{Recorder, SourceTimeline, SpanKind};
-use forebay_engine::{
-    AdaptivePredicate, CancelToken, Engine, Foreseen, LoadTarget, Loader, MemoryShares, Metrics, Scan,
-};
+use forebay_engine::{AdaptivePredicate, CancelToken, Engine, Foreseen, LoadOptions, MemoryShares, Metrics, Scan};
 use forebay_pipeline::predicate::{ColumnPredicate, Predicate};
-use forebay_store::{ColumnDefinition, OpenMode, Store, TableDefinition, TableSnapshot};
+
+use one_table::{load, table};
 
 const GROUPS: i64 = 5;
 const ROWS: i64 = GROUPS * (limits::BLOCK_ROWS * limits::GROUP_BLOCKS) as i64;
@@ -30,17 +31,12 @@ fn open_with_cache(disk: SimulatedDisk, cache_bytes: usize) -> Result<Arc<Engine
 }
 
 fn open_within(disk: SimulatedDisk, memory: MemoryShares) -> Result<Arc<Engine>> {
-    let disk = Arc::new(disk);
-    Ok(Arc::new(Engine::new(Store::open(disk.clone(), OpenMode::ReadWrite, "a test")?, memory, disk)))
-}
-
-fn table(engine: &Engine) -> Arc<TableSnapshot> {
-    Arc::clone(engine.store().catalog().table("main", "t").expect("the table was made"))
+    one_table::open(Arc::new(disk), memory)
 }
 
 /// Of row `i` column a is noise of `i` and column b is `i`.
 fn noise(row: i64) -> i64 {
-    (row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64 >> 44
+    one_table::noise(row) >> 4
 }
 
 /// A disk with a database of one table with several row groups.
@@ -52,36 +48,12 @@ fn database() -> SimulatedDisk {
 fn database_of(table_rows: i64, a: fn(i64) -> i64) -> SimulatedDisk {
     let disk = SimulatedDisk::new(7, Faults::default());
     let engine = open(disk.clone()).expect("a new database opens");
-    let column = |name: &str| ColumnDefinition {
-        name: name.into(),
-        logical: LogicalType::Int64,
-        nullable: false,
-        default: None,
-        missing: None,
-    };
-    let mut transaction = engine.store().begin().expect("a transaction");
-    let definition = TableDefinition {
-        schema: "main".into(),
-        name: "t".into(),
-        columns: vec![column("a"), column("b")],
-        constraints: Vec::new(),
-    };
-    transaction.create_table(definition).expect("a table");
-    transaction.commit().expect("durable");
-    let target = LoadTarget::new(engine.store(), &table(&engine).columns).expect("a segment");
-    let mut loader = Loader::new(Arc::clone(&target), 0);
-    for first in (0..table_rows).step_by(limits::BLOCK_ROWS) {
+    let of_block = |first: i64| -> Vec<ArrayRef> {
         let rows = first..first + limits::BLOCK_ROWS as i64;
-        let columns: [ArrayRef; 2] =
-            [Arc::new(Int64Array::from_iter_values(rows.clone().map(a))), Arc::new(Int64Array::from_iter_values(rows))];
-        let named = ["a", "b"].into_iter().zip(columns);
-        loader.push(&RecordBatch::try_from_iter(named).expect("a valid batch")).expect("rows are taken");
-    }
-    loader.finish().expect("the last group is written");
-    let sealed = Arc::into_inner(target).expect("its loader is gone").finish().expect("durable");
-    let mut transaction = engine.store().begin().expect("a transaction");
-    transaction.publish(table(&engine).id, sealed).expect("published");
-    transaction.commit().expect("durable");
+        vec![Arc::new(Int64Array::from_iter_values(rows.clone().map(a))), Arc::new(Int64Array::from_iter_values(rows))]
+    };
+    let columns = ["a", "b"].map(|name| (name, LogicalType::Int64));
+    load(&engine, &columns, LoadOptions::default(), (0..table_rows).step_by(limits::BLOCK_ROWS).map(of_block));
     disk
 }
 
