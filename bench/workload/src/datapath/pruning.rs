@@ -17,13 +17,17 @@ const SETTINGS: [(Storage, &str); 4] =
     [(UNCOMPRESSED, "none"), (BALANCED, "none"), (UNCOMPRESSED, "all"), (BALANCED, "all")];
 
 /// Ways to prune, with what they go by.
-const TECHNIQUES: [(&str, &str); 3] =
-    [("minmax", "min and max"), ("histogram", "and bins of own columns"), ("all", "and of the dimension's")];
+const TECHNIQUES: [(&str, &str); 4] = [
+    ("minmax", "min and max"),
+    ("bloom", "and Bloom filters"),
+    ("histogram", "and bins of own columns"),
+    ("all", "all, and bins of the dimension's"),
+];
 
-/// The columns that the flight reads, in chunks of so many blocks, in the order of what it asks for, with facts; made if it is
-/// not there.
+/// The columns that the flight reads, in chunks of so many blocks, in the order of what it asks for, with facts, Bloom filters of
+/// what it asks for among them; made if it is not there.
 fn flight_table(database: &Database, storage: &Storage, blocks: u64) -> Result<String> {
-    let name = format!("flight1_{}_{blocks}", storage.name);
+    let name = format!("filtered1_{}_{blocks}", storage.name);
     let session = database.session();
     if session.names().tables.contains(&name) {
         return Ok(name);
@@ -37,9 +41,11 @@ fn flight_table(database: &Database, storage: &Storage, blocks: u64) -> Result<S
         ),
         format!("INSERT INTO {name} SELECT lo_orderdate, lo_discount, lo_quantity, lo_extendedprice FROM lineorder"),
         format!("ALTER TABLE {name} CLUSTER BY (lo_orderdate.d_year, lo_discount, lo_quantity)"),
-        format!("ANALYZE {name}"),
     ];
-    making.iter().try_for_each(|sql| all(&session, &[sql]))?;
+    let filters = ["lo_orderdate", "lo_discount", "lo_quantity"]
+        .map(|column| format!("ALTER TABLE {name} ALTER COLUMN {column} SET (bloom_filter = on)"));
+    let making = making.into_iter().chain(filters).chain([format!("ANALYZE {name}")]);
+    making.into_iter().try_for_each(|sql| all(&session, &[&sql]))?;
     Ok(name)
 }
 

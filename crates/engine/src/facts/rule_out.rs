@@ -191,15 +191,29 @@ fn is_of_use(fact: &Fact, facts: FactUse) -> bool {
     }
 }
 
-/// Whether only some single values pass.
+/// Whether only some single values pass, and no range of them.
 pub(crate) fn asks_for_values(test: &Predicate) -> bool {
-    values_of(test).is_some()
+    let is_range = matches!(test, Predicate::Range { low, high } if low != high);
+    !is_range && values_of(test).is_some()
+}
+
+/// The integers of a range, where both ends are there and they are few.
+fn integers_between(low: &Bound<Value>, high: &Bound<Value>) -> Option<Vec<Value>> {
+    let end = |bound: &Bound<Value>, inward: i128| match bound {
+        Bound::Included(Value::Int(value)) => Some(*value),
+        Bound::Excluded(Value::Int(value)) => value.checked_add(inward),
+        _ => None,
+    };
+    let (low, high) = (end(low, 1)?, end(high, -1)?);
+    let are_few = high.checked_sub(low).is_some_and(|between| (0..MOST_VALUES as i128).contains(&between));
+    are_few.then(|| (low..=high).map(Value::Int).collect())
 }
 
 /// The values of which a row has one that passes; `None` where they are many, or where others pass.
 fn values_of(test: &Predicate) -> Option<Vec<Value>> {
     let values = match test {
         Predicate::Range { low: Bound::Included(low), high: Bound::Included(high) } if low == high => vec![low.clone()],
+        Predicate::Range { low, high } => integers_between(low, high)?,
         Predicate::In(values) => values.clone(),
         Predicate::Keys(keys) if keys.count() <= MOST_VALUES => {
             let words = keys.words().iter().enumerate();
