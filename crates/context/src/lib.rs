@@ -1,9 +1,10 @@
 //! What every step of a statement has at hand: the statement itself, the settings of its session, and DataFusion's errors as
-//! ours. The lowest of the crates that know DataFusion.
+//! ours; and times as texts ([`clock`]). The lowest of the crates that know DataFusion.
 //!
 //! Must not know: SQL text, plans, tables.
 #![forbid(unsafe_code)]
 
+pub mod clock;
 pub mod error;
 mod inert_settings;
 pub mod lock;

@@ -7,7 +7,6 @@
 
 mod aliases;
 pub mod call_forms;
-pub mod clock;
 mod columns;
 mod depth;
 pub mod dialect;

@@ -3,7 +3,7 @@
 
 use forebay_base::calendar;
 
-use crate::clock;
+use forebay_context::clock;
 
 /// The moment after all others; the one before all is its negative. In any unit.
 pub const INFINITE: i64 = i64::MAX;

@@ -5,7 +5,8 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use datafusion::arrow::datatypes::{DataType, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType};
 use datafusion::common::{Result, internal_err};
 use forebay_base::Error;
-use forebay_syntax::{clock, moments};
+use forebay_context::clock;
+use forebay_syntax::moments;
 
 /// Microseconds of a second.
 const SECOND: i64 = 1_000_000;
