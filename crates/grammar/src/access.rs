@@ -3,10 +3,12 @@
 
 use std::ops::ControlFlow;
 
+use crate::fields::of_column as of_parameter;
 use crate::walk::Tree;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
-    ObjectName, ObjectNamePart, Statement, Subscript, Value, VisitorMut,
+    LambdaFunction, LambdaFunctionParameter, ObjectName, ObjectNamePart, OneOrManyWithParens, Statement, Subscript,
+    Value, VisitorMut,
 };
 
 /// Schemas and databases that functions are named by.
@@ -14,16 +16,36 @@ const HOMES: [&str; 6] = ["main", "system", "pg_catalog", "memory", "temp", "for
 
 /// Writes out dots in a statement.
 pub fn rewrite(statement: &mut Statement) {
-    let _ = statement.walk_mut(&mut Dots);
+    let _ = statement.walk_mut(&mut Dots::default());
 }
 
-struct Dots;
+#[derive(Default)]
+struct Dots {
+    /// Parameters of the lambdas around the place, in lower case.
+    parameters: Vec<String>,
+}
 
 impl VisitorMut for Dots {
     type Break = ();
 
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Lambda(lambda) => self.parameters.extend(names(lambda)),
+            // What a lambda is given is no table.
+            Expr::CompoundIdentifier(parts) if self.parameters.contains(&parts[0].value.to_lowercase()) => {
+                *expr = of_parameter(std::mem::take(parts), 1);
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         match expr {
+            Expr::Lambda(lambda) => {
+                let own = names(lambda).count();
+                self.parameters.truncate(self.parameters.len().saturating_sub(own));
+            }
             Expr::CompoundFieldAccess { root, access_chain }
                 if access_chain.iter().any(|access| matches!(access, AccessExpr::Dot(_))) =>
             {
@@ -35,6 +57,14 @@ impl VisitorMut for Dots {
         }
         ControlFlow::Continue(())
     }
+}
+
+fn names(lambda: &LambdaFunction) -> impl Iterator<Item = String> + '_ {
+    let all: Vec<&LambdaFunctionParameter> = match &lambda.params {
+        OneOrManyWithParens::One(only) => vec![only],
+        OneOrManyWithParens::Many(all) => all.iter().collect(),
+    };
+    all.into_iter().map(|parameter| parameter.name.value.to_lowercase())
 }
 
 fn null() -> Expr {
@@ -114,5 +144,6 @@ mod tests {
         check("SELECT 'x'.upper().concat('y')", "SELECT concat(upper('x'), 'y')");
         check("SELECT a.sqrt(), t.a.round(1), main.abs(b)", "SELECT sqrt(a), round(t.a, 1), abs(b)");
         check("SELECT a.b.c", "SELECT a.b.c");
+        check("SELECT f(lambda s: s.a > t.b)", "SELECT f(lambda s : s['a'] > t.b)");
     }
 }

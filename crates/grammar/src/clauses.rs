@@ -4,7 +4,7 @@
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
-use crate::recursions::keys_as_order;
+use crate::recursions::{keys_as_order, views};
 use crate::samples::SHARE_OF_ALL_ROWS;
 use crate::windows::{EXCLUSIONS, WITHOUT_ARGUMENTS};
 use crate::words::is_blank;
@@ -15,7 +15,7 @@ const UNITS: [(&str, &str); 4] =
 
 /// The tokens in words that the parser knows.
 pub fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let mut tokens = keys_as_order(tokens);
+    let mut tokens = keys_as_order(views(tokens));
     let places: Vec<usize> = (0..tokens.len()).filter(|index| !is_blank(&tokens[*index])).collect();
     for window in places.windows(3) {
         let [interval, value, unit] = [window[0], window[1], window[2]];
@@ -378,6 +378,14 @@ mod tests {
             "WITH a AS (SELECT 1), b AS (SELECT 2)",
         );
         check("CREATE MATERIALIZED VIEW", "CREATE MATERIALIZED VIEW");
+    }
+
+    #[test]
+    fn recursive_views_read_themselves() {
+        check(
+            "CREATE RECURSIVE VIEW v(a) AS SELECT 1",
+            "CREATE   VIEW v(a) AS WITH  RECURSIVE  v(a) AS( SELECT 1) SELECT * FROM v",
+        );
     }
 
     #[test]

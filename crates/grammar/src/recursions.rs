@@ -4,6 +4,7 @@
 //! ```text
 //! t(k, n) USING KEY (k) AS (a UNION b)  →  t(k, n) AS (SELECT * FROM (a) AS t(k, n) WHERE using_key(k) UNION b)
 //! FROM recurring.t AS r                 →  FROM (SELECT * FROM t WHERE every_round()) AS r
+//! CREATE RECURSIVE VIEW v (a) AS q      →  CREATE VIEW v (a) AS WITH RECURSIVE v (a) AS (q) SELECT * FROM v
 //! ```
 
 use std::ops::ControlFlow;
@@ -18,7 +19,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use forebay_base::{Error, Result};
 
 use crate::walk::Tree;
-use crate::words::is_word;
+use crate::words::{is_blank, is_word};
 
 /// The mark of the keys.
 pub const USING_KEY: &str = "using_key";
@@ -50,6 +51,34 @@ pub fn keys_as_order(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         tokens.splice(body_end..body_end, order);
         tokens[using..=close].iter_mut().for_each(|token| token.token = space());
     }
+}
+
+/// `CREATE RECURSIVE VIEW v (a) AS …` as `CREATE VIEW v (a) AS WITH RECURSIVE v (a) AS (…) SELECT * FROM v`.
+pub fn views(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let places: Vec<usize> = (0..tokens.len()).filter(|at| !is_blank(&tokens[*at])).collect();
+    let word = |at: usize, word: &str| places.get(at).is_some_and(|place| is_word(&tokens[*place].token, word));
+    let begins = |at: &usize| word(*at, "recursive") && word(at + 1, "view");
+    let Some(at) = (1..4).find(begins).filter(|_| word(0, "create")) else { return tokens };
+    let Some(body) = (at + 3..places.len()).find(|at| word(*at, "as")) else { return tokens };
+    let (name, first) = (places[at + 2], places[body] + 1);
+    let span = tokens[name].span;
+    let spaced = |words: &[&str]| {
+        let words = words.iter().flat_map(|word| [space(), Token::make_keyword(word), space()]);
+        words.map(|token| TokenWithSpan { token, span }).collect::<Vec<_>>()
+    };
+    let one = |token: Token| TokenWithSpan { token, span };
+    let end = tokens.iter().position(|token| token.token == Token::EOF).unwrap_or(tokens.len());
+    let columns_end = tokens[name..].iter().position(|token| token.token == Token::LParen).map(|at| name + at);
+    let called = tokens[name..columns_end.filter(|end| *end < first).unwrap_or(first - 1)].to_vec();
+    let mut shown = vec![one(Token::RParen)];
+    shown.extend(spaced(&["SELECT"]).into_iter().chain([one(Token::Mul)]).chain(spaced(&["FROM"])).chain(called));
+    tokens.splice(end..end, shown);
+    let mut with = spaced(&["WITH", "RECURSIVE"]);
+    with.extend_from_slice(&tokens[name..first]);
+    with.push(one(Token::LParen));
+    tokens.splice(first..first, with);
+    tokens[places[at]].token = space();
+    tokens
 }
 
 fn space() -> Token {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result};
+use datafusion::functions_nested::expr_fn::array_element;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawFieldAccessExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, ScalarUDF};
 
@@ -28,6 +29,11 @@ impl ExprPlanner for MapAccess {
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawFieldAccessExpr>> {
         let key = match &access.field_access {
+            // DataFusion would make another aggregate of it, which asks for an order of all rows.
+            GetFieldAccess::ListIndex { key } if matches!(&access.expr, Expr::AggregateFunction(call) if call.func.name() == "array_agg") =>
+            {
+                return Ok(PlannerResult::Planned(array_element(access.expr, key.as_ref().clone())));
+            }
             GetFieldAccess::NamedStructField { name } => Expr::Literal(name.clone(), None),
             GetFieldAccess::ListIndex { key } => key.as_ref().clone(),
             GetFieldAccess::ListRange { .. } => return Ok(PlannerResult::Original(access)),

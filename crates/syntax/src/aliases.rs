@@ -173,7 +173,11 @@ impl<F: FnMut(&mut Expr)> VisitorMut for Outside<F> {
 /// Where names hide columns of tables that ORDER BY computes with, these keys are computed where the names are not known yet.
 /// `sources` tells the columns of the query's FROM clause.
 pub(crate) fn order_by_sources(query: &mut Query, sources: impl Fn(Option<&With>, &[TableWithJoins]) -> Sources) {
-    let Some(hiding) = hiding(query, sources) else { return };
+    let hiding = match hiding(query, sources) {
+        Some(hiding) => hiding,
+        None if is_behind_unnest(query) => HashSet::new(),
+        None => return,
+    };
     let outer = Parser::new(&ForebayDialect).try_with_sql("SELECT 1 FROM (SELECT 1) AS named");
     let Ok(mut outer) = outer.and_then(|mut parser| parser.parse_query()) else { return };
     let SetExpr::Select(select) = query.body.as_mut() else { return };
@@ -190,6 +194,10 @@ pub(crate) fn order_by_sources(query: &mut Query, sources: impl Fn(Option<&With>
                 SelectItem::ExprWithAlias { expr, alias: std::mem::replace(alias, inner) }
             }
             SelectItem::UnnamedExpr(Expr::Identifier(name)) => SelectItem::UnnamedExpr(Expr::Identifier(name.clone())),
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => match parts.last() {
+                Some(name) => SelectItem::UnnamedExpr(Expr::Identifier(name.clone())),
+                None => return,
+            },
             SelectItem::UnnamedExpr(expr) => {
                 SelectItem::UnnamedExpr(Expr::Identifier(Ident::with_quote('"', expr.to_string())))
             }
@@ -262,6 +270,36 @@ fn hiding(query: &Query, sources: impl Fn(Option<&With>, &[TableWithJoins]) -> S
     let columns = sources(query.with.as_ref(), &select.from)?;
     used.retain(|name| columns.contains(name));
     (!used.is_empty()).then_some(used)
+}
+
+/// Whether a SELECT list takes lists apart, and rows are ordered by what it does not show: the planner has it before that only.
+fn is_behind_unnest(query: &Query) -> bool {
+    let SetExpr::Select(select) = query.body.as_ref() else { return false };
+    let Some(OrderByKind::Expressions(orders)) = query.order_by.as_ref().map(|order| &order.kind) else { return false };
+    let is_plain = matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
+    if select.distinct.is_some() || select.having.is_some() || select.qualify.is_some() || !is_plain {
+        return false;
+    }
+    let (mut shown, mut has_unnest) = (HashSet::new(), false);
+    for item in &select.projection {
+        let (expr, name) = match item {
+            SelectItem::UnnamedExpr(expr) => (expr, last_name(expr)),
+            SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias.value.to_lowercase())),
+            _ => return false,
+        };
+        has_unnest |= matches!(expr, Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("unnest"));
+        // Of two columns of one name neither is told by it.
+        if name.is_some_and(|name| !shown.insert(name)) {
+            return false;
+        }
+        shown.insert(expr.to_string().to_lowercase());
+    }
+    let is_shown = |expr: &Expr| {
+        matches!(expr, Expr::Value(_))
+            || last_name(expr).is_some_and(|name| shown.contains(&name))
+            || shown.contains(&expr.to_string().to_lowercase())
+    };
+    has_unnest && !orders.iter().all(|order| is_shown(&order.expr))
 }
 
 /// The name of a column in lower case.

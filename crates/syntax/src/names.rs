@@ -193,6 +193,10 @@ impl VisitorMut for Names {
         }
         limits::fetch_as_limit(query);
         limits::whole_numbers(query);
+        if self.scopes.depth() == 0 {
+            let shown = collations::shown(query);
+            self.note(shown);
+        }
         let counted =
             limits::share_as_count(query, &ForebayDialect).and_then(|()| recursions::mark(query, &ForebayDialect));
         self.note(counted);
@@ -260,6 +264,8 @@ impl VisitorMut for Names {
             orders::descend_windows(select);
         }
         groupings::write_out(select);
+        let folded = collations::grouped(select);
+        self.note(folded);
         let joined = joins::check(select);
         self.note(joined);
         fields::write_out(select);
@@ -341,6 +347,7 @@ impl VisitorMut for Names {
             .and_then(|()| call_forms::put_variable(&self.variables, expr));
         self.note(rewritten);
         match expr {
+            Expr::Collate { .. } => self.note(Err(collations::unknown())),
             Expr::Identifier(name) => match self.scopes.merged(name).cloned().or_else(|| self.rows.of(name)) {
                 Some(meant) => *expr = meant,
                 None => self.replace(name),
