@@ -304,7 +304,10 @@ DELETE FROM orders WHERE nothing = 1
 DELETE FROM orders WHERE id = 'seven'
 DELETE FROM nowhere
 TRUNCATE orders
-MERGE INTO orders USING items ON true WHEN MATCHED THEN DELETE
+MERGE INTO orders USING items ON orders.id = items.id WHEN MATCHED THEN UPDATE SET nothing = 1
+MERGE INTO orders USING items
+INSERT INTO orders VALUES (1) ON CONFLICT (nothing) DO NOTHING
+INSERT OR REPLACE INTO orders VALUES (1)
 COPY orders FROM 'missing.csv'
 COPY nowhere FROM 'missing.csv'
 COPY orders (nothing) FROM 'missing.csv'

@@ -6,7 +6,7 @@ use crate::finding::Finding;
 use crate::source::Sources;
 
 /// The crates between a statement's text and its pipelines.
-const PLANNING: [&str; 16] = [
+const PLANNING: [&str; 17] = [
     "context",
     "grammar",
     "syntax",
@@ -16,6 +16,7 @@ const PLANNING: [&str; 16] = [
     "joins",
     "layout",
     "macros",
+    "changes",
     "subqueries",
     "rules",
     "system",

@@ -42,7 +42,8 @@ struct Net {
 }
 
 impl<'t> ChangedRows<'t> {
-    /// What is different when these segments of `table` are replaced; `None` where that is so much that copies are better written anew.
+    /// What is different when these segments of `table` are replaced; `None` where that is so much, or such a mixture,
+    /// that copies are better written anew.
     ///
     /// # Errors
     /// Those of reading.

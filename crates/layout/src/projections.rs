@@ -140,6 +140,9 @@ impl Maintenance<'_> {
                 None => now.push(Arc::clone(segment)),
             }
         }
+        // Rows that take the place of none.
+        let added = replaced.iter().filter(|(old, _)| old.is_empty()).flat_map(|(_, new)| new);
+        now.extend(added.map(|sealed| Arc::clone(sealed.segment())));
         let (whole, changed) = (Arc::new(table.with_rows(now).into()), ChangedRows::of(&sorter, table, replaced)?);
         self.copies(table, |definition| {
             let copy = table.copies().iter().find(|copy| copy.copy_id() == definition.id);

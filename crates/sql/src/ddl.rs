@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::ast::{
     DataType as SqlType, Expr, IndexColumn, ObjectName, ObjectType, RenameTableNameKind, TableConstraint,
 };
 use forebay_base::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId, Value};
+use forebay_changes::columns::unknown_column;
 use forebay_context::error::{from_datafusion, suggestion};
 use forebay_engine::types::arrow_type;
 use forebay_functions::casts;
@@ -26,7 +27,7 @@ use forebay_tables::nested_columns;
 use crate::catalog::Planner;
 use crate::checks::constraint as constraint_of;
 use crate::lookup::{find_name, find_table};
-use crate::named::{find_column, unknown_column};
+use crate::named::find_column;
 use crate::options;
 use crate::qualified_name::{QualifiedName, ident};
 use crate::search_path::is_temporary;
@@ -422,13 +423,18 @@ pub fn definition_of_query(name: QualifiedName, schema: &Schema, create: &Create
         )
         .hint("CAST in the query, or use CREATE TABLE and INSERT … SELECT"));
     }
-    let mut columns: Vec<ColumnDefinition> = Vec::with_capacity(schema.fields().len());
     if !create.columns.is_empty() && create.columns.len() != schema.fields().len() {
         let message = format!("{} columns are named for a query of {}", create.columns.len(), schema.fields().len());
         return Err(Error::input(message));
     }
+    definition_of_rows(name, schema, &create.columns)
+}
+
+/// A table for the rows of a query whose columns get these names, or keep their own where there are none.
+pub fn definition_of_rows(name: QualifiedName, schema: &Schema, names: &[ColumnDef]) -> Result<TableDefinition> {
+    let mut columns: Vec<ColumnDefinition> = Vec::with_capacity(schema.fields().len());
     for (index, field) in schema.fields().iter().enumerate() {
-        let mut column = match create.columns.get(index) {
+        let mut column = match names.get(index) {
             Some(named) => ident(&named.name),
             None => field.name().clone(),
         };

@@ -13,10 +13,10 @@ use datafusion::sql::sqlparser::ast::{
     Insert, ObjectName, ObjectNamePart, Query, SetExpr, Statement as Ast, TableObject, With,
 };
 use forebay_base::{Error, Result};
+use forebay_changes::columns::unknown_column;
 use forebay_context::error::from_datafusion;
 use forebay_store::Table;
 
-use crate::named::unknown_column;
 use crate::qualified_name::ident;
 
 /// The table that a statement inserts into.

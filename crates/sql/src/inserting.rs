@@ -6,11 +6,11 @@ use datafusion::logical_expr::{DmlStatement, LogicalPlan, WriteOp};
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::ObjectName;
 use forebay_base::{Error, Result};
+use forebay_changes::insert;
 use forebay_context::error::from_datafusion;
 use forebay_joins::reading_order;
 
 use crate::answer::Answer;
-use crate::insert;
 use crate::lookup::{find_name, find_table};
 use crate::returning::Returning;
 use crate::run::Run;
@@ -24,17 +24,26 @@ impl Run<'_> {
             let source = self.plan_text(&self.state(), &source)?;
             insert::name_columns(&mut statement, source.schema().fields().iter().map(|field| field.name()));
         }
+        let conflict = insert::taken_conflict(&mut statement, &table)?;
         insert::fill_defaults(&mut statement, &table)?;
         // Only to fail early on a read-only database.
         drop(self.planner.engine().store().begin()?);
         let state = self.state();
         let plan = self.plan(&state, statement)?;
-        let state = reading_order::state_for(state, &plan).map_err(from_datafusion)?;
+        let mut state = reading_order::state_for(state, &plan).map_err(from_datafusion)?;
+        if conflict.is_some() {
+            // One thread writes rows in their order, the first of which count.
+            state.config_mut().options_mut().execution.target_partitions = 1;
+        }
         let LogicalPlan::Dml(DmlStatement { op: WriteOp::Insert(_), input, .. }) = plan else {
             return Err(Error::internal("an INSERT was planned as something else"));
         };
         let physical = self.physical(&state, input)?;
         let (segments, rows) = self.load(&state, physical, &table.columns, &table.options)?;
+        if let Some(conflict) = conflict {
+            let changed = self.insert_or_change(conflict, &table, &segments, &mut returning)?;
+            return returning.map_or_else(|| self.changed(changed), |returning| returning.answer(self));
+        }
         if let Some(returning) = &mut returning {
             let written = segments.iter().map(|sealed| Arc::clone(sealed.segment())).collect();
             returning.add_segments(self, &table, &insert::alias(name), written)?;

@@ -6,6 +6,7 @@ use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use forebay_base::{ColumnId, Error, ErrorKind, Result};
+use forebay_changes::columns::unknown_column;
 use forebay_context::error::suggestion;
 use forebay_store::{Catalog, Table, TableSnapshot};
 use forebay_syntax::dialect::ForebayDialect;
@@ -46,14 +47,5 @@ pub fn find_column(table: &Table, name: &Ident) -> Result<ColumnId> {
     match table.column(&name) {
         Some((_, column)) => Ok(column.id),
         None => Err(unknown_column(&name, table.columns.iter().map(|column| column.name.as_str()))),
-    }
-}
-
-/// An error about a column that is not there.
-pub fn unknown_column<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Error {
-    let error = Error::new(ErrorKind::NotFound, format!("column {wanted} does not exist"));
-    match suggestion(wanted, names) {
-        Some(other) => error.hint(format!("Did you mean {other}?")),
-        None => error,
     }
 }

@@ -18,6 +18,7 @@ use datafusion::logical_expr::{DmlStatement, Expr, LogicalPlan};
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use forebay_base::{Error, ErrorKind, Result};
+use forebay_changes::insert;
 use forebay_context::error::from_datafusion;
 use forebay_context::lock::lock;
 use forebay_engine::types::logical_type;
@@ -26,7 +27,6 @@ use forebay_syntax::parse::{self, Command};
 use forebay_syntax::types::shown_column_type;
 
 use crate::answer::{Answer, renamed};
-use crate::insert;
 use crate::inserted_query::inserted_table;
 use crate::lookup::{find_name, find_table};
 use crate::prepared::{Parameter, Prepared};
@@ -127,7 +127,9 @@ impl Run<'_> {
             statement = parse::parse_plan(&template.indexed())?;
             ids = (1..=ids.len()).map(|index| index.to_string()).collect();
             let name = find_name(&self.planner, &name)?;
-            insert::fill_defaults(&mut statement, &*find_table(&self.planner, &name)?)?;
+            let table = find_table(&self.planner, &name)?;
+            insert::taken_conflict(&mut statement, &table)?;
+            insert::fill_defaults(&mut statement, &table)?;
         }
         let returns_rows = insert::taken_returning(&mut statement).is_some();
         let plan = self.plan(&state, statement)?;

@@ -10,7 +10,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{
-    CreateTable, ObjectName, ObjectType, SchemaName, SetExpr, Statement as Ast, TableObject, Truncate,
+    CreateTable, ObjectName, ObjectType, Query, SchemaName, SetExpr, Statement as Ast, TableObject, Truncate,
 };
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_carve::node::{LeavesRoom, is_breach};
@@ -20,6 +20,7 @@ use forebay_context::settings::{KeepsPlans, ReadsInOrder};
 use forebay_context::statement::StatementContext;
 use forebay_engine::timeline::Recorder;
 use forebay_files::copy_to;
+use forebay_grammar::collations;
 use forebay_joins::reading_order;
 use forebay_store::{DEFAULT_SCHEMA, SealedSegment, TableOptions};
 use forebay_syntax::parse::{Command, Copy, CopySource, parse_plan};
@@ -116,6 +117,7 @@ impl<'a> Run<'a> {
             Command::CreateMacro(text) => self.create_macro(&text),
             Command::CreateType(text) => self.create_type(&text),
             Command::DropMacro(text) => self.drop_macro(&text),
+            Command::Merge(text) => self.merge(&text),
             Command::Pragma(pragma) => self.pragma(pragma),
             Command::Reset(variable) => self.reset(&variable),
             Command::Use(name) => self.use_schema(name.trim_matches('"')),
@@ -143,6 +145,7 @@ impl<'a> Run<'a> {
             Ast::CreateTable(create) => self.create_table(create),
             Ast::CreateView(view) => {
                 let mut view = view.clone();
+                no_collations(&view.query)?;
                 self.answer_in_view(&mut view.query)?;
                 self.session.wait(ddl::create_view(&self.state(), &self.planner, &view))?;
                 self.tell_plans_apart(view.temporary);
@@ -155,14 +158,14 @@ impl<'a> Run<'a> {
                 self.drop_objects(object_type, names, *if_exists, *cascade)
             }
             Ast::AlterTable(alter) => {
+                if let Some(answer) = self.retype(alter)? {
+                    return Ok(answer);
+                }
                 ddl::alter_table(&self.planner, alter)?;
                 self.done("ALTER TABLE")
             }
             Ast::Truncate(truncate) => self.truncate(truncate),
             Ast::Insert(insert) => {
-                if insert.on.is_some() || insert.or.is_some() || insert.replace_into {
-                    return Err(Error::unsupported("INSERT with ON CONFLICT or OR REPLACE is not supported yet"));
-                }
                 let TableObject::TableName(name) = &insert.table else {
                     return Err(Error::unsupported("INSERT into a function is not supported"));
                 };
@@ -184,7 +187,6 @@ impl<'a> Run<'a> {
                 }
                 _ => self.query(statement),
             },
-            Ast::Merge { .. } => Err(not_yet("MERGE")),
             Ast::StartTransaction { .. } => Err(no_transaction("BEGIN")),
             Ast::Commit { .. } => Err(no_transaction("COMMIT")),
             Ast::Rollback { .. } => Err(no_transaction("ROLLBACK")),
@@ -391,6 +393,7 @@ impl<'a> Run<'a> {
             self.tell_plans_apart(is_temporary);
             return self.done("CREATE TABLE");
         };
+        no_collations(query)?;
         // Only to fail early on a read-only database.
         drop(store.begin()?);
         let state = self.state();
@@ -464,6 +467,14 @@ impl<'a> Run<'a> {
         };
         self.publish(&table, segments)?;
         self.changed(rows)
+    }
+}
+
+/// Columns of tables and views have no collations.
+fn no_collations(query: &Query) -> Result<()> {
+    match collations::is_shown(query) {
+        true => Err(collations::unknown()),
+        false => Ok(()),
     }
 }
 

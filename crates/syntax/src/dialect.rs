@@ -97,6 +97,10 @@ impl Dialect for ForebayDialect {
         true
     }
 
+    fn supports_alter_column_type_using(&self) -> bool {
+        true
+    }
+
     fn parse_infix(&self, parser: &mut Parser<'_>, left: &Expr, _: u8) -> Option<Result<Expr, ParserError>> {
         use Keyword::{DISTINCT, FROM, IS, NOT};
         if let Some(found) = expressions::infix(parser, left, self) {

@@ -94,6 +94,8 @@ pub enum Command {
     CreateType(String),
     /// DROP MACRO: the text behind the words.
     DropMacro(String),
+    /// MERGE: the whole text.
+    Merge(String),
     /// PRAGMA.
     Pragma(Pragma),
     /// RESET setting.
@@ -231,6 +233,7 @@ pub fn parse(text: &str) -> Result<Command> {
         ["SET", "VARIABLE", _, "=" | "TO"] => Command::SetVariable { name: name_at(&tokens, 2)?, value: behind(4) },
         ["RESET", "VARIABLE", _] => Command::ResetVariable(name_at(&tokens, 2)?),
         ["DROP", "MACRO" | "FUNCTION", _, ..] => Command::DropMacro(behind(2)),
+        ["MERGE", "INTO", ..] => Command::Merge(text.to_owned()),
         ["PRAGMA", ..] => Command::Pragma(statements::pragma(&unspaced(tokens))?),
         ["RESET", ..] => Command::Reset(statements::reset(&unspaced(tokens))?),
         ["SET", "GLOBAL" | "SESSION", _, "=" | "TO"] => {
@@ -272,8 +275,8 @@ pub fn parse_plan(text: &str) -> Result<PlanStatement> {
     parse_tokens(known(text)?)
 }
 
-/// The tokens of a statement, in words that the parser knows.
-fn known(text: &str) -> Result<Vec<TokenWithSpan>> {
+/// The tokens of a statement, in words that the parser knows. Errors: texts that are no tokens, or nested too deeply.
+pub fn known(text: &str) -> Result<Vec<TokenWithSpan>> {
     Ok(clauses::known(phrases::known(depth::check(tokens(text)?)?)))
 }
 

@@ -1,11 +1,12 @@
 //! Rows of segments, one after the other, and which of them others lack that were written in their place.
 //!
-//! Invariant: what is written in the place of a segment has its rows in their order, all of them with other values or fewer of them as
-//! they were: that is what UPDATE and DELETE leave.
+//! Known are: the rows of a segment in their order, all of them with other values (UPDATE) or fewer of them as they were (DELETE), and
+//! rows in the place of no segment (INSERT). Anything else, as what MERGE leaves of a segment of which it changes some rows and deletes
+//! others, is not told apart row by row.
 
 use std::sync::Arc;
 
-use forebay_base::{Error, Result};
+use forebay_base::Result;
 use forebay_store::{Table, TableSnapshot};
 
 use crate::cluster::Sorter;
@@ -44,16 +45,22 @@ impl Difference {
         Self { gone: carried.no_rows(), come: carried.no_rows(), most_rows: rows / ROWS_PER_NOTED + 1 }
     }
 
-    /// Adds the difference between some rows and those that were written in their place. False where it is too much.
+    /// Adds the difference between some rows and those that were written in their place. False where it is too much, or not known.
     pub(super) fn add(&mut self, sorter: &Sorter<'_>, carried: &Carried, (old, new): (Table, Table)) -> Result<bool> {
         let (old, new) = (TableSnapshot::from(old), TableSnapshot::from(new));
         let keeps_places = old.rows() == new.rows();
-        let fewer = old.rows().checked_sub(new.rows());
-        let fewer = fewer.ok_or_else(|| Error::internal("rows were added in the place of a segment"))?;
-        if fewer > self.most_rows {
+        if old.rows().abs_diff(new.rows()) > self.most_rows {
             return Ok(false);
         }
+        let is_added = old.rows() == 0;
         let (mut old, mut new) = (Cursor::new(sorter, carried, old)?, Cursor::new(sorter, carried, new)?);
+        while is_added && new.is_there()? {
+            self.come.append(&new.rows, &[new.at as u32]);
+            new.at += 1;
+            if self.is_too_much() {
+                return Ok(false);
+            }
+        }
         while old.is_there()? {
             let is_new = new.is_there()?;
             if !is_new || !old.rows.equals(old.at, &new.rows, new.at) {
@@ -70,10 +77,7 @@ impl Difference {
             }
             old.at += 1;
         }
-        match new.is_there()? {
-            false => Ok(true),
-            true => Err(Error::internal("a segment was replaced by other rows in another order")),
-        }
+        Ok(!new.is_there()?)
     }
 
     fn is_too_much(&self) -> bool {

@@ -1,8 +1,9 @@
-//! `DEFAULT` in the rows of an INSERT, and `DEFAULT VALUES`: replaced by the columns' default expressions before planning.
+//! Parts of an INSERT that are not planned with it: `DEFAULT` in its rows, and `DEFAULT VALUES`, which become the columns' default
+//! expressions, RETURNING, BY NAME and ON CONFLICT.
 
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Insert, ObjectName, ObjectNamePart, SelectItem, SetExpr, Statement as Ast, Value, ValueWithSpan,
+    Ident, Insert, ObjectName, ObjectNamePart, SelectItem, SetExpr, Statement as Ast,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
@@ -10,10 +11,13 @@ use forebay_grammar::filled_tables::BY_NAME;
 use forebay_store::{Column, Table};
 use forebay_syntax::dialect::ForebayDialect;
 
-use crate::named::unknown_column;
-use crate::qualified_name::ident;
+use crate::columns::{default_expr, find, is_default};
+use crate::conflict::Conflict;
 
 /// Fills in the defaults of `statement`, an INSERT into `table`.
+///
+/// # Errors
+/// Columns that are not there.
 pub fn fill_defaults(statement: &mut PlanStatement, table: &Table) -> Result<()> {
     let PlanStatement::Statement(ast) = statement else { return Ok(()) };
     let Ast::Insert(insert) = ast.as_mut() else { return Ok(()) };
@@ -45,6 +49,18 @@ pub fn taken_returning(statement: &mut PlanStatement) -> Option<Vec<SelectItem>>
     }
 }
 
+/// Takes what is done with rows that are there already out of an INSERT into `table`.
+///
+/// # Errors
+/// As [`Conflict::taken`].
+pub fn taken_conflict(statement: &mut PlanStatement, table: &Table) -> Result<Option<Conflict>> {
+    let PlanStatement::Statement(ast) = statement else { return Ok(None) };
+    match ast.as_mut() {
+        Ast::Insert(insert) => Conflict::taken(insert, table),
+        _ => Ok(None),
+    }
+}
+
 /// What RETURNING calls the table that an INSERT fills.
 pub fn alias(name: &ObjectName) -> String {
     name.0.last().and_then(ObjectNamePart::as_ident).map(ToString::to_string).unwrap_or_default()
@@ -70,11 +86,6 @@ fn quoted(name: &str) -> ObjectName {
     ObjectName(vec![ObjectNamePart::Identifier(Ident::with_quote('"', name))])
 }
 
-/// Whether an expression is the word DEFAULT.
-pub(crate) fn is_default(expr: &Expr) -> bool {
-    matches!(expr, Expr::Identifier(Ident { value, quote_style: None, .. }) if value.eq_ignore_ascii_case("default"))
-}
-
 /// `INSERT INTO t DEFAULT VALUES` as `INSERT INTO t (first column) VALUES (its default)`; the others follow by themselves.
 fn default_values(insert: &mut Insert, table: &Table) -> Result<()> {
     let Some(first) = table.columns.first() else { return Ok(()) };
@@ -91,21 +102,5 @@ fn target_columns(names: &[ObjectName], table: &Table) -> Result<Vec<Column>> {
     if names.is_empty() {
         return Ok(table.columns.clone());
     }
-    let find = |name: &ObjectName| {
-        let name = name.0.last().and_then(ObjectNamePart::as_ident).map(ident).unwrap_or_default();
-        let known = table.columns.iter().map(|column| column.name.as_str());
-        table.column(&name).map(|(_, column)| column.clone()).ok_or_else(|| unknown_column(&name, known))
-    };
-    names.iter().map(find).collect()
-}
-
-/// What DEFAULT means for a column.
-pub(crate) fn default_expr(column: &Column) -> Result<Expr> {
-    let Some(text) = &column.default else {
-        return Ok(Expr::Value(ValueWithSpan::from(Value::Null)));
-    };
-    let dialect = ForebayDialect;
-    let parsed = Parser::new(&dialect).try_with_sql(text).and_then(|mut parser| parser.parse_expr());
-    let expr = parsed.map_err(|error| Error::corrupt(format!("DEFAULT {text} of column {}: {error}", column.name)))?;
-    Ok(Expr::Nested(Box::new(expr)))
+    names.iter().map(|name| find(table, name).map(|(_, column)| column.clone())).collect()
 }

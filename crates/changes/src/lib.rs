@@ -1,0 +1,12 @@
+//! What UPDATE, DELETE, INSERT … ON CONFLICT and MERGE make of a table, as queries of its rows.
+//!
+//! A statement becomes the query of the rows that stand in the place of those of one segment ([`change`], [`merge`]), and of those
+//! that are added behind them ([`conflict`], [`merge`]); [`insert`] is what an INSERT has besides rows, [`columns`] what values of columns are.
+//! Must not know: how rows are written, sessions.
+#![forbid(unsafe_code)]
+
+pub mod change;
+pub mod columns;
+pub mod conflict;
+pub mod insert;
+pub mod merge;

@@ -1,0 +1,93 @@
+//! MERGE, and INSERT … ON CONFLICT, which is one: segments with rows that a clause is for are written anew, rows that are added come
+//! behind all others, in one commit.
+
+use std::sync::Arc;
+
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_changes::columns::quoted;
+use forebay_changes::conflict::Conflict;
+use forebay_changes::merge::{Merge, Parsed};
+use forebay_store::{Replaced, SealedSegment, Table, TableSnapshot};
+
+use crate::answer::Answer;
+use crate::lookup::{find_name, find_table};
+use crate::returning::Returning;
+use crate::run::Run;
+
+impl Run<'_> {
+    /// Runs a MERGE.
+    pub(crate) fn merge(&self, text: &str) -> Result<Answer> {
+        let parsed = Parsed::of(text)?;
+        let table = find_table(&self.planner, &find_name(&self.planner, &parsed.target)?)?;
+        let source = self.plan_text(&self.state(), &format!("SELECT * FROM {}", parsed.source))?;
+        let columns: Vec<String> = source.schema().fields().iter().map(|field| field.name().clone()).collect();
+        let merge = Merge::of(&parsed, table, &columns)?;
+        // Only to fail early on a read-only database.
+        drop(self.planner.engine().store().begin()?);
+        self.changed(self.merged(&merge, &mut None)?)
+    }
+
+    /// Adds the rows of `new` to a table, or changes those that are there already. Returns how many were added or changed.
+    pub(crate) fn insert_or_change(
+        &self,
+        conflict: Conflict,
+        table: &Arc<TableSnapshot>,
+        new: &[SealedSegment],
+        returning: &mut Option<Returning>,
+    ) -> Result<u64> {
+        let rows = table.with_rows(new.iter().map(|sealed| Arc::clone(sealed.segment())));
+        let part = quoted(&self.planner.add_part(rows));
+        self.merged(&conflict.merge(Arc::clone(table), &part), returning)
+    }
+
+    fn merged(&self, merge: &Merge, returning: &mut Option<Returning>) -> Result<u64> {
+        let table = &merge.table;
+        let mut changed = 0;
+        let mut rewritten: Vec<Replaced> = Vec::new();
+        self.check_no_error(merge.errors(None))?;
+        if table.segments.is_empty() {
+            // What is wrong with the statement is said of an empty table, too.
+            let part = quoted(&self.planner.add_part(Table::clone(table)));
+            self.plan_rows(&self.state(), table, &merge.rows(&part))?;
+        }
+        for segment in &table.segments {
+            let part = quoted(&self.planner.add_part(table.with_rows([Arc::clone(segment)])));
+            self.check_no_error(merge.errors(Some(&part)))?;
+            let pairs = self.number(&merge.pairs(&part))?;
+            if pairs == 0 {
+                continue;
+            }
+            if pairs != self.number(&merge.concerned(&part))? {
+                return Err(Error::input(
+                    "MERGE cannot change a row twice, and a row of the table has several partners",
+                )
+                .hint("Have the source give one row for each of the table, as by GROUP BY or DISTINCT ON"));
+            }
+            changed += pairs;
+            if let (Some(returning), Some(updated)) = (returning.as_mut(), merge.updated(&part)) {
+                returning.add(self, "", &format!("({updated}) AS {}", merge.alias))?;
+            }
+            rewritten.push((vec![segment.id()], self.rewritten(table, &merge.rows(&part))?));
+        }
+        if let Some(inserted) = merge.inserted() {
+            let new = self.rewritten(table, &inserted)?;
+            changed += new.iter().map(|sealed| sealed.segment().rows()).sum::<u64>();
+            if let Some(returning) = returning {
+                let written = new.iter().map(|sealed| Arc::clone(sealed.segment())).collect();
+                returning.add_segments(self, table, &merge.alias, written)?;
+            }
+            rewritten.push((Vec::new(), new));
+        }
+        self.replace(table, rewritten)?;
+        Ok(changed)
+    }
+
+    fn check_no_error(&self, count: Option<String>) -> Result<()> {
+        match count.map(|count| self.number(&count)).transpose()? {
+            None | Some(0) => Ok(()),
+            Some(rows) => {
+                Err(Error::new(ErrorKind::Constraint, format!("WHEN … THEN ERROR holds for {rows} rows of this MERGE")))
+            }
+        }
+    }
+}
