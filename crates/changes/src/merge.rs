@@ -36,7 +36,7 @@ pub struct Parsed {
 
 #[derive(Debug)]
 enum Condition {
-    On(Expr),
+    On(Box<Expr>),
     Using(Vec<Ident>),
 }
 
@@ -138,7 +138,7 @@ fn statement(mut parser: Parser<'_>) -> std::result::Result<Parsed, ParserError>
         true => Condition::Using(parser.parse_parenthesized_column_list(IsOptional::Mandatory, false)?),
         false => {
             parser.expect_keyword(Keyword::ON)?;
-            Condition::On(parser.parse_expr()?)
+            Condition::On(Box::new(parser.parse_expr()?))
         }
     };
     let mut clauses = Vec::new();
