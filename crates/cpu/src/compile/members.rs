@@ -53,7 +53,12 @@ impl Members {
     }
 }
 
-/// Whether bytes are among these, which are [`packed`].
+/// Whether bytes are among these, which are sorted.
+pub(super) fn has(list: &[Arc<[u8]>], bytes: &[u8]) -> bool {
+    list.binary_search_by(|member| (**member).cmp(bytes)).is_ok()
+}
+
+/// Whether bytes are among these, which are sorted and [`packed`].
 pub(super) fn has_short(list: &[u64], bytes: &[u8]) -> bool {
     match packed(bytes) {
         Some(word) if list.len() <= FEW => list.iter().fold(false, |found, member| found | (*member == word)),

@@ -17,7 +17,7 @@ use forebay_pipeline::semantics::{arithmetic_i64, arithmetic_i128, date_part, le
 use forebay_pipeline::{Fault, LikePattern};
 
 use super::context::{CURSOR, GROUP_SHIFT, MULTIPLICITIES, RESULT, ROWS, SINK, STAGES, STOP};
-use super::members::{Members, has_short};
+use super::members::{Members, has, has_short};
 use super::sink_state::SinkState;
 use super::{Compiled, Finished, KEY_OUT_OF_RANGE, Part, STOPPED, SinkKind};
 use crate::groups::{GroupPart, GroupPlan};
@@ -448,12 +448,9 @@ unsafe extern "C" fn member(list: u64, low: u64, high: u64) -> u64 {
         Members::I128(list) => list.binary_search(&wide(low, high)).is_ok(),
         Members::F64(list) => list.binary_search(&low).is_ok(),
         // SAFETY: bytes in registers are readable.
+        Members::Bytes(list) => has(list, unsafe { slice(low, high) }),
+        // SAFETY: as above.
         Members::ShortBytes(list) => has_short(list, unsafe { slice(low, high) }),
-        Members::Bytes(list) => {
-            // SAFETY: bytes in registers are readable.
-            let text = unsafe { slice(low, high) };
-            list.binary_search_by(|member| (**member).cmp(text)).is_ok()
-        }
     })
 }
 
