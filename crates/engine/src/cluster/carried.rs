@@ -179,15 +179,11 @@ impl Rows {
         }
     }
 
-    /// Whether a row is the same as one of others with the same columns and dictionaries.
-    pub(crate) fn equals(&self, row: usize, others: &Self, other: usize) -> bool {
-        self.columns.iter().zip(&others.columns).all(|(mine, others)| {
-            let (is_valid, width) = (mine.is_valid(row), mine.width);
-            is_valid == others.is_valid(other)
-                && (!is_valid
-                    || mine.values[row * width..][..width] == others.values[other * width..][..width]
-                        && mine.text(row) == others.text(other))
-        })
+    /// How many rows from this one on, at most so many, are the same as those of others from that one on, whose columns and dictionaries are
+    /// the same.
+    pub(crate) fn equal_rows(&self, row: usize, (others, other): (&Self, usize), most: usize) -> usize {
+        let columns = self.columns.iter().zip(&others.columns);
+        columns.fold(most, |count, (mine, others)| mine.equal_rows(row, (others, other), count))
     }
 
     /// Appends what tells a row from others that are different in these columns.
@@ -258,6 +254,23 @@ impl ColumnRows {
         self.texts.as_ref().map_or(&[], |texts| texts.get(&self.values, row))
     }
 
+    /// As [`Rows::equal_rows`], of this column.
+    fn equal_rows(&self, row: usize, (others, other): (&Self, usize), most: usize) -> usize {
+        let width = self.width;
+        let mine = &self.values[row * width..][..most * width];
+        let theirs = &others.values[other * width..][..most * width];
+        if self.texts.is_none() && self.validity.is_empty() && others.validity.is_empty() {
+            return equal_bytes(mine, theirs) / width;
+        }
+        let are_equal = |at: &usize| {
+            let (is_valid, values) = (self.is_valid(row + at), at * width..(at + 1) * width);
+            is_valid == others.is_valid(other + at)
+                && (!is_valid
+                    || mine[values.clone()] == theirs[values] && self.text(row + at) == others.text(other + at))
+        };
+        (0..most).take_while(are_equal).count()
+    }
+
     fn is_valid(&self, row: usize) -> bool {
         self.validity.is_empty() || self.validity[row] != 0
     }
@@ -312,6 +325,17 @@ impl ColumnRows {
     }
 }
 
+/// Bytes that are compared at a time.
+const COMPARED_BYTES: usize = 256;
+
+/// How many bytes at the beginning of both are equal.
+fn equal_bytes(a: &[u8], b: &[u8]) -> usize {
+    let pieces = a.chunks(COMPARED_BYTES).zip(b.chunks(COMPARED_BYTES));
+    let start = pieces.take_while(|(a, b)| a == b).count() * COMPARED_BYTES;
+    let start = start.min(a.len());
+    start + a[start..].iter().zip(&b[start..]).take_while(|(a, b)| a == b).count()
+}
+
 impl Texts {
     fn push(&mut self, text: &[u8]) {
         self.starts.push(self.bytes.len());
@@ -322,5 +346,76 @@ impl Texts {
     pub(crate) fn get(&self, lengths: &[u8], row: usize) -> &[u8] {
         let length = u32::from_le_bytes(lengths.as_chunks().0[row]) as usize;
         &self.bytes[self.starts[row]..self.starts[row] + length]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A column of integers, NULL where there is none, and one of texts.
+    fn rows(values: &[(Option<u32>, &str)]) -> Rows {
+        let has_nulls = values.iter().any(|(integer, _)| integer.is_none());
+        let integers = ColumnRows {
+            width: 4,
+            values: values.iter().flat_map(|(integer, _)| integer.unwrap_or(77).to_le_bytes()).collect(),
+            validity: values.iter().filter(|_| has_nulls).map(|(integer, _)| u8::from(integer.is_some())).collect(),
+            texts: None,
+        };
+        let mut texts = ColumnRows { width: 4, texts: Some(Texts::default()), ..Default::default() };
+        for (_, text) in values {
+            texts.values.extend((text.len() as u32).to_le_bytes());
+            texts.texts.iter_mut().for_each(|texts| texts.push(text.as_bytes()));
+        }
+        Rows { numbers: vec![0; values.len() * NUMBER_BYTES], columns: vec![integers, texts] }
+    }
+
+    #[test]
+    fn equal_rows_are_counted() {
+        let all: Vec<(Option<u32>, &str)> =
+            (0..500).map(|row| (Some(row / 3), ["", "x", "xy"][row as usize % 3])).collect();
+        let mine = rows(&all);
+        assert_eq!(mine.equal_rows(0, (&mine, 0), 500), 500);
+        assert_eq!(mine.equal_rows(3, (&mine, 0), 497), 0);
+        for changed in [0, 1, 63, 64, 200, 499] {
+            let mut others = all.clone();
+            others[changed].0 = Some(1000);
+            assert_eq!(mine.equal_rows(0, (&rows(&others), 0), 500), changed);
+            others[changed] = (all[changed].0, "y");
+            assert_eq!(mine.equal_rows(0, (&rows(&others), 0), 500), changed);
+            others[changed] = (None, all[changed].1);
+            assert_eq!(mine.equal_rows(0, (&rows(&others), 0), 500), changed);
+            assert_eq!(rows(&others).equal_rows(0, (&rows(&others), 0), 500), 500);
+            others.remove(changed);
+            let after = 499 - changed;
+            assert_eq!(mine.equal_rows(changed + 1, (&rows(&others), changed), after), after);
+        }
+    }
+
+    #[test]
+    fn rows_are_appended_kept_and_told_apart() {
+        let all = [(Some(5), "a"), (None, "bc"), (Some(256), ""), (Some(5), "a"), (Some(97), "")];
+        let mut some = rows(&[(Some(1), "first")]);
+        some.append(&rows(&all), &[4, 1, 1, 0]);
+        assert_eq!(some.len(), 5);
+        let wanted = rows(&[(Some(1), "first"), all[4], all[1], all[1], all[0]]);
+        assert_eq!(some.equal_rows(0, (&wanted, 0), 5), 5);
+        some.keep(&[3, 0]);
+        assert_eq!(some.equal_rows(0, (&rows(&[all[1], (Some(1), "first")]), 0), 2), 2);
+        let key = |row: usize| {
+            let mut key = Vec::new();
+            rows(&all).append_key(&[0, 1], row, &mut key);
+            key
+        };
+        let mut keys: Vec<Vec<u8>> = (0..all.len()).map(key).collect();
+        assert_eq!(keys[0], keys[3]);
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), 4);
+        let bounds = |values: &[i16]| {
+            let values = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            ColumnRows { width: 2, values, ..Default::default() }.integer_bounds(PhysicalType::I16)
+        };
+        assert_eq!((bounds(&[3, -7, 9]), bounds(&[])), (Some((-7, 9)), None));
     }
 }

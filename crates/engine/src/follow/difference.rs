@@ -62,20 +62,22 @@ impl Difference {
             }
         }
         while old.is_there()? {
-            let is_new = new.is_there()?;
-            if !is_new || !old.rows.equals(old.at, &new.rows, new.at) {
-                self.gone.append(&old.rows, &[old.at as u32]);
-                if keeps_places {
-                    self.come.append(&new.rows, &[new.at as u32]);
-                    new.at += 1;
-                }
-                if self.is_too_much() {
-                    return Ok(false);
-                }
-            } else {
+            let most = if new.is_there()? { old.left().min(new.left()) } else { 0 };
+            let equal = old.rows.equal_rows(old.at, (&new.rows, new.at), most);
+            old.at += equal;
+            new.at += equal;
+            if equal > 0 {
+                continue;
+            }
+            self.gone.append(&old.rows, &[old.at as u32]);
+            old.at += 1;
+            if keeps_places {
+                self.come.append(&new.rows, &[new.at as u32]);
                 new.at += 1;
             }
-            old.at += 1;
+            if self.is_too_much() {
+                return Ok(false);
+            }
         }
         Ok(!new.is_there()?)
     }
@@ -111,6 +113,11 @@ impl<'c> Cursor<'c> {
             }
         }
         Ok(true)
+    }
+
+    /// Rows that are in memory from there on.
+    fn left(&self) -> usize {
+        self.rows.len() - self.at
     }
 
     fn run(&self, morsel: Morsel) -> Result<MorselRows> {
