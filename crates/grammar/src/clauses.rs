@@ -384,7 +384,7 @@ mod tests {
     fn recursive_views_read_themselves() {
         check(
             "CREATE RECURSIVE VIEW v(a) AS SELECT 1",
-            "CREATE   VIEW v(a) AS WITH  RECURSIVE  v(a) AS( SELECT 1) SELECT * FROM v",
+            "CREATE VIEW v(a) AS WITH RECURSIVE v(a) AS( SELECT 1) SELECT * FROM v",
         );
     }
 

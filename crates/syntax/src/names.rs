@@ -552,7 +552,7 @@ mod tests {
             "SELECT id, count(*) AS n FROM a FULL JOIN b USING (id) GROUP BY id ORDER BY id",
             &format!(
                 "SELECT coalesce(a.{id}, b.{id}) AS {id}, count(*) AS n FROM a FULL JOIN b USING({id}) \
-                 GROUP BY coalesce(a.{id}, b.{id}) ORDER BY {id}"
+                 GROUP BY coalesce(a.{id}, b.{id}) ORDER BY 1"
             ),
         );
         check(
