@@ -211,11 +211,13 @@ impl CodeWorker<'_> {
             let (vector, column) = (&vectors[index], &source.columns[index]);
             let codes = &mut codes[first..];
             match (part, bins) {
-                (CodePart::Partner { dimension, of_places }, _) => integers_of(vector, rows, |index, key| {
-                    let place = key.and_then(|key| dimension.rows.place(key));
-                    let bin = place.map_or(NO_BIN, |place| of_places[place]);
-                    codes[index] = codes[index] << 8 | u64::from(bin);
-                }),
+                (CodePart::Partner { dimension, of_places }, _) => {
+                    integers_of(vector, rows.iter().copied(), |index, key| {
+                        let place = key.and_then(|key| dimension.rows.place(key));
+                        let bin = place.map_or(NO_BIN, |place| of_places[place]);
+                        codes[index] = codes[index] << 8 | u64::from(bin);
+                    })
+                }
                 (CodePart::Own(_), Some(bins)) => {
                     for (row, code) in rows.iter().zip(codes) {
                         *code = *code << 8 | u64::from(bins.bin(vector, *row, column, dictionaries));

@@ -97,42 +97,26 @@ pub(super) fn check_key(column: &SourceColumn, table: &TableSnapshot) -> Result<
     }
 }
 
-/// Calls `see` with every integer of rows of such a column.
+/// Calls `see` with every integer that the first `rows` of such a column have.
 pub(super) fn each_integer(vector: &Vector, rows: usize, mut see: impl FnMut(i64)) {
-    macro_rules! each {
-        ($native:ty) => {
-            match vector.validity() {
-                None => vector.values::<$native>()[..rows].iter().for_each(|value| see((*value).into())),
-                Some(validity) => {
-                    let values = vector.values::<$native>()[..rows].iter().zip(validity);
-                    values.filter(|(_, valid)| **valid != 0).for_each(|(value, _)| see((*value).into()));
-                }
-            }
-        };
-    }
-    match vector.physical() {
-        PhysicalType::I8 => each!(i8),
-        PhysicalType::I16 => each!(i16),
-        PhysicalType::I32 => each!(i32),
-        PhysicalType::I64 => each!(i64),
-        PhysicalType::U8 => each!(u8),
-        PhysicalType::U16 => each!(u16),
-        PhysicalType::U32 => each!(u32),
-        PhysicalType::U64 | PhysicalType::I128 | PhysicalType::F32 | PhysicalType::F64 | PhysicalType::Bytes => {}
-    }
+    integers_of(vector, 0..rows, |_, integer| integer.into_iter().for_each(&mut see));
 }
 
 /// Calls `see` with each of these rows, counted, and the integer that it has in such a column.
-pub(super) fn integers_of(vector: &Vector, rows: &[usize], mut see: impl FnMut(usize, Option<i64>)) {
+pub(super) fn integers_of(
+    vector: &Vector,
+    rows: impl ExactSizeIterator<Item = usize>,
+    mut see: impl FnMut(usize, Option<i64>),
+) {
     macro_rules! each {
         ($native:ty) => {{
             let values = vector.values::<$native>();
+            let rows = rows.enumerate();
             match vector.validity() {
-                None => rows.iter().enumerate().for_each(|(index, row)| see(index, Some(values[*row].into()))),
-                Some(validity) => rows
-                    .iter()
-                    .enumerate()
-                    .for_each(|(index, row)| see(index, (validity[*row] != 0).then(|| values[*row].into()))),
+                None => rows.for_each(|(index, row)| see(index, Some(values[row].into()))),
+                Some(validity) => {
+                    rows.for_each(|(index, row)| see(index, (validity[row] != 0).then(|| values[row].into())));
+                }
             }
         }};
     }
