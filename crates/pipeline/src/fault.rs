@@ -52,7 +52,12 @@ impl Compute {
             // Even with a proven range, division by zero must be checked.
             Op::Arithmetic(Divide | Remainder | DivideRounded, ..) => is_integer,
             Op::Arithmetic(..) | Op::Negate(_) => is_integer && !self.fits,
-            Op::Convert(_) => self.typed.value == ValueType::I64 && !self.fits,
+            Op::Convert(_) => match self.typed.value {
+                // Only 0 and 1 are truth values.
+                ValueType::Bool => true,
+                ValueType::I64 => !self.fits,
+                _ => false,
+            },
             _ => false,
         }
     }

@@ -211,7 +211,7 @@ impl<'a, 'f> Lowering<'a, 'f> {
         needed.extend(compute.guard);
         self.need(&needed);
         let cell = match compute.guard {
-            Some(guard) if self.can_fail(compute) => self.guarded(guard, compute),
+            Some(guard) if compute.can_fail() => self.guarded(guard, compute),
             _ => self.operation(compute),
         };
         self.hold(compute.to, RegisterState::Ready(cell));

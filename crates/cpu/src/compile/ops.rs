@@ -11,20 +11,6 @@ use super::lower::{Cell, Lowering};
 use super::run::Function;
 
 impl Lowering<'_, '_> {
-    /// Whether it can fail, so that it is done only where its guard is true.
-    pub(super) fn can_fail(&self, compute: &Compute) -> bool {
-        let integer = matches!(compute.typed.value, ValueType::I64 | ValueType::I128);
-        match &compute.op {
-            Op::Arithmetic(Arithmetic::Add | Arithmetic::Subtract | Arithmetic::Multiply, ..) => {
-                integer && !compute.fits
-            }
-            Op::Arithmetic(..) => integer,
-            Op::Negate(_) => integer && !compute.fits,
-            Op::Convert(_) => !compute.fits,
-            _ => false,
-        }
-    }
-
     /// What an operation gives; its operands hold their values.
     pub(super) fn operation(&mut self, compute: &Compute) -> Cell {
         match &compute.op {

@@ -168,7 +168,7 @@ impl<'a, 'f> Lowering<'a, 'f> {
     /// Whether it is a few instructions that never fail.
     fn is_cheap(&self, compute: &Compute) -> bool {
         let of_bytes = |register: &Register| self.may_be_bytes(*register);
-        !self.can_fail(compute)
+        !compute.can_fail()
             && match &compute.op {
                 Op::Arithmetic(..) | Op::Convert(_) => compute.typed.value != ValueType::I128,
                 Op::Compare(_, a, b) => !of_bytes(a) && !of_bytes(b),
