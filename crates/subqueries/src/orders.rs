@@ -185,17 +185,7 @@ fn lifted_projection(projection: Projection) -> Result<Lifted> {
 /// Windows that count rows get the order.
 fn lifted_window(window: Window) -> Result<Lifted> {
     let inner = lifted(Arc::unwrap_or_clone(window.input))?;
-    let ordered = |expr: Expr| match (is_by_place(&expr), inner.order.is_empty()) {
-        (true, false) => named_as_before(expr, &|part| match part {
-            Expr::WindowFunction(mut call) => {
-                call.params.order_by.clone_from(&inner.order);
-                Expr::WindowFunction(call)
-            }
-            other => other,
-        }),
-        _ => Ok(expr),
-    };
-    let window_expr = window.window_expr.into_iter().map(ordered).collect::<Result<Vec<_>>>()?;
+    let window_expr = ordered(window.window_expr, is_by_place, &inner.order)?;
     let before: Vec<String> = inner.plan.schema().field_names();
     let plan = LogicalPlan::Window(Window::try_new(window_expr, Arc::new(inner.plan))?);
     let own = plan.schema().columns().into_iter().skip(before.len());
@@ -211,31 +201,32 @@ fn of_aggregate(aggregate: Aggregate) -> Result<LogicalPlan> {
         return Ok(LogicalPlan::Aggregate(made));
     }
     let inner = lifted(Arc::unwrap_or_clone(aggregate.input))?;
-    let ordered = |expr: Expr| match (is_in_order(&expr), inner.order.is_empty()) {
-        (true, false) => named_as_before(expr, &|part| match part {
-            Expr::AggregateFunction(mut call) => {
-                call.params.order_by.clone_from(&inner.order);
-                Expr::AggregateFunction(call)
-            }
-            other => other,
-        }),
-        _ => Ok(expr),
-    };
-    let aggr_expr = aggregate.aggr_expr.into_iter().map(ordered).collect::<Result<Vec<_>>>()?;
+    let aggr_expr = ordered(aggregate.aggr_expr, is_in_order, &inner.order)?;
     Ok(LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(inner.plan), aggregate.group_expr, aggr_expr)?))
 }
 
-/// A call that `change` gives an order, under the name that it has without.
-fn named_as_before(expr: Expr, change: &dyn Fn(Expr) -> Expr) -> Result<Expr> {
-    match expr {
-        Expr::Alias(mut alias) => {
-            *alias.expr = change(std::mem::take(&mut alias.expr));
-            Ok(Expr::Alias(alias))
+/// `calls`, of which those that `is_meant` holds of get `order`, and keep the names that they have without.
+fn ordered(calls: Vec<Expr>, is_meant: fn(&Expr) -> bool, order: &[SortExpr]) -> Result<Vec<Expr>> {
+    let named = |mut expr: Expr| match &mut expr {
+        part if order.is_empty() || !is_meant(part) => Ok(expr),
+        Expr::Alias(alias) => {
+            give_order(&mut alias.expr, order);
+            Ok(expr)
         }
-        other => {
-            let (relation, name) = other.qualified_name();
-            Ok(change(other).alias_qualified(relation, name))
+        part => {
+            let (relation, name) = part.qualified_name();
+            give_order(part, order);
+            Ok(expr.alias_qualified(relation, name))
         }
+    };
+    calls.into_iter().map(named).collect()
+}
+
+fn give_order(call: &mut Expr, order: &[SortExpr]) {
+    match call {
+        Expr::WindowFunction(call) => call.params.order_by = order.to_vec(),
+        Expr::AggregateFunction(call) => call.params.order_by = order.to_vec(),
+        _ => {}
     }
 }
 
