@@ -1,0 +1,392 @@
+//! The cache: a map of chunks that many threads look up at once, and a policy that decides what goes.
+//!
+//! The map is in shards, each with a lock of its own that is held for a look-up, so that looking up takes no lock that all take.
+//! Uses are noted in the shard and told to the policy in batches, in their order (BP-Wrapper, Ding, Jiang, Zhang, ICDE 2009): at
+//! the latest when it is asked for what to let go. Locks are taken in one order: the policy, then a shard.
+//! Invariants: the sum of the bytes of all units never rises above the budget; a unit goes only while nobody else holds its
+//! value, as is seen under the lock that handing it out takes. Must not know: how policies decide.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::{Entry, HashMap};
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::policy::{ColumnKey, Facts, Form, Goals, Policy, PolicyKind, ScanProgress, UnitKey};
+
+/// Parts of the map.
+const SHARDS: usize = 16;
+/// Uses that a shard notes before the policy is told.
+const NOTED_USES: usize = 64;
+
+/// A cache of shared chunks by key, each in one or both of its forms: `V` inflated, `S` stored.
+pub struct ChunkCache<K, V, S = ()> {
+    shards: [Mutex<Shard<K, V, S>>; SHARDS],
+    hasher: RandomState,
+    policy: Mutex<Chosen<K>>,
+    /// Of all units.
+    held_bytes: AtomicUsize,
+    /// Most bytes ever held.
+    budget_bytes: AtomicUsize,
+    /// Counts uses.
+    clock: AtomicU64,
+}
+
+/// A chunk in a form.
+type UnitOf<K> = (K, Form);
+
+struct Chosen<K> {
+    kind: PolicyKind,
+    policy: Box<dyn Policy<UnitOf<K>>>,
+}
+
+struct Shard<K, V, S> {
+    chunks: HashMap<K, Chunk<V, S>>,
+    /// With their times.
+    uses: Vec<(u64, K, Form)>,
+}
+
+struct Chunk<V, S> {
+    inflated: Option<Held<V>>,
+    stored: Option<Held<S>>,
+    last_use: u64,
+}
+
+struct Held<T> {
+    value: Arc<T>,
+    facts: Facts,
+}
+
+/// A value that went, whose memory is freed once no lock is held.
+enum Gone<V, S> {
+    Inflated(#[expect(dead_code, reason = "it is dropped")] Arc<V>),
+    Stored(#[expect(dead_code, reason = "it is dropped")] Arc<S>),
+}
+
+/// What a cache holds of a column.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ColumnUse {
+    /// Chunks that are there inflated.
+    pub inflated_chunks: usize,
+    /// Bytes of memory that they take.
+    pub inflated_bytes: usize,
+    /// Chunks that are there as they are stored.
+    pub stored_chunks: usize,
+    /// Bytes of memory that they take.
+    pub stored_bytes: usize,
+    /// What all of them cost to make.
+    pub make_ns: u64,
+}
+
+impl<T> Held<T> {
+    fn is_unused(&self) -> bool {
+        Arc::strong_count(&self.value) == 1
+    }
+}
+
+impl<V, S> Chunk<V, S> {
+    fn is_empty(&self) -> bool {
+        self.inflated.is_none() && self.stored.is_none()
+    }
+}
+
+impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
+    /// An empty cache of at most `budget_bytes`; 0 keeps nothing.
+    pub fn new(budget_bytes: usize) -> Self {
+        let kind = PolicyKind::default();
+        let shard = || Mutex::new(Shard { chunks: HashMap::new(), uses: Vec::with_capacity(NOTED_USES) });
+        Self {
+            shards: std::array::from_fn(|_| shard()),
+            hasher: RandomState::new(),
+            policy: Mutex::new(Chosen { kind, policy: kind.policy(budget_bytes) }),
+            held_bytes: AtomicUsize::new(0),
+            budget_bytes: AtomicUsize::new(budget_bytes),
+            clock: AtomicU64::new(0),
+        }
+    }
+
+    /// The inflated chunk under `key`, marked as just used.
+    pub fn get(&self, key: &K) -> Option<Arc<V>> {
+        self.used(key, Form::Inflated, |chunk| Some(Arc::clone(&chunk.inflated.as_ref()?.value)))
+    }
+
+    /// The stored bytes of the chunk under `key`, marked as just used.
+    pub fn get_stored(&self, key: &K) -> Option<Arc<S>> {
+        self.used(key, Form::Stored, |chunk| Some(Arc::clone(&chunk.stored.as_ref()?.value)))
+    }
+
+    /// The inflated chunk under `key`; looking is no use of it.
+    pub fn peek(&self, key: &K) -> Option<Arc<V>> {
+        let shard = self.shard(key);
+        shard.chunks.get(key)?.inflated.as_ref().map(|held| Arc::clone(&held.value))
+    }
+
+    /// The stored bytes of the chunk under `key`; looking is no use of them.
+    pub fn peek_stored(&self, key: &K) -> Option<Arc<S>> {
+        let shard = self.shard(key);
+        shard.chunks.get(key)?.stored.as_ref().map(|held| Arc::clone(&held.value))
+    }
+
+    /// Whether the chunk under `key` is there in any form; asking is no use of it.
+    pub fn contains(&self, key: &K) -> bool {
+        self.shard(key).chunks.contains_key(key)
+    }
+
+    /// Keeps an inflated chunk of which nothing is known but that it takes `bytes` of memory. Gives whether it is kept.
+    pub fn insert(&self, key: K, value: Arc<V>, bytes: usize) -> bool {
+        self.keep(key, value, Facts::of_bytes(bytes))
+    }
+
+    /// Keeps an inflated chunk, if the policy admits it and finds room for it: what is in use makes none. Gives whether it is
+    /// kept.
+    pub fn keep(&self, key: K, value: Arc<V>, facts: Facts) -> bool {
+        let facts = Facts { form: Form::Inflated, ..facts };
+        self.put(key, facts, |chunk| chunk.inflated = Some(Held { value, facts }))
+    }
+
+    /// Keeps the stored bytes of a chunk, likewise.
+    pub fn keep_stored(&self, key: K, value: Arc<S>, facts: Facts) -> bool {
+        let facts = Facts { form: Form::Stored, ..facts };
+        self.put(key, facts, |chunk| chunk.stored = Some(Held { value, facts }))
+    }
+
+    /// The form in which a chunk that was just read is to be kept, if it is.
+    pub fn wants(&self, facts: &Facts) -> Option<Form> {
+        self.policy().policy.wants(facts)
+    }
+
+    /// Drops the unit that is worth least of those that nobody else holds, so that its memory is free at once; false where there
+    /// is none.
+    pub fn evict_unused(&self) -> bool {
+        let mut gone = Vec::new();
+        let mut chosen = self.policy();
+        self.tell_uses(&mut chosen);
+        self.evict_one(&mut chosen, None, &mut gone)
+        // The lock first, then what went: its memory goes back to where it came from, which need not wait for us.
+    }
+
+    /// Most bytes ever held.
+    pub fn budget_bytes(&self) -> usize {
+        self.budget_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Holds at most `budget_bytes` from now on. What is in use beyond that stays until it is not.
+    pub fn resize(&self, budget_bytes: usize) {
+        let mut gone = Vec::new();
+        let mut chosen = self.policy();
+        self.budget_bytes.store(budget_bytes, Ordering::Relaxed);
+        chosen.policy.resize(budget_bytes);
+        self.tell_uses(&mut chosen);
+        while self.held_bytes() > budget_bytes && self.evict_one(&mut chosen, None, &mut gone) {}
+    }
+
+    /// Drops every unit.
+    pub fn clear(&self) {
+        let mut gone = Vec::new();
+        let mut chosen = self.policy();
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            shard.uses.clear();
+            gone.extend(shard.chunks.drain());
+        }
+        for (key, chunk) in &gone {
+            let forms = [chunk.inflated.as_ref().map(|held| held.facts), chunk.stored.as_ref().map(|held| held.facts)];
+            for facts in forms.into_iter().flatten() {
+                self.held_bytes.fetch_sub(facts.bytes, Ordering::Relaxed);
+                chosen.policy.forget(&(key.clone(), facts.form));
+            }
+        }
+    }
+
+    /// Bytes held now.
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes.load(Ordering::Relaxed)
+    }
+
+    /// What it holds of each column.
+    pub fn columns(&self) -> BTreeMap<ColumnKey, ColumnUse> {
+        let mut columns: BTreeMap<ColumnKey, ColumnUse> = BTreeMap::new();
+        for shard in &self.shards {
+            for chunk in lock(shard).chunks.values() {
+                if let Some(Held { facts, .. }) = &chunk.inflated {
+                    let column = columns.entry(facts.column).or_default();
+                    column.inflated_chunks += 1;
+                    column.inflated_bytes += facts.bytes;
+                    column.make_ns += facts.make_ns;
+                }
+                if let Some(Held { facts, .. }) = &chunk.stored {
+                    let column = columns.entry(facts.column).or_default();
+                    column.stored_chunks += 1;
+                    column.stored_bytes += facts.bytes;
+                    column.make_ns += facts.make_ns;
+                }
+            }
+        }
+        columns
+    }
+
+    /// What decides.
+    pub fn policy_kind(&self) -> PolicyKind {
+        self.policy().kind
+    }
+
+    /// Another policy decides from now on: it is told what is there, the longest unused first. What the last one knew beside
+    /// that is forgotten.
+    pub fn set_policy(&self, kind: PolicyKind) {
+        let mut chosen = self.policy();
+        if chosen.kind == kind {
+            return;
+        }
+        let mut policy = kind.policy(self.budget_bytes());
+        let mut units = Vec::new();
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            shard.uses.clear();
+            for (key, chunk) in &shard.chunks {
+                let forms =
+                    [chunk.inflated.as_ref().map(|held| held.facts), chunk.stored.as_ref().map(|held| held.facts)];
+                units.extend(forms.into_iter().flatten().map(|facts| (chunk.last_use, key.clone(), facts)));
+            }
+        }
+        units.sort_by_key(|(last_use, _, _)| *last_use);
+        units.into_iter().for_each(|(_, key, facts)| policy.insert((key, facts.form), facts));
+        *chosen = Chosen { kind, policy };
+    }
+
+    /// The columns have other goals.
+    pub fn aim(&self, goals: &Goals) {
+        self.policy().policy.aim(goals);
+    }
+
+    /// Whether the policy wants to know how far scans are.
+    pub fn watches_scans(&self) -> bool {
+        self.policy().policy.watches_scans()
+    }
+
+    /// A scan began, went on or is over.
+    pub fn foresee(&self, progress: &ScanProgress) {
+        self.policy().policy.foresee(progress);
+    }
+
+    fn shard_of(&self, key: &K) -> &Mutex<Shard<K, V, S>> {
+        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
+    }
+
+    fn shard(&self, key: &K) -> MutexGuard<'_, Shard<K, V, S>> {
+        lock(self.shard_of(key))
+    }
+
+    fn policy(&self) -> MutexGuard<'_, Chosen<K>> {
+        lock(&self.policy)
+    }
+
+    /// A part of the chunk under `key`, whose use in this form is noted.
+    fn used<T>(&self, key: &K, form: Form, of: impl FnOnce(&Chunk<V, S>) -> Option<T>) -> Option<T> {
+        let mut guard = self.shard(key);
+        let shard = &mut *guard;
+        let chunk = shard.chunks.get_mut(key)?;
+        let found = of(chunk)?;
+        let now = self.clock.fetch_add(1, Ordering::Relaxed);
+        chunk.last_use = now;
+        shard.uses.push((now, key.clone(), form));
+        if shard.uses.len() >= NOTED_USES {
+            drop(guard);
+            let mut chosen = self.policy();
+            self.tell_uses(&mut chosen);
+        }
+        Some(found)
+    }
+
+    /// Tells the policy of all uses that were noted, in their order. Where a chunk is there in both forms its stored one counts as
+    /// used behind the inflated one, so that it is what is left when one of them goes.
+    fn tell_uses(&self, chosen: &mut Chosen<K>) {
+        let mut uses: Vec<(u64, K, Form)> = Vec::new();
+        for shard in &self.shards {
+            uses.append(&mut lock(shard).uses);
+        }
+        uses.sort_unstable_by_key(|(time, _, _)| *time);
+        for (_, key, form) in uses {
+            chosen.policy.touch(&(key.clone(), form));
+            if form == Form::Inflated {
+                chosen.policy.touch(&(key, Form::Stored));
+            }
+        }
+    }
+
+    fn put(&self, key: K, facts: Facts, set: impl FnOnce(&mut Chunk<V, S>)) -> bool {
+        let mut gone = Vec::new();
+        let mut chosen = self.policy();
+        self.tell_uses(&mut chosen);
+        self.take(&key, facts.form, true, &mut gone);
+        chosen.policy.forget(&(key.clone(), facts.form));
+        let free_bytes = |cache: &Self| cache.budget_bytes().saturating_sub(cache.held_bytes());
+        if facts.bytes > self.budget_bytes() || !chosen.policy.admits(&facts, free_bytes(self)) {
+            return false;
+        }
+        while facts.bytes > free_bytes(self) {
+            if !self.evict_one(&mut chosen, Some(&facts), &mut gone) {
+                return false;
+            }
+        }
+        // All that adds to them holds the policy's lock.
+        self.held_bytes.fetch_add(facts.bytes, Ordering::Relaxed);
+        chosen.policy.insert((key.clone(), facts.form), facts);
+        let now = self.clock.fetch_add(1, Ordering::Relaxed);
+        let mut shard = self.shard(&key);
+        let chunk = shard.chunks.entry(key).or_insert(Chunk { inflated: None, stored: None, last_use: now });
+        chunk.last_use = now;
+        set(chunk);
+        true
+    }
+
+    fn evict_one(&self, chosen: &mut Chosen<K>, incoming: Option<&Facts>, gone: &mut Vec<Gone<V, S>>) -> bool {
+        chosen.policy.evict(incoming, &mut |(key, form)| self.take(key, *form, false, gone))
+    }
+
+    /// Takes a unit out; false where it is not there, or where it is in use and that matters.
+    fn take(&self, key: &K, form: Form, even_in_use: bool, gone: &mut Vec<Gone<V, S>>) -> bool {
+        let mut shard = self.shard(key);
+        let Entry::Occupied(mut chunk) = shard.chunks.entry(key.clone()) else { return false };
+        let (inflated, stored) = {
+            let Chunk { inflated, stored, .. } = chunk.get_mut();
+            match form {
+                Form::Inflated => (inflated.take_if(|held| even_in_use || held.is_unused()), None),
+                Form::Stored => (None, stored.take_if(|held| even_in_use || held.is_unused())),
+            }
+        };
+        if chunk.get().is_empty() {
+            chunk.remove();
+        }
+        let bytes = match (inflated, stored) {
+            (Some(held), _) => {
+                gone.push(Gone::Inflated(held.value));
+                held.facts.bytes
+            }
+            (_, Some(held)) => {
+                gone.push(Gone::Stored(held.value));
+                held.facts.bytes
+            }
+            (None, None) => return false,
+        };
+        self.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        true
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every change leaves what is locked whole, so a panicking holder is no reason to stop.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<K: UnitKey, V, S> fmt::Debug for ChunkCache<K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChunkCache")
+            .field("held_bytes", &self.held_bytes())
+            .field("budget_bytes", &self.budget_bytes())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;
