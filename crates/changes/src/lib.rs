@@ -1,7 +1,8 @@
 //! What UPDATE, DELETE, INSERT … ON CONFLICT and MERGE make of a table, as queries of its rows.
 //!
 //! A statement becomes the query of the rows that stand in the place of those of one segment ([`change`], [`merge`]), and of those
-//! that are added behind them ([`conflict`], [`merge`]); [`insert`] is what an INSERT has besides rows, [`columns`] what values of columns are.
+//! that are added behind them ([`conflict`], [`merge`]); [`insert`] is what an INSERT has besides rows, [`inserted_query`] one of the rows of a query, [`columns`] what values of columns are,
+//! [`of_one_row`] which expressions have a value for one row.
 //! Must not know: how rows are written, sessions.
 #![forbid(unsafe_code)]
 
@@ -9,4 +10,6 @@ pub mod change;
 pub mod columns;
 pub mod conflict;
 pub mod insert;
+pub mod inserted_query;
 pub mod merge;
+pub mod of_one_row;

@@ -18,6 +18,7 @@ use datafusion::sql::sqlparser::ast::{ExprWithAlias, ObjectName, Statement as As
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_aggregates::{written_calls, written_frames};
 use forebay_base::{Error, Result, TableId};
+use forebay_changes::inserted_query::{Inserted, inserted_table};
 use forebay_context::error::{from_datafusion, into_datafusion, with_nearest_function};
 use forebay_context::lock::lock;
 use forebay_context::settings::FirstRows;
@@ -38,7 +39,6 @@ use forebay_tables::table::ForebayTable;
 use crate::called_macros;
 use crate::checks;
 use crate::current_settings;
-use crate::inserted_query::{Inserted, inserted_table};
 use crate::named::table_of;
 use crate::named_types;
 use crate::qualified_name::is_catalog;

@@ -14,12 +14,12 @@ use datafusion::sql::sqlparser::ast::{
 use forebay_base::{Error, Result};
 use forebay_changes::change::{Change, PLACE};
 use forebay_changes::columns::{quoted, whole_table};
+use forebay_changes::of_one_row::other_than_of_one_row;
 use forebay_store::{Replaced, SealedSegment, Table, TableSnapshot};
 use forebay_syntax::parse::parse_plan;
 
 use crate::answer::Answer;
 use crate::lookup::{find_name, find_table};
-use crate::of_one_row::other_than_of_one_row;
 use crate::returning::Returning;
 use crate::run::Run;
 

@@ -4,8 +4,8 @@ use datafusion::sql::parser::{ExplainStatement, Statement as PlanStatement};
 use datafusion::sql::sqlparser::ast::{SetExpr, Statement as Ast, With};
 use forebay_base::{Error, Result};
 
-use crate::inserted_query::with_tables;
 use crate::run::Run;
+use forebay_changes::inserted_query::with_tables;
 
 impl Run<'_> {
     /// `explain`, of a query where it was of a statement that changes a table.

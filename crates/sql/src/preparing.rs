@@ -19,6 +19,7 @@ use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_changes::insert;
+use forebay_changes::inserted_query::inserted_table;
 use forebay_context::error::from_datafusion;
 use forebay_context::lock::lock;
 use forebay_engine::types::logical_type;
@@ -27,7 +28,6 @@ use forebay_syntax::parse::{self, Command};
 use forebay_syntax::types::shown_column_type;
 
 use crate::answer::{Answer, renamed};
-use crate::inserted_query::inserted_table;
 use crate::lookup::{find_name, find_table};
 use crate::prepared::{Parameter, Prepared};
 use crate::run::Run;

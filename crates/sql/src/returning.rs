@@ -7,10 +7,10 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::ast::SelectItem;
 use forebay_base::{Error, Result};
+use forebay_changes::of_one_row::other_than_of_one_row;
 use forebay_store::{Segment, Table};
 
 use crate::answer::Answer;
-use crate::of_one_row::other_than_of_one_row;
 use crate::run::Run;
 
 /// A RETURNING clause and its answer so far.

@@ -14,6 +14,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_carve::node::{LeavesRoom, is_breach};
+use forebay_changes::inserted_query;
 use forebay_context::error::from_datafusion;
 use forebay_context::lock::lock;
 use forebay_context::settings::{KeepsPlans, ReadsInOrder};
@@ -32,7 +33,6 @@ use crate::answer::{Answer, ResultKind, Source};
 use crate::catalog::Planner;
 use crate::copy;
 use crate::ddl;
-use crate::inserted_query;
 use crate::load;
 use crate::lookup::{find_name, find_table};
 use crate::options;

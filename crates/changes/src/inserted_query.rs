@@ -13,14 +13,13 @@ use datafusion::sql::sqlparser::ast::{
     Insert, ObjectName, ObjectNamePart, Query, SetExpr, Statement as Ast, TableObject, With,
 };
 use forebay_base::{Error, Result};
-use forebay_changes::columns::unknown_column;
 use forebay_context::error::from_datafusion;
 use forebay_store::Table;
 
-use crate::qualified_name::ident;
+use crate::columns::unknown_column;
 
 /// The table that a statement inserts into.
-pub(crate) fn inserted_table(statement: &PlanStatement) -> Option<ObjectName> {
+pub fn inserted_table(statement: &PlanStatement) -> Option<ObjectName> {
     let PlanStatement::Statement(ast) = statement else { return None };
     match ast.as_ref() {
         Ast::Insert(Insert { table: TableObject::TableName(name), .. }) => Some(name.clone()),
@@ -29,16 +28,16 @@ pub(crate) fn inserted_table(statement: &PlanStatement) -> Option<ObjectName> {
 }
 
 /// An INSERT of the rows of a query.
-pub(crate) struct Inserted {
+pub struct Inserted {
     /// Its columns that get values; all of them where none are named.
     columns: Vec<ObjectName>,
     /// The query.
-    pub(crate) query: Box<Query>,
+    pub query: Box<Query>,
 }
 
 impl Inserted {
     /// Takes a statement apart that inserts the rows of a query; other statements stay as they are.
-    pub(crate) fn taken_from(statement: &mut PlanStatement) -> Option<Self> {
+    pub fn taken_from(statement: &mut PlanStatement) -> Option<Self> {
         let PlanStatement::Statement(ast) = statement else { return None };
         let Ast::Insert(insert) = ast.as_mut() else { return None };
         let is_query = |query: &Query| query.with.is_some() || !matches!(query.body.as_ref(), SetExpr::Values(_));
@@ -54,19 +53,19 @@ impl Inserted {
     ///
     /// # Errors
     /// Columns that are not there, named twice, or not as many as the query has, and values of other types.
-    pub(crate) fn plan(
-        &self,
-        table: &Table,
-        provider: Arc<dyn TableProvider>,
-        source: LogicalPlan,
-    ) -> Result<LogicalPlan> {
+    pub fn plan(&self, table: &Table, provider: Arc<dyn TableProvider>, source: LogicalPlan) -> Result<LogicalPlan> {
         let target = provider.schema();
         let mut places = vec![None; target.fields().len()];
         match self.columns.is_empty() {
             true => places.iter_mut().enumerate().for_each(|(index, place)| *place = Some(index)),
             false => {
                 for (place, name) in self.columns.iter().enumerate() {
-                    let name = name.0.last().and_then(ObjectNamePart::as_ident).map(ident).unwrap_or_default();
+                    let name = name
+                        .0
+                        .last()
+                        .and_then(ObjectNamePart::as_ident)
+                        .map(|name| name.value.clone())
+                        .unwrap_or_default();
                     let known = table.columns.iter().map(|column| column.name.as_str());
                     let (index, _) = table.column(&name).ok_or_else(|| unknown_column(&name, known))?;
                     if places[index].replace(place).is_some() {
@@ -104,7 +103,7 @@ impl Inserted {
 }
 
 /// An INSERT with the tables that a WITH in front of it names.
-pub(crate) fn with_tables(insert: &Insert, with: Option<&With>) -> Insert {
+pub fn with_tables(insert: &Insert, with: Option<&With>) -> Insert {
     let mut insert = insert.clone();
     if let (Some(with), Some(source)) = (with, &mut insert.source) {
         let mut all = with.clone();

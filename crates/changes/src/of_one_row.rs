@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{Expr, Query, Visitor};
 use forebay_grammar::walk::Tree;
 
 /// The first call in an expression that takes several rows: of an aggregate or a window, outside of subqueries.
-pub(crate) fn other_than_of_one_row(state: &SessionState, expr: &Expr) -> Option<String> {
+pub fn other_than_of_one_row(state: &SessionState, expr: &Expr) -> Option<String> {
     let mut rows = OfOneRow { aggregates: state.aggregate_functions(), depth: 0, other: None };
     let _ = expr.walk(&mut rows);
     rows.other
