@@ -30,6 +30,10 @@ pub enum ErrorKind {
     OutOfSpace,
     /// The memory budget is exhausted.
     OutOfMemory,
+    /// Another transaction has changed the same rows or definitions meanwhile, and committed first.
+    Conflict,
+    /// A statement of the transaction has failed, so that it can only be rolled back.
+    Aborted,
     /// The database is held by another process, or opened read-only.
     Locked,
     /// The format version of the database is not one this program reads.

@@ -76,6 +76,26 @@ impl SegmentList {
         self.segments.iter().find(|segment| segment.id() == id)
     }
 
+    /// What became of this list in `now`: segments that went, and those that came to the place of the first of them, or behind all
+    /// others where none went. Those that are in both are in the same order.
+    pub(crate) fn changes_to(&self, now: &Self) -> Vec<(Vec<SegmentId>, Vec<Arc<Segment>>)> {
+        let ids = |list: &Self| -> BTreeSet<SegmentId> { list.iter().map(|segment| segment.id()).collect() };
+        let (before, after) = (ids(self), ids(now));
+        let (mut old, mut new) = (self.iter().peekable(), now.iter().peekable());
+        let mut changes = Vec::new();
+        loop {
+            let gone: Vec<SegmentId> =
+                std::iter::from_fn(|| old.next_if(|own| !after.contains(&own.id()))).map(|own| own.id()).collect();
+            let come: Vec<_> = std::iter::from_fn(|| new.next_if(|own| !before.contains(&own.id()))).cloned().collect();
+            if !gone.is_empty() || !come.is_empty() {
+                changes.push((gone, come));
+            }
+            if old.next().is_none() | new.next().is_none() {
+                return changes;
+            }
+        }
+    }
+
     /// Puts segments behind all others.
     pub(crate) fn append(&mut self, segments: impl IntoIterator<Item = Arc<Segment>>) {
         let next = self.positions.last().map_or(0, |last| last + 1);

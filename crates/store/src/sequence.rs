@@ -56,6 +56,11 @@ impl SequenceRange {
 }
 
 impl Sequence {
+    /// Whether it is the same sequence, whatever it has given.
+    pub fn is_declared_as(&self, other: &Self) -> bool {
+        self.id == other.id && self.range == other.range
+    }
+
     /// The next `count` numbers.
     pub(crate) fn take(&mut self, count: usize) -> Result<Vec<i64>> {
         let mut taken = Vec::with_capacity(count);

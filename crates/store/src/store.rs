@@ -1,7 +1,7 @@
 //! Opening a database directory, and what hangs off it: the current catalog, the writer's turn, segment writers.
 //!
 //! Invariants: nothing is written to a directory before it is known to be a sound database or empty; at most one process
-//! writes, at most one transaction at a time.
+//! writes, at most one transaction at a time commits.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,7 +50,9 @@ pub(crate) struct Inner {
     catalog: RwLock<Arc<Catalog>>,
     /// Id of the next segment or fact.
     pub(crate) next_file: AtomicU64,
-    /// Whether a transaction is open.
+    /// Id of the next schema, table, view, macro, sequence or type: transactions beside each other make different ones.
+    pub(crate) next_object: AtomicU64,
+    /// Whether somebody has the writer's turn.
     writing: Mutex<bool>,
     written_or_dropped: Condvar,
 }
@@ -186,6 +188,7 @@ impl Store {
             mode,
             catalog: RwLock::new(Arc::new(catalog)),
             next_file: AtomicU64::new(root.next_file),
+            next_object: AtomicU64::new(root.next_object),
             writing: Mutex::new(false),
             written_or_dropped: Condvar::new(),
         };
@@ -197,13 +200,21 @@ impl Store {
         self.inner.catalog()
     }
 
-    /// Starts a transaction; waits while there is another one (so a thread must not begin a second one itself).
+    /// Starts a transaction on the catalog of now that nothing comes in between; waits while there is another such one (so a thread must
+    /// not begin a second one itself), and commits of others wait for it.
     pub fn begin(&self) -> Result<Transaction> {
         self.check_writable()?;
         let turn = WriterTurn::take(&self.inner);
         // The transaction that we waited for may have failed for good.
         self.check_writable()?;
-        Ok(Transaction::new(turn, self.catalog()))
+        Ok(Transaction::alone(turn, self.catalog()))
+    }
+
+    /// Starts a transaction that sees `catalog`, which is one of this store, and that others do not wait for. What they have committed
+    /// since then meets its changes when it commits.
+    pub fn begin_on(&self, catalog: Arc<Catalog>) -> Result<Transaction> {
+        self.check_writable()?;
+        Ok(Transaction::beside_others(Arc::clone(&self.inner), catalog))
     }
 
     /// Starts a segment file with these columns, in the directory with the fewest bytes. Independent of transactions; several may write at once.
@@ -318,7 +329,8 @@ impl Store {
         WriterTurn::take(&self.inner)
     }
 
-    fn check_writable(&self) -> Result<()> {
+    /// An error where nothing may be written: the database is read-only, or a write has failed for good.
+    pub fn check_writable(&self) -> Result<()> {
         if self.is_read_only() {
             let message = format!("database {} is open read-only", self.path_description());
             return Err(Error::new(ErrorKind::Locked, message).hint("Open it without read-only to change it"));
@@ -328,7 +340,7 @@ impl Store {
 }
 
 impl Inner {
-    fn catalog(&self) -> Arc<Catalog> {
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -344,7 +356,7 @@ pub(crate) struct WriterTurn {
 }
 
 impl WriterTurn {
-    fn take(inner: &Arc<Inner>) -> Self {
+    pub(crate) fn take(inner: &Arc<Inner>) -> Self {
         let mut writing = locked(&inner.writing);
         while *writing {
             writing = inner.written_or_dropped.wait(writing).unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,6 @@
 //! Every call of the store, on disks in memory: what it does, what it refuses, and what is there after a reopen.
 
+mod beside;
 mod bytes;
 mod files;
 mod opening;

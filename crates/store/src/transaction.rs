@@ -1,14 +1,19 @@
 //! A transaction: changes to a private copy of the catalog, and the commit that makes them everyone's.
 //!
+//! Some have the writer's turn from their beginning, others take it to commit. What others of these have committed in between is merged with
+//! what they changed, or is a conflict: the first to commit wins (snapshot isolation; Berenson et al. 1995).
+//!
 //! Invariants: nothing is visible to others before the commit, and then all of it is. A commit is durable before it is
 //! visible; files of segments and facts are durable before the manifest names them, and go only after it stops naming them.
 
+mod merge;
 mod objects;
 mod projections;
 mod table;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use forebay_base::{ColumnId, Context, DirectoryId, Error, ErrorKind, Result, SegmentId, TableId, limits};
 
@@ -24,19 +29,21 @@ use crate::options::TableOptions;
 use crate::rows;
 use crate::segment::Segment;
 use crate::segment_list::SegmentList;
-use crate::store::WriterTurn;
+use crate::store::{Inner, WriterTurn};
 use crate::table_snapshot::TableSnapshot;
 use crate::volume::{SEGMENTS_DIRECTORY, locked};
 
 pub use projections::{Replaced, ReplacedCopies};
 
-/// The one open transaction. Dropped without [`Transaction::commit`], it leaves no trace.
+/// An open transaction. Dropped without [`Transaction::commit`], it leaves no trace.
 #[derive(Debug)]
 pub struct Transaction {
-    // Before `turn`: what is dropped here may remove files, which is the writer's right.
+    // Before `turn`: what is dropped here may remove files of the transaction.
     working: Arc<Catalog>,
     base: Arc<Catalog>,
-    turn: WriterTurn,
+    inner: Arc<Inner>,
+    /// Where it has had the writer's turn from its beginning.
+    turn: Option<WriterTurn>,
 }
 
 fn not_found(what: &str, name: &str) -> Error {
@@ -48,13 +55,34 @@ fn constraint(message: String) -> Error {
 }
 
 impl Transaction {
-    pub(crate) fn new(turn: WriterTurn, base: Arc<Catalog>) -> Self {
-        Self { working: Arc::clone(&base), base, turn }
+    pub(crate) fn alone(turn: WriterTurn, base: Arc<Catalog>) -> Self {
+        Self { working: Arc::clone(&base), base, inner: Arc::clone(&turn.inner), turn: Some(turn) }
+    }
+
+    pub(crate) fn beside_others(inner: Arc<Inner>, base: Arc<Catalog>) -> Self {
+        Self { working: Arc::clone(&base), base, inner, turn: None }
     }
 
     /// The catalog with this transaction's changes.
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.working
+    }
+
+    /// Takes back all changes since [`Transaction::catalog`] was this one.
+    pub fn return_to(&mut self, catalog: Arc<Catalog>) {
+        self.working = catalog;
+    }
+
+    /// An error if the commit of another transaction is in the way of this one's.
+    ///
+    /// # Errors
+    /// `Conflict`.
+    pub fn check_conflicts(&self) -> Result<()> {
+        let now = self.inner.catalog();
+        match Arc::ptr_eq(&now, &self.base) || Arc::ptr_eq(&self.working, &self.base) {
+            true => Ok(()),
+            false => merge::merged(&self.base, &self.working, &now).map(drop),
+        }
     }
 
     /// Makes a schema.
@@ -242,19 +270,27 @@ impl Transaction {
     /// Makes all changes durable, then visible.
     ///
     /// # Errors
-    /// The changes did not happen. Where even that is not certain (a failed write of the manifest), the store refuses
-    /// further writes, and reopening it shows all of the changes or none.
+    /// `Conflict` where another transaction has changed the same and committed first. The changes did not happen. Where even that is
+    /// not certain (a failed write of the manifest), the store refuses further writes, and reopening it shows all of the changes or none.
     pub fn commit(mut self) -> Result<()> {
         if Arc::ptr_eq(&self.working, &self.base) {
             return Ok(());
         }
+        let inner = Arc::clone(&self.inner);
+        // Held until what follows is done.
+        let _turn = self.turn.take().unwrap_or_else(|| WriterTurn::take(&inner));
+        let now = inner.catalog();
+        if !Arc::ptr_eq(&now, &self.base) {
+            self.working = Arc::new(merge::merged(&self.base, &self.working, &now)?);
+            self.base = now;
+        }
+        self.change().next_object = inner.next_object.load(Ordering::Relaxed);
         self.change().commit += 1;
         self.raise_versions();
         if !self.working.has_schema_of(&self.base) {
             self.change().schema_commit = self.working.commit;
         }
-        let Self { working, base, turn } = &self;
-        let inner = &turn.inner;
+        let Self { working, base, .. } = &self;
         let volume = &inner.volume;
         volume.check_writable()?;
         let added = Files::missing_from(working, base);
@@ -267,7 +303,7 @@ impl Transaction {
         let written = &mut *written;
         written.head.advance(base.commit)?;
         written.head.sync().inspect_err(|error| volume.fail(error))?;
-        let next_file = inner.next_file.load(std::sync::atomic::Ordering::Relaxed);
+        let next_file = inner.next_file.load(Ordering::Relaxed);
         let rows = rows::encode(working, next_file);
         match written.manifest.commit(&written.rows, &rows) {
             Outcome::Committed => {}
@@ -303,10 +339,8 @@ impl Transaction {
         Arc::make_mut(&mut self.working)
     }
 
-    fn next_object(&mut self) -> u64 {
-        let catalog = self.change();
-        catalog.next_object += 1;
-        catalog.next_object - 1
+    fn next_object(&self) -> u64 {
+        self.inner.next_object.fetch_add(1, Ordering::Relaxed)
     }
 
     fn table(&self, id: TableId) -> Result<&Arc<TableSnapshot>> {

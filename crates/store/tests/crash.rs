@@ -116,7 +116,7 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
     };
     let fresh = format!("t{}", random.below(1000));
     // Segments are written before the transaction, as a load does.
-    let choice = random.below(if tables.is_empty() { 2 } else { 15 });
+    let choice = random.below(if tables.is_empty() { 2 } else { 18 });
     let of = |name: &str| store.catalog().table("main", name).expect("the model has it").clone();
     let transaction = match choice {
         0 => {
@@ -253,6 +253,27 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
             transaction.change_rows(table.id, vec![(table.segments.ids(), Vec::new())], copies.collect())?;
             after.tables.insert(table.name.clone(), Vec::new());
             transaction
+        }
+        14..=16 => {
+            // Several changes, with one that is taken back, beside a transaction that adds rows to the same table and commits first.
+            let (table, own, theirs) = (pick(random), rows(random), rows(random));
+            let mut beside = store.begin_on(store.catalog())?;
+            let (sealed, copies) = (write(store, &own)?, write_copies(store, &of(&table), &own, false)?);
+            beside.change_rows(id(&table), vec![(Vec::new(), sealed)], copies)?;
+            let before = Arc::clone(beside.catalog());
+            beside.drop_table(id(&table))?;
+            beside.return_to(before);
+            beside.create_view("main", "of several", &fresh, true)?;
+            let (sealed, copies) = (write(store, &theirs)?, write_copies(store, &of(&table), &theirs, false)?);
+            let mut alone = store.begin()?;
+            alone.change_rows(id(&table), vec![(Vec::new(), sealed)], copies)?;
+            after.tables.get_mut(&table).expect("picked").push(theirs);
+            known.in_doubt = Some(after.clone());
+            alone.commit()?;
+            known.acknowledged = after.clone();
+            after.tables.get_mut(&table).expect("picked").push(own);
+            after.views.insert("of several".into(), fresh);
+            beside
         }
         _ => {
             drop(write(store, &rows(random))?);

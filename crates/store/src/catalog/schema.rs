@@ -14,10 +14,10 @@ impl Catalog {
     }
 
     /// Whether names mean the same in both, as far as rows do not matter.
-    pub(crate) fn has_schema_of(&self, other: &Self) -> bool {
+    pub fn has_schema_of(&self, other: &Self) -> bool {
         let same_table = |(a, b): (&Arc<TableSnapshot>, &Arc<TableSnapshot>)| Arc::ptr_eq(a, b) || a.is_declared_as(b);
         let same_schema = |(a, b): (&Arc<Schema>, &Arc<Schema>)| a.id == b.id && a.name == b.name;
-        let same_sequence = |(a, b): (&Arc<Sequence>, &Arc<Sequence>)| a.id == b.id && a.range == b.range;
+        let same_sequence = |(a, b): (&Arc<Sequence>, &Arc<Sequence>)| a.is_declared_as(b);
         self.names == other.names
             && self.macros == other.macros
             && self.types == other.types
@@ -33,7 +33,7 @@ impl Catalog {
 
 impl Table {
     /// Whether both are the same but for their rows.
-    fn is_declared_as(&self, other: &Self) -> bool {
+    pub(crate) fn is_declared_as(&self, other: &Self) -> bool {
         self.id == other.id
             && (&self.schema, &self.name) == (&other.schema, &other.name)
             && self.columns == other.columns

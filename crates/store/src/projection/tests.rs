@@ -85,16 +85,16 @@ fn who_changes_rows_says_how_in_all_copies() {
     let id = with_projection(&store);
     let new = |values: &[i64]| sealed(&store, values);
     // Nothing is said of the projection, or of another one, or it would have other rows.
-    assert_eq!(kind(change(&store, |t| t.publish(id, new(&[4])))), ErrorKind::NotFound);
+    assert_eq!(kind(change(&store, |t| t.publish(id, new(&[4])))), ErrorKind::Conflict);
     let (base, copy) = (of(&store, id).segments.ids(), of(&store, id).copies()[0].segments.ids());
-    assert_eq!(kind(change(&store, |t| t.replace(id, &base, new(&[4, 5, 6])))), ErrorKind::NotFound);
+    assert_eq!(kind(change(&store, |t| t.replace(id, &base, new(&[4, 5, 6])))), ErrorKind::Conflict);
     let other: ReplacedCopies = [(ProjectionId(2), (Vec::new(), new(&[4])))].into();
-    assert_eq!(kind(change(&store, |t| t.change_rows(id, vec![(vec![], new(&[4]))], other))), ErrorKind::NotFound);
+    assert_eq!(kind(change(&store, |t| t.change_rows(id, vec![(vec![], new(&[4]))], other))), ErrorKind::Conflict);
     let unequal = |t: &mut Transaction| t.change_rows(id, vec![(vec![], new(&[4]))], copies(vec![], new(&[4, 4])));
     assert_eq!(kind(change(&store, unequal)), ErrorKind::Internal);
     let gone =
         |t: &mut Transaction| t.change_rows(id, vec![(vec![], new(&[4]))], copies(vec![SegmentId(99)], new(&[4])));
-    assert_eq!(kind(change(&store, gone)), ErrorKind::NotFound);
+    assert_eq!(kind(change(&store, gone)), ErrorKind::Conflict);
     assert_eq!(of(&store, id).segments.ids(), base, "nothing of it happened");
     assert_eq!(segment_files(&disk), 2);
 
@@ -114,9 +114,9 @@ fn who_changes_rows_says_how_in_all_copies() {
     // The same rows otherwise, in one copy of them.
     let copy = of(&store, id).copies()[0].segments.ids();
     assert_eq!(kind(change(&store, |t| t.lay_out(id, ProjectionId(1), &copy, new(&[7])))), ErrorKind::Internal);
-    assert_eq!(kind(change(&store, |t| t.lay_out(id, ProjectionId(3), &copy, new(&[4, 7])))), ErrorKind::NotFound);
+    assert_eq!(kind(change(&store, |t| t.lay_out(id, ProjectionId(3), &copy, new(&[4, 7])))), ErrorKind::Conflict);
     change(&store, |t| t.lay_out(id, ProjectionId(1), &copy, new(&[4, 7]))).expect("one segment of two");
-    assert_eq!(kind(change(&store, |t| t.lay_out(id, ProjectionId(1), &copy, new(&[4, 7])))), ErrorKind::NotFound);
+    assert_eq!(kind(change(&store, |t| t.lay_out(id, ProjectionId(1), &copy, new(&[4, 7])))), ErrorKind::Conflict);
     let base = of(&store, id).segments.ids();
     change(&store, |t| t.lay_out(id, ProjectionId::TABLE, &base, new(&[4, 7]))).expect("one segment of two");
     assert_eq!(of(&store, id).copies()[0].segments.len(), 1);
@@ -136,7 +136,7 @@ fn projections_that_cannot_be() {
     let try_to = |wanted: ProjectionDefinition, of: &[SegmentId]| {
         kind(change(&store, |t| t.add_projection(id, wanted, of, sealed(&store, &[1, 2, 3]))))
     };
-    assert_eq!(try_to(definition("q", vec![by(0)], Some(vec![0])), &[]), ErrorKind::NotFound, "changed meanwhile");
+    assert_eq!(try_to(definition("q", vec![by(0)], Some(vec![0])), &[]), ErrorKind::Conflict, "changed meanwhile");
     for wrong in [
         definition("q", vec![], None),
         definition("", vec![by(0)], None),

@@ -240,7 +240,7 @@ fn replace_keeps_row_order_and_notices_changes() {
     let expected = ints(&[20, 21, 22, 23, 10, 3]);
     assert_eq!(minima(&store), expected);
     let late = segment(&store, &[99]).expect("a segment");
-    assert_eq!(kind(change(&store, |t| t.replace(id, &ids[1..2], vec![late]))), ErrorKind::NotFound);
+    assert_eq!(kind(change(&store, |t| t.replace(id, &ids[1..2], vec![late]))), ErrorKind::Conflict);
     drop(store);
     let store = open(&disk).expect("reopen");
     assert_eq!(minima(&store), expected);

@@ -33,7 +33,7 @@ impl Transaction {
     /// [`Transaction::change_rows`].
     ///
     /// # Errors
-    /// `NotFound` if an old one is no longer there: another transaction changed the table meanwhile.
+    /// `Conflict` if an old one is no longer there: another transaction changed the table meanwhile.
     pub fn replace(&mut self, id: TableId, old: &[SegmentId], new: Vec<SealedSegment>) -> Result<()> {
         self.change_rows(id, vec![(old.to_vec(), new)], ReplacedCopies::new())
     }
@@ -41,7 +41,7 @@ impl Transaction {
     /// Changes the rows of a table, here and there, and those of all of its projections alike.
     ///
     /// # Errors
-    /// `NotFound` if a segment that goes, or a projection, is no longer there, or if there is a projection that nothing is
+    /// `Conflict` if a segment that goes, or a projection, is no longer there, or if there is a projection that nothing is
     /// said of: another transaction changed the table meanwhile. `Constraint` if new segments hold NULLs in a column that
     /// became NOT NULL while they were written.
     pub fn change_rows(&mut self, id: TableId, table: Vec<Replaced>, copies: ReplacedCopies) -> Result<()> {
@@ -111,7 +111,7 @@ impl Transaction {
     /// in `definition` does not matter.
     ///
     /// # Errors
-    /// `AlreadyExists` if there is one of this name. `NotFound` if the table has other segments than `of`: another
+    /// `AlreadyExists` if there is one of this name. `Conflict` if the table has other segments than `of`: another
     /// transaction changed it meanwhile.
     pub fn add_projection(
         &mut self,
@@ -203,7 +203,7 @@ impl Transaction {
 }
 
 /// An error unless all copies have as many rows.
-fn check_rows(table: &Table) -> Result<()> {
+pub(super) fn check_rows(table: &Table) -> Result<()> {
     let rows = table.rows();
     match table.projections.iter().find(|projection| projection.segments.rows() != rows) {
         None => Ok(()),
@@ -222,7 +222,7 @@ fn check_there(table: &Table, segments: &SegmentList, old: &[SegmentId]) -> Resu
     }
 }
 
-fn changed_meanwhile(table: &Table, what: &str) -> Error {
+pub(super) fn changed_meanwhile(table: &Table, what: &str) -> Error {
     let message = format!("table {} was changed meanwhile ({what})", table.full_name());
-    Error::new(ErrorKind::NotFound, message).hint("Run the statement again")
+    Error::new(ErrorKind::Conflict, message).hint("Run the statement again")
 }

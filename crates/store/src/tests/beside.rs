@@ -1,0 +1,214 @@
+//! Transactions beside each other: what comes together, and what is a conflict.
+
+use forebay_base::SegmentId;
+
+use super::*;
+
+/// A database with a table `t` of the rows 1 and 2 in a segment each, and a table `u` without rows.
+fn with_tables(disk: &MemoryDisk) -> (Store, TableId) {
+    let store = open(disk).expect("a database");
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    change(&store, |t| t.create_table(table("u"))).expect("another one");
+    for row in [1, 2] {
+        change(&store, |t| add(&store, t, id, row)).expect("a row");
+    }
+    (store, id)
+}
+
+fn add(store: &Store, transaction: &mut Transaction, id: TableId, row: i64) -> Result<()> {
+    transaction.publish(id, vec![segment(store, &[row])?])
+}
+
+/// Puts a row in the place of one of the table's segments.
+fn put(store: &Store, transaction: &mut Transaction, id: TableId, place: usize, row: i64) -> Result<()> {
+    let old: SegmentId = transaction.catalog().table_by_id(id).expect("the table").segments[place].id();
+    transaction.replace(id, &[old], vec![segment(store, &[row])?])
+}
+
+fn rows_of(store: &Store, id: TableId) -> Vec<i64> {
+    let catalog = store.catalog();
+    let table = catalog.table_by_id(id).expect("the table");
+    let first = |segment: &Arc<Segment>| match blocks(segment).first() {
+        Some((Some(Value::Int(row)), 1)) => *row as i64,
+        other => panic!("{other:?}"),
+    };
+    table.segments.iter().map(first).collect()
+}
+
+type Edit<'e> = &'e dyn Fn(&Store, &mut Transaction, TableId) -> Result<()>;
+
+/// Two transactions that begin with the same tables and do this, of which the first one commits first; the rows of `t` then, or the kind
+/// of the second one's error.
+#[track_caller]
+fn both(first: Edit<'_>, second: Edit<'_>) -> std::result::Result<Vec<i64>, ErrorKind> {
+    let disk = MemoryDisk::new();
+    let (store, id) = with_tables(&disk);
+    let begin = || store.begin_on(store.catalog()).expect("begun");
+    let (mut one, mut other) = (begin(), begin());
+    first(&store, &mut one, id).expect("the first one changes");
+    second(&store, &mut other, id).expect("the second one changes");
+    one.commit().expect("the first one commits");
+    let is_conflict = other.check_conflicts().is_err();
+    let committed = other.commit();
+    assert_eq!(is_conflict, committed.is_err());
+    let seen = store.catalog().table_by_id(id).map(|_| rows_of(&store, id)).unwrap_or_default();
+    let named = store.catalog().segments().count();
+    assert_eq!(segment_files(&disk), named, "files of what is there, and no others");
+    drop(store);
+    let again = open(&disk).expect("it opens again");
+    assert_eq!(again.catalog().table_by_id(id).map(|_| rows_of(&again, id)).unwrap_or_default(), seen);
+    committed.map(|()| seen).map_err(|error| error.kind())
+}
+
+#[test]
+fn rows_that_both_add_and_segments_that_each_replaces_come_together() {
+    let add_3: Edit<'_> = &|store, t, id| add(store, t, id, 3);
+    let add_4: Edit<'_> = &|store, t, id| add(store, t, id, 4);
+    let put_first: Edit<'_> = &|store, t, id| put(store, t, id, 0, 10);
+    let put_last: Edit<'_> = &|store, t, id| put(store, t, id, 1, 20);
+    assert_eq!(both(add_3, add_4), Ok(vec![1, 2, 3, 4]));
+    assert_eq!(both(put_first, add_4), Ok(vec![10, 2, 4]));
+    assert_eq!(both(add_3, put_first), Ok(vec![10, 2, 3]));
+    assert_eq!(both(put_first, put_last), Ok(vec![10, 20]));
+    assert_eq!(both(put_last, put_first), Ok(vec![10, 20]));
+    // Of rows that came and went in one transaction nothing is left.
+    let add_and_put: Edit<'_> = &|store, t, id| {
+        add(store, t, id, 3)?;
+        put(store, t, id, 2, 30)?;
+        put(store, t, id, 1, 20)
+    };
+    assert_eq!(both(add_4, add_and_put), Ok(vec![1, 20, 30, 4]));
+    let empty: Edit<'_> = &|_, t, id| {
+        let all = t.catalog().table_by_id(id).expect("the table").segments.ids();
+        t.replace(id, &all, Vec::new())
+    };
+    assert_eq!(both(add_3, empty), Ok(vec![3]));
+    assert_eq!(both(empty, add_3), Ok(vec![3]));
+    assert_eq!(both(empty, put_first), Err(ErrorKind::Conflict));
+    assert_eq!(both(empty, empty), Err(ErrorKind::Conflict));
+}
+
+#[test]
+fn the_same_segment_and_definitions_beside_rows_are_conflicts() {
+    let conflict = Err(ErrorKind::Conflict);
+    let put_first: Edit<'_> = &|store, t, id| put(store, t, id, 0, 10);
+    let add_3: Edit<'_> = &|store, t, id| add(store, t, id, 3);
+    let alter: Edit<'_> = &|_, t, id| t.add_column(id, column("more", LogicalType::Int64)).map(drop);
+    let rename: Edit<'_> = &|_, t, id| t.rename_table(id, "other");
+    let remove: Edit<'_> = &|_, t, id| t.drop_table(id);
+    let option: Edit<'_> = &|_, t, id| t.set_option(id, None, "index i", Some("Id"));
+    let widen: Edit<'_> = &|_, t, id| {
+        let added = t.add_column(id, column("more", LogicalType::Int64))?;
+        t.drop_column(id, added)
+    };
+    for definition in [alter, rename, remove, option, widen] {
+        for rows in [put_first, add_3] {
+            assert_eq!(both(definition, rows), conflict);
+            assert_eq!(both(rows, definition), conflict);
+        }
+        assert_eq!(both(definition, definition), conflict);
+    }
+    assert_eq!(both(put_first, put_first), conflict);
+}
+
+#[test]
+fn names_that_both_make_or_need_are_conflicts() {
+    let make =
+        |name: &'static str| move |_: &Store, t: &mut Transaction, _: TableId| t.create_table(table(name)).map(drop);
+    let view =
+        |sql: &'static str| move |_: &Store, t: &mut Transaction, _: TableId| t.create_view("main", "v", sql, true);
+    let schema: Edit<'_> = &|_, t, _| t.create_schema("s");
+    assert_eq!(both(&make("a"), &make("b")), Ok(vec![1, 2]));
+    assert_eq!(both(&make("a"), &make("A")), Err(ErrorKind::Conflict));
+    assert_eq!(both(&view("SELECT 1"), &make("v")), Err(ErrorKind::Conflict));
+    assert_eq!(both(&view("SELECT 1"), &view("SELECT 2")), Err(ErrorKind::Conflict));
+    assert_eq!(both(schema, schema), Err(ErrorKind::Conflict));
+    let value_macro: Edit<'_> = &|_, t, _| t.create_macro(MacroKind::Value, "main", "m", vec!["() AS 1".into()], false);
+    let named_type: Edit<'_> = &|_, t, _| t.create_type("main", "m", "INTEGER".into(), false);
+    assert_eq!(both(value_macro, named_type), Ok(vec![1, 2]), "of different kinds");
+    assert_eq!(both(value_macro, value_macro), Err(ErrorKind::Conflict));
+    assert_eq!(both(named_type, named_type), Err(ErrorKind::Conflict));
+    // A foreign key to a table that goes, or loses the column, and a table in a schema that goes.
+    let refer: Edit<'_> = &|_, t, _| {
+        let key = Constraint::ForeignKey {
+            columns: vec![ColumnId(0)],
+            table: "main.u".into(),
+            references: vec!["Id".into()],
+        };
+        t.create_table(TableDefinition { constraints: vec![key], ..table("r") }).map(drop)
+    };
+    let u = |t: &Transaction| t.catalog().table("main", "u").expect("it is there").id;
+    let remove: Edit<'_> = &|_, t, _| t.drop_table(u(t));
+    let narrow: Edit<'_> = &|_, t, _| t.drop_column(u(t), ColumnId(0));
+    for other in [remove, narrow] {
+        assert_eq!(both(refer, other), Err(ErrorKind::Conflict));
+        assert_eq!(both(other, refer), Err(ErrorKind::Conflict));
+    }
+}
+
+#[test]
+fn a_schema_that_goes_while_something_comes_into_it_is_a_conflict() {
+    for is_first in [true, false] {
+        let store = open(&MemoryDisk::new()).expect("a database");
+        change(&store, |t| t.create_schema("s")).expect("a schema");
+        let begin = || store.begin_on(store.catalog()).expect("begun");
+        let (mut removes, mut adds) = (begin(), begin());
+        removes.drop_schema("s", false).expect("empty");
+        adds.create_table(TableDefinition { schema: "s".into(), ..table("t") }).expect("it is there");
+        let (first, second) = if is_first { (removes, adds) } else { (adds, removes) };
+        first.commit().expect("the first one");
+        assert_eq!(kind(second.commit()), ErrorKind::Conflict);
+    }
+}
+
+#[test]
+fn numbers_of_sequences_are_taken_beside_transactions() {
+    let store = open(&MemoryDisk::new()).expect("a database");
+    let range = SequenceRange { start: 1, increment: 1, least: 1, greatest: 9, cycles: false };
+    change(&store, |t| t.create_sequence("main", "s", range)).expect("a sequence");
+    let mut beside = store.begin_on(store.catalog()).expect("begun");
+    beside.create_table(table("t")).expect("a table");
+    assert_eq!(change(&store, |t| t.take_numbers("main", "s", 2)).expect("two"), [1, 2]);
+    beside.commit().expect("no conflict");
+    assert_eq!(change(&store, |t| t.take_numbers("main", "s", 1)).expect("one"), [3], "not taken back");
+    // One that is made anew has no numbers of the old one.
+    let mut anew = store.begin_on(store.catalog()).expect("begun");
+    anew.drop_sequence("main", "s").expect("it is there");
+    anew.create_sequence("main", "s", range).expect("made");
+    assert_eq!(change(&store, |t| t.take_numbers("main", "s", 1)).expect("one"), [4]);
+    anew.commit().expect("no conflict");
+    assert_eq!(change(&store, |t| t.take_numbers("main", "s", 1)).expect("one"), [1]);
+}
+
+#[test]
+fn a_transaction_goes_back_to_what_it_was_and_leaves_no_files() {
+    let disk = MemoryDisk::new();
+    let (store, id) = with_tables(&disk);
+    let mut t = store.begin_on(store.catalog()).expect("begun");
+    add(&store, &mut t, id, 3).expect("added");
+    let before = Arc::clone(t.catalog());
+    add(&store, &mut t, id, 4).expect("added");
+    put(&store, &mut t, id, 0, 10).expect("put");
+    assert_eq!(segment_files(&disk), 5);
+    t.return_to(before);
+    assert_eq!(segment_files(&disk), 3, "what is taken back is removed");
+    t.commit().expect("committed");
+    assert_eq!(rows_of(&store, id), [1, 2, 3]);
+    let mut t = store.begin_on(store.catalog()).expect("begun");
+    add(&store, &mut t, id, 5).expect("added");
+    drop(t);
+    assert_eq!(segment_files(&disk), 3);
+}
+
+#[test]
+fn old_snapshots_read_what_others_have_replaced() {
+    let disk = MemoryDisk::new();
+    let (store, id) = with_tables(&disk);
+    let old = store.begin_on(store.catalog()).expect("begun");
+    change(&store, |t| put(&store, t, id, 0, 10)).expect("put");
+    let table = Arc::clone(old.catalog().table_by_id(id).expect("the table"));
+    assert_eq!(blocks(&table.segments[0]), [(Some(Value::Int(1)), 1)]);
+    assert_eq!(segment_files(&disk), 3);
+    drop((table, old));
+    assert_eq!(segment_files(&disk), 2);
+}
