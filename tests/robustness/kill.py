@@ -30,6 +30,12 @@ STATEMENTS = {
     "ADD PROJECTION": ("ALTER TABLE whole ADD PROJECTION by_g (ORDER BY g, d) (g, d, k, v)", "whole"),
     "OPTIMIZE TABLE": ("OPTIMIZE TABLE pieces", "pieces"),
     "UPDATE": ("UPDATE pieces SET g = g + 1 WHERE k % 3 = 0", "pieces"),
+    # Every kill but one after the last word leaves nothing of it.
+    "transaction": (
+        "BEGIN; INSERT INTO loaded SELECT * FROM whole WHERE k % 5 = 0; UPDATE pieces SET g = 1 WHERE k % 4 = 0;"
+        " CREATE TABLE made AS SELECT * FROM whole WHERE k % 7 = 0; SAVEPOINT s; DELETE FROM loaded; ROLLBACK TO s; DROP TABLE whole; COMMIT",
+        "loaded",
+    ),
 }
 
 

@@ -8,6 +8,7 @@ use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_context::error::worker_error;
 use forebay_context::statement::StatementContext;
+use forebay_transactions::OpenTransaction;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -36,6 +37,8 @@ pub struct Answer {
     pub(crate) statement: Arc<StatementContext>,
     pub(crate) rows: u64,
     pub(crate) elapsed: Option<Duration>,
+    /// What fails with it.
+    pub(crate) transaction: Option<Arc<OpenTransaction>>,
     /// What is noted of it when it ends.
     pub(crate) logged: Option<Logged>,
     pub(crate) source: Source,
@@ -67,6 +70,12 @@ impl Answer {
         self
     }
 
+    /// The answer of a statement of this transaction.
+    pub(crate) fn of(mut self, transaction: Arc<OpenTransaction>) -> Self {
+        self.transaction.get_or_insert(transaction);
+        self
+    }
+
     /// The query log takes note of it: now where it has no rows, or else when they have been read.
     pub(crate) fn noted_by(mut self, logged: Logged) -> Self {
         match self.elapsed {
@@ -84,6 +93,9 @@ impl Answer {
     /// The next rows; `None` at the end.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let next = self.find_next();
+        if let (Err(_), Some(transaction)) = (&next, &self.transaction) {
+            transaction.fail();
+        }
         if !matches!(next, Ok(Some(_)))
             && let Some(logged) = self.logged.take()
         {

@@ -35,6 +35,7 @@ use forebay_system::schema::{self, SystemSchema};
 use forebay_system::{CATALOG, Seen};
 use forebay_tables::nested_columns;
 use forebay_tables::table::ForebayTable;
+use forebay_transactions::OpenTransaction;
 
 use crate::called_macros;
 use crate::checks;
@@ -52,6 +53,7 @@ const VIEW_DEPTH: usize = 32;
 pub struct Planner {
     base: Arc<SessionState>,
     engine: Arc<Engine>,
+    transaction: Arc<OpenTransaction>,
     snapshot: Arc<Catalog>,
     statement: Arc<StatementContext>,
     path: SearchPath,
@@ -81,22 +83,28 @@ impl fmt::Debug for Planner {
 }
 
 impl Planner {
-    /// A planner over the engine's present catalog. `base` holds the settings and functions.
+    /// A planner over what a transaction sees. `base` holds the settings and functions.
     pub fn new(
         base: Arc<SessionState>,
         engine: Arc<Engine>,
         statement: Arc<StatementContext>,
+        transaction: Arc<OpenTransaction>,
         path: SearchPath,
     ) -> Arc<Self> {
-        let snapshot = engine.store().catalog();
+        let snapshot = transaction.catalog();
         let (tables, views, files) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (answers, parts) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { base, engine, snapshot, statement, path, tables, views, files, answers, parts })
+        Arc::new(Self { base, engine, transaction, snapshot, statement, path, tables, views, files, answers, parts })
     }
 
     /// The catalog of this statement.
     pub fn snapshot(&self) -> &Arc<Catalog> {
         &self.snapshot
+    }
+
+    /// The transaction that the statement belongs to.
+    pub fn transaction(&self) -> &OpenTransaction {
+        &self.transaction
     }
 
     /// Where the session looks for tables.
@@ -122,8 +130,9 @@ impl Planner {
     /// The same, which sees the session's temporary tables or does not.
     fn state_seeing(self: &Arc<Self>, sees_temporary: bool) -> SessionState {
         let mut state = SessionState::clone(&self.base);
-        // The time that current_date and now() tell.
         state.mark_start_execution();
+        // The time that current_date and now() tell.
+        state.execution_props_mut().query_execution_start_time = Some(self.transaction.started().into());
         state.config_mut().set_extension(Arc::clone(&self.statement));
         // Where scans find their rows.
         state.config_mut().set_extension(Arc::clone(&self.snapshot));

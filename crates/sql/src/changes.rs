@@ -66,8 +66,7 @@ impl Run<'_> {
 
     fn change(&self, change: &Change, returning: Option<&Vec<SelectItem>>) -> Result<Answer> {
         let mut returning = Returning::of(self, returning)?;
-        // Only to fail early on a read-only database.
-        drop(self.planner.engine().store().begin()?);
+        self.planner.transaction().check_writable()?;
         let mut changed = 0;
         let mut rewritten: Vec<Replaced> = Vec::new();
         // What is wrong with the statement is said of an empty table, too.

@@ -201,7 +201,7 @@ pub fn default_value(planner: &Arc<Planner>, text: &str, logical: &LogicalType) 
 
 /// Makes a table together with its options and first rows; with `replace`, in place of one of its name.
 pub fn create_table(
-    mut transaction: Transaction,
+    transaction: &mut Transaction,
     definition: TableDefinition,
     options: &TableOptions,
     rows: Vec<SealedSegment>,
@@ -213,11 +213,10 @@ pub fn create_table(
             transaction.drop_table(old)?;
         }
     }
-    add_temporary_schema(&mut transaction, &definition.schema)?;
+    add_temporary_schema(transaction, &definition.schema)?;
     let id = transaction.create_table(definition)?;
-    options::store(&mut transaction, id, options)?;
-    transaction.publish(id, rows)?;
-    transaction.commit()
+    options::store(transaction, id, options)?;
+    transaction.publish(id, rows)
 }
 
 /// Makes the schema of a session's temporary tables, if it is that and not there yet.
@@ -242,59 +241,68 @@ pub async fn create_view(state: &SessionState, planner: &Arc<Planner>, view: &Cr
         }
     };
     planner.plan_text(state, &text).await?;
-    let mut transaction = planner.engine().store().begin()?;
-    let exists = transaction.catalog().view(&name.schema, &name.name).is_some();
-    if exists && view.if_not_exists {
-        return Ok(());
-    }
-    add_temporary_schema(&mut transaction, &name.schema)?;
-    transaction.create_view(&name.schema, &name.name, &text, view.or_replace)?;
-    transaction.commit()
+    planner.transaction().change(|transaction| {
+        let exists = transaction.catalog().view(&name.schema, &name.name).is_some();
+        if exists && view.if_not_exists {
+            return Ok(());
+        }
+        add_temporary_schema(transaction, &name.schema)?;
+        transaction.create_view(&name.schema, &name.name, &text, view.or_replace)
+    })
 }
 
 /// DROP TABLE, VIEW or SCHEMA.
 pub fn drop(planner: &Planner, kind: &ObjectType, names: &[ObjectName], if_exists: bool, cascade: bool) -> Result<()> {
-    let mut transaction = planner.engine().store().begin()?;
-    for object in names {
-        match kind {
-            ObjectType::Table => {
-                let name = planner.path().find(transaction.catalog(), object)?;
-                match transaction.catalog().table(&name.schema, &name.name).map(|table| table.id) {
-                    Some(id) => transaction.drop_table(id)?,
-                    None if if_exists => {}
-                    None => return Err(find_table(planner, &name).err().unwrap_or_else(|| gone(&name.name))),
-                }
+    planner.transaction().change(|transaction| {
+        names.iter().try_for_each(|object| drop_one((planner, transaction), kind, object, if_exists, cascade))
+    })
+}
+
+fn drop_one(
+    (planner, transaction): (&Planner, &mut Transaction),
+    kind: &ObjectType,
+    object: &ObjectName,
+    if_exists: bool,
+    cascade: bool,
+) -> Result<()> {
+    match kind {
+        ObjectType::Table => {
+            let name = planner.path().find(transaction.catalog(), object)?;
+            match transaction.catalog().table(&name.schema, &name.name).map(|table| table.id) {
+                Some(id) => transaction.drop_table(id)?,
+                None if if_exists => {}
+                None => return Err(find_table(planner, &name).err().unwrap_or_else(|| gone(&name.name))),
             }
-            ObjectType::View => {
-                let name = planner.path().find(transaction.catalog(), object)?;
-                match transaction.catalog().view(&name.schema, &name.name).is_some() {
-                    true => transaction.drop_view(&name.schema, &name.name)?,
-                    false if if_exists => {}
-                    false => {
-                        let names: Vec<String> = transaction.catalog().views().map(|view| view.name.clone()).collect();
-                        let error = Error::new(ErrorKind::NotFound, format!("view {} does not exist", name.name));
-                        return Err(match suggestion(&name.name, names.iter().map(String::as_str)) {
-                            Some(other) => error.hint(format!("Did you mean {other}?")),
-                            None => error,
-                        });
-                    }
-                }
-            }
-            ObjectType::Schema => {
-                let name = QualifiedName::of(object, DEFAULT_SCHEMA)?.name;
-                match transaction.catalog().has_schema(&name) {
-                    true => transaction.drop_schema(&name, cascade)?,
-                    false if if_exists => {}
-                    false => {
-                        check_free(&name, &name)?;
-                        return Err(Error::new(ErrorKind::NotFound, format!("schema {name} does not exist")));
-                    }
-                }
-            }
-            other => return Err(Error::unsupported(format!("DROP {other} is not supported"))),
         }
+        ObjectType::View => {
+            let name = planner.path().find(transaction.catalog(), object)?;
+            match transaction.catalog().view(&name.schema, &name.name).is_some() {
+                true => transaction.drop_view(&name.schema, &name.name)?,
+                false if if_exists => {}
+                false => {
+                    let names: Vec<String> = transaction.catalog().views().map(|view| view.name.clone()).collect();
+                    let error = Error::new(ErrorKind::NotFound, format!("view {} does not exist", name.name));
+                    return Err(match suggestion(&name.name, names.iter().map(String::as_str)) {
+                        Some(other) => error.hint(format!("Did you mean {other}?")),
+                        None => error,
+                    });
+                }
+            }
+        }
+        ObjectType::Schema => {
+            let name = QualifiedName::of(object, DEFAULT_SCHEMA)?.name;
+            match transaction.catalog().has_schema(&name) {
+                true => transaction.drop_schema(&name, cascade)?,
+                false if if_exists => {}
+                false => {
+                    check_free(&name, &name)?;
+                    return Err(Error::new(ErrorKind::NotFound, format!("schema {name} does not exist")));
+                }
+            }
+        }
+        other => return Err(Error::unsupported(format!("DROP {other} is not supported"))),
     }
-    transaction.commit()
+    Ok(())
 }
 
 fn gone(name: &str) -> Error {
@@ -308,15 +316,16 @@ pub fn alter_table(planner: &Arc<Planner>, alter: &AlterTable) -> Result<()> {
         Err(error) if alter.if_exists && error.kind() == ErrorKind::NotFound => return Ok(()),
         found => found?,
     };
-    let mut transaction = planner.engine().store().begin()?;
-    for operation in &alter.operations {
-        let table = match transaction.catalog().table_by_id(table.id) {
-            Some(table) => Arc::clone(table),
-            None => return Err(gone(&name.name)),
-        };
-        alter_once(planner, &mut transaction, &table, operation)?;
-    }
-    transaction.commit()
+    planner.transaction().change(|transaction| {
+        for operation in &alter.operations {
+            let table = match transaction.catalog().table_by_id(table.id) {
+                Some(table) => Arc::clone(table),
+                None => return Err(gone(&name.name)),
+            };
+            alter_once(planner, transaction, &table, operation)?;
+        }
+        Ok(())
+    })
 }
 
 fn alter_once(
@@ -406,12 +415,12 @@ fn alter_column(
 
 /// Empties a table.
 pub fn truncate(planner: &Planner, table: TableId) -> Result<u64> {
-    let mut transaction = planner.engine().store().begin()?;
-    let Some(table) = transaction.catalog().table_by_id(table).map(Arc::clone) else { return Err(gone("")) };
-    let emptied = table.projections.iter().map(|copy| (copy.definition.id, (copy.segments.ids(), Vec::new())));
-    transaction.change_rows(table.id, vec![(table.segments.ids(), Vec::new())], emptied.collect())?;
-    transaction.commit()?;
-    Ok(table.rows())
+    planner.transaction().change(|transaction| {
+        let Some(table) = transaction.catalog().table_by_id(table).map(Arc::clone) else { return Err(gone("")) };
+        let emptied = table.projections.iter().map(|copy| (copy.definition.id, (copy.segments.ids(), Vec::new())));
+        transaction.change_rows(table.id, vec![(table.segments.ids(), Vec::new())], emptied.collect())?;
+        Ok(table.rows())
+    })
 }
 
 /// The table that holds the rows of a query: CREATE TABLE name [(columns)] AS query.

@@ -9,6 +9,7 @@ use forebay_base::Result;
 use forebay_context::lock::lock;
 use forebay_context::statement::StatementContext;
 use forebay_syntax::parse::{self, Command};
+use forebay_transactions::OpenTransaction;
 
 use crate::answer::Answer;
 use crate::catalog::Planner;
@@ -37,35 +38,64 @@ impl Session {
     }
 
     fn answer(&self, text: &str, base: Base, started: Instant) -> Result<Answer> {
+        let transaction = self.transactions.of_statement();
+        let answer = self.answer_in(&transaction, text, base, started).and_then(|answer| {
+            transaction.end_statement()?;
+            Ok(answer)
+        });
+        self.shared.plans.forget_before(self.shared.engine.store().catalog().schema_number());
+        match answer {
+            Ok(answer) => Ok(answer.of(transaction)),
+            Err(error) => {
+                transaction.fail();
+                Err(error)
+            }
+        }
+    }
+
+    fn answer_in(
+        &self,
+        transaction: &Arc<OpenTransaction>,
+        text: &str,
+        base: Base,
+        started: Instant,
+    ) -> Result<Answer> {
         let Base { state, settings } = base;
         let key = PlanKey { settings, text: text.trim().to_owned() };
-        let schema = self.shared.engine.store().catalog().schema_number();
         let mut is_anew = false;
-        if let Some(plan) = self.shared.plans.find(&key, schema) {
-            let run = self.begin(Arc::clone(&state), SCANNING, key.clone(), started);
-            // Commits may have come in between: a plan is bound to the rows of the schema that it was made for.
-            if run.planner.snapshot().schema_number() == schema
-                && let Some(answer) = run.known(plan)?
-            {
+        if let Some(plan) = transaction.schema_number().and_then(|schema| self.shared.plans.find(&key, schema)) {
+            let run = self.begin(transaction, Arc::clone(&state), SCANNING, key.clone(), started);
+            if let Some(answer) = run.known(plan)? {
                 return Ok(answer);
             }
             is_anew = true;
         }
         let command = parse::parse(text)?;
-        let mut run = self.begin(state, activity(&command), key, started);
+        if !matches!(command, Command::Transaction(_)) {
+            transaction.check_usable()?;
+        }
+        let mut run = self.begin(transaction, state, activity(&command), key, started);
         run.leaves_room = is_anew;
-        let answer = run.command(command);
-        self.shared.plans.forget_before(self.shared.engine.store().catalog().schema_number());
-        answer
+        run.command(command)
     }
 
     /// Does `work` as a statement that runs nothing.
     pub(crate) fn on_snapshot<T>(&self, work: impl FnOnce(Run<'_>) -> Result<T>) -> Result<T> {
         let Base { state, settings } = lock(&self.base).clone();
-        work(self.begin(state, "preparing", PlanKey { settings, text: String::new() }, Instant::now()))
+        let (transaction, key) = (self.transactions.of_statement(), PlanKey { settings, text: String::new() });
+        let run = || self.begin(&transaction, state, "preparing", key, Instant::now());
+        let done = transaction.check_usable().and_then(|()| work(run()));
+        done.inspect_err(|_| transaction.fail())
     }
 
-    fn begin(&self, state: Arc<SessionState>, activity: &str, key: PlanKey, started: Instant) -> Run<'_> {
+    fn begin(
+        &self,
+        transaction: &Arc<OpenTransaction>,
+        state: Arc<SessionState>,
+        activity: &str,
+        key: PlanKey,
+        started: Instant,
+    ) -> Run<'_> {
         let cancel = self.running.cancel.clone();
         cancel.reset();
         let statement = Arc::new(StatementContext::new(cancel, activity, started));
@@ -73,7 +103,8 @@ impl Session {
             statement.record();
         }
         *lock(&self.running.statement) = Some(Arc::clone(&statement));
-        let planner = Planner::new(state, Arc::clone(&self.shared.engine), Arc::clone(&statement), self.path());
+        let (engine, transaction) = (Arc::clone(&self.shared.engine), Arc::clone(transaction));
+        let planner = Planner::new(state, engine, Arc::clone(&statement), transaction, self.path());
         Run::new(self, planner, statement, key)
     }
 }

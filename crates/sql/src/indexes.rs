@@ -43,24 +43,24 @@ impl Run<'_> {
                 return Err(Error::new(ErrorKind::Constraint, message));
             }
         }
-        let mut transaction = self.planner.engine().store().begin()?;
-        transaction.set_option(table.id, None, &option(&name.name), Some(&keys))?;
-        transaction.commit()?;
+        let option = option(&name.name);
+        self.planner.transaction().change(|changes| changes.set_option(table.id, None, &option, Some(&keys)))?;
         self.done("CREATE INDEX")
     }
 
     /// Runs DROP INDEX.
     pub(crate) fn drop_indexes(&self, names: &[ObjectName], if_exists: bool) -> Result<Answer> {
-        let mut transaction = self.planner.engine().store().begin()?;
-        for name in names {
-            let name = QualifiedName::of(name, &self.planner.path().schema)?;
-            match found(transaction.catalog(), &name) {
-                Some(table) => transaction.set_option(table, None, &option(&name.name), None)?,
-                None if if_exists => {}
-                None => return Err(Error::new(ErrorKind::NotFound, format!("index {} does not exist", name.name))),
+        self.planner.transaction().change(|transaction| {
+            for name in names {
+                let name = QualifiedName::of(name, &self.planner.path().schema)?;
+                match found(transaction.catalog(), &name) {
+                    Some(table) => transaction.set_option(table, None, &option(&name.name), None)?,
+                    None if if_exists => {}
+                    None => return Err(Error::new(ErrorKind::NotFound, format!("index {} does not exist", name.name))),
+                }
             }
-        }
-        transaction.commit()?;
+            Ok(())
+        })?;
         self.done("DROP INDEX")
     }
 }

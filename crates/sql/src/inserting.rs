@@ -26,8 +26,7 @@ impl Run<'_> {
         }
         let conflict = insert::taken_conflict(&mut statement, &table)?;
         insert::fill_defaults(&mut statement, &table)?;
-        // Only to fail early on a read-only database.
-        drop(self.planner.engine().store().begin()?);
+        self.planner.transaction().check_writable()?;
         let state = self.state();
         let plan = self.plan(&state, statement)?;
         let mut state = reading_order::state_for(state, &plan).map_err(from_datafusion)?;

@@ -10,6 +10,7 @@ mod called_macros;
 pub mod catalog;
 mod changes;
 mod checks;
+mod controlling;
 pub mod copy;
 mod current_settings;
 pub mod ddl;

@@ -20,10 +20,10 @@ impl Run<'_> {
         if create.if_not_exists && catalog.macro_of(kind, &name.schema, &name.name).is_some() {
             return self.done("CREATE MACRO");
         }
-        let mut transaction = self.planner.engine().store().begin()?;
-        ddl::add_temporary_schema(&mut transaction, &name.schema)?;
-        transaction.create_macro(kind, &name.schema, &name.name, create.definitions, create.or_replace)?;
-        transaction.commit()?;
+        self.planner.transaction().change(|transaction| {
+            ddl::add_temporary_schema(transaction, &name.schema)?;
+            transaction.create_macro(kind, &name.schema, &name.name, create.definitions, create.or_replace)
+        })?;
         self.tell_plans_apart(is_temporary(&name.schema));
         self.done("CREATE MACRO")
     }
@@ -32,12 +32,12 @@ impl Run<'_> {
     pub(crate) fn drop_macro(&self, text: &str) -> Result<Answer> {
         let drop = definition::drop(text)?;
         let (catalog, kind) = (self.planner.snapshot(), kind(drop.is_table));
-        let mut transaction = self.planner.engine().store().begin()?;
+        let mut found = Vec::new();
         for name in &drop.names {
             let QualifiedName { schema, name } = QualifiedName::of(name, &self.planner.path().schema)?;
             let schemas = self.planner.path().schemas(catalog, &schema, true);
-            match schemas.iter().find(|schema| catalog.macro_of(kind, schema, &name).is_some()) {
-                Some(schema) => transaction.drop_macro(kind, schema, &name)?,
+            match schemas.into_iter().find(|schema| catalog.macro_of(kind, schema, &name).is_some()) {
+                Some(schema) => found.push((schema, name)),
                 None if drop.if_exists => {}
                 None => {
                     let error = Error::new(ErrorKind::NotFound, format!("macro {name} does not exist"));
@@ -49,7 +49,9 @@ impl Run<'_> {
                 }
             }
         }
-        transaction.commit()?;
+        self.planner.transaction().change(|transaction| {
+            found.iter().try_for_each(|(schema, name)| transaction.drop_macro(kind, schema, name))
+        })?;
         self.done("DROP MACRO")
     }
 }

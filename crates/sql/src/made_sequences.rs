@@ -21,24 +21,22 @@ impl Run<'_> {
             return self.done("CREATE SEQUENCE");
         }
         let range = range(sequence_options)?;
-        let mut transaction = self.planner.engine().store().begin()?;
-        ddl::add_temporary_schema(&mut transaction, &name.schema)?;
-        transaction.create_sequence(&name.schema, &name.name, range)?;
-        transaction.commit()?;
+        self.planner.transaction().change(|transaction| {
+            ddl::add_temporary_schema(transaction, &name.schema)?;
+            transaction.create_sequence(&name.schema, &name.name, range)
+        })?;
         self.done("CREATE SEQUENCE")
     }
 
     /// DROP SEQUENCE.
     pub(crate) fn drop_sequences(&self, names: &[ObjectName], if_exists: bool) -> Result<Answer> {
-        let mut transaction = self.planner.engine().store().begin()?;
-        for name in names {
-            match find(transaction.catalog(), self.planner.path(), name) {
-                Ok(found) => transaction.drop_sequence(&found.schema, &found.name)?,
-                Err(error) if if_exists && error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-        }
-        transaction.commit()?;
+        self.planner.transaction().change(|transaction| {
+            names.iter().try_for_each(|name| match find(transaction.catalog(), self.planner.path(), name) {
+                Ok(found) => transaction.drop_sequence(&found.schema, &found.name),
+                Err(error) if if_exists && error.kind() == ErrorKind::NotFound => Ok(()),
+                Err(error) => Err(error),
+            })
+        })?;
         self.done("DROP SEQUENCE")
     }
 }

@@ -50,33 +50,34 @@ impl Run<'_> {
                 }
             }
         };
-        let mut transaction = self.planner.engine().store().begin()?;
-        ddl::add_temporary_schema(&mut transaction, &name.schema)?;
-        transaction.create_type(&name.schema, &name.name, definition, create.or_replace)?;
-        transaction.commit()?;
+        self.planner.transaction().change(|transaction| {
+            ddl::add_temporary_schema(transaction, &name.schema)?;
+            transaction.create_type(&name.schema, &name.name, definition, create.or_replace)
+        })?;
         self.tell_plans_apart(is_temporary(&name.schema));
         self.done("CREATE TYPE")
     }
 
     /// DROP TYPE. Columns of tables keep what it stood for.
     pub(crate) fn drop_types(&self, names: &[ObjectName], if_exists: bool) -> Result<Answer> {
-        let mut transaction = self.planner.engine().store().begin()?;
-        for name in names {
-            let catalog = Arc::clone(transaction.catalog());
-            match (Known { catalog: &catalog, path: self.planner.path() }).named(name) {
-                Some(found) => transaction.drop_type(&found.schema, &found.name)?,
-                None if if_exists => {}
-                None => {
-                    let error = Error::new(ErrorKind::NotFound, format!("type {name} does not exist"));
-                    let others = catalog.named_types().map(|other| other.name.as_str());
-                    return Err(match suggestion(&name.to_string(), others) {
-                        Some(other) => error.hint(format!("Did you mean {other}?")),
-                        None => error,
-                    });
+        self.planner.transaction().change(|transaction| {
+            for name in names {
+                let catalog = Arc::clone(transaction.catalog());
+                match (Known { catalog: &catalog, path: self.planner.path() }).named(name) {
+                    Some(found) => transaction.drop_type(&found.schema, &found.name)?,
+                    None if if_exists => {}
+                    None => {
+                        let error = Error::new(ErrorKind::NotFound, format!("type {name} does not exist"));
+                        let others = catalog.named_types().map(|other| other.name.as_str());
+                        return Err(match suggestion(&name.to_string(), others) {
+                            Some(other) => error.hint(format!("Did you mean {other}?")),
+                            None => error,
+                        });
+                    }
                 }
             }
-        }
-        transaction.commit()?;
+            Ok(())
+        })?;
         self.done("DROP TYPE")
     }
 

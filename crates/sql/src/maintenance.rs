@@ -31,6 +31,7 @@ impl Run<'_> {
 
     /// Merges small segments of every table.
     pub(crate) fn checkpoint(&self) -> Result<Answer> {
+        self.check_outside("CHECKPOINT")?;
         self.maintenance().checkpoint()?;
         self.done("CHECKPOINT")
     }
@@ -44,6 +45,7 @@ impl Run<'_> {
             let table = find_table(&self.planner, &find_name(&self.planner, &parse_name(table.trim())?)?)?;
             return self.batch(show::suggestions(&self.maintenance().suggest(&table)?)?);
         }
+        self.check_outside("OPTIMIZE TABLE")?;
         let name = find_name(&self.planner, &parse_name(text)?)?;
         self.maintenance().optimize(&find_table(&self.planner, &name)?)?;
         self.done("OPTIMIZE TABLE")
@@ -51,6 +53,7 @@ impl Run<'_> {
 
     /// Runs ALTER TABLE … CLUSTER BY, of which `text` is what stands behind these first words.
     pub(crate) fn cluster_by(&self, text: &str) -> Result<Answer> {
+        self.check_outside("CLUSTER BY")?;
         let statement = statements::cluster_by(text)?;
         let name = find_name(&self.planner, &statement.name)?;
         match find_table(&self.planner, &name) {
@@ -66,6 +69,7 @@ impl Run<'_> {
 
     /// Runs ALTER TABLE … ADD PROJECTION or DROP PROJECTION, of which `text` is what stands behind these first words.
     pub(crate) fn alter_projection(&self, text: &str) -> Result<Answer> {
+        self.check_outside("ADD and DROP PROJECTION")?;
         let statement = statements::alter_projection(text)?;
         let name = find_name(&self.planner, &statement.table)?;
         match find_table(&self.planner, &name) {
@@ -87,9 +91,8 @@ impl Run<'_> {
         let maintenance = self.maintenance();
         let segments = maintenance.in_order(table, segments)?;
         let copies = maintenance.copies_of_new(table, &segments)?;
-        let mut transaction = self.planner.engine().store().begin()?;
-        transaction.change_rows(table.id, vec![(Vec::new(), segments)], copies)?;
-        transaction.commit()
+        let added = vec![(Vec::new(), segments)];
+        self.planner.transaction().change(|transaction| transaction.change_rows(table.id, added, copies))
     }
 
     /// Puts segments in the place of others of a table, and has its projections follow.
@@ -98,13 +101,12 @@ impl Run<'_> {
             return Ok(());
         }
         let copies = self.maintenance().copies_of_changed(table, &replaced)?;
-        let mut transaction = self.planner.engine().store().begin()?;
-        transaction.change_rows(table.id, replaced, copies)?;
-        transaction.commit()
+        self.planner.transaction().change(|transaction| transaction.change_rows(table.id, replaced, copies))
     }
 
     /// Finds out anew which values the blocks of a table have, or those of all tables. `text` is what stands behind ANALYZE.
     pub(crate) fn analyze(&self, text: &str) -> Result<Answer> {
+        self.check_outside("ANALYZE")?;
         let statement = statements::analyze(text)?;
         let tables: Vec<Arc<TableSnapshot>> = match &statement.table {
             Some(name) => vec![find_table(&self.planner, &find_name(&self.planner, name)?)?],

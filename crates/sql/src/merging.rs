@@ -22,8 +22,7 @@ impl Run<'_> {
         let source = self.plan_text(&self.state(), &format!("SELECT * FROM {}", parsed.source))?;
         let columns: Vec<String> = source.schema().fields().iter().map(|field| field.name().clone()).collect();
         let merge = Merge::of(&parsed, table, &columns)?;
-        // Only to fail early on a read-only database.
-        drop(self.planner.engine().store().begin()?);
+        self.planner.transaction().check_writable()?;
         self.changed(self.merged(&merge, &mut None)?)
     }
 

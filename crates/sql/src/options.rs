@@ -31,25 +31,26 @@ pub fn alter(planner: &Planner, alter: &AlterOptions) -> Result<()> {
         Err(error) if alter.if_exists && error.kind() == ErrorKind::NotFound => return Ok(()),
         found => found?,
     };
-    let mut transaction = planner.engine().store().begin()?;
-    // As the table is now that no other transaction runs.
-    let table = transaction.catalog().table_by_id(found.id).cloned().unwrap_or(found);
-    for Action { column, change } in &alter.actions {
-        let column = column.as_ref().map(|column| find_column(&table, column)).transpose()?;
-        match change {
-            Change::Set(options) => {
-                let mut set = TableOptions::default();
-                add(&mut set, column, options)?;
-                store(&mut transaction, table.id, &set)?;
-            }
-            Change::Reset(names) => {
-                for name in names {
-                    transaction.set_option(table.id, column, known(name)?, None)?;
+    planner.transaction().change(|transaction| {
+        // As the table is now.
+        let table = transaction.catalog().table_by_id(found.id).cloned().unwrap_or(found);
+        for Action { column, change } in &alter.actions {
+            let column = column.as_ref().map(|column| find_column(&table, column)).transpose()?;
+            match change {
+                Change::Set(options) => {
+                    let mut set = TableOptions::default();
+                    add(&mut set, column, options)?;
+                    store(transaction, table.id, &set)?;
+                }
+                Change::Reset(names) => {
+                    for name in names {
+                        transaction.set_option(table.id, column, known(name)?, None)?;
+                    }
                 }
             }
         }
-    }
-    transaction.commit()
+        Ok(())
+    })
 }
 
 /// What a CREATE TABLE statement asks of the table and its columns, which have the ids 0, 1, … in their order.

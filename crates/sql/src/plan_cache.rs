@@ -84,15 +84,14 @@ impl PlanCache {
         Some(Arc::clone(&kept.plan))
     }
 
-    /// The operators of an unoptimised plan, which is kept for `key`, if there is one and it [`is_repeatable`].
+    /// The operators of an unoptimised plan, which is kept for a key and a schema, if there are these and it [`is_repeatable`].
     pub(crate) async fn operators(
         &self,
-        key: Option<PlanKey>,
-        schema: u64,
+        kept_for: Option<(PlanKey, u64)>,
         plan: &LogicalPlan,
         state: &SessionState,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-        let Some(key) = key.filter(|_| is_repeatable(plan).unwrap_or(false)) else {
+        let Some((key, schema)) = kept_for.filter(|_| is_repeatable(plan).unwrap_or(false)) else {
             return state.create_physical_plan(plan).await;
         };
         let carved = Arc::new(forebay_carve::planned(plan, state)?);

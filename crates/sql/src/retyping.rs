@@ -41,8 +41,7 @@ impl Run<'_> {
         };
         let column = find_column(&table, name)?;
         check_free(&table, column, name)?;
-        // Only to fail early on a read-only database.
-        drop(self.planner.engine().store().begin()?);
+        self.planner.transaction().check_writable()?;
         let item = |own: &forebay_store::Column| {
             let plain = quoted(&own.name);
             match own.id == column {
@@ -79,12 +78,13 @@ impl Run<'_> {
         }
         nested_columns::add_types(&mut options, &physical.schema(), &told);
         let (segments, _) = self.load(&state, physical, &ddl::stored_columns(&definition), &options)?;
-        let transaction = self.planner.engine().store().begin()?;
-        let now = transaction.catalog().table_by_id(table.id).map(|now| &now.segments);
-        if !now.is_some_and(|now| now.iter().map(|own| own.id()).eq(table.segments.iter().map(|own| own.id()))) {
-            return Err(Error::new(ErrorKind::NotFound, format!("table {} was changed meanwhile", table.name)));
-        }
-        ddl::create_table(transaction, definition, &options, segments, true)?;
+        self.planner.transaction().change(|transaction| {
+            let now = transaction.catalog().table_by_id(table.id).map(|now| &now.segments);
+            if !now.is_some_and(|now| now.iter().map(|own| own.id()).eq(table.segments.iter().map(|own| own.id()))) {
+                return Err(Error::new(ErrorKind::Conflict, format!("table {} was changed meanwhile", table.name)));
+            }
+            ddl::create_table(transaction, definition, &options, segments, true)
+        })?;
         self.done("ALTER TABLE")
     }
 }

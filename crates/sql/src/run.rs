@@ -118,6 +118,7 @@ impl<'a> Run<'a> {
             Command::CreateType(text) => self.create_type(&text),
             Command::DropMacro(text) => self.drop_macro(&text),
             Command::Merge(text) => self.merge(&text),
+            Command::Transaction(control) => self.control(control),
             Command::Pragma(pragma) => self.pragma(pragma),
             Command::Reset(variable) => self.reset(&variable),
             Command::Use(name) => self.use_schema(name.trim_matches('"')),
@@ -187,9 +188,6 @@ impl<'a> Run<'a> {
                 }
                 _ => self.query(statement),
             },
-            Ast::StartTransaction { .. } => Err(no_transaction("BEGIN")),
-            Ast::Commit { .. } => Err(no_transaction("COMMIT")),
-            Ast::Rollback { .. } => Err(no_transaction("ROLLBACK")),
             _ => self.query(statement),
         }
     }
@@ -235,20 +233,22 @@ impl<'a> Run<'a> {
         if self.leaves_room {
             state.config_mut().set_extension(Arc::new(LeavesRoom));
         }
+        let schema = self.planner.transaction().schema_number();
         let is_query = matches!(&statement, PlanStatement::Statement(ast) if matches!(**ast, Ast::Query(_)));
         let kept_for = (is_query && !reads_answers && KeepsPlans::of(state.config())).then(|| self.key.clone());
-        let (plans, schema) = (Arc::clone(&self.session.shared.plans), self.planner.snapshot().schema_number());
+        let plans = Arc::clone(&self.session.shared.plans);
         // Both in one go: each change of threads takes as long as some rules of the optimiser.
         let (planned, state) = self.session.wait_apart(async move {
             let plan = planner.plan(&state, statement).await?;
             let state = reading_order::state_for(state, &plan).map_err(from_datafusion)?;
             // A plan that is kept runs with the session's threads, and reads any projections.
             let kept_for = kept_for.filter(|_| !ReadsInOrder::of(state.config()));
+            let kept_for = kept_for.zip(schema);
             let planned = match plan {
                 LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_) => {
                     Planned::Other(plan)
                 }
-                _ => Planned::Rows(plans.operators(kept_for, schema, &plan, &state).await.map_err(from_datafusion)?),
+                _ => Planned::Rows(plans.operators(kept_for, &plan, &state).await.map_err(from_datafusion)?),
             };
             Ok((planned, state))
         })?;
@@ -308,6 +308,7 @@ impl<'a> Run<'a> {
             statement: Arc::clone(&self.statement),
             rows: 0,
             elapsed: None,
+            transaction: None,
             logged: None,
             source,
         }
@@ -355,16 +356,17 @@ impl<'a> Run<'a> {
             return Err(Error::unsupported("schemas have no owners"));
         };
         let name = QualifiedName::of(name, DEFAULT_SCHEMA)?.name;
-        let mut transaction = self.planner.engine().store().begin()?;
-        if !(if_not_exists && transaction.catalog().has_schema(&name)) {
-            check_free(&name, &name)?;
-            if is_temporary(&name) {
-                return Err(Error::input(format!("schema {name} would be one of temporary tables"))
-                    .hint("Choose a name that does not begin with pg_temp_"));
-            }
-            transaction.create_schema(&name)?;
-            transaction.commit()?;
+        if is_temporary(&name) {
+            return Err(Error::input(format!("schema {name} would be one of temporary tables"))
+                .hint("Choose a name that does not begin with pg_temp_"));
         }
+        self.planner.transaction().change(|transaction| {
+            if if_not_exists && transaction.catalog().has_schema(&name) {
+                return Ok(());
+            }
+            check_free(&name, &name)?;
+            transaction.create_schema(&name)
+        })?;
         self.done("CREATE SCHEMA")
     }
 
@@ -386,16 +388,16 @@ impl<'a> Run<'a> {
             return Err(Error::new(ErrorKind::AlreadyExists, format!("table {} exists already", name.name))
                 .hint("DROP it first, or use CREATE OR REPLACE TABLE or CREATE TABLE IF NOT EXISTS"));
         }
-        let (store, mut options) = (self.planner.engine().store(), options::of_statement(create)?);
+        let (transaction, mut options) = (self.planner.transaction(), options::of_statement(create)?);
         let Some(query) = &create.query else {
             let definition = ddl::table_definition(&self.planner, create, name)?;
-            ddl::create_table(store.begin()?, definition, &options, Vec::new(), create.or_replace)?;
+            transaction
+                .change(|changes| ddl::create_table(changes, definition, &options, Vec::new(), create.or_replace))?;
             self.tell_plans_apart(is_temporary);
             return self.done("CREATE TABLE");
         };
         no_collations(query)?;
-        // Only to fail early on a read-only database.
-        drop(store.begin()?);
+        transaction.check_writable()?;
         let state = self.state();
         let query = PlanStatement::Statement(Box::new(Ast::Query(query.clone())));
         let plan = forebay_types::applied(self.plan(&state, query)?).map_err(from_datafusion)?;
@@ -406,7 +408,7 @@ impl<'a> Run<'a> {
         nested_columns::add_types(&mut options, &physical.schema(), &told);
         let columns = ddl::stored_columns(&definition);
         let (segments, rows) = self.load(&state, physical, &columns, &options)?;
-        ddl::create_table(store.begin()?, definition, &options, segments, create.or_replace)?;
+        transaction.change(|changes| ddl::create_table(changes, definition, &options, segments, create.or_replace))?;
         self.tell_plans_apart(is_temporary);
         self.changed(rows)
     }
@@ -455,8 +457,7 @@ impl<'a> Run<'a> {
             return Err(Error::internal("COPY (query) FROM was parsed"));
         };
         let table = find_table(&self.planner, &find_name(&self.planner, name)?)?;
-        // Only to fail early on a read-only database.
-        drop(self.planner.engine().store().begin()?);
+        self.planner.transaction().check_writable()?;
         let input =
             self.session.wait(copy::plan_input(&self.planner, &state, &table, names, &copy.path, copy.options))?;
         let physical = self.physical(&state, Arc::clone(&input.plan));
@@ -476,12 +477,4 @@ fn no_collations(query: &Query) -> Result<()> {
         true => Err(collations::unknown()),
         false => Ok(()),
     }
-}
-
-fn no_transaction(statement: &str) -> Error {
-    not_yet(statement).hint("Every statement is a transaction of its own for now")
-}
-
-fn not_yet(what: &str) -> Error {
-    Error::unsupported(format!("{what} is not there yet"))
 }

@@ -1,5 +1,5 @@
-//! `nextval` and `currval`. Each call of `nextval` over a batch of rows is one commit: a number that was given is
-//! not given again, whatever happens then.
+//! `nextval` and `currval`. Each call of `nextval` over a batch of rows is one commit, also within a transaction: a number that was given
+//! is not given again, whatever happens then.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,8 +17,8 @@ use datafusion::sql::sqlparser::ast::ObjectName;
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_context::error::{from_datafusion, into_datafusion, suggestion};
 use forebay_context::lock::lock;
-use forebay_engine::Engine;
 use forebay_store::Catalog;
+use forebay_transactions::SessionTransactions;
 
 use crate::named::parse_name;
 use crate::qualified_name::QualifiedName;
@@ -31,14 +31,18 @@ type Given = Mutex<HashMap<(String, String), i64>>;
 ///
 /// # Errors
 /// None that a user makes.
-pub(crate) fn register(state: &mut SessionState, engine: &Arc<Engine>, path: &Arc<Mutex<SearchPath>>) -> Result<()> {
+pub(crate) fn register(
+    state: &mut SessionState,
+    transactions: &Arc<SessionTransactions>,
+    path: &Arc<Mutex<SearchPath>>,
+) -> Result<()> {
     let given: Arc<Given> = Arc::default();
     for (name, is_next) in [("nextval", true), ("currval", false)] {
         let function = Numbers {
             name,
             is_next,
             signature: Signature::string(1, Volatility::Volatile),
-            engine: Arc::clone(engine),
+            transactions: Arc::clone(transactions),
             path: Arc::clone(path),
             given: Arc::clone(&given),
         };
@@ -52,7 +56,7 @@ struct Numbers {
     name: &'static str,
     is_next: bool,
     signature: Signature,
-    engine: Arc<Engine>,
+    transactions: Arc<SessionTransactions>,
     path: Arc<Mutex<SearchPath>>,
     given: Arc<Given>,
 }
@@ -80,10 +84,10 @@ impl Hash for Numbers {
 impl Numbers {
     /// So many numbers of the sequence that a text names.
     fn of(&self, text: &str, count: usize) -> Result<Vec<i64>> {
-        let store = self.engine.store();
+        let transaction = self.transactions.of_statement();
         let path = lock(&self.path).clone();
+        let found = find(&transaction.catalog(), &path, &parse_name(text)?)?;
         if !self.is_next {
-            let found = find(&store.catalog(), &path, &parse_name(text)?)?;
             let last = lock(&self.given).get(&key(&found)).copied();
             let last = last.ok_or_else(|| {
                 Error::input(format!("sequence {text} has given no number in this session"))
@@ -91,10 +95,7 @@ impl Numbers {
             })?;
             return Ok(vec![last; count]);
         }
-        let mut transaction = store.begin()?;
-        let found = find(transaction.catalog(), &path, &parse_name(text)?)?;
         let numbers = transaction.take_numbers(&found.schema, &found.name, count)?;
-        transaction.commit()?;
         if let Some(last) = numbers.last() {
             lock(&self.given).insert(key(&found), *last);
         }

@@ -12,6 +12,7 @@ use forebay_base::{Error, Result};
 use forebay_context::lock::lock;
 use forebay_engine::Engine;
 use forebay_engine::timeline::Timeline;
+use forebay_transactions::SessionTransactions;
 
 use crate::plan_cache::{PlanCache, new_settings};
 use crate::prepared::Prepared;
@@ -55,6 +56,8 @@ pub struct Session {
     /// What PREPARE made, by folded name.
     pub(crate) prepared: Mutex<HashMap<String, Arc<Prepared>>>,
     pub(crate) running: Arc<Running>,
+    /// Its transactions.
+    pub(crate) transactions: Arc<SessionTransactions>,
     /// Whether statements note when they do what.
     pub(crate) records: AtomicBool,
 }
@@ -70,7 +73,8 @@ impl Session {
     pub fn new(shared: Shared) -> Self {
         let path = Arc::new(Mutex::new(SearchPath::of_new_session()));
         let mut state = base_state(shared.threads, &shared.environment);
-        let registered = sequences::register(&mut state, &shared.engine, &path);
+        let transactions = Arc::new(SessionTransactions::new(shared.engine.store()));
+        let registered = sequences::register(&mut state, &transactions, &path);
         debug_assert!(registered.is_ok(), "functions have names of their own");
         let base = Mutex::new(Base { state: Arc::new(state), settings: 0 });
         Self {
@@ -79,6 +83,7 @@ impl Session {
             path,
             prepared: Mutex::default(),
             running: Arc::default(),
+            transactions,
             records: AtomicBool::new(false),
         }
     }
@@ -101,7 +106,7 @@ impl Session {
 
     /// Names of tables and views, columns and functions, for completion.
     pub fn names(&self) -> (Vec<String>, Vec<String>, Vec<String>) {
-        let catalog = self.shared.engine.store().catalog();
+        let catalog = self.transactions.of_statement().catalog();
         let tables = catalog.tables().map(|table| table.name.clone());
         let tables: Vec<String> = tables.chain(catalog.views().map(|view| view.name.clone())).collect();
         let all = catalog.tables().flat_map(|table| table.columns.iter().map(|column| column.name.clone()));
@@ -157,6 +162,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        self.transactions.close();
         // Those that stay are dropped when the database is opened again.
         let _ = search_path::drop_own(self.shared.engine.store(), &self.path());
     }

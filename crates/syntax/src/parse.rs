@@ -11,6 +11,7 @@ use forebay_context::error::from_datafusion;
 use forebay_grammar::from_first::add_select;
 use forebay_grammar::layout_words::{self, Layout};
 use forebay_grammar::statements::{self, Pragma};
+use forebay_grammar::transaction_words::{Control, control};
 use forebay_grammar::{clauses, phrases};
 
 use crate::depth;
@@ -96,6 +97,8 @@ pub enum Command {
     DropMacro(String),
     /// MERGE: the whole text.
     Merge(String),
+    /// BEGIN, COMMIT, ROLLBACK, SAVEPOINT or RELEASE.
+    Transaction(Control),
     /// PRAGMA.
     Pragma(Pragma),
     /// RESET setting.
@@ -233,6 +236,9 @@ pub fn parse(text: &str) -> Result<Command> {
         ["SET", "VARIABLE", _, "=" | "TO"] => Command::SetVariable { name: name_at(&tokens, 2)?, value: behind(4) },
         ["RESET", "VARIABLE", _] => Command::ResetVariable(name_at(&tokens, 2)?),
         ["DROP", "MACRO" | "FUNCTION", _, ..] => Command::DropMacro(behind(2)),
+        ["BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT" | "SAVEPOINT" | "RELEASE", ..] => {
+            Command::Transaction(control(&unspaced(tokens))?)
+        }
         ["MERGE", "INTO", ..] => Command::Merge(text.to_owned()),
         ["PRAGMA", ..] => Command::Pragma(statements::pragma(&unspaced(tokens))?),
         ["RESET", ..] => Command::Reset(statements::reset(&unspaced(tokens))?),

@@ -1,0 +1,488 @@
+//! Transactions of several statements: what sessions beside each other see, what is a conflict, and what an error leaves.
+
+use std::path::Path;
+use std::thread;
+
+use forebay::arrow::array::{Array, AsArray};
+use forebay::arrow::datatypes::{DataType, Int64Type};
+use forebay::{Database, ErrorKind, Options, Params, Session, Statement};
+
+fn database() -> Database {
+    Database::in_memory(&Options { threads: Some(2), ..Options::default() }).expect("memory")
+}
+
+/// What a statement gives: the integers of its first column.
+fn run(session: &Session, text: &str) -> forebay::Result<Vec<i64>> {
+    let mut result = session.execute(&Statement { text: text.to_owned() })?;
+    let mut values = Vec::new();
+    while let Some(batch) = result.next_batch()? {
+        let Some(column) = batch.columns().first() else { continue };
+        let column = forebay::arrow::compute::cast(column, &DataType::Int64).expect("integers");
+        let column = column.as_primitive::<Int64Type>();
+        values.extend((0..column.len()).map(|row| column.value(row)));
+    }
+    Ok(values)
+}
+
+#[track_caller]
+fn ok(session: &Session, script: &str) {
+    for statement in session.statements(script).expect(script) {
+        run(session, &statement.text).unwrap_or_else(|error| panic!("{}: {error}", statement.text));
+    }
+}
+
+#[track_caller]
+fn check(session: &Session, text: &str, values: &[i64]) {
+    assert_eq!(run(session, text).unwrap_or_else(|error| panic!("{text}: {error}")), values, "{text}");
+}
+
+#[track_caller]
+fn fails(session: &Session, text: &str, kind: ErrorKind) {
+    let error = run(session, text).expect_err(text);
+    assert_eq!(error.kind(), kind, "{text}: {error}");
+}
+
+/// Two sessions of a database with a table `t` of the rows 1 and 2, in two segments.
+fn two_sessions() -> (Session, Session) {
+    let database = database();
+    let (one, other) = (database.session(), database.session());
+    ok(&one, "CREATE TABLE t (a INTEGER, s VARCHAR); INSERT INTO t VALUES (1, 'a'); INSERT INTO t VALUES (2, 'b')");
+    (one, other)
+}
+
+const ALL: &str = "SELECT a FROM t ORDER BY a";
+
+#[test]
+fn a_transaction_sees_its_first_statements_rows_and_its_own() {
+    let (one, other) = two_sessions();
+    ok(&one, "BEGIN");
+    // The snapshot is that of the first statement.
+    ok(&other, "INSERT INTO t VALUES (3, 'c')");
+    check(&one, ALL, &[1, 2, 3]);
+    ok(&other, "INSERT INTO t VALUES (4, 'd'); DELETE FROM t WHERE a = 1; CREATE TABLE u AS SELECT 1 AS a");
+    check(&one, ALL, &[1, 2, 3]);
+    fails(&one, "SELECT * FROM u", ErrorKind::NotFound);
+    ok(&one, "ROLLBACK; BEGIN");
+    check(&one, ALL, &[2, 3, 4]);
+    ok(&one, "INSERT INTO t VALUES (10, 'x'); UPDATE t SET a = a + 100 WHERE a >= 4");
+    check(&one, ALL, &[2, 3, 104, 110]);
+    check(&one, "SELECT count(*) FROM t", &[4]);
+    check(&other, ALL, &[2, 3, 4]);
+    check(&other, "SELECT count(*) FROM t", &[3]);
+    ok(&one, "COMMIT");
+    check(&other, ALL, &[2, 3, 104, 110]);
+}
+
+#[test]
+fn nothing_is_kept_of_what_is_rolled_back() {
+    let (one, other) = two_sessions();
+    ok(&one, "BEGIN; INSERT INTO t VALUES (3, 'c'); DELETE FROM t WHERE a = 1; CREATE TABLE u (b INTEGER)");
+    ok(
+        &one,
+        "CREATE VIEW v AS SELECT a FROM t; CREATE MACRO m(x) AS x + 1; CREATE SCHEMA s; CREATE TEMP TABLE w (c INTEGER)",
+    );
+    check(&one, "SELECT m(a) FROM v ORDER BY 1", &[3, 4]);
+    fails(&other, "SELECT * FROM v", ErrorKind::NotFound);
+    ok(&one, "ROLLBACK");
+    for gone in ["SELECT * FROM u", "SELECT * FROM v", "SELECT * FROM w", "CREATE TABLE s.t (a INTEGER)"] {
+        fails(&one, gone, ErrorKind::NotFound);
+    }
+    assert!(run(&one, "SELECT m(1)").is_err());
+    check(&one, ALL, &[1, 2]);
+    check(&one, "SELECT count(DISTINCT segment_id) FROM forebay.segments WHERE table_name = 't'", &[2]);
+    ok(&one, "CREATE TABLE u (b INTEGER)");
+}
+
+#[test]
+fn the_first_to_commit_wins() {
+    for (mine, theirs) in [
+        ("UPDATE t SET a = 10 WHERE a = 1", "UPDATE t SET a = 20 WHERE a = 1"),
+        ("UPDATE t SET a = 10 WHERE a = 1", "DELETE FROM t WHERE a = 1"),
+        ("DELETE FROM t", "UPDATE t SET s = 'z' WHERE a = 2"),
+        ("TRUNCATE t", "DELETE FROM t WHERE a = 2"),
+        ("INSERT INTO t VALUES (3, 'c')", "DROP TABLE t"),
+        ("INSERT INTO t VALUES (3, 'c')", "ALTER TABLE t ADD COLUMN b INTEGER"),
+        ("ALTER TABLE t RENAME a TO b", "INSERT INTO t VALUES (3, 'c')"),
+        ("DROP TABLE t", "INSERT INTO t VALUES (3, 'c')"),
+        ("CREATE TABLE u (a INTEGER)", "CREATE TABLE u (b INTEGER)"),
+        ("CREATE VIEW u AS SELECT 1 AS a", "CREATE TABLE u (b INTEGER)"),
+        ("MERGE INTO t USING (SELECT 1 AS k) n ON a = k WHEN MATCHED THEN DELETE", "DELETE FROM t WHERE a = 1"),
+    ] {
+        // At the statement, where the other one has committed already.
+        let (one, other) = two_sessions();
+        ok(&one, "BEGIN; SELECT 1");
+        ok(&other, theirs);
+        fails(&one, mine, ErrorKind::Conflict);
+        fails(&one, "SELECT 1", ErrorKind::Aborted);
+        ok(&one, "ROLLBACK");
+        // At COMMIT, where it commits in between; nothing is kept of either case.
+        let (one, other) = two_sessions();
+        ok(&one, "CREATE TABLE kept (a INTEGER); BEGIN; INSERT INTO kept VALUES (1)");
+        ok(&one, mine);
+        ok(&other, theirs);
+        fails(&one, "COMMIT", ErrorKind::Conflict);
+        check(&one, "SELECT count(*) FROM kept", &[0]);
+        fails(&one, "ROLLBACK", ErrorKind::Input);
+    }
+}
+
+#[test]
+fn what_is_not_the_same_comes_together() {
+    let (one, other) = two_sessions();
+    ok(&one, "BEGIN; INSERT INTO t VALUES (3, 'c'); UPDATE t SET a = 10 WHERE a = 1; CREATE TABLE u AS SELECT 5 AS a");
+    ok(&other, "BEGIN; INSERT INTO t VALUES (4, 'd'); DELETE FROM t WHERE a = 2; CREATE TABLE v AS SELECT 6 AS a");
+    ok(&one, "COMMIT");
+    check(&other, ALL, &[1, 4]);
+    ok(&other, "COMMIT");
+    for session in [&one, &other] {
+        check(session, ALL, &[3, 4, 10]);
+        check(session, "SELECT a FROM u UNION ALL SELECT a FROM v ORDER BY 1", &[5, 6]);
+    }
+    // Rows that were added are no reason that those before them cannot go.
+    ok(&one, "BEGIN; DELETE FROM t");
+    ok(&other, "INSERT INTO t VALUES (7, 'g')");
+    ok(&one, "COMMIT");
+    check(&one, ALL, &[7]);
+}
+
+#[test]
+fn projections_have_the_rows_of_their_table_after_both() {
+    let (one, other) = two_sessions();
+    ok(&one, "ALTER TABLE t ADD PROJECTION p (ORDER BY s)");
+    ok(&one, "BEGIN; INSERT INTO t VALUES (3, 'c'); SET projections = p");
+    check(&one, ALL, &[1, 2, 3]);
+    ok(&other, "INSERT INTO t VALUES (4, 'd')");
+    check(&one, ALL, &[1, 2, 3]);
+    ok(&one, "COMMIT");
+    check(&one, ALL, &[1, 2, 3, 4]);
+    ok(&one, "BEGIN; UPDATE t SET a = a + 10 WHERE a = 3; INSERT INTO t VALUES (5, 'e')");
+    check(&one, ALL, &[1, 2, 4, 5, 13]);
+    ok(&one, "ROLLBACK");
+    check(&one, ALL, &[1, 2, 3, 4]);
+}
+
+#[test]
+fn an_error_aborts_the_transaction() {
+    for wrong in [
+        "SELECT nothing FROM t",
+        "SELECT * FROM nowhere",
+        "SELEC 1",
+        "SELECT CAST(s AS INTEGER) FROM t",
+        "INSERT INTO t VALUES ('x', 'y')",
+        "CREATE TABLE t (a INTEGER)",
+        "DROP TABLE nowhere",
+        "BEGIN",
+        "CHECKPOINT",
+        "OPTIMIZE TABLE t",
+        "ANALYZE t",
+        "ALTER TABLE t CLUSTER BY (a)",
+        "ALTER TABLE t ADD PROJECTION p (ORDER BY a)",
+        "SET nothing = 1",
+        "ROLLBACK TO nowhere",
+        "RELEASE nowhere",
+        "EXECUTE nothing",
+    ] {
+        let (one, _) = two_sessions();
+        ok(&one, "BEGIN; INSERT INTO t VALUES (3, 'c')");
+        let error = run(&one, wrong).expect_err(wrong);
+        assert_ne!(error.kind(), ErrorKind::Aborted, "{wrong}");
+        for refused in [
+            ALL,
+            "SELECT 1",
+            "INSERT INTO t VALUES (4, 'd')",
+            "SET threads = 1",
+            "BEGIN",
+            "SAVEPOINT s",
+            "EXPLAIN SELECT 1",
+        ] {
+            fails(&one, refused, ErrorKind::Aborted);
+        }
+        assert_eq!(one.prepare("SELECT 1").expect_err("refused").kind(), ErrorKind::Aborted);
+        // As in DuckDB and PostgreSQL, COMMIT ends it and keeps nothing.
+        ok(&one, "COMMIT");
+        check(&one, ALL, &[1, 2]);
+    }
+}
+
+#[test]
+fn a_row_that_fails_while_rows_are_read_aborts_the_transaction() {
+    let (one, _) = two_sessions();
+    ok(&one, "INSERT INTO t SELECT i, CASE WHEN i < 30000 THEN '1' ELSE 'x' END FROM range(40000) r(i); BEGIN");
+    let mut result = one.execute(&Statement { text: "SELECT CAST(s AS INTEGER) FROM t".into() });
+    let failed = loop {
+        match result.as_mut().map(|result| result.next_batch()) {
+            Ok(Ok(Some(_))) => {}
+            Ok(Ok(None)) => break false,
+            _ => break true,
+        }
+    };
+    assert!(failed);
+    fails(&one, "SELECT 1", ErrorKind::Aborted);
+    ok(&one, "ROLLBACK");
+    // A result that nobody reads to the end is no error.
+    ok(&one, "BEGIN; INSERT INTO t VALUES (3, 'c')");
+    drop(one.execute(&Statement { text: ALL.into() }).expect("it begins"));
+    ok(&one, "COMMIT");
+}
+
+#[test]
+fn statements_of_transactions_belong_where_they_are() {
+    let session = database().session();
+    for outside in ["COMMIT", "END", "ROLLBACK", "ABORT", "SAVEPOINT s", "ROLLBACK TO s", "RELEASE s"] {
+        fails(&session, outside, ErrorKind::Input);
+    }
+    fails(&session, "BEGIN ISOLATION LEVEL SERIALIZABLE", ErrorKind::Unsupported);
+    fails(&session, "ROLLBACK", ErrorKind::Input);
+    for (begin, end) in [
+        ("BEGIN TRANSACTION", "COMMIT TRANSACTION"),
+        ("BEGIN WORK", "END WORK"),
+        ("START TRANSACTION READ WRITE", "END"),
+        ("BEGIN ISOLATION LEVEL READ COMMITTED", "ABORT"),
+        ("begin transaction isolation level repeatable read, read only", "rollback work"),
+    ] {
+        ok(&session, begin);
+        ok(&session, end);
+    }
+}
+
+#[test]
+fn read_only_transactions_change_nothing() {
+    let (one, other) = two_sessions();
+    ok(&one, "CREATE SEQUENCE s");
+    for change in [
+        "INSERT INTO t VALUES (3, 'c')",
+        "UPDATE t SET a = 1",
+        "DELETE FROM t",
+        "CREATE TABLE u (a INTEGER)",
+        "DROP TABLE t",
+        "ALTER TABLE t ADD COLUMN b INTEGER",
+        "CREATE VIEW v AS SELECT 1",
+        "SELECT nextval('s')",
+    ] {
+        ok(&one, "BEGIN READ ONLY");
+        check(&one, ALL, &[1, 2]);
+        let error = run(&one, change).expect_err(change).to_string();
+        assert!(error.contains("read-only"), "{change}: {error}");
+        ok(&one, "ROLLBACK");
+    }
+    ok(&one, "BEGIN READ ONLY");
+    check(&one, ALL, &[1, 2]);
+    ok(&other, "INSERT INTO t VALUES (3, 'c')");
+    check(&one, ALL, &[1, 2]);
+    ok(&one, "COMMIT");
+    check(&one, ALL, &[1, 2, 3]);
+}
+
+#[test]
+fn savepoints_are_gone_back_to() {
+    let (one, other) = two_sessions();
+    ok(
+        &one,
+        "BEGIN; INSERT INTO t VALUES (3, 'c'); SAVEPOINT a; INSERT INTO t VALUES (4, 'd'); CREATE TABLE u (b INTEGER)",
+    );
+    ok(&one, "SAVEPOINT b; DELETE FROM t");
+    check(&one, ALL, &[]);
+    ok(&one, "ROLLBACK TO b");
+    check(&one, ALL, &[1, 2, 3, 4]);
+    fails(&one, "SELECT nothing FROM t", ErrorKind::NotFound);
+    fails(&one, ALL, ErrorKind::Aborted);
+    ok(&one, "ROLLBACK TO SAVEPOINT A");
+    check(&one, ALL, &[1, 2, 3]);
+    fails(&one, "SELECT * FROM u", ErrorKind::NotFound);
+    fails(&one, "ROLLBACK TO b", ErrorKind::NotFound);
+    ok(&one, "ROLLBACK TO a; INSERT INTO t VALUES (5, 'e'); RELEASE SAVEPOINT a");
+    fails(&one, "ROLLBACK TO a", ErrorKind::NotFound);
+    check(&other, ALL, &[1, 2]);
+    ok(
+        &one,
+        "ROLLBACK; BEGIN; SAVEPOINT a; INSERT INTO t VALUES (6, 'f'); ROLLBACK TO a; SAVEPOINT a; INSERT INTO t VALUES (7, 'g'); RELEASE a; COMMIT",
+    );
+    check(&other, ALL, &[1, 2, 7]);
+}
+
+#[test]
+fn the_time_is_that_of_the_transaction() {
+    let (one, _) = two_sessions();
+    ok(&one, "BEGIN; CREATE TABLE n AS SELECT now() AS n");
+    thread::sleep(std::time::Duration::from_millis(5));
+    let same = "SELECT count(*) FROM n WHERE n = now() AND n = current_timestamp";
+    check(&one, same, &[1]);
+    thread::sleep(std::time::Duration::from_millis(5));
+    check(&one, same, &[1]);
+    ok(&one, "COMMIT");
+    check(&one, same, &[0]);
+    check(&one, "SELECT count(*) FROM n WHERE n < now()", &[1]);
+}
+
+#[test]
+fn numbers_of_sequences_are_given_once() {
+    let (one, other) = two_sessions();
+    ok(&one, "CREATE SEQUENCE s; BEGIN");
+    check(&one, "SELECT nextval('s')", &[1]);
+    check(&other, "SELECT nextval('s')", &[2]);
+    check(&one, "SELECT nextval('s')", &[3]);
+    check(&one, "SELECT currval('s')", &[3]);
+    ok(&one, "CREATE SEQUENCE own START 5; CREATE TABLE u (a BIGINT DEFAULT nextval('own'), b INTEGER)");
+    ok(&one, "INSERT INTO u (b) VALUES (1); INSERT INTO u (b) VALUES (2)");
+    check(&one, "SELECT a FROM u ORDER BY a", &[5, 6]);
+    ok(&one, "ROLLBACK");
+    check(&one, "SELECT nextval('s')", &[4]);
+    assert!(run(&one, "SELECT nextval('own')").is_err());
+    ok(&one, "BEGIN; CREATE SEQUENCE own");
+    check(&one, "SELECT nextval('own')", &[1]);
+    ok(&one, "COMMIT");
+    check(&other, "SELECT nextval('own')", &[2]);
+    // Dropped meanwhile by another session: the transaction sees it still.
+    ok(&one, "BEGIN; SELECT 1");
+    ok(&other, "DROP SEQUENCE s");
+    fails(&one, "SELECT nextval('s')", ErrorKind::Conflict);
+    ok(&one, "ROLLBACK");
+}
+
+#[test]
+fn kept_plans_and_prepared_statements_see_the_transaction() {
+    let (one, other) = two_sessions();
+    let sums = "SELECT sum(a) FROM t";
+    let prepared = one.prepare("SELECT a FROM t WHERE a >= $1 ORDER BY a").expect("prepared");
+    let asked = |session: &Session, least: i32| -> Vec<i64> {
+        let mut result = session.execute_prepared(&prepared, &Params::new().push(least)).expect("runs");
+        let mut values = Vec::new();
+        while let Some(batch) = result.next_batch().expect("rows") {
+            let column = forebay::arrow::compute::cast(batch.column(0), &DataType::Int64).expect("integers");
+            values.extend(column.as_primitive::<Int64Type>().iter().flatten());
+        }
+        values
+    };
+    for session in [&one, &other] {
+        check(session, sums, &[3]);
+        check(session, sums, &[3]);
+    }
+    ok(&one, "BEGIN; INSERT INTO t VALUES (10, 'x')");
+    check(&one, sums, &[13]);
+    assert_eq!((asked(&one, 2), asked(&other, 2)), (vec![2, 10], vec![2]));
+    check(&other, sums, &[3]);
+    // The same name is another table in one session.
+    ok(&one, "DROP TABLE t; CREATE TABLE t AS SELECT 100 AS a UNION ALL SELECT 200");
+    check(&one, sums, &[300]);
+    check(&other, sums, &[3]);
+    check(&one, sums, &[300]);
+    assert_eq!((asked(&one, 2), asked(&other, 2)), (vec![100, 200], vec![2]));
+    ok(&one, "ALTER TABLE t RENAME a TO b; ALTER TABLE t ADD COLUMN a INTEGER DEFAULT 7");
+    check(&one, sums, &[14]);
+    check(&other, sums, &[3]);
+    ok(&one, "ROLLBACK");
+    check(&one, sums, &[3]);
+    ok(&one, "BEGIN; ALTER TABLE t RENAME a TO b; ALTER TABLE t ADD COLUMN a INTEGER DEFAULT 7");
+    check(&one, sums, &[14]);
+    ok(&one, "COMMIT");
+    check(&one, sums, &[14]);
+    check(&other, sums, &[14]);
+    ok(&one, "PREPARE p AS SELECT b FROM t WHERE b > $1 ORDER BY b; BEGIN; DELETE FROM t WHERE b = 2");
+    check(&one, "EXECUTE p(0)", &[1]);
+    fails(&one, "EXECUTE p('x')", ErrorKind::Input);
+    fails(&one, "EXECUTE p(0)", ErrorKind::Aborted);
+    ok(&one, "ROLLBACK");
+    check(&one, "EXECUTE p(0)", &[1, 2]);
+}
+
+#[test]
+fn explain_and_system_tables_see_the_transaction() {
+    let (one, other) = two_sessions();
+    ok(&one, "BEGIN; CREATE TABLE u AS SELECT * FROM range(10) r(a); INSERT INTO t VALUES (3, 'c')");
+    let tables = "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'main'";
+    check(&one, tables, &[2]);
+    check(&other, tables, &[1]);
+    let segments = "SELECT count(DISTINCT segment_id) FROM forebay.segments";
+    check(&one, segments, &[4]);
+    check(&other, segments, &[2]);
+    ok(&one, "EXPLAIN SELECT a FROM u; EXPLAIN ANALYZE SELECT a FROM u; DESCRIBE u; SUMMARIZE u; SHOW STATS u");
+    assert!(one.names().tables.contains(&"u".to_owned()));
+    assert!(!other.names().tables.contains(&"u".to_owned()));
+    ok(&one, "COMMIT");
+    check(&other, tables, &[2]);
+}
+
+#[test]
+fn facts_and_bounds_are_right_for_rows_that_are_not_committed() {
+    let (one, other) = two_sessions();
+    ok(
+        &one,
+        "CREATE TABLE f AS SELECT i AS k, i % 1000 AS v FROM range(200000) r(i); CREATE TABLE d AS SELECT i AS v, i % 7 AS g FROM range(1000) r(i)",
+    );
+    ok(&one, "CREATE TABLE key_of_d AS SELECT 1 AS x; ANALYZE f; ANALYZE d");
+    let joined = "SELECT count(*) FROM f JOIN d ON f.v = d.v WHERE d.g = 3 AND f.k < 1000";
+    let before = run(&one, joined).expect("joined");
+    ok(&one, "BEGIN; UPDATE d SET g = 3; INSERT INTO f VALUES (-5, 999), (500000, 12)");
+    check(&one, joined, &[1001]);
+    check(&one, "SELECT min(k) FROM f", &[-5]);
+    check(&one, "SELECT max(k) FROM f", &[500_000]);
+    check(&other, joined, &before);
+    check(&other, "SELECT max(k) FROM f", &[199_999]);
+    ok(&one, "DELETE FROM f WHERE k BETWEEN 0 AND 199998");
+    check(&one, "SELECT count(*) FROM f", &[3]);
+    check(&one, "SELECT k FROM f ORDER BY k", &[-5, 199_999, 500_000]);
+    ok(&one, "ROLLBACK");
+    check(&one, joined, &before);
+}
+
+#[test]
+fn a_session_that_ends_rolls_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().join("db");
+    let open = || Database::open(&place, &Options::default()).expect("open");
+    let files = |place: &Path| std::fs::read_dir(place.join("segments")).expect("a folder").count();
+    let database = open();
+    let session = database.session();
+    ok(&session, "CREATE TABLE t AS SELECT 1 AS a");
+    assert_eq!(files(&place), 1);
+    ok(
+        &session,
+        "BEGIN; INSERT INTO t VALUES (2); CREATE TABLE u AS SELECT 3 AS a; CREATE TEMP TABLE w AS SELECT 4 AS a",
+    );
+    assert_eq!(files(&place), 4);
+    drop(session);
+    assert_eq!(files(&place), 1, "what was written is removed");
+    let session = database.session();
+    check(&session, "SELECT a FROM t", &[1]);
+    // Rolled back, with a result that is still being read.
+    ok(&session, "BEGIN; INSERT INTO t SELECT i FROM range(100000) r(i)");
+    let mut result = session.execute(&Statement { text: "SELECT a FROM t".into() }).expect("it begins");
+    ok(&session, "ROLLBACK");
+    let mut rows = 0;
+    while let Some(batch) = result.next_batch().expect("rows") {
+        rows += batch.num_rows();
+    }
+    assert_eq!(rows, 100_001);
+    drop(result);
+    check(&session, "SELECT a FROM t", &[1]);
+    drop(session);
+    drop(database);
+    assert_eq!(files(&place), 1);
+    check(&open().session(), "SELECT a FROM t", &[1]);
+}
+
+#[test]
+fn sessions_that_write_at_once_lose_nothing() {
+    let database = database();
+    ok(&database.session(), "CREATE TABLE t (w INTEGER, n INTEGER); CREATE SEQUENCE s");
+    thread::scope(|scope| {
+        for writer in 0..4 {
+            let session = database.session();
+            scope.spawn(move || {
+                for n in 0..10 {
+                    if n % 2 == 0 {
+                        ok(&session, &format!("INSERT INTO t VALUES ({writer}, {n})"));
+                    } else {
+                        ok(
+                            &session,
+                            &format!("BEGIN; INSERT INTO t VALUES ({writer}, {n}); SELECT nextval('s'); COMMIT"),
+                        );
+                    }
+                }
+            });
+        }
+    });
+    let session = database.session();
+    check(&session, "SELECT count(*) FROM (SELECT DISTINCT w, n FROM t)", &[40]);
+    check(&session, "SELECT nextval('s')", &[21]);
+}

@@ -1,0 +1,51 @@
+//! BEGIN, COMMIT, ROLLBACK and savepoints, and statements that a transaction of several cannot have.
+
+use forebay_base::{Error, Result};
+use forebay_grammar::transaction_words::Control;
+use forebay_transactions::{Access, Ended};
+
+use crate::answer::Answer;
+use crate::run::Run;
+
+impl Run<'_> {
+    /// Does with the session's transaction what a statement says.
+    pub(crate) fn control(&self, control: Control) -> Result<Answer> {
+        let transactions = &self.session.transactions;
+        match control {
+            Control::Begin { is_read_only } => {
+                transactions.begin(if is_read_only { Access::ReadOnly } else { Access::ReadWrite })?;
+                self.done("BEGIN")
+            }
+            Control::Commit => match transactions.commit()? {
+                Ended::Committed => self.done("COMMIT"),
+                // What it is, as in PostgreSQL.
+                Ended::RolledBack => self.done("ROLLBACK"),
+            },
+            Control::Rollback => {
+                transactions.roll_back()?;
+                self.done("ROLLBACK")
+            }
+            Control::Savepoint(name) => {
+                transactions.set_savepoint(&name)?;
+                self.done("SAVEPOINT")
+            }
+            Control::RollbackTo(name) => {
+                transactions.roll_back_to(&name)?;
+                self.done("ROLLBACK TO")
+            }
+            Control::Release(name) => {
+                transactions.release(&name)?;
+                self.done("RELEASE")
+            }
+        }
+    }
+
+    /// An error where `statement` is one of several of a transaction: it publishes what it does step by step.
+    pub(crate) fn check_outside(&self, statement: &str) -> Result<()> {
+        match self.planner.transaction().is_block() {
+            false => Ok(()),
+            true => Err(Error::input(format!("{statement} cannot run within a transaction"))
+                .hint("COMMIT or ROLLBACK first: it changes how tables lie on disk, and no rows")),
+        }
+    }
+}

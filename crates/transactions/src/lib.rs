@@ -1,0 +1,21 @@
+//! The transactions of sessions: what the statements of one see, what they have changed so far, and how it ends. A statement outside of
+//! BEGIN … COMMIT is a transaction of its own.
+//!
+//! Invariants: statements of a transaction see one catalog, with what the transaction itself has changed; nothing of it is kept unless it is
+//! committed, and then all of it. Nobody waits for a transaction between its statements. Must not know: SQL, plans, files.
+#![forbid(unsafe_code)]
+
+mod open;
+mod session;
+
+pub use open::OpenTransaction;
+pub use session::{Ended, SessionTransactions};
+
+/// What the statements of a transaction may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Read and write.
+    ReadWrite,
+    /// Read.
+    ReadOnly,
+}

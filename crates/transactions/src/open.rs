@@ -1,0 +1,291 @@
+//! A transaction while it is open.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_store::{Catalog, Store, Transaction, names_equal};
+
+use crate::Access;
+
+/// A transaction: of one statement, or of several between BEGIN and COMMIT.
+#[derive(Debug)]
+pub struct OpenTransaction {
+    store: Store,
+    access: Access,
+    /// Of several statements.
+    is_block: bool,
+    started: SystemTime,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// What the database was like when its first statement began; `None` before that.
+    base: Option<Arc<Catalog>>,
+    /// What it has changed of that; `None` while that is nothing.
+    changes: Option<Transaction>,
+    /// The number of the schema that it sees; `None` where it has changed that itself.
+    schema: Option<u64>,
+    savepoints: Vec<Savepoint>,
+    phase: Phase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Running,
+    /// A statement has failed.
+    Aborted,
+    Ended,
+}
+
+/// A moment to which a transaction can go back.
+#[derive(Debug)]
+struct Savepoint {
+    name: String,
+    catalog: Arc<Catalog>,
+}
+
+impl OpenTransaction {
+    /// The transaction of one statement that begins now.
+    pub(crate) fn of_statement(store: &Store) -> Self {
+        let new = Self::new(store, Access::ReadWrite, false);
+        new.catalog();
+        new
+    }
+
+    /// A transaction of several statements, which sees what its first statement will find.
+    pub(crate) fn of_block(store: &Store, access: Access) -> Self {
+        Self::new(store, access, true)
+    }
+
+    fn new(store: &Store, access: Access, is_block: bool) -> Self {
+        let state = State { base: None, changes: None, schema: None, savepoints: Vec::new(), phase: Phase::Running };
+        Self { store: store.clone(), access, is_block, started: SystemTime::now(), state: Mutex::new(state) }
+    }
+
+    /// When it began: the time that its statements tell.
+    pub fn started(&self) -> SystemTime {
+        self.started
+    }
+
+    /// Whether it is one of several statements.
+    pub fn is_block(&self) -> bool {
+        self.is_block
+    }
+
+    /// The catalog as its next statement sees it.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.state().catalog(&self.store)
+    }
+
+    /// The number of the schema that [`OpenTransaction::catalog`] has, for plans that are kept; `None` where it is one that nobody else sees,
+    /// and where no statement may run.
+    pub fn schema_number(&self) -> Option<u64> {
+        let mut state = self.state();
+        state.catalog(&self.store);
+        state.schema.filter(|_| state.phase == Phase::Running)
+    }
+
+    /// An error where no statement may run because an earlier one has failed.
+    ///
+    /// # Errors
+    /// `Aborted`.
+    pub fn check_usable(&self) -> Result<()> {
+        match self.state().phase {
+            Phase::Running => Ok(()),
+            Phase::Aborted => Err(aborted()),
+            Phase::Ended => Err(ended()),
+        }
+    }
+
+    /// An error where nothing may be changed.
+    ///
+    /// # Errors
+    /// `Input` in a read-only transaction; `Locked` in a database that is opened read-only.
+    pub fn check_writable(&self) -> Result<()> {
+        if self.access == Access::ReadOnly {
+            return Err(Error::input("the transaction is read-only").hint("End it, and BEGIN one that may write"));
+        }
+        self.store.check_writable()
+    }
+
+    /// Changes the database for this transaction. One of a single statement changes the catalog of now, and commits of others wait from here
+    /// until it has ended.
+    ///
+    /// # Errors
+    /// Those of `change`, and of [`OpenTransaction::check_writable`]; `Conflict` where another transaction has changed the same and committed
+    /// first.
+    pub fn change<T>(&self, change: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+        self.check_writable()?;
+        let mut state = self.state();
+        if state.phase == Phase::Ended {
+            return Err(ended());
+        }
+        let base = state.catalog(&self.store);
+        let changes = match &mut state.changes {
+            Some(changes) => changes,
+            None => {
+                let begun = if self.is_block { self.store.begin_on(base)? } else { self.store.begin()? };
+                state.changes.insert(begun)
+            }
+        };
+        let value = change(changes)?;
+        if self.is_block {
+            changes.check_conflicts()?;
+            state.find_schema();
+        }
+        Ok(value)
+    }
+
+    /// Takes the next `count` numbers of a sequence: at once and for good, whatever becomes of the transaction, but for a sequence that it
+    /// has made itself.
+    ///
+    /// # Errors
+    /// `NotFound`, `Constraint` where there are not as many, and `Conflict` where another transaction has made it anew.
+    pub fn take_numbers(&self, schema: &str, name: &str, count: usize) -> Result<Vec<i64>> {
+        self.check_writable()?;
+        let seen = self.catalog();
+        let base = self.state().base.clone();
+        let is_same = |catalog: &Catalog| match (catalog.sequence(schema, name), seen.sequence(schema, name)) {
+            (Some(one), Some(other)) => one.is_declared_as(other),
+            (None, None) => true,
+            _ => false,
+        };
+        if self.is_block && !base.is_some_and(|base| is_same(&base)) {
+            return self.change(|changes| changes.take_numbers(schema, name, count));
+        }
+        let mut alone = self.store.begin()?;
+        if !is_same(alone.catalog()) {
+            let message = format!("sequence {schema}.{name} was changed by another transaction");
+            return Err(Error::new(ErrorKind::Conflict, message).hint("Run the transaction again"));
+        }
+        let numbers = alone.take_numbers(schema, name, count)?;
+        alone.commit()?;
+        Ok(numbers)
+    }
+
+    /// Says that a statement of it has failed: nothing more is done in a transaction of several.
+    pub fn fail(&self) {
+        let mut state = self.state();
+        if self.is_block && state.phase == Phase::Running {
+            state.phase = Phase::Aborted;
+        }
+    }
+
+    /// Ends a statement that has not failed: one that is a transaction of its own is committed.
+    ///
+    /// # Errors
+    /// Those of a commit.
+    pub fn end_statement(&self) -> Result<()> {
+        let changes = if self.is_block { None } else { self.state().changes.take() };
+        changes.map_or(Ok(()), Transaction::commit)
+    }
+
+    /// Keeps what it has changed, or nothing of it where a statement has failed. Whether it was kept.
+    ///
+    /// # Errors
+    /// Those of a commit. It has ended in any case.
+    pub(crate) fn commit(&self) -> Result<bool> {
+        match self.end() {
+            (Phase::Running, changes) => changes.map_or(Ok(()), Transaction::commit).map(|()| true),
+            _ => Ok(false),
+        }
+    }
+
+    /// Keeps nothing of what it has changed.
+    pub(crate) fn roll_back(&self) {
+        drop(self.end());
+    }
+
+    /// Remembers this moment.
+    ///
+    /// # Errors
+    /// `Aborted`.
+    pub(crate) fn set_savepoint(&self, name: &str) -> Result<()> {
+        self.check_usable()?;
+        let mut state = self.state();
+        let catalog = state.catalog(&self.store);
+        state.savepoints.push(Savepoint { name: name.to_owned(), catalog });
+        Ok(())
+    }
+
+    /// Goes back to the last moment that was remembered by this name.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub(crate) fn roll_back_to(&self, name: &str) -> Result<()> {
+        let mut state = self.state();
+        let place = state.savepoint(name)?;
+        state.savepoints.truncate(place + 1);
+        let catalog = Arc::clone(&state.savepoints[place].catalog);
+        if let Some(changes) = &mut state.changes {
+            changes.return_to(catalog);
+        }
+        state.find_schema();
+        state.phase = Phase::Running;
+        Ok(())
+    }
+
+    /// Forgets a moment, and those after it.
+    ///
+    /// # Errors
+    /// `Aborted`, `NotFound`.
+    pub(crate) fn release(&self, name: &str) -> Result<()> {
+        self.check_usable()?;
+        let mut state = self.state();
+        let place = state.savepoint(name)?;
+        state.savepoints.truncate(place);
+        Ok(())
+    }
+
+    /// Ends it: in which phase it was, and what it had changed.
+    fn end(&self) -> (Phase, Option<Transaction>) {
+        let mut state = self.state();
+        let before = std::mem::replace(&mut state.phase, Phase::Ended);
+        state.savepoints.clear();
+        (before, state.changes.take())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // What a panic left is as it was: changes are made to copies.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn catalog(&mut self, store: &Store) -> Arc<Catalog> {
+        if let Some(changes) = &self.changes {
+            return Arc::clone(changes.catalog());
+        }
+        if self.base.is_none() {
+            self.base = Some(store.catalog());
+            self.find_schema();
+        }
+        self.base.clone().unwrap_or_default()
+    }
+
+    /// Finds out whether others see the schema that it sees.
+    fn find_schema(&mut self) {
+        let Some(base) = &self.base else { return };
+        let is_own = self.changes.as_ref().is_some_and(|changes| !changes.catalog().has_schema_of(base));
+        self.schema = (!is_own).then(|| base.schema_number());
+    }
+
+    fn savepoint(&self, name: &str) -> Result<usize> {
+        let found = self.savepoints.iter().rposition(|savepoint| names_equal(&savepoint.name, name));
+        found.ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, format!("savepoint {name} does not exist"))
+                .hint("SAVEPOINT makes one, in the transaction that is open")
+        })
+    }
+}
+
+fn aborted() -> Error {
+    Error::new(ErrorKind::Aborted, "the transaction is aborted, since a statement of it failed")
+        .hint("ROLLBACK ends it; ROLLBACK TO goes back to a savepoint")
+}
+
+fn ended() -> Error {
+    Error::new(ErrorKind::Aborted, "the transaction of the statement has ended meanwhile")
+}
