@@ -1,5 +1,5 @@
 //! What every step of a statement has at hand: the statement itself, the settings of its session, and DataFusion's errors as
-//! ours; and times as texts ([`clock`]). The lowest of the crates that know DataFusion.
+//! ours; and moments and times as texts ([`moments`], [`clock`]). The lowest of the crates that know DataFusion.
 //!
 //! Must not know: SQL text, plans, tables.
 #![forbid(unsafe_code)]
@@ -8,6 +8,7 @@ pub mod clock;
 pub mod error;
 mod inert_settings;
 pub mod lock;
+pub mod moments;
 pub mod own_types;
 pub mod panics;
 pub mod settings;

@@ -17,7 +17,7 @@ use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl,
 use forebay_base::Error;
 use forebay_base::calendar::{self, INFINITE_DAY};
 use forebay_context::error::into_datafusion;
-use forebay_syntax::moments::{DAY, INFINITE, in_range};
+use forebay_context::moments::{DAY, INFINITE, in_range};
 use forebay_syntax::types::shown_type;
 
 /// The type of all intervals.

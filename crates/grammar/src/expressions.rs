@@ -152,8 +152,11 @@ pub fn is_not_glob(parser: &Parser<'_>) -> bool {
     is_negated && is_word(&parser.peek_nth_token(1).token, "glob")
 }
 
-/// What goes on behind an expression: `x NOT GLOB pattern`, `x IN list`, `x NOT IN list`, where no parenthesis begins the list.
+/// What goes on behind an expression: `5!`, `x NOT GLOB pattern`, `x IN list`, `x NOT IN list`, where no parenthesis begins the list.
 pub fn infix(parser: &mut Parser<'_>, left: &Expr, dialect: &impl Dialect) -> Option<Result<Expr, ParserError>> {
+    if parser.consume_token(&Token::ExclamationMark) {
+        return Some(Ok(call("factorial", vec![left.clone()])));
+    }
     let is_negated = matches!(&parser.peek_token_ref().token, Token::Word(word) if word.keyword == Keyword::NOT);
     if is_not_glob(parser) {
         (0..2).for_each(|_| parser.advance_token());

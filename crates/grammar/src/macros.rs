@@ -41,6 +41,12 @@ pub fn meant(call: &Function) -> Result<Option<String>, &'static str> {
         }
         ("fdiv", Some([left, right])) => Some(format!("floor(CAST({left} AS DOUBLE) / ({right}))")),
         ("fmod", Some([left, right])) => Some(format!("(({left}) - ({right}) * floor(({left}) / ({right})))")),
+        ("regexp_extract", Some([text, pattern, Expr::Array(names), options @ ..])) => {
+            Some(named_groups(text, pattern, &names.elem, options))
+        }
+        ("count_star", Some([])) if is_alone(call) => Some("count(*)".to_owned()),
+        ("array_to_string_comma_default", Some([list])) => Some(format!("array_to_string({list}, ',')")),
+        ("age", Some([moment])) => Some(format!("age(CAST(current_date AS TIMESTAMP), {moment})")),
         ("alias", Some([named])) => Some(format!("'{}'", shown(named).replace('\'', "''"))),
         ("pg_typeof", Some([typed])) => Some(format!("lower(typeof({typed}))")),
         ("current_user" | "session_user" | "user" | "current_role", Some([])) => Some(USER.to_owned()),
@@ -79,8 +85,8 @@ pub fn meant(call: &Function) -> Result<Option<String>, &'static str> {
 fn of_time(name: &str, arguments: &[&Expr]) -> Option<String> {
     Some(match (name, arguments) {
         ("now" | "current_timestamp" | "get_current_timestamp" | "transaction_timestamp", []) => NOW.to_owned(),
-        ("localtimestamp", []) => format!("CAST({NOW} AS TIMESTAMP)"),
-        ("localtime", []) => format!("CAST({NOW} AS TIME)"),
+        ("localtimestamp" | "current_localtimestamp", []) => format!("CAST({NOW} AS TIMESTAMP)"),
+        ("localtime" | "current_localtime" | "get_current_time", []) => format!("CAST({NOW} AS TIME)"),
         ("ago", [interval]) => format!("({NOW} - ({interval}))"),
         ("date_part" | "datepart", [Expr::Array(parts), moment]) => {
             let field = |part: &Expr| format!("{part}: date_part({part}, {moment})");
@@ -101,6 +107,15 @@ fn tried(name: &str, arguments: &[&Expr]) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// A struct of the groups of the first match of a pattern, by these names; of NULL there is none.
+fn named_groups(text: &Expr, pattern: &Expr, names: &[Expr], options: &[&Expr]) -> String {
+    let options: String = options.iter().map(|option| format!(", {option}")).collect();
+    let field =
+        |(index, name): (usize, &Expr)| format!("{name}: regexp_extract({text}, {pattern}, {}{options})", index + 1);
+    let fields: Vec<String> = names.iter().enumerate().map(field).collect();
+    format!("CASE WHEN ({text}) IS NOT NULL THEN {{{}}} END", fields.join(", "))
 }
 
 /// Whether a call has nothing behind its arguments.

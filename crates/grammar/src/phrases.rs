@@ -54,15 +54,25 @@ fn compared_values(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     tokens
 }
 
-/// `* LIKE 'a%'`, and the same with NOT, ILIKE, SIMILAR TO and GLOB, as `COLUMNS` of a regular expression; with NOT, of what does not
-/// match it.
+/// `* LIKE 'a%'` and `t.* LIKE 'a%'`, and the same with NOT, ILIKE, SIMILAR TO and GLOB, as `COLUMNS` of a regular expression; with
+/// NOT, of what does not match it.
 fn patterns(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let places = places(&tokens);
     for index in (1..places.len()).rev() {
         let token = |ahead: usize| places.get(index + ahead).map(|place| &tokens[*place].token);
-        let begins = matches!(&tokens[places[index - 1]].token, Token::Comma)
-            || matches!(keyword(&tokens[places[index - 1]].token), Keyword::SELECT | Keyword::DISTINCT | Keyword::ALL);
-        if !begins || token(0) != Some(&Token::Mul) {
+        if token(0) != Some(&Token::Mul) {
+            continue;
+        }
+        let before = |ahead: usize| index.checked_sub(ahead).map(|at| &tokens[places[at]].token);
+        // `t.*` and `s.t.*`.
+        let mut named = 0;
+        while before(named + 1) == Some(&Token::Period) && matches!(before(named + 2), Some(Token::Word(_))) {
+            named += 2;
+        }
+        let begins = before(named + 1).is_some_and(|first| {
+            *first == Token::Comma || matches!(keyword(first), Keyword::SELECT | Keyword::DISTINCT | Keyword::ALL)
+        });
+        if !begins {
             continue;
         }
         let is_negated = token(1).is_some_and(|word| keyword(word) == Keyword::NOT);
@@ -87,6 +97,13 @@ fn patterns(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         ];
         if is_negated {
             call.splice(3..3, [Token::Comma, Token::make_keyword("FALSE")]);
+        }
+        let mut first = first;
+        if named > 0 {
+            first = places[index - named];
+            let qualifier = (index - named..=index).map(|at| tokens[places[at]].token.clone());
+            let at = call.len() - 1;
+            call.splice(at..at, std::iter::once(Token::Comma).chain(qualifier));
         }
         tokens.splice(first..=last, call.into_iter().map(|token| TokenWithSpan { token, span }));
     }
@@ -161,6 +178,10 @@ mod tests {
     #[test]
     fn columns_are_chosen_by_patterns() {
         check("SELECT * LIKE 'a_%' FROM t", "SELECT COLUMNS ( '(?s)^a..*$' ) FROM t");
+        check(
+            "SELECT t.* LIKE 'a', s.t.* NOT LIKE 'b'",
+            "SELECT COLUMNS ( '(?s)^a$' , t . * ) , COLUMNS ( '(?s)^b$' , FALSE , s . t . * )",
+        );
         check("SELECT a, * NOT ILIKE 'B%'", "SELECT a , COLUMNS ( '(?is)^B.*$' , FALSE )");
         check("SELECT * SIMILAR TO 'a|b'", "SELECT COLUMNS ( '(?s)^(?:a|b)$' )");
         check("SELECT a * b LIKE 'c'", "SELECT a * b LIKE 'c'");

@@ -7,7 +7,7 @@ use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{Query, Statement as Ast};
 use forebay_base::{Error, Result};
 use forebay_grammar::inner_statements::{Answers, answered};
-use forebay_grammar::pivot_queries::{Source, written};
+use forebay_macros::pivot_queries::{Source, written};
 use forebay_syntax::call_forms::planned_name;
 use forebay_syntax::dialect::ForebayDialect;
 use forebay_syntax::parse::{parse, parse_plan};

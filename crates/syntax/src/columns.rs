@@ -370,9 +370,19 @@ impl VisitorMut for Calls {
 
 /// The columns that a call chooses.
 fn chosen(call: &Function, all: &[Column]) -> Result<Vec<Column>> {
+    let mut qualifier = None;
     let (argument, is_negated) = match &call.args {
         FunctionArguments::List(list) => match list.args.as_slice() {
             [FunctionArg::Unnamed(argument)] => (Some(argument), false),
+            // `t.* LIKE 'a%'`, and with NOT a word before `t.*`.
+            [
+                FunctionArg::Unnamed(argument),
+                rest @ ..,
+                FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(table)),
+            ] => {
+                qualifier = Some(table.to_string().trim_matches('"').to_lowercase());
+                (Some(argument), !rest.is_empty())
+            }
             // What does not match: `* NOT LIKE 'a%'`.
             [FunctionArg::Unnamed(argument), FunctionArg::Unnamed(_)] => (Some(argument), true),
             _ => (None, false),
@@ -395,7 +405,9 @@ fn chosen(call: &Function, all: &[Column]) -> Result<Vec<Column>> {
                 let pattern = Regex::new(pattern).map_err(|error| {
                     Error::input(format!("{pattern} is no regular expression: {error}")).hint("COLUMNS takes one")
                 })?;
-                picked(&|column| pattern.is_match(&column.name) != is_negated)
+                picked(&|column| {
+                    pattern.is_match(&column.name) != is_negated && (qualifier.is_none() || column.table == qualifier)
+                })
             }
             _ => return Err(refused()),
         },

@@ -68,6 +68,11 @@ impl Dialect for ForebayDialect {
         true
     }
 
+    /// `INSERT INTO t AS x`.
+    fn supports_insert_table_alias(&self) -> bool {
+        true
+    }
+
     fn dialect(&self) -> TypeId {
         DuckDbDialect {}.dialect()
     }

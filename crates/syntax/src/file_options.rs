@@ -70,6 +70,10 @@ pub struct Options {
     pub union_by_name: bool,
     /// PARTITION_BY: a folder for each value of these columns, which the files in it do not have.
     pub partition_by: Vec<String>,
+    /// FORCE_QUOTE: columns whose values are always in quotes, or `*`.
+    pub force_quote: Vec<String>,
+    /// ARRAY: the rows of a JSON file are one list.
+    pub is_array: bool,
     /// OVERWRITE_OR_IGNORE: files are put into a folder that is there.
     pub overwrites: bool,
     /// ROW_GROUP_SIZE: rows of a row group of Parquet.
@@ -153,18 +157,27 @@ pub fn split_compression(path: &str) -> (&str, CompressionTypeVariant) {
 pub const BETWEEN_FILES: char = '\0';
 
 /// Names of the functions that read files, and the formats that they read. Their named arguments come as texts `name=value`.
-pub const READ_FUNCTIONS: [(&str, Format); 6] = [
+pub const READ_FUNCTIONS: [(&str, Format); 8] = [
     ("parquet_scan", Format::Parquet),
     ("read_csv", Format::Csv),
     ("read_csv_auto", Format::Csv),
     ("read_json", Format::Json),
+    ("read_json_auto", Format::Json),
     ("read_ndjson", Format::Json),
+    ("read_ndjson_auto", Format::Json),
     ("read_parquet", Format::Parquet),
 ];
 
 /// Names of the functions that tell what files are like.
-pub const TOLD_FUNCTIONS: [&str; 5] =
-    ["parquet_metadata", "parquet_schema", "parquet_file_metadata", "parquet_kv_metadata", "sniff_csv"];
+pub const TOLD_FUNCTIONS: [&str; 7] = [
+    "parquet_metadata",
+    "parquet_schema",
+    "parquet_file_metadata",
+    "parquet_kv_metadata",
+    "sniff_csv",
+    "read_text",
+    "read_blob",
+];
 
 #[cfg(test)]
 mod tests {

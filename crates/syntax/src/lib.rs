@@ -12,7 +12,6 @@ mod depth;
 pub mod dialect;
 pub mod file_options;
 pub mod intervals;
-pub mod moments;
 pub mod names;
 pub mod outputs;
 pub mod parameters;

@@ -20,6 +20,7 @@ use datafusion::sql::sqlparser::ast::{
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
 use forebay_context::settings::{DescendingOrder, Variables};
+use forebay_grammar::letter_cases::Given;
 use forebay_grammar::walk::{Tree, visit_relations};
 use forebay_grammar::windows::{self, Windows};
 use forebay_grammar::{
@@ -38,6 +39,7 @@ use crate::{aliases, call_forms, columns, outputs, read_options, row_types, sele
 /// Replaces names in `statement`, which may name tables, views and files.
 pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Result<()> {
     write_out_dots(statement);
+    let given = given_names(statement);
     let references = state.resolve_table_references(statement).map_err(from_datafusion)?;
     let mut scopes = Scopes::default();
     for reference in references {
@@ -48,6 +50,9 @@ pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Res
         // What is wrong with a table is said when the statement is planned.
         let Ok(Some(table)) = schema.table(&resolved.table).await else { continue };
         scopes.add_table(&reference, &table.schema());
+    }
+    if let Some((given, ast)) = given.zip(explained(statement)) {
+        given.name_columns(ast, &|name| scopes.all().has(name));
     }
     let mut calls = FunctionCalls::default();
     visit(statement, &mut calls);
@@ -62,6 +67,23 @@ pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Res
     let mut names = Names { descends, variables, ..Names::new(scopes) };
     visit(statement, &mut names);
     names.failed.map_or(Ok(()), Err)
+}
+
+/// The names that a statement gives, where some are in quotes; those of tables are written as they are given.
+fn given_names(statement: &mut PlanStatement) -> Option<Given> {
+    let ast = explained(statement)?;
+    let given = Some(Given::of(ast)).filter(|given| !given.is_plain())?;
+    given.name_tables(ast);
+    Some(given)
+}
+
+/// The statement itself, or the one that EXPLAIN shows.
+fn explained(statement: &mut PlanStatement) -> Option<&mut Ast> {
+    match statement {
+        PlanStatement::Statement(ast) => Some(ast),
+        PlanStatement::Explain(explain) => explained(&mut explain.statement),
+        PlanStatement::CreateExternalTable(_) | PlanStatement::CopyTo(_) | PlanStatement::Reset(_) => None,
+    }
 }
 
 fn write_out_dots(statement: &mut PlanStatement) {
@@ -443,6 +465,7 @@ impl VisitorMut for FunctionCalls {
         }
         name.0 = vec![ObjectNamePart::Identifier(Ident::new(&function))];
         if TOLD_FUNCTIONS.contains(&function.as_str()) {
+            arguments.args.first_mut().into_iter().for_each(join_paths);
             arguments.args.iter_mut().for_each(unname);
             self.0.push((function.clone(), arguments.args.iter().filter_map(text).collect()));
         }

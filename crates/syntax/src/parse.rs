@@ -367,6 +367,10 @@ fn option_word(parser: &mut Parser<'_>) -> Result<String> {
             let _ = parser.next_token();
             Ok(word.value)
         }
+        Token::Mul => {
+            let _ = parser.next_token();
+            Ok("*".to_owned())
+        }
         Token::SingleQuotedString(text) | Token::Number(text, _) => {
             let _ = parser.next_token();
             Ok(text)
@@ -400,7 +404,7 @@ fn words(parser: &mut Parser<'_>) -> Result<Vec<String>> {
 }
 
 /// Options of COPY, for suggestions.
-const OPTIONS: [&str; 16] = [
+const OPTIONS: [&str; 18] = [
     "format",
     "delimiter",
     "quote",
@@ -411,6 +415,8 @@ const OPTIONS: [&str; 16] = [
     "max_line_size",
     "maximum_object_size",
     "partition_by",
+    "force_quote",
+    "array",
     "overwrite_or_ignore",
     "row_group_size",
     "ignore_errors",
@@ -441,6 +447,8 @@ fn parse_option(parser: &mut Parser<'_>, key: &str, options: &mut Options) -> Re
             options.line_bytes = Some(bytes(&option_word(parser)?, key)?);
         }
         "partition_by" => options.partition_by = words(parser)?,
+        "force_quote" => options.force_quote = words(parser)?,
+        "array" => options.is_array = flag(parser)?,
         "overwrite_or_ignore" => options.overwrites = flag(parser)?,
         "row_group_size" => options.row_group_rows = Some(bytes(&option_word(parser)?, key)?),
         _ if read_options::set(options, key, || option_word(parser))? => {}

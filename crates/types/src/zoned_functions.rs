@@ -20,7 +20,7 @@ use datafusion::logical_expr::{
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use forebay_base::Error;
 use forebay_context::error::into_datafusion;
-use forebay_syntax::moments::{self, DAY};
+use forebay_context::moments::{self, DAY};
 
 use crate::functions::texts;
 use crate::own::Own;

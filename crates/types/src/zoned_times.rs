@@ -6,7 +6,7 @@ use datafusion::arrow::datatypes::{DataType, Time64MicrosecondType, TimeUnit, Ti
 use datafusion::common::{Result, internal_err};
 use forebay_base::Error;
 use forebay_context::clock;
-use forebay_syntax::moments;
+use forebay_context::moments;
 
 /// Microseconds of a second.
 const SECOND: i64 = 1_000_000;

@@ -15,7 +15,7 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::util::display::FormatOptions;
 use forebay_base::calendar::{self, INFINITE_DAY};
 use forebay_context::clock;
-use forebay_syntax::moments::{self, INFINITE};
+use forebay_context::moments::{self, INFINITE};
 
 use super::{cast, texts};
 

@@ -15,9 +15,9 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::arrow::error::ArrowError;
 
-use forebay_context::clock;
+use forebay_context::{clock, moments};
+use forebay_syntax::intervals;
 use forebay_syntax::types::shown_type;
-use forebay_syntax::{intervals, moments};
 
 use super::{cast, fields, lists, temporal};
 use crate::blob_text;

@@ -6,7 +6,7 @@ use datafusion::arrow::datatypes::{
     TimestampMicrosecondType,
 };
 use datafusion::common::{DataFusionError, Result};
-use forebay_syntax::moments::{DAY, INFINITE, in_range};
+use forebay_context::moments::{DAY, INFINITE, in_range};
 
 use super::shift::{later, negated};
 use crate::function::{

@@ -6,7 +6,7 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::common::Result;
 use forebay_base::calendar::{self, civil};
-use forebay_syntax::moments::{DAY, INFINITE};
+use forebay_context::moments::{DAY, INFINITE};
 
 use super::shift::{later, negated};
 use crate::function::{Call, Definition, INTERVAL, Shape, TIMESTAMP, is_moment, refused};
@@ -106,5 +106,5 @@ fn bucket(width: IntervalMonthDayNano, moment: i64, origin: Option<i64>) -> Resu
     }
     let origin = i128::from(origin.unwrap_or(MONDAY));
     let first = (i128::from(moment) - origin).div_euclid(time) * time + origin;
-    forebay_syntax::moments::in_range(first).ok_or_else(out_of_range)
+    forebay_context::moments::in_range(first).ok_or_else(out_of_range)
 }

@@ -7,7 +7,7 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::common::{DataFusionError, Result};
 use forebay_base::calendar::{self, civil};
-use forebay_syntax::moments::{DAY, INFINITE};
+use forebay_context::moments::{DAY, INFINITE};
 
 use super::part::{HOUR, MINUTE, Part, SECOND};
 use crate::function::{Call, Definition, INTERVAL, Shape, TEXT, TIME, is_text, moment_type, refused};

@@ -4,7 +4,7 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::datatypes::{DataType, Field, TimestampMicrosecondType};
 use datafusion::common::Result;
 use forebay_base::calendar::{self, number};
-use forebay_syntax::moments::{self, DAY};
+use forebay_context::moments::{self, DAY};
 
 use super::format::{Piece, pieces};
 use super::part::{HOUR, MINUTE, SECOND};

@@ -2,7 +2,7 @@
 
 use datafusion::arrow::datatypes::IntervalMonthDayNano;
 use forebay_base::calendar;
-use forebay_syntax::moments::{DAY, INFINITE, in_range};
+use forebay_context::moments::{DAY, INFINITE, in_range};
 
 /// The moment an interval later: months first, then days, then the rest. `None` out of range.
 pub fn later(moment: i64, interval: IntervalMonthDayNano) -> Option<i64> {

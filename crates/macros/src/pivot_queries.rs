@@ -14,8 +14,8 @@ use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use forebay_base::{Error, Result};
 
-use crate::pivots::{Key, Named, Pivot, Read, Unpivot, read};
-use crate::walk::visit_expressions_mut;
+use forebay_grammar::pivots::{Key, Named, Pivot, Read, Unpivot, read};
+use forebay_grammar::walk::visit_expressions_mut;
 
 /// Columns that a PIVOT may make, as in DuckDB.
 const COLUMNS: usize = 100_000;
@@ -230,17 +230,19 @@ impl Writer<'_> {
                     items.extend(columns.into_iter().map(|(name, _)| (vec![quoted(&name)], name)));
                 }
                 exprs => {
-                    let shown = || match exprs {
-                        [only] => Ok(match self.parsed(only)? {
-                            Expr::Identifier(name) => name.value,
-                            Expr::CompoundIdentifier(parts) => {
-                                parts.last().map(|n| n.value.clone()).unwrap_or_default()
+                    let shown = || -> Result<String> {
+                        match exprs {
+                            [only] => Ok(match self.parsed(only)? {
+                                Expr::Identifier(name) => name.value,
+                                Expr::CompoundIdentifier(parts) => {
+                                    parts.last().map(|n| n.value.clone()).unwrap_or_default()
+                                }
+                                other => other.to_string(),
+                            }),
+                            several => {
+                                let parts = several.iter().map(|part| self.parsed(part).map(|part| part.to_string()));
+                                Ok(parts.collect::<Result<Vec<_>>>()?.join("_"))
                             }
-                            other => other.to_string(),
-                        }),
-                        several => {
-                            let parts = several.iter().map(|part| self.parsed(part).map(|part| part.to_string()));
-                            Ok(parts.collect::<Result<Vec<_>>>()?.join("_"))
                         }
                     };
                     items.push((exprs.to_vec(), name.clone().map_or_else(shown, Ok)?));

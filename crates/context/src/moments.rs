@@ -3,7 +3,7 @@
 
 use forebay_base::calendar;
 
-use forebay_context::clock;
+use crate::clock;
 
 /// The moment after all others; the one before all is its negative. In any unit.
 pub const INFINITE: i64 = i64::MAX;
