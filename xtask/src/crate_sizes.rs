@@ -6,13 +6,14 @@ use crate::finding::Finding;
 use crate::source::Sources;
 
 /// The crates between a statement's text and its pipelines.
-const PLANNING: [&str; 17] = [
+const PLANNING: [&str; 18] = [
     "context",
     "grammar",
     "syntax",
     "functions",
     "aggregates",
     "nested",
+    "scalars",
     "joins",
     "layout",
     "macros",

@@ -203,17 +203,35 @@ fn between(sorted: &ArrayRef, share: i128, is_descending: bool) -> Result<ArrayR
 /// As a digest of single values tells: the value in the middle of each stands for it.
 fn near(sorted: &ArrayRef, share: i128, is_descending: bool) -> Result<ArrayRef> {
     let rows = sorted.len();
-    if !sorted.data_type().is_numeric() {
-        return at_place(sorted, share, is_descending);
-    }
+    // Numbers that are whole in their unit: digits of decimals, days, microseconds.
+    let whole: ArrayRef = match sorted.data_type() {
+        DataType::Decimal128(..) => {
+            let digits = sorted.as_primitive::<Decimal128Type>();
+            Arc::new(digits.iter().map(|value| value.map(|value| value as f64)).collect::<Float64Array>())
+        }
+        DataType::Date32 => plain_cast(&plain_cast(sorted, &DataType::Int32)?, &DataType::Float64)?,
+        DataType::Timestamp(..) | DataType::Time64(_) => {
+            plain_cast(&plain_cast(sorted, &DataType::Int64)?, &DataType::Float64)?
+        }
+        number if number.is_numeric() => cast(sorted, &DataType::Float64, false)?,
+        _ => return at_place(sorted, share, is_descending),
+    };
     let place = (rows as f64 * (share as f64 / WHOLE as f64) - 0.5).clamp(0.0, (rows - 1) as f64);
-    let numbers = cast(sorted, &DataType::Float64, false)?;
-    let numbers = numbers.as_primitive::<Float64Type>();
+    let numbers = whole.as_primitive::<Float64Type>();
     let (low, high) = (place.floor() as usize, place.ceil() as usize);
     let value = |place| numbers.value(turned(place, rows, is_descending));
     let part = place - place.floor();
-    let found: ArrayRef = Arc::new(Float64Array::from(vec![value(low) * (1.0 - part) + value(high) * part]));
-    Ok(cast(&found, sorted.data_type(), false)?)
+    let found = value(low) * (1.0 - part) + value(high) * part;
+    let nearest = || Arc::new(Int64Array::from(vec![found.round_ties_even() as i64])) as ArrayRef;
+    match sorted.data_type() {
+        DataType::Decimal128(..) => {
+            let digits = Decimal128Array::from(vec![found.round_ties_even() as i128]);
+            Ok(Arc::new(digits.with_data_type(sorted.data_type().clone())))
+        }
+        DataType::Date32 => Ok(plain_cast(&plain_cast(&nearest(), &DataType::Int32)?, &DataType::Date32)?),
+        moment if moment.is_temporal() => Ok(plain_cast(&nearest(), moment)?),
+        number => Ok(cast(&(Arc::new(Float64Array::from(vec![found])) as ArrayRef), number, false)?),
+    }
 }
 
 /// The value that is so far from one to another.

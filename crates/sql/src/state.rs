@@ -45,6 +45,7 @@ fn scalar_functions(state: &SessionState, nested: Vec<Arc<ScalarUDF>>) -> Vec<Ar
     scalars.extend(forebay_joins::conditions::functions().map(Arc::new));
     scalars.extend(text_functions::functions());
     scalars.extend(forebay_functions::functions());
+    scalars.extend(forebay_scalars::functions());
     scalars.extend(bits::functions().map(Arc::new));
     scalars.extend(whole_numbers::functions());
     scalars.extend(forebay_types::functions::functions());
