@@ -4,21 +4,19 @@ use std::fs::{File, OpenOptions};
 use std::io::ErrorKind as IoErrorKind;
 use std::path::Path;
 
-use datafusion::arrow::datatypes::DataType;
-use datafusion::common::config::JsonOptions;
 use datafusion::common::parsers::CompressionTypeVariant;
 use datafusion::dataframe::DataFrameWriteOptions;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
-use datafusion::prelude::{DataFrame, cast};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::prelude::DataFrame;
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_context::error::from_datafusion;
 use forebay_syntax::file_options::{Format, Options, split_compression};
 
 use crate::delimited::{self, Style};
 use crate::parquet_output::{parquet_options, written_rows};
+use crate::written_rows::{objects, texts};
 use crate::{files, partitioned};
-use forebay_functions::blob_text::text_of_blob;
 
 /// Names that are tried for the unfinished file.
 const MOST_NAMES: usize = 1000;
@@ -37,16 +35,20 @@ pub async fn write(state: SessionState, plan: LogicalPlan, path: &str, options: 
     }
     check_folder(path)?;
     let compression = options.compression.unwrap_or_else(|| split_compression(&path.to_ascii_lowercase()).1);
-    let plan = if format == Format::Parquet { plan } else { blobs_as_text(plan)? };
-    let style = match format {
-        Format::Csv | Format::Tbl => Some(Style::new(format, path, options)?),
-        Format::Parquet | Format::Json => None,
+    let (plan, style) = match format {
+        Format::Csv | Format::Tbl => {
+            let style = Style::new(format, path, options)?;
+            style.check_forced(plan.schema().as_arrow())?;
+            (texts(&state, plan, options)?, Some(style))
+        }
+        Format::Json => (objects(&state, plan)?, Some(Style::of_json(options.is_array))),
+        Format::Parquet => (plan, None),
     };
     let (unfinished, file) = Unfinished::create(path)?;
     let frame = DataFrame::new(state, plan);
     let rows = match style {
         Some(style) => delimited::write(frame, file, compression, style).await,
-        None => write_by_datafusion(frame, format, &unfinished.name, compression, options).await,
+        None => write_parquet(frame, &unfinished.name, compression, options).await,
     };
     let rows = rows.map_err(|error| error.context(format!("file {path}")))?;
     std::fs::rename(&unfinished.name, path).map_err(|error| Error::io(format!("write {path}"), &error))?;
@@ -102,48 +104,16 @@ impl Drop for Unfinished {
     }
 }
 
-async fn write_by_datafusion(
+async fn write_parquet(
     frame: DataFrame,
-    format: Format,
     name: &str,
     compression: CompressionTypeVariant,
     options: &Options,
 ) -> Result<u64> {
     let url = files::url(name)?;
     let write = DataFrameWriteOptions::new().with_single_file_output(true);
-    let written = match format {
-        Format::Json => {
-            let json = JsonOptions { compression, ..JsonOptions::default() };
-            frame.write_json(&url, write, Some(json)).await
-        }
-        _ => frame.write_parquet(&url, write, Some(parquet_options(compression, options))).await,
-    };
+    let written = frame.write_parquet(&url, write, Some(parquet_options(compression, options))).await;
     Ok(written_rows(&written.map_err(from_datafusion)?))
-}
-
-fn blobs_as_text(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let is_blob = |data_type: &DataType| {
-        matches!(
-            data_type,
-            DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_)
-        )
-    };
-    if !plan.schema().fields().iter().any(|field| is_blob(field.data_type())) {
-        return Ok(plan);
-    }
-    let columns: Vec<Expr> =
-        plan.schema()
-            .iter()
-            .map(|(qualifier, field)| {
-                let column = Expr::Column((qualifier, field).into());
-                match is_blob(field.data_type()) {
-                    true => text_of_blob(cast(column, DataType::BinaryView))
-                        .alias_qualified(qualifier.cloned(), field.name()),
-                    false => column,
-                }
-            })
-            .collect();
-    LogicalPlanBuilder::from(plan).project(columns).and_then(LogicalPlanBuilder::build).map_err(from_datafusion)
 }
 
 #[cfg(test)]

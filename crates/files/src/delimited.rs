@@ -14,7 +14,7 @@ use datafusion::common::parsers::CompressionTypeVariant;
 use datafusion::prelude::DataFrame;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use forebay_base::{Error, Result};
+use forebay_base::{Error, ErrorKind, Result};
 use forebay_context::error::{from_datafusion, worker_error};
 use forebay_syntax::file_options::{Format, Options};
 use futures::StreamExt;
@@ -27,6 +27,9 @@ const BATCHES_AHEAD: usize = 2;
 /// Bytes collected before they are written.
 const BUFFER_BYTES: usize = 1 << 20;
 
+/// What stands between the rows of a list of JSON objects.
+const BETWEEN_OBJECTS: &[u8] = b",\n\t";
+
 /// How values become text.
 #[derive(Debug, Clone)]
 pub struct Style {
@@ -37,23 +40,66 @@ pub struct Style {
     /// A delimiter follows the last value too.
     is_terminated: bool,
     null: String,
+    /// Columns whose values are always in quotes, or `*`.
+    forced: Vec<String>,
+    /// What stands before the quotes within a value.
+    escape: u8,
+    /// Rows are texts that are written as they are, of a JSON file.
+    json: Option<Json>,
+}
+
+/// What a JSON file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Json {
+    Lines,
+    /// One list of all rows.
+    Array,
 }
 
 impl Style {
     /// What the options say, else what the format means.
     pub fn new(format: Format, path: &str, options: &Options) -> Result<Self> {
         let csv = csv_options(format, path, CompressionTypeVariant::UNCOMPRESSED, options)?;
-        if let Some(escape) = csv.escape {
-            return Err(Error::unsupported(format!("ESCAPE {:?} is for reading", char::from(escape)))
-                .hint("Written quotes are doubled"));
-        }
         Ok(Self {
             delimiter: csv.delimiter,
             quote: (format == Format::Csv || options.quote.is_some()).then_some(csv.quote),
             has_header: csv.has_header == Some(true),
             is_terminated: format == Format::Tbl,
             null: options.null.clone().unwrap_or_default(),
+            forced: options.force_quote.clone(),
+            escape: csv.escape.unwrap_or(csv.quote),
+            json: None,
         })
+    }
+
+    /// Objects of JSON, one a line, or as one list.
+    pub fn of_json(is_array: bool) -> Self {
+        Self {
+            delimiter: b'\n',
+            quote: None,
+            has_header: false,
+            is_terminated: false,
+            null: String::new(),
+            forced: Vec::new(),
+            escape: b'"',
+            json: Some(if is_array { Json::Array } else { Json::Lines }),
+        }
+    }
+
+    /// An error if a column of FORCE_QUOTE is not there.
+    pub fn check_forced(&self, schema: &Schema) -> Result<()> {
+        let is_there =
+            |name: &String| name == "*" || schema.fields().iter().any(|field| field.name().eq_ignore_ascii_case(name));
+        match self.forced.iter().find(|name| !is_there(name)) {
+            Some(missing) => {
+                Err(Error::new(ErrorKind::NotFound, format!("column {missing} does not exist (FORCE_QUOTE)")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn is_forced(&self, column: &str) -> bool {
+        self.forced.iter().any(|name| name == "*" || name.eq_ignore_ascii_case(column))
     }
 
     fn header(&self, schema: &Schema) -> Result<Vec<u8>> {
@@ -86,7 +132,7 @@ impl Style {
             && (is_nothing || !self.is_plain(&self.null))
         {
             null.clear();
-            quoted(&self.null, quote, &mut null);
+            quoted(&self.null, quote, self.escape, &mut null);
         }
         let mut out = Vec::with_capacity(batch.get_array_memory_size());
         let mut text = String::new();
@@ -107,7 +153,9 @@ impl Style {
     }
 
     fn begin(&self, index: usize, out: &mut Vec<u8>) {
-        if index > 0 {
+        if self.json == Some(Json::Array) {
+            out.extend_from_slice(BETWEEN_OBJECTS);
+        } else if index > 0 {
             out.push(self.delimiter);
         }
     }
@@ -116,7 +164,9 @@ impl Style {
         if self.is_terminated {
             out.push(self.delimiter);
         }
-        out.push(b'\n');
+        if self.json != Some(Json::Array) {
+            out.push(b'\n');
+        }
     }
 
     /// Whether nothing in `text` means more than itself.
@@ -127,8 +177,10 @@ impl Style {
 
     fn value(&self, text: &str, column: &str, out: &mut Vec<u8>) -> Result<()> {
         match self.quote {
-            Some(quote) if text == self.null || !self.is_plain(text) => quoted(text, quote, out),
-            None if !self.is_plain(text) => {
+            Some(quote) if text == self.null || !self.is_plain(text) || self.is_forced(column) => {
+                quoted(text, quote, self.escape, out);
+            }
+            None if self.json.is_none() && !self.is_plain(text) => {
                 let shown: String = text.chars().take(40).collect();
                 return Err(Error::input(format!("{shown:?} in column {column} cannot be written without quotes"))
                     .hint("Write a .csv file, or choose another DELIMITER"));
@@ -139,11 +191,11 @@ impl Style {
     }
 }
 
-fn quoted(text: &str, quote: u8, out: &mut Vec<u8>) {
+fn quoted(text: &str, quote: u8, escape: u8, out: &mut Vec<u8>) {
     out.push(quote);
     for byte in text.bytes() {
-        if byte == quote {
-            out.push(quote);
+        if byte == quote || byte == escape {
+            out.push(escape);
         }
         out.push(byte);
     }
@@ -154,6 +206,7 @@ fn quoted(text: &str, quote: u8, out: &mut Vec<u8>) {
 pub async fn write(frame: DataFrame, file: File, compression: CompressionTypeVariant, style: Style) -> Result<u64> {
     let schema = Arc::clone(frame.schema().inner());
     let threads = frame.task_ctx().session_config().target_partitions();
+    let style_of_json = style.json;
     let style = Arc::new(style);
     let mut output = Output::new(file, compression)?;
     if style.has_header {
@@ -171,11 +224,20 @@ pub async fn write(frame: DataFrame, file: File, compression: CompressionTypeVar
             }
         })
         .buffered(BATCHES_AHEAD * threads);
+    let is_array = style_of_json == Some(Json::Array);
+    if is_array {
+        output.write(b"[\n\t")?;
+    }
     let mut rows = 0;
     while let Some(next) = texts.next().await {
         let (count, text) = next?;
-        output.write(&text)?;
+        // Nothing stands in front of the first object.
+        let skipped = if is_array && rows == 0 { BETWEEN_OBJECTS.len().min(text.len()) } else { 0 };
+        output.write(&text[skipped..])?;
         rows += count;
+    }
+    if is_array {
+        output.write(b"\n]\n")?;
     }
     output.finish()?;
     Ok(rows)
@@ -267,8 +329,8 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_for_reading() {
-        let options = Options { escape: Some(b'\\'), ..Options::default() };
-        assert!(Style::new(Format::Csv, "x", &options).is_err());
+    fn quotes_are_escaped_and_forced() {
+        let options = Options { escape: Some(b'\\'), force_quote: vec!["I".to_owned()], ..Options::default() };
+        check(Format::Csv, options, &batch(), "\"i\",t\n\"1\",\"a|\\\"b\\\"\"\n,N/A\n\"3\",\n");
     }
 }

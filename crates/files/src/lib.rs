@@ -23,3 +23,5 @@ pub mod told_files;
 mod told_types;
 mod tolerant;
 mod typed_values;
+mod whole_files;
+mod written_rows;

@@ -1,4 +1,4 @@
-//! `parquet_metadata('file')` and the like, and `sniff_csv('file')`: what files say of themselves, as tables.
+//! `parquet_metadata('file')` and the like, and `sniff_csv('file')`: what files say of themselves, as tables; and `read_text`.
 
 use std::sync::Arc;
 
@@ -21,6 +21,7 @@ use crate::files;
 use crate::parquet::{self, metadata_rows, schema_rows};
 use crate::sniff::{self, Sniffed};
 use crate::told_types::{Rows, box_type, column_type, list, map_type, page_type};
+use crate::whole_files;
 
 /// Adds the functions to a session.
 pub fn register(state: &mut SessionState) {
@@ -62,8 +63,11 @@ impl TableFunctionImpl for Told {
 /// The table of a function of files.
 fn told(function: &str, pattern: &str, options: &Options, memory_bytes: usize) -> Result<Arc<dyn TableProvider>> {
     let (fields, mut rows) = (columns(function), Rows::new());
-    for file in files::matching_files(pattern)? {
+    let named =
+        if whole_files::is_one(function) { whole_files::matching(pattern) } else { files::matching_files(pattern) };
+    for file in named? {
         let of_file = match function {
+            whole if whole_files::is_one(whole) => whole_files::row(whole, &file, memory_bytes).map(|row| vec![row]),
             "sniff_csv" => sniff::sniff(&file, options).map(|found| vec![sniffed(&file, &found)]),
             _ => parquet::metadata(&file, memory_bytes).map(|known| match function {
                 "parquet_metadata" => metadata_rows::chunks(&file, &known),
@@ -140,6 +144,9 @@ fn sniffed(path: &str, found: &Sniffed) -> Vec<ScalarValue> {
 }
 
 fn columns(function: &str) -> Vec<Field> {
+    if whole_files::is_one(function) {
+        return whole_files::columns(function);
+    }
     use DataType::{Boolean, Int64, UInt32, UInt64, Utf8};
     let all: Vec<(&str, DataType)> = match function {
         "parquet_metadata" => of_chunks(),
