@@ -8,6 +8,7 @@ use forebay_base::{Error, Result};
 use forebay_store::TableSnapshot;
 
 use crate::columns::{assigned, cast, quoted};
+use crate::keys::Key;
 
 /// What a column is called that tells whether a row is to be changed.
 const CONCERNED: &str = "\" is concerned\"";
@@ -80,6 +81,13 @@ impl Change {
         let values = assigned(&table, &update.assignments)?.into_iter();
         let values = Some(values.map(|(index, value)| (index, value.to_string())).collect());
         Ok(Self { table, alias, with: shown(with), concerned, values, from })
+    }
+
+    /// The keys of which rows may get other values.
+    pub fn keys(&self) -> Vec<Key> {
+        let Some(values) = &self.values else { return Vec::new() };
+        let set: Vec<String> = values.keys().map(|place| quoted(&self.table.columns[*place].name)).collect();
+        Key::of(&self.table).into_iter().filter(|key| key.names_any(&set)).collect()
     }
 
     /// The query that counts the rows of a part of the table that are concerned; `None` where all of them are.

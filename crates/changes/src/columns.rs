@@ -13,6 +13,8 @@ use forebay_store::{Column, Table};
 use forebay_syntax::dialect::ForebayDialect;
 use forebay_tables::nested_columns;
 
+use crate::generated;
+
 /// What each column is set to, by its place.
 ///
 /// # Errors
@@ -21,6 +23,9 @@ pub fn assigned(table: &Table, assignments: &[Assignment]) -> Result<BTreeMap<us
     let mut values = BTreeMap::new();
     let mut assign = |target: &ObjectName, value: &Expr| {
         let (index, column) = find(table, target)?;
+        if generated::expression(table, column).is_some() {
+            return Err(generated::refused(column));
+        }
         let value = if is_default(value) { default_expr(column)? } else { value.clone() };
         match values.insert(index, value) {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! INSERT … ON CONFLICT, INSERT OR REPLACE and INSERT OR IGNORE: a MERGE by the columns of a PRIMARY KEY or UNIQUE constraint. Of
+//! INSERT … ON CONFLICT, INSERT OR REPLACE and INSERT OR IGNORE: a MERGE by the columns of a PRIMARY KEY, of UNIQUE or of a UNIQUE INDEX. Of
 //! rows that would be added with the same values there, the first one counts. NULL is never the same.
 
 use std::collections::BTreeMap;
@@ -8,12 +8,13 @@ use std::sync::Arc;
 use datafusion::sql::sqlparser::ast::{
     ConflictTarget, Expr, Ident, Insert, OnConflict, OnConflictAction, OnInsert, SqliteOnConflict,
 };
-use forebay_base::{ColumnId, Error, Result};
+use forebay_base::{Error, Result};
 use forebay_grammar::walk::visit_expressions_mut;
-use forebay_store::{Constraint, Table, TableSnapshot, names_equal};
+use forebay_store::{Table, TableSnapshot, names_equal};
 
 use crate::change::PLACE;
 use crate::columns::{assigned, find, quoted};
+use crate::keys::Key;
 use crate::merge::{Action, Clause, Merge, When};
 
 /// What rows are called that are to be added.
@@ -110,14 +111,10 @@ impl Conflict {
     }
 }
 
-/// The columns of the constraints of a table, in quotes.
+/// The columns of the keys of a table, in quotes.
 fn keys_of(table: &Table) -> Result<Vec<Vec<String>>> {
-    let name = |id: &ColumnId| table.columns.iter().find(|column| column.id == *id).map(|column| quoted(&column.name));
-    let keys = table.constraints.iter().filter_map(|constraint| match constraint {
-        Constraint::PrimaryKey(columns) | Constraint::Unique(columns) => columns.iter().map(name).collect(),
-        _ => None,
-    });
-    let keys: Vec<Vec<String>> = keys.collect();
+    let keys = Key::of(table).into_iter().filter(|key| key.is_of_columns(table));
+    let keys: Vec<Vec<String>> = keys.map(|key| key.parts).collect();
     match keys.is_empty() {
         true => Err(Error::input(format!("table {} has no PRIMARY KEY and no UNIQUE constraint", table.name))
             .hint("Declare one in CREATE TABLE, or write MERGE INTO")),

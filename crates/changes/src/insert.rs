@@ -13,14 +13,16 @@ use forebay_syntax::dialect::ForebayDialect;
 
 use crate::columns::{default_expr, find, is_default};
 use crate::conflict::Conflict;
+use crate::generated;
 
-/// Fills in the defaults of `statement`, an INSERT into `table`.
+/// Fills in the defaults of `statement`, an INSERT into `table`, and leaves generated columns out.
 ///
 /// # Errors
-/// Columns that are not there.
+/// Columns that are not there, and values for generated ones.
 pub fn fill_defaults(statement: &mut PlanStatement, table: &Table) -> Result<()> {
     let PlanStatement::Statement(ast) = statement else { return Ok(()) };
     let Ast::Insert(insert) = ast.as_mut() else { return Ok(()) };
+    generated::leave_out(insert, table)?;
     if insert.source.is_none() && insert.assignments.is_empty() {
         return default_values(insert, table);
     }
@@ -61,9 +63,14 @@ pub fn taken_conflict(statement: &mut PlanStatement, table: &Table) -> Result<Op
     }
 }
 
-/// What RETURNING calls the table that an INSERT fills.
-pub fn alias(name: &ObjectName) -> String {
-    name.0.last().and_then(ObjectNamePart::as_ident).map(ToString::to_string).unwrap_or_default()
+/// What RETURNING calls the table `name` that an INSERT fills: as the statement does.
+pub fn taken_alias(statement: &mut PlanStatement, name: &ObjectName) -> String {
+    let own = || name.0.last().and_then(ObjectNamePart::as_ident).map(ToString::to_string).unwrap_or_default();
+    let PlanStatement::Statement(ast) = statement else { return own() };
+    match ast.as_mut() {
+        Ast::Insert(insert) => insert.table_alias.take().map_or_else(own, |alias| alias.alias.to_string()),
+        _ => own(),
+    }
 }
 
 /// The query of an INSERT BY NAME.
@@ -88,7 +95,8 @@ fn quoted(name: &str) -> ObjectName {
 
 /// `INSERT INTO t DEFAULT VALUES` as `INSERT INTO t (first column) VALUES (its default)`; the others follow by themselves.
 fn default_values(insert: &mut Insert, table: &Table) -> Result<()> {
-    let Some(first) = table.columns.first() else { return Ok(()) };
+    let is_given = |column: &&Column| generated::expression(table, column).is_none();
+    let Some(first) = table.columns.iter().find(is_given) else { return Ok(()) };
     let wrong = |error| Error::internal(format!("DEFAULT VALUES: {error}"));
     let dialect = ForebayDialect;
     let text = format!("VALUES ({})", default_expr(first)?);

@@ -9,7 +9,9 @@
 pub mod change;
 pub mod columns;
 pub mod conflict;
+pub mod generated;
 pub mod insert;
 pub mod inserted_query;
+pub mod keys;
 pub mod merge;
 pub mod of_one_row;

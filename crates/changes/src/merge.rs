@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, TableFactor};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, SelectItem, TableFactor, Value};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{IsOptional, Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
@@ -32,6 +32,8 @@ pub struct Parsed {
     pub source: TableFactor,
     condition: Condition,
     clauses: Vec<ParsedClause>,
+    /// The list of RETURNING.
+    pub returning: Option<Vec<SelectItem>>,
 }
 
 #[derive(Debug)]
@@ -145,8 +147,12 @@ fn statement(mut parser: Parser<'_>) -> std::result::Result<Parsed, ParserError>
     while parser.parse_keyword(Keyword::WHEN) {
         clauses.push(clause(&mut parser)?);
     }
+    let returning = match parser.parse_keyword(Keyword::RETURNING) && !clauses.is_empty() {
+        true => Some(parser.parse_comma_separated(Parser::parse_select_item)?),
+        false => None,
+    };
     match parser.peek_token().token {
-        Token::EOF if !clauses.is_empty() => Ok(Parsed { target, alias, source, condition, clauses }),
+        Token::EOF if !clauses.is_empty() => Ok(Parsed { target, alias, source, condition, clauses, returning }),
         _ => parser.expected("WHEN MATCHED or WHEN NOT MATCHED", parser.peek_token()),
     }
 }
@@ -273,6 +279,12 @@ impl Merge {
     pub fn updated(&self, part: &str) -> Option<String> {
         let is_update = |clause: &Clause| matches!(clause.action, Action::Update(_));
         self.numbers(&is_update).map(|chosen| self.changed(part, &format!(" WHERE {CLAUSE} IN ({chosen})")))
+    }
+
+    /// The query of the rows of a part that go.
+    pub fn deleted(&self, part: &str) -> Option<String> {
+        let is_delete = |clause: &Clause| matches!(clause.action, Action::Delete);
+        self.numbers(&is_delete).map(|chosen| self.changed(part, &format!(" WHERE {CLAUSE} IN ({chosen})")))
     }
 
     /// The query of the rows that are added; `None` where there are none.
@@ -439,6 +451,22 @@ fn action(parsed: &ParsedAction, table: &Table, called: &str, columns: &[String]
             Action::Insert(values)
         }
     })
+}
+
+/// A list of RETURNING with what happened to rows in the place of `merge_action`.
+pub fn with_action(list: &[SelectItem], action: &str) -> Vec<SelectItem> {
+    let is_it = |expr: &Expr| matches!(expr, Expr::Identifier(name) if name.value.eq_ignore_ascii_case("merge_action"));
+    let said = || Expr::Value(Value::SingleQuotedString(action.to_owned()).into());
+    let of = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(Expr::Identifier(name)) if is_it(&Expr::Identifier(name.clone())) => {
+            SelectItem::ExprWithAlias { expr: said(), alias: name.clone() }
+        }
+        SelectItem::ExprWithAlias { expr, alias } if is_it(expr) => {
+            SelectItem::ExprWithAlias { expr: said(), alias: alias.clone() }
+        }
+        other => other.clone(),
+    };
+    list.iter().map(of).collect()
 }
 
 fn defaults(table: &Table) -> Result<Vec<String>> {

@@ -1,13 +1,14 @@
-//! CHECK: a condition that no row of a table may make false. NULL is not false.
+//! CHECK: a condition that no row of a table may make false. NULL is not false. And what generated columns have.
 
 use std::ops::ControlFlow;
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, lit};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
 use datafusion::prelude::cast;
-use datafusion::sql::sqlparser::ast::{Expr, Ident};
+use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Ident};
 use forebay_base::{ColumnId, Error, Result};
+use forebay_changes::generated;
 use forebay_context::error::from_datafusion;
 use forebay_grammar::walk::visit_expressions_mut;
 use forebay_store::{ColumnDefinition, Constraint, Table, names_equal};
@@ -18,13 +19,13 @@ use forebay_tables::nested_columns;
 ///
 /// # Errors
 /// Subqueries, and columns of other tables.
-pub(crate) fn constraint(condition: &Expr, columns: &[ColumnDefinition]) -> Result<Constraint> {
+pub(crate) fn constraint(condition: &SqlExpr, columns: &[ColumnDefinition]) -> Result<Constraint> {
     let mut condition = condition.clone();
     let mut named: Vec<ColumnId> = Vec::new();
     let mut wrong = None;
     let _ = visit_expressions_mut(&mut condition, |part| -> ControlFlow<()> {
         match part {
-            Expr::Identifier(name) => {
+            SqlExpr::Identifier(name) => {
                 if let Some(index) = columns.iter().position(|column| names_equal(&column.name, &name.value)) {
                     let stored = &columns[index].name;
                     let is_plain = name.quote_style.is_none() && *stored == stored.to_lowercase();
@@ -35,8 +36,8 @@ pub(crate) fn constraint(condition: &Expr, columns: &[ColumnDefinition]) -> Resu
                     }
                 }
             }
-            Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => wrong = Some("subqueries"),
-            Expr::CompoundIdentifier(_) => wrong = Some("names with a table before them"),
+            SqlExpr::Subquery(_) | SqlExpr::Exists { .. } | SqlExpr::InSubquery { .. } => wrong = Some("subqueries"),
+            SqlExpr::CompoundIdentifier(_) => wrong = Some("names with a table before them"),
             _ => {}
         }
         ControlFlow::Continue(())
@@ -47,13 +48,31 @@ pub(crate) fn constraint(condition: &Expr, columns: &[ColumnDefinition]) -> Resu
     }
 }
 
+/// The rows of `plan` with what their generated columns have.
+fn generated(state: &SessionState, table: &Table, mut plan: LogicalPlan) -> Result<LogicalPlan> {
+    for (index, column) in table.columns.iter().enumerate() {
+        let Some(text) = generated::expression(table, column) else { continue };
+        let wrong = |error| from_datafusion(error).context(format!("column {} AS ({text})", column.name));
+        let value = state.create_logical_expr(text, plan.schema()).map_err(wrong)?;
+        let data_type = plan.schema().field(index).data_type().clone();
+        let values = plan.schema().iter().enumerate().map(|(place, (qualifier, field))| match place == index {
+            true => cast(value.clone(), data_type.clone()).alias_qualified(qualifier.cloned(), field.name()),
+            false => Expr::Column((qualifier, field).into()),
+        });
+        let values: Vec<Expr> = values.collect();
+        plan = LogicalPlanBuilder::from(plan).project(values).and_then(LogicalPlanBuilder::build).map_err(wrong)?;
+    }
+    Ok(plan)
+}
+
 /// The rows of `plan`, which are to be those of `table`: an error as soon as one makes a CHECK of it false, or has a value that the
 /// type of its column does not have.
 ///
 /// # Errors
 /// Conditions that cannot be planned.
 pub(crate) fn checked(state: &SessionState, table: &Table, plan: LogicalPlan) -> Result<LogicalPlan> {
-    let mut plan = nested_columns::checked(table, plan).map_err(from_datafusion)?;
+    let plan = nested_columns::checked(table, plan).map_err(from_datafusion)?;
+    let mut plan = generated(state, table, plan)?;
     for constraint in &table.constraints {
         let Constraint::Check { condition, .. } = constraint else { continue };
         let holds = state.create_logical_expr(condition, plan.schema());

@@ -1,4 +1,4 @@
-//! `current_setting('name')`: a call is replaced by the value, before a statement is planned.
+//! `current_setting('name')` and `current_schema()`: a call is replaced by the value, before a statement is planned.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
@@ -54,10 +54,13 @@ pub(crate) fn replace(state: &SessionState, path: &SearchPath, statement: &mut P
 fn replace_in(state: &SessionState, path: &SearchPath, statement: &mut Statement) -> Result<()> {
     let flow = visit_expressions_mut(statement, |expr| {
         let Expr::Function(call) = expr else { return ControlFlow::Continue(()) };
-        if !call.name.to_string().eq_ignore_ascii_case("current_setting") {
-            return ControlFlow::Continue(());
-        }
-        let found = match text(&call.args) {
+        let name = call.name.to_string().to_lowercase();
+        let asked = match name.as_str() {
+            "current_setting" => text(&call.args),
+            "current_schema" => Some("schema"),
+            _ => return ControlFlow::Continue(()),
+        };
+        let found = match asked {
             Some(name) => value(state, path, name),
             None => Err(Error::input("current_setting takes the name of a setting as a text")
                 .hint("Write current_setting('threads')")),

@@ -7,6 +7,8 @@ use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Schema};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::ColumnarValue;
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, CreateTable, CreateView,
     DataType as SqlType, Expr, IndexColumn, ObjectName, ObjectType, RenameTableNameKind, TableConstraint,
@@ -143,8 +145,8 @@ fn column_definition(planner: &Arc<Planner>, column: &ColumnDef) -> Result<Colum
         match &option.option {
             ColumnOption::Null | ColumnOption::Unique(_) | ColumnOption::ForeignKey(_) | ColumnOption::Comment(_) => {}
             ColumnOption::Check(_) => {}
-            // Not of the column, but of how it is stored.
-            ColumnOption::Options(_) => {}
+            // Not of the column, but of how it is stored, and what is computed of the other ones.
+            ColumnOption::Options(_) | ColumnOption::Generated { generation_expr: Some(_), .. } => {}
             ColumnOption::NotNull | ColumnOption::PrimaryKey(_) => definition.nullable = false,
             ColumnOption::Default(expr) => {
                 let text = expr.to_string();
@@ -179,6 +181,14 @@ pub fn default_value(planner: &Arc<Planner>, text: &str, logical: &LogicalType) 
         let state = planner.state();
         let empty = DFSchema::empty();
         let expr = state.create_logical_expr(text, &empty)?;
+        let context = SimplifyContext::builder()
+            .with_schema(Arc::new(empty.clone()))
+            .with_config_options(Arc::clone(state.config_options()))
+            .with_current_time()
+            .build();
+        let simplifier = ExprSimplifier::new(context);
+        // `now()` is a function of the statement only.
+        let expr = simplifier.simplify(simplifier.coerce(expr, &empty)?)?;
         let physical = state.create_physical_expr(expr, &empty)?;
         let one_row = RecordBatch::try_new_with_options(
             Arc::new(Schema::empty()),
@@ -340,6 +350,10 @@ fn alter_once(
                 return Ok(());
             }
             let definition = column_definition(planner, column_def)?;
+            if column_def.options.iter().any(|option| matches!(option.option, ColumnOption::Generated { .. })) {
+                return Err(Error::unsupported("a generated column cannot be added to a table that is there")
+                    .hint("Make a new table with it, and INSERT the rows"));
+            }
             if let Some(text) = definition.default.as_ref().filter(|_| table.rows() > 0)
                 && is_volatile(planner, text)?
             {

@@ -8,13 +8,13 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::Ident;
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
+use forebay_system::{answers, summary};
 
 use crate::answer::Answer;
 use crate::lookup::{find_name, find_table};
 use crate::named::parse_name;
 use crate::qualified_name::ident;
 use crate::run::Run;
-use crate::show;
 
 /// Words that begin queries.
 const BEGINNINGS: [&str; 8] = ["SELECT", "FROM", "WITH", "VALUES", "PIVOT", "PIVOT_WIDER", "UNPIVOT", "PIVOT_LONGER"];
@@ -31,7 +31,7 @@ impl Run<'_> {
             statement.cancel.check()
         })?;
         match report.errors.first() {
-            None => self.batch(show::check_report(&report)?),
+            None => self.batch(answers::check_report(&report)?),
             Some(only) if report.error_count == 1 => Err(only.clone()),
             Some(first) => Err(first.clone().context(format!("the first of {} errors", report.error_count))),
         }
@@ -43,12 +43,12 @@ impl Run<'_> {
         if let Ok(parsed) = parse_name(name) {
             let name = find_name(&self.planner, &parsed)?;
             if let Some(table) = self.planner.snapshot().table(&name.schema, &name.name) {
-                return self.batch(show::describe_table(table)?);
+                return self.batch(answers::describe_table(table)?);
             }
         }
         let (plan, _) = self.plan_source(name)?;
         let plan = forebay_types::applied(plan).map_err(from_datafusion)?;
-        self.batch(show::describe_schema(plan.schema().as_arrow())?)
+        self.batch(answers::describe_schema(plan.schema().as_arrow())?)
     }
 
     /// Whether a table or view of the session's schema is called so.
@@ -62,7 +62,7 @@ impl Run<'_> {
     /// SHOW STATS of a table.
     pub(crate) fn show_statistics(&self, text: &str) -> Result<Answer> {
         let name = find_name(&self.planner, &parse_name(text.trim().trim_end_matches(';'))?)?;
-        self.batch(show::statistics(&*find_table(&self.planner, &name)?)?)
+        self.batch(answers::statistics(&*find_table(&self.planner, &name)?)?)
     }
 
     /// The plan of all rows of a table or query, and what it is in a FROM clause.
@@ -81,7 +81,7 @@ impl Run<'_> {
         let (plan, source) = self.plan_source(text)?;
         let schema = plan.schema().as_arrow().clone();
         let state = self.state();
-        let query = show::summarize_query(&source, &schema);
+        let query = summary::query(&source, &schema);
         let plan = self.plan_text(&state, &query)?;
         let mut answer = self.stream(&state, plan)?;
         let mut row = Vec::new();
@@ -92,6 +92,6 @@ impl Run<'_> {
                 row.push(texts.as_string::<i32>().iter().next().flatten().map(str::to_owned));
             }
         }
-        self.batch(show::summary(&schema, &row)?)
+        self.batch(summary::answer(&schema, &row)?)
     }
 }

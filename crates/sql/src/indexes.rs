@@ -1,9 +1,12 @@
 //! CREATE INDEX and DROP INDEX. An index has a name and no rows: blocks are left out by what is known of them, and answers do not
-//! depend on indexes. The name is an option of the table, with the text of the columns.
+//! depend on indexes. The name is an option of the table, with the text of the columns; a UNIQUE one is a key of the table.
+
+use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{CreateIndex, ObjectName};
 use forebay_base::{Error, ErrorKind, Result, TableId};
-use forebay_store::{Catalog, names_equal};
+use forebay_changes::keys::{BETWEEN, UNIQUE_INDEX};
+use forebay_store::{Catalog, TableSnapshot, names_equal};
 
 use crate::answer::Answer;
 use crate::lookup::{find_name, find_table};
@@ -27,8 +30,8 @@ impl Run<'_> {
                     .hint("DROP it first, or use CREATE INDEX IF NOT EXISTS")),
             };
         }
-        let keys: Vec<String> = index.columns.iter().map(|column| column.column.expr.to_string()).collect();
-        let keys = keys.join(", ");
+        let parts: Vec<String> = index.columns.iter().map(|column| column.column.expr.to_string()).collect();
+        let keys = parts.join(", ");
         self.plan_text(&self.state(), &format!("SELECT {keys} FROM {}", index.table_name))?;
         if index.unique {
             let given: Vec<String> =
@@ -43,7 +46,10 @@ impl Run<'_> {
                 return Err(Error::new(ErrorKind::Constraint, message));
             }
         }
-        let option = option(&name.name);
+        let (option, keys) = match index.unique {
+            true => (unique_option(&name.name), parts.join(BETWEEN)),
+            false => (option(&name.name), keys),
+        };
         self.planner.transaction().change(|changes| changes.set_option(table.id, None, &option, Some(&keys)))?;
         self.done("CREATE INDEX")
     }
@@ -54,7 +60,10 @@ impl Run<'_> {
             for name in names {
                 let name = QualifiedName::of(name, &self.planner.path().schema)?;
                 match found(transaction.catalog(), &name) {
-                    Some(table) => transaction.set_option(table, None, &option(&name.name), None)?,
+                    Some(table) => {
+                        transaction.set_option(table, None, &option(&name.name), None)?;
+                        transaction.set_option(table, None, &unique_option(&name.name), None)?;
+                    }
                     None if if_exists => {}
                     None => return Err(Error::new(ErrorKind::NotFound, format!("index {} does not exist", name.name))),
                 }
@@ -69,9 +78,14 @@ fn option(name: &str) -> String {
     format!("{OPTION}{}", name.to_lowercase())
 }
 
+fn unique_option(name: &str) -> String {
+    format!("{UNIQUE_INDEX}{}", name.to_lowercase())
+}
+
 /// The table that has an index of this name.
 fn found(catalog: &Catalog, name: &QualifiedName) -> Option<TableId> {
-    let option = option(&name.name);
+    let options = [option(&name.name), unique_option(&name.name)];
     let mut tables = catalog.tables().filter(|table| names_equal(&table.schema, &name.schema));
-    tables.find(|table| table.options.get(None, &option).is_some()).map(|table| table.id)
+    let has_one = |table: &Arc<TableSnapshot>| options.iter().any(|option| table.options.get(None, option).is_some());
+    tables.find(|table| has_one(table)).map(|table| table.id)
 }

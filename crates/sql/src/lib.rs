@@ -21,6 +21,7 @@ mod explained;
 mod indexes;
 mod inner_statements;
 mod inserting;
+mod keys;
 pub mod load;
 mod logged;
 pub mod lookup;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_changes::columns::quoted;
 use forebay_changes::conflict::Conflict;
+use forebay_changes::keys::Key;
 use forebay_changes::merge::{Merge, Parsed};
 use forebay_store::{Replaced, SealedSegment, Table, TableSnapshot};
 
@@ -23,7 +24,14 @@ impl Run<'_> {
         let columns: Vec<String> = source.schema().fields().iter().map(|field| field.name().clone()).collect();
         let merge = Merge::of(&parsed, table, &columns)?;
         self.planner.transaction().check_writable()?;
-        self.changed(self.merged(&merge, &mut None)?)
+        let mut returning = Returning::of(self, parsed.returning.as_ref())?;
+        if let Some(returning) = &mut returning {
+            // Of no row: the columns that there will be.
+            returning.of_merge("INSERT");
+            returning.add_segments(self, &merge.table, &merge.alias, Vec::new())?;
+        }
+        let changed = self.merged(&merge, &mut returning)?;
+        returning.map_or_else(|| self.changed(changed), |returning| returning.answer(self))
     }
 
     /// Adds the rows of `new` to a table, or changes those that are there already. Returns how many were added or changed.
@@ -63,8 +71,12 @@ impl Run<'_> {
                 .hint("Have the source give one row for each of the table, as by GROUP BY or DISTINCT ON"));
             }
             changed += pairs;
-            if let (Some(returning), Some(updated)) = (returning.as_mut(), merge.updated(&part)) {
-                returning.add(self, "", &format!("({updated}) AS {}", merge.alias))?;
+            if let Some(returning) = returning.as_mut() {
+                for (done, rows) in [("DELETE", merge.deleted(&part)), ("UPDATE", merge.updated(&part))] {
+                    let Some(rows) = rows else { continue };
+                    returning.of_merge(done);
+                    returning.add(self, "", &format!("({rows}) AS {}", merge.alias))?;
+                }
             }
             rewritten.push((vec![segment.id()], self.rewritten(table, &merge.rows(&part))?));
         }
@@ -72,11 +84,13 @@ impl Run<'_> {
             let new = self.rewritten(table, &inserted)?;
             changed += new.iter().map(|sealed| sealed.segment().rows()).sum::<u64>();
             if let Some(returning) = returning {
+                returning.of_merge("INSERT");
                 let written = new.iter().map(|sealed| Arc::clone(sealed.segment())).collect();
                 returning.add_segments(self, table, &merge.alias, written)?;
             }
             rewritten.push((Vec::new(), new));
         }
+        self.check_keys(&Key::of(table), table, &rewritten)?;
         self.replace(table, rewritten)?;
         Ok(changed)
     }

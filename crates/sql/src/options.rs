@@ -3,20 +3,26 @@
 //!
 //! Must not know: what compression does.
 
+use std::ops::ControlFlow;
+
 use datafusion::sql::sqlparser::ast::{
-    ColumnDef, ColumnOption, CreateTable, CreateTableOptions, Expr, Ident, SqlOption, Value,
+    ColumnDef, ColumnOption, CreateTable, CreateTableOptions, Expr, GeneratedExpressionMode, Ident, SqlOption, Value,
 };
-use forebay_base::{ColumnId, Error, ErrorKind, Result, TableId};
+use forebay_base::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId};
+use forebay_changes::columns::unknown_column;
+use forebay_changes::generated;
 use forebay_context::error::suggestion;
 use forebay_engine::Goal;
 use forebay_engine::analyze::{BLOOM_OPTION, FilterChoice};
 use forebay_engine::goal::COMPRESSION_OPTION;
+use forebay_grammar::walk::visit_expressions;
 use forebay_layout::CLUSTER_OPTION;
-use forebay_store::{TableOptions, Transaction};
+use forebay_store::{ColumnDefinition, Constraint, TableOptions, Transaction, names_equal};
 use forebay_syntax::table_options::{Action, AlterOptions, Change};
 use forebay_tables::nested_columns;
 
 use crate::catalog::Planner;
+use crate::checks;
 use crate::lookup::{find_name, find_table};
 use crate::named::find_column;
 use crate::qualified_name::ident;
@@ -68,6 +74,7 @@ pub fn of_statement(create: &CreateTable) -> Result<TableOptions> {
     }
     for (index, column) in create.columns.iter().enumerate() {
         add_of_column(&mut all, ColumnId(index as u32), column)?;
+        add_generated(&mut all, ColumnId(index as u32), column, &create.columns)?;
     }
     Ok(all)
 }
@@ -80,6 +87,42 @@ pub fn add_of_column(all: &mut TableOptions, id: ColumnId, column: &ColumnDef) -
     for option in &column.options {
         if let ColumnOption::Options(options) = &option.option {
             add(all, Some(id), options).map_err(|error| error.context(format!("column {}", column.name)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Adds what the column computes, which names columns of its table.
+fn add_generated(all: &mut TableOptions, id: ColumnId, column: &ColumnDef, columns: &[ColumnDef]) -> Result<()> {
+    for option in &column.options {
+        let ColumnOption::Generated { generation_expr: Some(expr), generation_expr_mode: mode, .. } = &option.option
+        else {
+            continue;
+        };
+        if matches!(mode, Some(GeneratedExpressionMode::Stored)) {
+            return Err(Error::unsupported(format!("column {} is STORED, which is not supported", column.name))
+                .hint("Write VIRTUAL, or leave the word out"));
+        }
+        let named = |column: &ColumnDef| {
+            let (name, logical) = (ident(&column.name), LogicalType::Varchar);
+            ColumnDefinition { name, logical, nullable: true, default: None, missing: None }
+        };
+        let columns: Vec<ColumnDefinition> = columns.iter().map(named).collect();
+        let missing = visit_expressions(expr, |part| match part {
+            Expr::Identifier(name) if columns.iter().all(|column| !names_equal(&column.name, &name.value)) => {
+                ControlFlow::Break(ident(name))
+            }
+            Expr::Lambda(_) => ControlFlow::Break(String::new()),
+            _ => ControlFlow::Continue(()),
+        });
+        if let Some(missing) = missing.break_value().filter(|name| !name.is_empty()) {
+            return Err(unknown_column(&missing, columns.iter().map(|column| column.name.as_str())));
+        }
+        if let Constraint::Check { columns, condition } = checks::constraint(expr, &columns)? {
+            if columns.contains(&id) {
+                return Err(Error::input(format!("column {} is generated from itself", column.name)));
+            }
+            all.set(Some(id), generated::OPTION, Some(&condition));
         }
     }
     Ok(())

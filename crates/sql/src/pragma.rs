@@ -9,6 +9,8 @@ use datafusion::arrow::datatypes::DataType;
 use forebay_base::{Error, Result};
 use forebay_context::settings::{self, Variables};
 use forebay_grammar::statements::Pragma;
+use forebay_store::DEFAULT_SCHEMA;
+use forebay_system::answers;
 
 use crate::answer::Answer;
 use crate::lookup::find_name;
@@ -33,6 +35,9 @@ impl Run<'_> {
 
     /// RESET variable.
     pub(crate) fn reset(&self, variable: &str) -> Result<Answer> {
+        if matches!(variable.to_lowercase().as_str(), "schema" | "search_path") {
+            return self.use_schema(DEFAULT_SCHEMA);
+        }
         if let Some(value) = semantics::default_value(variable) {
             self.set(variable, value)?;
         } else {
@@ -90,9 +95,9 @@ impl Run<'_> {
             Pragma::Set { variable, value } => self.set(&variable, &value),
             Pragma::TableInfo(name) => self.table_info(&name),
             Pragma::ShowTables { all } => self.batch(show::tables(catalog, self.planner.path(), all)?),
-            Pragma::ShowDatabases => self.batch(show::databases(&self.planner.engine().store().path_description())?),
+            Pragma::ShowDatabases => self.batch(answers::databases(&self.planner.engine().store().path_description())?),
             Pragma::Checkpoint => self.checkpoint(),
-            Pragma::Version => self.batch(show::version()?),
+            Pragma::Version => self.batch(answers::version()?),
         }
     }
 
@@ -100,9 +105,9 @@ impl Run<'_> {
         let parsed = parse_name(text).map_err(|_| Error::input(format!("{text} is not the name of a table")))?;
         let name = find_name(&self.planner, &parsed)?;
         if let Some(table) = self.planner.snapshot().table(&name.schema, &name.name) {
-            return self.batch(show::table_info(table)?);
+            return self.batch(answers::table_info(table)?);
         }
         let (plan, _) = self.plan_source(&parsed.to_string())?;
-        self.batch(show::columns_info(plan.schema().as_arrow())?)
+        self.batch(answers::columns_info(plan.schema().as_arrow())?)
     }
 }

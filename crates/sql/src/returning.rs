@@ -7,6 +7,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::ast::SelectItem;
 use forebay_base::{Error, Result};
+use forebay_changes::merge;
 use forebay_changes::of_one_row::other_than_of_one_row;
 use forebay_store::{Segment, Table};
 
@@ -16,7 +17,9 @@ use crate::run::Run;
 /// A RETURNING clause and its answer so far.
 #[derive(Debug)]
 pub(crate) struct Returning {
-    list: String,
+    list: Vec<SelectItem>,
+    /// What `merge_action` is of the rows that are added.
+    action: Option<&'static str>,
     schema: Option<SchemaRef>,
     rows: Vec<RecordBatch>,
 }
@@ -35,8 +38,12 @@ impl Returning {
                 return Err(Error::input(format!("{call} is no value of one row, as RETURNING gives them")));
             }
         }
-        let texts: Vec<String> = list.iter().map(ToString::to_string).collect();
-        Ok(Some(Self { list: texts.join(", "), schema: None, rows: Vec::new() }))
+        Ok(Some(Self { list: list.clone(), action: None, schema: None, rows: Vec::new() }))
+    }
+
+    /// Has `merge_action` mean this of the rows that are added from now on.
+    pub(crate) fn of_merge(&mut self, action: &'static str) {
+        self.action = Some(action);
     }
 
     /// Adds what it says of the rows of `source`, which stands in FROM.
@@ -47,7 +54,9 @@ impl Returning {
         let mut state = run.state();
         // One thread reads rows in their order.
         state.config_mut().options_mut().execution.target_partitions = 1;
-        let plan = run.plan_text(&state, &format!("{with}SELECT {} FROM {source}", self.list))?;
+        let list = self.action.map_or_else(|| self.list.clone(), |action| merge::with_action(&self.list, action));
+        let list: Vec<String> = list.iter().map(ToString::to_string).collect();
+        let plan = run.plan_text(&state, &format!("{with}SELECT {} FROM {source}", list.join(", ")))?;
         let mut answer = run.stream(&state, plan)?;
         while let Some(batch) = answer.next_batch()? {
             self.rows.push(batch);

@@ -25,6 +25,7 @@ use forebay_grammar::collations;
 use forebay_joins::reading_order;
 use forebay_store::{DEFAULT_SCHEMA, SealedSegment, TableOptions};
 use forebay_syntax::parse::{Command, Copy, CopySource, parse_plan};
+use forebay_system::answers;
 use forebay_system::schema::check_free;
 use forebay_tables::nested_columns;
 use tokio::sync::mpsc;
@@ -110,8 +111,10 @@ impl<'a> Run<'a> {
             Command::ShowTables { all } => self.batch(show::tables(catalog, self.planner.path(), all)?),
             Command::ShowStatistics(text) => self.show_statistics(&text),
             Command::ShowSchemas => self.batch(show::schemas(catalog, self.planner.path())?),
-            Command::ShowDatabases => self.batch(show::databases(&self.planner.engine().store().path_description())?),
-            Command::ShowMemory => self.batch(show::memory(&self.planner.engine().memory_use())?),
+            Command::ShowDatabases => {
+                self.batch(answers::databases(&self.planner.engine().store().path_description())?)
+            }
+            Command::ShowMemory => self.batch(answers::memory(&self.planner.engine().memory_use())?),
             Command::SetVariable { name, value } => self.set_variable(&name, &value),
             Command::ResetVariable(name) => self.reset_variable(&name),
             Command::CreateMacro(text) => self.create_macro(&text),

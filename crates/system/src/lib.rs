@@ -5,6 +5,7 @@
 //! nothing here changes anything. Must not know: sessions, statements other than what they see.
 #![forbid(unsafe_code)]
 
+pub mod answers;
 mod bounds;
 mod chunks;
 mod columns;
@@ -16,6 +17,7 @@ pub mod schema;
 mod seen;
 mod segments;
 mod shown;
+pub mod summary;
 mod table_columns;
 
 pub use seen::Seen;

@@ -1,0 +1,113 @@
+//! Keys of a table: the columns of PRIMARY KEY and UNIQUE, and the expressions of a UNIQUE INDEX. No two rows have the same values
+//! there, but for NULL, which is the same as nothing.
+
+use forebay_base::ColumnId;
+use forebay_store::{Constraint, Table};
+
+use crate::columns::quoted;
+
+/// What the options of a table are called in which its unique indexes lie, before the name of each.
+pub const UNIQUE_INDEX: &str = "unique index ";
+
+/// What stands between the expressions of a unique index in its option.
+pub const BETWEEN: &str = "\n";
+
+/// What is unique in a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    /// Expressions over the columns of the table, most of which are columns in quotes.
+    pub parts: Vec<String>,
+    /// What messages call them.
+    names: Vec<String>,
+    is_primary: bool,
+}
+
+impl Key {
+    /// All keys of a table.
+    pub fn of(table: &Table) -> Vec<Self> {
+        let of_columns = |ids: &[ColumnId], is_primary| {
+            let name = |id: &ColumnId| table.columns.iter().find(|column| column.id == *id).map(|column| &column.name);
+            let names: Vec<String> = ids.iter().filter_map(|id| name(id).cloned()).collect();
+            let parts = names.iter().map(|name| quoted(name)).collect();
+            (names.len() == ids.len()).then_some(Self { parts, names, is_primary })
+        };
+        let declared = table.constraints.iter().filter_map(|constraint| match constraint {
+            Constraint::PrimaryKey(ids) => of_columns(ids, true),
+            Constraint::Unique(ids) => of_columns(ids, false),
+            Constraint::ForeignKey { .. } | Constraint::Check { .. } => None,
+        });
+        let indexed =
+            table.options.iter().filter(|(column, name, _)| column.is_none() && name.starts_with(UNIQUE_INDEX));
+        let indexed = indexed.map(|(_, _, text)| {
+            let names: Vec<String> = text.split(BETWEEN).map(str::to_owned).collect();
+            let parts = names.iter().map(|part| match table.column(part.trim_matches('"')) {
+                Some((_, column)) => quoted(&column.name),
+                None => part.clone(),
+            });
+            Self { parts: parts.collect(), names, is_primary: false }
+        });
+        declared.chain(indexed).collect()
+    }
+
+    /// Whether all of it are columns.
+    pub fn is_of_columns(&self, table: &Table) -> bool {
+        self.parts.iter().all(|part| table.columns.iter().any(|column| quoted(&column.name) == *part))
+    }
+
+    /// Whether one of these columns, in quotes, is named in it.
+    pub fn names_any(&self, columns: &[String]) -> bool {
+        let is_plain = |part: &String| part.starts_with('"') && part.ends_with('"');
+        self.parts.iter().any(|part| !is_plain(part) || columns.contains(part))
+    }
+
+    /// The query of a key, as messages show it, that several rows of `rows` have, a table in FROM.
+    pub fn twice(&self, rows: &str) -> String {
+        let keys: Vec<String> = (0..self.parts.len()).map(|index| self.alias(index)).collect();
+        format!(
+            "SELECT {} FROM {} GROUP BY {} HAVING count(*) > 1 LIMIT 1",
+            self.shown(),
+            self.given(rows),
+            keys.join(", ")
+        )
+    }
+
+    /// The query of a key, as messages show it, that a row of `rows` has and one of `others`, too.
+    pub fn shared(&self, rows: &str, others: &str) -> String {
+        let equal: Vec<String> =
+            (0..self.parts.len()).map(|index| format!("o.{0} = n.{0}", self.alias(index))).collect();
+        format!(
+            "SELECT {} FROM {} AS n WHERE EXISTS (SELECT 1 FROM {} AS o WHERE {}) LIMIT 1",
+            self.shown(),
+            self.given(rows),
+            self.given(others),
+            equal.join(" AND ")
+        )
+    }
+
+    /// What is wrong where two rows have this key.
+    pub fn violated(&self, shown: &str) -> String {
+        let kind = if self.is_primary { "primary key" } else { "unique" };
+        format!("duplicate key \"{shown}\" violates {kind} constraint")
+    }
+
+    fn alias(&self, index: usize) -> String {
+        format!("\" key {index}\"")
+    }
+
+    /// The keys without NULL of a table in FROM.
+    fn given(&self, rows: &str) -> String {
+        let keys: Vec<String> =
+            self.parts.iter().enumerate().map(|(index, part)| format!("{part} AS {}", self.alias(index))).collect();
+        let given: Vec<String> =
+            (0..self.parts.len()).map(|index| format!("{} IS NOT NULL", self.alias(index))).collect();
+        format!("(SELECT * FROM (SELECT {} FROM {rows}) WHERE {})", keys.join(", "), given.join(" AND "))
+    }
+
+    fn shown(&self) -> String {
+        let part = |(index, name): (usize, &String)| {
+            let before = if index == 0 { "" } else { ", " };
+            format!("'{before}{}: ' || CAST({} AS VARCHAR)", name.replace('\'', "''"), self.alias(index))
+        };
+        self.names.iter().enumerate().map(part).collect::<Vec<_>>().join(" || ")
+    }
+}
