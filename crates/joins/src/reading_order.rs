@@ -1,5 +1,5 @@
-//! Queries whose answer depends on the order in which tables are read: places of rows, in POSITIONAL JOIN or by `row_number() OVER ()`.
-//! They run on one thread, which reads a table from its first row to its last one, and none of its projections.
+//! Queries whose answer depends on the order in which tables are read: places of rows, in POSITIONAL JOIN or by `row_number() OVER ()`;
+//! lists and the like, first and last values of a UNION ALL. They run on one thread, which reads a table from its first row to its last one, and none of its projections.
 //!
 //! Must not know: statements, how tables are read.
 
@@ -11,6 +11,10 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, WindowFunctionDefinition};
 use forebay_context::settings::ReadsInOrder;
 use forebay_grammar::joins::POSITIONAL_CONDITION;
+
+/// Aggregates whose value depends on the order of rows.
+const ORDERED: [&str; 8] =
+    ["array_agg", "string_agg", "first_value", "last_value", "any_value", "arg_max", "arg_min", "mode"];
 
 /// The state in which `plan`, which is not analysed yet, runs.
 ///
@@ -26,11 +30,28 @@ pub fn state_for(mut state: SessionState, plan: &LogicalPlan) -> Result<SessionS
 
 /// Whether some node of the plan, or of a subquery of it, takes rows by their places.
 fn is_any(plan: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
+    let (mut found, mut has_union, mut has_ordered) = (false, false, false);
     plan.apply_with_subqueries(|node| {
-        found = has_places(node)?;
+        has_union |= matches!(node, LogicalPlan::Union(_));
+        has_ordered |= takes_in_order(node)?;
+        found = has_places(node)? || (has_union && has_ordered);
         Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
+    Ok(found)
+}
+
+/// Whether the node has an aggregate whose value depends on the order of rows that nobody said.
+fn takes_in_order(node: &LogicalPlan) -> Result<bool> {
+    let LogicalPlan::Aggregate(aggregate) = node else { return Ok(false) };
+    let mut found = false;
+    for expr in &aggregate.aggr_expr {
+        expr.apply(|part| {
+            if let Expr::AggregateFunction(call) = part {
+                found |= call.params.order_by.is_empty() && ORDERED.contains(&call.func.name());
+            }
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+    }
     Ok(found)
 }
 

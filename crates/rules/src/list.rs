@@ -75,6 +75,7 @@ use crate::text_functions::DuckFunctions;
 use crate::volatile::{HideVolatile, ShowVolatile};
 use crate::whole_partitions::WholePartitions;
 use forebay_joins::MarkedJoins;
+use forebay_subqueries::branches::Branches;
 use forebay_subqueries::correlation::Namesakes;
 use forebay_subqueries::membership::Membership;
 use forebay_subqueries::orders::Orders;
@@ -234,6 +235,8 @@ pub fn physical() -> Vec<Arc<PhysicalRule>> {
         Arc::new(LonePartitions),
         // Frames that end before their row wait for the rows beside NULL. No issue known; frames.test.
         Arc::new(WholePartitions),
+        // UNION ALL has its rows in the order of its branches. No issue: DataFusion has no such order; branches.test.
+        Arc::new(Branches),
         // Who keeps rows keeps no chunks. No issue: our scans hand out views; robustness/memory.py. In front of LargeLimits, which
         // hides sorts.
         Arc::new(CompactStrings),
@@ -302,6 +305,7 @@ mod tests {
         let ours = [
             LonePartitions.name(),
             WholePartitions.name(),
+            Branches.name(),
             CompactStrings.name(),
             LargeLimits.name(),
             GuardedScans.name(),

@@ -2,10 +2,11 @@
 //!
 //! Start with [`unnesting`]; [`membership`] says what `IN`, `EXISTS`, `ANY` and `ALL` mean, [`single_row`] when more than one row is
 //! an error, [`shared_rows`] is how rows that several parts of a plan read are computed once, [`rounds`] are recursive queries
-//! with keys, and [`orders`] is what depends on the order of a subquery. Must not know: tables, files,
+//! with keys, [`orders`] is what depends on the order of a subquery, and [`branches`] keeps that of UNION ALL. Must not know: tables, files,
 //! the list of rules.
 #![forbid(unsafe_code)]
 
+pub mod branches;
 pub mod correlation;
 pub mod membership;
 pub mod orders;
