@@ -8,16 +8,22 @@ use datafusion::arrow::datatypes::DataType;
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_changes::columns::quoted;
 use forebay_changes::keys::Key;
-use forebay_store::{Replaced, TableSnapshot};
+use forebay_store::{Replaced, Table};
 
 use crate::run::Run;
 
 impl Run<'_> {
     /// An error if `table` had one of `keys` twice once these segments have taken the places of others.
-    pub(crate) fn check_keys(&self, keys: &[Key], table: &TableSnapshot, replaced: &[Replaced]) -> Result<()> {
+    pub(crate) fn check_keys(&self, keys: &[Key], table: &Table, replaced: &[Replaced]) -> Result<()> {
         if keys.is_empty() || replaced.iter().all(|(_, new)| new.is_empty()) {
             return Ok(());
         }
+        // Nobody else may add a row with one of these keys before this statement's rows, or those of its transaction, are there.
+        let table = self.planner.transaction().change(|changes| {
+            changes.rely_on_rows(table.id);
+            let now = changes.catalog().table_by_id(table.id).cloned();
+            now.ok_or_else(|| Error::new(ErrorKind::Conflict, format!("table {} was dropped meanwhile", table.name)))
+        })?;
         let new = replaced.iter().flat_map(|(_, new)| new).map(|sealed| Arc::clone(sealed.segment()));
         let stays = |id| replaced.iter().all(|(gone, _)| !gone.contains(&id));
         let others: Vec<_> = table.segments.iter().filter(|segment| stays(segment.id())).map(Arc::clone).collect();

@@ -42,6 +42,8 @@ pub struct Transaction {
     working: Arc<Catalog>,
     base: Arc<Catalog>,
     inner: Arc<Inner>,
+    /// Tables to which others must not have added rows since it began.
+    relied_on: BTreeSet<TableId>,
     /// Where it has had the writer's turn from its beginning.
     turn: Option<WriterTurn>,
 }
@@ -56,11 +58,12 @@ fn constraint(message: String) -> Error {
 
 impl Transaction {
     pub(crate) fn alone(turn: WriterTurn, base: Arc<Catalog>) -> Self {
-        Self { working: Arc::clone(&base), base, inner: Arc::clone(&turn.inner), turn: Some(turn) }
+        let inner = Arc::clone(&turn.inner);
+        Self { turn: Some(turn), ..Self::beside_others(inner, base) }
     }
 
     pub(crate) fn beside_others(inner: Arc<Inner>, base: Arc<Catalog>) -> Self {
-        Self { working: Arc::clone(&base), base, inner, turn: None }
+        Self { working: Arc::clone(&base), base, inner, relied_on: BTreeSet::new(), turn: None }
     }
 
     /// The catalog with this transaction's changes.
@@ -81,8 +84,20 @@ impl Transaction {
         let now = self.inner.catalog();
         match Arc::ptr_eq(&now, &self.base) || Arc::ptr_eq(&self.working, &self.base) {
             true => Ok(()),
-            false => merge::merged(&self.base, &self.working, &now).map(drop),
+            false => self.merged(&now).map(drop),
         }
+    }
+
+    /// Has the commit fail where another transaction has added rows to this table since this one began: what it changes depends on
+    /// all rows that are there, as keys do.
+    pub fn rely_on_rows(&mut self, id: TableId) {
+        self.relied_on.insert(id);
+    }
+
+    /// The catalog `now`, of a later commit than the one that it began with, with what it has changed.
+    fn merged(&self, now: &Catalog) -> Result<Catalog> {
+        merge::check_rows_of(&self.relied_on, &self.base, now)?;
+        merge::merged(&self.base, &self.working, now)
     }
 
     /// Makes a schema.
@@ -281,7 +296,7 @@ impl Transaction {
         let _turn = self.turn.take().unwrap_or_else(|| WriterTurn::take(&inner));
         let now = inner.catalog();
         if !Arc::ptr_eq(&now, &self.base) {
-            self.working = Arc::new(merge::merged(&self.base, &self.working, &now)?);
+            self.working = Arc::new(self.merged(&now)?);
             self.base = now;
         }
         self.change().next_object = inner.next_object.load(Ordering::Relaxed);

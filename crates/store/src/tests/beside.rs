@@ -61,6 +61,31 @@ fn both(first: Edit<'_>, second: Edit<'_>) -> std::result::Result<Vec<i64>, Erro
 }
 
 #[test]
+fn rows_that_others_add_are_a_conflict_for_who_relies_on_there_being_none() {
+    let add_3: Edit<'_> = &|store, t, id| add(store, t, id, 3);
+    let put_first: Edit<'_> = &|store, t, id| put(store, t, id, 0, 10);
+    let add_4_with_keys: Edit<'_> = &|store, t, id| {
+        t.rely_on_rows(id);
+        add(store, t, id, 4)
+    };
+    assert_eq!(both(add_3, add_4_with_keys), Err(ErrorKind::Conflict));
+    assert_eq!(both(put_first, add_4_with_keys), Err(ErrorKind::Conflict));
+    assert_eq!(both(add_4_with_keys, add_4_with_keys), Err(ErrorKind::Conflict));
+    // Who comes later and looks at no keys is not concerned, nor are rows of other tables, and rows that only went.
+    assert_eq!(both(add_4_with_keys, add_3), Ok(vec![1, 2, 4, 3]));
+    let add_to_u: Edit<'_> = &|store, t, _| {
+        let other = t.catalog().tables().find(|table| table.name == "u").expect("the other table").id;
+        add(store, t, other, 5)
+    };
+    assert_eq!(both(add_to_u, add_4_with_keys), Ok(vec![1, 2, 4]));
+    let drop_first: Edit<'_> = &|_, t, id| {
+        let old = t.catalog().table_by_id(id).expect("the table").segments[0].id();
+        t.replace(id, &[old], Vec::new())
+    };
+    assert_eq!(both(drop_first, add_4_with_keys), Ok(vec![2, 4]));
+}
+
+#[test]
 fn rows_that_both_add_and_segments_that_each_replaces_come_together() {
     let add_3: Edit<'_> = &|store, t, id| add(store, t, id, 3);
     let add_4: Edit<'_> = &|store, t, id| add(store, t, id, 4);

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use forebay_base::{Error, ErrorKind, Result, SegmentId};
+use forebay_base::{Error, ErrorKind, Result, SegmentId, TableId};
 
 use super::projections::check_rows;
 use crate::catalog::{Catalog, Constraint, Macro, Named, NamedType, Schema, Table, fold, full_name, names_equal};
@@ -136,6 +136,20 @@ fn merged_table((base, own, now): Versions<'_, Arc<TableSnapshot>>) -> Result<Ar
     }
     check_rows(&merged)?;
     Ok(Arc::new(merged))
+}
+
+/// An error where one of these tables has got rows between the two catalogs.
+pub(super) fn check_rows_of(tables: &BTreeSet<TableId>, base: &Catalog, now: &Catalog) -> Result<()> {
+    for id in tables {
+        let (Some(before), Some(now)) = (base.table_by_id(*id), now.table_by_id(*id)) else { continue };
+        if before.segments.changes_to(&now.segments).iter().any(|(_, come)| !come.is_empty()) {
+            let name = now.full_name();
+            return Err(conflict(format!(
+                "another transaction wrote rows of table {name}, which may have the same keys"
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn check_there(segments: &[Arc<Segment>], gone: &[SegmentId], what: &str) -> Result<()> {
