@@ -42,7 +42,6 @@ pub mod samples;
 mod sequence_options;
 pub mod statements;
 pub mod table_calls;
-pub mod transaction_words;
 pub mod walk;
 pub mod windows;
 pub mod with_names;

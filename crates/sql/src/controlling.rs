@@ -1,8 +1,7 @@
 //! BEGIN, COMMIT, ROLLBACK and savepoints, and statements that a transaction of several cannot have.
 
 use forebay_base::{Error, Result};
-use forebay_grammar::transaction_words::Control;
-use forebay_transactions::{Access, Ended};
+use forebay_transactions::{Control, Ended};
 
 use crate::answer::Answer;
 use crate::run::Run;
@@ -12,8 +11,8 @@ impl Run<'_> {
     pub(crate) fn control(&self, control: Control) -> Result<Answer> {
         let transactions = &self.session.transactions;
         match control {
-            Control::Begin { is_read_only } => {
-                transactions.begin(if is_read_only { Access::ReadOnly } else { Access::ReadWrite })?;
+            Control::Begin(access) => {
+                transactions.begin(access)?;
                 self.done("BEGIN")
             }
             Control::Commit => match transactions.commit()? {

@@ -106,7 +106,7 @@ impl Session {
 
     /// Names of tables and views, columns and functions, for completion.
     pub fn names(&self) -> (Vec<String>, Vec<String>, Vec<String>) {
-        let catalog = self.transactions.of_statement().catalog();
+        let catalog = self.transactions.catalog();
         let tables = catalog.tables().map(|table| table.name.clone());
         let tables: Vec<String> = tables.chain(catalog.views().map(|view| view.name.clone())).collect();
         let all = catalog.tables().flat_map(|table| table.columns.iter().map(|column| column.name.clone()));

@@ -11,8 +11,8 @@ use forebay_context::error::from_datafusion;
 use forebay_grammar::from_first::add_select;
 use forebay_grammar::layout_words::{self, Layout};
 use forebay_grammar::statements::{self, Pragma};
-use forebay_grammar::transaction_words::{Control, control};
 use forebay_grammar::{clauses, phrases};
+use forebay_transactions::{Control, control, is_control};
 
 use crate::depth;
 use crate::dialect::ForebayDialect;
@@ -226,7 +226,9 @@ pub fn parse(text: &str) -> Result<Command> {
         ["SHOW", "MEMORY"] => Command::ShowMemory,
         ["USE", _] => Command::Use(behind(1)),
         ["PREPARE", _, "AS", _, ..] => Command::Prepare { name: name_at(&tokens, 1)?, statement: behind(3) },
-        ["EXECUTE", _, ..] => execute(&tokens, &behind(2))?,
+        ["EXECUTE", _, ..] => {
+            Command::Execute { name: name_at(&tokens, 1)?, arguments: parameters::arguments(&behind(2))? }
+        }
         ["DEALLOCATE", "PREPARE", _] => Command::Deallocate(name_at(&tokens, 2)?),
         ["DEALLOCATE", _] => Command::Deallocate(name_at(&tokens, 1)?),
         ["VACUUM", "ANALYZE", ..] => Command::Analyze(behind(2)),
@@ -236,9 +238,7 @@ pub fn parse(text: &str) -> Result<Command> {
         ["SET", "VARIABLE", _, "=" | "TO"] => Command::SetVariable { name: name_at(&tokens, 2)?, value: behind(4) },
         ["RESET", "VARIABLE", _] => Command::ResetVariable(name_at(&tokens, 2)?),
         ["DROP", "MACRO" | "FUNCTION", _, ..] => Command::DropMacro(behind(2)),
-        ["BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT" | "SAVEPOINT" | "RELEASE", ..] => {
-            Command::Transaction(control(&unspaced(tokens))?)
-        }
+        [first, ..] if is_control(first) => Command::Transaction(control(&unspaced(tokens))?),
         ["MERGE", "INTO", ..] => Command::Merge(text.to_owned()),
         ["PRAGMA", ..] => Command::Pragma(statements::pragma(&unspaced(tokens))?),
         ["RESET", ..] => Command::Reset(statements::reset(&unspaced(tokens))?),
@@ -250,11 +250,6 @@ pub fn parse(text: &str) -> Result<Command> {
         ["ALTER", "TABLE", ..] => alter_table(behind(2), tokens)?,
         _ => Command::Plan(Box::new(parse_tokens(tokens)?)),
     })
-}
-
-/// EXECUTE of these tokens, the last of which are the text of values.
-fn execute(tokens: &[TokenWithSpan], values: &str) -> Result<Command> {
-    Ok(Command::Execute { name: name_at(tokens, 1)?, arguments: parameters::arguments(values)? })
 }
 
 /// Words that tell what kind of statement one is: CREATE OR REPLACE TEMPORARY MACRO.

@@ -2,14 +2,17 @@
 //! BEGIN … COMMIT is a transaction of its own.
 //!
 //! Invariants: statements of a transaction see one catalog, with what the transaction itself has changed; nothing of it is kept unless it is
-//! committed, and then all of it. Nobody waits for a transaction between its statements. Must not know: SQL, plans, files.
+//! committed, and then all of it. Nobody waits for a transaction between its statements. Must not know: plans, files, of SQL more than the words of
+//! these statements.
 #![forbid(unsafe_code)]
 
 mod open;
 mod session;
+mod words;
 
 pub use open::OpenTransaction;
 pub use session::{Ended, SessionTransactions};
+pub use words::{Control, control, is_control};
 
 /// What the statements of a transaction may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

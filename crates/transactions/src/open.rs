@@ -165,11 +165,20 @@ impl OpenTransaction {
         Ok(numbers)
     }
 
-    /// Says that a statement of it has failed: nothing more is done in a transaction of several.
+    /// The catalog that it has seen so far, with its changes; `None` where none of its statements has begun.
+    pub fn seen(&self) -> Option<Arc<Catalog>> {
+        let state = self.state();
+        state.changes.as_ref().map(|changes| Arc::clone(changes.catalog())).or_else(|| state.base.clone())
+    }
+
+    /// Says that a statement of it has failed: nothing more is done in a transaction of several, and nothing is kept of one.
     pub fn fail(&self) {
         let mut state = self.state();
-        if self.is_block && state.phase == Phase::Running {
-            state.phase = Phase::Aborted;
+        match self.is_block {
+            true if state.phase == Phase::Running => state.phase = Phase::Aborted,
+            true => {}
+            // Others wait for it.
+            false => drop(state.changes.take()),
         }
     }
 

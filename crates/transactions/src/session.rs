@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use forebay_base::{Error, Result};
-use forebay_store::Store;
+use forebay_store::{Catalog, Store};
 
 use crate::{Access, OpenTransaction};
 
@@ -34,6 +34,12 @@ impl SessionTransactions {
     pub fn of_statement(&self) -> Arc<OpenTransaction> {
         let open = self.open().clone();
         open.unwrap_or_else(|| Arc::new(OpenTransaction::of_statement(&self.store)))
+    }
+
+    /// The catalog as a statement would see it that began now, though none does.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        let seen = self.open().as_ref().and_then(|open| open.seen());
+        seen.unwrap_or_else(|| self.store.catalog())
     }
 
     /// BEGIN.
@@ -118,4 +124,110 @@ impl SessionTransactions {
 
 fn none_open(what: &str) -> Error {
     Error::input(format!("cannot {what}: no transaction is open")).hint("BEGIN opens one")
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_base::ErrorKind;
+    use forebay_disk::MemoryDisk;
+    use forebay_store::OpenMode;
+
+    use super::*;
+
+    fn store() -> Store {
+        Store::open(Arc::new(MemoryDisk::new()), OpenMode::ReadWrite, "a test").expect("a database")
+    }
+
+    /// A statement that makes a view of this name.
+    fn make(session: &SessionTransactions, name: &str) -> Result<()> {
+        let transaction = session.of_statement();
+        transaction.check_usable()?;
+        let made = transaction.change(|changes| changes.create_view("main", name, "SELECT 1", false));
+        match made.and_then(|()| transaction.end_statement()) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                transaction.fail();
+                Err(error)
+            }
+        }
+    }
+
+    fn views(catalog: &Catalog) -> Vec<String> {
+        catalog.views().map(|view| view.name.clone()).collect()
+    }
+
+    #[test]
+    fn statements_outside_are_transactions_of_their_own() {
+        let store = store();
+        let session = SessionTransactions::new(&store);
+        make(&session, "a").expect("made");
+        assert_eq!(make(&session, "a").expect_err("it is there").kind(), ErrorKind::AlreadyExists);
+        // Who failed has let go of the writer's turn.
+        make(&session, "b").expect("made");
+        assert_eq!(views(&store.catalog()), ["a", "b"]);
+        assert_eq!(session.commit().expect_err("none is open").kind(), ErrorKind::Input);
+    }
+
+    #[test]
+    fn a_block_is_kept_or_not() {
+        let store = store();
+        let (session, other) = (SessionTransactions::new(&store), SessionTransactions::new(&store));
+        session.begin(Access::ReadWrite).expect("begun");
+        make(&other, "before").expect("made");
+        assert_eq!(views(&session.catalog()), ["before"], "looking is no statement");
+        make(&session, "a").expect("made");
+        make(&other, "after").expect("it does not wait");
+        assert_eq!(views(&session.catalog()), ["a", "before"]);
+        assert_eq!(views(&store.catalog()), ["after", "before"]);
+        assert_eq!(session.commit().expect("committed"), Ended::Committed);
+        assert_eq!(views(&store.catalog()), ["a", "after", "before"]);
+        session.begin(Access::ReadWrite).expect("begun");
+        make(&session, "b").expect("made");
+        make(&session, "b").expect_err("it is there");
+        assert_eq!(make(&session, "c").expect_err("refused").kind(), ErrorKind::Aborted);
+        assert_eq!(session.commit().expect("ended"), Ended::RolledBack);
+        assert_eq!(views(&store.catalog()).len(), 3);
+        session.begin(Access::ReadOnly).expect("begun");
+        assert!(make(&session, "b").is_err());
+        session.roll_back().expect("ended");
+    }
+
+    #[test]
+    fn savepoints_forget_what_came_after_them() {
+        let store = store();
+        let session = SessionTransactions::new(&store);
+        session.begin(Access::ReadWrite).expect("begun");
+        session.set_savepoint("s").expect("set");
+        make(&session, "a").expect("made");
+        session.set_savepoint("S").expect("set");
+        make(&session, "b").expect("made");
+        make(&session, "b").expect_err("it is there");
+        session.roll_back_to("s").expect("the later one");
+        assert_eq!(views(&session.catalog()), ["a"]);
+        session.release("s").expect("the later one");
+        session.roll_back_to("s").expect("the earlier one");
+        assert_eq!(views(&session.catalog()), Vec::<String>::new());
+        assert_eq!(session.release("t").expect_err("never set").kind(), ErrorKind::NotFound);
+        session.close();
+        assert_eq!(session.roll_back().expect_err("closed").kind(), ErrorKind::Input);
+    }
+
+    #[test]
+    fn plans_are_kept_for_schemas_that_others_see() {
+        let store = store();
+        let session = SessionTransactions::new(&store);
+        let number = || session.of_statement().schema_number();
+        let outside = number();
+        assert!(outside.is_some());
+        session.begin(Access::ReadWrite).expect("begun");
+        session.set_savepoint("s").expect("set");
+        assert_eq!(number(), outside);
+        make(&session, "a").expect("made");
+        assert_eq!(number(), None);
+        session.roll_back_to("s").expect("gone back");
+        assert_eq!(number(), outside);
+        make(&session, "a").expect("made");
+        session.commit().expect("committed");
+        assert!(number().is_some_and(|now| outside.is_some_and(|before| before < now)));
+    }
 }

@@ -1,18 +1,14 @@
-//! BEGIN, COMMIT, ROLLBACK, SAVEPOINT and RELEASE, in DuckDB's forms and PostgreSQL's.
+//! BEGIN, COMMIT, ROLLBACK, SAVEPOINT and RELEASE as words, in DuckDB's forms and PostgreSQL's.
 
-use datafusion::sql::sqlparser::tokenizer::Token;
 use forebay_base::{Error, Result};
 
-use crate::words::is_word;
+use crate::Access;
 
 /// What a statement does with the transaction of its session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Control {
     /// BEGIN or START TRANSACTION.
-    Begin {
-        /// It changes nothing.
-        is_read_only: bool,
-    },
+    Begin(Access),
     /// COMMIT or END.
     Commit,
     /// ROLLBACK or ABORT.
@@ -25,20 +21,29 @@ pub enum Control {
     Release(String),
 }
 
-/// What a statement says that begins with one of these words, from its tokens without blanks.
+/// The words that such statements begin with.
+const BEGINNINGS: [&str; 8] = ["ABORT", "BEGIN", "COMMIT", "END", "RELEASE", "ROLLBACK", "SAVEPOINT", "START"];
+
+/// Whether a statement is one of these that begins with this word, in capitals.
+pub fn is_control(word: &str) -> bool {
+    BEGINNINGS.contains(&word)
+}
+
+/// What a statement says that begins with one of these words: its words and signs, names in quotes where they were written so.
 ///
 /// # Errors
 /// Other words, and SERIALIZABLE.
-pub fn control(tokens: &[Token]) -> Result<Control> {
-    let mut words = Words(tokens);
+pub fn control(words: &[impl ToString]) -> Result<Control> {
+    let texts: Vec<String> = words.iter().map(ToString::to_string).collect();
+    let mut words = Words(&texts);
     let control = match () {
         () if words.take("BEGIN") => {
             let _ = words.take("TRANSACTION") || words.take("WORK");
-            Control::Begin { is_read_only: words.modes()? }
+            Control::Begin(words.modes()?)
         }
         () if words.take("START") => {
             words.expect("TRANSACTION")?;
-            Control::Begin { is_read_only: words.modes()? }
+            Control::Begin(words.modes()?)
         }
         () if words.take("COMMIT") || words.take("END") => {
             let _ = words.take("TRANSACTION") || words.take("WORK");
@@ -68,13 +73,13 @@ pub fn control(tokens: &[Token]) -> Result<Control> {
 }
 
 /// What is left of a statement.
-struct Words<'t>(&'t [Token]);
+struct Words<'t>(&'t [String]);
 
 impl Words<'_> {
     /// Whether the next word is this one, which is taken then.
     fn take(&mut self, word: &str) -> bool {
         match self.0 {
-            [first, rest @ ..] if is_word(first, word) => {
+            [first, rest @ ..] if first.eq_ignore_ascii_case(word) => {
                 self.0 = rest;
                 true
             }
@@ -87,22 +92,25 @@ impl Words<'_> {
     }
 
     fn name(&mut self) -> Result<String> {
+        let is_name =
+            |word: &String| word.starts_with(|first: char| first == '"' || first == '_' || first.is_alphabetic());
         match self.0 {
-            [Token::Word(name), rest @ ..] => {
+            [name, rest @ ..] if is_name(name) => {
                 self.0 = rest;
-                Ok(name.value.clone())
+                let quoted = name.strip_prefix('"').and_then(|name| name.strip_suffix('"'));
+                Ok(quoted.map_or_else(|| name.clone(), |name| name.replace("\"\"", "\"")))
             }
             _ => Err(self.wrong("the name of a savepoint")),
         }
     }
 
-    /// READ ONLY, READ WRITE and ISOLATION LEVEL …; whether the first of them is there.
-    fn modes(&mut self) -> Result<bool> {
-        let mut is_read_only = false;
+    /// READ ONLY, READ WRITE and ISOLATION LEVEL ….
+    fn modes(&mut self) -> Result<Access> {
+        let mut access = Access::ReadWrite;
         while !self.0.is_empty() {
             if self.take("READ") {
-                is_read_only = self.take("ONLY");
-                if !is_read_only {
+                access = if self.take("ONLY") { Access::ReadOnly } else { Access::ReadWrite };
+                if access == Access::ReadWrite {
                     self.expect("WRITE")?;
                 }
             } else {
@@ -110,14 +118,11 @@ impl Words<'_> {
                 self.expect("LEVEL")?;
                 self.level()?;
             }
-            if let [Token::Comma, rest @ ..] = self.0 {
-                self.0 = rest;
-                if rest.is_empty() {
-                    return Err(self.wrong("READ ONLY, READ WRITE or ISOLATION LEVEL"));
-                }
+            if self.take(",") && self.0.is_empty() {
+                return Err(self.wrong("READ ONLY, READ WRITE or ISOLATION LEVEL"));
             }
         }
-        Ok(is_read_only)
+        Ok(access)
     }
 
     /// A level that snapshots give, or more than it asks for.
@@ -144,26 +149,21 @@ impl Words<'_> {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::sql::sqlparser::dialect::GenericDialect;
-    use datafusion::sql::sqlparser::tokenizer::Tokenizer;
-
     use super::*;
 
     fn told(text: &str) -> Result<Control> {
-        let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize().expect("tokens");
-        let tokens: Vec<Token> = tokens.into_iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
-        control(&tokens)
+        control(&text.split(' ').map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
     fn all_forms_are_known() {
-        let begin = |is_read_only| Control::Begin { is_read_only };
+        let begin = |is_read_only| Control::Begin(if is_read_only { Access::ReadOnly } else { Access::ReadWrite });
         for (text, expect) in [
             ("BEGIN", begin(false)),
             ("begin work", begin(false)),
             ("BEGIN TRANSACTION READ ONLY", begin(true)),
             ("START TRANSACTION READ WRITE", begin(false)),
-            ("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", begin(true)),
+            ("BEGIN ISOLATION LEVEL REPEATABLE READ , READ ONLY", begin(true)),
             ("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", begin(false)),
             ("START TRANSACTION ISOLATION LEVEL SNAPSHOT", begin(false)),
             ("COMMIT", Control::Commit),
@@ -172,7 +172,7 @@ mod tests {
             ("ROLLBACK", Control::Rollback),
             ("ABORT WORK", Control::Rollback),
             ("SAVEPOINT a", Control::Savepoint("a".to_owned())),
-            ("ROLLBACK TO \"b c\"", Control::RollbackTo("b c".to_owned())),
+            ("ROLLBACK TO \"b\"\"c\"", Control::RollbackTo("b\"c".to_owned())),
             ("ROLLBACK WORK TO SAVEPOINT a", Control::RollbackTo("a".to_owned())),
             ("RELEASE a", Control::Release("a".to_owned())),
             ("RELEASE SAVEPOINT a", Control::Release("a".to_owned())),
@@ -187,7 +187,8 @@ mod tests {
             "BEGIN now",
             "START",
             "BEGIN READ",
-            "BEGIN READ ONLY,",
+            "BEGIN READ ONLY ,",
+            "SAVEPOINT 1",
             "BEGIN ISOLATION LEVEL SERIALIZABLE",
             "BEGIN ISOLATION LEVEL CHAOS",
             "COMMIT AND CHAIN",
