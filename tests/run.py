@@ -2,7 +2,7 @@
 
     python tests/run.py --binary PATH [--quick | --long] [--only NAME]…
 
-Suites: harness, sql, encodings, passes, documents, random, joins, windows, moments, texts, devices, correlated, numeric, tlp,
+Suites: harness, sql, encodings, policies, passes, documents, random, joins, windows, moments, texts, devices, correlated, numeric, tlp,
 norec, pqs, changes, transactions, kept_plans, pruned, csv, files, ssb, tpch, wide, taxi, messages, program, directories, bad_inputs, spoiled, full_disk, cancel, kill, flips.
 Those up to `messages` run side by side, as many as `--jobs` says; the others measure memory and time, and run by themselves.
 The last line is `N passed, M failed`; the exit status is 0 where nothing failed.
@@ -29,6 +29,7 @@ SUITES = {
     "harness": ("harness", "run"),
     "sql": ("sqltest", "run"),
     "encodings": ("sqltest", "run_encodings"),
+    "policies": ("sqltest", "run_policies"),
     "passes": ("passes", "run"),
     "documents": ("documents", "run"),
     "random": ("randomized", "run"),

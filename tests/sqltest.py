@@ -29,6 +29,7 @@ import duckdb
 from binary import Answer
 
 ENCODINGS = ("uncompressed", "truncation", "dictionary", "run_length")
+POLICIES = ("lru", "mru", "two_q", "s3_fifo", "w_tiny_lfu", "pbm", "proportional")
 
 SPECIAL = {None: "NULL", True: "true", False: "false", "": "(empty)"}
 
@@ -223,6 +224,14 @@ def run_files(options, report, folder, setup=()):
 def run(options, report):
     report.suite("SQL files")
     run_files(options, report, "sql")
+    report.end()
+
+
+def run_policies(options, report):
+    """What a file says holds whichever chunks stay in memory."""
+    report.suite("SQL files by cache policy")
+    for policy in POLICIES:
+        run_files(options, report, f"sql-{policy}", [f"SET cache_policy = {policy}", "SET cache_size = '96KB'"])
     report.end()
 
 

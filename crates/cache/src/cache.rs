@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::collections::hash_map::{Entry, HashMap};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::policy::{ColumnKey, Facts, Form, Goals, Policy, PolicyKind, ScanProgress, UnitKey};
@@ -31,6 +31,8 @@ pub struct ChunkCache<K, V, S = ()> {
     budget_bytes: AtomicUsize,
     /// Counts uses.
     clock: AtomicU64,
+    /// Whether the policy does.
+    watches_scans: AtomicBool,
 }
 
 /// A chunk in a form.
@@ -103,6 +105,7 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
             held_bytes: AtomicUsize::new(0),
             budget_bytes: AtomicUsize::new(budget_bytes),
             clock: AtomicU64::new(0),
+            watches_scans: AtomicBool::new(false),
         }
     }
 
@@ -151,7 +154,7 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
         self.put(key, facts, |chunk| chunk.stored = Some(Held { value, facts }))
     }
 
-    /// The form in which a chunk that was just read is to be kept, if it is.
+    /// The form in which a chunk that was just read is to stay for sure, if that is somebody's goal.
     pub fn wants(&self, facts: &Facts) -> Option<Form> {
         self.policy().policy.wants(facts)
     }
@@ -251,6 +254,7 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
         }
         units.sort_by_key(|(last_use, _, _)| *last_use);
         units.into_iter().for_each(|(_, key, facts)| policy.insert((key, facts.form), facts));
+        self.watches_scans.store(policy.watches_scans(), Ordering::Relaxed);
         *chosen = Chosen { kind, policy };
     }
 
@@ -259,9 +263,9 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
         self.policy().policy.aim(goals);
     }
 
-    /// Whether the policy wants to know how far scans are.
+    /// Whether the policy wants to know how far scans are ([`ChunkCache::foresee`]).
     pub fn watches_scans(&self) -> bool {
-        self.policy().policy.watches_scans()
+        self.watches_scans.load(Ordering::Relaxed)
     }
 
     /// A scan began, went on or is over.

@@ -94,11 +94,11 @@ pub struct ScanProgress {
 
 /// What decides which units stay.
 pub trait Policy<K>: fmt::Debug + Send {
-    /// The form in which a chunk of these facts is to be kept that was just read; `None` not to keep it. The facts' own form
-    /// and bytes are those of the inflated chunk.
+    /// The form in which a chunk of these facts, which was just read, is to stay for sure; `None` where that is nobody's goal. The
+    /// facts' own form and bytes do not matter.
     fn wants(&self, facts: &Facts) -> Option<Form> {
         let _ = facts;
-        Some(Form::Inflated)
+        None
     }
 
     /// Whether a unit that would be welcome is to be kept where so many bytes are free.
@@ -133,11 +133,6 @@ pub trait Policy<K>: fmt::Debug + Send {
     /// There are other goals.
     fn aim(&mut self, goals: &Goals) {
         let _ = goals;
-    }
-
-    /// Whether the policy asks for goals.
-    fn has_goals(&self) -> bool {
-        false
     }
 
     /// Whether the policy wants to know how far scans are.

@@ -8,8 +8,8 @@ use datafusion::prelude::SessionConfig;
 use forebay_base::units::parse_bytes;
 use forebay_base::{Error, Result, limits};
 use forebay_engine::{
-    CopyUse, DeviceChoice, EncodeOptions, Encoding, Engine, FactUse, Goal, LoadOptions, RateSource, ReadPath,
-    ScanSettings, SimdLevel, VECTOR_ROWS,
+    CopyUse, DeviceChoice, EncodeOptions, Encoding, Engine, FactUse, Goal, LoadOptions, Model, PolicyKind, RateSource,
+    ReadPath, ScanSettings, SimdLevel, VECTOR_ROWS,
 };
 
 use crate::error::from_datafusion;
@@ -42,6 +42,10 @@ pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str
         "query_log" | "forebay.query_log" => {
             base.config_mut().set_extension(Arc::new(LogsQueries(switch("query_log", value)?)));
         }
+        "cache_policy" | "forebay.cache_policy" => engine.set_cache_policy(PolicyKind::parse(value)?),
+        "cache_size" | "forebay.cache_size" => engine.set_cache_bytes(cache_bytes(value)?),
+        "cache_model" | "forebay.cache_model" => engine.column_shares().set_model(cache_model(value)?),
+        "memory_goal" | "forebay.memory_goal" => engine.column_shares().set_slowdown(memory_goal(value)?),
         "memory_limit" | "max_memory" => {
             let bytes = parse_bytes(value)?;
             let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -57,8 +61,8 @@ pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str
             return Err(match crate::error::suggestion(variable, NAMES.into_iter()) {
                 Some(other) => error.hint(format!("Did you mean {other}?")),
                 None => error.hint(
-                    "Settings are compression, compression_rates, default_null_order, default_order, device, error_on_division_by_zero, \
-                     execution, ieee_floating_point_ops, integer_division, io, memory_limit, plan_cache, query_log, simd and threads, \
+                    "Settings are cache_model, cache_policy, cache_size, compression, compression_rates, default_null_order, default_order, device, error_on_division_by_zero, \
+                     execution, ieee_floating_point_ops, integer_division, io, memory_goal, memory_limit, plan_cache, query_log, simd and threads, \
                      and for experiments chunk_blocks, fold_rows, force_encoding, partition_wise_rows, projections, pruning, psma, read_ahead, read_blocks, sargs, sma \
                      and vector_rows",
                 ),
@@ -69,7 +73,10 @@ pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str
 }
 
 /// Settings that a misspelt one is compared with.
-const NAMES: [&str; 27] = [
+const NAMES: [&str; 31] = [
+    "cache_model",
+    "cache_policy",
+    "cache_size",
     "chunk_blocks",
     "compression",
     "compression_rates",
@@ -83,6 +90,7 @@ const NAMES: [&str; 27] = [
     "ieee_floating_point_ops",
     "integer_division",
     "io",
+    "memory_goal",
     "memory_limit",
     "partition_wise_rows",
     "plan_cache",
@@ -115,11 +123,41 @@ pub fn reset(base: &mut SessionState, engine: &Engine, threads: usize, variable:
         "execution" => "compiled".to_owned(),
         "io" => "direct".to_owned(),
         "compression_rates" => "measured".to_owned(),
+        "cache_policy" | "forebay.cache_policy" => PolicyKind::default().name().to_owned(),
+        "cache_model" | "forebay.cache_model" => Model::default().name().to_owned(),
+        "memory_goal" | "forebay.memory_goal" => "off".to_owned(),
+        "cache_size" | "forebay.cache_size" => "all".to_owned(),
         "force_encoding" => "none".to_owned(),
         "pruning" => "all".to_owned(),
         _ => "on".to_owned(),
     };
     set(base, engine, variable, &value)
+}
+
+/// The model by which columns get their shares of the cache.
+fn cache_model(value: &str) -> Result<Model> {
+    let known = Model::ALL.into_iter().find(|model| model.name().eq_ignore_ascii_case(value));
+    known.ok_or_else(|| Error::input(format!("the cache model {value} does not exist")).hint("Use physical or paper"))
+}
+
+/// Bytes that the cache may keep; `None` for as many as it was given.
+fn cache_bytes(value: &str) -> Result<Option<usize>> {
+    match value.eq_ignore_ascii_case("all") {
+        true => Ok(None),
+        false => Ok(Some(usize::try_from(parse_bytes(value)?).unwrap_or(usize::MAX))),
+    }
+}
+
+/// A slowdown, as `1.1x`, for which the cache is to take the least memory; `off` where it is to take all.
+fn memory_goal(value: &str) -> Result<Option<f64>> {
+    if value.eq_ignore_ascii_case("off") {
+        return Ok(None);
+    }
+    let factor = value.strip_suffix(['x', 'X']).and_then(|factor| factor.trim().parse::<f64>().ok());
+    factor.filter(|factor| (1.0..=1000.0).contains(factor)).map(Some).ok_or_else(|| {
+        Error::input(format!("memory_goal = {value} is not possible"))
+            .hint("Give the slowdown that least memory is taken for, as '1.1x', or off")
+    })
 }
 
 fn rows(variable: &str, value: &str) -> Result<usize> {

@@ -2,13 +2,15 @@
 //! [`Engine::begin`] puts a read on its way, [`Engine::inflate`] waits for it and inflates.
 //!
 //! Where few blocks of a chunk are needed, only these are read and inflated ([`Extent`]). Such a part is kept as whole chunks are,
-//! under the same key; who needs other blocks of it then reads and keeps the whole chunk.
+//! under the same key; who needs other blocks of it then reads and keeps the whole chunk. What stays does so inflated or as it is
+//! stored, as the cache's policy wants.
 //!
 //! Invariants: stored and inflated bytes lie in memory that is used over and over, since pages that the kernel has to clear
 //! first cost as much as reading them. A part of a chunk is never taken for one that has the blocks that are needed. Must not
 //! know: which chunks a query needs, and when.
 
 mod extent;
+mod keeping;
 mod stored;
 
 use std::collections::VecDeque;
@@ -17,7 +19,7 @@ use std::time::Instant;
 
 use forebay_base::{ColumnId, Context, ErrorKind, PhysicalType, Result, SegmentId, TableId, limits};
 use forebay_block::{BlockSet, ChunkMemory, Inflate, InflatedChunk};
-use forebay_cache::{ChunkCache, Seen};
+use forebay_cache::{ChunkCache, ColumnKey, PolicyKind, Seen};
 use forebay_cpu::compile::CompileCache;
 use forebay_cpu::pool::Lease;
 use forebay_cpu::simd::unpacking;
@@ -25,6 +27,7 @@ use forebay_disk::{Disk, DiskFile, ReadPath};
 use forebay_store::{Segment, Store, Table};
 
 use crate::accelerator::Accelerators;
+use crate::column_shares::ColumnShares;
 use crate::facts::KnownFacts;
 use crate::floors::Recorder;
 use crate::memory::{Memory, MemoryShares, Urgency};
@@ -32,10 +35,15 @@ use crate::query_log::QueryLog;
 use crate::rates::KeptRates;
 use crate::read_ahead::ReadAhead;
 use crate::timeline::{ChunkTimes, SourceTimeline};
+use crate::traffic::ChunkSource;
 use crate::{Metrics, ScanSettings};
 
 pub(crate) use extent::Extent;
-pub(crate) use stored::{StoredBytes, StoredChunk};
+pub use stored::StoredBytes;
+pub(crate) use stored::StoredChunk;
+
+/// The cache of a database's chunks, inflated and as they are stored.
+pub type Cache = ChunkCache<ChunkKey, InflatedChunk, StoredBytes>;
 
 /// Names one chunk of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -79,6 +87,11 @@ impl ChunkKey {
             chunk: chunk as u32,
         }
     }
+
+    /// The column that it is of.
+    pub(crate) fn column_key(&self) -> ColumnKey {
+        ColumnKey { table: self.table, column: self.column }
+    }
 }
 
 impl Place {
@@ -98,11 +111,6 @@ impl Place {
     pub(crate) fn in_segment(&self) -> (usize, usize, usize) {
         (self.group, self.column, self.chunk)
     }
-}
-
-/// Whether all of a table may be kept at the first look.
-fn is_small(table: &Table) -> bool {
-    table.segments.file_bytes() <= limits::KEPT_AT_ONCE_BYTES as u64
 }
 
 /// What scans of one database share.
@@ -125,6 +133,8 @@ pub struct Engine {
     known_facts: KnownFacts,
     /// The statements that were run.
     query_log: QueryLog,
+    /// How much of each column is to stay.
+    column_shares: Arc<ColumnShares>,
     /// Where queries put what does not fit their memory.
     temporary: Arc<dyn Disk>,
     /// Keeps the threads that run pipelines.
@@ -141,6 +151,8 @@ pub(crate) struct WantedChunk<'a> {
     pub(crate) name: &'a str,
     /// It is kept at its first read as long as the cache then holds no more than this, else when it is read again.
     pub(crate) kept_at_once_bytes: usize,
+    /// The number of its first block among those of the table.
+    pub(crate) ordinal: usize,
 }
 
 impl Engine {
@@ -157,6 +169,7 @@ impl Engine {
             kept_rates: KeptRates::default(),
             known_facts: KnownFacts::default(),
             query_log,
+            column_shares: Arc::default(),
             temporary,
             _workers: Lease::new(),
         }
@@ -187,9 +200,27 @@ impl Engine {
         &self.store
     }
 
-    /// The cache of inflated chunks.
-    pub fn cache(&self) -> &ChunkCache<ChunkKey, InflatedChunk> {
+    /// The cache of chunks.
+    pub fn cache(&self) -> &Arc<Cache> {
         &self.memory.cache
+    }
+
+    /// Another policy decides which chunks stay.
+    pub fn set_cache_policy(&self, kind: PolicyKind) {
+        if self.cache().policy_kind() != kind {
+            self.column_shares.forget_plan();
+            self.cache().set_policy(kind);
+        }
+    }
+
+    /// Keeps at most so many bytes of chunks from now on, or as many as it was given.
+    pub fn set_cache_bytes(&self, bytes: Option<usize>) {
+        self.memory.keep_at_most(bytes);
+    }
+
+    /// How much of each column is to stay in memory.
+    pub fn column_shares(&self) -> &Arc<ColumnShares> {
+        &self.column_shares
     }
 
     /// Memory for chunks.
@@ -222,9 +253,11 @@ impl Engine {
         &self.accelerators
     }
 
-    /// Whether the needed blocks of a chunk are in the cache; asking is no use of them.
+    /// Whether the needed blocks of a chunk are in the cache, in any form; asking is no use of them.
     pub(crate) fn is_cached(&self, place: &Place) -> bool {
-        self.cache().peek(&place.key).is_some_and(|chunk| chunk.has_all(&place.blocks))
+        let Place { key, blocks, .. } = place;
+        self.cache().peek(key).is_some_and(|chunk| chunk.has_all(blocks))
+            || self.cache().peek_stored(key).is_some_and(|stored| stored.has_all(blocks))
     }
 
     /// What to read of a chunk whose needed blocks are not in the cache. Of one that others keep a part of, all: it is needed
@@ -279,6 +312,9 @@ impl Engine {
                 chunk.note_reuse();
                 return Ok(Found::Inflated(chunk));
             }
+            if let Some(bytes) = self.cache().get_stored(&place.key).filter(|bytes| bytes.has_all(&place.blocks)) {
+                return Ok(Found::Kept(bytes));
+            }
             // What was begun for a part that lacks something is let go.
             if let Some(stored) = ahead.take(place).filter(|stored| stored.has_all(&place.blocks)) {
                 return Ok(Found::Stored(stored));
@@ -304,46 +340,28 @@ impl Engine {
             }
             chunks.push(match found.pop_front() {
                 None => break,
-                Some(Found::Inflated(chunk)) => chunk,
+                Some(Found::Inflated(chunk)) => {
+                    costs.note(segment, wanted, ChunkSource::Inflated, &chunk, 0)?;
+                    chunk
+                }
+                Some(Found::Kept(bytes)) => {
+                    let chunk = self.inflate_kept(segment, wanted, &bytes, (settings, costs));
+                    chunk.context(|| describe(wanted))?
+                }
                 Some(Found::Stored(stored)) => {
                     let look = |now| {
                         found.iter_mut().for_each(|found| found.look(now));
                         ahead.look(now);
                     };
                     let chunk = self.inflate(segment, wanted, stored, look, (settings, costs));
-                    let chunk = Arc::new(chunk.context(|| describe(wanted))?);
-                    self.keep(wanted, &chunk);
-                    chunk
+                    chunk.context(|| describe(wanted))?
                 }
             });
         }
         Ok(chunks)
     }
 
-    /// Bytes that the cache may hold while a column's chunks are kept at their first read: those of columns that the same
-    /// query reads again up to half of the cache, those of small tables as long as they are few, others not at all.
-    pub(crate) fn kept_at_once_bytes(&self, table: &Table, is_read_again: bool) -> usize {
-        let of_small_table = if is_small(table) { limits::KEPT_AT_ONCE_BYTES } else { 0 };
-        let read_again = if is_read_again { self.cache().budget_bytes() / 2 } else { 0 };
-        of_small_table.max(read_again)
-    }
-
-    /// Keeps a chunk that was read, at once or from the second time on that it is read (as 2Q's cache admits pages, Johnson &
-    /// Shasha, VLDB 1994): to keep chunks takes fresh memory, which costs a scan that nobody repeats as much as its reads.
-    fn keep(&self, wanted: &WantedChunk<'_>, chunk: &Arc<InflatedChunk>) {
-        let (key, bytes) = (wanted.place.key, chunk.memory_bytes());
-        let has_room = self.cache().held_bytes() + bytes <= wanted.kept_at_once_bytes;
-        // Either somebody else read this meanwhile, or the whole chunk takes the place of a part that was worth keeping.
-        let is_known = self.cache().contains(&key);
-        if !chunk.may_be_kept() || (is_known && !chunk.is_whole()) {
-            return;
-        }
-        if has_room || is_known || self.read_before.note(key) {
-            self.cache().insert(key, Arc::clone(chunk), bytes);
-        }
-    }
-
-    /// Waits for a chunk's bytes and inflates them. Where times are noted, `look` is told when the chunk was there: others may
+    /// Waits for a chunk's bytes, inflates them and keeps what is to be kept. Where times are noted, `look` is told when the chunk was there: others may
     /// have come with it.
     fn inflate(
         &self,
@@ -352,7 +370,7 @@ impl Engine {
         mut stored: StoredChunk,
         look: impl FnOnce(Instant),
         (settings, costs): (&ScanSettings, Costs<'_>),
-    ) -> Result<InflatedChunk> {
+    ) -> Result<Arc<InflatedChunk>> {
         let started = Instant::now();
         stored.look(started);
         let times = stored.times();
@@ -374,6 +392,30 @@ impl Engine {
             let times = ChunkTimes { read, wanted: started, arrived, inflated };
             timeline.chunk(&wanted.place, &times, (stored.len(), chunk.as_bytes().len()));
         }
+        let inflate_ns = (inflated - arrived).as_nanos() as u64;
+        costs.note(segment, wanted, ChunkSource::Disk, &chunk, inflate_ns)?;
+        let chunk = Arc::new(chunk);
+        self.keep(wanted, &chunk, Some(&stored), (inflated - started).as_nanos() as u64);
+        Ok(chunk)
+    }
+
+    /// Inflates a chunk whose stored bytes are in memory, and keeps it so where that is wanted by now.
+    fn inflate_kept(
+        &self,
+        segment: &Segment,
+        wanted: &WantedChunk<'_>,
+        stored: &StoredBytes,
+        (settings, costs): (&ScanSettings, Costs<'_>),
+    ) -> Result<Arc<InflatedChunk>> {
+        let started = Instant::now();
+        let take = |bytes| self.inflated_memory(bytes);
+        let inflate = Inflate { take: &take, unpack: unpacking(settings.simd) };
+        let chunk = stored.inflate(segment, &wanted.place, wanted.physical, &inflate)?;
+        let inflate_ns = started.elapsed().as_nanos() as u64;
+        costs.metrics.inflate_ns.add(inflate_ns);
+        costs.note(segment, wanted, ChunkSource::Stored, &chunk, inflate_ns)?;
+        let chunk = Arc::new(chunk);
+        self.keep(wanted, &chunk, None, inflate_ns);
         Ok(chunk)
     }
 }
@@ -385,9 +427,35 @@ pub(crate) struct Costs<'a> {
     pub(crate) timeline: Option<&'a SourceTimeline>,
 }
 
-/// A chunk in one of its two forms.
+impl Costs<'_> {
+    /// Takes note of where a chunk came from.
+    fn note(
+        &self,
+        segment: &Segment,
+        wanted: &WantedChunk<'_>,
+        source: ChunkSource,
+        chunk: &InflatedChunk,
+        inflate_ns: u64,
+    ) -> Result<()> {
+        let (group, column, number) = wanted.place.in_segment();
+        let location = segment.groups()?[group].columns[column].chunks[number];
+        let inflated_bytes = chunk.as_bytes().len() as u64;
+        // Of a part of a chunk, its part of the stored bytes.
+        let part = inflated_bytes as f64 / location.encoded_bytes.max(1) as f64;
+        let stored_bytes = (location.stored_bytes as f64 * part.min(1.0)) as u64;
+        let key = wanted.place.key.column_key();
+        self.metrics.note_chunk(key, source, (stored_bytes, inflated_bytes), inflate_ns);
+        Ok(())
+    }
+}
+
+/// A chunk where it was found.
 enum Found {
+    /// In the cache, inflated.
     Inflated(Arc<InflatedChunk>),
+    /// In the cache, as it is stored.
+    Kept(Arc<StoredBytes>),
+    /// On its way from the disk.
     Stored(StoredChunk),
 }
 

@@ -7,12 +7,13 @@
 //! Invariants: but for what is overdrawn, all that both pools have of the system stays within the engine's share.
 //! Must not know: which chunks a query needs, and when.
 
+use std::sync::Arc;
+
 use forebay_base::{Budget, Error, ErrorKind, Result, limits};
-use forebay_block::{ChunkMemory, InflatedChunk};
-use forebay_cache::ChunkCache;
+use forebay_block::ChunkMemory;
 use forebay_disk::{AlignedBuffer, BufferPool};
 
-use crate::chunks::{ChunkKey, Engine};
+use crate::chunks::{Cache, Engine};
 
 /// What an engine may take of a budget.
 #[derive(Debug, Clone)]
@@ -75,10 +76,12 @@ pub(crate) struct Memory {
     budget: Budget,
     /// Stored chunks on their way from disk to inflation.
     stored: BufferPool,
-    /// Inflated chunks, in use or kept.
+    /// Inflated chunks, in use or kept; and stored ones that are kept.
     inflated: BufferPool,
     /// Those that are kept.
-    pub(crate) cache: ChunkCache<ChunkKey, InflatedChunk>,
+    pub(crate) cache: Arc<Cache>,
+    /// Most bytes of them.
+    cache_bytes: usize,
 }
 
 impl Memory {
@@ -90,7 +93,8 @@ impl Memory {
         let inflated_bytes = chunk_bytes - stored_bytes;
         let stored = BufferPool::within(budget.client("read buffers", stored_bytes));
         let inflated = BufferPool::within(budget.client("inflated chunks", inflated_bytes));
-        Self { budget, stored, inflated, cache: ChunkCache::new(cache_bytes.min(inflated_bytes)) }
+        let cache_bytes = cache_bytes.min(inflated_bytes);
+        Self { budget, stored, inflated, cache: Arc::new(Cache::new(cache_bytes)), cache_bytes }
     }
 
     /// A buffer for a stored chunk.
@@ -117,16 +121,29 @@ impl Memory {
     /// # Errors
     /// Of kind `OutOfMemory` if the system has no memory left.
     pub(crate) fn inflated(&self, bytes: usize) -> Result<Box<dyn ChunkMemory>> {
-        let memory = loop {
+        let memory = match self.kept(bytes) {
+            Some(memory) => memory,
+            None => self.inflated.require(bytes)?,
+        };
+        Ok(Box::new(PooledMemory(memory)))
+    }
+
+    /// Memory for something that is to be kept, for which others that nobody uses make room; `None` where there is none.
+    pub(crate) fn kept(&self, bytes: usize) -> Option<AlignedBuffer> {
+        loop {
             if let Some(memory) = self.inflated.try_take(bytes) {
-                break memory;
+                return Some(memory);
             }
             // None of them make room for more than there can ever be.
             if bytes > self.inflated.limit_bytes() || !self.cache.evict_unused() {
-                break self.inflated.require(bytes)?;
+                return None;
             }
-        };
-        Ok(Box::new(PooledMemory(memory)))
+        }
+    }
+
+    /// Keeps at most so many bytes of chunks, or as many as it may.
+    pub(crate) fn keep_at_most(&self, bytes: Option<usize>) {
+        self.cache.resize(bytes.map_or(self.cache_bytes, |bytes| bytes.min(self.cache_bytes)));
     }
 
     /// Bytes of memory that hold stored chunks at the moment.
@@ -168,7 +185,7 @@ impl Engine {
     /// The account that the engine's memory comes from: all its clients, what the cache has of the inflated chunks, and all
     /// clients together.
     pub fn memory_use(&self) -> Vec<MemoryUse> {
-        let Memory { budget, stored, inflated, cache } = self.memory();
+        let Memory { budget, stored, inflated, cache, .. } = self.memory();
         let used = [("read buffers", stored), ("inflated chunks", inflated)];
         let of_client = |client: forebay_base::budget::ClientFigures| {
             let pool = used.iter().find(|(name, _)| *name == client.name);
@@ -182,7 +199,7 @@ impl Engine {
         };
         let mut all: Vec<_> = budget.figures().into_iter().map(of_client).collect();
         all.push(MemoryUse {
-            name: "inflated chunks that are kept",
+            name: "chunks that are kept",
             limit_bytes: cache.budget_bytes(),
             held_bytes: cache.held_bytes(),
             used_bytes: None,

@@ -3,7 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use forebay_cache::ColumnKey;
+
 use crate::facts::Asked;
+use crate::traffic::{ChunkSource, Traffic};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
@@ -13,6 +16,8 @@ macro_rules! counters {
             $($(#[$doc])* pub $name: Counter,)+
             /// What its scans were asked.
             asked: Mutex<Vec<Asked>>,
+            /// Where its chunks came from, as far as nobody has taken that.
+            traffic: Mutex<Traffic>,
         }
 
         /// The counters at one moment.
@@ -37,6 +42,17 @@ impl Metrics {
     /// Takes note of what a scan was asked, if it was asked something.
     pub(crate) fn note_asked(&self, asked: Option<Asked>) {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).extend(asked);
+    }
+
+    /// Takes note of where a chunk came from, with its stored and its inflated bytes.
+    pub(crate) fn note_chunk(&self, column: ColumnKey, source: ChunkSource, bytes: (u64, u64), inflate_ns: u64) {
+        let mut traffic = self.traffic.lock().unwrap_or_else(PoisonError::into_inner);
+        traffic.entry(column).or_default().add(source, bytes, inflate_ns);
+    }
+
+    /// Where chunks came from since this was asked last.
+    pub(crate) fn take_traffic(&self) -> Traffic {
+        std::mem::take(&mut *self.traffic.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What scans were asked.

@@ -16,6 +16,7 @@ mod ranked;
 mod runtime_filter;
 mod settings;
 mod times;
+mod watched;
 mod whole;
 
 use std::collections::BTreeMap;
@@ -46,6 +47,7 @@ use ahead::Reads;
 pub use ranked::AdaptivePredicate;
 pub use runtime_filter::RuntimeFilter;
 pub use settings::{Direction, ScanSettings};
+use watched::Watched;
 
 /// A predicate over rows that codes cannot answer, evaluated on Arrow batches by its owner.
 pub trait RowFilter: Send {
@@ -94,6 +96,8 @@ pub struct Scan {
     ruled_out: RuledOut,
     /// Likewise, as the keys of joins tell that were known before the first morsel.
     ruled_out_by_keys: OnceLock<RuledOut>,
+    /// What the cache was told of it.
+    watched: Watched,
 }
 
 impl Scan {
@@ -132,6 +136,7 @@ impl Scan {
             zone_decisions: ZoneDecisions::default(),
             ruled_out: RuledOut::default(),
             ruled_out_by_keys: OnceLock::new(),
+            watched: Watched::default(),
         })
     }
 
@@ -172,6 +177,7 @@ impl Scan {
         if number == 0 {
             self.account_ruled_out_morsels();
         }
+        self.tell_progress(number);
         self.morsels.get(number).copied()
     }
 

@@ -7,6 +7,7 @@
 
 pub mod answers;
 mod bounds;
+mod cache_columns;
 mod chunks;
 mod columns;
 pub mod information_schema;

@@ -1,4 +1,4 @@
-//! The schema `forebay`: how tables are stored, and which statements were run.
+//! The schema `forebay`: how tables are stored, what of them is in memory, and which statements were run.
 //!
 //! A schema of this name that a database has from before it was taken goes first: its tables are found, and others of these.
 
@@ -11,6 +11,7 @@ use forebay_base::{Error, ErrorKind, Result};
 use forebay_context::error::{into_datafusion, suggestion};
 use forebay_store::names_equal;
 
+use crate::cache_columns::CacheColumns;
 use crate::chunks::Chunks;
 use crate::listing::Listing;
 use crate::projections::Projections;
@@ -24,7 +25,7 @@ use crate::{CATALOG, information_schema};
 pub const NAME: &str = CATALOG;
 
 /// Its tables.
-pub const TABLES: [&str; 5] = ["chunks", "columns", "projections", "query_log", "segments"];
+pub const TABLES: [&str; 6] = ["cache", "chunks", "columns", "projections", "query_log", "segments"];
 
 /// The schema, of what a statement sees.
 #[derive(Debug)]
@@ -48,6 +49,7 @@ impl SchemaProvider for SystemSchema {
         }
         let seen = || Arc::clone(&self.seen);
         Ok(Some(match name.to_lowercase().as_str() {
+            "cache" => Arc::new(Listing::new(CacheColumns(seen()))),
             "chunks" => Arc::new(Listing::new(Chunks(seen()))),
             "columns" => Arc::new(Listing::new(TableColumns(seen()))),
             "projections" => Arc::new(Listing::new(Projections(seen()))),

@@ -11,6 +11,7 @@ pub mod explain;
 pub mod explain_plan;
 pub mod filter;
 pub mod nested_columns;
+mod origins;
 pub mod predicate;
 pub mod read_copy;
 pub mod rows;

@@ -9,7 +9,7 @@ use forebay_engine::timeline::SourceTimeline;
 use forebay_pipeline::ir::{Pipeline, Sink, Source, Step};
 
 use crate::explain::test_text;
-use crate::{read_copy, scan_times};
+use crate::{origins, read_copy, scan_times};
 
 /// A line about a part of a pipeline: its source, some of its steps, or its sink.
 #[derive(Debug, Clone)]
@@ -125,7 +125,11 @@ fn source(f: &mut fmt::Formatter<'_>, query: &Query, pipeline: &Pipeline, report
     if scan.rows_filtered > 0 {
         write!(f, "\n     | filters on rows  {}", arrow(scan.rows_filtered, report.rows_in))?;
     }
-    scan_times::drawn(scan.timeline.as_ref()).iter().try_for_each(|lane| write!(f, "\n     | {lane}"))
+    scan_times::drawn(scan.timeline.as_ref()).iter().try_for_each(|lane| write!(f, "\n     | {lane}"))?;
+    match origins::sentence(&scan.traffic, &query.tables[source.table].table, scan.expected_ns) {
+        Some(origins) => write!(f, "\n     | {origins}"),
+        None => Ok(()),
+    }
 }
 
 /// The rows of some steps, of which `rows` came to the first; gives how many left the last.

@@ -137,11 +137,11 @@ impl<K: UnitKey> Proportional<K> {
 
 impl<K: UnitKey> Policy<K> for Proportional<K> {
     fn wants(&self, facts: &Facts) -> Option<Form> {
-        // What is beyond the share may use memory that nobody else does.
-        Some(self.form(facts).unwrap_or(Form::Inflated))
+        self.form(facts)
     }
 
     fn admits(&self, facts: &Facts, free_bytes: usize) -> bool {
+        // What is beyond a share may use memory that nobody else does.
         if self.is_within_share(facts) || facts.bytes <= free_bytes {
             return true;
         }
@@ -192,10 +192,6 @@ impl<K: UnitKey> Policy<K> for Proportional<K> {
             self.place(&key, unit);
         }
     }
-
-    fn has_goals(&self) -> bool {
-        true
-    }
 }
 
 #[cfg(test)]
@@ -244,7 +240,7 @@ mod tests {
         let mut policy = full();
         policy.touch(&(0, 0));
         let incoming = facts(2, 0.5, Form::Inflated);
-        assert_eq!(policy.wants(&incoming), Some(Form::Inflated));
+        assert_eq!(policy.wants(&incoming), None);
         assert!(policy.admits(&incoming, 0) && !Proportional::<u32>::new().admits(&incoming, 9));
         assert_eq!(evicted(&mut policy, Some(&incoming)), Some((0, 1)));
         assert_eq!(evicted(&mut policy, None), Some((0, 2)));
@@ -256,8 +252,7 @@ mod tests {
         policy.aim(&goals(&[(0, 0.3, 0.4)]));
         let wanted: Vec<_> =
             (0..10).map(|group| policy.wants(&facts(0, f64::from(group) / 10.0, Form::Inflated))).collect();
-        let inflated = |count| vec![Some(Form::Inflated); count];
-        assert_eq!(wanted, [inflated(3), vec![Some(Form::Stored); 4], inflated(3)].concat());
+        assert_eq!(wanted, [vec![Some(Form::Inflated); 3], vec![Some(Form::Stored); 4], vec![None; 3]].concat());
         // Beyond its share only where there is room.
         assert!(!policy.admits(&facts(0, 0.9, Form::Inflated), 9) && policy.admits(&facts(0, 0.9, Form::Inflated), 10));
         assert!(policy.admits(&facts(0, 0.2, Form::Inflated), 0) && policy.admits(&facts(0, 0.6, Form::Stored), 0));

@@ -16,7 +16,7 @@ use super::Place;
 const SAVING: usize = 2;
 
 /// All of a chunk or a part of it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Extent {
     /// The blocks whose frames it has.
     pub(crate) blocks: BlockSet,

@@ -75,7 +75,7 @@ impl StoredChunk {
 
 /// The stored bytes of a chunk or of a part of it.
 #[derive(Debug)]
-pub(crate) struct StoredBytes {
+pub struct StoredBytes {
     extent: Extent,
     /// One for each of the extent's runs.
     buffers: Vec<AlignedBuffer>,
@@ -85,6 +85,32 @@ impl StoredBytes {
     /// Their number.
     pub(crate) fn len(&self) -> usize {
         self.extent.bytes()
+    }
+
+    /// Whether they are all of the chunk.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.extent.is_whole
+    }
+
+    /// Whether they have the frames of all these blocks.
+    pub(crate) fn has_all(&self, blocks: &BlockSet) -> bool {
+        self.extent.blocks.contains_all(blocks)
+    }
+
+    /// Bytes of memory that they take.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.buffers.iter().map(AlignedBuffer::capacity).sum::<usize>() + size_of::<Self>()
+    }
+
+    /// The same bytes in memory that `take` gives; `None` where it has none.
+    pub(crate) fn copy_to(&self, take: impl Fn(usize) -> Option<AlignedBuffer>) -> Option<Self> {
+        let copy = |buffer: &AlignedBuffer| {
+            let mut copy = take(buffer.len())?;
+            copy.copy_from_slice(buffer);
+            Some(copy)
+        };
+        let buffers = self.buffers.iter().map(copy).collect::<Option<_>>()?;
+        Some(Self { extent: self.extent.clone(), buffers })
     }
 
     /// Verifies and inflates the blocks, which have the type `physical`. The chunk of `segment` is the one at `place`.

@@ -12,6 +12,7 @@ mod copies;
 mod device;
 mod early;
 mod interpreted;
+mod noted;
 mod output;
 mod partitions;
 mod partitionwise;
@@ -27,6 +28,7 @@ mod top_k;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -176,8 +178,11 @@ pub struct QueryOutput {
 /// Runs `query` to its end. Errors: those of reading, [`forebay_base::ErrorKind::Overflow`] and other faults of its
 /// arithmetic, [`forebay_base::ErrorKind::OutOfMemory`], [`forebay_base::ErrorKind::Cancelled`].
 pub fn run(engine: &Arc<Engine>, query: &Query, options: &QueryOptions, cancel: &CancelToken) -> Result<QueryOutput> {
-    match options.execution {
+    let started = Instant::now();
+    let mut output = match options.execution {
         Execution::Interpreter => interpreted::run(engine, query, options, cancel),
         Execution::Compiled => runner::Runner::new(engine, query, options, cancel).run(),
-    }
+    }?;
+    noted::note(engine, query, options.threads, &mut output.reports, started.elapsed());
+    Ok(output)
 }

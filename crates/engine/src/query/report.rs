@@ -8,6 +8,7 @@ use super::task::Task;
 use super::{Query, QueryOptions, QueryTable};
 use crate::metrics::MetricsSnapshot;
 use crate::timeline::SourceTimeline;
+use crate::traffic::Traffic;
 
 /// What one pipeline did.
 #[derive(Debug, Clone, Default)]
@@ -66,6 +67,10 @@ pub struct ScanReport {
     pub read_wait_ns: u64,
     /// Time that they took to inflate them.
     pub inflate_ns: u64,
+    /// Where the chunks of its columns came from.
+    pub traffic: Traffic,
+    /// What the pipeline is expected to take with that ([`crate::column_shares`]), where enough is known.
+    pub expected_ns: Option<u64>,
     /// The predicates: the source's, then the runtime filters of build sides.
     pub tests: Vec<TestReport>,
     /// When it did what, where somebody asked.
@@ -160,6 +165,8 @@ impl ScanReport {
             chunks_in_part: now.chunks_in_part - before.chunks_in_part,
             read_wait_ns: now.read_ns - before.read_ns,
             inflate_ns: now.inflate_ns - before.inflate_ns,
+            traffic: bound.metrics.take_traffic(),
+            expected_ns: None,
             tests,
             timeline,
         }

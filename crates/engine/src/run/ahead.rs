@@ -43,6 +43,14 @@ pub(super) struct Reads {
     again: Vec<usize>,
 }
 
+impl Reads {
+    /// The columns that the scan is known to need.
+    pub(super) fn foreseen_columns(&self) -> impl Iterator<Item = usize> {
+        let Foreseen { tests, columns, likely, .. } = &self.foreseen;
+        tests.iter().map(|ranked| ranked.test.column).chain(columns.iter().chain(likely).copied())
+    }
+}
+
 impl Scan {
     /// The same scan, which is known to need `foreseen` whatever comes before it, and behind which `next` will run.
     #[must_use]

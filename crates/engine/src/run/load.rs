@@ -39,7 +39,8 @@ impl MorselRows {
                     let physical = source.logical.physical();
                     let group = (self.morsel.segment, self.morsel.group);
                     let place = Place::new(table, column, group, (index, chunk), blocks);
-                    wanted.push(WantedChunk { place, physical, name: &source.name, kept_at_once_bytes });
+                    let ordinal = scan.layout.of_group(group).start + layout.blocks_of(chunk).start;
+                    wanted.push(WantedChunk { place, physical, name: &source.name, kept_at_once_bytes, ordinal });
                     places.push(((column, chunk), blocks));
                 }
             }

@@ -1,0 +1,167 @@
+//! The last pipelines, and what is known of the columns that they read.
+//!
+//! Must not know: what is made of it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use forebay_cache::ColumnKey;
+use forebay_placement::{Column, Machine, Model, Need, Pipeline, Workload};
+
+use super::ColumnFigures;
+use crate::traffic::{ColumnTraffic, Traffic};
+
+/// Pipelines that are remembered (L of the paper).
+const PIPELINES: usize = 64;
+/// What a pipeline counts beside the one behind it.
+const DECAY: f64 = 0.97;
+/// Pipelines that took less, or read fewer inflated bytes, are too short to tell anything.
+const LEAST_TIME: Duration = Duration::from_millis(1);
+const LEAST_BYTES: u64 = 1 << 20;
+/// What a new rate counts beside those before.
+const NEWS: f64 = 0.3;
+/// Inflated bytes that one core makes in a second where nothing was measured: about what the fast schemes do.
+const INFLATE_BYTES_PER_S: f64 = 2e9;
+/// Bytes that were read by a pipeline that tells how fast the disk is.
+const TELLING_READ_BYTES: u64 = 16 << 20;
+/// What a disk gives where nothing was measured.
+const DISK_BYTES_PER_S: f64 = 1e9;
+/// What memory gives one core: a careful figure for today's machines, which bounds only pipelines that do next to nothing.
+const MEMORY_BYTES_PER_S: f64 = 8e9;
+
+/// What is known of a pipeline that ran.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ran {
+    /// What came of its columns.
+    pub(crate) traffic: Traffic,
+    /// Of these, bytes of the whole column: stored and inflated.
+    pub(crate) sizes: BTreeMap<ColumnKey, (u64, u64)>,
+    pub(crate) elapsed: Duration,
+    /// Time of one core that it computed once its chunks were there.
+    pub(crate) work: Duration,
+    pub(crate) threads: usize,
+}
+
+impl Ran {
+    fn sum(&self, of: impl Fn(&ColumnTraffic) -> u64) -> u64 {
+        self.traffic.values().map(of).sum()
+    }
+
+    fn read_bytes(&self) -> u64 {
+        self.sum(|column| column.disk.stored_bytes)
+    }
+
+    /// Whether it is long enough to tell something.
+    pub(crate) fn tells(&self) -> bool {
+        self.elapsed >= LEAST_TIME && self.sum(|column| column.inflated_bytes()) >= LEAST_BYTES
+    }
+}
+
+/// The last pipelines.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    /// The oldest first.
+    pipelines: VecDeque<Ran>,
+    /// Inflated bytes that a core makes of a column in a second.
+    inflate_bytes_per_s: BTreeMap<ColumnKey, f64>,
+}
+
+impl History {
+    pub(super) fn is_empty(&self) -> bool {
+        self.pipelines.is_empty()
+    }
+
+    /// Adds a pipeline, unless it is too short.
+    pub(super) fn add(&mut self, ran: Ran) {
+        if !ran.tells() {
+            return;
+        }
+        for (key, column) in &ran.traffic {
+            let inflated_bytes = column.stored.inflated_bytes + column.disk.inflated_bytes;
+            if column.inflate_ns > 0 && inflated_bytes >= LEAST_BYTES {
+                let rate = inflated_bytes as f64 / column.inflate_ns as f64 * 1e9;
+                let known = self.inflate_bytes_per_s.entry(*key).or_insert(rate);
+                *known += (rate - *known) * NEWS;
+            }
+        }
+        if self.pipelines.len() == PIPELINES {
+            self.pipelines.pop_front();
+        }
+        self.pipelines.push_back(ran);
+        let Self { pipelines, inflate_bytes_per_s } = self;
+        inflate_bytes_per_s.retain(|key, _| pipelines.iter().any(|ran| ran.traffic.contains_key(key)));
+    }
+
+    /// The columns that they read.
+    pub(super) fn columns(&self) -> impl Iterator<Item = &ColumnKey> {
+        self.sizes().into_keys()
+    }
+
+    /// The sizes of whole columns, as the last pipeline saw them.
+    fn sizes(&self) -> BTreeMap<&ColumnKey, (u64, u64)> {
+        self.pipelines.iter().flat_map(|ran| &ran.sizes).map(|(key, sizes)| (key, *sizes)).collect()
+    }
+
+    /// What is known of a column, without a goal.
+    pub(super) fn column(&self, key: &ColumnKey) -> ColumnFigures {
+        let sizes = self.pipelines.iter().rev().find_map(|ran| ran.sizes.get(key));
+        let (stored, inflated) = sizes.copied().unwrap_or_default();
+        ColumnFigures {
+            stored_bytes: stored as f64,
+            inflated_bytes: inflated as f64,
+            inflate_bytes_per_s: self.inflate_bytes_per_s.get(key).copied(),
+            goal: None,
+        }
+    }
+
+    fn inflate_s(&self, key: &ColumnKey, inflated_bytes: u64) -> f64 {
+        inflated_bytes as f64 / self.inflate_bytes_per_s.get(key).copied().unwrap_or(INFLATE_BYTES_PER_S)
+    }
+
+    /// What the disk gives: the most that a pipeline had of it, else what was measured before.
+    fn disk_bytes_per_s(&self, measured: Option<f64>) -> Option<f64> {
+        let telling = self.pipelines.iter().filter(|ran| ran.read_bytes() >= TELLING_READ_BYTES);
+        let rates = telling.map(|ran| ran.read_bytes() as f64 / ran.elapsed.as_secs_f64());
+        rates.max_by(f64::total_cmp).or(measured)
+    }
+
+    /// All of it as a workload over these columns.
+    pub(super) fn workload(&self, model: Model, disk_bytes_per_s: Option<f64>) -> (Vec<ColumnKey>, Workload) {
+        let sizes = self.sizes();
+        let keys: Vec<ColumnKey> = sizes.keys().map(|key| **key).collect();
+        let column =
+            |(stored, inflated): (u64, u64)| Column { stored_bytes: stored as f64, inflated_bytes: inflated as f64 };
+        let columns = sizes.values().map(|sizes| column(*sizes)).collect();
+        let pipeline = |(age, ran): (usize, &Ran)| {
+            let needs = ran.traffic.iter().filter_map(|(key, traffic)| {
+                let (stored_bytes, inflated_bytes) = (traffic.stored_bytes() as f64, traffic.inflated_bytes());
+                let inflate_s = self.inflate_s(key, inflated_bytes);
+                let column = keys.binary_search(key).ok()?;
+                Some(Need { column, stored_bytes, inflated_bytes: inflated_bytes as f64, inflate_s })
+            });
+            Pipeline { weight: DECAY.powi(age as i32), needs: needs.collect(), work_s: ran.work.as_secs_f64() }
+        };
+        let pipelines = self.pipelines.iter().rev().enumerate().map(pipeline).collect();
+        let threads = self.pipelines.iter().map(|ran| ran.threads).max().unwrap_or(1).max(1) as f64;
+        let machine = Machine {
+            disk_bytes_per_s: self.disk_bytes_per_s(disk_bytes_per_s).unwrap_or(DISK_BYTES_PER_S),
+            memory_bytes_per_s: MEMORY_BYTES_PER_S * threads,
+            cores: threads,
+        };
+        (keys, Workload { columns, pipelines, machine, model })
+    }
+
+    /// What the model says of a pipeline with what came from where; `None` where nobody knows how fast the disk is.
+    pub(super) fn expected(&self, ran: &Ran) -> Option<Duration> {
+        let read_bytes = ran.read_bytes();
+        let disk = if read_bytes == 0 { f64::INFINITY } else { self.disk_bytes_per_s(None)? };
+        let threads = ran.threads.max(1) as f64;
+        let inflating = |(key, column): (&ColumnKey, &ColumnTraffic)| {
+            self.inflate_s(key, column.stored.inflated_bytes + column.disk.inflated_bytes)
+        };
+        let work_s = ran.work.as_secs_f64() + ran.traffic.iter().map(inflating).sum::<f64>();
+        let memory_s = ran.sum(|column| column.inflated_bytes()) as f64 / (MEMORY_BYTES_PER_S * threads);
+        let seconds = (read_bytes as f64 / disk).max(work_s / threads).max(memory_s);
+        Some(Duration::from_secs_f64(seconds))
+    }
+}

@@ -1,0 +1,104 @@
+//! What is made of pipelines.
+
+use forebay_base::{ColumnId, TableId};
+
+use super::*;
+use crate::traffic::{ChunkSource, ColumnTraffic, Traffic};
+
+/// Of nothing: only its budget and its goals matter.
+type Cache = ChunkCache<u32, u32, u32>;
+
+const MB: u64 = 1_000_000;
+
+fn key(column: u32) -> ColumnKey {
+    ColumnKey { table: TableId(1), column: ColumnId(column) }
+}
+
+/// A pipeline that read 100 MB each of these columns, which inflate to 300 MB, in a second.
+fn ran(columns: &[u32], work_ms: u64) -> Ran {
+    let mut traffic = Traffic::new();
+    for column in columns {
+        let mut of = ColumnTraffic::default();
+        of.add(ChunkSource::Disk, (100 * MB, 300 * MB), 100_000_000);
+        traffic.insert(key(*column), of);
+    }
+    let sizes = columns.iter().map(|column| (key(*column), (100 * MB, 300 * MB))).collect();
+    let (elapsed, work) = (Duration::from_secs(1), Duration::from_millis(work_ms));
+    Ran { traffic, sizes, elapsed, work, threads: 2 }
+}
+
+fn solved(shares: &Arc<ColumnShares>, cache: &Arc<Cache>) {
+    shares.refresh(cache, || None);
+    for _ in 0..5000 {
+        if !shares.lock().is_solving {
+            return;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    panic!("it never ends");
+}
+
+#[test]
+fn memory_goes_where_it_saves_time() {
+    let (shares, cache) = (Arc::new(ColumnShares::default()), Arc::new(Cache::new(200 * MB as usize)));
+    for _ in 0..5 {
+        // The first waits for the disk, the other one computes for longer than all its reads take.
+        shares.note(vec![ran(&[1], 100), ran(&[2], 5000)], Duration::from_secs(60));
+    }
+    solved(&shares, &cache);
+    assert!(shares.columns().values().all(|column| column.goal.is_none()), "another policy has no goals");
+    cache.set_policy(PolicyKind::Proportional);
+    solved(&shares, &cache);
+    let columns = shares.columns();
+    let goal = |column: u32| columns[&key(column)].goal.expect("there is a plan");
+    assert!(goal(1).inflated + goal(1).stored > 0.9, "{:?}", goal(1));
+    assert!(goal(2).inflated + goal(2).stored < 0.1, "{:?}", goal(2));
+    assert!(goal(1).bytes + goal(2).bytes <= 200e6 * 1.001);
+    assert_eq!(columns[&key(1)].inflate_bytes_per_s, Some(3e9));
+    // What nobody reads any more is forgotten.
+    for _ in 0..64 {
+        shares.note(vec![ran(&[3], 100)], Duration::from_secs(60));
+    }
+    solved(&shares, &cache);
+    assert_eq!(shares.columns().keys().copied().collect::<Vec<_>>(), [key(3)]);
+}
+
+#[test]
+fn solving_waits_for_queries() {
+    let (shares, cache) = (Arc::new(ColumnShares::default()), Arc::new(Cache::new(200 * MB as usize)));
+    cache.set_policy(PolicyKind::Proportional);
+    solved(&shares, &cache);
+    assert_eq!(shares.lock().solving_time, Duration::ZERO, "there is nothing to know");
+    shares.note(vec![ran(&[1], 100)], Duration::from_nanos(1));
+    solved(&shares, &cache);
+    let first = shares.lock().solving_time;
+    assert!(first > Duration::ZERO);
+    solved(&shares, &cache);
+    assert_eq!(shares.lock().solving_time, first, "it has taken more than its part");
+    shares.note(Vec::new(), first * 200);
+    solved(&shares, &cache);
+    assert!(shares.lock().solving_time > first);
+}
+
+#[test]
+fn least_memory_is_asked_for() {
+    let (shares, cache) = (Arc::new(ColumnShares::default()), Arc::new(Cache::new(2000 * MB as usize)));
+    cache.set_policy(PolicyKind::Proportional);
+    shares.set_slowdown(Some(1.1));
+    shares.note(vec![ran(&[1, 2], 2000)], Duration::from_secs(60));
+    solved(&shares, &cache);
+    let bytes: f64 = shares.columns().values().filter_map(|column| column.goal).map(|goal| goal.bytes).sum();
+    // Both take a second over the disk, and as long to compute: nothing need stay.
+    assert!(bytes < 10e6, "{bytes}");
+}
+
+#[test]
+fn expectations_are_those_of_the_model() {
+    let shares = ColumnShares::default();
+    let one = ran(&[1, 2], 3000);
+    assert_eq!(shares.expected(&one), None, "nobody knows the disk");
+    shares.note(vec![one.clone()], Duration::from_secs(1));
+    // 200 MB at what the disk gave, 3.2 s of work by two.
+    assert_eq!(shares.expected(&one).map(|time| time.as_millis()), Some(1600));
+    assert!(!Ran { elapsed: Duration::from_micros(1), ..one }.tells(), "too short");
+}
