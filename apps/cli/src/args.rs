@@ -272,6 +272,8 @@ pub(crate) enum Measured {
     Queries(Benchmark),
     /// The experiments of Data Blocks.
     Blocks,
+    /// The experiments of HPCache.
+    Cache,
     /// The experiments of GOLAP and HippogriffDB.
     Datapath,
 }
@@ -282,6 +284,7 @@ impl FromStr for Measured {
     fn from_str(text: &str) -> forebay::Result<Self> {
         match text.to_ascii_lowercase().as_str() {
             "blocks" => Ok(Self::Blocks),
+            "cache" => Ok(Self::Cache),
             "datapath" => Ok(Self::Datapath),
             _ => text.parse().map(Self::Queries),
         }
@@ -291,7 +294,7 @@ impl FromStr for Measured {
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     /// ssb (Star Schema Benchmark), tpch (TPC-H), wide (100 columns of web analytics), taxi (trips of New York's cabs),
-    /// blocks (the experiments of Data Blocks) or datapath (those of GOLAP and HippogriffDB)
+    /// blocks (the experiments of Data Blocks), datapath (those of GOLAP and HippogriffDB) or cache (those of HPCache)
     pub(crate) benchmark: Measured,
     /// Scale factor
     #[arg(long = "sf", value_name = "N", default_value_t = 1.0, allow_negative_numbers = true)]
@@ -306,7 +309,7 @@ pub(crate) struct Bench {
     #[arg(long)]
     pub(crate) cold: bool,
     /// Read at most so many bytes in a second from disk, for example 500MB
-    #[arg(long, value_name = "SIZE", value_parser = parse_rate, requires = "cold")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
     pub(crate) throttle: Option<NonZeroU64>,
     /// Write all figures to this file
     #[arg(long, value_name = "FILE")]
@@ -317,10 +320,10 @@ pub(crate) struct Bench {
     /// Only this query, for example q1.1; may be repeated
     #[arg(long = "query", value_name = "NAME")]
     pub(crate) queries: Vec<String>,
-    /// Only this experiment of blocks or datapath, for example packed; may be repeated
+    /// Only this experiment of blocks, datapath or cache, for example packed; may be repeated
     #[arg(long = "experiment", value_name = "NAME")]
     pub(crate) experiments: Vec<String>,
-    /// Write the plots of blocks or datapath to this folder
+    /// Write the plots of blocks, datapath or cache to this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
     /// What runs pipelines besides the CPU: auto, cpu, gpu or emulated; floors are those of its memory and its link
@@ -344,21 +347,22 @@ impl Bench {
         let conflict = match self.benchmark {
             Measured::Blocks if self.cold => "--cold measures queries, and blocks has experiments on data in memory",
             Measured::Datapath if self.cold => "--cold measures queries, and datapath chooses what is cold itself",
-            Measured::Blocks | Measured::Datapath if self.device.is_some() => {
-                "--device measures queries, and blocks and datapath have experiments of the CPU"
+            Measured::Cache if self.cold => "--cold measures queries, and cache measures what stays in memory",
+            _ if self.throttle.is_some() && !self.cold && self.benchmark != Measured::Cache => {
+                "--throttle is for what is read from disk: add --cold"
             }
-            Measured::Blocks | Measured::Datapath if !self.settings.is_empty() => {
-                "the experiments of blocks and datapath choose their settings themselves"
+            _ if measures_queries => match self.plots.is_some() || !self.experiments.is_empty() {
+                true => "--experiment and --plots are for bench blocks, bench datapath and bench cache",
+                false => return Ok(()),
+            },
+            _ if self.device.is_some() => {
+                "--device measures queries, and blocks, datapath and cache have experiments of the CPU"
             }
-            Measured::Blocks | Measured::Datapath if !self.queries.is_empty() => {
-                "blocks and datapath have no queries to choose: use --experiment"
+            _ if !self.settings.is_empty() => {
+                "the experiments of blocks, datapath and cache choose their settings themselves"
             }
-            Measured::Blocks | Measured::Datapath if self.explain => {
-                "--explain shows the plans of queries, and blocks and datapath have none"
-            }
-            _ if measures_queries && (self.plots.is_some() || !self.experiments.is_empty()) => {
-                "--experiment and --plots are for bench blocks and bench datapath"
-            }
+            _ if !self.queries.is_empty() => "blocks, datapath and cache have no queries to choose: use --experiment",
+            _ if self.explain => "--explain shows the plans of queries, and blocks, datapath and cache have none",
             _ => return Ok(()),
         };
         Err(Arguments::command().error(ErrorKind::ArgumentConflict, conflict))
@@ -481,6 +485,9 @@ mod tests {
             "forebay :memory: --read-only",
             "forebay bench blocks --db d --cold",
             "forebay bench datapath --db d --cold",
+            "forebay bench datapath --db d --throttle 1GB",
+            "forebay bench cache --db d --cold",
+            "forebay bench cache --db d --set cache_policy=lru",
             "forebay bench datapath --db d --query q1",
             "forebay bench blocks --db d --query q1",
             "forebay bench ssb --db d --experiment packed",

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use forebay::units::{format_bytes, format_count};
 use forebay::{Error, Result};
 use forebay_workload::blocks::bench_blocks;
+use forebay_workload::caching::bench_cache;
 use forebay_workload::datapath::bench_datapath;
 use forebay_workload::demo::{DemoOptions, demo};
 use forebay_workload::experiments::ExperimentOptions;
@@ -127,6 +128,7 @@ pub(crate) fn run_bench(bench_args: Bench) -> Result<()> {
             with_stdout(|out| bench(&options, out))
         }
         Measured::Blocks => with_stdout(|out| bench_blocks(&experiment_options(bench_args), out)),
+        Measured::Cache => with_stdout(|out| bench_cache(&experiment_options(bench_args), out)),
         Measured::Datapath => with_stdout(|out| bench_datapath(&experiment_options(bench_args), out)),
     }
 }
@@ -141,6 +143,7 @@ fn experiment_options(bench_args: Bench) -> ExperimentOptions {
         plots: bench_args.plots,
         threads: bench_args.threads,
         memory_bytes: bench_args.memory,
+        read_bytes_per_second: bench_args.throttle,
     }
 }
 

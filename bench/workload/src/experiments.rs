@@ -1,4 +1,4 @@
-//! Suites of experiments (`forebay bench blocks`, `forebay bench datapath`): what a paper measured, measured again, each as a
+//! Suites of experiments (`forebay bench blocks`, `datapath` and `cache`): what a paper measured, measured again, each as a
 //! table beside what the paper reports, a plot, and JSON.
 //!
 //! Here is what suites share: [`figure`] (what an experiment gives), the options, and the runner. Must not know: what is
@@ -9,6 +9,7 @@ mod plot;
 
 use std::fs;
 use std::io::Write;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use forebay::{Error, Options, Result, Session};
@@ -38,6 +39,8 @@ pub struct ExperimentOptions {
     pub threads: Option<usize>,
     /// Memory budget in bytes; by default that of [`forebay::Options`].
     pub memory_bytes: Option<u64>,
+    /// Bytes that the experiments of caching read from disk in a second at most.
+    pub read_bytes_per_second: Option<NonZeroU64>,
 }
 
 /// An experiment by name.

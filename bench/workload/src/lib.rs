@@ -8,6 +8,7 @@
 
 mod benchmark;
 pub mod blocks;
+pub mod caching;
 pub mod datapath;
 pub mod demo;
 pub mod experiments;

@@ -1,10 +1,12 @@
 //! The demonstration and the benchmark from an empty directory to the last line, and again on what is there.
 
+use std::num::NonZeroU64;
 use std::path::Path;
 
 use forebay::{Database, Options};
 use forebay_workload::Benchmark;
 use forebay_workload::blocks::bench_blocks;
+use forebay_workload::caching::bench_cache;
 use forebay_workload::datapath::bench_datapath;
 use forebay_workload::demo::{DemoOptions, demo};
 use forebay_workload::experiments::ExperimentOptions;
@@ -126,6 +128,7 @@ fn the_experiments_of_data_blocks_run() {
         plots: Some(plots.clone()),
         threads: Some(2),
         memory_bytes: Some(1 << 30),
+        read_bytes_per_second: None,
     };
     let mut out = Vec::new();
     bench_blocks(&options, &mut out).expect("all experiments run");
@@ -159,6 +162,7 @@ fn the_experiments_of_the_data_path_run() {
         plots: Some(plots.clone()),
         threads: Some(2),
         memory_bytes: Some(1 << 30),
+        read_bytes_per_second: None,
     };
     let mut out = Vec::new();
     bench_datapath(&options, &mut out).expect("all experiments run");
@@ -180,6 +184,34 @@ fn the_experiments_of_the_data_path_run() {
     bench_datapath(&ExperimentOptions { experiments: vec!["gap".into()], ..options }, &mut again)
         .expect("on what is there");
     assert!(String::from_utf8(again).expect("text").contains("is there already"));
+}
+
+#[test]
+fn the_experiments_of_caching_run() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let json = folder.path().join("figures.json");
+    let options = ExperimentOptions {
+        scale_factor: 0.01,
+        directory: folder.path().join("data"),
+        runs: 1,
+        experiments: Vec::new(),
+        json: Some(json.clone()),
+        plots: None,
+        threads: Some(2),
+        memory_bytes: Some(1 << 30),
+        read_bytes_per_second: NonZeroU64::new(4 << 30),
+    };
+    let mut out = Vec::new();
+    bench_cache(&options, &mut out).expect("all experiments run");
+    let text = String::from_utf8(out).expect("text");
+    assert!(["Figure 8", "Figure 9", "proportional"].iter().all(|expected| text.contains(expected)), "{text}");
+    let written = std::fs::read_to_string(&json).expect("the JSON file");
+    let record: serde_json::Value = serde_json::from_str(&written).expect("JSON");
+    assert_eq!(record["experiments"].as_array().map(Vec::len), Some(2));
+    for experiment in record["experiments"].as_array().expect("a list") {
+        let series = experiment["series"].as_array().expect("a list");
+        assert!(series.len() == 7 && series.iter().all(|one| one["points"].as_array().map(Vec::len) == Some(5)));
+    }
 }
 
 /// What is there is neither overwritten nor removed, and a run that fails keeps the figures of an earlier one.
