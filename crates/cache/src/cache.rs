@@ -9,21 +9,24 @@
 use std::collections::BTreeMap;
 use std::collections::hash_map::{Entry, HashMap};
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::key_hasher::BuildKeyHasher;
 use crate::policy::{ColumnKey, Facts, Form, Goals, Policy, PolicyKind, ScanProgress, UnitKey};
 
 /// Parts of the map.
 const SHARDS: usize = 16;
-/// Uses that a shard notes before the policy is told.
+/// Uses that a shard notes before the policy is told, if nobody else talks to that just then.
 const NOTED_USES: usize = 64;
+/// Uses that a shard notes before the policy is told in any case.
+const MOST_NOTED_USES: usize = 16 * NOTED_USES;
 
 /// A cache of shared chunks by key, each in one or both of its forms: `V` inflated, `S` stored.
 pub struct ChunkCache<K, V, S = ()> {
     shards: [Mutex<Shard<K, V, S>>; SHARDS],
-    hasher: RandomState,
+    hasher: BuildKeyHasher,
     policy: Mutex<Chosen<K>>,
     /// Of all units.
     held_bytes: AtomicUsize,
@@ -44,7 +47,7 @@ struct Chosen<K> {
 }
 
 struct Shard<K, V, S> {
-    chunks: HashMap<K, Chunk<V, S>>,
+    chunks: HashMap<K, Chunk<V, S>, BuildKeyHasher>,
     /// With their times.
     uses: Vec<(u64, K, Form)>,
 }
@@ -97,10 +100,10 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
     /// An empty cache of at most `budget_bytes`; 0 keeps nothing.
     pub fn new(budget_bytes: usize) -> Self {
         let kind = PolicyKind::default();
-        let shard = || Mutex::new(Shard { chunks: HashMap::new(), uses: Vec::with_capacity(NOTED_USES) });
+        let shard = || Mutex::new(Shard { chunks: HashMap::default(), uses: Vec::with_capacity(NOTED_USES) });
         Self {
             shards: std::array::from_fn(|_| shard()),
-            hasher: RandomState::new(),
+            hasher: BuildKeyHasher::default(),
             policy: Mutex::new(Chosen { kind, policy: kind.policy(budget_bytes) }),
             held_bytes: AtomicUsize::new(0),
             budget_bytes: AtomicUsize::new(budget_bytes),
@@ -274,7 +277,8 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
     }
 
     fn shard_of(&self, key: &K) -> &Mutex<Shard<K, V, S>> {
-        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
+        // Other bits than the map of the shard goes by.
+        &self.shards[(self.hasher.hash_one(key) >> 40) as usize % SHARDS]
     }
 
     fn shard(&self, key: &K) -> MutexGuard<'_, Shard<K, V, S>> {
@@ -294,28 +298,32 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
         let now = self.clock.fetch_add(1, Ordering::Relaxed);
         chunk.last_use = now;
         shard.uses.push((now, key.clone(), form));
-        if shard.uses.len() >= NOTED_USES {
-            drop(guard);
-            let mut chosen = self.policy();
-            self.tell_uses(&mut chosen);
+        if form == Form::Inflated && chunk.stored.is_some() {
+            // Of a chunk that is there in both forms the stored one counts as used behind the inflated one, so that it is what is
+            // left when one of them goes.
+            shard.uses.push((now, key.clone(), Form::Stored));
+        }
+        let noted = shard.uses.len();
+        drop(guard);
+        if noted >= NOTED_USES {
+            let chosen = match noted < MOST_NOTED_USES {
+                true => self.policy.try_lock().ok(),
+                false => Some(self.policy()),
+            };
+            chosen.into_iter().for_each(|mut chosen| self.tell_uses(&mut chosen));
         }
         Some(found)
     }
 
-    /// Tells the policy of all uses that were noted, in their order. Where a chunk is there in both forms its stored one counts as
-    /// used behind the inflated one, so that it is what is left when one of them goes.
+    /// Tells the policy of all uses that were noted, in their order.
     fn tell_uses(&self, chosen: &mut Chosen<K>) {
         let mut uses: Vec<(u64, K, Form)> = Vec::new();
         for shard in &self.shards {
             uses.append(&mut lock(shard).uses);
         }
-        uses.sort_unstable_by_key(|(time, _, _)| *time);
-        for (_, key, form) in uses {
-            chosen.policy.touch(&(key.clone(), form));
-            if form == Form::Inflated {
-                chosen.policy.touch(&(key, Form::Stored));
-            }
-        }
+        // Those of one time stay in the order in which they were noted.
+        uses.sort_by_key(|(time, _, _)| *time);
+        uses.into_iter().for_each(|(_, key, form)| chosen.policy.touch(&(key, form)));
     }
 
     fn put(&self, key: K, facts: Facts, set: impl FnOnce(&mut Chunk<V, S>)) -> bool {

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cache;
+mod key_hasher;
 pub mod policy;
 pub mod seen;
 

@@ -5,27 +5,30 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::UnitKey;
+use crate::key_hasher::BuildKeyHasher;
 
 /// Units in the order in which they were pushed.
 #[derive(Debug)]
 pub(super) struct Queue<K> {
     by_place: BTreeMap<u64, K>,
     /// The place and the bytes of each.
-    places: HashMap<K, (u64, usize)>,
+    places: HashMap<K, (u64, usize), BuildKeyHasher>,
     next: u64,
     bytes: usize,
 }
 
 impl<K: UnitKey> Queue<K> {
     pub(super) fn new() -> Self {
-        Self { by_place: BTreeMap::new(), places: HashMap::new(), next: 0, bytes: 0 }
+        Self { by_place: BTreeMap::new(), places: HashMap::default(), next: 0, bytes: 0 }
     }
 
     /// Puts a unit behind all others, wherever it was.
     pub(super) fn push(&mut self, key: K, bytes: usize) {
-        self.remove(&key);
-        self.by_place.insert(self.next, key.clone());
-        self.places.insert(key, (self.next, bytes));
+        if let Some((place, before)) = self.places.insert(key.clone(), (self.next, bytes)) {
+            self.by_place.remove(&place);
+            self.bytes -= before;
+        }
+        self.by_place.insert(self.next, key);
         self.next += 1;
         self.bytes += bytes;
     }
@@ -40,8 +43,13 @@ impl<K: UnitKey> Queue<K> {
 
     /// Puts a unit that is there behind all others; false where it is not.
     pub(super) fn renew(&mut self, key: &K) -> bool {
-        let bytes = self.remove(key);
-        bytes.inspect(|bytes| self.push(key.clone(), *bytes)).is_some()
+        let Some((place, _)) = self.places.get_mut(key) else { return false };
+        let before = std::mem::replace(place, self.next);
+        if let Some(key) = self.by_place.remove(&before) {
+            self.by_place.insert(self.next, key);
+        }
+        self.next += 1;
+        true
     }
 
     pub(super) fn contains(&self, key: &K) -> bool {

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use super::queue::Queue;
 use super::{Facts, Policy, UnitKey};
+use crate::key_hasher::BuildKeyHasher;
 
 /// The part of the budget that the small queue has.
 const SMALL_SHARE: usize = 10;
@@ -20,7 +21,7 @@ pub struct S3Fifo<K> {
     main: Queue<K>,
     /// Went from the small queue.
     ghosts: Queue<K>,
-    uses: HashMap<K, u8>,
+    uses: HashMap<K, u8, BuildKeyHasher>,
     budget_bytes: usize,
 }
 
@@ -28,7 +29,7 @@ impl<K: UnitKey> S3Fifo<K> {
     /// Without units.
     pub fn new(budget_bytes: usize) -> Self {
         let (small, main, ghosts) = (Queue::new(), Queue::new(), Queue::new());
-        Self { small, main, ghosts, uses: HashMap::new(), budget_bytes }
+        Self { small, main, ghosts, uses: HashMap::default(), budget_bytes }
     }
 
     fn main_bytes(&self) -> usize {
