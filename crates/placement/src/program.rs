@@ -204,8 +204,7 @@ impl<'a> Program<'a> {
             &limits,
             &[NonnegativeConeT(limits.len())],
             settings,
-        )
-        .ok()?;
+        );
         solver.solve();
         let is_solved = matches!(solver.solution.status, SolverStatus::Solved | SolverStatus::AlmostSolved);
         is_solved.then(|| (0..self.columns()).map(|column| self.shares(column, &solver.solution.x)).collect())
