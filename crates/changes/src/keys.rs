@@ -12,6 +12,13 @@ pub const UNIQUE_INDEX: &str = "unique index ";
 /// What stands between the expressions of a unique index in its option.
 pub const BETWEEN: &str = "\n";
 
+/// Whether a unique index of a table names this column.
+pub fn indexes_name(table: &Table, column: &str) -> bool {
+    let mut indexes = table.options.iter().filter(|(of, name, _)| of.is_none() && name.starts_with(UNIQUE_INDEX));
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    indexes.any(|(_, _, text)| text.split(|c| !is_word(c)).any(|word| word.eq_ignore_ascii_case(column)))
+}
+
 /// What is unique in a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {

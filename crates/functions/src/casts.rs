@@ -33,6 +33,13 @@ pub fn cast(array: &ArrayRef, target: &DataType, or_null: bool) -> Result<ArrayR
         return cast;
     }
     match (array.data_type(), target) {
+        // Arrays of a fixed length by way of lists.
+        (T::FixedSizeList(element, _), _) if target.is_string() || matches!(target, T::List(_)) => {
+            cast(&plain(array, &T::List(Arc::clone(element)))?, target, or_null)
+        }
+        (source, T::FixedSizeList(element, _)) if source.is_string() || matches!(source, T::List(_)) => {
+            plain(&cast(array, &T::List(Arc::clone(element)), or_null)?, target)
+        }
         (source, _) if source.is_string() && texts::is_read(target) => {
             texts::read(&plain(array, &T::Utf8View)?, target, or_null)
         }

@@ -16,7 +16,6 @@ mod pads;
 mod paths;
 mod printf;
 mod regular;
-mod sizes;
 mod splits;
 
 /// All of them.
@@ -32,6 +31,5 @@ pub(crate) const DEFINITIONS: &[&[Definition]] = &[
     paths::DEFINITIONS,
     printf::DEFINITIONS,
     regular::DEFINITIONS,
-    sizes::DEFINITIONS,
     splits::DEFINITIONS,
 ];

@@ -14,11 +14,11 @@ fn key(expr: &Expr, collation: &str) -> Result<Expr> {
     for part in collation.split('.') {
         match part.trim_matches('"').to_uppercase().as_str() {
             "NOCASE" => key = lower(key),
+            "NOACCENT" => key = call("strip_accents", vec![key]),
             "BINARY" | "C" | "POSIX" => {}
             other => {
-                return Err(
-                    Error::unsupported(format!("the collation {other} is not supported")).hint("NOCASE and BINARY are")
-                );
+                return Err(Error::unsupported(format!("the collation {other} is not supported"))
+                    .hint("NOCASE, NOACCENT and BINARY are"));
             }
         }
     }

@@ -108,6 +108,15 @@ impl Visitor for Given {
                 SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
                     name.0.iter().filter_map(ObjectNamePart::as_ident).for_each(|part| self.note(part));
                 }
+                // What is written in small letters is called so.
+                SelectItem::UnnamedExpr(Expr::Identifier(name)) if name.quote_style.is_none() => {
+                    add(&mut self.columns, name);
+                }
+                SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => {
+                    if let Some(name) = parts.last().filter(|name| name.quote_style.is_none()) {
+                        add(&mut self.columns, name);
+                    }
+                }
                 _ => {}
             }
         }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -14,10 +15,10 @@ use datafusion::datasource::{MemTable, ViewTable};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement as PlanStatement;
-use datafusion::sql::sqlparser::ast::{ExprWithAlias, ObjectName, Statement as Ast};
+use datafusion::sql::sqlparser::ast::{ExprWithAlias, ObjectName, ObjectNamePart, Statement as Ast};
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_aggregates::{written_calls, written_frames};
-use forebay_base::{Error, Result, TableId};
+use forebay_base::{ColumnId, Error, Result, TableId};
 use forebay_changes::inserted_query::{Inserted, inserted_table};
 use forebay_context::error::{from_datafusion, into_datafusion, with_nearest_function};
 use forebay_context::lock::lock;
@@ -25,6 +26,7 @@ use forebay_context::settings::FirstRows;
 use forebay_context::statement::StatementContext;
 use forebay_engine::Engine;
 use forebay_files::files;
+use forebay_grammar::walk::visit_relations;
 use forebay_grammar::{arrows, bare_subqueries, first_rows, function_columns, row_ids, table_calls};
 use forebay_store::{Catalog, Table, TableSnapshot, View};
 use forebay_syntax::dialect::ForebayDialect;
@@ -36,6 +38,7 @@ use forebay_system::{CATALOG, Seen};
 use forebay_tables::nested_columns;
 use forebay_tables::table::ForebayTable;
 use forebay_transactions::OpenTransaction;
+use forebay_types::collated;
 
 use crate::called_macros;
 use crate::checks;
@@ -198,6 +201,10 @@ impl Planner {
             }
             table_calls::write_out(ast.as_mut(), &ForebayDialect)?;
             function_columns::write_out(ast.as_mut());
+            let columns = self.collated(ast);
+            if !columns.is_empty() {
+                collated::write_out(ast.as_mut(), &columns);
+            }
             row_ids::write_out(ast.as_mut(), &|name| self.numbers_rows(name), &ForebayDialect);
         }
         current_settings::replace(&self.base, &self.path, &mut statement)?;
@@ -237,6 +244,34 @@ impl Planner {
             }
             other => Ok(other),
         }
+    }
+
+    /// The columns with a collation of tables that a statement may name, in lower case.
+    fn collated(&self, statement: &Ast) -> HashMap<String, String> {
+        let options = |table: &Arc<TableSnapshot>| {
+            let of = |(id, name, text): (Option<ColumnId>, &str, &str)| {
+                let column = table.columns.iter().find(|column| name == collated::OPTION && Some(column.id) == id)?;
+                Some((column.name.to_lowercase(), text.to_owned()))
+            };
+            table.options.iter().filter_map(of).collect::<Vec<_>>()
+        };
+        let mut all: Vec<_> = self.snapshot.tables().map(|table| (table.name.to_lowercase(), options(table))).collect();
+        all.retain(|(_, columns)| !columns.is_empty());
+        let mut named = HashMap::new();
+        if !all.is_empty() {
+            let _: ControlFlow<()> = visit_relations(statement, |name| {
+                let last = name.0.last().and_then(ObjectNamePart::as_ident).map(|last| last.value.to_lowercase());
+                // Statements that change rows read parts of a table.
+                let is_it = |table: &String| {
+                    let of_part = format!(" of {table}");
+                    last.as_ref().is_some_and(|last| last == table || last.ends_with(&of_part))
+                };
+                let found = all.iter().filter(|(table, _)| is_it(table));
+                named.extend(found.flat_map(|(_, columns)| columns.clone()));
+                ControlFlow::Continue(())
+            });
+        }
+        named
     }
 
     /// Whether this is a table whose rows have places: no view, and without a column of that name.

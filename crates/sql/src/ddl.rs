@@ -15,6 +15,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use forebay_base::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId, Value};
 use forebay_changes::columns::unknown_column;
+use forebay_changes::keys::indexes_name;
 use forebay_context::error::{from_datafusion, suggestion};
 use forebay_engine::types::arrow_type;
 use forebay_functions::casts;
@@ -127,6 +128,17 @@ fn foreign_key(
     Ok(Constraint::ForeignKey { columns, table: found.full_name(), references })
 }
 
+/// An error if a UNIQUE INDEX is about a column.
+fn free_of_indexes(table: &TableSnapshot, id: ColumnId) -> Result<()> {
+    let column = table.columns.iter().find(|column| column.id == id);
+    match column.filter(|column| indexes_name(table, &column.name)) {
+        Some(column) => {
+            Err(Error::input(format!("an index depends on column {}", column.name)).hint("DROP INDEX first"))
+        }
+        None => Ok(()),
+    }
+}
+
 fn column_definition(planner: &Arc<Planner>, column: &ColumnDef) -> Result<ColumnDefinition> {
     let told = nested_columns::told_type(&column.data_type);
     let logical = match told.map_err(|error| error.context(format!("column {}", column.name)))? {
@@ -146,7 +158,9 @@ fn column_definition(planner: &Arc<Planner>, column: &ColumnDef) -> Result<Colum
             ColumnOption::Null | ColumnOption::Unique(_) | ColumnOption::ForeignKey(_) | ColumnOption::Comment(_) => {}
             ColumnOption::Check(_) => {}
             // Not of the column, but of how it is stored, and what is computed of the other ones.
-            ColumnOption::Options(_) | ColumnOption::Generated { generation_expr: Some(_), .. } => {}
+            ColumnOption::Options(_)
+            | ColumnOption::Collation(_)
+            | ColumnOption::Generated { generation_expr: Some(_), .. } => {}
             ColumnOption::NotNull | ColumnOption::PrimaryKey(_) => definition.nullable = false,
             ColumnOption::Default(expr) => {
                 let text = expr.to_string();
@@ -368,7 +382,10 @@ fn alter_once(
         AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
             for column in column_names {
                 match find_column(table, column) {
-                    Ok(id) => transaction.drop_column(table.id, id)?,
+                    Ok(id) => {
+                        free_of_indexes(table, id)?;
+                        transaction.drop_column(table.id, id)?;
+                    }
                     Err(_) if *if_exists => {}
                     Err(error) => return Err(error),
                 }
@@ -377,6 +394,7 @@ fn alter_once(
         }
         AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
             let id = find_column(table, old_column_name)?;
+            free_of_indexes(table, id)?;
             transaction.rename_column(table.id, id, &ident(new_column_name))
         }
         AlterTableOperation::RenameTable { table_name } => {

@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::ast::Ident;
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
 use forebay_system::{answers, summary};
+use forebay_types::sums;
 
 use crate::answer::Answer;
 use crate::lookup::{find_name, find_table};
@@ -48,7 +49,8 @@ impl Run<'_> {
         }
         let (plan, _) = self.plan_source(name)?;
         let plan = forebay_types::applied(plan).map_err(from_datafusion)?;
-        self.batch(answers::describe_schema(plan.schema().as_arrow())?)
+        let sums: Vec<_> = (0..plan.schema().fields().len()).map(|column| sums::shown(&plan, column)).collect();
+        self.batch(answers::describe_schema(plan.schema().as_arrow(), &sums)?)
     }
 
     /// Whether a table or view of the session's schema is called so.

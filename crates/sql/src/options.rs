@@ -20,6 +20,7 @@ use forebay_layout::CLUSTER_OPTION;
 use forebay_store::{ColumnDefinition, Constraint, TableOptions, Transaction, names_equal};
 use forebay_syntax::table_options::{Action, AlterOptions, Change};
 use forebay_tables::nested_columns;
+use forebay_types::collated;
 
 use crate::catalog::Planner;
 use crate::checks;
@@ -85,8 +86,12 @@ pub fn add_of_column(all: &mut TableOptions, id: ColumnId, column: &ColumnDef) -
         all.set(Some(id), nested_columns::TYPE_OPTION, Some(&told));
     }
     for option in &column.options {
-        if let ColumnOption::Options(options) = &option.option {
-            add(all, Some(id), options).map_err(|error| error.context(format!("column {}", column.name)))?;
+        match &option.option {
+            ColumnOption::Options(options) => {
+                add(all, Some(id), options).map_err(|error| error.context(format!("column {}", column.name)))?;
+            }
+            ColumnOption::Collation(name) => all.set(Some(id), collated::OPTION, collated::named(name)?.as_deref()),
+            _ => {}
         }
     }
     Ok(())

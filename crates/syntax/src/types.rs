@@ -161,6 +161,7 @@ pub fn shown_type(arrow: &ArrowType) -> String {
         Ok(logical) => shown_column_type(&logical),
         Err(_) => match arrow {
             ArrowType::List(element) => format!("{}[]", shown_field(element)),
+            ArrowType::FixedSizeList(element, length) => format!("{}[{length}]", shown_field(element)),
             ArrowType::Struct(fields) => {
                 let field = |field: &FieldRef| format!("{} {}", field.name(), shown_field(field));
                 format!("STRUCT({})", fields.iter().map(field).collect::<Vec<_>>().join(", "))

@@ -63,12 +63,15 @@ pub fn memory(uses: &[MemoryUse]) -> Result<RecordBatch> {
     ])
 }
 
-/// DESCRIBE a query.
-pub fn describe_schema(schema: &Schema) -> Result<RecordBatch> {
+/// DESCRIBE a query; `told` are types that its schema does not have.
+pub fn describe_schema(schema: &Schema, told: &[Option<String>]) -> Result<RecordBatch> {
     let fields = schema.fields();
     batch(vec![
         ("column_name", text(fields.iter().map(|field| field.name().as_str()))),
-        ("column_type", text(fields.iter().map(|field| shown_field(field)))),
+        (
+            "column_type",
+            text(fields.iter().zip(told).map(|(field, told)| told.clone().unwrap_or_else(|| shown_field(field)))),
+        ),
         ("null", text(fields.iter().map(|_| "YES"))),
         ("key", optional_text(fields.iter().map(|_| None))),
         ("default", optional_text(fields.iter().map(|_| None))),

@@ -43,7 +43,7 @@ pub fn told_type(data_type: &SqlType) -> Result<Option<String>> {
 /// Whether this is a type of lists, structs or maps.
 pub fn is_nested(data_type: &SqlType) -> bool {
     match data_type {
-        SqlType::Array(ArrayElemTypeDef::SquareBracket(_, None) | ArrayElemTypeDef::AngleBracket(_)) => true,
+        SqlType::Array(ArrayElemTypeDef::SquareBracket(..) | ArrayElemTypeDef::AngleBracket(_)) => true,
         SqlType::Struct(..) => true,
         SqlType::Custom(name, parts) => parts.len() == 2 && name.to_string().eq_ignore_ascii_case("map"),
         _ => false,
@@ -54,6 +54,7 @@ pub fn is_nested(data_type: &SqlType) -> bool {
 pub fn type_text(data_type: &DataType) -> Option<String> {
     match data_type {
         DataType::List(element) | DataType::LargeList(element) => Some(format!("{}[]", part_text(element)?)),
+        DataType::FixedSizeList(element, length) => Some(format!("{}[{length}]", part_text(element)?)),
         DataType::Struct(fields) if !fields.is_empty() => {
             let field =
                 |field: &Arc<Field>| Some(format!("\"{}\" {}", field.name().replace('"', "\"\""), part_text(field)?));

@@ -18,6 +18,7 @@ use datafusion::optimizer::analyzer::AnalyzerRule;
 use crate::bit_functions::calls::is_operator;
 use crate::functions::{is_marked, is_named};
 use crate::own::is_inside;
+use crate::sums;
 
 /// The rule. Before all that looks at types.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ impl AnalyzerRule for OwnTypes {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        applied(plan)
+        applied(sums::told(plan)?)
     }
 }
 

@@ -61,9 +61,8 @@ pub(crate) fn type_name(data_type: &DataType) -> String {
         DataType::Timestamp(TimeUnit::Millisecond, None) => "TIMESTAMP_MS".to_owned(),
         DataType::Timestamp(TimeUnit::Nanosecond, None) => "TIMESTAMP_NS".to_owned(),
         DataType::Decimal128(38, 0) | DataType::Decimal256(_, 0) => "HUGEINT".to_owned(),
-        DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
-            format!("{}[]", field_type(element))
-        }
+        DataType::List(element) | DataType::LargeList(element) => format!("{}[]", field_type(element)),
+        DataType::FixedSizeList(element, length) => format!("{}[{length}]", field_type(element)),
         DataType::Struct(fields)
             if fields.iter().enumerate().all(|(place, field)| *field.name() == format!("c{place}")) =>
         {

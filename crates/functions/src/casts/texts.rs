@@ -35,6 +35,7 @@ pub fn is_read(target: &DataType) -> bool {
             | T::LargeBinary
             | T::BinaryView
             | T::List(_)
+            | T::FixedSizeList(..)
             | T::Struct(_)
             | T::Map(..)
     )
@@ -54,6 +55,7 @@ pub fn is_written(source: &DataType) -> bool {
                 | T::LargeBinary
                 | T::BinaryView
                 | T::List(_)
+                | T::FixedSizeList(..)
                 | T::Struct(_)
                 | T::Map(..)
         )

@@ -4,7 +4,7 @@ use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 
-use crate::function::{Call, Definition, Shape, TEXT, is_integer, refused};
+use forebay_functions::function::{Call, Definition, Shape, TEXT, is_integer, refused};
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
     Definition {

@@ -1,0 +1,119 @@
+//! The types of sums as SQL tells them: HUGEINT of whole numbers, DECIMAL of 38 digits of decimals. What is computed with has as many
+//! digits as are needed; only `typeof` and DESCRIBE ask for these names.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{
+    BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, WindowFunctionDefinition, lit,
+};
+
+/// What such a type is called of whole numbers.
+const HUGEINT: &str = "HUGEINT";
+
+/// The plan with `typeof` of sums told.
+///
+/// # Errors
+/// If DataFusion cannot make the plan anew.
+pub fn told(plan: LogicalPlan) -> Result<LogicalPlan> {
+    if !asks(&plan)? {
+        return Ok(plan);
+    }
+    let rewritten = plan.transform_up_with_subqueries(|node| {
+        let inputs = node.inputs();
+        let [input] = inputs.as_slice() else { return Ok(Transformed::no(node)) };
+        let (input, names) = ((*input).clone(), NamePreserver::new(&node));
+        node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let expr = expr.transform_up(|part| {
+                Ok(match &part {
+                    Expr::ScalarFunction(call) if call.name() == "typeof" => {
+                        match call.args.first().and_then(|arg| of_expr(arg, &input)) {
+                            Some(shown) => Transformed::yes(lit(shown)),
+                            None => Transformed::no(part),
+                        }
+                    }
+                    _ => Transformed::no(part),
+                })
+            })?;
+            Ok(Transformed::new(name.restore(expr.data), expr.transformed, expr.tnr))
+        })
+    });
+    rewritten.map(|done| done.data)
+}
+
+fn asks(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|part| {
+                found |= matches!(part, Expr::ScalarFunction(call) if call.name() == "typeof");
+                Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+            })
+        })?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
+/// The type of a column of a plan, if it is a sum.
+pub fn shown(plan: &LogicalPlan, column: usize) -> Option<String> {
+    match plan {
+        LogicalPlan::Projection(node) => of_expr(node.expr.get(column)?, &node.input),
+        LogicalPlan::Aggregate(node) => {
+            let groups = node.schema.fields().len() - node.aggr_expr.len();
+            match column.checked_sub(groups) {
+                Some(place) => of_expr(node.aggr_expr.get(place)?, &node.input),
+                None => node.group_expr.get(column).and_then(|expr| of_expr(expr, &node.input)),
+            }
+        }
+        LogicalPlan::Window(node) => match column.checked_sub(node.input.schema().fields().len()) {
+            Some(place) => of_expr(node.window_expr.get(place)?, &node.input),
+            None => shown(&node.input, column),
+        },
+        LogicalPlan::SubqueryAlias(node) => shown(&node.input, column),
+        LogicalPlan::Filter(node) => shown(&node.input, column),
+        LogicalPlan::Sort(node) => shown(&node.input, column),
+        LogicalPlan::Limit(node) => shown(&node.input, column),
+        LogicalPlan::Distinct(Distinct::All(input)) => shown(input, column),
+        LogicalPlan::Union(node) => node.inputs.iter().find_map(|input| shown(input, column)),
+        _ => None,
+    }
+}
+
+/// The type of an expression over the rows of a plan, if it is a sum, or computed of one.
+fn of_expr(expr: &Expr, input: &LogicalPlan) -> Option<String> {
+    match expr {
+        Expr::Alias(alias) => of_expr(&alias.expr, input),
+        Expr::Column(column) => shown(input, input.schema().maybe_index_of_column(column)?),
+        Expr::AggregateFunction(AggregateFunction { func, params }) if func.name() == "sum" => {
+            of_sum(params.args.first()?, input)
+        }
+        Expr::WindowFunction(window) => match window.as_ref() {
+            WindowFunction { fun: WindowFunctionDefinition::AggregateUDF(func), params } if func.name() == "sum" => {
+                of_sum(params.args.first()?, input)
+            }
+            _ => None,
+        },
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Plus | Operator::Minus | Operator::Multiply, right }) => {
+            let sides = [left, right].map(|side| of_expr(side, input));
+            let is_whole = |side: &Expr| side.get_type(input.schema()).is_ok_and(|kind| kind.is_integer());
+            let fits =
+                |side: &Expr, shown: &Option<String>| shown.as_deref().map_or(is_whole(side), |it| it == HUGEINT);
+            let is_huge = sides.iter().flatten().next().is_some() && fits(left, &sides[0]) && fits(right, &sides[1]);
+            is_huge.then(|| HUGEINT.to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn of_sum(argument: &Expr, input: &LogicalPlan) -> Option<String> {
+    match argument.get_type(input.schema()).ok()? {
+        whole if whole.is_integer() => Some(HUGEINT.to_owned()),
+        DataType::Boolean | DataType::Decimal128(38, 0) => Some(HUGEINT.to_owned()),
+        DataType::Decimal128(_, scale) => Some(format!("DECIMAL(38,{scale})")),
+        _ => None,
+    }
+}
