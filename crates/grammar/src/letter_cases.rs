@@ -19,6 +19,8 @@ pub struct Given {
     /// Tables of WITH.
     tables: Names,
     columns: Names,
+    /// Columns that lists show under the names that they have.
+    shown: Vec<Ident>,
     is_quoted: bool,
 }
 
@@ -55,6 +57,11 @@ impl Given {
     pub fn of(statement: &Statement) -> Self {
         let mut given = Self::default();
         let _ = statement.walk(&mut given);
+        // Those that nothing else is called by are called so.
+        for name in std::mem::take(&mut given.shown).iter().filter(|name| name.quote_style.is_none()) {
+            let name = kept(name);
+            given.columns.entry(name.clone()).or_insert(Some(name));
+        }
         given
     }
 
@@ -108,15 +115,8 @@ impl Visitor for Given {
                 SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
                     name.0.iter().filter_map(ObjectNamePart::as_ident).for_each(|part| self.note(part));
                 }
-                // What is written in small letters is called so.
-                SelectItem::UnnamedExpr(Expr::Identifier(name)) if name.quote_style.is_none() => {
-                    add(&mut self.columns, name);
-                }
-                SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => {
-                    if let Some(name) = parts.last().filter(|name| name.quote_style.is_none()) {
-                        add(&mut self.columns, name);
-                    }
-                }
+                SelectItem::UnnamedExpr(Expr::Identifier(name)) => self.shown.push(name.clone()),
+                SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => self.shown.extend(parts.last().cloned()),
                 _ => {}
             }
         }
@@ -228,10 +228,10 @@ impl VisitorMut for ColumnNames<'_> {
         match expr {
             Expr::Identifier(name) => self.column(name),
             // Of a field of a column nothing is known.
-            Expr::CompoundIdentifier(parts) if parts.len() == 2 => {
-                if self.given.relations.contains_key(&parts[0].value.to_lowercase()) {
-                    self.column(&mut parts[1]);
-                }
+            Expr::CompoundIdentifier(parts)
+                if parts.len() == 2 && self.given.relations.contains_key(&parts[0].value.to_lowercase()) =>
+            {
+                self.column(&mut parts[1]);
             }
             _ => {}
         }

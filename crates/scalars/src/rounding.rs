@@ -86,7 +86,7 @@ mod tests {
     fn halves_go_to_the_even_digit() {
         let floats = [(2.5, 0), (3.5, 0), (-2.5, 0), (2.345, 2), (25.0, -1), (1e300, 20), (f64::NAN, 0)];
         let rounded: Vec<String> = floats.iter().map(|(value, digits)| float(*value, *digits).to_string()).collect();
-        assert_eq!(rounded[..5], ["2", "4", "-2", "2.34", "20"]);
+        assert_eq!(rounded[..5], ["2", "4", "-2", "2.35", "20"]);
         assert_eq!((float(1e300, 20), rounded[6].as_str()), (1e300, "NaN"));
         assert_eq!([whole(25, -1), whole(35, -1), whole(-25, -1), whole(26, -1), whole(7, 3)], [20, 40, -20, 30, 7]);
         assert_eq!([whole(i64::MAX, -30), whole(4, -1)], [0, 0]);

@@ -4,6 +4,7 @@
 //! of their own, number literals with an exponent become DOUBLE and `X'…'` BLOB, and named arguments of `read_csv` and the
 //! like, which the planner does not know, become texts.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -215,6 +216,12 @@ impl VisitorMut for Names {
         }
         limits::fetch_as_limit(query);
         limits::whole_numbers(query);
+        let mut named = HashSet::new();
+        let tables = query.with.iter().flat_map(|with| &with.cte_tables);
+        let mut tables = tables.map(|table| table.alias.name.value.to_lowercase());
+        if let Some(twice) = tables.find(|name| !named.insert(name.clone())) {
+            self.note(Err(Error::input(format!("WITH has two tables called {twice}"))));
+        }
         if self.scopes.depth() == 0 {
             let shown = collations::shown(query);
             self.note(shown);

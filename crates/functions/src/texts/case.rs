@@ -4,17 +4,22 @@ use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type};
 use datafusion::common::Result;
 
-use crate::function::{Call, Definition, Shape, TEXT};
+use crate::function::{Call, Definition, Shape, TEXT, is_text};
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
-    Definition { names: &["upper", "ucase"], shape: |types| shape(types, TEXT), compute: |call| mapped(call, upper) },
-    Definition { names: &["lower", "lcase"], shape: |types| shape(types, TEXT), compute: |call| mapped(call, lower) },
+    Definition { names: &["upper", "ucase"], shape: of_text, compute: |call| mapped(call, upper) },
+    Definition { names: &["lower", "lcase"], shape: of_text, compute: |call| mapped(call, lower) },
     Definition { names: &["unicode", "ord"], shape: |types| shape(types, DataType::Int32), compute: code_points },
     Definition { names: &["strlen"], shape: |types| shape(types, DataType::Int64), compute: bytes },
 ];
 
 fn shape(types: &[DataType], result: DataType) -> Option<Shape> {
     (types.len() == 1).then(|| Shape { arguments: vec![TEXT], result })
+}
+
+/// Of texts alone: other values are cast to them by who means that.
+fn of_text(types: &[DataType]) -> Option<Shape> {
+    shape(types, TEXT).filter(|_| is_text(&types[0]))
 }
 
 fn mapped(call: &Call<'_>, map: fn(char) -> char) -> Result<ArrayRef> {
