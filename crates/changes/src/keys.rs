@@ -1,7 +1,7 @@
 //! Keys of a table: the columns of PRIMARY KEY and UNIQUE, and the expressions of a UNIQUE INDEX. No two rows have the same values
 //! there, but for NULL, which is the same as nothing.
 
-use forebay_base::ColumnId;
+use forebay_base::{ColumnId, Error, Result};
 use forebay_store::{Constraint, Table};
 
 use crate::columns::quoted;
@@ -12,8 +12,22 @@ pub const UNIQUE_INDEX: &str = "unique index ";
 /// What stands between the expressions of a unique index in its option.
 pub const BETWEEN: &str = "\n";
 
+/// An error if a unique index of a table names this column.
+///
+/// # Errors
+/// That it does.
+pub fn free_of_indexes(table: &Table, id: ColumnId) -> Result<()> {
+    let column = table.columns.iter().find(|column| column.id == id);
+    match column.filter(|column| indexes_name(table, &column.name)) {
+        Some(column) => {
+            Err(Error::input(format!("an index depends on column {}", column.name)).hint("DROP INDEX first"))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Whether a unique index of a table names this column.
-pub fn indexes_name(table: &Table, column: &str) -> bool {
+fn indexes_name(table: &Table, column: &str) -> bool {
     let mut indexes = table.options.iter().filter(|(of, name, _)| of.is_none() && name.starts_with(UNIQUE_INDEX));
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     indexes.any(|(_, _, text)| text.split(|c| !is_word(c)).any(|word| word.eq_ignore_ascii_case(column)))

@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use crate::words::is_word;
 
-/// An expression that begins here: `#1`, `[f(x) FOR x IN list IF x > 1]`, `(VALUES (1))`, `ARRAY(SELECT …)`.
+/// An expression that begins here: `#1`, `[f(x) FOR x IN list IF x > 1]`, `(VALUES (1))`, `(FROM t SELECT a)`, `ARRAY(SELECT …)`.
 pub fn prefix(parser: &mut Parser<'_>, dialect: &dyn Dialect) -> Option<Result<Expr, ParserError>> {
     match &parser.peek_token_ref().token {
         Token::Sharp => {
@@ -21,7 +21,7 @@ pub fn prefix(parser: &mut Parser<'_>, dialect: &dyn Dialect) -> Option<Result<E
             Some(Ok(Expr::Identifier(Ident::with_quote('"', format!("#{digits}")))))
         }
         Token::LBracket => comprehension(parser),
-        Token::LParen if next_is(parser, Keyword::VALUES) => Some(subquery(parser)),
+        Token::LParen if next_is(parser, Keyword::VALUES) || next_is(parser, Keyword::FROM) => Some(subquery(parser)),
         word if is_word(word, "array")
             && parser.peek_nth_token(1).token == Token::LParen
             && begins_query(&parser.peek_nth_token(2).token) =>

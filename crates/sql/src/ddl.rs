@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use forebay_base::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId, Value};
 use forebay_changes::columns::unknown_column;
-use forebay_changes::keys::indexes_name;
+use forebay_changes::keys::free_of_indexes;
 use forebay_context::error::{from_datafusion, suggestion};
 use forebay_engine::types::arrow_type;
 use forebay_functions::casts;
@@ -126,17 +126,6 @@ fn foreign_key(
         }
     }
     Ok(Constraint::ForeignKey { columns, table: found.full_name(), references })
-}
-
-/// An error if a UNIQUE INDEX is about a column.
-fn free_of_indexes(table: &TableSnapshot, id: ColumnId) -> Result<()> {
-    let column = table.columns.iter().find(|column| column.id == id);
-    match column.filter(|column| indexes_name(table, &column.name)) {
-        Some(column) => {
-            Err(Error::input(format!("an index depends on column {}", column.name)).hint("DROP INDEX first"))
-        }
-        None => Ok(()),
-    }
 }
 
 fn column_definition(planner: &Arc<Planner>, column: &ColumnDef) -> Result<ColumnDefinition> {

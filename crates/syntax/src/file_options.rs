@@ -168,6 +168,28 @@ pub const READ_FUNCTIONS: [(&str, Format); 8] = [
     ("read_parquet", Format::Parquet),
 ];
 
+/// Options of COPY, for suggestions.
+pub const COPY_OPTIONS: [&str; 18] = [
+    "format",
+    "delimiter",
+    "quote",
+    "escape",
+    "null",
+    "header",
+    "compression",
+    "max_line_size",
+    "maximum_object_size",
+    "partition_by",
+    "force_quote",
+    "array",
+    "overwrite_or_ignore",
+    "row_group_size",
+    "ignore_errors",
+    "null_padding",
+    "decimal_separator",
+    "thousands",
+];
+
 /// Names of the functions that tell what files are like.
 pub const TOLD_FUNCTIONS: [&str; 7] = [
     "parquet_metadata",

@@ -1,10 +1,7 @@
-//! Names in any case: a column `Id` is found as `id` and `ID`, and shown as `Id`. DataFusion makes unquoted names
-//! lower-case and compares exactly, so unquoted names of columns whose stored name has upper-case letters are replaced by
-//! the stored name, quoted, before planning. Also here, on the way through the statement: columns of a SELECT list get names
-//! of their own, number literals with an exponent become DOUBLE and `X'…'` BLOB, and named arguments of `read_csv` and the
-//! like, which the planner does not know, become texts.
+//! Names in any case: a column `Id` is found as `id` and `ID`, and shown as `Id`. DataFusion makes unquoted names lower-case and
+//! compares exactly, so unquoted names of columns whose stored name has capitals are replaced by that, quoted, before planning. Also
+//! here, on the way: columns of a SELECT list get names, numbers with an exponent become DOUBLE and `X'…'` BLOB.
 
-use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -21,7 +18,6 @@ use datafusion::sql::sqlparser::ast::{
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
 use forebay_context::settings::{DescendingOrder, Variables};
-use forebay_grammar::letter_cases::Given;
 use forebay_grammar::walk::{Tree, visit_relations};
 use forebay_grammar::windows::{self, Windows};
 use forebay_grammar::{
@@ -35,12 +31,14 @@ use crate::rows::Rows;
 use crate::scopes::{Merged, Scopes};
 use crate::sides::constraint;
 use crate::using;
-use crate::{aliases, call_forms, columns, outputs, read_options, row_types, select_list, table_forms, volatile};
+use crate::{
+    aliases, call_forms, columns, given_names, outputs, read_options, row_types, select_list, table_forms, volatile,
+};
 
 /// Replaces names in `statement`, which may name tables, views and files.
 pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Result<()> {
     write_out_dots(statement);
-    let given = given_names(statement);
+    let given = given_names::of(statement);
     let references = state.resolve_table_references(statement).map_err(from_datafusion)?;
     let mut scopes = Scopes::default();
     for reference in references {
@@ -52,7 +50,7 @@ pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Res
         let Ok(Some(table)) = schema.table(&resolved.table).await else { continue };
         scopes.add_table(&reference, &table.schema());
     }
-    if let Some((given, ast)) = given.zip(explained(statement)) {
+    if let Some((given, ast)) = given.zip(given_names::explained(statement)) {
         given.name_columns(ast, &|name| scopes.all().has(name));
     }
     let mut calls = FunctionCalls::default();
@@ -68,23 +66,6 @@ pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Res
     let mut names = Names { descends, variables, ..Names::new(scopes) };
     visit(statement, &mut names);
     names.failed.map_or(Ok(()), Err)
-}
-
-/// The names that a statement gives, where some are in quotes; those of tables are written as they are given.
-fn given_names(statement: &mut PlanStatement) -> Option<Given> {
-    let ast = explained(statement)?;
-    let given = Some(Given::of(ast)).filter(|given| !given.is_plain())?;
-    given.name_tables(ast);
-    Some(given)
-}
-
-/// The statement itself, or the one that EXPLAIN shows.
-fn explained(statement: &mut PlanStatement) -> Option<&mut Ast> {
-    match statement {
-        PlanStatement::Statement(ast) => Some(ast),
-        PlanStatement::Explain(explain) => explained(&mut explain.statement),
-        PlanStatement::CreateExternalTable(_) | PlanStatement::CopyTo(_) | PlanStatement::Reset(_) => None,
-    }
 }
 
 fn write_out_dots(statement: &mut PlanStatement) {
@@ -133,7 +114,6 @@ impl Names {
         self.scopes.replace(None, name);
     }
 
-    /// What can be said, or nothing with the reason kept.
     fn or_failed(&mut self, merged: Result<Merged>) -> Merged {
         merged.unwrap_or_else(|error| {
             self.failed.get_or_insert(error);
@@ -216,12 +196,7 @@ impl VisitorMut for Names {
         }
         limits::fetch_as_limit(query);
         limits::whole_numbers(query);
-        let mut named = HashSet::new();
-        let tables = query.with.iter().flat_map(|with| &with.cte_tables);
-        let mut tables = tables.map(|table| table.alias.name.value.to_lowercase());
-        if let Some(twice) = tables.find(|name| !named.insert(name.clone())) {
-            self.note(Err(Error::input(format!("WITH has two tables called {twice}"))));
-        }
+        self.note(given_names::are_different(query));
         if self.scopes.depth() == 0 {
             let shown = collations::shown(query);
             self.note(shown);

@@ -16,7 +16,7 @@ use forebay_transactions::{Control, control, is_control};
 
 use crate::depth;
 use crate::dialect::ForebayDialect;
-use crate::file_options::{Format, Options};
+use crate::file_options::{COPY_OPTIONS, Format, Options};
 use crate::parameters::{self, Argument};
 use crate::read_options;
 use crate::syntax_error::{expected, parser_error};
@@ -398,28 +398,6 @@ fn words(parser: &mut Parser<'_>) -> Result<Vec<String>> {
     Ok(words)
 }
 
-/// Options of COPY, for suggestions.
-const OPTIONS: [&str; 18] = [
-    "format",
-    "delimiter",
-    "quote",
-    "escape",
-    "null",
-    "header",
-    "compression",
-    "max_line_size",
-    "maximum_object_size",
-    "partition_by",
-    "force_quote",
-    "array",
-    "overwrite_or_ignore",
-    "row_group_size",
-    "ignore_errors",
-    "null_padding",
-    "decimal_separator",
-    "thousands",
-];
-
 fn parse_option(parser: &mut Parser<'_>, key: &str, options: &mut Options) -> Result<()> {
     let _ = parser.consume_token(&Token::Eq) || parser.parse_keyword(Keyword::AS);
     match key {
@@ -449,7 +427,7 @@ fn parse_option(parser: &mut Parser<'_>, key: &str, options: &mut Options) -> Re
         _ if read_options::set(options, key, || option_word(parser))? => {}
         _ => {
             let error = Error::input(format!("there is no option {key}"));
-            let known = OPTIONS.into_iter().chain(read_options::NAMES);
+            let known = COPY_OPTIONS.into_iter().chain(read_options::NAMES);
             return Err(match forebay_context::error::suggestion(key, known.clone()) {
                 Some(other) => error.hint(format!("Did you mean {}?", other.to_uppercase())),
                 None => {
