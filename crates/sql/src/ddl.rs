@@ -2,23 +2,16 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Schema};
-use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::ColumnarValue;
-use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, CreateTable, CreateView,
     DataType as SqlType, Expr, IndexColumn, ObjectName, ObjectType, RenameTableNameKind, TableConstraint,
 };
-use forebay_base::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId, Value};
+use forebay_base::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId};
 use forebay_changes::columns::unknown_column;
 use forebay_changes::keys::free_of_indexes;
 use forebay_context::error::{from_datafusion, suggestion};
-use forebay_engine::types::arrow_type;
-use forebay_functions::casts;
 use forebay_store::{
     ColumnDefinition, Constraint, DEFAULT_SCHEMA, SealedSegment, TableDefinition, TableOptions, TableSnapshot,
     Transaction, full_name, names_equal,
@@ -29,6 +22,7 @@ use forebay_tables::nested_columns;
 
 use crate::catalog::Planner;
 use crate::checks::constraint as constraint_of;
+use crate::default_expressions;
 use crate::lookup::{find_name, find_table};
 use crate::named::find_column;
 use crate::options;
@@ -153,7 +147,7 @@ fn column_definition(planner: &Arc<Planner>, column: &ColumnDef) -> Result<Colum
             ColumnOption::NotNull | ColumnOption::PrimaryKey(_) => definition.nullable = false,
             ColumnOption::Default(expr) => {
                 let text = expr.to_string();
-                let value = default_value(planner, &text, &definition.logical)?;
+                let value = default_expressions::value(planner, &text, &definition.logical)?;
                 let told = nested_columns::told_type(&column.data_type)?;
                 definition.missing = nested_columns::stored_value(told.as_deref(), value)
                     .map_err(|error| error.context(format!("DEFAULT {text} of column {}", definition.name)))?;
@@ -166,50 +160,6 @@ fn column_definition(planner: &Arc<Planner>, column: &ColumnDef) -> Result<Colum
         }
     }
     Ok(definition)
-}
-
-/// Whether a DEFAULT expression has another value for each row.
-fn is_volatile(planner: &Arc<Planner>, text: &str) -> Result<bool> {
-    let expr = planner.state().create_logical_expr(text, &DFSchema::empty());
-    Ok(expr.map_err(|error| from_datafusion(error).context(format!("DEFAULT {text}")))?.is_volatile())
-}
-
-/// The present value of a DEFAULT expression, as a column of type `logical` stores it; none of one that has another value for each
-/// row.
-pub fn default_value(planner: &Arc<Planner>, text: &str, logical: &LogicalType) -> Result<Option<Value>> {
-    if is_volatile(planner, text)? {
-        return Ok(None);
-    }
-    let evaluate = || -> datafusion::common::Result<ScalarValue> {
-        let state = planner.state();
-        let empty = DFSchema::empty();
-        let expr = state.create_logical_expr(text, &empty)?;
-        let context = SimplifyContext::builder()
-            .with_schema(Arc::new(empty.clone()))
-            .with_config_options(Arc::clone(state.config_options()))
-            .with_current_time()
-            .build();
-        let simplifier = ExprSimplifier::new(context);
-        // `now()` is a function of the statement only.
-        let expr = simplifier.simplify(simplifier.coerce(expr, &empty)?)?;
-        let physical = state.create_physical_expr(expr, &empty)?;
-        let one_row = RecordBatch::try_new_with_options(
-            Arc::new(Schema::empty()),
-            Vec::new(),
-            &datafusion::arrow::array::RecordBatchOptions::new().with_row_count(Some(1)),
-        )?;
-        let scalar = match physical.evaluate(&one_row)? {
-            ColumnarValue::Scalar(scalar) => scalar,
-            ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0)?,
-        };
-        casts::cast_scalar(&scalar, &arrow_type(logical))
-    };
-    let scalar = evaluate().map_err(|error| from_datafusion(error).context(format!("DEFAULT {text}")))?;
-    if scalar.is_null() {
-        return Ok(None);
-    }
-    let value = forebay_tables::predicate::stored_value(&scalar, logical);
-    value.map(Some).ok_or_else(|| Error::input(format!("DEFAULT {text} is not a {logical}")))
 }
 
 /// Makes a table together with its options and first rows; with `replace`, in place of one of its name.
@@ -358,7 +308,7 @@ fn alter_once(
                     .hint("Make a new table with it, and INSERT the rows"));
             }
             if let Some(text) = definition.default.as_ref().filter(|_| table.rows() > 0)
-                && is_volatile(planner, text)?
+                && default_expressions::is_volatile(planner, text)?
             {
                 return Err(Error::unsupported(format!("DEFAULT {text} has another value for each row that is there"))
                     .hint("Add the column without it, UPDATE the rows, then ALTER COLUMN … SET DEFAULT"));
@@ -412,7 +362,7 @@ fn alter_column(
     match operation {
         AlterColumnOperation::SetDefault { value } => {
             let text = value.to_string();
-            let value = default_value(planner, &text, &definition.logical)?;
+            let value = default_expressions::value(planner, &text, &definition.logical)?;
             nested_columns::stored_value(table.options.get(Some(column), nested_columns::TYPE_OPTION), value)
                 .map_err(|error| error.context(format!("DEFAULT {text} of column {}", definition.name)))?;
             transaction.set_default(table.id, column, Some(text))

@@ -14,6 +14,7 @@ mod controlling;
 pub mod copy;
 mod current_settings;
 pub mod ddl;
+mod default_expressions;
 mod described;
 pub mod environment;
 mod execute;
