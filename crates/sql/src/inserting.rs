@@ -7,6 +7,7 @@ use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::ObjectName;
 use forebay_base::{Error, Result};
 use forebay_changes::insert;
+use forebay_changes::keys::Key;
 use forebay_context::error::from_datafusion;
 use forebay_joins::reading_order;
 
@@ -44,6 +45,9 @@ impl Run<'_> {
             let changed = self.insert_or_change(conflict, &table, &segments, &mut returning)?;
             return returning.map_or_else(|| self.changed(changed), |returning| returning.answer(self));
         }
+        let segments = vec![(Vec::new(), segments)];
+        self.check_keys(&Key::of(&table), &table, &segments)?;
+        let segments: Vec<_> = segments.into_iter().flat_map(|(_, segments)| segments).collect();
         if let Some(returning) = &mut returning {
             let written = segments.iter().map(|sealed| Arc::clone(sealed.segment())).collect();
             returning.add_segments(self, &table, &alias, written)?;

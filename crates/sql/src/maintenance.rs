@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use forebay_base::{ErrorKind, Result};
-use forebay_changes::keys::Key;
 use forebay_context::settings;
 use forebay_engine::morsels;
 use forebay_layout::{Maintenance, statements};
@@ -84,7 +83,7 @@ impl Run<'_> {
         self.done("ALTER TABLE")
     }
 
-    /// Adds rows to a table and its projections, if they have no key that another row has.
+    /// Adds rows to a table and its projections.
     pub(crate) fn publish(&self, table: &Table, segments: Vec<SealedSegment>) -> Result<()> {
         if segments.is_empty() {
             return Ok(());
@@ -93,7 +92,6 @@ impl Run<'_> {
         let segments = maintenance.in_order(table, segments)?;
         let copies = maintenance.copies_of_new(table, &segments)?;
         let added = vec![(Vec::new(), segments)];
-        self.check_keys(&Key::of(table), table, &added)?;
         self.planner.transaction().change(|transaction| transaction.change_rows(table.id, added, copies))
     }
 

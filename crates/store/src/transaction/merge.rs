@@ -23,6 +23,9 @@ use crate::table_snapshot::TableSnapshot;
 /// One thing as it was when the transaction began, as the transaction has it, and as it is now; `None` where it is not there.
 type Versions<'v, V> = (Option<&'v V>, Option<&'v V>, Option<&'v V>);
 
+/// All of one kind: as they were when the transaction began, as the transaction has them, and as they are now.
+type Maps<'m, K, V> = (&'m BTreeMap<K, V>, &'m BTreeMap<K, V>, &'m mut BTreeMap<K, V>);
+
 /// The catalog `now` with what a transaction that began with `base` has made of that in `own`.
 ///
 /// # Errors
@@ -67,7 +70,7 @@ pub(super) fn merged(base: &Catalog, own: &Catalog, now: &Catalog) -> Result<Cat
 
 /// Brings what a transaction changed of one kind of things into `now`; `both` says what becomes of what others have changed, too.
 fn merge<K: Ord + Clone, V: Clone>(
-    (base, own, now): (&BTreeMap<K, V>, &BTreeMap<K, V>, &mut BTreeMap<K, V>),
+    (base, own, now): Maps<'_, K, V>,
     is_same: impl Fn(&V, &V) -> bool,
     both: impl Fn(&K, Versions<'_, V>) -> Result<Option<V>>,
 ) -> Result<()> {
