@@ -1,13 +1,12 @@
 //! What decides which units go when there is no room: policies behind one trait.
 //!
 //! A unit is a chunk in one of its forms. Whoever holds the units tells a policy of every one that comes, is used or goes, and
-//! asks it for one to let go of. Reading order: this trait; [`lru`], [`mru`], [`two_q`], [`s3_fifo`], [`w_tiny_lfu`] and [`pbm`] are
+//! asks it for one to let go of. Reading order: this trait; [`by_use`], [`two_q`], [`s3_fifo`], [`w_tiny_lfu`] and [`pbm`] are
 //! those of others, to compare with; [`proportional`] is ours.
 //! Invariants: no locks, clocks, I/O or chance: the same calls have the same effect. A policy names only units that it was told of
 //! and that have not gone. Must not know: the units' values, threads, the disk.
 
-pub mod lru;
-pub mod mru;
+pub mod by_use;
 pub mod pbm;
 pub mod proportional;
 mod queue;
@@ -144,10 +143,10 @@ pub trait Policy<K>: fmt::Debug + Send {
 /// The policies by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum PolicyKind {
-    /// [`lru`].
+    /// [`by_use`]: the longest unused goes first.
     #[default]
     Lru,
-    /// [`mru`].
+    /// [`by_use`]: the last used goes first.
     Mru,
     /// [`two_q`].
     TwoQ,
@@ -194,8 +193,8 @@ impl PolicyKind {
     /// A new policy of this kind, for a budget of so many bytes.
     pub fn policy<K: UnitKey>(self, budget_bytes: usize) -> Box<dyn Policy<K>> {
         match self {
-            Self::Lru => Box::new(lru::Lru::new()),
-            Self::Mru => Box::new(mru::Mru::new()),
+            Self::Lru => Box::new(by_use::ByUse::least_recent()),
+            Self::Mru => Box::new(by_use::ByUse::most_recent()),
             Self::TwoQ => Box::new(two_q::TwoQ::new(budget_bytes)),
             Self::S3Fifo => Box::new(s3_fifo::S3Fifo::new(budget_bytes)),
             Self::WTinyLfu => Box::new(w_tiny_lfu::WTinyLfu::new(budget_bytes)),
