@@ -81,22 +81,32 @@ class ChangeGenerator(Generator):
         return f"INSERT INTO c SELECT * FROM {FILLED} WHERE k % 50 = {self.random.randrange(50)}"
 
 
-def run(options, report):
-    """`options`: binary, directory, seed, size (four statements are a case), query (one case, or None)."""
-    cases = max(1, options.size // CHANGES)
-    report.suite(f"random changes, seed {options.seed}, {cases} tables of {CHANGES} statements")
-    directory = os.path.join(options.directory, "changes")
+def loaded(options, report, suite):
+    """DuckDB, a database of ours, and the tables that rows come from, which are in both."""
+    directory = os.path.join(options.directory, suite)
     os.makedirs(directory)
     connection = connect()
     tables = {name: make_table(connection, directory, name, options.seed + place) for place, name in enumerate(TABLES) if name in (FILLED, OTHER)}
     database = os.path.join(directory, "db")
     for answer in options.binary.answers(database, [sql for table in tables.values() for sql in load_sql(table)]):
         report.check("load the test tables", answer.error)
+    return connection, database, tables
+
+
+def made_table():
+    """Statements that make the table that changes."""
+    return [f"CREATE TABLE c AS SELECT * FROM {FILLED} WHERE false", *(f"INSERT INTO c SELECT * FROM {FILLED} WHERE {part}" for part in COPIES)]
+
+
+def run(options, report):
+    """`options`: binary, directory, seed, size (four statements are a case), query (one case, or None)."""
+    cases = max(1, options.size // CHANGES)
+    report.suite(f"random changes, seed {options.seed}, {cases} tables of {CHANGES} statements")
+    connection, database, tables = loaded(options, report, "changes")
     generator = ChangeGenerator(tables, options.seed)
     for number in [options.query] if options.query is not None else range(cases):
         changes = generator.case(number)
-        made = ["DROP TABLE IF EXISTS c", f"CREATE TABLE c AS SELECT * FROM {FILLED} WHERE false"]
-        made += [f"INSERT INTO c SELECT * FROM {FILLED} WHERE {part}" for part in COPIES]
+        made = ["DROP TABLE IF EXISTS c", *made_table()]
         projections = generator.projections(number)
         # Some of the rows come before there are projections, others later.
         place = 2 + number % 4

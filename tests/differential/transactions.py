@@ -1,16 +1,13 @@
 """Random sequences of statements, most of them in transactions of several that are committed or rolled back: after each tenth statement tables and
 views have the rows that they have in DuckDB, in every copy of them; so they have after an error, of which nothing of its transaction is kept."""
 
-import os
 import random
 
 import duckdb
 
-from changes import COPIES, COPY_NAMES, FILLED, OTHER, ChangeGenerator
+from changes import COPY_NAMES, FILLED, OTHER, ChangeGenerator, loaded, made_table
 from random_queries import Source
-from randomized import connect, load_sql
 from rows import Expected, difference
-from tables import TABLES, make_table
 
 STATEMENTS = 30
 LOOK_AFTER = 10
@@ -84,18 +81,11 @@ def run(options, report):
     """`options`: binary, directory, seed, size (thirty statements are a case), query (one case, or None)."""
     cases = max(1, options.size // STATEMENTS)
     report.suite(f"random transactions, seed {options.seed}, {cases} sequences of {STATEMENTS} statements")
-    directory = os.path.join(options.directory, "transactions")
-    os.makedirs(directory)
-    connection = connect()
-    tables = {name: make_table(connection, directory, name, options.seed + place) for place, name in enumerate(TABLES) if name in (FILLED, OTHER)}
-    database = os.path.join(directory, "db")
-    for answer in options.binary.answers(database, [sql for table in tables.values() for sql in load_sql(table)]):
-        report.check("load the test tables", answer.error)
+    connection, database, tables = loaded(options, report, "transactions")
     generator = TransactionGenerator(tables, options.seed)
     for number in [options.query] if options.query is not None else range(cases):
         statements = generator.case(number)
-        made = ["DROP VIEW IF EXISTS w", "DROP TABLE IF EXISTS c", f"CREATE TABLE c AS SELECT * FROM {FILLED} WHERE false"]
-        made += [f"INSERT INTO c SELECT * FROM {FILLED} WHERE {part}" for part in COPIES]
+        made = ["DROP VIEW IF EXISTS w", "DROP TABLE IF EXISTS c", *made_table()]
         made += ["CREATE OR REPLACE TABLE e (k INTEGER, t VARCHAR)", "CREATE VIEW w AS SELECT count(*) AS n FROM e"]
         name = f"case {number} (--only transactions --seed {options.seed} --query {number})"
         report.check(name, judge(options, connection, database, (made, statements, generator.projections(number))))
