@@ -15,7 +15,7 @@ SNOWFLAKE = """CREATE TABLE s (k INTEGER, n VARCHAR, v DECIMAL(9,2))"""
 PROJECTIONS = ("p", "q")
 BEGINS = {"r": "k", "y": "k", "k.t": "k", "k.x": "k", "k.e.v": "k", "n": "e", "e.n": "e"}
 
-FACT = """CREATE TABLE {} (id BIGINT, k BIGINT, e INTEGER, q INTEGER, w VARCHAR, z DOUBLE,
+FACT = """CREATE TABLE {} (id BIGINT, k BIGINT, e INTEGER, q INTEGER, w VARCHAR, z DOUBLE, b INTEGER,
 FOREIGN KEY (k) REFERENCES d (k), FOREIGN KEY (e) REFERENCES s (k))"""
 
 
@@ -24,7 +24,8 @@ class Case:
 
     def __init__(self, seed, number):
         self.random = random.Random(f"pruned:{seed}:{number}")
-        self.keys = self.random.choice([50, 700, 20_000])
+        # With most keys the rows that others refer to have several blocks, too.
+        self.keys = self.random.choice([50, 700, 20_000, 150_000])
         self.repeated = self.random.choice([0, 0, 3])
 
     def choose(self, *items):
@@ -49,7 +50,7 @@ class Case:
             yield FACT.format(copy)
             yield (
                 f"INSERT INTO {copy} SELECT i, CASE WHEN i % 101 = 0 THEN NULL ELSE (({shuffled}) % {n + 5}) * {spread} END, "
-                f"i % {max(5, n // 10)}, ({shuffled}) % 60, 'w' || (({shuffled}) % 300), ({shuffled}) / 7.0 FROM range({ROWS}) t(i)"
+                f"i % {max(5, n // 10)}, ({shuffled}) % 60, 'w' || (({shuffled}) % 300), ({shuffled}) / 7.0, ({shuffled}) // 1000 FROM range({ROWS}) t(i)"
             )
 
     def layout(self):
@@ -68,6 +69,9 @@ class Case:
             "CHECKPOINT",
             "ANALYZE f",
             "ANALYZE TABLE f SIDEWAYS",
+            "ANALYZE d",
+            "ANALYZE TABLE d SIDEWAYS",
+            f"ALTER TABLE d CLUSTER BY ({self.choose('t', 'y', 'k', 'e.v')})",
             f"ALTER TABLE f ALTER COLUMN {self.choose('k', 'q', 'w', 'id')} SET (bloom_filter = {self.choose('on', 'off', 'auto', 1, 4, 64)})",
         )
 
@@ -76,7 +80,7 @@ class Case:
         columns = ""
         if self.random.random() < 0.4:
             needed = {BEGINS.get(column, column) for column in order}
-            columns = f" ({', '.join(sorted(needed | set(self.random.sample(['id', 'k', 'e', 'q', 'w', 'z'], 3))))})"
+            columns = f" ({', '.join(sorted(needed | set(self.random.sample(['id', 'k', 'e', 'q', 'w', 'z', 'b'], 3))))})"
         return f"ALTER TABLE f ADD PROJECTION IF NOT EXISTS {self.choose(*PROJECTIONS)} (ORDER BY {', '.join(order)}){columns}"
 
     def predicate(self):
@@ -101,6 +105,8 @@ class Case:
             f"f.id IN ({number(ROWS)}, {number(ROWS)}, {number(ROWS)})",
             f"f.w IN ('w{number(310)}', 'w{number(310)}', 'x')",
             f"f.z > {number(40_000)}",
+            f"f.b < {number(150)}",
+            f"f.b > {number(270)}",
             f"f.k = {number(self.keys + 5)}",
         )
 
@@ -135,7 +141,7 @@ class Case:
             f"DELETE FROM d WHERE y = {number(9)}",
             f"INSERT INTO d SELECT k + 1, 'R{number(6)}', {number(9)}, e, t, x FROM d WHERE y = {number(7)}",
             f"UPDATE s SET n = 'name {number(8)}' WHERE k % 3 = {number(3)}",
-            "INSERT INTO {} SELECT id + 1000000, k, e, q, w, z FROM {} WHERE q = %d AND id < 100000" % number(60),
+            "INSERT INTO {} SELECT id + 1000000, k, e, q, w, z, b FROM {} WHERE q = %d AND id < 100000" % number(60),
             "DELETE FROM {} WHERE q = %d" % number(60),
             "UPDATE {} SET k = k + 1 WHERE q = %d" % number(60),
         )

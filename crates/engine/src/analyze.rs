@@ -12,6 +12,7 @@ mod filters;
 mod keys;
 mod order;
 mod partners;
+mod referencing;
 mod suggest;
 mod worth;
 
@@ -25,4 +26,4 @@ pub(crate) use curve::Places;
 pub use filters::{BLOOM_OPTION, FilterChoice, worth_filtering};
 pub use order::order_of_queries;
 pub use suggest::{Method, Suggestion, suggest};
-pub use worth::{hops_of, worth_making};
+pub use worth::{hops_of, worth_making, worth_making_of_referencing};

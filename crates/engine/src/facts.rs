@@ -13,7 +13,7 @@ mod rule_out;
 pub use bin_sets::{Attribute, BinSets, KIND};
 pub use bloom_filters::{BloomFilters, FilteredBlocks, KIND as BLOOM_KIND};
 pub use forebay_store::{Hop, OrderKey};
-pub use rule_out::{Asked, segments_of};
+pub use rule_out::{Asked, hops_of_fact, segments_of};
 pub(crate) use rule_out::{KnownFacts, PartnerTest, RuledOut, asks_for_values, remember};
 
 /// Which facts about a table's blocks rule them out.

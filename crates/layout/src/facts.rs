@@ -4,10 +4,13 @@
 
 use std::sync::Arc;
 
-use forebay_base::{ProjectionId, Result, TableId};
-use forebay_engine::analyze::{build, build_filters, worth_filtering, worth_making};
-use forebay_engine::facts::{BLOOM_KIND, KIND, segments_of};
-use forebay_store::{Catalog, TableSnapshot, Transaction};
+use forebay_base::{FactId, ProjectionId, Result, TableId};
+use forebay_engine::CancelToken;
+use forebay_engine::analyze::{
+    build, build_filters, hops_of, worth_filtering, worth_making, worth_making_of_referencing,
+};
+use forebay_engine::facts::{BLOOM_KIND, KIND, hops_of_fact, segments_of};
+use forebay_store::{Catalog, Fact, Hop, TableSnapshot, Transaction};
 
 use crate::maintenance::Maintenance;
 
@@ -31,41 +34,61 @@ impl Maintenance<'_> {
         catalog.table_by_id(table).map_or(Ok(()), |table| self.make_facts(&catalog, table, made_anew))
     }
 
-    /// Makes the facts about a table that are worth it, in the place of those that there are.
+    /// Makes the facts about a table that are worth it, in the place of those that there are, and those of its rows about the tables
+    /// that it refers to.
     pub(crate) fn make_facts(&self, catalog: &Catalog, table: &Arc<TableSnapshot>, made_anew: MadeAnew) -> Result<()> {
-        let how = (self.threads, self.cancel);
+        let is_copy = matches!(made_anew, MadeAnew::OfCopy(_));
         let is_wanted = |copy: &&Arc<TableSnapshot>| match made_anew {
             MadeAnew::OfCopy(id) => copy.copy_id() == id,
             MadeAnew::All | MadeAnew::OfOthers | MadeAnew::Moved => true,
         };
         let mut made = Vec::new();
-        for copy in std::iter::once(table).chain(table.copies()).filter(is_wanted) {
-            let wanted = worth_making(catalog, copy, made_anew != MadeAnew::All);
-            made.extend(build(self.engine, catalog, copy, &wanted, how)?);
+        for copy in copies_of(table).filter(is_wanted) {
+            let mut wanted = worth_making(catalog, copy, made_anew != MadeAnew::All);
+            wanted.extend(worth_making_of_referencing(catalog, copy));
+            made.extend(build(self.engine, catalog, copy, &wanted, self.how())?);
             if made_anew != MadeAnew::OfOthers {
                 let wanted = worth_filtering(self.engine, copy)?;
-                made.extend(build_filters(self.engine, catalog, copy, &wanted, how)?);
+                made.extend(build_filters(self.engine, catalog, copy, &wanted, self.how())?);
             }
         }
-        let mut transaction = self.engine.store().begin()?;
-        let known = transaction.catalog().facts_of(table.id).filter(|fact| {
+        let is_replaced = |fact: &&Arc<Fact>| {
             let definition = fact.definition();
             match (definition.kind, definition.version) {
-                _ if matches!(made_anew, MadeAnew::OfCopy(_)) => false,
+                _ if is_copy => false,
                 KIND => made_anew == MadeAnew::All || definition.sources.len() > 1,
                 BLOOM_KIND => made_anew != MadeAnew::OfOthers,
                 _ => false,
             }
-        });
-        let known: Vec<_> = known.map(|fact| fact.id()).collect();
-        if known.is_empty() && made.is_empty() {
+        };
+        let referred = if is_copy { Vec::new() } else { referred_by(catalog, table) };
+        for (back, referred) in &referred {
+            for copy in copies_of(referred) {
+                let mut wanted = worth_making_of_referencing(catalog, copy);
+                wanted.retain(|wanted| wanted.hops == [*back]);
+                made.extend(build(self.engine, catalog, copy, &wanted, self.how())?);
+            }
+        }
+        let mut transaction = self.engine.store().begin()?;
+        let known = Arc::clone(transaction.catalog());
+        let mut replaced: Vec<FactId> = known.facts_of(table.id).filter(is_replaced).map(|fact| fact.id()).collect();
+        for (back, referred) in &referred {
+            // `forebay check` tells of a fact that cannot be read.
+            let is_told_by = |fact: &&Arc<Fact>| matches!(hops_of_fact(fact), Ok(Some(hops)) if hops == [*back]);
+            replaced.extend(known.facts_of(referred.id).filter(is_told_by).map(|fact| fact.id()));
+        }
+        if replaced.is_empty() && made.is_empty() {
             return Ok(());
         }
-        known.into_iter().try_for_each(|fact| transaction.drop_fact(fact))?;
+        replaced.into_iter().try_for_each(|fact| transaction.drop_fact(fact))?;
         for fact in made {
             transaction.publish_fact(fact)?;
         }
         transaction.commit()
+    }
+
+    fn how(&self) -> (usize, &CancelToken) {
+        (self.threads, self.cancel)
     }
 
     /// Drops the facts about a table that know none of the segments which it and its projections have.
@@ -82,4 +105,18 @@ impl Maintenance<'_> {
         }
         Ok(())
     }
+}
+
+/// The tables that a table refers to, each with the way from it to the rows that do.
+fn referred_by(catalog: &Catalog, table: &TableSnapshot) -> Vec<(Hop, Arc<TableSnapshot>)> {
+    let referred = |(hop, _): (Hop, &TableSnapshot)| {
+        let back = Hop { column: hop.key, table: table.id, key: hop.column };
+        Some((back, Arc::clone(catalog.table_by_id(hop.table)?)))
+    };
+    hops_of(catalog, table).into_iter().filter_map(referred).collect()
+}
+
+/// A table, and the copies of its rows in other orders.
+fn copies_of(table: &Arc<TableSnapshot>) -> impl Iterator<Item = &Arc<TableSnapshot>> {
+    std::iter::once(table).chain(table.copies())
 }

@@ -68,6 +68,11 @@ impl BinSet {
         self.words.iter().zip(other.words).fold(0, |both, (mine, other)| both | mine & other) != 0
     }
 
+    /// How many bins it has.
+    pub fn count(&self) -> u32 {
+        self.words.iter().map(|word| word.count_ones()).sum()
+    }
+
     /// Whether it has no bin.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

@@ -78,7 +78,7 @@ impl Builder<'_> {
         let step = units.len().div_ceil(COUNTED_UNITS);
         let mut shares: f64 = 0.0;
         let counted: Vec<Unit> = units.iter().step_by(step).copied().collect();
-        let scan = self.scan_of(table, &source, &counted)?;
+        let scan = self.scan_of(table, &source, morsels_of(&counted))?;
         for unit in counted {
             let mut different = HashSet::new();
             each_hash(&scan, &source, unit, |hash| {
@@ -102,7 +102,7 @@ impl Builder<'_> {
     ) -> Result<SealedFact> {
         let filter_words = shape.lines as usize * LINE_WORDS;
         let words: Vec<AtomicU64> = (0..units.len() * filter_words).map(|_| AtomicU64::new(0)).collect();
-        let (next, scan) = (AtomicUsize::new(0), self.scan_of(table, source, units)?);
+        let (next, scan) = (AtomicUsize::new(0), self.scan_of(table, source, morsels_of(units))?);
         let work = || -> Result<()> {
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
@@ -131,12 +131,6 @@ impl Builder<'_> {
             FactDefinition { kind, version, optional: true, table: table.id, columns: vec![column], sources };
         self.engine.store().write_fact(definition, &content)
     }
-
-    fn scan_of(&self, table: &Arc<TableSnapshot>, source: &TableSource, units: &[Unit]) -> Result<Arc<Scan>> {
-        let (metrics, cancel, columns) = (Arc::default(), self.cancel.clone(), vec![source.columns[0].column]);
-        let scan = Scan::new(Arc::clone(self.engine), Arc::clone(table), columns, metrics, cancel)?;
-        Ok(Arc::new(scan.of_morsels(units.iter().map(Unit::morsel).collect())))
-    }
 }
 
 /// Calls `see` with the hash of every value of a chunk, but for a value behind an equal one.
@@ -152,6 +146,10 @@ fn each_hash(scan: &Arc<Scan>, source: &TableSource, unit: Unit, mut see: impl F
         });
     }
     Ok(())
+}
+
+fn morsels_of(units: &[Unit]) -> Vec<Morsel> {
+    units.iter().map(Unit::morsel).collect()
 }
 
 /// The chunks of a column.

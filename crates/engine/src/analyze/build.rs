@@ -20,7 +20,7 @@ use super::keys::RowsByKey;
 use super::partners::{Partners, all_bins};
 use crate::facts::{Attribute, BinSets, Hop, KIND};
 use crate::query::source::{EqualRows, VectorLoader};
-use crate::{CancelToken, Engine, Metrics, Morsel, Scan};
+use crate::{CancelToken, Engine, Morsel, Scan};
 
 /// Morsels whose values tell where bins end.
 const SAMPLED_MORSELS: usize = 16;
@@ -66,10 +66,18 @@ pub fn build(
             }
         }
     }
-    let by_hop: Vec<(Hop, Vec<Wanted>)> = by_hop.into_iter().collect();
-    let dimensions = builder.each(&by_hop, |(hop, rest)| builder.dimension(*hop, rest))?;
-    for ((hop, _), dimension) in by_hop.iter().zip(&dimensions) {
+    let (mut held, mut larger) = (Vec::new(), Vec::new());
+    for (hop, rest) in by_hop {
+        let is_larger = builder.table(hop.table)?.rows() > table.rows() && rest.iter().all(|w| w.hops.is_empty());
+        if is_larger { &mut larger } else { &mut held }.push((hop, rest));
+    }
+    let dimensions = builder.each(&held, |(hop, rest)| builder.dimension(*hop, rest))?;
+    for ((hop, _), dimension) in held.iter().zip(&dimensions) {
         made.extend(builder.of_partners(table, *hop, dimension)?);
+    }
+    for (hop, rest) in larger {
+        let columns: Vec<ColumnId> = rest.into_iter().flat_map(|wanted| wanted.columns).collect();
+        made.extend(builder.of_referencing(table, hop, &columns)?);
     }
     made.into_iter().map(|known| builder.seal(table, known)).collect()
 }
@@ -108,10 +116,10 @@ pub(super) trait BlockWatcher: Send {
 }
 
 /// What a block of a table has: segment, row group and block, and a set for each attribute.
-type BlockSets = ((usize, usize, usize), Vec<BinSet>);
+pub(super) type BlockSets = ((usize, usize, usize), Vec<BinSet>);
 
 impl Builder<'_> {
-    fn table(&self, id: TableId) -> Result<&Arc<TableSnapshot>> {
+    pub(super) fn table(&self, id: TableId) -> Result<&Arc<TableSnapshot>> {
         self.catalog.table_by_id(id).ok_or_else(|| Error::input(format!("there is no table number {id}")))
     }
 
@@ -168,8 +176,7 @@ impl Builder<'_> {
     /// The rows of the table that a hop leads to, with the bins of the columns that are wanted.
     pub(super) fn dimension(&self, hop: Hop, wanted: &[Wanted]) -> Result<Dimension> {
         let table = self.table(hop.table)?;
-        let row_count = usize::try_from(table.rows()).ok().filter(|rows| *rows < u32::MAX as usize);
-        let row_count = row_count.ok_or_else(|| Error::input(format!("table {} has too many rows", table.name)))?;
+        let row_count = row_count(table)?;
         let own: Vec<ColumnId> =
             wanted.iter().filter(|wanted| wanted.hops.is_empty()).flat_map(|w| w.columns.clone()).collect();
         let mut further: BTreeMap<Hop, Vec<Wanted>> = BTreeMap::new();
@@ -315,9 +322,22 @@ impl Builder<'_> {
     }
 
     pub(super) fn scan(&self, table: &Arc<TableSnapshot>, source: &TableSource) -> Result<Arc<Scan>> {
+        self.new_scan(table, source).map(Arc::new)
+    }
+
+    /// A scan of some morsels only.
+    pub(super) fn scan_of(
+        &self,
+        table: &Arc<TableSnapshot>,
+        source: &TableSource,
+        morsels: Vec<Morsel>,
+    ) -> Result<Arc<Scan>> {
+        Ok(Arc::new(self.new_scan(table, source)?.of_morsels(morsels)))
+    }
+
+    fn new_scan(&self, table: &Arc<TableSnapshot>, source: &TableSource) -> Result<Scan> {
         let columns = source.columns.iter().map(|column| column.column).collect();
-        let (metrics, cancel) = (Arc::new(Metrics::default()), self.cancel.clone());
-        Ok(Arc::new(Scan::new(Arc::clone(self.engine), Arc::clone(table), columns, metrics, cancel)?))
+        Scan::new(Arc::clone(self.engine), Arc::clone(table), columns, Arc::default(), self.cancel.clone())
     }
 
     /// For each column, bins by some of its values; `None` where it is not worth any.
@@ -376,8 +396,17 @@ impl BlockWatcher for OwnValues {
     }
 }
 
+/// The rows of a table, each of which gets a number.
+///
+/// # Errors
+/// `Input` where they are too many for 4 bytes.
+pub(super) fn row_count(table: &TableSnapshot) -> Result<usize> {
+    let count = usize::try_from(table.rows()).ok().filter(|rows| *rows < u32::MAX as usize);
+    count.ok_or_else(|| Error::input(format!("table {} has too many rows", table.name)))
+}
+
 /// A fact about the blocks of the segments that have the column.
-fn collected(
+pub(super) fn collected(
     table: &TableSnapshot,
     (hops, column): (Vec<Hop>, ColumnId),
     known: Vec<(ColumnId, Bins)>,

@@ -15,8 +15,7 @@ const FEWEST_BLOCKS: usize = 2;
 /// Facts about a table, or a copy of its rows, that are worth making: about the rows of other tables, and unless `sideways_only` about
 /// its own.
 pub fn worth_making(catalog: &Catalog, table: &TableSnapshot, sideways_only: bool) -> Vec<Wanted> {
-    let groups = table.segments.iter().filter_map(|segment| segment.groups().ok()).flatten();
-    if groups.map(|group| group.block_rows.len()).sum::<usize>() < FEWEST_BLOCKS {
+    if has_few_blocks(table) {
         return Vec::new();
     }
     let mut wanted = Vec::new();
@@ -25,6 +24,27 @@ pub fn worth_making(catalog: &Catalog, table: &TableSnapshot, sideways_only: boo
     }
     add_partners(catalog, table, &[], &mut wanted);
     wanted.retain(|wanted| !wanted.columns.is_empty());
+    wanted
+}
+
+/// Facts about a table, or a copy of its rows, that may be worth making: about the rows of other tables whose declared foreign keys lead
+/// to it. Whether their columns tell its blocks apart is found out on a sample ([`super::build`]).
+pub fn worth_making_of_referencing(catalog: &Catalog, table: &TableSnapshot) -> Vec<Wanted> {
+    if has_few_blocks(table) {
+        return Vec::new();
+    }
+    let known: Vec<Hop> = hops_of(catalog, table).into_iter().map(|(hop, _)| hop).collect();
+    let mut wanted = Vec::new();
+    for other in catalog.tables().filter(|other| other.id != table.id) {
+        let here = hops_of(catalog, other).into_iter().filter(|(_, partner)| partner.id == table.id);
+        for (hop, _) in here.filter(|(hop, _)| has_column(table, hop.key)) {
+            let back = Hop { column: hop.key, table: other.id, key: hop.column };
+            let columns = telling_columns(other, &[hop.column]);
+            if !columns.is_empty() && !known.contains(&back) {
+                wanted.push(Wanted { hops: vec![back], columns });
+            }
+        }
+    }
     wanted
 }
 
@@ -56,6 +76,11 @@ pub fn hops_of<'c>(catalog: &'c Catalog, table: &TableSnapshot) -> Vec<(Hop, &'c
         can_go.then(|| (Hop { column: *column, table: partner.id, key: key.id }, &**partner))
     };
     table.constraints.iter().filter_map(hop).collect()
+}
+
+fn has_few_blocks(table: &TableSnapshot) -> bool {
+    let groups = table.segments.iter().filter_map(|segment| segment.groups().ok()).flatten();
+    groups.map(|group| group.block_rows.len()).sum::<usize>() < FEWEST_BLOCKS
 }
 
 fn has_column(table: &TableSnapshot, id: ColumnId) -> bool {

@@ -178,6 +178,18 @@ pub fn segments_of(fact: &Fact) -> Result<Option<Vec<SegmentId>>> {
     })
 }
 
+/// The way from the table of a fact to the rows that it tells of; `None` where it is of no kind that is known here.
+///
+/// # Errors
+/// Where its file cannot be read.
+pub fn hops_of_fact(fact: &Fact) -> Result<Option<Vec<Hop>>> {
+    Ok(match kind(fact) {
+        bin_sets::KIND => Some(BinSets::from_bytes(&fact.read()?)?.hops),
+        bloom_filters::KIND => Some(Vec::new()),
+        _ => None,
+    })
+}
+
 fn kind(fact: &Fact) -> (u16, u32) {
     (fact.definition().kind, fact.definition().version)
 }

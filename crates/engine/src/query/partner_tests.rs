@@ -1,10 +1,13 @@
 //! What the rows of a pipeline's table must pass besides its own tests: those of the rows that they join with, as the program has
 //! them. Facts about blocks answer such tests before any of these rows is read (sideways pruning, GOLAP §4.3).
 //!
-//! Only joins count that leave out rows without a partner. Must not know: facts.
+//! Only joins count that leave out rows without a partner, and of the sides of such a join both: rows that are looked up, and those of
+//! a build side that nobody else reads. Must not know: facts.
 
 use forebay_base::{ColumnId, TableId, limits};
-use forebay_pipeline::ir::{Pipeline, Probe, ProbeKind, Program, Register, Sink, Source, Step, TableSource, ValueType};
+use forebay_pipeline::ir::{
+    Pipeline, Probe, ProbeKind, Program, Register, Sink, Source, StateId, Step, TableSource, ValueType,
+};
 
 use forebay_store::Catalog;
 
@@ -104,6 +107,7 @@ fn tests_of<'q>(
     if most_hops == 0 {
         return tests;
     }
+    tests.extend(tests_of_referencing(query, program, pipeline, source));
     for step in &pipeline.steps {
         let Step::Probe(Probe { kind: ProbeKind::Inner | ProbeKind::Semi, state, keys, .. }) = step else { continue };
         let builds = |other: &&Pipeline| other.sink.fills() == Some(*state);
@@ -122,6 +126,54 @@ fn tests_of<'q>(
         }
     }
     tests
+}
+
+/// The tests of the rows that look up what a pipeline builds, where it builds for them alone and they leave out what they do not find:
+/// without such a row its own have no part in any answer.
+fn tests_of_referencing<'q>(
+    query: &'q Query,
+    program: &'q Program,
+    pipeline: &'q Pipeline,
+    source: &TableSource,
+) -> Vec<PartnerTest<'q>> {
+    let Sink::Build { keys: built, .. } = &pipeline.sink else { return Vec::new() };
+    let Some((other, keys)) = pipeline.sink.fills().and_then(|state| only_probe(program, state)) else {
+        return Vec::new();
+    };
+    let Some(other_source) = table_of(other) else { return Vec::new() };
+    let other_table = query.tables[other_source.table].table.id;
+    let hops = keys.iter().zip(built).filter_map(|(key, of_own)| {
+        let column = key_column(query, source, *of_own)?;
+        Some(Hop { column, table: other_table, key: key_column(query, other_source, *key)? })
+    });
+    hops.flat_map(|hop| {
+        let beyond = tests_of(query, program, other, 0);
+        beyond.into_iter().map(move |test| PartnerTest { hops: vec![hop], ..test })
+    })
+    .collect()
+}
+
+/// The one pipeline that reads a state, by one probe that leaves out rows without a partner, and the probe's keys. `None` where more
+/// read it, or one otherwise.
+fn only_probe(program: &Program, state: StateId) -> Option<(&Pipeline, &[Register])> {
+    let is_read_otherwise = |pipeline: &Pipeline| {
+        let is_source = matches!(&pipeline.source, Source::BuildRows { state: read, .. } if *read == state);
+        is_source || matches!(&pipeline.sink, Sink::Mark { state: marked, .. } if *marked == state)
+    };
+    if program.pipelines.iter().any(is_read_otherwise) {
+        return None;
+    }
+    let steps = program.pipelines.iter().flat_map(|pipeline| pipeline.steps.iter().map(move |step| (pipeline, step)));
+    let mut probes = steps.filter_map(|(pipeline, step)| match step {
+        Step::Probe(probe) if probe.state == state => Some((pipeline, probe)),
+        _ => None,
+    });
+    match (probes.next(), probes.next()) {
+        (Some((pipeline, Probe { kind: ProbeKind::Inner | ProbeKind::Semi, keys, .. })), None) => {
+            Some((pipeline, keys))
+        }
+        _ => None,
+    }
 }
 
 fn table_of(pipeline: &Pipeline) -> Option<&TableSource> {
