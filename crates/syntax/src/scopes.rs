@@ -2,11 +2,16 @@
 //! outwards, and of the table that qualifies it. Columns of subqueries are not known by table; they are looked for among
 //! the names of all tables of the statement.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use datafusion::arrow::datatypes::Schema;
+use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::TableReference;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, ObjectNamePart, Select, TableAlias, TableFactor};
+
+use forebay_context::own_types;
+
+/// A table that is written without a schema is found with any.
+const ANY_SCHEMA: &str = "main";
 
 /// Tables that WITH names, with their columns where these are known; the innermost last.
 pub type Named = Vec<(String, Option<Vec<String>>)>;
@@ -19,6 +24,8 @@ pub type Merged = HashMap<String, Expr>;
 pub struct StoredNames {
     by_lower: HashMap<String, String>,
     in_order: Vec<String>,
+    /// Of these, in lower case, what is known to have no fields.
+    plain: HashSet<String>,
 }
 
 impl StoredNames {
@@ -41,7 +48,13 @@ impl StoredNames {
     }
 
     fn add_all(&mut self, schema: &Schema) {
-        schema.fields().iter().for_each(|field| self.add(field.name().clone()));
+        for field in schema.fields() {
+            self.add(field.name().clone());
+            let has_fields = matches!(field.data_type(), DataType::Struct(_) | DataType::Map(..));
+            if !has_fields && own_types::of(field) != Some(own_types::JSON) {
+                self.plain.insert(field.name().to_lowercase());
+            }
+        }
     }
 
     /// Whether there is a column of this name in lower case.
@@ -112,6 +125,8 @@ struct Scope {
 struct InScope {
     /// What qualifies its columns, in lower case.
     qualifier: String,
+    /// The schema that it is written with.
+    schema: Option<Ident>,
     /// `None` for subqueries and the like.
     names: Option<StoredNames>,
 }
@@ -190,12 +205,13 @@ impl Scopes {
         let named = |alias: &TableAlias| alias.name.value.to_lowercase();
         match table {
             TableFactor::Table { name, alias, args: None, .. } => {
-                let last = name.0.last().and_then(ObjectNamePart::as_ident);
+                let mut parts = name.0.iter().rev().map(ObjectNamePart::as_ident);
+                let (last, schema) = (parts.next().flatten(), parts.next().flatten().cloned());
                 let qualifier = alias.as_ref().map(named).or_else(|| last.map(|last| last.value.to_lowercase()));
                 // Columns that the alias names are those of no table.
                 let is_renamed = alias.as_ref().is_some_and(|alias| !alias.columns.is_empty());
                 let names = self.table(name).filter(|_| !is_renamed).cloned();
-                scope.push(InScope { qualifier: qualifier.unwrap_or_default(), names });
+                scope.push(InScope { qualifier: qualifier.unwrap_or_default(), schema, names });
             }
             TableFactor::NestedJoin { table_with_joins, .. } => {
                 self.collect(&table_with_joins.relation, scope);
@@ -205,7 +221,7 @@ impl Scopes {
             | TableFactor::Derived { alias: Some(alias), .. }
             | TableFactor::TableFunction { alias: Some(alias), .. }
             | TableFactor::Function { alias: Some(alias), .. } => {
-                scope.push(InScope { qualifier: named(alias), names: None });
+                scope.push(InScope { qualifier: named(alias), schema: None, names: None });
             }
             _ => {}
         }
@@ -272,6 +288,28 @@ impl Scopes {
                 return;
             }
         }
+    }
+
+    /// A schema in front of a name with points whose first part is a table of a query around, and also a column without fields of a
+    /// SELECT further inside, whose field it would be taken for. `None` where it needs none.
+    pub fn schema_of_hidden(&self, parts: &[Ident]) -> Option<Ident> {
+        let [first, _, ..] = parts else { return None };
+        let first = first.value.to_lowercase();
+        let mut is_hidden = false;
+        for scope in self.stack.iter().rev() {
+            if let Some(table) = scope.tables.iter().find(|table| table.qualifier == first) {
+                let schema = table.schema.clone().unwrap_or_else(|| Ident::new(ANY_SCHEMA));
+                return is_hidden.then_some(schema);
+            }
+            let known = scope.tables.iter().filter_map(|table| table.names.as_ref());
+            for names in known.filter(|names| names.has(&first)) {
+                if !names.plain.contains(&first) {
+                    return None;
+                }
+                is_hidden = true;
+            }
+        }
+        None
     }
 
     /// How many parts of a name with points are the column of a query around; behind it are fields. `None` where all parts are, and
