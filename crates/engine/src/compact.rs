@@ -1,4 +1,4 @@
-//! Segments that are written anew: CHECKPOINT makes one of runs of small ones, as small INSERTs leave them, OPTIMIZE TABLE one
+//! Segments that are written anew: commits and CHECKPOINT make one of runs of small ones, as small INSERTs leave them, OPTIMIZE TABLE one
 //! of all of a table, or one in each data directory, in the format of today.
 //!
 //! Invariant: rows keep the order in which scans read them. Nothing is published here.
@@ -16,23 +16,50 @@ use crate::{CancelToken, Engine, Goal, LoadOptions, LoadTarget, Loader, Metrics,
 /// A segment with fewer rows is worth merging with its neighbours.
 const SMALL_ROWS: u64 = (limits::BLOCK_ROWS * limits::GROUP_BLOCKS) as u64;
 
+/// So many small segments of about one size are merged when they have gathered; the sizes are its powers.
+const GATHERED: u64 = 32;
+
+/// Which small segments are merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Merging {
+    /// All that have a small neighbour.
+    All,
+    /// Those of which many of about one size have gathered, so that a row is written anew about once for each size, and a table has few
+    /// small segments at any time (as levels of a log-structured merge-tree).
+    Gathered,
+}
+
 /// Old segments and those that take their place.
 pub type Merged = (Vec<SegmentId>, Vec<SealedSegment>);
 
-/// Every run of two or more small segments of `table`.
-pub fn small_runs(table: &Table) -> Vec<&[Arc<Segment>]> {
-    let is_small = |segment: &Arc<Segment>| segment.rows() < SMALL_ROWS;
-    let runs = table.segments.chunk_by(|a, b| is_small(a) && is_small(b));
-    runs.filter(|run| run.len() >= 2).collect()
+/// The runs of neighbouring small segments of `table` that are to be merged, each into one.
+pub fn small_runs(table: &Table, merging: Merging) -> Vec<&[Arc<Segment>]> {
+    let runs_below = |rows: u64| {
+        let is_small = move |segment: &Arc<Segment>| segment.rows() < rows;
+        table.segments.chunk_by(move |a, b| is_small(a) && is_small(b)).filter(|run| run.len() >= 2)
+    };
+    match merging {
+        Merging::All => runs_below(SMALL_ROWS).collect(),
+        Merging::Gathered => {
+            let next = |rows: &u64| (*rows < SMALL_ROWS).then(|| (rows * GATHERED).min(SMALL_ROWS));
+            let gathered = |rows: u64| {
+                let is_of_size = move |segment: &&Arc<Segment>| segment.rows() >= rows / GATHERED;
+                let have_gathered = move |run: &&[_]| run.iter().filter(is_of_size).count() as u64 >= GATHERED;
+                runs_below(rows).filter(have_gathered).collect::<Vec<_>>()
+            };
+            let sizes = std::iter::successors(Some(GATHERED), next);
+            sizes.map(gathered).find(|runs| !runs.is_empty()).unwrap_or_default()
+        }
+    }
 }
 
-/// Rewrites every run of small segments of `table`, into several only where these are not small themselves.
+/// Rewrites runs of small segments of `table`, into several only where these are not small themselves.
 /// Nothing is published.
-pub fn merge_small(engine: &Arc<Engine>, table: &Table, cancel: &CancelToken) -> Result<Vec<Merged>> {
+pub fn merge_small(engine: &Arc<Engine>, table: &Table, merging: Merging, cancel: &CancelToken) -> Result<Vec<Merged>> {
     let goals = Goal::of_columns(&table.options, &table.columns, Goal::default())?;
     let store_as: Vec<StoreAs> = goals.into_iter().map(|goal| StoreAs::Frames(goal.compression())).collect();
     let mut merged = Vec::new();
-    for run in small_runs(table) {
+    for run in small_runs(table, merging) {
         let ids = run.iter().map(|segment| segment.id()).collect();
         let part = table.with_rows(run.iter().cloned());
         let most_segments = (part.rows() / (2 * SMALL_ROWS)) as usize;

@@ -486,3 +486,68 @@ fn sessions_that_write_at_once_lose_nothing() {
     check(&session, "SELECT count(*) FROM (SELECT DISTINCT w, n FROM t)", &[40]);
     check(&session, "SELECT nextval('s')", &[21]);
 }
+
+const SEGMENTS: &str = "SELECT count(DISTINCT segment_id) FROM forebay.segments WHERE table_name = 't'";
+
+#[test]
+fn small_segments_are_merged_as_they_gather() {
+    let database = database();
+    let (one, other) = (database.session(), database.session());
+    ok(&one, "CREATE TABLE t (a INTEGER PRIMARY KEY, s VARCHAR)");
+    let add = |rows: std::ops::Range<i64>| {
+        rows.for_each(|row| ok(&one, &format!("INSERT INTO t VALUES ({row}, 'row {row}')")));
+    };
+    add(0..31);
+    check(&one, SEGMENTS, &[31]);
+    add(31..32);
+    check(&one, SEGMENTS, &[1]);
+    add(32..70);
+    check(&one, SEGMENTS, &[8]);
+    check(&one, "SELECT count(*) FROM t WHERE s = 'row ' || a", &[70]);
+    fails(&one, "INSERT INTO t VALUES (3, 'twice')", ErrorKind::Constraint);
+    // Not while that could conflict with what another transaction changes.
+    ok(&other, "BEGIN; UPDATE t SET s = 'other' WHERE a = 65");
+    let before = run(&one, SEGMENTS).expect("counted")[0];
+    one.execute(&Statement { text: "CREATE TABLE u (a INTEGER)".to_owned() }).expect("made");
+    (0..40).for_each(|row| ok(&one, &format!("INSERT INTO u VALUES ({row})")));
+    check(&one, "SELECT count(DISTINCT segment_id) FROM forebay.segments WHERE table_name = 'u'", &[40]);
+    ok(&other, "COMMIT");
+    check(&one, "SELECT a FROM t WHERE s = 'other'", &[65]);
+    check(&one, SEGMENTS, &[before]);
+    ok(&one, "INSERT INTO u VALUES (40)");
+    check(&one, "SELECT count(DISTINCT segment_id) FROM forebay.segments WHERE table_name = 'u'", &[1]);
+    check(&one, "SELECT sum(a) FROM u", &[820]);
+    // Larger ones gather by themselves, and smaller ones behind them.
+    ok(&one, "CREATE TABLE v (a INTEGER)");
+    let of_v = "SELECT count(DISTINCT segment_id) FROM forebay.segments WHERE table_name = 'v'";
+    (0..31).for_each(|n| ok(&one, &format!("INSERT INTO v SELECT * FROM range({n} * 40, {n} * 40 + 40)")));
+    check(&one, of_v, &[31]);
+    (1240..1260).for_each(|row| ok(&one, &format!("INSERT INTO v VALUES ({row})")));
+    check(&one, of_v, &[51]);
+    ok(&one, "INSERT INTO v SELECT * FROM range(1260, 1300)");
+    check(&one, of_v, &[1]);
+    check(&one, "SELECT sum(a) FROM v", &[1299 * 1300 / 2]);
+}
+
+/// Each of them changes rows of the one segment: what has read too early is done again.
+#[test]
+fn statements_of_their_own_are_run_again_after_a_conflict() {
+    let database = database();
+    ok(&database.session(), "CREATE TABLE t AS SELECT i AS a, 0 AS n FROM range(4) t(i); CREATE SEQUENCE s");
+    thread::scope(|scope| {
+        for writer in 0..4 {
+            let session = database.session();
+            scope.spawn(move || {
+                for _ in 0..15 {
+                    ok(&session, "UPDATE t SET n = n + 1 + 0 * nextval('s')");
+                    ok(&session, &format!("DELETE FROM t WHERE a = {writer} + 100"));
+                    ok(&session, &format!("INSERT INTO t VALUES ({writer} + 100, nextval('s'))"));
+                }
+            });
+        }
+    });
+    let session = database.session();
+    check(&session, "SELECT DISTINCT n FROM t WHERE a < 100", &[60]);
+    check(&session, "SELECT count(*) FROM t WHERE a >= 100", &[4]);
+    check(&session, "SELECT nextval('s') > 60 * 4 + 60", &[1]);
+}

@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::ObjectName;
 use forebay_base::{Error, ProjectionId, Result};
 use forebay_engine::analyze::{Curve, Unordered, order_of_queries};
 use forebay_engine::cluster::TableOrder;
-use forebay_engine::compact;
+use forebay_engine::compact::{self, Merging};
 use forebay_store::{Replaced, SealedSegment, Segment, TableSnapshot};
 
 use crate::facts::MadeAnew;
@@ -24,15 +24,25 @@ impl Maintenance<'_> {
     /// # Errors
     /// Those of reading and writing.
     pub fn checkpoint(&self) -> Result<()> {
-        for table in self.catalog.tables() {
-            let merged = match self.known_order(table) {
-                Some(order) => self.merged_in_order(table, &order)?,
-                None => compact::merge_small(self.engine, table, self.cancel)?,
-            };
-            let own = merged.into_iter().map(|merged| (ProjectionId::TABLE, merged));
-            self.lay_out(table, own.chain(self.merged_copies(table)?).collect(), None)?;
-        }
+        self.catalog.tables().try_for_each(|table| self.merge(table, Merging::All))?;
         self.check_writable()
+    }
+
+    /// Merges small segments of a table of which many have gathered.
+    ///
+    /// # Errors
+    /// Those of reading and writing, and `Conflict` where somebody else has changed them meanwhile.
+    pub fn merge_gathered(&self, table: &Arc<TableSnapshot>) -> Result<()> {
+        self.merge(table, Merging::Gathered)
+    }
+
+    fn merge(&self, table: &Arc<TableSnapshot>, merging: Merging) -> Result<()> {
+        let merged = match self.known_order(table) {
+            Some(order) => self.merged_in_order(table, &order, merging)?,
+            None => compact::merge_small(self.engine, table, merging, self.cancel)?,
+        };
+        let own = merged.into_iter().map(|merged| (ProjectionId::TABLE, merged));
+        self.lay_out(table, own.chain(self.merged_copies(table, merging)?).collect(), None)
     }
 
     /// Writes a table's segments anew, in its order where it has one.
@@ -86,12 +96,12 @@ impl Maintenance<'_> {
     }
 
     /// The small segments of a table that follow one another, and what takes their place.
-    fn merged_in_order(&self, table: &TableSnapshot, order: &TableOrder) -> Result<Vec<Replaced>> {
+    fn merged_in_order(&self, table: &TableSnapshot, order: &TableOrder, merging: Merging) -> Result<Vec<Replaced>> {
         let merged = |run: &[Arc<Segment>]| {
             let part = Arc::new(table.with_rows(run.iter().cloned()).into());
             Ok((run.iter().map(|segment| segment.id()).collect(), self.in_order_of_table(&part, order)?))
         };
-        compact::small_runs(table).into_iter().map(merged).collect()
+        compact::small_runs(table, merging).into_iter().map(merged).collect()
     }
 
     /// These rows in the order of their table. What they cannot be ordered by orders nothing.

@@ -28,7 +28,7 @@ pub struct Maintenance<'m> {
 impl Maintenance<'_> {
     /// An error where the database is read-only.
     pub(crate) fn check_writable(&self) -> Result<()> {
-        self.engine.store().begin().map(drop)
+        self.engine.store().check_writable()
     }
 
     /// What sorts tables for it.

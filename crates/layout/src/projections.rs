@@ -7,7 +7,7 @@ use std::sync::Arc;
 use forebay_base::{ColumnId, Error, ErrorKind, ProjectionId, Result, limits};
 use forebay_engine::analyze::{Suggestion, Unordered, suggest};
 use forebay_engine::cluster::TableOrder;
-use forebay_engine::compact;
+use forebay_engine::compact::{self, Merging};
 use forebay_engine::follow::ChangedRows;
 use forebay_store::{ProjectionDefinition, Replaced, ReplacedCopies, SealedSegment, Table, TableSnapshot};
 
@@ -167,11 +167,15 @@ impl Maintenance<'_> {
     }
 
     /// The small segments of each projection of a table that follow one another, and what takes their place.
-    pub(crate) fn merged_copies(&self, table: &TableSnapshot) -> Result<Vec<(ProjectionId, Replaced)>> {
+    pub(crate) fn merged_copies(
+        &self,
+        table: &TableSnapshot,
+        merging: Merging,
+    ) -> Result<Vec<(ProjectionId, Replaced)>> {
         let mut merged = Vec::new();
         for copy in table.copies() {
             let Some(definition) = copy.projection() else { continue };
-            for run in compact::small_runs(copy) {
+            for run in compact::small_runs(copy, merging) {
                 let old = run.iter().map(|segment| segment.id()).collect();
                 let part = Arc::new(copy.with_rows(run.iter().cloned()).into());
                 merged.push((definition.id, (old, self.sorted(&part, definition, Unordered::LeftOut)?)));

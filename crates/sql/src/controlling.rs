@@ -16,7 +16,10 @@ impl Run<'_> {
                 self.done("BEGIN")
             }
             Control::Commit => match transactions.commit()? {
-                Ended::Committed => self.done("COMMIT"),
+                Ended::Committed(changed) => {
+                    self.session.merge_gathered(&changed);
+                    self.done("COMMIT")
+                }
                 // What it is, as in PostgreSQL.
                 Ended::RolledBack => self.done("ROLLBACK"),
             },

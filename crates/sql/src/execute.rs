@@ -5,9 +5,13 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use datafusion::execution::SessionState;
-use forebay_base::Result;
+use datafusion::sql::parser::Statement as PlanStatement;
+use datafusion::sql::sqlparser::ast::{SetExpr, Statement as Ast};
+use forebay_base::{ErrorKind, Result, TableId};
 use forebay_context::lock::lock;
 use forebay_context::statement::StatementContext;
+use forebay_engine::compact::{Merging, small_runs};
+use forebay_store::TableSnapshot;
 use forebay_syntax::parse::{self, Command};
 use forebay_transactions::OpenTransaction;
 
@@ -38,11 +42,18 @@ impl Session {
     }
 
     fn answer(&self, text: &str, base: Base, started: Instant) -> Result<Answer> {
-        let transaction = self.transactions.of_statement();
-        let answer = self.answer_in(&transaction, text, base, started).and_then(|answer| {
-            transaction.end_statement()?;
-            Ok(answer)
-        });
+        let mut transaction = self.transactions.of_statement();
+        let mut answer = self.ended_answer(&transaction, text, base.clone(), started);
+        // Others have changed the same meanwhile, and nothing has been published of it: again, so that they wait.
+        if let Err(error) = &answer
+            && error.kind() == ErrorKind::Conflict
+            && !transaction.is_block()
+            && parse::parse(text).is_ok_and(|command| changes_rows(&command))
+        {
+            transaction.fail();
+            transaction = self.transactions.of_statement_alone()?;
+            answer = self.ended_answer(&transaction, text, base, started);
+        }
         self.shared.plans.forget_before(self.shared.engine.store().catalog().schema_number());
         match answer {
             Ok(answer) => Ok(answer.of(transaction)),
@@ -51,6 +62,19 @@ impl Session {
                 Err(error)
             }
         }
+    }
+
+    /// The answer to a statement that is committed where it is a transaction of its own.
+    fn ended_answer(
+        &self,
+        transaction: &Arc<OpenTransaction>,
+        text: &str,
+        base: Base,
+        started: Instant,
+    ) -> Result<Answer> {
+        let answer = self.answer_in(transaction, text, base, started)?;
+        self.merge_gathered(&transaction.end_statement()?);
+        Ok(answer)
     }
 
     fn answer_in(
@@ -88,6 +112,25 @@ impl Session {
         done.inspect_err(|_| transaction.fail())
     }
 
+    /// Merges small segments of these tables, which a commit has just changed, where many have gathered and no transaction of several
+    /// statements is open, which might change rows of them.
+    pub(crate) fn merge_gathered(&self, changed: &[TableId]) {
+        let store = self.shared.engine.store();
+        if store.is_held() {
+            return;
+        }
+        let catalog = store.catalog();
+        let has_gathered = |table: &TableSnapshot| !small_runs(table, Merging::Gathered).is_empty();
+        let gathered = changed.iter().filter_map(|id| catalog.table_by_id(*id)).filter(|table| has_gathered(table));
+        for table in gathered {
+            let Base { state, settings } = lock(&self.base).clone();
+            let (transaction, key) = (self.transactions.of_statement(), PlanKey { settings, text: String::new() });
+            let run = self.begin(&transaction, state, MERGING, key, Instant::now());
+            // The commit stands; where others have changed the same, or there is no room, the next one tries again.
+            let _the_commit_stands = run.maintenance().merge_gathered(table);
+        }
+    }
+
     fn begin(
         &self,
         transaction: &Arc<OpenTransaction>,
@@ -109,15 +152,31 @@ impl Session {
     }
 }
 
+/// Whether a statement changes rows, and nothing besides that publishes anything by itself.
+fn changes_rows(command: &Command) -> bool {
+    let Command::Plan(statement) = command else { return matches!(command, Command::Merge(_)) };
+    let PlanStatement::Statement(ast) = statement.as_ref() else { return false };
+    match ast.as_ref() {
+        Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_) => true,
+        Ast::Query(query) => {
+            matches!(query.body.as_ref(), SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_))
+        }
+        _ => false,
+    }
+}
+
 /// What a query does.
 const SCANNING: &str = "scanning";
+
+/// What becomes of small segments.
+const MERGING: &str = "merging";
 
 fn activity(command: &Command) -> &'static str {
     match command {
         Command::Copy(copy) if copy.to => "writing",
         Command::Copy(_) => "loading",
         Command::CheckDatabase => "checking",
-        Command::Checkpoint | Command::Optimize(_) => "merging",
+        Command::Checkpoint | Command::Optimize(_) => MERGING,
         Command::Analyze(_) => "analysing",
         Command::ClusterBy(_) => "clustering",
         Command::AlterProjection(_) => "sorting",

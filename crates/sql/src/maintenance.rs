@@ -16,7 +16,7 @@ use crate::run::Run;
 use crate::show;
 
 impl Run<'_> {
-    fn maintenance(&self) -> Maintenance<'_> {
+    pub(crate) fn maintenance(&self) -> Maintenance<'_> {
         let state = self.state();
         let config = state.config();
         Maintenance {

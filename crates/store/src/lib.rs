@@ -18,6 +18,7 @@ mod distribution;
 mod fact;
 mod footer;
 mod head;
+mod held;
 mod manifest;
 mod options;
 mod projection;
@@ -49,6 +50,7 @@ pub use fact::{BIN_SETS, BLOOM_FILTERS, Fact, FactDefinition, FactSource, Sealed
 pub use footer::{ChunkLocation, Group, GroupColumn};
 pub use forebay_block::{ColumnStatistics, Zone};
 pub use head::{FORMAT_VERSION, FORMAT_VERSION_OLDEST};
+pub use held::Held;
 pub use options::TableOptions;
 pub use projection::{Hop, OrderKey, Projection, ProjectionDefinition};
 pub use record_log::RecordLog;

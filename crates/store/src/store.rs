@@ -37,7 +37,7 @@ pub enum OpenMode {
 /// An open database. Clones share it; the last one gives up the lock, unless a segment of it is still held.
 #[derive(Debug, Clone)]
 pub struct Store {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 /// What clones of a [`Store`] share.
@@ -55,6 +55,8 @@ pub(crate) struct Inner {
     /// Whether somebody has the writer's turn.
     writing: Mutex<bool>,
     written_or_dropped: Condvar,
+    /// Shared with every [`crate::Held`].
+    pub(crate) held: Arc<()>,
 }
 
 /// What is on disk besides segments, changed by commits only.
@@ -191,6 +193,7 @@ impl Store {
             next_object: AtomicU64::new(root.next_object),
             writing: Mutex::new(false),
             written_or_dropped: Condvar::new(),
+            held: Arc::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }

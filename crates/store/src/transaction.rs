@@ -282,6 +282,14 @@ impl Transaction {
         self.change().directories = Arc::new(directories);
     }
 
+    /// The tables that it has changed or made.
+    pub fn changed_tables(&self) -> Vec<TableId> {
+        let is_changed = |table: &&Arc<TableSnapshot>| {
+            self.base.table_by_id(table.id).is_none_or(|before| !Arc::ptr_eq(before, table))
+        };
+        self.working.tables().filter(is_changed).map(|table| table.id).collect()
+    }
+
     /// Makes all changes durable, then visible.
     ///
     /// # Errors

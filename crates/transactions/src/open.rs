@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use forebay_base::{Error, ErrorKind, Result};
-use forebay_store::{Catalog, Store, Transaction, names_equal};
+use forebay_base::{Error, ErrorKind, Result, TableId};
+use forebay_store::{Catalog, Held, Store, Transaction, names_equal};
 
 use crate::Access;
 
@@ -29,6 +29,8 @@ struct State {
     schema: Option<u64>,
     savepoints: Vec<Savepoint>,
     phase: Phase,
+    /// Of several statements, until it has ended.
+    held: Option<Held>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,13 +56,27 @@ impl OpenTransaction {
         new
     }
 
+    /// The same, with the writer's turn from its beginning, so that nobody commits meanwhile what it conflicts with.
+    pub(crate) fn of_statement_alone(store: &Store) -> Result<Self> {
+        let new = Self::new(store, Access::ReadWrite, false);
+        {
+            let mut state = new.state();
+            let changes = store.begin()?;
+            state.base = Some(Arc::clone(changes.catalog()));
+            state.changes = Some(changes);
+            state.find_schema();
+        }
+        Ok(new)
+    }
+
     /// A transaction of several statements, which sees what its first statement will find.
     pub(crate) fn of_block(store: &Store, access: Access) -> Self {
         Self::new(store, access, true)
     }
 
     fn new(store: &Store, access: Access, is_block: bool) -> Self {
-        let state = State { base: None, changes: None, schema: None, savepoints: Vec::new(), phase: Phase::Running };
+        let (savepoints, phase, held) = (Vec::new(), Phase::Running, is_block.then(|| store.hold()));
+        let state = State { base: None, changes: None, schema: None, savepoints, phase, held };
         Self { store: store.clone(), access, is_block, started: SystemTime::now(), state: Mutex::new(state) }
     }
 
@@ -139,7 +155,7 @@ impl OpenTransaction {
     }
 
     /// Takes the next `count` numbers of a sequence: at once and for good, whatever becomes of the transaction, but for a sequence that it
-    /// has made itself.
+    /// has made itself, and for a statement that others wait for: where that fails nobody has seen its numbers.
     ///
     /// # Errors
     /// `NotFound`, `Constraint` where there are not as many, and `Conflict` where another transaction has made it anew.
@@ -152,7 +168,8 @@ impl OpenTransaction {
             (None, None) => true,
             _ => false,
         };
-        if self.is_block && !base.is_some_and(|base| is_same(&base)) {
+        let (is_own, has_turn) = (!base.is_some_and(|base| is_same(&base)), self.has_turn());
+        if (self.is_block && is_own) || has_turn {
             return self.change(|changes| changes.take_numbers(schema, name, count));
         }
         let mut alone = self.store.begin()?;
@@ -163,6 +180,11 @@ impl OpenTransaction {
         let numbers = alone.take_numbers(schema, name, count)?;
         alone.commit()?;
         Ok(numbers)
+    }
+
+    /// Whether commits of others wait for it.
+    fn has_turn(&self) -> bool {
+        !self.is_block && self.state().changes.is_some()
     }
 
     /// The catalog that it has seen so far, with its changes; `None` where none of its statements has begun.
@@ -182,23 +204,24 @@ impl OpenTransaction {
         }
     }
 
-    /// Ends a statement that has not failed: one that is a transaction of its own is committed.
+    /// Ends a statement that has not failed: one that is a transaction of its own is committed. Gives the tables that others see
+    /// changed now.
     ///
     /// # Errors
     /// Those of a commit.
-    pub fn end_statement(&self) -> Result<()> {
-        let changes = if self.is_block { None } else { self.state().changes.take() };
-        changes.map_or(Ok(()), Transaction::commit)
+    pub fn end_statement(&self) -> Result<Vec<TableId>> {
+        published(if self.is_block { None } else { self.state().changes.take() })
     }
 
-    /// Keeps what it has changed, or nothing of it where a statement has failed. Whether it was kept.
+    /// Keeps what it has changed, and gives the tables that others see changed now; `None` where a statement has failed, and nothing of it
+    /// is kept.
     ///
     /// # Errors
     /// Those of a commit. It has ended in any case.
-    pub(crate) fn commit(&self) -> Result<bool> {
+    pub(crate) fn commit(&self) -> Result<Option<Vec<TableId>>> {
         match self.end() {
-            (Phase::Running, changes) => changes.map_or(Ok(()), Transaction::commit).map(|()| true),
-            _ => Ok(false),
+            (Phase::Running, changes) => published(changes).map(Some),
+            _ => Ok(None),
         }
     }
 
@@ -253,6 +276,7 @@ impl OpenTransaction {
         let mut state = self.state();
         let before = std::mem::replace(&mut state.phase, Phase::Ended);
         state.savepoints.clear();
+        state.held = None;
         (before, state.changes.take())
     }
 
@@ -297,4 +321,11 @@ fn aborted() -> Error {
 
 fn ended() -> Error {
     Error::new(ErrorKind::Aborted, "the transaction of the statement has ended meanwhile")
+}
+
+/// Commits changes; the tables that are concerned.
+fn published(changes: Option<Transaction>) -> Result<Vec<TableId>> {
+    let Some(changes) = changes else { return Ok(Vec::new()) };
+    let tables = changes.changed_tables();
+    changes.commit().map(|()| tables)
 }

@@ -2,16 +2,16 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use forebay_base::{Error, Result};
+use forebay_base::{Error, Result, TableId};
 use forebay_store::{Catalog, Store};
 
 use crate::{Access, OpenTransaction};
 
 /// How a transaction has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// All of it is kept.
-    Committed,
+    /// All of it is kept; others see these tables changed.
+    Committed(Vec<TableId>),
     /// Nothing of it is.
     RolledBack,
 }
@@ -34,6 +34,15 @@ impl SessionTransactions {
     pub fn of_statement(&self) -> Arc<OpenTransaction> {
         let open = self.open().clone();
         open.unwrap_or_else(|| Arc::new(OpenTransaction::of_statement(&self.store)))
+    }
+
+    /// The transaction of a statement of its own, as [`SessionTransactions::of_statement`] gives it, that nothing can conflict with: others
+    /// wait for it from its beginning.
+    ///
+    /// # Errors
+    /// Where nothing may be written.
+    pub fn of_statement_alone(&self) -> Result<Arc<OpenTransaction>> {
+        OpenTransaction::of_statement_alone(&self.store).map(Arc::new)
     }
 
     /// The catalog as a statement would see it that began now, though none does.
@@ -63,10 +72,7 @@ impl SessionTransactions {
     /// # Errors
     /// Where none is open; those of a commit, after which none is open.
     pub fn commit(&self) -> Result<Ended> {
-        Ok(match self.take("commit")?.commit()? {
-            true => Ended::Committed,
-            false => Ended::RolledBack,
-        })
+        Ok(self.take("commit")?.commit()?.map_or(Ended::RolledBack, Ended::Committed))
     }
 
     /// ROLLBACK.
@@ -144,7 +150,7 @@ mod tests {
         transaction.check_usable()?;
         let made = transaction.change(|changes| changes.create_view("main", name, "SELECT 1", false));
         match made.and_then(|()| transaction.end_statement()) {
-            Ok(()) => Ok(()),
+            Ok(_) => Ok(()),
             Err(error) => {
                 transaction.fail();
                 Err(error)
@@ -179,7 +185,7 @@ mod tests {
         make(&other, "after").expect("it does not wait");
         assert_eq!(views(&session.catalog()), ["a", "before"]);
         assert_eq!(views(&store.catalog()), ["after", "before"]);
-        assert_eq!(session.commit().expect("committed"), Ended::Committed);
+        assert_eq!(session.commit().expect("committed"), Ended::Committed(Vec::new()), "views are no tables");
         assert_eq!(views(&store.catalog()), ["a", "after", "before"]);
         session.begin(Access::ReadWrite).expect("begun");
         make(&session, "b").expect("made");
