@@ -368,12 +368,7 @@ impl VisitorMut for Names {
             _ => {}
         }
         if let Expr::CompoundIdentifier(parts) = expr
-            && let Some(schema) = self.scopes.schema_of_hidden(parts)
-        {
-            parts.insert(0, schema);
-        }
-        if let Expr::CompoundIdentifier(parts) = expr
-            && let Some(column) = self.scopes.outer_column(parts)
+            && let Some(column) = self.scopes.tell_outer_column(parts)
         {
             *expr = fields::of_column(std::mem::take(parts), column);
         }

@@ -292,7 +292,7 @@ impl Scopes {
 
     /// A schema in front of a name with points whose first part is a table of a query around, and also a column without fields of a
     /// SELECT further inside, whose field it would be taken for. `None` where it needs none.
-    pub fn schema_of_hidden(&self, parts: &[Ident]) -> Option<Ident> {
+    fn schema_of_hidden(&self, parts: &[Ident]) -> Option<Ident> {
         let [first, _, ..] = parts else { return None };
         let first = first.value.to_lowercase();
         let mut is_hidden = false;
@@ -310,6 +310,12 @@ impl Scopes {
             }
         }
         None
+    }
+
+    /// As [`Scopes::outer_column`], after the name has been given a schema where its table is hidden otherwise.
+    pub fn tell_outer_column(&self, parts: &mut Vec<Ident>) -> Option<usize> {
+        parts.splice(0..0, self.schema_of_hidden(parts));
+        self.outer_column(parts)
     }
 
     /// How many parts of a name with points are the column of a query around; behind it are fields. `None` where all parts are, and
