@@ -126,6 +126,9 @@ pub const TABLE_PROJECTIONS: usize = 64;
 /// Bytes of an identifier.
 pub const NAME_BYTES: usize = 255;
 
+/// Longest value of an option of a table or a column, which may be a type with all of its values or fields.
+pub const OPTION_BYTES: usize = 1 << 20;
+
 /// Longest line of a text file, or value over several, where its reader is not told otherwise: it is held in memory, more than
 /// once. DuckDB takes lines of 2 MB and JSON objects of 16 MB.
 pub const LINE_BYTES: usize = 32 << 20;

@@ -1,12 +1,13 @@
 //! Options of tables and columns (`WITH (name = value)`): texts that belong to the catalog, and that the store keeps
 //! without reading them.
 //!
-//! Invariants: a column with options is one of the table's; names and values are as long as names may be, at most. Must not
+//! Invariants: a column with options is one of the table's; names are as long as names may be, at most, and
+//! values as long as `limits::OPTION_BYTES`. Must not
 //! know: which options there are, what their values mean.
 
 use std::collections::BTreeMap;
 
-use forebay_base::{ColumnId, Result, TableId};
+use forebay_base::{ColumnId, Error, Result, TableId, limits};
 
 use crate::catalog::{Table, check_name};
 use crate::serial::{Reader, Writer};
@@ -100,12 +101,23 @@ impl Transaction {
     /// `NotFound` if table or column are not there, `Input` if name or value are not possible as names.
     pub fn set_option(&mut self, id: TableId, column: Option<ColumnId>, name: &str, value: Option<&str>) -> Result<()> {
         check_name(name)?;
-        value.map_or(Ok(()), check_name)?;
+        value.map_or(Ok(()), check_value)?;
         let table: &mut Table = self.table_mut(id)?;
         if let Some(column) = column {
             table.column_or_error(column)?;
         }
         table.options.set(column, name, value);
         Ok(())
+    }
+}
+
+fn check_value(value: &str) -> Result<()> {
+    match value.len() > limits::OPTION_BYTES {
+        false => Ok(()),
+        true => Err(Error::input(format!(
+            "the text {value:.32}… has {} bytes, and the catalog takes {} at most",
+            value.len(),
+            limits::OPTION_BYTES
+        ))),
     }
 }
