@@ -6,7 +6,7 @@ use crate::finding::Finding;
 use crate::source::Sources;
 
 /// The crates between a statement's text and its pipelines.
-const PLANNING: [&str; 18] = [
+const PLANNING: [&str; 19] = [
     "context",
     "grammar",
     "syntax",
@@ -14,6 +14,7 @@ const PLANNING: [&str; 18] = [
     "aggregates",
     "nested",
     "scalars",
+    "zones",
     "joins",
     "layout",
     "macros",

@@ -6,11 +6,12 @@ use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Expr, Ident, ObjectName, ObjectNamePart, Value, ValueWithSpan,
 };
 use datafusion::sql::sqlparser::parser::Parser;
-use forebay_base::{Error, ErrorKind, LogicalType, Result};
+use forebay_base::{Error, ErrorKind, LogicalType, Result, TimeUnit};
 use forebay_context::error::suggestion;
 use forebay_engine::types::arrow_type;
 use forebay_store::{Column, Table};
 use forebay_syntax::dialect::ForebayDialect;
+use forebay_tables::declared::generated_from;
 use forebay_tables::nested_columns;
 
 use crate::generated;
@@ -23,7 +24,7 @@ pub fn assigned(table: &Table, assignments: &[Assignment]) -> Result<BTreeMap<us
     let mut values = BTreeMap::new();
     let mut assign = |target: &ObjectName, value: &Expr| {
         let (index, column) = find(table, target)?;
-        if generated::expression(table, column).is_some() {
+        if generated_from(table, column).is_some() {
             return Err(generated::refused(column));
         }
         let value = if is_default(value) { default_expr(column)? } else { value.clone() };
@@ -88,8 +89,8 @@ pub fn default_expr(column: &Column) -> Result<Expr> {
 /// A value in the type of a column.
 pub(crate) fn cast(table: &Table, column: &Column, value: &str) -> String {
     match &column.logical {
-        // SQL has one type for all zones.
-        LogicalType::Timestamp { zone: Some(_), .. } => {
+        // SQL has one type for all zones and units.
+        LogicalType::Timestamp { zone: Some(zone), unit } if zone != "UTC" || *unit != TimeUnit::Micro => {
             format!("arrow_cast({value}, '{}')", arrow_type(&column.logical))
         }
         _ => format!("CAST(({value}) AS {})", nested_columns::shown(table, column)),

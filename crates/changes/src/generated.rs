@@ -4,18 +4,11 @@
 use datafusion::sql::sqlparser::ast::{Ident, Insert, ObjectName, ObjectNamePart, SetExpr};
 use forebay_base::{Error, Result};
 use forebay_store::{Column, Table};
-
-/// The option of a column that holds its expression, over columns of the table.
-pub const OPTION: &str = "generated";
-
-/// The expression of a column.
-pub fn expression<'a>(table: &'a Table, column: &Column) -> Option<&'a str> {
-    table.options.get(Some(column.id), OPTION)
-}
+use forebay_tables::declared::generated_from;
 
 /// Whether a table has such columns.
 pub fn has_any(table: &Table) -> bool {
-    table.columns.iter().any(|column| expression(table, column).is_some())
+    table.columns.iter().any(|column| generated_from(table, column).is_some())
 }
 
 /// An error about a value for such a column.
@@ -33,7 +26,7 @@ pub(crate) fn leave_out(insert: &mut Insert, table: &Table) -> Result<()> {
     }
     let name = |part: &ObjectName| part.0.last().and_then(ObjectNamePart::as_ident).map(|name| name.value.clone());
     for given in insert.columns.iter().filter_map(name) {
-        if let Some((_, column)) = table.column(&given).filter(|(_, column)| expression(table, column).is_some()) {
+        if let Some((_, column)) = table.column(&given).filter(|(_, column)| generated_from(table, column).is_some()) {
             return Err(refused(column));
         }
     }
@@ -42,7 +35,7 @@ pub(crate) fn leave_out(insert: &mut Insert, table: &Table) -> Result<()> {
         .as_deref()
         .is_some_and(|source| matches!(source.body.as_ref(), SetExpr::Values(values) if values.rows.is_empty()));
     if insert.columns.is_empty() && insert.source.is_some() && !is_empty {
-        let given = table.columns.iter().filter(|column| expression(table, column).is_none());
+        let given = table.columns.iter().filter(|column| generated_from(table, column).is_none());
         let quoted = |column: &Column| ObjectName::from(vec![Ident::with_quote('"', &column.name)]);
         insert.columns = given.map(quoted).collect();
     }

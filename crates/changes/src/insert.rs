@@ -10,6 +10,7 @@ use forebay_base::{Error, Result};
 use forebay_grammar::filled_tables::BY_NAME;
 use forebay_store::{Column, Table};
 use forebay_syntax::dialect::ForebayDialect;
+use forebay_tables::declared::generated_from;
 
 use crate::columns::{default_expr, find, is_default};
 use crate::conflict::Conflict;
@@ -95,7 +96,7 @@ fn quoted(name: &str) -> ObjectName {
 
 /// `INSERT INTO t DEFAULT VALUES` as `INSERT INTO t (first column) VALUES (its default)`; the others follow by themselves.
 fn default_values(insert: &mut Insert, table: &Table) -> Result<()> {
-    let is_given = |column: &&Column| generated::expression(table, column).is_none();
+    let is_given = |column: &&Column| generated_from(table, column).is_none();
     let Some(first) = table.columns.iter().find(is_given) else { return Ok(()) };
     let wrong = |error| Error::internal(format!("DEFAULT VALUES: {error}"));
     let dialect = ForebayDialect;

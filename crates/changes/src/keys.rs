@@ -3,14 +3,9 @@
 
 use forebay_base::{ColumnId, Error, Result};
 use forebay_store::{Constraint, Table};
+use forebay_tables::declared::indexes;
 
 use crate::columns::quoted;
-
-/// What the options of a table are called in which its unique indexes lie, before the name of each.
-pub const UNIQUE_INDEX: &str = "unique index ";
-
-/// What stands between the expressions of a unique index in its option.
-pub const BETWEEN: &str = "\n";
 
 /// An error if a unique index of a table names this column.
 ///
@@ -28,9 +23,9 @@ pub fn free_of_indexes(table: &Table, id: ColumnId) -> Result<()> {
 
 /// Whether a unique index of a table names this column.
 fn indexes_name(table: &Table, column: &str) -> bool {
-    let mut indexes = table.options.iter().filter(|(of, name, _)| of.is_none() && name.starts_with(UNIQUE_INDEX));
+    let mut parts = indexes(table).filter(|index| index.is_unique).flat_map(|index| index.parts);
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    indexes.any(|(_, _, text)| text.split(|c| !is_word(c)).any(|word| word.eq_ignore_ascii_case(column)))
+    parts.any(|text| text.split(|c| !is_word(c)).any(|word| word.eq_ignore_ascii_case(column)))
 }
 
 /// What is unique in a table.
@@ -49,18 +44,15 @@ impl Key {
         let of_columns = |ids: &[ColumnId], is_primary| {
             let name = |id: &ColumnId| table.columns.iter().find(|column| column.id == *id).map(|column| &column.name);
             let names: Vec<String> = ids.iter().filter_map(|id| name(id).cloned()).collect();
-            let parts = names.iter().map(|name| quoted(name)).collect();
-            (names.len() == ids.len()).then_some(Self { parts, names, is_primary })
+            (names.len() == ids.len()).then(|| Self { is_primary, ..Self::of_names(names) })
         };
         let declared = table.constraints.iter().filter_map(|constraint| match constraint {
             Constraint::PrimaryKey(ids) => of_columns(ids, true),
             Constraint::Unique(ids) => of_columns(ids, false),
             Constraint::ForeignKey { .. } | Constraint::Check { .. } => None,
         });
-        let indexed =
-            table.options.iter().filter(|(column, name, _)| column.is_none() && name.starts_with(UNIQUE_INDEX));
-        let indexed = indexed.map(|(_, _, text)| {
-            let names: Vec<String> = text.split(BETWEEN).map(str::to_owned).collect();
+        let indexed = indexes(table).filter(|index| index.is_unique).map(|index| {
+            let names: Vec<String> = index.parts.into_iter().map(str::to_owned).collect();
             let parts = names.iter().map(|part| match table.column(part.trim_matches('"')) {
                 Some((_, column)) => quoted(&column.name),
                 None => part.clone(),
@@ -68,6 +60,11 @@ impl Key {
             Self { parts: parts.collect(), names, is_primary: false }
         });
         declared.chain(indexed).collect()
+    }
+
+    /// Columns of these names.
+    pub fn of_names(names: Vec<String>) -> Self {
+        Self { parts: names.iter().map(|name| quoted(name)).collect(), names, is_primary: false }
     }
 
     /// Whether all of it are columns.
@@ -94,15 +91,15 @@ impl Key {
 
     /// The query of a key, as messages show it, that a row of `rows` has and one of `others`, too.
     pub fn shared(&self, rows: &str, others: &str) -> String {
+        let found = self.found_in(&self.given(others));
+        format!("SELECT {} FROM {} AS n WHERE {found} LIMIT 1", self.shown(), self.given(rows))
+    }
+
+    /// The condition that the key of a row of `n` is one of these, as [`Key::given`] has them.
+    pub(crate) fn found_in(&self, keys: &str) -> String {
         let equal: Vec<String> =
             (0..self.parts.len()).map(|index| format!("o.{0} = n.{0}", self.alias(index))).collect();
-        format!(
-            "SELECT {} FROM {} AS n WHERE EXISTS (SELECT 1 FROM {} AS o WHERE {}) LIMIT 1",
-            self.shown(),
-            self.given(rows),
-            self.given(others),
-            equal.join(" AND ")
-        )
+        format!("EXISTS (SELECT 1 FROM {keys} AS o WHERE {})", equal.join(" AND "))
     }
 
     /// What is wrong where two rows have this key.
@@ -116,7 +113,7 @@ impl Key {
     }
 
     /// The keys without NULL of a table in FROM.
-    fn given(&self, rows: &str) -> String {
+    pub(crate) fn given(&self, rows: &str) -> String {
         let keys: Vec<String> =
             self.parts.iter().enumerate().map(|(index, part)| format!("{part} AS {}", self.alias(index))).collect();
         let given: Vec<String> =
@@ -124,7 +121,8 @@ impl Key {
         format!("(SELECT * FROM (SELECT {} FROM {rows}) WHERE {})", keys.join(", "), given.join(" AND "))
     }
 
-    fn shown(&self) -> String {
+    /// Names and values, as messages show them.
+    pub(crate) fn shown(&self) -> String {
         let part = |(index, name): (usize, &String)| {
             let before = if index == 0 { "" } else { ", " };
             format!("'{before}{}: ' || CAST({} AS VARCHAR)", name.replace('\'', "''"), self.alias(index))

@@ -2,7 +2,8 @@
 //!
 //! A statement becomes the query of the rows that stand in the place of those of one segment ([`change`], [`merge`]), and of those
 //! that are added behind them ([`conflict`], [`merge`]); [`insert`] is what an INSERT has besides rows, [`inserted_query`] one of the rows of a query, [`columns`] what values of columns are,
-//! [`of_one_row`] which expressions have a value for one row.
+//! [`keys`] and [`references`] what rows of a table have to have,
+//! [`of_one_row`] which expressions have a value for one row, [`struct_fields`] what ALTER TABLE makes of a column of structs.
 //! Must not know: how rows are written, sessions.
 #![forbid(unsafe_code)]
 
@@ -14,4 +15,7 @@ pub mod insert;
 pub mod inserted_query;
 pub mod keys;
 pub mod merge;
+mod merge_source;
 pub mod of_one_row;
+pub mod references;
+pub mod struct_fields;

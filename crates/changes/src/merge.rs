@@ -15,6 +15,7 @@ use forebay_syntax::parse;
 
 use crate::change::PLACE;
 use crate::columns::{assigned, cast, default_expr, find, is_default, quoted, whole_table};
+use crate::merge_source;
 
 /// What a column is called that tells whether a row has a partner.
 const FOUND: &str = "\" found\"";
@@ -128,6 +129,7 @@ impl Parsed {
 }
 
 fn statement(mut parser: Parser<'_>) -> std::result::Result<Parsed, ParserError> {
+    let with = merge_source::with_text(&mut parser)?;
     parser.expect_keywords(&[Keyword::MERGE, Keyword::INTO])?;
     let target = parser.parse_object_name(false)?;
     let alias = match parser.parse_keyword(Keyword::AS) || !parser.peek_keyword(Keyword::USING) {
@@ -136,6 +138,7 @@ fn statement(mut parser: Parser<'_>) -> std::result::Result<Parsed, ParserError>
     };
     parser.expect_keyword(Keyword::USING)?;
     let source = parser.parse_table_factor()?;
+    let source = merge_source::with_tables(with.as_deref(), source)?;
     let condition = match parser.parse_keyword(Keyword::USING) {
         true => Condition::Using(parser.parse_parenthesized_column_list(IsOptional::Mandatory, false)?),
         false => {

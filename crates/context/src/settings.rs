@@ -13,7 +13,7 @@ use forebay_engine::{
 };
 
 use crate::error::from_datafusion;
-use crate::inert_settings::is_inert;
+use crate::inert_settings::{SetValues, is_inert};
 
 /// SET variable = value.
 pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str) -> Result<()> {
@@ -69,11 +69,12 @@ pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str
             });
         }
     }
+    SetValues::set(base.config_mut(), variable.trim_start_matches("forebay."), Some(value));
     Ok(())
 }
 
-/// Settings that a misspelt one is compared with.
-const NAMES: [&str; 31] = [
+/// Settings of our own, which a misspelt one is compared with.
+pub const NAMES: [&str; 31] = [
     "cache_model",
     "cache_policy",
     "cache_size",
@@ -109,12 +110,21 @@ const NAMES: [&str; 31] = [
 
 /// RESET variable, where the session began with so many threads.
 pub fn reset(base: &mut SessionState, engine: &Engine, threads: usize, variable: &str) -> Result<()> {
-    let value = match variable {
-        "memory_limit" | "max_memory" => {
-            base.config_mut().set_extension(Arc::new(StateMemory(usize::MAX)));
-            return Ok(());
-        }
-        "threads" => threads.to_string(),
+    if matches!(variable, "memory_limit" | "max_memory") {
+        base.config_mut().set_extension(Arc::new(StateMemory(usize::MAX)));
+        return Ok(());
+    }
+    if is_inert(variable) {
+        SetValues::set(base.config_mut(), variable, None);
+        return Ok(());
+    }
+    let value = if variable == "threads" { threads.to_string() } else { default_value(variable) };
+    set(base, engine, variable, &value)
+}
+
+/// The value of a setting that was not set, as text.
+pub fn default_value(variable: &str) -> String {
+    match variable.trim_start_matches("forebay.") {
         "fold_rows" => ScanSettings::default().fold_rows.to_string(),
         "partition_wise_rows" => ScanSettings::default().partition_wise_rows.to_string(),
         "vector_rows" => ScanSettings::default().vector_rows.to_string(),
@@ -123,15 +133,14 @@ pub fn reset(base: &mut SessionState, engine: &Engine, threads: usize, variable:
         "execution" => "compiled".to_owned(),
         "io" => "direct".to_owned(),
         "compression_rates" => "measured".to_owned(),
-        "cache_policy" | "forebay.cache_policy" => PolicyKind::default().name().to_owned(),
-        "cache_model" | "forebay.cache_model" => Model::default().name().to_owned(),
-        "memory_goal" | "forebay.memory_goal" => "off".to_owned(),
-        "cache_size" | "forebay.cache_size" => "all".to_owned(),
+        "cache_policy" => PolicyKind::default().name().to_owned(),
+        "cache_model" => Model::default().name().to_owned(),
+        "memory_goal" => "off".to_owned(),
+        "cache_size" => "all".to_owned(),
         "force_encoding" => "none".to_owned(),
         "pruning" => "all".to_owned(),
         _ => "on".to_owned(),
-    };
-    set(base, engine, variable, &value)
+    }
 }
 
 /// The model by which columns get their shares of the cache.
@@ -340,6 +349,13 @@ impl Variables {
     /// Of a session.
     pub fn of(config: &SessionConfig) -> Arc<Self> {
         config.get_extension::<Self>().unwrap_or_default()
+    }
+
+    /// All of them, by their names.
+    pub fn sorted(&self) -> Vec<(String, String)> {
+        let mut all: Vec<_> = self.0.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        all.sort();
+        all
     }
 }
 

@@ -4,9 +4,11 @@
 //! same way and may have an exponent; floats stay in their canonical form. Times, intervals, blobs and lists are read from text
 //! and written to it as DuckDB does ([`texts`]). These are DuckDB's rules, where DataFusion cuts digits off.
 
+pub mod call;
 mod fields;
 mod lists;
 pub mod numbers;
+pub mod possible;
 mod temporal;
 pub mod text_numbers;
 pub mod texts;
@@ -52,6 +54,7 @@ pub fn cast(array: &ArrayRef, target: &DataType, or_null: bool) -> Result<ArrayR
         }
         (T::Struct(_), T::Struct(target)) => fields::between(array, target, or_null),
         (T::Timestamp(..), T::Timestamp(..)) => numbers::timestamps(array, target, &plain),
+        (T::Boolean, target) if target.is_decimal() => plain(&plain(array, &T::Int8)?, target),
         (T::Float32 | T::Float64, T::Decimal128(38, 0)) => numbers::hugeints(array, or_null),
         (T::Float64, T::Float32) => Ok(canonical(&numbers::singles(array, or_null)?)),
         (T::Decimal128(..) | T::Decimal256(..), T::Float32 | T::Float64) => {

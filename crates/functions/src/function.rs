@@ -26,6 +26,8 @@ pub const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 pub const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 /// The type of times of day.
 pub const TIME: DataType = DataType::Time64(TimeUnit::Microsecond);
+/// The type of HUGEINT.
+pub const HUGEINT: DataType = DataType::Decimal128(38, 0);
 /// The type of texts.
 pub const TEXT: DataType = DataType::Utf8View;
 

@@ -3,17 +3,15 @@
 use crate::function::Definition;
 
 pub use pads::repeated;
-pub use splits::{characters, slices};
+pub use splits::{characters, lists_of, slices, text_list};
 
 mod case;
-mod distances;
 mod encodings;
 mod format;
 mod graphemes;
 mod lengths;
 mod like;
 mod pads;
-mod paths;
 mod printf;
 mod regular;
 mod splits;
@@ -21,14 +19,12 @@ mod splits;
 /// All of them.
 pub(crate) const DEFINITIONS: &[&[Definition]] = &[
     case::DEFINITIONS,
-    distances::DEFINITIONS,
     encodings::DEFINITIONS,
     format::DEFINITIONS,
     graphemes::DEFINITIONS,
     lengths::DEFINITIONS,
     like::DEFINITIONS,
     pads::DEFINITIONS,
-    paths::DEFINITIONS,
     printf::DEFINITIONS,
     regular::DEFINITIONS,
     splits::DEFINITIONS,

@@ -86,7 +86,9 @@ fn of_time(name: &str, arguments: &[&Expr]) -> Option<String> {
     Some(match (name, arguments) {
         ("now" | "current_timestamp" | "get_current_timestamp" | "transaction_timestamp", []) => NOW.to_owned(),
         ("localtimestamp" | "current_localtimestamp", []) => format!("CAST({NOW} AS TIMESTAMP)"),
-        ("localtime" | "current_localtime" | "get_current_time", []) => format!("CAST({NOW} AS TIME)"),
+        ("localtime" | "current_localtime" | "get_current_time", []) => {
+            format!("CAST(CAST({NOW} AS TIMESTAMP) AS TIME)")
+        }
         ("ago", [interval]) => format!("({NOW} - ({interval}))"),
         ("date_part" | "datepart", [Expr::Array(parts), moment]) => {
             let field = |part: &Expr| format!("{part}: date_part({part}, {moment})");

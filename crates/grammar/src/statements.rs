@@ -33,6 +33,8 @@ pub enum Pragma {
     Checkpoint,
     /// What this program is.
     Version,
+    /// The rows of a query.
+    Query(&'static str),
 }
 
 /// Pragmas that change how DuckDB works and shows its work, and nothing about answers.
@@ -89,16 +91,17 @@ pub fn pragma(tokens: &[Token]) -> Result<Pragma> {
         ("show_databases", None) => Ok(Pragma::ShowDatabases),
         ("force_checkpoint", None) => Ok(Pragma::Checkpoint),
         ("version", None) => Ok(Pragma::Version),
+        ("database_list", None) => Ok(Pragma::Query("FROM pragma_database_list")),
         _ => Err(Error::input(format!("there is no PRAGMA {name}"))
             .hint("PRAGMA setting = value is SET; PRAGMA table_info('t'), show_tables and version tell something")),
     }
 }
 
 /// Whether a statement of these words, in capitals, has nothing to do here: what is no longer needed goes by itself, what these
-/// extensions bring is there, and comments are not kept.
+/// extensions bring is there, and comments on what is no table are not kept.
 pub fn is_inert(words: &[&str]) -> bool {
     match words {
-        ["VACUUM"] | ["VACUUM", _] | ["COMMENT", "ON", "TABLE" | "COLUMN" | "VIEW", _, ..] => true,
+        ["VACUUM"] | ["VACUUM", _] | ["COMMENT", "ON", "VIEW" | "INDEX" | "SEQUENCE" | "TYPE" | "MACRO", ..] => true,
         ["LOAD" | "INSTALL", name] => BUILT_IN.contains(&name.trim_matches(['\'', '"'])),
         _ => false,
     }

@@ -9,6 +9,7 @@ mod maintenance;
 mod order;
 mod projections;
 pub mod statements;
+pub mod table_options;
 
 pub use maintain::CLUSTER_OPTION;
 pub use maintenance::Maintenance;

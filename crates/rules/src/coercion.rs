@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::{Cast, InList, InSubquery, ScalarFunction};
@@ -19,8 +19,10 @@ use crate::expressions::{ExpressionRule, Kinds};
 use crate::multisets::is_set_operation;
 use crate::set_operations::{unify_intersection, unify_union};
 use crate::supertypes::{Purpose, common_type, our_common_type, united_number};
+use crate::texts_beside::{self, purpose_of};
 use crate::typed::{ChildTypes, is_comparison};
-use forebay_functions::casts::cast_scalar;
+use forebay_functions::casts::{cast_scalar, possible};
+use forebay_zones::at_zone;
 
 /// Functions whose arguments become one type.
 const UNIFYING: [&str; 4] = ["coalesce", "greatest", "least", "make_array"];
@@ -55,6 +57,9 @@ fn rewrite(expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transfor
     if let Some(narrowed) = dates::narrowed(&expr, types) {
         return Ok(Transformed::yes(narrowed));
     }
+    if let Some(moved) = moved_to_zone(&expr, types)? {
+        return Ok(Transformed::yes(moved));
+    }
     match expr {
         Expr::Literal(ScalarValue::Binary(bytes), metadata) => {
             Ok(Transformed::yes(Expr::Literal(ScalarValue::BinaryView(bytes), metadata)))
@@ -75,7 +80,7 @@ fn rewrite(expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transfor
             let both = vec![*left, *right];
             let both = match op {
                 Operator::Minus => unify_times(both, types, schema)?,
-                _ => unify(both, types, Purpose::Compare, schema)?,
+                _ => unify(both, types, purpose_of(op), schema)?,
             };
             Ok(both.update_data(|mut both| {
                 let (right, left) = (both.pop(), both.pop());
@@ -90,7 +95,7 @@ fn rewrite(expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transfor
             None => return internal_err!("there is no function regexp_full_match"),
         })),
         Expr::Between(Between { expr, negated, low, high }) => {
-            let all = unify(vec![*expr, *low, *high], types, Purpose::Compare, schema)?;
+            let all = unify(vec![*expr, *low, *high], types, Purpose::Order, schema)?;
             Ok(all.update_data(|all| {
                 let mut all = all.into_iter().map(Box::new);
                 let mut next = || all.next().unwrap_or_default();
@@ -113,6 +118,15 @@ fn rewrite(expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transfor
             unify_nullif(call, types, schema)
         }
         other => Ok(Transformed::no(other)),
+    }
+}
+
+/// What AT TIME ZONE is planned as, a cast to nanoseconds of a zone, as what it means.
+fn moved_to_zone(expr: &Expr, types: &ChildTypes) -> Result<Option<Expr>> {
+    let (Expr::Cast(Cast { expr, field }), Some(Some(own))) = (expr, types.first()) else { return Ok(None) };
+    match field.data_type() {
+        DataType::Timestamp(TimeUnit::Nanosecond, Some(zone)) => at_zone(expr.as_ref().clone(), own, zone).map(Some),
+        _ => Ok(None),
     }
 }
 
@@ -142,7 +156,7 @@ fn listed(mut list: InList) -> Transformed<Expr> {
 fn time_literal(expr: &Expr, data_type: &DataType) -> Option<Expr> {
     let Expr::Literal(text, _) = expr else { return None };
     let is_known = !text.is_null() && (text.data_type().is_string() || text.data_type().is_temporal());
-    if !is_known {
+    if !is_known || possible::check(&text.data_type(), data_type).is_err() {
         return None;
     }
     // What is no such value is said when the cast is evaluated.
@@ -229,8 +243,11 @@ fn unify(
     purpose: Purpose,
     schema: &DFSchema,
 ) -> Result<Transformed<Vec<Expr>>> {
-    let types: Option<Vec<DataType>> = types.iter().cloned().collect();
-    let Some(common) = types.and_then(|types| common_type(&types, purpose)) else {
+    let Some(types) = types.iter().cloned().collect::<Option<Vec<DataType>>>() else {
+        return Ok(Transformed::no(expressions));
+    };
+    let beside_texts = texts_beside::type_of_all(&expressions, &types, purpose)?;
+    let Some(common) = beside_texts.or_else(|| common_type(&types, purpose)) else {
         return Ok(Transformed::no(expressions));
     };
     let casts = expressions.into_iter().map(|expr| expr.cast_to(&common, schema)).collect::<Result<_>>()?;
@@ -251,6 +268,9 @@ fn unify_membership(membership: InSubquery, types: &ChildTypes, schema: &DFSchem
     let InSubquery { expr, subquery, negated } = membership;
     let (qualifier, field) = subquery.subquery.schema().qualified_field(0);
     let own = types.first().cloned().flatten();
+    if let Some(own) = own.as_ref().filter(|_| !matches!(*expr, Expr::Literal(..))) {
+        texts_beside::check(own, field.data_type())?;
+    }
     let Some(common) = own.and_then(|own| our_common_type(&own, field.data_type())) else {
         return Ok(Transformed::no(Expr::InSubquery(InSubquery { expr, subquery, negated })));
     };

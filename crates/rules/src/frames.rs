@@ -97,7 +97,12 @@ fn fit(params: &mut WindowFunctionParams, schema: &DFSchema) -> Result<bool> {
         change(&mut params.window_frame, &|text| length(text).map(Some))?;
     }
     if let Some(first) = params.order_by.first_mut() {
-        first.expr = cast(std::mem::take(&mut first.expr), target);
+        let order = std::mem::take(&mut first.expr);
+        // Times of day are no numbers, to which they are cast.
+        first.expr = match (target == DataType::Int64).then(|| forebay_functions::function("epoch_us")).flatten() {
+            Some(function) => function.call(vec![order]),
+            None => cast(order, target),
+        };
     }
     Ok(true)
 }

@@ -35,7 +35,7 @@ pub mod set_operations;
 pub mod streamed;
 pub mod supertypes;
 pub mod text_functions;
+pub mod texts_beside;
 pub mod typed;
 pub mod volatile;
-pub mod whole_numbers;
 pub mod whole_partitions;

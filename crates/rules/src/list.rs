@@ -83,6 +83,7 @@ use forebay_subqueries::rounds::KeyedRecursions;
 use forebay_subqueries::shared_rows::NarrowedRows;
 use forebay_subqueries::unnesting::Unnesting;
 use forebay_types::OwnTypes;
+use forebay_zones::rule::SessionZone;
 
 /// Rules that give a plan its meaning and its types, before it is optimised. Each sees what those before it put in.
 pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
@@ -90,6 +91,9 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         // Values of ENUMs are in the order of their places. No issue: DataFusion has no such types; enums.test. Before all that
         // looks at types.
         Arc::new(OwnTypes),
+        // Instants are read, shown and taken apart in the session's time zone. No issue: DataFusion means UTC; session_zones.test.
+        // Before literals become instants, and behind the casts that nobody wrote.
+        Arc::new(SessionZone),
         // WITH RECURSIVE … USING KEY. No issue: DataFusion does not know it; recursive_keys.test. Before types: its readers are scans.
         Arc::new(KeyedRecursions),
         // POSITIONAL and ASOF joins, which DataFusion does not know. nearest_rows.test, positional.test. Before types.
@@ -131,6 +135,7 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         )),
         Arc::new(ResolveGroupingFunction::new()),
         Arc::new(TypeCoercion::new()),
+        Arc::new(SessionZone),
         // Casts round, and those that lose digits stay where they are. No issue, as above; casts.test. Behind all types: the
         // casts that nobody wrote are no others.
         Arc::new(ExpressionRules::new("rounding_casts", vec![Box::new(RoundingCasts)])),

@@ -23,6 +23,7 @@ use crate::arithmetic::division::{Division, IntegerDivide};
 use crate::arithmetic::huge::{HUGEINT, as_hugeint};
 use crate::arithmetic::shifts::{Direction, Shift};
 use crate::supertypes::{is_mixed, united_number};
+use crate::texts_beside::comparable;
 use forebay_functions::casts::cast_scalar;
 
 /// Plans operators.
@@ -66,7 +67,7 @@ impl ExprPlanner for Operators {
             B::BitwiseAnd => of_bits(BitOperator::And, &expr, schema),
             B::BitwiseOr => of_bits(BitOperator::Or, &expr, schema),
             B::StringConcat => beside_null(&expr, schema).or_else(|| lists_together(&expr, schema)),
-            _ => None,
+            _ => comparable(&expr, |side| type_of(side, schema))?,
         };
         Ok(match planned {
             Some(planned) => PlannerResult::Planned(planned),
@@ -118,7 +119,8 @@ impl Operators {
     /// `a / b` of numbers.
     fn quotient(&self, expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
         let types = [number_type(&expr.left, schema)?, number_type(&expr.right, schema)?];
-        if self.division.is_of_integers() && types.iter().all(is_whole) {
+        let is_of_whole = types.iter().all(|own| is_whole(own) || own.is_null()) && types.iter().any(is_whole);
+        if self.division.is_of_integers() && is_of_whole {
             return Some(self.whole(expr.left.clone(), expr.right.clone()));
         }
         let target = float_of(&types);

@@ -11,6 +11,7 @@ use datafusion::logical_expr::{Distinct, Expr, Join, LogicalPlan, LogicalPlanBui
 
 use crate::multisets::is_set_operation;
 use crate::supertypes::united_type;
+use crate::texts_beside::is_other;
 
 /// The plan with set operations whose columns have the types that those of their inputs have in common, as far as types are
 /// known before the plan is analysed: `x // 2` is another operator for integers than for decimals. The inputs of a UNION get
@@ -60,7 +61,12 @@ fn united_columns(inputs: &[Arc<LogicalPlan>], width: usize) -> Vec<Option<DataT
         let types: Vec<DataType> =
             inputs.iter().map(|input| input.schema().field(column).data_type().clone()).collect();
         let is_mixed = types.iter().any(|data_type| *data_type != types[0]);
-        is_mixed.then(|| united_type(&types)).flatten()
+        // Texts in a column make it one of texts, whatever other values it has.
+        let is_of_texts = types.iter().any(DataType::is_string) && types.iter().any(is_other);
+        match is_of_texts {
+            true => Some(DataType::Utf8View),
+            false => is_mixed.then(|| united_type(&types)).flatten(),
+        }
     };
     (0..width).map(target).collect()
 }

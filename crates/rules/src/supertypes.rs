@@ -8,8 +8,10 @@ use datafusion::logical_expr::type_coercion::binary::{comparison_coercion, type_
 /// What values are brought to one type for.
 #[derive(Debug, Clone, Copy)]
 pub enum Purpose {
-    /// To be compared.
+    /// To be compared for equality.
     Compare,
+    /// To be compared by their order.
+    Order,
     /// To stand in one column.
     Unite,
 }
@@ -18,7 +20,7 @@ impl Purpose {
     /// The type that our rule decides.
     pub fn ours(self, left: &DataType, right: &DataType) -> Option<DataType> {
         let cut = match self {
-            Self::Compare => None,
+            Self::Compare | Self::Order => None,
             Self::Unite => {
                 cut_decimal(left, right).or_else(|| huge(left, right)).or_else(|| merged_structs(left, right))
             }
@@ -29,7 +31,7 @@ impl Purpose {
     /// The type that DataFusion would choose.
     pub fn theirs(self, left: &DataType, right: &DataType) -> Option<DataType> {
         match self {
-            Self::Compare => comparison_coercion(left, right),
+            Self::Compare | Self::Order => comparison_coercion(left, right),
             Self::Unite => type_union_coercion(left, right),
         }
     }

@@ -1,4 +1,5 @@
-//! Further functions of single values: digests, texts without accents, numbers rounded to even digits, sizes for people, what a UUID tells.
+//! Further functions of single values: digests, texts without accents, how alike texts are, parts of file names, numbers
+//! rounded and without digits behind the point, sizes for people, what a UUID tells.
 //!
 //! Must not know: plans, rules, tables.
 #![forbid(unsafe_code)]
@@ -10,20 +11,28 @@ use forebay_functions::function::Function;
 
 mod accents;
 mod digests;
+mod distances;
 mod hashing;
+mod paths;
 mod rounding;
 mod sizes;
 mod uuids;
+mod visibility;
+mod whole_numbers;
 
 /// All of them, by the names that SQL calls them.
 pub fn functions() -> Vec<Arc<ScalarUDF>> {
     let all = [
         accents::DEFINITIONS,
         digests::DEFINITIONS,
+        distances::DEFINITIONS,
         hashing::DEFINITIONS,
+        paths::DEFINITIONS,
         rounding::DEFINITIONS,
         sizes::DEFINITIONS,
         uuids::DEFINITIONS,
+        visibility::DEFINITIONS,
     ];
-    all.into_iter().flatten().map(|definition| Arc::new(ScalarUDF::from(Function::new(definition)))).collect()
+    let defined = all.into_iter().flatten().map(|definition| Arc::new(ScalarUDF::from(Function::new(definition))));
+    defined.chain(whole_numbers::functions()).collect()
 }

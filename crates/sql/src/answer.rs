@@ -6,15 +6,16 @@ use std::time::Duration;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use forebay_base::{Error, ErrorKind, Result};
-use forebay_context::error::worker_error;
+use forebay_context::error::{from_datafusion, worker_error};
 use forebay_context::statement::StatementContext;
+use forebay_context::workers::Workers;
 use forebay_transactions::OpenTransaction;
+use forebay_zones::shown;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::logged::Logged;
 use crate::running::Running;
-use crate::workers::Workers;
 
 /// What kind of result a statement has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub enum ResultKind {
 pub struct Answer {
     pub(crate) kind: ResultKind,
     pub(crate) schema: SchemaRef,
-    /// Batches have other names than the schema.
+    /// Batches have other names than the schema, or instants in another time zone.
     pub(crate) is_renamed: bool,
     pub(crate) statement: Arc<StatementContext>,
     pub(crate) rows: u64,
@@ -65,7 +66,7 @@ impl Answer {
     /// The same rows, whose columns have the names of those of `columns`, if there are as many.
     pub(crate) fn named_as(mut self, columns: &Schema) -> Self {
         let schema = renamed(&self.schema, columns);
-        self.is_renamed = schema != self.schema;
+        self.is_renamed |= schema != self.schema;
         self.schema = schema;
         self
     }
@@ -122,10 +123,7 @@ impl Answer {
             }
         };
         let next = match next {
-            Some(batch) if self.is_renamed => Some(
-                RecordBatch::try_new(Arc::clone(&self.schema), batch.columns().to_vec())
-                    .map_err(|error| Error::internal(error.to_string()))?,
-            ),
+            Some(batch) if self.is_renamed => Some(shown::batch(&batch, &self.schema).map_err(from_datafusion)?),
             other => other,
         };
         match &next {

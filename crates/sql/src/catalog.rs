@@ -1,16 +1,16 @@
 //! Snapshots of the store's catalog as DataFusion's catalogs, and everything one statement is planned with.
 
+mod databases;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
-use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::catalog::information_schema::InformationSchemaProvider;
-use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
-use datafusion::common::{DFSchema, DataFusionError, Result as DataFusionResult};
+use datafusion::catalog::TableProvider;
+use datafusion::common::{DFSchema, Result as DataFusionResult};
 use datafusion::datasource::{MemTable, ViewTable};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
@@ -20,32 +20,30 @@ use datafusion::sql::sqlparser::parser::Parser;
 use forebay_aggregates::{written_calls, written_frames};
 use forebay_base::{ColumnId, Error, Result, TableId};
 use forebay_changes::inserted_query::{Inserted, inserted_table};
-use forebay_context::error::{from_datafusion, into_datafusion, with_nearest_function};
+use forebay_context::error::{from_datafusion, with_nearest_function};
 use forebay_context::lock::lock;
 use forebay_context::settings::FirstRows;
 use forebay_context::statement::StatementContext;
+use forebay_context::told_settings::{Setting, setting, told};
 use forebay_engine::Engine;
 use forebay_files::files;
 use forebay_grammar::walk::visit_relations;
 use forebay_grammar::{arrows, bare_subqueries, first_rows, function_columns, row_ids, table_calls};
 use forebay_store::{Catalog, Table, TableSnapshot, View};
 use forebay_syntax::dialect::ForebayDialect;
-use forebay_syntax::file_options::{Options, looks_like_path};
+use forebay_syntax::file_options::Options;
 use forebay_syntax::{names, parse};
-use forebay_system::information_schema::{self, InformationSchema};
-use forebay_system::schema::{self, SystemSchema};
-use forebay_system::{CATALOG, Seen};
 use forebay_tables::nested_columns;
 use forebay_tables::table::ForebayTable;
 use forebay_transactions::OpenTransaction;
 use forebay_types::collated;
 
+use self::databases::Databases;
 use crate::called_macros;
 use crate::checks;
 use crate::current_settings;
 use crate::named::table_of;
 use crate::named_types;
-use crate::qualified_name::is_catalog;
 use crate::search_path::{SearchPath, is_temporary};
 use crate::semantics;
 
@@ -178,6 +176,14 @@ impl Planner {
         Ok(name)
     }
 
+    /// The settings of the session.
+    fn settings(&self) -> Vec<Setting> {
+        let mut more = semantics::told(&self.base);
+        more.push(setting("schema", self.path.schema.clone(), "VARCHAR", "The schema of names without one"));
+        more.push(setting("search_path", self.path.told(), "VARCHAR", "The schemas in which names are looked for"));
+        told(self.base.config(), &self.engine, more)
+    }
+
     /// A part of a table, as [`Planner::add_part`] named it.
     fn part(&self, name: &str) -> Option<Arc<TableSnapshot>> {
         lock(&self.parts).get(name).cloned()
@@ -207,7 +213,7 @@ impl Planner {
             }
             row_ids::write_out(ast.as_mut(), &|name| self.numbers_rows(name), &ForebayDialect);
         }
-        current_settings::replace(&self.base, &self.path, &mut statement)?;
+        current_settings::replace(&|| self.settings(), &mut statement)?;
         named_types::replace_in_query(&self.snapshot, &self.path, &mut statement)?;
         self.path.tell_apart(&self.snapshot, &mut statement);
         names::resolve(state, &mut statement).await?;
@@ -328,129 +334,5 @@ impl Planner {
             }
         };
         Some(Err(Error::input(wrong).hint("Create it anew with CREATE OR REPLACE VIEW")))
-    }
-}
-
-/// The list of catalogs: one, whatever name it is asked by is resolved in it.
-#[derive(Debug, Clone)]
-struct Databases {
-    planner: Arc<Planner>,
-    sees_temporary: bool,
-}
-
-#[async_trait]
-impl Seen for Databases {
-    fn catalog(&self) -> &Catalog {
-        &self.planner.snapshot
-    }
-
-    fn shown<'a>(&self, schema: &'a str) -> Option<&'a str> {
-        self.planner.path.shown(schema)
-    }
-
-    fn engine(&self) -> &Engine {
-        &self.planner.engine
-    }
-
-    async fn columns_of(&self, view: &View) -> Result<Option<SchemaRef>> {
-        self.planner.statement.cancel.check()?;
-        Ok(self.planner.view(view).await.ok().map(|provider| provider.schema()))
-    }
-}
-
-impl CatalogProviderList for Databases {
-    fn register_catalog(&self, _name: String, _catalog: Arc<dyn CatalogProvider>) -> Option<Arc<dyn CatalogProvider>> {
-        None
-    }
-
-    fn catalog_names(&self) -> Vec<String> {
-        vec![CATALOG.to_owned()]
-    }
-
-    fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
-        is_catalog(name).then(|| Arc::new(Schemas(self.clone())) as Arc<dyn CatalogProvider>)
-    }
-}
-
-#[derive(Debug)]
-struct Schemas(Databases);
-
-impl CatalogProvider for Schemas {
-    fn schema_names(&self) -> Vec<String> {
-        let planner = &self.0.planner;
-        planner.snapshot.schemas().filter_map(|schema| planner.path.shown(schema)).map(str::to_owned).collect()
-    }
-
-    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
-        if name.eq_ignore_ascii_case(information_schema::NAME) {
-            let databases = || Arc::new(self.0.clone());
-            let others = InformationSchemaProvider::new(databases());
-            return Some(Arc::new(InformationSchema { seen: databases(), others }));
-        }
-        let Databases { planner, sees_temporary } = &self.0;
-        let schemas = planner.path.schemas(&planner.snapshot, name, *sees_temporary);
-        let is_there = !schemas.is_empty();
-        let made =
-            is_there.then(|| Arc::new(Tables { planner: Arc::clone(planner), schemas }) as Arc<dyn SchemaProvider>);
-        match name.eq_ignore_ascii_case(schema::NAME) {
-            true => Some(Arc::new(SystemSchema { seen: Arc::new(self.0.clone()), made })),
-            false => made,
-        }
-    }
-}
-
-#[derive(Debug)]
-struct Tables {
-    planner: Arc<Planner>,
-    /// Where tables are looked for, in this order.
-    schemas: Vec<String>,
-}
-
-#[async_trait]
-impl SchemaProvider for Tables {
-    fn table_names(&self) -> Vec<String> {
-        let snapshot = &self.planner.snapshot;
-        let here = |schema: &str| self.schemas.iter().any(|own| forebay_store::names_equal(schema, own));
-        let tables = snapshot.tables().filter(|table| here(&table.schema)).map(|table| table.name.clone());
-        let views = snapshot.views().filter(|view| here(&view.schema)).map(|view| view.name.clone());
-        tables.chain(views).collect()
-    }
-
-    async fn table(&self, name: &str) -> DataFusionResult<Option<Arc<dyn TableProvider>>> {
-        let snapshot = &self.planner.snapshot;
-        if let Some(part) = self.planner.part(name) {
-            let provider = Arc::new(ForebayTable::of_part(Arc::clone(&self.planner.engine), Arc::clone(&part)));
-            return nested_columns::provider(provider, &part, &self.planner.base).map(Some);
-        }
-        if let Some(answer) = lock(&self.planner.answers).get(name) {
-            return Ok(Some(Arc::clone(answer)));
-        }
-        for schema in &self.schemas {
-            if let Some(table) = snapshot.table(schema, name) {
-                let provider = self.planner.provider(table).map_err(into_datafusion)?;
-                return nested_columns::provider(provider, table, &self.planner.base).map(Some);
-            }
-            if let Some(view) = snapshot.view(schema, name) {
-                return self.planner.view(view).await.map(Some).map_err(into_datafusion);
-            }
-        }
-        if looks_like_path(name) {
-            return self.planner.file(name).await.map(Some).map_err(into_datafusion);
-        }
-        if self.planner.base.table_functions().contains_key(name) {
-            return Ok(None);
-        }
-        let known = self.table_names();
-        let error = Error::new(forebay_base::ErrorKind::NotFound, format!("table {name} does not exist"));
-        let error = match forebay_context::error::suggestion(name, known.iter().map(String::as_str)) {
-            Some(other) => error.hint(format!("Did you mean {other}?")),
-            None => error,
-        };
-        Err(DataFusionError::External(Box::new(error)))
-    }
-
-    fn table_exist(&self, name: &str) -> bool {
-        let snapshot = &self.planner.snapshot;
-        self.schemas.iter().any(|own| snapshot.table(own, name).is_some() || snapshot.view(own, name).is_some())
     }
 }

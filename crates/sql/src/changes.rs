@@ -102,7 +102,7 @@ impl Run<'_> {
             }
             rewritten.push((vec![segment.id()], new));
         }
-        self.check_keys(&change.keys(), &change.table, &rewritten)?;
+        self.check_written(&change.keys(), &change.table, &rewritten)?;
         self.replace(&change.table, rewritten)?;
         match returning {
             Some(returning) => returning.answer(self),

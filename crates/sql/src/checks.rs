@@ -8,11 +8,11 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
 use datafusion::prelude::cast;
 use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Ident};
 use forebay_base::{ColumnId, Error, Result};
-use forebay_changes::generated;
 use forebay_context::error::from_datafusion;
 use forebay_grammar::walk::visit_expressions_mut;
 use forebay_store::{ColumnDefinition, Constraint, Table, names_equal};
 use forebay_tables::check_holds;
+use forebay_tables::declared::generated_from;
 use forebay_tables::nested_columns;
 
 /// The constraint that a CHECK over these columns is.
@@ -51,7 +51,7 @@ pub(crate) fn constraint(condition: &SqlExpr, columns: &[ColumnDefinition]) -> R
 /// The rows of `plan` with what their generated columns have.
 fn generated(state: &SessionState, table: &Table, mut plan: LogicalPlan) -> Result<LogicalPlan> {
     for (index, column) in table.columns.iter().enumerate() {
-        let Some(text) = generated::expression(table, column) else { continue };
+        let Some(text) = generated_from(table, column) else { continue };
         let wrong = |error| from_datafusion(error).context(format!("column {} AS ({text})", column.name));
         let value = state.create_logical_expr(text, plan.schema()).map_err(wrong)?;
         let data_type = plan.schema().field(index).data_type().clone();

@@ -1,57 +1,29 @@
 //! `current_setting('name')` and `current_schema()`: a call is replaced by the value, before a statement is planned.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering;
 
-use datafusion::execution::SessionState;
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Statement, Value, ValueWithSpan,
 };
-use forebay_base::units::format_bytes;
 use forebay_base::{Error, Result};
 use forebay_context::error::suggestion;
-use forebay_context::settings::{DescendingOrder, Execution, KeepsPlans, LogsQueries, copies, memory_limit};
-use forebay_engine::CopyUse;
+use forebay_context::told_settings::Setting;
 use forebay_grammar::walk::visit_expressions_mut;
-use forebay_rules::arithmetic::division::Division;
-
-use crate::search_path::SearchPath;
-
-/// Settings that are told.
-const NAMES: [&str; 17] = [
-    "threads",
-    "worker_threads",
-    "memory_limit",
-    "max_memory",
-    "schema",
-    "search_path",
-    "timezone",
-    "default_null_order",
-    "null_order",
-    "default_order",
-    "integer_division",
-    "error_on_division_by_zero",
-    "ieee_floating_point_ops",
-    "execution",
-    "plan_cache",
-    "projections",
-    "query_log",
-];
 
 /// Puts values in place of the calls in a statement.
 ///
 /// # Errors
 /// Settings that are not there, and names that are no texts.
-pub(crate) fn replace(state: &SessionState, path: &SearchPath, statement: &mut PlanStatement) -> Result<()> {
+pub(crate) fn replace(told: &dyn Fn() -> Vec<Setting>, statement: &mut PlanStatement) -> Result<()> {
     match statement {
-        PlanStatement::Statement(ast) => replace_in(state, path, ast),
-        PlanStatement::Explain(explain) => replace(state, path, &mut explain.statement),
+        PlanStatement::Statement(ast) => replace_in(told, ast),
+        PlanStatement::Explain(explain) => replace(told, &mut explain.statement),
         PlanStatement::CreateExternalTable(_) | PlanStatement::CopyTo(_) | PlanStatement::Reset(_) => Ok(()),
     }
 }
 
-fn replace_in(state: &SessionState, path: &SearchPath, statement: &mut Statement) -> Result<()> {
+fn replace_in(told: &dyn Fn() -> Vec<Setting>, statement: &mut Statement) -> Result<()> {
     let flow = visit_expressions_mut(statement, |expr| {
         let Expr::Function(call) = expr else { return ControlFlow::Continue(()) };
         let name = call.name.to_string().to_lowercase();
@@ -61,7 +33,7 @@ fn replace_in(state: &SessionState, path: &SearchPath, statement: &mut Statement
             _ => return ControlFlow::Continue(()),
         };
         let found = match asked {
-            Some(name) => value(state, path, name),
+            Some(name) => value(&told(), name),
             None => Err(Error::input("current_setting takes the name of a setting as a text")
                 .hint("Write current_setting('threads')")),
         };
@@ -89,51 +61,22 @@ fn text(arguments: &FunctionArguments) -> Option<&str> {
 }
 
 /// The value of a setting.
-fn value(state: &SessionState, path: &SearchPath, name: &str) -> Result<Value> {
-    let config = state.config();
-    let text = |text: &str| Value::SingleQuotedString(text.to_owned());
-    Ok(match name.to_lowercase().as_str() {
-        "threads" | "worker_threads" => Value::Number(config.target_partitions().to_string(), false),
-        "memory_limit" | "max_memory" => match memory_limit(config) {
-            usize::MAX => text("none"),
-            bytes => text(&format_bytes(bytes as u64)),
-        },
-        "schema" => text(&path.schema),
-        "search_path" => text(""),
-        "timezone" => text(config.options().execution.time_zone.as_deref().unwrap_or("UTC")),
-        "default_null_order" | "null_order" => {
-            let order = &config.options().sql_parser.default_null_ordering;
-            text(match order.as_str() {
-                "nulls_first" => "NULLS_FIRST",
-                "nulls_min" => "NULLS_FIRST_ON_ASC_LAST_ON_DESC",
-                "nulls_max" => "NULLS_LAST_ON_ASC_FIRST_ON_DESC",
-                _ => "NULLS_LAST",
-            })
+fn value(told: &[Setting], name: &str) -> Result<Value> {
+    let Some(setting) = told.iter().find(|setting| setting.name.eq_ignore_ascii_case(name)) else {
+        let error = Error::input(format!("there is no setting {name}"));
+        return Err(match suggestion(name, told.iter().map(|setting| setting.name.as_str())) {
+            Some(near) => error.hint(format!("Did you mean {near}?")),
+            None => error.hint("duckdb_settings() has all of them"),
+        });
+    };
+    Ok(match (&setting.value, setting.input_type) {
+        (None, _) => Value::Null,
+        (Some(value), "BOOLEAN") => {
+            Value::Boolean(matches!(value.to_lowercase().as_str(), "true" | "on" | "1" | "yes"))
         }
-        "default_order" => text(if DescendingOrder::of(config) { "DESC" } else { "ASCENDING" }),
-        "execution" => {
-            let own = Execution::of(config);
-            text(Execution::ALL.iter().find(|(_, other)| *other == own).map_or("", |(name, _)| name))
+        (Some(value), "BIGINT" | "UBIGINT" | "DOUBLE") if value.parse::<f64>().is_ok() => {
+            Value::Number(value.clone(), false)
         }
-        "plan_cache" => Value::Boolean(KeepsPlans::of(config)),
-        "projections" => match copies(config) {
-            CopyUse::Cheapest => Value::Boolean(true),
-            CopyUse::TableOnly => Value::Boolean(false),
-            CopyUse::Named(name) => text(&name),
-        },
-        "query_log" => Value::Boolean(LogsQueries::of(config)),
-        other => {
-            let division = config.get_extension::<Division>();
-            match division.as_ref().and_then(|division| division.switch(other)) {
-                Some(flag) => Value::Boolean(flag.load(Ordering::Relaxed)),
-                None => {
-                    let error = Error::input(format!("current_setting knows no setting {name}"));
-                    return Err(match suggestion(name, NAMES.into_iter()) {
-                        Some(near) => error.hint(format!("Did you mean {near}?")),
-                        None => error,
-                    });
-                }
-            }
-        }
+        (Some(value), _) => Value::SingleQuotedString(value.clone()),
     })
 }

@@ -79,7 +79,11 @@ pub fn table_definition(planner: &Arc<Planner>, create: &CreateTable, name: Qual
     Ok(TableDefinition { schema: name.schema, name: name.name, columns, constraints })
 }
 
-fn index_columns(columns: &[IndexColumn], position: &dyn Fn(&str) -> Result<ColumnId>) -> Result<Vec<ColumnId>> {
+/// The columns of a key.
+pub(crate) fn index_columns(
+    columns: &[IndexColumn],
+    position: &dyn Fn(&str) -> Result<ColumnId>,
+) -> Result<Vec<ColumnId>> {
     columns
         .iter()
         .map(|column| match &column.column.expr {

@@ -5,16 +5,13 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{CreateIndex, ObjectName};
 use forebay_base::{Error, ErrorKind, Result, TableId};
-use forebay_changes::keys::{BETWEEN, UNIQUE_INDEX};
 use forebay_store::{Catalog, TableSnapshot, names_equal};
+use forebay_tables::declared::{BETWEEN, INDEX, UNIQUE_INDEX, indexes};
 
 use crate::answer::Answer;
 use crate::lookup::{find_name, find_table};
 use crate::qualified_name::QualifiedName;
 use crate::run::Run;
-
-/// What the names of such options begin with.
-const OPTION: &str = "index ";
 
 impl Run<'_> {
     /// Runs CREATE INDEX. Errors: columns that are not there, and values that are there twice in a UNIQUE one.
@@ -75,7 +72,7 @@ impl Run<'_> {
 }
 
 fn option(name: &str) -> String {
-    format!("{OPTION}{}", name.to_lowercase())
+    format!("{INDEX}{}", name.to_lowercase())
 }
 
 fn unique_option(name: &str) -> String {
@@ -84,8 +81,7 @@ fn unique_option(name: &str) -> String {
 
 /// The table that has an index of this name.
 fn found(catalog: &Catalog, name: &QualifiedName) -> Option<TableId> {
-    let options = [option(&name.name), unique_option(&name.name)];
     let mut tables = catalog.tables().filter(|table| names_equal(&table.schema, &name.schema));
-    let has_one = |table: &Arc<TableSnapshot>| options.iter().any(|option| table.options.get(None, option).is_some());
+    let has_one = |table: &Arc<TableSnapshot>| indexes(table).any(|index| index.name == name.name.to_lowercase());
     tables.find(|table| has_one(table)).map(|table| table.id)
 }

@@ -1,11 +1,12 @@
-//! Statements whose answers a query reads, and PIVOT, whose columns are the values that its table has.
+//! Statements whose answers a query reads, those of WITH that change rows among them, and PIVOT, whose columns are the values that its table has.
 
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::sql::parser::Statement as PlanStatement;
-use datafusion::sql::sqlparser::ast::{Query, Statement as Ast};
+use datafusion::sql::sqlparser::ast::{Query, SetExpr, Statement as Ast, With};
 use forebay_base::{Error, Result};
+use forebay_changes::columns::quoted;
 use forebay_grammar::inner_statements::{Answers, answered};
 use forebay_macros::pivot_queries::{Source, written};
 use forebay_syntax::call_forms::planned_name;
@@ -13,16 +14,59 @@ use forebay_syntax::dialect::ForebayDialect;
 use forebay_syntax::parse::{parse, parse_plan};
 use forebay_syntax::types::shown_type;
 
+use crate::answer::Answer;
 use crate::run::Run;
 
 impl Run<'_> {
     /// Puts the answers of the statements that a query reads in their places; false where there are none.
     pub(crate) fn answer_inner(&self, statement: &mut PlanStatement) -> Result<bool> {
         match statement {
-            PlanStatement::Statement(ast) => answered(ast.as_mut(), &mut Inner { run: self, is_view: false }),
+            PlanStatement::Statement(ast) => {
+                let changes = match ast.as_mut() {
+                    Ast::Query(query) => self.answer_changes(query)?,
+                    Ast::Insert(insert) => match insert.source.as_mut() {
+                        Some(query) => self.answer_changes(query)?,
+                        None => false,
+                    },
+                    _ => false,
+                };
+                Ok(answered(ast.as_mut(), &mut Inner { run: self, is_view: false })? || changes)
+            }
             PlanStatement::Explain(explain) => self.answer_inner(&mut explain.statement),
             PlanStatement::CreateExternalTable(_) | PlanStatement::CopyTo(_) | PlanStatement::Reset(_) => Ok(false),
         }
+    }
+
+    /// Runs what a WITH has of INSERT, UPDATE and DELETE, and puts their rows of RETURNING in their places; false where there are none.
+    fn answer_changes(&self, query: &mut Query) -> Result<bool> {
+        let Some(With { with_token, recursive, cte_tables }) = &mut query.with else { return Ok(false) };
+        let mut found = false;
+        for place in 0..cte_tables.len() {
+            let (before, rest) = cte_tables.split_at_mut(place);
+            let Some(table) = rest.first_mut() else { continue };
+            if !matches!(table.query.body.as_ref(), SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_)) {
+                continue;
+            }
+            let mut change = table.query.clone();
+            if !before.is_empty() && change.with.is_none() {
+                let (with_token, recursive) = (with_token.clone(), *recursive);
+                change.with = Some(With { with_token, recursive, cte_tables: before.to_vec() });
+            }
+            let statement = PlanStatement::Statement(Box::new(Ast::Query(change)));
+            let name = self.add_answer_of(self.plan_statement(statement)?)?;
+            table.query = Box::new(parsed_query(&format!("SELECT * FROM {}", quoted(&name)))?);
+            found = true;
+        }
+        Ok(found)
+    }
+
+    /// Has queries find the rows of an answer. Returns the name of the table that they are.
+    fn add_answer_of(&self, mut answer: Answer) -> Result<String> {
+        let mut batches = Vec::new();
+        while let Some(batch) = answer.next_batch()? {
+            batches.push(batch);
+        }
+        self.planner.add_answer(answer.schema(), batches)
     }
 
     /// As [`Run::answer_inner`], for the query of a view, which must not depend on rows of today.
@@ -42,23 +86,23 @@ impl Answers for Inner<'_> {
             return Err(Error::unsupported("a view cannot read what DESCRIBE, SHOW or SUMMARIZE say")
                 .hint("information_schema.columns and information_schema.tables say it, too"));
         }
-        let mut answer = self.run.command(parse(text)?)?;
-        let mut batches = Vec::new();
-        while let Some(batch) = answer.next_batch()? {
-            batches.push(batch);
-        }
-        self.run.planner.add_answer(answer.schema(), batches)
+        self.run.add_answer_of(self.run.command(parse(text)?)?)
     }
 
     fn pivot(&mut self, text: &str, with: &str) -> Result<Query> {
         let query = written(text, &ForebayDialect, &mut Asked { run: self.run, with, is_view: self.is_view })?;
-        match parse_plan(&query)? {
-            PlanStatement::Statement(statement) => match *statement {
-                Ast::Query(query) => Ok(*query),
-                other => Err(Error::internal(format!("a PIVOT became {other}"))),
-            },
-            other => Err(Error::internal(format!("a PIVOT became {other}"))),
-        }
+        parsed_query(&query)
+    }
+}
+
+/// A text of ours as the query that it is.
+fn parsed_query(text: &str) -> Result<Query> {
+    match parse_plan(text)? {
+        PlanStatement::Statement(statement) => match *statement {
+            Ast::Query(query) => Ok(*query),
+            other => Err(Error::internal(format!("a query became {other}"))),
+        },
+        other => Err(Error::internal(format!("a query became {other}"))),
     }
 }
 

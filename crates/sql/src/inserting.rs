@@ -46,7 +46,7 @@ impl Run<'_> {
             return returning.map_or_else(|| self.changed(changed), |returning| returning.answer(self));
         }
         let segments = vec![(Vec::new(), segments)];
-        self.check_keys(&Key::of(&table), &table, &segments)?;
+        self.check_written(&Key::of(&table), &table, &segments)?;
         let segments: Vec<_> = segments.into_iter().flat_map(|(_, segments)| segments).collect();
         if let Some(returning) = &mut returning {
             let written = segments.iter().map(|sealed| Arc::clone(sealed.segment())).collect();

@@ -8,12 +8,12 @@ use forebay_context::settings;
 use forebay_engine::morsels;
 use forebay_layout::{Maintenance, statements};
 use forebay_store::{Replaced, SealedSegment, Table, TableSnapshot};
+use forebay_system::answers;
 
 use crate::answer::Answer;
 use crate::lookup::{find_name, find_table};
 use crate::named::parse_name;
 use crate::run::Run;
-use crate::show;
 
 impl Run<'_> {
     pub(crate) fn maintenance(&self) -> Maintenance<'_> {
@@ -43,7 +43,7 @@ impl Run<'_> {
             && word.eq_ignore_ascii_case("suggest")
         {
             let table = find_table(&self.planner, &find_name(&self.planner, &parse_name(table.trim())?)?)?;
-            return self.batch(show::suggestions(&self.maintenance().suggest(&table)?)?);
+            return self.batch(answers::suggestions(&self.maintenance().suggest(&table)?)?);
         }
         self.check_outside("OPTIMIZE TABLE")?;
         let name = find_name(&self.planner, &parse_name(text)?)?;

@@ -90,7 +90,7 @@ impl Run<'_> {
             }
             rewritten.push((Vec::new(), new));
         }
-        self.check_keys(&Key::of(table), table, &rewritten)?;
+        self.check_written(&Key::of(table), table, &rewritten)?;
         self.replace(table, rewritten)?;
         Ok(changed)
     }

@@ -6,19 +6,15 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    ColumnDef, ColumnOption, CreateTable, CreateTableOptions, Expr, GeneratedExpressionMode, Ident, SqlOption, Value,
+    ColumnDef, ColumnOption, CreateTable, CreateTableOptions, Expr, GeneratedExpressionMode, SqlOption,
 };
 use forebay_base::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId};
 use forebay_changes::columns::unknown_column;
-use forebay_changes::generated;
-use forebay_context::error::suggestion;
-use forebay_engine::Goal;
-use forebay_engine::analyze::{BLOOM_OPTION, FilterChoice};
-use forebay_engine::goal::COMPRESSION_OPTION;
 use forebay_grammar::walk::visit_expressions;
-use forebay_layout::CLUSTER_OPTION;
+use forebay_layout::table_options::{add, known};
 use forebay_store::{ColumnDefinition, Constraint, TableOptions, Transaction, names_equal};
 use forebay_syntax::table_options::{Action, AlterOptions, Change};
+use forebay_tables::declared::GENERATED;
 use forebay_tables::nested_columns;
 use forebay_types::collated;
 
@@ -27,9 +23,6 @@ use crate::checks;
 use crate::lookup::{find_name, find_table};
 use crate::named::find_column;
 use crate::qualified_name::ident;
-
-/// The options that there are.
-const OPTIONS: [&str; 3] = [BLOOM_OPTION, CLUSTER_OPTION, COMPRESSION_OPTION];
 
 /// Runs ALTER TABLE … SET (…) or RESET (…).
 pub fn alter(planner: &Planner, alter: &AlterOptions) -> Result<()> {
@@ -127,7 +120,7 @@ fn add_generated(all: &mut TableOptions, id: ColumnId, column: &ColumnDef, colum
             if columns.contains(&id) {
                 return Err(Error::input(format!("column {} is generated from itself", column.name)));
             }
-            all.set(Some(id), generated::OPTION, Some(&condition));
+            all.set(Some(id), GENERATED, Some(&condition));
         }
     }
     Ok(())
@@ -136,62 +129,4 @@ fn add_generated(all: &mut TableOptions, id: ColumnId, column: &ColumnDef, colum
 /// Puts options into the catalog.
 pub fn store(transaction: &mut Transaction, table: TableId, options: &TableOptions) -> Result<()> {
     options.iter().try_for_each(|(column, name, value)| transaction.set_option(table, column, name, Some(value)))
-}
-
-/// Adds options of a table or a column, none twice.
-fn add(all: &mut TableOptions, column: Option<ColumnId>, options: &[SqlOption]) -> Result<()> {
-    for option in options {
-        let SqlOption::KeyValue { key, value } = option else {
-            return Err(Error::input(format!("the option {option} has no value")).hint("Write WITH (name = value)"));
-        };
-        let name = known(key)?;
-        if all.get(column, name).is_some() {
-            return Err(Error::input(format!("option {name} is given twice")));
-        }
-        if name == CLUSTER_OPTION {
-            let message = format!("{name} is no option that is given a value");
-            return Err(Error::input(message).hint("Use ALTER TABLE t CLUSTER BY (column, …)"));
-        }
-        let number = |value: &Expr| match value {
-            Expr::Value(value) if name == BLOOM_OPTION => match &value.value {
-                Value::Number(number, _) => Some(number.clone()),
-                Value::Boolean(value) => Some(if *value { "on" } else { "off" }.to_owned()),
-                _ => None,
-            },
-            _ => None,
-        };
-        let text = text(value).or_else(|| number(value)).ok_or_else(|| {
-            Error::input(format!("{name} = {value} is not possible"))
-                .hint("Give a name, as in WITH (compression = 'zstd')")
-        })?;
-        match name {
-            BLOOM_OPTION => all.set(column, name, Some(&text.parse::<FilterChoice>()?.text())),
-            _ => all.set(column, name, Some(Goal::parse(&text)?.name())),
-        }
-    }
-    Ok(())
-}
-
-/// The option of this name.
-fn known(name: &Ident) -> Result<&'static str> {
-    let found = OPTIONS.into_iter().find(|option| option.eq_ignore_ascii_case(&ident(name)));
-    found.ok_or_else(|| {
-        let error = Error::input(format!("there is no option {name} of tables and columns"));
-        match suggestion(&ident(name), OPTIONS.into_iter()) {
-            Some(other) => error.hint(format!("Did you mean {other}?")),
-            None => error.hint(format!("They have the options {}", OPTIONS.join(", "))),
-        }
-    })
-}
-
-/// The text of a string or a word.
-fn text(value: &Expr) -> Option<String> {
-    match value {
-        Expr::Identifier(word) => Some(ident(word)),
-        Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) => Some(text.clone()),
-            _ => None,
-        },
-        _ => None,
-    }
 }

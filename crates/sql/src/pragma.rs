@@ -10,13 +10,13 @@ use forebay_base::{Error, Result};
 use forebay_context::settings::{self, Variables};
 use forebay_grammar::statements::Pragma;
 use forebay_store::DEFAULT_SCHEMA;
-use forebay_system::answers;
+use forebay_system::{ALL_TABLES, TABLES, answers};
 
 use crate::answer::Answer;
 use crate::lookup::find_name;
 use crate::named::parse_name;
 use crate::run::Run;
-use crate::{semantics, show};
+use crate::semantics;
 
 impl Run<'_> {
     /// SET variable = value.
@@ -89,12 +89,13 @@ impl Run<'_> {
 
     /// PRAGMA.
     pub(crate) fn pragma(&self, pragma: Pragma) -> Result<Answer> {
-        let catalog = self.planner.snapshot();
         match pragma {
             Pragma::Nothing => self.done("PRAGMA"),
             Pragma::Set { variable, value } => self.set(&variable, &value),
             Pragma::TableInfo(name) => self.table_info(&name),
-            Pragma::ShowTables { all } => self.batch(show::tables(catalog, self.planner.path(), all)?),
+            Pragma::ShowTables { all: true } => self.answer_of(ALL_TABLES),
+            Pragma::ShowTables { all: false } => self.answer_of(TABLES),
+            Pragma::Query(query) => self.answer_of(query),
             Pragma::ShowDatabases => self.batch(answers::databases(&self.planner.engine().store().path_description())?),
             Pragma::Checkpoint => self.checkpoint(),
             Pragma::Version => self.batch(answers::version()?),

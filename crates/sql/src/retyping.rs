@@ -5,11 +5,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{AlterColumnOperation, AlterTable, AlterTableOperation, DataType, Expr, Ident};
+use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{ColumnId, Error, ErrorKind, Result};
 use forebay_changes::columns::{quoted, whole_table};
+use forebay_changes::struct_fields::FieldChange;
 use forebay_context::error::from_datafusion;
 use forebay_layout::CLUSTER_OPTION;
 use forebay_store::{Constraint, Table, TableOptions};
+use forebay_syntax::dialect::ForebayDialect;
+use forebay_syntax::parse::parse;
 use forebay_tables::nested_columns;
 
 use crate::answer::Answer;
@@ -31,6 +35,23 @@ impl Run<'_> {
             }
             _ => Ok(None),
         }
+    }
+
+    /// ALTER TABLE … of a field of a struct, whose column gets another type and other values.
+    pub(crate) fn alter_field(&self, text: &str) -> Result<Answer> {
+        let change = FieldChange::of(text)?;
+        let table = match find_table(&self.planner, &find_name(&self.planner, &change.table)?) {
+            Err(error) if change.if_exists && error.kind() == ErrorKind::NotFound => return self.done("ALTER TABLE"),
+            found => found?,
+        };
+        let name = change.path.first().ok_or_else(|| Error::internal("a field without a column"))?;
+        let (_, column) = table.column_by_id(find_column(&table, name)?).ok_or_else(|| Error::internal("no column"))?;
+        let shown = nested_columns::shown(&table, column);
+        let parsed = Parser::new(&ForebayDialect).try_with_sql(&shown).and_then(|mut own| own.parse_data_type());
+        let data_type = parsed.map_err(|_| Error::input(format!("column {} is no struct", column.name)))?;
+        let Some((data_type, value)) = change.applied(&data_type)? else { return self.done("ALTER TABLE") };
+        let (table, column) = (whole_table(&table), quoted(&column.name));
+        self.command(parse(&format!("ALTER TABLE {table} ALTER COLUMN {column} TYPE {data_type} USING {value}"))?)
     }
 
     fn retyped(&self, alter: &AlterTable, name: &Ident, data_type: &DataType, using: Option<&Expr>) -> Result<Answer> {

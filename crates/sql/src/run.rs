@@ -10,7 +10,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{
-    CreateTable, ObjectName, ObjectType, Query, SchemaName, SetExpr, Statement as Ast, TableObject, Truncate,
+    AlterTable, CreateTable, ObjectName, ObjectType, Query, SchemaName, SetExpr, Statement as Ast, TableObject,
+    Truncate,
 };
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_carve::node::{LeavesRoom, is_breach};
@@ -20,19 +21,18 @@ use forebay_context::lock::lock;
 use forebay_context::settings::{KeepsPlans, ReadsInOrder};
 use forebay_context::statement::StatementContext;
 use forebay_engine::timeline::Recorder;
-use forebay_files::copy_to;
 use forebay_grammar::collations;
 use forebay_joins::reading_order;
 use forebay_store::{DEFAULT_SCHEMA, SealedSegment, TableOptions};
-use forebay_syntax::parse::{Command, Copy, CopySource, parse_plan};
-use forebay_system::answers;
+use forebay_syntax::parse::{Command, parse_plan};
 use forebay_system::schema::check_free;
+use forebay_system::{ALL_TABLES, SCHEMAS, TABLES, answers, tables_of};
 use forebay_tables::nested_columns;
+use forebay_types::sums;
 use tokio::sync::mpsc;
 
 use crate::answer::{Answer, ResultKind, Source};
 use crate::catalog::Planner;
-use crate::copy;
 use crate::ddl;
 use crate::load;
 use crate::lookup::{find_name, find_table};
@@ -42,7 +42,6 @@ use crate::qualified_name::QualifiedName;
 use crate::search_path::is_temporary;
 use crate::send::send_rows;
 use crate::session::Session;
-use crate::show;
 
 /// Batches that wait for a slow reader.
 const BUFFERED_BATCHES: usize = 4;
@@ -108,9 +107,15 @@ impl<'a> Run<'a> {
             Command::CheckDatabase => self.check_database(),
             Command::Describe(text) => self.describe(&text),
             Command::Summarize(text) => self.summarize(&text),
-            Command::ShowTables { all } => self.batch(show::tables(catalog, self.planner.path(), all)?),
+            Command::ShowTables { all: true } => self.answer_of(ALL_TABLES),
+            Command::ShowTables { all: false } => self.answer_of(TABLES),
+            Command::ShowTablesOf(schema) => match self.planner.path().schemas(catalog, &schema, true).is_empty() {
+                true => Err(Error::new(ErrorKind::NotFound, format!("schema {schema} does not exist"))),
+                false => self.answer_of(&tables_of(&schema)),
+            },
             Command::ShowStatistics(text) => self.show_statistics(&text),
-            Command::ShowSchemas => self.batch(show::schemas(catalog, self.planner.path())?),
+            Command::ShowSchemas => self.answer_of(SCHEMAS),
+            Command::AlterField(text) => self.alter_field(&text),
             Command::ShowDatabases => {
                 self.batch(answers::databases(&self.planner.engine().store().path_description())?)
             }
@@ -131,7 +136,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn plan_statement(&self, mut statement: PlanStatement) -> Result<Answer> {
+    pub(crate) fn plan_statement(&self, mut statement: PlanStatement) -> Result<Answer> {
         self.known_types(&mut statement)?;
         let ast = match &statement {
             PlanStatement::Statement(ast) => ast.as_ref(),
@@ -161,14 +166,11 @@ impl<'a> Run<'a> {
             Ast::Drop { object_type, names, if_exists, cascade, .. } => {
                 self.drop_objects(object_type, names, *if_exists, *cascade)
             }
-            Ast::AlterTable(alter) => {
-                if let Some(answer) = self.retype(alter)? {
-                    return Ok(answer);
-                }
-                ddl::alter_table(&self.planner, alter)?;
-                self.done("ALTER TABLE")
-            }
+            Ast::AlterTable(alter) => self.alter_table(alter),
             Ast::Truncate(truncate) => self.truncate(truncate),
+            Ast::Comment { object_type, object_name, comment, .. } => {
+                self.comment(object_type, object_name, comment.as_deref())
+            }
             Ast::Insert(insert) => {
                 let TableObject::TableName(name) = &insert.table else {
                     return Err(Error::unsupported("INSERT into a function is not supported"));
@@ -189,10 +191,25 @@ impl<'a> Run<'a> {
                     let insert = inserted_query::with_tables(insert, query.with.as_ref());
                     self.plan_statement(PlanStatement::Statement(Box::new(Ast::Insert(insert))))
                 }
+                SetExpr::Merge(_) => {
+                    let text = query.to_string();
+                    self.merge(&text)
+                }
                 _ => self.query(statement),
             },
             _ => self.query(statement),
         }
+    }
+
+    fn alter_table(&self, alter: &AlterTable) -> Result<Answer> {
+        if let Some(answer) = self.retype(alter)? {
+            return Ok(answer);
+        }
+        if let Some(answer) = self.add_key(alter)? {
+            return Ok(answer);
+        }
+        ddl::alter_table(&self.planner, alter)?;
+        self.done("ALTER TABLE")
     }
 
     fn drop_objects(&self, kind: &ObjectType, names: &[ObjectName], if_exists: bool, cascade: bool) -> Result<Answer> {
@@ -211,6 +228,7 @@ impl<'a> Run<'a> {
         let mut rows = 0;
         for target in &truncate.table_names {
             let table = find_table(&self.planner, &find_name(&self.planner, &target.name)?)?;
+            self.check_written(&[], &table, &[(table.segments.ids(), Vec::new())])?;
             rows += ddl::truncate(&self.planner, table.id)?;
         }
         self.changed(rows)
@@ -228,6 +246,12 @@ impl<'a> Run<'a> {
 
     pub(crate) fn plan_text(&self, state: &SessionState, text: &str) -> Result<LogicalPlan> {
         self.plan(state, parse_plan(text)?)
+    }
+
+    /// The rows of a query of our own.
+    pub(crate) fn answer_of(&self, text: &str) -> Result<Answer> {
+        let state = self.state();
+        self.stream(&state, self.plan_text(&state, text)?)
     }
 
     fn query(&self, mut statement: PlanStatement) -> Result<Answer> {
@@ -287,6 +311,8 @@ impl<'a> Run<'a> {
     /// Runs a plan whose rows are the answer.
     fn rows(&self, state: &SessionState, physical: Arc<dyn ExecutionPlan>) -> Result<Answer> {
         let schema = physical.schema();
+        let zone = forebay_zones::rule::of_session(state.config_options()).map_err(from_datafusion)?;
+        let in_zone = zone.and_then(|zone| forebay_zones::shown::schema(&schema, zone.name()));
         let context = state.task_ctx();
         self.statement.timeline().into_iter().for_each(Recorder::planned);
         let (sender, receiver) = mpsc::channel(BUFFERED_BATCHES);
@@ -300,7 +326,10 @@ impl<'a> Run<'a> {
             return Err(cancelled);
         }
         let source = Source::Task { receiver, task, runtime, running: Arc::clone(&self.session.running) };
-        Ok(self.answer(ResultKind::Rows, schema, source))
+        let is_renamed = in_zone.is_some();
+        let mut answer = self.answer(ResultKind::Rows, in_zone.unwrap_or(schema), source);
+        answer.is_renamed = is_renamed;
+        Ok(answer)
     }
 
     fn answer(&self, kind: ResultKind, schema: SchemaRef, source: Source) -> Answer {
@@ -403,7 +432,8 @@ impl<'a> Run<'a> {
         transaction.check_writable()?;
         let state = self.state();
         let query = PlanStatement::Statement(Box::new(Ast::Query(query.clone())));
-        let plan = forebay_types::applied(self.plan(&state, query)?).map_err(from_datafusion)?;
+        let plan =
+            forebay_types::applied(self.plan(&state, query)?).and_then(sums::widened).map_err(from_datafusion)?;
         let state = reading_order::state_for(state, &plan).map_err(from_datafusion)?;
         let told = Arc::clone(plan.schema().inner());
         let physical = self.physical(&state, Arc::new(plan))?;
@@ -438,39 +468,6 @@ impl<'a> Run<'a> {
         let engine = self.planner.engine();
         let running = self.session.shared.runtime.load();
         self.session.wait(load::load(engine, physical, state.task_ctx(), (columns, options), &self.statement, &running))
-    }
-
-    fn copy(&self, copy: Copy) -> Result<Answer> {
-        let state = self.state();
-        if copy.to {
-            let text = match &copy.source {
-                CopySource::Query(query) => query.to_string(),
-                CopySource::Table(name, columns) if columns.is_empty() => format!("SELECT * FROM {name}"),
-                CopySource::Table(name, columns) => {
-                    let columns: Vec<String> = columns.iter().map(ToString::to_string).collect();
-                    format!("SELECT {} FROM {name}", columns.join(", "))
-                }
-            };
-            let plan = self.plan_text(&state, &text)?;
-            let state = reading_order::state_for(state, &plan).map_err(from_datafusion)?;
-            let rows = self.session.wait(copy_to::write(state, plan, &copy.path, &copy.options))?;
-            return self.changed(rows);
-        }
-        let CopySource::Table(name, names) = &copy.source else {
-            return Err(Error::internal("COPY (query) FROM was parsed"));
-        };
-        let table = find_table(&self.planner, &find_name(&self.planner, name)?)?;
-        self.planner.transaction().check_writable()?;
-        let input =
-            self.session.wait(copy::plan_input(&self.planner, &state, &table, names, &copy.path, copy.options))?;
-        let physical = self.physical(&state, Arc::clone(&input.plan));
-        let loaded = physical.and_then(|physical| self.load(&state, physical, &table.columns, &table.options));
-        let (segments, rows) = match loaded {
-            Err(error) if error.kind() != ErrorKind::Cancelled => return Err(input.diagnose(error)),
-            loaded => loaded?,
-        };
-        self.publish(&table, segments)?;
-        self.changed(rows)
     }
 }
 

@@ -43,6 +43,11 @@ impl SearchPath {
         Self { schema: DEFAULT_SCHEMA.to_owned(), temporary: format!("{PREFIX}{number}") }
     }
 
+    /// What `current_setting('search_path')` tells.
+    pub fn told(&self) -> String {
+        if self.schema == DEFAULT_SCHEMA { String::new() } else { self.schema.clone() }
+    }
+
     /// The table or view that a name means, whether it is there or not.
     pub fn find(&self, catalog: &Catalog, name: &ObjectName) -> Result<QualifiedName> {
         let mut found = QualifiedName::of(name, &self.schema)?;

@@ -6,16 +6,27 @@ use std::sync::atomic::Ordering;
 use datafusion::execution::SessionState;
 use forebay_base::{Error, Result};
 
+use forebay_context::error::from_datafusion;
 use forebay_context::settings::{DescendingOrder, FirstRows, switch};
+use forebay_context::told_settings::Setting;
 use forebay_rules::arithmetic::division::Division;
+use forebay_zones::zone::Zone;
 
 /// Where NULLs are without a word about it, in the planner's words: last, whatever the direction.
 pub const NULLS_LAST: &str = "nulls_last";
+
+/// What the time zone of a session is called, in the planner's words last.
+const ZONE_NAMES: [&str; 2] = ["timezone", "datafusion.execution.time_zone"];
 
 /// SET variable = value, where it is one of these; false where the variable is another.
 pub fn set(base: &mut SessionState, variable: &str, value: &str) -> Result<bool> {
     if matches!(variable, "default_null_order" | "null_order") {
         base.config_mut().options_mut().sql_parser.default_null_ordering = null_order(variable, value)?.to_owned();
+        return Ok(true);
+    }
+    if ZONE_NAMES.contains(&variable) {
+        let zone = Zone::parse(value).map_err(from_datafusion)?;
+        base.config_mut().options_mut().execution.time_zone = Some(zone.name().to_owned());
         return Ok(true);
     }
     if variable == "default_order" {
@@ -39,6 +50,11 @@ pub fn set(base: &mut SessionState, variable: &str, value: &str) -> Result<bool>
     division.map(|()| true)
 }
 
+/// What quotients are, as settings.
+pub fn told(base: &SessionState) -> Vec<Setting> {
+    base.config().get_extension::<Division>().map_or_else(Vec::new, |division| division.told())
+}
+
 /// Whether NULLs stand first in an order that says nothing of them, by what [`NULLS_LAST`] is one of.
 pub fn are_nulls_first(null_order: &str, ascends: bool) -> bool {
     match null_order {
@@ -54,6 +70,7 @@ pub fn default_value(variable: &str) -> Option<&'static str> {
     match variable {
         "default_null_order" | "null_order" => Some(NULLS_LAST),
         "default_order" => Some("asc"),
+        _ if ZONE_NAMES.contains(&variable) => Some("UTC"),
         "integer_division" => Some("off"),
         "error_on_division_by_zero" | "ieee_floating_point_ops" | "scalar_subquery_error_on_multiple_rows" => {
             Some("on")

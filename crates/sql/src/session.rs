@@ -10,6 +10,7 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use forebay_base::budget::Reservation;
 use forebay_base::{Error, Result};
 use forebay_context::lock::lock;
+use forebay_context::workers::Workers;
 use forebay_engine::Engine;
 use forebay_engine::timeline::Timeline;
 use forebay_transactions::SessionTransactions;
@@ -20,7 +21,6 @@ use crate::running::{Canceller, Running};
 use crate::search_path::{self, SearchPath};
 use crate::sequences;
 use crate::state::base_state;
-use crate::workers::Workers;
 
 /// What sessions of one database share.
 #[derive(Debug, Clone)]

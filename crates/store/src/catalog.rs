@@ -231,6 +231,13 @@ pub(crate) fn macro_key(kind: MacroKind, schema: &str, name: &str) -> (MacroKind
     (kind, fold(schema), fold(name))
 }
 
+impl View {
+    /// Its number, which no other object of the database has.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+}
+
 impl Catalog {
     /// Names of all schemas, in order.
     pub fn schemas(&self) -> impl Iterator<Item = &str> {

@@ -56,6 +56,25 @@ impl SequenceRange {
 }
 
 impl Sequence {
+    /// Its number, which no other object of the database has.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// What it has given last; `None` before the first one.
+    pub fn last(&self) -> Option<i64> {
+        let SequenceRange { start, increment, least, greatest, .. } = self.range;
+        match self.next {
+            Some(next) if next == start => None,
+            Some(next) => next.checked_sub(increment).filter(|last| (least..=greatest).contains(last)),
+            None => {
+                let end = if increment > 0 { greatest } else { least };
+                let steps = (i128::from(end) - i128::from(start)) / i128::from(increment);
+                i64::try_from(i128::from(start) + steps * i128::from(increment)).ok()
+            }
+        }
+    }
+
     /// Whether it is the same sequence, whatever it has given.
     pub fn is_declared_as(&self, other: &Self) -> bool {
         self.id == other.id && self.range == other.range

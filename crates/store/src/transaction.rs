@@ -277,6 +277,20 @@ impl Transaction {
         Ok(())
     }
 
+    /// Adds a key. That the rows of the table have it is for the caller to know.
+    pub fn add_key(&mut self, id: TableId, key: Constraint) -> Result<()> {
+        let table = Arc::clone(self.table(id)?);
+        let has_primary = table.constraints.iter().any(|known| matches!(known, Constraint::PrimaryKey(_)));
+        if let Constraint::PrimaryKey(columns) = &key {
+            if has_primary {
+                return Err(constraint(format!("table {} has a primary key already", table.name)));
+            }
+            columns.iter().try_for_each(|column| self.set_nullable(id, *column, false))?;
+        }
+        self.table_mut(id)?.constraints.push(key);
+        Ok(())
+    }
+
     /// Says where the data directories are. Directories that are new take segments when the database is opened next.
     pub(crate) fn set_data_directories(&mut self, directories: DataDirectories) {
         self.change().directories = Arc::new(directories);

@@ -174,10 +174,26 @@ fn rewrite_value(expr: &mut Expr) -> Result<()> {
     }
 }
 
+/// Whether an expression is NULL as it is written.
+fn is_written_null(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_written_null(inner),
+        Expr::Value(value) => value.value == Value::Null,
+        _ => false,
+    }
+}
+
 /// Rewrites an expression whose parts are rewritten.
 pub fn rewrite_behind(expr: &mut Expr) -> Result<()> {
     if let Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr: inner } = &*expr {
         *expr = parsed(&format!("bitwise_not({inner})"))?;
+        return Ok(());
+    }
+    // The planner takes a plus of numbers only, and NULL is none.
+    if let Expr::UnaryOp { op: UnaryOperator::Plus, expr: inner } = &*expr
+        && is_written_null(inner)
+    {
+        *expr = inner.as_ref().clone();
         return Ok(());
     }
     if let Expr::CompoundFieldAccess { root, access_chain } = &*expr {

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
-    ObjectNamePart, OrderByExpr, OrderByKind, Query, RenameSelectItem, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, Value, VisitorMut, WildcardAdditionalOptions,
+    ObjectNamePart, OrderByExpr, OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
+    Value, VisitorMut, WildcardAdditionalOptions,
 };
 use forebay_base::{Error, Result};
 use forebay_grammar::expressions::position;
@@ -172,11 +172,7 @@ fn renamed(all: &[Column], table: Option<&String>, options: &WildcardAdditionalO
     let excluded = outputs::excluded(options).ok_or_else(|| {
         Error::unsupported("RENAME beside an EXCLUDE that names tables is not supported").hint("Name the columns alone")
     })?;
-    let names = match &options.opt_rename {
-        Some(RenameSelectItem::Single(only)) => std::slice::from_ref(only),
-        Some(RenameSelectItem::Multiple(names)) => names.as_slice(),
-        None => &[],
-    };
+    let names = outputs::renames(options);
     let replaced: Vec<_> = options.opt_replace.iter().flat_map(|replace| &replace.items).collect();
     let is = |column: &Column, name: &Ident| column.name.eq_ignore_ascii_case(&name.value);
     let is_shown = |column: &&Column| {

@@ -98,6 +98,10 @@ impl Dialect for ForebayDialect {
         true
     }
 
+    fn supports_comment_on(&self) -> bool {
+        true
+    }
+
     fn supports_nested_comments(&self) -> bool {
         true
     }

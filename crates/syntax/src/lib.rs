@@ -11,6 +11,7 @@ mod columns;
 mod depth;
 pub mod dialect;
 pub mod file_options;
+mod function_calls;
 mod given_names;
 pub mod intervals;
 pub mod names;

@@ -10,10 +10,9 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::lit;
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, Cte, DataType, ExactNumberInfo, ExcludeSelectItem, Expr, FunctionArg, FunctionArgExpr,
-    Ident, JoinConstraint, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, SetOperator,
-    Statement as Ast, TableAlias, TableFactor, TableObject, Value, ValueWithSpan, VisitorMut,
-    WildcardAdditionalOptions,
+    CastKind, Cte, DataType, ExactNumberInfo, ExcludeSelectItem, Expr, Ident, JoinConstraint, ObjectName,
+    ObjectNamePart, Query, Select, SelectItem, SetExpr, SetOperator, Statement as Ast, TableAlias, TableFactor,
+    TableObject, Value, ValueWithSpan, VisitorMut, WildcardAdditionalOptions,
 };
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
@@ -26,14 +25,12 @@ use forebay_grammar::{
 };
 
 use crate::dialect::ForebayDialect;
-use crate::file_options::{BETWEEN_FILES, READ_FUNCTIONS, TOLD_FUNCTIONS};
+use crate::function_calls::FunctionCalls;
 use crate::rows::Rows;
 use crate::scopes::{Merged, Scopes};
 use crate::sides::constraint;
 use crate::using;
-use crate::{
-    aliases, call_forms, columns, given_names, outputs, read_options, row_types, select_list, table_forms, volatile,
-};
+use crate::{aliases, call_forms, columns, given_names, outputs, row_types, select_list, table_forms, volatile};
 
 /// Replaces names in `statement`, which may name tables, views and files.
 pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Result<()> {
@@ -420,82 +417,6 @@ fn names_itself(table: &Cte) -> bool {
         false => ControlFlow::Continue(()),
     };
     visit_relations(table.query.as_ref(), is_own).is_break()
-}
-
-/// Functions of DuckDB that tell what is in the catalog: tables of the information schema here.
-const CATALOG_FUNCTIONS: [&str; 5] =
-    ["duckdb_columns", "duckdb_schemas", "duckdb_sequences", "duckdb_tables", "duckdb_views"];
-const INFORMATION_SCHEMA: &str = "information_schema";
-
-/// The calls of functions that read files, and their arguments, which become texts.
-#[derive(Debug, Default)]
-struct FunctionCalls(Vec<(String, Vec<String>)>);
-
-impl VisitorMut for FunctionCalls {
-    type Break = ();
-
-    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
-        let TableFactor::Table { name, args, alias, .. } = table else { return ControlFlow::Continue(()) };
-        let Some(arguments) = args else { return ControlFlow::Continue(()) };
-        let function = name.to_string().to_lowercase();
-        if arguments.args.is_empty() && CATALOG_FUNCTIONS.contains(&function.as_str()) {
-            let named = || TableAlias { explicit: true, name: Ident::new(&function), columns: Vec::new(), at: None };
-            alias.get_or_insert_with(named);
-            name.0 = [INFORMATION_SCHEMA, &function].map(|part| ObjectNamePart::Identifier(Ident::new(part))).to_vec();
-            *args = None;
-            return ControlFlow::Continue(());
-        }
-        name.0 = vec![ObjectNamePart::Identifier(Ident::new(&function))];
-        if TOLD_FUNCTIONS.contains(&function.as_str()) {
-            arguments.args.first_mut().into_iter().for_each(join_paths);
-            arguments.args.iter_mut().for_each(unname);
-            self.0.push((function.clone(), arguments.args.iter().filter_map(text).collect()));
-        }
-        if READ_FUNCTIONS.iter().any(|(known, _)| *known == function) {
-            arguments.args.first_mut().into_iter().for_each(join_paths);
-            arguments.args.iter_mut().for_each(unname);
-            self.0.push((function, arguments.args.iter().filter_map(text).collect()));
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-fn text(argument: &FunctionArg) -> Option<String> {
-    match argument {
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(ValueWithSpan {
-            value: Value::SingleQuotedString(text),
-            ..
-        }))) => Some(text.clone()),
-        _ => None,
-    }
-}
-
-/// A list of files as one text.
-fn join_paths(argument: &mut FunctionArg) {
-    if let FunctionArg::Unnamed(FunctionArgExpr::Expr(list @ Expr::Array(_))) = argument
-        && let Some(paths) = read_options::texts(&list.to_string())
-    {
-        let text = Value::SingleQuotedString(paths.join(&BETWEEN_FILES.to_string()));
-        *argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(text.into())));
-    }
-}
-
-/// `delim = '|'` as the text `delim=|`.
-fn unname(argument: &mut FunctionArg) {
-    let (name, value) = match &*argument {
-        FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => (name, value),
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::BinaryOp { left, op: BinaryOperator::Eq, right })) => {
-            let Expr::Identifier(name) = left.as_ref() else { return };
-            (name, right.as_ref())
-        }
-        _ => return,
-    };
-    let value = match value {
-        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => text.clone(),
-        other => other.to_string(),
-    };
-    let text = Value::SingleQuotedString(format!("{}={value}", name.value.to_lowercase()));
-    *argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(text.into())));
 }
 
 #[cfg(test)]

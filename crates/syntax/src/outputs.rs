@@ -6,9 +6,9 @@
 use std::collections::HashSet;
 
 use datafusion::sql::sqlparser::ast::{
-    ExcludeSelectItem, Expr, Ident, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, SetQuantifier, TableAlias, TableAliasColumnDef, TableFactor,
-    TableWithJoins, Value, WildcardAdditionalOptions, With,
+    ExcludeSelectItem, Expr, Ident, IdentWithAlias, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query,
+    RenameSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetQuantifier, TableAlias,
+    TableAliasColumnDef, TableFactor, TableWithJoins, Value, WildcardAdditionalOptions, With,
 };
 
 use crate::scopes::{Named, Scopes, StoredNames};
@@ -46,7 +46,7 @@ pub fn whole_tables_of(scopes: &Scopes, select: &Select) -> Option<Vec<(Option<S
     Outputs { scopes, named: Vec::new() }.of_from(&select.from, false)
 }
 
-/// ORDER BY the name of a column of another part of a set operation than the first becomes its position.
+/// ORDER BY the name of a column of any part of a set operation becomes its position.
 pub fn order_by_other_parts(scopes: &Scopes, query: &mut Query) {
     let Some(OrderByKind::Expressions(orders)) = query.order_by.as_mut().map(|order| &mut order.kind) else { return };
     let mut parts = Vec::new();
@@ -58,9 +58,14 @@ pub fn order_by_other_parts(scopes: &Scopes, query: &mut Query) {
     query.with.iter().for_each(|with| outputs.add(with));
     let Some(names) = parts.into_iter().map(|part| outputs.of_body(part)).collect::<Option<Vec<_>>>() else { return };
     for order in orders {
-        let Expr::Identifier(name) = &order.expr else { continue };
+        let name = match &order.expr {
+            Expr::Identifier(name) => Some(name),
+            Expr::CompoundIdentifier(parts) => parts.last(),
+            _ => None,
+        };
+        let Some(name) = name else { continue };
         let place = |names: &Vec<String>| names.iter().position(|other| other.eq_ignore_ascii_case(&name.value));
-        if let (None, Some(place)) = (place(&names[0]), names[1..].iter().find_map(place)) {
+        if let Some(place) = names.iter().find_map(place) {
             order.expr = Expr::Value(Value::Number((place + 1).to_string(), false).into());
         }
     }
@@ -178,7 +183,7 @@ impl Outputs<'_> {
             };
             let (table, options) = wanted;
             // Columns that are replaced keep their names.
-            if options.opt_except.is_some() || options.opt_rename.is_some() {
+            if options.opt_except.is_some() {
                 return None;
             }
             let excluded = excluded(options)?;
@@ -199,7 +204,12 @@ impl Outputs<'_> {
                         let seen = replaced.iter_mut().find(|(name, _)| *name == lower).map(|(_, seen)| seen);
                         !excluded.contains(&lower) && !seen.is_some_and(|seen| std::mem::replace(seen, true))
                     };
-                    names.extend(columns.iter().filter(&mut is_shown).cloned());
+                    let called = |column: &String| {
+                        let mut all = renames(options).iter();
+                        let rename = all.find(|rename| rename.ident.value.eq_ignore_ascii_case(column));
+                        rename.map_or_else(|| column.clone(), |rename| self.stored(&rename.alias))
+                    };
+                    names.extend(columns.iter().filter(&mut is_shown).map(called));
                 }
             }
         }
@@ -309,6 +319,15 @@ pub(crate) fn excluded(options: &WildcardAdditionalOptions) -> Option<Vec<String
         _ => None,
     };
     names.iter().map(plain).collect()
+}
+
+/// The columns that `*` calls otherwise.
+pub(crate) fn renames(options: &WildcardAdditionalOptions) -> &[IdentWithAlias] {
+    match &options.opt_rename {
+        Some(RenameSelectItem::Single(only)) => std::slice::from_ref(only),
+        Some(RenameSelectItem::Multiple(names)) => names.as_slice(),
+        None => &[],
+    }
 }
 
 /// The columns that `*` replaces, in lower case, none of which is seen yet.

@@ -43,6 +43,8 @@ pub enum Command {
     AlterProjection(String),
     /// ANALYZE: the text behind the word.
     Analyze(String),
+    /// ALTER TABLE … of a field of a struct: the text.
+    AlterField(String),
     /// ALTER TABLE table SET (…) or RESET (…), for the table or its columns.
     AlterOptions(Box<AlterOptions>),
     /// SUMMARIZE table-or-query: the text behind the word.
@@ -54,6 +56,8 @@ pub enum Command {
         /// Of every schema.
         all: bool,
     },
+    /// SHOW TABLES FROM schema.
+    ShowTablesOf(String),
     /// SHOW STATS table: the text behind the words.
     ShowStatistics(String),
     /// SHOW SCHEMAS.
@@ -168,14 +172,17 @@ pub fn is_complete(script: &str) -> bool {
     }
 }
 
-/// ALTER TABLE of these tokens, with `text` behind the words.
-fn alter_table(text: String, tokens: Vec<TokenWithSpan>) -> Result<Command> {
+/// ALTER TABLE of this text and these tokens, with `behind` behind the words.
+fn alter_table(text: &str, behind: String, tokens: Vec<TokenWithSpan>) -> Result<Command> {
+    if table_options::names_field(&tokens) {
+        return Ok(Command::AlterField(text.to_owned()));
+    }
     if let Some(alter) = table_options::parse_alter(&tokens)? {
         return Ok(Command::AlterOptions(Box::new(alter)));
     }
     Ok(match layout_words::told(&tokens) {
-        Some(Layout::Order) => Command::ClusterBy(text),
-        Some(Layout::Projection) => Command::AlterProjection(text),
+        Some(Layout::Order) => Command::ClusterBy(behind),
+        Some(Layout::Projection) => Command::AlterProjection(behind),
         None => Command::Plan(Box::new(parse_tokens(tokens)?)),
     })
 }
@@ -210,15 +217,16 @@ pub fn parse(text: &str) -> Result<Command> {
     };
     Ok(match words.get(..4).unwrap_or(&words) {
         ["COPY", ..] => Command::Copy(Box::new(parse_copy(tokens)?)),
-        ["CHECKPOINT"] => Command::Checkpoint,
+        ["CHECKPOINT"] | ["FORCE", "CHECKPOINT"] => Command::Checkpoint,
         ["CHECK", "DATABASE"] => Command::CheckDatabase,
         ["OPTIMIZE", "TABLE", _, ..] => Command::Optimize(behind(2)),
         ["SUMMARIZE" | "SUMMARISE", _, ..] => Command::Summarize(behind(1)),
         ["DESCRIBE" | "DESC", "TABLE", _, ..] => Command::Describe(behind(2)),
         ["DESCRIBE" | "DESC", _, ..] => Command::Describe(behind(1)),
         ["SHOW", "COLUMNS", "FROM" | "IN", _] => Command::Describe(behind(3)),
-        ["DESCRIBE" | "DESC"] | ["SHOW", "TABLES"] => Command::ShowTables { all: false },
-        ["SHOW", "ALL", "TABLES"] => Command::ShowTables { all: true },
+        ["SHOW", "TABLES"] => Command::ShowTables { all: false },
+        ["SHOW", "TABLES", "FROM", _] => Command::ShowTablesOf(name_at(&tokens, 3)?),
+        ["SHOW" | "DESCRIBE" | "DESC"] | ["SHOW", "ALL", "TABLES"] => Command::ShowTables { all: true },
         ["SHOW", "STATS", "FOR", _, ..] => Command::ShowStatistics(behind(3)),
         ["SHOW", "STATS", _, ..] => Command::ShowStatistics(behind(2)),
         ["SHOW", "SCHEMAS"] => Command::ShowSchemas,
@@ -229,8 +237,7 @@ pub fn parse(text: &str) -> Result<Command> {
         ["EXECUTE", _, ..] => {
             Command::Execute { name: name_at(&tokens, 1)?, arguments: parameters::arguments(&behind(2))? }
         }
-        ["DEALLOCATE", "PREPARE", _] => Command::Deallocate(name_at(&tokens, 2)?),
-        ["DEALLOCATE", _] => Command::Deallocate(name_at(&tokens, 1)?),
+        ["DEALLOCATE", "PREPARE", _] | ["DEALLOCATE", _] => Command::Deallocate(name_at(&tokens, words.len() - 1)?),
         ["VACUUM", "ANALYZE", ..] => Command::Analyze(behind(2)),
         ["ANALYZE", ..] => Command::Analyze(behind(1)),
         words if statements::is_inert(words) => Command::Pragma(Pragma::Nothing),
@@ -247,7 +254,7 @@ pub fn parse(text: &str) -> Result<Command> {
             tokens.retain(|token| !statements::is_scope(&token.token));
             Command::Plan(Box::new(parse_tokens(tokens)?))
         }
-        ["ALTER", "TABLE", ..] => alter_table(behind(2), tokens)?,
+        ["ALTER", "TABLE", ..] => alter_table(text, behind(2), tokens)?,
         _ => Command::Plan(Box::new(parse_tokens(tokens)?)),
     })
 }

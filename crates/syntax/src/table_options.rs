@@ -92,3 +92,12 @@ fn parse_action(parser: &mut Parser<'_>) -> Result<Option<Action>> {
     }
     Ok(None)
 }
+
+/// Whether an ALTER TABLE is about a field of a struct: `ADD COLUMN s.a`.
+pub fn names_field(tokens: &[TokenWithSpan]) -> bool {
+    let tokens = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
+    let words = tokens.map(|token| token.token.to_string().to_uppercase());
+    let behind = words.skip(3).skip_while(|word| !matches!(&**word, "ADD" | "DROP" | "RENAME")).skip(1);
+    let mut named = behind.skip_while(|word| matches!(&**word, "COLUMN" | "IF" | "NOT" | "EXISTS"));
+    named.next().is_some() && named.next().is_some_and(|word| word == ".")
+}

@@ -1,14 +1,18 @@
 //! What the database says of itself in statements of their own: DESCRIBE, SHOW DATABASES, SHOW MEMORY, SHOW STATS, CHECK DATABASE,
-//! PRAGMA table_info and version.
+//! PRAGMA table_info and version, OPTIMIZE TABLE … SUGGEST.
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, BooleanArray, Int32Array, RecordBatch, StringArray, UInt64Array};
+use datafusion::arrow::array::{
+    ArrayRef, BooleanArray, Float64Array, Int32Array, RecordBatch, StringArray, UInt64Array,
+};
 use datafusion::arrow::datatypes::{Field, Schema};
 use forebay_base::{Error, Result, Value};
 use forebay_engine::MemoryUse;
+use forebay_engine::analyze::Method;
 use forebay_engine::goal::COMPRESSION_OPTION;
-use forebay_store::{CheckReport, TableSnapshot};
+use forebay_layout::ShownSuggestion;
+use forebay_store::{CheckReport, Column, Constraint, TableSnapshot};
 use forebay_syntax::types::{shown_field, shown_type};
 use forebay_tables::nested_columns;
 use forebay_tables::table::primary_key;
@@ -83,12 +87,19 @@ pub fn describe_schema(schema: &Schema, told: &[Option<String>]) -> Result<Recor
 pub fn describe_table(table: &forebay_store::Table) -> Result<RecordBatch> {
     let key = primary_key(table);
     let columns = &table.columns;
+    let is_unique =
+        |id| table.constraints.iter().any(|one| matches!(one, Constraint::Unique(ids) if ids.contains(&id)));
+    let kind = |column: &Column| match (key.contains(&column.name), is_unique(column.id)) {
+        (true, _) => Some("PRI".to_owned()),
+        (false, true) => Some("UNI".to_owned()),
+        (false, false) => None,
+    };
     let compression = |column| table.options.of_column(column, COMPRESSION_OPTION).map(str::to_owned);
     batch(vec![
         ("column_name", text(columns.iter().map(|column| column.name.as_str()))),
         ("column_type", text(columns.iter().map(|column| nested_columns::shown(table, column)))),
         ("null", text(columns.iter().map(|column| if column.nullable { "YES" } else { "NO" }))),
-        ("key", optional_text(columns.iter().map(|column| key.contains(&column.name).then(|| "PRI".to_owned())))),
+        ("key", optional_text(columns.iter().map(kind))),
         ("default", optional_text(columns.iter().map(|column| column.default.clone()))),
         ("compression", optional_text(columns.iter().map(|column| compression(column.id)))),
     ])
@@ -143,6 +154,24 @@ pub fn version() -> Result<RecordBatch> {
         ("library_version", text([concat!("v", env!("CARGO_PKG_VERSION"))])),
         ("source_id", text([""])),
         ("codename", text(["Forebay"])),
+    ])
+}
+
+/// OPTIMIZE TABLE … SUGGEST: projections that a table is worth, and what queries would read of them.
+pub fn suggestions(all: &[ShownSuggestion]) -> Result<RecordBatch> {
+    let method = |shown: &ShownSuggestion| match shown.suggestion.method {
+        Method::Msc => "MSC",
+        Method::Gfc => "GFC",
+    };
+    let seconds: Float64Array = all.iter().map(|shown| Some(shown.suggestion.seconds)).collect();
+    batch(vec![
+        ("method", text(all.iter().map(method))),
+        ("order_by", text(all.iter().map(|shown| shown.order.as_str()))),
+        ("stored_bytes", count(all.iter().map(|shown| shown.suggestion.stored_bytes))),
+        ("read_bytes", count(all.iter().map(|shown| shown.suggestion.read_bytes))),
+        ("read_bytes_now", count(all.iter().map(|shown| shown.read_bytes_now))),
+        ("seconds", Arc::new(seconds)),
+        ("statement", text(all.iter().map(|shown| shown.statement.as_str()))),
     ])
 }
 

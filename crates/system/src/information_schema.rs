@@ -1,23 +1,28 @@
 //! The schema `information_schema`: schemas, tables and columns under DuckDB's names and types, for programs that ask for them.
 //! What else DataFusion keeps in a schema of this name stays there.
 
+mod duckdb_tables;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::array::{ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray};
+use datafusion::arrow::array::{ArrayRef, Int32Array, RecordBatch};
 use datafusion::arrow::datatypes::{Field, Schema};
 use datafusion::catalog::information_schema::InformationSchemaProvider;
 use datafusion::catalog::{SchemaProvider, TableProvider};
 use datafusion::common::Result;
 use datafusion::datasource::MemTable;
 use forebay_context::error::into_datafusion;
-use forebay_store::SequenceRange;
-use forebay_syntax::types::shown_type;
+use forebay_syntax::types::shown_field;
+use forebay_tables::declared::{comment, generated_from};
 use forebay_tables::nested_columns;
 use forebay_tables::table::primary_key;
 
-use crate::CATALOG;
+pub use self::duckdb_tables::functions_of;
+use self::duckdb_tables::oid_of;
+use crate::arrays::{Columns, texts};
 use crate::seen::{Seen, is_temporary};
+use crate::{CATALOG, system_views};
 
 /// The schema's name.
 pub const NAME: &str = "information_schema";
@@ -43,12 +48,14 @@ impl SchemaProvider for InformationSchema {
             "schemata" => self.schemata(),
             "tables" => self.tables(),
             "columns" => self.columns().await?,
-            "duckdb_schemas" => self.duckdb_schemas(),
-            "duckdb_tables" => self.duckdb_tables(),
-            "duckdb_views" => self.duckdb_views(),
-            "duckdb_columns" => self.duckdb_columns().await?,
-            "duckdb_sequences" => self.duckdb_sequences(),
-            _ => return self.others.table(&name).await,
+            "referential_constraints" => self.referential_constraints(),
+            _ => match system_views::query(&name) {
+                Some(query) => return self.seen.query(query).await.map(Some).map_err(into_datafusion),
+                None => match self.duckdb_table(&name).await? {
+                    Some(columns) => columns,
+                    None => return self.others.table(&name).await,
+                },
+            },
         };
         let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) =
             batch.into_iter().map(|(name, array)| (Field::new(name, array.data_type().clone(), true), array)).unzip();
@@ -57,22 +64,26 @@ impl SchemaProvider for InformationSchema {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.others.table_exist(&name.to_lowercase())
+        is_global(name) || self.others.table_exist(&name.to_lowercase())
     }
 }
-
-/// Columns of an answer by their names.
-type Columns = Vec<(&'static str, ArrayRef)>;
 
 /// A column of a table or view.
 struct Described {
     schema: String,
+    /// The schema, as the catalog calls it.
+    own_schema: String,
     table: String,
+    oid: i64,
     name: String,
     position: i32,
     default: Option<String>,
     is_nullable: bool,
     data_type: String,
+    /// The expression of a generated column.
+    generated: Option<String>,
+    /// What COMMENT ON said of it.
+    comment: Option<String>,
 }
 
 impl InformationSchema {
@@ -86,7 +97,7 @@ impl InformationSchema {
         vec![
             ("catalog_name", texts(names.iter().map(|_| Some(CATALOG)))),
             ("schema_name", texts(names.iter().map(|name| Some(*name)))),
-            ("schema_owner", nothing()),
+            ("schema_owner", texts(names.iter().map(|_| Some("duckdb")))),
             ("default_character_set_catalog", nothing()),
             ("default_character_set_schema", nothing()),
             ("default_character_set_name", nothing()),
@@ -115,7 +126,8 @@ impl InformationSchema {
             ("user_defined_type_name", nothing()),
             ("is_insertable_into", texts(all.iter().map(|(.., kind)| Some(is_insertable(kind))))),
             ("is_typed", texts(all.iter().map(|_| Some("NO")))),
-            ("commit_action", nothing()),
+            ("commit_action", texts(all.iter().map(|(.., kind)| (*kind == "LOCAL TEMPORARY").then_some("PRESERVE")))),
+            ("TABLE_COMMENT", nothing()),
         ]
     }
 
@@ -142,79 +154,9 @@ impl InformationSchema {
             ("numeric_precision_radix", number(digits, |(_, radix, _)| radix)),
             ("numeric_scale", number(digits, |(.., scale)| scale)),
             ("datetime_precision", no_number()),
-        ])
-    }
-
-    fn duckdb_schemas(&self) -> Columns {
-        let names: Vec<&str> = self.seen.catalog().schemas().filter_map(|schema| self.seen.shown(schema)).collect();
-        vec![
-            ("database_name", texts(names.iter().map(|_| Some(CATALOG)))),
-            ("schema_name", texts(names.iter().map(|name| Some(*name)))),
-            ("internal", flags(names.iter().map(|_| false))),
-        ]
-    }
-
-    fn duckdb_tables(&self) -> Columns {
-        let all = self.seen.catalog().tables().filter_map(|table| Some((self.seen.shown(&table.schema)?, table)));
-        let all: Vec<_> = all.collect();
-        vec![
-            ("database_name", texts(all.iter().map(|_| Some(CATALOG)))),
-            ("schema_name", texts(all.iter().map(|(schema, _)| Some(*schema)))),
-            ("table_name", texts(all.iter().map(|(_, table)| Some(table.name.as_str())))),
-            ("internal", flags(all.iter().map(|_| false))),
-            ("temporary", flags(all.iter().map(|(_, table)| self.is_temporary(&table.schema)))),
-            ("has_primary_key", flags(all.iter().map(|(_, table)| !primary_key(table).is_empty()))),
-            ("estimated_size", counts(all.iter().map(|(_, table)| table.rows()))),
-            ("column_count", counts(all.iter().map(|(_, table)| table.columns.len() as u64))),
-        ]
-    }
-
-    fn duckdb_views(&self) -> Columns {
-        let all = self.seen.catalog().views().filter_map(|view| Some((self.seen.shown(&view.schema)?, view)));
-        let all: Vec<_> = all.collect();
-        vec![
-            ("database_name", texts(all.iter().map(|_| Some(CATALOG)))),
-            ("schema_name", texts(all.iter().map(|(schema, _)| Some(*schema)))),
-            ("view_name", texts(all.iter().map(|(_, view)| Some(view.name.as_str())))),
-            ("internal", flags(all.iter().map(|_| false))),
-            ("temporary", flags(all.iter().map(|(_, view)| self.is_temporary(&view.schema)))),
-            ("sql", texts(all.iter().map(|(_, view)| Some(view.sql.as_str())))),
-        ]
-    }
-
-    fn duckdb_sequences(&self) -> Columns {
-        let all = self.seen.catalog().sequences().filter_map(|own| Some((self.seen.shown(&own.schema)?, own)));
-        let all: Vec<_> = all.collect();
-        let number = |of: fn(&SequenceRange) -> i64| -> ArrayRef {
-            Arc::new(all.iter().map(|(_, own)| Some(of(&own.range))).collect::<Int64Array>())
-        };
-        vec![
-            ("database_name", texts(all.iter().map(|_| Some(CATALOG)))),
-            ("schema_name", texts(all.iter().map(|(schema, _)| Some(*schema)))),
-            ("sequence_name", texts(all.iter().map(|(_, own)| Some(own.name.as_str())))),
-            ("temporary", flags(all.iter().map(|(_, own)| self.is_temporary(&own.schema)))),
-            ("start_value", number(|range| range.start)),
-            ("min_value", number(|range| range.least)),
-            ("max_value", number(|range| range.greatest)),
-            ("increment_by", number(|range| range.increment)),
-            ("cycle", flags(all.iter().map(|(_, own)| own.range.cycles))),
-        ]
-    }
-
-    async fn duckdb_columns(&self) -> Result<Columns> {
-        let all = self.described().await?;
-        let text = |of: fn(&Described) -> Option<&str>| texts(all.iter().map(of));
-        let positions: Int32Array = all.iter().map(|column| Some(column.position)).collect();
-        Ok(vec![
-            ("database_name", text(|_| Some(CATALOG))),
-            ("schema_name", text(|column| Some(&column.schema))),
-            ("table_name", text(|column| Some(&column.table))),
-            ("column_name", text(|column| Some(&column.name))),
-            ("column_index", Arc::new(positions)),
-            ("internal", flags(all.iter().map(|_| false))),
-            ("column_default", text(|column| column.default.as_deref())),
-            ("is_nullable", flags(all.iter().map(|column| column.is_nullable))),
-            ("data_type", text(|column| Some(&column.data_type))),
+            ("is_generated", text(|column| Some(if column.generated.is_some() { "ALWAYS" } else { "NEVER" }))),
+            ("generation_expression", text(|column| column.generated.as_deref())),
+            ("COLUMN_COMMENT", text(|column| column.comment.as_deref())),
         ])
     }
 
@@ -227,12 +169,16 @@ impl InformationSchema {
             let key = primary_key(table);
             all.extend(table.columns.iter().zip(1..).map(|(column, position)| Described {
                 schema: schema.to_owned(),
+                own_schema: table.schema.clone(),
                 table: table.name.clone(),
+                oid: oid_of(table.id.0),
                 name: column.name.clone(),
                 position,
                 default: column.default.clone(),
                 is_nullable: column.nullable && !key.contains(&column.name),
                 data_type: nested_columns::shown(table, column),
+                generated: generated_from(table, column).map(str::to_owned),
+                comment: comment(table, Some(column.id)).map(str::to_owned),
             }));
         }
         for view in catalog.views() {
@@ -240,28 +186,26 @@ impl InformationSchema {
             let Some(schema) = self.seen.columns_of(view).await.map_err(into_datafusion)? else { continue };
             all.extend(schema.fields().iter().zip(1..).map(|(field, position)| Described {
                 schema: shown.to_owned(),
+                own_schema: view.schema.clone(),
                 table: view.name.clone(),
+                oid: oid_of(view.id()),
                 name: field.name().clone(),
                 position,
                 default: None,
                 is_nullable: true,
-                data_type: shown_type(field.data_type()),
+                data_type: shown_field(field),
+                generated: None,
+                comment: None,
             }));
         }
         Ok(all)
     }
 }
 
-fn flags(values: impl Iterator<Item = bool>) -> ArrayRef {
-    Arc::new(values.map(Some).collect::<BooleanArray>())
-}
-
-fn counts(values: impl Iterator<Item = u64>) -> ArrayRef {
-    Arc::new(values.map(|count| i64::try_from(count).ok()).collect::<Int64Array>())
-}
-
-fn texts<'a>(values: impl Iterator<Item = Option<&'a str>>) -> ArrayRef {
-    Arc::new(values.collect::<StringArray>())
+/// Whether a table of this name is found in every schema, as programs name it without one.
+pub fn is_global(name: &str) -> bool {
+    let name = name.to_lowercase();
+    duckdb_tables::NAMES.contains(&name.as_str()) || system_views::is_known(&name)
 }
 
 /// How many digits a number has, to which base, and how many of them behind the point.

@@ -6,12 +6,16 @@
 #![forbid(unsafe_code)]
 
 pub mod answers;
+mod arrays;
 mod bounds;
 mod cache_columns;
 mod chunks;
 mod columns;
+mod constraints;
+mod definitions;
 pub mod information_schema;
 mod listing;
+mod names;
 mod projections;
 mod query_log;
 pub mod schema;
@@ -19,9 +23,14 @@ mod seen;
 mod segments;
 mod shown;
 pub mod summary;
+mod system_views;
 mod table_columns;
+mod told_tables;
 
+pub use information_schema::functions_of;
 pub use seen::Seen;
+
+pub use system_views::{ALL_TABLES, SCHEMAS, TABLES, tables_of};
 
 /// The name of the one catalog.
 pub const CATALOG: &str = "forebay";

@@ -19,13 +19,14 @@ use crate::query_log::QueryLog;
 use crate::seen::Seen;
 use crate::segments::Segments;
 use crate::table_columns::TableColumns;
+use crate::told_tables::ToldTables;
 use crate::{CATALOG, information_schema};
 
 /// The schema's name.
 pub const NAME: &str = CATALOG;
 
 /// Its tables.
-pub const TABLES: [&str; 6] = ["cache", "chunks", "columns", "projections", "query_log", "segments"];
+pub const TABLES: [&str; 7] = ["cache", "chunks", "columns", "projections", "query_log", "segments", "tables"];
 
 /// The schema, of what a statement sees.
 #[derive(Debug)]
@@ -55,6 +56,7 @@ impl SchemaProvider for SystemSchema {
             "projections" => Arc::new(Listing::new(Projections(seen()))),
             "query_log" => Arc::new(Listing::new(QueryLog(seen()))),
             "segments" => Arc::new(Listing::new(Segments(seen()))),
+            "tables" => Arc::new(Listing::new(ToldTables(seen()))),
             _ => return Err(into_datafusion(self.unknown(name))),
         }))
     }

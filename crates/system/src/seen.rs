@@ -1,10 +1,13 @@
 //! What a statement sees of the database.
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::TableProvider;
 use forebay_base::Result;
+use forebay_context::told_settings::Setting;
 use forebay_engine::Engine;
 use forebay_store::{Catalog, View};
 
@@ -20,6 +23,18 @@ pub trait Seen: fmt::Debug + Send + Sync {
 
     /// The engine that runs the statement.
     fn engine(&self) -> &Engine;
+
+    /// A query of what it sees, as a table.
+    async fn query(&self, text: &str) -> Result<Arc<dyn TableProvider>>;
+
+    /// The settings of the session.
+    fn settings(&self) -> Vec<Setting>;
+
+    /// The functions that it may call: their names and kinds.
+    fn functions(&self) -> Vec<(String, &'static str)>;
+
+    /// The variables of the session and the expressions that they stand for.
+    fn variables(&self) -> Vec<(String, String)>;
 
     /// The columns of a view; `None` of one that can no longer be planned.
     async fn columns_of(&self, view: &View) -> Result<Option<SchemaRef>>;

@@ -7,6 +7,7 @@
 
 pub mod assumptions;
 pub mod check_holds;
+pub mod declared;
 pub mod explain;
 pub mod explain_plan;
 pub mod filter;

@@ -21,7 +21,7 @@ use forebay_context::error::into_datafusion;
 use forebay_context::own_types;
 use forebay_store::{Column, Table, TableOptions};
 use forebay_syntax::dialect::ForebayDialect;
-use forebay_syntax::types::{shown_column_type, shown_type};
+use forebay_syntax::types::{shown_column_type, shown_type, sql_type};
 use forebay_types::functions::{as_written, to_own};
 use forebay_types::own::Own;
 use forebay_types::planned::own_type;
@@ -36,8 +36,39 @@ pub use crate::table::TYPE_OPTION;
 pub fn told_type(data_type: &SqlType) -> Result<Option<String>> {
     match own_type(data_type)? {
         Some(own) => Ok(Some(own.text().to_owned())),
-        None => Ok(is_nested(data_type).then(|| data_type.to_string())),
+        None => is_nested(data_type).then(|| written_type(data_type)).transpose(),
     }
+}
+
+/// A type within a type of lists, structs or maps, or such a type, by the names that types are shown by.
+fn written_type(data_type: &SqlType) -> Result<String> {
+    if let Some(own) = own_type(data_type)? {
+        return Ok(own.text().to_owned());
+    }
+    Ok(match data_type {
+        SqlType::Array(ArrayElemTypeDef::SquareBracket(element, Some(length))) => {
+            format!("{}[{length}]", written_type(element)?)
+        }
+        SqlType::Array(ArrayElemTypeDef::SquareBracket(element, None) | ArrayElemTypeDef::AngleBracket(element)) => {
+            format!("{}[]", written_type(element)?)
+        }
+        SqlType::Struct(fields, _) => {
+            let mut written = Vec::with_capacity(fields.len());
+            for field in fields {
+                let name = field.field_name.as_ref().map(|name| format!("{name} ")).unwrap_or_default();
+                written.push(name + &written_type(&field.field_type)?);
+            }
+            format!("STRUCT({})", written.join(", "))
+        }
+        SqlType::Custom(_, parts) if is_nested(data_type) => {
+            let part = |text: &String| {
+                let parsed = Parser::new(&ForebayDialect).try_with_sql(text).and_then(|mut own| own.parse_data_type());
+                parsed.map_or_else(|_| Ok(text.clone()), |own| written_type(&own))
+            };
+            format!("MAP({})", parts.iter().map(part).collect::<Result<Vec<_>>>()?.join(", "))
+        }
+        scalar => shown_column_type(&sql_type(scalar)?),
+    })
 }
 
 /// Whether this is a type of lists, structs or maps.
@@ -56,8 +87,15 @@ pub fn type_text(data_type: &DataType) -> Option<String> {
         DataType::List(element) | DataType::LargeList(element) => Some(format!("{}[]", part_text(element)?)),
         DataType::FixedSizeList(element, length) => Some(format!("{}[{length}]", part_text(element)?)),
         DataType::Struct(fields) if !fields.is_empty() => {
-            let field =
-                |field: &Arc<Field>| Some(format!("\"{}\" {}", field.name().replace('"', "\"\""), part_text(field)?));
+            let is_plain = |name: &str| {
+                let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_';
+                name.starts_with(is_letter) && name.chars().all(|c| is_letter(c) || c.is_ascii_digit())
+            };
+            let name = |name: &str| match is_plain(name) {
+                true => name.to_owned(),
+                false => format!("\"{}\"", name.replace('"', "\"\"")),
+            };
+            let field = |field: &Arc<Field>| Some(format!("{} {}", name(field.name()), part_text(field)?));
             Some(format!("STRUCT({})", fields.iter().map(field).collect::<Option<Vec<_>>>()?.join(", ")))
         }
         DataType::Map(entries, _) => match entries.data_type() {

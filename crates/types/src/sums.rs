@@ -1,5 +1,5 @@
 //! The types of sums as SQL tells them: HUGEINT of whole numbers, DECIMAL of 38 digits of decimals. What is computed with has as many
-//! digits as are needed; only `typeof` and DESCRIBE ask for these names.
+//! digits as are needed; only `typeof` and DESCRIBE ask for these types, and CREATE TABLE AS makes columns of them.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
@@ -7,11 +7,13 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
-    BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, WindowFunctionDefinition, lit,
+    BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, WindowFunctionDefinition,
+    cast, lit,
 };
+use forebay_syntax::types::shown_type;
 
-/// What such a type is called of whole numbers.
-const HUGEINT: &str = "HUGEINT";
+/// The type of sums of whole numbers.
+const HUGEINT: DataType = DataType::Decimal128(38, 0);
 
 /// The plan with `typeof` of sums told.
 ///
@@ -31,7 +33,7 @@ pub fn told(plan: LogicalPlan) -> Result<LogicalPlan> {
                 Ok(match &part {
                     Expr::ScalarFunction(call) if call.name() == "typeof" => {
                         match call.args.first().and_then(|arg| of_expr(arg, &input)) {
-                            Some(shown) => Transformed::yes(lit(shown)),
+                            Some(sum) => Transformed::yes(lit(shown_type(&sum))),
                             None => Transformed::no(part),
                         }
                     }
@@ -58,8 +60,38 @@ fn asks(plan: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-/// The type of a column of a plan, if it is a sum.
+/// The plan whose columns have the types that SQL tells of sums, for a table that is to hold its rows.
+///
+/// # Errors
+/// If DataFusion cannot make the plan.
+pub fn widened(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let types: Vec<Option<DataType>> =
+        (0..plan.schema().fields().len()).map(|column| told_type(&plan, column)).collect();
+    if types.iter().all(Option::is_none) {
+        return Ok(plan);
+    }
+    let columns: Vec<Expr> = plan
+        .schema()
+        .iter()
+        .zip(types)
+        .map(|((qualifier, field), told)| {
+            let column = Expr::Column((qualifier, field).into());
+            match told {
+                Some(told) => cast(column, told).alias_qualified(qualifier.cloned(), field.name()),
+                None => column,
+            }
+        })
+        .collect();
+    LogicalPlanBuilder::from(plan).project(columns)?.build()
+}
+
+/// The name of the type of a column of a plan, if it is a sum.
 pub fn shown(plan: &LogicalPlan, column: usize) -> Option<String> {
+    told_type(plan, column).map(|told| shown_type(&told))
+}
+
+/// The type of a column of a plan, if it is a sum.
+fn told_type(plan: &LogicalPlan, column: usize) -> Option<DataType> {
     match plan {
         LogicalPlan::Projection(node) => of_expr(node.expr.get(column)?, &node.input),
         LogicalPlan::Aggregate(node) => {
@@ -71,23 +103,23 @@ pub fn shown(plan: &LogicalPlan, column: usize) -> Option<String> {
         }
         LogicalPlan::Window(node) => match column.checked_sub(node.input.schema().fields().len()) {
             Some(place) => of_expr(node.window_expr.get(place)?, &node.input),
-            None => shown(&node.input, column),
+            None => told_type(&node.input, column),
         },
-        LogicalPlan::SubqueryAlias(node) => shown(&node.input, column),
-        LogicalPlan::Filter(node) => shown(&node.input, column),
-        LogicalPlan::Sort(node) => shown(&node.input, column),
-        LogicalPlan::Limit(node) => shown(&node.input, column),
-        LogicalPlan::Distinct(Distinct::All(input)) => shown(input, column),
-        LogicalPlan::Union(node) => node.inputs.iter().find_map(|input| shown(input, column)),
+        LogicalPlan::SubqueryAlias(node) => told_type(&node.input, column),
+        LogicalPlan::Filter(node) => told_type(&node.input, column),
+        LogicalPlan::Sort(node) => told_type(&node.input, column),
+        LogicalPlan::Limit(node) => told_type(&node.input, column),
+        LogicalPlan::Distinct(Distinct::All(input)) => told_type(input, column),
+        LogicalPlan::Union(node) => node.inputs.iter().find_map(|input| told_type(input, column)),
         _ => None,
     }
 }
 
 /// The type of an expression over the rows of a plan, if it is a sum, or computed of one.
-fn of_expr(expr: &Expr, input: &LogicalPlan) -> Option<String> {
+fn of_expr(expr: &Expr, input: &LogicalPlan) -> Option<DataType> {
     match expr {
         Expr::Alias(alias) => of_expr(&alias.expr, input),
-        Expr::Column(column) => shown(input, input.schema().maybe_index_of_column(column)?),
+        Expr::Column(column) => told_type(input, input.schema().maybe_index_of_column(column)?),
         Expr::AggregateFunction(AggregateFunction { func, params }) if func.name() == "sum" => {
             of_sum(params.args.first()?, input)
         }
@@ -100,20 +132,19 @@ fn of_expr(expr: &Expr, input: &LogicalPlan) -> Option<String> {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Plus | Operator::Minus | Operator::Multiply, right }) => {
             let sides = [left, right].map(|side| of_expr(side, input));
             let is_whole = |side: &Expr| side.get_type(input.schema()).is_ok_and(|kind| kind.is_integer());
-            let fits =
-                |side: &Expr, shown: &Option<String>| shown.as_deref().map_or(is_whole(side), |it| it == HUGEINT);
+            let fits = |side: &Expr, told: &Option<DataType>| told.as_ref().map_or(is_whole(side), |it| *it == HUGEINT);
             let is_huge = sides.iter().flatten().next().is_some() && fits(left, &sides[0]) && fits(right, &sides[1]);
-            is_huge.then(|| HUGEINT.to_owned())
+            is_huge.then_some(HUGEINT)
         }
         _ => None,
     }
 }
 
-fn of_sum(argument: &Expr, input: &LogicalPlan) -> Option<String> {
+fn of_sum(argument: &Expr, input: &LogicalPlan) -> Option<DataType> {
     match argument.get_type(input.schema()).ok()? {
-        whole if whole.is_integer() => Some(HUGEINT.to_owned()),
-        DataType::Boolean | DataType::Decimal128(38, 0) => Some(HUGEINT.to_owned()),
-        DataType::Decimal128(_, scale) => Some(format!("DECIMAL(38,{scale})")),
+        whole if whole.is_integer() => Some(HUGEINT),
+        DataType::Boolean | DataType::Decimal128(38, 0) => Some(HUGEINT),
+        DataType::Decimal128(_, scale) => Some(DataType::Decimal128(38, scale)),
         _ => None,
     }
 }

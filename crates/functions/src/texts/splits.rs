@@ -25,12 +25,12 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
 ];
 
 /// The type of lists of texts.
-pub(crate) fn text_list() -> DataType {
+pub fn text_list() -> DataType {
     DataType::List(Arc::new(Field::new_list_field(TEXT, true)))
 }
 
 /// Lists of texts, one for each row.
-pub(crate) fn lists_of(rows: usize, list: impl Fn(usize) -> Result<Option<Vec<Option<String>>>>) -> Result<ArrayRef> {
+pub fn lists_of(rows: usize, list: impl Fn(usize) -> Result<Option<Vec<Option<String>>>>) -> Result<ArrayRef> {
     let mut out = ListBuilder::new(StringViewBuilder::new()).with_field(Field::new_list_field(TEXT, true));
     for row in 0..rows {
         match list(row)? {

@@ -15,6 +15,7 @@ use datafusion::logical_expr::{
 };
 
 use super::huge::HUGEINT;
+use forebay_context::told_settings::{Setting, setting};
 use forebay_functions::floats::canonical;
 
 /// What divisions of a session mean.
@@ -49,6 +50,18 @@ impl Division {
     /// A float divided by zero is infinite, or NaN.
     pub fn gives_infinity(&self) -> bool {
         self.gives_infinity.load(Ordering::Relaxed)
+    }
+
+    /// What it is, as settings.
+    pub fn told(&self) -> Vec<Setting> {
+        let of = |name: &str| {
+            let value = self.switch(name)?.load(Ordering::Relaxed);
+            Some(setting(name, value.to_string(), "BOOLEAN", "What a quotient is"))
+        };
+        ["integer_division", "error_on_division_by_zero", "ieee_floating_point_ops"]
+            .into_iter()
+            .filter_map(of)
+            .collect()
     }
 
     /// The switch of a setting of this name.

@@ -11,8 +11,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-/// The type of HUGEINT.
-pub const HUGEINT: DataType = DataType::Decimal128(38, 0);
+pub use forebay_functions::function::HUGEINT;
 
 /// `expr` as HUGEINT where it turns out to be an integer.
 pub fn as_hugeint(expr: Expr) -> Expr {

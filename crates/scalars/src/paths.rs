@@ -4,8 +4,8 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 
-use super::splits::{lists_of, text_list};
-use crate::function::{Call, Definition, Shape, TEXT, is_text};
+use forebay_functions::function::{Call, Definition, Shape, TEXT, is_text};
+use forebay_functions::texts::{lists_of, text_list};
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
     Definition { names: &["parse_filename"], shape: name_shape, compute: |call| texts(call, filename) },

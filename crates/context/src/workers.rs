@@ -30,7 +30,7 @@ impl Workers {
 
     /// Waits on this thread for `work`, which workers do. The thread may be one that runs tasks of another runtime, which have
     /// to wait meanwhile.
-    pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+    pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
         if Handle::try_current().is_err() {
             return self.runtime().block_on(work);
         }
@@ -44,7 +44,7 @@ impl Workers {
     }
 
     /// Kept by every worker of a load until it has ended, so that it is waited for.
-    pub(crate) fn load(&self) -> Arc<()> {
+    pub fn load(&self) -> Arc<()> {
         Arc::clone(&self.loads)
     }
 }

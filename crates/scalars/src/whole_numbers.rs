@@ -18,11 +18,10 @@ use datafusion::logical_expr::{
 };
 
 use forebay_functions::casts::cast;
-
-use crate::arithmetic::huge::HUGEINT;
+use forebay_functions::function::HUGEINT;
 
 /// The functions, in the place of DataFusion's where these are called so.
-pub fn functions() -> Vec<Arc<ScalarUDF>> {
+pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
     let signature = || Signature::user_defined(Volatility::Immutable);
     let around =
         |kind: Kind, inner: Arc<ScalarUDF>| Arc::new(ScalarUDF::from(Whole { kind, inner, signature: signature() }));

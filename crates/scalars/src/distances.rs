@@ -4,7 +4,7 @@ use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
 use datafusion::common::Result;
 
-use crate::function::{Call, Definition, Shape, TEXT, is_text, refused};
+use forebay_functions::function::{Call, Definition, Shape, TEXT, is_text, refused};
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
     Definition {
