@@ -113,7 +113,7 @@ impl Conflict {
 
 /// The columns of the keys of a table, in quotes.
 fn keys_of(table: &Table) -> Result<Vec<Vec<String>>> {
-    let keys = Key::of(table).into_iter().filter(|key| key.is_of_columns(table));
+    let keys = Key::of(table).into_iter().filter(|key| key.columns(table).is_some());
     let keys: Vec<Vec<String>> = keys.map(|key| key.parts).collect();
     match keys.is_empty() {
         true => Err(Error::input(format!("table {} has no PRIMARY KEY and no UNIQUE constraint", table.name))

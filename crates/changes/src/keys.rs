@@ -67,9 +67,10 @@ impl Key {
         Self { parts: names.iter().map(|name| quoted(name)).collect(), names, is_primary: false }
     }
 
-    /// Whether all of it are columns.
-    pub fn is_of_columns(&self, table: &Table) -> bool {
-        self.parts.iter().all(|part| table.columns.iter().any(|column| quoted(&column.name) == *part))
+    /// The columns that it is made of; `None` where some parts are no columns.
+    pub fn columns(&self, table: &Table) -> Option<Vec<ColumnId>> {
+        let column = |part: &String| table.columns.iter().find(|column| quoted(&column.name) == *part);
+        self.parts.iter().map(|part| column(part).map(|column| column.id)).collect()
     }
 
     /// Whether one of these columns, in quotes, is named in it.

@@ -33,15 +33,23 @@ impl Run<'_> {
         }
         // Nobody else may add a row with one of these keys before this statement's rows, or those of its transaction, are there.
         let table = self.relied_on(table)?;
-        let new = replaced.iter().flat_map(|(_, new)| new).map(|sealed| Arc::clone(sealed.segment()));
+        let new: Vec<_> = replaced.iter().flat_map(|(_, new)| new).map(|sealed| sealed.segment()).collect();
         let stays = |id| replaced.iter().all(|(gone, _)| !gone.contains(&id));
-        let others: Vec<_> = table.segments.iter().filter(|segment| stays(segment.id())).map(Arc::clone).collect();
-        let has_others = !others.is_empty();
-        let new = quoted(&self.planner.add_part(table.with_rows(new)));
-        let others = quoted(&self.planner.add_part(table.with_rows(others)));
+        let others: Vec<_> = table.segments.iter().filter(|segment| stays(segment.id())).collect();
+        let part = |segments: &[&Arc<Segment>]| {
+            quoted(&self.planner.add_part(table.with_rows(segments.iter().map(|segment| Arc::clone(segment)))))
+        };
+        let (new_part, new_rows) = (part(&new), new.iter().map(|segment| segment.rows()).sum::<u64>());
         for key in keys {
-            let shared = if has_others { self.first_text(&key.shared(&new, &others))? } else { None };
-            let found = if shared.is_some() { shared } else { self.first_text(&key.twice(&new))? };
+            let near: Vec<_> = others.iter().copied().filter(|other| may_share(key, &table, &new, other)).collect();
+            let shared = match near.is_empty() {
+                true => None,
+                false => self.first_text(&key.shared(&new_part, &part(&near)))?,
+            };
+            let found = match shared {
+                None if new_rows > 1 => self.first_text(&key.twice(&new_part))?,
+                shared => shared,
+            };
             if let Some(shown) = found {
                 return Err(Error::new(ErrorKind::Constraint, key.violated(&shown)).hint(format!(
                     "Write INSERT OR REPLACE, INSERT OR IGNORE or ON CONFLICT to change rows of {} that are there",
@@ -162,4 +170,13 @@ impl Run<'_> {
         }
         Ok(first)
     }
+}
+
+/// Whether a row of `other` may have the key of a new row: not where the integers of some part of it lie apart.
+fn may_share(key: &Key, table: &Table, new: &[&Arc<Segment>], other: &Segment) -> bool {
+    let lie_apart = |column: ColumnId| {
+        let Some((least, greatest)) = other.integers(column) else { return false };
+        new.iter().all(|new| new.integers(column).is_some_and(|(low, high)| high < least || greatest < low))
+    };
+    !key.columns(table).is_some_and(|columns| columns.into_iter().any(lie_apart))
 }

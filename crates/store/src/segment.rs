@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use forebay_base::checksum::crc32c;
-use forebay_base::{ColumnId, Context, DirectoryId, Error, PhysicalType, Result, SegmentId};
+use forebay_base::{ColumnId, Context, DirectoryId, Error, PhysicalType, Result, SegmentId, Value};
 use forebay_block::ColumnStatistics;
 use forebay_disk::{AlignedBuffer, DiskFile, ReadPath, ReadRequest, ReadTicket};
 
@@ -104,6 +104,18 @@ impl Segment {
     /// column, whose rows then have `Column::missing`.
     pub fn column_index(&self, id: ColumnId) -> Option<usize> {
         self.parts.columns.iter().position(|(column, _)| *column == id)
+    }
+
+    /// The least and the greatest integer of a column; `None` where it has no values, or where they are not known.
+    pub fn integers(&self, column: ColumnId) -> Option<(i128, i128)> {
+        let index = self.column_index(column)?;
+        let zones = self.groups().ok()?.iter().flat_map(|group| &group.columns[index].zones);
+        let mut all: Option<(i128, i128)> = None;
+        for zone in zones.filter(|zone| zone.null_count < zone.rows) {
+            let (Some(Value::Int(min)), Some(Value::Int(max))) = (&zone.min, &zone.max) else { return None };
+            all = Some(all.map_or((*min, *max), |(least, greatest)| (least.min(*min), greatest.max(*max))));
+        }
+        all
     }
 
     /// Bytes of the file.
