@@ -236,19 +236,18 @@ def little_memory(binary, report, directory):
 def account_error(outcome, total_bytes):
     """What is wrong with the account of memory that ends this output; None where nothing is."""
     lines = outcome.stdout.decode().splitlines()
-    heads = [index for index, line in enumerate(lines) if line.startswith("memory,limit_bytes,")]
+    heads = [index for index, line in enumerate(lines) if line.startswith("tier,holder,")]
     if not heads:
         return f"no account of memory: {lines[-5:]}"
-    rows = {row["memory"]: row for row in csv.DictReader(lines[heads[-1] :])}
-    clients = [rows[name] for name in ("queries", "read buffers", "inflated chunks")]
-    limits, held, peaks = ([int(row[column]) for row in clients] for column in ("limit_bytes", "held_bytes", "peak_bytes"))
+    rows = {row["holder"]: row for row in csv.DictReader(lines[heads[-1] :]) if row["tier"] == "process"}
+    clients = [rows[name] for name in ("queries", "read buffers", "inflated chunks", "freed by queries")]
+    limits, held = ([int(row[column]) for row in clients] for column in ("limit_bytes", "held_bytes"))
     good = (
         int(rows["all"]["limit_bytes"]) == total_bytes
-        and sum(limits) <= total_bytes
-        and sum(held) == int(rows["all"]["held_bytes"])
-        and all(one <= limit for one, limit in zip(held, limits))
+        and sum(held) == int(rows["all"]["held_bytes"]) <= total_bytes
+        and all(one <= limit <= total_bytes for one, limit in zip(held, limits))
         # With very little memory a worker takes more than its part for as long as it has to.
-        and (sum(peaks) <= total_bytes or total_bytes < 128 << 20)
+        and (all(int(row["peak_bytes"] or 0) <= limit for row, limit in zip(clients, limits)) or total_bytes < 128 << 20)
     )
     return None if good else f"{rows}"
 

@@ -1,15 +1,28 @@
-//! One account of memory: a total, clients that reserve bytes of it, and figures that say who holds how much.
+//! One account of memory: a total, and a tree of clients that reserve bytes of it: parts of the process, below one of them
+//! statements, and below these their operators.
 //!
-//! Invariants: what is reserved never exceeds the total, nor a client its own limit; what is overdrawn is counted with the
-//! rest, so that nothing more is reserved before it is given back. Every [`Reservation`] gives its bytes back when it is
-//! dropped. Nobody ever waits here for memory, so nobody can wait for ever.
+//! What a client reserves counts for all clients above it. A client may have bytes *set aside*: those above keep them free for it
+//! among their own, so that they are there when it needs them, while others of the process may use them until then: who
+//! reserves memory that others can do without has them [give it back](GivesBack). Memory of the heap that was given back stays with
+//! the allocator for a while, and counts until then as the process's.
+//!
+//! Invariants: what is reserved never exceeds the total, nor what a client and those below it claim its limit; what is overdrawn
+//! is counted with the rest, so that nothing more is reserved before it is given back. Every [`Reservation`] gives its bytes
+//! back when it is dropped. Nobody ever waits here for memory, so nobody can wait for ever.
 //! Must not know: what the memory is for, and where it comes from.
 
+mod accounts;
+
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::units::format_bytes;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, limits};
+
+use accounts::{Accounts, Entry};
+
+/// Holders that an error names.
+const NAMED_HOLDERS: usize = 6;
 
 /// An account of bytes. Clones share it.
 #[derive(Clone)]
@@ -20,23 +33,61 @@ pub struct Budget {
 struct Shared {
     total_bytes: usize,
     accounts: Mutex<Accounts>,
+    givers: Mutex<Vec<Weak<dyn GivesBack>>>,
 }
 
-#[derive(Default)]
-struct Accounts {
-    /// The sum over all clients.
-    held_bytes: usize,
-    clients: Vec<ClientFigures>,
+/// Who holds memory that others may need more.
+pub trait GivesBack: Send + Sync {
+    /// Gives about so many bytes back, if it can; false where it gave none. Called without locks of the account, by whoever
+    /// needs memory.
+    fn give_back(&self, bytes: usize) -> bool;
+}
+
+/// Where memory comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backing {
+    /// From the system, and back to it at once.
+    System,
+    /// From the allocator, which keeps for a while what it gets back.
+    Heap,
+}
+
+/// What a client is a part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Tier {
+    /// The process.
+    Process,
+    /// A statement.
+    Query,
+    /// What a statement does.
+    Operator,
+}
+
+impl Tier {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Query => "query",
+            Self::Operator => "operator",
+        }
+    }
 }
 
 /// What one client may hold, and holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientFigures {
-    /// What the memory is for, as a plural: `read buffers`.
-    pub name: &'static str,
+    /// What it is a part of.
+    pub tier: Tier,
+    /// What the memory is for, as a plural: `read buffers`; of a statement, its text.
+    pub name: Arc<str>,
+    /// The client above it, if there is one.
+    pub part_of: Option<Arc<str>>,
     /// Bytes that it may reserve.
     pub limit_bytes: usize,
-    /// Bytes that it holds, reserved and overdrawn.
+    /// Bytes that are kept free for it, reserved or not.
+    pub set_aside_bytes: usize,
+    /// Bytes that it holds with those below it, reserved and overdrawn.
     pub held_bytes: usize,
     /// The most that it ever held.
     pub peak_bytes: usize,
@@ -47,15 +98,18 @@ pub struct ClientFigures {
 impl Budget {
     /// An account of `total_bytes`.
     pub fn new(total_bytes: usize) -> Self {
-        Self { shared: Arc::new(Shared { total_bytes, accounts: Mutex::default() }) }
+        Self { shared: Arc::new(Shared { total_bytes, accounts: Mutex::default(), givers: Mutex::default() }) }
     }
 
-    /// A new client for the life of the account, which may reserve up to `limit_bytes` as long as others leave as many.
-    pub fn client(&self, name: &'static str, limit_bytes: usize) -> Client {
-        let mut accounts = self.shared.lock();
-        let figures = ClientFigures { name, limit_bytes, held_bytes: 0, peak_bytes: 0, overdrawn_bytes: 0 };
-        accounts.clients.push(figures);
-        Client { shared: Arc::clone(&self.shared), index: accounts.clients.len() - 1 }
+    /// A new client of the process, as long as somebody has it, which may reserve up to `limit_bytes` as long as others leave as
+    /// many.
+    pub fn client(&self, name: &str, limit_bytes: usize, backing: Backing) -> Client {
+        Client::new(&self.shared, None, Entry::new(Tier::Process, name, limit_bytes, backing))
+    }
+
+    /// Has this one give memory back when others need more than there is.
+    pub fn takes_from(&self, giver: Weak<dyn GivesBack>) {
+        self.shared.givers.lock().unwrap_or_else(PoisonError::into_inner).push(giver);
     }
 
     /// Bytes that all clients together may reserve.
@@ -65,12 +119,23 @@ impl Budget {
 
     /// Bytes that all clients hold together. More than the total only by what is overdrawn.
     pub fn held_bytes(&self) -> usize {
-        self.shared.lock().held_bytes
+        self.shared.lock().held_bytes()
     }
 
-    /// What each client holds, in the order in which they were made.
+    /// Bytes of the heap that were given back and that the allocator still has.
+    pub fn kept_bytes(&self) -> usize {
+        self.shared.lock().kept_bytes()
+    }
+
+    /// A while is over after which the allocator has no more than was held since the last one: so many bytes less than before are
+    /// the process's.
+    pub fn forget_kept(&self) -> usize {
+        self.shared.lock().forget_kept()
+    }
+
+    /// What each client holds: those of the process in the order in which they were made, each before those below it.
     pub fn figures(&self) -> Vec<ClientFigures> {
-        self.shared.lock().clients.clone()
+        self.shared.lock().figures()
     }
 }
 
@@ -79,41 +144,83 @@ impl Shared {
         // Every change leaves the sums whole, so a panicking holder is no reason to stop.
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl Accounts {
-    /// Whether a client may hold `bytes` more. Nothing always fits.
-    fn fits(&self, total_bytes: usize, index: usize, bytes: usize) -> bool {
-        let client = &self.clients[index];
-        let is_within = |held: usize, limit: usize| held.checked_add(bytes).is_some_and(|sum| sum <= limit);
-        bytes == 0 || (is_within(client.held_bytes, client.limit_bytes) && is_within(self.held_bytes, total_bytes))
-    }
-
-    fn add(&mut self, index: usize, bytes: usize) {
-        let client = &mut self.clients[index];
-        client.held_bytes += bytes;
-        client.peak_bytes = client.peak_bytes.max(client.held_bytes);
-        self.held_bytes += bytes;
-    }
-
-    fn give_back(&mut self, index: usize, bytes: usize, overdrawn_bytes: usize) {
-        self.clients[index].held_bytes -= bytes;
-        self.clients[index].overdrawn_bytes -= overdrawn_bytes;
-        self.held_bytes -= bytes;
+    /// Has others give about so many bytes back; false where nobody did.
+    fn ask(&self, bytes: usize) -> bool {
+        // Those who give take the account's lock, and others may ask meanwhile.
+        let givers: Vec<_> = {
+            let givers = self.givers.lock().unwrap_or_else(PoisonError::into_inner);
+            givers.iter().filter_map(Weak::upgrade).collect()
+        };
+        givers.iter().any(|giver| giver.give_back(bytes))
     }
 }
 
 /// Who takes memory of a budget. Clones are the same client.
 #[derive(Clone)]
 pub struct Client {
+    registered: Arc<Registered>,
+}
+
+/// A place in the account, as long as somebody has it.
+struct Registered {
     shared: Arc<Shared>,
     index: usize,
+    /// The client above, which stays as long as this one.
+    _above: Option<Client>,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.shared.lock().close(self.index);
+    }
 }
 
 impl Client {
+    fn new(shared: &Arc<Shared>, above: Option<Client>, entry: Entry) -> Self {
+        let index = shared.lock().open(above.as_ref().map(Client::index), entry);
+        Self { registered: Arc::new(Registered { shared: Arc::clone(shared), index, _above: above }) }
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.registered.shared
+    }
+
+    fn index(&self) -> usize {
+        self.registered.index
+    }
+
+    /// A client below this one, with memory of the same kind, which may reserve as much as is left to this one.
+    pub fn part(&self, tier: Tier, name: &str) -> Self {
+        let backing = self.shared().lock().entry(self.index()).backing;
+        Self::new(&self.registered.shared, Some(self.clone()), Entry::new(tier, name, usize::MAX, backing))
+    }
+
     /// Bytes that it may reserve.
     pub fn limit_bytes(&self) -> usize {
-        self.shared.lock().clients[self.index].limit_bytes
+        self.shared().lock().entry(self.index()).limit_bytes
+    }
+
+    /// Bytes that it holds with those below it.
+    pub fn held_bytes(&self) -> usize {
+        self.shared().lock().entry(self.index()).held_bytes
+    }
+
+    /// The part of its process's client that this one may claim now: two thirds of an even part among the statements that claim
+    /// something, and no more than two thirds of what is free.
+    pub fn share_bytes(&self) -> usize {
+        self.shared().lock().share_bytes(self.index())
+    }
+
+    /// Sets its share aside, at least `least_bytes` whoever has claimed the rest, which it may then hold and no more; gives how many.
+    /// It is set free when the last clone of the client goes.
+    pub fn set_share_aside(&self, least_bytes: usize, most_bytes: usize) -> usize {
+        self.shared().lock().set_share_aside(self.index(), least_bytes, most_bytes)
+    }
+
+    /// Sets no more aside than it holds.
+    pub fn set_rest_free(&self) {
+        self.shared().lock().set_aside(self.index(), 0);
     }
 
     /// A reservation of nothing, to grow.
@@ -121,15 +228,17 @@ impl Client {
         Reservation { client: self.clone(), bytes: 0, overdrawn_bytes: 0 }
     }
 
-    /// Reserves `bytes`.
+    /// Reserves `bytes`, for which others give some back if need be.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`], which says who holds what, if that is more than is left to this client.
     pub fn reserve(&self, bytes: usize) -> Result<Reservation> {
-        self.try_reserve(bytes).ok_or_else(|| self.exhausted(bytes))
+        let mut reservation = self.nothing();
+        reservation.grow(bytes)?;
+        Ok(reservation)
     }
 
-    /// Reserves `bytes`, or `None` if that is more than is left to this client.
+    /// Reserves `bytes`, or `None` if that is more than is left to this client. Nobody is asked to give any back.
     pub fn try_reserve(&self, bytes: usize) -> Option<Reservation> {
         let mut reservation = self.nothing();
         reservation.try_grow(bytes).then_some(reservation)
@@ -138,48 +247,63 @@ impl Client {
     /// Takes `bytes` whether they are left or not: for who cannot go on without them and holds what others need. Until they
     /// are given back less is left to everybody.
     pub fn overdraw(&self, bytes: usize) -> Reservation {
-        let mut accounts = self.shared.lock();
-        accounts.add(self.index, bytes);
-        accounts.clients[self.index].overdrawn_bytes += bytes;
-        Reservation { client: self.clone(), bytes, overdrawn_bytes: bytes }
+        let mut reservation = self.nothing();
+        reservation.overdraw(bytes);
+        reservation
     }
 
     /// The error of who wants `bytes` that are not left.
     pub fn exhausted(&self, bytes: usize) -> Error {
-        let accounts = self.shared.lock();
-        let client = &accounts.clients[self.index];
+        let accounts = self.shared().lock();
         let shown = |bytes: usize| format_bytes(bytes as u64);
-        let holders = accounts.clients.iter().filter(|client| client.held_bytes > 0);
-        let mut holders: Vec<String> =
-            holders.map(|client| format!("{} {}", client.name, shown(client.held_bytes))).collect();
-        if holders.is_empty() {
-            holders.push("nobody anything".to_owned());
+        let client = accounts.entry(self.index());
+        let narrowest = accounts.narrowest(self.index(), bytes);
+        let holders: Vec<String> = accounts.holders().map(|(name, bytes)| format!("{name} {}", shown(bytes))).collect();
+        let mut holders = match holders.len() {
+            0 => "nobody anything".to_owned(),
+            _ => holders[..holders.len().min(NAMED_HOLDERS)].join(", "),
+        };
+        let kept_bytes = accounts.kept_bytes();
+        if kept_bytes > 0 {
+            holders += &format!(", and {} are the allocator's", shown(kept_bytes));
         }
+        let (tier, limit, hint) = match narrowest {
+            Some(limited) => {
+                let hint = match limited.tier {
+                    Tier::Process => "Give the database more with --memory, or run fewer queries at once",
+                    Tier::Query | Tier::Operator => "Raise memory_limit, or run fewer queries at once",
+                };
+                (limited.tier, limited.limit_bytes, hint)
+            }
+            None => {
+                let hint = "Give the database more with --memory, or run fewer queries at once";
+                (Tier::Process, self.shared().total_bytes, hint)
+            }
+        };
         let message = format!(
-            "the memory budget is exhausted: {} more are wanted for {}, which may have {}, and of {} for all hold {}",
+            "the memory of the {} is exhausted: {} more are wanted for {}, where there may be {}, and of {} for all hold {holders}",
+            tier.name(),
             shown(bytes),
             client.name,
-            shown(client.limit_bytes),
-            shown(self.shared.total_bytes),
-            holders.join(", ")
+            shown(limit),
+            shown(self.shared().total_bytes),
         );
-        Error::new(ErrorKind::OutOfMemory, message).hint("Raise the memory limit, or run fewer queries at once")
+        Error::new(ErrorKind::OutOfMemory, message).hint(hint)
     }
 }
 
 impl fmt::Debug for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let accounts = self.shared.lock();
         f.debug_struct("Budget")
-            .field("total_bytes", &self.shared.total_bytes)
-            .field("clients", &accounts.clients)
-            .finish()
+            .field("total_bytes", &self.total_bytes())
+            .field("clients", &self.figures())
+            .finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.shared.lock().clients[self.index], f)
+        fmt::Debug::fmt(self.shared().lock().entry(self.index()), f)
     }
 }
 
@@ -199,24 +323,79 @@ impl Reservation {
         self.bytes
     }
 
-    /// Reserves `bytes` more.
+    /// Whose they are.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Reserves `bytes` more, for which others give some back if need be.
     ///
     /// # Errors
     /// As [`Client::reserve`]; it then holds what it held before.
     pub fn grow(&mut self, bytes: usize) -> Result<()> {
-        if self.try_grow(bytes) { Ok(()) } else { Err(self.client.exhausted(bytes)) }
+        if self.grow_asking(bytes) { Ok(()) } else { Err(self.client.exhausted(bytes)) }
     }
 
-    /// Reserves `bytes` more; false, and nothing is changed, if that is more than is left to the client.
+    /// Reserves `bytes` more; false, and nothing is changed, if that is more than is left to the client. Nobody is asked to give
+    /// any back.
     pub fn try_grow(&mut self, bytes: usize) -> bool {
-        let Client { shared, index } = &self.client;
+        let shared = self.client.shared();
         let mut accounts = shared.lock();
-        let fits = accounts.fits(shared.total_bytes, *index, bytes);
+        let fits = accounts.fits(shared.total_bytes, self.client.index(), bytes);
         if fits {
-            accounts.add(*index, bytes);
+            accounts.add(self.client.index(), bytes);
             self.bytes += bytes;
         }
         fits
+    }
+
+    fn grow_asking(&mut self, bytes: usize) -> bool {
+        loop {
+            if self.try_grow(bytes) {
+                return true;
+            }
+            let shared = self.client.shared();
+            let missing = shared.lock().missing(shared.total_bytes, self.client.index(), bytes);
+            let Some(missing) = missing else { return false };
+            if !shared.ask(missing) {
+                return false;
+            }
+        }
+    }
+
+    /// Reserves `bytes` more, for which others give some back if need be; what they do not is overdrawn.
+    pub fn require(&mut self, bytes: usize) {
+        if !self.grow_asking(bytes) {
+            self.overdraw(bytes);
+        }
+    }
+
+    fn overdraw(&mut self, bytes: usize) {
+        self.client.shared().lock().overdraw(self.client.index(), bytes);
+        self.bytes += bytes;
+        self.overdrawn_bytes += bytes;
+    }
+
+    /// Holds at least `bytes`, and not many more, in steps: for amounts that change a little very often. Others give some back if
+    /// need be; false where that is not enough, and then it holds what it held before.
+    pub fn follow(&mut self, bytes: usize) -> bool {
+        match bytes.checked_sub(self.bytes) {
+            None | Some(0) => {
+                let (rest, ample) = (self.bytes - bytes, self.bytes / 4 + 4 * limits::RESERVED_STEP_BYTES);
+                if rest > ample || bytes == 0 {
+                    self.shrink(self.bytes - in_steps(bytes).min(self.bytes));
+                }
+                true
+            }
+            Some(more) => self.grow_asking(in_steps(bytes) - self.bytes) || self.grow_asking(more),
+        }
+    }
+
+    /// As [`Reservation::follow`]; what others do not give back is overdrawn.
+    pub fn follow_in_any_case(&mut self, bytes: usize) {
+        if !self.follow(bytes) {
+            self.overdraw(bytes - self.bytes);
+        }
     }
 
     /// Gives `bytes` of it back, what was overdrawn first.
@@ -225,12 +404,17 @@ impl Reservation {
     /// If it holds fewer.
     pub fn shrink(&mut self, bytes: usize) {
         assert!(bytes <= self.bytes, "no more is given back than is held");
-        let mut accounts = self.client.shared.lock();
         let overdrawn = bytes.min(self.overdrawn_bytes);
-        accounts.give_back(self.client.index, bytes, overdrawn);
+        self.client.shared().lock().give_back(self.client.index(), bytes, overdrawn);
         self.bytes -= bytes;
         self.overdrawn_bytes -= overdrawn;
     }
+}
+
+/// A little more than so many bytes, in whole steps; nothing for nothing.
+fn in_steps(bytes: usize) -> usize {
+    let with_some_more = bytes.saturating_add(bytes / 16);
+    with_some_more.checked_next_multiple_of(limits::RESERVED_STEP_BYTES).unwrap_or(bytes)
 }
 
 impl Drop for Reservation {
@@ -240,161 +424,4 @@ impl Drop for Reservation {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn limits_hold_to_the_byte_and_all_comes_back() {
-        let budget = Budget::new(100);
-        let (reads, chunks) = (budget.client("reads", 60), budget.client("chunks", 80));
-        let mut first = reads.reserve(40).expect("in budget");
-        assert!(reads.try_reserve(21).is_none(), "beyond its own limit");
-        let second = chunks.reserve(60).expect("in budget");
-        assert!(chunks.try_reserve(1).is_none() && reads.try_reserve(1).is_none(), "beyond the total");
-        assert!(reads.try_reserve(0).is_some());
-        first.shrink(10);
-        first.grow(10).expect("what was given back");
-        assert!(!first.try_grow(1) && first.bytes() == 40);
-        drop(second);
-        first.grow(20).expect("to its limit");
-        assert!(first.grow(1).is_err() && chunks.try_reserve(40).is_some());
-        drop(first);
-        assert_eq!(budget.held_bytes(), 0);
-        let figures: Vec<_> = budget.figures().iter().map(|client| (client.name, client.peak_bytes)).collect();
-        assert_eq!(figures, [("reads", 60), ("chunks", 60)]);
-    }
-
-    #[test]
-    fn an_error_says_who_holds_what() {
-        let budget = Budget::new(3 << 20);
-        let (reads, chunks) = (budget.client("read buffers", 3 << 20), budget.client("inflated chunks", 2 << 20));
-        let _held = reads.reserve(2 << 20).expect("in budget");
-        let error = chunks.reserve(2 << 20).expect_err("too much");
-        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
-        assert_eq!(
-            error.to_string(),
-            "the memory budget is exhausted: 2.00 MiB more are wanted for inflated chunks, which may have 2.00 MiB, and of \
-             3.00 MiB for all hold read buffers 2.00 MiB. Raise the memory limit, or run fewer queries at once"
-        );
-        assert!(
-            Budget::new(0).client("rows", 1).reserve(1).expect_err("nothing").message().contains("nobody anything")
-        );
-    }
-
-    #[test]
-    fn what_is_overdrawn_is_taken_from_what_is_left() {
-        let budget = Budget::new(100);
-        let (reads, chunks) = (budget.client("reads", 50), budget.client("chunks", 100));
-        let held = chunks.reserve(90).expect("in budget");
-        let mut overdrawn = reads.overdraw(60);
-        assert_eq!((budget.held_bytes(), budget.figures()[0].overdrawn_bytes), (150, 60));
-        assert!(chunks.try_reserve(1).is_none() && reads.try_reserve(1).is_none() && reads.try_reserve(0).is_some());
-        drop(held);
-        assert!(reads.try_reserve(1).is_none() && chunks.try_reserve(40).is_some());
-        overdrawn.shrink(30);
-        assert!(reads.try_reserve(20).is_some());
-        drop(overdrawn);
-        assert_eq!((budget.held_bytes(), budget.figures()[0].overdrawn_bytes), (0, 0));
-    }
-
-    #[test]
-    fn sums_do_not_wrap() {
-        let budget = Budget::new(usize::MAX);
-        let client = budget.client("all", usize::MAX);
-        let _one = client.reserve(1).expect("in budget");
-        assert!(client.try_reserve(usize::MAX).is_none());
-        assert!(client.try_reserve(usize::MAX - 1).is_some());
-    }
-
-    /// Many threads grow and shrink at once: an independent count of what was granted is never above the total.
-    #[test]
-    fn threads_never_hold_more_than_the_total() {
-        const TOTAL: usize = 1000;
-        let budget = Budget::new(TOTAL);
-        let granted = AtomicUsize::new(0);
-        let refused = AtomicUsize::new(0);
-        std::thread::scope(|scope| {
-            for thread in 0..8_usize {
-                let client = budget.client("a thread", 400);
-                let (granted, refused) = (&granted, &refused);
-                scope.spawn(move || {
-                    let mut held = client.reserve(0).expect("nothing");
-                    for step in 0..20_000_usize {
-                        let bytes = (step * 7919 + thread * 104_729) % 300;
-                        if step % 3 == 2 {
-                            let bytes = bytes.min(held.bytes());
-                            // Counted as gone before it is, and as there after it is: never too high.
-                            granted.fetch_sub(bytes, Ordering::SeqCst);
-                            held.shrink(bytes);
-                        } else if held.try_grow(bytes) {
-                            let sum = granted.fetch_add(bytes, Ordering::SeqCst) + bytes;
-                            assert!(sum <= TOTAL, "{sum} of {TOTAL}");
-                        } else {
-                            refused.fetch_add(1, Ordering::Relaxed);
-                        }
-                    }
-                    granted.fetch_sub(held.bytes(), Ordering::SeqCst);
-                });
-            }
-        });
-        assert!(refused.into_inner() > 0, "the total was never reached");
-        assert_eq!((budget.held_bytes(), granted.into_inner()), (0, 0));
-        assert!(budget.figures().iter().all(|client| client.held_bytes == 0 && client.peak_bytes <= 400));
-    }
-
-    proptest! {
-        /// Beside a plain model: a list of what each reservation holds.
-        #[test]
-        fn it_counts_as_a_list_does(
-            total in 0..2000_usize,
-            limits in proptest::collection::vec(0..1500_usize, 1..4),
-            steps in proptest::collection::vec((0..5_u8, any::<usize>(), 0..700_usize), 1..200),
-        ) {
-            let budget = Budget::new(total);
-            let clients: Vec<_> = limits.iter().map(|limit| budget.client("a client", *limit)).collect();
-            let mut held: Vec<(usize, Reservation)> = Vec::new();
-            for (action, at, bytes) in steps {
-                let of = |held: &[(usize, Reservation)], client: usize| -> usize {
-                    held.iter().filter(|(owner, _)| *owner == client).map(|(_, reservation)| reservation.bytes()).sum()
-                };
-                let all: usize = held.iter().map(|(_, reservation)| reservation.bytes()).sum();
-                let client = at % clients.len();
-                let fits =
-                    |client: usize| bytes == 0 || (of(&held, client) + bytes <= limits[client] && all + bytes <= total);
-                match action {
-                    0 => {
-                        let expected = fits(client);
-                        let reservation = clients[client].try_reserve(bytes);
-                        prop_assert_eq!(reservation.is_some(), expected);
-                        held.extend(reservation.map(|reservation| (client, reservation)));
-                    }
-                    1 if !held.is_empty() => {
-                        let position = at % held.len();
-                        let expected = fits(held[position].0);
-                        prop_assert_eq!(held[position].1.try_grow(bytes), expected);
-                    }
-                    2 if !held.is_empty() => {
-                        let position = at % held.len();
-                        let reservation = &mut held[position].1;
-                        reservation.shrink(bytes.min(reservation.bytes()));
-                    }
-                    3 => held.push((client, clients[client].overdraw(bytes / 10))),
-                    _ if !held.is_empty() => drop(held.swap_remove(at % held.len())),
-                    _ => {}
-                }
-                let sum: usize = held.iter().map(|(_, reservation)| reservation.bytes()).sum();
-                prop_assert_eq!(budget.held_bytes(), sum);
-                for (client, figures) in budget.figures().iter().enumerate() {
-                    prop_assert_eq!(figures.held_bytes, of(&held, client));
-                    prop_assert!(figures.overdrawn_bytes <= figures.held_bytes && figures.held_bytes <= figures.peak_bytes);
-                }
-            }
-            drop(held);
-            prop_assert_eq!(budget.held_bytes(), 0);
-        }
-    }
-}
+mod tests;

@@ -77,9 +77,9 @@ pub const DATA_DIRECTORIES: usize = 64;
 /// Most bytes of stored chunks that are on their way from disk to inflation, over all scans.
 pub const READ_POOL_BYTES: usize = 256 << 20;
 
-/// The part of the memory for chunks that stored ones take at most, where that is less than [`READ_POOL_BYTES`]: inflated
-/// chunks are larger and in use for longer.
-pub const READ_POOL_SHARE: usize = 4;
+/// The part of the memory that stored chunks take at most, where that is less than [`READ_POOL_BYTES`]: inflated chunks are
+/// larger and in use for longer, and queries need theirs.
+pub const READ_POOL_SHARE: usize = 8;
 
 /// The part of the read buffers that reads ahead leave to reads that somebody waits for.
 pub const READ_NOW_SHARE: usize = 4;
@@ -98,6 +98,10 @@ pub const SEEN_CHUNKS: usize = 1 << 18;
 /// Spans of one statement's timeline: one per chunk and morsel of some tens of gigabytes, in about six megabytes. Where there
 /// are more, neighbours are joined.
 pub const TIMELINE_SPANS: usize = 1 << 16;
+
+/// Bytes in whole multiples of which memory is reserved whose amount changes all the time: a worker fills them in some tens of
+/// microseconds, and the account's lock is taken for less than one.
+pub const RESERVED_STEP_BYTES: usize = 1 << 20;
 
 /// Longest string or blob. 1 GiB keeps all offsets inside one block below 2^31, the limit of Arrow views.
 pub const STRING_MAX_BYTES: usize = 1 << 30;

@@ -65,8 +65,17 @@ struct Held<T> {
 
 /// A value that went, whose memory is freed once no lock is held.
 enum Gone<V, S> {
-    Inflated(#[expect(dead_code, reason = "it is dropped")] Arc<V>),
-    Stored(#[expect(dead_code, reason = "it is dropped")] Arc<S>),
+    Inflated(#[expect(dead_code, reason = "it is dropped")] Arc<V>, usize),
+    Stored(#[expect(dead_code, reason = "it is dropped")] Arc<S>, usize),
+}
+
+impl<V, S> Gone<V, S> {
+    /// Bytes of memory that it took.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Inflated(_, bytes) | Self::Stored(_, bytes) => *bytes,
+        }
+    }
 }
 
 /// What a cache holds of a column.
@@ -165,11 +174,26 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
     /// Drops the unit that is worth least of those that nobody else holds, so that its memory is free at once; false where there
     /// is none.
     pub fn evict_unused(&self) -> bool {
+        self.evict(1) > 0
+    }
+
+    /// Drops units that nobody else holds, those first that are worth least, until they were so many bytes; gives how many they
+    /// were, which are fewer where there are no more.
+    pub fn evict(&self, bytes: usize) -> usize {
         let mut gone = Vec::new();
         let mut chosen = self.policy();
         self.tell_uses(&mut chosen);
-        self.evict_one(&mut chosen, None, &mut gone)
+        let mut evicted_bytes = 0;
+        while evicted_bytes < bytes {
+            let before = gone.len();
+            if !self.evict_one(&mut chosen, None, &mut gone) {
+                break;
+            }
+            evicted_bytes += gone[before..].iter().map(Gone::bytes).sum::<usize>();
+        }
         // The lock first, then what went: its memory goes back to where it came from, which need not wait for us.
+        drop(chosen);
+        evicted_bytes
     }
 
     /// Most bytes ever held.
@@ -370,18 +394,13 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
         if chunk.get().is_empty() {
             chunk.remove();
         }
-        let bytes = match (inflated, stored) {
-            (Some(held), _) => {
-                gone.push(Gone::Inflated(held.value));
-                held.facts.bytes
-            }
-            (_, Some(held)) => {
-                gone.push(Gone::Stored(held.value));
-                held.facts.bytes
-            }
+        let went = match (inflated, stored) {
+            (Some(held), _) => Gone::Inflated(held.value, held.facts.bytes),
+            (_, Some(held)) => Gone::Stored(held.value, held.facts.bytes),
             (None, None) => return false,
         };
-        self.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.held_bytes.fetch_sub(went.bytes(), Ordering::Relaxed);
+        gone.push(went);
         true
     }
 }

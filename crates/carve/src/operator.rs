@@ -13,7 +13,6 @@ use datafusion::catalog::Session;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result as DataFusionResult, Statistics};
-use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use datafusion::logical_expr::UserDefinedLogicalNode;
 use datafusion::logical_expr::{LogicalPlan, physical_planning_context::PhysicalPlanningContext};
@@ -136,12 +135,8 @@ impl PipelinesExec {
         for bound in &self.query.tables {
             statement.watch(&bound.metrics, forebay_engine::morsels(&bound.table)?.len());
         }
-        let pool = &self.state.runtime_env().memory_pool;
-        let memory_bytes = match pool.memory_limit() {
-            MemoryLimit::Finite(bytes) => bytes.saturating_sub(pool.reserved()),
-            MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
-        };
-        let memory_bytes = memory_bytes.min(settings::memory_limit(self.state.config()));
+        let memory_bytes = settings::memory_limit(self.state.config());
+        let account = Some(statement.account.clone());
         let execution = match self.execution {
             Execution::Interpreter => query::Execution::Interpreter,
             Execution::Compiled | Execution::DataFusion => query::Execution::Compiled,
@@ -151,7 +146,7 @@ impl PipelinesExec {
         let device = settings::device(self.state.config());
         let (counted, timeline) = (self.counted, statement.timeline().cloned());
         timeline.iter().for_each(|recorder| recorder.uses(threads));
-        let options = QueryOptions { threads, execution, device, memory_bytes, scan, counted, timeline };
+        let options = QueryOptions { threads, execution, device, memory_bytes, account, scan, counted, timeline };
         query::run(&self.carved.engine, &self.query, &options, &statement.cancel)
     }
 
@@ -166,7 +161,10 @@ impl PipelinesExec {
                 statement.compiled(output.reports.iter().map(|report| report.compile_ns).sum());
                 self.outcome().reports = output.reports;
                 let on_disk = output.on_disk.into_iter().flatten().map(|batch| batch.map_err(into_datafusion));
-                let batches = futures::stream::iter(output.batches.into_iter().map(Ok).chain(on_disk));
+                let held = output.held;
+                let batches = output.batches.into_iter().map(Ok).chain(on_disk);
+                // Their memory is given back with the last of them.
+                let batches = futures::stream::iter(batches).inspect(move |_| _ = &held);
                 Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches)))
             }
             Err(error) if asks_datafusion(&error) => {

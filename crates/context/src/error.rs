@@ -333,8 +333,15 @@ fn by_text(text: &str) -> Error {
 }
 
 fn exhausted(text: &str) -> Error {
+    // The account has said all.
+    if let Some((_, told)) = text.split_once(ACCOUNT) {
+        return Error::new(ErrorKind::OutOfMemory, format!("{ACCOUNT}{told}"));
+    }
     Error::new(ErrorKind::OutOfMemory, memory_text(text)).hint("Give Forebay more memory with --memory")
 }
+
+/// How an error of the account of memory begins.
+const ACCOUNT: &str = "the memory of the ";
 
 /// What a query needs beyond its memory, without the names of the operators that have the rest.
 fn memory_text(text: &str) -> String {

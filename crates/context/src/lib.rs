@@ -9,6 +9,7 @@ pub mod error;
 pub mod inert_settings;
 pub mod lock;
 pub mod moments;
+pub mod operator_memory;
 pub mod own_types;
 pub mod panics;
 pub mod settings;

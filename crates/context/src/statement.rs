@@ -1,19 +1,26 @@
-//! What belongs to one running statement: its cancel flag, its figures, its progress.
+//! What belongs to one running statement: its cancel flag, its account of memory, its figures, its progress.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::{SessionState, TaskContext};
+use forebay_base::budget::{Client, Tier};
 use forebay_engine::facts::Asked;
 use forebay_engine::metrics::MetricsSnapshot;
 use forebay_engine::timeline::Recorder;
 use forebay_engine::{CancelToken, Metrics};
+
+use crate::operator_memory::OperatorMemory;
 
 /// Shared by the operators of one statement; reaches them as an extension of DataFusion's session configuration.
 #[derive(Debug)]
 pub struct StatementContext {
     /// Ends the statement.
     pub cancel: CancelToken,
+    /// What it takes of the memory.
+    pub account: Client,
     /// When it began.
     pub started: Instant,
     scans: Mutex<Vec<Arc<Metrics>>>,
@@ -30,13 +37,16 @@ pub struct StatementContext {
     files: Mutex<Vec<String>>,
     /// When it did what, where somebody asked.
     timeline: OnceLock<Arc<Recorder>>,
+    /// What its operators run in, once there are some.
+    environment: OnceLock<Arc<RuntimeEnv>>,
 }
 
 impl StatementContext {
-    /// A statement that began then.
-    pub fn new(cancel: CancelToken, activity: &str, started: Instant) -> Self {
+    /// A statement with this account that began then.
+    pub fn new(cancel: CancelToken, account: Client, activity: &str, started: Instant) -> Self {
         Self {
             cancel,
+            account,
             started,
             scans: Mutex::default(),
             morsels: AtomicU64::new(0),
@@ -47,7 +57,18 @@ impl StatementContext {
             compile_ns: AtomicU64::new(0),
             files: Mutex::default(),
             timeline: OnceLock::new(),
+            environment: OnceLock::new(),
         }
+    }
+
+    /// What DataFusion's operators of the statement run with: what the session's do, and memory of the statement's account.
+    pub fn task_context(&self, state: &SessionState) -> Arc<TaskContext> {
+        let environment = self.environment.get_or_init(|| {
+            let memory = OperatorMemory::new(self.account.part(Tier::Operator, "sorts, windows and joins"));
+            let session = RuntimeEnv::clone(state.runtime_env());
+            Arc::new(RuntimeEnv { memory_pool: Arc::new(memory), ..session })
+        });
+        Arc::new(TaskContext::from(state).with_runtime(Arc::clone(environment)))
     }
 
     /// Has its scans note from now on when they do what.
@@ -141,11 +162,15 @@ impl StatementContext {
 
 #[cfg(test)]
 mod tests {
+    use forebay_base::Budget;
+    use forebay_base::budget::Backing;
+
     use super::*;
 
     #[test]
     fn progress_follows_morsels_then_expectations() {
-        let context = StatementContext::new(CancelToken::default(), "scanning", Instant::now());
+        let account = Budget::new(0).client("queries", 0, Backing::Heap);
+        let context = StatementContext::new(CancelToken::default(), account, "scanning", Instant::now());
         assert_eq!(context.progress(), None);
         let metrics = Arc::new(Metrics::default());
         context.watch(&metrics, 4);

@@ -9,7 +9,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use forebay_base::budget::{Budget, Client, Reservation};
+use forebay_base::budget::{Backing, Budget, Client, Reservation};
 use forebay_base::limits::{HUGE_PAGE_BYTES, IO_ALIGN, POOL_REGION_BYTES};
 use forebay_base::units::format_bytes;
 use forebay_base::{Error, ErrorKind, Result};
@@ -108,7 +108,8 @@ impl fmt::Debug for AlignedBuffer {
 ///
 /// Memory comes from the system in regions of huge pages and is cut to measure, best fit first; what is given back is
 /// joined with its neighbours. So steady reading allocates nothing, and what a drive writes to lies together in memory.
-/// Regions stay with the pool when their buffers have come back, as far as its limit goes: a pool holds what it needed most.
+/// Memory stays with the pool when its buffers have come back, as far as its limit goes: a pool holds what it needed most, until
+/// it is asked to give some back ([`BufferPool::give_back`]).
 #[derive(Clone)]
 pub struct BufferPool {
     shared: Arc<Shared>,
@@ -118,14 +119,18 @@ struct Shared {
     client: Client,
     /// Most bytes of the buffers that are taken, a multiple of [`IO_ALIGN`].
     limit_bytes: usize,
+    /// Parts of regions go back to the system, too.
+    discards: bool,
     state: Mutex<State>,
 }
 
 struct State {
     in_use_bytes: usize,
-    /// Bytes of all regions.
+    /// Bytes of all regions, but for those that are discarded.
     owned: Reservation,
     free: FreePages,
+    /// Free, and without memory: what was given back of regions that are in use.
+    discarded: FreePages,
 }
 
 impl BufferPool {
@@ -133,21 +138,28 @@ impl BufferPool {
     /// more than that, by an eighth and a region at most.
     pub fn new(limit_bytes: usize) -> Self {
         let owned_bytes = limit_bytes.saturating_add(limit_bytes / 8).saturating_add(POOL_REGION_BYTES);
-        Self::with(Budget::new(owned_bytes).client("buffers", owned_bytes), limit_bytes)
+        Self::with(Budget::new(owned_bytes).client("buffers", owned_bytes, Backing::System), limit_bytes, false)
     }
 
     /// A pool of which everything that it has of the system, fragments included, is reserved with `client`, and stays within
     /// that one's limit.
     pub fn within(client: Client) -> Self {
         let limit_bytes = client.limit_bytes();
-        Self::with(client, limit_bytes)
+        Self::with(client, limit_bytes, false)
     }
 
-    fn with(client: Client, limit_bytes: usize) -> Self {
+    /// The same for buffers that no file is read into, which the pool can give back by the page.
+    pub fn of_memory(client: Client) -> Self {
+        let limit_bytes = client.limit_bytes();
+        Self::with(client, limit_bytes, true)
+    }
+
+    fn with(client: Client, limit_bytes: usize, discards: bool) -> Self {
         let limit_bytes =
             limit_bytes.checked_next_multiple_of(IO_ALIGN).unwrap_or(limit_bytes - limit_bytes % IO_ALIGN);
-        let state = Mutex::new(State { in_use_bytes: 0, owned: client.nothing(), free: FreePages::default() });
-        Self { shared: Arc::new(Shared { client, limit_bytes, state }) }
+        let (free, discarded) = (FreePages::default(), FreePages::default());
+        let state = Mutex::new(State { in_use_bytes: 0, owned: client.nothing(), free, discarded });
+        Self { shared: Arc::new(Shared { client, limit_bytes, discards, state }) }
     }
 
     /// A buffer of `len` bytes with *unspecified content*: zeros, or what an earlier user left. Writers fill all of it.
@@ -170,14 +182,9 @@ impl BufferPool {
         if capacity > self.shared.limit_bytes - state.in_use_bytes {
             return None;
         }
-        let pages = match state.free.take(capacity) {
+        let pages = match state.free.take(capacity).or_else(|| state.take_discarded(capacity)) {
             Some(pages) => pages,
-            None => {
-                let mut pages = self.shared.grow(&mut state, capacity)?;
-                let rest = pages.split_off(capacity);
-                state.free.insert(rest);
-                pages
-            }
+            None => self.shared.grow(&mut state, capacity)?,
         };
         state.in_use_bytes += capacity;
         Some(AlignedBuffer { pages, len, owner: Owner::Pool(Arc::clone(&self.shared)) })
@@ -195,6 +202,23 @@ impl BufferPool {
         let mut buffer = AlignedBuffer::try_zeroed(len)?;
         buffer.owner = Owner::Beyond { _overdrawn: self.shared.client.overdraw(buffer.capacity()) };
         Ok(buffer)
+    }
+
+    /// Gives about so many bytes that no buffer has back to the system, if there are as many; gives how many these were.
+    pub fn give_back(&self, bytes: usize) -> usize {
+        let mut state = self.shared.state.lock();
+        let before = state.owned.bytes();
+        let goal = before.saturating_sub(bytes);
+        if self.shared.discards {
+            state.discard(goal);
+        }
+        state.shrink(goal);
+        before - state.owned.bytes()
+    }
+
+    /// Bytes that the pool has of the system.
+    pub fn owned_bytes(&self) -> usize {
+        self.shared.state.lock().owned.bytes()
     }
 
     /// Bytes of the pool's buffers that are taken, by capacity; without those beyond its limit.
@@ -218,8 +242,8 @@ impl fmt::Debug for BufferPool {
 }
 
 impl Shared {
-    /// A new region of at least `capacity`. Regions that are all free make room for it; `None` if the system has no
-    /// memory, or the budget, perhaps because fragments take too much of it.
+    /// `capacity` bytes of a new region. What is free makes room for it; `None` if the system has no memory, or the budget,
+    /// perhaps because fragments take too much of it.
     fn grow(&self, state: &mut State, capacity: usize) -> Option<Pages> {
         let least = capacity.checked_next_multiple_of(HUGE_PAGE_BYTES)?;
         state.shrink(self.limit_bytes.saturating_sub(least.max(self.region_bytes())));
@@ -229,13 +253,21 @@ impl Shared {
         if reserved.is_none() {
             // What is free is too small for this buffer, but may be enough of the budget.
             state.shrink(0);
+            if self.discards {
+                state.discard(0);
+                if let Some(pages) = state.take_discarded(capacity) {
+                    return Some(pages);
+                }
+            }
             reserved = state.owned.try_grow(least).then_some(least);
         }
-        let region = Pages::region(reserved?);
-        if region.is_none() {
+        let Some(mut region) = Pages::region(reserved?) else {
             state.owned.shrink(reserved?);
-        }
-        region
+            return None;
+        };
+        let rest = region.split_off(capacity);
+        state.free.insert(rest);
+        Some(region)
     }
 
     fn put_back(&self, pages: Pages) {
@@ -258,6 +290,35 @@ impl State {
             let Some(region) = self.free.pop_region() else { return };
             self.owned.shrink(region.len());
         }
+    }
+
+    /// Gives the memory of free pages back to the system, most of them first, until no more than `bytes` are owned, if that is
+    /// possible. A region of which nothing is left goes as a whole.
+    fn discard(&mut self, bytes: usize) {
+        while self.owned.bytes() > bytes {
+            let wanted = (self.owned.bytes() - bytes).next_multiple_of(HUGE_PAGE_BYTES);
+            let Some(mut pages) = self.free.pop_largest() else { return };
+            if pages.len() > wanted {
+                let rest = pages.split_off(wanted);
+                self.free.add(rest);
+            }
+            if !pages.discard() {
+                return self.free.insert(pages);
+            }
+            self.owned.shrink(pages.len());
+            self.discarded.insert(pages);
+            while self.discarded.pop_region().is_some() {}
+        }
+    }
+
+    /// `len` bytes of those that are discarded, if as many lie together and the budget has them.
+    fn take_discarded(&mut self, len: usize) -> Option<Pages> {
+        let pages = self.discarded.take(len)?;
+        if self.owned.try_grow(len) {
+            return Some(pages);
+        }
+        self.discarded.insert(pages);
+        None
     }
 }
 
@@ -301,6 +362,12 @@ impl FreePages {
             };
         }
         self.add(pages);
+    }
+
+    /// The most pages that lie together.
+    fn pop_largest(&mut self) -> Option<Pages> {
+        let (_, address) = *self.by_len.last()?;
+        self.remove(address)
     }
 
     /// Pages that are a whole region.
@@ -370,7 +437,8 @@ mod tests {
     #[test]
     fn what_a_pool_has_of_the_system_is_reserved() {
         let budget = Budget::new(24 << 20);
-        let [pool, other] = ["reads", "chunks"].map(|name| BufferPool::within(budget.client(name, 16 << 20)));
+        let [pool, other] =
+            ["reads", "chunks"].map(|name| BufferPool::within(budget.client(name, 16 << 20, Backing::System)));
         let held = || budget.figures().iter().map(|client| client.held_bytes >> 20).collect::<Vec<_>>();
         let first = pool.take(1 << 20).expect("in budget");
         assert_eq!(held(), [16, 0], "no larger than its limit");
@@ -391,6 +459,33 @@ mod tests {
         assert_eq!((held(), large.len()), (vec![16, 8], 16 << 20));
         drop((large, pool, other));
         assert_eq!(budget.held_bytes(), 0);
+    }
+
+    #[test]
+    fn what_no_buffer_has_is_given_back_by_the_page() {
+        let budget = Budget::new(64 << 20);
+        let pool = BufferPool::of_memory(budget.client("chunks", 64 << 20, Backing::System));
+        let mut taken: Vec<AlignedBuffer> = (0..24).map(|_| pool.take(1 << 20).expect("in budget")).collect();
+        taken.iter_mut().for_each(|buffer| buffer.fill(7));
+        // Every other one, so that no huge page is free as a whole.
+        let mut number = 0;
+        taken.retain(|_| {
+            number += 1;
+            number % 2 == 0
+        });
+        let owned = pool.owned_bytes();
+        assert_eq!(owned, 32 << 20);
+        assert_eq!(pool.give_back(8 << 20), 8 << 20, "the end of the region");
+        assert_eq!(pool.give_back(usize::MAX), 12 << 20);
+        assert_eq!((pool.owned_bytes(), budget.held_bytes()), (12 << 20, 12 << 20));
+        assert!(taken.iter().all(|buffer| buffer.iter().all(|byte| *byte == 7)));
+        let mut again = pool.take(1 << 20).expect("in budget");
+        assert!(again.iter().all(|byte| *byte == 0), "the system has cleared it");
+        again.fill(9);
+        assert!(taken.iter().all(|buffer| buffer.iter().all(|byte| *byte == 7)));
+        assert_eq!(pool.owned_bytes(), 13 << 20);
+        drop((taken, again));
+        assert_eq!((pool.give_back(usize::MAX), budget.held_bytes()), (13 << 20, 0));
     }
 
     #[test]
@@ -415,13 +510,24 @@ mod tests {
 
         /// Every buffer keeps what was written to it whatever else is taken and given back, and all memory joins again.
         #[test]
-        fn buffers_never_overlap(steps in proptest::collection::vec((0..3_u8, 0..400_000_usize, any::<usize>()), 1..120)) {
-            let pool = BufferPool::new(6 << 20);
+        fn buffers_never_overlap(
+            discards: bool,
+            steps in proptest::collection::vec((0..4_u8, 0..400_000_usize, any::<usize>()), 1..120),
+        ) {
+            let budget = Budget::new(8 << 20);
+            let client = budget.client("buffers", 8 << 20, Backing::System);
+            let pool = BufferPool::with(client, 6 << 20, discards);
             let mut taken: Vec<(u8, AlignedBuffer)> = Vec::new();
             for (mark, (action, len, at)) in steps.into_iter().enumerate() {
                 if action == 0 && !taken.is_empty() {
                     let (mark, buffer) = taken.swap_remove(at % taken.len());
                     prop_assert!(buffer.iter().all(|byte| *byte == mark));
+                } else if action == 1 {
+                    let before = pool.owned_bytes();
+                    let given = pool.give_back(len);
+                    prop_assert_eq!(pool.owned_bytes(), before - given);
+                    prop_assert!(pool.owned_bytes() >= pool.in_use_bytes());
+                    prop_assert!(!discards || given >= len.min(before - pool.in_use_bytes()), "as many as were free");
                 } else if let Ok(mut buffer) = pool.take(len) {
                     buffer.fill(mark as u8);
                     taken.push((mark as u8, buffer));
@@ -433,9 +539,16 @@ mod tests {
             for (mark, buffer) in taken {
                 prop_assert!(buffer.iter().all(|byte| *byte == mark));
             }
+            {
+                let state = pool.shared.state.lock();
+                let free: usize = state.free.by_len.iter().map(|(len, _)| len).sum();
+                prop_assert_eq!(free, state.owned.bytes());
+                prop_assert!(discards || state.free.by_address.values().all(Pages::is_whole_region));
+            }
+            pool.give_back(usize::MAX);
             let state = pool.shared.state.lock();
-            prop_assert!(state.free.by_address.values().all(Pages::is_whole_region));
-            prop_assert_eq!(state.free.by_len.iter().map(|(len, _)| len).sum::<usize>(), state.owned.bytes());
+            prop_assert_eq!((state.owned.bytes(), budget.held_bytes()), (0, 0));
+            prop_assert!(state.free.by_len.is_empty() && state.discarded.by_len.is_empty(), "regions go when nothing is left");
         }
     }
 }

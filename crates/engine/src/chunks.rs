@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
+use forebay_base::budget::Client;
 use forebay_base::{ColumnId, Context, ErrorKind, PhysicalType, Result, SegmentId, TableId, limits};
 use forebay_block::{BlockSet, ChunkMemory, Inflate, InflatedChunk};
 use forebay_cache::{ChunkCache, ColumnKey, PolicyKind, Seen};
@@ -202,7 +203,7 @@ impl Engine {
 
     /// The cache of chunks.
     pub fn cache(&self) -> &Arc<Cache> {
-        &self.memory.cache
+        self.memory.cache()
     }
 
     /// Another policy decides which chunks stay.
@@ -223,7 +224,12 @@ impl Engine {
         &self.column_shares
     }
 
-    /// Memory for chunks.
+    /// Opens the account of a statement with this text.
+    pub fn open_account(&self, text: &str) -> Client {
+        self.memory.open_account(text)
+    }
+
+    /// Memory for chunks and queries.
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
     }

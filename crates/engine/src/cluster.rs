@@ -13,6 +13,7 @@ pub(crate) mod sorted;
 
 use std::sync::Arc;
 
+use forebay_base::budget::{Client, Tier};
 use forebay_base::units::format_bytes;
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_block::ColumnStatistics;
@@ -96,7 +97,8 @@ impl Sorter<'_> {
         places.iter().for_each(|places| places.replace(&mut sampled));
         let codes = codes.along(places);
         let carried = Carried::new(table, columns);
-        let sort = Sort { engine, table, columns, codes: &codes, carried: &carried, metrics, threads, cancel };
+        let account = engine.open_account("sorting a table").part(Tier::Operator, "rows and row groups");
+        let sort = Sort { engine, account, table, columns, codes: &codes, carried: &carried, metrics, threads, cancel };
         let plain_bytes = table.rows().saturating_mul(sort.row_bytes());
         check_space(engine, table, sort.stored_bytes(), plain_bytes)?;
         let wanted = (plain_bytes / PART_BYTES) as usize + 1;
@@ -152,6 +154,7 @@ fn counts_of(table: &TableSnapshot, columns: &[usize]) -> Option<Vec<ColumnStati
 /// What is sorted.
 struct Sort<'s> {
     engine: &'s Arc<Engine>,
+    account: Client,
     table: &'s Arc<TableSnapshot>,
     columns: &'s [usize],
     codes: &'s RowCodes,
@@ -226,7 +229,7 @@ impl Sort<'_> {
             let parts = Parts::new(bounds.len() + 1);
             let mut share = Share { bounds, file, rows: self.carried.no_rows(), parts };
             share.rows.reserve(self.gathered_rows() + VECTOR_ROWS);
-            let mut worker = self.codes.worker();
+            let (mut worker, mut held) = (self.codes.worker(), self.account.nothing());
             let mut keys = VectorLoader::new(&self.codes.source, &self.codes.dictionaries);
             let mut loader = VectorLoader::new(&self.carried.source, &self.carried.dictionaries);
             let (mut numbers, mut all_rows) = (Vec::new(), Vec::new());
@@ -241,6 +244,8 @@ impl Sort<'_> {
                     numbers.clear();
                     worker.add(keys.vectors, &all_rows[..keys.rows], &mut numbers);
                     share.add(loaded.vectors, &numbers)?;
+                    // Workers go on whatever others need, but for no more than these.
+                    held.follow_in_any_case(share.rows.bytes());
                 }
             }
             share.flush()?;
@@ -253,7 +258,9 @@ impl Sort<'_> {
     fn load(&self, parts: &[Part], file: &PartsFile, target: &Arc<LoadTarget>) -> Result<()> {
         let dictionaries = Dictionaries::of(self.carried);
         let of_share = |worker: usize, parts: &[Part]| {
-            let loader = Loader::new(Arc::clone(target), worker as u32);
+            let loader = Loader::new(Arc::clone(target), worker as u32).within(&self.account);
+            let mut held = self.account.nothing();
+            held.follow_in_any_case(PART_BYTES as usize);
             let mut load = SortedLoad::new(loader, self.carried, &dictionaries);
             for part in parts {
                 self.cancel.check()?;

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use forebay_base::budget::Tier;
 use forebay_base::{Error, Result, SegmentId, limits};
 use forebay_block::choose::Objective;
 use forebay_store::{SealedSegment, Segment, Table};
@@ -141,6 +142,7 @@ fn rewrite(
     threads: usize,
     cancel: &CancelToken,
 ) -> Result<Vec<SealedSegment>> {
+    let account = engine.open_account("writing a table anew").part(Tier::Operator, "row groups");
     let metrics = Arc::new(Metrics::default());
     let scan = Arc::new(Scan::new(Arc::clone(engine), Arc::new(part.into()), columns, metrics, cancel.clone())?);
     let morsels: Vec<Morsel> = std::iter::from_fn(|| scan.next_morsel()).collect();
@@ -151,7 +153,7 @@ fn rewrite(
             .iter()
             .enumerate()
             .map(|(number, share)| {
-                let loader = Loader::new(Arc::clone(&target), number as u32);
+                let loader = Loader::new(Arc::clone(&target), number as u32).within(&account);
                 let scan = &scan;
                 scope.spawn(move || load_morsels(scan, share, loader))
             })

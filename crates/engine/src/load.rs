@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use forebay_base::budget::{Client, Reservation};
 use forebay_base::{Context, Error, ErrorKind, LogicalType, Result, limits};
 use forebay_block::choose::{EncodedGroup, Plan};
 use forebay_block::{
@@ -166,6 +167,8 @@ pub struct Loader {
     row_bytes: Vec<usize>,
     /// Encoded blocks of the group in the making.
     group: GroupBuilder,
+    /// What is held for all of it, where there is an account.
+    memory: Option<Reservation>,
 }
 
 #[derive(Debug, Default)]
@@ -197,9 +200,16 @@ impl Loader {
             string_bytes: vec![0; columns],
             row_bytes: Vec::new(),
             group: GroupBuilder::default(),
+            memory: None,
         };
         built.group.columns.resize_with(columns, EncodedColumn::default);
         built
+    }
+
+    /// The same, which takes its memory of this client's: where that has too little, row groups end early.
+    #[must_use]
+    pub fn within(self, account: &Client) -> Self {
+        Self { memory: Some(account.nothing()), ..self }
     }
 
     /// Adds rows. Columns must have the Arrow types of the target's columns, in order.
@@ -215,7 +225,7 @@ impl Loader {
                 self.end_block()?;
             }
         }
-        Ok(())
+        self.account()
     }
 
     /// Adds so many rows as a block of their own, at most [`limits::BLOCK_ROWS`] and, but for a single row, [`limits::BLOCK_BYTES`] of
@@ -344,7 +354,26 @@ impl Loader {
         if self.group.rows.len() >= most_blocks || encoded_bytes >= limits::GROUP_BYTES {
             self.end_group()?;
         }
+        self.account()
+    }
+
+    /// Takes note of what the rows at hand take. Where there is no room for that, the row group ends here: smaller ones cost some
+    /// compression and nothing else.
+    fn account(&mut self) -> Result<()> {
+        let bytes = self.memory_bytes();
+        if self.memory.as_mut().is_none_or(|memory| memory.follow(bytes)) {
+            return Ok(());
+        }
+        self.end_group()?;
+        self.group.columns.iter_mut().for_each(|column| column.bytes.shrink_to_fit());
+        let bytes = self.memory_bytes();
+        self.memory.iter_mut().for_each(|memory| memory.follow_in_any_case(bytes));
         Ok(())
+    }
+
+    /// Bytes of memory that the rows at hand take.
+    fn memory_bytes(&self) -> usize {
+        self.block_bytes + self.group.columns.iter().map(|column| column.bytes.capacity()).sum::<usize>()
     }
 
     fn take_column(&self, index: usize) -> Result<ArrayRef> {

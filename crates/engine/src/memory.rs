@@ -1,37 +1,55 @@
-//! The engine's part of the account of memory: chunks as they are stored, on their way, and inflated ones, in use and kept.
+//! The memory of a database's engine: the account that all of it comes from, and who takes it.
 //!
-//! Who comes first: the chunk that a scan needs next is always granted. A scan holds chunks while it asks for the next, so
-//! scans that waited for memory could wait for each other for ever; nobody waits here, and what is not left is overdrawn.
-//! Inflated chunks in use come before those that are only kept, which make room, the longest unused first. Reads ahead take
-//! what is left, but for a part that they leave to reads that somebody waits for.
-//! Invariants: but for what is overdrawn, all that both pools have of the system stays within the engine's share.
+//! There are no fixed shares. Chunks that are kept have what nobody else needs: queries that need memory take it from those that
+//! nobody uses, the ones first that are worth least, and when they give it back chunks are kept there again. Queries together leave
+//! a quarter to the chunks that they read. Of the memory for chunks, reads come before chunks that are only kept, and reads ahead
+//! take what is left, but for a part that they leave to reads that somebody waits for.
+//! Invariants: but for what is overdrawn, all that the engine has of the system and of the heap stays within the account.
 //! Must not know: which chunks a query needs, and when.
 
-use std::sync::Arc;
+mod figures;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use forebay_base::budget::{Backing, Client, GivesBack, Tier};
 use forebay_base::{Budget, Error, ErrorKind, Result, limits};
 use forebay_block::ChunkMemory;
 use forebay_disk::{AlignedBuffer, BufferPool};
 
-use crate::chunks::{Cache, Engine};
+use crate::chunks::Cache;
+
+pub use figures::MemoryUse;
+
+/// The part of the memory that queries leave to the chunks that they read.
+const CHUNKS_PART: usize = 4;
+
+/// Bytes that chunks give back at once, where there are as many: queries ask in small steps.
+const GIVEN_BYTES: usize = 16 << 20;
+
+/// Characters of a statement's text that its account has.
+const SHOWN_CHARACTERS: usize = 200;
+
+/// How long the allocator keeps what queries gave back: the next ones find it there. As long as the program tells it to.
+const KEPT_BY_ALLOCATOR: Duration = Duration::from_secs(60);
 
 /// What an engine may take of a budget.
 #[derive(Debug, Clone)]
 pub struct MemoryShares {
     budget: Budget,
-    chunk_bytes: usize,
     cache_bytes: usize,
 }
 
 impl MemoryShares {
-    /// Up to `chunk_bytes` of `budget` for chunks.
-    pub fn new(budget: Budget, chunk_bytes: usize) -> Self {
-        Self { budget, chunk_bytes, cache_bytes: chunk_bytes }
+    /// All of `budget`.
+    pub fn new(budget: Budget) -> Self {
+        Self { budget, cache_bytes: usize::MAX }
     }
 
     /// A budget of `bytes` for the engine alone.
     pub fn alone(bytes: usize) -> Self {
-        Self::new(Budget::new(bytes), bytes)
+        Self::new(Budget::new(bytes))
     }
 
     /// The same, where at most `cache_bytes` are of chunks that are kept for queries to come.
@@ -70,66 +88,67 @@ impl ChunkMemory for PooledMemory {
     }
 }
 
-/// Memory for the chunks of one database.
+/// Memory for the chunks and the queries of one database.
 #[derive(Debug)]
 pub(crate) struct Memory {
+    chunks: Arc<ChunkPools>,
+    /// What queries take, and loads, beside the chunks that they read.
+    queries: Client,
+    /// When the allocator was last taken to have given back what nobody had needed for a while.
+    forgotten: Mutex<Instant>,
+}
+
+/// Memory for chunks.
+#[derive(Debug)]
+struct ChunkPools {
     budget: Budget,
     /// Stored chunks on their way from disk to inflation.
     stored: BufferPool,
     /// Inflated chunks, in use or kept; and stored ones that are kept.
     inflated: BufferPool,
     /// Those that are kept.
-    pub(crate) cache: Arc<Cache>,
-    /// Most bytes of them.
-    cache_bytes: usize,
+    cache: Arc<Cache>,
+    /// Most bytes of them, as it was asked for.
+    cache_bytes: AtomicUsize,
 }
 
-impl Memory {
-    pub(crate) fn new(shares: MemoryShares) -> Self {
-        let MemoryShares { budget, chunk_bytes, cache_bytes } = shares;
-        // Each pool has a limit of its own: else chunks that are kept would take all, and reads would find memory only where
-        // a whole region happens to be free.
-        let stored_bytes = (chunk_bytes / limits::READ_POOL_SHARE).min(limits::READ_POOL_BYTES);
-        let inflated_bytes = chunk_bytes - stored_bytes;
-        let stored = BufferPool::within(budget.client("read buffers", stored_bytes));
-        let inflated = BufferPool::within(budget.client("inflated chunks", inflated_bytes));
-        let cache_bytes = cache_bytes.min(inflated_bytes);
-        Self { budget, stored, inflated, cache: Arc::new(Cache::new(cache_bytes)), cache_bytes }
+impl GivesBack for ChunkPools {
+    fn give_back(&self, bytes: usize) -> bool {
+        let bytes = bytes.max(GIVEN_BYTES);
+        let from_reads = self.stored.give_back(bytes);
+        let gives = from_reads > 0 || self.inflated_gives_back(bytes);
+        self.keep_what_is_left();
+        gives
+    }
+}
+
+impl ChunkPools {
+    /// Bytes of chunks that can be kept beside what all others hold.
+    fn left_bytes(&self) -> usize {
+        let taken = self.budget.held_bytes() + self.budget.kept_bytes();
+        let others = taken.saturating_sub(self.inflated.owned_bytes());
+        self.inflated.limit_bytes().min(self.budget.total_bytes().saturating_sub(others))
     }
 
-    /// A buffer for a stored chunk.
-    ///
-    /// # Errors
-    /// Of kind `OutOfMemory`: where the chunk is needed now only if the system has no memory left.
-    pub(crate) fn stored(&self, bytes: usize, urgency: Urgency) -> Result<AlignedBuffer> {
-        match urgency {
-            Urgency::Now => self.stored.require(bytes),
-            Urgency::Next => self.stored.take(bytes),
-            Urgency::Ahead => {
-                let limit_bytes = self.stored.limit_bytes();
-                let most_bytes = limit_bytes - limit_bytes / limits::READ_NOW_SHARE;
-                if self.stored.in_use_bytes().saturating_add(bytes) > most_bytes {
-                    return Err(Error::new(ErrorKind::OutOfMemory, "reads ahead have as much memory as they may"));
-                }
-                self.stored.take(bytes)
-            }
+    /// The cache keeps as much as there is memory for: its policy shares it out.
+    fn keep_what_is_left(&self) {
+        let bytes = self.left_bytes().min(self.cache_bytes.load(Ordering::Relaxed));
+        if bytes != self.cache.budget_bytes() {
+            self.cache.resize(bytes);
         }
     }
 
-    /// Memory for an inflated chunk, for which others that nobody uses make room. Beyond the limit it is overdrawn.
-    ///
-    /// # Errors
-    /// Of kind `OutOfMemory` if the system has no memory left.
-    pub(crate) fn inflated(&self, bytes: usize) -> Result<Box<dyn ChunkMemory>> {
-        let memory = match self.kept(bytes) {
-            Some(memory) => memory,
-            None => self.inflated.require(bytes)?,
-        };
-        Ok(Box::new(PooledMemory(memory)))
+    /// Gives about so many bytes back, for which chunks that nobody uses go; false where there are none.
+    fn inflated_gives_back(&self, bytes: usize) -> bool {
+        let free = self.inflated.give_back(bytes);
+        if free < bytes && self.cache.evict(bytes - free) > 0 {
+            return self.inflated.give_back(bytes - free) + free > 0;
+        }
+        free > 0
     }
 
     /// Memory for something that is to be kept, for which others that nobody uses make room; `None` where there is none.
-    pub(crate) fn kept(&self, bytes: usize) -> Option<AlignedBuffer> {
+    fn kept(&self, bytes: usize) -> Option<AlignedBuffer> {
         loop {
             if let Some(memory) = self.inflated.try_take(bytes) {
                 return Some(memory);
@@ -141,19 +160,114 @@ impl Memory {
         }
     }
 
-    /// Keeps at most so many bytes of chunks, or as many as it may.
+    /// A buffer for a stored chunk, for which chunks that are kept make room; `None` where there is none.
+    fn read_buffer(&self, bytes: usize) -> Option<AlignedBuffer> {
+        loop {
+            if let Some(buffer) = self.stored.try_take(bytes) {
+                return Some(buffer);
+            }
+            let is_full = self.stored.in_use_bytes().saturating_add(bytes) > self.stored.limit_bytes();
+            if is_full || !self.inflated_gives_back(limits::POOL_REGION_BYTES.max(bytes)) {
+                return None;
+            }
+        }
+    }
+}
+
+impl Memory {
+    pub(crate) fn new(shares: MemoryShares) -> Self {
+        let MemoryShares { budget, cache_bytes } = shares;
+        let total_bytes = budget.total_bytes();
+        // Reads have a part of their own: else chunks that are kept would take all, and reads would find memory only where a
+        // whole region happens to be free.
+        let stored_bytes = (total_bytes / limits::READ_POOL_SHARE).min(limits::READ_POOL_BYTES);
+        let inflated_bytes = total_bytes - stored_bytes;
+        let client = |name, bytes| budget.client(name, bytes, Backing::System);
+        let stored = BufferPool::within(client(figures::READ_BUFFERS, stored_bytes));
+        let inflated = BufferPool::of_memory(client(figures::INFLATED_CHUNKS, inflated_bytes));
+        let queries = budget.client(figures::QUERIES, total_bytes - total_bytes / CHUNKS_PART, Backing::Heap);
+        let cache = Arc::new(Cache::new(cache_bytes.min(inflated_bytes)));
+        let cache_bytes = AtomicUsize::new(cache_bytes);
+        let chunks = Arc::new(ChunkPools { budget, stored, inflated, cache, cache_bytes });
+        let giver: Weak<ChunkPools> = Arc::downgrade(&chunks);
+        chunks.budget.takes_from(giver);
+        Self { chunks, queries, forgotten: Mutex::new(Instant::now()) }
+    }
+
+    /// The chunks that are kept.
+    pub(crate) fn cache(&self) -> &Arc<Cache> {
+        &self.chunks.cache
+    }
+
+    /// Opens the account of a statement with this text.
+    pub(crate) fn open_account(&self, text: &str) -> Client {
+        let end = text.char_indices().nth(SHOWN_CHARACTERS).map_or(text.len(), |(end, _)| end);
+        self.queries.part(Tier::Query, &text[..end])
+    }
+
+    /// A buffer for a stored chunk.
+    ///
+    /// # Errors
+    /// Of kind `OutOfMemory`: where the chunk is needed now only if the system has no memory left.
+    pub(crate) fn stored(&self, bytes: usize, urgency: Urgency) -> Result<AlignedBuffer> {
+        let stored = &self.chunks.stored;
+        if urgency == Urgency::Ahead {
+            let limit_bytes = stored.limit_bytes();
+            let most_bytes = limit_bytes - limit_bytes / limits::READ_NOW_SHARE;
+            if stored.in_use_bytes().saturating_add(bytes) > most_bytes {
+                return Err(Error::new(ErrorKind::OutOfMemory, "reads ahead have as much memory as they may"));
+            }
+        }
+        match self.chunks.read_buffer(bytes) {
+            Some(buffer) => Ok(buffer),
+            None if urgency == Urgency::Now => stored.require(bytes),
+            None => stored.take(bytes),
+        }
+    }
+
+    /// Memory for an inflated chunk, for which others that nobody uses make room. Beyond the limit it is overdrawn.
+    ///
+    /// # Errors
+    /// Of kind `OutOfMemory` if the system has no memory left.
+    pub(crate) fn inflated(&self, bytes: usize) -> Result<Box<dyn ChunkMemory>> {
+        let memory = match self.kept(bytes) {
+            Some(memory) => memory,
+            None => self.chunks.inflated.require(bytes)?,
+        };
+        Ok(Box::new(PooledMemory(memory)))
+    }
+
+    /// Memory for something that is to be kept, for which others that nobody uses make room; `None` where there is none.
+    pub(crate) fn kept(&self, bytes: usize) -> Option<AlignedBuffer> {
+        self.chunks.kept(bytes)
+    }
+
+    /// Keeps at most so many bytes of chunks, or as many as there is memory for.
     pub(crate) fn keep_at_most(&self, bytes: Option<usize>) {
-        self.cache.resize(bytes.map_or(self.cache_bytes, |bytes| bytes.min(self.cache_bytes)));
+        self.chunks.cache_bytes.store(bytes.unwrap_or(usize::MAX), Ordering::Relaxed);
+        self.chunks.keep_what_is_left();
+    }
+
+    /// A query gave back what it held: chunks may be kept there.
+    pub(crate) fn given_back(&self) {
+        {
+            let mut forgotten = self.forgotten.lock().unwrap_or_else(PoisonError::into_inner);
+            if forgotten.elapsed() > KEPT_BY_ALLOCATOR {
+                self.chunks.budget.forget_kept();
+                *forgotten = Instant::now();
+            }
+        }
+        self.chunks.keep_what_is_left();
     }
 
     /// Bytes of memory that hold stored chunks at the moment.
     pub(crate) fn stored_bytes(&self) -> usize {
-        self.stored.in_use_bytes()
+        self.chunks.stored.in_use_bytes()
     }
 
     /// Most bytes that one scan has on their way ahead, where `wanted_bytes` are asked for: others find memory for theirs.
     pub(crate) fn ahead_bytes(&self, wanted_bytes: usize) -> usize {
-        wanted_bytes.min(self.stored.limit_bytes() / 2)
+        wanted_bytes.min(self.chunks.stored.limit_bytes() / 2)
     }
 
     /// Most bytes that scans have which do not run yet, beside [`Memory::ahead_bytes`] of the one that runs; nothing where
@@ -161,58 +275,8 @@ impl Memory {
     pub(crate) fn foreseen_bytes(&self, wanted_bytes: usize) -> usize {
         match wanted_bytes {
             0 => 0,
-            _ => self.stored.limit_bytes() / 2 - self.ahead_bytes(wanted_bytes) / 2,
+            _ => self.chunks.stored.limit_bytes() / 2 - self.ahead_bytes(wanted_bytes) / 2,
         }
-    }
-}
-
-/// What a part of a database's memory is for, and how much of it is taken.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MemoryUse {
-    /// What it is for.
-    pub name: &'static str,
-    /// Bytes that it may have.
-    pub limit_bytes: usize,
-    /// Bytes that it has.
-    pub held_bytes: usize,
-    /// Of these, bytes that hold something at the moment, where that is known; the rest is there to be used again.
-    pub used_bytes: Option<usize>,
-    /// The most bytes that it ever had, where that is known.
-    pub peak_bytes: Option<usize>,
-}
-
-impl Engine {
-    /// The account that the engine's memory comes from: all its clients, what the cache has of the inflated chunks, and all
-    /// clients together.
-    pub fn memory_use(&self) -> Vec<MemoryUse> {
-        let Memory { budget, stored, inflated, cache, .. } = self.memory();
-        let used = [("read buffers", stored), ("inflated chunks", inflated)];
-        let of_client = |client: forebay_base::budget::ClientFigures| {
-            let pool = used.iter().find(|(name, _)| *name == client.name);
-            MemoryUse {
-                name: client.name,
-                limit_bytes: client.limit_bytes,
-                held_bytes: client.held_bytes,
-                used_bytes: pool.map(|(_, pool)| pool.in_use_bytes() + client.overdrawn_bytes),
-                peak_bytes: Some(client.peak_bytes),
-            }
-        };
-        let mut all: Vec<_> = budget.figures().into_iter().map(of_client).collect();
-        all.push(MemoryUse {
-            name: "chunks that are kept",
-            limit_bytes: cache.budget_bytes(),
-            held_bytes: cache.held_bytes(),
-            used_bytes: None,
-            peak_bytes: None,
-        });
-        all.push(MemoryUse {
-            name: "all",
-            limit_bytes: budget.total_bytes(),
-            held_bytes: budget.held_bytes(),
-            used_bytes: None,
-            peak_bytes: None,
-        });
-        all
     }
 }
 
@@ -221,20 +285,20 @@ mod tests {
     use super::*;
 
     fn held(memory: &Memory) -> Vec<usize> {
-        memory.budget.figures().iter().map(|client| client.held_bytes >> 20).collect()
+        memory.chunks.budget.figures().iter().map(|client| client.held_bytes >> 20).collect()
     }
 
     #[test]
     fn reads_ahead_leave_memory_to_those_that_are_needed() {
-        let memory = Memory::new(MemoryShares::alone(64 << 20));
+        let memory = Memory::new(MemoryShares::alone(128 << 20));
         let ahead: Vec<_> = std::iter::from_fn(|| memory.stored(1 << 20, Urgency::Ahead).ok()).collect();
         assert_eq!((ahead.len(), memory.stored_bytes(), memory.ahead_bytes(usize::MAX)), (12, 12 << 20, 8 << 20));
         let next: Vec<_> = std::iter::from_fn(|| memory.stored(1 << 20, Urgency::Next).ok()).collect();
-        assert_eq!((next.len(), held(&memory)), (4, vec![16, 0]));
+        assert_eq!((next.len(), held(&memory)), (4, vec![16, 0, 0]));
         let now = memory.stored(1 << 20, Urgency::Now).expect("the system has memory");
-        assert_eq!((held(&memory), now.is_beyond_limit()), (vec![17, 0], true));
+        assert_eq!((held(&memory), now.is_beyond_limit()), (vec![17, 0, 0], true));
         drop((ahead, next, now));
-        assert_eq!((held(&memory), memory.stored_bytes()), (vec![16, 0], 0));
+        assert_eq!((held(&memory), memory.stored_bytes()), (vec![16, 0, 0], 0));
     }
 
     #[test]
@@ -244,8 +308,37 @@ mod tests {
         let read = memory.stored(4096, Urgency::Now).expect("the system has memory");
         let inflated = memory.inflated(10_000).expect("the system has memory");
         assert!(!inflated.may_be_kept() && inflated.bytes().len() == 10_000);
-        assert_eq!(memory.budget.held_bytes(), 4096 + 12_288);
+        assert_eq!(memory.chunks.budget.held_bytes(), 4096 + 12_288);
         drop((read, inflated));
-        assert_eq!(memory.budget.held_bytes(), 0);
+        assert_eq!(memory.chunks.budget.held_bytes(), 0);
+    }
+
+    /// Queries take memory from what is kept, reads too, and give it back.
+    #[test]
+    fn chunks_that_are_kept_make_room_for_queries_and_reads() {
+        let memory = Memory::new(MemoryShares::alone(256 << 20));
+        let (inflated, budget) = (&memory.chunks.inflated, &memory.chunks.budget);
+        assert_eq!(memory.cache().budget_bytes(), 224 << 20);
+        // Others than the cache hold these: they are in use.
+        let in_use: Vec<_> = (0..150).map(|_| inflated.take(1 << 20).expect("in budget")).collect();
+        let statement = memory.open_account("SELECT 1");
+        let mut held = statement.reserve(64 << 20).expect("in budget");
+        assert!(held.grow(64 << 20).is_err(), "nothing that is in use");
+        drop(in_use);
+        held.grow(64 << 20).expect("the pool gives back what is free");
+        assert!(held.grow(65 << 20).is_err(), "more than three quarters");
+        memory.chunks.keep_what_is_left();
+        assert!(memory.cache().budget_bytes() <= 128 << 20);
+        let read = memory.stored(20 << 20, Urgency::Now).expect("there is room");
+        assert!(!read.is_beyond_limit() && budget.held_bytes() <= 256 << 20);
+        drop((held, read));
+        memory.chunks.stored.give_back(usize::MAX);
+        assert_eq!((budget.held_bytes() - inflated.owned_bytes(), budget.kept_bytes()), (0, 128 << 20));
+        memory.given_back();
+        assert_eq!(memory.cache().budget_bytes(), 128 << 20, "the allocator has it for a while");
+        budget.forget_kept();
+        budget.forget_kept();
+        memory.given_back();
+        assert_eq!(memory.cache().budget_bytes(), 224 << 20);
     }
 }

@@ -128,8 +128,16 @@ fn query_of(engine: &Engine, names: &[&str], program: &str, types: &[(DataType, 
 /// Runs a query with a device.
 fn run_on(engine: &Arc<Engine>, query: &Query, device: DeviceChoice) -> Result<QueryOutput> {
     let (execution, scan) = (Execution::Compiled, ScanSettings::default());
-    let options =
-        QueryOptions { threads: 2, execution, memory_bytes: 1 << 30, scan, device, counted: true, timeline: None };
+    let options = QueryOptions {
+        threads: 2,
+        execution,
+        memory_bytes: 1 << 30,
+        scan,
+        device,
+        counted: true,
+        timeline: None,
+        account: None,
+    };
     run(engine, query, &options, &CancelToken::default())
 }
 
@@ -150,6 +158,7 @@ impl Star {
                 device: DeviceChoice::Cpu,
                 counted: true,
                 timeline: None,
+                account: None,
             },
             &CancelToken::default(),
         )
@@ -616,6 +625,7 @@ pipeline
                 device,
                 counted: false,
                 timeline: None,
+                account: None,
             };
             let output = run(&star.engine, &query, &options, &CancelToken::default()).expect("it runs");
             assert!(output.reports[0].notes.iter().any(|note| note == "hashed groups"), "{:?}", output.reports);
@@ -651,6 +661,7 @@ fn states_beyond_the_budget_and_cancelled_queries_are_errors() {
             device: DeviceChoice::Cpu,
             counted: false,
             timeline: None,
+            account: None,
         };
         let error = run(&star.engine, &query, &options, &cancel).expect_err("it was cancelled before");
         assert_eq!(error.kind(), ErrorKind::Cancelled);

@@ -181,6 +181,7 @@ fn options(threads: usize, memory_bytes: usize) -> QueryOptions {
         device: DeviceChoice::Cpu,
         counted: true,
         timeline: None,
+        account: None,
     }
 }
 

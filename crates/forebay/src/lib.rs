@@ -54,10 +54,6 @@ use forebay_store::{OpenMode, Store};
 
 use crate::machine_memory::machine_memory_bytes;
 
-/// Share of the memory budget that is for chunks: on their way from disk, in use by scans, and kept. The rest is for what
-/// queries make of them: joins, groups, sorts.
-const CHUNK_SHARE: f64 = 0.5;
-
 /// Share of the machine's memory that is the budget where none is given.
 const DEFAULT_MEMORY_SHARE: f64 = 0.75;
 
@@ -172,10 +168,6 @@ impl Database {
             forebay_sql::drop_temporary(&store)?;
         }
         let memory_bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
-        let chunk_bytes = (memory_bytes as f64 * CHUNK_SHARE) as usize;
-        let budget = Budget::new(memory_bytes);
-        let query_bytes = memory_bytes - chunk_bytes;
-        let query_memory = Arc::new(budget.client("queries", query_bytes).reserve(query_bytes)?);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads)
             .thread_name("forebay-worker")
@@ -183,11 +175,11 @@ impl Database {
             .enable_all()
             .build()
             .map_err(|error| Error::io("start worker threads", &error))?;
-        let environment = forebay_sql::environment(query_memory.bytes())?;
-        let shares = MemoryShares::new(budget, chunk_bytes);
+        let shares = MemoryShares::new(Budget::new(memory_bytes));
         let engine = Arc::new(Engine::new(store, shares, temporary).keeping_rates(kept_rates));
+        let environment = forebay_sql::environment(&engine)?;
         let (runtime, plans) = (Arc::new(Workers::new(runtime)), Arc::default());
-        Ok(Self { shared: Shared { engine, runtime, environment, query_memory, threads, plans } })
+        Ok(Self { shared: Shared { engine, runtime, environment, threads, plans } })
     }
 
     /// A new session with default settings.

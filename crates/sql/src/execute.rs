@@ -141,7 +141,8 @@ impl Session {
     ) -> Run<'_> {
         let cancel = self.running.cancel.clone();
         cancel.reset();
-        let statement = Arc::new(StatementContext::new(cancel, activity, started));
+        let account = self.shared.engine.open_account(&key.text);
+        let statement = Arc::new(StatementContext::new(cancel, account, activity, started));
         if self.records.load(Ordering::Relaxed) {
             statement.record();
         }

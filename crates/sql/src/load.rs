@@ -8,6 +8,7 @@ use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::arrow::util::display::FormatOptions;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use forebay_base::budget::Tier;
 use forebay_base::{Context, Error, LogicalType, Result};
 use forebay_context::error::{from_datafusion, worker_error};
 use forebay_context::settings;
@@ -33,10 +34,11 @@ pub async fn load(
     let target = LoadTarget::with_options(engine.store(), columns, options, loads)?;
     let schema = schema_of_columns(columns);
     let types: Arc<[LogicalType]> = columns.iter().map(|column| column.logical.clone()).collect();
+    let account = statement.account.part(Tier::Operator, "load");
     let mut workers = JoinSet::new();
     for partition in 0..plan.output_partitioning().partition_count() {
         let mut rows = plan.execute(partition, Arc::clone(&context)).map_err(from_datafusion)?;
-        let loader = Loader::new(Arc::clone(&target), partition as u32);
+        let loader = Loader::new(Arc::clone(&target), partition as u32).within(&account);
         let (schema, types, statement) = (Arc::clone(&schema), Arc::clone(&types), Arc::clone(statement));
         let work = (Arc::clone(running), loader);
         workers.spawn(async move {

@@ -119,7 +119,7 @@ impl<'a> Run<'a> {
             Command::ShowDatabases => {
                 self.batch(answers::databases(&self.planner.engine().store().path_description())?)
             }
-            Command::ShowMemory => self.batch(answers::memory(&self.planner.engine().memory_use())?),
+            Command::ShowMemory => self.batch(forebay_system::memory::shown(self.planner.engine())?),
             Command::SetVariable { name, value } => self.set_variable(&name, &value),
             Command::ResetVariable(name) => self.reset_variable(&name),
             Command::CreateMacro(text) => self.create_macro(&text),
@@ -313,7 +313,7 @@ impl<'a> Run<'a> {
         let schema = physical.schema();
         let zone = forebay_zones::rule::of_session(state.config_options()).map_err(from_datafusion)?;
         let in_zone = zone.and_then(|zone| forebay_zones::shown::schema(&schema, zone.name()));
-        let context = state.task_ctx();
+        let context = self.statement.task_context(state);
         self.statement.timeline().into_iter().for_each(Recorder::planned);
         let (sender, receiver) = mpsc::channel(BUFFERED_BATCHES);
         let runtime = Arc::clone(&self.session.shared.runtime);
@@ -467,7 +467,7 @@ impl<'a> Run<'a> {
         }
         let engine = self.planner.engine();
         let running = self.session.shared.runtime.load();
-        self.session.wait(load::load(engine, physical, state.task_ctx(), (columns, options), &self.statement, &running))
+        self.session.wait(load::load(engine, physical, self.statement.task_context(state), (columns, options), &self.statement, &running))
     }
 }
 

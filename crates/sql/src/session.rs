@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex};
 
 use datafusion::execution::SessionState;
 use datafusion::execution::runtime_env::RuntimeEnv;
-use forebay_base::budget::Reservation;
 use forebay_base::{Error, Result};
 use forebay_context::lock::lock;
 use forebay_context::workers::Workers;
@@ -29,10 +28,8 @@ pub struct Shared {
     pub engine: Arc<Engine>,
     /// Runs DataFusion's operators.
     pub runtime: Arc<Workers>,
-    /// DataFusion's memory budget and spill files.
+    /// DataFusion's spill files, and memory for what no statement runs.
     pub environment: Arc<RuntimeEnv>,
-    /// What of the database's memory is set aside for that budget.
-    pub query_memory: Arc<Reservation>,
     /// Worker threads.
     pub threads: usize,
     /// Plans of queries that were run before.

@@ -1,4 +1,4 @@
-//! What the database says of itself in statements of their own: DESCRIBE, SHOW DATABASES, SHOW MEMORY, SHOW STATS, CHECK DATABASE,
+//! What the database says of itself in statements of their own: DESCRIBE, SHOW DATABASES, SHOW STATS, CHECK DATABASE,
 //! PRAGMA table_info and version, OPTIMIZE TABLE … SUGGEST.
 
 use std::sync::Arc;
@@ -8,7 +8,6 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::datatypes::{Field, Schema};
 use forebay_base::{Error, Result, Value};
-use forebay_engine::MemoryUse;
 use forebay_engine::analyze::Method;
 use forebay_engine::goal::COMPRESSION_OPTION;
 use forebay_layout::ShownSuggestion;
@@ -51,20 +50,6 @@ pub fn count(values: impl IntoIterator<Item = u64>) -> ArrayRef {
 /// SHOW DATABASES.
 pub fn databases(path: &str) -> Result<RecordBatch> {
     batch(vec![("database", text([CATALOG])), ("path", text([path]))])
-}
-
-/// SHOW MEMORY: what the memory of the database is for, and how much of it is taken.
-pub fn memory(uses: &[MemoryUse]) -> Result<RecordBatch> {
-    let bytes = |of: fn(&MemoryUse) -> Option<usize>| -> ArrayRef {
-        Arc::new(uses.iter().map(|memory| of(memory).map(|bytes| bytes as u64)).collect::<UInt64Array>())
-    };
-    batch(vec![
-        ("memory", text(uses.iter().map(|memory| memory.name))),
-        ("limit_bytes", bytes(|memory| Some(memory.limit_bytes))),
-        ("held_bytes", bytes(|memory| Some(memory.held_bytes))),
-        ("used_bytes", bytes(|memory| memory.used_bytes)),
-        ("peak_bytes", bytes(|memory| memory.peak_bytes)),
-    ])
 }
 
 /// DESCRIBE a query; `told` are types that its schema does not have.

@@ -15,6 +15,7 @@ mod constraints;
 mod definitions;
 pub mod information_schema;
 mod listing;
+pub mod memory;
 mod names;
 mod projections;
 mod query_log;

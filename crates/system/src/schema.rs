@@ -1,4 +1,4 @@
-//! The schema `forebay`: how tables are stored, what of them is in memory, and which statements were run.
+//! The schema `forebay`: how tables are stored, what of them is in memory, who holds memory, and which statements were run.
 //!
 //! A schema of this name that a database has from before it was taken goes first: its tables are found, and others of these.
 
@@ -14,6 +14,7 @@ use forebay_store::names_equal;
 use crate::cache_columns::CacheColumns;
 use crate::chunks::Chunks;
 use crate::listing::Listing;
+use crate::memory::MemoryHolders;
 use crate::projections::Projections;
 use crate::query_log::QueryLog;
 use crate::seen::Seen;
@@ -26,7 +27,8 @@ use crate::{CATALOG, information_schema};
 pub const NAME: &str = CATALOG;
 
 /// Its tables.
-pub const TABLES: [&str; 7] = ["cache", "chunks", "columns", "projections", "query_log", "segments", "tables"];
+pub const TABLES: [&str; 8] =
+    ["cache", "chunks", "columns", "memory", "projections", "query_log", "segments", "tables"];
 
 /// The schema, of what a statement sees.
 #[derive(Debug)]
@@ -53,6 +55,7 @@ impl SchemaProvider for SystemSchema {
             "cache" => Arc::new(Listing::new(CacheColumns(seen()))),
             "chunks" => Arc::new(Listing::new(Chunks(seen()))),
             "columns" => Arc::new(Listing::new(TableColumns(seen()))),
+            "memory" => Arc::new(Listing::new(MemoryHolders(seen()))),
             "projections" => Arc::new(Listing::new(Projections(seen()))),
             "query_log" => Arc::new(Listing::new(QueryLog(seen()))),
             "segments" => Arc::new(Listing::new(Segments(seen()))),

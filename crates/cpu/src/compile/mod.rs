@@ -158,6 +158,16 @@ pub enum Finished {
     Groups(GroupTable),
 }
 
+impl Finished {
+    /// Bytes of memory that it holds.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Join(table) => table.memory_bytes(),
+            Self::Groups(table) => table.memory_bytes(),
+        }
+    }
+}
+
 /// What all workers of a pipeline left in `state`, with `threads` threads. A pipeline that marks leaves nothing new.
 pub fn finish(program: &Program, state: StateId, parts: Vec<Part>, threads: usize) -> Result<Finished> {
     finish_as(program, state, parts, threads, None)

@@ -84,6 +84,14 @@ impl Pages {
         None
     }
 
+    /// Gives the memory of these bytes back to the system, which has zeros for whoever touches them next; false where it does not
+    /// take it. Only for parts of a region that no file is read into: a drive might still know the memory.
+    pub(crate) fn discard(&mut self) -> bool {
+        assert!(self.region.is_some(), "only parts of regions are discarded");
+        // SAFETY: the bytes are whole pages of an anonymous mapping that this value owns alone, and read as zeros from now on.
+        unsafe { libc::madvise(self.start.as_ptr().cast(), self.len, libc::MADV_DONTNEED) == 0 }
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: `start` is valid for `len` initialised bytes that this value owns; dangling only with length 0.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }

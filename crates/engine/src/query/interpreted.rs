@@ -89,7 +89,7 @@ pub(super) fn run(
     for rows in rows.chunks(BATCH_ROWS) {
         batches.push(shape.batch(&vectors(rows, &types), rows.len())?);
     }
-    Ok(QueryOutput { batches, on_disk: None, reports })
+    Ok(QueryOutput { batches, on_disk: None, reports, held: None })
 }
 
 /// What the pipeline that ran last did.

@@ -12,6 +12,7 @@ mod copies;
 mod device;
 mod early;
 mod interpreted;
+mod memory;
 mod noted;
 mod output;
 mod partitions;
@@ -33,12 +34,15 @@ use std::time::Instant;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use forebay_base::Result;
+use forebay_base::budget::{Client, Tier};
 use forebay_pipeline::ir::{DictionaryId, Program};
 use forebay_store::TableSnapshot;
 
 use crate::copies::CopyChoice;
 use crate::timeline::Recorder;
 use crate::{CancelToken, DeviceChoice, Engine, Metrics, RowFilter, ScanSettings};
+
+use memory::RunMemory;
 
 pub use copies::choose_copies;
 pub use device::places;
@@ -155,9 +159,11 @@ pub struct QueryOptions {
     pub device: DeviceChoice,
     /// How tables are scanned.
     pub scan: ScanSettings,
-    /// Bytes that the query's states may take together; what is more goes to disk, and what cannot is
-    /// [`forebay_base::ErrorKind::OutOfMemory`].
+    /// Most bytes that the query's states may take together, if the account has as many; what is more goes to disk, and what cannot
+    /// is [`forebay_base::ErrorKind::OutOfMemory`].
     pub memory_bytes: usize,
+    /// The account of the statement that it is a part of; `None` where it is none.
+    pub account: Option<Client>,
     /// The rows that leave each step are counted, for [`PipelineReport::steps`].
     pub counted: bool,
     /// Where it is noted when the query did what.
@@ -173,6 +179,22 @@ pub struct QueryOutput {
     pub on_disk: Option<RowsOnDisk>,
     /// One per pipeline.
     pub reports: Vec<PipelineReport>,
+    /// What it takes of the memory, as long as somebody has it.
+    pub held: Option<HeldRows>,
+}
+
+/// Memory that the rows of an answer take.
+#[derive(Debug)]
+pub struct HeldRows {
+    engine: Arc<Engine>,
+    memory: Option<Arc<RunMemory>>,
+}
+
+impl Drop for HeldRows {
+    fn drop(&mut self) {
+        self.memory = None;
+        self.engine.memory().given_back();
+    }
 }
 
 /// Runs `query` to its end. Errors: those of reading, [`forebay_base::ErrorKind::Overflow`] and other faults of its
@@ -181,7 +203,17 @@ pub fn run(engine: &Arc<Engine>, query: &Query, options: &QueryOptions, cancel: 
     let started = Instant::now();
     let mut output = match options.execution {
         Execution::Interpreter => interpreted::run(engine, query, options, cancel),
-        Execution::Compiled => runner::Runner::new(engine, query, options, cancel).run(),
+        Execution::Compiled => {
+            let account = options.account.clone().unwrap_or_else(|| engine.open_account("a query"));
+            let memory = RunMemory::new(account.part(Tier::Operator, "joins and groups"), options.memory_bytes);
+            let options = QueryOptions { memory_bytes: memory.limit_bytes(), ..options.clone() };
+            let mut held = HeldRows { engine: Arc::clone(engine), memory: None };
+            let memory = held.memory.insert(Arc::new(memory));
+            let mut output = runner::Runner::new(engine, query, &options, cancel, Arc::clone(memory)).run()?;
+            memory.end(output.batches.iter().map(RecordBatch::get_array_memory_size).sum());
+            output.held = Some(held);
+            Ok(output)
+        }
     }?;
     noted::note(engine, query, options.threads, &mut output.reports, started.elapsed());
     Ok(output)

@@ -259,6 +259,7 @@ impl Runner<'_> {
         hand: &mut PartitionWorker,
     ) -> Result<()> {
         let done = self.load(state, spilled, &spilled.rows.runs(partition))?;
+        let _loaded = self.memory.borrow(done.memory_bytes());
         let worker = match &mut hand.worker {
             Some(worker) => worker,
             none => none.insert(self.worker(task)?),
@@ -306,6 +307,7 @@ impl Runner<'_> {
                 worker.release();
             }
             let table = self.load(other, probed, &piece)?;
+            let _loaded = self.memory.borrow(table.memory_bytes());
             if let (Finished::Join(table), Some(known)) = (&table, probed.matched().get(&partition)) {
                 table.set_matched(known);
             }

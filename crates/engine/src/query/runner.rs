@@ -17,6 +17,7 @@ use forebay_pipeline::ir::{Pipeline, Program, Sink, Source, StateId, Step};
 use super::coming::Coming;
 use super::device::{Attempt, Left};
 use super::early::Begun;
+use super::memory::RunMemory;
 use super::output::{ResultSchema, RowsOnDisk};
 use super::partitions::{Overflow, Spilled};
 use super::partitionwise::{Section, Sectioned, sectioned};
@@ -50,6 +51,8 @@ pub(super) struct Runner<'a> {
     pub(super) query: &'a Query,
     pub(super) options: &'a QueryOptions,
     pub(super) cancel: &'a CancelToken,
+    /// What it takes of the memory.
+    pub(super) memory: Arc<RunMemory>,
     /// The query's program, with pipelines cut in two where they look up what is on disk.
     pub(super) program: Program,
     /// By pipeline that is not cut yet: its number in the query's program.
@@ -81,6 +84,7 @@ impl<'a> Runner<'a> {
         query: &'a Query,
         options: &'a QueryOptions,
         cancel: &'a CancelToken,
+        memory: Arc<RunMemory>,
     ) -> Self {
         let dictionaries = (0..query.program.dictionaries).map(|_| Arc::new(Dictionary::default())).collect();
         // A device runs pipeline by pipeline.
@@ -98,6 +102,7 @@ impl<'a> Runner<'a> {
             query,
             options,
             cancel,
+            memory,
             program,
             order,
             sections,
@@ -122,6 +127,7 @@ impl<'a> Runner<'a> {
             if let Some(section) = self.section_at(index)
                 && self.run_section(&section, &mut result)?
             {
+                self.memory.settle(self.state_bytes() + result_bytes(&result));
                 index = section.pipelines.end;
                 continue;
             }
@@ -155,12 +161,14 @@ impl<'a> Runner<'a> {
             }
             self.timeline.iter().for_each(|timeline| timeline.note(SpanKind::Finish, started, ended));
             self.forget(index);
+            self.memory.settle(self.state_bytes() + result_bytes(&result));
             index += 1;
         }
         let (batches, on_disk) = result;
         let mut reports: Vec<_> = self.order.iter().zip(self.reports).collect();
         reports.sort_by_key(|(number, _)| **number);
-        Ok(QueryOutput { batches, on_disk, reports: reports.into_iter().map(|(_, report)| report).collect() })
+        let reports = reports.into_iter().map(|(_, report)| report).collect();
+        Ok(QueryOutput { batches, on_disk, reports, held: None })
     }
 
     /// Runs one pipeline on the CPU; gives what its workers left.
@@ -205,6 +213,9 @@ impl<'a> Runner<'a> {
         let number = state.0 as usize;
         if !overflow.as_ref().is_some_and(Overflow::is_used) {
             let limit = self.state_limit(index, state);
+            // What is made of it lies beside it until it is done.
+            let memory = Arc::clone(&self.memory);
+            let _made = memory.borrow(parts.iter().map(Part::memory_bytes).sum::<usize>().min(limit));
             match finish_within(&self.program, state, parts, self.options.threads, limit)? {
                 Made::State(done) => return self.take_state(state, done),
                 Made::TooLarge(rows) => parts = rows,
@@ -238,6 +249,7 @@ impl<'a> Runner<'a> {
                 Ok(rows)
             }
             None => {
+                let _shown = self.memory.borrow(parts.iter().map(Part::memory_bytes).sum());
                 let rows = collect(&self.program, pipeline, parts)?;
                 let position_of = |column: usize| shape.is_ordered(column).then_some(column);
                 let choose = |first: &TopK| first.choose(&rows, self.options.threads, position_of);
@@ -377,10 +389,7 @@ impl<'a> Runner<'a> {
 
     /// Bytes of memory that states and dictionaries take.
     pub(super) fn state_bytes(&self) -> usize {
-        let states = self.finished.iter().flatten().map(|state| match &**state {
-            Finished::Join(table) => table.memory_bytes(),
-            Finished::Groups(table) => table.memory_bytes(),
-        });
+        let states = self.finished.iter().flatten().map(|state| state.memory_bytes());
         let matched = self.spilled.iter().flatten().map(|spilled| spilled.matched_bytes());
         let begun = self.begun.values().map(|begun| begun.task.room.part_bytes.load(Ordering::Relaxed));
         states.sum::<usize>()
@@ -396,8 +405,13 @@ impl<'a> Runner<'a> {
         }
         let (taken, budget) = (units::format_bytes(bytes as u64), units::format_bytes(budget as u64));
         Err(Error::new(ErrorKind::OutOfMemory, format!("the query's joins and groups take {taken} of {budget}"))
-            .hint("Start forebay with more --memory"))
+            .hint("Raise memory_limit, give the database more with --memory, or run fewer queries at once"))
     }
+}
+
+/// Bytes of memory that the rows of a result take.
+fn result_bytes((batches, _): &Collected) -> usize {
+    batches.iter().map(RecordBatch::get_array_memory_size).sum()
 }
 
 /// Whether `pipeline` needs what is in `state`.

@@ -234,6 +234,7 @@ impl Runner<'_> {
         }
         let now = worker.memory_bytes();
         let before = std::mem::replace(known_bytes, now);
+        self.memory.note(before, now);
         let all = match now >= before {
             true => task.room.part_bytes.fetch_add(now - before, Ordering::Relaxed) + (now - before),
             false => task.room.part_bytes.fetch_sub(before - now, Ordering::Relaxed) - (before - now),

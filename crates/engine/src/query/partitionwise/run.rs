@@ -210,9 +210,11 @@ impl Runner<'_> {
                 break;
             }
             worker.finished.clone_from(&self.finished);
+            let shared_bytes = worker.state_bytes();
             for number in run.section.pipelines.clone() {
                 worker.take_range(run, range, number, &mut outer)?;
             }
+            self.memory.note(worker.state_bytes(), shared_bytes);
         }
         for (number, OuterWorker { worker, task, .. }) in outer {
             run.keep_part(number, &task, worker);
@@ -227,6 +229,7 @@ impl Runner<'_> {
             query: self.query,
             options: &run.options,
             cancel: self.cancel,
+            memory: Arc::clone(&self.memory),
             program: self.program.clone(),
             order: Vec::new(),
             sections: Vec::new(),
@@ -263,12 +266,14 @@ impl Runner<'_> {
             return Ok(());
         }
         let mut worker = self.worker(&task)?;
-        self.feed_range(run, range, &task, (&mut worker, &mut 0))?;
+        let (mut known_bytes, before_bytes) = (0, self.state_bytes());
+        self.feed_range(run, range, &task, (&mut worker, &mut known_bytes))?;
         let part = task.end(worker);
         let fed = Instant::now();
         if let Some(state) = self.program.pipelines[number].sink.fills() {
             report.rows_out = self.finish_range(state, part)?;
         }
+        self.memory.note(known_bytes + before_bytes, self.state_bytes());
         self.timeline.iter().for_each(|timeline| timeline.note(SpanKind::Finish, fed, Instant::now()));
         report.steps = task.steps();
         self.note_range(run, number, started, report.of_task(&task));
