@@ -1,20 +1,23 @@
 //! How much of each column is to stay in memory (HPCache, DaMoN 2022, §4): learns from the pipelines of queries what their columns
 //! cost, and finds the shares with which the last of them would take least time.
 //!
-//! What is known of a pipeline is told when its query ends. The program is solved in the background, where the cache's policy
-//! has goals, and its outcome is taken for a gain only. Invariants: no answer depends on it; solving takes at most a hundredth of
-//! the time of queries. Must not know: how the cache keeps shares, SQL.
+//! What is known of a pipeline is told when its query ends, and every now and then while it runs for long. The program is solved in
+//! the background, where the cache's policy has goals, and its outcome is taken for a gain only. Invariants: no answer depends on
+//! it; solving takes at most a hundredth of the time of queries; who solves leaves word whatever becomes of it. Must not know: how
+//! the cache keeps shares, SQL.
 
 mod history;
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use forebay_cache::policy::UnitKey;
 use forebay_cache::{ChunkCache, ColumnKey, Goal, Goals, PolicyKind};
-use forebay_placement::{Shares, least_memory, least_time};
+use forebay_placement::{Shares, Workload, least_memory, least_time};
 
 pub use forebay_placement::Model;
 use history::History;
@@ -25,24 +28,65 @@ const QUERIES_PER_SOLVING: u32 = 100;
 /// What another plan's time must be at most, as a part of today's: moving chunks costs reads.
 const WORTH_MOVING: f64 = 0.98;
 
+/// Finds the best shares of a workload in so much memory, beside those of now; with a slowdown, in the least memory for that.
+type Solver = fn(&Workload, Option<f64>, f64, &[Shares]) -> Option<Vec<Shares>>;
+
 /// How much of each column is to stay.
-#[derive(Debug, Default)]
 pub struct ColumnShares {
     state: Mutex<State>,
+    solver: Solver,
+    /// Queries that ever ran.
+    queries: AtomicU64,
+}
+
+impl Default for ColumnShares {
+    fn default() -> Self {
+        Self { state: Mutex::default(), solver: best_shares, queries: AtomicU64::new(0) }
+    }
+}
+
+impl fmt::Debug for ColumnShares {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ColumnShares").field("state", &self.state).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
 struct State {
     history: History,
+    /// By query that runs for long.
+    running: BTreeMap<u64, Running>,
     model: Model,
     /// Least memory for so many times the least time, instead of least time in all memory.
     slowdown: Option<f64>,
     plan: Plan,
-    /// Of all queries.
+    /// Of all queries that have ended.
     query_time: Duration,
     /// Of all solving.
     solving_time: Duration,
     is_solving: bool,
+}
+
+/// A query that runs.
+#[derive(Debug, Default)]
+struct Running {
+    elapsed: Duration,
+    /// By number, what its pipelines will have done at their ends if they go on as they began.
+    pipelines: BTreeMap<usize, Ran>,
+}
+
+impl State {
+    /// The last pipelines, with those that run.
+    fn known(&self) -> History {
+        let mut known = self.history.clone();
+        self.running.values().flat_map(|query| query.pipelines.values()).for_each(|ran| known.add(ran.clone()));
+        known
+    }
+
+    /// Of all queries, those that run among them.
+    fn all_query_time(&self) -> Duration {
+        self.query_time + self.running.values().map(|query| query.elapsed).sum::<Duration>()
+    }
 }
 
 /// The shares that are the goal.
@@ -106,6 +150,24 @@ impl ColumnShares {
         pipelines.into_iter().for_each(|ran| state.history.add(ran));
     }
 
+    /// A number for a query that begins.
+    pub(crate) fn next_query(&self) -> u64 {
+        self.queries.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Takes note of a pipeline of a query that has run so long: what it will have done if it goes on as it began.
+    pub(crate) fn note_running(&self, query: u64, pipeline: usize, ran: Ran, elapsed: Duration) {
+        let mut state = self.lock();
+        let running = state.running.entry(query).or_default();
+        running.elapsed = elapsed;
+        running.pipelines.insert(pipeline, ran);
+    }
+
+    /// A query does not run any more.
+    pub(crate) fn forget_running(&self, query: u64) {
+        self.lock().running.remove(&query);
+    }
+
     /// Begins to solve in the background, where the cache has goals and it is time to.
     /// `disk_bytes_per_s` tells what was measured of the disk before.
     pub(crate) fn refresh<K: UnitKey, V: Send + Sync + 'static, S: Send + Sync + 'static>(
@@ -118,43 +180,40 @@ impl ColumnShares {
         }
         {
             let mut state = self.lock();
-            let is_early = state.solving_time * QUERIES_PER_SOLVING > state.query_time;
-            if state.is_solving || is_early || state.history.is_empty() {
+            let is_early = state.solving_time * QUERIES_PER_SOLVING > state.all_query_time();
+            if state.is_solving || is_early || (state.history.is_empty() && state.running.is_empty()) {
                 return;
             }
             state.is_solving = true;
         }
-        let (shares, cache, disk_bytes_per_s) = (Arc::clone(self), Arc::clone(cache), disk_bytes_per_s());
-        let solving = thread::Builder::new().name("cache shares".to_owned());
-        if solving.spawn(move || shares.solve(&cache, disk_bytes_per_s)).is_err() {
-            self.lock().is_solving = false;
-        }
+        let solving = Solving { shares: Arc::clone(self), started: Instant::now() };
+        let (cache, disk_bytes_per_s) = (Arc::clone(cache), disk_bytes_per_s());
+        let thread = thread::Builder::new().name("cache shares".to_owned());
+        // Where there can be no thread it is left for the next time.
+        let _ = thread.spawn(move || {
+            let solving = solving;
+            solving.shares.solve(&cache, disk_bytes_per_s);
+        });
     }
 
     /// Finds the shares for what is known, and makes them the goal if they are better than today's.
     fn solve<K: UnitKey, V, S>(&self, cache: &ChunkCache<K, V, S>, disk_bytes_per_s: Option<f64>) {
-        let started = Instant::now();
         let (keys, workload, now, slowdown) = {
             let state = self.lock();
-            let (keys, workload) = state.history.workload(state.model, disk_bytes_per_s);
+            let (keys, workload) = state.known().workload(state.model, disk_bytes_per_s);
             let now: Vec<Shares> =
                 keys.iter().map(|key| state.plan.shares.get(key).copied().unwrap_or_default()).collect();
             (keys, workload, now, state.slowdown)
         };
         let budget_bytes = cache.budget_bytes() as f64;
-        let least = slowdown.and_then(|slowdown| least_memory(&workload, slowdown, &now));
-        // What does not fit is bounded by memory, whatever was asked for.
-        let least = least.filter(|shares| workload.memory_bytes(shares) <= budget_bytes);
-        let found = least.or_else(|| least_time(&workload, budget_bytes, &now));
+        let found = (self.solver)(&workload, slowdown, budget_bytes, &now);
         let is_better = |found: &Vec<Shares>| {
             let fits = workload.memory_bytes(&now) <= budget_bytes;
             !fits || slowdown.is_some() || workload.time(found) < workload.time(&now) * WORTH_MOVING
         };
         let found = found.filter(is_better);
-        let mut state = self.lock();
-        state.solving_time += started.elapsed();
-        state.is_solving = false;
         let Some(found) = found else { return };
+        let mut state = self.lock();
         let goal = |(column, shares): (&forebay_placement::Column, &Shares)| Goal {
             inflated: shares.inflated,
             stored: shares.stored,
@@ -177,6 +236,27 @@ impl ColumnShares {
         // Every change leaves the state whole, so a panicking holder is no reason to stop.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// While somebody solves. Dropped, also by a panic, it says that nobody does, and what it took.
+struct Solving {
+    shares: Arc<ColumnShares>,
+    started: Instant,
+}
+
+impl Drop for Solving {
+    fn drop(&mut self) {
+        let mut state = self.shares.lock();
+        state.solving_time += self.started.elapsed();
+        state.is_solving = false;
+    }
+}
+
+fn best_shares(workload: &Workload, slowdown: Option<f64>, budget_bytes: f64, now: &[Shares]) -> Option<Vec<Shares>> {
+    let least = slowdown.and_then(|slowdown| least_memory(workload, slowdown, now));
+    // What does not fit is bounded by memory, whatever was asked for.
+    let least = least.filter(|shares| workload.memory_bytes(shares) <= budget_bytes);
+    least.or_else(|| least_time(workload, budget_bytes, now))
 }
 
 #[cfg(test)]

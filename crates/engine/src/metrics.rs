@@ -55,6 +55,11 @@ impl Metrics {
         std::mem::take(&mut *self.traffic.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Where chunks came from, as far as nobody has taken that; it stays there to be taken.
+    pub(crate) fn traffic(&self) -> Traffic {
+        self.traffic.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// What scans were asked.
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -58,6 +58,18 @@ impl ColumnTraffic {
         self.inflate_ns += inflate_ns;
     }
 
+    /// The same, so many times.
+    pub(crate) fn times(&self, factor: f64) -> Self {
+        let times = |count: u64| (count as f64 * factor) as u64;
+        let arrived = |arrived: &Arrived| Arrived {
+            chunks: times(arrived.chunks),
+            stored_bytes: times(arrived.stored_bytes),
+            inflated_bytes: times(arrived.inflated_bytes),
+        };
+        let [inflated, stored, disk] = [&self.inflated, &self.stored, &self.disk].map(arrived);
+        Self { inflated, stored, disk, inflate_ns: times(self.inflate_ns) }
+    }
+
     fn sum(&self, of: fn(&Arrived) -> u64) -> u64 {
         of(&self.inflated) + of(&self.stored) + of(&self.disk)
     }
@@ -92,5 +104,7 @@ mod tests {
         column.add(ChunkSource::Disk, (20, 25), 8);
         assert_eq!((column.shares(), column.inflate_ns), ([0.5, 0.25, 0.25], 15));
         assert_eq!((column.stored_bytes(), column.inflated_bytes()), (40, 100));
+        let twice = column.times(2.0);
+        assert_eq!((twice.shares(), twice.inflate_ns, twice.disk.chunks), ([0.5, 0.25, 0.25], 30, 2));
     }
 }

@@ -47,6 +47,14 @@ impl Ran {
         self.traffic.values().map(of).sum()
     }
 
+    /// What it will have done at its end, of which it has done this part.
+    pub(crate) fn extrapolated(mut self, part: f64) -> Self {
+        self.traffic.values_mut().for_each(|column| *column = column.times(part.recip()));
+        self.elapsed = self.elapsed.div_f64(part);
+        self.work = self.work.div_f64(part);
+        self
+    }
+
     fn read_bytes(&self) -> u64 {
         self.sum(|column| column.disk.stored_bytes)
     }
@@ -58,7 +66,7 @@ impl Ran {
 }
 
 /// The last pipelines.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct History {
     /// The oldest first.
     pipelines: VecDeque<Ran>,

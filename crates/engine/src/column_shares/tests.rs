@@ -102,3 +102,53 @@ fn expectations_are_those_of_the_model() {
     assert_eq!(shares.expected(&one).map(|time| time.as_millis()), Some(1600));
     assert!(!Ran { elapsed: Duration::from_micros(1), ..one }.tells(), "too short");
 }
+
+#[test]
+fn a_solver_that_panics_or_finds_nothing_is_asked_again() {
+    static ASKED: AtomicU64 = AtomicU64::new(0);
+    fn panics(_: &Workload, _: Option<f64>, _: f64, _: &[Shares]) -> Option<Vec<Shares>> {
+        ASKED.fetch_add(1, Ordering::Relaxed);
+        panic!("as a solver might");
+    }
+    fn finds_nothing(_: &Workload, _: Option<f64>, _: f64, _: &[Shares]) -> Option<Vec<Shares>> {
+        ASKED.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+    for (asked, solver) in [(1, panics as Solver), (4, finds_nothing as Solver)] {
+        let shares = Arc::new(ColumnShares { solver, ..ColumnShares::default() });
+        let cache = Arc::new(Cache::new(200 * MB as usize));
+        cache.set_policy(PolicyKind::Proportional);
+        for round in 0..3 {
+            shares.note(vec![ran(&[1], 100)], Duration::from_secs(60));
+            let before = shares.lock().solving_time;
+            solved(&shares, &cache);
+            assert_eq!(ASKED.load(Ordering::Relaxed), asked + round);
+            assert!(shares.lock().solving_time > before, "what it took counts");
+        }
+        assert!(shares.columns().values().all(|column| column.goal.is_none()));
+    }
+}
+
+#[test]
+fn queries_that_run_are_known() {
+    let (shares, cache) = (Arc::new(ColumnShares::default()), Arc::new(Cache::new(200 * MB as usize)));
+    cache.set_policy(PolicyKind::Proportional);
+    let query = shares.next_query();
+    assert_ne!(query, shares.next_query());
+    // A tenth of it took a tenth of a second.
+    let part = ran(&[1], 100).extrapolated(10.0);
+    shares.note_running(query, 0, part.extrapolated(0.1), Duration::from_nanos(1));
+    solved(&shares, &cache);
+    let first = shares.lock().solving_time;
+    assert!(first > Duration::ZERO, "time to solve for the first time");
+    solved(&shares, &cache);
+    assert_eq!(shares.lock().solving_time, first, "but no more than its part");
+    let goal = shares.lock().plan.goals[&key(1)];
+    assert!(goal.inflated + goal.stored > 0.6, "{goal:?}");
+    shares.note_running(query, 0, ran(&[1], 100), Duration::from_secs(60));
+    shares.note_running(query, 1, ran(&[2], 100), Duration::from_secs(60));
+    solved(&shares, &cache);
+    assert!(shares.lock().solving_time > first && shares.lock().plan.goals.contains_key(&key(2)));
+    shares.forget_running(query);
+    assert!(shares.lock().running.is_empty() && shares.columns().is_empty(), "nothing has ended");
+}

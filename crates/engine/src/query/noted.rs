@@ -1,16 +1,23 @@
-//! What the pipelines of a query tell of their columns, for the shares of memory that these get.
+//! What the pipelines of a query tell of their columns, for the shares of memory that these get: when the query ends, and every now
+//! and then while it runs for long.
 //!
 //! Invariant: no answer depends on it. Must not know: how shares are chosen.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use forebay_cache::ColumnKey;
 
 use super::{PipelineReport, Query};
-use crate::Engine;
 use crate::column_shares::Ran;
+use crate::metrics::MetricsSnapshot;
+use crate::traffic::Traffic;
+use crate::{Engine, Metrics};
+
+/// How often a query that runs tells.
+const TELLING: Duration = Duration::from_millis(250);
 
 /// Takes note of the pipelines of a query that ended, and writes into their reports what was expected of them.
 pub(super) fn note(
@@ -25,10 +32,7 @@ pub(super) fn note(
     for report in reports {
         let (elapsed, threads) = (Duration::from_nanos(report.elapsed_ns), report.threads.max(1));
         let Some(scan) = report.scan.as_mut().filter(|scan| !scan.traffic.is_empty()) else { continue };
-        // What is not waiting and not inflating is its work, on all threads alike.
-        let busy = elapsed * threads as u32;
-        let work = busy.saturating_sub(Duration::from_nanos(scan.read_wait_ns + scan.inflate_ns));
-        let mut ran = Ran { traffic: scan.traffic.clone(), sizes: BTreeMap::new(), elapsed, work, threads };
+        let mut ran = ran_of(scan.traffic.clone(), elapsed, threads, scan.read_wait_ns + scan.inflate_ns);
         if !ran.tells() {
             continue;
         }
@@ -38,6 +42,74 @@ pub(super) fn note(
     }
     shares.note(pipelines, elapsed);
     shares.refresh(engine.cache(), || engine.kept_rates().known(threads).disk_bytes_per_s);
+}
+
+/// What is known of a pipeline of this traffic, whose workers waited and inflated for so long.
+fn ran_of(traffic: Traffic, elapsed: Duration, threads: usize, not_work_ns: u64) -> Ran {
+    // What is not waiting and not inflating is its work, on all threads alike.
+    let work = (elapsed * threads as u32).saturating_sub(Duration::from_nanos(not_work_ns));
+    Ran { traffic, sizes: BTreeMap::new(), elapsed, work, threads }
+}
+
+/// A query that runs.
+pub(super) struct Watch<'a> {
+    engine: &'a Arc<Engine>,
+    query: &'a Query,
+    number: u64,
+    started: Instant,
+    /// When it tells next, in milliseconds from its start.
+    due_ms: AtomicU64,
+}
+
+/// A pipeline over a table that runs.
+pub(super) struct WatchedScan<'a> {
+    /// Its number in the query.
+    pub(super) pipeline: usize,
+    pub(super) started: Instant,
+    /// The scan's counters, and what they were when it began.
+    pub(super) metrics: &'a Metrics,
+    pub(super) before: &'a MetricsSnapshot,
+    /// Morsels of the table.
+    pub(super) morsels: usize,
+    pub(super) threads: usize,
+}
+
+impl<'a> Watch<'a> {
+    /// A query that begins.
+    pub(super) fn new(engine: &'a Arc<Engine>, query: &'a Query) -> Self {
+        let (number, due_ms) = (engine.column_shares().next_query(), AtomicU64::new(TELLING.as_millis() as u64));
+        Self { engine, query, number, started: Instant::now(), due_ms }
+    }
+
+    /// Tells of a pipeline if it is time to; one of the workers does.
+    pub(super) fn look(&self, scan: &WatchedScan<'_>) {
+        let (elapsed, due_ms) = (self.started.elapsed(), self.due_ms.load(Ordering::Relaxed));
+        let now_ms = elapsed.as_millis() as u64;
+        let next_ms = now_ms + TELLING.as_millis() as u64;
+        if now_ms < due_ms
+            || self.due_ms.compare_exchange(due_ms, next_ms, Ordering::Relaxed, Ordering::Relaxed).is_err()
+        {
+            return;
+        }
+        let now = scan.metrics.snapshot();
+        let done = (now.morsels_done - scan.before.morsels_done) as f64 / scan.morsels.max(1) as f64;
+        let not_work_ns = now.read_ns + now.inflate_ns - scan.before.read_ns - scan.before.inflate_ns;
+        let mut ran = ran_of(scan.metrics.traffic(), scan.started.elapsed(), scan.threads, not_work_ns);
+        if done == 0.0 || !ran.tells() {
+            return;
+        }
+        ran.sizes = ran.traffic.keys().filter_map(|key| Some((*key, sizes(self.query, key)?))).collect();
+        let shares = self.engine.column_shares();
+        shares.note_running(self.number, scan.pipeline, ran.extrapolated(done.min(1.0)), elapsed);
+        let threads = scan.threads;
+        shares.refresh(self.engine.cache(), || self.engine.kept_rates().known(threads).disk_bytes_per_s);
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        self.engine.column_shares().forget_running(self.number);
+    }
 }
 
 /// Bytes of a whole column, stored and inflated, in the copy of its table's rows that the query read.

@@ -18,6 +18,7 @@ use super::coming::Coming;
 use super::device::{Attempt, Left};
 use super::early::Begun;
 use super::memory::RunMemory;
+use super::noted::Watch;
 use super::output::{ResultSchema, RowsOnDisk};
 use super::partitions::{Overflow, Spilled};
 use super::partitionwise::{Section, Sectioned, sectioned};
@@ -75,6 +76,8 @@ pub(super) struct Runner<'a> {
     pub(super) begun: BTreeMap<StateId, Begun>,
     /// Where the pipeline that runs notes when it does what.
     pub(super) timeline: Option<SourceTimeline>,
+    /// Tells of pipelines that run for long; not of those that run range by range.
+    pub(super) watch: Option<Watch<'a>>,
 }
 
 impl<'a> Runner<'a> {
@@ -115,6 +118,7 @@ impl<'a> Runner<'a> {
             reports: Vec::new(),
             begun: BTreeMap::new(),
             timeline: None,
+            watch: Some(Watch::new(engine, query)),
         }
     }
 
@@ -301,6 +305,7 @@ impl<'a> Runner<'a> {
         };
         let before = scanned.map(|bound| bound.metrics.snapshot()).unwrap_or_default();
         let started = Instant::now();
+        task.began = Some((started, before));
         let made = self.work(&special.program.pipelines[task.index], &task)?;
         let threads = made.len().max(parts.len());
         parts.extend(made);

@@ -12,6 +12,7 @@ use forebay_cpu::vector::{VECTOR_ROWS, Vector};
 use forebay_pipeline::ir::{Pipeline, Source, TableSource};
 
 use super::early::EarlyWorker;
+use super::noted::WatchedScan;
 use super::partner_tests::rule_out_by_keys;
 use super::runner::{Runner, Stop};
 use super::source::{EqualRows, Loaded, VectorLoader};
@@ -112,6 +113,11 @@ impl Runner<'_> {
         let mut share = TableShare { worker: &mut worker, loader, tests, keys, filters, equal_rows, known_bytes: 0 };
         while let Some(morsel) = scan.next_morsel() {
             self.scan_morsel(scan, morsel, task, &mut share, early.as_mut())?;
+            if let (Some(watch), Some((started, before))) = (&self.watch, &task.began) {
+                let (pipeline, morsels, metrics) = (task.index, scan.morsels(), &*bound.metrics);
+                let threads = self.options.threads.min(morsels).max(1);
+                watch.look(&WatchedScan { pipeline, started: *started, metrics, before, morsels, threads });
+            }
         }
         task.tested(&share.tests, &share.keys);
         early.into_iter().for_each(EarlyWorker::end);

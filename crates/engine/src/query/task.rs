@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use forebay_base::{Error, Result};
 use forebay_cpu::compile::{Compiled, Part, Worker};
@@ -10,6 +11,7 @@ use super::early::EarlyGroups;
 use super::partitions::Overflow;
 use super::specialise::{Specialised, StepPlace};
 use super::{StepReport, TestReport};
+use crate::metrics::MetricsSnapshot;
 use crate::timeline::{Computing, SourceTimeline};
 use crate::{AdaptivePredicate, RuntimeFilter};
 
@@ -33,6 +35,8 @@ pub(super) struct Task {
     pub(super) early: Option<Box<EarlyGroups>>,
     /// Where it is noted when the pipeline does what.
     pub(super) timeline: Option<SourceTimeline>,
+    /// When it began, and what its table's counters were then.
+    pub(super) began: Option<(Instant, MetricsSnapshot)>,
     /// What the workers counted that have ended.
     counted: Mutex<Counted>,
 }
@@ -89,6 +93,7 @@ impl Task {
             room,
             early: None,
             timeline,
+            began: None,
             counted: Mutex::new(Counted { steps: vec![0; steps], tests: Vec::new() }),
         }
     }

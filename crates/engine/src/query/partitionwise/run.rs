@@ -242,6 +242,7 @@ impl Runner<'_> {
             reports: Vec::new(),
             begun: BTreeMap::new(),
             timeline: None,
+            watch: None,
         }
     }
 
