@@ -6,14 +6,17 @@
 //! Invariants: the sum of the bytes of all units never rises above the budget; a unit goes only while nobody else holds its
 //! value, as is seen under the lock that handing it out takes. Must not know: how policies decide.
 
-use std::collections::BTreeMap;
 use std::collections::hash_map::{Entry, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use forebay_base::TableId;
+
 use crate::key_hasher::BuildKeyHasher;
+use crate::policy::pinned::Pinned;
 use crate::policy::{ColumnKey, Facts, Form, Goals, Policy, PolicyKind, ScanProgress, UnitKey};
 
 /// Parts of the map.
@@ -43,7 +46,7 @@ type UnitOf<K> = (K, Form);
 
 struct Chosen<K> {
     kind: PolicyKind,
-    policy: Box<dyn Policy<UnitOf<K>>>,
+    policy: Pinned<UnitOf<K>>,
 }
 
 struct Shard<K, V, S> {
@@ -113,7 +116,7 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
         Self {
             shards: std::array::from_fn(|_| shard()),
             hasher: BuildKeyHasher::default(),
-            policy: Mutex::new(Chosen { kind, policy: kind.policy(budget_bytes) }),
+            policy: Mutex::new(Chosen { kind, policy: Pinned::new(kind.policy(budget_bytes), budget_bytes) }),
             held_bytes: AtomicUsize::new(0),
             budget_bytes: AtomicUsize::new(budget_bytes),
             clock: AtomicU64::new(0),
@@ -268,21 +271,47 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
         if chosen.kind == kind {
             return;
         }
-        let mut policy = kind.policy(self.budget_bytes());
+        self.tell_uses(&mut chosen);
+        chosen.policy.set_others(kind.policy(self.budget_bytes()));
+        for (key, facts) in self.units(|_| true) {
+            chosen.policy.insert((key, facts.form), facts);
+        }
+        self.watches_scans.store(chosen.policy.watches_scans(), Ordering::Relaxed);
+        chosen.kind = kind;
+    }
+
+    /// The chunks of a table are to stay as long as there is room for them, or no longer.
+    pub fn pin(&self, table: TableId, is_pinned: bool) {
+        let mut chosen = self.policy();
+        self.tell_uses(&mut chosen);
+        if chosen.policy.set(table, is_pinned) {
+            for (key, facts) in self.units(|facts| facts.column.table == table) {
+                let unit = (key, facts.form);
+                chosen.policy.forget(&unit);
+                chosen.policy.insert(unit, facts);
+            }
+        }
+    }
+
+    /// The tables whose chunks are to stay, and the bytes that these take.
+    pub fn pinned(&self) -> (BTreeSet<TableId>, usize) {
+        let chosen = self.policy();
+        (chosen.policy.tables().clone(), chosen.policy.bytes())
+    }
+
+    /// What is there of some units, the longest unused first.
+    fn units(&self, wanted: impl Fn(&Facts) -> bool) -> impl Iterator<Item = (K, Facts)> {
         let mut units = Vec::new();
         for shard in &self.shards {
-            let mut shard = lock(shard);
-            shard.uses.clear();
-            for (key, chunk) in &shard.chunks {
+            for (key, chunk) in &lock(shard).chunks {
                 let forms =
                     [chunk.inflated.as_ref().map(|held| held.facts), chunk.stored.as_ref().map(|held| held.facts)];
-                units.extend(forms.into_iter().flatten().map(|facts| (chunk.last_use, key.clone(), facts)));
+                let forms = forms.into_iter().flatten().filter(&wanted);
+                units.extend(forms.map(|facts| (chunk.last_use, key.clone(), facts)));
             }
         }
         units.sort_by_key(|(last_use, _, _)| *last_use);
-        units.into_iter().for_each(|(_, key, facts)| policy.insert((key, facts.form), facts));
-        self.watches_scans.store(policy.watches_scans(), Ordering::Relaxed);
-        *chosen = Chosen { kind, policy };
+        units.into_iter().map(|(_, key, facts)| (key, facts))
     }
 
     /// The columns have other goals.

@@ -2,12 +2,13 @@
 //!
 //! A unit is a chunk in one of its forms. Whoever holds the units tells a policy of every one that comes, is used or goes, and
 //! asks it for one to let go of. Reading order: this trait; [`by_use`], [`two_q`], [`s3_fifo`], [`w_tiny_lfu`] and [`pbm`] are
-//! those of others, to compare with; [`proportional`] is ours.
+//! those of others, to compare with; [`proportional`] is ours; [`pinned`] keeps tables out of the hands of any of them.
 //! Invariants: no locks, clocks, I/O or chance: the same calls have the same effect. A policy names only units that it was told of
 //! and that have not gone. Must not know: the units' values, threads, the disk.
 
 pub mod by_use;
 pub mod pbm;
+pub mod pinned;
 pub mod proportional;
 mod queue;
 pub mod s3_fifo;

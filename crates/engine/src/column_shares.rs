@@ -198,14 +198,17 @@ impl ColumnShares {
 
     /// Finds the shares for what is known, and makes them the goal if they are better than today's.
     fn solve<K: UnitKey, V, S>(&self, cache: &ChunkCache<K, V, S>, disk_bytes_per_s: Option<f64>) {
+        let (pinned, pinned_bytes) = cache.pinned();
         let (keys, workload, now, slowdown) = {
             let state = self.lock();
-            let (keys, workload) = state.known().workload(state.model, disk_bytes_per_s);
+            // What is to stay in any case is there.
+            let known = state.known().without(&pinned);
+            let (keys, workload) = known.workload(state.model, disk_bytes_per_s);
             let now: Vec<Shares> =
                 keys.iter().map(|key| state.plan.shares.get(key).copied().unwrap_or_default()).collect();
             (keys, workload, now, state.slowdown)
         };
-        let budget_bytes = cache.budget_bytes() as f64;
+        let budget_bytes = cache.budget_bytes().saturating_sub(pinned_bytes) as f64;
         let found = (self.solver)(&workload, slowdown, budget_bytes, &now);
         let is_better = |found: &Vec<Shares>| {
             let fits = workload.memory_bytes(&now) <= budget_bytes;

@@ -1,8 +1,9 @@
 //! Statements that change how tables lie on disk, and nothing that queries see: CHECKPOINT, OPTIMIZE TABLE, ANALYZE, CLUSTER BY,
-//! ADD and DROP PROJECTION; and changes of rows, in all projections of their table.
+//! ADD and DROP PROJECTION; what of them stays in memory; and changes of rows, in all projections of their table.
 
 use std::sync::Arc;
 
+use datafusion::sql::sqlparser::ast::ObjectName;
 use forebay_base::{ErrorKind, Result};
 use forebay_context::settings;
 use forebay_engine::morsels;
@@ -27,6 +28,15 @@ impl Run<'_> {
             cancel: &self.statement.cancel,
             metrics: Arc::default(),
         }
+    }
+
+    /// CACHE TABLE and UNCACHE TABLE.
+    pub(crate) fn pin(&self, name: &ObjectName, is_pinned: bool, if_exists: bool) -> Result<Answer> {
+        match find_name(&self.planner, name).and_then(|name| find_table(&self.planner, &name)) {
+            Err(error) if if_exists && error.kind() == ErrorKind::NotFound => {}
+            table => self.planner.engine().cache().pin(table?.id, is_pinned),
+        }
+        self.done(if is_pinned { "CACHE TABLE" } else { "UNCACHE TABLE" })
     }
 
     /// Merges small segments of every table.

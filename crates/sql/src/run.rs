@@ -171,6 +171,10 @@ impl<'a> Run<'a> {
             Ast::Comment { object_type, object_name, comment, .. } => {
                 self.comment(object_type, object_name, comment.as_deref())
             }
+            Ast::Cache { table_flag: None, table_name, options, query: None, .. } if options.is_empty() => {
+                self.pin(table_name, true, false)
+            }
+            Ast::UNCache { table_name, if_exists } => self.pin(table_name, false, *if_exists),
             Ast::Insert(insert) => {
                 let TableObject::TableName(name) = &insert.table else {
                     return Err(Error::unsupported("INSERT into a function is not supported"));
@@ -467,7 +471,14 @@ impl<'a> Run<'a> {
         }
         let engine = self.planner.engine();
         let running = self.session.shared.runtime.load();
-        self.session.wait(load::load(engine, physical, self.statement.task_context(state), (columns, options), &self.statement, &running))
+        self.session.wait(load::load(
+            engine,
+            physical,
+            self.statement.task_context(state),
+            (columns, options),
+            &self.statement,
+            &running,
+        ))
     }
 }
 

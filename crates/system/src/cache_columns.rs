@@ -1,4 +1,5 @@
-//! `forebay.cache`: the columns that the cache holds something of, or that the last pipelines read, with what is to stay of them.
+//! `forebay.cache`: the columns that the cache holds something of, that the last pipelines read, or whose table is to stay, with
+//! what is to stay of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ pub(crate) struct CacheRow {
     column: String,
     held: ColumnUse,
     figures: Option<ColumnFigures>,
+    is_pinned: bool,
 }
 
 impl CacheRow {
@@ -45,6 +47,7 @@ impl Rows for CacheColumns {
         known("goal_bytes", Of::Count(|row| Ok(row.goal().map(|goal| goal.bytes as u64)))),
         known("all_inflated_bytes", Of::Count(|row| Ok(row.figures.map(|figures| figures.inflated_bytes as u64)))),
         known("all_stored_bytes", Of::Count(|row| Ok(row.figures.map(|figures| figures.stored_bytes as u64)))),
+        known("is_pinned", Of::Flag(|row| Ok(Some(row.is_pinned)))),
         known("inflate_bytes_per_s", Of::Real(|row| Ok(row.figures.and_then(|figures| figures.inflate_bytes_per_s)))),
     ];
 
@@ -53,11 +56,18 @@ impl Rows for CacheColumns {
         let mut columns: BTreeMap<ColumnKey, (ColumnUse, Option<ColumnFigures>)> = BTreeMap::new();
         held.into_iter().for_each(|(key, held)| columns.entry(key).or_default().0 = held);
         figures.into_iter().for_each(|(key, figures)| columns.entry(key).or_default().1 = Some(figures));
+        let (pinned, _) = self.0.engine().cache().pinned();
+        for table in pinned.iter().filter_map(|id| self.0.catalog().table_by_id(*id)) {
+            for column in &table.columns {
+                columns.entry(ColumnKey { table: table.id, column: column.id }).or_default();
+            }
+        }
         let row = |(key, (held, figures)): (ColumnKey, _)| {
             let table = self.0.catalog().table_by_id(key.table)?;
             let schema = self.0.shown(&table.schema)?.to_owned();
             let column = table.column_by_id(key.column)?.1.name.to_string();
-            Some(CacheRow { schema, table: table.name.to_string(), column, held, figures })
+            let is_pinned = pinned.contains(&key.table);
+            Some(CacheRow { schema, table: table.name.to_string(), column, held, figures, is_pinned })
         };
         let mut rows: Vec<CacheRow> = columns.into_iter().filter_map(row).collect();
         rows.sort_by(|a, b| (&a.schema, &a.table, &a.column).cmp(&(&b.schema, &b.table, &b.column)));

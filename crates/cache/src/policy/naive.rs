@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use forebay_base::TableId;
+
 use super::w_tiny_lfu::Sketch;
 use super::{Facts, Form, Goals, Policy, PolicyKind, ScanProgress};
 
@@ -47,6 +49,76 @@ pub(super) fn twin(kind: PolicyKind, budget: usize) -> Box<dyn Policy<u32>> {
         PolicyKind::WTinyLfu => Box::new(WTinyLfu { lists: Default::default(), sketch: Sketch::new(), budget }),
         PolicyKind::Pbm => Box::new(Pbm { units: Vec::new(), scans: Vec::new() }),
         PolicyKind::Proportional => Box::new(Proportional { units: Vec::new(), goals: Goals::new() }),
+    }
+}
+
+/// The twin of a policy with tables that are to stay.
+#[derive(Debug)]
+pub(super) struct PinnedTwin {
+    tables: Vec<TableId>,
+    list: List,
+    others: Box<dyn Policy<u32>>,
+    budget: usize,
+}
+
+impl PinnedTwin {
+    pub(super) fn new(others: Box<dyn Policy<u32>>, budget: usize) -> Self {
+        Self { tables: Vec::new(), list: List::new(), others, budget }
+    }
+
+    pub(super) fn set(&mut self, table: TableId, is_pinned: bool) {
+        self.tables.retain(|known| *known != table);
+        self.tables.extend(is_pinned.then_some(table));
+    }
+}
+
+impl Policy<u32> for PinnedTwin {
+    fn wants(&self, facts: &Facts) -> Option<Form> {
+        if !self.tables.contains(&facts.column.table) {
+            return self.others.wants(facts);
+        }
+        (bytes(&self.list) + facts.bytes <= self.budget).then_some(Form::Inflated)
+    }
+
+    fn insert(&mut self, key: u32, facts: Facts) {
+        if self.tables.contains(&facts.column.table) {
+            self.list.push((key, facts.bytes));
+        } else {
+            self.others.insert(key, facts);
+        }
+    }
+
+    fn touch(&mut self, key: &u32) {
+        if !to_end(&mut self.list, key) {
+            self.others.touch(key);
+        }
+    }
+
+    fn forget(&mut self, key: &u32) {
+        if remove(&mut self.list, key).is_none() {
+            self.others.forget(key);
+        }
+    }
+
+    fn evict(&mut self, incoming: Option<&Facts>, take: Take<'_>) -> bool {
+        match incoming {
+            None => self.others.evict(None, take) || take_first(&mut self.list, take).is_some(),
+            Some(facts) if self.tables.contains(&facts.column.table) => self.others.evict(None, take),
+            Some(facts) => self.others.evict(Some(facts), take),
+        }
+    }
+
+    fn resize(&mut self, budget: usize) {
+        self.budget = budget;
+        self.others.resize(budget);
+    }
+
+    fn foresee(&mut self, progress: &ScanProgress) {
+        self.others.foresee(progress);
+    }
+
+    fn aim(&mut self, goals: &Goals) {
+        self.others.aim(goals);
     }
 }
 

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_base::{ColumnId, TableId};
 
-use super::naive::twin;
+use super::naive::{PinnedTwin, twin};
+use super::pinned::Pinned;
 use super::{ColumnKey, Facts, Form, Goal, Goals, Policy, PolicyKind, ScanProgress};
 
 /// Traces for each policy.
@@ -53,22 +54,40 @@ fn goals(random: &mut Random) -> Goals {
 /// A policy and its twin with what they hold.
 struct Pair {
     seed: u64,
-    both: [Box<dyn Policy<u32>>; 2],
-    held: BTreeMap<u32, usize>,
+    policy: Pinned<u32>,
+    twin: PinnedTwin,
+    held: BTreeMap<u32, Facts>,
     pinned: BTreeSet<u32>,
     budget: usize,
 }
 
 impl Pair {
+    fn both(&mut self) -> [&mut dyn Policy<u32>; 2] {
+        [&mut self.policy, &mut self.twin]
+    }
+
     fn held_bytes(&self) -> usize {
-        self.held.values().sum()
+        self.held.values().map(|facts| facts.bytes).sum()
+    }
+
+    /// A table is to stay, or no longer.
+    fn pin(&mut self, table: TableId, is_pinned: bool) {
+        let changes = self.policy.set(table, is_pinned);
+        self.twin.set(table, is_pinned);
+        let of_table = self.held.iter().filter(|(_, facts)| changes && facts.column.table == table);
+        for (key, facts) in of_table {
+            for policy in [&mut self.policy as &mut dyn Policy<u32>, &mut self.twin] {
+                policy.forget(key);
+                policy.insert(*key, *facts);
+            }
+        }
     }
 
     /// Lets both choose; gives whether one went.
     fn evict(&mut self, incoming: Option<&Facts>) -> bool {
         let (held, pinned, seed) = (&self.held, &self.pinned, self.seed);
         let gone = [Cell::new(None), Cell::new(None)];
-        for (policy, gone) in self.both.iter_mut().zip(&gone) {
+        for (policy, gone) in [&mut self.policy as &mut dyn Policy<u32>, &mut self.twin].into_iter().zip(&gone) {
             let took = policy.evict(incoming, &mut |key| {
                 assert!(held.contains_key(key), "seed {seed}: {key} is not there");
                 if !pinned.contains(key) {
@@ -84,8 +103,12 @@ impl Pair {
 
     fn insert(&mut self, key: u32, facts: Facts) {
         self.held.remove(&key);
-        self.both.iter_mut().for_each(|policy| policy.forget(&key));
-        if !self.both[0].admits(&facts, self.budget.saturating_sub(self.held_bytes())) {
+        self.both().into_iter().for_each(|policy| policy.forget(&key));
+        let free_bytes = self.budget.saturating_sub(self.held_bytes());
+        if self.policy.tables().contains(&facts.column.table) {
+            assert_eq!(self.policy.wants(&facts), self.twin.wants(&facts), "seed {}", self.seed);
+        }
+        if !self.policy.admits(&facts, free_bytes) {
             return;
         }
         while self.held_bytes() + facts.bytes > self.budget {
@@ -94,8 +117,8 @@ impl Pair {
                 return;
             }
         }
-        self.held.insert(key, facts.bytes);
-        self.both.iter_mut().for_each(|policy| policy.insert(key, facts));
+        self.held.insert(key, facts);
+        self.both().into_iter().for_each(|policy| policy.insert(key, facts));
         assert!(self.held_bytes() <= self.budget, "seed {}", self.seed);
     }
 
@@ -109,17 +132,19 @@ impl Pair {
                     self.insert(key, facts);
                 }
             }
-            10..20 => self.both.iter_mut().for_each(|policy| policy.touch(&key)),
+            10..20 => self.both().into_iter().for_each(|policy| policy.touch(&key)),
             20..23 if self.held.contains_key(&key) => drop(self.pinned.insert(key)),
-            23..26 => self.pinned.retain(|pinned| pinned % 2 != key % 2),
+            23 => self.pin(TableId(random.next(2)), random.next(3) == 0),
+            24..26 => self.pinned.retain(|pinned| pinned % 2 != key % 2),
             26 if !self.pinned.contains(&key) => {
                 self.held.remove(&key);
-                self.both.iter_mut().for_each(|policy| policy.forget(&key));
+                self.both().into_iter().for_each(|policy| policy.forget(&key));
             }
             27 => drop(self.evict(None)),
             28 => {
                 self.budget = 40 + random.next(260) as usize;
-                self.both.iter_mut().for_each(|policy| policy.resize(self.budget));
+                let budget = self.budget;
+                self.both().into_iter().for_each(|policy| policy.resize(budget));
                 while self.held_bytes() > self.budget && self.evict(None) {}
             }
             29 | 30 => {
@@ -131,11 +156,11 @@ impl Pair {
                     speed: 0.5 + random.next(4) as f64,
                     is_over: random.next(4) == 0,
                 };
-                self.both.iter_mut().for_each(|policy| policy.foresee(&progress));
+                self.both().into_iter().for_each(|policy| policy.foresee(&progress));
             }
             31 => {
                 let goals = goals(random);
-                self.both.iter_mut().for_each(|policy| policy.aim(&goals));
+                self.both().into_iter().for_each(|policy| policy.aim(&goals));
             }
             _ => {}
         }
@@ -146,8 +171,8 @@ fn check(kind: PolicyKind) {
     for seed in 1..=TRACES {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let budget = 40 + random.next(260) as usize;
-        let both = [kind.policy(budget), twin(kind, budget)];
-        let mut pair = Pair { seed, both, held: BTreeMap::new(), pinned: BTreeSet::new(), budget };
+        let (policy, twin) = (Pinned::new(kind.policy(budget), budget), PinnedTwin::new(twin(kind, budget), budget));
+        let mut pair = Pair { seed, policy, twin, held: BTreeMap::new(), pinned: BTreeSet::new(), budget };
         (0..STEPS).for_each(|_| pair.step(&mut random));
         pair.pinned.clear();
         while pair.evict(None) {}

@@ -2,9 +2,10 @@
 //!
 //! Must not know: what is made of it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use forebay_base::TableId;
 use forebay_cache::ColumnKey;
 use forebay_placement::{Column, Machine, Model, Need, Pipeline, Workload};
 
@@ -98,6 +99,15 @@ impl History {
         self.pipelines.push_back(ran);
         let Self { pipelines, inflate_bytes_per_s } = self;
         inflate_bytes_per_s.retain(|key, _| pipelines.iter().any(|ran| ran.traffic.contains_key(key)));
+    }
+
+    /// The same, as if nobody read these tables.
+    pub(super) fn without(mut self, tables: &BTreeSet<TableId>) -> Self {
+        for ran in &mut self.pipelines {
+            ran.traffic.retain(|key, _| !tables.contains(&key.table));
+            ran.sizes.retain(|key, _| !tables.contains(&key.table));
+        }
+        self
     }
 
     /// The columns that they read.

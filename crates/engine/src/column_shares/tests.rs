@@ -152,3 +152,16 @@ fn queries_that_run_are_known() {
     shares.forget_running(query);
     assert!(shares.lock().running.is_empty() && shares.columns().is_empty(), "nothing has ended");
 }
+
+#[test]
+fn tables_that_are_to_stay_get_no_shares() {
+    let (shares, cache) = (Arc::new(ColumnShares::default()), Arc::new(Cache::new(200 * MB as usize)));
+    cache.set_policy(PolicyKind::Proportional);
+    cache.pin(TableId(1), true);
+    shares.note(vec![ran(&[1, 2], 100)], Duration::from_secs(60));
+    solved(&shares, &cache);
+    assert!(shares.lock().plan.goals.is_empty());
+    cache.pin(TableId(1), false);
+    solved(&shares, &cache);
+    assert_eq!(shares.lock().plan.goals.len(), 2);
+}
