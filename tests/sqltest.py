@@ -234,6 +234,7 @@ def run_policies(options, report):
     report.suite("SQL files by cache policy")
     for policy in POLICIES + (LIKE_LRU if options.long else ()):
         run_files(options, report, f"sql-{policy}", [f"SET cache_policy = {policy}", "SET cache_size = '96KB'"])
+    run_files(options, report, "sql-both-forms", ["SET cache_forms = both", "SET cache_size = '96KB'"])
     report.end()
 
 

@@ -18,8 +18,26 @@ use crate::queries::queries;
 
 const EXPERIMENTS: [Experiment; 2] = [("budgets", budgets), ("alternating", alternating)];
 
-/// `SET cache_policy`.
-const POLICIES: [&str; 7] = ["lru", "mru", "two_q", "s3_fifo", "w_tiny_lfu", "pbm", "proportional"];
+/// `SET cache_policy`, and whether `SET cache_forms = both`: the last one has goals for both forms.
+const POLICIES: [(&str, bool); 13] = [
+    ("lru", false),
+    ("mru", false),
+    ("two_q", false),
+    ("s3_fifo", false),
+    ("w_tiny_lfu", false),
+    ("pbm", false),
+    ("lru", true),
+    ("mru", true),
+    ("two_q", true),
+    ("s3_fifo", true),
+    ("w_tiny_lfu", true),
+    ("pbm", true),
+    ("proportional", false),
+];
+
+fn shown((policy, both_forms): (&str, bool)) -> String {
+    if both_forms { format!("{policy}, both forms") } else { policy.to_owned() }
+}
 
 /// Budgets as percent of the fact table's encoded bytes.
 const PERCENTS: [u64; 5] = [10, 25, 50, 75, 100];
@@ -58,11 +76,22 @@ fn round(session: &Session, stream: &[String]) -> Result<Round> {
 }
 
 /// The medians of some rounds of a stream under a policy and a budget.
-fn rounds(bench: &Bench<'_>, stream: &[String], policy: &str, budget_bytes: u64) -> Result<Round> {
+fn rounds(
+    bench: &Bench<'_>,
+    stream: &[String],
+    (policy, both_forms): (&str, bool),
+    budget_bytes: u64,
+) -> Result<Round> {
     let options = Options { read_bytes_per_second: bench.options.read_bytes_per_second, ..bench.open_options() };
     let database = Database::open(&bench.options.directory.join("ssb"), &options)?;
     let session = database.session();
-    all(&session, &[&format!("SET cache_policy = {policy}"), &format!("SET cache_size = '{budget_bytes}B'")])?;
+    let forms = if both_forms { "both" } else { "inflated" };
+    let settings = [
+        format!("SET cache_policy = {policy}"),
+        format!("SET cache_forms = {forms}"),
+        format!("SET cache_size = '{budget_bytes}B'"),
+    ];
+    all(&session, &settings.each_ref().map(String::as_str))?;
     (0..WARMING_ROUNDS).try_for_each(|_| round(&session, stream).map(drop))?;
     let rounds: Vec<Round> = (0..bench.options.runs).map(|_| round(&session, stream)).collect::<Result<_>>()?;
     let of = |part: fn(&Round) -> f64| median(&mut rounds.iter().map(part).collect::<Vec<_>>());
@@ -92,12 +121,12 @@ fn side_by_side(
 ) -> Result<Figure> {
     let fact_bytes = fact_bytes(bench, out)?;
     let mut rows = Vec::new();
-    let mut series: Vec<_> = POLICIES.iter().map(|policy| ((*policy).to_owned(), Vec::new())).collect();
+    let mut series: Vec<_> = POLICIES.into_iter().map(|policy| (shown(policy), Vec::new())).collect();
     for percent in PERCENTS {
         let budget_bytes = fact_bytes * percent / 100;
         let mut row = vec![format!("{percent} % ({})", format_bytes(budget_bytes))];
         for (policy, (_, points)) in POLICIES.iter().zip(&mut series) {
-            let Round { seconds, read_bytes } = rounds(bench, stream, policy, budget_bytes)?;
+            let Round { seconds, read_bytes } = rounds(bench, stream, *policy, budget_bytes)?;
             row.push(format!("{seconds:.3} s, {}", format_bytes(read_bytes)));
             points.push((percent as f64, seconds));
         }
@@ -110,7 +139,7 @@ fn side_by_side(
     Ok(Figure {
         title: format!("{what}, scale factor {}{limit}: seconds and bytes read", bench.options.scale_factor),
         paper,
-        headings: std::iter::once("budget").chain(POLICIES).map(str::to_owned).collect(),
+        headings: std::iter::once("budget".to_owned()).chain(POLICIES.map(shown)).collect(),
         rows,
         axes: ("budget, percent of lineorder's encoded bytes", "seconds"),
         ticks: Vec::new(),

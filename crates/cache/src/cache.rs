@@ -405,8 +405,23 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
         true
     }
 
+    /// Lets the policy choose a unit, which goes. A chunk that is there in both forms is demoted: its inflated form goes,
+    /// whichever of them was chosen.
     fn evict_one(&self, chosen: &mut Chosen<K>, incoming: Option<&Facts>, gone: &mut Vec<Gone<V, S>>) -> bool {
-        chosen.policy.evict(incoming, &mut |(key, form)| self.take(key, *form, false, gone))
+        let mut demoted = None;
+        let went = chosen.policy.evict(incoming, &mut |(key, form)| {
+            if *form == Form::Stored && self.take(key, Form::Inflated, false, gone) {
+                demoted = Some(key.clone());
+                return true;
+            }
+            self.take(key, *form, false, gone)
+        });
+        if let Some(key) = demoted {
+            chosen.policy.forget(&(key.clone(), Form::Inflated));
+            let stored = self.shard(&key).chunks.get(&key).and_then(|chunk| Some(chunk.stored.as_ref()?.facts));
+            stored.into_iter().for_each(|facts| chosen.policy.insert((key.clone(), Form::Stored), facts));
+        }
+        went
     }
 
     /// Takes a unit out; false where it is not there, or where it is in use and that matters.

@@ -44,6 +44,7 @@ pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str
         }
         "cache_policy" | "forebay.cache_policy" => engine.set_cache_policy(PolicyKind::parse(value)?),
         "cache_size" | "forebay.cache_size" => engine.set_cache_bytes(cache_bytes(value)?),
+        "cache_forms" | "forebay.cache_forms" => engine.keep_both_forms(cache_forms(value)?),
         "cache_model" | "forebay.cache_model" => engine.column_shares().set_model(cache_model(value)?),
         "memory_goal" | "forebay.memory_goal" => engine.column_shares().set_slowdown(memory_goal(value)?),
         "memory_limit" | "max_memory" => {
@@ -61,7 +62,7 @@ pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str
             return Err(match crate::error::suggestion(variable, NAMES.into_iter()) {
                 Some(other) => error.hint(format!("Did you mean {other}?")),
                 None => error.hint(
-                    "Settings are cache_model, cache_policy, cache_size, compression, compression_rates, default_null_order, default_order, device, error_on_division_by_zero, \
+                    "Settings are cache_forms, cache_model, cache_policy, cache_size, compression, compression_rates, default_null_order, default_order, device, error_on_division_by_zero, \
                      execution, ieee_floating_point_ops, integer_division, io, memory_goal, memory_limit, plan_cache, query_log, simd and threads, \
                      and for experiments chunk_blocks, fold_rows, force_encoding, partition_wise_rows, projections, pruning, psma, read_ahead, read_blocks, sargs, sma \
                      and vector_rows",
@@ -74,7 +75,8 @@ pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str
 }
 
 /// Settings of our own, which a misspelt one is compared with.
-pub const NAMES: [&str; 31] = [
+pub const NAMES: [&str; 32] = [
+    "cache_forms",
     "cache_model",
     "cache_policy",
     "cache_size",
@@ -137,6 +139,7 @@ pub fn default_value(variable: &str) -> String {
         "cache_model" => Model::default().name().to_owned(),
         "memory_goal" => "off".to_owned(),
         "cache_size" => "all".to_owned(),
+        "cache_forms" => "inflated".to_owned(),
         "force_encoding" => "none".to_owned(),
         "pruning" => "all".to_owned(),
         _ => "on".to_owned(),
@@ -147,6 +150,15 @@ pub fn default_value(variable: &str) -> String {
 fn cache_model(value: &str) -> Result<Model> {
     let known = Model::ALL.into_iter().find(|model| model.name().eq_ignore_ascii_case(value));
     known.ok_or_else(|| Error::input(format!("the cache model {value} does not exist")).hint("Use physical or paper"))
+}
+
+/// Whether the cache keeps both forms of chunks.
+fn cache_forms(value: &str) -> Result<bool> {
+    match value.to_lowercase().as_str() {
+        "inflated" => Ok(false),
+        "both" => Ok(true),
+        _ => Err(Error::input(format!("cache_forms = {value} is not possible")).hint("Use inflated or both")),
+    }
 }
 
 /// Bytes that the cache may keep; `None` for as many as it was given.

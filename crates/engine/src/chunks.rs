@@ -15,6 +15,7 @@ mod stored;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use forebay_base::budget::Client;
@@ -136,6 +137,8 @@ pub struct Engine {
     query_log: QueryLog,
     /// How much of each column is to stay.
     column_shares: Arc<ColumnShares>,
+    /// What is kept inflated is kept as it is stored, too.
+    keeps_both_forms: AtomicBool,
     /// Where queries put what does not fit their memory.
     temporary: Arc<dyn Disk>,
     /// Keeps the threads that run pipelines.
@@ -171,6 +174,7 @@ impl Engine {
             known_facts: KnownFacts::default(),
             query_log,
             column_shares: Arc::default(),
+            keeps_both_forms: AtomicBool::new(false),
             temporary,
             _workers: Lease::new(),
         }
@@ -212,6 +216,12 @@ impl Engine {
             self.column_shares.forget_plan();
             self.cache().set_policy(kind);
         }
+    }
+
+    /// Keeps chunks for which a policy has no goal in both forms from now on, or inflated alone: what was used lately is inflated,
+    /// and its stored bytes stay for a while when that goes.
+    pub fn keep_both_forms(&self, keeps_both_forms: bool) {
+        self.keeps_both_forms.store(keeps_both_forms, Ordering::Relaxed);
     }
 
     /// Keeps at most so many bytes of chunks from now on, or as many as it was given.

@@ -4,6 +4,7 @@
 //! know: what the policy decides by.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use forebay_base::limits;
 use forebay_block::InflatedChunk;
@@ -73,11 +74,16 @@ impl Engine {
         if !chunk.may_be_kept() || (is_known && !chunk.is_whole()) {
             return;
         }
-        // Its stored bytes are there: who has room for both is better off with none of these.
-        let is_stored = stored.is_none();
+        let both_forms = self.keeps_both_forms.load(Ordering::Relaxed) && goal.is_none();
+        // Where its stored bytes are there and it may have one form, that is theirs.
+        let may_be_inflated = stored.is_some() || both_forms;
         let has_room = self.cache().held_bytes() + bytes <= wanted.kept_at_once_bytes;
-        if goal == Some(Form::Inflated) || (!is_stored && (has_room || is_known || self.read_before.note(key))) {
-            self.cache().keep(key, Arc::clone(chunk), facts);
+        let is_worth_it = || has_room || is_known || self.read_before.note(key);
+        if goal == Some(Form::Inflated) || (may_be_inflated && is_worth_it()) {
+            let is_kept = self.cache().keep(key, Arc::clone(chunk), facts);
+            if is_kept && both_forms {
+                stored.into_iter().for_each(|stored| self.keep_stored(wanted, stored, make_ns));
+            }
         }
     }
 
