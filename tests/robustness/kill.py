@@ -119,7 +119,7 @@ def look(binary, database, before, after, acknowledged):
     state(binary, database)
     if listing(database) != files:
         return f"a second open changed the files\nfirst  {files}\nsecond {listing(database)}"
-    strangers = [name for name in files if not (name.endswith((".seg", ".fact")) or os.path.basename(name) in ("forebay.redb", "HEAD", "LOCK", "queries.log", "queries.old.log"))]
+    strangers = [name for name in files if not (name.endswith((".seg", ".fact")) or os.path.basename(name) in ("forebay.redb", "HEAD", "LOCK", "queries.log", "queries.old.log", "cache.plan", "cache.plan.tmp"))]
     if strangers:
         return f"files left over: {strangers}"
     binary.must(database, *(f"DROP TABLE {name}" for name in found))

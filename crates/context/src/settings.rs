@@ -16,7 +16,7 @@ use crate::error::from_datafusion;
 use crate::inert_settings::{SetValues, is_inert};
 
 /// SET variable = value.
-pub fn set(base: &mut SessionState, engine: &Engine, variable: &str, value: &str) -> Result<()> {
+pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value: &str) -> Result<()> {
     match variable {
         "device" | "forebay.device" => {
             let device: DeviceChoice = value.parse()?;
@@ -111,7 +111,7 @@ pub const NAMES: [&str; 32] = [
 ];
 
 /// RESET variable, where the session began with so many threads.
-pub fn reset(base: &mut SessionState, engine: &Engine, threads: usize, variable: &str) -> Result<()> {
+pub fn reset(base: &mut SessionState, engine: &Arc<Engine>, threads: usize, variable: &str) -> Result<()> {
     if matches!(variable, "memory_limit" | "max_memory") {
         base.config_mut().set_extension(Arc::new(StateMemory(usize::MAX)));
         return Ok(());

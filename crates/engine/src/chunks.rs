@@ -12,6 +12,7 @@
 mod extent;
 mod keeping;
 mod stored;
+mod warm_up;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -163,6 +164,7 @@ impl Engine {
     /// An engine over `store` with this memory for chunks, and with temporary files on `temporary`.
     pub fn new(store: Store, shares: MemoryShares, temporary: Arc<dyn Disk>) -> Self {
         let query_log = QueryLog::new(store.record_log());
+        let column_shares = Arc::new(ColumnShares::kept_in(store.side_file()));
         Self {
             store,
             memory: Memory::new(shares),
@@ -173,7 +175,7 @@ impl Engine {
             kept_rates: KeptRates::default(),
             known_facts: KnownFacts::default(),
             query_log,
-            column_shares: Arc::default(),
+            column_shares,
             keeps_both_forms: AtomicBool::new(false),
             temporary,
             _workers: Lease::new(),
@@ -210,11 +212,18 @@ impl Engine {
         self.memory.cache()
     }
 
-    /// Another policy decides which chunks stay.
-    pub fn set_cache_policy(&self, kind: PolicyKind) {
-        if self.cache().policy_kind() != kind {
-            self.column_shares.forget_plan();
-            self.cache().set_policy(kind);
+    /// Another policy decides which chunks stay. If it has goals those of the last process are its first, and chunks for them are read
+    /// while the disk has nothing else to do.
+    pub fn set_cache_policy(self: &Arc<Self>, kind: PolicyKind) {
+        if self.cache().policy_kind() == kind {
+            return;
+        }
+        self.column_shares.forget_plan();
+        self.cache().set_policy(kind);
+        if kind == PolicyKind::Proportional {
+            let goals = self.column_shares.recall();
+            self.cache().aim(&goals);
+            warm_up::begin(self, goals);
         }
     }
 

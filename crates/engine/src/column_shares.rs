@@ -7,6 +7,7 @@
 //! the cache keeps shares, SQL.
 
 mod history;
+mod plan_file;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 use forebay_cache::policy::UnitKey;
 use forebay_cache::{ChunkCache, ColumnKey, Goal, Goals, PolicyKind};
 use forebay_placement::{Shares, Workload, least_memory, least_time};
+use forebay_store::SideFile;
 
 pub use forebay_placement::Model;
 use history::History;
@@ -37,11 +39,13 @@ pub struct ColumnShares {
     solver: Solver,
     /// Queries that ever ran.
     queries: AtomicU64,
+    /// Where the plan is kept for the next process.
+    kept: Option<SideFile>,
 }
 
 impl Default for ColumnShares {
     fn default() -> Self {
-        Self { state: Mutex::default(), solver: best_shares, queries: AtomicU64::new(0) }
+        Self { state: Mutex::default(), solver: best_shares, queries: AtomicU64::new(0), kept: None }
     }
 }
 
@@ -110,6 +114,26 @@ pub struct ColumnFigures {
 }
 
 impl ColumnShares {
+    /// Without a plan; those to come are kept in this file.
+    pub(crate) fn kept_in(file: SideFile) -> Self {
+        Self { kept: Some(file), ..Self::default() }
+    }
+
+    /// Keeps goals for the next process.
+    pub fn keep(&self, goals: &Goals) {
+        self.kept.iter().for_each(|file| file.write(&plan_file::to_bytes(goals)));
+    }
+
+    /// Makes the goals that were kept last the plan, if there are any; gives them.
+    pub(crate) fn recall(&self) -> Goals {
+        let bytes = self.kept.as_ref().and_then(SideFile::read).unwrap_or_default();
+        let goals = plan_file::of_bytes(&bytes);
+        let shares = |goal: &Goal| Shares { inflated: goal.inflated, stored: goal.stored };
+        let shares = goals.iter().map(|(key, goal)| (*key, shares(goal))).collect();
+        self.lock().plan = Plan { shares, goals: goals.clone() };
+        goals
+    }
+
     /// The model that shares are chosen by.
     pub fn model(&self) -> Model {
         self.lock().model
@@ -228,10 +252,13 @@ impl ColumnShares {
             shares: keys.iter().copied().zip(found.iter().copied()).collect(),
         };
         cache.aim(&state.plan.goals);
+        let goals = state.plan.goals.clone();
+        drop(state);
+        self.keep(&goals);
     }
 
     /// The plan is for another policy: there is none.
-    pub fn forget_plan(&self) {
+    pub(crate) fn forget_plan(&self) {
         self.lock().plan = Plan::default();
     }
 

@@ -175,3 +175,40 @@ fn shares_stay_in_their_forms() {
     let (found, inflated) = scan(&engine, &all, 2);
     assert_eq!((found, inflated.read_bytes, inflated.inflate_ns), (expected, 0, 0));
 }
+
+/// What the last process found worth keeping is read after a start, though nobody asks for it.
+#[test]
+fn what_was_to_stay_is_read_after_a_start() {
+    let disk = loaded();
+    let engine = open(&disk);
+    let goals = goals(&engine, 0.5, 0.25);
+    engine.column_shares().keep(&goals);
+    drop(engine);
+    let engine = open(&disk);
+    engine.set_cache_policy(PolicyKind::Proportional);
+    let is_filled = || {
+        let columns = engine.cache().columns();
+        columns.len() == 3 && columns.values().all(|column| column.inflated_chunks > 0 && column.stored_chunks > 0)
+    };
+    let mut looks = 0;
+    while !is_filled() {
+        looks += 1;
+        assert!(looks < 5000, "{:?}", engine.cache().columns());
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    let (found, cost) = scan(&engine, &(0..ROWS), 2);
+    assert_eq!(found, sums(0..ROWS));
+    assert!(cost.read_bytes > 0, "a quarter has no goal");
+    // Who has another policy has no goals, and who lost the file neither.
+    engine.set_cache_policy(PolicyKind::Lru);
+    let open_engine = Arc::downgrade(&engine);
+    drop(engine);
+    while open_engine.upgrade().is_some() {
+        std::thread::yield_now();
+    }
+    disk.remove("cache.plan").expect("it is there");
+    let engine = open(&disk);
+    engine.set_cache_policy(PolicyKind::Proportional);
+    assert!(engine.column_shares().columns().is_empty());
+    assert_eq!(scan(&engine, &(0..ROWS), 2).0, sums(0..ROWS));
+}

@@ -17,6 +17,7 @@ use crate::head::{HEAD_DRAFT_PATH, HEAD_PATH, Head};
 use crate::manifest::{self, MANIFEST_PATH, Manifest};
 use crate::record_log::{LOG_OLD_PATH, LOG_PATH, RecordLog};
 use crate::rows::{self, Rows};
+use crate::side_file::{PLAN_DRAFT_PATH, PLAN_PATH, SideFile};
 use crate::striped::StripedWriter;
 use crate::transaction::Transaction;
 use crate::volume::{DATABASE_DIRECTORY, FilePlace, LockedDirectory, SEGMENTS_DIRECTORY, Volume, is_data_file, locked};
@@ -313,6 +314,11 @@ impl Store {
         RecordLog::new(Arc::clone(&self.inner.volume), !self.is_read_only())
     }
 
+    /// The small file of this database whose content may be lost.
+    pub fn side_file(&self) -> SideFile {
+        SideFile::new(&self.inner.volume, !self.is_read_only())
+    }
+
     /// Whether the database was opened read-only.
     pub fn is_read_only(&self) -> bool {
         self.inner.mode == OpenMode::ReadOnly
@@ -404,7 +410,8 @@ fn check_directory(disk: &dyn Disk, mode: OpenMode) -> Result<()> {
         return Ok(());
     }
     let segments = format!("{SEGMENTS_DIRECTORY}/");
-    let ours = [LOCK_PATH, MANIFEST_PATH, HEAD_DRAFT_PATH, LOG_PATH, LOG_OLD_PATH, &segments];
+    let side_files = [LOG_PATH, LOG_OLD_PATH, PLAN_PATH, PLAN_DRAFT_PATH];
+    let ours = [LOCK_PATH, MANIFEST_PATH, HEAD_DRAFT_PATH, &segments];
     let names = disk.list("")?;
     let has = |path: &str| names.iter().any(|name| name == path);
     let place = disk.describe();
@@ -412,7 +419,7 @@ fn check_directory(disk: &dyn Disk, mode: OpenMode) -> Result<()> {
         let message = format!("{place} is a data directory of a database, not a database: it has a file {MARKER_PATH}");
         return Err(Error::input(message).hint("Name the directory of the database itself"));
     }
-    if let Some(foreign) = names.iter().find(|name| !ours.contains(&name.as_str())) {
+    if let Some(foreign) = names.iter().find(|name| !ours.iter().chain(&side_files).any(|known| known == name)) {
         let message = format!("{place} is not a Forebay database: it has no file {HEAD_PATH}, but it has {foreign}");
         return Err(Error::input(message).hint("Name another directory; a new or empty one becomes a database"));
     }

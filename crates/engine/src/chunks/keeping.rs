@@ -52,6 +52,11 @@ impl Engine {
         of_small_table.max(read_again)
     }
 
+    /// The form in which a chunk is to stay for sure, if that is somebody's goal.
+    pub(super) fn goal_of(&self, wanted: &WantedChunk<'_>) -> Option<Form> {
+        self.cache().wants(&wanted.facts(0, 0))
+    }
+
     /// Keeps a chunk that was read or inflated, which took `make_ns`: in the form that is the policy's goal; where it has none for
     /// it inflated, at once or from the second time on that it is read (as 2Q's cache admits pages, Johnson & Shasha, VLDB
     /// 1994): to keep chunks takes fresh memory, which costs a scan that nobody repeats as much as its reads.

@@ -50,6 +50,9 @@ fn the_format_document_has_these_constants() {
         ("RECORD_HEADER_BYTES", record_log::RECORD_HEADER_BYTES as u64),
         ("LOG_FILE_BYTES", forebay_base::limits::LOG_FILE_BYTES as u64),
         ("LOG_RECORD_BYTES", forebay_base::limits::LOG_RECORD_BYTES as u64),
+        ("PLAN_VERSION", u64::from(side_file::PLAN_VERSION)),
+        ("PLAN_HEADER_BYTES", side_file::PLAN_HEADER_BYTES as u64),
+        ("PLAN_BYTES", side_file::PLAN_BYTES as u64),
         ("MARKER_VERSION", u64::from(data_directories::MARKER_VERSION)),
         ("NO_PROJECTION", u64::from(forebay_base::ProjectionId::TABLE.0)),
         ("OPTION_NO_COLUMN", u64::from(options::OPTION_NO_COLUMN)),
@@ -76,11 +79,11 @@ fn the_format_document_has_these_constants() {
         assert_eq!(text.matches(&row).count(), 1, "docs/format.md lacks {}", row.trim());
     }
     let magics = [&head::HEAD_MAGIC, &footer::FOOTER_MAGIC, &footer::HEADER_MAGIC, &data_directories::MARKER_MAGIC];
-    for magic in magics.into_iter().chain([&fact::FACT_MAGIC, &record_log::LOG_MAGIC]) {
+    for magic in magics.into_iter().chain([&fact::FACT_MAGIC, &record_log::LOG_MAGIC, &side_file::PLAN_MAGIC]) {
         let magic = format!("the characters `{}`", std::str::from_utf8(magic).expect("letters"));
         assert!(text.contains(&magic), "docs/format.md lacks {magic}");
     }
-    let logs = [record_log::LOG_PATH, record_log::LOG_OLD_PATH];
+    let logs = [record_log::LOG_PATH, record_log::LOG_OLD_PATH, side_file::PLAN_PATH, side_file::PLAN_DRAFT_PATH];
     let markers = [data_directories::MARKER_PATH, data_directories::MARKER_DRAFT_PATH];
     let paths = [head::HEAD_PATH, head::HEAD_DRAFT_PATH, manifest::MANIFEST_PATH, store::LOCK_PATH];
     for path in paths.into_iter().chain(markers).chain(logs) {
