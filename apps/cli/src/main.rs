@@ -42,10 +42,14 @@ use shell::{Halt, Settings, Shell, Step};
 use timeline::Page;
 
 fn main() -> ExitCode {
-    allocator::keep_memory();
     forebay::hide_caught_panics();
     let matches = Arguments::command().get_matches();
     let arguments = args::parse(&matches).unwrap_or_else(|error| error.exit());
+    allocator::keep_memory(match &arguments.command {
+        Some(Command::Bench(options)) => options.memory,
+        Some(Command::Demo(options)) => options.memory,
+        _ => arguments.run.memory,
+    });
     let outcome = match arguments.command {
         Some(Command::Gen(options)) => workload::run_gen(options),
         Some(Command::Demo(options)) => workload::run_demo(options),

@@ -1,5 +1,5 @@
 //! `forebay bench cache`: what stays in memory by every policy, side by side (HPCache, DaMoN 2022, §5): SSB under budgets (Figure 9)
-//! and two queries of disjoint columns in turn (Figure 8).
+//! and two queries of disjoint columns in turn (Figure 8); and eight sessions within one budget.
 //!
 //! A budget is what the cache may keep (`SET cache_size`), as a part of the fact table's encoded bytes. Every policy begins with a
 //! database that was opened anew. Must not know: command lines.
@@ -15,8 +15,9 @@ use crate::experiments::{Bench, Experiment, ExperimentOptions, all, median, run_
 use crate::load::{Wanted, prepare};
 use crate::measure::run_sql;
 use crate::queries::queries;
+use crate::sessions::sessions;
 
-const EXPERIMENTS: [Experiment; 2] = [("budgets", budgets), ("alternating", alternating)];
+const EXPERIMENTS: [Experiment; 3] = [("budgets", budgets), ("alternating", alternating), ("sessions", sessions)];
 
 /// `SET cache_policy`, and whether `SET cache_forms = both`: the last one has goals for both forms.
 const POLICIES: [(&str, bool); 13] = [

@@ -20,6 +20,7 @@ mod random;
 mod report;
 pub mod run;
 pub mod schema;
+mod sessions;
 mod ssb;
 mod table_source;
 mod taxi;

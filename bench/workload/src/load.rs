@@ -12,7 +12,7 @@ use std::time::Instant;
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use forebay::units::{format_bytes, format_count, format_seconds};
-use forebay::{Database, Error, Options, Result, Session};
+use forebay::{Database, Error, ErrorKind, Options, Result, Session};
 
 use crate::benchmark::{Benchmark, check_scale_factor};
 use crate::generate::{self, DEFAULT_SEED, Format, GenerateOptions, GeneratedFile};
@@ -52,14 +52,14 @@ pub(crate) fn prepare(wanted: &Wanted<'_>, out: &mut dyn Write) -> Result<Databa
     check_scale_factor(wanted.scale_factor)?;
     let database = Database::open(wanted.database, &wanted.options)?;
     let session = database.session();
+    for setting in wanted.settings {
+        run_sql(&session, setting)?;
+    }
     let missing = missing_tables(wanted, &session)?;
     if missing.is_empty() {
         let Wanted { benchmark, scale_factor, .. } = wanted;
         line(out, &format!("{benchmark} at scale factor {scale_factor} is there already; using it."))?;
         return Ok(database);
-    }
-    for setting in wanted.settings {
-        run_sql(&session, setting)?;
     }
     let folder = wanted.database.join(DATA_FOLDER);
     line(out, &format!("Making {} at scale factor {}, as Parquet files in", wanted.benchmark, wanted.scale_factor))?;
@@ -98,16 +98,13 @@ pub(crate) fn prepare(wanted: &Wanted<'_>, out: &mut dyn Write) -> Result<Databa
 fn missing_tables(wanted: &Wanted<'_>, session: &Session) -> Result<Vec<(TableDefinition, Found)>> {
     let definitions = schema::tables(wanted.benchmark, wanted.scale_factor);
     let sources = generate::sources(wanted.benchmark, wanted.scale_factor, DEFAULT_SEED)?;
-    let names = session.names().tables;
     let mut missing = Vec::new();
     for (definition, source) in definitions.into_iter().zip(sources) {
-        let exists = names.iter().any(|name| name.eq_ignore_ascii_case(definition.name));
         // The number of rows of a fact table is drawn.
         let expected = source.expected_rows();
         let is_drawn = definition.name == schema::fact_table(wanted.benchmark);
         let tolerance = if is_drawn { (DEVIATIONS * (expected as f64).sqrt()) as u64 } else { 0 };
-        let found =
-            if exists { inspect(wanted, session, definition.name, expected, tolerance)? } else { Found::Missing };
+        let found = inspect(wanted, session, definition.name, expected, tolerance)?;
         if !matches!(found, Found::Complete) {
             missing.push((definition, found));
         }
@@ -116,7 +113,10 @@ fn missing_tables(wanted: &Wanted<'_>, session: &Session) -> Result<Vec<(TableDe
 }
 
 fn inspect(wanted: &Wanted<'_>, session: &Session, table: &str, expected: u64, tolerance: u64) -> Result<Found> {
-    let rows = count(session, table)?;
+    let rows = match count(session, table) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Missing),
+        rows => rows?,
+    };
     if rows == 0 {
         return Ok(Found::Empty);
     }
