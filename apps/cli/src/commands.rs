@@ -126,13 +126,14 @@ impl Shell {
             return Ok(create_table(name, &texts(&batches)));
         }
         let parts = name_parts(name);
-        let mut query = "SELECT definition FROM information_schema.views WHERE definition IS NOT NULL".to_owned();
+        let mut query =
+            "SELECT view_definition FROM information_schema.views WHERE view_definition IS NOT NULL".to_owned();
         for (part, column) in parts.iter().rev().zip(["table_name", "table_schema"]) {
             query.push_str(&format!(" AND lower({column}) = lower('{}')", part.replace('\'', "''")));
         }
         let found = texts(&self.query(&query)?.1).into_iter().flatten().flatten().next();
         let definition = found.ok_or_else(|| Error::internal(format!("view {name} has no definition")))?;
-        Ok(format!("CREATE VIEW {name} AS {definition};\n"))
+        Ok(definition + "\n")
     }
 
     /// Runs the script at `path`.

@@ -28,7 +28,7 @@ pub struct FieldChange {
 
 #[derive(Debug)]
 enum Operation {
-    Add { data_type: DataType, default: Option<Expr>, if_not_exists: bool },
+    Add { data_type: DataType, default: Option<Box<Expr>>, if_not_exists: bool },
     Drop { if_exists: bool },
     Rename { name: Ident },
 }
@@ -84,7 +84,7 @@ impl FieldChange {
                 let members: Vec<String> = fields.iter().map(member).collect();
                 let built = format!("CASE WHEN {value} IS NULL THEN NULL ELSE {{{}}} END", members.join(", "));
                 let fields = fields.into_iter().map(|(field, _)| field).collect();
-                Ok(is_changed.then(|| (DataType::Struct(fields, bracket.clone()), built)))
+                Ok(is_changed.then_some((DataType::Struct(fields, *bracket), built)))
             }
             DataType::Array(ArrayElemTypeDef::SquareBracket(element, length))
                 if names_equal(&name.value, ELEMENT) && !rest.is_empty() =>
@@ -162,7 +162,8 @@ fn statement(mut parser: Parser<'_>) -> std::result::Result<FieldChange, ParserE
     let operation = match word {
         Keyword::ADD => {
             let data_type = parser.parse_data_type()?;
-            let default = parser.parse_keyword(Keyword::DEFAULT).then(|| parser.parse_expr()).transpose()?;
+            let default =
+                parser.parse_keyword(Keyword::DEFAULT).then(|| parser.parse_expr().map(Box::new)).transpose()?;
             Operation::Add { data_type, default, if_not_exists }
         }
         Keyword::DROP => {

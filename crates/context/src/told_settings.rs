@@ -33,7 +33,7 @@ pub fn told(config: &SessionConfig, engine: &Engine, more: Vec<Setting>) -> Vec<
     all.extend(of_work);
     let inert = inert(config).into_iter();
     all.extend(inert.map(|(name, value, kind)| setting(name, value, kind, "Taken, and without effect")));
-    all.sort_by(|one, other| one.name.to_lowercase().cmp(&other.name.to_lowercase()));
+    all.sort_by_cached_key(|setting| setting.name.to_lowercase());
     all
 }
 
@@ -91,6 +91,7 @@ fn of_engine(config: &SessionConfig, engine: &Engine, name: &str) -> String {
         "memory_goal" => {
             engine.column_shares().slowdown().map_or_else(|| "off".to_owned(), |factor| format!("{factor}x"))
         }
+        "cache_forms" => if engine.keeps_both_forms() { "both" } else { "inflated" }.to_owned(),
         "cache_size" => format_bytes(engine.cache().budget_bytes() as u64),
         other => SetValues::of(config, other).unwrap_or_else(|| default_value(other)),
     }

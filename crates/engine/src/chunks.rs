@@ -233,6 +233,11 @@ impl Engine {
         self.keeps_both_forms.store(keeps_both_forms, Ordering::Relaxed);
     }
 
+    /// Whether it keeps chunks in both forms.
+    pub fn keeps_both_forms(&self) -> bool {
+        self.keeps_both_forms.load(Ordering::Relaxed)
+    }
+
     /// Keeps at most so many bytes of chunks from now on, or as many as it was given.
     pub fn set_cache_bytes(&self, bytes: Option<usize>) {
         self.memory.keep_at_most(bytes);

@@ -54,7 +54,7 @@ impl Run<'_> {
             }
             let statement = PlanStatement::Statement(Box::new(Ast::Query(change)));
             let name = self.add_answer_of(self.plan_statement(statement)?)?;
-            table.query = Box::new(parsed_query(&format!("SELECT * FROM {}", quoted(&name)))?);
+            *table.query = parsed_query(&format!("SELECT * FROM {}", quoted(&name)))?;
             found = true;
         }
         Ok(found)

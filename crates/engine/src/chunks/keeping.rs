@@ -4,7 +4,6 @@
 //! know: what the policy decides by.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use forebay_base::limits;
 use forebay_block::InflatedChunk;
@@ -79,7 +78,7 @@ impl Engine {
         if !chunk.may_be_kept() || (is_known && !chunk.is_whole()) {
             return;
         }
-        let both_forms = self.keeps_both_forms.load(Ordering::Relaxed) && goal.is_none();
+        let both_forms = self.keeps_both_forms() && goal.is_none();
         // Where its stored bytes are there and it may have one form, that is theirs.
         let may_be_inflated = stored.is_some() || both_forms;
         let has_room = self.cache().held_bytes() + bytes <= wanted.kept_at_once_bytes;
