@@ -29,6 +29,7 @@ const TOLERATED: &[(&str, &[&str], &str)] = &[
             "catalog",
             "data_directories",
             "fact",
+            "leftovers",
             "manifest",
             "options",
             "projection",

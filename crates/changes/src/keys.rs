@@ -1,8 +1,10 @@
 //! Keys of a table: the columns of PRIMARY KEY and UNIQUE, and the expressions of a UNIQUE INDEX. No two rows have the same values
 //! there, but for NULL, which is the same as nothing.
 
+use std::sync::Arc;
+
 use forebay_base::{ColumnId, Error, Result};
-use forebay_store::{Constraint, Table};
+use forebay_store::{Constraint, Segment, Table};
 use forebay_tables::declared::indexes;
 
 use crate::columns::quoted;
@@ -65,6 +67,15 @@ impl Key {
     /// Columns of these names.
     pub fn of_names(names: Vec<String>) -> Self {
         Self { parts: names.iter().map(|name| quoted(name)).collect(), names, is_primary: false }
+    }
+
+    /// Whether a row of `other` may have the key of a row of `new`: not where the integers of some part of it lie apart.
+    pub fn may_share(&self, table: &Table, new: &[&Arc<Segment>], other: &Segment) -> bool {
+        let lie_apart = |column: ColumnId| {
+            let Some((least, greatest)) = other.integers(column) else { return false };
+            new.iter().all(|new| new.integers(column).is_some_and(|(low, high)| high < least || greatest < low))
+        };
+        !self.columns(table).is_some_and(|columns| columns.into_iter().any(lie_apart))
     }
 
     /// The columns that it is made of; `None` where some parts are no columns.

@@ -7,6 +7,9 @@
 //! Must not know: how rows are written, sessions.
 #![forbid(unsafe_code)]
 
+use datafusion::sql::parser::Statement as PlanStatement;
+use datafusion::sql::sqlparser::ast::{SetExpr, Statement as Ast};
+
 pub mod change;
 pub mod columns;
 pub mod conflict;
@@ -19,3 +22,15 @@ mod merge_source;
 pub mod of_one_row;
 pub mod references;
 pub mod struct_fields;
+
+/// Whether a statement changes rows.
+pub fn changes_rows(statement: &PlanStatement) -> bool {
+    let PlanStatement::Statement(ast) = statement else { return false };
+    match ast.as_ref() {
+        Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_) => true,
+        Ast::Query(query) => {
+            matches!(query.body.as_ref(), SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_))
+        }
+        _ => false,
+    }
+}

@@ -1,5 +1,6 @@
 //! What every step of a statement has at hand: the statement itself, the settings of its session, and DataFusion's errors as
-//! ours; moments and times as texts ([`moments`], [`clock`]), and the threads that operators run on ([`workers`]). The lowest of the crates that know DataFusion.
+//! ours; moments, times and intervals as texts
+//! ([`moments`], [`clock`], [`intervals`]), and the threads that operators run on ([`workers`]). The lowest of the crates that know DataFusion.
 //!
 //! Must not know: SQL text, plans, tables.
 #![forbid(unsafe_code)]
@@ -7,6 +8,7 @@
 pub mod clock;
 pub mod error;
 pub mod inert_settings;
+pub mod intervals;
 pub mod lock;
 pub mod moments;
 pub mod operator_memory;

@@ -6,7 +6,7 @@ use datafusion::arrow::array::{ArrayRef, AsArray, Decimal128Array};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, IntervalMonthDayNanoType, IntervalUnit};
 use datafusion::common::Result;
-use forebay_syntax::intervals;
+use forebay_context::intervals;
 
 /// The type of all intervals.
 pub const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);

@@ -12,8 +12,8 @@ use datafusion::logical_expr::Expr;
 use forebay_base::Error;
 
 use forebay_context::error::into_datafusion;
+use forebay_context::intervals;
 use forebay_functions::casts::cast_scalar;
-use forebay_syntax::intervals;
 
 /// Rows of a series at most: it is made at once.
 const MOST_ROWS: usize = 1 << 24;

@@ -8,8 +8,8 @@ use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::{WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::{Expr, ExprSchemable, WindowFrame, WindowFrameBound, WindowFrameUnits};
 use datafusion::prelude::cast;
+use forebay_context::intervals;
 use forebay_functions::interval_lengths::INTERVAL;
-use forebay_syntax::intervals;
 
 use crate::expressions::{ExpressionRule, Kinds};
 use crate::typed::ChildTypes;

@@ -8,12 +8,12 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::Ident;
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
+use forebay_syntax::tokens::parse_name;
 use forebay_system::{answers, summary};
 use forebay_types::sums;
 
 use crate::answer::Answer;
 use crate::lookup::{find_name, find_table};
-use crate::named::parse_name;
 use crate::qualified_name::ident;
 use crate::run::Run;
 

@@ -5,9 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use datafusion::execution::SessionState;
-use datafusion::sql::parser::Statement as PlanStatement;
-use datafusion::sql::sqlparser::ast::{SetExpr, Statement as Ast};
 use forebay_base::{ErrorKind, Result, TableId};
+use forebay_changes::changes_rows;
 use forebay_context::lock::lock;
 use forebay_context::statement::StatementContext;
 use forebay_engine::compact::{Merging, small_runs};
@@ -48,7 +47,10 @@ impl Session {
         if let Err(error) = &answer
             && error.kind() == ErrorKind::Conflict
             && !transaction.is_block()
-            && parse::parse(text).is_ok_and(|command| changes_rows(&command))
+            && parse::parse(text).is_ok_and(|command| match command {
+                Command::Plan(statement) => changes_rows(&statement),
+                command => matches!(command, Command::Merge(_)),
+            })
         {
             transaction.fail();
             transaction = self.transactions.of_statement_alone()?;
@@ -150,19 +152,6 @@ impl Session {
         let (engine, transaction) = (Arc::clone(&self.shared.engine), Arc::clone(transaction));
         let planner = Planner::new(state, engine, Arc::clone(&statement), transaction, self.path());
         Run::new(self, planner, statement, key)
-    }
-}
-
-/// Whether a statement changes rows, and nothing besides that publishes anything by itself.
-fn changes_rows(command: &Command) -> bool {
-    let Command::Plan(statement) = command else { return matches!(command, Command::Merge(_)) };
-    let PlanStatement::Statement(ast) = statement.as_ref() else { return false };
-    match ast.as_ref() {
-        Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_) => true,
-        Ast::Query(query) => {
-            matches!(query.body.as_ref(), SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_))
-        }
-        _ => false,
     }
 }
 

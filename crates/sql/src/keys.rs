@@ -41,7 +41,7 @@ impl Run<'_> {
         };
         let (new_part, new_rows) = (part(&new), new.iter().map(|segment| segment.rows()).sum::<u64>());
         for key in keys {
-            let near: Vec<_> = others.iter().copied().filter(|other| may_share(key, &table, &new, other)).collect();
+            let near: Vec<_> = others.iter().copied().filter(|other| key.may_share(&table, &new, other)).collect();
             let shared = match near.is_empty() {
                 true => None,
                 false => self.first_text(&key.shared(&new_part, &part(&near)))?,
@@ -170,13 +170,4 @@ impl Run<'_> {
         }
         Ok(first)
     }
-}
-
-/// Whether a row of `other` may have the key of a new row: not where the integers of some part of it lie apart.
-fn may_share(key: &Key, table: &Table, new: &[&Arc<Segment>], other: &Segment) -> bool {
-    let lie_apart = |column: ColumnId| {
-        let Some((least, greatest)) = other.integers(column) else { return false };
-        new.iter().all(|new| new.integers(column).is_some_and(|(low, high)| high < least || greatest < low))
-    };
-    !key.columns(table).is_some_and(|columns| columns.into_iter().any(lie_apart))
 }

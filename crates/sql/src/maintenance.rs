@@ -9,11 +9,11 @@ use forebay_context::settings;
 use forebay_engine::morsels;
 use forebay_layout::{Maintenance, statements};
 use forebay_store::{Replaced, SealedSegment, Table, TableSnapshot};
+use forebay_syntax::tokens::parse_name;
 use forebay_system::answers;
 
 use crate::answer::Answer;
 use crate::lookup::{find_name, find_table};
-use crate::named::parse_name;
 use crate::run::Run;
 
 impl Run<'_> {

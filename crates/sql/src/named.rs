@@ -2,28 +2,14 @@
 
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
-use datafusion::sql::sqlparser::parser::Parser;
-use datafusion::sql::sqlparser::tokenizer::Token;
+use datafusion::sql::sqlparser::ast::Ident;
 use forebay_base::{ColumnId, Error, ErrorKind, Result};
 use forebay_changes::columns::unknown_column;
 use forebay_context::error::suggestion;
 use forebay_store::{Catalog, Table, TableSnapshot};
-use forebay_syntax::dialect::ForebayDialect;
 use forebay_system::schema::check_free;
 
 use crate::qualified_name::{QualifiedName, ident};
-
-/// The name that a text is.
-pub(crate) fn parse_name(text: &str) -> Result<ObjectName> {
-    let wrong = |_| Error::input("not a name");
-    let mut parser = Parser::new(&ForebayDialect).try_with_sql(text).map_err(wrong)?;
-    let name = parser.parse_object_name(false).map_err(wrong)?;
-    match parser.peek_token().token {
-        Token::EOF => Ok(name),
-        _ => Err(Error::input("not a name")),
-    }
-}
 
 /// The table of this name, or an error that suggests another.
 pub fn table_of(catalog: &Catalog, name: &QualifiedName) -> Result<Arc<TableSnapshot>> {

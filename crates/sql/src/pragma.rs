@@ -10,11 +10,11 @@ use forebay_base::{Error, Result};
 use forebay_context::settings::{self, Variables};
 use forebay_grammar::statements::Pragma;
 use forebay_store::DEFAULT_SCHEMA;
+use forebay_syntax::tokens::parse_name;
 use forebay_system::{ALL_TABLES, TABLES, answers};
 
 use crate::answer::Answer;
 use crate::lookup::find_name;
-use crate::named::parse_name;
 use crate::run::Run;
 use crate::semantics;
 

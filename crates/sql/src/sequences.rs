@@ -18,9 +18,9 @@ use forebay_base::{Error, ErrorKind, Result};
 use forebay_context::error::{from_datafusion, into_datafusion, suggestion};
 use forebay_context::lock::lock;
 use forebay_store::Catalog;
+use forebay_syntax::tokens::parse_name;
 use forebay_transactions::SessionTransactions;
 
-use crate::named::parse_name;
 use crate::qualified_name::QualifiedName;
 use crate::search_path::SearchPath;
 

@@ -7,9 +7,10 @@ use forebay_block::{Inflate, inflate_chunk};
 
 use crate::catalog::{Catalog, Table};
 use crate::head::Head;
+use crate::leftovers::leftovers;
 use crate::manifest;
 use crate::segment::Segment;
-use crate::store::{Store, leftovers, load_catalog};
+use crate::store::{Store, load_catalog};
 use crate::volume::DATABASE_DIRECTORY;
 
 /// Errors that a check reports in full; it counts the others.

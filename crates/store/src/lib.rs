@@ -19,6 +19,7 @@ mod fact;
 mod footer;
 mod head;
 mod held;
+mod leftovers;
 mod manifest;
 mod options;
 mod projection;

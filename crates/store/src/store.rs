@@ -3,7 +3,6 @@
 //! Invariants: nothing is written to a directory before it is known to be a sound database or empty; at most one process
 //! writes, at most one transaction at a time commits.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 
@@ -11,16 +10,17 @@ use forebay_base::{ColumnId, Context, DirectoryId, Error, ErrorKind, FactId, Phy
 use forebay_disk::Disk;
 
 use crate::catalog::{Catalog, DEFAULT_SCHEMA, Schema, fold};
-use crate::data_directories::{DataDirectories, DataDirectory, DatabaseId, MARKER_DRAFT_PATH, MARKER_PATH, lock_home};
+use crate::data_directories::{DataDirectories, DataDirectory, DatabaseId, MARKER_PATH, lock_home};
 use crate::fact::{FactDefinition, SealedFact};
 use crate::head::{HEAD_DRAFT_PATH, HEAD_PATH, Head};
+use crate::leftovers::remove_leftovers;
 use crate::manifest::{self, MANIFEST_PATH, Manifest};
 use crate::record_log::{LOG_OLD_PATH, LOG_PATH, RecordLog};
 use crate::rows::{self, Rows};
 use crate::side_file::{PLAN_DRAFT_PATH, PLAN_PATH, SideFile};
 use crate::striped::StripedWriter;
 use crate::transaction::Transaction;
-use crate::volume::{DATABASE_DIRECTORY, FilePlace, LockedDirectory, SEGMENTS_DIRECTORY, Volume, is_data_file, locked};
+use crate::volume::{FilePlace, LockedDirectory, SEGMENTS_DIRECTORY, Volume, locked};
 use crate::writer::SegmentWriter;
 
 /// The file that is locked while the database is open.
@@ -465,39 +465,4 @@ fn create(disk: &Arc<dyn Disk>, directories: DataDirectories) -> Result<()> {
     drop(manifest);
     disk.sync_directory("")?;
     Head::create(&**disk, catalog.commit)
-}
-
-/// Removes files of a directory that the manifest does not name: writers that crashed, drops that were not finished.
-fn remove_leftovers(disk: &dyn Disk, id: DirectoryId, catalog: &Catalog) -> Result<()> {
-    let mut removed = false;
-    for path in leftovers(disk, id, catalog)? {
-        disk.remove(&path)?;
-        removed = true;
-    }
-    let draft = if id == DATABASE_DIRECTORY { HEAD_DRAFT_PATH } else { MARKER_DRAFT_PATH };
-    if disk.exists(draft)? {
-        disk.remove(draft)?;
-        disk.sync_directory("")?;
-    }
-    if id == DATABASE_DIRECTORY {
-        for name in disk.list("")?.iter().filter(|name| forebay_disk::is_temporary(name)) {
-            disk.remove(name)?;
-        }
-    }
-    if removed {
-        // Their names are about to be used again.
-        disk.sync_directory(SEGMENTS_DIRECTORY)?;
-    }
-    Ok(())
-}
-
-/// Paths of the files in a directory's segments folder that `catalog` does not name.
-pub(crate) fn leftovers(disk: &dyn Disk, id: DirectoryId, catalog: &Catalog) -> Result<Vec<String>> {
-    let here = catalog.segments().filter(|segment| segment.data_directory() == id);
-    let mut named: BTreeSet<String> = here.map(|segment| FilePlace::of_segment(id, segment.id()).path()).collect();
-    let here = catalog.facts().filter(|fact| fact.data_directory() == id);
-    named.extend(here.map(|fact| FilePlace::of_fact(id, fact.id()).path()));
-    let files = disk.list(SEGMENTS_DIRECTORY)?.into_iter().filter(|file| is_data_file(file));
-    let paths = files.map(|file| format!("{SEGMENTS_DIRECTORY}/{file}"));
-    Ok(paths.filter(|path| !named.contains(path)).collect())
 }

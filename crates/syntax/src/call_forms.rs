@@ -12,7 +12,7 @@ use forebay_context::settings::Variables;
 use forebay_grammar::macros;
 
 use crate::dialect::ForebayDialect;
-use crate::intervals;
+use forebay_context::intervals;
 
 /// Parts of dates that are functions of their own.
 const DATE_PARTS: [&str; 27] = [

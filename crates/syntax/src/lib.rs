@@ -13,7 +13,6 @@ pub mod dialect;
 pub mod file_options;
 mod function_calls;
 mod given_names;
-pub mod intervals;
 pub mod names;
 pub mod outputs;
 pub mod parameters;

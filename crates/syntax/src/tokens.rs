@@ -1,6 +1,8 @@
 //! The tokens of a text, and where they are in it.
 
-use datafusion::sql::sqlparser::tokenizer::{Location, TokenWithSpan, Tokenizer};
+use datafusion::sql::sqlparser::ast::ObjectName;
+use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use forebay_base::{Error, Result};
 use forebay_context::error::split_position;
 
@@ -16,6 +18,17 @@ pub fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
             None => error,
         }
     })
+}
+
+/// The name, with points or without, that a text is.
+pub fn parse_name(text: &str) -> Result<ObjectName> {
+    let wrong = |_| Error::input("not a name");
+    let mut parser = Parser::new(&ForebayDialect).try_with_sql(text).map_err(wrong)?;
+    let name = parser.parse_object_name(false).map_err(wrong)?;
+    match parser.peek_token().token {
+        Token::EOF => Ok(name),
+        _ => Err(Error::input("not a name")),
+    }
 }
 
 /// Byte offsets of lines and characters.

@@ -15,8 +15,8 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::arrow::error::ArrowError;
 
+use forebay_context::intervals;
 use forebay_context::{clock, moments};
-use forebay_syntax::intervals;
 use forebay_syntax::types::shown_type;
 
 use super::{cast, fields, lists, temporal};

@@ -183,7 +183,7 @@ fn dates_with_times(call: &Call<'_>) -> Result<ArrayRef> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_syntax::intervals;
+    use forebay_context::intervals;
 
     #[test]
     fn what_is_left_of_months_are_days() {

@@ -7,8 +7,8 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::common::{DataFusionError, Result};
 use forebay_base::calendar;
+use forebay_context::intervals;
 use forebay_context::moments::{DAY, INFINITE, in_range};
-use forebay_syntax::intervals;
 
 use super::part::{HOUR, MINUTE, SECOND};
 use super::shift::later;

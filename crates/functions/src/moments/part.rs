@@ -14,8 +14,8 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility, lit,
 };
 use forebay_base::calendar::{self, civil};
+use forebay_context::intervals;
 use forebay_context::moments::{DAY, INFINITE};
-use forebay_syntax::intervals;
 use forebay_syntax::types::shown_type;
 
 use crate::function::{Call, Definition, INTERVAL, Shape, TEXT, TIME, days, is_moment, is_text, moment_type, refused};

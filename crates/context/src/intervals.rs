@@ -188,7 +188,7 @@ pub fn text(interval: IntervalMonthDayNano) -> String {
     let microseconds = interval.nanoseconds / 1_000;
     if microseconds != 0 || parts.is_empty() {
         let sign = if microseconds < 0 { "-" } else { "" };
-        parts.push(format!("{sign}{}", forebay_context::clock::text(microseconds.unsigned_abs())));
+        parts.push(format!("{sign}{}", crate::clock::text(microseconds.unsigned_abs())));
     }
     parts.join(" ")
 }
