@@ -41,20 +41,21 @@ impl Session {
     }
 
     fn answer(&self, text: &str, base: Base, started: Instant) -> Result<Answer> {
-        let mut transaction = self.transactions.of_statement();
+        let (mut transaction, mut tries) = (self.transactions.of_statement(), 1);
         let mut answer = self.ended_answer(&transaction, text, base.clone(), started);
-        // Others have changed the same meanwhile, and nothing has been published of it: again, so that they wait.
-        if let Err(error) = &answer
+        // Others have changed the same and committed first, and nothing has been published of it.
+        while let Err(error) = &answer
             && error.kind() == ErrorKind::Conflict
             && !transaction.is_block()
+            && tries < TRIES
             && parse::parse(text).is_ok_and(|command| match command {
                 Command::Plan(statement) => changes_rows(&statement),
                 command => matches!(command, Command::Merge(_)),
             })
         {
             transaction.fail();
-            transaction = self.transactions.of_statement_alone()?;
-            answer = self.ended_answer(&transaction, text, base, started);
+            (transaction, tries) = (self.transactions.of_statement(), tries + 1);
+            answer = self.ended_answer(&transaction, text, base.clone(), started);
         }
         self.shared.plans.forget_before(self.shared.engine.store().catalog().schema_number());
         match answer {
@@ -154,6 +155,9 @@ impl Session {
         Run::new(self, planner, statement, key)
     }
 }
+
+/// How often a statement that is a transaction of its own is tried: each time that it fails another one has committed.
+const TRIES: u32 = 100;
 
 /// What a query does.
 const SCANNING: &str = "scanning";

@@ -56,19 +56,6 @@ impl OpenTransaction {
         new
     }
 
-    /// The same, with the writer's turn from its beginning, so that nobody commits meanwhile what it conflicts with.
-    pub(crate) fn of_statement_alone(store: &Store) -> Result<Self> {
-        let new = Self::new(store, Access::ReadWrite, false);
-        {
-            let mut state = new.state();
-            let changes = store.begin()?;
-            state.base = Some(Arc::clone(changes.catalog()));
-            state.changes = Some(changes);
-            state.find_schema();
-        }
-        Ok(new)
-    }
-
     /// A transaction of several statements, which sees what its first statement will find.
     pub(crate) fn of_block(store: &Store, access: Access) -> Self {
         Self::new(store, access, true)
@@ -155,7 +142,7 @@ impl OpenTransaction {
     }
 
     /// Takes the next `count` numbers of a sequence: at once and for good, whatever becomes of the transaction, but for a sequence that it
-    /// has made itself, and for a statement that others wait for: where that fails nobody has seen its numbers.
+    /// has made itself.
     ///
     /// # Errors
     /// `NotFound`, `Constraint` where there are not as many, and `Conflict` where another transaction has made it anew.
@@ -168,8 +155,7 @@ impl OpenTransaction {
             (None, None) => true,
             _ => false,
         };
-        let (is_own, has_turn) = (!base.is_some_and(|base| is_same(&base)), self.has_turn());
-        if (self.is_block && is_own) || has_turn {
+        if self.is_block && !base.is_some_and(|base| is_same(&base)) {
             return self.change(|changes| changes.take_numbers(schema, name, count));
         }
         let mut alone = self.store.begin()?;
@@ -180,11 +166,6 @@ impl OpenTransaction {
         let numbers = alone.take_numbers(schema, name, count)?;
         alone.commit()?;
         Ok(numbers)
-    }
-
-    /// Whether commits of others wait for it.
-    fn has_turn(&self) -> bool {
-        !self.is_block && self.state().changes.is_some()
     }
 
     /// The catalog that it has seen so far, with its changes; `None` where none of its statements has begun.

@@ -36,15 +36,6 @@ impl SessionTransactions {
         open.unwrap_or_else(|| Arc::new(OpenTransaction::of_statement(&self.store)))
     }
 
-    /// The transaction of a statement of its own, as [`SessionTransactions::of_statement`] gives it, that nothing can conflict with: others
-    /// wait for it from its beginning.
-    ///
-    /// # Errors
-    /// Where nothing may be written.
-    pub fn of_statement_alone(&self) -> Result<Arc<OpenTransaction>> {
-        OpenTransaction::of_statement_alone(&self.store).map(Arc::new)
-    }
-
     /// The catalog as a statement would see it that began now, though none does.
     pub fn catalog(&self) -> Arc<Catalog> {
         let seen = self.open().as_ref().and_then(|open| open.seen());
