@@ -10,7 +10,6 @@ use forebay_changes::changes_rows;
 use forebay_context::lock::lock;
 use forebay_context::statement::StatementContext;
 use forebay_engine::compact::{Merging, small_runs};
-use forebay_store::TableSnapshot;
 use forebay_syntax::parse::{self, Command};
 use forebay_transactions::OpenTransaction;
 
@@ -123,12 +122,11 @@ impl Session {
             return;
         }
         let catalog = store.catalog();
-        let has_gathered = |table: &TableSnapshot| !small_runs(table, Merging::Gathered).is_empty();
-        let gathered = changed.iter().filter_map(|id| catalog.table_by_id(*id)).filter(|table| has_gathered(table));
-        for table in gathered {
+        let tables = changed.iter().filter_map(|id| catalog.table_by_id(*id));
+        for table in tables.filter(|table| !small_runs(table, Merging::Gathered).is_empty()) {
             let Base { state, settings } = lock(&self.base).clone();
             let (transaction, key) = (self.transactions.of_statement(), PlanKey { settings, text: String::new() });
-            let run = self.begin(&transaction, state, MERGING, key, Instant::now());
+            let run = self.begin(&transaction, state, activity(&Command::Checkpoint), key, Instant::now());
             // The commit stands; where others have changed the same, or there is no room, the next one tries again.
             let _the_commit_stands = run.maintenance().merge_gathered(table);
         }
@@ -162,15 +160,12 @@ const TRIES: u32 = 100;
 /// What a query does.
 const SCANNING: &str = "scanning";
 
-/// What becomes of small segments.
-const MERGING: &str = "merging";
-
 fn activity(command: &Command) -> &'static str {
     match command {
         Command::Copy(copy) if copy.to => "writing",
         Command::Copy(_) => "loading",
         Command::CheckDatabase => "checking",
-        Command::Checkpoint | Command::Optimize(_) => MERGING,
+        Command::Checkpoint | Command::Optimize(_) => "merging",
         Command::Analyze(_) => "analysing",
         Command::ClusterBy(_) => "clustering",
         Command::AlterProjection(_) => "sorting",

@@ -200,13 +200,13 @@ mod tests {
         let field = datafusion::arrow::datatypes::Field::new("t", crate::functions::instant_type(), true);
         let schema = DFSchema::from_unqualified_fields(vec![field].into(), Default::default()).expect("one column");
         for (target, expect) in [
-            (DataType::Utf8, r#"zone_text(t, "Europe/Berlin")"#),
-            (TIMESTAMP, r#"zone_local(t, "Europe/Berlin")"#),
-            (DataType::Date32, r#"CAST(zone_local(t, "Europe/Berlin") AS Date32)"#),
+            (DataType::Utf8, "CAST(zone_text(t) AS Utf8)"),
+            (TIMESTAMP, "zone_local(t)"),
+            (DataType::Date32, "CAST(zone_local(t) AS Date32)"),
             (DataType::Int64, "CAST(t AS Int64)"),
         ] {
             let done = rewrite(cast(col("t"), target), &schema, &zone).expect("a cast").data;
-            assert!(done.to_string().starts_with(expect.trim_end_matches(')')), "{done}");
+            assert_eq!(done.to_string(), expect);
         }
     }
 }
