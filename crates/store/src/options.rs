@@ -16,8 +16,8 @@ use crate::transaction::Transaction;
 /// In the manifest the column of an option of the whole table.
 pub(crate) const OPTION_NO_COLUMN: u32 = u32::MAX;
 
-/// Least bytes of an option in the manifest: a column, and two texts of a byte each.
-const OPTION_LEAST_BYTES: usize = 14;
+/// Least bytes of an option in the manifest: a column, a name of a byte, and an empty value.
+const OPTION_LEAST_BYTES: usize = 13;
 
 /// The options of one table: for it as a whole (`None`) and for some of its columns, values by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -98,7 +98,7 @@ impl Transaction {
     /// Sets an option of a table, or of one of its columns; `None` takes it back.
     ///
     /// # Errors
-    /// `NotFound` if table or column are not there, `Input` if name or value are not possible as names.
+    /// `NotFound` if table or column are not there, `Input` if the name is not possible as one, or the value is too long.
     pub fn set_option(&mut self, id: TableId, column: Option<ColumnId>, name: &str, value: Option<&str>) -> Result<()> {
         check_name(name)?;
         value.map_or(Ok(()), check_value)?;

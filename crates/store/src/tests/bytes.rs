@@ -189,8 +189,19 @@ fn options_of_what_is_not_there_are_refused() {
     assert_eq!(set(id, Some(ColumnId(7)), "compression", "zstd"), ErrorKind::NotFound);
     assert_eq!(set(TableId(77), None, "compression", "zstd"), ErrorKind::NotFound);
     assert_eq!(set(id, None, "", "zstd"), ErrorKind::Input);
-    assert_eq!(set(id, None, "compression", ""), ErrorKind::Input);
     assert_eq!(set(id, None, "compression", &"x".repeat(forebay_base::limits::OPTION_BYTES + 1)), ErrorKind::Input);
+}
+
+/// An option may say nothing, as an empty comment does.
+#[test]
+fn empty_options_are_read_again() {
+    let disk = MemoryDisk::new();
+    let store = open(&disk).expect("a database");
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    change(&store, |t| t.set_option(id, None, "c", Some(""))).expect("set");
+    drop(store);
+    let store = open(&disk).expect("what was written");
+    assert_eq!(store.catalog().table_by_id(id).expect("the table").options.get(None, "c"), Some(""));
 }
 
 /// The bytes of options (docs/format.md, "Manifest"); without any, a row ends as before there were options.
