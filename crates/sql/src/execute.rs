@@ -40,8 +40,13 @@ impl Session {
     }
 
     fn answer(&self, text: &str, base: Base, started: Instant) -> Result<Answer> {
+        let ended = |transaction: &Arc<OpenTransaction>| {
+            let answer = self.answer_in(transaction, text, base.clone(), started)?;
+            self.merge_gathered(&transaction.end_statement()?);
+            Ok(answer)
+        };
         let (mut transaction, mut tries) = (self.transactions.of_statement(), 1);
-        let mut answer = self.ended_answer(&transaction, text, base.clone(), started);
+        let mut answer: Result<Answer> = ended(&transaction);
         // Others have changed the same and committed first, and nothing has been published of it.
         while let Err(error) = &answer
             && error.kind() == ErrorKind::Conflict
@@ -54,7 +59,7 @@ impl Session {
         {
             transaction.fail();
             (transaction, tries) = (self.transactions.of_statement(), tries + 1);
-            answer = self.ended_answer(&transaction, text, base.clone(), started);
+            answer = ended(&transaction);
         }
         self.shared.plans.forget_before(self.shared.engine.store().catalog().schema_number());
         match answer {
@@ -64,19 +69,6 @@ impl Session {
                 Err(error)
             }
         }
-    }
-
-    /// The answer to a statement that is committed where it is a transaction of its own.
-    fn ended_answer(
-        &self,
-        transaction: &Arc<OpenTransaction>,
-        text: &str,
-        base: Base,
-        started: Instant,
-    ) -> Result<Answer> {
-        let answer = self.answer_in(transaction, text, base, started)?;
-        self.merge_gathered(&transaction.end_statement()?);
-        Ok(answer)
     }
 
     fn answer_in(
@@ -107,10 +99,8 @@ impl Session {
 
     /// Does `work` as a statement that runs nothing.
     pub(crate) fn on_snapshot<T>(&self, work: impl FnOnce(Run<'_>) -> Result<T>) -> Result<T> {
-        let Base { state, settings } = lock(&self.base).clone();
-        let (transaction, key) = (self.transactions.of_statement(), PlanKey { settings, text: String::new() });
-        let run = || self.begin(&transaction, state, "preparing", key, Instant::now());
-        let done = transaction.check_usable().and_then(|()| work(run()));
+        let transaction = self.transactions.of_statement();
+        let done = transaction.check_usable().and_then(|()| work(self.begin_untold(&transaction, "preparing")));
         done.inspect_err(|_| transaction.fail())
     }
 
@@ -124,12 +114,16 @@ impl Session {
         let catalog = store.catalog();
         let tables = changed.iter().filter_map(|id| catalog.table_by_id(*id));
         for table in tables.filter(|table| !small_runs(table, Merging::Gathered).is_empty()) {
-            let Base { state, settings } = lock(&self.base).clone();
-            let (transaction, key) = (self.transactions.of_statement(), PlanKey { settings, text: String::new() });
-            let run = self.begin(&transaction, state, activity(&Command::Checkpoint), key, Instant::now());
+            let run = self.begin_untold(&self.transactions.of_statement(), activity(&Command::Checkpoint));
             // The commit stands; where others have changed the same, or there is no room, the next one tries again.
             let _the_commit_stands = run.maintenance().merge_gathered(table);
         }
+    }
+
+    /// A statement that no text says.
+    fn begin_untold(&self, transaction: &Arc<OpenTransaction>, activity: &str) -> Run<'_> {
+        let Base { state, settings } = lock(&self.base).clone();
+        self.begin(transaction, state, activity, PlanKey { settings, text: String::new() }, Instant::now())
     }
 
     fn begin(

@@ -125,24 +125,16 @@ mod tests {
     use forebay_base::ColumnId;
 
     use super::*;
+    use crate::policy::traces::evicted;
     use crate::policy::{ColumnKey, PolicyKind};
 
     fn facts(table: u64, bytes: usize) -> Facts {
         Facts { column: ColumnKey { table: TableId(table), column: ColumnId(0) }, ..Facts::of_bytes(bytes) }
     }
 
-    fn evicted(policy: &mut Pinned<u32>, incoming: Option<&Facts>) -> Option<u32> {
-        let mut gone = None;
-        policy.evict(incoming, &mut |key| {
-            gone = Some(*key);
-            true
-        });
-        gone
-    }
-
     #[test]
     fn units_of_pinned_tables_go_last() {
-        let mut policy = Pinned::new(PolicyKind::Lru.policy(100), 100);
+        let mut policy = Pinned::<u32>::new(PolicyKind::Lru.policy(100), 100);
         assert!(policy.set(TableId(1), true) && !policy.set(TableId(1), true));
         for key in 0..4 {
             policy.insert(key, facts(u64::from(key % 2), 10));

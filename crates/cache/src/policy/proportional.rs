@@ -199,6 +199,7 @@ mod tests {
     use forebay_base::{ColumnId, TableId};
 
     use super::*;
+    use crate::policy::traces::evicted;
 
     fn column(number: u32) -> ColumnKey {
         ColumnKey { table: TableId(1), column: ColumnId(number) }
@@ -224,15 +225,6 @@ mod tests {
             }
         }
         policy
-    }
-
-    fn evicted(policy: &mut Proportional<(u32, u32)>, incoming: Option<&Facts>) -> Option<(u32, u32)> {
-        let mut gone = None;
-        policy.evict(incoming, &mut |key| {
-            gone = Some(*key);
-            true
-        });
-        gone
     }
 
     #[test]

@@ -14,6 +14,16 @@ const TRACES: u64 = 10_000;
 const STEPS: usize = 120;
 const KEYS: u64 = 40;
 
+/// What a policy lets go of first, if it can.
+pub(super) fn evicted<K: Copy>(policy: &mut impl Policy<K>, incoming: Option<&Facts>) -> Option<K> {
+    let mut gone = None;
+    policy.evict(incoming, &mut |key| {
+        gone = Some(*key);
+        true
+    });
+    gone
+}
+
 /// Numbers from a seed (xorshift).
 struct Random(u64);
 

@@ -201,7 +201,7 @@ impl Builder<'_> {
                 )
             })
             .collect();
-        self.rows(table, &source, |vectors, rows, dictionaries| {
+        self.rows(table, &source, |_, vectors, rows, dictionaries| {
             let (key, rest) = (&vectors[0], &vectors[1..]);
             let further = rest[own.len()..].iter();
             for (keys, vector) in keys.iter_mut().zip(std::iter::once(key).chain(further)) {
@@ -251,19 +251,20 @@ impl Builder<'_> {
         Ok(all.into_iter().map(|(_, result)| result).collect())
     }
 
-    /// Calls `see` with all rows of a table, in their order.
-    fn rows(
+    /// Calls `see` with all rows of a table, in their order, and the segment, row group and block that they are of.
+    pub(super) fn rows(
         &self,
         table: &Arc<TableSnapshot>,
         source: &TableSource,
-        mut see: impl FnMut(&[Vector], usize, &[Arc<Dictionary>]),
+        mut see: impl FnMut((usize, usize, usize), &[Vector], usize, &[Arc<Dictionary>]),
     ) -> Result<()> {
         let (scan, dictionaries) = (self.scan(table, source)?, dictionaries_of(source));
         let mut loader = VectorLoader::new(source, &dictionaries);
         while let Some(morsel) = scan.next_morsel() {
+            self.cancel.check()?;
             let rows = scan.run(morsel, &mut [], &mut [])?;
-            while let Some(loaded) = loader.next(&rows, EqualRows::Ignored)? {
-                see(loaded.vectors, loaded.rows, &dictionaries);
+            while let Some((block, loaded)) = loader.next_of_block(&rows)? {
+                see((morsel.segment, morsel.group, block), loaded.vectors, loaded.rows, &dictionaries);
             }
         }
         Ok(())

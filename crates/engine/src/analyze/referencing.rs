@@ -102,27 +102,20 @@ impl Builder<'_> {
     fn blocks_by_key(&self, table: &Arc<TableSnapshot>, column: ColumnId) -> Result<BlocksByKey> {
         let source = source_of(table, &[column])?;
         check_key(&source.columns[0], table)?;
-        let scan = self.scan(table, &source)?;
-        let mut loader = VectorLoader::new(&source, &[]);
         let row_count = row_count(table)?;
         let (mut keys, mut of_rows) = (Vec::with_capacity(row_count), Vec::with_capacity(row_count));
         let mut blocks = Vec::new();
-        while let Some(morsel) = scan.next_morsel() {
-            if table.segments[morsel.segment].column_index(column).is_none() {
-                continue;
+        self.rows(table, &source, |place, vectors, rows, _| {
+            if table.segments[place.0].column_index(column).is_none() {
+                return;
             }
-            self.cancel.check()?;
-            let rows = scan.run(morsel, &mut [], &mut [])?;
-            while let Some((block, loaded)) = loader.next_of_block(&rows)? {
-                let place = (morsel.segment, morsel.group, block);
-                if blocks.last() != Some(&place) {
-                    blocks.push(place);
-                }
-                let number = blocks.len() as u32 - 1;
-                integers_of(&loaded.vectors[0], 0..loaded.rows, |_, key| keys.push(key));
-                of_rows.resize(keys.len(), number);
+            if blocks.last() != Some(&place) {
+                blocks.push(place);
             }
-        }
+            let number = blocks.len() as u32 - 1;
+            integers_of(&vectors[0], 0..rows, |_, key| keys.push(key));
+            of_rows.resize(keys.len(), number);
+        })?;
         Ok(BlocksByKey { rows: RowsByKey::new(&keys), of_rows, blocks })
     }
 
