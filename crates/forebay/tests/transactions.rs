@@ -529,6 +529,26 @@ fn small_segments_are_merged_as_they_gather() {
     check(&one, "SELECT sum(a) FROM v", &[1299 * 1300 / 2]);
 }
 
+/// Every copy of the rows has all of them in its own order, and few segments.
+#[test]
+fn projections_and_ordered_tables_are_merged_as_they_gather() {
+    let session = database().session();
+    ok(&session, "CREATE TABLE t (a INTEGER, b INTEGER); INSERT INTO t VALUES (0, 0)");
+    ok(&session, "ALTER TABLE t CLUSTER BY (b); ALTER TABLE t ADD PROJECTION p (ORDER BY a)");
+    (1..70).for_each(|row| ok(&session, &format!("INSERT INTO t VALUES ({row}, {row} * 37 % 70)")));
+    ok(&session, "INSERT INTO t VALUES (NULL, NULL)");
+    for copy in ["off", "p"] {
+        ok(&session, &format!("SET projections = '{copy}'"));
+        check(&session, "SELECT a FROM t WHERE a IS NOT NULL ORDER BY a", &(0..70).collect::<Vec<_>>());
+        check(&session, "SELECT count(*) FROM t WHERE b = a * 37 % 70", &[70]);
+    }
+    let of_copy = |is_own: &str| {
+        let condition = format!("table_name = 't' AND projection_name IS {is_own}");
+        run(&session, &format!("SELECT count(*) FROM forebay.segments WHERE {condition}")).expect("counted")[0]
+    };
+    assert!(of_copy("NULL") < 32 && of_copy("NOT NULL") < 32);
+}
+
 /// Each of them changes rows of the one segment: what has read too early is done again.
 #[test]
 fn statements_of_their_own_are_run_again_after_a_conflict() {
