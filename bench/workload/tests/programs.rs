@@ -207,11 +207,20 @@ fn the_experiments_of_caching_run() {
     assert!(["Figure 8", "Figure 9", "proportional"].iter().all(|expected| text.contains(expected)), "{text}");
     let written = std::fs::read_to_string(&json).expect("the JSON file");
     let record: serde_json::Value = serde_json::from_str(&written).expect("JSON");
-    assert_eq!(record["experiments"].as_array().map(Vec::len), Some(2));
-    for experiment in record["experiments"].as_array().expect("a list") {
+    let experiments = record["experiments"].as_array().expect("a list");
+    assert_eq!(experiments.len(), 3);
+    let (policies, sessions) = experiments.split_at(2);
+    for experiment in policies {
         let series = experiment["series"].as_array().expect("a list");
         assert!(series.len() == 7 && series.iter().all(|one| one["points"].as_array().map(Vec::len) == Some(5)));
     }
+    // Sessions beside each other: their answers are compared by the experiment itself, their account is kept.
+    let bytes = |name: &str| {
+        let series = sessions[0]["series"].as_array().expect("a list");
+        let named = series.iter().find(|one| one["name"] == name).expect("a series of this name");
+        named["points"][0][1].as_f64().expect("a number of bytes")
+    };
+    assert!(bytes("account") > 0.0 && bytes("account") <= bytes("budget"), "{}", sessions[0]);
 }
 
 /// What is there is neither overwritten nor removed, and a run that fails keeps the figures of an earlier one.

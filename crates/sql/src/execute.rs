@@ -58,6 +58,11 @@ impl Session {
             })
         {
             transaction.fail();
+            // The next try would forget that somebody wants none.
+            if let Err(cancelled) = self.running.cancel.check() {
+                answer = Err(cancelled);
+                break;
+            }
             (transaction, tries) = (self.transactions.of_statement(), tries + 1);
             answer = ended(&transaction);
         }

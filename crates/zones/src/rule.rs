@@ -116,7 +116,7 @@ fn rewrite(expr: Expr, schema: &DFSchema, zone: &Zone) -> Result<Transformed<Exp
         }
         (DataType::Timestamp(_, Some(_)), text) if text.is_string() => call(Operation::Text, zone.clone(), value),
         (DataType::Timestamp(_, Some(_)), DataType::Timestamp(_, None) | DataType::Date32) => {
-            again(call(Operation::Local, zone.clone(), value))
+            call(Operation::Local, zone.clone(), value)
         }
         (nested, text) if text.is_string() && nested.is_nested() => match shown::of_type(nested, zone.name()) {
             Some(in_zone) if in_zone != *nested => again(Expr::Cast(Cast::new(Box::new(value), in_zone))),
