@@ -24,6 +24,12 @@ id! {
     /// A column, unique within its table; never reused after DROP COLUMN.
     ColumnId(u32)
 }
+
+impl ColumnId {
+    /// The column of a table with the places of its rows, which is computed and never stored.
+    pub const PLACES: Self = Self(u32::MAX - 1);
+}
+
 id! {
     /// A directory of a database that holds segment files: 0 is the database's own, the others were named when they were
     /// added.

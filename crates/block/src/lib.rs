@@ -30,8 +30,9 @@ pub use access::{
     Access, Codes, DictionaryValues, FixedValues, PlainAccess, RunEnds, RunValues, StringValues, ValueRef, Values,
 };
 pub use chunk::{
-    BlockSet, ChunkMemory, ChunkOptions, ChunkPart, Inflate, InflatedChunk, SchemeSummary, SealedChunk, TakeMemory,
-    block_places, directory_encodings, directory_summary, heap_memory, inflate_blocks, inflate_chunk, seal_chunk,
+    BlockRows, BlockSet, ChunkMemory, ChunkOptions, ChunkPart, Inflate, InflatedChunk, SchemeSummary, SealedChunk,
+    TakeMemory, block_places, directory_encodings, directory_summary, heap_memory, inflate_blocks, inflate_chunk,
+    seal_chunk,
 };
 pub use column::{PlainColumn, PlainValues};
 pub use encode::{EncodeOptions, encode_block};

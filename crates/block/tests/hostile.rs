@@ -7,8 +7,8 @@ mod version_1;
 use cases::{Aligned, Case, Cell, Random, any_case, any_encoding, inflate, read};
 use forebay_base::{ErrorKind, PhysicalType, checksum::crc32c};
 use forebay_block::{
-    ChunkOptions, Compression, EncodedBlock, Encoding, Inflate, InflatedChunk, Scheme, directory_summary,
-    inflate_chunk, seal_chunk,
+    BlockRows, ChunkOptions, ChunkPart, Compression, EncodedBlock, Encoding, Inflate, InflatedChunk, PortableUnpack,
+    Scheme, SealedChunk, directory_summary, inflate_chunk, seal_chunk,
 };
 use proptest::prelude::*;
 use version_1::seal_v1;
@@ -100,6 +100,7 @@ fn mutated_chunks_never_panic() {
                     repair_checksums(&mut damaged.directory, &damaged.bytes);
                 }
                 let result = inflate(&damaged, physical);
+                look_at(rows_of(&damaged, physical, &mut random));
                 let summary = directory_summary(&damaged.directory, physical);
                 assert!(summary.is_ok() || result.is_err(), "what is inflated can be summarised");
                 if result.is_ok() {
@@ -112,6 +113,16 @@ fn mutated_chunks_never_panic() {
         }
     }
     assert!(inflated > 0 && refused > 0, "{inflated} were inflated, {refused} were not");
+}
+
+/// Some rows by themselves.
+fn rows_of(sealed: &SealedChunk, physical: PhysicalType, random: &mut Random) -> forebay_base::Result<InflatedChunk> {
+    let rows = (0..3).map(|_| random.below(3000) as u16 % 7).collect();
+    let mut wanted = BlockRows::new(&sealed.directory, physical, random.below(2) as usize, rows)?;
+    while !wanted.wanted()?.is_empty() {
+        wanted.take(&[ChunkPart { start: 0, bytes: &sealed.bytes }], &PortableUnpack)?;
+    }
+    wanted.finish()
 }
 
 /// Numbers of blocks and frames, if the directory has them.

@@ -139,6 +139,15 @@ impl Vector {
         Ok(())
     }
 
+    /// Loads the places of these rows of a block, of whose first row the place is `first`.
+    pub fn load_places(&mut self, first: i64, rows: &Selected<'_>) {
+        self.begin(PhysicalType::I64, rows.len());
+        for (slot, row) in self.values_mut::<i64>().iter_mut().zip(rows.rows()) {
+            *slot = first + row as i64;
+        }
+        self.has_nulls = false;
+    }
+
     /// Loads single values of a physical type; `None` is NULL. Panics where a value is not of the type.
     pub fn load_values(&mut self, physical: PhysicalType, values: &[Option<&Value>]) {
         self.begin(physical, values.len());

@@ -41,7 +41,7 @@ use crate::timeline::{ChunkTimes, SourceTimeline};
 use crate::traffic::ChunkSource;
 use crate::{Metrics, ScanSettings};
 
-pub(crate) use extent::Extent;
+pub(crate) use extent::{Extent, runs_of};
 pub use stored::StoredBytes;
 pub(crate) use stored::StoredChunk;
 

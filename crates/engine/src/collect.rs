@@ -137,6 +137,12 @@ fn internal(error: arrow::error::ArrowError) -> Error {
     Error::internal(error.to_string())
 }
 
+/// The places of the selected rows of a block, of whose first row the place is `first`.
+pub(crate) fn collect_places(first: i64, selection: &Selection) -> ArrayRef {
+    let places = selection.rows().map(|row| first + row as i64);
+    Arc::new(PrimitiveArray::<Int64Type>::from_iter_values(places))
+}
+
 /// `rows` times the same value, for columns that a segment does not have.
 pub fn collect_constant(value: Option<&Value>, logical: &LogicalType, rows: usize) -> Result<ArrayRef> {
     let data_type = arrow_type(logical);

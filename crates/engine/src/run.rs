@@ -25,15 +25,16 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use forebay_base::{Context, Error, LogicalType, Result, Value};
+use forebay_base::{ColumnId, Context, Error, LogicalType, Result, Value};
 use forebay_block::{BlockSet, InflatedChunk};
 use forebay_cpu::{BlockPredicate, Matches, Selection, translate};
 use forebay_store::{BlockLayout, Column, GroupColumn, Segment, Table, TableSnapshot};
 
 use crate::chunks::Engine;
-use crate::collect::{BlockValues, collect_constant};
+use crate::collect::{BlockValues, collect_constant, collect_places};
 use crate::facts::RuledOut;
 use crate::morsel::{Morsel, SharedGroups, drives, morsels};
+use crate::places::Places;
 use crate::timeline::{Computing, SourceTimeline};
 use crate::types::arrow_type;
 use crate::{CancelToken, Metrics};
@@ -98,6 +99,8 @@ pub struct Scan {
     ruled_out_by_keys: OnceLock<RuledOut>,
     /// What the cache was told of it.
     watched: Watched,
+    /// Where its rows are, if they are asked for that.
+    places: Option<Places>,
 }
 
 impl Scan {
@@ -114,6 +117,8 @@ impl Scan {
         let schema = schema_of(&table, &columns);
         let (cursor, settings) = (AtomicUsize::new(0), ScanSettings::default());
         let (shared, reads, timeline) = (SharedGroups::default(), Reads::default(), None);
+        let gives_places = columns.iter().any(|column| table.columns[*column].id == ColumnId::PLACES);
+        let places = if gives_places { Some(Places::of(&table)?) } else { None };
         Ok(Self {
             engine,
             table,
@@ -137,6 +142,7 @@ impl Scan {
             ruled_out: RuledOut::default(),
             ruled_out_by_keys: OnceLock::new(),
             watched: Watched::default(),
+            places,
         })
     }
 
@@ -281,6 +287,8 @@ pub(crate) enum Stored<'a> {
     Block(&'a Arc<InflatedChunk>, usize),
     /// The segment is older than the column: every row has this value.
     Missing(Option<&'a Value>),
+    /// Nowhere: they are the places of the rows, of which this is the first.
+    Places(i64),
 }
 
 /// What one column of a block's batches is made from.
@@ -293,6 +301,7 @@ struct Source<'a> {
 enum SourceValues<'a> {
     Block(BlockValues<'a>),
     Missing(Option<&'a Value>, &'a LogicalType),
+    Places(i64),
 }
 
 impl MorselRows {
@@ -324,6 +333,12 @@ impl MorselRows {
             None if self.group_column(column).is_some() => {
                 let name = &self.scan.table.columns[column].name;
                 Err(Error::internal(format!("column {name} was not loaded")))
+            }
+            None if self.scan.table.columns[column].id == ColumnId::PLACES => {
+                let places = self.scan.places.as_ref();
+                let places = places.ok_or_else(|| Error::internal("a scan gives places that it was not asked for"))?;
+                let first = self.scan.layout.of_group((self.morsel.segment, self.morsel.group)).start;
+                Ok(Stored::Places(places.first_of(first + block)))
             }
             None => Ok(Stored::Missing(self.scan.table.columns[column].missing.as_ref())),
         }
@@ -425,6 +440,7 @@ impl MorselRows {
                 let logical = &self.scan.table.columns[column].logical;
                 let values = match self.stored(column, block)? {
                     Stored::Missing(value) => SourceValues::Missing(value, logical),
+                    Stored::Places(first) => SourceValues::Places(first),
                     Stored::Block(chunk, index) => {
                         let values = BlockValues::open(chunk, index, logical, rows);
                         SourceValues::Block(values.context(|| self.place_of_block(column, block))?)
@@ -450,6 +466,7 @@ impl MorselRows {
             let array = match &source.values {
                 SourceValues::Block(values) => values.collect(selection),
                 SourceValues::Missing(value, logical) => collect_constant(*value, logical, selection.len()),
+                SourceValues::Places(first) => Ok(collect_places(*first, selection)),
             };
             array.context(|| self.place_of_block(source.column, source.block))
         };

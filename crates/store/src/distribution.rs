@@ -46,6 +46,11 @@ impl Distribution {
         Some(Self { distinct, points })
     }
 
+    /// Of so many values of which no two are the same.
+    pub(crate) fn of_distinct(rows: u64) -> Self {
+        Self { distinct: rows as f64, points: Vec::new() }
+    }
+
     /// The share of rows with a value in `low..=high`; `None` where nothing is known.
     pub fn share(&self, low: i128, high: i128) -> Option<f64> {
         if low > high {

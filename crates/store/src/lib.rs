@@ -62,6 +62,6 @@ pub use sequence::{Sequence, SequenceRange};
 pub use side_file::SideFile;
 pub use store::{OpenMode, Store};
 pub use striped::StripedWriter;
-pub use table_snapshot::{ColumnBounds, TableSnapshot};
+pub use table_snapshot::{ColumnBounds, PLACES_NAME, TableSnapshot};
 pub use transaction::{Replaced, ReplacedCopies, Transaction};
 pub use writer::{SealedColumn, SealedGroup, SealedSegment, SegmentWriter};

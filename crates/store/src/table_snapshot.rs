@@ -10,15 +10,18 @@ use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use forebay_base::{ColumnId, ProjectionId, Result, Value};
+use forebay_base::{ColumnId, LogicalType, ProjectionId, Result, Value};
 use forebay_block::{ColumnZones, Zone};
 
 use crate::block_layout::BlockLayout;
-use crate::catalog::Table;
+use crate::catalog::{Column, Table};
 use crate::distribution::Distribution;
 use crate::projection::{Projection, ProjectionDefinition};
 use crate::segment::Segment;
 use crate::segment_list::SegmentList;
+
+/// What the column of the places of rows is called; no name that SQL gives begins so.
+pub const PLACES_NAME: &str = " row";
 
 /// One version of a table, with what is known of its rows.
 #[derive(Debug, Clone)]
@@ -32,6 +35,7 @@ pub struct TableSnapshot {
     /// The projection that the rows are those of; `None` where they are the table's own.
     projection: Option<Arc<ProjectionDefinition>>,
     copies: OnceLock<Arc<[Arc<TableSnapshot>]>>,
+    with_places: OnceLock<Arc<TableSnapshot>>,
     layout: OnceLock<Arc<BlockLayout>>,
 }
 
@@ -44,6 +48,7 @@ struct ColumnFacts {
     encoded_bytes: OnceLock<u64>,
     block_share: OnceLock<f64>,
     zones: OnceLock<ColumnZones>,
+    is_unique: OnceLock<bool>,
 }
 
 /// What was known of a version that another one begins with.
@@ -69,7 +74,8 @@ pub struct ColumnBounds {
 impl From<Table> for TableSnapshot {
     fn from(table: Table) -> Self {
         let (rows, columns, copies) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Self { table, rows, columns, earlier: None, projection: None, copies, layout: OnceLock::new() }
+        let (with_places, layout) = (OnceLock::new(), OnceLock::new());
+        Self { table, rows, columns, earlier: None, projection: None, copies, with_places, layout }
     }
 }
 
@@ -113,6 +119,9 @@ impl TableSnapshot {
     /// The values of a column; `None` where a footer cannot be read.
     pub fn distribution(&self, column: usize) -> Option<&Distribution> {
         let definition = &self.table.columns[column];
+        if definition.id == ColumnId::PLACES {
+            return found(&self.facts(column).distribution, || Some(Distribution::of_distinct(self.rows())));
+        }
         let find =
             || Distribution::of(&self.table.segments, (definition.id, &definition.missing), self.integers(column));
         found(&self.facts(column).distribution, find)
@@ -136,6 +145,18 @@ impl TableSnapshot {
         found(&self.facts(column).zones, || self.find_zones(column))
     }
 
+    /// Whether no two rows have the same value of a column, as `find` tells, which is asked once.
+    ///
+    /// # Errors
+    /// Those of `find`.
+    pub fn is_unique_by(&self, column: usize, find: impl FnOnce() -> Result<bool>) -> Result<bool> {
+        let kept = &self.facts(column).is_unique;
+        if kept.get().is_none() {
+            let _ = kept.set(find()?);
+        }
+        Ok(kept.get().copied().unwrap_or(false))
+    }
+
     /// Where the blocks of each row group are among all; `None` where a footer cannot be read.
     pub fn layout(&self) -> Option<&Arc<BlockLayout>> {
         found(&self.layout, || BlockLayout::of(&self.table.segments).map(Arc::new))
@@ -147,6 +168,23 @@ impl TableSnapshot {
     pub fn copies(&self) -> &[Arc<Self>] {
         self.copies
             .get_or_init(|| self.table.projections.iter().map(|projection| Arc::new(self.copy(projection))).collect())
+    }
+
+    /// The same rows with one column more behind all others, [`ColumnId::PLACES`]: where each of them is, as whoever scans them
+    /// numbers them. No segment has it. It is made once.
+    pub fn with_places(&self) -> &Arc<Self> {
+        self.with_places.get_or_init(|| {
+            let mut table = self.table.clone();
+            table.columns.push(Column {
+                id: ColumnId::PLACES,
+                name: PLACES_NAME.to_owned(),
+                logical: LogicalType::Int64,
+                nullable: false,
+                default: None,
+                missing: None,
+            });
+            Arc::new(Self { projection: self.projection.clone(), ..Self::from(table) })
+        })
     }
 
     /// The projection that the rows are read of; `None` where they are the table's own.
@@ -161,7 +199,8 @@ impl TableSnapshot {
 
     /// Whether the copy has the column at this position.
     pub fn has_column(&self, column: usize) -> bool {
-        self.projection.as_ref().is_none_or(|projection| projection.has(self.table.columns[column].id))
+        let id = self.table.columns[column].id;
+        self.projection.as_ref().is_none_or(|projection| id == ColumnId::PLACES || projection.has(id))
     }
 
     /// Whether these are the rows of `table`, in whichever of its copies.
@@ -184,13 +223,13 @@ impl TableSnapshot {
     /// The table, to be changed: nothing is known of it any more.
     pub(crate) fn edit(&mut self) -> &mut Table {
         (self.rows, self.columns, self.earlier) = (OnceLock::new(), OnceLock::new(), None);
-        (self.copies, self.layout) = (OnceLock::new(), OnceLock::new());
+        (self.copies, self.with_places, self.layout) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         &mut self.table
     }
 
     /// The projections, to be changed: what is known of the table's own rows stays so.
     pub(crate) fn projections_mut(&mut self) -> &mut Vec<Projection> {
-        self.copies = OnceLock::new();
+        (self.copies, self.with_places) = (OnceLock::new(), OnceLock::new());
         &mut self.table.projections
     }
 
@@ -205,7 +244,7 @@ impl TableSnapshot {
 
     /// Sets the number of the version, which says nothing of its rows.
     pub(crate) fn raise_version(&mut self) {
-        self.copies = OnceLock::new();
+        (self.copies, self.with_places) = (OnceLock::new(), OnceLock::new());
         self.table.version += 1;
     }
 
@@ -222,6 +261,10 @@ impl TableSnapshot {
     }
 
     fn find_bounds(&self, column: usize) -> Result<Option<ColumnBounds>> {
+        if self.table.columns[column].id == ColumnId::PLACES {
+            let rows = self.rows();
+            return Ok((rows > 0).then_some(ColumnBounds { rows, nulls: 0, min: None, max: None }));
+        }
         let before =
             self.known_before(column).and_then(|(facts, segments)| Some((facts.bounds.get()?.clone(), segments)));
         let (mut whole, merged) = before.unwrap_or((None, 0));
@@ -287,7 +330,7 @@ impl ColumnFacts {
     fn of(id: ColumnId) -> Self {
         let (bounds, distribution) = (OnceLock::new(), OnceLock::new());
         let (encoded_bytes, block_share, zones) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Self { id, bounds, distribution, encoded_bytes, block_share, zones }
+        Self { id, bounds, distribution, encoded_bytes, block_share, zones, is_unique: OnceLock::new() }
     }
 }
 

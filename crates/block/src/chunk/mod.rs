@@ -7,6 +7,7 @@
 mod block_set;
 pub(crate) mod directory;
 mod parts;
+mod rows;
 mod summary;
 mod version_1;
 
@@ -21,6 +22,7 @@ use forebay_base::{Context, Error, ErrorKind, PhysicalType, Result};
 pub use block_set::BlockSet;
 pub use directory::{DIRECTORY_FIXED_BYTES, DIRECTORY_FRAME_BYTES};
 pub use parts::{ChunkPart, block_places};
+pub use rows::BlockRows;
 pub use summary::{SchemeSummary, directory_encodings, directory_summary};
 pub use version_1::{BLOCK_ENTRY_BYTES, CHUNK_FIXED_BYTES, CHUNK_MAGIC, CHUNK_VERSION, FRAME_ENTRY_BYTES};
 

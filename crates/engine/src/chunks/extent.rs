@@ -47,7 +47,7 @@ impl Extent {
             return Ok(whole);
         }
         let places = block_places(directory, segment.columns()[column].1, &place.blocks)?;
-        match runs_of(&places, whole.bytes()) {
+        match runs_of(&places, whole.bytes(), limits::READ_GAP_BYTES) {
             Some(runs) if bytes_of(&runs) * SAVING <= whole.bytes() => {
                 Ok(Self { blocks: place.blocks, is_whole: false, runs })
             }
@@ -65,9 +65,9 @@ fn bytes_of(runs: &[Range<usize>]) -> usize {
     runs.iter().map(Range::len).sum()
 }
 
-/// Whole pages of a chunk of so many bytes that hold these places, ascending; what lies between two of them is read along where
-/// that is cheaper than another request. `None` where a place is not in the chunk: whoever inflates it tells.
-fn runs_of(places: &[Range<usize>], chunk_bytes: usize) -> Option<Vec<Range<usize>>> {
+/// Whole pages of a chunk of so many bytes that hold these places, ascending; up to `gap_bytes` between two of them are read along,
+/// as far as that is cheaper than another request. `None` where a place is not in the chunk: whoever inflates it tells.
+pub(crate) fn runs_of(places: &[Range<usize>], chunk_bytes: usize, gap_bytes: usize) -> Option<Vec<Range<usize>>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for place in places {
         let start = place.start / limits::IO_ALIGN * limits::IO_ALIGN;
@@ -76,7 +76,7 @@ fn runs_of(places: &[Range<usize>], chunk_bytes: usize) -> Option<Vec<Range<usiz
             return None;
         }
         match runs.last_mut() {
-            Some(last) if start <= last.end + limits::READ_GAP_BYTES => last.end = end,
+            Some(last) if start <= last.end + gap_bytes => last.end = end,
             _ => runs.push(start..end),
         }
     }
@@ -86,6 +86,10 @@ fn runs_of(places: &[Range<usize>], chunk_bytes: usize) -> Option<Vec<Range<usiz
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn runs_of(places: &[Range<usize>], chunk_bytes: usize) -> Option<Vec<Range<usize>>> {
+        super::runs_of(places, chunk_bytes, limits::READ_GAP_BYTES)
+    }
 
     #[test]
     #[expect(clippy::single_range_in_vec_init, reason = "lists of one range are meant")]

@@ -27,7 +27,8 @@ pub(super) fn ruled_out(
     let catalog = engine.store().catalog();
     let versions = Versions { query, catalog: &catalog };
     let table = &query.tables[source.table].table;
-    let columns = source.columns.iter().map(|column| table.columns[column.column].id).collect();
+    let ids = source.columns.iter().map(|column| table.columns[column.column].id);
+    let columns = ids.filter(|id| *id != ColumnId::PLACES).collect();
     let asked = engine.known_facts().note(table.id, &tests, columns);
     query.tables[source.table].metrics.note_asked(asked);
     engine.known_facts().rule_out((&catalog, facts), table, &tests, &|id| versions.of(id))

@@ -105,6 +105,7 @@ impl<'a> VectorLoader<'a> {
                     vector.load(chunk, block, &part, column, dictionary.map(|dictionary| (dictionary, ids)))?;
                 }
                 Stored::Missing(value) => vector.load_constant(value, count, column, dictionary)?,
+                Stored::Places(first) => vector.load_places(first, &part),
             }
         }
         let multiplicities = self.folded.then(|| &self.fold.multiplicities()[range]);
@@ -135,8 +136,11 @@ impl<'a> VectorLoader<'a> {
     fn fold(&mut self, rows: &MorselRows, selection: &Selection, equal_rows: EqualRows) -> Result<bool> {
         let mut columns = Vec::with_capacity(self.source.columns.len());
         for column in &self.source.columns {
-            if let Stored::Block(chunk, block) = rows.stored(column.column, self.block)? {
-                columns.push(chunk.block(block));
+            match rows.stored(column.column, self.block)? {
+                Stored::Block(chunk, block) => columns.push(chunk.block(block)),
+                Stored::Missing(_) => {}
+                // No two rows are equal.
+                Stored::Places(_) => return Ok(false),
             }
         }
         let pays = Fold::pays(&columns, selection);

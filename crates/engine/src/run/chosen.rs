@@ -2,7 +2,7 @@
 //!
 //! Invariants: what is left out has no row that passes; the order changes no row.
 
-use forebay_base::Value;
+use forebay_base::{ColumnId, Value};
 use forebay_pipeline::ColumnPredicate;
 
 use super::{Direction, Scan, ScanSettings};
@@ -46,7 +46,8 @@ impl Scan {
         let tests: Vec<_> = tests.iter().map(test).collect();
         let own = tests.iter().map(|(column, test)| PartnerTest::own(*column, test)).collect::<Vec<_>>();
         let catalog = scan.engine.store().catalog();
-        let columns = scan.columns.iter().map(|column| scan.table.columns[*column].id).collect();
+        let ids = scan.columns.iter().map(|column| scan.table.columns[*column].id);
+        let columns = ids.filter(|id| *id != ColumnId::PLACES).collect();
         let asked = scan.engine.known_facts().note(scan.table.id, &own, columns);
         scan.metrics.note_asked(asked);
         let ruled_out = scan.engine.known_facts().rule_out((&catalog, settings.facts), &scan.table, &own, &|_| None);

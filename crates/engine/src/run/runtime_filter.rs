@@ -74,6 +74,7 @@ impl MorselRows {
                 match self.stored(column.column, block)? {
                     Stored::Block(chunk, block) => vector.load(chunk, block, &part, column, None)?,
                     Stored::Missing(value) => vector.load_constant(value, count, column, None)?,
+                    Stored::Places(first) => vector.load_places(first, &part),
                 }
             }
             found.clear();

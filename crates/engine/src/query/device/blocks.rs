@@ -108,6 +108,7 @@ impl<'a> Reader<'a> {
         for test in &self.source.tests {
             let test = match rows.stored(test.column, block)? {
                 Stored::Missing(_) => DevicePredicate::Always,
+                Stored::Places(_) => return Err(Error::internal("a test asks for the places of rows")),
                 Stored::Block(chunk, index) => device_test(&chunk.block(index), &test.test, rows.settings().simd)?,
             };
             let table = test.table();
@@ -164,6 +165,7 @@ impl Blocks {
         let dictionary = dictionary.map(|id| &*run.runner.dictionaries[id.0 as usize]);
         match rows.stored(input.column, block)? {
             Stored::Missing(value) => missing(value, input, dictionary),
+            Stored::Places(_) => Err(Error::internal("a device is asked for the places of rows")),
             Stored::Block(chunk, index) => {
                 let key =
                     rows.chunk_key(input.column, block).ok_or_else(|| Error::internal("a chunk without a key"))?;

@@ -16,7 +16,7 @@ mod states;
 use std::sync::Arc;
 use std::time::Instant;
 
-use forebay_base::{Error, ErrorKind, Result, units};
+use forebay_base::{ColumnId, Error, ErrorKind, Result, units};
 use forebay_cpu::compile::Finished;
 use forebay_cpu::rows::RowBuffer;
 use forebay_gpu::DeviceChoice;
@@ -25,7 +25,7 @@ use forebay_gpu::emit::{GroupPlace, StatePlaces, emit};
 use forebay_gpu::kernels::TILE;
 use forebay_gpu::parameters::Parameters;
 use forebay_gpu::processor::{Turn, is_lost};
-use forebay_pipeline::ir::{Pipeline, Register, Sink, Source, StateId, TableSource, Typed};
+use forebay_pipeline::ir::{Pipeline, Register, Sink, Source, SourceColumn, StateId, TableSource, Typed};
 use forebay_pipeline::{Fault, register_types};
 
 use super::runner::Runner;
@@ -171,6 +171,10 @@ fn check_kind(query: &Query, pipeline: &Pipeline) -> Result<()> {
         return Err(unsupported("a state is read on the CPU"));
     };
     let bound = &query.tables[source.table];
+    let is_place = |column: &SourceColumn| bound.table.columns[column.column].id == ColumnId::PLACES;
+    if source.columns.iter().any(is_place) {
+        return Err(unsupported("the places of rows are known to the CPU"));
+    }
     match &pipeline.sink {
         // What a device would find comes back, and is looked up there again.
         Sink::Build { .. } if bound.table.rows() <= SMALL_TABLE_ROWS => {
