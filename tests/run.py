@@ -3,7 +3,7 @@
     python tests/run.py --binary PATH [--quick | --long] [--only NAME]…
 
 Suites: harness, sql, encodings, policies, passes, documents, random, joins, windows, moments, texts, devices, correlated, numeric, tlp,
-norec, pqs, changes, transactions, kept_plans, pruned, csv, files, ssb, tpch, wide, taxi, messages, program, memory, directories, bad_inputs, spoiled, full_disk, cancel, kill, flips.
+norec, pqs, changes, transactions, kept_plans, pruned, first_rows, csv, files, ssb, tpch, wide, taxi, messages, program, memory, directories, bad_inputs, spoiled, full_disk, cancel, kill, flips.
 Those up to `messages` run side by side, as many as `--jobs` says; the others measure memory and time, and run by themselves.
 The last line is `N passed, M failed`; the exit status is 0 where nothing failed.
 """
@@ -48,6 +48,7 @@ SUITES = {
     "pruned": ("pruned", "run"),
     "kept_plans": ("kept_plans", "run"),
     "pruned": ("pruned", "run"),
+    "first_rows": ("first_rows", "run"),
     "csv": ("csv_dialects", "run"),
     "files": ("files", "run"),
     "ssb": ("benchmarks", "run_ssb"),

@@ -71,6 +71,8 @@ pub struct CarvedScan {
     pub filters: Vec<Arc<dyn FilterSource>>,
     /// As [`QueryTable::expected`].
     pub expected: Option<ExpectedRows>,
+    /// As [`QueryTable::fetched`].
+    pub fetched: Vec<usize>,
 }
 
 impl Carved {
@@ -85,8 +87,8 @@ impl Carved {
                 return Err(DataFusionError::External(Box::new(Breach(breach))));
             }
             let (filters, expected) = (scan.filters.clone(), scan.expected);
-            let facts = FactReports::default();
-            Ok(QueryTable { table, filters, metrics: Arc::default(), expected, facts, copies: None })
+            let (facts, fetched) = (FactReports::default(), scan.fetched.clone());
+            Ok(QueryTable { table, filters, metrics: Arc::default(), expected, facts, copies: None, fetched })
         };
         let mut query = Query {
             program: self.program.clone(),
@@ -187,6 +189,7 @@ fn carve(plan: &LogicalPlan, session: &dyn Session, leaves_room: bool) -> std::r
         assumes,
         filters: scanned.residual.into_iter().map(|expr| Arc::new(Residual(expr)) as Arc<dyn FilterSource>).collect(),
         expected: emitted.expected_scans.get(&index).copied(),
+        fetched: scanned.fetched,
     };
     Ok(Carved {
         plan: plan.clone(),

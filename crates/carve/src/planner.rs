@@ -18,6 +18,7 @@ use forebay_context::settings::Execution;
 use forebay_context::statement::StatementContext;
 use forebay_subqueries::plans::with_named_keys;
 use forebay_tables::explain_plan::{AnalyzeExec, with_operators};
+use forebay_tables::fetched::{node::FetchPlanner, with_fetched};
 
 use crate::node::PipelinesNode;
 use crate::operator::PipelinesPlanner;
@@ -37,9 +38,10 @@ impl QueryPlanner for CarvingPlanner {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        let plan = with_fetched(plan.clone(), session)?;
         match is_carved(session) {
-            true => operators(&carve(plan.clone(), session)?, session).await,
-            false => operators(plan, session).await,
+            true => operators(&carve(plan, session)?, session).await,
+            false => operators(&plan, session).await,
         }
     }
 }
@@ -47,7 +49,7 @@ impl QueryPlanner for CarvingPlanner {
 /// The optimised plan of a query, with everything cut out that pipelines can run: what [`operators`] are made of, as often
 /// as it is run.
 pub fn planned(plan: &LogicalPlan, state: &SessionState) -> DataFusionResult<LogicalPlan> {
-    let plan = state.optimize(plan)?;
+    let plan = with_fetched(state.optimize(plan)?, state)?;
     if is_carved(state) { carve(plan, state) } else { Ok(plan) }
 }
 
@@ -57,6 +59,7 @@ pub async fn operators(plan: &LogicalPlan, session: &dyn Session) -> DataFusionR
         let pipelines = Arc::new(PipelinesPlanner { counted });
         DefaultPhysicalPlanner::with_extension_planners(vec![
             pipelines,
+            Arc::new(FetchPlanner),
             Arc::new(SharedRowsPlanner),
             Arc::new(RoundsPlanner),
         ])

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use datafusion::prelude::SessionConfig;
 
 /// Their names, what they are where nothing was set, and the type of that.
-const INERT: [(&str, &str, &str); 138] = [
+const INERT: [(&str, &str, &str); 137] = [
     ("allocator_background_threads", "false", "BOOLEAN"),
     ("allocator_bulk_deallocation_flush_threshold", "512.0 MiB", "VARCHAR"),
     ("allocator_flush_threshold", "134217728B", "VARCHAR"),
@@ -90,7 +90,6 @@ const INERT: [(&str, &str, &str); 138] = [
     ("index_scan_percentage", "0.001", "DOUBLE"),
     ("initial_column_segment_size", "2048", "UBIGINT"),
     ("lambda_syntax", "DEFAULT", "VARCHAR"),
-    ("late_materialization_max_rows", "50", "UBIGINT"),
     ("lock_configuration", "false", "BOOLEAN"),
     ("log_query_path", "", "VARCHAR"),
     ("logging_level", "INFO", "VARCHAR"),

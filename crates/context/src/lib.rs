@@ -9,6 +9,7 @@ pub mod clock;
 pub mod error;
 pub mod inert_settings;
 pub mod intervals;
+pub mod late_rows;
 pub mod lock;
 pub mod moments;
 pub mod operator_memory;

@@ -14,6 +14,7 @@ use forebay_engine::{
 
 use crate::error::from_datafusion;
 use crate::inert_settings::{SetValues, is_inert};
+use crate::late_rows::LateRows;
 
 /// SET variable = value.
 pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value: &str) -> Result<()> {
@@ -47,6 +48,7 @@ pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value:
         "cache_forms" | "forebay.cache_forms" => engine.keep_both_forms(cache_forms(value)?),
         "cache_model" | "forebay.cache_model" => engine.column_shares().set_model(cache_model(value)?),
         "memory_goal" | "forebay.memory_goal" => engine.column_shares().set_slowdown(memory_goal(value)?),
+        LateRows::NAME => LateRows::set(base.config_mut(), value)?,
         "memory_limit" | "max_memory" => {
             let bytes = parse_bytes(value)?;
             let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -63,7 +65,7 @@ pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value:
                 Some(other) => error.hint(format!("Did you mean {other}?")),
                 None => error.hint(
                     "Settings are cache_forms, cache_model, cache_policy, cache_size, compression, compression_rates, default_null_order, default_order, device, error_on_division_by_zero, \
-                     execution, ieee_floating_point_ops, integer_division, io, memory_goal, memory_limit, plan_cache, query_log, simd and threads, \
+                     execution, ieee_floating_point_ops, integer_division, io, late_materialization_max_rows, memory_goal, memory_limit, plan_cache, query_log, simd and threads, \
                      and for experiments chunk_blocks, fold_rows, force_encoding, partition_wise_rows, projections, pruning, psma, read_ahead, read_blocks, sargs, sma \
                      and vector_rows",
                 ),
@@ -75,7 +77,7 @@ pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value:
 }
 
 /// Settings of our own, which a misspelt one is compared with.
-pub const NAMES: [&str; 32] = [
+pub const NAMES: [&str; 33] = [
     "cache_forms",
     "cache_model",
     "cache_policy",
@@ -93,6 +95,7 @@ pub const NAMES: [&str; 32] = [
     "ieee_floating_point_ops",
     "integer_division",
     "io",
+    LateRows::NAME,
     "memory_goal",
     "memory_limit",
     "partition_wise_rows",
@@ -142,6 +145,7 @@ pub fn default_value(variable: &str) -> String {
         "cache_forms" => "inflated".to_owned(),
         "force_encoding" => "none".to_owned(),
         "pruning" => "all".to_owned(),
+        LateRows::NAME => LateRows::default().0.to_string(),
         _ => "on".to_owned(),
     }
 }

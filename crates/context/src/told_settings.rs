@@ -5,6 +5,7 @@ use forebay_base::units::format_bytes;
 use forebay_engine::{CopyUse, Engine};
 
 use crate::inert_settings::{SetValues, inert};
+use crate::late_rows::LateRows;
 use crate::settings::{DescendingOrder, KeepsPlans, LogsQueries, NAMES, copies, default_value, memory_limit};
 
 /// A setting of a session.
@@ -75,6 +76,8 @@ fn of_queries(config: &SessionConfig) -> Vec<Setting> {
     for (name, is_on) in [("plan_cache", KeepsPlans::of(config)), ("query_log", LogsQueries::of(config))] {
         all.push(setting(name, is_on.to_string(), "BOOLEAN", "How Forebay does its work"));
     }
+    let late = LateRows::of(config).to_string();
+    all.push(setting(LateRows::NAME, late, "UBIGINT", "The rows of a limit behind which columns are fetched"));
     all.push(match copies(config) {
         CopyUse::Cheapest => setting("projections", "true".to_owned(), "BOOLEAN", "Which copies of rows are read"),
         CopyUse::TableOnly => setting("projections", "false".to_owned(), "BOOLEAN", "Which copies of rows are read"),

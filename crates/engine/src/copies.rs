@@ -41,7 +41,7 @@ pub enum CopyUse {
 /// What a scan asks of a table.
 #[derive(Debug)]
 pub struct ScanNeeds<'n> {
-    /// The positions of all columns that may be read.
+    /// The positions of all columns that may be read, of rows that pass or of some of these later.
     pub columns: BTreeSet<usize>,
     /// What rows must pass, as codes answer it.
     pub tests: &'n [ColumnPredicate],

@@ -109,6 +109,7 @@ fn query_of(engine: &Engine, names: &[&str], program: &str, types: &[(DataType, 
         expected: None,
         facts: FactReports::default(),
         copies: None,
+        fetched: Vec::new(),
     };
     let fields: Vec<_> = types
         .iter()

@@ -161,6 +161,7 @@ fn query(program: &Program, tables: Vec<Arc<TableSnapshot>>) -> Query {
         expected: None,
         facts: FactReports::default(),
         copies: None,
+        fetched: Vec::new(),
     };
     Query {
         program: program.clone(),

@@ -30,6 +30,7 @@ use forebay_context::statement::StatementContext;
 use forebay_engine::timeline::SourceTimeline;
 use futures::TryStreamExt;
 
+use crate::fetched::operator::FetchExec;
 use crate::scan::ScanExec;
 use crate::scan_times;
 
@@ -129,6 +130,9 @@ fn done(plan: &dyn ExecutionPlan) -> Option<String> {
     }
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
         text.push_str(&scanned(&metrics, scan.timeline()));
+    }
+    if plan.is::<FetchExec>() {
+        text.push_str(&scanned(&metrics, None));
     }
     Some(text)
 }

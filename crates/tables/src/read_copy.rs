@@ -24,13 +24,20 @@ pub struct Reading {
     pub(crate) partitions: usize,
     copies: CopyUse,
     scan: ScanSettings,
+    /// Columns that are fetched later of rows of the same copy.
+    fetched: Vec<usize>,
 }
 
 impl Reading {
     /// As the settings of a session say.
     pub fn of(config: &SessionConfig) -> Self {
         let (partitions, copies) = (config.target_partitions(), settings::copies(config));
-        Self { partitions, copies, scan: settings::of_scans(config) }
+        Self { partitions, copies, scan: settings::of_scans(config), fetched: Vec::new() }
+    }
+
+    /// The same, where these columns are fetched by the places of rows.
+    pub(crate) fn fetching(self, fetched: &[usize]) -> Self {
+        Self { fetched: fetched.to_vec(), ..self }
     }
 
     /// The copy that is read, and what others would take; `None` where there is nothing to choose.
@@ -45,7 +52,7 @@ impl Reading {
         if self.copies == CopyUse::Cheapest && (is_small || tests.is_empty()) {
             return None;
         }
-        let mut columns: BTreeSet<usize> = projection.iter().copied().collect();
+        let mut columns: BTreeSet<usize> = projection.iter().chain(&self.fetched).copied().collect();
         columns.extend(predicates.iter().flat_map(collect_columns).map(|column| column.index()));
         let options = CopyOptions { copies: &self.copies, scan: self.scan, threads: self.partitions };
         choose(engine, table, &ScanNeeds { columns, tests }, &options)

@@ -14,9 +14,19 @@ pub enum TableRows {
     OfStatement(TableId),
     /// These.
     Only(Arc<TableSnapshot>),
+    /// The same, with the column of their places.
+    Placed(Box<Self>),
 }
 
 impl TableRows {
+    /// These rows without the column of their places.
+    pub fn own(&self) -> &Self {
+        match self {
+            Self::Placed(rows) => rows.own(),
+            Self::OfStatement(_) | Self::Only(_) => self,
+        }
+    }
+
     /// The table with these rows, for a statement of `session`.
     ///
     /// # Errors
@@ -24,6 +34,7 @@ impl TableRows {
     pub fn bind(&self, session: &dyn Session) -> Result<Arc<TableSnapshot>> {
         match self {
             Self::Only(table) => Ok(Arc::clone(table)),
+            Self::Placed(rows) => rows.bind(session).map(|table| Arc::clone(table.with_places())),
             Self::OfStatement(id) => {
                 let catalog = session.config().get_extension::<Catalog>();
                 let catalog = catalog.ok_or_else(|| Error::internal("a table is read outside of a statement"))?;

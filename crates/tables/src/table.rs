@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{Constraint as PlanConstraint, Constraints, DFSchema, Result as DataFusionResult};
 use datafusion::datasource::TableType;
@@ -16,7 +16,7 @@ use forebay_context::own_types;
 use forebay_context::statement::StatementContext;
 use forebay_engine::Engine;
 use forebay_engine::types::arrow_type;
-use forebay_store::{Constraint, Table, TableSnapshot};
+use forebay_store::{Constraint, PLACES_NAME, Table, TableSnapshot};
 
 use crate::read_copy::Reading;
 use crate::rows::TableRows;
@@ -33,6 +33,8 @@ pub struct ForebayTable {
     schema: SchemaRef,
     constraints: Constraints,
     defaults: HashMap<String, Expr>,
+    /// Columns that are fetched by the places of rows, where it gives those.
+    fetched: Option<Vec<usize>>,
 }
 
 impl ForebayTable {
@@ -57,7 +59,31 @@ impl ForebayTable {
             }
         };
         let schema = Arc::new(Schema::new(table.columns.iter().map(field).collect::<Vec<_>>()));
-        Self { engine, rows, schema, constraints: plan_constraints(table), defaults }
+        Self { engine, rows, schema, constraints: plan_constraints(table), defaults, fetched: None }
+    }
+
+    /// The same table with the column of the places of its rows behind all others, by which whoever reads it fetches these columns.
+    pub(crate) fn with_places(&self, fetched: Vec<usize>) -> Self {
+        let place = Arc::new(Field::new(PLACES_NAME, DataType::Int64, false));
+        let fields: Vec<_> = self.schema.fields().iter().cloned().chain([place]).collect();
+        Self {
+            engine: Arc::clone(&self.engine),
+            rows: TableRows::Placed(Box::new(self.rows.clone())),
+            schema: Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone())),
+            constraints: self.constraints.clone(),
+            defaults: HashMap::new(),
+            fetched: Some(fetched),
+        }
+    }
+
+    /// Whether it has the column of places.
+    pub(crate) fn gives_places(&self) -> bool {
+        self.fetched.is_some()
+    }
+
+    /// The columns that whoever reads it fetches by the places of its rows.
+    pub fn fetched(&self) -> &[usize] {
+        self.fetched.as_deref().unwrap_or_default()
     }
 
     /// The engine that holds the table.
@@ -136,7 +162,7 @@ impl TableProvider for ForebayTable {
             projection,
             predicates,
             limit,
-            Reading::of(state.config()),
+            Reading::of(state.config()).fetching(self.fetched()),
         )))
     }
 

@@ -57,6 +57,8 @@ pub struct ScannedTable {
     pub residual: Vec<Arc<dyn PhysicalExpr>>,
     /// Rows that pass, estimated.
     pub rows: f64,
+    /// Columns that are fetched behind the plan.
+    pub fetched: Vec<usize>,
     /// The columns that the query reads.
     columns: BTreeMap<usize, Variable>,
     /// What is computed where it is scanned, and carried from there.
@@ -152,6 +154,7 @@ impl Carver<'_> {
             tests: Vec::new(),
             residual: Vec::new(),
             rows,
+            fetched: forebay.fetched().to_vec(),
             columns,
             computed,
             assumed: Vec::new(),

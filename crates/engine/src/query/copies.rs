@@ -49,7 +49,7 @@ fn choice(
     });
     let sources: Vec<&TableSource> = sources.filter(of_table).collect();
     let Some(first) = sources.first() else { return Ok(None) };
-    let mut columns = BTreeSet::new();
+    let mut columns: BTreeSet<usize> = bound.fetched.iter().copied().collect();
     for source in &sources {
         columns.extend(source.columns.iter().map(|column| column.column));
         columns.extend(source.tests.iter().map(|test| test.column));

@@ -83,6 +83,8 @@ pub struct QueryTable {
     pub facts: FactReports,
     /// The copies of its rows that it was chosen among, if there were any.
     pub copies: Option<CopyChoice>,
+    /// Columns that whoever reads the result fetches by the places of its rows.
+    pub fetched: Vec<usize>,
 }
 
 /// What facts about a table's blocks ruled out.
