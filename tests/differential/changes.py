@@ -1,8 +1,9 @@
-"""Random INSERTs, UPDATEs and DELETEs: their RETURNING has the rows that it has in DuckDB, and after a few of them so has the table, in
-every copy of its rows."""
+"""Random INSERTs, UPDATEs and DELETEs, whichever way segments are changed: their RETURNING has the rows that it has in DuckDB, and after
+a few of them so has the table, in every copy of its rows; and queries of it have the same answers, however they are executed."""
 
 import os
 import random
+from dataclasses import replace
 
 import duckdb
 
@@ -16,6 +17,9 @@ FILLED, OTHER = "m", "d"
 COPIES = ["k < 300", "k >= 300 AND k < 310", "k >= 310"]
 CHANGES = 4
 COPY_NAMES = ("p", "q")
+MODES = ["auto", "copy_on_write", "merge_on_read", "merge_on_read"]
+EXECUTIONS = ["compiled", "interpreter", "datafusion"]
+QUESTIONS = 3
 
 
 class ChangeGenerator(Generator):
@@ -26,7 +30,7 @@ class ChangeGenerator(Generator):
         chance = random.Random(f"projections:{self.seed}:{number}")
         # Values of v are too long to order rows by.
         names = [column.name for column in COLUMNS if column.name != "v"]
-        orders = [", ".join(chance.sample(names, chance.choice([1, 2]))) for _ in range(chance.choice([0, 1, 1, 2]))]
+        orders = [", ".join(chance.sample(names, chance.choice([1, 2]))) for _ in range(chance.choice([0, 0, 0, 1, 2]))]
         return [f"ALTER TABLE c ADD PROJECTION {name} (ORDER BY {order})" for name, order in zip(COPY_NAMES, orders)]
 
     def case(self, number):
@@ -34,6 +38,21 @@ class ChangeGenerator(Generator):
         self.source, self.other = Source(self.tables[FILLED], "c"), Source(self.tables[OTHER], OTHER)
         makes = [self.update, self.update, self.update_from, self.delete, self.delete_using, self.insert]
         return [self.random.choice(makes)() + self.returning() for _ in range(CHANGES)]
+
+    def mode(self, number):
+        """What becomes of the segments of a case."""
+        return f"SET row_changes = {random.Random(f'mode:{self.seed}:{number}').choice(MODES)}"
+
+    def questions(self, number):
+        """Queries of the table that has changed."""
+        self.random = random.Random(f"questions:{self.seed}:{number}")
+        filled = self.tables[FILLED]
+        self.tables = {**self.tables, **{name: replace(filled, name="c") for name in TABLES}}
+        makes = [self.totals, self.totals, self.groups, self.rows, self.distinct]
+        asked = [self.random.choice(makes)()[0] for _ in range(QUESTIONS)]
+        self.tables = {**self.tables, FILLED: filled}
+        columns = ", ".join(f"count({column.name}), min({column.name}), max({column.name})" for column in COLUMNS if column.family != "float")
+        return ["SELECT count(*) FROM c", f"SELECT {columns} FROM c", *asked]
 
     def returning(self):
         if self.chance(0.6):
@@ -111,18 +130,24 @@ def run(options, report):
         # Some of the rows come before there are projections, others later.
         place = 2 + number % 4
         name = f"case {number} (--only changes --seed {options.seed} --query {number})"
-        report.check(name, judge(options, connection, database, [*made, *changes], len(made), (place, projections)))
+        told = (generator.mode(number), generator.questions(number), EXECUTIONS[number % len(EXECUTIONS)])
+        report.check(name, judge(options, connection, database, [*made, *changes], len(made), (place, projections), told))
     report.end()
 
 
-def judge(options, connection, database, statements, first, projections):
+def judge(options, connection, database, statements, first, projections, told):
     """What is wrong with the rows after these statements, of which those from `first` on are looked at; at a place between them
-    projections are added, which DuckDB does not know."""
-    place, added = projections
-    shown = "\n".join([*added, *statements[first:]])
+    projections are added, which DuckDB does not know. Told are a setting before all of them, queries behind them, and how these are
+    executed."""
+    (place, added), (mode, questions, execution) = projections, told
+    shown = "\n".join([mode, *added, *statements[first:]])
     copies = [sql for name in COPY_NAMES[: len(added)] for sql in (f"SET projections = {name}", "SELECT * FROM c")]
-    asked = [*statements[:place], *added, *statements[place:], "SET projections = off", "SELECT * FROM c", *copies]
-    answers = options.binary.answers(database, asked)
+    asked = [mode, *statements[:place], *added, *statements[place:], "SET projections = off", "SELECT * FROM c", *copies]
+    answers = options.binary.answers(database, [*asked, f"SET execution = {execution}", *questions])
+    told = answers[len(asked) + 1 :]
+    del answers[len(asked) :]
+    if answers.pop(0).error is not None:
+        return f"{mode} is refused"
     for sql, answer in zip(added, answers[place:]):
         if answer.error is not None:
             return f"{shown}\n{sql}\n{answer.error}"
@@ -143,4 +168,12 @@ def judge(options, connection, database, statements, first, projections):
         wrong = difference(expected, answer, False)
         if wrong:
             return f"{shown}\n{name}: {wrong}"
+    for sql, answer in zip(questions, told):
+        try:
+            expected = Expected(connection.sql(sql).to_arrow_table())
+        except duckdb.Error:
+            continue
+        wrong = answer.error or difference(expected, answer, False)
+        if wrong:
+            return f"{shown}\nSET execution = {execution}\n{sql}: {wrong}"
     return None

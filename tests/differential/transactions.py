@@ -88,13 +88,14 @@ def run(options, report):
         made = ["DROP VIEW IF EXISTS w", "DROP TABLE IF EXISTS c", *made_table()]
         made += ["CREATE OR REPLACE TABLE e (k INTEGER, t VARCHAR)", "CREATE VIEW w AS SELECT count(*) AS n FROM e"]
         name = f"case {number} (--only transactions --seed {options.seed} --query {number})"
-        report.check(name, judge(options, connection, database, (made, statements, generator.projections(number))))
+        told = (made, statements, generator.projections(number), generator.mode(number))
+        report.check(name, judge(options, connection, database, told))
     report.end()
 
 
 def judge(options, connection, database, case):
     """What is wrong with the rows between and after these statements. Projections are added, which DuckDB does not know."""
-    made, statements, projections = case
+    made, statements, projections, mode = case
     for sql in made:
         connection.execute(sql)
     for sql, answer in zip([*made, *projections], options.binary.answers(database, [*made, *projections])):
@@ -112,13 +113,13 @@ def judge(options, connection, database, case):
         if place % LOOK_AFTER == 0:
             asked += LOOKS
             expected += [Expected(connection.sql(look).to_arrow_table()) for look in LOOKS]
-    shown = "\n".join([*projections, *asked])
+    shown = "\n".join([mode, *projections, *asked])
     try:
         # What is open is rolled back with its session.
         connection.execute("ROLLBACK")
     except duckdb.Error:
         pass
-    for sql, wanted, answer in zip(asked, expected, options.binary.answers(database, asked), strict=True):
+    for sql, wanted, answer in zip(asked, expected, options.binary.answers(database, [mode, *asked])[1:], strict=True):
         if isinstance(wanted, str):
             if answer.error is None:
                 return f"{shown}\nDuckDB says {wanted}"

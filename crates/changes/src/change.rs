@@ -16,8 +16,8 @@ const CONCERNED: &str = "\" is concerned\"";
 /// What the rows are called that an UPDATE … FROM finds.
 const FOUND: &str = "\" found\"";
 
-/// What the column of the places of rows is called.
-pub const PLACE: &str = "\" place\"";
+/// What the column of the places of rows is called, as in [`TableSnapshot::with_places`].
+pub const PLACE: &str = "\" row\"";
 
 /// What a statement does with the rows of a table.
 #[derive(Debug)]
@@ -118,14 +118,51 @@ impl Change {
             true => self.chosen(&format!("{FOUND}.{CONCERNED}"), &format!("{FOUND}.{}", new(index)), index, &old),
             false => old,
         });
-        let found: Vec<String> = values.iter().map(|(index, value)| format!("({value}) AS {}", new(*index))).collect();
-        let (found, tables, condition) = (found.join(", "), &source.tables, &source.condition);
-        let found = format!("SELECT {found}, TRUE AS {CONCERNED} FROM {tables} WHERE {condition} LIMIT 1");
+        let found = self.found(values, source);
         // A join leaves no order.
         let placed = format!("(SELECT *, row_number() OVER () AS {PLACE} FROM {part})");
         format!(
             "{with}SELECT {items} FROM {placed} AS {alias} LEFT JOIN LATERAL ({found}) AS {FOUND} ON TRUE ORDER BY {alias}.{PLACE}"
         )
+    }
+
+    /// The query of the places of the rows of a part that are concerned, which has a column of places ([`PLACE`]).
+    pub fn places(&self, part: &str) -> String {
+        let (alias, with) = (&self.alias, &self.with);
+        let concerned = self.concerned.as_deref().unwrap_or("TRUE");
+        format!("{with}SELECT {alias}.{PLACE} FROM {part} AS {alias} WHERE {concerned}")
+    }
+
+    /// The query of the rows of such a part that get new values, with these, and their places.
+    pub fn new_rows(&self, part: &str) -> String {
+        let (alias, with) = (&self.alias, &self.with);
+        let no_values = BTreeMap::new();
+        let values = self.values.as_ref().unwrap_or(&no_values);
+        let items = |value: &dyn Fn(usize) -> Option<String>| {
+            let items = self.items(&|index, old| match value(index) {
+                Some(value) => cast(&self.table, &self.table.columns[index], &value),
+                None => old,
+            });
+            format!("{items}, {alias}.{PLACE} AS {PLACE}")
+        };
+        let Some(source) = &self.from else {
+            let concerned = self.concerned.as_deref().unwrap_or("TRUE");
+            let items = items(&|index| values.get(&index).cloned());
+            return format!("{with}SELECT {items} FROM {part} AS {alias} WHERE {concerned}");
+        };
+        let items = items(&|index| values.contains_key(&index).then(|| format!("{FOUND}.{}", new(index))));
+        let found = self.found(values, source);
+        format!(
+            "{with}SELECT {items} FROM {part} AS {alias} LEFT JOIN LATERAL ({found}) AS {FOUND} ON TRUE \
+             WHERE {FOUND}.{CONCERNED} ORDER BY {alias}.{PLACE}"
+        )
+    }
+
+    /// The query of the new values that an UPDATE … FROM finds for a row.
+    fn found(&self, values: &BTreeMap<usize, String>, source: &Source) -> String {
+        let found: Vec<String> = values.iter().map(|(index, value)| format!("({value}) AS {}", new(*index))).collect();
+        let (found, tables, condition) = (found.join(", "), &source.tables, &source.condition);
+        format!("SELECT {found}, TRUE AS {CONCERNED} FROM {tables} WHERE {condition} LIMIT 1")
     }
 
     /// A SELECT list of what is made of each column, by its place and its old value.

@@ -70,7 +70,7 @@ impl Key {
     }
 
     /// Whether a row of `other` may have the key of a row of `new`: not where the integers of some part of it lie apart.
-    pub fn may_share(&self, table: &Table, new: &[&Arc<Segment>], other: &Segment) -> bool {
+    pub fn may_share(&self, table: &Table, new: &[Arc<Segment>], other: &Segment) -> bool {
         let lie_apart = |column: ColumnId| {
             let Some((least, greatest)) = other.integers(column) else { return false };
             new.iter().all(|new| new.integers(column).is_some_and(|(low, high)| high < least || greatest < low))

@@ -250,12 +250,12 @@ impl Merge {
 
     /// The query that counts the pairs of a row of a part and a row of the source that a clause is for.
     pub fn pairs(&self, part: &str) -> String {
-        format!("SELECT count(*) FROM ({}) WHERE {}", self.paired(part), self.acts())
+        format!("SELECT count(*) FROM ({}) WHERE {}", self.paired(&numbered(part)), self.acts())
     }
 
     /// The query that counts the rows of a part that a clause is for.
     pub fn concerned(&self, part: &str) -> String {
-        format!("SELECT count(DISTINCT {PLACE}) FROM ({}) WHERE {}", self.paired(part), self.acts())
+        format!("SELECT count(DISTINCT {PLACE}) FROM ({}) WHERE {}", self.paired(&numbered(part)), self.acts())
     }
 
     /// The query that counts the rows for which a clause says that there is an error, of a part of the table or of the source.
@@ -265,7 +265,7 @@ impl Merge {
         };
         let numbers = self.numbers(&is_error)?;
         let rows = match part {
-            Some(part) => self.paired(part),
+            Some(part) => self.paired(&numbered(part)),
             None => self.unpaired(&format!("{} AS {CLAUSE}", self.case(When::NotByTarget))),
         };
         Some(format!("SELECT count(*) FROM ({rows}) WHERE {CLAUSE} IN ({numbers})"))
@@ -288,6 +288,20 @@ impl Merge {
     pub fn deleted(&self, part: &str) -> Option<String> {
         let is_delete = |clause: &Clause| matches!(clause.action, Action::Delete);
         self.numbers(&is_delete).map(|chosen| self.changed(part, &format!(" WHERE {CLAUSE} IN ({chosen})")))
+    }
+
+    /// As [`Merge::updated`], of a part that has a column of places ([`PLACE`]), with these.
+    pub fn updated_with_places(&self, placed: &str) -> Option<String> {
+        let is_update = |clause: &Clause| matches!(clause.action, Action::Update(_));
+        let names = self.table.columns.iter().map(|column| quoted(&column.name)).chain([PLACE.to_owned()]);
+        let items = names.collect::<Vec<_>>().join(", ");
+        self.numbers(&is_update).map(|chosen| self.chosen((&items, placed), &format!(" WHERE {CLAUSE} IN ({chosen})")))
+    }
+
+    /// The query of the places of the rows of such a part that go.
+    pub fn places_of_deleted(&self, placed: &str) -> Option<String> {
+        let is_delete = |clause: &Clause| matches!(clause.action, Action::Delete);
+        self.numbers(&is_delete).map(|chosen| self.chosen((PLACE, placed), &format!(" WHERE {CLAUSE} IN ({chosen})")))
     }
 
     /// The query of the rows that are added; `None` where there are none.
@@ -314,16 +328,20 @@ impl Merge {
     /// The rows of a part under a condition, with their new values, in their order.
     fn changed(&self, part: &str, condition: &str) -> String {
         let names: Vec<String> = self.table.columns.iter().map(|column| quoted(&column.name)).collect();
+        self.chosen((&names.join(", "), &numbered(part)), condition)
+    }
+
+    /// Columns of the rows of a part with places under a condition, in their order.
+    fn chosen(&self, (items, placed): (&str, &str), condition: &str) -> String {
         // Of a row with several partners, one of which a clause is for, that one.
         format!(
-            "SELECT {} FROM (SELECT * FROM ({}) QUALIFY row_number() OVER (PARTITION BY {PLACE} ORDER BY {CLAUSE} DESC) = 1){condition} ORDER BY {PLACE}",
-            names.join(", "),
-            self.paired(part)
+            "SELECT {items} FROM (SELECT * FROM ({}) QUALIFY row_number() OVER (PARTITION BY {PLACE} ORDER BY {CLAUSE} DESC) = 1){condition} ORDER BY {PLACE}",
+            self.paired(placed)
         )
     }
 
-    /// The rows of a part, each with its partners, its place, the clause that it falls under, and the values that it has then.
-    fn paired(&self, part: &str) -> String {
+    /// The rows of a part with places, each with its partners, its place, the clause that it falls under, and the values that it has then.
+    fn paired(&self, placed: &str) -> String {
         let (alias, (factor, called)) = (&self.alias, &self.source);
         let clause = format!(
             "CASE WHEN {called}.{FOUND} THEN {} ELSE {} END",
@@ -347,7 +365,7 @@ impl Merge {
         };
         let values: Vec<String> = self.table.columns.iter().enumerate().map(value).collect();
         format!(
-            "SELECT {}, {alias}.{PLACE} AS {PLACE}, {clause} AS {CLAUSE} FROM (SELECT *, row_number() OVER () AS {PLACE} FROM {part}) AS {alias} \
+            "SELECT {}, {alias}.{PLACE} AS {PLACE}, {clause} AS {CLAUSE} FROM {placed} AS {alias} \
              LEFT JOIN (SELECT *, TRUE AS {FOUND} FROM {factor}) AS {called} ON {}",
             values.join(", "),
             self.conditions.join(" OR ")
@@ -388,6 +406,11 @@ impl Merge {
         let numbers: Vec<String> = meant.map(|(number, _)| (number + 1).to_string()).collect();
         (!numbers.is_empty()).then(|| numbers.join(", "))
     }
+}
+
+/// The rows of a part with their places, in FROM.
+fn numbered(part: &str) -> String {
+    format!("(SELECT *, row_number() OVER () AS {PLACE} FROM {part})")
 }
 
 /// A source without its name, and its name.

@@ -40,6 +40,9 @@ pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value:
         "projections" | "forebay.projections" => {
             base.config_mut().set_extension(Arc::new(copy_use(value)));
         }
+        "row_changes" | "forebay.row_changes" => {
+            base.config_mut().set_extension(Arc::new(RowChangeMode::parse(value)?));
+        }
         "query_log" | "forebay.query_log" => {
             base.config_mut().set_extension(Arc::new(LogsQueries(switch("query_log", value)?)));
         }
@@ -66,7 +69,7 @@ pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value:
                 None => error.hint(
                     "Settings are cache_forms, cache_model, cache_policy, cache_size, compression, compression_rates, default_null_order, default_order, device, error_on_division_by_zero, \
                      execution, ieee_floating_point_ops, integer_division, io, late_materialization_max_rows, memory_goal, memory_limit, plan_cache, query_log, simd and threads, \
-                     and for experiments chunk_blocks, fold_rows, force_encoding, partition_wise_rows, projections, pruning, psma, read_ahead, read_blocks, sargs, sma \
+                     and for experiments chunk_blocks, fold_rows, force_encoding, partition_wise_rows, projections, pruning, psma, read_ahead, read_blocks, row_changes, sargs, sma \
                      and vector_rows",
                 ),
             });
@@ -106,6 +109,7 @@ pub const NAMES: [&str; 33] = [
     "query_log",
     "read_ahead",
     "read_blocks",
+    "row_changes",
     "sargs",
     "simd",
     "sma",
@@ -134,7 +138,7 @@ pub fn default_value(variable: &str) -> String {
         "partition_wise_rows" => ScanSettings::default().partition_wise_rows.to_string(),
         "vector_rows" => ScanSettings::default().vector_rows.to_string(),
         "compression" => Goal::default().name().to_owned(),
-        "device" | "simd" | "chunk_blocks" => "auto".to_owned(),
+        "device" | "simd" | "chunk_blocks" | "row_changes" => "auto".to_owned(),
         "execution" => "compiled".to_owned(),
         "io" => "direct".to_owned(),
         "compression_rates" => "measured".to_owned(),
@@ -263,6 +267,35 @@ fn copy_use(value: &str) -> CopyUse {
         Ok(true) => CopyUse::Cheapest,
         Ok(false) => CopyUse::TableOnly,
         Err(_) => CopyUse::Named(value.to_owned()),
+    }
+}
+
+/// What becomes of segments of which a statement changes some rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RowChangeMode {
+    /// Large segments of which few rows change stay, and it is noted which rows are deleted; others are written anew.
+    #[default]
+    Auto,
+    /// Segments are written anew.
+    CopyOnWrite,
+    /// Segments stay, whatever their size.
+    MergeOnRead,
+}
+
+impl RowChangeMode {
+    fn parse(value: &str) -> Result<Self> {
+        match value.to_lowercase().as_str() {
+            "auto" => Ok(Self::Auto),
+            "copy_on_write" => Ok(Self::CopyOnWrite),
+            "merge_on_read" => Ok(Self::MergeOnRead),
+            _ => Err(Error::input(format!("row_changes = {value} is not possible"))
+                .hint("Use auto, copy_on_write or merge_on_read")),
+        }
+    }
+
+    /// That of a session.
+    pub fn of(config: &SessionConfig) -> Self {
+        config.get_extension::<Self>().map_or_else(Self::default, |mode| *mode)
     }
 }
 

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use forebay_base::budget::Tier;
-use forebay_base::{Error, Result, SegmentId, limits};
+use forebay_base::{Error, Result, limits};
 use forebay_block::choose::Objective;
-use forebay_store::{SealedSegment, Segment, Table};
+use forebay_store::{SealedSegment, Segment, SegmentVersion, Table};
 
 use crate::load::StoreAs;
 use crate::plans::{Sample, Share, choose};
@@ -20,10 +20,13 @@ const SMALL_ROWS: u64 = (limits::BLOCK_ROWS * limits::GROUP_BLOCKS) as u64;
 /// So many small segments of about one size are merged when they have gathered; the sizes are its powers.
 const GATHERED: u64 = 32;
 
+/// A segment is written anew when one in so many of its rows is deleted: scans read them still.
+const WORN: u64 = 4;
+
 /// Which small segments are merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Merging {
-    /// All that have a small neighbour.
+    /// All that have a small neighbour, and those many of whose rows are deleted.
     All,
     /// Those of which many of about one size have gathered, so that a row is written anew about once for each size, and a table has few
     /// small segments at any time (as levels of a log-structured merge-tree).
@@ -31,16 +34,22 @@ pub enum Merging {
 }
 
 /// Old segments and those that take their place.
-pub type Merged = (Vec<SegmentId>, Vec<SealedSegment>);
+pub type Merged = (Vec<SegmentVersion>, Vec<SealedSegment>);
 
-/// The runs of neighbouring small segments of `table` that are to be merged, each into one.
+/// The runs of neighbouring segments of `table` that are to be written anew, each as one.
 pub fn small_runs(table: &Table, merging: Merging) -> Vec<&[Arc<Segment>]> {
     let runs_below = |rows: u64| {
         let is_small = move |segment: &Arc<Segment>| segment.rows() < rows;
         table.segments.chunk_by(move |a, b| is_small(a) && is_small(b)).filter(|run| run.len() >= 2)
     };
     match merging {
-        Merging::All => runs_below(SMALL_ROWS).collect(),
+        Merging::All => {
+            let is_worn = |run: &&[Arc<Segment>]| {
+                let [segment] = run else { return false };
+                segment.rows() >= SMALL_ROWS && segment.deleted().count() * WORN >= segment.stored_rows()
+            };
+            runs_below(SMALL_ROWS).chain(table.segments.chunks(1).filter(is_worn)).collect()
+        }
         Merging::Gathered => {
             let next = |rows: &u64| (*rows < SMALL_ROWS).then(|| (rows * GATHERED).min(SMALL_ROWS));
             let gathered = |rows: u64| {
@@ -61,7 +70,7 @@ pub fn merge_small(engine: &Arc<Engine>, table: &Table, merging: Merging, cancel
     let store_as: Vec<StoreAs> = goals.into_iter().map(|goal| StoreAs::Frames(goal.compression())).collect();
     let mut merged = Vec::new();
     for run in small_runs(table, merging) {
-        let ids = run.iter().map(|segment| segment.id()).collect();
+        let ids = run.iter().map(|segment| segment.as_version()).collect();
         let part = table.with_rows(run.iter().cloned());
         let most_segments = (part.rows() / (2 * SMALL_ROWS)) as usize;
         let target =
@@ -100,7 +109,7 @@ pub fn rewrite_all(
     threads: usize,
     cancel: &CancelToken,
 ) -> Result<Option<Merged>> {
-    let ids = table.segments.ids();
+    let ids = table.segments.versions();
     let store_as = planned(engine, table, options, threads, cancel)?;
     let target = LoadTarget::with_columns(engine.store(), &table.columns, options, &store_as, usize::MAX)?;
     let sealed = rewrite(engine, table.clone(), (0..table.columns.len()).collect(), target, threads, cancel)?;

@@ -52,7 +52,7 @@ impl<'t> ChangedRows<'t> {
         let carried = Carried::new(table, &positions);
         let mut difference = Difference::new(&carried, table.rows());
         for (old, new) in replaced {
-            let old = table.with_rows(old.iter().filter_map(|id| table.segments.find(*id)).cloned());
+            let old = table.with_rows(old.iter().filter_map(|version| table.segments.find_version(*version)).cloned());
             let new = table.with_rows(new.iter().map(|sealed| Arc::clone(sealed.segment())));
             if !difference.add(sorter, &carried, (old, new))? {
                 return Ok(None);

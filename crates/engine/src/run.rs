@@ -16,6 +16,7 @@ mod ranked;
 mod runtime_filter;
 mod settings;
 mod times;
+mod visible;
 mod watched;
 mod whole;
 
@@ -219,6 +220,7 @@ impl Scan {
             rows.test(&mut tests[test], blocks, &mut matches)?;
         }
         rows.selections = matches.into_iter().map(Matches::finish).collect();
+        rows.leave_out_deleted();
         for filter in keys.iter_mut().filter(|filter| filter.pays()) {
             rows.load(filter.columns())?;
             for block in blocks.clone() {
@@ -245,8 +247,13 @@ impl Scan {
         let segment = Arc::clone(&self.table.segments[morsel.segment]);
         let blocks = morsel.blocks();
         // Other morsels have the other blocks: here they have no rows.
-        let rows_of =
-            |(block, rows): (usize, &u32)| Selection::Rows(0..if blocks.contains(&block) { *rows } else { 0 });
+        let first =
+            self.layout.of_group((morsel.segment, morsel.group)).start - self.layout.of_segment(morsel.segment).start;
+        let is_gone = |block: usize, rows: u32| {
+            segment.deleted().of_block((first + block) as u32).is_some_and(|gone| gone.count() >= rows)
+        };
+        let is_here = |block: usize, rows: u32| blocks.contains(&block) && !is_gone(block, rows);
+        let rows_of = |(block, rows): (usize, &u32)| Selection::Rows(0..if is_here(block, *rows) { *rows } else { 0 });
         let block_rows = &segment.groups()?[morsel.group].block_rows;
         let selections = block_rows.iter().enumerate().map(rows_of).collect();
         let others = (0..block_rows.len()).filter(|block| !blocks.contains(block)).collect();

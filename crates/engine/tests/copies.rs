@@ -50,7 +50,7 @@ fn add(engine: &Arc<Engine>, name: &str, order: usize, columns: &[usize]) {
     let sorted = sorter.sort(&known, &by, columns, Unordered::Refused).expect("sorted");
     let definition = ProjectionDefinition { id: ProjectionId::TABLE, name: name.into(), order, columns: Some(ids) };
     let mut transaction = engine.store().begin().expect("a transaction");
-    transaction.add_projection(known.id, definition, &known.segments.ids(), sorted).expect("added");
+    transaction.add_projection(known.id, definition, &known.segments.versions(), sorted).expect("added");
     transaction.commit().expect("durable");
 }
 

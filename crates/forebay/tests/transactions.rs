@@ -571,3 +571,146 @@ fn statements_of_their_own_are_run_again_after_a_conflict() {
     check(&session, "SELECT count(*) FROM t WHERE a >= 100", &[4]);
     check(&session, "SELECT nextval('s') > 60 * 4 + 60", &[1]);
 }
+
+/// Two sessions of a database with a table `t` of 20,000 rows in one segment.
+fn two_sessions_of_a_large_table() -> (Session, Session) {
+    let database = database();
+    let (one, other) = (database.session(), database.session());
+    ok(&one, "CREATE TABLE t AS SELECT i AS a, 'row ' || i AS s FROM range(20000) r(i)");
+    (one, other)
+}
+
+#[test]
+fn transactions_that_change_different_rows_of_a_large_segment_both_commit() {
+    let (one, other) = two_sessions_of_a_large_table();
+    ok(&one, "BEGIN; UPDATE t SET s = 'one' WHERE a BETWEEN 10 AND 12; DELETE FROM t WHERE a = 15");
+    ok(&other, "BEGIN; UPDATE t SET s = 'other' WHERE a BETWEEN 13 AND 14; DELETE FROM t WHERE a = 16");
+    check(&one, "SELECT a FROM t WHERE a BETWEEN 10 AND 16 ORDER BY a", &[10, 11, 12, 13, 14, 16]);
+    ok(&one, "COMMIT");
+    // It still sees what it has seen.
+    check(&other, "SELECT count(*) FROM t WHERE s = 'one'", &[0]);
+    check(&other, "SELECT a FROM t WHERE a BETWEEN 10 AND 16 ORDER BY a", &[10, 11, 12, 13, 14, 15]);
+    ok(&other, "COMMIT");
+    for session in [&one, &other] {
+        check(session, "SELECT a FROM t WHERE a BETWEEN 10 AND 16 ORDER BY a", &[10, 11, 12, 13, 14]);
+        check(session, "SELECT count(*) FROM t WHERE s IN ('one', 'other')", &[5]);
+        check(session, "SELECT count(*) FROM t", &[19_998]);
+    }
+    // The same row.
+    for (mine, theirs) in [
+        ("UPDATE t SET s = 'mine' WHERE a = 20", "UPDATE t SET s = 'theirs' WHERE a = 20"),
+        ("DELETE FROM t WHERE a IN (20, 21)", "DELETE FROM t WHERE a IN (21, 22)"),
+        ("UPDATE t SET s = 'mine' WHERE a = 23", "DELETE FROM t WHERE a = 23"),
+        ("UPDATE t SET s = 'mine'", "DELETE FROM t WHERE a = 24"),
+    ] {
+        ok(&one, "BEGIN; SELECT 1");
+        ok(&other, theirs);
+        fails(&one, mine, ErrorKind::Conflict);
+        ok(&one, "ROLLBACK");
+        check(&one, "SELECT count(*) FROM t WHERE s = 'mine'", &[0]);
+    }
+}
+
+#[test]
+fn transactions_that_write_different_keys_both_commit() {
+    let database = database();
+    let (one, other) = (database.session(), database.session());
+    ok(&one, "CREATE TABLE t (a INTEGER PRIMARY KEY, u INTEGER UNIQUE); INSERT INTO t VALUES (1, 1), (2, 2)");
+    ok(&one, "BEGIN; INSERT INTO t VALUES (3, 3); INSERT INTO t VALUES (5, 5)");
+    ok(&other, "BEGIN; INSERT INTO t VALUES (4, 4)");
+    ok(&one, "COMMIT");
+    fails(&one, "INSERT INTO t VALUES (5, 6)", ErrorKind::Constraint);
+    ok(&other, "INSERT INTO t VALUES (6, 6); COMMIT");
+    check(&one, ALL, &[1, 2, 3, 4, 5, 6]);
+    // The same key, or the same in another column.
+    for (mine, theirs) in [
+        ("INSERT INTO t VALUES (10, 10)", "INSERT INTO t VALUES (10, 11)"),
+        ("INSERT INTO t VALUES (12, 12)", "INSERT INTO t VALUES (13, 12)"),
+        ("INSERT INTO t VALUES (14, 14) ON CONFLICT DO NOTHING", "INSERT INTO t VALUES (14, 15)"),
+        ("UPDATE t SET a = 16 WHERE a = 1", "INSERT INTO t VALUES (16, 16)"),
+    ] {
+        ok(&one, "BEGIN");
+        ok(&one, mine);
+        ok(&other, theirs);
+        fails(&one, "COMMIT", ErrorKind::Conflict);
+    }
+    check(&one, "SELECT u FROM t WHERE a >= 10 ORDER BY a", &[11, 12, 15, 16]);
+    // A key that another one gives up is not free before that is seen.
+    ok(&one, "BEGIN; SELECT 1");
+    ok(&other, "DELETE FROM t WHERE a = 2");
+    fails(&one, "INSERT INTO t VALUES (2, 2)", ErrorKind::Constraint);
+    ok(&one, "ROLLBACK; INSERT INTO t VALUES (2, 2)");
+    check(&one, "SELECT count(*) FROM t WHERE a = 2", &[1]);
+}
+
+#[test]
+fn foreign_keys_lead_to_rows_whoever_commits_first() {
+    for is_large in [false, true] {
+        let rows = if is_large { 20_000 } else { 3 };
+        let sessions = || {
+            let database = database();
+            let (one, other) = (database.session(), database.session());
+            ok(&one, "CREATE TABLE p (k INTEGER PRIMARY KEY, s INTEGER); CREATE TABLE c (k INTEGER REFERENCES p (k))");
+            ok(&one, &format!("INSERT INTO p SELECT i, 0 FROM range({rows}) r(i)"));
+            (one, other)
+        };
+        let insert = "INSERT INTO c VALUES (1)";
+        for (first, second) in [("DELETE FROM p WHERE k = 1", insert), (insert, "DELETE FROM p WHERE k = 1")] {
+            let (one, other) = sessions();
+            ok(&one, "BEGIN");
+            ok(&one, second);
+            ok(&other, first);
+            fails(&one, "COMMIT", ErrorKind::Conflict);
+            check(&one, "SELECT count(*) FROM c WHERE k NOT IN (SELECT k FROM p)", &[0]);
+        }
+        // Other rows, and other columns of the same one.
+        for theirs in ["DELETE FROM p WHERE k = 2", "UPDATE p SET s = s + 1 WHERE k = 1", "INSERT INTO p VALUES (-1, 0)"] {
+            let (one, other) = sessions();
+            ok(&one, "BEGIN");
+            ok(&one, insert);
+            ok(&other, theirs);
+            ok(&one, "COMMIT");
+            check(&one, "SELECT count(*) FROM c JOIN p ON c.k = p.k", &[1]);
+        }
+        // Both sides in one transaction.
+        let (one, other) = sessions();
+        ok(&one, "BEGIN; INSERT INTO p VALUES (-5, 0); INSERT INTO c VALUES (-5)");
+        ok(&other, "INSERT INTO p VALUES (-6, 0); INSERT INTO c VALUES (-6)");
+        ok(&one, "COMMIT");
+        check(&one, "SELECT count(*) FROM c JOIN p ON c.k = p.k", &[2]);
+    }
+}
+
+#[test]
+fn sessions_that_write_keys_at_once_lose_none_and_have_none_twice() {
+    let database = database();
+    ok(&database.session(), "CREATE TABLE t (k INTEGER PRIMARY KEY, w INTEGER); CREATE SEQUENCE s");
+    let written: Vec<i64> = thread::scope(|scope| {
+        let writers: Vec<_> = (0..4)
+            .map(|writer| {
+                let session = database.session();
+                scope.spawn(move || {
+                    let mut written = 0;
+                    for n in 0..20 {
+                        // Its own, and one that all writers want.
+                        ok(&session, &format!("BEGIN; INSERT INTO t VALUES ({writer} * 1000 + {n}, {writer}); COMMIT"));
+                        let wanted = run(&session, &format!("INSERT INTO t VALUES (-{n} - 1, nextval('s'))"));
+                        written += match wanted {
+                            Ok(_) => 1,
+                            Err(error) => {
+                                assert_eq!(error.kind(), ErrorKind::Constraint, "{error}");
+                                0
+                            }
+                        };
+                    }
+                    written
+                })
+            })
+            .collect();
+        writers.into_iter().map(|writer| writer.join().expect("no panic")).collect()
+    });
+    assert_eq!(written.iter().sum::<i64>(), 20, "each key went to one of them");
+    let session = database.session();
+    check(&session, "SELECT count(*) FROM t", &[100]);
+    check(&session, "SELECT count(DISTINCT k) FROM t", &[100]);
+}

@@ -99,7 +99,7 @@ impl Maintenance<'_> {
     fn merged_in_order(&self, table: &TableSnapshot, order: &TableOrder, merging: Merging) -> Result<Vec<Replaced>> {
         let merged = |run: &[Arc<Segment>]| {
             let part = Arc::new(table.with_rows(run.iter().cloned()).into());
-            Ok((run.iter().map(|segment| segment.id()).collect(), self.in_order_of_table(&part, order)?))
+            Ok((run.iter().map(|segment| segment.as_version()).collect(), self.in_order_of_table(&part, order)?))
         };
         compact::small_runs(table, merging).into_iter().map(merged).collect()
     }
@@ -149,7 +149,7 @@ impl Maintenance<'_> {
         self.check_writable()?;
         let columns: Vec<usize> = (0..table.columns.len()).collect();
         let sorted = self.sorter().sort(table, order, &columns, Unordered::Refused)?;
-        laid_out.push((ProjectionId::TABLE, (table.segments.ids(), sorted)));
+        laid_out.push((ProjectionId::TABLE, (table.segments.versions(), sorted)));
         self.lay_out(table, laid_out, Some(text))?;
         self.make_facts_of(table.id, MadeAnew::Moved)
     }

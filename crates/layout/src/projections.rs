@@ -88,7 +88,7 @@ impl Maintenance<'_> {
         Self::check_keys(&definition.order)?;
         let segments = self.sorted(table, &definition, Unordered::Refused)?;
         let mut transaction = self.engine.store().begin()?;
-        let id = transaction.add_projection(table.id, definition, &table.segments.ids(), segments)?;
+        let id = transaction.add_projection(table.id, definition, &table.segments.versions(), segments)?;
         transaction.commit()?;
         self.make_facts_of(table.id, MadeAnew::OfCopy(id))
     }
@@ -135,7 +135,7 @@ impl Maintenance<'_> {
         }
         let (sorter, mut now) = (self.sorter(), Vec::new());
         for segment in &table.segments {
-            match replaced.iter().find(|(old, _)| old.contains(&segment.id())) {
+            match replaced.iter().find(|(old, _)| old.contains(&segment.as_version())) {
                 Some((_, new)) => now.extend(new.iter().map(|sealed| Arc::clone(sealed.segment()))),
                 None => now.push(Arc::clone(segment)),
             }
@@ -153,7 +153,7 @@ impl Maintenance<'_> {
                     return Ok(replaced);
                 }
             }
-            Ok((copy.segments.ids(), self.sorted(&whole, definition, Unordered::LeftOut)?))
+            Ok((copy.segments.versions(), self.sorted(&whole, definition, Unordered::LeftOut)?))
         })
     }
 
@@ -176,7 +176,7 @@ impl Maintenance<'_> {
         for copy in table.copies() {
             let Some(definition) = copy.projection() else { continue };
             for run in compact::small_runs(copy, merging) {
-                let old = run.iter().map(|segment| segment.id()).collect();
+                let old = run.iter().map(|segment| segment.as_version()).collect();
                 let part = Arc::new(copy.with_rows(run.iter().cloned()).into());
                 merged.push((definition.id, (old, self.sorted(&part, definition, Unordered::LeftOut)?)));
             }
@@ -188,7 +188,7 @@ impl Maintenance<'_> {
     pub(crate) fn resorted_copies(&self, table: &TableSnapshot) -> Result<Vec<(ProjectionId, Replaced)>> {
         let resorted = |copy: &Arc<TableSnapshot>| {
             let definition = copy.projection().ok_or_else(|| Error::internal("a copy that is no projection"))?;
-            Ok((definition.id, (copy.segments.ids(), self.sorted(copy, definition, Unordered::LeftOut)?)))
+            Ok((definition.id, (copy.segments.versions(), self.sorted(copy, definition, Unordered::LeftOut)?)))
         };
         table.copies().iter().map(resorted).collect()
     }

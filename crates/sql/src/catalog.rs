@@ -233,11 +233,22 @@ impl Planner {
         let plan = state.statement_to_plan(statement).await;
         let plan = plan.map_err(|error| with_nearest_function(from_datafusion(error), functions()))?;
         let Some(target) = target else { return Ok(plan) };
-        let table = table_of(&self.snapshot, &self.path.find(&self.snapshot, &target)?)?;
+        let part = target.0.last().and_then(ObjectNamePart::as_ident).and_then(|name| self.part(&name.value));
+        let (table, provider) = match part {
+            Some(part) => {
+                let provider = ForebayTable::of_part(Arc::clone(&self.engine), Arc::clone(&part));
+                (part, Arc::new(provider))
+            }
+            None => {
+                let table = table_of(&self.snapshot, &self.path.find(&self.snapshot, &target)?)?;
+                let provider = self.provider(&table)?;
+                (table, provider)
+            }
+        };
         let plan = match inserted {
             None => plan,
             Some(inserted) => {
-                let provider = nested_columns::provider(self.provider(&table)?, &table, &self.base);
+                let provider = nested_columns::provider(provider, &table, &self.base);
                 let provider = provider.map_err(from_datafusion)?;
                 inserted.plan(&table, provider, plan)?
             }

@@ -1,5 +1,6 @@
-//! UPDATE and DELETE. Segments do not change: those that hold rows that a statement concerns are written anew, without these rows
-//! or with their new values, and take the places of the old ones in one commit; all others stay. Rows keep their order.
+//! UPDATE and DELETE. Files of segments do not change. Of a large segment few of whose rows a statement concerns it is noted that these
+//! are deleted, and their new versions come behind all others (merge on read); other segments that have such rows are written anew,
+//! without them or with their new values, and take the places of the old ones: their rows keep their order (copy on write).
 
 use std::sync::Arc;
 
@@ -15,13 +16,24 @@ use forebay_base::{Error, Result};
 use forebay_changes::change::{Change, PLACE};
 use forebay_changes::columns::{quoted, whole_table};
 use forebay_changes::of_one_row::other_than_of_one_row;
-use forebay_store::{Replaced, SealedSegment, Table, TableSnapshot};
+use forebay_context::settings::RowChangeMode;
+use forebay_store::{Deleted, RowChanges, SealedSegment, Segment, Table, TableSnapshot};
 use forebay_syntax::parse::parse_plan;
 
 use crate::answer::Answer;
+use crate::load::{self, Loaded};
 use crate::lookup::{find_name, find_table};
 use crate::returning::Returning;
 use crate::run::Run;
+
+/// Segments with at most so many rows are written anew in less time than it takes to plan the statement.
+const SMALL_SEGMENT_ROWS: u64 = 8_192;
+
+/// A segment is written anew where more than one in so many of its rows change.
+const MOST_CHANGED: u64 = 8;
+
+/// And where more than one in so many would be deleted: scans read them still.
+const MOST_DELETED: u64 = 2;
 
 impl Run<'_> {
     /// Runs a DELETE.
@@ -68,7 +80,7 @@ impl Run<'_> {
         let mut returning = Returning::of(self, returning)?;
         self.planner.transaction().check_writable()?;
         let mut changed = 0;
-        let mut rewritten: Vec<Replaced> = Vec::new();
+        let mut changes = RowChanges::default();
         // What is wrong with the statement is said of an empty table, too.
         if change.table.segments.is_empty() {
             let part = self.planner.add_part(Table::clone(&change.table));
@@ -88,6 +100,21 @@ impl Run<'_> {
             if rows == 0 {
                 continue;
             }
+            if self.marks_rows(&change.table, segment, rows) {
+                let marked = self.marked(change, segment)?;
+                changed += marked.0.rows.count();
+                if let Some(returning) = &mut returning {
+                    let rows = match &change.values {
+                        None => vec![Arc::new(segment.only(&marked.0.rows)?)],
+                        Some(_) => marked.1.iter().map(|sealed| Arc::clone(sealed.segment())).collect(),
+                    };
+                    returning.add_segments(self, &change.table, &change.alias, rows)?;
+                }
+                if !marked.0.rows.is_empty() {
+                    changes.deleted.push(marked);
+                }
+                continue;
+            }
             changed += rows;
             if let (Some(returning), None) = (&mut returning, &change.values) {
                 let concerned = change.concerned.as_deref().unwrap_or("TRUE");
@@ -100,13 +127,73 @@ impl Run<'_> {
             if let (Some(returning), Some(_)) = (&mut returning, &change.values) {
                 self.return_new(returning, change, &part, &new)?;
             }
-            rewritten.push((vec![segment.id()], new));
+            changes.replaced.push((vec![segment.as_version()], new));
         }
-        self.check_written(&change.keys(), &change.table, &rewritten)?;
-        self.replace(&change.table, rewritten)?;
+        self.check_written(&change.keys(), &change.table, &changes)?;
+        self.replace(&change.table, changes)?;
         match returning {
             Some(returning) => returning.answer(self),
             None => self.changed(changed),
+        }
+    }
+
+    /// Whether a segment of which so many rows change stays, without these rows.
+    pub(crate) fn marks_rows(&self, table: &Table, segment: &Segment, rows: u64) -> bool {
+        // Projections follow segments that are written anew.
+        if !table.projections.is_empty() {
+            return false;
+        }
+        match RowChangeMode::of(self.state().config()) {
+            RowChangeMode::CopyOnWrite => false,
+            RowChangeMode::MergeOnRead => true,
+            RowChangeMode::Auto => {
+                let stored = segment.stored_rows();
+                let is_worn = (segment.deleted().count() + rows) * MOST_DELETED > stored;
+                stored > SMALL_SEGMENT_ROWS && rows * MOST_CHANGED <= stored && !is_worn
+            }
+        }
+    }
+
+    /// The rows of a segment that a statement concerns, as deleted ones, and segments with their new versions.
+    fn marked(&self, change: &Change, segment: &Arc<Segment>) -> Result<(Deleted, Vec<SealedSegment>)> {
+        let placed = TableSnapshot::from(change.table.with_rows([Arc::clone(segment)]));
+        let placed = Table::clone(placed.with_places());
+        let part = quoted(&self.planner.add_part(placed.clone()));
+        match &change.values {
+            None => self.deleted_of(segment, &change.places(&part)).map(|deleted| (deleted, Vec::new())),
+            Some(_) => self.moved(segment, (&placed, &part), &change.new_rows(&part)),
+        }
+    }
+
+    /// The rows of a segment at the places that a query gives.
+    pub(crate) fn deleted_of(&self, segment: &Segment, query: &str) -> Result<Deleted> {
+        let state = self.state();
+        let mut answer = self.stream(&state, self.plan_text(&state, query)?)?;
+        let mut places = Vec::new();
+        while let Some(batch) = answer.next_batch()? {
+            places.extend(load::places(batch.column(0))?);
+        }
+        Ok(Deleted { segment: segment.as_version(), rows: segment.rows_at(&places)? })
+    }
+
+    /// The rows of a segment at the places that are the last column of a query, and segments with what the query gives besides.
+    /// `placed` is a table of the segment with places, which queries call `part`.
+    pub(crate) fn moved(
+        &self,
+        segment: &Segment,
+        (placed, part): (&Table, &str),
+        query: &str,
+    ) -> Result<(Deleted, Vec<SealedSegment>)> {
+        let mut state = self.state();
+        // One thread reads rows in their order.
+        state.config_mut().options_mut().execution.target_partitions = 1;
+        let physical = self.physical(&state, self.plan_insert(&state, part, query)?)?;
+        let columns = &placed.columns[..placed.columns.len() - 1];
+        let Loaded { segments: new, rows, places } = self.load(&state, physical, columns, &placed.options)?;
+        let deleted = Deleted { segment: segment.as_version(), rows: segment.rows_at(&places)? };
+        match deleted.rows.count() == rows {
+            true => Ok((deleted, new)),
+            false => Err(Error::internal("a row was changed twice by one statement")),
         }
     }
 
@@ -135,12 +222,16 @@ impl Run<'_> {
         // One thread reads rows in their order.
         state.config_mut().options_mut().execution.target_partitions = 1;
         let physical = self.physical(&state, self.plan_rows(&state, table, rows)?)?;
-        self.load(&state, physical, &table.columns, &table.options).map(|(segments, _)| segments)
+        self.load(&state, physical, &table.columns, &table.options).map(|loaded| loaded.segments)
     }
 
     /// The plan of a query as rows of `table`, in its types.
     pub(crate) fn plan_rows(&self, state: &SessionState, table: &Table, rows: &str) -> Result<Arc<LogicalPlan>> {
-        let target = whole_table(table);
+        self.plan_insert(state, &whole_table(table), rows)
+    }
+
+    /// The plan of a query as rows of the table that queries call `target`.
+    fn plan_insert(&self, state: &SessionState, target: &str, rows: &str) -> Result<Arc<LogicalPlan>> {
         match self.plan_text(state, &format!("INSERT INTO {target} {rows}"))? {
             LogicalPlan::Dml(DmlStatement { op: WriteOp::Insert(_), input, .. }) => Ok(input),
             _ => Err(Error::internal("an INSERT was planned as something else")),

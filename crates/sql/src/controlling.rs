@@ -15,7 +15,7 @@ impl Run<'_> {
                 transactions.begin(access)?;
                 self.done("BEGIN")
             }
-            Control::Commit => match transactions.commit()? {
+            Control::Commit => match transactions.commit(&|unchecked| self.check_again(unchecked))? {
                 Ended::Committed(changed) => {
                     self.session.merge_gathered(&changed);
                     self.done("COMMIT")

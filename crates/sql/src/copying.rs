@@ -10,6 +10,7 @@ use forebay_syntax::parse::{Copy, CopySource};
 
 use crate::answer::Answer;
 use crate::copy;
+use crate::load::Loaded;
 use crate::lookup::{find_name, find_table};
 use crate::run::Run;
 
@@ -40,7 +41,7 @@ impl Run<'_> {
             self.session.wait(copy::plan_input(&self.planner, &state, &table, names, &copy.path, copy.options))?;
         let physical = self.physical(&state, Arc::clone(&input.plan));
         let loaded = physical.and_then(|physical| self.load(&state, physical, &table.columns, &table.options));
-        let (segments, rows) = match loaded {
+        let Loaded { segments, rows, .. } = match loaded {
             Err(error) if error.kind() != ErrorKind::Cancelled => return Err(input.diagnose(error)),
             loaded => loaded?,
         };

@@ -10,6 +10,7 @@ use forebay_changes::changes_rows;
 use forebay_context::lock::lock;
 use forebay_context::statement::StatementContext;
 use forebay_engine::compact::{Merging, small_runs};
+use forebay_store::Transaction;
 use forebay_syntax::parse::{self, Command};
 use forebay_transactions::OpenTransaction;
 
@@ -42,7 +43,8 @@ impl Session {
     fn answer(&self, text: &str, base: Base, started: Instant) -> Result<Answer> {
         let ended = |transaction: &Arc<OpenTransaction>| {
             let answer = self.answer_in(transaction, text, base.clone(), started)?;
-            self.merge_gathered(&transaction.end_statement()?);
+            let check = |unchecked: &Transaction| self.begin_untold(transaction, SCANNING).check_again(unchecked);
+            self.merge_gathered(&transaction.end_statement(&check)?);
             Ok(answer)
         };
         let (mut transaction, mut tries) = (self.transactions.of_statement(), 1);

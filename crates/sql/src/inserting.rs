@@ -10,8 +10,10 @@ use forebay_changes::insert;
 use forebay_changes::keys::Key;
 use forebay_context::error::from_datafusion;
 use forebay_joins::reading_order;
+use forebay_store::RowChanges;
 
 use crate::answer::Answer;
+use crate::load::Loaded;
 use crate::lookup::{find_name, find_table};
 use crate::returning::Returning;
 use crate::run::Run;
@@ -40,14 +42,14 @@ impl Run<'_> {
             return Err(Error::internal("an INSERT was planned as something else"));
         };
         let physical = self.physical(&state, input)?;
-        let (segments, rows) = self.load(&state, physical, &table.columns, &table.options)?;
+        let Loaded { segments, rows, .. } = self.load(&state, physical, &table.columns, &table.options)?;
         if let Some(conflict) = conflict {
             let changed = self.insert_or_change(conflict, &table, &segments, &mut returning)?;
             return returning.map_or_else(|| self.changed(changed), |returning| returning.answer(self));
         }
-        let segments = vec![(Vec::new(), segments)];
-        self.check_written(&Key::of(&table), &table, &segments)?;
-        let segments: Vec<_> = segments.into_iter().flat_map(|(_, segments)| segments).collect();
+        let added = RowChanges::from(vec![(Vec::new(), segments)]);
+        self.check_written(&Key::of(&table), &table, &added)?;
+        let segments: Vec<_> = added.replaced.into_iter().flat_map(|(_, segments)| segments).collect();
         if let Some(returning) = &mut returning {
             let written = segments.iter().map(|sealed| Arc::clone(sealed.segment())).collect();
             returning.add_segments(self, &table, &alias, written)?;

@@ -6,94 +6,147 @@ use std::sync::Arc;
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
-use datafusion::sql::sqlparser::ast::{AlterTable, AlterTableOperation, Ident, TableConstraint};
-use forebay_base::{ColumnId, Error, ErrorKind, Result};
+use datafusion::sql::sqlparser::ast::{AlterColumnOperation, AlterTable, AlterTableOperation, Ident, TableConstraint};
+use forebay_base::{ColumnId, Error, ErrorKind, Result, TableId};
 use forebay_changes::columns::{quoted, whole_table};
 use forebay_changes::keys::Key;
 use forebay_changes::references::ForeignKey;
-use forebay_store::{Constraint, Replaced, Segment, Table, TableSnapshot};
+use forebay_store::{ChangedSegments, Constraint, RowChanges, Segment, Table, TableSnapshot, Transaction};
 
 use crate::answer::Answer;
-use crate::ddl::index_columns;
+use crate::ddl::{holds_nulls, index_columns};
 use crate::lookup::{find_name, find_table};
 use crate::named::find_column;
 use crate::run::Run;
 
-impl Run<'_> {
-    /// An error if these segments may not take the places of others of `table`: it would have one of `keys` twice, or a foreign key
-    /// would lead nowhere.
-    pub(crate) fn check_written(&self, keys: &[Key], table: &Table, replaced: &[Replaced]) -> Result<()> {
-        self.check_keys(keys, table, replaced)?;
-        self.check_references(table, replaced)
-    }
+/// How a table is found whose rows are looked at.
+type Found<'f> = &'f dyn Fn(&Arc<TableSnapshot>) -> Result<Arc<TableSnapshot>>;
 
-    fn check_keys(&self, keys: &[Key], table: &Table, replaced: &[Replaced]) -> Result<()> {
-        if keys.is_empty() || replaced.iter().all(|(_, new)| new.is_empty()) {
-            return Ok(());
-        }
-        // Nobody else may add a row with one of these keys before this statement's rows, or those of its transaction, are there.
-        let table = self.relied_on(table)?;
-        let new: Vec<_> = replaced.iter().flat_map(|(_, new)| new).map(|sealed| sealed.segment()).collect();
-        let stays = |id| replaced.iter().all(|(gone, _)| !gone.contains(&id));
-        let others: Vec<_> = table.segments.iter().filter(|segment| stays(segment.id())).collect();
-        let part = |segments: &[&Arc<Segment>]| {
-            quoted(&self.planner.add_part(table.with_rows(segments.iter().map(|segment| Arc::clone(segment)))))
-        };
-        let (new_part, new_rows) = (part(&new), new.iter().map(|segment| segment.rows()).sum::<u64>());
-        for key in keys {
-            let near: Vec<_> = others.iter().copied().filter(|other| key.may_share(&table, &new, other)).collect();
-            let shared = match near.is_empty() {
-                true => None,
-                false => self.first_text(&key.shared(&new_part, &part(&near)))?,
-            };
-            let found = match shared {
-                None if new_rows > 1 => self.first_text(&key.twice(&new_part))?,
-                shared => shared,
-            };
-            if let Some(shown) = found {
+impl Run<'_> {
+    /// An error if the rows of `table` may not change like this: it would have one of `keys` twice, or a foreign key would lead
+    /// nowhere. The transaction relies on the tables that this depends on.
+    pub(crate) fn check_written(&self, keys: &[Key], table: &Table, changes: &RowChanges) -> Result<()> {
+        let transaction = self.planner.transaction();
+        let new = changes.come();
+        if !keys.is_empty() && !new.is_empty() {
+            let table = transaction.rely_on_rows(table)?;
+            if let Some((key, shown)) = self.key_twice(keys, &table, &new, &changes.of(&table)?.stay)? {
                 return Err(Error::new(ErrorKind::Constraint, key.violated(&shown)).hint(format!(
                     "Write INSERT OR REPLACE, INSERT OR IGNORE or ON CONFLICT to change rows of {} that are there",
                     table.name
                 )));
             }
         }
+        let rely_on = |table: &Arc<TableSnapshot>| transaction.rely_on_rows(table);
+        let catalog = self.planner.snapshot();
+        let foreign = ForeignKey::of(catalog, |child, parent| child.id == table.id || parent.id == table.id);
+        if foreign.is_empty() {
+            return Ok(());
+        }
+        let now = transaction.catalog();
+        let table = now.table_by_id(table.id).cloned().unwrap_or_else(|| Arc::new(table.clone().into()));
+        self.check_references(&foreign, table.id, &changes.of(&table)?, &rely_on)
+    }
+
+    /// Looks whether what a transaction has changed is right beside what others have committed since it began: no key is there twice, and
+    /// foreign keys lead somewhere, as if all of it were one statement of now.
+    ///
+    /// # Errors
+    /// `Conflict` where it is not.
+    pub(crate) fn check_again(&self, transaction: &Transaction) -> Result<()> {
+        let Some((unchecked, before)) = transaction.unchecked() else { return Ok(()) };
+        let conflict = |error: Error| {
+            let message = format!("{}, as another transaction has committed", error.message());
+            Error::new(ErrorKind::Conflict, message).hint("Run the transaction again")
+        };
+        let own = |table: &Table| transaction.catalog().table_by_id(table.id);
+        for id in transaction.changed_tables() {
+            let (Some(now), Some(after)) = (transaction.base().table_by_id(id), transaction.catalog().table_by_id(id))
+            else {
+                continue;
+            };
+            let changed = ChangedSegments::between(now, after)?;
+            if unchecked.contains(&id) {
+                let nothing = now.with_rows(std::iter::empty());
+                let known: &Table = match before.table_by_id(id) {
+                    Some(known) => known,
+                    None => &nothing,
+                };
+                let theirs = ChangedSegments::between(known, now)?.come;
+                let stay = theirs.into_iter().filter_map(|own| after.segments.find(own.id()).cloned());
+                if let Some((key, shown)) =
+                    self.key_twice(&Key::of(after), after, &changed.come, &stay.collect::<Vec<_>>())?
+                {
+                    return Err(conflict(Error::new(ErrorKind::Constraint, key.violated(&shown))));
+                }
+            }
+            let is_unchecked = |child: &Table, parent: &Table| {
+                (child.id == id || parent.id == id) && (unchecked.contains(&child.id) || unchecked.contains(&parent.id))
+            };
+            let foreign = ForeignKey::of(transaction.catalog(), is_unchecked);
+            let found = |table: &Arc<TableSnapshot>| Ok(own(table).map_or_else(|| Arc::clone(table), Arc::clone));
+            self.check_references(&foreign, id, &changed, &found).map_err(|error| match error.kind() {
+                ErrorKind::Constraint => conflict(error),
+                _ => error,
+            })?;
+        }
         Ok(())
     }
 
-    /// A table as it is now. Nobody else may change its rows before those of this transaction are there.
-    fn relied_on(&self, table: &Table) -> Result<Arc<TableSnapshot>> {
-        self.planner.transaction().change(|changes| {
-            changes.rely_on_rows(table.id);
-            let now = changes.catalog().table_by_id(table.id).cloned();
-            now.ok_or_else(|| Error::new(ErrorKind::Conflict, format!("table {} was dropped meanwhile", table.name)))
-        })
+    fn part(&self, table: &Table, segments: Vec<Arc<Segment>>) -> String {
+        quoted(&self.planner.add_part(table.with_rows(segments)))
     }
 
-    /// An error if a row of these segments had a foreign key that leads nowhere, or one of another table led to a row that goes.
-    fn check_references(&self, table: &Table, replaced: &[Replaced]) -> Result<()> {
-        let catalog = self.planner.snapshot();
-        let part =
-            |table: &Table, segments: Vec<Arc<Segment>>| quoted(&self.planner.add_part(table.with_rows(segments)));
-        let written = |(_, new): &Replaced| new.iter().map(|sealed| Arc::clone(sealed.segment())).collect::<Vec<_>>();
-        let is_gone = |segment: &Arc<Segment>| replaced.iter().any(|(gone, _)| gone.contains(&segment.id()));
-        let of = |table: &Table, is_meant: &dyn Fn(&Arc<Segment>) -> bool| {
-            table.segments.iter().filter(|segment| is_meant(segment)).map(Arc::clone).collect::<Vec<_>>()
-        };
-        let has_new = replaced.iter().any(|(_, new)| !new.is_empty());
-        let has_gone = replaced.iter().any(|(gone, _)| !gone.is_empty());
-        for key in ForeignKey::of(catalog, |child, _| has_new && child.id == table.id) {
-            let (child, parent) = (self.relied_on(&key.child)?, self.relied_on(&key.parent)?);
+    /// A key, as messages show it, that a row of `new` has and another one of these or of `others`.
+    fn key_twice<'k>(
+        &self,
+        keys: &'k [Key],
+        table: &Table,
+        new: &[Arc<Segment>],
+        others: &[Arc<Segment>],
+    ) -> Result<Option<(&'k Key, String)>> {
+        if new.is_empty() {
+            return Ok(None);
+        }
+        let (new_part, new_rows) = (self.part(table, new.to_vec()), new.iter().map(|segment| segment.rows()).sum::<u64>());
+        for key in keys {
+            let near: Vec<_> = others.iter().filter(|other| key.may_share(table, new, other)).cloned().collect();
+            let shared = match near.is_empty() {
+                true => None,
+                false => self.first_text(&key.shared(&new_part, &self.part(table, near)))?,
+            };
+            let found = match shared {
+                None if new_rows > 1 => self.first_text(&key.twice(&new_part))?,
+                shared => shared,
+            };
+            if let Some(shown) = found {
+                return Ok(Some((key, shown)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// An error if a row that comes to the table with this number had one of these foreign keys that leads nowhere, or one of another
+    /// table led to a row that goes.
+    fn check_references(
+        &self,
+        foreign: &[ForeignKey],
+        id: TableId,
+        changed: &ChangedSegments,
+        found: Found<'_>,
+    ) -> Result<()> {
+        let all = |table: &Table| table.segments.iter().map(Arc::clone).collect::<Vec<_>>();
+        let ChangedSegments { stay, gone, come, come_instead } = changed;
+        for key in foreign.iter().filter(|key| key.child.id == id && !come.is_empty()) {
+            let (child, parent) = (found(&key.child)?, found(&key.parent)?);
             // Of a table that leads to itself rows that come do not count.
             let parents = match child.id == parent.id {
-                false => of(&parent, &|_| true),
-                true => {
-                    let changed = replaced.iter().filter(|(gone, _)| !gone.is_empty()).flat_map(written);
-                    of(&parent, &|segment| !is_gone(segment)).into_iter().chain(changed).collect()
-                }
+                false => all(&parent),
+                true => [&stay[..], come_instead].concat(),
             };
-            let gone = has_gone.then(|| part(&child, of(&child, &|segment| is_gone(segment))));
-            let new = part(&child, replaced.iter().flat_map(written).collect());
-            let query = key.missing(&new, gone.as_deref(), &part(&parent, parents));
+            let gone = (!gone.is_empty()).then(|| self.part(&child, gone.clone()));
+            let new = self.part(&child, come.clone());
+            let query = key.missing(&new, gone.as_deref(), &self.part(&parent, parents));
             if let Some(shown) = self.first_text(&query)? {
                 let message = format!(
                     "violates foreign key constraint because key \"{shown}\" does not exist in the referenced table {}",
@@ -102,17 +155,13 @@ impl Run<'_> {
                 return Err(Error::new(ErrorKind::Constraint, message));
             }
         }
-        for key in ForeignKey::of(catalog, |_, parent| has_gone && parent.id == table.id) {
-            let (child, parent) = (self.relied_on(&key.child)?, self.relied_on(&key.parent)?);
-            let stays = of(&parent, &|segment| !is_gone(segment)).into_iter().chain(replaced.iter().flat_map(written));
-            let stays: Vec<_> = stays.collect();
-            let children = match child.id == parent.id {
-                true => stays.clone(),
-                false => of(&child, &|_| true),
-            };
-            let (children, gone) = (part(&child, children), part(&parent, of(&parent, &|segment| is_gone(segment))));
-            let stays = (!stays.is_empty()).then(|| part(&parent, stays));
-            if let Some(shown) = self.first_text(&key.orphaned(&children, &gone, stays.as_deref()))? {
+        for key in foreign.iter().filter(|key| key.parent.id == id && !gone.is_empty()) {
+            let (child, parent) = (found(&key.child)?, found(&key.parent)?);
+            let left = [&stay[..], come].concat();
+            let children = if child.id == parent.id { left.clone() } else { all(&child) };
+            let (children, gone) = (self.part(&child, children), self.part(&parent, gone.clone()));
+            let left = (!left.is_empty()).then(|| self.part(&parent, left));
+            if let Some(shown) = self.first_text(&key.orphaned(&children, &gone, left.as_deref()))? {
                 let message = format!(
                     "violates foreign key constraint because key \"{shown}\" is still referenced by a foreign key of table {}",
                     child.name
@@ -157,6 +206,24 @@ impl Run<'_> {
             changes.add_key(table.id, if is_primary { Constraint::PrimaryKey(ids) } else { Constraint::Unique(ids) })
         })?;
         self.done("ALTER TABLE").map(Some)
+    }
+
+    /// An error where a column is to be NOT NULL that has NULLs in rows which are not deleted, in a table that has deleted ones.
+    pub(crate) fn check_not_null(&self, alter: &AlterTable) -> Result<()> {
+        for operation in &alter.operations {
+            let AlterTableOperation::AlterColumn { column_name, op: AlterColumnOperation::SetNotNull } = operation else {
+                continue;
+            };
+            let Ok(table) = find_table(&self.planner, &find_name(&self.planner, &alter.name)?) else { continue };
+            let Ok(column) = find_column(&table, column_name) else { continue };
+            let Some((_, column)) = table.column_by_id(column).filter(|_| table.has_deleted_rows()) else { continue };
+            self.planner.transaction().rely_on_rows(&table)?;
+            let nulls = format!("SELECT count(*) FROM {} WHERE {} IS NULL", whole_table(&table), quoted(&column.name));
+            if self.number(&nulls)? > 0 {
+                return Err(holds_nulls(&table.name, &column.name));
+            }
+        }
+        Ok(())
     }
 
     /// The value of the one column of a query's first row, as a text.

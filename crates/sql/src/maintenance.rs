@@ -8,7 +8,7 @@ use forebay_base::{ErrorKind, Result};
 use forebay_context::settings;
 use forebay_engine::morsels;
 use forebay_layout::{Maintenance, statements};
-use forebay_store::{Replaced, SealedSegment, Table, TableSnapshot};
+use forebay_store::{RowChanges, SealedSegment, Table, TableSnapshot};
 use forebay_syntax::tokens::parse_name;
 use forebay_system::answers;
 
@@ -105,13 +105,13 @@ impl Run<'_> {
         self.planner.transaction().change(|transaction| transaction.change_rows(table.id, added, copies))
     }
 
-    /// Puts segments in the place of others of a table, and has its projections follow.
-    pub(crate) fn replace(&self, table: &TableSnapshot, replaced: Vec<Replaced>) -> Result<()> {
-        if replaced.is_empty() {
+    /// Changes rows of a table, and has its projections follow.
+    pub(crate) fn replace(&self, table: &TableSnapshot, changes: RowChanges) -> Result<()> {
+        if changes.is_empty() {
             return Ok(());
         }
-        let copies = self.maintenance().copies_of_changed(table, &replaced)?;
-        self.planner.transaction().change(|transaction| transaction.change_rows(table.id, replaced, copies))
+        let copies = self.maintenance().copies_of_changed(table, &changes.replaced)?;
+        self.planner.transaction().change(|transaction| transaction.change_rows(table.id, changes, copies))
     }
 
     /// Finds out anew which values the blocks of a table have, or those of all tables. `text` is what stands behind ANALYZE.

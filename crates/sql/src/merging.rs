@@ -8,7 +8,7 @@ use forebay_changes::columns::quoted;
 use forebay_changes::conflict::Conflict;
 use forebay_changes::keys::Key;
 use forebay_changes::merge::{Merge, Parsed};
-use forebay_store::{Replaced, SealedSegment, Table, TableSnapshot};
+use forebay_store::{Deleted, DeletedRows, RowChanges, SealedSegment, Segment, Table, TableSnapshot};
 
 use crate::answer::Answer;
 use crate::lookup::{find_name, find_table};
@@ -50,7 +50,7 @@ impl Run<'_> {
     fn merged(&self, merge: &Merge, returning: &mut Option<Returning>) -> Result<u64> {
         let table = &merge.table;
         let mut changed = 0;
-        let mut rewritten: Vec<Replaced> = Vec::new();
+        let mut changes = RowChanges::default();
         self.check_no_error(merge.errors(None))?;
         if table.segments.is_empty() {
             // What is wrong with the statement is said of an empty table, too.
@@ -71,6 +71,10 @@ impl Run<'_> {
                 .hint("Have the source give one row for each of the table, as by GROUP BY or DISTINCT ON"));
             }
             changed += pairs;
+            if self.marks_rows(table, segment, pairs) {
+                changes.deleted.extend(self.marked_by_merge(merge, segment, returning)?);
+                continue;
+            }
             if let Some(returning) = returning.as_mut() {
                 for (done, rows) in [("DELETE", merge.deleted(&part)), ("UPDATE", merge.updated(&part))] {
                     let Some(rows) = rows else { continue };
@@ -78,7 +82,7 @@ impl Run<'_> {
                     returning.add(self, "", &format!("({rows}) AS {}", merge.alias))?;
                 }
             }
-            rewritten.push((vec![segment.id()], self.rewritten(table, &merge.rows(&part))?));
+            changes.replaced.push((vec![segment.as_version()], self.rewritten(table, &merge.rows(&part))?));
         }
         if let Some(inserted) = merge.inserted() {
             let new = self.rewritten(table, &inserted)?;
@@ -88,11 +92,49 @@ impl Run<'_> {
                 let written = new.iter().map(|sealed| Arc::clone(sealed.segment())).collect();
                 returning.add_segments(self, table, &merge.alias, written)?;
             }
-            rewritten.push((Vec::new(), new));
+            changes.replaced.push((Vec::new(), new));
         }
-        self.check_written(&Key::of(table), table, &rewritten)?;
-        self.replace(table, rewritten)?;
+        self.check_written(&Key::of(table), table, &changes)?;
+        self.replace(table, changes)?;
         Ok(changed)
+    }
+
+    /// The rows of a segment that clauses are for, as deleted ones, and segments with their new versions.
+    fn marked_by_merge(
+        &self,
+        merge: &Merge,
+        segment: &Arc<Segment>,
+        returning: &mut Option<Returning>,
+    ) -> Result<Vec<(Deleted, Vec<SealedSegment>)>> {
+        let table = &merge.table;
+        let placed = TableSnapshot::from(table.with_rows([Arc::clone(segment)]));
+        let placed = Table::clone(placed.with_places());
+        let part = quoted(&self.planner.add_part(placed.clone()));
+        let mut marked = Vec::new();
+        if let Some(query) = merge.places_of_deleted(&part) {
+            let deleted = self.deleted_of(segment, &query)?;
+            if let Some(returning) = returning.as_mut() {
+                returning.of_merge("DELETE");
+                let gone = vec![Arc::new(segment.only(&deleted.rows)?)];
+                returning.add_segments(self, table, &merge.alias, gone)?;
+            }
+            marked.push((deleted, Vec::new()));
+        }
+        if let Some(query) = merge.updated_with_places(&part) {
+            let (updated, new) = self.moved(segment, (&placed, &part), &query)?;
+            if let Some(returning) = returning {
+                returning.of_merge("UPDATE");
+                let new = new.iter().map(|sealed| Arc::clone(sealed.segment())).collect();
+                returning.add_segments(self, table, &merge.alias, new)?;
+            }
+            marked.push((updated, new));
+        }
+        let Some((first, _)) = marked.first() else { return Ok(Vec::new()) };
+        // One for the segment: what it has then is not what was read.
+        let rows = marked.iter().fold(DeletedRows::default(), |rows, (deleted, _)| rows.union(&deleted.rows));
+        let deleted = Deleted { segment: first.segment, rows };
+        let new = marked.into_iter().flat_map(|(_, new)| new).collect();
+        Ok(if deleted.rows.is_empty() { Vec::new() } else { vec![(deleted, new)] })
     }
 
     fn check_no_error(&self, count: Option<String>) -> Result<()> {

@@ -18,6 +18,7 @@ use forebay_tables::nested_columns;
 
 use crate::answer::Answer;
 use crate::ddl;
+use crate::load::Loaded;
 use crate::lookup::{find_name, find_table};
 use crate::named::find_column;
 use crate::qualified_name::QualifiedName;
@@ -98,10 +99,10 @@ impl Run<'_> {
             options.set(own.and_then(|own| places.get(&own).copied()), option, Some(value));
         }
         nested_columns::add_types(&mut options, &physical.schema(), &told);
-        let (segments, _) = self.load(&state, physical, &ddl::stored_columns(&definition), &options)?;
+        let Loaded { segments, .. } = self.load(&state, physical, &ddl::stored_columns(&definition), &options)?;
         self.planner.transaction().change(|transaction| {
-            let now = transaction.catalog().table_by_id(table.id).map(|now| &now.segments);
-            if !now.is_some_and(|now| now.iter().map(|own| own.id()).eq(table.segments.iter().map(|own| own.id()))) {
+            let now = transaction.catalog().table_by_id(table.id).map(|now| now.segments.versions());
+            if now != Some(table.segments.versions()) {
                 return Err(Error::new(ErrorKind::Conflict, format!("table {} was changed meanwhile", table.name)));
             }
             ddl::create_table(transaction, definition, &options, segments, true)

@@ -23,7 +23,7 @@ use forebay_context::statement::StatementContext;
 use forebay_engine::timeline::Recorder;
 use forebay_grammar::collations;
 use forebay_joins::reading_order;
-use forebay_store::{DEFAULT_SCHEMA, SealedSegment, TableOptions};
+use forebay_store::{DEFAULT_SCHEMA, TableOptions};
 use forebay_syntax::parse::{Command, parse_plan};
 use forebay_system::schema::check_free;
 use forebay_system::{ALL_TABLES, SCHEMAS, TABLES, answers, tables_of};
@@ -34,7 +34,7 @@ use tokio::sync::mpsc;
 use crate::answer::{Answer, ResultKind, Source};
 use crate::catalog::Planner;
 use crate::ddl;
-use crate::load;
+use crate::load::{self, Loaded};
 use crate::lookup::{find_name, find_table};
 use crate::options;
 use crate::plan_cache::PlanKey;
@@ -212,6 +212,7 @@ impl<'a> Run<'a> {
         if let Some(answer) = self.add_key(alter)? {
             return Ok(answer);
         }
+        self.check_not_null(alter)?;
         ddl::alter_table(&self.planner, alter)?;
         self.done("ALTER TABLE")
     }
@@ -232,7 +233,7 @@ impl<'a> Run<'a> {
         let mut rows = 0;
         for target in &truncate.table_names {
             let table = find_table(&self.planner, &find_name(&self.planner, &target.name)?)?;
-            self.check_written(&[], &table, &[(table.segments.ids(), Vec::new())])?;
+            self.check_written(&[], &table, &vec![(table.segments.versions(), Vec::new())].into())?;
             rows += ddl::truncate(&self.planner, table.id)?;
         }
         self.changed(rows)
@@ -444,7 +445,7 @@ impl<'a> Run<'a> {
         let definition = ddl::definition_of_query(name, &physical.schema(), create)?;
         nested_columns::add_types(&mut options, &physical.schema(), &told);
         let columns = ddl::stored_columns(&definition);
-        let (segments, rows) = self.load(&state, physical, &columns, &options)?;
+        let Loaded { segments, rows, .. } = self.load(&state, physical, &columns, &options)?;
         transaction.change(|changes| ddl::create_table(changes, definition, &options, segments, create.or_replace))?;
         self.tell_plans_apart(is_temporary);
         self.changed(rows)
@@ -463,7 +464,7 @@ impl<'a> Run<'a> {
         physical: Arc<dyn ExecutionPlan>,
         columns: &[forebay_store::Column],
         options: &TableOptions,
-    ) -> Result<(Vec<SealedSegment>, u64)> {
+    ) -> Result<Loaded> {
         if let Ok(statistics) = StatisticsContext::new().compute(physical.as_ref(), &StatisticsArgs::new())
             && let Some(rows) = statistics.num_rows.get_value()
         {

@@ -427,6 +427,12 @@ impl Table {
         self.columns.iter().enumerate().find(|(_, column)| column.id == id)
     }
 
+    /// Whether some of the rows in its segments are deleted: bounds of what the segments store say less then of the rows that are
+    /// there.
+    pub fn has_deleted_rows(&self) -> bool {
+        self.segments.iter().any(|segment| !segment.deleted().is_empty())
+    }
+
     /// The same table with these rows only, of which there is no other copy.
     #[must_use]
     pub fn with_rows(&self, segments: impl IntoIterator<Item = Arc<Segment>>) -> Self {

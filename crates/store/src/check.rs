@@ -101,6 +101,7 @@ fn check_tables(
             let bytes_before = report.bytes;
             let checked = segment
                 .check_frame()
+                .and_then(|()| segment.check_deleted())
                 .and_then(|()| check_chunks(table, segment, report, &mut |done| progress(done, total)))
                 .context(|| format!("table {}", table.full_name()));
             if let Err(error) = checked {

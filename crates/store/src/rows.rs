@@ -5,6 +5,7 @@
 //! of the root row's format version; what rows of version 2 lack stands at the end of those of version 3.
 //! Must not know: where rows are kept.
 
+mod deleted;
 mod segments;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use forebay_base::{ColumnId, Context, Error, FactId, LogicalType, ProjectionId, 
 
 use crate::catalog::{Catalog, Column, Constraint, Macro, MacroKind, Named, NamedType, Schema, Table, View, fold};
 use crate::data_directories::{DataDirectories, DatabaseId};
+use crate::deleted::encode_block;
 use crate::fact::Fact;
 use crate::head::{FORMAT_VERSION, FORMAT_VERSION_OLDEST, check_version};
 use crate::options::TableOptions;
@@ -24,6 +26,7 @@ use crate::segment_list::SegmentList;
 use crate::sequence::Sequence;
 use crate::serial::{Reader, Writer};
 use crate::volume::Volume;
+use deleted::{decode_deleted, deleted_id};
 use segments::{Place, decode_segment, encode_segment, place_projections, place_segments};
 
 /// Kind of row, the first byte of its key; the other eight are the id, big-endian.
@@ -38,6 +41,7 @@ pub(crate) const ROW_MACRO: u8 = 7;
 pub(crate) const ROW_SEQUENCE: u8 = 8;
 pub(crate) const ROW_TYPE: u8 = 9;
 pub(crate) const ROW_PROJECTIONS: u8 = 10;
+pub(crate) const ROW_DELETED: u8 = 11;
 
 pub(crate) const CONSTRAINT_PRIMARY_KEY: u8 = 0;
 pub(crate) const CONSTRAINT_UNIQUE: u8 = 1;
@@ -163,6 +167,9 @@ pub(crate) fn encode(catalog: &Catalog, next_file: u64) -> Rows {
             for (position, segment) in segments.places() {
                 let place = Place { table: table.id, copy, position };
                 seal(&mut rows, key(ROW_SEGMENT, segment.id().0), encode_segment(segment, place));
+                for (block, deleted) in segment.deleted().blocks() {
+                    seal(&mut rows, key(ROW_DELETED, deleted_id(segment.id(), block)), encode_block(deleted));
+                }
             }
         }
         if !table.projections.is_empty() {
@@ -290,6 +297,7 @@ pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<C
         ..Catalog::default()
     };
     let mut segments: BTreeMap<Place, Arc<Segment>> = BTreeMap::new();
+    let mut deleted = decode_deleted(rows)?;
     let mut projections: Vec<(TableId, Vec<Projection>)> = Vec::new();
     // Keys order rows by kind: schemas come before tables, tables before views and facts.
     for (key, row) in rows {
@@ -297,7 +305,7 @@ pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<C
         let mut reader = Reader::new(unseal(key, row)?, &what);
         let id = u64::from_be_bytes(*key.last_chunk().expect("a key is longer than an id"));
         match key[0] {
-            ROW_ROOT => continue,
+            ROW_ROOT | ROW_DELETED => continue,
             ROW_SCHEMA => {
                 let name = reader.text()?;
                 catalog.schemas.insert(fold(&name), Arc::new(Schema { id, name }));
@@ -315,7 +323,8 @@ pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<C
                 catalog.bind(&schema, &name, Named::View(Arc::new(view))).map_err(|e| reader.wrong(e.message()))?;
             }
             ROW_SEGMENT => {
-                let (place, segment) = decode_segment(&mut reader, SegmentId(id), root.version, volume)?;
+                let deleted = deleted.remove(&SegmentId(id)).unwrap_or_default();
+                let (place, segment) = decode_segment(&mut reader, (SegmentId(id), deleted), root.version, volume)?;
                 if segments.insert(place, Arc::new(segment)).is_some() {
                     return Err(reader.wrong("two segments have the same position"));
                 }
@@ -346,6 +355,10 @@ pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<C
             _ => return Err(reader.wrong("it is of an unknown kind")),
         }
         reader.finish()?;
+    }
+    if let Some(segment) = deleted.keys().next() {
+        let message = format!("the manifest has deleted rows of segment {segment}, which it does not have");
+        return Err(Error::corrupt(message));
     }
     place_projections(&mut catalog, projections)?;
     place_segments(&mut catalog, segments)?;

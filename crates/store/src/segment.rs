@@ -1,10 +1,10 @@
-//! An immutable segment file as readers see it: rows, columns, row groups, and reads of its chunks.
+//! An immutable segment file as readers see it: rows, columns, row groups, and reads of its chunks; and which of its rows are there.
 //!
 //! Invariants: the footer is read once, on first use, and verified before anything is taken from it; the directories of a
 //! column's frames likewise. The file is opened for a read and not kept. The file of a dropped segment is removed when the
 //! last reader lets go of it. Must not know: tables, what chunks contain.
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use forebay_base::checksum::crc32c;
@@ -13,14 +13,40 @@ use forebay_block::ColumnStatistics;
 use forebay_disk::{AlignedBuffer, DiskFile, ReadPath, ReadRequest, ReadTicket};
 
 use crate::data_file::DataFile;
+use crate::deleted::{RowBits, DeletedRows};
 use crate::footer::directory::{self, SECTION_FRAMES, Section};
 use crate::footer::frames::{self, FrameDirectories};
 use crate::footer::{self, Expected, Footer, FooterLocation, Group, header_page};
 use crate::volume::{FilePlace, Volume, locked};
 
-/// A segment. Shared by every snapshot that names it.
-#[derive(Debug)]
+/// A segment as one version of a table has it: its file, and which rows of that are deleted.
+#[derive(Debug, Clone)]
 pub struct Segment {
+    file: Arc<SegmentFile>,
+    deleted: Arc<DeletedRows>,
+}
+
+/// Which version of a segment somebody has read. Deleted rows do not come back, so their number tells versions apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SegmentVersion {
+    /// The segment.
+    pub id: SegmentId,
+    /// How many of its rows are deleted.
+    pub deleted: u64,
+}
+
+/// Rows of a segment that are to be deleted.
+#[derive(Debug, Clone)]
+pub struct Deleted {
+    /// The segment as it was read.
+    pub segment: SegmentVersion,
+    /// Rows that it had.
+    pub rows: DeletedRows,
+}
+
+/// The file of a segment. Shared by every snapshot that names it.
+#[derive(Debug)]
+pub struct SegmentFile {
     parts: SegmentParts,
     data_file: DataFile,
     content: OnceLock<Content>,
@@ -69,18 +95,97 @@ impl Content {
     }
 }
 
+impl Deref for Segment {
+    type Target = SegmentFile;
+
+    fn deref(&self) -> &SegmentFile {
+        &self.file
+    }
+}
+
 impl Segment {
-    /// A segment that the manifest names.
-    pub(crate) fn published(volume: Arc<Volume>, parts: SegmentParts) -> Self {
-        Self::new(DataFile::named(volume, parts.place()), parts, OnceLock::new())
+    /// A segment that the manifest names, of which these rows are deleted.
+    pub(crate) fn published(volume: Arc<Volume>, parts: SegmentParts, deleted: DeletedRows) -> Self {
+        Self::of_file(SegmentFile::new(DataFile::named(volume, parts.place()), parts, OnceLock::new()), deleted)
     }
 
     /// A segment whose file was just written, and goes away with it unless it is published.
     pub(crate) fn sealed(volume: Arc<Volume>, parts: SegmentParts, content: Footer) -> Self {
         let content = Content::new(content, parts.columns.len());
-        Self::new(DataFile::unnamed(volume, parts.place()), parts, content.into())
+        let file = SegmentFile::new(DataFile::unnamed(volume, parts.place()), parts, content.into());
+        Self::of_file(file, DeletedRows::default())
     }
 
+    fn of_file(file: SegmentFile, deleted: DeletedRows) -> Self {
+        Self { file: Arc::new(file), deleted: Arc::new(deleted) }
+    }
+
+    /// Rows that are there.
+    pub fn rows(&self) -> u64 {
+        self.stored_rows() - self.deleted.count()
+    }
+
+    /// Rows of the file that are not there any more.
+    pub fn deleted(&self) -> &Arc<DeletedRows> {
+        &self.deleted
+    }
+
+    /// Which version of the segment this is.
+    pub fn as_version(&self) -> SegmentVersion {
+        SegmentVersion { id: self.id(), deleted: self.deleted.count() }
+    }
+
+    /// The same segment without these rows either.
+    ///
+    /// # Errors
+    /// `Internal` where it has no such rows, or they were deleted before; those of reading the footer.
+    pub(crate) fn without(&self, rows: &DeletedRows) -> Result<Self> {
+        if !self.stores(rows)? || self.deleted.intersects(rows) {
+            return Err(Error::internal(format!("rows are to be deleted that {} does not have", self.path())));
+        }
+        Ok(Self { file: Arc::clone(&self.file), deleted: Arc::new(self.deleted.union(rows)) })
+    }
+
+    /// The same segment with none but these rows, which are there.
+    ///
+    /// # Errors
+    /// Those of reading the footer.
+    pub fn only(&self, rows: &DeletedRows) -> Result<Self> {
+        let blocks = self.groups()?.iter().flat_map(|group| group.block_rows.iter().copied());
+        let deleted = DeletedRows::all_but(rows, blocks);
+        Ok(Self { file: Arc::clone(&self.file), deleted: Arc::new(deleted) })
+    }
+
+    /// The rows at these places, counted from the segment's first row, the deleted ones included.
+    ///
+    /// # Errors
+    /// `Internal` where it has no such row; those of reading the footer.
+    pub fn rows_at(&self, places: &[u64]) -> Result<DeletedRows> {
+        let mut starts = Vec::new();
+        let mut rows = 0;
+        for block in self.groups()?.iter().flat_map(|group| &group.block_rows) {
+            starts.push(rows);
+            rows += u64::from(*block);
+        }
+        let row = |place: &u64| {
+            let block = starts.partition_point(|start| start <= place).checked_sub(1).filter(|_| *place < rows)?;
+            Some((block as u32, (place - starts[block]) as u16))
+        };
+        let rows: Option<DeletedRows> = places.iter().map(row).collect();
+        rows.ok_or_else(|| Error::internal(format!("{} does not have all of these rows", self.path())))
+    }
+
+    /// An error where rows are said to be deleted that the file does not have.
+    pub(crate) fn check_deleted(&self) -> Result<()> {
+        match self.stores(&self.deleted)? {
+            true => Ok(()),
+            false => Err(Error::corrupt("the manifest has deleted rows of it which it does not have")
+                .context(format!("file {}", self.path()))),
+        }
+    }
+}
+
+impl SegmentFile {
     fn new(data_file: DataFile, parts: SegmentParts, content: OnceLock<Content>) -> Self {
         Self { parts, data_file, content, loading: Mutex::new(()) }
     }
@@ -91,7 +196,7 @@ impl Segment {
     }
 
     /// Rows in all groups.
-    pub fn rows(&self) -> u64 {
+    pub fn stored_rows(&self) -> u64 {
         self.parts.rows
     }
 
@@ -100,7 +205,7 @@ impl Segment {
         &self.parts.columns
     }
 
-    /// Position of a column in [`Segment::columns`] and [`Group::columns`]; `None` where the segment is older than the
+    /// Position of a column in [`SegmentFile::columns`] and [`Group::columns`]; `None` where the segment is older than the
     /// column, whose rows then have `Column::missing`.
     pub fn column_index(&self, id: ColumnId) -> Option<usize> {
         self.parts.columns.iter().position(|(column, _)| *column == id)
@@ -138,7 +243,7 @@ impl Segment {
         Ok(&self.content()?.footer.groups)
     }
 
-    /// Statistics of each column of [`Segment::columns`], from the footer.
+    /// Statistics of each column of [`SegmentFile::columns`], from the footer.
     pub fn statistics(&self) -> Result<&[ColumnStatistics]> {
         Ok(&self.content()?.footer.statistics)
     }
@@ -172,6 +277,16 @@ impl Segment {
         Ok(directories.of_chunk(group, chunk))
     }
 
+    /// Whether the file has all of these rows.
+    fn stores(&self, rows: &DeletedRows) -> Result<bool> {
+        let block_rows: Vec<u32> = self.groups()?.iter().flat_map(|group| group.block_rows.iter().copied()).collect();
+        let has = |(block, rows): (u32, &Arc<RowBits>)| {
+            let stored = block_rows.get(block as usize).copied().unwrap_or_default();
+            rows.rows().all(|row| row < stored)
+        };
+        Ok(rows.blocks().all(has))
+    }
+
     fn content(&self) -> Result<&Content> {
         if let Some(content) = self.content.get() {
             return Ok(content);
@@ -185,20 +300,20 @@ impl Segment {
     }
 
     /// Reads a chunk named by (row group, column position in the segment, chunk): its stored bytes, unverified, which
-    /// `forebay_block::inflate_chunk` verifies with [`Segment::directory`].
+    /// `forebay_block::inflate_chunk` verifies with [`SegmentFile::directory`].
     pub fn read_chunk(&self, place: (usize, usize, usize)) -> Result<AlignedBuffer> {
         let whole = 0..self.chunk_bytes(place)?;
         let mut read = self.submit_chunk(place, &[whole], &AlignedBuffer::try_zeroed, ReadPath::Direct)?.wait()?;
         read.pop().map(|read| read.buffer).ok_or_else(|| Error::internal("a read gave no buffer"))
     }
 
-    /// Stored bytes of a chunk, as [`Segment::read_chunk`] names them.
+    /// Stored bytes of a chunk, as [`SegmentFile::read_chunk`] names them.
     pub fn chunk_bytes(&self, (group, column, chunk): (usize, usize, usize)) -> Result<usize> {
         let bytes = self.groups()?[group].columns[column].chunks[chunk].stored_bytes;
         usize::try_from(bytes).map_err(|_| Error::corrupt(format!("chunk {chunk} of {} is too large", self.path())))
     }
 
-    /// Begins to read these parts of a chunk, as [`Segment::read_chunk`] names them: ranges of bytes from its start, multiples of
+    /// Begins to read these parts of a chunk, as [`SegmentFile::read_chunk`] names them: ranges of bytes from its start, multiples of
     /// [`IO_ALIGN`](forebay_base::limits::IO_ALIGN), each into a buffer of exactly its length that `take` provides.
     pub fn submit_chunk(
         &self,

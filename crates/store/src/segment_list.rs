@@ -3,13 +3,14 @@
 //! Invariants: as many places as segments, and they ascend. They are what the manifest stores, so that appending a segment
 //! rewrites nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use forebay_base::SegmentId;
+use forebay_base::{Error, Result, SegmentId};
 
-use crate::segment::Segment;
+use crate::deleted::DeletedRows;
+use crate::segment::{Deleted, Segment, SegmentVersion};
 
 /// Segments in row order.
 #[derive(Debug, Clone, Default)]
@@ -66,9 +67,14 @@ impl SegmentList {
         self.segments.iter().map(|segment| segment.file_bytes()).sum()
     }
 
-    /// Their ids, in row order.
-    pub fn ids(&self) -> Vec<SegmentId> {
-        self.segments.iter().map(|segment| segment.id()).collect()
+    /// Which versions of segments they are, in row order.
+    pub fn versions(&self) -> Vec<SegmentVersion> {
+        self.segments.iter().map(|segment| segment.as_version()).collect()
+    }
+
+    /// The segment of which somebody has read this version, if that is the one that is here.
+    pub fn find_version(&self, version: SegmentVersion) -> Option<&Arc<Segment>> {
+        self.find(version.id).filter(|segment| segment.as_version() == version)
     }
 
     /// The segment with this id, if it is here.
@@ -76,16 +82,47 @@ impl SegmentList {
         self.segments.iter().find(|segment| segment.id() == id)
     }
 
+    /// Rows that are deleted in `now`, of segments that are in both.
+    pub(crate) fn deleted_in(&self, now: &Self) -> Vec<Deleted> {
+        let before: BTreeMap<SegmentId, &Arc<Segment>> = self.iter().map(|segment| (segment.id(), segment)).collect();
+        let has_fewer = |segment: &&Arc<Segment>| !segment.deleted().is_empty();
+        let deleted = |segment: &Arc<Segment>| {
+            let before = before.get(&segment.id())?;
+            let rows = segment.deleted().without(before.deleted());
+            (!rows.is_empty()).then(|| Deleted { segment: before.as_version(), rows })
+        };
+        now.iter().filter(has_fewer).filter_map(deleted).collect()
+    }
+
+    /// Takes rows out of a segment that is here, and the segment where none is left.
+    ///
+    /// # Errors
+    /// `Internal` where it has no such rows; those of reading its footer.
+    pub(crate) fn delete(&mut self, id: SegmentId, rows: &DeletedRows) -> Result<()> {
+        let Some(place) = self.segments.iter().position(|segment| segment.id() == id) else {
+            return Err(Error::internal(format!("segment {id} is not there")));
+        };
+        let left = self.segments[place].without(rows)?;
+        match left.rows() {
+            0 => {
+                self.segments.remove(place);
+                self.positions.remove(place);
+            }
+            _ => self.segments[place] = Arc::new(left),
+        }
+        Ok(())
+    }
+
     /// What became of this list in `now`: segments that went, and those that came to the place of the first of them, or behind all
     /// others where none went. Those that are in both are in the same order.
-    pub(crate) fn changes_to(&self, now: &Self) -> Vec<(Vec<SegmentId>, Vec<Arc<Segment>>)> {
+    pub(crate) fn changes_to(&self, now: &Self) -> Vec<(Vec<SegmentVersion>, Vec<Arc<Segment>>)> {
         let ids = |list: &Self| -> BTreeSet<SegmentId> { list.iter().map(|segment| segment.id()).collect() };
         let (before, after) = (ids(self), ids(now));
         let (mut old, mut new) = (self.iter().peekable(), now.iter().peekable());
         let mut changes = Vec::new();
         loop {
-            let gone: Vec<SegmentId> =
-                std::iter::from_fn(|| old.next_if(|own| !after.contains(&own.id()))).map(|own| own.id()).collect();
+            let gone = std::iter::from_fn(|| old.next_if(|own| !after.contains(&own.id())));
+            let gone: Vec<SegmentVersion> = gone.map(|own| own.as_version()).collect();
             let come: Vec<_> = std::iter::from_fn(|| new.next_if(|own| !before.contains(&own.id()))).cloned().collect();
             if !gone.is_empty() || !come.is_empty() {
                 changes.push((gone, come));
@@ -106,8 +143,8 @@ impl SegmentList {
     }
 
     /// Puts `new` segments where the `old` ones are, at the first of them; behind all others where there are none.
-    pub(crate) fn replace(&mut self, old: &[SegmentId], new: Vec<Arc<Segment>>) {
-        let old: BTreeSet<SegmentId> = old.iter().copied().collect();
+    pub(crate) fn replace(&mut self, old: &[SegmentVersion], new: Vec<Arc<Segment>>) {
+        let old: BTreeSet<SegmentId> = old.iter().map(|version| version.id).collect();
         let Self { segments, positions } = std::mem::take(self);
         let first = segments.iter().position(|segment| old.contains(&segment.id())).unwrap_or(segments.len());
         let mut places = Vec::with_capacity(segments.len() + new.len());

@@ -209,10 +209,10 @@ impl TableSnapshot {
             None => Some(&table.table.segments),
             Some(projection) => table.projection_by_id(projection.id).map(|copy| &copy.segments),
         };
-        let ids = |segments: &SegmentList| segments.ids();
+        let versions = |segments: &SegmentList| segments.versions();
         self.table.id == table.table.id
             && self.table.version == table.table.version
-            && of_copy.is_some_and(|segments| ids(segments) == ids(&self.table.segments))
+            && of_copy.is_some_and(|segments| versions(segments) == versions(&self.table.segments))
     }
 
     fn copy(&self, projection: &Projection) -> Self {
@@ -275,7 +275,7 @@ impl TableSnapshot {
         };
         for segment in &self.table.segments[merged..] {
             let Some(index) = segment.column_index(definition.id) else {
-                add(ColumnBounds::of_missing(segment.rows(), definition.missing.as_ref()));
+                add(ColumnBounds::of_missing(segment.stored_rows(), definition.missing.as_ref()));
                 continue;
             };
             segment.groups()?.iter().flat_map(|group| &group.columns[index].zones).for_each(|zone| add(zone.into()));
@@ -297,6 +297,9 @@ impl TableSnapshot {
 
     fn find_zones(&self, column: usize) -> Option<ColumnZones> {
         let id = self.table.columns[column].id;
+        if id == ColumnId::PLACES {
+            return None;
+        }
         let without_values = |rows: &u32| Zone { rows: *rows, null_count: *rows, min: None, max: None };
         let mut zones: Vec<Cow<'_, Zone>> = Vec::new();
         for segment in &self.table.segments {

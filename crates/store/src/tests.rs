@@ -2,6 +2,7 @@
 
 mod beside;
 mod bytes;
+mod deleting;
 mod files;
 mod opening;
 mod tables;

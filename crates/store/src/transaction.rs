@@ -33,7 +33,7 @@ use crate::store::{Inner, WriterTurn};
 use crate::table_snapshot::TableSnapshot;
 use crate::volume::{SEGMENTS_DIRECTORY, locked};
 
-pub use projections::{Replaced, ReplacedCopies};
+pub use projections::{ChangedSegments, Replaced, ReplacedCopies, RowChanges};
 
 /// An open transaction. Dropped without [`Transaction::commit`], it leaves no trace.
 #[derive(Debug)]
@@ -42,8 +42,10 @@ pub struct Transaction {
     working: Arc<Catalog>,
     base: Arc<Catalog>,
     inner: Arc<Inner>,
-    /// Tables to which others must not have added rows since it began.
+    /// Tables of whose rows it depends whether its changes are right.
     relied_on: BTreeSet<TableId>,
+    /// Those whose rows others have changed in the meantime, and the catalog before that; until somebody has looked.
+    unchecked: Option<(BTreeSet<TableId>, Arc<Catalog>)>,
     /// Where it has had the writer's turn from its beginning.
     turn: Option<WriterTurn>,
 }
@@ -63,7 +65,8 @@ impl Transaction {
     }
 
     pub(crate) fn beside_others(inner: Arc<Inner>, base: Arc<Catalog>) -> Self {
-        Self { working: Arc::clone(&base), base, inner, relied_on: BTreeSet::new(), turn: None }
+        let relied_on = BTreeSet::new();
+        Self { working: Arc::clone(&base), base, inner, relied_on, unchecked: None, turn: None }
     }
 
     /// The catalog with this transaction's changes.
@@ -74,6 +77,11 @@ impl Transaction {
     /// Takes back all changes since [`Transaction::catalog`] was this one.
     pub fn return_to(&mut self, catalog: Arc<Catalog>) {
         self.working = catalog;
+    }
+
+    /// The catalog that its changes are made to.
+    pub fn base(&self) -> &Arc<Catalog> {
+        &self.base
     }
 
     /// An error if the commit of another transaction is in the way of this one's.
@@ -88,15 +96,19 @@ impl Transaction {
         }
     }
 
-    /// Has the commit fail where another transaction has added rows to this table since this one began: what it changes depends on
-    /// all rows that are there, as keys do.
+    /// Says that it depends on the rows of this table whether its changes are right, as it does with keys: where another transaction
+    /// changes them before this one commits, somebody has to look again ([`Transaction::try_commit`]).
     pub fn rely_on_rows(&mut self, id: TableId) {
         self.relied_on.insert(id);
     }
 
+    /// Tables that it relies on and whose rows others have changed meanwhile, and the catalog before these changes.
+    pub fn unchecked(&self) -> Option<(&BTreeSet<TableId>, &Arc<Catalog>)> {
+        self.unchecked.as_ref().map(|(tables, before)| (tables, before))
+    }
+
     /// The catalog `now`, of a later commit than the one that it began with, with what it has changed.
     fn merged(&self, now: &Catalog) -> Result<Catalog> {
-        merge::check_rows_of(&self.relied_on, &self.base, now)?;
         merge::merged(&self.base, &self.working, now)
     }
 
@@ -307,11 +319,24 @@ impl Transaction {
     /// Makes all changes durable, then visible.
     ///
     /// # Errors
-    /// `Conflict` where another transaction has changed the same and committed first. The changes did not happen. Where even that is
-    /// not certain (a failed write of the manifest), the store refuses further writes, and reopening it shows all of the changes or none.
-    pub fn commit(mut self) -> Result<()> {
+    /// `Conflict` where another transaction has changed the same and committed first, or rows of a table that this one relies on. The
+    /// changes did not happen. Where even that is not certain (a failed write of the manifest), the store refuses further writes, and
+    /// reopening it shows all of the changes or none.
+    pub fn commit(self) -> Result<()> {
+        match self.try_commit()? {
+            None => Ok(()),
+            Some(unchecked) => Err(merge::changed_beside(&unchecked)),
+        }
+    }
+
+    /// The same, but that where another transaction has changed rows of a table that this one relies on it is given back, with its changes
+    /// made to what is there now: whoever finds them right still tries again.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    pub fn try_commit(mut self) -> Result<Option<Self>> {
         if Arc::ptr_eq(&self.working, &self.base) {
-            return Ok(());
+            return Ok(None);
         }
         let inner = Arc::clone(&self.inner);
         // Held until what follows is done.
@@ -319,7 +344,12 @@ impl Transaction {
         let now = inner.catalog();
         if !Arc::ptr_eq(&now, &self.base) {
             self.working = Arc::new(self.merged(&now)?);
-            self.base = now;
+            let before = std::mem::replace(&mut self.base, now);
+            let changed = merge::changed_rows(&self.relied_on, &before, &self.base);
+            if !changed.is_empty() {
+                self.unchecked = Some((changed, before));
+                return Ok(Some(self));
+            }
         }
         self.change().next_object = inner.next_object.load(Ordering::Relaxed);
         self.change().commit += 1;
@@ -358,7 +388,7 @@ impl Transaction {
         added.iter().for_each(|file| file.set_remove_on_drop(false));
         Files::missing_from(base, working).iter().for_each(|file| file.set_remove_on_drop(true));
         inner.set_catalog(Arc::clone(working));
-        Ok(())
+        Ok(None)
     }
 
     /// Gives tables that this transaction has touched their next version.

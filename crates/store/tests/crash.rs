@@ -9,8 +9,12 @@ use std::sync::Arc;
 
 use forebay_base::{ProjectionId, Result, TableId};
 use forebay_disk::{Disk, FaultKind, Faults, SimulatedDisk};
-use forebay_store::{DatabaseId, OpenMode, ReplacedCopies, SealedSegment, Store, TableSnapshot};
-use model::{Model, Random, definition, observe, projection, version_2, write_fact, write_segment, write_striped};
+use forebay_store::{
+    DatabaseId, Deleted, OpenMode, ReplacedCopies, RowChanges, SealedSegment, Store, TableSnapshot,
+};
+use model::{
+    Model, Random, definition, observe, projection, read_places, version_2, write_fact, write_segment, write_striped,
+};
 
 /// Transactions of one run.
 const STEPS: usize = 14;
@@ -89,7 +93,7 @@ fn write(store: &Store, rows: &[i64]) -> Result<Vec<SealedSegment>> {
 fn write_copies(store: &Store, table: &TableSnapshot, rows: &[i64], all: bool) -> Result<ReplacedCopies> {
     let turned: Vec<i64> = rows.iter().rev().copied().collect();
     let copy = |copy: &std::sync::Arc<TableSnapshot>| {
-        let old = if all { copy.segments.ids() } else { Vec::new() };
+        let old = if all { copy.segments.versions() } else { Vec::new() };
         Ok((copy.copy_id(), (old, write(store, &turned)?)))
     };
     table.copies().iter().map(copy).collect()
@@ -116,7 +120,7 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
     };
     let fresh = format!("t{}", random.below(1000));
     // Segments are written before the transaction, as a load does.
-    let choice = random.below(if tables.is_empty() { 2 } else { 18 });
+    let choice = random.below(if tables.is_empty() { 2 } else { 20 });
     let of = |name: &str| store.catalog().table("main", name).expect("the model has it").clone();
     let transaction = match choice {
         0 => {
@@ -176,7 +180,7 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
             let table = pick(random);
             let merged = after.tables[&table].concat();
             let sealed = write(store, &merged)?;
-            let old = of(&table).segments.ids();
+            let old = of(&table).segments.versions();
             let copies = write_copies(store, &of(&table), &merged, true)?;
             let mut transaction = store.begin()?;
             match random.below(2) {
@@ -235,7 +239,7 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
                     let sealed = write(store, &all.iter().rev().copied().collect::<Vec<_>>())?;
                     let mut transaction = store.begin()?;
                     let name = format!("p{}", table.projections.len());
-                    transaction.add_projection(table.id, projection(&name), &table.segments.ids(), sealed)?;
+                    transaction.add_projection(table.id, projection(&name), &table.segments.versions(), sealed)?;
                     transaction
                 }
                 Some(last) => {
@@ -248,9 +252,9 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
         13 => {
             // All rows of a table go, in all copies.
             let table = of(&pick(random));
-            let copies = table.copies().iter().map(|copy| (copy.copy_id(), (copy.segments.ids(), Vec::new())));
+            let copies = table.copies().iter().map(|copy| (copy.copy_id(), (copy.segments.versions(), Vec::new())));
             let mut transaction = store.begin()?;
-            transaction.change_rows(table.id, vec![(table.segments.ids(), Vec::new())], copies.collect())?;
+            transaction.change_rows(table.id, vec![(table.segments.versions(), Vec::new())], copies.collect())?;
             after.tables.insert(table.name.clone(), Vec::new());
             transaction
         }
@@ -274,6 +278,27 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
             after.tables.get_mut(&table).expect("picked").push(own);
             after.views.insert("of several".into(), fresh);
             beside
+        }
+        17 | 18 => {
+            // Some rows go, or all, of a segment that stays else.
+            let table = of(&pick(random));
+            let segments = &table.segments;
+            if !table.projections.is_empty() || segments.is_empty() {
+                return Ok(());
+            }
+            let segment = &segments[random.below(segments.len() as u64) as usize];
+            let share = 1 + random.below(4);
+            let mut gone = read_places(segment)?;
+            gone.retain(|_| random.below(4) < share);
+            let places: Vec<u64> = gone.iter().map(|(place, _)| *place).collect();
+            let deleted = Deleted { segment: segment.as_version(), rows: segment.rows_at(&places)? };
+            let deleted = if places.is_empty() { Vec::new() } else { vec![(deleted, Vec::new())] };
+            let mut transaction = store.begin()?;
+            transaction.change_rows(table.id, RowChanges { replaced: Vec::new(), deleted }, ReplacedCopies::new())?;
+            let lists = after.tables.get_mut(&table.name).expect("picked");
+            lists.iter_mut().for_each(|list| list.retain(|id| gone.iter().all(|(_, other)| other != id)));
+            lists.retain(|list| !list.is_empty());
+            transaction
         }
         _ => {
             drop(write(store, &rows(random))?);

@@ -52,6 +52,7 @@ impl Rows for Segments {
         known("file", Of::Text(|row| Ok(Some(row.segment().path())))),
         known("file_bytes", Of::Count(|row| Ok(Some(row.segment().file_bytes())))),
         known("rows", Of::Count(|row| Ok(Some(row.segment().rows())))),
+        known("deleted_rows", Of::Count(|row| Ok(Some(row.segment().deleted().count())))),
         known("columns", Of::Count(|row| Ok(Some(row.segment().columns().len() as u64)))),
         read("row_groups", Of::Count(|row| row.sum(|_| 1))),
         read("blocks", Of::Count(|row| row.sum(|group| group.block_rows.len()))),

@@ -37,7 +37,7 @@ pub fn of_scan(table: &TableSnapshot, projection: &[usize], predicates: &[Arc<dy
         .iter()
         .map(|&column| {
             row_bytes += types[column].physical().width().unwrap_or(16);
-            column_statistics(table.bounds(column), &types[column], exact)
+            column_statistics(table.bounds(column), &types[column], exact && !table.has_deleted_rows())
         })
         .collect();
     let bytes = passing.saturating_mul(row_bytes);

@@ -10,7 +10,7 @@ mod open;
 mod session;
 mod words;
 
-pub use open::OpenTransaction;
+pub use open::{CheckAgain, OpenTransaction};
 pub use session::{Ended, SessionTransactions};
 pub use words::{Control, control, is_control};
 

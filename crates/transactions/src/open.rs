@@ -4,9 +4,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use forebay_base::{Error, ErrorKind, Result, TableId};
-use forebay_store::{Catalog, Held, Store, Transaction, names_equal};
+use forebay_store::{Catalog, Held, Store, Table, TableSnapshot, Transaction, names_equal};
 
 use crate::Access;
+
+/// Looks whether changes are right beside those that others have committed in the meantime, of which [`Transaction::unchecked`] tells.
+pub type CheckAgain<'c> = &'c dyn Fn(&Transaction) -> Result<()>;
 
 /// A transaction: of one statement, or of several between BEGIN and COMMIT.
 #[derive(Debug)]
@@ -113,6 +116,27 @@ impl OpenTransaction {
         self.store.check_writable()
     }
 
+    /// Says that it depends on the rows of a table whether what this transaction changes is right; gives the table as the transaction sees
+    /// it. Nobody waits for it: who commits is asked again where others have changed these rows ([`CheckAgain`]).
+    ///
+    /// # Errors
+    /// Those of [`OpenTransaction::check_writable`]; `Conflict` where the table is not there any more.
+    pub fn rely_on_rows(&self, table: &Table) -> Result<Arc<TableSnapshot>> {
+        self.check_writable()?;
+        let mut state = self.state();
+        if state.phase == Phase::Ended {
+            return Err(ended());
+        }
+        let base = state.catalog(&self.store);
+        let changes = match &mut state.changes {
+            Some(changes) => changes,
+            None => state.changes.insert(self.store.begin_on(base)?),
+        };
+        changes.rely_on_rows(table.id);
+        let now = changes.catalog().table_by_id(table.id).cloned();
+        now.ok_or_else(|| Error::new(ErrorKind::Conflict, format!("table {} was dropped meanwhile", table.name)))
+    }
+
     /// Changes the database for this transaction. One of a single statement changes the catalog of now, and commits of others wait from here
     /// until it has ended.
     ///
@@ -189,19 +213,19 @@ impl OpenTransaction {
     /// changed now.
     ///
     /// # Errors
-    /// Those of a commit.
-    pub fn end_statement(&self) -> Result<Vec<TableId>> {
-        published(if self.is_block { None } else { self.state().changes.take() })
+    /// Those of a commit, and of `check`.
+    pub fn end_statement(&self, check: CheckAgain<'_>) -> Result<Vec<TableId>> {
+        published(if self.is_block { None } else { self.state().changes.take() }, check)
     }
 
     /// Keeps what it has changed, and gives the tables that others see changed now; `None` where a statement has failed, and nothing of it
     /// is kept.
     ///
     /// # Errors
-    /// Those of a commit. It has ended in any case.
-    pub(crate) fn commit(&self) -> Result<Option<Vec<TableId>>> {
+    /// Those of a commit, and of `check`. It has ended in any case.
+    pub(crate) fn commit(&self, check: CheckAgain<'_>) -> Result<Option<Vec<TableId>>> {
         match self.end() {
-            (Phase::Running, changes) => published(changes).map(Some),
+            (Phase::Running, changes) => published(changes, check).map(Some),
             _ => Ok(None),
         }
     }
@@ -305,8 +329,15 @@ fn ended() -> Error {
 }
 
 /// Commits changes; the tables that are concerned.
-fn published(changes: Option<Transaction>) -> Result<Vec<TableId>> {
-    let Some(changes) = changes else { return Ok(Vec::new()) };
-    let tables = changes.changed_tables();
-    changes.commit().map(|()| tables)
+fn published(changes: Option<Transaction>, check: CheckAgain<'_>) -> Result<Vec<TableId>> {
+    let mut left = changes;
+    let mut tables = Vec::new();
+    while let Some(changes) = left {
+        tables = changes.changed_tables();
+        left = changes.try_commit()?;
+        if let Some(unchecked) = &left {
+            check(unchecked)?;
+        }
+    }
+    Ok(tables)
 }

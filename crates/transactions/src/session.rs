@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use forebay_base::{Error, Result, TableId};
 use forebay_store::{Catalog, Store};
 
-use crate::{Access, OpenTransaction};
+use crate::{Access, CheckAgain, OpenTransaction};
 
 /// How a transaction has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,9 +61,9 @@ impl SessionTransactions {
     /// COMMIT. Where a statement of the transaction has failed, nothing is kept.
     ///
     /// # Errors
-    /// Where none is open; those of a commit, after which none is open.
-    pub fn commit(&self) -> Result<Ended> {
-        Ok(self.take("commit")?.commit()?.map_or(Ended::RolledBack, Ended::Committed))
+    /// Where none is open; those of a commit and of `check`, after which none is open.
+    pub fn commit(&self, check: CheckAgain<'_>) -> Result<Ended> {
+        Ok(self.take("commit")?.commit(check)?.map_or(Ended::RolledBack, Ended::Committed))
     }
 
     /// ROLLBACK.
@@ -140,7 +140,7 @@ mod tests {
         let transaction = session.of_statement();
         transaction.check_usable()?;
         let made = transaction.change(|changes| changes.create_view("main", name, "SELECT 1", false));
-        match made.and_then(|()| transaction.end_statement()) {
+        match made.and_then(|()| transaction.end_statement(&|_| Ok(()))) {
             Ok(_) => Ok(()),
             Err(error) => {
                 transaction.fail();
@@ -162,7 +162,7 @@ mod tests {
         // Who failed has let go of the writer's turn.
         make(&session, "b").expect("made");
         assert_eq!(views(&store.catalog()), ["a", "b"]);
-        assert_eq!(session.commit().expect_err("none is open").kind(), ErrorKind::Input);
+        assert_eq!(session.commit(&|_| Ok(())).expect_err("none is open").kind(), ErrorKind::Input);
     }
 
     #[test]
@@ -176,13 +176,13 @@ mod tests {
         make(&other, "after").expect("it does not wait");
         assert_eq!(views(&session.catalog()), ["a", "before"]);
         assert_eq!(views(&store.catalog()), ["after", "before"]);
-        assert_eq!(session.commit().expect("committed"), Ended::Committed(Vec::new()), "views are no tables");
+        assert_eq!(session.commit(&|_| Ok(())).expect("committed"), Ended::Committed(Vec::new()), "views are no tables");
         assert_eq!(views(&store.catalog()), ["a", "after", "before"]);
         session.begin(Access::ReadWrite).expect("begun");
         make(&session, "b").expect("made");
         make(&session, "b").expect_err("it is there");
         assert_eq!(make(&session, "c").expect_err("refused").kind(), ErrorKind::Aborted);
-        assert_eq!(session.commit().expect("ended"), Ended::RolledBack);
+        assert_eq!(session.commit(&|_| Ok(())).expect("ended"), Ended::RolledBack);
         assert_eq!(views(&store.catalog()).len(), 3);
         session.begin(Access::ReadOnly).expect("begun");
         assert!(make(&session, "b").is_err());
@@ -224,7 +224,7 @@ mod tests {
         session.roll_back_to("s").expect("gone back");
         assert_eq!(number(), outside);
         make(&session, "a").expect("made");
-        session.commit().expect("committed");
+        session.commit(&|_| Ok(())).expect("committed");
         assert!(number().is_some_and(|now| outside.is_some_and(|before| before < now)));
     }
 }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use forebay_base::{Error, LogicalType, PhysicalType, Result, SegmentId, Value};
+use forebay_base::{Error, LogicalType, PhysicalType, Result, Value};
 use forebay_cpu::pool;
 use forebay_pipeline::predicate::{ColumnPredicate, Predicate};
-use forebay_store::{Replaced, SealedSegment, Segment, TableSnapshot};
+use forebay_store::{Replaced, SealedSegment, Segment, SegmentVersion, TableSnapshot};
 
 use crate::cluster::Sorter;
 use crate::cluster::carried::{Carried, Rows};
@@ -52,10 +52,10 @@ impl Copy<'_> {
         if counts.iter().any(|count| *count > 0) {
             return Ok(None);
         }
-        let (mut old, mut new): (Vec<SegmentId>, Vec<SealedSegment>) = (Vec::new(), Vec::new());
+        let (mut old, mut new): (Vec<SegmentVersion>, Vec<SealedSegment>) = (Vec::new(), Vec::new());
         for (segment, places) in by_segment {
             let segment = &self.table.segments[segment];
-            old.push(segment.id());
+            old.push(segment.as_version());
             if segment.rows() > places.len() as u64 {
                 new.extend(self.rewritten(segment, &places)?);
             }

@@ -7,7 +7,9 @@ use forebay_disk::MemoryDisk;
 
 use super::*;
 use crate::tests::{change, column, kind, open, segment, segment_files, table};
-use crate::{Constraint, OpenMode, ReplacedCopies, SealedSegment, Store, TableSnapshot, Transaction, rows, store};
+use crate::{
+    Constraint, OpenMode, ReplacedCopies, SealedSegment, SegmentVersion, Store, TableSnapshot, Transaction, rows, store,
+};
 
 fn by(column: u32) -> OrderKey {
     OrderKey { hops: Vec::new(), column: ColumnId(column) }
@@ -28,7 +30,7 @@ fn of(store: &Store, id: TableId) -> Arc<TableSnapshot> {
 
 /// Adds a projection of the first column with these rows.
 fn add(store: &Store, id: TableId, name: &str, values: &[i64]) -> Result<ProjectionId> {
-    let (new, ids) = (sealed(store, values), of(store, id).segments.ids());
+    let (new, ids) = (sealed(store, values), of(store, id).segments.versions());
     change(store, |t| t.add_projection(id, definition(name, vec![by(0)], Some(vec![0])), &ids, new))
 }
 
@@ -42,7 +44,7 @@ fn with_projection(store: &Store) -> TableId {
 }
 
 /// Segments that take the place of others in the projection.
-fn copies(old: Vec<SegmentId>, new: Vec<SealedSegment>) -> ReplacedCopies {
+fn copies(old: Vec<SegmentVersion>, new: Vec<SealedSegment>) -> ReplacedCopies {
     [(ProjectionId(1), (old, new))].into()
 }
 
@@ -59,7 +61,7 @@ fn projections_are_there_until_they_are_dropped() {
         assert_eq!((copy.rows(), copy.copy_id(), copy.version), (3, ProjectionId(1), table.version));
         assert!(copy.has_rows_of(&table) && table.has_rows_of(&table) && copy.projections.is_empty());
         assert!(copy.has_column(0) && !copy.has_column(1) && table.has_column(1));
-        assert_ne!(copy.segments.ids(), table.segments.ids());
+        assert_ne!(copy.segments.versions(), table.segments.versions());
         assert_eq!(table.projection_named("p").expect("in any case").definition.order, [by(0)]);
         let report = store.check(&mut |_, _| Ok(())).expect("a check");
         assert_eq!((report.error_count, report.tables, report.segments, report.orphans.len()), (0, 1, 2, 0));
@@ -86,16 +88,16 @@ fn who_changes_rows_says_how_in_all_copies() {
     let new = |values: &[i64]| sealed(&store, values);
     // Nothing is said of the projection, or of another one, or it would have other rows.
     assert_eq!(kind(change(&store, |t| t.publish(id, new(&[4])))), ErrorKind::Conflict);
-    let (base, copy) = (of(&store, id).segments.ids(), of(&store, id).copies()[0].segments.ids());
+    let (base, copy) = (of(&store, id).segments.versions(), of(&store, id).copies()[0].segments.versions());
     assert_eq!(kind(change(&store, |t| t.replace(id, &base, new(&[4, 5, 6])))), ErrorKind::Conflict);
     let other: ReplacedCopies = [(ProjectionId(2), (Vec::new(), new(&[4])))].into();
     assert_eq!(kind(change(&store, |t| t.change_rows(id, vec![(vec![], new(&[4]))], other))), ErrorKind::Conflict);
     let unequal = |t: &mut Transaction| t.change_rows(id, vec![(vec![], new(&[4]))], copies(vec![], new(&[4, 4])));
     assert_eq!(kind(change(&store, unequal)), ErrorKind::Internal);
     let gone =
-        |t: &mut Transaction| t.change_rows(id, vec![(vec![], new(&[4]))], copies(vec![SegmentId(99)], new(&[4])));
+        |t: &mut Transaction| t.change_rows(id, vec![(vec![], new(&[4]))], copies(vec![SegmentVersion { id: SegmentId(99), deleted: 0 }], new(&[4])));
     assert_eq!(kind(change(&store, gone)), ErrorKind::Conflict);
-    assert_eq!(of(&store, id).segments.ids(), base, "nothing of it happened");
+    assert_eq!(of(&store, id).segments.versions(), base, "nothing of it happened");
     assert_eq!(segment_files(&disk), 2);
 
     change(&store, |t| t.publish(id, Vec::new())).expect("no rows change no copy");
@@ -112,16 +114,16 @@ fn who_changes_rows_says_how_in_all_copies() {
     assert_eq!(segment_files(&disk), 4);
 
     // The same rows otherwise, in one copy of them.
-    let copy = of(&store, id).copies()[0].segments.ids();
+    let copy = of(&store, id).copies()[0].segments.versions();
     assert_eq!(kind(change(&store, |t| t.lay_out(id, ProjectionId(1), &copy, new(&[7])))), ErrorKind::Internal);
     assert_eq!(kind(change(&store, |t| t.lay_out(id, ProjectionId(3), &copy, new(&[4, 7])))), ErrorKind::Conflict);
     change(&store, |t| t.lay_out(id, ProjectionId(1), &copy, new(&[4, 7]))).expect("one segment of two");
     assert_eq!(kind(change(&store, |t| t.lay_out(id, ProjectionId(1), &copy, new(&[4, 7])))), ErrorKind::Conflict);
-    let base = of(&store, id).segments.ids();
+    let base = of(&store, id).segments.versions();
     change(&store, |t| t.lay_out(id, ProjectionId::TABLE, &base, new(&[4, 7]))).expect("one segment of two");
     assert_eq!(of(&store, id).copies()[0].segments.len(), 1);
-    let base = of(&store, id).segments.ids();
-    let copy = of(&store, id).copies()[0].segments.ids();
+    let base = of(&store, id).segments.versions();
+    let copy = of(&store, id).copies()[0].segments.versions();
     change(&store, |t| t.change_rows(id, vec![(base, vec![])], copies(copy, vec![]))).expect("emptied");
     assert_eq!((of(&store, id).rows(), segment_files(&disk)), (0, 0));
 }
@@ -132,8 +134,8 @@ fn projections_that_cannot_be() {
     let id = with_projection(&store);
     assert_eq!(kind(add(&store, id, "p", &[1, 2, 3])), ErrorKind::AlreadyExists);
     assert_eq!(kind(add(&store, id, "q", &[1, 2])), ErrorKind::Internal, "other rows");
-    let ids = of(&store, id).segments.ids();
-    let try_to = |wanted: ProjectionDefinition, of: &[SegmentId]| {
+    let ids = of(&store, id).segments.versions();
+    let try_to = |wanted: ProjectionDefinition, of: &[SegmentVersion]| {
         kind(change(&store, |t| t.add_projection(id, wanted, of, sealed(&store, &[1, 2, 3]))))
     };
     assert_eq!(try_to(definition("q", vec![by(0)], Some(vec![0])), &[]), ErrorKind::Conflict, "changed meanwhile");
@@ -237,9 +239,9 @@ fn the_row_of_projections() {
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{wrong:?}: {error}");
     }
     // A projection whose segment is missing has other rows than its table.
-    let copy = of(&store, id).copies()[0].segments.ids()[0];
+    let copy = of(&store, id).copies()[0].segments.versions()[0];
     let mut without = all.clone();
-    without.remove(&rows::key(rows::ROW_SEGMENT, copy.0));
+    without.remove(&rows::key(rows::ROW_SEGMENT, copy.id.0));
     let root = rows::encode(&store.catalog(), 100)[&rows::key(rows::ROW_ROOT, 0)].clone();
     let mut fewer = root[..root.len() - 4].to_vec();
     let count = fewer.len() - 12;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use forebay_base::{ColumnId, DirectoryId, Error, PhysicalType, ProjectionId, Result, SegmentId, TableId};
 
 use crate::catalog::Catalog;
+use crate::deleted::DeletedRows;
 use crate::footer::FooterLocation;
 use crate::head::FORMAT_VERSION_OLDEST;
 use crate::projection::Projection;
@@ -30,7 +31,7 @@ pub(super) fn encode_segment(segment: &Segment, place: Place) -> Writer {
     let mut row = Writer::default();
     row.u64(place.table.0);
     row.u64(place.position);
-    row.u64(segment.rows());
+    row.u64(segment.stored_rows());
     row.u64(segment.file_bytes());
     let footer = segment.footer();
     row.u64(footer.offset);
@@ -52,10 +53,10 @@ pub(super) fn encode_segment(segment: &Segment, place: Place) -> Writer {
     row
 }
 
-/// The segment of a row, and where it is.
+/// The segment of a row, of which these rows are deleted, and where it is.
 pub(super) fn decode_segment(
     reader: &mut Reader<'_>,
-    id: SegmentId,
+    (id, deleted): (SegmentId, DeletedRows),
     format: u32,
     volume: &Arc<Volume>,
 ) -> Result<(Place, Segment)> {
@@ -78,9 +79,12 @@ pub(super) fn decode_segment(
     if metadata_offset > offset || offset.checked_add(bytes).is_none_or(|end| end > file_bytes) {
         return Err(reader.wrong("its footer lies outside its file"));
     }
+    if deleted.count() >= rows && !deleted.is_empty() {
+        return Err(reader.wrong("all of its rows are deleted"));
+    }
     let footer = FooterLocation { metadata_offset, offset, bytes, crc };
     let parts = SegmentParts { id, directory, columns, rows, file_bytes, footer, sort_order };
-    Ok((Place { table, copy, position }, Segment::published(Arc::clone(volume), parts)))
+    Ok((Place { table, copy, position }, Segment::published(Arc::clone(volume), parts, deleted)))
 }
 
 /// Reads data directory, projection and sort order.

@@ -36,6 +36,7 @@ fn the_format_document_has_these_constants() {
         ("ROW_SEQUENCE", u64::from(rows::ROW_SEQUENCE)),
         ("ROW_TYPE", u64::from(rows::ROW_TYPE)),
         ("ROW_PROJECTIONS", u64::from(rows::ROW_PROJECTIONS)),
+        ("ROW_DELETED", u64::from(rows::ROW_DELETED)),
         ("ALL_COLUMNS", u64::from(projection::ALL_COLUMNS)),
         ("SOME_COLUMNS", u64::from(projection::SOME_COLUMNS)),
         ("FACT_VERSION", u64::from(fact::FACT_VERSION)),

@@ -225,7 +225,7 @@ fn replace_keeps_row_order_and_notices_changes() {
     let store = open(&disk).expect("a database");
     let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
     let sealed: Vec<_> = (0..4).map(|n| segment(&store, &[n]).expect("a segment")).collect();
-    let ids: Vec<_> = sealed.iter().map(SealedSegment::id).collect();
+    let ids: Vec<_> = sealed.iter().map(|sealed| sealed.segment().as_version()).collect();
     change(&store, |t| t.publish(id, sealed)).expect("publish");
     let minima = |store: &Store| -> Vec<Option<Value>> {
         let catalog = store.catalog();
@@ -325,7 +325,7 @@ fn what_is_known_of_a_version_goes_on_to_one_with_more_segments() {
     assert_eq!((last.rows(), last.integers(0)), (5, Some((-3, 9))));
     assert_eq!((first.rows(), first.integers(0)), (2, Some((1, 5))));
     // In the place of others nothing goes on.
-    let old: Vec<_> = last.segments.iter().map(|segment| segment.id()).collect();
+    let old = last.segments.versions();
     let sealed = segment(&store, &[2]).expect("a segment");
     change(&store, |t| t.replace(id, &old[..2], vec![sealed])).expect("replaced");
     assert_eq!((now().rows(), now().integers(0)), (2, Some((2, 9))));

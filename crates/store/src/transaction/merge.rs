@@ -9,13 +9,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use forebay_base::{Error, ErrorKind, Result, SegmentId, TableId};
+use forebay_base::{Error, ErrorKind, Result, TableId};
 
+use super::Transaction;
 use super::projections::check_rows;
 use crate::catalog::{Catalog, Constraint, Macro, Named, NamedType, Schema, Table, fold, full_name, names_equal};
 use crate::fact::Fact;
 use crate::projection::Projection;
-use crate::segment::Segment;
+use crate::segment::{Deleted, SegmentVersion};
 use crate::segment_list::SegmentList;
 use crate::sequence::Sequence;
 use crate::table_snapshot::TableSnapshot;
@@ -124,6 +125,13 @@ fn merged_table((base, own, now): Versions<'_, Arc<TableSnapshot>>) -> Result<Ar
     let find = |table: &Table, copy: &Projection| -> SegmentList {
         table.projection_by_id(copy.definition.id).map(|own| own.segments.clone()).unwrap_or_default()
     };
+    for Deleted { segment, rows } in base.segments.deleted_in(&own.segments) {
+        let Some(there) = now.segments.find(segment.id) else { return Err(beside(&what)) };
+        if there.deleted().intersects(&rows) {
+            return Err(conflict(format!("rows of {what} were changed by another transaction, and by this one")));
+        }
+        merged.edit().segments.delete(segment.id, &rows)?;
+    }
     for (gone, come) in base.segments.changes_to(&own.segments) {
         check_there(&now.segments, &gone, &what)?;
         match gone.is_empty() {
@@ -141,26 +149,29 @@ fn merged_table((base, own, now): Versions<'_, Arc<TableSnapshot>>) -> Result<Ar
     Ok(Arc::new(merged))
 }
 
-/// An error where one of these tables has got rows between the two catalogs.
-pub(super) fn check_rows_of(tables: &BTreeSet<TableId>, base: &Catalog, now: &Catalog) -> Result<()> {
-    for id in tables {
-        let (Some(before), Some(now)) = (base.table_by_id(*id), now.table_by_id(*id)) else { continue };
-        if before.segments.changes_to(&now.segments).iter().any(|(_, come)| !come.is_empty()) {
-            let name = now.full_name();
-            return Err(conflict(format!(
-                "another transaction wrote rows of table {name}, which may have the same keys"
-            )));
-        }
-    }
-    Ok(())
+/// Those of these tables whose rows have changed between the two catalogs.
+pub(super) fn changed_rows(tables: &BTreeSet<TableId>, before: &Catalog, now: &Catalog) -> BTreeSet<TableId> {
+    let versions = |catalog: &Catalog, id: &TableId| catalog.table_by_id(*id).map(|table| table.segments.versions());
+    tables.iter().filter(|id| versions(before, id) != versions(now, id)).copied().collect()
 }
 
-fn check_there(segments: &[Arc<Segment>], gone: &[SegmentId], what: &str) -> Result<()> {
-    let is_there = |id: &SegmentId| segments.iter().any(|segment| segment.id() == *id);
-    match gone.iter().all(is_there) {
+/// The error of a transaction that relies on rows which others have changed.
+pub(super) fn changed_beside(transaction: &Transaction) -> Error {
+    let tables = transaction.unchecked().map(|(tables, _)| tables.clone()).unwrap_or_default();
+    let mut names = tables.iter().filter_map(|id| Some(transaction.catalog().table_by_id(*id)?.full_name()));
+    let name = names.next().unwrap_or_default();
+    conflict(format!("another transaction wrote rows of table {name}, which may have the same keys"))
+}
+
+fn check_there(segments: &SegmentList, gone: &[SegmentVersion], what: &str) -> Result<()> {
+    match gone.iter().all(|version| segments.find_version(*version).is_some()) {
         true => Ok(()),
-        false => Err(conflict(format!("rows of {what} that lie beside these were changed by another transaction"))),
+        false => Err(beside(what)),
     }
+}
+
+fn beside(what: &str) -> Error {
+    conflict(format!("rows of {what} that lie beside these were changed by another transaction"))
 }
 
 /// An error where what one transaction has made needs what another has dropped.

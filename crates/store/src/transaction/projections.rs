@@ -3,22 +3,116 @@
 //! Invariant: all copies of a table have as many rows as the table, and who changes its rows says for every copy how: a copy
 //! that appeared meanwhile is an error, not a copy with other rows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use forebay_base::{ColumnId, Error, ErrorKind, ProjectionId, Result, SegmentId, TableId, limits};
 
 use super::{Transaction, constraint, not_found};
 use crate::catalog::{Table, names_equal};
+use crate::deleted::DeletedRows;
 use crate::projection::{OrderKey, Projection, ProjectionDefinition};
+use crate::segment::{Deleted, Segment, SegmentVersion};
 use crate::segment_list::SegmentList;
 use crate::writer::SealedSegment;
 
 /// Segments that go, and those that take their place: at the first of them, or behind all others where none goes.
-pub type Replaced = (Vec<SegmentId>, Vec<SealedSegment>);
+pub type Replaced = (Vec<SegmentVersion>, Vec<SealedSegment>);
 
 /// What changes in each projection of a table.
 pub type ReplacedCopies = BTreeMap<ProjectionId, Replaced>;
+
+/// What changes of a table's rows.
+#[derive(Debug, Default)]
+pub struct RowChanges {
+    /// Segments in the place of others.
+    pub replaced: Vec<Replaced>,
+    /// Rows that are deleted of segments which stay, and segments with those that come instead: behind all others.
+    pub deleted: Vec<(Deleted, Vec<SealedSegment>)>,
+}
+
+/// The rows of a table before and after a change, as segments that have none but those.
+#[derive(Debug, Default)]
+pub struct ChangedSegments {
+    /// Rows that stay.
+    pub stay: Vec<Arc<Segment>>,
+    /// Rows that go.
+    pub gone: Vec<Arc<Segment>>,
+    /// Rows that come.
+    pub come: Vec<Arc<Segment>>,
+    /// Those of them that may come in the place of rows that go.
+    pub come_instead: Vec<Arc<Segment>>,
+}
+
+impl ChangedSegments {
+    /// What has become of the rows of `before` in another version of the same table.
+    ///
+    /// # Errors
+    /// Those of reading footers.
+    pub fn between(before: &Table, after: &Table) -> Result<Self> {
+        let ids = |table: &Table| -> BTreeSet<SegmentId> { table.segments.iter().map(|own| own.id()).collect() };
+        let (old, new) = (ids(before), ids(after));
+        let (stay, come): (Vec<_>, Vec<_>) = after.segments.iter().cloned().partition(|own| old.contains(&own.id()));
+        let is_gone = |segment: &&Arc<Segment>| !new.contains(&segment.id());
+        let mut gone: Vec<_> = before.segments.iter().filter(is_gone).cloned().collect();
+        for Deleted { segment, rows } in before.segments.deleted_in(&after.segments) {
+            gone.push(Arc::new(there(before, segment)?.only(&rows)?));
+        }
+        Ok(Self { stay, gone, come_instead: come.clone(), come })
+    }
+}
+
+impl RowChanges {
+    /// Whether nothing changes.
+    pub fn is_empty(&self) -> bool {
+        self.replaced.iter().all(changes_nothing) && self.deleted.is_empty()
+    }
+
+    /// The segments that come.
+    pub fn come(&self) -> Vec<Arc<Segment>> {
+        let replaced = self.replaced.iter().flat_map(|(_, new)| new);
+        let instead = self.deleted.iter().flat_map(|(_, new)| new);
+        replaced.chain(instead).map(|sealed| Arc::clone(&sealed.segment)).collect()
+    }
+
+    /// What changes of the rows of `table`.
+    ///
+    /// # Errors
+    /// `Conflict` where the table has other rows than those that this was made for; those of reading footers.
+    pub fn of(&self, table: &Table) -> Result<ChangedSegments> {
+        let mut deleted = self.deleted_of(table)?;
+        let versions = self.replaced.iter().flat_map(|(gone, _)| gone);
+        let replaced: BTreeSet<SegmentId> = versions.clone().map(|version| version.id).collect();
+        let mut gone = versions.map(|version| there(table, *version).map(Arc::clone)).collect::<Result<Vec<_>>>()?;
+        for (segment, rows) in deleted.values() {
+            gone.push(Arc::new(segment.only(rows)?));
+        }
+        let stays = table.segments.iter().filter(|segment| !replaced.contains(&segment.id()));
+        let left = |segment: &Arc<Segment>| match deleted.remove(&segment.id()) {
+            None => Ok(Arc::clone(segment)),
+            Some((_, rows)) => segment.without(rows).map(Arc::new),
+        };
+        let stay = stays.map(left).filter(|left| left.as_ref().map_or(true, |left| left.rows() > 0));
+        let stay = stay.collect::<Result<Vec<_>>>()?;
+        let instead = self.replaced.iter().filter(|(gone, _)| !gone.is_empty()).flat_map(|(_, new)| new);
+        let instead = instead.chain(self.deleted.iter().flat_map(|(_, new)| new));
+        let come_instead = instead.map(|sealed| Arc::clone(&sealed.segment)).collect();
+        Ok(ChangedSegments { stay, gone, come: self.come(), come_instead })
+    }
+
+    fn deleted_of<'d>(&'d self, table: &'d Table) -> Result<BTreeMap<SegmentId, (&'d Arc<Segment>, &'d DeletedRows)>> {
+        let of = |(Deleted { segment, rows }, _): &'d (Deleted, Vec<SealedSegment>)| {
+            Ok((segment.id, (there(table, *segment)?, rows)))
+        };
+        self.deleted.iter().map(of).collect()
+    }
+}
+
+impl From<Vec<Replaced>> for RowChanges {
+    fn from(replaced: Vec<Replaced>) -> Self {
+        Self { replaced, deleted: Vec::new() }
+    }
+}
 
 impl Transaction {
     /// Appends segments to a table without projections; see [`Transaction::change_rows`].
@@ -34,19 +128,24 @@ impl Transaction {
     ///
     /// # Errors
     /// `Conflict` if an old one is no longer there: another transaction changed the table meanwhile.
-    pub fn replace(&mut self, id: TableId, old: &[SegmentId], new: Vec<SealedSegment>) -> Result<()> {
+    pub fn replace(&mut self, id: TableId, old: &[SegmentVersion], new: Vec<SealedSegment>) -> Result<()> {
         self.change_rows(id, vec![(old.to_vec(), new)], ReplacedCopies::new())
     }
 
     /// Changes the rows of a table, here and there, and those of all of its projections alike.
     ///
     /// # Errors
-    /// `Conflict` if a segment that goes, or a projection, is no longer there, or if there is a projection that nothing is
+    /// `Conflict` if a segment that goes or has deleted rows is no longer there as it was read, or a projection, or if there is a projection that nothing is
     /// said of: another transaction changed the table meanwhile. `Constraint` if new segments hold NULLs in a column that
     /// became NOT NULL while they were written.
-    pub fn change_rows(&mut self, id: TableId, table: Vec<Replaced>, copies: ReplacedCopies) -> Result<()> {
-        let changes_nothing = |(old, new): &Replaced| old.is_empty() && new.is_empty();
-        if table.iter().chain(copies.values()).all(changes_nothing) {
+    pub fn change_rows(
+        &mut self,
+        id: TableId,
+        changes: impl Into<RowChanges>,
+        copies: ReplacedCopies,
+    ) -> Result<()> {
+        let changes = changes.into();
+        if changes.is_empty() && copies.values().all(changes_nothing) {
             return Ok(());
         }
         let known = Arc::clone(self.table(id)?);
@@ -55,7 +154,13 @@ impl Transaction {
             return Err(changed_meanwhile(&known, "it has other projections now"));
         }
         let snapshot = self.snapshot_mut(id)?;
-        for (old, new) in table {
+        let mut behind = Vec::new();
+        for (Deleted { segment, rows }, instead) in changes.deleted {
+            there(&known, segment)?;
+            snapshot.edit().segments.delete(segment.id, &rows)?;
+            behind.extend(instead);
+        }
+        for (old, new) in changes.replaced.into_iter().chain([(Vec::new(), behind)]) {
             check_there(&known, &known.segments, &old)?;
             known.check_segments(&new, None)?;
             let new = new.into_iter().map(|sealed| sealed.segment);
@@ -80,7 +185,7 @@ impl Transaction {
         &mut self,
         id: TableId,
         copy: ProjectionId,
-        old: &[SegmentId],
+        old: &[SegmentVersion],
         new: Vec<SealedSegment>,
     ) -> Result<()> {
         let known = Arc::clone(self.table(id)?);
@@ -117,12 +222,12 @@ impl Transaction {
         &mut self,
         id: TableId,
         definition: ProjectionDefinition,
-        of: &[SegmentId],
+        of: &[SegmentVersion],
         segments: Vec<SealedSegment>,
     ) -> Result<ProjectionId> {
         let known = Arc::clone(self.table(id)?);
         let definition = self.checked_projection(id, definition)?;
-        if known.segments.ids() != of {
+        if known.segments.versions() != of {
             return Err(changed_meanwhile(&known, "it has other rows now"));
         }
         known.check_segments(&segments, Some(&definition))?;
@@ -215,10 +320,20 @@ pub(super) fn check_rows(table: &Table) -> Result<()> {
     }
 }
 
-fn check_there(table: &Table, segments: &SegmentList, old: &[SegmentId]) -> Result<()> {
-    match old.iter().find(|id| segments.find(**id).is_none()) {
+/// The segment of a table of which somebody has read this version.
+fn there(table: &Table, version: SegmentVersion) -> Result<&Arc<Segment>> {
+    check_there(table, &table.segments, &[version])?;
+    table.segments.find(version.id).ok_or_else(|| Error::internal("a segment is there and not"))
+}
+
+fn changes_nothing((old, new): &Replaced) -> bool {
+    old.is_empty() && new.is_empty()
+}
+
+fn check_there(table: &Table, segments: &SegmentList, old: &[SegmentVersion]) -> Result<()> {
+    match old.iter().find(|version| segments.find_version(**version).is_none()) {
         None => Ok(()),
-        Some(gone) => Err(changed_meanwhile(table, &format!("segment {gone} is gone"))),
+        Some(gone) => Err(changed_meanwhile(table, &format!("segment {} is gone, or has fewer rows", gone.id))),
     }
 }
 

@@ -199,6 +199,23 @@ pub(crate) fn projection(name: &str) -> ProjectionDefinition {
 }
 
 fn read_segment(segment: &Segment) -> Result<Vec<i64>> {
+    Ok(read_places(segment)?.into_iter().map(|(_, id)| id).collect())
+}
+
+/// The rows of a segment that are there, with their places in it.
+pub(crate) fn read_places(segment: &Segment) -> Result<Vec<(u64, i64)>> {
+    let block_rows: Vec<u32> = segment.groups()?.iter().flat_map(|group| group.block_rows.iter().copied()).collect();
+    let is_there = (0..).zip(block_rows).flat_map(|(block, rows)| {
+        let gone = segment.deleted().of_block(block);
+        (0..rows as usize).map(move |row| !gone.is_some_and(|gone| gone.contains(row)))
+    });
+    let rows = (0..).zip(read_stored(segment)?).zip(is_there);
+    let rows: Vec<(u64, i64)> = rows.filter_map(|(row, is_there)| is_there.then_some(row)).collect();
+    assert_eq!(rows.len() as u64, segment.rows());
+    Ok(rows)
+}
+
+fn read_stored(segment: &Segment) -> Result<Vec<i64>> {
     let mut ids = Vec::new();
     let mut notes = Vec::new();
     for (group_index, group) in segment.groups()?.iter().enumerate() {
@@ -223,7 +240,7 @@ fn read_segment(segment: &Segment) -> Result<Vec<i64>> {
             }
         }
     }
-    assert_eq!(ids.len() as u64, segment.rows());
+    assert_eq!(ids.len() as u64, segment.stored_rows());
     assert_eq!(notes, ids.iter().map(|id| note(*id)).collect::<Vec<_>>());
     Ok(ids)
 }

@@ -171,6 +171,9 @@ fn check_kind(query: &Query, pipeline: &Pipeline) -> Result<()> {
         return Err(unsupported("a state is read on the CPU"));
     };
     let bound = &query.tables[source.table];
+    if bound.table.has_deleted_rows() {
+        return Err(unsupported("rows of the table are deleted, which the CPU leaves out"));
+    }
     let is_place = |column: &SourceColumn| bound.table.columns[column.column].id == ColumnId::PLACES;
     if source.columns.iter().any(is_place) {
         return Err(unsupported("the places of rows are known to the CPU"));
