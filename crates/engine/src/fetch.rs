@@ -9,8 +9,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow::array::{Array, ArrayRef, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, new_null_array};
 use arrow::compute::interleave;
+use arrow::datatypes::DataType;
 use forebay_base::{ColumnId, Context, Error, ErrorKind, ProjectionId, Result, limits};
 use forebay_block::{BlockRows, BlockSet, ChunkPart, InflatedChunk};
 use forebay_cpu::Selection;
@@ -106,12 +107,19 @@ pub fn fetch(
     for (column, mut pieces) in columns.iter().zip(pieces_of) {
         pieces.push(new_null_array(&arrow_type(&table.columns[*column].logical), 1));
         let pieces: Vec<&dyn Array> = pieces.iter().map(AsRef::as_ref).collect();
-        arrays.push(
-            interleave(&pieces, &found)
-                .map_err(|error| Error::internal(format!("fetched rows do not fit: {error}")))?,
-        );
+        let array = interleave(&pieces, &found);
+        arrays.push(compact(array.map_err(|error| Error::internal(format!("fetched rows do not fit: {error}")))?));
     }
     Ok(arrays)
+}
+
+/// The same values, of which strings no longer hold the chunks that they lie in.
+fn compact(array: ArrayRef) -> ArrayRef {
+    match array.data_type() {
+        DataType::Utf8View => Arc::new(array.as_string_view().gc()),
+        DataType::BinaryView => Arc::new(array.as_binary_view().gc()),
+        _ => array,
+    }
 }
 
 /// Rows of one copy of a table.
