@@ -51,10 +51,12 @@ fn rewrite(expr: &mut Expr) -> Result<()> {
         ("sum_no_overflow", 1) => rename(call, "sum"),
         ("percentile_cont" | "quantile_cont", _) => {
             rename(call, "quantile_cont");
+            ordered_values(call, true);
             within_group(call);
         }
         ("percentile_disc" | "quantile_disc" | "quantile", _) => {
             rename(call, "quantile_disc");
+            ordered_values(call, name != "quantile");
             within_group(call);
         }
         ("mode", 0) => {
@@ -84,6 +86,25 @@ fn rewrite(expr: &mut Expr) -> Result<()> {
         _ => {}
     }
     Ok(())
+}
+
+/// `f(value, share ORDER BY value DESC)` counts from the greatest value where `descends`, by a negative share. The values are ordered
+/// by themselves, whatever stands there.
+fn ordered_values(call: &mut Function, descends: bool) {
+    let FunctionArguments::List(list) = &mut call.args else { return };
+    let descends = descends
+        && list.clauses.iter().any(|clause| match clause {
+            FunctionArgumentClause::OrderBy(orders) => {
+                orders.first().is_some_and(|order| order.options.asc == Some(false))
+            }
+            _ => false,
+        });
+    if let [_, FunctionArg::Unnamed(FunctionArgExpr::Expr(share))] = list.args.as_mut_slice() {
+        if descends {
+            negate(share);
+        }
+        list.clauses.retain(|clause| !matches!(clause, FunctionArgumentClause::OrderBy(_)));
+    }
 }
 
 /// The order of `f(share) WITHIN GROUP (ORDER BY value)` as the first argument; from the greatest to the least by a negative share.

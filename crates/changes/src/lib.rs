@@ -2,7 +2,7 @@
 //!
 //! A statement becomes the query of the rows that stand in the place of those of one segment ([`change`], [`merge`]), and of those
 //! that are added behind them ([`conflict`], [`merge`]); [`insert`] is what an INSERT has besides rows, [`inserted_query`] one of the rows of a query, [`columns`] what values of columns are,
-//! [`keys`] and [`references`] what rows of a table have to have,
+//! [`checks`], [`keys`] and [`references`] what rows of a table have to have,
 //! [`of_one_row`] which expressions have a value for one row, [`struct_fields`] what ALTER TABLE makes of a column of structs.
 //! Must not know: how rows are written, sessions.
 #![forbid(unsafe_code)]
@@ -11,6 +11,7 @@ use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{SetExpr, Statement as Ast};
 
 pub mod change;
+pub mod checks;
 pub mod columns;
 pub mod conflict;
 pub mod generated;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, SelectItem, TableFactor, Value};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, SelectItem, TableAlias, TableFactor, Value};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{IsOptional, Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
@@ -137,7 +137,11 @@ fn statement(mut parser: Parser<'_>) -> std::result::Result<Parsed, ParserError>
         false => None,
     };
     parser.expect_keyword(Keyword::USING)?;
-    let source = parser.parse_table_factor()?;
+    let mut source = parser.parse_table_factor()?;
+    if let TableFactor::Derived { alias: alias @ None, .. } = &mut source {
+        let name = Ident::new("unnamed_subquery");
+        *alias = Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None });
+    }
     let source = merge_source::with_tables(with.as_deref(), source)?;
     let condition = match parser.parse_keyword(Keyword::USING) {
         true => Condition::Using(parser.parse_parenthesized_column_list(IsOptional::Mandatory, false)?),

@@ -28,7 +28,9 @@ impl ForeignKey {
         let mut found = Vec::new();
         for child in catalog.tables() {
             for constraint in &child.constraints {
-                let Constraint::ForeignKey { columns, table, references } = constraint else { continue };
+                let Constraint::ForeignKey { columns, table, references, is_enforced: true } = constraint else {
+                    continue;
+                };
                 let parent = catalog.tables().find(|parent| names_equal(&parent.full_name(), table));
                 let Some(parent) = parent.filter(|parent| is_meant(child, parent)) else { continue };
                 let name = |id| child.column_by_id(id).map(|(_, column)| column.name.clone());

@@ -155,18 +155,32 @@ fn is_behind_order(tokens: &[TokenWithSpan], place: usize) -> bool {
     false
 }
 
-/// `LIMIT 30%` and `LIMIT 30 PERCENT` as a call with the share.
+/// `LIMIT 30%`, `LIMIT (10 + 20)%` and `LIMIT 30 PERCENT` as a call with the share.
 fn shares(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let places: Vec<usize> = (0..tokens.len()).filter(|index| !is_blank(&tokens[*index])).collect();
     for (index, window) in places.windows(3).enumerate().rev() {
-        let [limit, share, sign] = [window[0], window[1], window[2]];
-        let next = places.get(index + 3).map(|next| &tokens[*next]);
+        let (limit, share) = (window[0], window[1]);
+        if !is_keyword(&tokens[limit], Keyword::LIMIT) {
+            continue;
+        }
+        // Where the sign would stand: behind a number, or behind a parenthesis that is closed.
+        let mut depth = 0;
+        let end = places[index + 1..].iter().position(|place| {
+            match tokens[*place].token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+        });
+        let Some(sign) = end.and_then(|end| places.get(index + 2 + end)).copied() else { continue };
+        let next = places.iter().find(|place| **place > sign).map(|next| &tokens[*next]);
         let ends = next.is_none_or(|next| {
             matches!(next.token, Token::EOF | Token::RParen | Token::SemiColon) || is_keyword(next, Keyword::OFFSET)
         });
         let is_share = tokens[sign].token == Token::Mod || is_word(&tokens[sign], "percent");
-        let is_number = matches!(tokens[share].token, Token::Number(..));
-        if ends && is_share && is_number && is_keyword(&tokens[limit], Keyword::LIMIT) {
+        let is_number = matches!(tokens[share].token, Token::Number(..) | Token::LParen);
+        if ends && is_share && is_number {
             let span = tokens[share].span;
             tokens[sign].token = Token::RParen;
             let call =

@@ -35,8 +35,14 @@ pub fn write_out(select: &mut Select) {
         return;
     }
     for group in groups {
-        if let Expr::GroupingSets(sets) = group {
-            *sets = std::mem::take(sets).into_iter().flat_map(sets_of).collect();
+        match group {
+            Expr::GroupingSets(sets) => *sets = std::mem::take(sets).into_iter().flat_map(sets_of).collect(),
+            // Columns in parentheses come and go together, which the planner does not know.
+            Expr::Rollup(columns) if has_tuples(columns) => *group = Expr::GroupingSets(rolled_up(columns)),
+            Expr::Cube(columns) if has_tuples(columns) && columns.len() <= CUBE_COLUMNS => {
+                *group = Expr::GroupingSets(subsets(columns));
+            }
+            _ => {}
         }
     }
 }
@@ -53,14 +59,26 @@ fn sets_of(element: Vec<Expr>) -> Vec<Vec<Expr>> {
     };
     let Some(columns) = list.args.iter().map(column).collect::<Option<Vec<Vec<Expr>>>>() else { return vec![element] };
     match call.name.to_string().to_lowercase().as_str() {
-        "rollup" => (0..=columns.len()).rev().map(|count| columns[..count].concat()).collect(),
-        "cube" if columns.len() <= CUBE_COLUMNS => {
-            let chosen = |subset: usize| {
-                let has = |place: usize| subset >> (columns.len() - 1 - place) & 1 == 1;
-                (0..columns.len()).filter(|place| has(*place)).flat_map(|place| columns[place].clone()).collect()
-            };
-            (0..1_usize << columns.len()).rev().map(chosen).collect()
-        }
+        "rollup" => rolled_up(&columns),
+        "cube" if columns.len() <= CUBE_COLUMNS => subsets(&columns),
         _ => vec![element],
     }
+}
+
+fn has_tuples(columns: &[Vec<Expr>]) -> bool {
+    columns.iter().any(|column| column.len() != 1)
+}
+
+/// The sets of a ROLLUP: fewer and fewer of the columns.
+fn rolled_up(columns: &[Vec<Expr>]) -> Vec<Vec<Expr>> {
+    (0..=columns.len()).rev().map(|count| columns[..count].concat()).collect()
+}
+
+/// The sets of a CUBE: each choice of the columns.
+fn subsets(columns: &[Vec<Expr>]) -> Vec<Vec<Expr>> {
+    let chosen = |subset: usize| {
+        let has = |place: usize| subset >> (columns.len() - 1 - place) & 1 == 1;
+        (0..columns.len()).filter(|place| has(*place)).flat_map(|place| columns[place].clone()).collect()
+    };
+    (0..1_usize << columns.len()).rev().map(chosen).collect()
 }

@@ -1,15 +1,14 @@
 //! Forms of DuckDB's SQL that the parser does not know, in words, expressions and trees that it does.
 //!
 //! Reading order: [`statements`], [`filled_tables`], [`from_first`], [`layout_words`], [`phrases`] and [`clauses`] work on tokens, before a statement is parsed;
-//! [`expressions`] is what the dialect asks while it is parsed; [`access`], [`bare_subqueries`], [`collations`], [`conditions`], [`first_rows`],
-//! [`function_columns`], [`macros`], [`orders`], [`outer_aggregates`], [`row_ids`] and [`table_calls`] change the parsed tree, [`samples`] both. Must not know:
+//! [`expressions`] is what the dialect asks while it is parsed; [`access`], [`collations`], [`conditions`],
+//! [`function_columns`], [`macros`], [`orders`], [`outer_aggregates`] and [`row_ids`] change the parsed tree, [`samples`] both. Must not know:
 //! tables, names, plans.
 #![forbid(unsafe_code)]
 
 pub mod access;
 mod aliases;
 pub mod arrows;
-pub mod bare_subqueries;
 pub mod clauses;
 pub mod collations;
 pub mod conditions;
@@ -17,7 +16,6 @@ pub mod distinct_on;
 pub mod expressions;
 pub mod fields;
 pub mod filled_tables;
-pub mod first_rows;
 pub mod from_first;
 pub mod function_columns;
 pub mod groupings;
@@ -31,6 +29,7 @@ pub mod letter_cases;
 pub mod limits;
 pub mod macros;
 pub mod named_columns;
+pub mod names_apart;
 pub mod orders;
 pub mod outer_aggregates;
 pub mod phrases;
@@ -41,8 +40,8 @@ pub mod row_predicates;
 pub mod samples;
 mod sequence_options;
 pub mod statements;
-pub mod table_calls;
 pub mod walk;
+pub mod whole_names;
 pub mod windows;
 pub mod with_names;
 mod words;

@@ -1,7 +1,8 @@
 //! Limits in forms that the planner does not know.
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, Expr, Fetch, FunctionArguments, LimitClause, Query, Value, ValueWithSpan,
+    CastKind, DataType, Expr, Fetch, FunctionArg, FunctionArgExpr, FunctionArguments, LimitClause, Query, Value,
+    ValueWithSpan,
 };
 use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -27,13 +28,14 @@ pub fn fetch_as_limit(query: &mut Query) {
     }
 }
 
-/// Numbers of rows that are written with a point or as texts are whole numbers: `LIMIT 1.5` is `LIMIT 2`.
+/// Numbers of rows that are written with a point or as texts, or computed, are whole numbers: `LIMIT 1.5` is `LIMIT 2`.
 pub fn whole_numbers(query: &mut Query) {
     let Some(LimitClause::LimitOffset { limit, offset, .. }) = &mut query.limit_clause else { return };
     for count in limit.iter_mut().chain(offset.iter_mut().map(|offset| &mut offset.value)) {
         let is_other = match count {
             Expr::Value(ValueWithSpan { value: Value::Number(text, _), .. }) => text.contains(['.', 'e', 'E']),
             Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. }) => true,
+            Expr::BinaryOp { .. } | Expr::Nested(_) | Expr::Cast { .. } | Expr::Subquery(_) => true,
             _ => false,
         };
         if is_other {
@@ -53,12 +55,16 @@ pub fn share_as_count(query: &mut Query, dialect: &dyn Dialect) -> Result<()> {
         return Ok(());
     };
     let share = list.args.first().map(ToString::to_string).unwrap_or_default();
-    if !share.parse::<f64>().is_ok_and(|share| (0.0..=100.0).contains(&share)) {
+    let is_literal = matches!(
+        list.args.first(),
+        Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(_) | Expr::UnaryOp { .. })))
+    );
+    if is_literal && !share.parse::<f64>().is_ok_and(|share| (0.0..=100.0).contains(&share)) {
         return Err(Error::input(format!("LIMIT {share}% is no share of all rows")).hint("Use 0% to 100%"));
     }
     let mut all = query.clone();
     (all.order_by, all.limit_clause, all.fetch) = (None, None, None);
-    let text = format!("(SELECT CAST(floor({share} * count(*) / 100) AS BIGINT) FROM ({all}) AS all_rows)");
+    let text = format!("(SELECT CAST(floor(({share}) * count(*) / 100) AS BIGINT) FROM ({all}) AS all_rows)");
     let parsed = Parser::new(dialect).try_with_sql(&text).and_then(|mut parser| parser.parse_expr());
     let counted = parsed.map_err(|error| Error::internal(format!("{text} could not be written out: {error}")))?;
     if let Some(LimitClause::LimitOffset { limit, .. }) = &mut query.limit_clause {

@@ -52,7 +52,6 @@ pub fn meant(call: &Function) -> Result<Option<String>, &'static str> {
         ("current_user" | "session_user" | "user" | "current_role", Some([])) => Some(USER.to_owned()),
         ("current_schema", Some([])) => Some(SCHEMA.to_owned()),
         ("current_database" | "current_catalog", Some([])) => Some(DATABASE.to_owned()),
-        ("current_schemas", Some([_])) => Some(format!("[{SCHEMA}]")),
         ("setseed", Some([seed])) => Some(format!("CASE WHEN ({seed}) IS NULL THEN NULL END")),
         ("regexp_split_to_table", Some([_, ..])) => {
             Some(format!("unnest(regexp_split_to_array({}))", listed(arguments)))
@@ -76,7 +75,11 @@ pub fn meant(call: &Function) -> Result<Option<String>, &'static str> {
         ("unnest", Some([Expr::Value(only)])) if only.value == Value::Null => {
             Some("unnest(CAST([] AS INTEGER[]))".to_owned())
         }
-        (name, Some(plain)) => of_time(name, plain).or_else(|| tried(name, plain)),
+        ("try", Some([only])) => match tried(&name, &[only]) {
+            None => return Err("Write a cast or a quotient: try(a // b). try of other expressions is not supported"),
+            tried => tried,
+        },
+        (name, Some(plain)) => of_time(name, plain),
         _ => None,
     })
 }
@@ -106,6 +109,9 @@ fn tried(name: &str, arguments: &[&Expr]) -> Option<String> {
             if matches!(op, BinaryOperator::Modulo | BinaryOperator::DuckIntegerDivide) =>
         {
             Some(format!("(({left}) {op} nullif({right}, 0))"))
+        }
+        ("try", [Expr::BinaryOp { left, op: op @ BinaryOperator::Divide, right }]) => {
+            Some(format!("(({left}) {op} ({right}))"))
         }
         _ => None,
     }

@@ -7,12 +7,49 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, LambdaFunction,
     OneOrManyWithParens, UnaryOperator, Value,
 };
+use forebay_base::{Error, Result};
 use regex::Regex;
 
 use crate::phrases::of_like;
 
+/// Which columns of these names are meant by what stands in COLUMNS: a regular expression, a list of names, or a lambda; `None` where
+/// it is something else, or a lambda whose test cannot be told before planning.
+///
+/// # Errors
+/// What is no regular expression, and names in the list that are not there.
+pub fn are_meant(test: &Expr, names: &[&str]) -> Result<Option<Vec<bool>>> {
+    Ok(match test {
+        Expr::Array(list) => {
+            let Some(wanted) = list.elem.iter().map(text).collect::<Option<Vec<&str>>>() else { return Ok(None) };
+            let is_there = |name: &&&str| names.iter().any(|other| other.eq_ignore_ascii_case(name));
+            if let Some(missing) = wanted.iter().find(|name| !is_there(name)) {
+                return Err(Error::input(format!("column {missing} in COLUMNS does not exist")));
+            }
+            Some(names.iter().map(|name| wanted.iter().any(|other| other.eq_ignore_ascii_case(name))).collect())
+        }
+        Expr::Lambda(lambda) => names.iter().map(|name| is_meant(lambda, name)).collect(),
+        other => {
+            let Some(pattern) = text(other) else { return Ok(None) };
+            let pattern = Regex::new(pattern).map_err(|error| {
+                Error::input(format!("{pattern} is no regular expression: {error}")).hint("COLUMNS takes one")
+            })?;
+            Some(names.iter().map(|name| pattern.is_match(name)).collect())
+        }
+    })
+}
+
+fn text(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// Whether `lambda` means a column of this name; `None` where that cannot be told before planning.
-pub fn is_meant(lambda: &LambdaFunction, column: &str) -> Option<bool> {
+fn is_meant(lambda: &LambdaFunction, column: &str) -> Option<bool> {
     let parameter = match &lambda.params {
         OneOrManyWithParens::One(only) => only,
         OneOrManyWithParens::Many(several) => match several.as_slice() {

@@ -14,6 +14,7 @@ pub fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let tokens = samples::known(aliases::behind_values(filled_tables::known(sequence_options::known(
         inner_statements::known(pivots::known(tokens)),
     ))));
+    let tokens = qualified_options(tokens);
     unpacked(joins::marked(patterns(compared_values(whole_tables(tokens)))))
 }
 
@@ -75,14 +76,17 @@ fn patterns(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         if !begins {
             continue;
         }
-        let is_negated = token(1).is_some_and(|word| keyword(word) == Keyword::NOT);
-        let at = 1 + usize::from(is_negated);
+        let excluded = excluded(&tokens, &places, index + 1);
+        let is_negated = token(excluded + 1).is_some_and(|word| keyword(word) == Keyword::NOT);
+        let at = excluded + 1 + usize::from(is_negated);
         let Some(operator) = token(at) else { continue };
         let is_similar = keyword(operator) == Keyword::SIMILAR;
         let Some(Token::SingleQuotedString(pattern)) = token(at + 1 + usize::from(is_similar)) else { continue };
         let expression = match keyword(operator) {
             Keyword::LIKE => format!("(?s)^{}$", of_like(pattern)),
             Keyword::ILIKE => format!("(?is)^{}$", of_like(pattern)),
+            // Without NOT a part of the name is enough.
+            Keyword::SIMILAR if !is_negated => format!("(?s){pattern}"),
             Keyword::SIMILAR => format!("(?s)^(?:{pattern})$"),
             _ if is_word(operator, "glob") => format!("(?s)^{}$", of_glob(pattern)),
             _ => continue,
@@ -98,6 +102,10 @@ fn patterns(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         if is_negated {
             call.splice(3..3, [Token::Comma, Token::make_keyword("FALSE")]);
         }
+        if excluded > 0 {
+            let list = (index..=index + excluded).map(|at| tokens[places[at]].token.clone());
+            call.splice(2..2, list.chain([Token::Comma]));
+        }
         let mut first = first;
         if named > 0 {
             first = places[index - named];
@@ -106,6 +114,53 @@ fn patterns(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             call.splice(at..at, std::iter::once(Token::Comma).chain(qualifier));
         }
         tokens.splice(first..=last, call.into_iter().map(|token| TokenWithSpan { token, span }));
+    }
+    tokens
+}
+
+/// How many words an EXCLUDE is that stands at this place.
+fn excluded(tokens: &[TokenWithSpan], places: &[usize], at: usize) -> usize {
+    let token = |at: usize| places.get(at).map(|place| &tokens[*place].token);
+    match (token(at), token(at + 1)) {
+        (Some(word), Some(Token::LParen)) if keyword(word) == Keyword::EXCLUDE => {
+            let end = (at + 1..places.len()).find(|end| token(*end) == Some(&Token::RParen));
+            end.map_or(0, |end| end + 1 - at)
+        }
+        (Some(word), Some(Token::Word(_))) if keyword(word) == Keyword::EXCLUDE => 2,
+        _ => 0,
+    }
+}
+
+/// `COLUMNS(t.* EXCLUDE (a))` as `COLUMNS(* EXCLUDE (a), t.*)`.
+fn qualified_options(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let places = places(&tokens);
+    let token = |at: usize| places.get(at).map(|place| &tokens[*place].token);
+    let mut found = Vec::new();
+    for index in 0..places.len() {
+        let is_call =
+            token(index).is_some_and(|word| is_word(word, "columns")) && token(index + 1) == Some(&Token::LParen);
+        let (Some(Token::Word(table)), Some(Token::Period)) = (token(index + 2), token(index + 3)) else { continue };
+        let has_options = token(index + 5)
+            .is_some_and(|word| matches!(keyword(word), Keyword::EXCLUDE | Keyword::REPLACE | Keyword::RENAME));
+        if !is_call || token(index + 4) != Some(&Token::Mul) || !has_options {
+            continue;
+        }
+        let mut depth = 0;
+        let end = (index + 1..places.len()).find(|at| {
+            match token(*at) {
+                Some(Token::LParen) => depth += 1,
+                Some(Token::RParen) => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+        });
+        found.extend(end.map(|end| (places[index + 2], places[index + 3], places[end], table.clone())));
+    }
+    for (first, last, end, table) in found.into_iter().rev() {
+        let span = tokens[end].span;
+        let words = [Token::Comma, Token::Word(table), Token::Period, Token::Mul];
+        tokens.splice(end..end, words.map(|token| TokenWithSpan { token, span }));
+        tokens.drain(first..=last);
     }
     tokens
 }
@@ -143,7 +198,7 @@ fn unpacked(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let places = places(&tokens);
     for window in places.windows(4).rev() {
         let [before, star, columns, open] = [window[0], window[1], window[2], window[3]];
-        if matches!(tokens[before].token, Token::LParen | Token::Comma)
+        if matches!(tokens[before].token, Token::LParen | Token::LBracket | Token::Comma)
             && tokens[star].token == Token::Mul
             && is_word(&tokens[columns].token, "columns")
             && tokens[open].token == Token::LParen
@@ -183,7 +238,10 @@ mod tests {
             "SELECT COLUMNS ( '(?s)^a$' , t . * ) , COLUMNS ( '(?s)^b$' , FALSE , s . t . * )",
         );
         check("SELECT a, * NOT ILIKE 'B%'", "SELECT a , COLUMNS ( '(?is)^B.*$' , FALSE )");
-        check("SELECT * SIMILAR TO 'a|b'", "SELECT COLUMNS ( '(?s)^(?:a|b)$' )");
+        check("SELECT * SIMILAR TO 'a|b'", "SELECT COLUMNS ( '(?s)a|b' )");
+        check("SELECT * EXCLUDE (a) LIKE 'a'", "SELECT COLUMNS ( * EXCLUDE ( a ) , '(?s)^a$' )");
+        check("SELECT COLUMNS(t.* EXCLUDE (a))", "SELECT COLUMNS ( * EXCLUDE ( a ) , t . * )");
+        check("SELECT * NOT SIMILAR TO 'a|b'", "SELECT COLUMNS ( '(?s)^(?:a|b)$' , FALSE )");
         check("SELECT a * b LIKE 'c'", "SELECT a * b LIKE 'c'");
         check("SELECT f(*COLUMNS(*), 1)", "SELECT f ( unpacked_columns ( * ) , 1 )");
     }

@@ -1,6 +1,7 @@
 //! PRAGMA, SET and RESET, as DuckDB has them.
 
-use datafusion::sql::sqlparser::tokenizer::Token;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use forebay_base::{Error, Result};
 
 use crate::words::is_word;
@@ -128,6 +129,23 @@ fn text(token: &Token) -> Option<String> {
         Token::SingleQuotedString(text) | Token::Number(text, _) => Some(text.clone()),
         _ => None,
     }
+}
+
+/// Whether this is a MERGE, perhaps behind a WITH.
+pub fn is_merge(tokens: &[TokenWithSpan]) -> bool {
+    let mut depth = 0;
+    let mut outside: Vec<&Token> = Vec::new();
+    for TokenWithSpan { token, .. } in tokens {
+        match token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            Token::Whitespace(_) => {}
+            token if depth == 0 => outside.push(token),
+            _ => {}
+        }
+    }
+    let is = |token: &Token, keyword| matches!(token, Token::Word(word) if word.keyword == keyword);
+    outside.windows(2).any(|pair| is(pair[0], Keyword::MERGE) && is(pair[1], Keyword::INTO))
 }
 
 #[cfg(test)]

@@ -136,7 +136,7 @@ impl Writer<'_> {
         let Key { expr, values } = key;
         let Some(values) = values else {
             let query = format!(
-                "SELECT DISTINCT CAST({expr} AS VARCHAR) AS v FROM {source} WHERE ({expr}) IS NOT NULL ORDER BY v"
+                "SELECT DISTINCT CAST({expr} AS VARCHAR) AS v FROM {source} WHERE ({expr}) IS NOT NULL ORDER BY 1"
             );
             let texts = self.source.values(&query)?;
             let chosen = |text: String| {

@@ -13,12 +13,13 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::{DFSchema, Result as DataFusionResult};
 use datafusion::datasource::{MemTable, ViewTable};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{ExprWithAlias, ObjectName, ObjectNamePart, Statement as Ast};
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_aggregates::{written_calls, written_frames};
 use forebay_base::{ColumnId, Error, Result, TableId};
+use forebay_changes::checks;
 use forebay_changes::inserted_query::{Inserted, inserted_table};
 use forebay_context::error::{from_datafusion, with_nearest_function};
 use forebay_context::lock::lock;
@@ -27,9 +28,12 @@ use forebay_context::statement::StatementContext;
 use forebay_context::told_settings::{Setting, setting, told};
 use forebay_engine::Engine;
 use forebay_files::files;
+use forebay_grammar::names_apart::are_apart;
 use forebay_grammar::walk::visit_relations;
-use forebay_grammar::{arrows, bare_subqueries, first_rows, function_columns, row_ids, table_calls};
+use forebay_grammar::{arrows, function_columns, row_ids};
+use forebay_macros::{current_settings, table_calls};
 use forebay_store::{Catalog, Table, TableSnapshot, View};
+use forebay_subqueries::{bare_subqueries, first_rows};
 use forebay_syntax::dialect::ForebayDialect;
 use forebay_syntax::file_options::Options;
 use forebay_syntax::{names, parse};
@@ -40,8 +44,6 @@ use forebay_types::collated;
 
 use self::databases::Databases;
 use crate::called_macros;
-use crate::checks;
-use crate::current_settings;
 use crate::named::table_of;
 use crate::named_types;
 use crate::search_path::{SearchPath, is_temporary};
@@ -322,6 +324,7 @@ impl Planner {
         let state = self.state_seeing(is_temporary(&view.schema));
         let planned = Box::pin(self.plan_text(&state, &view.sql)).await;
         let provider = planned
+            .and_then(apart)
             .map(|plan| Arc::new(ViewTable::new(plan, Some(view.sql.clone()))) as Arc<dyn TableProvider>)
             .map_err(|error| error.context(format!("view {}", view.name)));
         lock(&self.views).insert(key, PlannedView::Done(provider.clone()));
@@ -346,4 +349,13 @@ impl Planner {
         };
         Some(Err(Error::input(wrong).hint("Create it anew with CREATE OR REPLACE VIEW")))
     }
+}
+
+/// The rows of a query whose columns have names of their own: the second `k` is `k_1`, as in a table that is made of them.
+fn apart(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let names: Vec<&str> = plan.schema().fields().iter().map(|field| field.name().as_str()).collect();
+    let Some(names) = are_apart(&names) else { return Ok(plan) };
+    let columns: Vec<Expr> = plan.schema().iter().map(|field| Expr::Column(field.into())).collect();
+    let columns = columns.into_iter().zip(names).map(|(column, name)| column.alias(name));
+    LogicalPlanBuilder::from(plan).project(columns).and_then(LogicalPlanBuilder::build).map_err(from_datafusion)
 }

@@ -10,6 +10,7 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
 use datafusion::prelude::{cast, ident as column_expr};
 use forebay_base::{Error, ErrorKind, LogicalType, Result};
+use forebay_changes::checks::checked;
 use forebay_changes::columns::unknown_column;
 use forebay_context::error::from_datafusion;
 use forebay_engine::types::arrow_type;
@@ -24,7 +25,6 @@ use forebay_store::{Column, Table, names_equal};
 use forebay_syntax::file_options::{Format, Options};
 
 use crate::catalog::Planner;
-use crate::checks::checked;
 use crate::qualified_name::ident;
 
 /// Rows that the search for a bad value converts at a time.

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use forebay_base::{Error, ErrorKind, Result};
+use forebay_changes::keys::Key;
 use forebay_context::error::from_datafusion;
 use forebay_files::copy_to;
 use forebay_joins::reading_order;
+use forebay_store::RowChanges;
 use forebay_syntax::parse::{Copy, CopySource};
 
 use crate::answer::Answer;
@@ -45,7 +47,9 @@ impl Run<'_> {
             Err(error) if error.kind() != ErrorKind::Cancelled => return Err(input.diagnose(error)),
             loaded => loaded?,
         };
-        self.publish(&table, segments)?;
+        let added = RowChanges::from(vec![(Vec::new(), segments)]);
+        self.check_written(&Key::of(&table), &table, &added)?;
+        self.publish(&table, added.replaced.into_iter().flat_map(|(_, segments)| segments).collect())?;
         self.changed(rows)
     }
 }

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Schema};
 use datafusion::execution::SessionState;
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, CreateTable, CreateView,
-    DataType as SqlType, Expr, IndexColumn, ObjectName, ObjectType, RenameTableNameKind, TableConstraint,
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, ConstraintCharacteristics,
+    CreateTable, CreateView, DataType as SqlType, Expr, ForeignKeyConstraint, IndexColumn, ObjectName, ObjectType,
+    RenameTableNameKind, TableConstraint,
 };
 use forebay_base::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId};
+use forebay_changes::checks::constraint as constraint_of;
 use forebay_changes::columns::unknown_column;
 use forebay_changes::keys::free_of_indexes;
 use forebay_context::error::{from_datafusion, suggestion};
@@ -21,7 +23,6 @@ use forebay_system::schema::check_free;
 use forebay_tables::nested_columns;
 
 use crate::catalog::Planner;
-use crate::checks::constraint as constraint_of;
 use crate::default_expressions;
 use crate::lookup::{find_name, find_table};
 use crate::named::find_column;
@@ -38,12 +39,17 @@ pub fn table_definition(planner: &Arc<Planner>, create: &CreateTable, name: Qual
         let id = ColumnId(index as u32);
         for option in &column.options {
             match &option.option {
-                ColumnOption::PrimaryKey(_) => constraints.push(Constraint::PrimaryKey(vec![id])),
-                ColumnOption::Unique(_) => constraints.push(Constraint::Unique(vec![id])),
-                ColumnOption::Check(check) => checks.push(check.expr.as_ref()),
+                ColumnOption::PrimaryKey(key) => {
+                    always_enforced(&key.characteristics)?;
+                    constraints.push(Constraint::PrimaryKey(vec![id]));
+                }
+                ColumnOption::Unique(key) => {
+                    always_enforced(&key.characteristics)?;
+                    constraints.push(Constraint::Unique(vec![id]));
+                }
+                ColumnOption::Check(check) => checks.push(check),
                 ColumnOption::ForeignKey(key) => {
-                    let references = key.referred_columns.iter().map(ident).collect();
-                    constraints.push(foreign_key(planner, vec![id], &key.foreign_table, references, &name)?);
+                    constraints.push(foreign_key(planner, vec![id], key, &name)?);
                 }
                 _ => {}
             }
@@ -56,22 +62,31 @@ pub fn table_definition(planner: &Arc<Planner>, create: &CreateTable, name: Qual
     };
     for constraint in &create.constraints {
         constraints.push(match constraint {
-            TableConstraint::PrimaryKey(key) => Constraint::PrimaryKey(index_columns(&key.columns, &position)?),
-            TableConstraint::Unique(key) => Constraint::Unique(index_columns(&key.columns, &position)?),
+            TableConstraint::PrimaryKey(key) => {
+                always_enforced(&key.characteristics)?;
+                Constraint::PrimaryKey(index_columns(&key.columns, &position)?)
+            }
+            TableConstraint::Unique(key) => {
+                always_enforced(&key.characteristics)?;
+                Constraint::Unique(index_columns(&key.columns, &position)?)
+            }
             TableConstraint::ForeignKey(key) => {
                 let ids = key.columns.iter().map(|column| position(&ident(column))).collect::<Result<_>>()?;
-                let references = key.referred_columns.iter().map(ident).collect();
-                foreign_key(planner, ids, &key.foreign_table, references, &name)?
+                foreign_key(planner, ids, key, &name)?
             }
             TableConstraint::Check(check) => {
-                checks.push(check.expr.as_ref());
+                checks.push(check);
                 continue;
             }
             other => return Err(Error::unsupported(format!("the constraint {other} is not supported"))),
         });
     }
-    for condition in checks {
-        constraints.push(constraint_of(condition, &columns)?);
+    for check in checks {
+        let mut constraint = constraint_of(&check.expr, &columns)?;
+        if let Constraint::Check { is_enforced, .. } = &mut constraint {
+            *is_enforced = check.enforced != Some(false);
+        }
+        constraints.push(constraint);
     }
     if constraints.iter().filter(|constraint| matches!(constraint, Constraint::PrimaryKey(_))).count() > 1 {
         return Err(Error::input(format!("table {} has more than one primary key", name.name)));
@@ -93,17 +108,28 @@ pub(crate) fn index_columns(
         .collect()
 }
 
+/// An error where a key, which is always enforced, is declared NOT ENFORCED.
+fn always_enforced(characteristics: &Option<ConstraintCharacteristics>) -> Result<()> {
+    match characteristics.as_ref().and_then(|told| told.enforced) {
+        Some(false) => Err(Error::input("PRIMARY KEY and UNIQUE cannot be NOT ENFORCED")
+            .hint("CHECK and FOREIGN KEY can; leave NOT ENFORCED out, or leave the key out")),
+        _ => Ok(()),
+    }
+}
+
 fn foreign_key(
     planner: &Planner,
     columns: Vec<ColumnId>,
-    table: &ObjectName,
-    references: Vec<String>,
+    key: &ForeignKeyConstraint,
     referrer: &QualifiedName,
 ) -> Result<Constraint> {
-    let name = QualifiedName::of(table, &referrer.schema)?;
+    let references: Vec<String> = key.referred_columns.iter().map(ident).collect();
+    let is_enforced = key.characteristics.as_ref().and_then(|told| told.enforced) != Some(false);
+    let name = QualifiedName::of(&key.foreign_table, &referrer.schema)?;
     let is_self = names_equal(&name.schema, &referrer.schema) && names_equal(&name.name, &referrer.name);
     if is_self {
-        return Ok(Constraint::ForeignKey { columns, table: full_name(&name.schema, &name.name), references });
+        let table = full_name(&name.schema, &name.name);
+        return Ok(Constraint::ForeignKey { columns, table, references, is_enforced });
     }
     let found = find_table(planner, &name)?;
     let references = match references.is_empty() {
@@ -123,7 +149,7 @@ fn foreign_key(
             return Err(unknown_column(reference, found.columns.iter().map(|column| column.name.as_str())));
         }
     }
-    Ok(Constraint::ForeignKey { columns, table: found.full_name(), references })
+    Ok(Constraint::ForeignKey { columns, table: found.full_name(), references, is_enforced })
 }
 
 fn column_definition(planner: &Arc<Planner>, column: &ColumnDef) -> Result<ColumnDefinition> {

@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     ColumnDef, ColumnOption, CreateTable, CreateTableOptions, Expr, GeneratedExpressionMode, SqlOption,
 };
 use forebay_base::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId};
+use forebay_changes::checks;
 use forebay_changes::columns::unknown_column;
 use forebay_grammar::walk::visit_expressions;
 use forebay_layout::table_options::{add, known};
@@ -19,7 +20,6 @@ use forebay_tables::nested_columns;
 use forebay_types::collated;
 
 use crate::catalog::Planner;
-use crate::checks;
 use crate::lookup::{find_name, find_table};
 use crate::named::find_column;
 use crate::qualified_name::ident;
@@ -116,7 +116,7 @@ fn add_generated(all: &mut TableOptions, id: ColumnId, column: &ColumnDef, colum
         if let Some(missing) = missing.break_value().filter(|name| !name.is_empty()) {
             return Err(unknown_column(&missing, columns.iter().map(|column| column.name.as_str())));
         }
-        if let Constraint::Check { columns, condition } = checks::constraint(expr, &columns)? {
+        if let Constraint::Check { columns, condition, .. } = checks::constraint(expr, &columns)? {
             if columns.contains(&id) {
                 return Err(Error::input(format!("column {} is generated from itself", column.name)));
             }

@@ -6,23 +6,29 @@ use std::sync::Arc;
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
-use forebay_base::{Error, Result};
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_context::lock::lock;
 use forebay_context::settings::{self, Variables};
 use forebay_grammar::statements::Pragma;
 use forebay_store::DEFAULT_SCHEMA;
 use forebay_syntax::tokens::parse_name;
+use forebay_system::schema::check_free;
 use forebay_system::{ALL_TABLES, TABLES, answers};
 
 use crate::answer::Answer;
 use crate::lookup::find_name;
 use crate::run::Run;
+use crate::search_path::SearchPath;
 use crate::semantics;
 
 impl Run<'_> {
     /// SET variable = value.
     pub(crate) fn set(&self, variable: &str, value: &str) -> Result<Answer> {
-        if matches!(variable.to_lowercase().as_str(), "schema" | "search_path") {
-            return self.use_schema(value.split(',').next().unwrap_or(value).trim().trim_matches('"'));
+        match variable.to_lowercase().as_str() {
+            "schema" => return self.use_schema(value.trim_matches('"')),
+            "search_path" if value.is_empty() => return self.use_schema(DEFAULT_SCHEMA),
+            "search_path" => return self.use_schemas(SearchPath::listed(value)?),
+            _ => {}
         }
         let engine = self.planner.engine();
         self.session.set(|base| match semantics::set(base, variable, value) {
@@ -45,6 +51,28 @@ impl Run<'_> {
             self.session.set(|base| settings::reset(base, engine, threads, variable))?;
         }
         self.done("RESET")
+    }
+
+    /// USE schema.
+    pub(crate) fn use_schema(&self, name: &str) -> Result<Answer> {
+        self.use_schemas(vec![name.to_owned()])
+    }
+
+    /// Has names without a schema be looked for in these ones.
+    pub(crate) fn use_schemas(&self, mut names: Vec<String>) -> Result<Answer> {
+        for name in &names {
+            if !self.planner.snapshot().has_schema(name) {
+                check_free(name, name)?;
+                return Err(Error::new(ErrorKind::NotFound, format!("schema {name} does not exist")));
+            }
+        }
+        let further = names.split_off(1.min(names.len()));
+        let Some(first) = names.pop() else { return Err(Error::internal("a search path without schemas")) };
+        self.session.set(|base| base.config_mut().options_mut().catalog.default_schema.clone_from(&first));
+        let mut path = lock(&self.session.path);
+        (path.schema, path.further) = (first, further);
+        drop(path);
+        self.done("USE")
     }
 
     /// SET VARIABLE name = value.

@@ -135,11 +135,14 @@ fn moved(constraint: &Constraint, places: &BTreeMap<ColumnId, ColumnId>) -> Cons
     match constraint {
         Constraint::PrimaryKey(columns) => Constraint::PrimaryKey(of(columns)),
         Constraint::Unique(columns) => Constraint::Unique(of(columns)),
-        Constraint::ForeignKey { columns, table, references } => {
-            Constraint::ForeignKey { columns: of(columns), table: table.clone(), references: references.clone() }
-        }
-        Constraint::Check { columns, condition } => {
-            Constraint::Check { columns: of(columns), condition: condition.clone() }
+        Constraint::ForeignKey { columns, table, references, is_enforced } => Constraint::ForeignKey {
+            columns: of(columns),
+            table: table.clone(),
+            references: references.clone(),
+            is_enforced: *is_enforced,
+        },
+        Constraint::Check { columns, condition, is_enforced } => {
+            Constraint::Check { columns: of(columns), condition: condition.clone(), is_enforced: *is_enforced }
         }
     }
 }

@@ -378,16 +378,6 @@ impl<'a> Run<'a> {
         Ok(answer)
     }
 
-    pub(crate) fn use_schema(&self, name: &str) -> Result<Answer> {
-        if !self.planner.snapshot().has_schema(name) {
-            check_free(name, name)?;
-            return Err(Error::new(ErrorKind::NotFound, format!("schema {name} does not exist")));
-        }
-        self.session.set(|base| base.config_mut().options_mut().catalog.default_schema = name.to_owned());
-        name.clone_into(&mut lock(&self.session.path).schema);
-        self.done("USE")
-    }
-
     fn create_schema(&self, name: &SchemaName, if_not_exists: bool) -> Result<Answer> {
         let SchemaName::Simple(name) = name else {
             return Err(Error::unsupported("schemas have no owners"));

@@ -1,4 +1,5 @@
-//! In which schemas a session looks for tables and views: first in that of its temporary ones, then in its own.
+//! In which schemas a session looks for tables and views: first in that of its temporary ones, then in those of its search path,
+//! at last in `main`.
 //!
 //! Temporary tables are tables of the database in a schema that only their session looks into. It is made with the first of them
 //! and dropped when the session ends; what a process that was killed left is dropped when the database is opened.
@@ -10,8 +11,10 @@ use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart, VisitorMut};
 use forebay_base::{Error, Result};
 use forebay_grammar::walk::Tree;
+use forebay_macros::current_settings;
 use forebay_store::{Catalog, DEFAULT_SCHEMA, Store, names_equal};
 use forebay_system::schema::check_free;
+use forebay_system::{CATALOG, name_text};
 
 use crate::qualified_name::{QualifiedName, ident};
 
@@ -30,8 +33,10 @@ static SESSIONS: AtomicU64 = AtomicU64::new(0);
 /// Where a session looks for tables and views.
 #[derive(Debug, Clone)]
 pub struct SearchPath {
-    /// The schema of names without one.
+    /// The schema of names without one, and of what is made under such a name.
     pub schema: String,
+    /// Where names without a schema are looked for after that, in this order, before `main`.
+    pub further: Vec<String>,
     /// The schema of the session's temporary tables; there is none as long as there are none.
     pub temporary: String,
 }
@@ -40,12 +45,35 @@ impl SearchPath {
     /// That of a new session.
     pub fn of_new_session() -> Self {
         let number = SESSIONS.fetch_add(1, Ordering::Relaxed) + 1;
-        Self { schema: DEFAULT_SCHEMA.to_owned(), temporary: format!("{PREFIX}{number}") }
+        Self { schema: DEFAULT_SCHEMA.to_owned(), further: Vec::new(), temporary: format!("{PREFIX}{number}") }
+    }
+
+    /// The schemas that a list of names, `a, "b c"`, says to look in.
+    ///
+    /// # Errors
+    /// What is no such list.
+    pub fn listed(text: &str) -> Result<Vec<String>> {
+        let names = current_settings::schemas_of(text)?;
+        names.iter().map(|name| QualifiedName::of(name, CATALOG).map(|found| found.name)).collect()
+    }
+
+    /// What `current_schemas(false)` tells: the schemas that were asked for.
+    pub fn asked(&self) -> Vec<&str> {
+        match self.schema == DEFAULT_SCHEMA && self.further.is_empty() {
+            true => Vec::new(),
+            false => std::iter::once(&self.schema).chain(&self.further).map(String::as_str).collect(),
+        }
+    }
+
+    /// Where names without a schema are looked for after the first schema.
+    fn others(&self) -> impl Iterator<Item = &str> {
+        let ends = self.schema != DEFAULT_SCHEMA && self.further.iter().all(|other| other != DEFAULT_SCHEMA);
+        self.further.iter().map(String::as_str).chain(ends.then_some(DEFAULT_SCHEMA))
     }
 
     /// What `current_setting('search_path')` tells.
     pub fn told(&self) -> String {
-        if self.schema == DEFAULT_SCHEMA { String::new() } else { self.schema.clone() }
+        self.asked().into_iter().map(name_text).collect::<Vec<_>>().join(",")
     }
 
     /// The table or view that a name means, whether it is there or not.
@@ -56,6 +84,9 @@ impl SearchPath {
         }
         if self.is_own(catalog, &found.schema) || (name.0.len() == 1 && self.hides(catalog, &found.name)) {
             found.schema.clone_from(&self.temporary);
+        } else if name.0.len() == 1 && !has(catalog, &found.schema, &found.name) {
+            let other = self.others().find(|schema| has(catalog, schema, &found.name));
+            found.schema = other.map_or(found.schema, str::to_owned);
         }
         Ok(found)
     }
@@ -79,7 +110,7 @@ impl SearchPath {
 
     /// Whether a temporary table or view has this name.
     pub fn hides(&self, catalog: &Catalog, name: &str) -> bool {
-        catalog.table(&self.temporary, name).is_some() || catalog.view(&self.temporary, name).is_some()
+        has(catalog, &self.temporary, name)
     }
 
     /// Whether SQL means the schema of temporary tables.
@@ -95,9 +126,11 @@ impl SearchPath {
         if let Some(name) = name.strip_suffix(ITSELF) {
             return vec![name.to_owned()];
         }
-        let is_first = sees_temporary && names_equal(name, &self.schema) && catalog.has_schema(&self.temporary);
-        let temporary = is_first.then(|| self.temporary.clone());
-        temporary.into_iter().chain(catalog.has_schema(name).then(|| name.to_owned())).collect()
+        let is_own = sees_temporary && names_equal(name, &self.schema);
+        let temporary = (is_own && catalog.has_schema(&self.temporary)).then(|| self.temporary.clone());
+        let others = self.others().filter(|_| is_own).map(str::to_owned);
+        let named = catalog.has_schema(name).then(|| name.to_owned());
+        temporary.into_iter().chain(named).chain(others).collect()
     }
 
     /// What a schema is called in answers; `None` of the temporary tables of other sessions.
@@ -110,7 +143,7 @@ impl SearchPath {
 
     /// Has names with a schema mean what is there: to DataFusion `main.t` is `t`, which may be temporary.
     pub fn tell_apart(&self, catalog: &Catalog, statement: &mut PlanStatement) {
-        if !catalog.has_schema(&self.temporary) {
+        if self.others().next().is_none() && !catalog.has_schema(&self.temporary) {
             return;
         }
         match statement {
@@ -123,10 +156,17 @@ impl SearchPath {
     }
 }
 
-/// Marks the schemas in names of relations that a temporary one hides.
+/// Marks the schemas in names of relations that a temporary one hides, or that others have.
 struct Qualified<'a> {
     path: &'a SearchPath,
     catalog: &'a Catalog,
+}
+
+impl Qualified<'_> {
+    /// Whether it would be looked for in other schemas.
+    fn is_elsewhere(&self, name: &str) -> bool {
+        !has(self.catalog, &self.path.schema, name) && self.path.others().any(|other| has(self.catalog, other, name))
+    }
 }
 
 impl VisitorMut for Qualified<'_> {
@@ -135,12 +175,16 @@ impl VisitorMut for Qualified<'_> {
     fn pre_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<()> {
         if let [.., ObjectNamePart::Identifier(schema), ObjectNamePart::Identifier(name)] = relation.0.as_mut_slice()
             && names_equal(&schema.value, &self.path.schema)
-            && self.path.hides(self.catalog, &ident(name))
+            && (self.path.hides(self.catalog, &ident(name)) || self.is_elsewhere(&ident(name)))
         {
             *schema = Ident::with_quote('"', format!("{}{ITSELF}", schema.value));
         }
         ControlFlow::Continue(())
     }
+}
+
+fn has(catalog: &Catalog, schema: &str, name: &str) -> bool {
+    catalog.table(schema, name).is_some() || catalog.view(schema, name).is_some()
 }
 
 /// Whether a schema is one of temporary tables.

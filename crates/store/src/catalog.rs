@@ -118,6 +118,8 @@ pub enum Constraint {
         table: String,
         /// Referenced columns, by name.
         references: Vec<String>,
+        /// False of one that is declared NOT ENFORCED: told, and never checked.
+        is_enforced: bool,
     },
     /// CHECK (condition), which no row may make false.
     Check {
@@ -125,6 +127,8 @@ pub enum Constraint {
         columns: Vec<ColumnId>,
         /// Its SQL text, with the columns' names in quotes.
         condition: String,
+        /// False of one that is declared NOT ENFORCED: told, and never checked.
+        is_enforced: bool,
     },
 }
 

@@ -47,6 +47,8 @@ pub(crate) const CONSTRAINT_PRIMARY_KEY: u8 = 0;
 pub(crate) const CONSTRAINT_UNIQUE: u8 = 1;
 pub(crate) const CONSTRAINT_FOREIGN_KEY: u8 = 2;
 pub(crate) const CONSTRAINT_CHECK: u8 = 3;
+pub(crate) const CONSTRAINT_FOREIGN_KEY_NOT_ENFORCED: u8 = 4;
+pub(crate) const CONSTRAINT_CHECK_NOT_ENFORCED: u8 = 5;
 
 pub(crate) const MACRO_OF_VALUES: u8 = 0;
 pub(crate) const MACRO_OF_TABLES: u8 = 1;
@@ -216,8 +218,10 @@ fn encode_table(table: &Table) -> Writer {
         row.u8(match constraint {
             Constraint::PrimaryKey(_) => CONSTRAINT_PRIMARY_KEY,
             Constraint::Unique(_) => CONSTRAINT_UNIQUE,
-            Constraint::ForeignKey { .. } => CONSTRAINT_FOREIGN_KEY,
-            Constraint::Check { .. } => CONSTRAINT_CHECK,
+            Constraint::ForeignKey { is_enforced: true, .. } => CONSTRAINT_FOREIGN_KEY,
+            Constraint::ForeignKey { is_enforced: false, .. } => CONSTRAINT_FOREIGN_KEY_NOT_ENFORCED,
+            Constraint::Check { is_enforced: true, .. } => CONSTRAINT_CHECK,
+            Constraint::Check { is_enforced: false, .. } => CONSTRAINT_CHECK_NOT_ENFORCED,
         });
         row.count(constraint.columns().len());
         for column in constraint.columns() {
@@ -398,12 +402,16 @@ fn decode_table(reader: &mut Reader<'_>, id: TableId, format: u32) -> Result<Tab
         constraints.push(match kind {
             CONSTRAINT_PRIMARY_KEY => Constraint::PrimaryKey(of),
             CONSTRAINT_UNIQUE => Constraint::Unique(of),
-            CONSTRAINT_FOREIGN_KEY => {
+            CONSTRAINT_FOREIGN_KEY | CONSTRAINT_FOREIGN_KEY_NOT_ENFORCED => {
+                let is_enforced = kind == CONSTRAINT_FOREIGN_KEY;
                 let table = reader.text()?;
                 let references = (0..reader.count(4)?).map(|_| reader.text()).collect::<Result<Vec<_>>>()?;
-                Constraint::ForeignKey { columns: of, table, references }
+                Constraint::ForeignKey { columns: of, table, references, is_enforced }
             }
-            CONSTRAINT_CHECK => Constraint::Check { columns: of, condition: reader.text()? },
+            CONSTRAINT_CHECK | CONSTRAINT_CHECK_NOT_ENFORCED => {
+                let is_enforced = kind == CONSTRAINT_CHECK;
+                Constraint::Check { columns: of, condition: reader.text()?, is_enforced }
+            }
             _ => return Err(reader.wrong("a constraint is of an unknown kind")),
         });
     }

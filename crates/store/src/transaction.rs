@@ -463,7 +463,7 @@ impl Transaction {
         for column in declared.columns() {
             table.column_or_error(*column)?;
         }
-        let Constraint::ForeignKey { columns, table: target, references } = declared else {
+        let Constraint::ForeignKey { columns, table: target, references, .. } = declared else {
             let second_key =
                 |c: &Constraint| matches!((c, declared), (Constraint::PrimaryKey(_), Constraint::PrimaryKey(_)));
             if table.constraints.iter().any(second_key) {

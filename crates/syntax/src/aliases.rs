@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{
     With,
 };
 use datafusion::sql::sqlparser::parser::Parser;
-use forebay_grammar::walk::Tree;
+use forebay_grammar::walk::{Tree, visit_expressions};
 
 use crate::dialect::ForebayDialect;
 use crate::volatile::is_volatile;
@@ -27,6 +27,7 @@ type Sources = Option<HashSet<String>>;
 /// Puts what the names stand for in their places. `sources` tells the columns of a FROM clause.
 pub(crate) fn write_out(select: &mut Select, sources: impl Fn(&[TableWithJoins]) -> Sources) {
     let mut known: Option<Sources> = None;
+    let plain = plain_columns(select);
     let (mut names, mut hiding): (HashMap<String, Expr>, HashMap<String, Expr>) = Default::default();
     for item in &mut select.projection {
         let (expr, alias) = match item {
@@ -51,7 +52,7 @@ pub(crate) fn write_out(select: &mut Select, sources: impl Fn(&[TableWithJoins])
         let Some(columns) = known.get_or_insert_with(|| sources(&select.from)) else { return };
         if !columns.contains(&lower) {
             names.entry(lower).or_insert_with(|| Expr::Nested(Box::new(expr.clone())));
-        } else if !is_key(&select.group_by, &lower) {
+        } else if !is_key(&select.group_by, &plain, &lower) {
             hiding.entry(lower).or_insert_with(|| Expr::Nested(Box::new(expr.clone())));
         }
     }
@@ -66,10 +67,20 @@ pub(crate) fn write_out(select: &mut Select, sources: impl Fn(&[TableWithJoins])
     }
 }
 
-/// Whether groups are made by a column of this name.
-fn is_key(groups: &GroupByExpr, lower: &str) -> bool {
+/// The columns, in lower case, that a SELECT list shows as they are; `None` where it cannot be told.
+fn plain_columns(select: &Select) -> Option<HashSet<String>> {
+    let column = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(last_name(expr)),
+        _ => None,
+    };
+    let columns: Option<Vec<Option<String>>> = select.projection.iter().map(column).collect();
+    columns.map(|columns| columns.into_iter().flatten().collect())
+}
+
+/// Whether groups are made by a column of this name; by ALL they are made by those that are shown as they are.
+fn is_key(groups: &GroupByExpr, plain: &Option<HashSet<String>>, lower: &str) -> bool {
     match groups {
-        GroupByExpr::All(_) => true,
+        GroupByExpr::All(_) => plain.as_ref().is_none_or(|plain| plain.contains(lower)),
         GroupByExpr::Expressions(keys, _) => keys.iter().any(|key| match key {
             Expr::Identifier(name) => name.value.to_lowercase() == lower,
             Expr::CompoundIdentifier(parts) => parts.last().is_some_and(|name| name.value.to_lowercase() == lower),
@@ -175,7 +186,7 @@ impl<F: FnMut(&mut Expr)> VisitorMut for Outside<F> {
 pub(crate) fn order_by_sources(query: &mut Query, sources: impl Fn(Option<&With>, &[TableWithJoins]) -> Sources) {
     let hiding = match hiding(query, sources) {
         Some(hiding) => hiding,
-        None if is_behind_unnest(query) => HashSet::new(),
+        None if is_behind_unnest(query) || is_by_subquery(query) => HashSet::new(),
         None => return,
     };
     let outer = Parser::new(&ForebayDialect).try_with_sql("SELECT 1 FROM (SELECT 1) AS named");
@@ -270,6 +281,32 @@ fn hiding(query: &Query, sources: impl Fn(Option<&With>, &[TableWithJoins]) -> S
     let columns = sources(query.with.as_ref(), &select.from)?;
     used.retain(|name| columns.contains(name));
     (!used.is_empty()).then_some(used)
+}
+
+/// Whether rows are ordered by a subquery over columns that are perhaps not shown: the planner has it before what is shown only.
+fn is_by_subquery(query: &Query) -> bool {
+    let SetExpr::Select(select) = query.body.as_ref() else { return false };
+    let Some(OrderByKind::Expressions(orders)) = query.order_by.as_ref().map(|order| &order.kind) else { return false };
+    let is_plain = matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
+    if select.distinct.is_some() || select.having.is_some() || select.qualify.is_some() || !is_plain {
+        return false;
+    }
+    let mut shown = HashSet::new();
+    let are_apart = select.projection.iter().all(|item| match item {
+        SelectItem::UnnamedExpr(expr) => {
+            shown.insert(last_name(expr).unwrap_or_else(|| expr.to_string().to_lowercase()))
+        }
+        SelectItem::ExprWithAlias { alias, .. } => shown.insert(alias.value.to_lowercase()),
+        _ => false,
+    });
+    let has_subquery = |expr: &Expr| {
+        let found = visit_expressions(expr, |part| match part {
+            Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        });
+        found.is_break() && !shown.contains(&expr.to_string().to_lowercase())
+    };
+    are_apart && orders.iter().any(|order| has_subquery(&order.expr))
 }
 
 /// Whether a SELECT list takes lists apart, and rows are ordered by what it does not show: the planner has it before that only.

@@ -297,7 +297,7 @@ fn rewrite_call(call: &mut Function) -> Result<()> {
         }
         ("fsum" | "sumkahan" | "kahan_sum" | "favg", 1) => {
             if let Some(value) = plain(&list.args[0]).cloned() {
-                list.args = vec![argument(parsed(&format!("CAST({value} AS DOUBLE)"))?)];
+                list.args = vec![argument(parsed(&format!("arrow_cast({value}, 'Float64')"))?)];
                 rename(call, if name == "favg" { "avg" } else { "sum" });
             }
         }

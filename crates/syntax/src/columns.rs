@@ -6,26 +6,27 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
     ObjectNamePart, OrderByExpr, OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
-    Value, VisitorMut, WildcardAdditionalOptions,
+    VisitorMut, WildcardAdditionalOptions,
 };
 use forebay_base::{Error, Result};
 use forebay_grammar::expressions::position;
-use forebay_grammar::named_columns::is_meant;
+use forebay_grammar::named_columns::are_meant;
 use forebay_grammar::phrases::UNPACKED;
 use forebay_grammar::walk::Tree;
-use regex::Regex;
 
-use crate::outputs;
-use crate::scopes::Scopes;
-use crate::wildcards::is_chosen;
+use crate::wildcards::{excluded, is_chosen, renames};
 
-/// Writes out the calls of a SELECT. Errors: what chooses no column, and tables whose columns are not known.
-pub(crate) fn write_out(scopes: &Scopes, select: &mut Select) -> Result<()> {
+/// Tables in FROM, with their columns.
+type Tables = Vec<(Option<String>, Vec<String>)>;
+
+/// Writes out the calls of a SELECT; `tables` tells the tables in FROM, and with `true` what joins have in common but once. Errors: what
+/// chooses no column, and tables whose columns are not known.
+pub(crate) fn write_out(select: &mut Select, mut tables: impl FnMut(&Select, bool) -> Option<Tables>) -> Result<()> {
     let (has_calls, shows_twice) = (has_calls(select), shows_twice(select));
     if !has_calls && !shows_twice {
         return Ok(());
     }
-    let Some(tables) = outputs::tables_of(scopes, select) else {
+    let Some(known) = tables(select, true) else {
         // The planner says which column is there twice.
         if !has_calls {
             return Ok(());
@@ -35,7 +36,7 @@ pub(crate) fn write_out(scopes: &Scopes, select: &mut Select) -> Result<()> {
         )
         .hint("Name the columns"));
     };
-    let all = columns(tables);
+    let all = columns(known);
     let mut positions = Positions { all: &all, depth: 0, failed: None };
     let _ = select.walk_mut(&mut positions);
     if let Some(error) = positions.failed {
@@ -55,7 +56,7 @@ pub(crate) fn write_out(scopes: &Scopes, select: &mut Select) -> Result<()> {
             {
                 let table = table.0.last().and_then(ObjectNamePart::as_ident).map(|table| table.value.to_lowercase());
                 // Columns that joins have in common are those of the table here.
-                let own = outputs::whole_tables_of(scopes, select).map_or_else(|| all.clone(), qualified);
+                let own = tables(select, false).map_or_else(|| all.clone(), qualified);
                 written.extend(renamed(&own, table.as_ref(), options)?);
                 continue;
             }
@@ -109,7 +110,7 @@ fn shows_twice(select: &Select) -> bool {
 }
 
 /// Writes out the calls in ORDER BY: each becomes a key for each column that it chooses.
-pub(crate) fn write_out_order(scopes: &Scopes, query: &mut Query) -> Result<()> {
+pub(crate) fn write_out_order(query: &mut Query, tables: impl FnOnce(&Select) -> Option<Tables>) -> Result<()> {
     let (SetExpr::Select(select), Some(OrderByKind::Expressions(orders))) =
         (query.body.as_ref(), query.order_by.as_mut().map(|order| &mut order.kind))
     else {
@@ -119,7 +120,7 @@ pub(crate) fn write_out_order(scopes: &Scopes, query: &mut Query) -> Result<()> 
     if !orders.iter().any(|order| is_call(&order.expr)) {
         return Ok(());
     }
-    let Some(tables) = outputs::tables_of(scopes, select) else { return Err(refused()) };
+    let Some(tables) = tables(select) else { return Err(refused()) };
     let all = columns(tables);
     let mut keys = Vec::new();
     for order in std::mem::take(orders) {
@@ -169,10 +170,10 @@ fn has_calls(select: &mut Select) -> bool {
 /// What `* RENAME (a AS b)` shows, of one table or of all, each column by itself. Names that no column has are passed over, as in
 /// DuckDB.
 fn renamed(all: &[Column], table: Option<&String>, options: &WildcardAdditionalOptions) -> Result<Vec<SelectItem>> {
-    let excluded = outputs::excluded(options).ok_or_else(|| {
+    let excluded = excluded(options).ok_or_else(|| {
         Error::unsupported("RENAME beside an EXCLUDE that names tables is not supported").hint("Name the columns alone")
     })?;
-    let names = outputs::renames(options);
+    let names = renames(options);
     let replaced: Vec<_> = options.opt_replace.iter().flat_map(|replace| &replace.items).collect();
     let is = |column: &Column, name: &Ident| column.name.eq_ignore_ascii_case(&name.value);
     let is_shown = |column: &&Column| {
@@ -236,8 +237,17 @@ impl VisitorMut for Positions<'_> {
         if self.depth > 0 {
             return ControlFlow::Continue(());
         }
-        if let Expr::Function(Function { args: FunctionArguments::List(list), .. }) = expr {
-            list.args = std::mem::take(&mut list.args).into_iter().flat_map(|one| self.unpacked(one)).collect();
+        match expr {
+            Expr::Function(Function { args: FunctionArguments::List(list), .. }) => {
+                list.args = std::mem::take(&mut list.args).into_iter().flat_map(|one| self.unpacked(one)).collect();
+            }
+            Expr::Array(list) => {
+                let elements = std::mem::take(&mut list.elem)
+                    .into_iter()
+                    .flat_map(|element| self.unpacked(FunctionArg::Unnamed(FunctionArgExpr::Expr(element))));
+                list.elem = elements.filter_map(expression).collect();
+            }
+            _ => {}
         }
         if let Some(place) = position(expr) {
             match place.checked_sub(1).and_then(|place| self.all.get(place)) {
@@ -263,7 +273,7 @@ struct Column {
     reference: Expr,
 }
 
-fn columns(tables: Vec<(Option<String>, Vec<String>)>) -> Vec<Column> {
+fn columns(tables: Tables) -> Vec<Column> {
     let count = |name: &str| {
         let same = |other: &&String| other.eq_ignore_ascii_case(name);
         tables.iter().flat_map(|(_, columns)| columns).filter(same).count()
@@ -285,7 +295,7 @@ fn columns(tables: Vec<(Option<String>, Vec<String>)>) -> Vec<Column> {
 }
 
 /// All columns, each by its table.
-fn qualified(tables: Vec<(Option<String>, Vec<String>)>) -> Vec<Column> {
+fn qualified(tables: Tables) -> Vec<Column> {
     let of_table = |(table, names): (Option<String>, Vec<String>)| {
         let column = move |name: String| {
             let mut parts: Vec<Ident> = table.iter().map(|table| Ident::with_quote('"', table.clone())).collect();
@@ -364,69 +374,59 @@ impl VisitorMut for Calls {
     }
 }
 
-/// The columns that a call chooses.
+/// The columns that a call chooses: `*` and `t.*` with their options, and what a text, a list or a lambda chooses of them; what a
+/// text does not match, where FALSE stands beside it.
 fn chosen(call: &Function, all: &[Column]) -> Result<Vec<Column>> {
-    let mut qualifier = None;
-    let (argument, is_negated) = match &call.args {
-        FunctionArguments::List(list) => match list.args.as_slice() {
-            [FunctionArg::Unnamed(argument)] => (Some(argument), false),
-            // `t.* LIKE 'a%'`, and with NOT a word before `t.*`.
-            [
-                FunctionArg::Unnamed(argument),
-                rest @ ..,
-                FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(table)),
-            ] => {
-                qualifier = Some(table.to_string().trim_matches('"').to_lowercase());
-                (Some(argument), !rest.is_empty())
+    let FunctionArguments::List(list) = &call.args else { return Err(refused()) };
+    let (mut found, mut test, mut is_negated) = (all.to_vec(), None, false);
+    for argument in &list.args {
+        let FunctionArg::Unnamed(argument) = argument else { return Err(refused()) };
+        match argument {
+            FunctionArgExpr::Wildcard => {}
+            FunctionArgExpr::WildcardWithOptions(options) => found = with_options(found, options)?,
+            FunctionArgExpr::QualifiedWildcard(table) => {
+                let table = table.0.last().and_then(ObjectNamePart::as_ident).map(|table| table.value.to_lowercase());
+                found.retain(|column| column.table == table);
             }
-            // What does not match: `* NOT LIKE 'a%'`.
-            [FunctionArg::Unnamed(argument), FunctionArg::Unnamed(_)] => (Some(argument), true),
-            _ => (None, false),
-        },
-        _ => (None, false),
+            FunctionArgExpr::Expr(_) if test.is_some() => is_negated = true,
+            FunctionArgExpr::Expr(expr) => test = Some(expr),
+        }
+    }
+    let Some(test) = test else {
+        return if list.args.is_empty() { Err(refused()) } else { some_of(call, found) };
     };
-    let picked = |is_meant: &dyn Fn(&Column) -> bool| all.iter().filter(|column| is_meant(column)).cloned().collect();
-    let found: Vec<Column> = match argument {
-        Some(FunctionArgExpr::Wildcard) => all.to_vec(),
-        Some(FunctionArgExpr::WildcardWithOptions(options)) if options.opt_replace.is_none() => {
-            let excluded = outputs::excluded(options).ok_or_else(refused)?;
-            picked(&|column| !excluded.contains(&column.name.to_lowercase()))
-        }
-        Some(FunctionArgExpr::QualifiedWildcard(table)) => {
-            let table = table.to_string().trim_matches('"').to_lowercase();
-            picked(&|column| column.table.as_ref() == Some(&table))
-        }
-        Some(FunctionArgExpr::Expr(Expr::Value(value))) => match &value.value {
-            Value::SingleQuotedString(pattern) => {
-                let pattern = Regex::new(pattern).map_err(|error| {
-                    Error::input(format!("{pattern} is no regular expression: {error}")).hint("COLUMNS takes one")
-                })?;
-                picked(&|column| {
-                    pattern.is_match(&column.name) != is_negated && (qualifier.is_none() || column.table == qualifier)
-                })
-            }
-            _ => return Err(refused()),
-        },
-        Some(FunctionArgExpr::Expr(Expr::Array(list))) => {
-            let names: Vec<String> = list.elem.iter().map(text).collect::<Option<_>>().ok_or_else(refused)?;
-            let is_there = |name: &&String| all.iter().any(|column| column.name.eq_ignore_ascii_case(name));
-            if let Some(missing) = names.iter().find(|name| !is_there(name)) {
-                return Err(Error::input(format!("column {missing} in COLUMNS does not exist")));
-            }
-            picked(&|column| names.iter().any(|name| name.eq_ignore_ascii_case(&column.name)))
-        }
-        Some(FunctionArgExpr::Expr(Expr::Lambda(lambda))) => {
-            let is_meant = |column: &Column| is_meant(lambda, &column.name).ok_or_else(refused);
-            let flags = all.iter().map(is_meant).collect::<Result<Vec<bool>>>()?;
-            all.iter().zip(flags).filter(|(_, is_meant)| *is_meant).map(|(column, _)| column.clone()).collect()
-        }
-        _ => return Err(refused()),
-    };
+    let names: Vec<&str> = found.iter().map(|column| column.name.as_str()).collect();
+    let flags = are_meant(test, &names)?.ok_or_else(refused)?;
+    let meant = found.into_iter().zip(flags).filter(|(_, is_meant)| *is_meant != is_negated);
+    some_of(call, meant.map(|(column, _)| column).collect())
+}
+
+fn some_of(call: &Function, found: Vec<Column>) -> Result<Vec<Column>> {
     match found.is_empty() {
         true => Err(Error::input(format!("{call} chooses no column"))
             .hint("A text is a regular expression, a lambda tests the name of a column")),
         false => Ok(found),
     }
+}
+
+/// Columns without those that EXCLUDE names, with what REPLACE has in the place of some, and as RENAME calls them.
+fn with_options(mut all: Vec<Column>, options: &WildcardAdditionalOptions) -> Result<Vec<Column>> {
+    let left_out = excluded(options).ok_or_else(refused)?;
+    all.retain(|column| !left_out.contains(&column.name.to_lowercase()));
+    let is = |column: &Column, name: &Ident| column.name.eq_ignore_ascii_case(&name.value);
+    for item in options.opt_replace.iter().flat_map(|replace| &replace.items) {
+        let Some(column) = all.iter_mut().find(|column| is(column, &item.column_name)) else {
+            return Err(Error::input(format!("column {} does not exist", item.column_name.value))
+                .hint("REPLACE names columns of the tables in FROM"));
+        };
+        column.reference = Expr::Nested(Box::new(item.expr.clone()));
+    }
+    for column in &mut all {
+        if let Some(rename) = renames(options).iter().find(|rename| is(column, &rename.ident)) {
+            column.name.clone_from(&rename.alias.value);
+        }
+    }
+    Ok(all)
 }
 
 fn refused() -> Error {
@@ -436,12 +436,9 @@ fn refused() -> Error {
     .hint("Write COLUMNS('^a'), COLUMNS(['a', 'b']), or COLUMNS(lambda c: c LIKE 'a%')")
 }
 
-fn text(expr: &Expr) -> Option<String> {
-    match expr {
-        Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) => Some(text.clone()),
-            _ => None,
-        },
+fn expression(argument: FunctionArg) -> Option<Expr> {
+    match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
         _ => None,
     }
 }

@@ -209,6 +209,7 @@ impl CalledOperator {
             Token::Caret => ("power", 1),
             Token::Mul if parser.peek_nth_token(1).token == Token::Mul => ("power", 2),
             Token::CaretAt => ("prefix", 1),
+            Token::DoubleTilde if parser.peek_nth_token(1).token == Token::Tilde => ("glob_match", 2),
             Token::Overlap => ("list_has_any", 1),
             Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("glob") => {
                 ("glob_match", 1)

@@ -11,8 +11,8 @@ use datafusion::logical_expr::lit;
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{
     CastKind, Cte, DataType, ExactNumberInfo, ExcludeSelectItem, Expr, Ident, JoinConstraint, ObjectName,
-    ObjectNamePart, Query, Select, SelectItem, SetExpr, SetOperator, Statement as Ast, TableAlias, TableFactor,
-    TableObject, Value, ValueWithSpan, VisitorMut, WildcardAdditionalOptions,
+    ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, SetOperator, Statement as Ast, TableAlias,
+    TableFactor, TableObject, Value, ValueWithSpan, VisitorMut, WildcardAdditionalOptions,
 };
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
@@ -109,6 +109,14 @@ impl Names {
 
     fn replace(&self, name: &mut Ident) {
         self.scopes.replace(None, name);
+    }
+
+    /// Writes out what COLUMNS chooses of the tables in FROM.
+    fn choose(&self, select: &mut Select) -> Result<()> {
+        columns::write_out(select, |select, once| match once {
+            true => outputs::tables_of(&self.scopes, select),
+            false => outputs::whole_tables_of(&self.scopes, select),
+        })
     }
 
     fn or_failed(&mut self, merged: Result<Merged>) -> Merged {
@@ -216,18 +224,23 @@ impl VisitorMut for Names {
         let tables = |select: &Select| outputs::whole_tables_of(&self.scopes, select);
         outer_aggregates::hoist(query, &tables, &ForebayDialect);
         with_names::tell_apart(query, self.scopes.depth(), |name| self.scopes.is_named(name));
-        let named = query.with.as_ref().map_or_else(Vec::new, |with| outputs::of_with(&self.scopes, with));
-        for (table, (_, own)) in query.with.iter_mut().flat_map(|with| with.cte_tables.iter_mut()).zip(&named) {
-            outputs::add_names(&mut table.alias, own.as_deref());
-        }
+        let named = query.with.as_mut().map_or_else(Vec::new, |with| outputs::name_with(&self.scopes, with));
         self.scopes.enter_query(named);
+        // ORDER BY ALL counts the columns that COLUMNS chooses.
+        if let (SetExpr::Select(select), Some(OrderByKind::All(_))) =
+            (query.body.as_mut(), query.order_by.as_ref().map(|order| &order.kind))
+        {
+            let chosen = self.choose(select);
+            self.note(chosen);
+        }
         select_list::order_by_all(query, |query| outputs::of_query(&self.scopes, query).map(|names| names.len()));
         outputs::order_by_other_parts(&self.scopes, query);
-        let chosen = columns::write_out_order(&self.scopes, query);
+        let chosen = columns::write_out_order(query, |select| outputs::tables_of(&self.scopes, select));
         self.note(chosen);
         let checked = orders::check(query).and_then(|()| using::order(&self.scopes, query));
         self.note(checked);
         select_list::order_by_places(query);
+        select_list::order_by_last_alias(query);
         let chosen = distinct_on::order(query, &ForebayDialect);
         self.note(chosen);
         select_list::order_by_positions(query);
@@ -270,7 +283,7 @@ impl VisitorMut for Names {
         let joined = joins::check(select);
         self.note(joined);
         fields::write_out(select);
-        let chosen = columns::write_out(&self.scopes, select);
+        let chosen = self.choose(select);
         self.note(chosen);
         let merged = using::write_out(&self.scopes, select);
         let merged = self.or_failed(merged);
@@ -331,7 +344,7 @@ impl VisitorMut for Names {
             TableFactor::Table { alias, .. } => self.replace_in_alias(alias),
             TableFactor::Derived { alias, subquery, .. } => {
                 self.replace_in_alias(alias);
-                self.is_named = matches!(subquery.body.as_ref(), SetExpr::Values(_));
+                self.is_named = matches!(subquery.body.as_ref(), SetExpr::Values(_)) && subquery.order_by.is_none();
             }
             _ => {}
         }

@@ -6,14 +6,20 @@
 use std::collections::HashSet;
 
 use datafusion::sql::sqlparser::ast::{
-    ExcludeSelectItem, Expr, Ident, IdentWithAlias, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query,
-    RenameSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetQuantifier, TableAlias,
-    TableAliasColumnDef, TableFactor, TableWithJoins, Value, WildcardAdditionalOptions, With,
+    Expr, Ident, JoinConstraint, JoinOperator, OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
+    SetExpr, SetQuantifier, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, Value,
+    WildcardAdditionalOptions, With,
 };
 
+use forebay_grammar::names_apart::{apart, are_apart};
+
 use crate::scopes::{Named, Scopes, StoredNames};
-use crate::select_list;
-use crate::sides::{constraint, shows_one_side};
+use crate::sides::{self, constraint, shows_one_side};
+use crate::wildcards::{excluded, renames};
+use crate::{columns, select_list};
+
+/// What subqueries without a name are called.
+pub(crate) const UNNAMED_SUBQUERY: &str = "unnamed_subquery";
 
 /// A table and its columns.
 type Table = (Option<String>, Vec<String>);
@@ -86,9 +92,21 @@ fn add_parts<'a>(body: &'a SetExpr, parts: &mut Vec<&'a SetExpr>) {
     }
 }
 
-/// Gives an alias that names the first columns of a table those of the others.
+/// Gives an alias that names the first columns of a table those of the others, and a subquery names where it needs them: where it
+/// has columns of one name, or the planner would take its columns for those of the joins in it.
 pub fn name_others(scopes: &Scopes, table: &mut TableFactor) {
     let own = Outputs { scopes, named: Vec::new() }.of_factor(table);
+    if let TableFactor::Derived { subquery, alias, .. } = table {
+        let has_same = of_query(scopes, subquery).is_some_and(|names| are_apart(&names).is_some());
+        if has_same || (alias.is_none() && shares_columns(&subquery.body)) {
+            let unnamed =
+                || TableAlias { explicit: true, name: Ident::new(UNNAMED_SUBQUERY), columns: vec![], at: None };
+            let alias = alias.get_or_insert_with(unnamed);
+            if has_same && alias.columns.is_empty() {
+                alias.columns = named_columns(own.as_deref().unwrap_or_default()).collect();
+            }
+        }
+    }
     if let TableFactor::Table { alias: Some(alias), args: None, .. } | TableFactor::Derived { alias: Some(alias), .. } =
         table
     {
@@ -97,18 +115,44 @@ pub fn name_others(scopes: &Scopes, table: &mut TableFactor) {
 }
 
 /// Adds to the columns of an alias, if it has some, those of its table that follow.
-pub fn add_names(alias: &mut TableAlias, own: Option<&[String]>) {
-    let more = own.unwrap_or_default().iter().skip(alias.columns.len());
+fn add_names(alias: &mut TableAlias, own: Option<&[String]>) {
     if !alias.columns.is_empty() {
-        let named = |name| TableAliasColumnDef { name: Ident::with_quote('"', name), data_type: None };
-        alias.columns.extend(more.map(named));
+        let more = own.unwrap_or_default().get(alias.columns.len()..);
+        alias.columns.extend(named_columns(more.unwrap_or_default()));
     }
 }
 
-/// The tables that `with` names.
-pub fn of_with(scopes: &Scopes, with: &With) -> Named {
+fn named_columns(names: &[String]) -> impl Iterator<Item = TableAliasColumnDef> {
+    names.iter().map(|name| TableAliasColumnDef { name: Ident::with_quote('"', name), data_type: None })
+}
+
+/// Whether a query joins tables by columns that they have in common.
+fn shares_columns(body: &SetExpr) -> bool {
+    match body {
+        SetExpr::Select(select) => sides::shares_columns(select),
+        SetExpr::Query(query) => shares_columns(&query.body),
+        SetExpr::SetOperation { left, right, .. } => shares_columns(left) || shares_columns(right),
+        _ => false,
+    }
+}
+
+/// The tables that `with` names. Their columns get names where the planner would not find those that they have.
+pub fn name_with(scopes: &Scopes, with: &mut With) -> Named {
     let mut outputs = Outputs { scopes, named: Vec::new() };
     outputs.add(with);
+    let tables = with.cte_tables.iter_mut().enumerate();
+    for (place, table) in tables {
+        let own = outputs.named[place].1.clone();
+        let before = outputs.named.split_off(place);
+        let has_same = outputs.of_query(&table.query).is_some_and(|names| are_apart(&names).is_some());
+        outputs.named.extend(before);
+        match own.as_deref() {
+            Some(own) if has_same && table.alias.columns.is_empty() => {
+                table.alias.columns = named_columns(own).collect();
+            }
+            own => add_names(&mut table.alias, own),
+        }
+    }
     outputs.named
 }
 
@@ -121,7 +165,7 @@ struct Outputs<'a> {
 impl Outputs<'_> {
     fn add(&mut self, with: &With) {
         for table in &with.cte_tables {
-            let own = self.of_query(&table.query);
+            let own = self.of_query(&table.query).map(apart);
             self.named.push((table.alias.name.value.to_lowercase(), renamed(own, &table.alias)));
         }
     }
@@ -158,6 +202,7 @@ impl Outputs<'_> {
 
     fn of_select(&mut self, select: &Select) -> Option<Vec<String>> {
         let mut named = select.clone();
+        columns::write_out(&mut named, |select, once| self.of_from(&select.from, once)).ok()?;
         select_list::name_columns(&mut named);
         let mut tables: Option<Vec<Table>> = None;
         let mut names = Vec::new();
@@ -287,7 +332,7 @@ impl Outputs<'_> {
             TableFactor::Table { alias: Some(alias), args: Some(_), .. } if alias.columns.len() == 1 => {
                 return Some(vec![self.stored(&alias.columns[0].name)]);
             }
-            TableFactor::Derived { subquery, alias, .. } => (self.of_query(subquery), alias),
+            TableFactor::Derived { subquery, alias, .. } => (self.of_query(subquery).map(apart), alias),
             _ => return None,
         };
         match alias {
@@ -304,29 +349,6 @@ impl Outputs<'_> {
             Some(_) => name.value,
             None => name.value.to_lowercase(),
         }
-    }
-}
-
-/// The columns that `*` leaves out, in lower case; `None` where a table is named, too.
-pub(crate) fn excluded(options: &WildcardAdditionalOptions) -> Option<Vec<String>> {
-    let names = match &options.opt_exclude {
-        None => return Some(Vec::new()),
-        Some(ExcludeSelectItem::Single(name)) => std::slice::from_ref(name),
-        Some(ExcludeSelectItem::Multiple(names)) => names.as_slice(),
-    };
-    let plain = |name: &ObjectName| match name.0.as_slice() {
-        [only] => only.as_ident().map(|only| only.value.to_lowercase()),
-        _ => None,
-    };
-    names.iter().map(plain).collect()
-}
-
-/// The columns that `*` calls otherwise.
-pub(crate) fn renames(options: &WildcardAdditionalOptions) -> &[IdentWithAlias] {
-    match &options.opt_rename {
-        Some(RenameSelectItem::Single(only)) => std::slice::from_ref(only),
-        Some(RenameSelectItem::Multiple(names)) => names.as_slice(),
-        None => &[],
     }
 }
 

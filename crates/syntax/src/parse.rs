@@ -246,7 +246,7 @@ pub fn parse(text: &str) -> Result<Command> {
         ["RESET", "VARIABLE", _] => Command::ResetVariable(name_at(&tokens, 2)?),
         ["DROP", "MACRO" | "FUNCTION", _, ..] => Command::DropMacro(behind(2)),
         [first, ..] if is_control(first) => Command::Transaction(control(&unspaced(tokens))?),
-        ["MERGE", "INTO", ..] => Command::Merge(text.to_owned()),
+        ["MERGE" | "WITH", ..] if statements::is_merge(&tokens) => Command::Merge(text.to_owned()),
         ["PRAGMA", ..] => Command::Pragma(statements::pragma(&unspaced(tokens))?),
         ["RESET", ..] => Command::Reset(statements::reset(&unspaced(tokens))?),
         ["SET", "GLOBAL" | "SESSION", _, "=" | "TO"] => {

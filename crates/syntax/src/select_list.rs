@@ -45,6 +45,35 @@ pub fn order_by_all(query: &mut Query, count: impl Fn(&Query) -> Option<usize>) 
     }
 }
 
+/// ORDER BY a name that an alias and other columns have becomes the position of the last alias.
+pub(crate) fn order_by_last_alias(query: &mut Query) {
+    let SetExpr::Select(select) = query.body.as_ref() else { return };
+    let Some(OrderByKind::Expressions(orders)) = query.order_by.as_mut().map(|order| &mut order.kind) else { return };
+    let mut named: HashMap<String, (usize, Option<usize>)> = HashMap::new();
+    for (index, item) in select.projection.iter().enumerate() {
+        let (name, alias) = match item {
+            SelectItem::ExprWithAlias { alias, .. } => (alias, Some(index + 1)),
+            SelectItem::UnnamedExpr(Expr::Identifier(name)) => (name, None),
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => match parts.last() {
+                Some(name) => (name, None),
+                None => continue,
+            },
+            SelectItem::UnnamedExpr(_) => continue,
+            _ => return,
+        };
+        let (count, last) = named.entry(name.value.to_lowercase()).or_default();
+        *count += 1;
+        *last = alias.or(*last);
+    }
+    for order in orders {
+        if let Expr::Identifier(name) = &order.expr
+            && let Some((2.., Some(place))) = named.get(&name.value.to_lowercase())
+        {
+            order.expr = Expr::Value(Value::Number(place.to_string(), false).into());
+        }
+    }
+}
+
 /// ORDER BY an expression of the SELECT list becomes its position. Must run before [`name_columns`].
 pub fn order_by_positions(query: &mut Query) {
     let SetExpr::Select(select) = query.body.as_ref() else { return };
@@ -131,7 +160,12 @@ struct Taken {
 impl Taken {
     /// The alias that an expression without one needs.
     fn name(&mut self, expr: &Expr) -> Option<String> {
-        let text = windows::as_written(expr.to_string());
+        let text = match expr {
+            Expr::CompoundIdentifier(parts) => {
+                parts.iter().map(|part| part.value.as_str()).collect::<Vec<_>>().join(".")
+            }
+            _ => windows::as_written(expr.to_string()),
+        };
         let last = match expr {
             Expr::Identifier(name) if macros::session_value(name).is_some() => return Some(self.alias(&name.value)),
             Expr::Identifier(name) => name,

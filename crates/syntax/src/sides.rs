@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use datafusion::sql::sqlparser::ast::{Expr, Ident, JoinConstraint, JoinOperator};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, Join, JoinConstraint, JoinOperator, Select, TableFactor, TableWithJoins,
+};
 
 use crate::scopes::{Merged, StoredNames};
 
@@ -154,4 +156,22 @@ pub(crate) fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstra
         | J::RightAnti(constraint) => Some(constraint),
         _ => None,
     }
+}
+
+/// Whether joins have columns in common.
+pub(crate) fn shares_columns(select: &Select) -> bool {
+    select.from.iter().any(joins_share_columns)
+}
+
+fn joins_share_columns(table: &TableWithJoins) -> bool {
+    let shares = |join: &Join| {
+        let mut operator = join.join_operator.clone();
+        matches!(constraint(&mut operator), Some(JoinConstraint::Using(_) | JoinConstraint::Natural))
+            || is_nested(&join.relation)
+    };
+    is_nested(&table.relation) || table.joins.iter().any(shares)
+}
+
+fn is_nested(table: &TableFactor) -> bool {
+    matches!(table, TableFactor::NestedJoin { table_with_joins, .. } if joins_share_columns(table_with_joins))
 }

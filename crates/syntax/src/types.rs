@@ -150,6 +150,13 @@ fn map_type(name: &DataType) -> Option<ArrowType> {
     Some(ArrowType::Map(Arc::new(Field::new("entries", ArrowType::Struct(fields.into()), false)), false))
 }
 
+/// The name of a field, in quotes where it is no plain word.
+fn shown_name(name: &str) -> String {
+    let is_plain = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
 /// The type of a field, by SQL's name.
 pub fn shown_field(field: &Field) -> String {
     own_types::of(field).map_or_else(|| shown_type(field.data_type()), str::to_owned)
@@ -163,7 +170,7 @@ pub fn shown_type(arrow: &ArrowType) -> String {
             ArrowType::List(element) => format!("{}[]", shown_field(element)),
             ArrowType::FixedSizeList(element, length) => format!("{}[{length}]", shown_field(element)),
             ArrowType::Struct(fields) => {
-                let field = |field: &FieldRef| format!("{} {}", field.name(), shown_field(field));
+                let field = |field: &FieldRef| format!("{} {}", shown_name(field.name()), shown_field(field));
                 format!("STRUCT({})", fields.iter().map(field).collect::<Vec<_>>().join(", "))
             }
             ArrowType::Map(entries, _) => match entries.data_type() {

@@ -5,25 +5,32 @@
 //! would join other columns.
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, OrderByExpr,
-    OrderByKind, Query, ReplaceSelectElement, ReplaceSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind,
-    SetExpr, TableAlias, TableFactor, TableWithJoins, Value, WildcardAdditionalOptions,
+    BinaryOperator, Expr, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, OrderByExpr, OrderByKind,
+    Query, ReplaceSelectElement, ReplaceSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
+    TableAlias, TableFactor, TableWithJoins, Value, WildcardAdditionalOptions,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
 
 use forebay_grammar::expressions::call;
 use forebay_grammar::joins::{ASOF_MARK, NEAREST_CONDITION};
+use forebay_grammar::whole_names;
 
 use crate::dialect::ForebayDialect;
 use crate::scopes::{Merged, Scopes};
-use crate::sides::{Side, UNNAMED, constraint, shows_one_side};
+use crate::sides::{Side, UNNAMED, constraint, shares_columns, shows_one_side};
 use crate::{outputs, wildcards};
 
 /// Writes out in `select` what its columns in common stand for where the planner does not know, and what `*` stands for, and
 /// gives those that unqualified names mean. Errors: columns of EXCLUDE and REPLACE that are not there;
 /// [`forebay_base::ErrorKind::Unsupported`] where it cannot be told.
 pub fn write_out(scopes: &Scopes, select: &mut Select) -> Result<Merged> {
+    let merged = written_out(scopes, select)?;
+    whole_names::qualify(select);
+    Ok(merged)
+}
+
+fn written_out(scopes: &Scopes, select: &mut Select) -> Result<Merged> {
     if !shares_columns(select) && !wildcards::has_options(select) {
         return Ok(Merged::new());
     }
@@ -59,24 +66,6 @@ pub fn write_out(scopes: &Scopes, select: &mut Select) -> Result<Merged> {
     Ok(merged)
 }
 
-/// Whether joins have columns in common.
-fn shares_columns(select: &Select) -> bool {
-    select.from.iter().any(joins_share_columns)
-}
-
-fn joins_share_columns(table: &TableWithJoins) -> bool {
-    let shares = |join: &Join| {
-        let mut operator = join.join_operator.clone();
-        matches!(constraint(&mut operator), Some(JoinConstraint::Using(_) | JoinConstraint::Natural))
-            || is_nested(&join.relation)
-    };
-    is_nested(&table.relation) || table.joins.iter().any(shares)
-}
-
-fn is_nested(table: &TableFactor) -> bool {
-    matches!(table, TableFactor::NestedJoin { table_with_joins, .. } if joins_share_columns(table_with_joins))
-}
-
 /// Names the subqueries among the joins of `select` that have no name.
 fn name_subqueries(select: &mut Select) {
     fn name(table: &mut TableWithJoins, count: &mut usize) {
@@ -86,7 +75,7 @@ fn name_subqueries(select: &mut Select) {
                 TableFactor::Derived { alias: alias @ None, .. } => {
                     *count += 1;
                     let number = if *count == 1 { String::new() } else { count.to_string() };
-                    let name = Ident::new(format!("unnamed_subquery{number}"));
+                    let name = Ident::new(format!("{}{number}", outputs::UNNAMED_SUBQUERY));
                     *alias = Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None });
                 }
                 TableFactor::NestedJoin { table_with_joins, alias: None } => name(table_with_joins, count),

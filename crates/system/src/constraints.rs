@@ -54,15 +54,16 @@ fn told<'a>(table: &'a Table, catalog: &'a Catalog, constraint: &'a Constraint) 
         Constraint::Unique(_) => {
             ("UNIQUE", format!("UNIQUE({})", listed(&columns)), None, named(table, &columns, "key"), None)
         }
-        Constraint::Check { condition, .. } => {
-            let text = format!("CHECK(({condition}))");
+        Constraint::Check { condition, is_enforced, .. } => {
+            let text = format!("CHECK(({condition})){}", enforced(*is_enforced));
             ("CHECK", text, Some(format!("({condition})")), named(table, &columns, "check"), None)
         }
-        Constraint::ForeignKey { table: other, references, .. } => {
+        Constraint::ForeignKey { table: other, references, is_enforced, .. } => {
             let references: Vec<&str> = references.iter().map(String::as_str).collect();
             let parent = catalog.tables().find(|parent| names_equal(&parent.full_name(), other));
             let called = parent.map_or_else(|| other.clone(), |parent| table_text(&parent.schema, &parent.name));
-            let text = format!("FOREIGN KEY ({}) REFERENCES {called}({})", listed(&columns), listed(&references));
+            let (own, others) = (listed(&columns), listed(&references));
+            let text = format!("FOREIGN KEY ({own}) REFERENCES {called}({others}){}", enforced(*is_enforced));
             let parts = [columns.as_slice(), &references].concat();
             (
                 "FOREIGN KEY",
@@ -74,6 +75,10 @@ fn told<'a>(table: &'a Table, catalog: &'a Catalog, constraint: &'a Constraint) 
         }
     };
     Told { kind, text, expression, places, columns, name, references }
+}
+
+fn enforced(is_enforced: bool) -> &'static str {
+    if is_enforced { "" } else { " NOT ENFORCED" }
 }
 
 /// `t_a_b_pkey`.

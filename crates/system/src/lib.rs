@@ -29,6 +29,7 @@ mod table_columns;
 mod told_tables;
 
 pub use information_schema::functions_of;
+pub use names::name_text;
 pub use seen::Seen;
 
 pub use system_views::{ALL_TABLES, SCHEMAS, TABLES, tables_of};

@@ -3,7 +3,7 @@
 use forebay_store::DEFAULT_SCHEMA;
 
 /// A name as SQL has it: in quotes where it needs them.
-pub(crate) fn name_text(name: &str) -> String {
+pub fn name_text(name: &str) -> String {
     let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }

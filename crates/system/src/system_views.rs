@@ -49,7 +49,9 @@ const VIEWS: [(&str, &str); 28] = [
         "SELECT database_name AS constraint_catalog, schema_name AS constraint_schema, constraint_name, \
          database_name AS table_catalog, schema_name AS table_schema, table_name, \
          CASE constraint_type WHEN 'NOT NULL' THEN 'CHECK' ELSE constraint_type END AS constraint_type, \
-         'NO' AS is_deferrable, 'NO' AS initially_deferred, 'YES' AS enforced, 'YES' AS nulls_distinct FROM duckdb_constraints()",
+         'NO' AS is_deferrable, 'NO' AS initially_deferred, \
+         CASE WHEN constraint_text LIKE '% NOT ENFORCED' THEN 'NO' ELSE 'YES' END AS enforced, \
+         'YES' AS nulls_distinct FROM duckdb_constraints()",
     ),
     (
         "key_column_usage",

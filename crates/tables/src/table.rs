@@ -97,7 +97,8 @@ impl ForebayTable {
     }
 }
 
-/// Declared keys are not enforced yet, so the optimizer must not rely on them: it would drop duplicates from groups.
+/// Earlier programs loaded files without looking at declared keys, so the optimizer must not rely on them: it would drop duplicates
+/// from groups.
 fn plan_constraints(_table: &Table) -> Constraints {
     Constraints::new_unverified(Vec::<PlanConstraint>::new())
 }

@@ -110,7 +110,11 @@ fn told_type(plan: &LogicalPlan, column: usize) -> Option<DataType> {
         LogicalPlan::Sort(node) => told_type(&node.input, column),
         LogicalPlan::Limit(node) => told_type(&node.input, column),
         LogicalPlan::Distinct(Distinct::All(input)) => told_type(input, column),
-        LogicalPlan::Union(node) => node.inputs.iter().find_map(|input| told_type(input, column)),
+        LogicalPlan::Union(node) => {
+            let data_type = node.schema.field(column).data_type();
+            let is_exact = data_type.is_integer() || data_type.is_decimal();
+            node.inputs.iter().filter(|_| is_exact).find_map(|input| told_type(input, column))
+        }
         _ => None,
     }
 }

@@ -67,7 +67,7 @@ fn add_partners(catalog: &Catalog, table: &TableSnapshot, hops: &[Hop], wanted: 
 /// The hops by the declared foreign keys of one column each, in the order of their declaration, with the tables that they lead to.
 pub fn hops_of<'c>(catalog: &'c Catalog, table: &TableSnapshot) -> Vec<(Hop, &'c TableSnapshot)> {
     let hop = |constraint: &Constraint| {
-        let Constraint::ForeignKey { columns, table: name, references } = constraint else { return None };
+        let Constraint::ForeignKey { columns, table: name, references, .. } = constraint else { return None };
         let ([column], [key]) = (columns.as_slice(), references.as_slice()) else { return None };
         let partner = catalog.tables().find(|other| other.full_name() == *name && other.id != table.id)?;
         let key = partner.columns.iter().find(|column| forebay_store::names_equal(&column.name, key))?;

@@ -2,8 +2,8 @@
 
 use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::datatypes::{
-    DataType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, Time64MicrosecondType, TimeUnit,
-    TimestampMicrosecondType,
+    DataType, Date32Type, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+    Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
 };
 use datafusion::common::{DataFusionError, Result};
 use forebay_context::moments::{DAY, INFINITE, in_range};
@@ -21,8 +21,23 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     Definition { names: &["time_later"], shape: time_shape, compute: |call| times(call, 1) },
     Definition { names: &["time_earlier"], shape: time_shape, compute: |call| times(call, -1) },
     Definition { names: &["moment_difference"], shape: difference_shape, compute: differences },
+    Definition { names: &["days_between"], shape: days_shape, compute: days },
     Definition { names: &["date_and_time"], shape: both_shape, compute: dates_with_times },
 ];
+
+fn days_shape(types: &[DataType]) -> Option<Shape> {
+    let arguments = vec![DataType::Date32; 2];
+    (types == arguments.as_slice()).then_some(Shape { arguments, result: DataType::Int64 })
+}
+
+/// Days from the second date to the first one.
+fn days(call: &Call<'_>) -> Result<ArrayRef> {
+    let (later, earlier) = (call.values::<Date32Type>(0), call.values::<Date32Type>(1));
+    call.values_of::<Int64Type>(|row| {
+        let both = later.is_valid(row) && earlier.is_valid(row);
+        Ok(both.then(|| i64::from(later.value(row)) - i64::from(earlier.value(row))))
+    })
+}
 
 fn out_of_range(what: &str) -> DataFusionError {
     refused(format!("{what} is out of range"), "Use less")

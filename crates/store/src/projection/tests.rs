@@ -163,7 +163,8 @@ fn columns_that_orders_go_by_stay() {
     let dimension = change(&store, |t| t.create_table(table("d"))).expect("a table");
     let mut referring = table("f");
     let references = vec!["Id".to_owned()];
-    let key = Constraint::ForeignKey { columns: vec![ColumnId(0)], table: "main.d".into(), references };
+    let key =
+        Constraint::ForeignKey { columns: vec![ColumnId(0)], table: "main.d".into(), references, is_enforced: true };
     referring.constraints.push(key);
     referring.columns.push(column("more", LogicalType::Int64));
     let id = change(&store, |t| t.create_table(referring)).expect("a table");

@@ -187,6 +187,7 @@ fn names_that_both_make_or_need_are_conflicts() {
             columns: vec![ColumnId(0)],
             table: "main.u".into(),
             references: vec!["Id".into()],
+            is_enforced: true,
         };
         t.create_table(TableDefinition { constraints: vec![key], ..table("r") }).map(drop)
     };

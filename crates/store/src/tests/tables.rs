@@ -52,11 +52,16 @@ fn definitions_are_there_after_a_reopen() {
         let mut child = TableDefinition { schema: "sales".into(), ..table("child") };
         child.columns[1].default = Some("'x'".into());
         child.constraints.push(Constraint::Unique(vec![ColumnId(0), ColumnId(1)]));
-        child.constraints.push(Constraint::Check { columns: vec![ColumnId(0)], condition: "\"Id\" > 0".into() });
+        child.constraints.push(Constraint::Check {
+            columns: vec![ColumnId(0)],
+            condition: "\"Id\" > 0".into(),
+            is_enforced: false,
+        });
         child.constraints.push(Constraint::ForeignKey {
             columns: vec![ColumnId(0)],
             table: "main.PARENT".into(),
             references: vec!["ID".into()],
+            is_enforced: false,
         });
         t.create_table(child)?;
         t.add_column(
@@ -106,7 +111,12 @@ fn alterations_and_their_limits() {
     let references = vec!["id".to_owned()];
     definition.constraints = vec![
         Constraint::PrimaryKey(vec![ColumnId(0)]),
-        Constraint::ForeignKey { columns: vec![ColumnId(0)], table: "main.parent".into(), references },
+        Constraint::ForeignKey {
+            columns: vec![ColumnId(0)],
+            table: "main.parent".into(),
+            references,
+            is_enforced: true,
+        },
     ];
     let child = t.create_table(definition).expect("a table");
     assert_eq!(kind(t.create_table(table("PARENT"))), ErrorKind::AlreadyExists);
@@ -139,6 +149,7 @@ fn alterations_and_their_limits() {
         columns: vec![ColumnId(0)],
         table: "main.ANCESTOR".into(),
         references: vec!["key".into()],
+        is_enforced: true,
     };
     assert_eq!(foreign, &expected);
 
@@ -209,7 +220,12 @@ fn names_with_dots_are_not_confused() {
     let target = t.create_table(TableDefinition { schema: "a".into(), ..table("b.c") }).expect("a table");
     let other = t.create_table(TableDefinition { schema: "a.b".into(), ..table("c") }).expect("a table");
     let references = vec!["id".to_owned()];
-    let key = Constraint::ForeignKey { columns: vec![ColumnId(0)], table: full_name("A", "B.c"), references };
+    let key = Constraint::ForeignKey {
+        columns: vec![ColumnId(0)],
+        table: full_name("A", "B.c"),
+        references,
+        is_enforced: true,
+    };
     let child = t.create_table(TableDefinition { constraints: vec![key], ..table("child") }).expect("a table");
     t.drop_column(other, ColumnId(0)).expect("nothing refers to it");
     t.drop_table(other).expect("nothing refers to it");

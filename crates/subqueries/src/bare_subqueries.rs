@@ -7,8 +7,8 @@ use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, VisitorMut,
 };
 
-use crate::walk::{Tree, visit_expressions, visit_relations};
-use crate::windows;
+use forebay_grammar::walk::{Tree, visit_expressions, visit_relations};
+use forebay_grammar::windows;
 
 /// Takes what is not needed out of a statement.
 pub fn take_out(statement: &mut Statement) {

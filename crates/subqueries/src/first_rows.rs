@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{Expr, LimitClause, Query, SetExpr, Statement, Value, VisitorMut};
 
 use crate::bare_subqueries::place;
-use crate::walk::Tree;
+use forebay_grammar::walk::Tree;
 
 /// Has such subqueries of a statement give one row.
 pub fn write_out(statement: &mut Statement) {

@@ -15,11 +15,11 @@ use forebay_tables::check_holds;
 use forebay_tables::declared::generated_from;
 use forebay_tables::nested_columns;
 
-/// The constraint that a CHECK over these columns is.
+/// The constraint that a CHECK over these columns is, which is enforced.
 ///
 /// # Errors
 /// Subqueries, and columns of other tables.
-pub(crate) fn constraint(condition: &SqlExpr, columns: &[ColumnDefinition]) -> Result<Constraint> {
+pub fn constraint(condition: &SqlExpr, columns: &[ColumnDefinition]) -> Result<Constraint> {
     let mut condition = condition.clone();
     let mut named: Vec<ColumnId> = Vec::new();
     let mut wrong = None;
@@ -44,7 +44,7 @@ pub(crate) fn constraint(condition: &SqlExpr, columns: &[ColumnDefinition]) -> R
     });
     match wrong {
         Some(wrong) => Err(Error::unsupported(format!("CHECK with {wrong} is not supported"))),
-        None => Ok(Constraint::Check { columns: named, condition: condition.to_string() }),
+        None => Ok(Constraint::Check { columns: named, condition: condition.to_string(), is_enforced: true }),
     }
 }
 
@@ -70,11 +70,11 @@ fn generated(state: &SessionState, table: &Table, mut plan: LogicalPlan) -> Resu
 ///
 /// # Errors
 /// Conditions that cannot be planned.
-pub(crate) fn checked(state: &SessionState, table: &Table, plan: LogicalPlan) -> Result<LogicalPlan> {
+pub fn checked(state: &SessionState, table: &Table, plan: LogicalPlan) -> Result<LogicalPlan> {
     let plan = nested_columns::checked(table, plan).map_err(from_datafusion)?;
     let mut plan = generated(state, table, plan)?;
     for constraint in &table.constraints {
-        let Constraint::Check { condition, .. } = constraint else { continue };
+        let Constraint::Check { condition, is_enforced: true, .. } = constraint else { continue };
         let holds = state.create_logical_expr(condition, plan.schema());
         let holds = holds.map_err(|error| from_datafusion(error).context(format!("CHECK ({condition})")))?;
         let holds = cast(holds, DataType::Boolean);

@@ -1,5 +1,5 @@
 //! Functions in FROM that stand for queries: `repeat(value, count)`, `repeat_row(values, num_rows = count)`, `query('text')` and
-//! `query_table('t')`. Each is written out as the query that it stands for.
+//! `query_table('t')`, `test_all_types()`. Each is written out as the query that it stands for.
 
 use std::ops::ControlFlow;
 
@@ -12,9 +12,11 @@ use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use forebay_base::{Error, Result};
 
-use crate::from_first::add_select;
-use crate::walk::Tree;
-use crate::{clauses, phrases};
+use forebay_grammar::from_first::add_select;
+use forebay_grammar::walk::Tree;
+use forebay_grammar::{clauses, phrases};
+
+use crate::all_types;
 
 /// Writes out the calls of a statement.
 ///
@@ -57,6 +59,7 @@ impl Calls<'_> {
         let text = match function.as_str() {
             "repeat" => repeated(&arguments.args)?,
             "repeat_row" => repeated_row(&arguments.args)?,
+            "test_all_types" if arguments.args.is_empty() => all_types::query(),
             "query" => asked(&arguments.args)?,
             "query_table" => named(&arguments.args)?,
             _ => return Ok(None),
