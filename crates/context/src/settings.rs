@@ -80,7 +80,7 @@ pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value:
 }
 
 /// Settings of our own, which a misspelt one is compared with.
-pub const NAMES: [&str; 33] = [
+pub const NAMES: [&str; 34] = [
     "cache_forms",
     "cache_model",
     "cache_policy",
