@@ -19,6 +19,7 @@ pub mod insert;
 pub mod inserted_query;
 pub mod keys;
 pub mod merge;
+pub mod merge_action;
 mod merge_source;
 pub mod of_one_row;
 pub mod references;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, SelectItem, TableAlias, TableFactor, Value};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, SelectItem, TableAlias, TableFactor};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{IsOptional, Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
@@ -481,22 +481,6 @@ fn action(parsed: &ParsedAction, table: &Table, called: &str, columns: &[String]
             Action::Insert(values)
         }
     })
-}
-
-/// A list of RETURNING with what happened to rows in the place of `merge_action`.
-pub fn with_action(list: &[SelectItem], action: &str) -> Vec<SelectItem> {
-    let is_it = |expr: &Expr| matches!(expr, Expr::Identifier(name) if name.value.eq_ignore_ascii_case("merge_action"));
-    let said = || Expr::Value(Value::SingleQuotedString(action.to_owned()).into());
-    let of = |item: &SelectItem| match item {
-        SelectItem::UnnamedExpr(Expr::Identifier(name)) if is_it(&Expr::Identifier(name.clone())) => {
-            SelectItem::ExprWithAlias { expr: said(), alias: name.clone() }
-        }
-        SelectItem::ExprWithAlias { expr, alias } if is_it(expr) => {
-            SelectItem::ExprWithAlias { expr: said(), alias: alias.clone() }
-        }
-        other => other.clone(),
-    };
-    list.iter().map(of).collect()
 }
 
 fn defaults(table: &Table) -> Result<Vec<String>> {

@@ -6,15 +6,18 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod environment;
 pub mod error;
 pub mod inert_settings;
 pub mod intervals;
 pub mod late_rows;
 pub mod lock;
+pub mod logged;
 pub mod moments;
 pub mod operator_memory;
 pub mod own_types;
 pub mod panics;
+pub mod row_changes;
 pub mod settings;
 pub mod statement;
 pub mod told_settings;

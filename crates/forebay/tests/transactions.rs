@@ -664,7 +664,9 @@ fn foreign_keys_lead_to_rows_whoever_commits_first() {
             check(&one, "SELECT count(*) FROM c WHERE k NOT IN (SELECT k FROM p)", &[0]);
         }
         // Other rows, and other columns of the same one.
-        for theirs in ["DELETE FROM p WHERE k = 2", "UPDATE p SET s = s + 1 WHERE k = 1", "INSERT INTO p VALUES (-1, 0)"] {
+        for theirs in
+            ["DELETE FROM p WHERE k = 2", "UPDATE p SET s = s + 1 WHERE k = 1", "INSERT INTO p VALUES (-1, 0)"]
+        {
             let (one, other) = sessions();
             ok(&one, "BEGIN");
             ok(&one, insert);

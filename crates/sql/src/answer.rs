@@ -7,6 +7,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_context::error::{from_datafusion, worker_error};
+use forebay_context::logged::Logged;
 use forebay_context::statement::StatementContext;
 use forebay_context::workers::Workers;
 use forebay_transactions::OpenTransaction;
@@ -14,7 +15,6 @@ use forebay_zones::shown;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::logged::Logged;
 use crate::running::Running;
 
 /// What kind of result a statement has.

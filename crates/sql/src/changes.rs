@@ -16,12 +16,12 @@ use forebay_base::{Error, Result};
 use forebay_changes::change::{Change, PLACE};
 use forebay_changes::columns::{quoted, whole_table};
 use forebay_changes::of_one_row::other_than_of_one_row;
-use forebay_context::settings::RowChangeMode;
+use forebay_context::row_changes::RowChangeMode;
 use forebay_store::{Deleted, RowChanges, SealedSegment, Segment, Table, TableSnapshot};
 use forebay_syntax::parse::parse_plan;
+use forebay_tables::load::{self, Loaded};
 
 use crate::answer::Answer;
-use crate::load::{self, Loaded};
 use crate::lookup::{find_name, find_table};
 use crate::returning::Returning;
 use crate::run::Run;

@@ -9,10 +9,10 @@ use forebay_files::copy_to;
 use forebay_joins::reading_order;
 use forebay_store::RowChanges;
 use forebay_syntax::parse::{Copy, CopySource};
+use forebay_tables::load::Loaded;
 
 use crate::answer::Answer;
 use crate::copy;
-use crate::load::Loaded;
 use crate::lookup::{find_name, find_table};
 use crate::run::Run;
 

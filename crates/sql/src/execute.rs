@@ -8,6 +8,7 @@ use datafusion::execution::SessionState;
 use forebay_base::{ErrorKind, Result, TableId};
 use forebay_changes::changes_rows;
 use forebay_context::lock::lock;
+use forebay_context::logged::Logged;
 use forebay_context::statement::StatementContext;
 use forebay_engine::compact::{Merging, small_runs};
 use forebay_store::Transaction;
@@ -16,7 +17,6 @@ use forebay_transactions::OpenTransaction;
 
 use crate::answer::Answer;
 use crate::catalog::Planner;
-use crate::logged::Logged;
 use crate::plan_cache::PlanKey;
 use crate::run::Run;
 use crate::session::{Base, Session};

@@ -11,9 +11,9 @@ use forebay_changes::keys::Key;
 use forebay_context::error::from_datafusion;
 use forebay_joins::reading_order;
 use forebay_store::RowChanges;
+use forebay_tables::load::Loaded;
 
 use crate::answer::Answer;
-use crate::load::Loaded;
 use crate::lookup::{find_name, find_table};
 use crate::returning::Returning;
 use crate::run::Run;

@@ -108,7 +108,8 @@ impl Run<'_> {
         if new.is_empty() {
             return Ok(None);
         }
-        let (new_part, new_rows) = (self.part(table, new.to_vec()), new.iter().map(|segment| segment.rows()).sum::<u64>());
+        let (new_part, new_rows) =
+            (self.part(table, new.to_vec()), new.iter().map(|segment| segment.rows()).sum::<u64>());
         for key in keys {
             let near: Vec<_> = others.iter().filter(|other| key.may_share(table, new, other)).cloned().collect();
             let shared = match near.is_empty() {
@@ -211,7 +212,8 @@ impl Run<'_> {
     /// An error where a column is to be NOT NULL that has NULLs in rows which are not deleted, in a table that has deleted ones.
     pub(crate) fn check_not_null(&self, alter: &AlterTable) -> Result<()> {
         for operation in &alter.operations {
-            let AlterTableOperation::AlterColumn { column_name, op: AlterColumnOperation::SetNotNull } = operation else {
+            let AlterTableOperation::AlterColumn { column_name, op: AlterColumnOperation::SetNotNull } = operation
+            else {
                 continue;
             };
             let Ok(table) = find_table(&self.planner, &find_name(&self.planner, &alter.name)?) else { continue };

@@ -7,7 +7,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::ast::SelectItem;
 use forebay_base::{Error, Result};
-use forebay_changes::merge;
+use forebay_changes::merge_action;
 use forebay_changes::of_one_row::other_than_of_one_row;
 use forebay_store::{Segment, Table};
 
@@ -54,7 +54,8 @@ impl Returning {
         let mut state = run.state();
         // One thread reads rows in their order.
         state.config_mut().options_mut().execution.target_partitions = 1;
-        let list = self.action.map_or_else(|| self.list.clone(), |action| merge::with_action(&self.list, action));
+        let list =
+            self.action.map_or_else(|| self.list.clone(), |action| merge_action::with_action(&self.list, action));
         let list: Vec<String> = list.iter().map(ToString::to_string).collect();
         let plan = run.plan_text(&state, &format!("{with}SELECT {} FROM {source}", list.join(", ")))?;
         let mut answer = run.stream(&state, plan)?;

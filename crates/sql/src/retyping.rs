@@ -14,11 +14,11 @@ use forebay_layout::CLUSTER_OPTION;
 use forebay_store::{Constraint, Table, TableOptions};
 use forebay_syntax::dialect::ForebayDialect;
 use forebay_syntax::parse::parse;
+use forebay_tables::load::Loaded;
 use forebay_tables::nested_columns;
 
 use crate::answer::Answer;
 use crate::ddl;
-use crate::load::Loaded;
 use crate::lookup::{find_name, find_table};
 use crate::named::find_column;
 use crate::qualified_name::QualifiedName;

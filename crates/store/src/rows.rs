@@ -16,7 +16,6 @@ use forebay_base::{ColumnId, Context, Error, FactId, LogicalType, ProjectionId, 
 
 use crate::catalog::{Catalog, Column, Constraint, Macro, MacroKind, Named, NamedType, Schema, Table, View, fold};
 use crate::data_directories::{DataDirectories, DatabaseId};
-use crate::deleted::encode_block;
 use crate::fact::Fact;
 use crate::head::{FORMAT_VERSION, FORMAT_VERSION_OLDEST, check_version};
 use crate::options::TableOptions;
@@ -26,7 +25,7 @@ use crate::segment_list::SegmentList;
 use crate::sequence::Sequence;
 use crate::serial::{Reader, Writer};
 use crate::volume::Volume;
-use deleted::{decode_deleted, deleted_id};
+use deleted::{check_none_left, decode_deleted, seal_deleted};
 use segments::{Place, decode_segment, encode_segment, place_projections, place_segments};
 
 /// Kind of row, the first byte of its key; the other eight are the id, big-endian.
@@ -169,9 +168,7 @@ pub(crate) fn encode(catalog: &Catalog, next_file: u64) -> Rows {
             for (position, segment) in segments.places() {
                 let place = Place { table: table.id, copy, position };
                 seal(&mut rows, key(ROW_SEGMENT, segment.id().0), encode_segment(segment, place));
-                for (block, deleted) in segment.deleted().blocks() {
-                    seal(&mut rows, key(ROW_DELETED, deleted_id(segment.id(), block)), encode_block(deleted));
-                }
+                seal_deleted(&mut rows, segment);
             }
         }
         if !table.projections.is_empty() {
@@ -350,9 +347,7 @@ pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<C
                 catalog.bind_sequence(decoded).map_err(|e| reader.wrong(e.message()))?;
             }
             ROW_TYPE => {
-                let (schema, name, definition) = (reader.text()?, reader.text()?, reader.text()?);
-                let named = NamedType { id, schema, name, definition };
-                catalog.bind_type(named).map_err(|e| reader.wrong(e.message()))?;
+                catalog.bind_type(decode_type(&mut reader, id)?).map_err(|e| reader.wrong(e.message()))?;
             }
             ROW_PROJECTIONS => projections.push((TableId(id), projection::decode(&mut reader)?)),
             ROW_DATA_DIRECTORIES => catalog.directories = Arc::new(decode_directories(&mut reader)?),
@@ -360,13 +355,15 @@ pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<C
         }
         reader.finish()?;
     }
-    if let Some(segment) = deleted.keys().next() {
-        let message = format!("the manifest has deleted rows of segment {segment}, which it does not have");
-        return Err(Error::corrupt(message));
-    }
+    check_none_left(&deleted)?;
     place_projections(&mut catalog, projections)?;
     place_segments(&mut catalog, segments)?;
     Ok(catalog)
+}
+
+fn decode_type(reader: &mut Reader<'_>, id: u64) -> Result<NamedType> {
+    let (schema, name, definition) = (reader.text()?, reader.text()?, reader.text()?);
+    Ok(NamedType { id, schema, name, definition })
 }
 
 fn decode_macro(reader: &mut Reader<'_>, id: u64) -> Result<Macro> {

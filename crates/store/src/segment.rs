@@ -13,7 +13,7 @@ use forebay_block::ColumnStatistics;
 use forebay_disk::{AlignedBuffer, DiskFile, ReadPath, ReadRequest, ReadTicket};
 
 use crate::data_file::DataFile;
-use crate::deleted::{RowBits, DeletedRows};
+use crate::deleted::{DeletedRows, RowBits};
 use crate::footer::directory::{self, SECTION_FRAMES, Section};
 use crate::footer::frames::{self, FrameDirectories};
 use crate::footer::{self, Expected, Footer, FooterLocation, Group, header_page};

@@ -18,8 +18,7 @@ use std::sync::atomic::Ordering;
 use forebay_base::{ColumnId, Context, DirectoryId, Error, ErrorKind, Result, SegmentId, TableId, limits};
 
 use crate::catalog::{
-    Catalog, Column, ColumnDefinition, Constraint, DEFAULT_SCHEMA, Named, Schema, Table, TableDefinition, check_name,
-    fold, full_name, names_equal,
+    Catalog, Column, ColumnDefinition, Constraint, Named, Table, TableDefinition, check_name, full_name, names_equal,
 };
 use crate::data_directories::DataDirectories;
 use crate::data_file::DataFile;
@@ -110,52 +109,6 @@ impl Transaction {
     /// The catalog `now`, of a later commit than the one that it began with, with what it has changed.
     fn merged(&self, now: &Catalog) -> Result<Catalog> {
         merge::merged(&self.base, &self.working, now)
-    }
-
-    /// Makes a schema.
-    pub fn create_schema(&mut self, name: &str) -> Result<()> {
-        check_name(name)?;
-        if self.working.has_schema(name) {
-            return Err(Error::new(ErrorKind::AlreadyExists, format!("schema {name} exists already")));
-        }
-        let id = self.next_object();
-        self.change().schemas.insert(fold(name), Arc::new(Schema { id, name: name.to_owned() }));
-        Ok(())
-    }
-
-    /// Drops a schema, with everything in it if `cascade`; otherwise it must be empty.
-    pub fn drop_schema(&mut self, name: &str, cascade: bool) -> Result<()> {
-        let schema = self.working.schema(name)?.name.clone();
-        if names_equal(&schema, DEFAULT_SCHEMA) {
-            return Err(Error::input(format!("schema {schema} cannot be dropped")));
-        }
-        let inside = |other: &str| names_equal(other, &schema);
-        let tables: Vec<_> = self.working.tables().filter(|table| inside(&table.schema)).cloned().collect();
-        let views: Vec<_> = self.working.views().filter(|view| inside(&view.schema)).cloned().collect();
-        let has_macros = self.working.macros().any(|stored| inside(&stored.schema));
-        let has_sequences = self.working.sequences().any(|sequence| inside(&sequence.schema));
-        let has_types = self.working.named_types().any(|named| inside(&named.schema));
-        let has_others = has_macros || has_sequences || has_types;
-        let is_empty = tables.is_empty() && views.is_empty() && !has_others;
-        if !is_empty && !cascade {
-            let message = format!("schema {schema} is not empty");
-            return Err(constraint(message).hint("DROP SCHEMA … CASCADE drops what is in it too"));
-        }
-        for table in &tables {
-            self.check_unreferenced(table, |referrer| inside(&referrer.schema))?;
-        }
-        let catalog = self.change();
-        for table in tables {
-            catalog.remove(&table);
-        }
-        for view in views {
-            catalog.unbind(&view.schema, &view.name);
-        }
-        catalog.macros.retain(|_, stored| !inside(&stored.schema));
-        catalog.sequences.retain(|_, sequence| !inside(&sequence.schema));
-        catalog.types.retain(|_, named| !inside(&named.schema));
-        catalog.schemas.remove(&fold(&schema));
-        Ok(())
     }
 
     /// Makes a table.

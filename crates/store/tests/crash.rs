@@ -9,9 +9,7 @@ use std::sync::Arc;
 
 use forebay_base::{ProjectionId, Result, TableId};
 use forebay_disk::{Disk, FaultKind, Faults, SimulatedDisk};
-use forebay_store::{
-    DatabaseId, Deleted, OpenMode, ReplacedCopies, RowChanges, SealedSegment, Store, TableSnapshot,
-};
+use forebay_store::{DatabaseId, Deleted, OpenMode, ReplacedCopies, RowChanges, SealedSegment, Store, TableSnapshot};
 use model::{
     Model, Random, definition, observe, projection, read_places, version_2, write_fact, write_segment, write_striped,
 };

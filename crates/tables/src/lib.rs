@@ -12,6 +12,7 @@ pub mod explain;
 pub mod explain_plan;
 pub mod fetched;
 pub mod filter;
+pub mod load;
 pub mod nested_columns;
 mod origins;
 pub mod predicate;

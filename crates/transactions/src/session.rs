@@ -176,7 +176,11 @@ mod tests {
         make(&other, "after").expect("it does not wait");
         assert_eq!(views(&session.catalog()), ["a", "before"]);
         assert_eq!(views(&store.catalog()), ["after", "before"]);
-        assert_eq!(session.commit(&|_| Ok(())).expect("committed"), Ended::Committed(Vec::new()), "views are no tables");
+        assert_eq!(
+            session.commit(&|_| Ok(())).expect("committed"),
+            Ended::Committed(Vec::new()),
+            "views are no tables"
+        );
         assert_eq!(views(&store.catalog()), ["a", "after", "before"]);
         session.begin(Access::ReadWrite).expect("begun");
         make(&session, "b").expect("made");

@@ -94,8 +94,13 @@ fn who_changes_rows_says_how_in_all_copies() {
     assert_eq!(kind(change(&store, |t| t.change_rows(id, vec![(vec![], new(&[4]))], other))), ErrorKind::Conflict);
     let unequal = |t: &mut Transaction| t.change_rows(id, vec![(vec![], new(&[4]))], copies(vec![], new(&[4, 4])));
     assert_eq!(kind(change(&store, unequal)), ErrorKind::Internal);
-    let gone =
-        |t: &mut Transaction| t.change_rows(id, vec![(vec![], new(&[4]))], copies(vec![SegmentVersion { id: SegmentId(99), deleted: 0 }], new(&[4])));
+    let gone = |t: &mut Transaction| {
+        t.change_rows(
+            id,
+            vec![(vec![], new(&[4]))],
+            copies(vec![SegmentVersion { id: SegmentId(99), deleted: 0 }], new(&[4])),
+        )
+    };
     assert_eq!(kind(change(&store, gone)), ErrorKind::Conflict);
     assert_eq!(of(&store, id).segments.versions(), base, "nothing of it happened");
     assert_eq!(segment_files(&disk), 2);

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use forebay_base::{Error, Result, SegmentId};
 
-use super::{ROW_DELETED, Rows, unseal};
-use crate::deleted::{RowBits, DeletedRows, decode_block, of_stored_blocks};
+use super::{ROW_DELETED, Rows, key, seal, unseal};
+use crate::deleted::{DeletedRows, RowBits, decode_block, encode_block, of_stored_blocks};
+use crate::segment::Segment;
 use crate::serial::Reader;
 
 /// Bits of a key's id that are the block's number: a segment has fewer blocks than that.
@@ -15,9 +16,26 @@ const BLOCK_BITS: u32 = 24;
 ///
 /// # Panics
 /// If the segment has 2^24 blocks (10^12 rows), or 2^40 segments were written before it.
-pub(super) fn deleted_id(segment: SegmentId, block: u32) -> u64 {
+fn deleted_id(segment: SegmentId, block: u32) -> u64 {
     assert!(segment.0 < 1 << (u64::BITS - BLOCK_BITS) && block < 1 << BLOCK_BITS, "a key holds both numbers");
     segment.0 << BLOCK_BITS | u64::from(block)
+}
+
+/// Adds the rows of a segment's deleted rows.
+pub(super) fn seal_deleted(rows: &mut Rows, segment: &Segment) {
+    for (block, deleted) in segment.deleted().blocks() {
+        seal(rows, key(ROW_DELETED, deleted_id(segment.id(), block)), encode_block(deleted));
+    }
+}
+
+/// An error where these segments, which have deleted rows, are not there.
+pub(super) fn check_none_left(deleted: &BTreeMap<SegmentId, DeletedRows>) -> Result<()> {
+    match deleted.keys().next() {
+        None => Ok(()),
+        Some(segment) => {
+            Err(Error::corrupt(format!("the manifest has deleted rows of segment {segment}, which it does not have")))
+        }
+    }
 }
 
 /// The deleted rows of every segment that has such rows.

@@ -1,6 +1,5 @@
 //! Transactions beside each other: what comes together, and what is a conflict.
 
-
 use super::*;
 
 /// A database with a table `t` of the rows 1 and 2 in a segment each, and a table `u` without rows.
@@ -100,7 +99,8 @@ fn who_looks_again_at_rows_that_others_have_changed_may_commit() {
     assert_eq!(again.changed_tables(), [id]);
     let (now, after) = (again.base().table_by_id(id), again.catalog().table_by_id(id));
     let changed = ChangedSegments::between(now.expect("the table"), after.expect("the table")).expect("readable");
-    let rows = |segments: &[Arc<Segment>]| segments.iter().flat_map(|own| blocks(own)).map(|(least, _)| least).collect();
+    let rows =
+        |segments: &[Arc<Segment>]| segments.iter().flat_map(|own| blocks(own)).map(|(least, _)| least).collect();
     let ints = |rows: &[i128]| rows.iter().map(|row| Some(Value::Int(*row))).collect::<Vec<_>>();
     assert_eq!((rows(&changed.come), rows(&changed.stay)), (ints(&[4]), ints(&[1, 2, 3])));
     assert_eq!(changed.gone.len(), 0);

@@ -138,12 +138,7 @@ impl Transaction {
     /// `Conflict` if a segment that goes or has deleted rows is no longer there as it was read, or a projection, or if there is a projection that nothing is
     /// said of: another transaction changed the table meanwhile. `Constraint` if new segments hold NULLs in a column that
     /// became NOT NULL while they were written.
-    pub fn change_rows(
-        &mut self,
-        id: TableId,
-        changes: impl Into<RowChanges>,
-        copies: ReplacedCopies,
-    ) -> Result<()> {
+    pub fn change_rows(&mut self, id: TableId, changes: impl Into<RowChanges>, copies: ReplacedCopies) -> Result<()> {
         let changes = changes.into();
         if changes.is_empty() && copies.values().all(changes_nothing) {
             return Ok(());

@@ -5,14 +5,15 @@ use std::time::Instant;
 
 use datafusion::execution::SessionState;
 use forebay_base::Error;
-use forebay_context::settings::LogsQueries;
-use forebay_context::statement::StatementContext;
 use forebay_engine::Engine;
 use forebay_engine::query_log::{LoggedFigures, LoggedQuery, now_us};
 
+use crate::settings::LogsQueries;
+use crate::statement::StatementContext;
+
 /// A statement that has begun.
 #[derive(Debug)]
-pub(crate) struct Logged {
+pub struct Logged {
     engine: Arc<Engine>,
     started: Instant,
     query: LoggedQuery,
@@ -20,7 +21,7 @@ pub(crate) struct Logged {
 
 impl Logged {
     /// A statement that begins; `None` where the session has its statements left out. EXECUTE is what it runs, which comes by itself.
-    pub(crate) fn of(engine: &Arc<Engine>, state: &SessionState, text: &str, started: Instant) -> Option<Self> {
+    pub fn of(engine: &Arc<Engine>, state: &SessionState, text: &str, started: Instant) -> Option<Self> {
         let text = text.trim();
         let is_execute = text.split_whitespace().next().is_some_and(|first| first.eq_ignore_ascii_case("execute"));
         if is_execute || !LogsQueries::of(state.config()) {
@@ -31,7 +32,7 @@ impl Logged {
     }
 
     /// Takes note of a statement that failed: `statement` is what it did, if it was begun.
-    pub(crate) fn failed(self, statement: Option<&StatementContext>, error: &Error) {
+    pub fn failed(self, statement: Option<&StatementContext>, error: &Error) {
         match statement.filter(|statement| statement.started == self.started) {
             Some(statement) => self.end(statement, 0, Some(error)),
             None => self.end_after(0, Some(error)),
@@ -39,7 +40,7 @@ impl Logged {
     }
 
     /// Takes note of a statement that has ended.
-    pub(crate) fn end(mut self, statement: &StatementContext, rows: u64, error: Option<&Error>) {
+    pub fn end(mut self, statement: &StatementContext, rows: u64, error: Option<&Error>) {
         let figures = statement.figures();
         self.query.figures = LoggedFigures {
             read_bytes: figures.read_bytes,
