@@ -87,9 +87,12 @@ impl DeletedRows {
     /// All rows of blocks with so many rows, but for these.
     pub(crate) fn all_but(rows: &Self, blocks: impl Iterator<Item = u32>) -> Self {
         let others = (0..).zip(blocks).filter_map(|(block, stored)| {
-            let but = |row: u32| rows.blocks.get(&block).is_some_and(|rows| rows.contains(row as usize));
-            let mut words = vec![0; BLOCK_WORDS];
-            (0..stored).filter(|row| !but(*row)).for_each(|row| words[row as usize / 64] |= 1 << (row % 64));
+            let mut words = vec![u64::MAX; stored as usize / 64];
+            words.push((1 << (stored % 64)) - 1);
+            words.resize(BLOCK_WORDS, 0);
+            if let Some(but) = rows.blocks.get(&block) {
+                words.iter_mut().zip(&but.words).for_each(|(word, but)| *word &= !but);
+            }
             Some((block, Arc::new(RowBits::of(words)?)))
         });
         Self::of_blocks(others)
