@@ -120,7 +120,7 @@ fn the_emptiest_directory_comes_first_and_drops_empty_all() {
     }
     assert_eq!(places, [1, 2, 3, 1, 2, 3]);
     let id = store.catalog().table("main", "t").expect("it was made").id;
-    let old: Vec<_> = store.catalog().table("main", "t").expect("it").segments.iter().map(|one| one.id()).collect();
+    let old = store.catalog().table("main", "t").expect("it").segments.versions();
     let whole = write_segment(&store, &[0, 1, 2, 3, 4, 5]).expect("one for all");
     let mut transaction = store.begin().expect("a transaction");
     transaction.replace(id, &old, vec![whole]).expect("replaced");
