@@ -22,6 +22,7 @@ KNOWN = {
     "s.a, s.b, l[1]": "fields of a struct are taken where it is read from text, behind the rule that looks for what is computed twice",
     "list(s.a ORDER BY i)": "as above: a struct, and a field of it",
     "st.x[2], st['y y'][1]": "as above: two fields of a struct",
+    "limit (select 3) - 1 offset": "what the row number is compared with is computed once when the projections below it are one",
 }
 
 

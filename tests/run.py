@@ -47,7 +47,6 @@ SUITES = {
     "transactions": ("transactions", "run"),
     "pruned": ("pruned", "run"),
     "kept_plans": ("kept_plans", "run"),
-    "pruned": ("pruned", "run"),
     "first_rows": ("first_rows", "run"),
     "csv": ("csv_dialects", "run"),
     "files": ("files", "run"),

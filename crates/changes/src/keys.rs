@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
-use forebay_base::{ColumnId, Error, Result};
-use forebay_store::{Constraint, Segment, Table};
+use forebay_base::{ColumnId, Error, Result, limits};
+use forebay_engine::ascending::is_ascending;
+use forebay_engine::{CancelToken, Engine};
+use forebay_store::{Constraint, Segment, Table, TableSnapshot};
 use forebay_tables::declared::indexes;
 
 use crate::columns::quoted;
@@ -76,6 +78,27 @@ impl Key {
             new.iter().all(|new| new.integers(column).is_some_and(|(low, high)| high < least || greatest < low))
         };
         !self.columns(table).is_some_and(|columns| columns.into_iter().any(lie_apart))
+    }
+
+    /// Whether rows of `table` that were loaded together lie in the order of the key, no two the same: then none has to be looked for.
+    /// Few are looked for as quickly.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn orders(
+        &self,
+        engine: &Arc<Engine>,
+        table: &Table,
+        rows: &[Arc<Segment>],
+        (threads, cancel): (usize, &CancelToken),
+    ) -> Result<bool> {
+        let place = |id: ColumnId| table.column_by_id(id).map(|(place, _)| place);
+        let places = self.columns(table).and_then(|ids| ids.into_iter().map(place).collect::<Option<Vec<_>>>());
+        let part = Arc::new(TableSnapshot::from(table.with_rows(rows.iter().cloned())));
+        match places.filter(|_| part.rows() > limits::BLOCK_ROWS as u64) {
+            Some(places) => is_ascending(engine, &part, &places, (threads, &Arc::default()), cancel),
+            None => Ok(false),
+        }
     }
 
     /// The columns that it is made of; `None` where some parts are no columns.

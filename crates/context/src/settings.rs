@@ -69,9 +69,8 @@ pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value:
                 Some(other) => error.hint(format!("Did you mean {other}?")),
                 None => error.hint(
                     "Settings are cache_forms, cache_model, cache_policy, cache_size, compression, compression_rates, default_null_order, default_order, device, error_on_division_by_zero, \
-                     execution, ieee_floating_point_ops, integer_division, io, late_materialization_max_rows, memory_goal, memory_limit, plan_cache, query_log, simd and threads, \
-                     and for experiments chunk_blocks, fold_rows, force_encoding, partition_wise_rows, projections, pruning, psma, read_ahead, read_blocks, row_changes, sargs, sma \
-                     and vector_rows",
+                     execution, ieee_floating_point_ops, integer_division, io, late_materialization_max_rows, memory_goal, memory_limit, plan_cache, query_log, row_changes, simd and threads, \
+                     and more for experiments: SELECT name FROM duckdb_settings() gives all",
                 ),
             });
         }

@@ -8,6 +8,7 @@
 
 pub mod accelerator;
 pub mod analyze;
+pub mod ascending;
 pub mod cancel;
 pub mod chunks;
 pub mod cluster;

@@ -59,6 +59,8 @@ impl Kinds {
     pub const LIKE: Self = Self(32);
     /// Window functions.
     pub const WINDOW: Self = Self(64);
+    /// IN of a list.
+    pub const IN_LIST: Self = Self(128);
 
     /// Whether some of `others` is among them.
     pub fn has(self, others: Self) -> bool {
@@ -87,9 +89,8 @@ impl Kinds {
             Expr::Like(like) if like.case_insensitive => Self::LIKE,
             Expr::Column(_) | Expr::Alias(_) | Expr::Like(_) | Expr::Not(_) => Self::default(),
             Expr::IsNull(_) | Expr::IsNotNull(_) | Expr::Exists(_) => Self::default(),
-            Expr::Between(_) | Expr::InList(_) | Expr::InSubquery(_) | Expr::Case(_) | Expr::SimilarTo(_) => {
-                Self::COMMON_TYPE
-            }
+            Expr::InList(_) => Self::COMMON_TYPE | Self::IN_LIST,
+            Expr::Between(_) | Expr::InSubquery(_) | Expr::Case(_) | Expr::SimilarTo(_) => Self::COMMON_TYPE,
             _ => Self::COMMON_TYPE | Self::INTERVAL,
         }
     }

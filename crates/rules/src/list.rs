@@ -111,7 +111,8 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(ExpressionRules::new(
             "expressions",
             vec![
-                // Conditions are what they say, without the casts of those that might be numbers. conditions.test.
+                // Conditions are what they say, without the casts of those that might be numbers, and with their lists apart.
+                // conditions.test, membership.test.
                 Box::new(Conditions),
                 // Functions of texts and lists mean what DuckDB's do. No issue, as below; text_functions.test, lists.test.
                 Box::new(DuckFunctions::default()),

@@ -110,14 +110,16 @@ impl Run<'_> {
         }
         let (new_part, new_rows) =
             (self.part(table, new.to_vec()), new.iter().map(|segment| segment.rows()).sum::<u64>());
+        let threads = self.state().config().target_partitions();
         for key in keys {
+            let is_ordered = || key.orders(self.planner.engine(), table, new, (threads, &self.statement.cancel));
             let near: Vec<_> = others.iter().filter(|other| key.may_share(table, new, other)).cloned().collect();
             let shared = match near.is_empty() {
                 true => None,
                 false => self.first_text(&key.shared(&new_part, &self.part(table, near)))?,
             };
             let found = match shared {
-                None if new_rows > 1 => self.first_text(&key.twice(&new_part))?,
+                None if new_rows > 1 && !is_ordered()? => self.first_text(&key.twice(&new_part))?,
                 shared => shared,
             };
             if let Some(shown) = found {

@@ -294,8 +294,12 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
             let mut transaction = store.begin()?;
             transaction.change_rows(table.id, RowChanges { replaced: Vec::new(), deleted }, ReplacedCopies::new())?;
             let lists = after.tables.get_mut(&table.name).expect("picked");
-            lists.iter_mut().for_each(|list| list.retain(|id| gone.iter().all(|(_, other)| other != id)));
-            lists.retain(|list| !list.is_empty());
+            // A segment goes with its last row; one that was written without rows stays.
+            lists.retain_mut(|list| {
+                let before = list.len();
+                list.retain(|id| gone.iter().all(|(_, other)| other != id));
+                before == 0 || !list.is_empty()
+            });
             transaction
         }
         _ => {
