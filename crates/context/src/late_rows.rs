@@ -5,8 +5,8 @@ use std::sync::Arc;
 use datafusion::prelude::SessionConfig;
 use forebay_base::{Error, Result};
 
-/// Rows of a limit at most, behind which columns are fetched that nothing below it needs; 0 for never. With the default it took less time
-/// wherever it was measured, with five times as many rows as long (docs/experiments.md).
+/// Rows of a limit at most, behind which columns are fetched that nothing below it needs; 0 for never. With up to as many rows as the
+/// default it took less time in all but one measurement, with five times as many as long (docs/experiments.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LateRows(pub usize);
 
