@@ -22,6 +22,16 @@ const WIDE_TABLES: [&str; 1] = ["hits"];
 
 const TAXI_TABLES: [&str; 1] = ["trips"];
 
+/// Suppliers of TPC-H at scale factor 1.
+const SUPPLIERS: f64 = 10_000.0;
+
+/// Of fewer suppliers dbgen gives some parts one twice, since it computes them modulo their number (TPC-H, clause 4.2.3): then they are
+/// no key.
+const FEWEST_SUPPLIERS: f64 = 229.0;
+
+/// The key of the table of parts and their suppliers, as its statement has it.
+const PARTSUPP_KEY: &str = "    PRIMARY KEY (ps_partkey, ps_suppkey),\n";
+
 /// Names of the tables, referenced ones before those that refer to them.
 pub fn table_names(benchmark: Benchmark) -> &'static [&'static str] {
     match benchmark {
@@ -69,6 +79,11 @@ pub fn tables(benchmark: Benchmark, scale_factor: f64) -> Vec<TableDefinition> {
             }
         }
     }
+    if benchmark == Benchmark::Tpch && scale_factor * SUPPLIERS < FEWEST_SUPPLIERS {
+        for definition in &mut definitions {
+            definition.create = Cow::Owned(definition.create.replace(PARTSUPP_KEY, ""));
+        }
+    }
     definitions
 }
 
@@ -90,6 +105,16 @@ mod tests {
             DataType::Decimal128(precision, scale) => format!("DECIMAL({precision},{scale})"),
             _ => "VARCHAR".into(),
         }
+    }
+
+    #[test]
+    fn suppliers_of_parts_are_a_key_where_there_are_enough() {
+        let has_key = |scale_factor: f64| {
+            let definitions = tables(Benchmark::Tpch, scale_factor);
+            let of_parts = definitions.iter().find(|table| table.name == "partsupp").expect("a table");
+            of_parts.create.contains("PRIMARY KEY")
+        };
+        assert!(has_key(1.0) && has_key(0.1) && !has_key(0.01) && !has_key(0.001));
     }
 
     /// The statements declare the generated columns, in order, with their types.

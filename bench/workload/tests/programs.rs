@@ -212,7 +212,7 @@ fn the_experiments_of_caching_run() {
     let (policies, sessions) = experiments.split_at(2);
     for experiment in policies {
         let series = experiment["series"].as_array().expect("a list");
-        assert!(series.len() == 7 && series.iter().all(|one| one["points"].as_array().map(Vec::len) == Some(5)));
+        assert!(series.len() == 13 && series.iter().all(|one| one["points"].as_array().map(Vec::len) == Some(5)));
     }
     // Sessions beside each other: their answers are compared by the experiment itself, their account is kept.
     let bytes = |name: &str| {
