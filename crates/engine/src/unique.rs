@@ -1,4 +1,5 @@
-//! Whether no two rows of a table have the same value of a column: keys are declared, and what loads rows does not look at them.
+//! Whether no two rows of a table have the same value of a column: keys are declared, and earlier programs loaded rows
+//! without looking at them.
 //!
 //! All values are looked at once for each version of a table. Invariant: what is unique is so in this version. Must not know: who
 //! relies on it.

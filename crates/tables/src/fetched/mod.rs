@@ -120,7 +120,7 @@ fn fetched_of_one(
     Ok(None)
 }
 
-/// The first of these columns that has a value in two rows, or NULL; who declares keys need not keep to them.
+/// The first of these columns that has a value in two rows, or NULL; earlier programs loaded rows without looking at keys.
 fn not_unique(
     engine: &Arc<Engine>,
     table: &Arc<TableSnapshot>,
