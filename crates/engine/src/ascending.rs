@@ -13,6 +13,7 @@ use forebay_base::{Error, LogicalType, Result};
 use forebay_cpu::pool;
 use forebay_store::TableSnapshot;
 
+use crate::types::is_bigint;
 use crate::{CancelToken, Engine, Metrics, Scan};
 
 /// The values of a row in the columns of a key.
@@ -31,17 +32,8 @@ pub fn is_ascending(
     cancel: &CancelToken,
 ) -> Result<bool> {
     let is_integer = |column: &usize| {
-        matches!(
-            table.columns[*column].logical,
-            LogicalType::Int8
-                | LogicalType::Int16
-                | LogicalType::Int32
-                | LogicalType::Int64
-                | LogicalType::UInt8
-                | LogicalType::UInt16
-                | LogicalType::UInt32
-                | LogicalType::Date
-        )
+        let logical = &table.columns[*column].logical;
+        is_bigint(logical) || matches!(logical, LogicalType::Date)
     };
     if columns.is_empty() || !columns.iter().all(is_integer) {
         return Ok(false);

@@ -97,6 +97,20 @@ fn time_unit(unit: ArrowUnit) -> TimeUnit {
     }
 }
 
+/// Whether values of a type are integers that a BIGINT can hold.
+pub(crate) fn is_bigint(logical: &LogicalType) -> bool {
+    matches!(
+        logical,
+        LogicalType::Int8
+            | LogicalType::Int16
+            | LogicalType::Int32
+            | LogicalType::Int64
+            | LogicalType::UInt8
+            | LogicalType::UInt16
+            | LogicalType::UInt32
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arrow::array::{Array, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
-use forebay_base::{Error, LogicalType, Result};
+use forebay_base::{Error, Result};
 use forebay_cpu::pool;
 use forebay_store::{ColumnBounds, TableSnapshot};
 
+use crate::types::is_bigint;
 use crate::{CancelToken, Engine, Metrics, Scan};
 
 /// Values that a range may have for each row: one bit is kept of each.
@@ -41,16 +42,7 @@ fn find(
     (threads, metrics): (usize, &Arc<Metrics>),
     cancel: &CancelToken,
 ) -> Result<bool> {
-    let is_integer = matches!(
-        table.columns[column].logical,
-        LogicalType::Int8
-            | LogicalType::Int16
-            | LogicalType::Int32
-            | LogicalType::Int64
-            | LogicalType::UInt8
-            | LogicalType::UInt16
-            | LogicalType::UInt32
-    );
+    let is_integer = is_bigint(&table.columns[column].logical);
     if table.rows() == 0 || !is_integer {
         return Ok(is_integer);
     }

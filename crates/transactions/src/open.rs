@@ -124,14 +124,7 @@ impl OpenTransaction {
     pub fn rely_on_rows(&self, table: &Table) -> Result<Arc<TableSnapshot>> {
         self.check_writable()?;
         let mut state = self.state();
-        if state.phase == Phase::Ended {
-            return Err(ended());
-        }
-        let base = state.catalog(&self.store);
-        let changes = match &mut state.changes {
-            Some(changes) => changes,
-            None => state.changes.insert(self.store.begin_on(base)?),
-        };
+        let changes = state.begun(&self.store, |base| self.store.begin_on(base))?;
         changes.rely_on_rows(table.id);
         let now = changes.catalog().table_by_id(table.id).cloned();
         now.ok_or_else(|| Error::new(ErrorKind::Conflict, format!("table {} was dropped meanwhile", table.name)))
@@ -146,17 +139,8 @@ impl OpenTransaction {
     pub fn change<T>(&self, change: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
         self.check_writable()?;
         let mut state = self.state();
-        if state.phase == Phase::Ended {
-            return Err(ended());
-        }
-        let base = state.catalog(&self.store);
-        let changes = match &mut state.changes {
-            Some(changes) => changes,
-            None => {
-                let begun = if self.is_block { self.store.begin_on(base)? } else { self.store.begin()? };
-                state.changes.insert(begun)
-            }
-        };
+        let begin = |base| if self.is_block { self.store.begin_on(base) } else { self.store.begin() };
+        let changes = state.begun(&self.store, begin)?;
         let value = change(changes)?;
         if self.is_block {
             changes.check_conflicts()?;
@@ -301,6 +285,23 @@ impl State {
             self.find_schema();
         }
         self.base.clone().unwrap_or_default()
+    }
+
+    /// What the transaction changes, begun like this where it has changed nothing yet.
+    fn begun(
+        &mut self,
+        store: &Store,
+        begin: impl FnOnce(Arc<Catalog>) -> Result<Transaction>,
+    ) -> Result<&mut Transaction> {
+        if self.phase == Phase::Ended {
+            return Err(ended());
+        }
+        let base = self.catalog(store);
+        let changes = match self.changes.take() {
+            Some(changes) => changes,
+            None => begin(base)?,
+        };
+        Ok(self.changes.insert(changes))
     }
 
     /// Finds out whether others see the schema that it sees.
