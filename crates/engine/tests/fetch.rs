@@ -11,7 +11,9 @@ use arrow::datatypes::Int64Type;
 use forebay_base::{ErrorKind, LogicalType, Result, limits};
 use forebay_block::{EncodeOptions, Encoding};
 use forebay_disk::{Disk, FaultKind, Faults, MemoryDisk, SimulatedDisk};
+use forebay_engine::ascending::is_ascending;
 use forebay_engine::fetch::{FetchOptions, fetch};
+use forebay_engine::unique::is_unique;
 use forebay_engine::{CancelToken, Engine, LoadOptions, MemoryShares, Metrics, Scan, ScanSettings};
 
 use one_table::{load, noise, open, table};
@@ -163,6 +165,31 @@ fn few_bytes_are_read_and_none_of_what_is_in_memory() {
     let (arrays, read) = fetched(&engine, &wanted, ScanSettings::default()).expect("fetched");
     check(&arrays, &rows);
     assert_eq!(read, 0, "all of it is in the cache");
+}
+
+/// Who declares a key may have loaded values twice with an earlier program, and what is loaded in order has none twice.
+#[test]
+fn keys_are_told_from_columns_with_values_twice() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::default());
+    loaded(Arc::clone(&disk), LoadOptions::default());
+    let engine = open(disk, MemoryShares::alone(1 << 30)).expect("it opens");
+    let (known, cancel) = (table(&engine), CancelToken::default());
+    let unique = |column| is_unique(&engine, &known, column, (2, &Arc::default()), &cancel).expect("readable");
+    // Numbers of rows; text, the same in each block, NULL in some.
+    assert_eq!([0, 2, 3, 4].map(unique), [true, false, false, false]);
+    let orders = |columns: &[usize]| is_ascending(&engine, &known, columns, (2, &Arc::default()), &cancel);
+    for (columns, expected) in [
+        (&[0][..], true),
+        (&[3, 0], true),
+        (&[0, 1], true),
+        (&[1], false),
+        (&[2], false),
+        (&[3], false),
+        (&[4, 0], false),
+        (&[], false),
+    ] {
+        assert_eq!(orders(columns).expect("readable"), expected, "{columns:?}");
+    }
 }
 
 #[test]
