@@ -14,5 +14,5 @@ pub mod policy;
 pub mod seen;
 
 pub use cache::{ChunkCache, ColumnUse};
-pub use policy::{ColumnKey, Facts, Form, Goal, Goals, PolicyKind, ScanProgress};
+pub use policy::{ColumnKey, Facts, Form, Goal, Goals, PolicyKind, ScanProgress, UnitKey};
 pub use seen::Seen;

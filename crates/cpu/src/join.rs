@@ -64,6 +64,19 @@ pub struct DenseColumn {
     pub validity: bool,
 }
 
+/// A payload column as it lies in memory, an entry for each key from the least to the greatest.
+#[derive(Debug, Clone, Copy)]
+pub struct DensePayload<'a> {
+    /// Entries, one after the other, as [`DenseColumn::bytes`] says.
+    pub entries: &'a [u8],
+    /// Bytes of an entry.
+    pub entry_bytes: u8,
+    /// Added to the entries of I64.
+    pub base: i64,
+    /// One byte an entry, 1 = valid; empty where all are.
+    pub validity: &'a [u8],
+}
+
 /// Where the parts of a table lie. What its layout does not have is 0 or empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JoinAddresses {
@@ -303,10 +316,11 @@ impl JoinTable {
 
     /// A payload column by key, from the least key of [`JoinTable::key_set`] to the greatest; `None` where the payload does
     /// not lie in arrays. Where there is no key, anything.
-    pub fn payload_by_key(&self, column: usize, value: ValueType) -> Option<impl Iterator<Item = Scalar> + '_> {
-        let Table::Dense(table) = &self.table else { return None };
-        let span = (table.keys().high() - table.keys().low()) as usize + 1;
-        Some((0..span).map(move |entry| table.scalar(column, entry, value)))
+    pub fn payload_by_key(&self, column: usize) -> Option<DensePayload<'_>> {
+        match &self.table {
+            Table::Dense(table) => Some(table.payload(column)),
+            Table::Set(_) | Table::Hash(_) => None,
+        }
     }
 
     /// Reads those rows of a range, at most `VECTOR_ROWS`, that were met or not: one vector for each key part and payload

@@ -15,6 +15,7 @@ use forebay_gpu::emulated::{EmulatedDevice, Options};
 use forebay_gpu::{DeviceChoice, Processor};
 
 use crate::ChunkKey;
+use crate::described::DescribedColumns;
 
 /// The share of a device's memory that chunks may take; the rest is for states and results.
 const CHUNK_SHARE: u64 = 2;
@@ -27,13 +28,16 @@ pub struct Accelerator {
     /// Chunks, as they lie in the host's memory once inflated. Least recently used for now; the proportional policy
     /// (HPCache §4) takes its place behind the same calls.
     pub chunks: ChunkCache<ChunkKey, Buffer>,
+    /// How blocks lie there.
+    pub(crate) described: DescribedColumns,
 }
 
 impl Accelerator {
     fn new(device: Arc<dyn Device>) -> Result<Arc<Self>> {
         let bytes = device.limits().memory_bytes / CHUNK_SHARE;
         let chunks = ChunkCache::new(usize::try_from(bytes).unwrap_or(usize::MAX));
-        Ok(Arc::new(Self { processor: Processor::new(device)?, chunks }))
+        let described = DescribedColumns::default();
+        Ok(Arc::new(Self { processor: Processor::new(device)?, chunks, described }))
     }
 }
 
@@ -86,6 +90,7 @@ impl Accelerators {
         for slot in [&self.gpu, &self.emulated] {
             if let Some(known) = &*lock(slot) {
                 known.chunks.clear();
+                known.described.clear();
             }
         }
     }

@@ -16,6 +16,7 @@ pub mod collect;
 pub mod column_shares;
 pub mod compact;
 pub mod copies;
+mod described;
 pub mod facts;
 pub mod fetch;
 pub mod floors;

@@ -266,6 +266,63 @@ fn the_emulated_device_gives_what_the_cpu_gives() {
     assert_eq!(star.run_on(&query, DeviceChoice::Auto).expect("it runs").reports[1].notes.len(), 1, "there is no GPU");
 }
 
+/// A build side of a table of several blocks is made on the device and stays there: nothing of it crosses the link but the number
+/// of its rows.
+#[test]
+fn build_sides_stay_on_the_device() {
+    let star = star(200_000, 150_000);
+    let types = [(DataType::Utf8View, Some(0)), (DataType::Int64, None), (DataType::Int64, None)];
+    let query = star.query(BY_SEGMENT, &types);
+    let expected = star.run_on(&query, DeviceChoice::Cpu).expect("it runs");
+    assert!(grouped(&expected).len() > 30, "{expected:?}");
+    for _ in 0..2 {
+        let output = star.run_on(&query, DeviceChoice::Emulated).expect("it runs");
+        assert_eq!(grouped(&output), grouped(&expected));
+        assert_eq!(on_device(&output), [true, true, false], "{output:?}");
+        let rows = |output: &QueryOutput| -> Vec<_> { output.reports.iter().map(|report| report.rows_out).collect() };
+        assert_eq!(rows(&output)[0], rows(&expected)[0]);
+    }
+}
+
+/// A pipeline finds out that it cannot run on the device when one of its build sides is there already: the CPU makes that one, too.
+#[test]
+fn a_build_side_on_the_device_is_made_again_where_the_cpu_needs_it() {
+    let star = star(200_000, 150_000);
+    let program = "program 0 dictionaries
+state j0: join (i64) -> ()
+state j1: join (i64) -> (i64)
+state a2: aggregate () { rows, sum(i64) }
+pipeline
+  scan 1 customer (r0: i64 = column 0 c_key i32) where column 1 = \"REGION 3\"
+  build j0 (r0) -> ()
+pipeline
+  scan 0 fact (r0: i64? = column 1 f_customer i32, r1: i64 = column 2 f_amount i64) where column 2 < 30000
+  build j1 (r0) -> (r1)
+pipeline
+  scan 0 fact (r0: i64? = column 1 f_customer i32, r1: i64 = column 2 f_amount i64)
+  probe semi j0 (r0) -> ()
+  probe inner j1 (r0) -> (0 r2)
+  aggregate a2 () { -, r2 }
+pipeline
+  groups a2 (r0, r1)
+  collect (r0, r1)
+";
+    let query = star.query(program, &[(DataType::Int64, None), (DataType::Int64, None)]);
+    let cells = |output: &QueryOutput| -> Vec<i64> {
+        let cell = |column: usize| output.batches[0].column(column).as_primitive::<Int64Type>().value(0);
+        vec![cell(0), cell(1)]
+    };
+    let expected = star.run_on(&query, DeviceChoice::Cpu).expect("it runs");
+    let output = star.run_on(&query, DeviceChoice::Emulated).expect("it runs");
+    assert_eq!(cells(&output), cells(&expected));
+    assert!(cells(&output)[0] > 0);
+    assert_eq!(on_device(&output), [true, false, false, false], "{output:?}");
+    assert_eq!(output.reports.len(), 4);
+    let note = |number: usize| output.reports[number].notes.join("; ");
+    assert!(note(1).contains("a build side has several rows of one key"), "{}", note(1));
+    assert!(note(2).contains("a build side lies in a hash table"), "{}", note(2));
+}
+
 /// Streams go on in any order that events allow, and threads of a block in any that barriers do: the answer is the same.
 #[test]
 fn no_order_of_streams_changes_an_answer() {
@@ -286,13 +343,18 @@ fn no_order_of_streams_changes_an_answer() {
 fn rows_come_back_from_the_device() {
     let star = star(200_000, 3_000);
     let program = "program 0 dictionaries
-state j0: join (i64) -> (i64)
+state j0: join (i64) -> ()
+state j1: join (i64) -> (i64)
+pipeline
+  scan 1 customer (r0: i64 = column 0 c_key i32)
+  build j0 (r0) -> ()
 pipeline
   scan 0 fact (r0: i64? = column 1 f_customer i32, r1: i64 = column 2 f_amount i64) where column 2 < 5000
-  build j0 (r0) -> (r1)
+  probe semi j0 (r0) -> ()
+  build j1 (r0) -> (r1)
 pipeline
   scan 0 fact (r0: i64? = column 1 f_customer i32, r1: i64 = column 2 f_amount i64)
-  probe semi j0 (r0) -> ()
+  probe semi j1 (r0) -> ()
   collect (r0, r1)
 ";
     let query = star.query(program, &[(DataType::Int64, None), (DataType::Int64, None)]);
@@ -310,7 +372,7 @@ pipeline
     let (expected, _) = rows(DeviceChoice::Cpu);
     let (found, ran) = rows(DeviceChoice::Emulated);
     assert!(found == expected, "{} rows, not {}", found.len(), expected.len());
-    assert!(found.len() > 100_000 && ran == [true, true], "{} rows, {ran:?}", found.len());
+    assert!(found.len() > 100_000 && ran == [false, true, true], "{} rows, {ran:?}", found.len());
 }
 
 /// A table of so many rows in several row groups, ordered by day, of which each has a thousand rows.
@@ -467,15 +529,16 @@ pipeline
     }
 }
 
-/// Each half of the ring that was filled has a kernel of its own, which runs while the next one is copied; what is there
-/// already has one.
+/// A kernel is launched behind each share of the table that was put on its way, and runs while the next one is copied; what is
+/// there already has one.
 #[test]
 fn kernels_run_while_the_rest_is_copied() {
     let engine = events(1_200_000);
     let program = sums("column 0 >= 1 and <= 5000", &[2, 3]);
     let (expected, _) = numbers(&engine, &program, DeviceChoice::Cpu);
     for seed in 0..8 {
-        let device = EmulatedDevice::open(Options { seed, ..Options::default() }).expect("there is a compiler");
+        let options = Options { seed, memory_bytes: 128 << 20, ..Options::default() };
+        let device = EmulatedDevice::open(options).expect("there is a compiler");
         engine.accelerators().install(device.clone()).expect("streams and pinned memory");
         for is_there in [false, true] {
             let before = device.counters();
@@ -535,14 +598,14 @@ fn what_fails_on_a_device_runs_on_the_cpu_or_is_an_error() {
         let failing = [
             Options { fail_allocation: Some(number), ..options },
             Options { fail_launch: Some(number).filter(|number| *number < 3), memory_bytes: 32 << 20, ..options },
-            Options { memory_bytes: 1 << (10 + number), ..options },
+            Options { memory_bytes: 1 << (10 + number).min(27), ..options },
         ];
-        let mut is_done = number > 10;
+        let mut is_done = number > 24;
         for options in failing {
             let device = EmulatedDevice::open(options).expect("there is a compiler");
             if let Err(error) = star.engine.accelerators().install(device.clone()) {
-                // The ring has two allocations.
-                assert!(number < 2 && error.kind() == ErrorKind::OutOfMemory, "{options:?}: {error}");
+                // The ring has 16 allocations.
+                assert!(number < 16 && error.kind() == ErrorKind::OutOfMemory, "{options:?}: {error}");
                 is_done = false;
                 continue;
             }

@@ -15,7 +15,7 @@ struct Range {
 };
 
 // A test, translated for a block. Lanes are codes, or plain integers sign-extended, or keys of plain floats.
-struct Test {
+struct alignas(16) Test {
     // RANGES: each `Range`. MEMBERS: bit `lane - first.low`.
     const void* words;
     // RANGES: the first one, too. MEMBERS: what the bits are of.
@@ -26,6 +26,7 @@ struct Test {
     // RANGES: lanes pass that are in none.
     u32 negated;
     u32 unused;
+    u64 unused_too;
 };
 
 // The items whose lanes are in one of the ranges. Read as all others are, the first one needs no text of its own.
@@ -67,6 +68,14 @@ __device__ __noinline__ Mask filter_rows(const Test* own, const Column* column, 
     load_codes(c, row, low, high);
     // A dictionary's flip is for its values.
     u32 flip = c.form == DICTIONARY ? 0 : c.flip;
+    u64 from = test.first.low + flip;
+    // Most tests are one range of lanes of 4 bytes, which are compared as such.
+    bool is_short = test.kind == RANGES && test.count == 1 && c.width <= 4 && !(ARE_FLOATS && c.form == PLAIN);
+    if (is_short && from >> 32 == 0 && test.first.span <= 0xffffffffu - from) {
+        Mask short_found = 0;
+        FOR_ITEMS short_found |= (Mask)((low[i] ^ flip) - (u32)from <= (u32)test.first.span) << i;
+        return pass & (test.negated != 0 ? ~short_found : short_found);
+    }
     u64 lanes[ITEMS];
     FOR_ITEMS {
         lanes[i] = whole(low[i] ^ flip, high[i]);

@@ -9,8 +9,9 @@
 enum Form : u32 { ALL_NULL, CONSTANT, FRAME, DICTIONARY, PLAIN };
 
 // One column of one block. A value is `base + (x ^ flip)`, where x is the code, or what a dictionary has for it; without codes
-// x is 0. The flip and its opposite as the base give narrow integers their sign. Addresses are multiples of 16.
-struct Column {
+// x is 0. The flip and its opposite as the base give narrow integers their sign. Addresses are multiples of 16, and so is the
+// size: four loads read all of it.
+struct alignas(16) Column {
     // Codes, plain floats, plain integers of up to 8 bytes.
     const void* codes;
     // A dictionary, or plain numbers of 16 bytes.
@@ -26,6 +27,7 @@ struct Column {
     // Bytes of what lies in a dictionary; 0 for none.
     u32 value_width;
     u32 flip;
+    u64 unused;
 };
 
 // What a kernel works through.

@@ -114,7 +114,8 @@ pub trait Device: fmt::Debug + Send + Sync {
     /// Gives memory back, which must be the beginning of what was allocated; waits for all work first.
     fn free(&self, address: Address) -> Result<()>;
 
-    /// The bytes of pinned memory, wholly within one allocation. No work that is not waited for may use them.
+    /// The bytes of pinned memory, wholly within one allocation. No work that is not waited for may use them, nobody else may
+    /// look at them meanwhile, and the allocation may not be given back.
     fn pinned(&self, at: Address, bytes: u64, visit: &mut dyn FnMut(&mut [u8])) -> Result<()>;
 
     /// A new stream.
@@ -140,6 +141,9 @@ pub trait Device: fmt::Debug + Send + Sync {
 
     /// A kernel of an image by name. The image stays loaded while the device is open.
     fn load(&self, image: &Image, name: &str) -> Result<Function>;
+
+    /// How many blocks of so many threads and bytes of shared memory a multiprocessor runs at a time, at least one.
+    fn resident_blocks(&self, function: Function, threads: u32, shared_bytes: u32) -> Result<u32>;
 
     /// Runs a kernel on parameters that are copied at once: the bytes of its one parameter, a struct.
     fn launch(&self, stream: Stream, function: Function, grid: Grid, parameters: &[u8]) -> Result<()>;

@@ -4,6 +4,7 @@
 //! Must not know: streams, pipelines.
 
 pub(crate) mod cuda;
+mod memory;
 pub(crate) mod nvrtc;
 
 use std::alloc::{Layout, alloc, dealloc};

@@ -9,9 +9,14 @@ use crate::device::Address;
 use crate::groups::KeyRange;
 
 /// Words of a [`Column`] in device memory.
-pub const COLUMN_WORDS: usize = 7;
+pub const COLUMN_WORDS: usize = 8;
 /// Words of a [`Predicate`].
-pub const TEST_WORDS: usize = 5;
+pub const TEST_WORDS: usize = 6;
+
+/// The word of a [`Column`] that says where its values are.
+pub const VALUES_WORD: usize = 1;
+/// The word of a [`Predicate`] that says where its table is.
+pub const TABLE_WORD: usize = 0;
 
 /// How the values of a column are read in one block: `Column` of `tile.cuh`. Places of 0 are none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,6 +150,7 @@ impl Column {
             (base >> 64) as u64,
             u64::from(form as u32) | u64::from(code_bytes) << 32,
             u64::from(if is_dictionary { width } else { 0 }) | u64::from(flip) << 32,
+            0,
         ]
     }
 }
@@ -193,7 +199,7 @@ impl Predicate {
 
     /// As it lies in device memory, with its table at `table`.
     pub fn words(&self, table: Address) -> [u64; TEST_WORDS] {
-        let kind = |kind: u64| [0, 0, 0, kind, 0];
+        let kind = |kind: u64| [0, 0, 0, kind, 0, 0];
         match self {
             Self::Never => kind(0),
             Self::Always => kind(1),
@@ -201,9 +207,9 @@ impl Predicate {
             Self::Nulls => kind(3),
             Self::Ranges { ranges, negated } => {
                 let (low, high) = ranges[0];
-                [table.0, low, high.wrapping_sub(low), 4 | (ranges.len() as u64) << 32, u64::from(*negated)]
+                [table.0, low, high.wrapping_sub(low), 4 | (ranges.len() as u64) << 32, u64::from(*negated), 0]
             }
-            Self::Members { low, span, .. } => [table.0, *low, *span, 5, 0],
+            Self::Members { low, span, .. } => [table.0, *low, *span, 5, 0, 0],
         }
     }
 }
@@ -217,8 +223,21 @@ pub struct Build {
     pub low: i64,
     /// How many keys there is room for.
     pub span: u64,
-    /// Values and validity of each payload column.
-    pub payload: Vec<(Address, Address)>,
+    /// Its payload columns.
+    pub payload: Vec<Payload>,
+}
+
+/// A payload column of a build side, by key: `Payload` of `probe.cuh`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Payload {
+    /// Its entries.
+    pub values: Address,
+    /// Bits of those that are not NULL, in 4-byte words; nowhere where all are.
+    pub valid: Address,
+    /// Added to the entries of 8-byte integers.
+    pub base: i64,
+    /// Bytes of an entry: 1, 2, 4 or 8 for 8-byte integers, else those of the type.
+    pub entry_bytes: u64,
 }
 
 /// The parameters of a kernel, as bytes in the order of its struct.
@@ -247,10 +266,15 @@ impl Parameters {
         self.0.extend([build.present.0, build.low as u64, build.span]);
     }
 
+    /// A build side that a kernel fills, without its payload, and where it counts the rows that it keeps.
+    pub fn target(&mut self, build: &Build, entered: Address) {
+        self.build(build);
+        self.0.push(entered.0);
+    }
+
     /// One payload column.
-    pub fn payload(&mut self, build: &Build, column: usize) {
-        let (values, valid) = build.payload[column];
-        self.0.extend([values.0, valid.0]);
+    pub fn payload(&mut self, payload: &Payload) {
+        self.0.extend([payload.values.0, payload.valid.0, payload.base as u64, payload.entry_bytes]);
     }
 
     /// A part of the groups' keys.

@@ -6,6 +6,7 @@
 //! Must not know: tables, chunks, what kernels compute.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -15,10 +16,15 @@ use crate::device::{Address, Buffer, Counters, Device, Function, Grid, Memory, S
 use crate::emit::NAME;
 use crate::kernels::{COMPACT, THREADS};
 use crate::parameters::Parameters;
-use crate::ring::{HALF_BYTES, Ring};
+use crate::ring::Ring;
 
-/// Blocks of a grid for each multiprocessor: as many as usually run at a time.
-const BLOCKS_PER_MULTIPROCESSOR: u64 = 4;
+/// A kernel is worth to be launched behind so many bytes that are on their way: it takes some microseconds to launch one, and to
+/// gather what several threads have described.
+const WORTH_LAUNCHING_BYTES: u64 = 16 << 20;
+
+/// Or behind this share of the device's memory, if that is less, but for the first of these bytes.
+const WORTH_LAUNCHING_SHARE: u64 = 64;
+const LEAST_WORTH_LAUNCHING_BYTES: u64 = 1 << 20;
 
 /// A device that pipelines can run on.
 #[derive(Debug)]
@@ -48,11 +54,12 @@ impl Processor {
 
     /// Waits for the turn of one pipeline.
     pub fn turn(&self) -> Result<Turn<'_>> {
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         // What a turn that failed has left on its way.
         shared.ring.drain_all()?;
         let before = self.device.counters();
-        Ok(Turn { processor: self, buffers: Vec::new(), before, compile_ns: 0, unlaunched_bytes: 0, shared })
+        let unlaunched_bytes = AtomicU64::new(0);
+        Ok(Turn { processor: self, buffers: Vec::new(), before, compile_ns: 0, unlaunched_bytes, shared })
     }
 }
 
@@ -65,8 +72,34 @@ pub struct Turn<'a> {
     before: Counters,
     compile_ns: u64,
     /// Bytes that were put on their way since the last launch.
-    unlaunched_bytes: u64,
+    unlaunched_bytes: AtomicU64,
     shared: MutexGuard<'a, Shared>,
+}
+
+/// Brings bytes to the device of a [`Turn`], from several threads at a time.
+#[derive(Debug, Clone, Copy)]
+pub struct Uploader<'a> {
+    device: &'a Arc<dyn Device>,
+    ring: &'a Ring,
+    unlaunched_bytes: &'a AtomicU64,
+}
+
+impl Uploader<'_> {
+    /// Bytes on the device, as long as the buffer is kept.
+    pub fn place(&self, bytes: &[u8]) -> Result<Buffer> {
+        let buffer = Buffer::new(self.device, Memory::Device, bytes.len().max(8) as u64)?;
+        self.ring.copy(buffer.address(), bytes)?;
+        self.unlaunched_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(buffer)
+    }
+
+    /// Whether so many bytes are on their way that a kernel is worth to be launched behind them: it runs while the next ones
+    /// are copied.
+    pub fn is_worth_launching(&self) -> bool {
+        let share = self.device.limits().memory_bytes / WORTH_LAUNCHING_SHARE;
+        let worth_it = share.clamp(LEAST_WORTH_LAUNCHING_BYTES, WORTH_LAUNCHING_BYTES);
+        self.unlaunched_bytes.load(Ordering::Relaxed) >= worth_it
+    }
 }
 
 impl Turn<'_> {
@@ -78,7 +111,19 @@ impl Turn<'_> {
         Ok(address)
     }
 
-    /// Memory that holds zeros.
+    /// Memory of the device, as long as the buffer is kept.
+    pub fn keep(&self, bytes: u64) -> Result<Buffer> {
+        Buffer::new(&self.processor.device, Memory::Device, bytes.max(8))
+    }
+
+    /// Memory that holds zeros, as long as the buffer is kept.
+    pub fn keep_zeros(&self, bytes: u64) -> Result<Buffer> {
+        let buffer = self.keep(bytes)?;
+        self.shared.ring.clear(buffer.address(), bytes.max(8))?;
+        Ok(buffer)
+    }
+
+    /// Memory that holds zeros, until the turn ends.
     pub fn zeros(&mut self, bytes: u64) -> Result<Address> {
         let at = self.take(bytes)?;
         self.shared.ring.clear(at, bytes.max(8))?;
@@ -87,24 +132,24 @@ impl Turn<'_> {
 
     /// Bytes on the device, until the turn ends.
     pub fn place(&mut self, bytes: &[u8]) -> Result<Address> {
-        let at = self.take(bytes.len() as u64)?;
-        self.unlaunched_bytes += bytes.len() as u64;
-        self.shared.ring.copy(at, bytes)?;
-        Ok(at)
+        let buffer = self.uploader().place(bytes)?;
+        let address = buffer.address();
+        self.buffers.push(buffer);
+        Ok(address)
     }
 
-    /// Bytes on the device, as long as the buffer is kept.
-    pub fn place_kept(&mut self, bytes: &[u8]) -> Result<Buffer> {
-        let buffer = Buffer::new(&self.processor.device, Memory::Device, bytes.len().max(8) as u64)?;
-        self.unlaunched_bytes += bytes.len() as u64;
-        self.shared.ring.copy(buffer.address(), bytes)?;
-        Ok(buffer)
+    /// Brings bytes to memory of the device, which is kept until the turn ends.
+    pub fn fill(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<()> {
+        self.unlaunched_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        let copied = self.shared.ring.copy(buffer.address(), bytes);
+        self.buffers.push(buffer);
+        copied
     }
 
-    /// Whether so many bytes are on their way that a kernel is worth to be launched behind them: it runs while the next ones
-    /// are copied.
-    pub fn is_worth_launching(&self) -> bool {
-        self.unlaunched_bytes >= HALF_BYTES
+    /// What other threads bring bytes to the device by.
+    pub fn uploader(&self) -> Uploader<'_> {
+        let ring = &self.shared.ring;
+        Uploader { device: &self.processor.device, ring, unlaunched_bytes: &self.unlaunched_bytes }
     }
 
     /// The kernel of a text, compiled unless it is known.
@@ -134,9 +179,10 @@ impl Turn<'_> {
     pub fn launch(&mut self, function: Function, tiles: u64, shared_bytes: u32, parameters: &Parameters) -> Result<()> {
         let device = &self.processor.device;
         self.shared.ring.precede(self.shared.kernels)?;
-        let most = u64::from(device.limits().multiprocessors) * BLOCKS_PER_MULTIPROCESSOR;
+        let at_a_time = device.resident_blocks(function, THREADS, shared_bytes)?;
+        let most = u64::from(device.limits().multiprocessors) * u64::from(at_a_time);
         let grid = Grid { blocks: tiles.clamp(1, most.max(1)) as u32, threads: THREADS, shared_bytes };
-        self.unlaunched_bytes = 0;
+        self.unlaunched_bytes.store(0, Ordering::Relaxed);
         device.launch(self.shared.kernels, function, grid, &parameters.bytes())
     }
 

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
+use forebay_pipeline::KeySet;
 use forebay_pipeline::ir::{JoinState, ValueType};
-use forebay_pipeline::{KeySet, Scalar};
 
-use super::{ColumnRange, DenseColumn};
+use super::{ColumnRange, DenseColumn, DensePayload};
 use crate::arena::Arena;
 use crate::parallel;
 use crate::rows::{Field, RowBuffer, Valid};
@@ -25,15 +25,32 @@ pub(super) struct DenseTable {
 #[derive(Debug)]
 struct Column {
     layout: DenseColumn,
-    field: Field,
     base: i64,
     entries: Entries,
+    validity: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Entries {
+    One(Vec<u8>),
+    Two(Vec<u16>),
+    Four(Vec<u32>),
+    Eight(Vec<u64>),
+    Sixteen(Vec<[u64; 2]>),
+}
+
+/// A column that workers write at the same time, each its own entries; atomics make that safe and cost nothing.
+#[derive(Debug)]
+struct Writer {
+    layout: DenseColumn,
+    field: Field,
+    base: i64,
+    entries: Unfinished,
     validity: Vec<AtomicU8>,
 }
 
-/// Workers write at the same time, each its own entries; atomics make that safe and cost nothing.
 #[derive(Debug)]
-enum Entries {
+enum Unfinished {
     One(Vec<AtomicU8>),
     Two(Vec<AtomicU16>),
     Four(Vec<AtomicU32>),
@@ -107,14 +124,14 @@ impl DenseTable {
     ) -> Self {
         let span = (keys.high() - keys.low()) as usize + 1;
         let (key, fields) = fields.split_first().expect("there is a key");
-        let column = |((layout, field), range): ((DenseColumn, &Field), &ColumnRange)| Column {
+        let column = |((layout, field), range): ((DenseColumn, &Field), &ColumnRange)| Writer {
             layout,
             field: *field,
             base: range.range().map_or(0, |(low, _)| low),
-            entries: Entries::new(layout.bytes, span),
+            entries: Unfinished::new(layout.bytes, span),
             validity: if layout.validity { zeroed(span, AtomicU8::new) } else { Vec::new() },
         };
-        let columns: Vec<Column> = layout.into_iter().zip(fields).zip(payload).map(column).collect();
+        let columns: Vec<Writer> = layout.into_iter().zip(fields).zip(payload).map(column).collect();
         let low = keys.low() as i64;
         parallel::map(threads, parts.iter().collect(), |part: &RowBuffer| {
             for row in part.rows().filter(|row| key.is_valid(row)) {
@@ -124,7 +141,7 @@ impl DenseTable {
         });
         let mut arena = Arena::default();
         arena.append(parts.into_iter().map(|part| part.into_parts().1));
-        Self { keys, columns, arena }
+        Self { keys, columns: columns.into_iter().map(Writer::finish).collect(), arena }
     }
 
     pub(super) fn keys(&self) -> &Arc<KeySet> {
@@ -144,27 +161,31 @@ impl DenseTable {
         self.columns.iter().map(|column| (column.entries.address(), validity(column), column.base)).collect()
     }
 
+    /// A column as it lies in memory.
+    pub(super) fn payload(&self, column: usize) -> DensePayload<'_> {
+        let Column { layout, base, entries, validity } = &self.columns[column];
+        DensePayload { entries: entries.bytes(), entry_bytes: layout.bytes, base: *base, validity }
+    }
+
     /// The value that compiled code would read.
-    pub(super) fn scalar(&self, column: usize, entry: usize, value: ValueType) -> Scalar {
-        let column = &self.columns[column];
-        if column.layout.validity && column.validity[entry].load(Ordering::Relaxed) == 0 {
+    #[cfg(test)]
+    pub(super) fn scalar(&self, column: usize, entry: usize, value: ValueType) -> forebay_pipeline::Scalar {
+        use forebay_pipeline::Scalar;
+
+        let payload = self.payload(column);
+        if payload.validity.get(entry) == Some(&0) {
             return Scalar::Null;
         }
-        let (low, high) = match &column.entries {
-            Entries::One(entries) => (u64::from(entries[entry].load(Ordering::Relaxed)), 0),
-            Entries::Two(entries) => (u64::from(entries[entry].load(Ordering::Relaxed)), 0),
-            Entries::Four(entries) => (u64::from(entries[entry].load(Ordering::Relaxed)), 0),
-            Entries::Eight(entries) => (entries[entry].load(Ordering::Relaxed), 0),
-            Entries::Sixteen(entries) => {
-                (entries[entry][0].load(Ordering::Relaxed), entries[entry][1].load(Ordering::Relaxed))
-            }
-        };
+        let width = usize::from(payload.entry_bytes);
+        let mut bytes = [0; 16];
+        bytes[..width].copy_from_slice(&payload.entries[entry * width..][..width]);
+        let wide = i128::from_le_bytes(bytes);
         match value {
-            ValueType::Bool => Scalar::Bool(low != 0),
-            ValueType::I64 => Scalar::I64(column.base.wrapping_add(low as i64)),
-            ValueType::F64 => Scalar::F64(f64::from_bits(low)),
-            ValueType::I128 => Scalar::I128(crate::rows::wide(&[low, high])),
-            ValueType::Bytes => Scalar::bytes(self.arena.get(low, high as usize)),
+            ValueType::Bool => Scalar::Bool(wide != 0),
+            ValueType::I64 => Scalar::I64(payload.base.wrapping_add(wide as i64)),
+            ValueType::F64 => Scalar::F64(f64::from_bits(wide as u64)),
+            ValueType::I128 => Scalar::I128(wide),
+            ValueType::Bytes => Scalar::bytes(self.arena.get(wide as u64, (wide >> 64) as usize)),
         }
     }
 
@@ -174,7 +195,7 @@ impl DenseTable {
     }
 }
 
-impl Column {
+impl Writer {
     #[inline]
     fn write(&self, entry: usize, row: &[u64]) {
         const ORDER: Ordering = Ordering::Relaxed;
@@ -187,14 +208,41 @@ impl Column {
         let first = row[self.field.word];
         let offset = if self.field.value == ValueType::I64 { first.wrapping_sub(self.base as u64) } else { first };
         match &self.entries {
-            Entries::One(entries) => entries[entry].store(offset as u8, ORDER),
-            Entries::Two(entries) => entries[entry].store(offset as u16, ORDER),
-            Entries::Four(entries) => entries[entry].store(offset as u32, ORDER),
-            Entries::Eight(entries) => entries[entry].store(offset, ORDER),
-            Entries::Sixteen(entries) => {
+            Unfinished::One(entries) => entries[entry].store(offset as u8, ORDER),
+            Unfinished::Two(entries) => entries[entry].store(offset as u16, ORDER),
+            Unfinished::Four(entries) => entries[entry].store(offset as u32, ORDER),
+            Unfinished::Eight(entries) => entries[entry].store(offset, ORDER),
+            Unfinished::Sixteen(entries) => {
                 entries[entry][0].store(first, ORDER);
                 entries[entry][1].store(row[self.field.word + 1], ORDER);
             }
+        }
+    }
+
+    /// The column, which nobody writes any more. Arrays of atomics become plain ones in place.
+    fn finish(self) -> Column {
+        let entries = match self.entries {
+            Unfinished::One(entries) => Entries::One(entries.into_iter().map(AtomicU8::into_inner).collect()),
+            Unfinished::Two(entries) => Entries::Two(entries.into_iter().map(AtomicU16::into_inner).collect()),
+            Unfinished::Four(entries) => Entries::Four(entries.into_iter().map(AtomicU32::into_inner).collect()),
+            Unfinished::Eight(entries) => Entries::Eight(entries.into_iter().map(AtomicU64::into_inner).collect()),
+            Unfinished::Sixteen(entries) => {
+                Entries::Sixteen(entries.into_iter().map(|entry| entry.map(AtomicU64::into_inner)).collect())
+            }
+        };
+        let validity = self.validity.into_iter().map(AtomicU8::into_inner).collect();
+        Column { layout: self.layout, base: self.base, entries, validity }
+    }
+}
+
+impl Unfinished {
+    fn new(bytes: u8, count: usize) -> Self {
+        match bytes {
+            1 => Self::One(zeroed(count, AtomicU8::new)),
+            2 => Self::Two(zeroed(count, AtomicU16::new)),
+            4 => Self::Four(zeroed(count, AtomicU32::new)),
+            8 => Self::Eight(zeroed(count, AtomicU64::new)),
+            _ => Self::Sixteen(zeroed(count, |zero: u64| [AtomicU64::new(zero), AtomicU64::new(zero)])),
         }
     }
 }
@@ -217,14 +265,8 @@ macro_rules! with_entries {
 }
 
 impl Entries {
-    fn new(bytes: u8, count: usize) -> Self {
-        match bytes {
-            1 => Self::One(zeroed(count, AtomicU8::new)),
-            2 => Self::Two(zeroed(count, AtomicU16::new)),
-            4 => Self::Four(zeroed(count, AtomicU32::new)),
-            8 => Self::Eight(zeroed(count, AtomicU64::new)),
-            _ => Self::Sixteen(zeroed(count, |zero: u64| [AtomicU64::new(zero), AtomicU64::new(zero)])),
-        }
+    fn bytes(&self) -> &[u8] {
+        with_entries!(self, entries => bytemuck::cast_slice(entries))
     }
 
     fn address(&self) -> u64 {
@@ -232,6 +274,6 @@ impl Entries {
     }
 
     fn memory_bytes(&self) -> usize {
-        with_entries!(self, entries => size_of_val(entries.as_slice()))
+        self.bytes().len()
     }
 }

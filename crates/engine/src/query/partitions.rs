@@ -140,6 +140,7 @@ impl Runner<'_> {
         self.program = cut(&self.program, index, at)?;
         self.goes_on.insert(index + 1, true);
         self.finished.push(None);
+        self.on_device.push(None);
         self.spilled.push(None);
         self.between.insert(self.spilled.len() - 1, state);
         Ok(())

@@ -15,7 +15,7 @@ use forebay_cpu::groups::GroupPlan;
 use forebay_pipeline::ir::{Pipeline, Program, Sink, Source, StateId, Step};
 
 use super::coming::Coming;
-use super::device::{Attempt, Left};
+use super::device::{Attempt, DeviceBuild, Left};
 use super::early::Begun;
 use super::memory::RunMemory;
 use super::noted::Watch;
@@ -65,6 +65,8 @@ pub(super) struct Runner<'a> {
     pub(super) dictionaries: Vec<Arc<Dictionary>>,
     /// By state, where it is in memory.
     pub(super) finished: Vec<Option<Arc<Finished>>>,
+    /// By state, where it is a build side on a device.
+    pub(super) on_device: Vec<Option<Arc<DeviceBuild>>>,
     /// By state, where it is on disk.
     pub(super) spilled: Vec<Option<Arc<Spilled>>>,
     /// Of states between the halves of pipelines: the state that their rows are about to look up.
@@ -98,6 +100,7 @@ impl<'a> Runner<'a> {
         };
         let sections = sections.into_iter().map(Arc::new).collect();
         let finished = program.states.iter().map(|_| None).collect();
+        let on_device = program.states.iter().map(|_| None).collect();
         let spilled = program.states.iter().map(|_| None).collect();
         let goes_on = vec![false; program.pipelines.len()];
         Self {
@@ -112,6 +115,7 @@ impl<'a> Runner<'a> {
             goes_on,
             dictionaries,
             finished,
+            on_device,
             spilled,
             between: BTreeMap::new(),
             coming: Coming::default(),
@@ -143,6 +147,10 @@ impl<'a> Runner<'a> {
             let (rows_out, started) = match attempt {
                 Attempt::Done(left) => (self.keep(index, left, &mut result)?, Instant::now()),
                 Attempt::Cpu(reason) => {
+                    if self.bring_to_cpu(index)? > 0 {
+                        // One of them may be on disk now.
+                        self.cut(index)?;
+                    }
                     let (parts, overflow) = self.on_cpu(index)?;
                     if let (Some(reason), Some(report)) = (reason, self.reports.last_mut()) {
                         report.notes.push(format!("on the CPU: {reason}"));
@@ -176,7 +184,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Runs one pipeline on the CPU; gives what its workers left.
-    fn on_cpu(&mut self, index: usize) -> Result<(Vec<Part>, Option<Overflow>)> {
+    pub(super) fn on_cpu(&mut self, index: usize) -> Result<(Vec<Part>, Option<Overflow>)> {
         let parts = match self.pipeline(index, true) {
             Err(Stop::Outgrown) => self.pipeline(index, false),
             done => done,
@@ -203,6 +211,11 @@ impl<'a> Runner<'a> {
         match left {
             Left::Rows(rows) => self.collect(index, vec![Part::Collect(rows)], None, result),
             Left::State(state, done) => self.take_state(state, done),
+            Left::Build(state, made) => {
+                let rows = made.rows();
+                self.on_device[state.0 as usize] = Some(made);
+                Ok(rows)
+            }
         }
     }
 
@@ -279,9 +292,9 @@ impl<'a> Runner<'a> {
     /// Lets go of states that no later pipeline reads.
     pub(super) fn forget(&mut self, done: usize) {
         let later = &self.program.pipelines[done + 1..];
-        for (number, (finished, spilled)) in self.finished.iter_mut().zip(&mut self.spilled).enumerate() {
+        for number in 0..self.finished.len() {
             if !later.iter().any(|pipeline| reads(pipeline, StateId(number as u32))) {
-                (*finished, *spilled) = (None, None);
+                (self.finished[number], self.on_device[number], self.spilled[number]) = (None, None, None);
             }
         }
     }

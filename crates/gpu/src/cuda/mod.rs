@@ -177,7 +177,10 @@ impl Device for CudaDevice {
     }
 
     fn pinned(&self, at: Address, bytes: u64, visit: &mut dyn FnMut(&mut [u8])) -> Result<()> {
-        self.state().context.pinned(at, bytes, visit)
+        // The lock is given back before the bytes are looked at: several threads fill pinned memory at a time.
+        let pinned = self.state().context.pinned(at, bytes)?;
+        pinned.visit(visit);
+        Ok(())
     }
 
     fn stream(&self) -> Result<Stream> {
@@ -231,6 +234,10 @@ impl Device for CudaDevice {
 
     fn load(&self, image: &Image, name: &str) -> Result<Function> {
         self.state().context.load(&image.0, name).map(Function)
+    }
+
+    fn resident_blocks(&self, function: Function, threads: u32, shared_bytes: u32) -> Result<u32> {
+        self.state().context.resident_blocks(function.0, threads, shared_bytes)
     }
 
     fn launch(&self, stream: Stream, function: Function, grid: Grid, parameters: &[u8]) -> Result<()> {

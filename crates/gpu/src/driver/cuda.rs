@@ -5,7 +5,6 @@
 //! checked against what was allocated before they are used.
 //! Must not know: kernel texts, counters.
 
-use std::collections::BTreeMap;
 use std::ffi::{CString, c_int, c_void};
 use std::ptr::{null_mut, slice_from_raw_parts_mut};
 
@@ -13,13 +12,14 @@ use cudarc::driver::result::{self, DriverError, event, module, stream};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUresult};
 use forebay_base::{Error, ErrorKind, Result};
 
+use super::memory::{Allocation, Allocations, room_for};
 use crate::device::{Address, Grid, Memory};
 
 /// The oldest version of CUDA whose driver loads what today's compilers make: 12.0, as the driver writes it.
 const OLDEST_VERSION: c_int = 12_000;
 
 /// Every function that is called, but for those below, which newer bindings leave out.
-const FUNCTIONS: [&str; 27] = [
+const FUNCTIONS: [&str; 28] = [
     "cuInit",
     "cuDriverGetVersion",
     "cuGetErrorName",
@@ -46,6 +46,7 @@ const FUNCTIONS: [&str; 27] = [
     "cuEventRecord",
     "cuModuleLoadData",
     "cuModuleGetFunction",
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor",
     "cuLaunchKernel",
 ];
 
@@ -75,9 +76,7 @@ pub(crate) struct Description {
 pub(crate) struct Context {
     context: sys::CUcontext,
     name: String,
-    allocations: BTreeMap<u64, Allocation>,
-    /// Memory that was given back and not yet to the driver, by kind and room: the driver takes tens of microseconds for each.
-    spare: BTreeMap<(Memory, u64), Vec<u64>>,
+    allocations: Allocations,
     streams: Vec<sys::CUstream>,
     events: Vec<sys::CUevent>,
     functions: Vec<sys::CUfunction>,
@@ -101,27 +100,20 @@ pub(crate) struct Times {
     pub(crate) kernel_ns: u64,
 }
 
-/// Memory that was given out.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Allocation {
-    pub(crate) memory: Memory,
-    pub(crate) bytes: u64,
-    /// What the driver gave.
-    room: u64,
+/// Some bytes of pinned memory that are alive.
+#[derive(Debug)]
+pub(crate) struct Pinned {
+    at: u64,
+    bytes: u64,
 }
 
-/// Memory is asked for in steps of so many bytes, or of an eighth of what is needed, so that later queries find it.
-const ROOM_STEP: u64 = 256;
-/// Allocations above this size are exact, and go back to the driver at once.
-const MOST_SPARE_BYTES: u64 = 64 << 20;
-
-/// The room for so many bytes.
-fn room_for(bytes: u64) -> u64 {
-    if bytes > MOST_SPARE_BYTES {
-        return bytes;
+impl Pinned {
+    /// Looks at the bytes.
+    pub(crate) fn visit(self, visit: &mut dyn FnMut(&mut [u8])) {
+        // SAFETY: these bytes were initialised when they were allocated. Who asks for them keeps the allocation meanwhile, has
+        // waited for copies that touch them, and lets nobody else look (`Device::pinned`).
+        visit(unsafe { &mut *slice_from_raw_parts_mut(self.at as *mut u8, self.bytes as usize) });
     }
-    let step = 1 << (bytes / 8).max(ROOM_STEP).ilog2();
-    bytes.max(1).next_multiple_of(step)
 }
 
 // SAFETY: the driver's handles may be used by any thread to which the context is current, and each call makes it so.
@@ -219,8 +211,7 @@ impl Context {
         Ok(Self {
             context,
             name: gpu.name.clone(),
-            allocations: BTreeMap::new(),
-            spare: BTreeMap::new(),
+            allocations: Allocations::default(),
             streams: Vec::new(),
             events: Vec::new(),
             functions: Vec::new(),
@@ -245,7 +236,13 @@ impl Context {
     /// spare goes back to it first.
     pub(crate) fn allocate(&mut self, memory: Memory, bytes: u64) -> Result<Address> {
         let room = room_for(bytes);
-        let spare = self.spare.get_mut(&(memory, room)).and_then(Vec::pop);
+        let spare = match self.allocations.take_spare(memory, room) {
+            None if self.allocations.is_worth_waiting_for(memory, room) => {
+                self.settle()?;
+                self.allocations.take_spare(memory, room)
+            }
+            taken => taken,
+        };
         let address = match spare {
             Some(address) => Ok(address),
             None => match self.ask(memory, room) {
@@ -254,7 +251,7 @@ impl Context {
             },
         };
         let address = address.map_err(|error| error.context(format!("{bytes} bytes of {memory}")))?;
-        self.allocations.insert(address, Allocation { memory, bytes, room });
+        self.allocations.give(address, Allocation { memory, bytes, room });
         Ok(Address(address))
     }
 
@@ -273,15 +270,21 @@ impl Context {
         }
     }
 
-    /// Gives what is spare back to the driver; whether there was any.
+    /// Gives what is spare back to the driver, and what was given back; whether there was any.
     fn trim(&mut self) -> bool {
-        let spare = std::mem::take(&mut self.spare);
-        let had_any = spare.values().any(|addresses| !addresses.is_empty());
-        for ((memory, _), addresses) in spare {
-            // A context that has failed takes its memory with it.
-            addresses.into_iter().for_each(|address| drop(self.give_back(memory, address)));
-        }
+        let had_any = self.allocations.holds_any();
+        // A context that has failed takes its memory with it.
+        drop(self.settle());
+        let spare = self.allocations.take_all_spare();
+        spare.into_iter().for_each(|(memory, address)| drop(self.give_back(memory, address)));
         had_any
+    }
+
+    /// Waits for all work; what was given back is spare from then on, or the driver's.
+    fn settle(&mut self) -> Result<()> {
+        self.call("finish its work", result::ctx::synchronize)?;
+        let too_large = self.allocations.settle();
+        too_large.into_iter().try_for_each(|(memory, address)| self.give_back(memory, address))
     }
 
     fn give_back(&self, memory: Memory, address: u64) -> Result<()> {
@@ -294,39 +297,26 @@ impl Context {
         })
     }
 
-    /// Waits for all work, then gives memory back. It is forgotten also where the context has failed.
+    /// Takes memory back, which others get once all work so far is over. It is forgotten also where the context has failed.
     pub(crate) fn free(&mut self, at: Address) -> Result<Allocation> {
-        let Some(allocation) = self.allocations.remove(&at.0) else { return Err(no_such("allocation")) };
-        self.call("finish its work", result::ctx::synchronize)?;
-        if allocation.room > MOST_SPARE_BYTES {
-            self.give_back(allocation.memory, at.0)?;
-        } else {
-            self.spare.entry((allocation.memory, allocation.room)).or_default().push(at.0);
+        let Some(allocation) = self.allocations.free(at.0) else { return Err(no_such("allocation")) };
+        if self.allocations.has_freed_much() {
+            self.settle()?;
         }
         Ok(allocation)
     }
 
     /// Where memory lies that holds all these bytes.
     pub(crate) fn memory(&self, at: Address, bytes: u64, what: &str) -> Result<Memory> {
-        let found = self.allocations.range(..=at.0).next_back();
-        let inside = |(from, known): &(&u64, &Allocation)| {
-            at.0.checked_add(bytes).is_some_and(|end| end <= **from + known.bytes)
-        };
-        match found.filter(inside) {
-            Some((_, known)) => Ok(known.memory),
-            None => Err(Error::internal(format!("{what} of {bytes} bytes leaves the device's buffers"))),
-        }
+        self.allocations.memory(at, bytes, what)
     }
 
     /// Bytes of pinned memory.
-    pub(crate) fn pinned(&mut self, at: Address, bytes: u64, visit: &mut dyn FnMut(&mut [u8])) -> Result<()> {
-        if self.memory(at, bytes, "an access by the host")? != Memory::Pinned {
-            return Err(Error::internal("the host looks at memory of the device"));
+    pub(crate) fn pinned(&self, at: Address, bytes: u64) -> Result<Pinned> {
+        match self.memory(at, bytes, "an access by the host")? {
+            Memory::Pinned => Ok(Pinned { at: at.0, bytes }),
+            Memory::Device => Err(Error::internal("the host looks at memory of the device")),
         }
-        // SAFETY: these bytes are alive and were initialised when they were allocated; nobody else has them, since this is
-        // borrowed mutably and copies that touch them were waited for (`Device::pinned`).
-        visit(unsafe { &mut *slice_from_raw_parts_mut(at.0 as *mut u8, bytes as usize) });
-        Ok(())
     }
 
     /// A stream, by number.
@@ -454,6 +444,20 @@ impl Context {
         Ok(self.functions.len() as u64 - 1)
     }
 
+    /// How many blocks of a kernel a multiprocessor runs at a time, at least one.
+    pub(crate) fn resident_blocks(&self, function: u64, threads: u32, shared_bytes: u32) -> Result<u32> {
+        let function = known(&self.functions, function, "kernel")?;
+        let mut blocks = 0;
+        let (threads, shared) = (threads as c_int, shared_bytes as usize);
+        self.call("say how many blocks it runs", || {
+            // SAFETY: it writes one number, and the function lives as long as the context.
+            unsafe {
+                sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(&raw mut blocks, function, threads, shared).result()
+            }
+        })?;
+        Ok(blocks.unsigned_abs().max(1))
+    }
+
     pub(crate) fn launch(&mut self, stream: u64, function: u64, grid: Grid, parameters: &[u8]) -> Result<()> {
         let (function, stream) = (known(&self.functions, function, "kernel")?, known(&self.streams, stream, "stream")?);
         let mut bytes = parameters.len();
@@ -494,20 +498,4 @@ fn known<T: Copy>(table: &[T], number: u64, what: &str) -> Result<T> {
 
 fn no_such(what: &str) -> Error {
     Error::internal(format!("the device has no such {what}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn room_is_enough_and_little_more() {
-        for bytes in (0..5_000).chain((1..=64).flat_map(|mib| [(mib << 20) - 1, mib << 20, (mib << 20) + 1])) {
-            let room = room_for(bytes);
-            assert!(room >= bytes.max(1) && room <= bytes + (bytes / 8).max(ROOM_STEP), "{bytes} bytes have {room}");
-            assert!(room == bytes || room <= MOST_SPARE_BYTES, "{bytes} bytes have {room}");
-            assert_eq!(room_for(room), room, "{bytes}");
-        }
-        assert_eq!(room_for(u64::MAX), u64::MAX);
-    }
 }

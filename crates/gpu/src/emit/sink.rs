@@ -21,21 +21,30 @@ impl Emitter<'_> {
         let live = self.live("pass", &[key]);
         let first = self.mask();
         self.line(format!("Mask {first} = enter(p.target, {key}, {live}, faults);"));
+        self.line(format!("entered += (u32)__popc({first});"));
         for (number, (register, typed)) in payload.iter().zip(&types).enumerate() {
             type_name(typed.value)?;
             let arguments = format!("p.stored[{number}], p.target, {key}");
             let scatter = if typed.value == ValueType::Bool { "scatter_truth" } else { "scatter" };
-            self.line(format!("{scatter}({arguments}, {first}, {register});"));
+            let (kept, faults) = match (typed.value, typed.nullable) {
+                (ValueType::I64, false) => (first.clone(), ", faults"),
+                // What a NULL leaves in its register is nothing that an entry must hold.
+                (ValueType::I64, true) => (format!("{first} & ~{}", self.nulls(*register)), ", faults"),
+                _ => (first.clone(), ""),
+            };
+            self.line(format!("{scatter}({arguments}, {kept}, {register}{faults});"));
             if typed.nullable {
                 let nulls = self.nulls(*register);
                 self.line(format!("scatter_valid({arguments}, {first} & ~{nulls});"));
             }
         }
-        let mut parameters = "    Build target;\n".to_owned();
+        let mut parameters = "    Build target;\n    u64* entered;\n".to_owned();
         if !payload.is_empty() {
             let _ = writeln!(parameters, "    Payload stored[{}];", payload.len());
         }
-        Ok(Frame { header: "probe", parameters, ..Frame::default() })
+        let (before, after) =
+            ("    u32 entered = 0;\n".to_owned(), "    add_entered(p.entered, entered);\n".to_owned());
+        Ok(Frame { header: "probe", parameters, before, after })
     }
 
     pub(super) fn collect(&mut self, columns: &[Register]) -> Result<Frame> {

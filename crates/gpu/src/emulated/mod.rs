@@ -27,6 +27,8 @@ const ALIGN: usize = 256;
 
 /// What fresh memory holds.
 const POISON: u8 = 0xA5;
+/// Blocks that a multiprocessor runs at a time, whatever they need.
+const RESIDENT_BLOCKS: u32 = 4;
 
 /// How the device behaves.
 #[derive(Debug, Clone, Copy)]
@@ -362,6 +364,10 @@ impl Device for EmulatedDevice {
         let address = self.loaded(image, name)?;
         state.kernels.push((address, name.to_owned()));
         Ok(Function(state.kernels.len() as u64 - 1))
+    }
+
+    fn resident_blocks(&self, _: Function, _: u32, _: u32) -> Result<u32> {
+        Ok(RESIDENT_BLOCKS)
     }
 
     fn launch(&self, stream: Stream, function: Function, grid: Grid, parameters: &[u8]) -> Result<()> {

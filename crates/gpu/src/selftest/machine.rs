@@ -9,7 +9,7 @@ use crate::device::{Address, Buffer, Device, Function, Grid, Memory, Stream};
 use crate::emit::{GroupPlace, Kernel, NAME, StatePlaces, emit};
 use crate::groups::DeviceGroupTable;
 use crate::kernels::{THREADS, TILE};
-use crate::parameters::{Build, Column, Parameters};
+use crate::parameters::{Build, Column, Parameters, Payload};
 use forebay_base::{Error, ErrorKind, PhysicalType, Result};
 use forebay_block::header::SECTION_ALIGN;
 use forebay_block::{Access, EncodedBlock, Encoding, RunEnds};
@@ -217,7 +217,8 @@ impl Run<'_> {
         }
         for (build, column) in &kernel.payloads {
             let state = kernel.builds[*build].state;
-            parameters.payload(&self.builds[state.0 as usize].as_ref().expect("emitted: it is there").build, *column);
+            let of = self.builds[state.0 as usize].as_ref().expect("emitted: it is there");
+            parameters.payload(&of.build.payload[*column]);
         }
         let bench = self.bench;
         let rows = self.case.tables[source.table].len() as u64;
@@ -233,13 +234,16 @@ impl Run<'_> {
                 let State::Aggregate(groups) = &program.states[state.0 as usize] else { unreachable!() };
                 Ok(Left::Rows(table.rows(groups, &words(&bench.download(&memory)?))?))
             }
-            Sink::Build { state, keys, .. } => {
+            Sink::Build { state, keys, payload } => {
                 let State::Join(join) = &program.states[state.0 as usize] else { unreachable!() };
-                let (low, high) = self.ranges(number, keys)?[0];
-                let (build, memory) = build_side(bench, join, low, (high - low + 1) as u64)?;
-                parameters.build(&build);
-                (0..join.payload.len()).for_each(|column| parameters.payload(&build, column));
+                let range = self.ranges(number, keys)?[0];
+                let entries = self.entries(number, join, payload);
+                let (build, memory) = build_side(bench, join, range, &entries)?;
+                let entered = bench.zeros(8)?;
+                parameters.target(&build, entered.address());
+                build.payload.iter().for_each(|payload| parameters.payload(payload));
                 let flags = self.launch(function, tiles, 0, &parameters, &faults)?;
+                self.check_entered(&memory[0], &entered)?;
                 let is_unique = flags & 8 == 0;
                 self.builds[state.0 as usize] = Some(OnDevice { build, is_unique, _buffers: memory });
                 Ok(Left::Build)
@@ -345,6 +349,28 @@ impl Run<'_> {
         }
     }
 
+    /// Bases and bytes of the entries of a build side's payload: of integers as few as hold them, or more.
+    fn entries(&self, number: usize, join: &JoinState, payload: &[Register]) -> Vec<(i64, u64)> {
+        let entry = |(column, (register, typed)): (usize, (&Register, &Typed))| {
+            let range = self.ranges(number, &[*register]).ok().filter(|_| typed.value == ValueType::I64);
+            let Some([(low, high)]) = range.as_deref() else { return (0, value_bytes(typed.value)) };
+            let span = (high - low) as u64;
+            let widths: Vec<u64> =
+                [1, 2, 4, 8].into_iter().filter(|bytes| *bytes == 8 || span >> (bytes * 8) == 0).collect();
+            (*low, widths[(self.execution.salt as usize + column) % widths.len()])
+        };
+        payload.iter().zip(&join.payload).enumerate().map(entry).collect()
+    }
+
+    /// A build side has as many keys as its kernel has counted.
+    fn check_entered(&self, present: &Buffer, entered: &Buffer) -> Result<()> {
+        let keys: u32 = self.bench.download(present)?.iter().map(|byte| byte.count_ones()).sum();
+        match words(&self.bench.download(entered)?)[0] == u64::from(keys) {
+            true => Ok(()),
+            false => Err(Error::internal("a build side has other keys than its kernel has counted")),
+        }
+    }
+
     fn group_table(&self, number: usize, state: StateId, keys: &[Register]) -> Result<DeviceGroupTable> {
         let State::Aggregate(groups) = &self.case.program.states[state.0 as usize] else { unreachable!() };
         if groups.keys.iter().any(|key| !matches!(key.value, ValueType::I64 | ValueType::Bool)) {
@@ -420,15 +446,24 @@ fn stored(table: &[Vec<Scalar>], column: usize) -> PhysicalType {
     }
 }
 
-fn build_side(bench: &Bench, join: &JoinState, low: i64, span: u64) -> Result<(Build, Vec<Buffer>)> {
+/// A build side of keys of a range, with bases and bytes of its entries.
+fn build_side(
+    bench: &Bench,
+    join: &JoinState,
+    (low, high): (i64, i64),
+    entries: &[(i64, u64)],
+) -> Result<(Build, Vec<Buffer>)> {
+    let span = (high - low + 1) as u64;
     let present = bench.zeros(span.div_ceil(32) * 4)?;
     let mut build = Build { present: present.address(), low, span, payload: Vec::new() };
     let mut buffers = vec![present];
-    for typed in &join.payload {
-        let values = Buffer::new(&bench.device, Memory::Device, span * value_bytes(typed.value))?;
+    for (base, entry_bytes) in entries.iter().copied() {
+        let values = Buffer::new(&bench.device, Memory::Device, span * entry_bytes)?;
         let valid = bench.zeros(span.div_ceil(32) * 4)?;
-        build.payload.push((values.address(), valid.address()));
+        let (values_at, valid_at) = (values.address(), valid.address());
+        build.payload.push(Payload { values: values_at, valid: valid_at, base, entry_bytes });
         buffers.extend([values, valid]);
     }
+    debug_assert_eq!(build.payload.len(), join.payload.len());
     Ok((build, buffers))
 }

@@ -6,10 +6,12 @@
 struct Parameters {
     Task task;
     Build target;
+    u64* entered;
 };
 
 KERNEL(pipeline, Parameters) {
     u32 faults = 0;
+    u32 entered = 0;
     for (u64 number = blockIdx.x; number < p.task.tiles; number += gridDim.x) {
         Tile tile = tile_at(p.task, number);
         const Column* columns = p.task.columns + (u64)tile.block * 2;
@@ -20,6 +22,8 @@ KERNEL(pipeline, Parameters) {
         i64 r0[ITEMS];
         unpack<i32>(columns[1], tile, pass, r0);
         Mask m0 = enter(p.target, r0, pass, faults);
+        entered += (u32)__popc(m0);
     }
+    add_entered(p.entered, entered);
     report(p.task, faults);
 }

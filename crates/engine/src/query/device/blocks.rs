@@ -2,54 +2,77 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use forebay_base::{Error, PhysicalType, Result, Value};
 use forebay_block::{Access, EncodedBlock, InflatedChunk, RunEnds, ValueRef, Values};
+use forebay_cache::{ChunkCache, UnitKey};
 use forebay_cpu::dictionary::Dictionary;
+use forebay_cpu::pool;
 use forebay_gpu::device::{Address, Buffer};
 use forebay_gpu::emit::{ColumnInput, Kernel};
-use forebay_gpu::parameters::{Column, Form, Parameters, Predicate as DevicePredicate};
-use forebay_gpu::processor::Turn;
+use forebay_gpu::parameters::{
+    COLUMN_WORDS, Column, Form, Parameters, Predicate as DevicePredicate, TABLE_WORD, TEST_WORDS, VALUES_WORD,
+};
+use forebay_gpu::processor::{Turn, Uploader};
 use forebay_pipeline::ir::TableSource;
+use forebay_store::Segment;
 
 use super::predicates::device_test;
 use super::{DevicePipeline, unsupported};
+use crate::chunks::Cache;
+use crate::described::{DescribedBlock, DescribedColumn, DescribedGroup};
 use crate::run::{MorselRows, Stored};
-use crate::{AdaptivePredicate, ChunkKey, Scan};
+use crate::{AdaptivePredicate, CancelToken, ChunkKey, Scan};
 
 /// What lies together on the device begins at a multiple of so many bytes.
 const ALIGN: usize = 16;
 
-/// The blocks of a table that zones did not rule out, piece by piece.
+/// The blocks of a table that zones did not rule out, piece by piece. Several threads describe them and bring them there.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     source: &'a TableSource,
-    inputs: Vec<ColumnInput>,
+    inputs: Vec<Input>,
     scan: Arc<Scan>,
     tests: Vec<AdaptivePredicate>,
+    /// By test: the number of its column among the inputs.
+    tested: Vec<usize>,
+    /// Chunks that threads bring to the device: several may come upon one at a time, of which one brings it.
+    placed: Mutex<HashMap<ChunkKey, PlacedChunk>>,
 }
 
-/// Some of them.
+/// A chunk that one thread brings to the device while others wait.
+type PlacedChunk = Arc<Mutex<Weak<Buffer>>>;
+
+/// A column that a kernel reads.
+#[derive(Debug)]
+struct Input {
+    column: ColumnInput,
+    /// The ids of its strings, where it is read as ids.
+    dictionary: Option<Arc<Dictionary>>,
+    /// The host's chunks are needed: for ids, or to translate tests.
+    needs_host: bool,
+    /// By segment: what is known of its blocks; none where the segment is older than the column.
+    described: Vec<Option<Arc<DescribedColumn>>>,
+}
+
+/// Some of them, as they are told to a kernel but for addresses that are not known yet.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     rows: Vec<u32>,
-    /// By block and column.
-    columns: Vec<Described>,
-    /// By block and test, each with the place of its words among `words`.
-    tests: Vec<(DevicePredicate, usize)>,
-    words: Vec<u8>,
-    /// Ids of strings, as 4-byte numbers.
-    ids: Vec<u8>,
+    /// Descriptors by block and column.
+    columns: Vec<u64>,
+    /// Numbers of descriptors whose values are ids, which begin at this number of [`Blocks::ids`].
+    columns_of_ids: Vec<(usize, usize)>,
+    /// Descriptors by block and test.
+    tests: Vec<u64>,
+    /// Numbers of descriptors of tests whose words begin at this number of [`Blocks::words`].
+    tests_of_words: Vec<(usize, usize)>,
+    words: Vec<u64>,
+    /// Ids of strings.
+    ids: Vec<u32>,
     /// Chunks that the kernel reads, whatever becomes of the cache.
-    chunks: HashMap<ChunkKey, Arc<Buffer>>,
-}
-
-/// A column of a block, whose values may be ids that are not on the device yet.
-#[derive(Debug)]
-struct Described {
-    column: Column,
-    ids: Option<Ids>,
+    chunks: Vec<Arc<Buffer>>,
 }
 
 /// Ids of a block's strings.
@@ -59,6 +82,25 @@ enum Ids {
     Constant(u32),
     /// From here on among [`Blocks::ids`].
     At(usize),
+}
+
+/// What a thread needs to describe blocks.
+#[derive(Clone, Copy)]
+struct Describer<'a> {
+    reader: &'a Reader<'a>,
+    cache: &'a ChunkCache<ChunkKey, Buffer>,
+    host: &'a Cache,
+    uploader: Uploader<'a>,
+    cancel: &'a CancelToken,
+    /// Uses are told to these caches: they are so full that it matters which chunks were used last.
+    tells: (bool, bool),
+}
+
+/// A block that was described before, with what it lies in.
+struct Known<'a> {
+    block: &'a DescribedBlock,
+    buffer: Arc<Buffer>,
+    chunk: Option<Arc<InflatedChunk>>,
 }
 
 impl<'a> Reader<'a> {
@@ -73,51 +115,212 @@ impl<'a> Reader<'a> {
         let scan = scan.with_settings(runner.options.scan).of_whole_chunks();
         let scan = Arc::new(scan.with_timeline(runner.timeline.clone()));
         let tests = source.tests.iter().map(|test| AdaptivePredicate::new(test.clone(), false)).collect();
-        Ok(Self { source, inputs: kernel.columns.clone(), scan, tests })
+        let described = &run.accelerator.described;
+        let input = |column: &ColumnInput| -> Result<Input> {
+            let own = source.columns.iter().filter(|own| own.column == column.column);
+            let dictionary = own.filter_map(|own| own.dictionary).next();
+            let dictionary = dictionary.map(|id| Arc::clone(&runner.dictionaries[id.0 as usize]));
+            let is_tested = source.tests.iter().any(|test| test.column == column.column);
+            let (needs_host, table) = (dictionary.is_some() || is_tested, scan.table());
+            let id = table.columns[column.column].id;
+            let of_segment = |segment: &Arc<Segment>| -> Result<Option<Arc<DescribedColumn>>> {
+                let has_it = segment.column_index(id).is_some();
+                let groups = segment.groups()?.len();
+                Ok(has_it.then(|| described.of((table.id, segment.id(), id), groups)))
+            };
+            let described = table.segments.iter().map(of_segment).collect::<Result<_>>()?;
+            Ok(Input { column: *column, dictionary, needs_host, described })
+        };
+        let inputs = kernel.columns.iter().map(input).collect::<Result<_>>()?;
+        let number = |column: usize| kernel.columns.iter().position(|input| input.column == column);
+        let tested = source.tests.iter().map(|test| number(test.column)).collect::<Option<_>>();
+        let tested = tested.ok_or_else(|| Error::internal("a kernel tests a column that it does not read"))?;
+        Ok(Self { source, inputs, scan, tests, tested, placed: Mutex::default() })
     }
 
     /// Reads the next blocks and puts their chunks on their way, all of them or until a kernel is worth to be launched behind
     /// them. At the end there are none.
-    pub(super) fn next(&mut self, run: &mut DevicePipeline<'_>, all: bool) -> Result<Option<Blocks>> {
+    pub(super) fn next(&mut self, run: &DevicePipeline<'_>, all: bool) -> Result<Option<Blocks>> {
+        let (cache, host) = (&run.accelerator.chunks, run.runner.engine.cache());
+        let describer = Describer {
+            reader: self,
+            cache,
+            host,
+            uploader: run.turn.uploader(),
+            cancel: run.runner.cancel,
+            tells: (is_rather_full(cache), is_rather_full(host)),
+        };
+        let threads = run.runner.options.threads.min(self.scan.morsels_left()).max(1);
         let mut blocks = Blocks::default();
-        while (all || blocks.count() == 0 || !run.turn.is_worth_launching())
-            && let Some(morsel) = self.scan.next_morsel()
-        {
-            run.runner.cancel.check()?;
-            let rows = self.scan.run_whole(morsel, &self.tests)?;
-            for (block, count) in rows.whole_blocks() {
-                self.add(&mut blocks, run, &rows, (block, count))?;
-            }
+        for described in pool::run(threads, || describer.describe(all)) {
+            blocks.append(described.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
         }
         Ok(Some(blocks).filter(|blocks| blocks.count() > 0))
     }
+}
 
-    /// Adds a block of so many rows.
-    fn add(
-        &self,
-        blocks: &mut Blocks,
-        run: &mut DevicePipeline<'_>,
-        rows: &MorselRows,
-        (block, count): (usize, u32),
-    ) -> Result<()> {
-        blocks.rows.push(count);
-        for input in &self.inputs {
-            let described = blocks.describe(run, self.source, rows, block, *input)?;
-            blocks.columns.push(described);
+/// Whether what was used last matters: little more fits.
+fn is_rather_full<K: UnitKey, V, S>(cache: &ChunkCache<K, V, S>) -> bool {
+    cache.held_bytes() > cache.budget_bytes() / 4 * 3
+}
+
+impl Describer<'_> {
+    /// Describes blocks until there are no more, or until a kernel is worth to be launched behind what is on its way.
+    fn describe(&self, all: bool) -> Result<Blocks> {
+        let scan = &self.reader.scan;
+        let mut blocks = Blocks::default();
+        while let Some(morsel) = scan.next_morsel() {
+            self.cancel.check()?;
+            self.morsel(&mut blocks, scan.prune_whole(morsel, &self.reader.tests)?)?;
+            if !all && self.uploader.is_worth_launching() {
+                break;
+            }
         }
-        for test in &self.source.tests {
-            let test = match rows.stored(test.column, block)? {
-                Stored::Missing(_) => DevicePredicate::Always,
-                Stored::Places(_) => return Err(Error::internal("a test asks for the places of rows")),
-                Stored::Block(chunk, index) => device_test(&chunk.block(index), &test.test, rows.settings().simd)?,
-            };
-            let table = test.table();
-            let at = blocks.words.len();
-            blocks.words.extend(table.iter().flat_map(|word| word.to_le_bytes()));
-            blocks.tests.push((test, at));
+        Ok(blocks)
+    }
+
+    /// Adds the blocks of a morsel. Columns that were described before are not loaded.
+    fn morsel(&self, blocks: &mut Blocks, mut rows: MorselRows) -> Result<()> {
+        let inputs = &self.reader.inputs;
+        let (segment, group) = rows.row_group();
+        let groups = inputs.iter().map(|input| input.described[segment].as_ref().map(|column| column.group(group)));
+        let groups: Vec<_> = groups.collect();
+        let known = inputs.iter().zip(&groups).map(|(input, group)| known(input, group.as_deref()?, &rows));
+        let known: Vec<Option<Vec<Known<'_>>>> = known.collect();
+        let is_unknown =
+            |(input, known): &(&Input, &Option<Vec<Known<'_>>>)| known.is_none() && input.described[segment].is_some();
+        let unknown = inputs.iter().zip(&known).filter(is_unknown).map(|(input, _)| input.column.column);
+        let unknown: Vec<usize> = unknown.collect();
+        if !unknown.is_empty() {
+            rows.load_whole(&unknown, &self.reader.tests)?;
+        }
+        let (mut code_bytes, mut fresh) = (0, Vec::new());
+        for (number, (block, count)) in rows.whole_blocks().enumerate() {
+            blocks.rows.push(count);
+            for (at, (input, known)) in inputs.iter().zip(&known).enumerate() {
+                match known.as_ref().map(|known| &known[number]) {
+                    Some(known) => {
+                        code_bytes += known.block.row_bytes * count as usize;
+                        self.known(blocks, input, known)?;
+                    }
+                    None => {
+                        let described = self.column(blocks, &rows, block, input)?;
+                        code_bytes += described.as_ref().map_or(0, |own| own.row_bytes * count as usize);
+                        fresh.extend(described.map(|described| (at, block, described)));
+                    }
+                }
+            }
+            for (test, at) in self.reader.source.tests.iter().zip(&self.reader.tested) {
+                let known = known[*at].as_ref().and_then(|known| Some((known[number].chunk.as_ref()?, &known[number])));
+                let test = match known {
+                    Some((chunk, known)) => {
+                        device_test(&chunk.block(known.block.index), &test.test, rows.settings().simd)?
+                    }
+                    None => match rows.stored(test.column, block)? {
+                        Stored::Missing(_) => DevicePredicate::Always,
+                        Stored::Places(_) => return Err(Error::internal("a test asks for the places of rows")),
+                        Stored::Block(chunk, index) => {
+                            device_test(&chunk.block(index), &test.test, rows.settings().simd)?
+                        }
+                    },
+                };
+                blocks.test(&test);
+            }
+        }
+        rows.account_whole(code_bytes as u64);
+        drop(known);
+        drop(groups);
+        for (at, block, described) in fresh {
+            if let Some(column) = &inputs[at].described[segment] {
+                column.keep(group, block, described);
+            }
         }
         Ok(())
     }
+
+    /// Adds a column of a block that was described before.
+    fn known(&self, blocks: &mut Blocks, input: &Input, known: &Known<'_>) -> Result<()> {
+        let key = &known.block.key;
+        if self.tells.0 {
+            drop(self.cache.get(key));
+        }
+        if self.tells.1 && input.needs_host {
+            drop(self.host.get(key));
+        }
+        blocks.chunks.push(Arc::clone(&known.buffer));
+        let ids = match (&input.dictionary, &known.chunk) {
+            (Some(dictionary), Some(chunk)) => Some(blocks.ids_of(&chunk.block(known.block.index), dictionary)?),
+            _ => None,
+        };
+        blocks.column(&known.block.column, ids);
+        Ok(())
+    }
+
+    /// Adds a column of a block that was loaded; gives how it lies on the device, if it is stored.
+    fn column(
+        &self,
+        blocks: &mut Blocks,
+        rows: &MorselRows,
+        block: usize,
+        input: &Input,
+    ) -> Result<Option<DescribedBlock>> {
+        let column = input.column.column;
+        match rows.stored(column, block)? {
+            Stored::Missing(value) => {
+                let (column, ids) = missing(value, input)?;
+                blocks.column(&column, ids);
+                Ok(None)
+            }
+            Stored::Places(_) => Err(Error::internal("a device is asked for the places of rows")),
+            Stored::Block(chunk, index) => {
+                let key = rows.chunk_key(column, block).ok_or_else(|| Error::internal("a chunk without a key"))?;
+                let buffer = self.chunk(key, chunk)?;
+                let at = buffer.address();
+                let view = chunk.block(index);
+                let mut column = Column::of_block(&view, chunk.as_bytes(), at);
+                if let Some((numbers, number_bytes)) = runs_at(chunk, index) {
+                    column = column.with_runs(at.offset(numbers as u64), number_bytes);
+                }
+                let ids = input.dictionary.as_ref().map(|dictionary| blocks.ids_of(&view, dictionary)).transpose()?;
+                blocks.column(&column, ids);
+                let (row_bytes, chunk) = (view.row_bytes(), Arc::downgrade(chunk));
+                let described =
+                    DescribedBlock { column, row_bytes, key, index, buffer: Arc::downgrade(&buffer), chunk };
+                blocks.chunks.push(buffer);
+                Ok(Some(described))
+            }
+        }
+    }
+
+    /// A chunk on the device: it crosses the link unless it is there.
+    fn chunk(&self, key: ChunkKey, chunk: &InflatedChunk) -> Result<Arc<Buffer>> {
+        if let Some(known) = self.cache.get(&key) {
+            return Ok(known);
+        }
+        let placed = {
+            let mut placed = self.reader.placed.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(placed.entry(key).or_default())
+        };
+        let mut placed = placed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = placed.upgrade() {
+            return Ok(known);
+        }
+        let bytes = with_runs(chunk);
+        let buffer = Arc::new(self.uploader.place(&bytes)?);
+        *placed = Arc::downgrade(&buffer);
+        self.cache.insert(key, Arc::clone(&buffer), bytes.len());
+        Ok(buffer)
+    }
+}
+
+/// The blocks of a morsel that have rows, of a column of which all of them were described before and what they lie in is still there.
+fn known<'a>(input: &Input, group: &'a DescribedGroup, rows: &MorselRows) -> Option<Vec<Known<'a>>> {
+    let known = |(block, _): (usize, u32)| {
+        let block = group.get(block)?.as_ref()?;
+        let chunk = if input.needs_host { Some(block.chunk.upgrade()?) } else { None };
+        Some(Known { block, buffer: block.buffer.upgrade()?, chunk })
+    };
+    rows.whole_blocks().map(known).collect()
 }
 
 impl Blocks {
@@ -128,7 +331,10 @@ impl Blocks {
 
     /// Bytes of the chunks that they lie in.
     pub(super) fn chunk_bytes(&self) -> u64 {
-        self.chunks.values().map(|chunk| chunk.bytes()).sum()
+        let mut chunks: Vec<&Arc<Buffer>> = self.chunks.iter().collect();
+        chunks.sort_unstable_by_key(|chunk| chunk.address());
+        chunks.dedup_by_key(|chunk| chunk.address());
+        chunks.into_iter().map(|chunk| chunk.bytes()).sum()
     }
 
     /// Number of rows.
@@ -136,69 +342,76 @@ impl Blocks {
         self.rows.iter().map(|rows| u64::from(*rows)).sum()
     }
 
-    /// Brings the descriptors to the device; gives the parameters that begin with them.
+    /// Adds the blocks of another thread.
+    fn append(&mut self, more: Self) {
+        if self.rows.is_empty() {
+            *self = more;
+            return;
+        }
+        let (columns, tests) = (self.columns.len() / COLUMN_WORDS, self.tests.len() / TEST_WORDS);
+        let (words, ids) = (self.words.len(), self.ids.len());
+        self.rows.extend(more.rows);
+        self.columns.extend(more.columns);
+        self.columns_of_ids.extend(more.columns_of_ids.into_iter().map(|(column, at)| (columns + column, ids + at)));
+        self.tests.extend(more.tests);
+        self.tests_of_words.extend(more.tests_of_words.into_iter().map(|(test, at)| (tests + test, words + at)));
+        self.words.extend(more.words);
+        self.ids.extend(more.ids);
+        self.chunks.extend(more.chunks);
+    }
+
+    /// Adds a column's descriptor.
+    fn column(&mut self, column: &Column, ids: Option<Ids>) {
+        let words = match ids {
+            None => column.words(),
+            Some(Ids::Constant(id)) => column.with_ids(Address(0), id).words(),
+            Some(Ids::At(at)) => {
+                self.columns_of_ids.push((self.columns.len() / COLUMN_WORDS, at));
+                column.with_ids(Address(0), 0).words()
+            }
+        };
+        self.columns.extend(words);
+    }
+
+    /// Adds a test's descriptor.
+    fn test(&mut self, test: &DevicePredicate) {
+        let table = test.table();
+        if !table.is_empty() {
+            self.tests_of_words.push((self.tests.len() / TEST_WORDS, self.words.len()));
+            self.words.extend(table);
+        }
+        self.tests.extend(test.words(Address(0)));
+    }
+
+    /// Brings the descriptors to the device, all in one copy; gives the parameters that begin with them.
     pub(super) fn place(&self, turn: &mut Turn<'_>, tiles: u64, faults: Address) -> Result<Parameters> {
-        let (ids, words) = (turn.place(&self.ids)?, turn.place(&self.words)?);
-        let column = |described: &Described| match described.ids {
-            None => described.column.words(),
-            Some(Ids::Constant(id)) => described.column.with_ids(Address(0), id).words(),
-            Some(Ids::At(at)) => described.column.with_ids(ids.offset(at as u64), 0).words(),
-        };
-        let bytes = |words: &mut dyn Iterator<Item = u64>| words.flat_map(u64::to_le_bytes).collect::<Vec<u8>>();
-        let columns = turn.place(&bytes(&mut self.columns.iter().flat_map(column)))?;
-        let test = |(test, at): &(DevicePredicate, usize)| test.words(words.offset(*at as u64));
-        let tests = turn.place(&bytes(&mut self.tests.iter().flat_map(test)))?;
-        let rows: Vec<u8> = self.rows.iter().flat_map(|rows| rows.to_le_bytes()).collect();
-        Ok(Parameters::new(tiles, turn.place(&rows)?, columns, tests, faults))
-    }
-
-    fn describe(
-        &mut self,
-        run: &mut DevicePipeline<'_>,
-        source: &TableSource,
-        rows: &MorselRows,
-        block: usize,
-        input: ColumnInput,
-    ) -> Result<Described> {
-        let own = |column: &&forebay_pipeline::ir::SourceColumn| column.column == input.column;
-        let dictionary = source.columns.iter().filter(own).find_map(|column| column.dictionary);
-        let dictionary = dictionary.map(|id| &*run.runner.dictionaries[id.0 as usize]);
-        match rows.stored(input.column, block)? {
-            Stored::Missing(value) => missing(value, input, dictionary),
-            Stored::Places(_) => Err(Error::internal("a device is asked for the places of rows")),
-            Stored::Block(chunk, index) => {
-                let key =
-                    rows.chunk_key(input.column, block).ok_or_else(|| Error::internal("a chunk without a key"))?;
-                let at = self.chunk(run, key, chunk)?;
-                let view = chunk.block(index);
-                let mut column = Column::of_block(&view, chunk.as_bytes(), at);
-                if let Some((numbers, number_bytes)) = runs_at(chunk, index) {
-                    column = column.with_runs(at.offset(numbers as u64), number_bytes);
-                }
-                let ids = dictionary.map(|dictionary| self.ids_of(&view, dictionary)).transpose()?;
-                Ok(Described { column, ids })
-            }
+        // One after the other: columns, tests, words of tests, ids, rows. Threads read whole packs of ids.
+        let tests_at = (self.columns.len() * 8).next_multiple_of(ALIGN);
+        let words_at = (tests_at + self.tests.len() * 8).next_multiple_of(ALIGN);
+        let ids_at = (words_at + self.words.len() * 8).next_multiple_of(ALIGN);
+        let rows_at = (ids_at + self.ids.len() * 4).next_multiple_of(ALIGN);
+        let room = turn.keep((rows_at + self.rows.len() * 4) as u64)?;
+        let at = |offset: usize| room.address().offset(offset as u64);
+        let mut bytes = Vec::with_capacity(rows_at + self.rows.len() * 4);
+        self.columns.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+        bytes.resize(tests_at, 0);
+        self.tests.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+        bytes.resize(words_at, 0);
+        self.words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+        bytes.resize(ids_at, 0);
+        self.ids.iter().for_each(|id| bytes.extend_from_slice(&id.to_le_bytes()));
+        bytes.resize(rows_at, 0);
+        self.rows.iter().for_each(|rows| bytes.extend_from_slice(&rows.to_le_bytes()));
+        let mut set = |offset: usize, to: Address| bytes[offset..offset + 8].copy_from_slice(&to.0.to_le_bytes());
+        for (column, place) in &self.columns_of_ids {
+            set((column * COLUMN_WORDS + VALUES_WORD) * 8, at(ids_at + place * 4));
         }
-    }
-
-    /// Where a chunk lies on the device: it crosses the link unless it is there.
-    fn chunk(&mut self, run: &mut DevicePipeline<'_>, key: ChunkKey, chunk: &InflatedChunk) -> Result<Address> {
-        if let Some(known) = self.chunks.get(&key) {
-            return Ok(known.address());
+        for (test, place) in &self.tests_of_words {
+            set(tests_at + (test * TEST_WORDS + TABLE_WORD) * 8, at(words_at + place * 8));
         }
-        let cache = &run.accelerator.chunks;
-        let chunk = match cache.get(&key) {
-            Some(known) => known,
-            None => {
-                let bytes = with_runs(chunk);
-                let placed = Arc::new(run.turn.place_kept(&bytes)?);
-                cache.insert(key, Arc::clone(&placed), bytes.len());
-                placed
-            }
-        };
-        let at = chunk.address();
-        self.chunks.insert(key, chunk);
-        Ok(at)
+        let parameters = Parameters::new(tiles, at(rows_at), at(0), at(tests_at), faults);
+        turn.fill(room, &bytes)?;
+        Ok(parameters)
     }
 
     /// The ids of a block's strings in a dictionary of the query.
@@ -209,12 +422,11 @@ impl Blocks {
             Access::Dictionary { values: Values::Strings(strings), .. }
             | Access::Plain(Values::Strings(strings))
             | Access::RunLength { values: Values::Strings(strings), .. } => {
-                let mut ids = vec![0; strings.len()];
-                dictionary.intern_all((0..strings.len()).map(|number| strings.get(number)), &mut ids)?;
                 let at = self.ids.len();
-                self.ids.extend(ids.into_iter().flat_map(u32::to_le_bytes));
+                self.ids.resize(at + strings.len(), 0);
+                dictionary.intern_all((0..strings.len()).map(|number| strings.get(number)), &mut self.ids[at..])?;
                 // Threads read as many rows as they could have: the last ones, too.
-                self.ids.resize(self.ids.len().next_multiple_of(ALIGN), 0);
+                self.ids.resize(self.ids.len().next_multiple_of(ALIGN / 4), 0);
                 Ok(Ids::At(at))
             }
             Access::Constant(ValueRef::Int(_) | ValueRef::Float32(_) | ValueRef::Float64(_))
@@ -264,9 +476,9 @@ fn numbers_bytes(ends: RunEnds<'_>) -> usize {
 }
 
 /// A column that a segment does not have: the same value in all rows.
-fn missing(value: Option<&Value>, input: ColumnInput, dictionary: Option<&Dictionary>) -> Result<Described> {
-    let nowhere = Address(0);
-    let physical = input.loaded_as.unwrap_or(PhysicalType::I64);
+fn missing(value: Option<&Value>, input: &Input) -> Result<(Column, Option<Ids>)> {
+    let (nowhere, dictionary) = (Address(0), input.dictionary.as_deref());
+    let physical = input.column.loaded_as.unwrap_or(PhysicalType::I64);
     let mut column = Column {
         codes: nowhere,
         values: nowhere,
@@ -278,7 +490,7 @@ fn missing(value: Option<&Value>, input: ColumnInput, dictionary: Option<&Dictio
     };
     match (value, dictionary) {
         (Some(Value::Bytes(text)), Some(dictionary)) => column.base = dictionary.intern(text)?.into(),
-        (Some(Value::Bytes(_)), None) if input.loaded_as.is_some() => {
+        (Some(Value::Bytes(_)), None) if input.column.loaded_as.is_some() => {
             return Err(unsupported("text is read on the device"));
         }
         (Some(Value::Int(number)), _) => column.base = *number,
@@ -288,5 +500,5 @@ fn missing(value: Option<&Value>, input: ColumnInput, dictionary: Option<&Dictio
         (Some(Value::Float(number)), _) => column.base = number.to_bits().into(),
         _ => {}
     }
-    Ok(Described { column, ids: None })
+    Ok((column, None))
 }

@@ -2,12 +2,14 @@
 //! comes back (GOLAP §3).
 //!
 //! Reading order: [`Runner::on_device`], then `blocks` (a table as descriptors and chunks), `predicates` (tests in the terms
-//! of a block), `states` (build sides) and `results`; `places` says for EXPLAIN where pipelines will run.
+//! of a block), `builds` (build sides that are made there), `states` (build sides as they are looked up) and `results`; `places`
+//! says for EXPLAIN where pipelines will run.
 //! Invariants: what a pipeline leaves is what it would leave on the CPU. Whatever the device cannot do, and a pipeline whose
 //! arithmetic failed there, runs on the CPU, over the same snapshot; nothing is left of the attempt but strings in
 //! dictionaries. Must not know: which device it is.
 
 mod blocks;
+mod builds;
 mod places;
 mod predicates;
 mod results;
@@ -32,7 +34,9 @@ use super::runner::Runner;
 use super::{PipelineReport, Query};
 use crate::accelerator::Accelerator;
 use blocks::{Blocks, Reader};
+use builds::{MadeWhere, made_where};
 
+pub(super) use builds::DeviceBuild;
 pub use places::places;
 
 /// Rows of a table whose build side is not worth a device: one block.
@@ -51,6 +55,8 @@ const TILES_PER_BLOCK: u64 = forebay_base::limits::BLOCK_ROWS as u64 / TILE as u
 pub(super) enum Left {
     /// A state, finished.
     State(StateId, Box<Finished>),
+    /// A build side that stays on the device.
+    Build(StateId, Arc<DeviceBuild>),
     /// Rows of the result.
     Rows(RowBuffer),
 }
@@ -66,7 +72,7 @@ pub(super) enum Attempt {
 /// A pipeline that runs on a device.
 struct DevicePipeline<'a> {
     runner: &'a Runner<'a>,
-    accelerator: &'a Accelerator,
+    accelerator: &'a Arc<Accelerator>,
     index: usize,
     turn: Turn<'a>,
 }
@@ -126,9 +132,9 @@ impl Runner<'_> {
         }
     }
 
-    fn attempt(&self, accelerator: &Accelerator, index: usize) -> Result<(Left, PipelineReport)> {
+    fn attempt(&self, accelerator: &Arc<Accelerator>, index: usize) -> Result<(Left, PipelineReport)> {
         let pipeline = &self.program.pipelines[index];
-        self.check_runs_there(pipeline)?;
+        self.check_runs_there(index)?;
         let started = Instant::now();
         let turn = accelerator.processor.turn()?;
         let mut run = DevicePipeline { runner: self, accelerator, index, turn };
@@ -155,12 +161,15 @@ impl Runner<'_> {
     }
 
     /// Whether it is of the kind that devices run, before anything is read.
-    fn check_runs_there(&self, pipeline: &Pipeline) -> Result<()> {
+    fn check_runs_there(&self, index: usize) -> Result<()> {
+        let pipeline = &self.program.pipelines[index];
+        check_kind(self.query, pipeline)?;
         match &pipeline.sink {
             Sink::Build { state, .. } if self.between.contains_key(&(state.0 as usize)) => {
                 Err(unsupported("its rows look up what is on disk"))
             }
-            _ => check_kind(self.query, pipeline),
+            Sink::Build { .. } => made_where(self.query, &self.program, index).map(drop),
+            _ => Ok(()),
         }
     }
 }
@@ -179,7 +188,6 @@ fn check_kind(query: &Query, pipeline: &Pipeline) -> Result<()> {
         return Err(unsupported("the places of rows are known to the CPU"));
     }
     match &pipeline.sink {
-        // What a device would find comes back, and is looked up there again.
         Sink::Build { .. } if bound.table.rows() <= SMALL_TABLE_ROWS => {
             return Err(unsupported("build sides of small tables are made on the CPU"));
         }
@@ -198,8 +206,12 @@ impl DevicePipeline<'_> {
         match &pipeline.sink {
             Sink::Aggregate { state, keys, .. } => self.grouped(pipeline, *state, keys),
             Sink::Collect { columns } => self.listed(pipeline, columns),
-            // Rows of a build side come back as those of a result do, and the CPU makes its table of them.
-            Sink::Build { keys, payload, .. } => self.listed(pipeline, &[&keys[..], payload].concat()),
+            Sink::Build { keys, payload, .. } => {
+                match made_where(self.runner.query, &self.runner.program, self.index)? {
+                    MadeWhere::Device => self.built(pipeline),
+                    MadeWhere::Cpu => self.listed(pipeline, &[&keys[..], payload].concat()),
+                }
+            }
             Sink::Mark { .. } => Err(Error::internal("a sink that devices do not have")),
         }
     }
@@ -207,7 +219,7 @@ impl DevicePipeline<'_> {
     fn grouped(&mut self, pipeline: &Pipeline, state: StateId, keys: &[Register]) -> Result<(Left, u64)> {
         let source = source(pipeline)?;
         let program = &self.runner.program;
-        let builds = self.runner.joined_states();
+        let builds = self.runner.joined_states(self.accelerator);
         // The columns that a kernel reads do not depend on where it counts its groups.
         let first = if keys.is_empty() { GroupPlace::One } else { GroupPlace::Global };
         let mut kernel = emit(program, self.index, &state_places(builds.clone(), Some(first)))?;
@@ -245,7 +257,8 @@ impl DevicePipeline<'_> {
         let typed = |column: &Register| types[column.0 as usize].ok_or_else(|| Error::internal("nothing is collected"));
         let types: Vec<Typed> = columns.iter().map(typed).collect::<Result<_>>()?;
         let source = source(pipeline)?;
-        let kernel = emit(program, self.index, &state_places(self.runner.joined_states(), None))?;
+        let joined = self.runner.joined_states(self.accelerator);
+        let kernel = emit(program, self.index, &state_places(joined, None))?;
         self.check_builds(&kernel)?;
         let mut reader = Reader::new(self, source, &kernel)?;
         let mut pieces = Pieces::default();
@@ -331,7 +344,7 @@ struct Launch {
     behind: Parameters,
 }
 
-/// What the engine has kernels do: build sides are made by the CPU.
+/// What kernels do whose results come back.
 fn state_places(builds: Vec<bool>, groups: Option<GroupPlace>) -> StatePlaces {
     StatePlaces { builds, groups, listed: true }
 }

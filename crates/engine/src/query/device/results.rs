@@ -24,6 +24,10 @@ const ALL_SLOTS_BYTES: u64 = 64 << 10;
 /// Of groups that were brought together, so much comes back with their number.
 const FIRST_KEPT_BYTES: u64 = 16 << 10;
 
+/// Groups are counted in shared memory where they take no more than this: more would leave room for few blocks at a time, each
+/// of which adds all its groups to those in device memory at its end.
+const MOST_SHARED_BYTES: u64 = 16 << 10;
+
 /// Room for rows of a result.
 pub(super) struct Room {
     /// The number of rows.
@@ -52,7 +56,8 @@ impl DevicePipeline<'_> {
         Ok(table)
     }
 
-    fn result_bytes(&self) -> u64 {
+    /// Bytes of the device's memory that groups, a build side or a result may take.
+    pub(super) fn result_bytes(&self) -> u64 {
         self.accelerator.processor.device().limits().memory_bytes / RESULT_SHARE
     }
 
@@ -72,18 +77,16 @@ impl DevicePipeline<'_> {
         pipeline.steps.iter().find_map(|step| {
             let Step::Probe(probe) = step else { return None };
             let (payload, _) = probe.columns.iter().find(|(_, to)| *to == key)?;
-            let table = runner.joined(probe.state)?;
-            if table.is_empty() { Some((0, 0)) } else { table.payload_range(*payload) }
+            runner.joined(probe.state, self.accelerator)?.payload_range(*payload)
         })
     }
 
     /// Where groups are counted.
     pub(super) fn place_of(&self, table: &Slots) -> GroupPlace {
+        let shared_bytes = u64::from(self.accelerator.processor.device().limits().shared_bytes);
         match table.keys.is_empty() {
             true => GroupPlace::One,
-            false if table.bytes() <= u64::from(self.accelerator.processor.device().limits().shared_bytes) => {
-                GroupPlace::Shared
-            }
+            false if table.bytes() <= MOST_SHARED_BYTES.min(shared_bytes) => GroupPlace::Shared,
             false => GroupPlace::Global,
         }
     }

@@ -1,44 +1,72 @@
-//! Build sides on a device: those that lie in arrays by key are copied there as the kernel needs them.
+//! Build sides as kernels look them up: those that were made on the device, and those of the CPU that lie in arrays by key,
+//! which are copied there.
 
 use std::sync::Arc;
 
 use forebay_base::{Error, Result};
 use forebay_cpu::compile::Finished;
-use forebay_cpu::join::{JoinLayout, JoinTable};
+use forebay_cpu::join::{DensePayload, JoinLayout, JoinTable};
 use forebay_gpu::device::Address;
 use forebay_gpu::emit::Kernel;
-use forebay_gpu::parameters::{Build, Parameters};
-use forebay_pipeline::Scalar;
-use forebay_pipeline::ir::{State, StateId, Typed, ValueType};
+use forebay_gpu::parameters::{Build, Parameters, Payload};
+use forebay_pipeline::ir::{State, StateId};
 
+use super::builds::DeviceBuild;
 use super::{DevicePipeline, unsupported};
+use crate::accelerator::Accelerator;
 use crate::query::runner::Runner;
 
+/// Where a build side is.
+pub(super) enum Joined<'a> {
+    /// In the host's memory.
+    Host(&'a JoinTable),
+    /// On the device.
+    Device(&'a Arc<DeviceBuild>),
+}
+
+impl Joined<'_> {
+    /// Least and greatest value of a payload column, where they are known.
+    pub(super) fn payload_range(&self, payload: usize) -> Option<(i64, i64)> {
+        match self {
+            Self::Host(table) if table.is_empty() => Some((0, 0)),
+            Self::Host(table) => table.payload_range(payload),
+            Self::Device(build) => build.ranges[payload],
+        }
+    }
+}
+
 impl Runner<'_> {
-    /// A build side in memory.
-    pub(super) fn joined(&self, state: StateId) -> Option<&JoinTable> {
-        match self.finished[state.0 as usize].as_deref() {
-            Some(Finished::Join(table)) => Some(table),
+    /// A build side that pipelines on a device can look up.
+    pub(super) fn joined(&self, state: StateId, accelerator: &Accelerator) -> Option<Joined<'_>> {
+        let number = state.0 as usize;
+        match (self.finished[number].as_deref(), &self.on_device[number]) {
+            (Some(Finished::Join(table)), _) => Some(Joined::Host(table)),
+            (_, Some(build)) if build.is_on(accelerator) => Some(Joined::Device(build)),
             _ => None,
         }
     }
 
-    /// By state: it is a build side in memory.
-    pub(super) fn joined_states(&self) -> Vec<bool> {
-        (0..self.finished.len() as u32).map(|state| self.joined(StateId(state)).is_some()).collect()
+    /// By state: it is such a build side.
+    pub(super) fn joined_states(&self, accelerator: &Accelerator) -> Vec<bool> {
+        let states = 0..self.finished.len() as u32;
+        states.map(|state| self.joined(StateId(state), accelerator).is_some()).collect()
     }
 }
 
 impl DevicePipeline<'_> {
-    fn build_side(&self, kernel: &Kernel, number: usize) -> Result<&JoinTable> {
-        let joined = self.runner.joined(kernel.builds[number].state);
+    fn build_side(&self, kernel: &Kernel, number: usize) -> Result<Joined<'_>> {
+        let joined = self.runner.joined(kernel.builds[number].state, self.accelerator);
         joined.ok_or_else(|| Error::internal("a build side is looked up that is not in memory"))
     }
 
-    /// Whether the build sides that a kernel looks up lie in a way that can be copied.
+    /// Whether the build sides that a kernel looks up lie in a way that it can.
     pub(super) fn check_builds(&self, kernel: &Kernel) -> Result<()> {
         for (number, build) in kernel.builds.iter().enumerate() {
-            let table = self.build_side(kernel, number)?;
+            let table = match self.build_side(kernel, number)? {
+                Joined::Device(made) if made.is_unique || !build.is_unique => continue,
+                Joined::Device(_) => return Err(unsupported("a build side has several rows of one key")),
+                Joined::Host(table) => table,
+            };
             let reads = kernel.payloads.iter().any(|(of, _)| *of == number);
             match table.layout() {
                 _ if table.is_empty() => {}
@@ -50,74 +78,76 @@ impl DevicePipeline<'_> {
         Ok(())
     }
 
-    /// Brings the build sides of a kernel to the device; appends where they are.
+    /// Brings the build sides of a kernel to the device that are not there; appends where they are.
     pub(super) fn place_builds(&mut self, kernel: &Kernel, parameters: &mut Parameters) -> Result<()> {
-        let mut builds = Vec::with_capacity(kernel.builds.len());
         for number in 0..kernel.builds.len() {
-            let keys = self.build_side(kernel, number)?.key_set();
-            let build = match keys {
-                None => Build { present: Address(0), low: 0, span: 0, payload: Vec::new() },
-                Some(keys) => {
+            let (keys, made) = match self.build_side(kernel, number)? {
+                Joined::Device(made) => (None, Some(Arc::clone(made))),
+                Joined::Host(table) => (table.key_set(), None),
+            };
+            match (made, keys) {
+                (Some(made), _) => parameters.build(&made.build),
+                (None, None) => {
+                    parameters.build(&Build { present: Address(0), low: 0, span: 0, payload: Vec::new() });
+                }
+                (None, Some(keys)) => {
                     let bits: Vec<u8> = keys.words().iter().flat_map(|word| word.to_le_bytes()).collect();
                     let low = i64::try_from(keys.low()).map_err(|_| Error::internal("a key of more than 8 bytes"))?;
                     let span = (keys.high() - keys.low()) as u64 + 1;
-                    Build { present: self.turn.place(&bits)?, low, span, payload: Vec::new() }
+                    let present = self.turn.place(&bits)?;
+                    parameters.build(&Build { present, low, span, payload: Vec::new() });
                 }
-            };
-            parameters.build(&build);
-            builds.push(build);
+            }
         }
         for (number, column) in &kernel.payloads {
-            let build = &mut builds[*number];
-            build.payload.resize((column + 1).max(build.payload.len()), (Address(0), Address(0)));
-            if build.span > 0 {
-                build.payload[*column] = self.payload(kernel, *number, *column)?;
-            }
-            parameters.payload(build, *column);
+            parameters.payload(&self.payload(kernel, *number, *column)?);
         }
         Ok(())
     }
 
-    /// Values of a payload column by key, and which of them are not NULL.
-    fn payload(&mut self, kernel: &Kernel, number: usize, column: usize) -> Result<(Address, Address)> {
+    /// Where a payload column lies, which is brought to the device if it is not there.
+    fn payload(&mut self, kernel: &Kernel, number: usize, column: usize) -> Result<Payload> {
         let state = kernel.builds[number].state;
         let State::Join(join) = &self.runner.program.states[state.0 as usize] else {
             return Err(Error::internal("groups are looked up"));
         };
-        let typed = join.payload[column];
+        let nullable = join.payload[column].nullable;
+        if let Joined::Device(made) = self.build_side(kernel, number)? {
+            return Ok(made.build.payload[column]);
+        }
         let finished = self.runner.finished[state.0 as usize].clone();
-        let Some(Finished::Join(table)) = finished.as_ref().map(Arc::as_ref) else {
+        let Some(Finished::Join(table)) = finished.as_deref() else {
             return Err(Error::internal("a build side is looked up that is not in memory"));
         };
-        let by_key = table.payload_by_key(column, typed.value);
+        let nowhere = Payload { values: Address(0), valid: Address(0), base: 0, entry_bytes: 8 };
+        if table.is_empty() {
+            return Ok(nowhere);
+        }
+        let by_key = table.payload_by_key(column);
         let by_key = by_key.ok_or_else(|| Error::internal("a payload that does not lie in arrays"))?;
-        let (values, valid) = arrays(by_key, typed);
-        Ok((self.turn.place(&values)?, if typed.nullable { self.turn.place(&valid)? } else { Address(0) }))
+        let DensePayload { entries, entry_bytes, base, validity } = by_key;
+        let valid = if nullable { self.turn.place(&bits_of(validity))? } else { Address(0) };
+        Ok(Payload { values: self.turn.place(entries)?, valid, base, entry_bytes: u64::from(entry_bytes) })
     }
 }
 
-/// Values as a kernel gathers them, and a bit for each that is not NULL, in 4-byte words.
-fn arrays(values: impl Iterator<Item = Scalar>, typed: Typed) -> (Vec<u8>, Vec<u8>) {
-    let (mut bytes, mut valid) = (Vec::new(), Vec::<u8>::new());
-    let width = match typed.value {
-        ValueType::Bool => 1,
-        ValueType::I128 => 16,
-        _ => 8,
-    };
-    for (number, value) in values.enumerate() {
-        if number % 32 == 0 {
-            valid.extend([0; 4]);
-        }
-        if !value.is_null() {
-            valid[number / 8] |= 1 << (number % 8);
-        }
-        match value {
-            Scalar::Bool(value) => bytes.push(u8::from(value)),
-            Scalar::I64(value) => bytes.extend(value.to_le_bytes()),
-            Scalar::I128(value) => bytes.extend(value.to_le_bytes()),
-            Scalar::F64(value) => bytes.extend(value.to_le_bytes()),
-            Scalar::Null | Scalar::Bytes(_) => bytes.resize(bytes.len() + width, 0),
-        }
+/// A bit for each byte that is not 0, in 4-byte words.
+fn bits_of(bytes: &[u8]) -> Vec<u8> {
+    let byte = |bytes: &[u8]| bytes.iter().rev().fold(0, |bits, byte| bits << 1 | u8::from(*byte != 0));
+    let mut bits: Vec<u8> = bytes.chunks(8).map(byte).collect();
+    bits.resize(bits.len().next_multiple_of(4), 0);
+    bits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bits_of;
+
+    #[test]
+    fn bits_lie_in_whole_words() {
+        assert_eq!(bits_of(&[]), [0u8; 0]);
+        assert_eq!(bits_of(&[1]), [1, 0, 0, 0]);
+        assert_eq!(bits_of(&[0, 1, 1, 0, 0, 0, 0, 2, 0, 1]), [0b1000_0110, 0b10, 0, 0]);
+        assert_eq!(bits_of(&[1; 33]), [255, 255, 255, 255, 1, 0, 0, 0]);
     }
-    (bytes, valid)
 }

@@ -236,6 +236,7 @@ impl Runner<'_> {
             goes_on: vec![false; self.program.pipelines.len()],
             dictionaries: self.dictionaries.clone(),
             finished: self.finished.clone(),
+            on_device: self.on_device.clone(),
             spilled: self.spilled.clone(),
             between: BTreeMap::new(),
             coming: Coming::default(),
