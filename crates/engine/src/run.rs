@@ -173,11 +173,6 @@ impl Scan {
         self.morsels.len()
     }
 
-    /// The number of morsels that no worker has taken.
-    pub(crate) fn morsels_left(&self) -> usize {
-        self.morsels.len().saturating_sub(self.cursor.load(Ordering::Relaxed))
-    }
-
     /// The morsel with this number.
     pub(crate) fn morsel(&self, number: usize) -> Morsel {
         self.morsels[number]

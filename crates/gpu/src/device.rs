@@ -139,6 +139,9 @@ pub trait Device: fmt::Debug + Send + Sync {
     /// Compiles a kernel text, which includes the headers of [`crate::kernels`].
     fn compile(&self, text: &str) -> Result<Image>;
 
+    /// Whether the image of a text is at hand, so that to compile it takes no time that a query would notice.
+    fn has_image(&self, text: &str) -> bool;
+
     /// A kernel of an image by name. The image stays loaded while the device is open.
     fn load(&self, image: &Image, name: &str) -> Result<Function>;
 

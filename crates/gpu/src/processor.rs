@@ -8,11 +8,12 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use forebay_base::{ErrorKind, Result};
 
-use crate::device::{Address, Buffer, Counters, Device, Function, Grid, Memory, Stream};
+use crate::device::{Address, Buffer, Counters, Device, Function, Grid, Image, Memory, Stream};
 use crate::emit::NAME;
 use crate::kernels::{COMPACT, THREADS};
 use crate::parameters::Parameters;
@@ -31,7 +32,21 @@ const LEAST_WORTH_LAUNCHING_BYTES: u64 = 1 << 20;
 pub struct Processor {
     device: Arc<dyn Device>,
     shared: Mutex<Shared>,
+    images: Arc<Mutex<Images>>,
+    /// Threads that compile.
+    compiling: Mutex<Vec<JoinHandle<()>>>,
 }
+
+impl Drop for Processor {
+    fn drop(&mut self) {
+        // A process must not end while a compiler works.
+        let compiling = self.compiling.get_mut().unwrap_or_else(PoisonError::into_inner);
+        compiling.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+/// By text: what was compiled beside queries; none where it is not done, or failed.
+type Images = HashMap<String, Option<Image>>;
 
 #[derive(Debug)]
 struct Shared {
@@ -44,12 +59,33 @@ impl Processor {
     /// Makes a device ready.
     pub fn new(device: Arc<dyn Device>) -> Result<Self> {
         let shared = Shared { ring: Ring::new(&device)?, kernels: device.stream()?, functions: HashMap::new() };
-        Ok(Self { device, shared: Mutex::new(shared) })
+        Ok(Self { device, shared: Mutex::new(shared), images: Arc::default(), compiling: Mutex::default() })
     }
 
     /// The device.
     pub fn device(&self) -> &Arc<dyn Device> {
         &self.device
+    }
+
+    /// Compiles a text beside queries, once. Where that fails it is not tried again.
+    fn compile_beside(&self, text: &str) {
+        {
+            let mut images = lock(&self.images);
+            if images.contains_key(text) {
+                return;
+            }
+            images.insert(text.to_owned(), None);
+        }
+        let (device, images, text) = (Arc::clone(&self.device), Arc::clone(&self.images), text.to_owned());
+        let compile = move || {
+            if let Ok(image) = device.compile(&text) {
+                lock(&images).insert(text, Some(image));
+            }
+        };
+        let mut compiling = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+        compiling.retain(|thread| !thread.is_finished());
+        // Without a thread nothing is compiled, and the pipeline stays where it is.
+        compiling.extend(std::thread::Builder::new().name("forebay-nvrtc".to_owned()).spawn(compile));
     }
 
     /// Waits for the turn of one pipeline.
@@ -152,13 +188,28 @@ impl Turn<'_> {
         Uploader { device: &self.processor.device, ring, unlaunched_bytes: &self.unlaunched_bytes }
     }
 
+    /// Whether the kernel of a text is at hand. Else it is compiled beside queries from now on.
+    pub fn is_ready(&self, text: &str) -> bool {
+        let is_here = self.shared.functions.contains_key(text)
+            || matches!(lock(&self.processor.images).get(text), Some(Some(_)))
+            || self.processor.device.has_image(text);
+        if !is_here {
+            self.processor.compile_beside(text);
+        }
+        is_here
+    }
+
     /// The kernel of a text, compiled unless it is known.
     pub fn function(&mut self, text: &str) -> Result<Function> {
         if let Some(known) = self.shared.functions.get(text) {
             return Ok(*known);
         }
         let started = Instant::now();
-        let image = self.processor.device.compile(text)?;
+        let known = lock(&self.processor.images).get(text).cloned().flatten();
+        let image = match known {
+            Some(image) => image,
+            None => self.processor.device.compile(text)?,
+        };
         let function = self.processor.device.load(&image, NAME)?;
         self.shared.functions.insert(text.to_owned(), function);
         self.compile_ns += started.elapsed().as_nanos() as u64;
@@ -223,6 +274,10 @@ impl Turn<'_> {
             kernel_ns: now.kernel_ns - self.before.kernel_ns,
         }
     }
+}
+
+fn lock(images: &Mutex<Images>) -> MutexGuard<'_, Images> {
+    images.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a turn has cost.

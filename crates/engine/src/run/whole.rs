@@ -1,6 +1,7 @@
 //! A morsel's blocks as they are, for who tests rows elsewhere: only zones rule out blocks here.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use forebay_base::Result;
 use forebay_cpu::Selection;
@@ -15,6 +16,11 @@ impl Scan {
         let mut rows = self.rows_of(morsel)?;
         rows.prune(tests, &(0..tests.len()).collect::<Vec<_>>());
         Ok(rows)
+    }
+
+    /// The number of morsels that no worker has taken.
+    pub(crate) fn morsels_left(&self) -> usize {
+        self.morsels.len().saturating_sub(self.cursor.load(Ordering::Relaxed))
     }
 
     /// The table.

@@ -201,7 +201,7 @@ impl Device for CudaDevice {
 
     fn copy(&self, stream: Stream, to: Address, from: Address, bytes: u64) -> Result<()> {
         let mut state = self.state();
-        let between = [from, to].map(|at| state.context.memory(at, bytes, "a copy"));
+        let between = [from, to].map(|at| state.context.allocations.memory(at, bytes, "a copy"));
         state.context.copy(stream.0, to, from, bytes)?;
         let [from, to] = between;
         let counters = &mut state.counters;
@@ -230,6 +230,10 @@ impl Device for CudaDevice {
         let image = self.compiler.compile(text)?;
         self.images.put(&key, &image);
         Ok(Image(image.into()))
+    }
+
+    fn has_image(&self, text: &str) -> bool {
+        self.images.get(&self.compiler.key(text)).is_some()
     }
 
     fn load(&self, image: &Image, name: &str) -> Result<Function> {

@@ -76,7 +76,7 @@ pub(crate) struct Description {
 pub(crate) struct Context {
     context: sys::CUcontext,
     name: String,
-    allocations: Allocations,
+    pub(crate) allocations: Allocations,
     streams: Vec<sys::CUstream>,
     events: Vec<sys::CUevent>,
     functions: Vec<sys::CUfunction>,
@@ -306,14 +306,9 @@ impl Context {
         Ok(allocation)
     }
 
-    /// Where memory lies that holds all these bytes.
-    pub(crate) fn memory(&self, at: Address, bytes: u64, what: &str) -> Result<Memory> {
-        self.allocations.memory(at, bytes, what)
-    }
-
     /// Bytes of pinned memory.
     pub(crate) fn pinned(&self, at: Address, bytes: u64) -> Result<Pinned> {
-        match self.memory(at, bytes, "an access by the host")? {
+        match self.allocations.memory(at, bytes, "an access by the host")? {
             Memory::Pinned => Ok(Pinned { at: at.0, bytes }),
             Memory::Device => Err(Error::internal("the host looks at memory of the device")),
         }
@@ -347,8 +342,8 @@ impl Context {
     }
 
     pub(crate) fn copy(&mut self, stream: u64, to: Address, from: Address, bytes: u64) -> Result<()> {
-        self.memory(to, bytes, "a copy")?;
-        self.memory(from, bytes, "a copy")?;
+        self.allocations.memory(to, bytes, "a copy")?;
+        self.allocations.memory(from, bytes, "a copy")?;
         let stream = known(&self.streams, stream, "stream")?;
         if bytes == 0 {
             return Ok(());
@@ -418,7 +413,7 @@ impl Context {
     }
 
     pub(crate) fn fill(&self, stream: u64, to: Address, byte: u8, bytes: u64) -> Result<()> {
-        if self.memory(to, bytes, "a fill")? != Memory::Device {
+        if self.allocations.memory(to, bytes, "a fill")? != Memory::Device {
             return Err(Error::internal("a fill of memory of the host"));
         }
         let stream = known(&self.streams, stream, "stream")?;

@@ -197,11 +197,7 @@ impl Run<'_> {
             Sink::Aggregate { state, keys, .. } => Some(self.group_table(number, *state, keys)?),
             _ => None,
         };
-        let place = groups.as_ref().map(|groups| match groups.keys.is_empty() {
-            true => GroupPlace::One,
-            false if groups.bytes() > 32 << 10 || self.execution.global => GroupPlace::Global,
-            false => GroupPlace::Shared,
-        });
+        let place = groups.as_ref().map(|groups| self.place_of(groups));
         let state_places =
             StatePlaces { builds: self.builds.iter().map(Option::is_some).collect(), groups: place, listed: false };
         let kernel = emit(program, number, &state_places)?;
@@ -346,6 +342,14 @@ impl Run<'_> {
         match flags & !8 {
             0 => Ok(flags),
             other => Err(Error::internal(format!("the kernel left faults {other}"))),
+        }
+    }
+
+    fn place_of(&self, groups: &DeviceGroupTable) -> GroupPlace {
+        match groups.keys.is_empty() {
+            true => GroupPlace::One,
+            false if groups.bytes() > 32 << 10 || self.execution.global => GroupPlace::Global,
+            false => GroupPlace::Shared,
         }
     }
 

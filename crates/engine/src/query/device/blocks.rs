@@ -1,62 +1,22 @@
-//! The blocks of a table as a kernel finds them: chunks as they lie in memory, and descriptors of columns and tests.
+//! Blocks of a table as they are told to a kernel: descriptors of columns and tests, with what these refer to.
+//!
+//! Must not know: where blocks come from.
 
-use std::borrow::Cow;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
-use forebay_base::{Error, PhysicalType, Result, Value};
-use forebay_block::{Access, EncodedBlock, InflatedChunk, RunEnds, ValueRef, Values};
-use forebay_cache::{ChunkCache, UnitKey};
+use forebay_base::{Error, Result};
+use forebay_block::{Access, EncodedBlock, ValueRef, Values};
 use forebay_cpu::dictionary::Dictionary;
-use forebay_cpu::pool;
 use forebay_gpu::device::{Address, Buffer};
-use forebay_gpu::emit::{ColumnInput, Kernel};
 use forebay_gpu::parameters::{
-    COLUMN_WORDS, Column, Form, Parameters, Predicate as DevicePredicate, TABLE_WORD, TEST_WORDS, VALUES_WORD,
+    COLUMN_WORDS, Column, Parameters, Predicate as DevicePredicate, TABLE_WORD, TEST_WORDS, VALUES_WORD,
 };
-use forebay_gpu::processor::{Turn, Uploader};
-use forebay_pipeline::ir::TableSource;
-use forebay_store::Segment;
-
-use super::predicates::device_test;
-use super::{DevicePipeline, unsupported};
-use crate::chunks::Cache;
-use crate::described::{DescribedBlock, DescribedColumn, DescribedGroup};
-use crate::run::{MorselRows, Stored};
-use crate::{AdaptivePredicate, CancelToken, ChunkKey, Scan};
+use forebay_gpu::processor::Turn;
 
 /// What lies together on the device begins at a multiple of so many bytes.
-const ALIGN: usize = 16;
+pub(super) const ALIGN: usize = 16;
 
-/// The blocks of a table that zones did not rule out, piece by piece. Several threads describe them and bring them there.
-#[derive(Debug)]
-pub(super) struct Reader<'a> {
-    source: &'a TableSource,
-    inputs: Vec<Input>,
-    scan: Arc<Scan>,
-    tests: Vec<AdaptivePredicate>,
-    /// By test: the number of its column among the inputs.
-    tested: Vec<usize>,
-    /// Chunks that threads bring to the device: several may come upon one at a time, of which one brings it.
-    placed: Mutex<HashMap<ChunkKey, PlacedChunk>>,
-}
-
-/// A chunk that one thread brings to the device while others wait.
-type PlacedChunk = Arc<Mutex<Weak<Buffer>>>;
-
-/// A column that a kernel reads.
-#[derive(Debug)]
-struct Input {
-    column: ColumnInput,
-    /// The ids of its strings, where it is read as ids.
-    dictionary: Option<Arc<Dictionary>>,
-    /// The host's chunks are needed: for ids, or to translate tests.
-    needs_host: bool,
-    /// By segment: what is known of its blocks; none where the segment is older than the column.
-    described: Vec<Option<Arc<DescribedColumn>>>,
-}
-
-/// Some of them, as they are told to a kernel but for addresses that are not known yet.
+/// Some blocks of a table, but for addresses that are not known yet.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     rows: Vec<u32>,
@@ -77,250 +37,11 @@ pub(super) struct Blocks {
 
 /// Ids of a block's strings.
 #[derive(Debug, Clone, Copy)]
-enum Ids {
+pub(super) enum Ids {
     /// The same in all rows.
     Constant(u32),
     /// From here on among [`Blocks::ids`].
     At(usize),
-}
-
-/// What a thread needs to describe blocks.
-#[derive(Clone, Copy)]
-struct Describer<'a> {
-    reader: &'a Reader<'a>,
-    cache: &'a ChunkCache<ChunkKey, Buffer>,
-    host: &'a Cache,
-    uploader: Uploader<'a>,
-    cancel: &'a CancelToken,
-    /// Uses are told to these caches: they are so full that it matters which chunks were used last.
-    tells: (bool, bool),
-}
-
-/// A block that was described before, with what it lies in.
-struct Known<'a> {
-    block: &'a DescribedBlock,
-    buffer: Arc<Buffer>,
-    chunk: Option<Arc<InflatedChunk>>,
-}
-
-impl<'a> Reader<'a> {
-    /// Will read what a kernel needs of a table.
-    pub(super) fn new(run: &DevicePipeline<'_>, source: &'a TableSource, kernel: &Kernel) -> Result<Self> {
-        let runner = run.runner;
-        let bound = &runner.query.tables[source.table];
-        let columns = kernel.columns.iter().map(|input| input.column).collect();
-        let (table, metrics) = (Arc::clone(&bound.table), Arc::clone(&bound.metrics));
-        let scan = Scan::new(Arc::clone(runner.engine), table, columns, metrics, runner.cancel.clone())?;
-        // What is on the device is kept there by chunk.
-        let scan = scan.with_settings(runner.options.scan).of_whole_chunks();
-        let scan = Arc::new(scan.with_timeline(runner.timeline.clone()));
-        let tests = source.tests.iter().map(|test| AdaptivePredicate::new(test.clone(), false)).collect();
-        let described = &run.accelerator.described;
-        let input = |column: &ColumnInput| -> Result<Input> {
-            let own = source.columns.iter().filter(|own| own.column == column.column);
-            let dictionary = own.filter_map(|own| own.dictionary).next();
-            let dictionary = dictionary.map(|id| Arc::clone(&runner.dictionaries[id.0 as usize]));
-            let is_tested = source.tests.iter().any(|test| test.column == column.column);
-            let (needs_host, table) = (dictionary.is_some() || is_tested, scan.table());
-            let id = table.columns[column.column].id;
-            let of_segment = |segment: &Arc<Segment>| -> Result<Option<Arc<DescribedColumn>>> {
-                let has_it = segment.column_index(id).is_some();
-                let groups = segment.groups()?.len();
-                Ok(has_it.then(|| described.of((table.id, segment.id(), id), groups)))
-            };
-            let described = table.segments.iter().map(of_segment).collect::<Result<_>>()?;
-            Ok(Input { column: *column, dictionary, needs_host, described })
-        };
-        let inputs = kernel.columns.iter().map(input).collect::<Result<_>>()?;
-        let number = |column: usize| kernel.columns.iter().position(|input| input.column == column);
-        let tested = source.tests.iter().map(|test| number(test.column)).collect::<Option<_>>();
-        let tested = tested.ok_or_else(|| Error::internal("a kernel tests a column that it does not read"))?;
-        Ok(Self { source, inputs, scan, tests, tested, placed: Mutex::default() })
-    }
-
-    /// Reads the next blocks and puts their chunks on their way, all of them or until a kernel is worth to be launched behind
-    /// them. At the end there are none.
-    pub(super) fn next(&mut self, run: &DevicePipeline<'_>, all: bool) -> Result<Option<Blocks>> {
-        let (cache, host) = (&run.accelerator.chunks, run.runner.engine.cache());
-        let describer = Describer {
-            reader: self,
-            cache,
-            host,
-            uploader: run.turn.uploader(),
-            cancel: run.runner.cancel,
-            tells: (is_rather_full(cache), is_rather_full(host)),
-        };
-        let threads = run.runner.options.threads.min(self.scan.morsels_left()).max(1);
-        let mut blocks = Blocks::default();
-        for described in pool::run(threads, || describer.describe(all)) {
-            blocks.append(described.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
-        }
-        Ok(Some(blocks).filter(|blocks| blocks.count() > 0))
-    }
-}
-
-/// Whether what was used last matters: little more fits.
-fn is_rather_full<K: UnitKey, V, S>(cache: &ChunkCache<K, V, S>) -> bool {
-    cache.held_bytes() > cache.budget_bytes() / 4 * 3
-}
-
-impl Describer<'_> {
-    /// Describes blocks until there are no more, or until a kernel is worth to be launched behind what is on its way.
-    fn describe(&self, all: bool) -> Result<Blocks> {
-        let scan = &self.reader.scan;
-        let mut blocks = Blocks::default();
-        while let Some(morsel) = scan.next_morsel() {
-            self.cancel.check()?;
-            self.morsel(&mut blocks, scan.prune_whole(morsel, &self.reader.tests)?)?;
-            if !all && self.uploader.is_worth_launching() {
-                break;
-            }
-        }
-        Ok(blocks)
-    }
-
-    /// Adds the blocks of a morsel. Columns that were described before are not loaded.
-    fn morsel(&self, blocks: &mut Blocks, mut rows: MorselRows) -> Result<()> {
-        let inputs = &self.reader.inputs;
-        let (segment, group) = rows.row_group();
-        let groups = inputs.iter().map(|input| input.described[segment].as_ref().map(|column| column.group(group)));
-        let groups: Vec<_> = groups.collect();
-        let known = inputs.iter().zip(&groups).map(|(input, group)| known(input, group.as_deref()?, &rows));
-        let known: Vec<Option<Vec<Known<'_>>>> = known.collect();
-        let is_unknown =
-            |(input, known): &(&Input, &Option<Vec<Known<'_>>>)| known.is_none() && input.described[segment].is_some();
-        let unknown = inputs.iter().zip(&known).filter(is_unknown).map(|(input, _)| input.column.column);
-        let unknown: Vec<usize> = unknown.collect();
-        if !unknown.is_empty() {
-            rows.load_whole(&unknown, &self.reader.tests)?;
-        }
-        let (mut code_bytes, mut fresh) = (0, Vec::new());
-        for (number, (block, count)) in rows.whole_blocks().enumerate() {
-            blocks.rows.push(count);
-            for (at, (input, known)) in inputs.iter().zip(&known).enumerate() {
-                match known.as_ref().map(|known| &known[number]) {
-                    Some(known) => {
-                        code_bytes += known.block.row_bytes * count as usize;
-                        self.known(blocks, input, known)?;
-                    }
-                    None => {
-                        let described = self.column(blocks, &rows, block, input)?;
-                        code_bytes += described.as_ref().map_or(0, |own| own.row_bytes * count as usize);
-                        fresh.extend(described.map(|described| (at, block, described)));
-                    }
-                }
-            }
-            for (test, at) in self.reader.source.tests.iter().zip(&self.reader.tested) {
-                let known = known[*at].as_ref().and_then(|known| Some((known[number].chunk.as_ref()?, &known[number])));
-                let test = match known {
-                    Some((chunk, known)) => {
-                        device_test(&chunk.block(known.block.index), &test.test, rows.settings().simd)?
-                    }
-                    None => match rows.stored(test.column, block)? {
-                        Stored::Missing(_) => DevicePredicate::Always,
-                        Stored::Places(_) => return Err(Error::internal("a test asks for the places of rows")),
-                        Stored::Block(chunk, index) => {
-                            device_test(&chunk.block(index), &test.test, rows.settings().simd)?
-                        }
-                    },
-                };
-                blocks.test(&test);
-            }
-        }
-        rows.account_whole(code_bytes as u64);
-        drop(known);
-        drop(groups);
-        for (at, block, described) in fresh {
-            if let Some(column) = &inputs[at].described[segment] {
-                column.keep(group, block, described);
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds a column of a block that was described before.
-    fn known(&self, blocks: &mut Blocks, input: &Input, known: &Known<'_>) -> Result<()> {
-        let key = &known.block.key;
-        if self.tells.0 {
-            drop(self.cache.get(key));
-        }
-        if self.tells.1 && input.needs_host {
-            drop(self.host.get(key));
-        }
-        blocks.chunks.push(Arc::clone(&known.buffer));
-        let ids = match (&input.dictionary, &known.chunk) {
-            (Some(dictionary), Some(chunk)) => Some(blocks.ids_of(&chunk.block(known.block.index), dictionary)?),
-            _ => None,
-        };
-        blocks.column(&known.block.column, ids);
-        Ok(())
-    }
-
-    /// Adds a column of a block that was loaded; gives how it lies on the device, if it is stored.
-    fn column(
-        &self,
-        blocks: &mut Blocks,
-        rows: &MorselRows,
-        block: usize,
-        input: &Input,
-    ) -> Result<Option<DescribedBlock>> {
-        let column = input.column.column;
-        match rows.stored(column, block)? {
-            Stored::Missing(value) => {
-                let (column, ids) = missing(value, input)?;
-                blocks.column(&column, ids);
-                Ok(None)
-            }
-            Stored::Places(_) => Err(Error::internal("a device is asked for the places of rows")),
-            Stored::Block(chunk, index) => {
-                let key = rows.chunk_key(column, block).ok_or_else(|| Error::internal("a chunk without a key"))?;
-                let buffer = self.chunk(key, chunk)?;
-                let at = buffer.address();
-                let view = chunk.block(index);
-                let mut column = Column::of_block(&view, chunk.as_bytes(), at);
-                if let Some((numbers, number_bytes)) = runs_at(chunk, index) {
-                    column = column.with_runs(at.offset(numbers as u64), number_bytes);
-                }
-                let ids = input.dictionary.as_ref().map(|dictionary| blocks.ids_of(&view, dictionary)).transpose()?;
-                blocks.column(&column, ids);
-                let (row_bytes, chunk) = (view.row_bytes(), Arc::downgrade(chunk));
-                let described =
-                    DescribedBlock { column, row_bytes, key, index, buffer: Arc::downgrade(&buffer), chunk };
-                blocks.chunks.push(buffer);
-                Ok(Some(described))
-            }
-        }
-    }
-
-    /// A chunk on the device: it crosses the link unless it is there.
-    fn chunk(&self, key: ChunkKey, chunk: &InflatedChunk) -> Result<Arc<Buffer>> {
-        if let Some(known) = self.cache.get(&key) {
-            return Ok(known);
-        }
-        let placed = {
-            let mut placed = self.reader.placed.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(placed.entry(key).or_default())
-        };
-        let mut placed = placed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = placed.upgrade() {
-            return Ok(known);
-        }
-        let bytes = with_runs(chunk);
-        let buffer = Arc::new(self.uploader.place(&bytes)?);
-        *placed = Arc::downgrade(&buffer);
-        self.cache.insert(key, Arc::clone(&buffer), bytes.len());
-        Ok(buffer)
-    }
-}
-
-/// The blocks of a morsel that have rows, of a column of which all of them were described before and what they lie in is still there.
-fn known<'a>(input: &Input, group: &'a DescribedGroup, rows: &MorselRows) -> Option<Vec<Known<'a>>> {
-    let known = |(block, _): (usize, u32)| {
-        let block = group.get(block)?.as_ref()?;
-        let chunk = if input.needs_host { Some(block.chunk.upgrade()?) } else { None };
-        Some(Known { block, buffer: block.buffer.upgrade()?, chunk })
-    };
-    rows.whole_blocks().map(known).collect()
 }
 
 impl Blocks {
@@ -343,7 +64,7 @@ impl Blocks {
     }
 
     /// Adds the blocks of another thread.
-    fn append(&mut self, more: Self) {
+    pub(super) fn append(&mut self, more: Self) {
         if self.rows.is_empty() {
             *self = more;
             return;
@@ -360,8 +81,18 @@ impl Blocks {
         self.chunks.extend(more.chunks);
     }
 
+    /// Adds the rows of a block, whose columns and tests come next.
+    pub(super) fn block(&mut self, rows: u32) {
+        self.rows.push(rows);
+    }
+
+    /// Keeps a chunk on the device as long as these blocks are.
+    pub(super) fn hold(&mut self, chunk: Arc<Buffer>) {
+        self.chunks.push(chunk);
+    }
+
     /// Adds a column's descriptor.
-    fn column(&mut self, column: &Column, ids: Option<Ids>) {
+    pub(super) fn column(&mut self, column: &Column, ids: Option<Ids>) {
         let words = match ids {
             None => column.words(),
             Some(Ids::Constant(id)) => column.with_ids(Address(0), id).words(),
@@ -374,7 +105,7 @@ impl Blocks {
     }
 
     /// Adds a test's descriptor.
-    fn test(&mut self, test: &DevicePredicate) {
+    pub(super) fn test(&mut self, test: &DevicePredicate) {
         let table = test.table();
         if !table.is_empty() {
             self.tests_of_words.push((self.tests.len() / TEST_WORDS, self.words.len()));
@@ -415,7 +146,7 @@ impl Blocks {
     }
 
     /// The ids of a block's strings in a dictionary of the query.
-    fn ids_of(&mut self, block: &EncodedBlock<'_>, dictionary: &Dictionary) -> Result<Ids> {
+    pub(super) fn ids_of(&mut self, block: &EncodedBlock<'_>, dictionary: &Dictionary) -> Result<Ids> {
         match block.access() {
             Access::AllNull => Ok(Ids::Constant(0)),
             Access::Constant(ValueRef::Bytes(value)) => Ok(Ids::Constant(dictionary.intern(value)?)),
@@ -436,69 +167,4 @@ impl Blocks {
             | Access::RunLength { values: Values::Fixed(_), .. } => Err(Error::internal("a block of strings has none")),
         }
     }
-}
-
-/// What crosses the link of a chunk: its bytes, and behind them for each of its blocks of runs the number of every row's run,
-/// which kernels read as the codes of a dictionary.
-fn with_runs(chunk: &InflatedChunk) -> Cow<'_, [u8]> {
-    let mut bytes = Cow::Borrowed(chunk.as_bytes());
-    for ends in (0..chunk.blocks()).filter_map(|index| run_ends(chunk, index)) {
-        let bytes = bytes.to_mut();
-        let end = bytes.len() + numbers_bytes(ends);
-        ends.append_numbers(bytes);
-        bytes.resize(end, 0);
-    }
-    bytes
-}
-
-/// Where the numbers of a block's runs begin in [`with_runs`], and the bytes of each; `None` where it has none.
-fn runs_at(chunk: &InflatedChunk, block: usize) -> Option<(usize, usize)> {
-    let ends = run_ends(chunk, block)?;
-    let before = (0..block).filter_map(|index| run_ends(chunk, index)).map(numbers_bytes);
-    Some((chunk.as_bytes().len() + before.sum::<usize>(), ends.number_bytes()))
-}
-
-fn run_ends(chunk: &InflatedChunk, block: usize) -> Option<RunEnds<'_>> {
-    match chunk.block(block).access() {
-        Access::RunLength { ends, .. } => Some(ends),
-        Access::AllNull
-        | Access::Constant(_)
-        | Access::FrameOfReference { .. }
-        | Access::Dictionary { .. }
-        | Access::Plain(_) => None,
-    }
-}
-
-/// Bytes of the numbers of all rows' runs. Threads read as many rows as they could have: the last ones, too.
-fn numbers_bytes(ends: RunEnds<'_>) -> usize {
-    let rows = ends.rows(ends.len() - 1).end as usize;
-    (rows * ends.number_bytes()).next_multiple_of(ALIGN)
-}
-
-/// A column that a segment does not have: the same value in all rows.
-fn missing(value: Option<&Value>, input: &Input) -> Result<(Column, Option<Ids>)> {
-    let (nowhere, dictionary) = (Address(0), input.dictionary.as_deref());
-    let physical = input.column.loaded_as.unwrap_or(PhysicalType::I64);
-    let mut column = Column {
-        codes: nowhere,
-        values: nowhere,
-        validity: nowhere,
-        base: 0,
-        form: if value.is_some() { Form::Constant } else { Form::AllNull },
-        code_bytes: 0,
-        physical,
-    };
-    match (value, dictionary) {
-        (Some(Value::Bytes(text)), Some(dictionary)) => column.base = dictionary.intern(text)?.into(),
-        (Some(Value::Bytes(_)), None) if input.column.loaded_as.is_some() => {
-            return Err(unsupported("text is read on the device"));
-        }
-        (Some(Value::Int(number)), _) => column.base = *number,
-        (Some(Value::Float(number)), _) if physical == PhysicalType::F32 => {
-            column.base = (*number as f32).to_bits().into();
-        }
-        (Some(Value::Float(number)), _) => column.base = number.to_bits().into(),
-        _ => {}
-    }
-    Ok((column, None))
 }

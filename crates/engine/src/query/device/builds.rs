@@ -15,8 +15,8 @@ use forebay_pipeline::ir::{
     JoinState, Pipeline, Program, Register, Sink, SourceColumn, State, StateId, Step, TableSource, Typed, ValueType,
 };
 
-use super::blocks::Reader;
 use super::places::check_lookups;
+use super::reader::Reader;
 use super::{DevicePipeline, Launch, Left, Pieces, check_faults, source, unsupported, word};
 use crate::accelerator::Accelerator;
 use crate::query::Query;
@@ -121,7 +121,7 @@ impl DevicePipeline<'_> {
         let mut behind = Parameters::default();
         behind.target(&build, entered);
         build.payload.iter().for_each(|payload| behind.payload(payload));
-        let function = self.turn.function(&kernel.text)?;
+        let function = self.function(&kernel.text)?;
         let launch = Launch { function, shared_bytes: 0, faults: self.turn.zeros(8)?, behind };
         self.launch_all(&launch, &mut pieces, &mut reader)?;
         let fetched = self.turn.fetch(&[(launch.faults, 8), (entered, 8)])?;

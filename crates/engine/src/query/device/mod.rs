@@ -1,8 +1,8 @@
 //! A pipeline on a device beside the CPU: blocks and states are brought there, one kernel runs over them, and only the result
 //! comes back (GOLAP §3).
 //!
-//! Reading order: [`Runner::on_device`], then `blocks` (a table as descriptors and chunks), `predicates` (tests in the terms
-//! of a block), `builds` (build sides that are made there), `states` (build sides as they are looked up) and `results`; `places`
+//! Reading order: [`Runner::on_device`], then `reader` (a table's chunks on their way) and `blocks` (its descriptors), `predicates`
+//! (tests in the terms of a block), `builds` (build sides that are made there), `states` (build sides as they are looked up) and `results`; `places`
 //! says for EXPLAIN where pipelines will run.
 //! Invariants: what a pipeline leaves is what it would leave on the CPU. Whatever the device cannot do, and a pipeline whose
 //! arithmetic failed there, runs on the CPU, over the same snapshot; nothing is left of the attempt but strings in
@@ -12,6 +12,7 @@ mod blocks;
 mod builds;
 mod places;
 mod predicates;
+mod reader;
 mod results;
 mod states;
 
@@ -33,8 +34,9 @@ use forebay_pipeline::{Fault, register_types};
 use super::runner::Runner;
 use super::{PipelineReport, Query};
 use crate::accelerator::Accelerator;
-use blocks::{Blocks, Reader};
+use blocks::Blocks;
 use builds::{MadeWhere, made_where};
+use reader::Reader;
 
 pub(super) use builds::DeviceBuild;
 pub use places::places;
@@ -216,6 +218,14 @@ impl DevicePipeline<'_> {
         }
     }
 
+    /// The kernel of a text. A device that was not asked for is not waited for while its kernels are compiled.
+    fn function(&mut self, text: &str) -> Result<Function> {
+        match self.runner.options.device == DeviceChoice::Auto && !self.turn.is_ready(text) {
+            true => Err(unsupported("its kernel is being compiled")),
+            false => self.turn.function(text),
+        }
+    }
+
     fn grouped(&mut self, pipeline: &Pipeline, state: StateId, keys: &[Register]) -> Result<(Left, u64)> {
         let source = source(pipeline)?;
         let program = &self.runner.program;
@@ -240,7 +250,7 @@ impl DevicePipeline<'_> {
         table.keys.iter().for_each(|key| behind.key(key));
         behind.groups(words, table.slots);
         let launch = Launch {
-            function: self.turn.function(&kernel.text)?,
+            function: self.function(&kernel.text)?,
             shared_bytes: if place == GroupPlace::Shared { table.bytes() as u32 } else { 0 },
             faults: self.turn.zeros(8)?,
             behind,
@@ -263,7 +273,7 @@ impl DevicePipeline<'_> {
         let mut reader = Reader::new(self, source, &kernel)?;
         let mut pieces = Pieces::default();
         pieces.held.extend(reader.next(self, false)?);
-        let function = self.turn.function(&kernel.text)?;
+        let function = self.function(&kernel.text)?;
         let mut builds = Parameters::default();
         self.place_builds(&kernel, &mut builds)?;
         let table_rows = self.runner.query.tables[source.table].table.rows();

@@ -9,6 +9,7 @@ use forebay_gpu::columns::{value_at, value_bytes};
 use forebay_gpu::device::Address;
 use forebay_gpu::emit::GroupPlace;
 use forebay_gpu::groups::DeviceGroupTable as Slots;
+use forebay_gpu::kernels::COMPACT;
 use forebay_gpu::parameters::Parameters;
 use forebay_pipeline::ir::{Pipeline, Register, Source, State, StateId, Step, Typed, ValueType};
 use forebay_pipeline::{Scalar, register_types};
@@ -38,7 +39,7 @@ pub(super) struct Room {
 
 impl DevicePipeline<'_> {
     /// How the groups of a pipeline lie, which has read its blocks; an error says why they do not lie on a device.
-    pub(super) fn group_table(&self, pipeline: &Pipeline, state: StateId, keys: &[Register]) -> Result<Slots> {
+    pub(super) fn group_table(&mut self, pipeline: &Pipeline, state: StateId, keys: &[Register]) -> Result<Slots> {
         let State::Aggregate(groups) = &self.runner.program.states[state.0 as usize] else {
             return Err(Error::internal("groups in a build side"));
         };
@@ -52,6 +53,9 @@ impl DevicePipeline<'_> {
         let table = Slots::new(groups, &ranges)?;
         if table.bytes() > self.result_bytes() {
             return Err(unsupported("groups take too much of the device's memory"));
+        }
+        if table.bytes() > ALL_SLOTS_BYTES {
+            self.function(COMPACT)?;
         }
         Ok(table)
     }
