@@ -47,6 +47,9 @@ const SMALL_TABLE_ROWS: u64 = forebay_base::limits::BLOCK_ROWS as u64;
 /// Room for a result is made for one in so many rows at first.
 const FIRST_ROOM_SHARE: u64 = 8;
 
+/// Groups or rows that may come back from a device that was not asked for.
+const MOST_ROWS_BACK: f64 = 65_536.0;
+
 /// The share of a device's memory that chunks of a pipeline take beside those in the cache, before the first of them go.
 const HELD_SHARE: u64 = 8;
 
@@ -90,6 +93,11 @@ fn unsupported(reason: impl Into<String>) -> Error {
 }
 
 impl Runner<'_> {
+    /// The rows that a state is expected to have.
+    fn expected_rows(&self, state: StateId) -> Option<f64> {
+        self.query.expected_rows.get(state.0 as usize).copied().flatten()
+    }
+
     /// Runs a pipeline on the device that the query asks for, if that can.
     pub(super) fn on_device(&mut self, index: usize) -> Result<Attempt> {
         let choice = self.options.device;
@@ -226,6 +234,15 @@ impl DevicePipeline<'_> {
         }
     }
 
+    /// Whether so many rows may come back from a device that was not asked for: on the host they are made one by one. `None` where
+    /// nobody knows how many there are.
+    fn check_few_come_back(&self, rows: Option<f64>) -> Result<()> {
+        match self.runner.options.device == DeviceChoice::Auto && rows.is_none_or(|rows| rows > MOST_ROWS_BACK) {
+            true => Err(unsupported("too many rows are expected to come back")),
+            false => Ok(()),
+        }
+    }
+
     fn grouped(&mut self, pipeline: &Pipeline, state: StateId, keys: &[Register]) -> Result<(Left, u64)> {
         let source = source(pipeline)?;
         let program = &self.runner.program;
@@ -240,6 +257,8 @@ impl DevicePipeline<'_> {
         let mut pieces = Pieces::default();
         pieces.held.extend(reader.next(self, keys.iter().any(is_string))?);
         let table = self.group_table(pipeline, state, keys)?;
+        let groups = self.runner.expected_rows(state).unwrap_or(f64::INFINITY).min(table.slots as f64);
+        self.check_few_come_back(Some(groups))?;
         let place = self.place_of(&table);
         if place != first {
             kernel = emit(program, self.index, &state_places(builds, Some(place)))?;
@@ -262,6 +281,7 @@ impl DevicePipeline<'_> {
 
     /// A pipeline whose rows come back with these columns.
     fn listed(&mut self, pipeline: &Pipeline, columns: &[Register]) -> Result<(Left, u64)> {
+        self.check_few_come_back(pipeline.sink.fills().and_then(|state| self.runner.expected_rows(state)))?;
         let program = &self.runner.program;
         let types = register_types(program, pipeline)?;
         let typed = |column: &Register| types[column.0 as usize].ok_or_else(|| Error::internal("nothing is collected"));
