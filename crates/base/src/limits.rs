@@ -24,6 +24,17 @@ pub const LOG_RECORD_BYTES: usize = 64 << 10;
 /// Bytes of a statement's text in its record. Longer ones are cut: they were made by programs, and hold data.
 pub const LOGGED_TEXT_BYTES: usize = 16 << 10;
 
+/// Bytes of the redo log from which on the manifest is written and the log begun anew. Replaying as much takes well under a second, and
+/// ten thousand small commits share one checkpoint.
+pub const REDO_LOG_BYTES: u64 = 16 << 20;
+
+/// Bytes of a segment, its zeros not counted, up to which it lies in the redo log until the next checkpoint, in place of a file of its
+/// own that would be synced by itself. What is larger is written once only.
+pub const SMALL_SEGMENT_BYTES: u64 = 64 << 10;
+
+/// Bytes of all segments that lie in memory and in no file yet, from which on others get files at once.
+pub const SMALL_SEGMENTS_BYTES: u64 = 32 << 20;
+
 /// Most blocks of a row group that a segment file may have: chunks of one column become as long as experiments with large
 /// reads need them (GOLAP, Fig. 11), and rows of a group are still counted in 4 bytes.
 pub const GROUP_BLOCKS_MAX: usize = 256;

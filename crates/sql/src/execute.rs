@@ -65,6 +65,7 @@ impl Session {
                 answer = Err(cancelled);
                 break;
             }
+            self.shared.engine.store().wait_for_commits();
             (transaction, tries) = (self.transactions.of_statement(), tries + 1);
             answer = ended(&transaction);
         }

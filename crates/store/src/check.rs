@@ -8,9 +8,10 @@ use forebay_block::{Inflate, inflate_chunk};
 use crate::catalog::{Catalog, Table};
 use crate::head::Head;
 use crate::leftovers::leftovers;
-use crate::manifest;
+use crate::recovery;
+use crate::rows;
 use crate::segment::Segment;
-use crate::store::{Store, load_catalog};
+use crate::store::Store;
 use crate::volume::DATABASE_DIRECTORY;
 
 /// Errors that a check reports in full; it counts the others.
@@ -57,16 +58,17 @@ impl Store {
     /// What is damaged is in the report. What cannot be read for another reason ends the check.
     pub fn check(&self, progress: &mut dyn FnMut(u64, u64) -> Result<()>) -> Result<CheckReport> {
         let _files_stand_still = self.pause_writers();
+        self.inner.line.drain(&self.inner);
         let volume = self.volume();
         let catalog = self.catalog();
         let mut report = CheckReport::default();
         for error in Head::check(&*volume.disk)? {
             report.note(error)?;
         }
-        let loaded = manifest::load(&*volume.disk).and_then(|rows| load_catalog(&rows, volume));
-        match loaded {
-            Ok((root, _)) if root.commit == catalog.commit_number() => {}
-            Ok((root, _)) => report.note(Error::corrupt(format!(
+        let loaded = recovery::load(&*volume.disk);
+        match loaded.and_then(|found| rows::decode(&found.rows, &found.root, volume).map(|_| found.root)) {
+            Ok(root) if root.commit == catalog.commit_number() => {}
+            Ok(root) => report.note(Error::corrupt(format!(
                 "the manifest on disk is of commit {} instead of {}",
                 root.commit,
                 catalog.commit_number()

@@ -15,7 +15,7 @@ use crate::head::HEAD_PATH;
 use crate::serial::{Reader, Writer};
 use crate::store::{LOCK_PATH, OpenMode};
 use crate::volume::{LockedDirectory, SEGMENTS_DIRECTORY};
-use crate::{manifest, rows};
+use crate::{recovery, rows};
 
 /// The marker's name.
 pub(crate) const MARKER_PATH: &str = "DATA";
@@ -253,9 +253,8 @@ fn is_database(disk: &dyn Disk, database: DatabaseId) -> Result<bool> {
     if !disk.exists(HEAD_PATH)? {
         return Ok(false);
     }
-    let found = manifest::load(disk)?;
-    rows::verify(&found)?;
-    Ok(rows::data_directories(&found)?.database == database)
+    let found = recovery::load(disk)?;
+    Ok(rows::data_directories(&found.rows)?.database == database)
 }
 
 /// An error if a directory has something in it that is not left over from when the database at `here` was about to be made.

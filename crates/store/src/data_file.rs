@@ -29,6 +29,10 @@ impl DataFile {
         Self { volume, place, remove_on_drop: AtomicBool::new(true) }
     }
 
+    pub(crate) fn place(&self) -> FilePlace {
+        self.place
+    }
+
     /// The directory that it is in, and so the drive.
     pub(crate) fn directory(&self) -> DirectoryId {
         self.place.directory

@@ -4,12 +4,15 @@
 //! flipped bit it would silently serve old rows. So every commit has a number, and `HEAD` remembers the last one that
 //! was acknowledged: a manifest that is older than `HEAD` is damaged.
 //!
-//! Invariants: two records in alternating sectors, and one is durable before the other is overwritten, so that a torn
-//! write leaves one valid; a number gets here only after its commit is durable, so `HEAD` is never ahead of the truth.
+//! Commits are noted without a sync, behind the redo log that has them. So `HEAD` may be behind a few commits after a power loss, and
+//! is not behind after a program was killed.
 //!
-//! Records are written in the newest format, and a commit begins with a durable one. So a manifest of that format is
-//! always behind a `HEAD` that older programs refuse; `HEAD` itself says nothing of the manifest's format, which may
-//! still be the older one.
+//! Invariants: two records in sectors of their own, and the durable one is not overwritten before the other one is durable, so that
+//! a torn write leaves one valid; a number gets here only after its commit is durable, so `HEAD` is never ahead of the truth.
+//!
+//! Records are written in the newest format, and what older programs must not see comes after a durable one. So a manifest
+//! of that format, or a redo log, is always behind a `HEAD` that older programs refuse; `HEAD` itself says nothing of the manifest's format,
+//! which may still be an older one.
 
 use std::sync::Arc;
 
@@ -20,7 +23,7 @@ use forebay_disk::{Disk, DiskFile, OpenMode};
 use crate::serial::{Reader, Writer};
 
 /// The format of a database directory that this program writes.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 /// The oldest format that it reads; the first commit makes [`FORMAT_VERSION`] of it.
 pub const FORMAT_VERSION_OLDEST: u32 = 2;
 
@@ -42,18 +45,10 @@ pub(crate) const HEAD_BYTES: u64 = 2 * HEAD_RECORD_STRIDE;
 pub(crate) struct Head {
     file: Arc<dyn DiskFile>,
     commit: u64,
-    state: State,
-}
-
-/// How safe the newest record is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// Found in the file, where an earlier program's sync of it may have failed; or just being written.
-    Read,
-    /// Written.
-    Written,
-    /// Written and synced.
-    Durable,
+    /// Which record says so.
+    slot: u64,
+    /// The record that survives for certain. `None` while nothing is known of that: an earlier program's sync may have failed.
+    durable_slot: Option<u64>,
 }
 
 fn record(commit: u64) -> Vec<u8> {
@@ -99,24 +94,24 @@ impl Head {
         disk.rename(HEAD_DRAFT_PATH, HEAD_PATH)
     }
 
-    /// Reads the file; `mode` must allow writing where [`Head::advance`] will be called.
+    /// Reads the file; `mode` must allow writing where [`Head::note`] will be called.
     pub(crate) fn open(disk: &dyn Disk, mode: OpenMode) -> Result<Self> {
         let file = disk.open(HEAD_PATH, mode)?;
         let mut newest = None;
-        for record in read_records(&*file) {
+        for (slot, record) in (0..).zip(read_records(&*file)) {
             match record {
-                Ok((version, commit)) => newest = newest.max(Some((commit, version))),
+                Ok((version, commit)) => newest = newest.max(Some((commit, version, slot))),
                 Err(error) if error.kind() == ErrorKind::Corrupt => {}
                 Err(error) => return Err(error),
             }
         }
-        let Some((commit, version)) = newest else {
+        let Some((commit, version, slot)) = newest else {
             return Err(Error::corrupt("neither record of HEAD is valid")
                 .context(disk.describe())
                 .hint("Restore the directory from a backup; the table data in segments/ may be intact"));
         };
         check_version(version).context(|| disk.describe())?;
-        Ok(Self { file, commit, state: State::Read })
+        Ok(Self { file, commit, slot, durable_slot: None })
     }
 
     /// Why each record that cannot be read cannot; opening is content with one that can.
@@ -131,24 +126,33 @@ impl Head {
         self.commit
     }
 
-    /// Notes that `commit` is durable, unless it has done so. Itself not durable before [`Head::sync`].
-    pub(crate) fn advance(&mut self, commit: u64) -> Result<()> {
-        if self.state == State::Read || self.commit != commit {
-            self.state = State::Read;
-            self.file.write_at((commit % 2) * HEAD_RECORD_STRIDE, &record(commit))?;
-            self.commit = commit;
-            self.state = State::Written;
+    /// Writes the newest record again, in the newest format, unless it is durable so. Itself not durable before [`Head::sync`].
+    pub(crate) fn refresh(&mut self) -> Result<()> {
+        match self.durable_slot {
+            None => self.write(self.slot, self.commit),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Notes that `commit` is durable, in the record that need not survive. Itself not durable before [`Head::sync`].
+    pub(crate) fn note(&mut self, commit: u64) -> Result<()> {
+        let durable = self.durable_slot.ok_or_else(|| Error::internal("no record of HEAD is known to be durable"))?;
+        self.write(1 - durable, commit)?;
+        (self.commit, self.slot) = (commit, 1 - durable);
+        Ok(())
+    }
+
+    /// Makes what was noted durable.
+    pub(crate) fn sync(&mut self) -> Result<()> {
+        if self.durable_slot != Some(self.slot) {
+            self.file.sync()?;
+            self.durable_slot = Some(self.slot);
         }
         Ok(())
     }
 
-    /// Makes what was noted durable: before the other record is overwritten.
-    pub(crate) fn sync(&mut self) -> Result<()> {
-        if self.state != State::Durable {
-            self.file.sync()?;
-            self.state = State::Durable;
-        }
-        Ok(())
+    fn write(&self, slot: u64, commit: u64) -> Result<()> {
+        self.file.write_at(slot * HEAD_RECORD_STRIDE, &record(commit))
     }
 }
 

@@ -15,6 +15,7 @@ use forebay_disk::{Disk, DiskFile, OpenMode};
 use redb::backends::InMemoryBackend;
 use redb::{Builder, Database, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition, TableError};
 
+use crate::outcome::Outcome;
 use crate::rows::{KEY_BYTES, Key, Rows};
 
 /// The file's name.
@@ -48,17 +49,6 @@ pub(crate) struct Manifest {
 /// redb on the file itself. `None` only while it is dropped.
 #[derive(Debug)]
 struct Live(Option<Database>);
-
-/// How a commit ended.
-#[derive(Debug)]
-pub(crate) enum Outcome {
-    /// It is durable.
-    Committed,
-    /// Nothing changed, and the next commit may succeed.
-    Failed(Error),
-    /// Only reopening the database can tell; nothing may be written until then.
-    Unknown(Error),
-}
 
 impl Manifest {
     pub(crate) fn new(disk: Arc<dyn Disk>) -> Self {

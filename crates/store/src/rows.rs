@@ -8,7 +8,7 @@
 mod deleted;
 mod segments;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use forebay_base::checksum::crc32c;
@@ -62,11 +62,14 @@ pub(crate) type Key = [u8; KEY_BYTES];
 /// All rows of a manifest, with their checksums.
 pub(crate) type Rows = BTreeMap<Key, Vec<u8>>;
 
+/// Rows that a commit sets, or removes where there is none.
+pub(crate) type RowChanges = Vec<(Key, Option<Vec<u8>>)>;
+
 /// What the root row says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Root {
     /// Format version of all rows.
-    version: u32,
+    pub(crate) version: u32,
     pub(crate) commit: u64,
     pub(crate) next_object: u64,
     /// Id of the next segment or fact.
@@ -127,17 +130,87 @@ fn digest(rows: &Rows) -> u32 {
 /// The catalog as rows.
 pub(crate) fn encode(catalog: &Catalog, next_file: u64) -> Rows {
     let mut rows = Rows::new();
+    encode_but(catalog, &Unchanged::default(), &mut rows);
+    seal_root(catalog, next_file, &mut rows);
+    rows
+}
+
+/// Makes rows of `now` of those of `before`; what was changed. It costs what has changed, and a look at the checksum of every row.
+pub(crate) fn update(rows: &mut Rows, before: &Catalog, now: &Catalog, next_file: u64) -> RowChanges {
+    let unchanged = Unchanged::between(before, now);
+    let (mut old, mut new) = (Rows::new(), Rows::new());
+    encode_but(before, &unchanged, &mut old);
+    encode_but(now, &unchanged, &mut new);
+    let gone = old.keys().filter(|key| !new.contains_key(*key)).map(|key| (*key, None));
+    let mut changes: RowChanges = gone.collect();
+    changes.extend(new.into_iter().filter(|(key, row)| old.get(key) != Some(row)).map(|(key, row)| (key, Some(row))));
+    apply(&changes, rows);
+    rows.remove(&key(ROW_ROOT, 0));
+    seal_root(now, next_file, rows);
+    changes.push((key(ROW_ROOT, 0), rows.get(&key(ROW_ROOT, 0)).cloned()));
+    changes
+}
+
+/// Changes rows as a commit did.
+pub(crate) fn apply(changes: &RowChanges, rows: &mut Rows) {
+    for (key, row) in changes {
+        match row {
+            Some(row) => drop(rows.insert(*key, row.clone())),
+            None => drop(rows.remove(key)),
+        }
+    }
+}
+
+/// What two catalogs share, and whose rows are therefore the same.
+#[derive(Debug, Default)]
+struct Unchanged {
+    tables: HashSet<TableId>,
+    /// Segments of other tables, with their places.
+    segments: HashSet<(Place, *const Segment)>,
+}
+
+impl Unchanged {
+    fn between(before: &Catalog, now: &Catalog) -> Self {
+        let mut unchanged = Self::default();
+        for (id, table) in &now.tables {
+            match before.tables.get(id) {
+                Some(other) if Arc::ptr_eq(table, other) => drop(unchanged.tables.insert(*id)),
+                Some(other) => {
+                    let old: HashSet<_> = placed(other).map(|(place, segment)| (place, Arc::as_ptr(segment))).collect();
+                    let both = placed(table).map(|(place, segment)| (place, Arc::as_ptr(segment)));
+                    unchanged.segments.extend(both.filter(|segment| old.contains(segment)));
+                }
+                None => {}
+            }
+        }
+        unchanged
+    }
+}
+
+/// Segments of all copies of a table, with their places.
+fn placed(table: &Table) -> impl Iterator<Item = (Place, &Arc<Segment>)> {
+    let copies = table.projections.iter().map(|copy| (copy.definition.id, &copy.segments));
+    let all = std::iter::once((ProjectionId::TABLE, &table.segments)).chain(copies);
+    let table = table.id;
+    all.flat_map(move |(copy, segments)| {
+        let place = move |position| Place { table, copy, position };
+        segments.places().map(move |(position, segment)| (place(position), segment))
+    })
+}
+
+/// Adds the rows of a catalog but for the root and what is unchanged.
+fn encode_but(catalog: &Catalog, unchanged: &Unchanged, rows: &mut Rows) {
     for schema in catalog.schemas.values() {
         let mut row = Writer::default();
         row.blob(schema.name.as_bytes());
-        seal(&mut rows, key(ROW_SCHEMA, schema.id), row);
+        seal(rows, key(ROW_SCHEMA, schema.id), row);
     }
     for view in catalog.views() {
         let mut row = Writer::default();
         row.blob(view.schema.as_bytes());
         row.blob(view.name.as_bytes());
         row.blob(view.sql.as_bytes());
-        seal(&mut rows, key(ROW_VIEW, view.id), row);
+        seal(rows, key(ROW_VIEW, view.id), row);
     }
     for stored in catalog.macros() {
         let mut row = Writer::default();
@@ -149,30 +222,28 @@ pub(crate) fn encode(catalog: &Catalog, next_file: u64) -> Rows {
         });
         row.count(stored.definitions.len());
         stored.definitions.iter().for_each(|definition| row.blob(definition.as_bytes()));
-        seal(&mut rows, key(ROW_MACRO, stored.id), row);
+        seal(rows, key(ROW_MACRO, stored.id), row);
     }
     for sequence in catalog.sequences() {
-        seal(&mut rows, key(ROW_SEQUENCE, sequence.id), sequence.encode());
+        seal(rows, key(ROW_SEQUENCE, sequence.id), sequence.encode());
     }
     for named in catalog.named_types() {
         let mut row = Writer::default();
         row.blob(named.schema.as_bytes());
         row.blob(named.name.as_bytes());
         row.blob(named.definition.as_bytes());
-        seal(&mut rows, key(ROW_TYPE, named.id), row);
+        seal(rows, key(ROW_TYPE, named.id), row);
     }
-    for table in catalog.tables.values() {
-        seal(&mut rows, key(ROW_TABLE, table.id.0), encode_table(table));
-        let copies = table.projections.iter().map(|copy| (copy.definition.id, &copy.segments));
-        for (copy, segments) in std::iter::once((ProjectionId::TABLE, &table.segments)).chain(copies) {
-            for (position, segment) in segments.places() {
-                let place = Place { table: table.id, copy, position };
-                seal(&mut rows, key(ROW_SEGMENT, segment.id().0), encode_segment(segment, place));
-                seal_deleted(&mut rows, segment);
+    for table in catalog.tables.values().filter(|table| !unchanged.tables.contains(&table.id)) {
+        seal(rows, key(ROW_TABLE, table.id.0), encode_table(table));
+        for (place, segment) in placed(table) {
+            if unchanged.segments.is_empty() || !unchanged.segments.contains(&(place, Arc::as_ptr(segment))) {
+                seal(rows, key(ROW_SEGMENT, segment.id().0), encode_segment(segment, place));
+                seal_deleted(rows, segment);
             }
         }
         if !table.projections.is_empty() {
-            seal(&mut rows, key(ROW_PROJECTIONS, table.id.0), projection::encode(&table.projections));
+            seal(rows, key(ROW_PROJECTIONS, table.id.0), projection::encode(&table.projections));
         }
     }
     if !catalog.directories.paths.is_empty() {
@@ -180,20 +251,23 @@ pub(crate) fn encode(catalog: &Catalog, next_file: u64) -> Rows {
         row.u128(catalog.directories.database.0);
         row.count(catalog.directories.paths.len());
         catalog.directories.paths.iter().for_each(|path| row.blob(path.as_bytes()));
-        seal(&mut rows, key(ROW_DATA_DIRECTORIES, 0), row);
+        seal(rows, key(ROW_DATA_DIRECTORIES, 0), row);
     }
     for fact in catalog.facts() {
-        seal(&mut rows, key(ROW_FACT, fact.id().0), fact.encode());
+        seal(rows, key(ROW_FACT, fact.id().0), fact.encode());
     }
+}
+
+/// Adds the root of rows that lack it.
+fn seal_root(catalog: &Catalog, next_file: u64, rows: &mut Rows) {
     let mut root = Writer::default();
     root.u32(FORMAT_VERSION);
     root.u64(catalog.commit);
     root.u64(catalog.next_object);
     root.u64(next_file);
     root.u64(rows.len() as u64);
-    root.u32(digest(&rows));
-    seal(&mut rows, key(ROW_ROOT, 0), root);
-    rows
+    root.u32(digest(rows));
+    seal(rows, key(ROW_ROOT, 0), root);
 }
 
 fn encode_table(table: &Table) -> Writer {

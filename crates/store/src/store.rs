@@ -3,25 +3,32 @@
 //! Invariants: nothing is written to a directory before it is known to be a sound database or empty; at most one process
 //! writes, at most one transaction at a time commits.
 
+mod making;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 
 use forebay_base::{ColumnId, Context, DirectoryId, Error, ErrorKind, FactId, PhysicalType, Result, SegmentId};
 use forebay_disk::Disk;
 
-use crate::catalog::{Catalog, DEFAULT_SCHEMA, Schema, fold};
-use crate::data_directories::{DataDirectories, DataDirectory, DatabaseId, MARKER_PATH, lock_home};
+use crate::catalog::Catalog;
+use crate::checkpoint::{checkpoint, checkpoint_found};
+use crate::commit_log::{Line, Written};
+use crate::data_directories::{DataDirectories, DataDirectory, DatabaseId, lock_home};
 use crate::fact::{FactDefinition, SealedFact};
-use crate::head::{HEAD_DRAFT_PATH, HEAD_PATH, Head};
+use crate::head::{FORMAT_VERSION, HEAD_PATH, Head};
 use crate::leftovers::remove_leftovers;
-use crate::manifest::{self, MANIFEST_PATH, Manifest};
-use crate::record_log::{LOG_OLD_PATH, LOG_PATH, RecordLog};
-use crate::rows::{self, Rows};
-use crate::side_file::{PLAN_DRAFT_PATH, PLAN_PATH, SideFile};
+use crate::log_limits::LogLimits;
+use crate::manifest::{MANIFEST_PATH, Manifest};
+use crate::record_log::RecordLog;
+use crate::recovery::{self, Found, Recovery};
+use crate::rows;
+use crate::side_file::SideFile;
 use crate::striped::StripedWriter;
 use crate::transaction::Transaction;
-use crate::volume::{FilePlace, LockedDirectory, SEGMENTS_DIRECTORY, Volume, locked};
+use crate::volume::{FilePlace, LockedDirectory, Volume, locked};
 use crate::writer::SegmentWriter;
+use making::{check_absent, check_directory, create};
 
 /// The file that is locked while the database is open.
 pub(crate) const LOCK_PATH: &str = "LOCK";
@@ -48,6 +55,13 @@ pub(crate) struct Inner {
     pub(crate) written: Mutex<Written>,
     pub(crate) volume: Arc<Volume>,
     mode: OpenMode,
+    /// Commits that are not durable yet.
+    pub(crate) line: Line,
+    /// Bytes of the redo log, and how many it has when the next checkpoint is due.
+    pub(crate) log_bytes: AtomicU64,
+    pub(crate) checkpoint_at: AtomicU64,
+    recovery: Recovery,
+    /// The last durable one.
     catalog: RwLock<Arc<Catalog>>,
     /// Id of the next segment or fact.
     pub(crate) next_file: AtomicU64,
@@ -60,14 +74,6 @@ pub(crate) struct Inner {
     pub(crate) held: Arc<()>,
 }
 
-/// What is on disk besides segments, changed by commits only.
-#[derive(Debug)]
-pub(crate) struct Written {
-    pub(crate) manifest: Manifest,
-    pub(crate) head: Head,
-    pub(crate) rows: Rows,
-}
-
 impl Store {
     /// Opens the database in the root of `disk`; with [`OpenMode::ReadWrite`] an empty directory becomes one, and files
     /// that a crash left unpublished are removed. `holder` says who we are to those whom the lock turns away.
@@ -76,7 +82,15 @@ impl Store {
     /// `NotFound` where there is nothing to read or a data directory is missing, `Input` for a directory of other files,
     /// `Locked`, `Version`, `Corrupt`.
     pub fn open(disk: Arc<dyn Disk>, mode: OpenMode, holder: &str) -> Result<Self> {
-        Self::open_with(disk, mode, holder, |_| Ok(()))
+        Self::open_limited(disk, mode, holder, LogLimits::default())
+    }
+
+    /// The same with other limits of the redo log.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_limited(disk: Arc<dyn Disk>, mode: OpenMode, holder: &str, limits: LogLimits) -> Result<Self> {
+        Self::open_with(disk, mode, holder, limits, |_| Ok(()))
     }
 
     /// Whether there is a database in the root of `disk`.
@@ -112,7 +126,8 @@ impl Store {
     /// As [`Store::open`], and `Input` for a directory that the database does not have.
     pub fn open_moved(disk: Arc<dyn Disk>, moved: &[(DirectoryId, String)], holder: &str) -> Result<Self> {
         let mut now = DataDirectories::default();
-        let store = Self::open_with(disk, OpenMode::ReadWrite, holder, |directories| {
+        let limits = LogLimits::default();
+        let store = Self::open_with(disk, OpenMode::ReadWrite, holder, limits, |directories| {
             let count = directories.paths.len();
             for (id, path) in moved {
                 let Some(place) = (id.0 as usize).checked_sub(1).and_then(|at| directories.paths.get_mut(at)) else {
@@ -131,6 +146,7 @@ impl Store {
         let mut transaction = store.begin()?;
         transaction.set_data_directories(now);
         transaction.commit()?;
+        store.checkpoint()?;
         Ok(store)
     }
 
@@ -147,7 +163,8 @@ impl Store {
         }
         let _locks = directories.claim(&*self.volume().disk, paths, holder)?;
         transaction.set_data_directories(directories);
-        transaction.commit()
+        transaction.commit()?;
+        self.checkpoint()
     }
 
     /// Opens a database whose data directories are where `place` leaves them.
@@ -155,6 +172,7 @@ impl Store {
         disk: Arc<dyn Disk>,
         mode: OpenMode,
         holder: &str,
+        limits: LogLimits,
         place: impl FnOnce(&mut DataDirectories) -> Result<()>,
     ) -> Result<Self> {
         check_directory(&*disk, mode)?;
@@ -167,36 +185,58 @@ impl Store {
             home.disk.sync_directory("")?;
         }
         let head = Head::open(&*home.disk, file_mode(mode))?;
-        let rows = match mode {
-            OpenMode::ReadWrite => manifest::load_durable(&*home.disk)?,
-            OpenMode::ReadOnly => manifest::load(&*home.disk)?,
+        let found = match mode {
+            OpenMode::ReadWrite => recovery::load_durable(&*home.disk)?,
+            OpenMode::ReadOnly => recovery::load(&*home.disk)?,
         };
-        let root = rows::verify(&rows).context(|| format!("file {MANIFEST_PATH}"))?;
+        let Found { rows, root, manifest_rows, manifest_version, small_files, logs, report } = found;
         if root.commit < head.commit() {
-            let message = format!("the manifest is of commit {} though {} was the last", root.commit, head.commit());
-            return Err(Error::corrupt(message).context(format!("file {MANIFEST_PATH} of {}", home.disk.describe())));
+            let message = format!(
+                "the manifest and its redo log end with commit {} though {} was the last",
+                root.commit,
+                head.commit()
+            );
+            return Err(Error::corrupt(message).context(place_of_commits(&*home.disk, &report)));
         }
         let mut directories = rows::data_directories(&rows).context(|| format!("file {MANIFEST_PATH}"))?;
         place(&mut directories)?;
         let data = directories.open(&*home.disk, mode, holder)?;
-        let volume = Arc::new(Volume::new(home, data));
+        let volume = Arc::new(Volume::new(home, data, small_files, limits));
         let catalog = rows::decode(&rows, &root, &volume).context(|| format!("file {MANIFEST_PATH}"))?;
         if mode == OpenMode::ReadWrite {
             volume.directories().try_for_each(|(id, disk)| remove_leftovers(&**disk, id, &catalog))?;
+            logs.iter().try_for_each(|log| log.make_durable(&*volume.disk))?;
         }
-        let written = Mutex::new(Written { manifest: Manifest::new(Arc::clone(&volume.disk)), head, rows });
+        let catalog = Arc::new(catalog);
+        // Commits change rows of the newest format only.
+        let rows = if root.version == FORMAT_VERSION { rows } else { rows::encode(&catalog, root.next_file) };
+        let manifest = Manifest::new(Arc::clone(&volume.disk));
+        let found_logs = logs.into_iter().map(|log| log.path).collect();
+        let written = Written { manifest, head, manifest_rows, manifest_version, log: None, found_logs };
         let inner = Inner {
-            written,
+            written: Mutex::new(written),
             volume,
             mode,
-            catalog: RwLock::new(Arc::new(catalog)),
+            line: Line::new(Arc::clone(&catalog), rows),
+            log_bytes: AtomicU64::new(0),
+            checkpoint_at: AtomicU64::new(limits.log_bytes),
+            recovery: report,
+            catalog: RwLock::new(catalog),
             next_file: AtomicU64::new(root.next_file),
             next_object: AtomicU64::new(root.next_object),
             writing: Mutex::new(false),
             written_or_dropped: Condvar::new(),
             held: Arc::default(),
         };
+        if mode == OpenMode::ReadWrite {
+            checkpoint_found(&inner)?;
+        }
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// What the redo log had when the database was opened.
+    pub fn recovery(&self) -> &Recovery {
+        &self.inner.recovery
     }
 
     /// The catalog as of the last commit. It never changes, and its segments stay readable while it is held.
@@ -211,7 +251,7 @@ impl Store {
         let turn = WriterTurn::take(&self.inner);
         // The transaction that we waited for may have failed for good.
         self.check_writable()?;
-        Ok(Transaction::alone(turn, self.catalog()))
+        Ok(Transaction::alone(turn))
     }
 
     /// Starts a transaction that sees `catalog`, which is one of this store, and that others do not wait for. What they have committed
@@ -219,6 +259,13 @@ impl Store {
     pub fn begin_on(&self, catalog: Arc<Catalog>) -> Result<Transaction> {
         self.check_writable()?;
         Ok(Transaction::beside_others(Arc::clone(&self.inner), catalog))
+    }
+
+    /// Waits until what others have committed so far is durable, or has failed: until then it may be in the way of a transaction that does
+    /// not see it.
+    pub fn wait_for_commits(&self) {
+        let (newest, failures) = self.inner.line.newest();
+        let _durable_or_failed = self.inner.line.wait_for(&self.inner, newest.commit_number(), failures);
     }
 
     /// Starts a segment file with these columns, in the directory with the fewest bytes. Independent of transactions; several may write at once.
@@ -348,6 +395,15 @@ impl Store {
     }
 }
 
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.mode == OpenMode::ReadWrite {
+            // The next open replays what this cannot write.
+            let _still_in_the_log = checkpoint(self);
+        }
+    }
+}
+
 impl Inner {
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
@@ -390,79 +446,16 @@ fn file_mode(mode: OpenMode) -> forebay_disk::OpenMode {
 }
 
 /// Verifies rows and makes the catalog of them.
-pub(crate) fn load_catalog(rows: &Rows, volume: &Arc<Volume>) -> Result<(rows::Root, Catalog)> {
+#[cfg(test)]
+pub(crate) fn load_catalog(rows: &rows::Rows, volume: &Arc<Volume>) -> Result<(rows::Root, Catalog)> {
     let root = rows::verify(rows)?;
     Ok((root, rows::decode(rows, &root, volume)?))
 }
 
-/// An error where there is a database.
-fn check_absent(disk: &dyn Disk) -> Result<()> {
-    if !disk.exists(HEAD_PATH)? {
-        return Ok(());
+/// Where commits are missing: what was cut from the log, or the manifest.
+fn place_of_commits(disk: &dyn Disk, report: &Recovery) -> String {
+    match report.cut.last() {
+        Some(cut) => format!("file {} at {} of {}", cut.file, cut.offset, disk.describe()),
+        None => format!("file {MANIFEST_PATH} of {}", disk.describe()),
     }
-    let message = format!("there is a database in {} already", disk.describe());
-    Err(Error::new(ErrorKind::AlreadyExists, message).hint("Name another directory, or remove that one first"))
-}
-
-/// Refuses a directory that is not a database and cannot become one, before anything in it is touched.
-fn check_directory(disk: &dyn Disk, mode: OpenMode) -> Result<()> {
-    if disk.exists(HEAD_PATH)? {
-        return Ok(());
-    }
-    let segments = format!("{SEGMENTS_DIRECTORY}/");
-    let side_files = [LOG_PATH, LOG_OLD_PATH, PLAN_PATH, PLAN_DRAFT_PATH];
-    let ours = [LOCK_PATH, MANIFEST_PATH, HEAD_DRAFT_PATH, &segments];
-    let names = disk.list("")?;
-    let has = |path: &str| names.iter().any(|name| name == path);
-    let place = disk.describe();
-    if has(MARKER_PATH) {
-        let message = format!("{place} is a data directory of a database, not a database: it has a file {MARKER_PATH}");
-        return Err(Error::input(message).hint("Name the directory of the database itself"));
-    }
-    if let Some(foreign) = names.iter().find(|name| !ours.iter().chain(&side_files).any(|known| known == name)) {
-        let message = format!("{place} is not a Forebay database: it has no file {HEAD_PATH}, but it has {foreign}");
-        return Err(Error::input(message).hint("Name another directory; a new or empty one becomes a database"));
-    }
-    // A database is made HEAD last. Without HEAD there is nothing to lose, unless HEAD itself was lost.
-    let has_segments = has(&segments) && !disk.list(SEGMENTS_DIRECTORY)?.is_empty();
-    if has_segments || (has(MANIFEST_PATH) && has_history(disk)?) {
-        let message = format!("the file {HEAD_PATH} of database {place} is missing");
-        return Err(Error::corrupt(message).hint("Restore it from a backup of the directory"));
-    }
-    match mode {
-        OpenMode::ReadWrite => Ok(()),
-        OpenMode::ReadOnly => {
-            let message = format!("there is no database at {place}");
-            Err(Error::new(ErrorKind::NotFound, message).hint("Open it without read-only to make one"))
-        }
-    }
-}
-
-/// Whether the manifest has seen a commit after the one that made it. One that a crash left half made has not.
-fn has_history(disk: &dyn Disk) -> Result<bool> {
-    match manifest::load(disk).and_then(|rows| rows::verify(&rows)) {
-        Ok(root) => Ok(root.commit > 0),
-        Err(error) if error.kind() == ErrorKind::Corrupt => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-/// Makes an empty database where there is none, or where a crash interrupted this: `HEAD` comes last, and its name is
-/// not yet durable.
-fn create(disk: &Arc<dyn Disk>, directories: DataDirectories) -> Result<()> {
-    for leftover in [MANIFEST_PATH, HEAD_DRAFT_PATH] {
-        if disk.exists(leftover)? {
-            disk.remove(leftover)?;
-        }
-    }
-    disk.create_directory(SEGMENTS_DIRECTORY)?;
-    let main = Schema { id: 0, name: DEFAULT_SCHEMA.to_owned() };
-    let mut catalog = Catalog { next_object: 1, directories: Arc::new(directories), ..Catalog::default() };
-    catalog.schemas.insert(fold(&main.name), Arc::new(main));
-    let mut manifest = Manifest::new(Arc::clone(disk));
-    manifest.create(&rows::encode(&catalog, 1))?;
-    // Closed, so that whoever opens it next finds nothing to repair.
-    drop(manifest);
-    disk.sync_directory("")?;
-    Head::create(&**disk, catalog.commit)
 }

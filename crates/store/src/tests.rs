@@ -5,6 +5,7 @@ mod bytes;
 mod deleting;
 mod files;
 mod opening;
+mod redo;
 mod tables;
 
 use std::sync::Arc;
@@ -17,12 +18,14 @@ use forebay_block::{
 use forebay_disk::{Disk, FaultKind, Faults, IoMode, LocalDisk, MemoryDisk, OpenMode as FileMode, SimulatedDisk};
 
 use crate::footer::directory;
-use crate::{data_directories, fact, footer, head, manifest, projection, rows, store, volume, *};
+use crate::{data_directories, fact, footer, head, manifest, outcome, projection, redo_log, rows, store, volume, *};
 
 const INT: (ColumnId, PhysicalType) = (ColumnId(0), PhysicalType::I64);
 
+/// Opens a database in which each segment has a file of its own at once.
 pub(crate) fn open(disk: &MemoryDisk) -> Result<Store> {
-    Store::open(Arc::new(disk.clone()), OpenMode::ReadWrite, "process 1 (test)")
+    let limits = LogLimits { small_bytes: 0, ..LogLimits::default() };
+    Store::open_limited(Arc::new(disk.clone()), OpenMode::ReadWrite, "process 1 (test)", limits)
 }
 
 pub(crate) fn column(name: &str, logical: LogicalType) -> ColumnDefinition {

@@ -6,6 +6,7 @@
 //! Invariants: nothing is visible to others before the commit, and then all of it is. A commit is durable before it is
 //! visible; files of segments and facts are durable before the manifest names them, and go only after it stops naming them.
 
+mod commit;
 mod merge;
 mod objects;
 mod projections;
@@ -15,23 +16,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use forebay_base::{ColumnId, Context, DirectoryId, Error, ErrorKind, Result, SegmentId, TableId, limits};
+use forebay_base::{ColumnId, Error, ErrorKind, Result, TableId, limits};
 
 use crate::catalog::{
     Catalog, Column, ColumnDefinition, Constraint, Named, Table, TableDefinition, check_name, full_name, names_equal,
 };
 use crate::data_directories::DataDirectories;
-use crate::data_file::DataFile;
-use crate::fact::Fact;
-use crate::manifest::Outcome;
 use crate::options::TableOptions;
-use crate::rows;
-use crate::segment::Segment;
 use crate::segment_list::SegmentList;
 use crate::store::{Inner, WriterTurn};
 use crate::table_snapshot::TableSnapshot;
-use crate::volume::{SEGMENTS_DIRECTORY, locked};
 
+pub(crate) use commit::Files;
 pub use projections::{ChangedSegments, Replaced, ReplacedCopies, RowChanges};
 
 /// An open transaction. Dropped without [`Transaction::commit`], it leaves no trace.
@@ -47,6 +43,8 @@ pub struct Transaction {
     unchecked: Option<(BTreeSet<TableId>, Arc<Catalog>)>,
     /// Where it has had the writer's turn from its beginning.
     turn: Option<WriterTurn>,
+    /// How often commits had failed when it took a base that was not durable yet.
+    failures: Option<u64>,
 }
 
 fn not_found(what: &str, name: &str) -> Error {
@@ -58,14 +56,17 @@ fn constraint(message: String) -> Error {
 }
 
 impl Transaction {
-    pub(crate) fn alone(turn: WriterTurn, base: Arc<Catalog>) -> Self {
+    /// A transaction on the newest catalog, which may not be durable yet.
+    pub(crate) fn alone(turn: WriterTurn) -> Self {
         let inner = Arc::clone(&turn.inner);
-        Self { turn: Some(turn), ..Self::beside_others(inner, base) }
+        let (base, failures) = inner.line.newest();
+        let failures = (base.commit > inner.catalog().commit).then_some(failures);
+        Self { turn: Some(turn), failures, ..Self::beside_others(inner, base) }
     }
 
     pub(crate) fn beside_others(inner: Arc<Inner>, base: Arc<Catalog>) -> Self {
         let relied_on = BTreeSet::new();
-        Self { working: Arc::clone(&base), base, inner, relied_on, unchecked: None, turn: None }
+        Self { working: Arc::clone(&base), base, inner, relied_on, unchecked: None, turn: None, failures: None }
     }
 
     /// The catalog with this transaction's changes.
@@ -88,7 +89,7 @@ impl Transaction {
     /// # Errors
     /// `Conflict`.
     pub fn check_conflicts(&self) -> Result<()> {
-        let now = self.inner.catalog();
+        let (now, _) = self.inner.line.newest();
         match Arc::ptr_eq(&now, &self.base) || Arc::ptr_eq(&self.working, &self.base) {
             true => Ok(()),
             false => self.merged(&now).map(drop),
@@ -269,92 +270,6 @@ impl Transaction {
         self.working.tables().filter(is_changed).map(|table| table.id).collect()
     }
 
-    /// Makes all changes durable, then visible.
-    ///
-    /// # Errors
-    /// `Conflict` where another transaction has changed the same and committed first, or rows of a table that this one relies on. The
-    /// changes did not happen. Where even that is not certain (a failed write of the manifest), the store refuses further writes, and
-    /// reopening it shows all of the changes or none.
-    pub fn commit(self) -> Result<()> {
-        match self.try_commit()? {
-            None => Ok(()),
-            Some(unchecked) => Err(merge::changed_beside(&unchecked)),
-        }
-    }
-
-    /// The same, but that where another transaction has changed rows of a table that this one relies on it is given back, with its changes
-    /// made to what is there now: whoever finds them right still tries again.
-    ///
-    /// # Errors
-    /// As [`Transaction::commit`].
-    pub fn try_commit(mut self) -> Result<Option<Self>> {
-        if Arc::ptr_eq(&self.working, &self.base) {
-            return Ok(None);
-        }
-        let inner = Arc::clone(&self.inner);
-        // Held until what follows is done.
-        let _turn = self.turn.take().unwrap_or_else(|| WriterTurn::take(&inner));
-        let now = inner.catalog();
-        if !Arc::ptr_eq(&now, &self.base) {
-            self.working = Arc::new(self.merged(&now)?);
-            let before = std::mem::replace(&mut self.base, now);
-            let changed = merge::changed_rows(&self.relied_on, &before, &self.base);
-            if !changed.is_empty() {
-                self.unchecked = Some((changed, before));
-                return Ok(Some(self));
-            }
-        }
-        self.change().next_object = inner.next_object.load(Ordering::Relaxed);
-        self.change().commit += 1;
-        self.raise_versions();
-        if !self.working.has_schema_of(&self.base) {
-            self.change().schema_commit = self.working.commit;
-        }
-        let Self { working, base, .. } = &self;
-        let volume = &inner.volume;
-        volume.check_writable()?;
-        let added = Files::missing_from(working, base);
-        let directories: BTreeSet<DirectoryId> = added.iter().map(DataFile::directory).collect();
-        let disks = volume.directories().filter(|(id, _)| directories.contains(id)).map(|(_, disk)| disk);
-        // Where a folder cannot even be opened, nothing is in doubt.
-        let folders = disks.map(|disk| disk.open_directory(SEGMENTS_DIRECTORY)).collect::<Result<Vec<_>>>()?;
-        folders.iter().try_for_each(|folder| folder.sync()).inspect_err(|error| volume.fail(error))?;
-        let mut written = locked(&inner.written);
-        let written = &mut *written;
-        written.head.advance(base.commit)?;
-        written.head.sync().inspect_err(|error| volume.fail(error))?;
-        let next_file = inner.next_file.load(Ordering::Relaxed);
-        let rows = rows::encode(working, next_file);
-        match written.manifest.commit(&written.rows, &rows) {
-            Outcome::Committed => {}
-            Outcome::Failed(error) => return Err(error),
-            Outcome::Unknown(error) => {
-                // The manifest may name these files: the next open decides.
-                added.iter().for_each(|file| file.set_remove_on_drop(false));
-                volume.fail(&error);
-                return Err(error).context(|| "whether the commit took place shows when the database is reopened");
-            }
-        }
-        written.rows = rows;
-        // The commit stands whatever happens here; the next one notes its number again before it begins.
-        let _the_commit_stands = written.head.advance(working.commit);
-        added.iter().for_each(|file| file.set_remove_on_drop(false));
-        Files::missing_from(base, working).iter().for_each(|file| file.set_remove_on_drop(true));
-        inner.set_catalog(Arc::clone(working));
-        Ok(None)
-    }
-
-    /// Gives tables that this transaction has touched their next version.
-    fn raise_versions(&mut self) {
-        let base = Arc::clone(&self.base);
-        for (id, table) in &mut self.change().tables {
-            let before = base.tables.get(id);
-            if before.is_none_or(|before| !Arc::ptr_eq(before, table)) {
-                Arc::make_mut(table).raise_version();
-            }
-        }
-    }
-
     pub(crate) fn change(&mut self) -> &mut Catalog {
         Arc::make_mut(&mut self.working)
     }
@@ -450,26 +365,5 @@ impl Transaction {
                 }
             }
         }
-    }
-}
-
-/// Segments and facts that one catalog has and another one has not.
-struct Files {
-    segments: Vec<Arc<Segment>>,
-    facts: Vec<Arc<Fact>>,
-}
-
-impl Files {
-    /// Those of `of` that `other` does not have.
-    fn missing_from(of: &Catalog, other: &Catalog) -> Self {
-        let known: BTreeSet<SegmentId> = other.segments().map(|segment| segment.id()).collect();
-        let segments = of.segments().filter(|segment| !known.contains(&segment.id())).cloned().collect();
-        let facts = of.facts().filter(|fact| other.fact(fact.id()).is_none()).cloned().collect();
-        Self { segments, facts }
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &DataFile> {
-        let segments = self.segments.iter().map(|segment| segment.data_file());
-        segments.chain(self.facts.iter().map(|fact| fact.data_file()))
     }
 }

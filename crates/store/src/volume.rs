@@ -1,14 +1,19 @@
 //! The directories of an open database: their disks, their locks, and the files of segments and facts in them that no manifest
 //! names.
 //!
+//! A file of a small segment is in memory until a checkpoint writes it ([`SmallFile`]); who opens a file does not see the difference.
+//!
 //! Invariants: the lock is held as long as anything can still touch a file, so a file is only ever removed by the
 //! process that may. Must not know: what is in the files.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use forebay_base::{DirectoryId, Error, ErrorKind, FactId, Result, SegmentId, limits};
 use forebay_disk::{Disk, DiskFile, OpenMode};
+
+use crate::log_limits::LogLimits;
+use crate::small_file::SmallFile;
 
 /// Folder of the files of segments and facts.
 pub(crate) const SEGMENTS_DIRECTORY: &str = "segments";
@@ -65,6 +70,34 @@ pub(crate) struct LockedDirectory {
     pub(crate) lock: Box<dyn Send + Sync>,
 }
 
+/// Files that are in memory.
+#[derive(Default)]
+struct SmallFiles {
+    /// Each with what it counts for: nothing while it is being written.
+    files: BTreeMap<FilePlace, (Arc<SmallFile>, u64)>,
+    /// What all count for.
+    bytes: u64,
+}
+
+impl SmallFiles {
+    fn insert(&mut self, place: FilePlace, file: Arc<SmallFile>) {
+        self.files.insert(place, (file, 0));
+    }
+
+    fn count(&mut self, place: FilePlace) {
+        if let Some((file, counted)) = self.files.get_mut(&place) {
+            self.bytes -= std::mem::replace(counted, file.stored_bytes());
+            self.bytes += *counted;
+        }
+    }
+
+    fn remove(&mut self, place: FilePlace) -> bool {
+        let removed = self.files.remove(&place);
+        self.bytes -= removed.as_ref().map_or(0, |(_, counted)| *counted);
+        removed.is_some()
+    }
+}
+
 /// The open directories of a database.
 pub(crate) struct Volume {
     /// The database's own directory.
@@ -75,6 +108,9 @@ pub(crate) struct Volume {
     unnamed: Mutex<BTreeSet<FilePlace>>,
     /// Files that are open for reading, the one opened last behind the others; at most [`limits::OPEN_SEGMENTS`].
     open_files: Mutex<VecDeque<(FilePlace, Arc<dyn DiskFile>)>>,
+    /// Files that are in memory, and in no folder yet.
+    small_files: Mutex<SmallFiles>,
+    pub(crate) limits: LogLimits,
     /// Why nothing may be written any more.
     failure: Mutex<Option<Error>>,
     _locks: Vec<Box<dyn Send + Sync>>,
@@ -86,12 +122,23 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Volume {
-    pub(crate) fn new(database: LockedDirectory, data: Vec<LockedDirectory>) -> Self {
+    pub(crate) fn new(
+        database: LockedDirectory,
+        data: Vec<LockedDirectory>,
+        small_files: BTreeMap<FilePlace, SmallFile>,
+        limits: LogLimits,
+    ) -> Self {
         let (unnamed, open_files, failure) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let mut in_memory = SmallFiles::default();
+        for (place, file) in small_files {
+            in_memory.insert(place, Arc::new(file));
+            in_memory.count(place);
+        }
+        let small_files = Mutex::new(in_memory);
         let LockedDirectory { disk, lock } = database;
         let (data, mut locks): (Vec<_>, Vec<_>) = data.into_iter().map(|open| (open.disk, open.lock)).unzip();
         locks.push(lock);
-        Self { disk, data, unnamed, open_files, failure, _locks: locks }
+        Self { disk, data, unnamed, open_files, small_files, limits, failure, _locks: locks }
     }
 
     /// The disk of a directory; `None` where the database has none of that number.
@@ -133,12 +180,43 @@ impl Volume {
         opened.inspect_err(|_| self.forget_unnamed(place))
     }
 
+    /// Makes a file in memory, for as long as it is small, and notes that the manifest does not name it; `None` where small files have enough
+    /// memory already, or none counts as small.
+    pub(crate) fn create_small_file(&self, place: FilePlace) -> Option<Arc<SmallFile>> {
+        let mut small = locked(&self.small_files);
+        if self.limits.small_bytes == 0 || small.bytes >= limits::SMALL_SEGMENTS_BYTES {
+            return None;
+        }
+        let file = Arc::new(SmallFile::new(place.path()));
+        small.insert(place, Arc::clone(&file));
+        self.note_unnamed(place);
+        Some(file)
+    }
+
+    /// Counts what a file in memory takes, now that it is written.
+    pub(crate) fn count_small_file(&self, place: FilePlace) {
+        locked(&self.small_files).count(place);
+    }
+
+    /// The file in memory, where it is there.
+    pub(crate) fn small_file(&self, place: FilePlace) -> Option<Arc<SmallFile>> {
+        locked(&self.small_files).files.get(&place).map(|(file, _)| Arc::clone(file))
+    }
+
+    /// Takes a file from memory: it is in its folder now.
+    pub(crate) fn forget_small_file(&self, place: FilePlace) {
+        locked(&self.small_files).remove(place);
+    }
+
     /// A file, for reading; opened if it is not open, and closed when many others were opened since.
     /// It can be opened again at any time: a file is removed when nobody can ask for it any more.
     pub(crate) fn open_file(&self, place: FilePlace) -> Result<Arc<dyn DiskFile>> {
         let find = |files: &VecDeque<(FilePlace, Arc<dyn DiskFile>)>| {
             files.iter().find(|(open, _)| *open == place).map(|(_, file)| Arc::clone(file))
         };
+        if let Some(small) = self.small_file(place) {
+            return Ok(small);
+        }
         if let Some(file) = find(&locked(&self.open_files)) {
             return Ok(file);
         }
@@ -196,6 +274,10 @@ impl Volume {
 
     /// Closes and removes a file. A failure leaves garbage that the next open removes.
     pub(crate) fn remove_file(&self, place: FilePlace) {
+        if locked(&self.small_files).remove(place) {
+            self.forget_unnamed(place);
+            return;
+        }
         locked(&self.open_files).retain(|(open, _)| *open != place);
         let _garbage_if_it_fails = self.disk_of(place).remove(&place.path());
         self.forget_unnamed(place);

@@ -1,10 +1,11 @@
-//! Writing a segment file: row groups arrive in any order, from any thread, and reach the disk at once.
+//! Writing a segment file: row groups arrive in any order, from any thread, and reach the disk at once, but for those of a segment
+//! that stays small: it is in memory until its commit puts it into the redo log.
 //!
 //! Invariants: no file is left behind by a writer or a sealed segment that is dropped unpublished. A sealed segment is
-//! durable but for its directory entry, which the commit that names it makes durable.
+//! durable but for its directory entry, which the commit that names it makes durable; a small one is not.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use forebay_base::{ColumnId, DirectoryId, Error, ErrorKind, PhysicalType, Result, SegmentId, limits};
 use forebay_block::{ColumnStatistics, SealedChunk, Zone};
@@ -15,7 +16,11 @@ use crate::footer::{
     header_page,
 };
 use crate::segment::{Segment, SegmentParts};
+use crate::small_file::{SmallFile, stored_bytes_of};
 use crate::volume::{FilePlace, Volume, locked};
+
+/// Bytes with their padding, against those that count, up to which it is worth looking for zeros.
+const PADDED_TIMES: u64 = 16;
 
 /// A row group ready to be written.
 #[derive(Debug)]
@@ -46,9 +51,27 @@ pub struct SealedColumn {
 pub struct SegmentWriter {
     place: FilePlace,
     columns: Vec<(ColumnId, PhysicalType)>,
-    file: Option<Arc<dyn DiskFile>>,
+    target: RwLock<Target>,
     volume: Arc<Volume>,
     state: Mutex<State>,
+    /// The segment, not the writer, removes the file.
+    is_finished: bool,
+}
+
+/// What is written to.
+#[derive(Debug)]
+enum Target {
+    Memory(Arc<SmallFile>),
+    File(Arc<dyn DiskFile>),
+}
+
+impl Target {
+    fn file(&self) -> &dyn DiskFile {
+        match self {
+            Self::Memory(small) => &**small,
+            Self::File(file) => &**file,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -105,11 +128,15 @@ impl SegmentWriter {
         columns: Vec<(ColumnId, PhysicalType)>,
     ) -> Result<Self> {
         volume.check_writable()?;
-        let file = volume.create_file(place)?;
+        let target = match volume.create_small_file(place) {
+            Some(small) => Target::Memory(small),
+            None => Target::File(volume.create_file(place)?),
+        };
         let statistics = vec![ColumnStatistics::default(); columns.len()];
         let state = Mutex::new(State { next_offset: HEADER_BYTES, groups: BTreeMap::new(), statistics });
-        let writer = Self { place, columns, file: Some(file), volume, state };
-        writer.file().write_at(0, &header_page(SegmentId(place.number), SEGMENT_VERSION))?;
+        let target = RwLock::new(target);
+        let writer = Self { place, columns, target, volume, state, is_finished: false };
+        writer.with_file(|file| file.write_at(0, &header_page(SegmentId(place.number), SEGMENT_VERSION)))?;
         Ok(writer)
     }
 
@@ -134,6 +161,7 @@ impl SegmentWriter {
     /// in the file is no part of the segment.
     pub(crate) fn write(&self, group: &SealedGroup) -> Result<u64> {
         self.check(group)?;
+        self.leave_memory_for(chunks(group).map(|chunk| chunk.bytes.as_slice()))?;
         let bytes: u64 = chunks(group).map(|chunk| chunk.bytes.len() as u64).sum();
         let offset = {
             let mut state = locked(&self.state);
@@ -204,17 +232,22 @@ impl SegmentWriter {
         let Tail { mut bytes, location, footer } = footer::encode(expected, offset, groups, statistics, &frames);
         bytes.resize(bytes.len().next_multiple_of(limits::IO_ALIGN), 0);
         if is_cut {
-            self.file().set_len(offset)?;
+            self.with_file(|file| file.set_len(offset))?;
         }
-        let mut written = self.file().write_at(offset, &bytes);
+        let left = self.leave_memory_for(std::iter::once(bytes.as_slice()));
+        let mut written = left.and_then(|()| self.with_file(|file| file.write_at(offset, &bytes)));
         for other in others {
             if !written.as_ref().is_err_and(|error| error.kind() == ErrorKind::OutOfSpace) {
                 break;
             }
-            written = self.move_to(other, offset).and_then(|()| self.file().write_at(offset, &bytes));
+            let moved = self.move_to(other, offset);
+            written = moved.and_then(|()| self.with_file(|file| file.write_at(offset, &bytes)));
         }
         written?;
-        self.volume.sync(&**self.file())?;
+        match self.target.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            Target::Memory(_) => self.volume.count_small_file(self.place),
+            Target::File(file) => self.volume.sync(&**file)?,
+        }
         let parts = SegmentParts {
             id,
             directory: self.place.directory,
@@ -224,20 +257,53 @@ impl SegmentWriter {
             footer: location,
             sort_order: Vec::new(),
         };
-        // From here on the segment, not the writer, removes the file.
-        self.file = None;
+        self.is_finished = true;
         let segment = Segment::sealed(Arc::clone(&self.volume), parts, footer);
         Ok(SealedSegment { segment: Arc::new(segment) })
+    }
+
+    /// Goes on in a file, unless the segment is still small with these bytes. Where there is no room for a file all is as it was.
+    fn leave_memory_for<'b>(&self, more: impl Iterator<Item = &'b [u8]>) -> Result<()> {
+        let is_small = |small: &SmallFile| {
+            let most = self.volume.limits.small_bytes;
+            let mut bytes = small.stored_bytes();
+            // What is padded to much more is not looked at.
+            let mut padded = 0;
+            for part in more {
+                padded += part.len() as u64;
+                if padded > PADDED_TIMES * most {
+                    return false;
+                }
+                bytes += stored_bytes_of(part);
+            }
+            bytes <= most
+        };
+        match &*self.target.read().unwrap_or_else(PoisonError::into_inner) {
+            Target::Memory(small) if !is_small(small) => {}
+            Target::Memory(_) | Target::File(_) => return Ok(()),
+        }
+        let mut target = self.target.write().unwrap_or_else(PoisonError::into_inner);
+        if let Target::Memory(small) = &*target {
+            let small = Arc::clone(small);
+            let file = self.volume.create_file(self.place).inspect_err(|_| self.volume.note_unnamed(self.place))?;
+            if let Err(error) = small.write_to(&*file) {
+                let _garbage_if_it_fails = self.volume.disk_of(self.place).remove(&self.place.path());
+                return Err(error);
+            }
+            self.volume.forget_small_file(self.place);
+            *target = Target::File(file);
+        }
+        Ok(())
     }
 
     /// Copies the first `bytes` of the file into another directory, and goes on there.
     fn move_to(&mut self, directory: DirectoryId, bytes: u64) -> Result<()> {
         let place = FilePlace { directory, ..self.place };
         let copy = self.volume.create_file(place)?;
-        let copied = copy_file(&**self.file(), &*copy, bytes);
+        let copied = self.with_file(|file| copy_file(file, &*copy, bytes));
         let old = if copied.is_ok() { std::mem::replace(&mut self.place, place) } else { place };
         if copied.is_ok() {
-            self.file = Some(copy);
+            self.target = RwLock::new(Target::File(copy));
         }
         self.volume.remove_file(old);
         copied
@@ -263,15 +329,16 @@ impl SegmentWriter {
                 place.copy_from_slice(chunk);
                 unfilled = behind;
             }
-            self.file().write_direct(offset, &buffer)?;
+            self.with_file(|file| file.write_direct(offset, &buffer))?;
             offset += buffer.len() as u64;
             rest = later;
         }
         Ok(())
     }
 
-    fn file(&self) -> &Arc<dyn DiskFile> {
-        self.file.as_ref().expect("only finish takes the file, and it takes the writer with it")
+    /// Does something with the file; it stays the same one meanwhile.
+    fn with_file<T>(&self, act: impl FnOnce(&dyn DiskFile) -> T) -> T {
+        act(self.target.read().unwrap_or_else(PoisonError::into_inner).file())
     }
 
     /// Groups come from the loader: anything inconsistent is a bug there, caught before it reaches the disk.
@@ -319,7 +386,7 @@ fn chunks(group: &SealedGroup) -> impl Iterator<Item = &SealedChunk> {
 
 impl Drop for SegmentWriter {
     fn drop(&mut self) {
-        if self.file.take().is_some() {
+        if !self.is_finished {
             self.volume.remove_file(self.place);
         }
     }

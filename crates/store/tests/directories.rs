@@ -9,8 +9,11 @@ use std::sync::Arc;
 
 use forebay_base::{DirectoryId, Error, ErrorKind, Result};
 use forebay_disk::{Disk, Faults, IoMode, LocalDisk, SimulatedDisk};
-use forebay_store::{DatabaseId, OpenMode, Store};
+use forebay_store::{DatabaseId, LogLimits, OpenMode, Store};
 use model::{Model, definition, observe, write_segment, write_striped};
+
+/// Each segment has a file of its own at once.
+const FILES_AT_ONCE: LogLimits = LogLimits { log_bytes: 16 << 20, small_bytes: 0 };
 
 /// A folder with databases and drives.
 struct Machine {
@@ -39,11 +42,12 @@ impl Machine {
 
     fn create(&self, name: &str, id: u128, drives: &[&str]) -> Result<Store> {
         let drives: Vec<String> = drives.iter().map(|drive| self.text(drive)).collect();
-        Store::create(self.disk(name), DatabaseId(id), &drives, "test")
+        drop(Store::create(self.disk(name), DatabaseId(id), &drives, "test")?);
+        self.open(name, OpenMode::ReadWrite)
     }
 
     fn open(&self, name: &str, mode: OpenMode) -> Result<Store> {
-        Store::open(self.disk(name), mode, "test")
+        Store::open_limited(self.disk(name), mode, "test", FILES_AT_ONCE)
     }
 
     fn refused(&self, name: &str) -> Error {
@@ -338,11 +342,16 @@ fn directories_are_locked_with_the_database() {
 
 /// A database over three simulated drives.
 fn simulated() -> (SimulatedDisk, Store) {
+    simulated_with(FILES_AT_ONCE)
+}
+
+fn simulated_with(limits: LogLimits) -> (SimulatedDisk, Store) {
     let disk = SimulatedDisk::new(1, Faults::default());
     let home = disk.elsewhere("/db").expect("a path");
     home.create_directory("").expect("made");
     let drives = DRIVES.map(|drive| format!("/{drive}"));
-    let store = Store::create(home, DatabaseId(7), &drives, "test").expect("a database");
+    drop(Store::create(Arc::clone(&home), DatabaseId(7), &drives, "test").expect("a database"));
+    let store = Store::open_limited(home, OpenMode::ReadWrite, "test", limits).expect("it opens");
     (disk, store)
 }
 
@@ -364,6 +373,34 @@ fn a_full_drive_is_passed_over() {
         let report = store.check(&mut |_, _| Ok(())).expect("a check");
         assert!(report.error_count == 0 && report.orphans.is_empty(), "{report:?}");
     }
+}
+
+/// A small segment is in the redo log until the drive that it goes to has room.
+#[test]
+fn small_segments_wait_for_room_in_the_log() {
+    let (disk, store) = simulated_with(LogLimits::default());
+    DRIVES.iter().for_each(|drive| disk.set_full(&format!("/{drive}"), true).expect("absolute"));
+    commit_rows(&store, "t", &(0..20).collect::<Vec<_>>()).expect("the log has room");
+    assert_eq!(store.checkpoint().expect_err("the drives have none").kind(), ErrorKind::OutOfSpace);
+    assert_eq!(rows_of(&store), [(0..20).collect::<Vec<_>>()]);
+    drop(store);
+    let machine = disk.crash();
+    let open = |mode| Store::open(machine.elsewhere("/db").expect("a path"), mode, "test").expect("it opens");
+    for mode in [OpenMode::ReadOnly, OpenMode::ReadWrite] {
+        assert_eq!(rows_of(&open(mode)), [(0..20).collect::<Vec<_>>()]);
+    }
+    let store = open(OpenMode::ReadWrite);
+    commit_rows(&store, "t", &(20..40).collect::<Vec<_>>()).expect("the log has room");
+    DRIVES.iter().for_each(|drive| machine.set_full(&format!("/{drive}"), false).expect("absolute"));
+    store.checkpoint().expect("room again");
+    let is_log = |name: &String| name.starts_with("redo-");
+    let home = machine.elsewhere("/db").expect("a path");
+    assert!(!home.list("").expect("listed").iter().any(is_log), "all is in files");
+    assert_eq!(rows_of(&store), [(0..40).collect::<Vec<_>>()]);
+    let report = store.check(&mut |_, _| Ok(())).expect("a check");
+    assert!(report.error_count == 0 && report.orphans.is_empty(), "{report:?}");
+    drop(store);
+    assert_eq!(rows_of(&open(OpenMode::ReadOnly)), [(0..40).collect::<Vec<_>>()]);
 }
 
 #[test]

@@ -63,7 +63,8 @@ fn older_files() -> Files {
 
 fn files(disk: &MemoryDisk) -> Files {
     let segments = disk.list("segments").expect("listed").into_iter().map(|file| format!("segments/{file}"));
-    let paths = ["HEAD".to_owned(), "forebay.redb".to_owned()].into_iter().chain(segments);
+    let logs = disk.list("").expect("listed").into_iter().filter(|file| file.starts_with("redo-"));
+    let paths = ["HEAD".to_owned(), "forebay.redb".to_owned()].into_iter().chain(logs).chain(segments);
     let read = |path: String| {
         let file = disk.open(&path, FileMode::Read).expect("it is there");
         let mut bytes = vec![0; file.len().expect("its length") as usize];
@@ -113,10 +114,9 @@ fn flip(files: &Files, model: &Model, seed: u64) {
     let mut random = Random(seed);
     let (mut right, mut refused) = (0, 0);
     for _ in 0..flips() {
-        // HEAD and the manifest get as many as all segments.
-        let index = match random.below(4) {
-            0 => 0,
-            1 => 1,
+        // HEAD, the manifest and the redo log get as many as all segments.
+        let index = match random.below(5) {
+            first @ 0..=2 => first as usize,
             _ => random.below(files.len() as u64) as usize,
         };
         let (path, bytes) = &files[index];

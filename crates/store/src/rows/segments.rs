@@ -16,7 +16,7 @@ use crate::serial::{Reader, Writer};
 use crate::volume::{DATABASE_DIRECTORY, Volume};
 
 /// Where a segment is in the order of some rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Place {
     pub(super) table: TableId,
     pub(super) copy: ProjectionId,

@@ -46,6 +46,10 @@ fn the_format_document_has_these_constants() {
         ("BIN_SETS_VERSION", u64::from(fact::BIN_SETS.1)),
         ("BLOOM_FILTERS_KIND", u64::from(fact::BLOOM_FILTERS.0)),
         ("BLOOM_FILTERS_VERSION", u64::from(fact::BLOOM_FILTERS.1)),
+        ("REDO_VERSION", u64::from(redo_log::REDO_VERSION)),
+        ("REDO_HEADER_BYTES", redo_log::REDO_HEADER_BYTES),
+        ("REDO_FRAME_BYTES", redo_log::REDO_FRAME_BYTES as u64),
+        ("REDO_FRAME_ALIGN", redo_log::REDO_FRAME_ALIGN as u64),
         ("LOG_VERSION", u64::from(record_log::LOG_VERSION)),
         ("LOG_HEADER_BYTES", record_log::LOG_HEADER_BYTES as u64),
         ("RECORD_HEADER_BYTES", record_log::RECORD_HEADER_BYTES as u64),
@@ -80,10 +84,17 @@ fn the_format_document_has_these_constants() {
         assert_eq!(text.matches(&row).count(), 1, "docs/format.md lacks {}", row.trim());
     }
     let magics = [&head::HEAD_MAGIC, &footer::FOOTER_MAGIC, &footer::HEADER_MAGIC, &data_directories::MARKER_MAGIC];
-    for magic in magics.into_iter().chain([&fact::FACT_MAGIC, &record_log::LOG_MAGIC, &side_file::PLAN_MAGIC]) {
+    for magic in magics.into_iter().chain([
+        &fact::FACT_MAGIC,
+        &record_log::LOG_MAGIC,
+        &side_file::PLAN_MAGIC,
+        &redo_log::REDO_MAGIC,
+    ]) {
         let magic = format!("the characters `{}`", std::str::from_utf8(magic).expect("letters"));
         assert!(text.contains(&magic), "docs/format.md lacks {magic}");
     }
+    let magic = format!("the characters `{}`", std::str::from_utf8(&redo_log::REDO_FRAME_MAGIC).expect("letters"));
+    assert!(text.contains(&magic), "docs/format.md lacks {magic}");
     let logs = [record_log::LOG_PATH, record_log::LOG_OLD_PATH, side_file::PLAN_PATH, side_file::PLAN_DRAFT_PATH];
     let markers = [data_directories::MARKER_PATH, data_directories::MARKER_DRAFT_PATH];
     let paths = [head::HEAD_PATH, head::HEAD_DRAFT_PATH, manifest::MANIFEST_PATH, store::LOCK_PATH];

@@ -131,6 +131,7 @@ fn what_a_manifest_says_of_deleted_rows_is_checked() {
     let disk = MemoryDisk::new();
     let (store, id) = with_table(&disk);
     change(&store, |t| delete(t, id, 0, &[1])).expect("deleted");
+    store.checkpoint().expect("a checkpoint");
     let mut rows = manifest::load(&disk).expect("the rows");
     let deleted: BTreeMap<_, _> = rows.clone().into_iter().filter(|(key, _)| key[0] == rows::ROW_DELETED).collect();
     assert_eq!(deleted.len(), 1);

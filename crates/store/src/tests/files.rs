@@ -45,7 +45,8 @@ fn dropped_segments_stay_readable_for_old_snapshots_and_then_go() {
 fn many_segments_need_few_open_files() {
     let directory = tempfile::tempdir().expect("a directory");
     let disk = Arc::new(LocalDisk::open(directory.path(), IoMode::Auto).expect("a disk"));
-    let store = Store::open(disk, OpenMode::ReadWrite, "test").expect("a database");
+    let limits = LogLimits { small_bytes: 0, ..LogLimits::default() };
+    let store = Store::open_limited(disk, OpenMode::ReadWrite, "test", limits).expect("a database");
     let open_files = || {
         let all = std::fs::read_dir("/proc/self/fd").expect("listed").filter_map(|entry| entry.ok());
         let targets = all.filter_map(|entry| std::fs::read_link(entry.path()).ok());
@@ -188,7 +189,8 @@ fn row_groups_of_many_blocks() {
 fn on_the_machines_disk() {
     let directory = tempfile::tempdir().expect("a directory");
     let disk = |path: &std::path::Path| LocalDisk::open(path, IoMode::Auto).expect("a disk");
-    let local = |path, mode| Store::open(Arc::new(disk(path)), mode, "process 7 (test)");
+    let limits = LogLimits { small_bytes: 0, ..LogLimits::default() };
+    let local = |path, mode| Store::open_limited(Arc::new(disk(path)), mode, "process 7 (test)", limits);
     let store = local(directory.path(), OpenMode::ReadWrite).expect("a database");
     let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
     let sealed = segment(&store, &[5, 6]).expect("a segment");
@@ -199,10 +201,12 @@ fn on_the_machines_disk() {
     // A copy of the files of a database that is open: what a killed process leaves.
     let killed = tempfile::tempdir().expect("a directory");
     std::fs::create_dir(killed.path().join("segments")).expect("a folder");
-    for file in ["HEAD", "forebay.redb", "segments/0000000001.seg"] {
+    for file in ["HEAD", "forebay.redb", "redo-0000000001.log", "segments/0000000001.seg"] {
         std::fs::copy(directory.path().join(file), killed.path().join(file)).expect("a copy");
     }
-    let before = std::fs::read(killed.path().join("forebay.redb")).expect("the manifest");
+    let read =
+        || ["forebay.redb", "redo-0000000001.log"].map(|file| std::fs::read(killed.path().join(file)).expect("there"));
+    let before = read();
     drop(store);
     for place in [directory.path(), killed.path()] {
         let store = local(place, OpenMode::ReadOnly).expect("read-only");
@@ -210,8 +214,9 @@ fn on_the_machines_disk() {
         assert_eq!(blocks(&catalog.table("main", "t").expect("t").segments[0]), [(Some(Value::Int(5)), 2)]);
         assert_eq!(store.check(&mut |_, _| Ok(())).expect("a check").error_count, 0);
     }
-    assert_eq!(std::fs::read(killed.path().join("forebay.redb")).expect("the manifest"), before, "left as it was");
+    assert_eq!(read(), before, "left as it was");
     let store = local(killed.path(), OpenMode::ReadWrite).expect("read-write");
+    assert!(!killed.path().join("redo-0000000001.log").exists());
     change(&store, |t| t.drop_table(id)).expect("drop");
     assert!(!killed.path().join("segments/0000000001.seg").exists());
 }

@@ -88,15 +88,7 @@ fn other_format_versions_are_named() {
     for (version, word) in [(FORMAT_VERSION + 1, "newer"), (FORMAT_VERSION_OLDEST - 1, "older")] {
         let disk = MemoryDisk::new();
         drop(open(&disk).expect("a database"));
-        let head = disk.open("HEAD", FileMode::Write).expect("HEAD");
-        for slot in [0, 4096] {
-            let mut record = [0; 24];
-            head.read_at(slot, &mut record).expect("a record");
-            record[8..12].copy_from_slice(&version.to_le_bytes());
-            let crc = forebay_base::checksum::crc32c(&record[..20]);
-            record[20..].copy_from_slice(&crc.to_le_bytes());
-            head.write_at(slot, &record).expect("write");
-        }
+        set_head_version(&disk, version);
         for mode in [OpenMode::ReadWrite, OpenMode::ReadOnly] {
             let error = Store::open(Arc::new(disk.clone()), mode, "x").expect_err("another format");
             assert_eq!(error.kind(), ErrorKind::Version);
@@ -105,6 +97,73 @@ fn other_format_versions_are_named() {
             assert!(text.contains(word) && text.contains(&versions), "{text}");
         }
     }
+}
+
+/// Puts a version into both records of `HEAD`.
+fn set_head_version(disk: &MemoryDisk, version: u32) {
+    let head = disk.open("HEAD", FileMode::Write).expect("HEAD");
+    for slot in [0, 4096] {
+        let mut record = [0; 24];
+        head.read_at(slot, &mut record).expect("a record");
+        record[8..12].copy_from_slice(&version.to_le_bytes());
+        let crc = forebay_base::checksum::crc32c(&record[..20]);
+        record[20..].copy_from_slice(&crc.to_le_bytes());
+        head.write_at(slot, &record).expect("write");
+    }
+}
+
+/// Versions in the newest record of `HEAD` and in the root row of the manifest.
+fn versions(disk: &MemoryDisk) -> (u32, u32) {
+    let head = disk.open("HEAD", FileMode::Read).expect("HEAD");
+    let number = |at: u64| {
+        let mut bytes = [0; 4];
+        head.read_at(at, &mut bytes).expect("a record");
+        u32::from_le_bytes(bytes)
+    };
+    let newest = if number(12) > number(4096 + 12) { 0 } else { 4096 };
+    (number(newest + 8), rows::verify(&manifest::load(disk).expect("rows")).expect("sound").version)
+}
+
+/// A database of the version before the redo log is read as it is, and its first commit makes one of today's of it.
+#[test]
+fn version_3_is_read_and_upgraded_by_a_commit() {
+    let disk = MemoryDisk::new();
+    let store = open(&disk).expect("a database");
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    for row in [5, 6] {
+        let sealed = segment(&store, &[row]).expect("a segment");
+        change(&store, |t| t.publish(id, vec![sealed])).expect("publish");
+    }
+    drop(store);
+    let now = manifest::load(&disk).expect("rows");
+    let (mut older, root) = (now.clone(), rows::key(rows::ROW_ROOT, 0));
+    let mut payload = now[&root][..now[&root].len() - 4].to_vec();
+    payload[..4].copy_from_slice(&3_u32.to_le_bytes());
+    rows::seal_again(&mut older, root, payload);
+    let written = manifest::Manifest::new(Arc::new(disk.clone())).commit(&now, &older);
+    assert!(matches!(written, outcome::Outcome::Committed));
+    set_head_version(&disk, 3);
+    let rows_of = |store: &Store| {
+        let catalog = store.catalog();
+        let segments = &catalog.table("main", "t").expect("t").segments;
+        segments.iter().flat_map(|segment| blocks(segment)).map(|(first, _)| first).collect::<Vec<_>>()
+    };
+    let (five, six, seven) = (Some(Value::Int(5)), Some(Value::Int(6)), Some(Value::Int(7)));
+    for mode in [OpenMode::ReadOnly, OpenMode::ReadWrite] {
+        let store = Store::open(Arc::new(disk.clone()), mode, "test").expect("version 3 opens");
+        assert_eq!(rows_of(&store), [five.clone(), six.clone()]);
+        drop(store);
+        assert_eq!(versions(&disk), (3, 3), "nothing was committed");
+    }
+    let store = Store::open(Arc::new(disk.clone()), OpenMode::ReadWrite, "test").expect("version 3 opens");
+    let sealed = segment(&store, &[7]).expect("a segment");
+    change(&store, |t| t.publish(id, vec![sealed])).expect("publish");
+    assert_eq!(versions(&disk), (FORMAT_VERSION, FORMAT_VERSION), "older programs are kept from the log");
+    assert!(disk.exists("redo-0000000004.log").expect("looked"));
+    drop(store);
+    let store = Store::open(Arc::new(disk.clone()), OpenMode::ReadOnly, "test").expect("it opens");
+    assert_eq!(rows_of(&store), [five, six, seven]);
+    assert_eq!(store.check(&mut |_, _| Ok(())).expect("a check").error_count, 0);
 }
 
 #[test]

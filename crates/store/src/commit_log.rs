@@ -1,0 +1,266 @@
+//! The commit point: commits get in line, and whoever finds nobody writing writes the records of all that wait, with one sync.
+//!
+//! So a commit costs one sync at most, and commits beside each other share them, without anybody waiting for company. A commit in line is
+//! what the next one builds on; it becomes visible once it is durable. Where its record cannot be written, all that build on it fail with it.
+//!
+//! Invariants: records are written in the order of their commits; a commit is durable before it is visible or acknowledged; lines are
+//! joined by who has the writer's turn only. Must not know: what has changed.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use forebay_base::{Context, Error, ErrorKind, Result};
+
+use crate::catalog::Catalog;
+use crate::head::{FORMAT_VERSION, Head};
+use crate::manifest::Manifest;
+use crate::outcome::Outcome;
+use crate::redo_log::{RedoLog, redo_path};
+use crate::redo_record;
+use crate::rows::{self, Rows};
+use crate::store::Inner;
+use crate::transaction::Files;
+use crate::volume::locked;
+
+/// What is on disk besides segments, changed by whoever writes commits, and by checkpoints.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) manifest: Manifest,
+    pub(crate) head: Head,
+    /// The rows that the manifest's file has, and the format that they are of.
+    pub(crate) manifest_rows: Rows,
+    pub(crate) manifest_version: u32,
+    /// The file that takes records, once there are some.
+    pub(crate) log: Option<RedoLog>,
+    /// Names of files of the log that others have left, of which a checkpoint has still to be made.
+    pub(crate) found_logs: Vec<String>,
+}
+
+/// Commits that are not durable yet, and what the next one builds on.
+#[derive(Debug)]
+pub(crate) struct Line {
+    state: Mutex<LineState>,
+    moved: Condvar,
+}
+
+#[derive(Debug)]
+struct LineState {
+    newest: Arc<Catalog>,
+    /// The rows of `newest`.
+    rows: Rows,
+    /// The number of the last commit that was in line; those that failed have one, too.
+    last_number: u64,
+    waiting: Vec<Waiting>,
+    is_writing: bool,
+    /// How often commits in line have failed.
+    failures: u64,
+}
+
+/// A commit in line.
+#[derive(Debug)]
+struct Waiting {
+    record: Vec<u8>,
+    catalog: Arc<Catalog>,
+    added: Files,
+    dropped: Files,
+    outcome: Arc<Mutex<Option<Result<()>>>>,
+}
+
+/// The place of a commit in line.
+#[derive(Debug)]
+pub(crate) struct Place {
+    outcome: Arc<Mutex<Option<Result<()>>>>,
+}
+
+impl Line {
+    pub(crate) fn new(newest: Arc<Catalog>, rows: Rows) -> Self {
+        let last_number = newest.commit;
+        let state = LineState { newest, rows, last_number, waiting: Vec::new(), is_writing: false, failures: 0 };
+        Self { state: Mutex::new(state), moved: Condvar::new() }
+    }
+
+    /// The catalog that the next commit builds on, durable or not, and how often commits have failed so far.
+    pub(crate) fn newest(&self) -> (Arc<Catalog>, u64) {
+        let state = locked(&self.state);
+        (Arc::clone(&state.newest), state.failures)
+    }
+
+    /// The number of the next commit.
+    pub(crate) fn next_number(&self) -> u64 {
+        locked(&self.state).last_number + 1
+    }
+
+    /// How many commits wait to be written.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        locked(&self.state).waiting.len()
+    }
+
+    /// The rows of the last commit in line.
+    pub(crate) fn rows(&self) -> Rows {
+        locked(&self.state).rows.clone()
+    }
+
+    /// Puts a commit that builds on the newest one in line. For who has the writer's turn.
+    pub(crate) fn join(&self, inner: &Inner, base: &Catalog, working: &Arc<Catalog>) -> Place {
+        let (added, dropped) = (Files::missing_from(working, base), Files::missing_from(base, working));
+        let places = added.iter().map(|file| file.place());
+        let small: Vec<_> = places.filter_map(|place| Some((place, inner.volume.small_file(place)?))).collect();
+        let next_file = inner.next_file.load(Ordering::Relaxed);
+        let outcome = Arc::default();
+        let mut state = locked(&self.state);
+        let changes = rows::update(&mut state.rows, base, working, next_file);
+        let files = small.iter().map(|(place, file)| (*place, &**file));
+        let record = redo_record::encode((working.commit, base.commit), &changes, files);
+        state.newest = Arc::clone(working);
+        state.last_number = working.commit;
+        let catalog = Arc::clone(working);
+        state.waiting.push(Waiting { record, catalog, added, dropped, outcome: Arc::clone(&outcome) });
+        Place { outcome }
+    }
+
+    /// Waits until a commit is durable and visible, or has failed.
+    pub(crate) fn wait(&self, inner: &Inner, place: &Place) -> Result<()> {
+        self.wait_until(inner, |_| locked(&place.outcome).take())
+    }
+
+    /// Waits until nobody is in line.
+    pub(crate) fn drain(&self, inner: &Inner) {
+        self.wait_until(inner, |state| (state.waiting.is_empty() && !state.is_writing).then_some(()));
+    }
+
+    /// Waits until this commit and all before it are durable.
+    ///
+    /// # Errors
+    /// `Conflict` where commits have failed more often than when it was in line.
+    pub(crate) fn wait_for(&self, inner: &Inner, commit: u64, failures: u64) -> Result<()> {
+        self.wait_until(inner, |state| match state.failures == failures {
+            true => (inner.catalog().commit >= commit).then_some(Ok(())),
+            false => Some(Err(lost_base())),
+        })
+    }
+
+    /// Writes commits in line while others do not, until `done` gives something.
+    fn wait_until<T>(&self, inner: &Inner, mut done: impl FnMut(&LineState) -> Option<T>) -> T {
+        let mut state = locked(&self.state);
+        loop {
+            if let Some(done) = done(&state) {
+                return done;
+            }
+            if state.is_writing || state.waiting.is_empty() {
+                state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            state.is_writing = true;
+            let batch = std::mem::take(&mut state.waiting);
+            drop(state);
+            let outcome = write(inner, &batch);
+            state = locked(&self.state);
+            state.finish(inner, batch, outcome);
+            state.is_writing = false;
+            self.moved.notify_all();
+        }
+    }
+}
+
+impl LineState {
+    /// Makes commits visible that are durable; or takes them back, and what builds on them.
+    fn finish(&mut self, inner: &Inner, batch: Vec<Waiting>, outcome: Outcome) {
+        let (error, in_doubt) = match outcome {
+            Outcome::Committed => {
+                if let Some(last) = batch.last() {
+                    inner.set_catalog(Arc::clone(&last.catalog));
+                }
+                for commit in batch {
+                    commit.added.iter().for_each(|file| file.set_remove_on_drop(false));
+                    commit.dropped.iter().for_each(|file| file.set_remove_on_drop(true));
+                    *locked(&commit.outcome) = Some(Ok(()));
+                }
+                return;
+            }
+            Outcome::Failed(error) => (error, false),
+            Outcome::Unknown(error) => {
+                inner.volume.fail(&error);
+                let error = error.context("whether the commit took place shows when the database is reopened");
+                (error, true)
+            }
+        };
+        for commit in batch {
+            if in_doubt {
+                // The log may name these files: the next open decides.
+                commit.added.iter().for_each(|file| file.set_remove_on_drop(false));
+            }
+            *locked(&commit.outcome) = Some(Err(error.clone()));
+        }
+        for commit in std::mem::take(&mut self.waiting) {
+            *locked(&commit.outcome) = Some(Err(lost_base()));
+        }
+        self.failures += 1;
+        self.newest = inner.catalog();
+        self.rows = rows::encode(&self.newest, inner.next_file.load(Ordering::Relaxed));
+    }
+}
+
+/// The error of what was built on a commit that was taken back.
+pub(crate) fn lost_base() -> Error {
+    let message = "a commit that this transaction builds on could not be written";
+    Error::new(ErrorKind::Conflict, message).hint("Run the transaction again")
+}
+
+/// Writes the records of these commits and makes them durable.
+fn write(inner: &Inner, batch: &[Waiting]) -> Outcome {
+    let Some(last) = batch.last() else { return Outcome::Committed };
+    let mut written = locked(&inner.written);
+    let written = &mut *written;
+    let log = match inner.volume.check_writable().and_then(|()| log_for(inner, written, &batch[0])) {
+        Ok(log) => log,
+        Err(error) => return Outcome::Failed(error),
+    };
+    let records: Vec<u8> = batch.iter().flat_map(|commit| commit.record.iter().copied()).collect();
+    match log.append(&records) {
+        Outcome::Committed => {}
+        other => return other,
+    }
+    if let Err(error) = log.sync() {
+        return Outcome::Unknown(error);
+    }
+    inner.log_bytes.store(log.bytes(), Ordering::Relaxed);
+    // The commits stand whatever happens here.
+    let _the_commits_stand = written.head.note(last.catalog.commit);
+    Outcome::Committed
+}
+
+/// The file that takes the records of this commit and later ones. Where there is none yet, older programs are kept from it first.
+fn log_for<'w>(inner: &Inner, written: &'w mut Written, first: &Waiting) -> Result<&'w mut RedoLog> {
+    if written.log.is_none() {
+        written.head.refresh()?;
+        written.head.sync().inspect_err(|error| inner.volume.fail(error))?;
+        if written.manifest_version != FORMAT_VERSION {
+            let base = inner.catalog();
+            let rows = rows::encode(&base, inner.next_file.load(Ordering::Relaxed));
+            replace_manifest(inner, written, rows)?;
+        }
+        let number = first.catalog.commit;
+        if written.found_logs.contains(&redo_path(number)) {
+            // No commit in it is whole.
+            inner.volume.disk.remove(&redo_path(number))?;
+        }
+        written.log = Some(RedoLog::create(&inner.volume, number)?);
+    }
+    written.log.as_mut().ok_or_else(|| Error::internal("the redo log was just made"))
+}
+
+/// Replaces the rows of the manifest's file by `rows`, in one durable step.
+pub(crate) fn replace_manifest(inner: &Inner, written: &mut Written, rows: Rows) -> Result<()> {
+    match written.manifest.commit(&written.manifest_rows, &rows) {
+        Outcome::Committed => {
+            (written.manifest_rows, written.manifest_version) = (rows, FORMAT_VERSION);
+            Ok(())
+        }
+        Outcome::Failed(error) => Err(error),
+        Outcome::Unknown(error) => {
+            inner.volume.fail(&error);
+            Err(error).context(|| "reopening the database shows what the manifest holds")
+        }
+    }
+}

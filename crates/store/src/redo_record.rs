@@ -1,0 +1,109 @@
+//! What one commit changes, as a record of the redo log: rows of the manifest, and the small files that these name.
+//!
+//! Invariant: a record follows exactly the commit that it names, so that one which is missing is noticed. Must not know: what rows
+//! mean, but for which of them name files.
+
+use std::collections::BTreeMap;
+
+use forebay_base::{DirectoryId, Error, Result, SegmentId};
+
+use crate::rows::{self, KEY_BYTES, Key, ROW_SEGMENT, RowChanges, Rows, key};
+use crate::serial::{Reader, Writer};
+use crate::small_file::SmallFile;
+use crate::volume::FilePlace;
+
+/// What a record says.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub(crate) commit: u64,
+    /// The commit before it.
+    pub(crate) previous: u64,
+    changes: RowChanges,
+    files: Vec<(FilePlace, SmallFile)>,
+}
+
+/// The bytes of a record.
+pub(crate) fn encode<'f>(
+    (commit, previous): (u64, u64),
+    changes: &RowChanges,
+    files: impl ExactSizeIterator<Item = (FilePlace, &'f SmallFile)>,
+) -> Vec<u8> {
+    let mut record = Writer::default();
+    record.u64(commit);
+    record.u64(previous);
+    record.count(changes.len());
+    for (key, row) in changes {
+        record.bytes.extend_from_slice(key);
+        record.u8(u8::from(row.is_some()));
+        if let Some(row) = row {
+            record.blob(row);
+        }
+    }
+    record.count(files.len());
+    for (place, file) in files {
+        record.u32(place.directory.0);
+        record.u64(place.number);
+        file.encode(&mut record);
+    }
+    record.bytes
+}
+
+/// Takes the next record from those of a frame.
+pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Record> {
+    let (commit, previous) = (reader.u64()?, reader.u64()?);
+    let mut changes = RowChanges::new();
+    for _ in 0..reader.count(KEY_BYTES + 1)? {
+        let key: Key = reader.take(KEY_BYTES)?.try_into().map_err(|_| reader.wrong("a key is cut"))?;
+        let row = if reader.flag()? { Some(reader.blob()?.to_vec()) } else { None };
+        changes.push((key, row));
+    }
+    let mut files = Vec::new();
+    for _ in 0..reader.count(size_of::<u32>())? {
+        let (directory, id) = (DirectoryId(reader.u32()?), SegmentId(reader.u64()?));
+        let place = FilePlace::of_segment(directory, id);
+        files.push((place, SmallFile::decode(reader, place.path())?));
+    }
+    match previous < commit {
+        true => Ok(Record { commit, previous, changes, files }),
+        false => Err(reader.wrong("a commit comes before itself")),
+    }
+}
+
+/// What replaying has made so far.
+#[derive(Debug)]
+pub(crate) struct Replay {
+    pub(crate) rows: Rows,
+    /// The commit that they are of.
+    pub(crate) commit: u64,
+    /// Small files that are named, and others that were.
+    pub(crate) files: BTreeMap<FilePlace, SmallFile>,
+    /// Commits that were replayed.
+    pub(crate) commits: u64,
+}
+
+impl Replay {
+    /// Applies a record, unless the rows have it already.
+    ///
+    /// # Errors
+    /// `Corrupt` where a commit before it is missing.
+    pub(crate) fn apply(&mut self, record: Record) -> Result<()> {
+        let Record { commit, previous, changes, files } = record;
+        if commit <= self.commit {
+            return Ok(());
+        }
+        if previous != self.commit {
+            let message = format!("commit {commit} follows {previous}, but {} is the last one before it", self.commit);
+            return Err(Error::corrupt(message).hint("Files of the database are missing; restore it from a backup"));
+        }
+        rows::apply(&changes, &mut self.rows);
+        self.files.extend(files);
+        self.commit = commit;
+        self.commits += 1;
+        Ok(())
+    }
+
+    /// Forgets files that no row names any more.
+    pub(crate) fn keep_named_files(&mut self) {
+        self.files.retain(|place, _| self.rows.contains_key(&key(ROW_SEGMENT, place.number)));
+    }
+}

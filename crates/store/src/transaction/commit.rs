@@ -1,0 +1,136 @@
+//! The commit of a transaction: what others have committed meanwhile is merged, the files that it adds are made durable, and it
+//! gets in line for the redo log.
+//!
+//! Invariant: the writer's turn is held from the look at the newest catalog until the commit is in line behind it.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use forebay_base::{DirectoryId, Result, SegmentId};
+
+use super::{Transaction, merge};
+use crate::catalog::Catalog;
+use crate::commit_log::lost_base;
+use crate::data_file::DataFile;
+use crate::fact::Fact;
+use crate::segment::Segment;
+use crate::store::{Store, WriterTurn};
+use crate::volume::SEGMENTS_DIRECTORY;
+
+impl Transaction {
+    /// Makes all changes durable, then visible.
+    ///
+    /// # Errors
+    /// `Conflict` where another transaction has changed the same and committed first, or rows of a table that this one relies on. The
+    /// changes did not happen. Where even that is not certain (a failed write of the manifest), the store refuses further writes, and
+    /// reopening it shows all of the changes or none.
+    pub fn commit(self) -> Result<()> {
+        match self.try_commit()? {
+            None => Ok(()),
+            Some(unchecked) => Err(merge::changed_beside(&unchecked)),
+        }
+    }
+
+    /// The same, but that where another transaction has changed rows of a table that this one relies on it is given back, with its changes
+    /// made to what is there now: whoever finds them right still tries again.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    pub fn try_commit(mut self) -> Result<Option<Self>> {
+        if Arc::ptr_eq(&self.working, &self.base) {
+            // Who has only looked at what others have done is not told before that is durable.
+            return match self.failures {
+                None => Ok(None),
+                Some(failures) => self.inner.line.wait_for(&self.inner, self.base.commit, failures).map(|()| None),
+            };
+        }
+        let inner = Arc::clone(&self.inner);
+        let (had_turn, turn) = match self.turn.take() {
+            Some(turn) => (true, turn),
+            None => (false, WriterTurn::take(&inner)),
+        };
+        let (now, failures) = inner.line.newest();
+        let is_base_lost = self.failures.is_some_and(|before| before != failures);
+        if is_base_lost || had_turn && !Arc::ptr_eq(&now, &self.base) {
+            return Err(lost_base());
+        }
+        if !Arc::ptr_eq(&now, &self.base) {
+            self.working = Arc::new(self.merged(&now)?);
+            let before = std::mem::replace(&mut self.base, now);
+            self.failures = Some(failures);
+            let changed = merge::changed_rows(&self.relied_on, &before, &self.base);
+            if !changed.is_empty() {
+                self.unchecked = Some((changed, before));
+                return Ok(Some(self));
+            }
+        }
+        self.change().next_object = inner.next_object.load(Ordering::Relaxed);
+        self.change().commit = inner.line.next_number();
+        self.raise_versions();
+        if !self.working.has_schema_of(&self.base) {
+            self.change().schema_commit = self.working.commit;
+        }
+        self.make_files_durable()?;
+        let place = inner.line.join(&inner, &self.base, &self.working);
+        // From here on others build on it.
+        drop(turn);
+        inner.line.wait(&inner, &place)?;
+        Store { inner }.checkpoint_if_due();
+        Ok(None)
+    }
+
+    /// Makes the names of files durable that the manifest is to name; those of small files are in the record.
+    fn make_files_durable(&self) -> Result<()> {
+        let volume = &self.inner.volume;
+        volume.check_writable()?;
+        let added = Files::missing_from(&self.working, &self.base);
+        let in_folders = added.iter().filter(|file| volume.small_file(file.place()).is_none());
+        let directories: BTreeSet<DirectoryId> = in_folders.map(DataFile::directory).collect();
+        let disks = volume.directories().filter(|(id, _)| directories.contains(id)).map(|(_, disk)| disk);
+        // Where a folder cannot even be opened, nothing is in doubt.
+        let folders = disks.map(|disk| disk.open_directory(SEGMENTS_DIRECTORY)).collect::<Result<Vec<_>>>()?;
+        folders.iter().try_for_each(|folder| folder.sync()).inspect_err(|error| volume.fail(error))
+    }
+
+    /// Gives tables that this transaction has touched their next version.
+    fn raise_versions(&mut self) {
+        let base = Arc::clone(&self.base);
+        for (id, table) in &mut self.change().tables {
+            let before = base.tables.get(id);
+            if before.is_none_or(|before| !Arc::ptr_eq(before, table)) {
+                Arc::make_mut(table).raise_version();
+            }
+        }
+    }
+}
+
+/// Segments and facts that one catalog has and another one has not.
+#[derive(Debug)]
+pub(crate) struct Files {
+    segments: Vec<Arc<Segment>>,
+    facts: Vec<Arc<Fact>>,
+}
+
+impl Files {
+    /// Those of `of` that `other` does not have.
+    pub(crate) fn missing_from(of: &Catalog, other: &Catalog) -> Self {
+        let mut segments = Vec::new();
+        for (id, table) in &of.tables {
+            let others = other.tables.get(id);
+            if others.is_some_and(|others| Arc::ptr_eq(others, table)) {
+                continue;
+            }
+            let known = others.into_iter().flat_map(|table| table.all_segments());
+            let known: HashSet<SegmentId> = known.map(|segment| segment.id()).collect();
+            segments.extend(table.all_segments().filter(|segment| !known.contains(&segment.id())).cloned());
+        }
+        let facts = of.facts().filter(|fact| other.fact(fact.id()).is_none()).cloned().collect();
+        Self { segments, facts }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &DataFile> {
+        let segments = self.segments.iter().map(|segment| segment.data_file());
+        segments.chain(self.facts.iter().map(|fact| fact.data_file()))
+    }
+}
