@@ -105,6 +105,10 @@ fn open(run: &Run, interactive: bool) -> Result<(Shell, bool)> {
         Some(path) => Database::open(path, &options)?,
         None => Database::in_memory(&options)?,
     };
+    if let Some(cut) = database.cut_when_opened() {
+        // A closed stderr has nobody to tell.
+        let _ = std::io::stderr().write_all(format!("Note: {cut}\n").as_bytes());
+    }
     let settings = Settings {
         format: run.format,
         header: !run.no_header,

@@ -187,6 +187,21 @@ impl Database {
         Session { inner: forebay_sql::Session::new(self.shared.clone()) }
     }
 
+    /// What was cut off the redo log when the database was opened, which a power loss may leave behind the last commit; `None` where all of
+    /// it was whole.
+    pub fn cut_when_opened(&self) -> Option<String> {
+        let recovery = self.shared.engine.store().recovery();
+        let part = |cut: &forebay_store::CutTail| format!("{} bytes at {} of {}", cut.bytes, cut.offset, cut.file);
+        let parts: Vec<String> = recovery.cut.iter().map(part).collect();
+        let (parts, last) = (parts.join(", "), recovery.last_commit);
+        let tell = || {
+            format!(
+                "the redo log ended with {parts} that are no whole commit, and are left out; the last commit is number {last}"
+            )
+        };
+        (!parts.is_empty()).then(tell)
+    }
+
     /// Forgets every chunk in memory, on devices too, so that the next query reads from disk.
     pub fn clear_cache(&self) {
         self.shared.engine.accelerators().clear_chunks();
