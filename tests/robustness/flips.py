@@ -1,10 +1,12 @@
-"""Single bytes of a database flipped, and its files cut: opening and reading everything gives an error that names the
+"""Single bytes of a database flipped, and its files cut, with a redo log that a kill has left: opening and reading everything gives an error that names the
 place, or the right answer; never a wrong answer, a panic or a hang."""
 
 import os
 import random
 import re
 import shutil
+import signal
+import subprocess
 
 SECONDS = 20
 PLACES = ("table", "column", "chunk", ".seg")
@@ -22,6 +24,15 @@ SETUP = [
     "ALTER TABLE numbers ADD PROJECTION by_g (ORDER BY g, x) (g, x, k, d)",
     "CREATE SCHEMA other",
     "CREATE VIEW other.totals AS SELECT g, sum(k) AS total FROM main.numbers GROUP BY g",
+]
+
+# What lies in the redo log: the process is killed when these have ended.
+LOGGED = [
+    "INSERT INTO tiny VALUES (4, 'four')",
+    "DELETE FROM numbers WHERE k = 77",
+    "INSERT INTO days SELECT DATE '2024-01-01', true, NULL, TIMESTAMP '2024-01-01 00:00:00' FROM range(20)",
+    "INSERT INTO tiny VALUES (5, repeat('long', 1000))",
+    "SELECT 'ended'",
 ]
 
 QUERIES = [
@@ -50,6 +61,22 @@ def read_everything(binary, database, read_only):
     arguments = [part for query in QUERIES for part in ("-c", query)]
     mode = ["--read-only"] if read_only else []
     return binary.run(database, "--format", "jsonl", "--quiet", *mode, *arguments, timeout=SECONDS)
+
+
+def leave_log(binary, database):
+    """Runs the statements of the log, and kills the process before it can write anything else."""
+    process = subprocess.Popen(
+        [binary.path, database, "--quiet", "--format", "csv", "--no-header"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    process.stdin.write("".join(f"{statement};\n" for statement in LOGGED).encode())
+    process.stdin.flush()
+    line = b" "
+    while line and line.strip() != b"ended":
+        line = process.stdout.readline()
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    if not any(name.startswith("redo-") for name in os.listdir(database)):
+        raise RuntimeError("a killed process left no redo log")
 
 
 def verdict(outcome, right, file):
@@ -126,7 +153,8 @@ def run(options, report):
     os.makedirs(directory)
     original, work = os.path.join(directory, "original"), os.path.join(directory, "work")
     binary.must(original, *SETUP)
-    whole = read_everything(binary, original, False)
+    leave_log(binary, original)
+    whole = read_everything(binary, original, True)
     if whole.status != 0:
         raise RuntimeError(f"the whole database cannot be read: {whole.stderr}")
     files = database_files(original)

@@ -1,10 +1,13 @@
 """`kill -9` at random moments of COPY, CREATE TABLE AS, DROP, CHECKPOINT, CLUSTER BY, ADD PROJECTION and others: at the next open each statement
-happened whole or not at all, in all copies of its table's rows, the database checks out, and nothing leaks."""
+happened whole or not at all, in all copies of its table's rows, the database checks out, and nothing leaks. And of a stream of small
+statements: those that were acknowledged are there, and no others but the next one."""
 
 import os
 import random
 import shutil
 import signal
+import subprocess
+import threading
 import time
 
 import duckdb
@@ -105,6 +108,75 @@ def kill_during(binary, database, statement, delay):
     return ended
 
 
+def kill_stream(binary, database, first, delay, chance):
+    """Kills a process amid small statements; the greatest row that it has acknowledged, and what was asked of it."""
+    statements, rows = [], set(range(first))
+    # What is there after each statement, by the number that says that it has ended.
+    after = {first - 1: set(rows)}
+    for number in range(first, first + 3000):
+        kind = chance.random()
+        if kind < 0.02:
+            statements.append("CHECKPOINT")
+        elif kind < 0.1 and number > first:
+            gone = chance.randrange(number)
+            statements.append(f"DELETE FROM small WHERE a = {gone}")
+            rows.discard(gone)
+        else:
+            statements.append(f"INSERT INTO small VALUES ({number}, 'text {number}')")
+            rows.add(number)
+        statements.append(f"SELECT {number}")
+        after[number] = set(rows)
+    process = subprocess.Popen(
+        [binary.path, database, "--quiet", "--format", "csv", "--no-header"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )
+
+    def feed():
+        try:
+            process.stdin.write(";\n".join(statements).encode())
+        except BrokenPipeError:
+            pass
+
+    feeder = threading.Thread(target=feed, daemon=True)
+    feeder.start()
+    time.sleep(delay)
+    process.send_signal(signal.SIGKILL)
+    seen = process.stdout.read().split()
+    errors = process.stderr.read().decode("utf-8", "replace")
+    process.wait()
+    feeder.join(10)
+    if errors:
+        raise RuntimeError(errors)
+    return int(seen[-1]) if seen else first - 1, after
+
+
+def streams(binary, report, database, kills, chance):
+    """Kills of streams of small statements, each into the database that the one before has left."""
+    binary.must(database, "CREATE TABLE small (a INTEGER, t VARCHAR)")
+    kept, first, total = set(), 0, 0
+    for number in range(kills):
+        delay = chance.uniform(0.05, 0.6)
+        last, after = kill_stream(binary, database, first, delay, chance)
+        # Rows of earlier rounds are those that the database had, whatever was asked for.
+        earlier = set(range(first)) - kept
+        allowed = [after[last] - earlier, after.get(last + 1, after[last]) - earlier]
+        total += last + 1 - first
+        if number % 3 == 0:
+            checked = binary.run(database, "--read-only", "-c", "CHECK DATABASE")
+            report.check(f"stream {number}: a check without recovery", None if checked.status == 0 else checked.stderr)
+        found = {int(row[0]) for row in binary.rows(database, "SELECT a FROM small")}
+        texts = binary.rows(database, "SELECT count(*) FROM small WHERE t <> 'text ' || a")
+        wrong = None
+        if found not in allowed:
+            lost, more = sorted(allowed[0] - found)[:5], sorted(found - allowed[-1])[:5]
+            wrong = f"{last} was acknowledged; lost {lost}, too many {more}"
+        elif int(texts[0][0]):
+            wrong = f"{texts[0][0]} rows have another text"
+        report.check(f"stream {number}: killed after {delay * 1000:.0f} ms, {last + 1 - first} acknowledged", wrong)
+        kept, first = found, last + 2
+    report.check("streams were under way", None if total > 10 * kills else f"{total} statements in {kills} streams")
+
+
 def look(binary, database, before, after, acknowledged):
     """What is wrong with the database after the kill; None where nothing is."""
     found = state(binary, database)
@@ -168,5 +240,6 @@ def run(options, report):
         except (RuntimeError, ValueError) as error:
             report.fail(f"kill {number}: {name} after {delay * 1000:.0f} of {seconds * 1000:.0f} ms", str(error))
     report.check("most kills hit a running statement", None if interrupted * 2 > options.kills else f"only {interrupted} of {options.kills}")
+    streams(binary, report, os.path.join(directory, "streams"), options.kills, chance)
     shutil.rmtree(directory, ignore_errors=True)
     report.end()
