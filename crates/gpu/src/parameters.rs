@@ -13,8 +13,6 @@ pub const COLUMN_WORDS: usize = 8;
 /// Words of a [`Predicate`].
 pub const TEST_WORDS: usize = 6;
 
-/// The word of a [`Column`] that says where its values are.
-pub const VALUES_WORD: usize = 1;
 /// The word of a [`Predicate`] that says where its table is.
 pub const TABLE_WORD: usize = 0;
 

@@ -8,13 +8,14 @@ use forebay_base::{Error, Result};
 use forebay_block::{Access, EncodedBlock, ValueRef, Values};
 use forebay_cpu::dictionary::Dictionary;
 use forebay_gpu::device::{Address, Buffer};
-use forebay_gpu::parameters::{
-    COLUMN_WORDS, Column, Parameters, Predicate as DevicePredicate, TABLE_WORD, TEST_WORDS, VALUES_WORD,
-};
+use forebay_gpu::parameters::{Column, Parameters, Predicate as DevicePredicate, TABLE_WORD, TEST_WORDS};
 use forebay_gpu::processor::Turn;
 
 /// What lies together on the device begins at a multiple of so many bytes.
 pub(super) const ALIGN: usize = 16;
+
+/// Stands for where ids will be. No buffer lies there.
+const UNPLACED: Address = Address(u64::MAX);
 
 /// Some blocks of a table, but for addresses that are not known yet.
 #[derive(Debug, Default)]
@@ -22,8 +23,8 @@ pub(super) struct Blocks {
     rows: Vec<u32>,
     /// Descriptors by block and column.
     columns: Vec<u64>,
-    /// Numbers of descriptors whose values are ids, which begin at this number of [`Blocks::ids`].
-    columns_of_ids: Vec<(usize, usize)>,
+    /// Numbers of words of [`Blocks::columns`] that say where ids are, which begin at this number of [`Blocks::ids`].
+    words_of_ids: Vec<(usize, usize)>,
     /// Descriptors by block and test.
     tests: Vec<u64>,
     /// Numbers of descriptors of tests whose words begin at this number of [`Blocks::words`].
@@ -69,11 +70,11 @@ impl Blocks {
             *self = more;
             return;
         }
-        let (columns, tests) = (self.columns.len() / COLUMN_WORDS, self.tests.len() / TEST_WORDS);
+        let (columns, tests) = (self.columns.len(), self.tests.len() / TEST_WORDS);
         let (words, ids) = (self.words.len(), self.ids.len());
         self.rows.extend(more.rows);
         self.columns.extend(more.columns);
-        self.columns_of_ids.extend(more.columns_of_ids.into_iter().map(|(column, at)| (columns + column, ids + at)));
+        self.words_of_ids.extend(more.words_of_ids.into_iter().map(|(word, at)| (columns + word, ids + at)));
         self.tests.extend(more.tests);
         self.tests_of_words.extend(more.tests_of_words.into_iter().map(|(test, at)| (tests + test, words + at)));
         self.words.extend(more.words);
@@ -97,8 +98,10 @@ impl Blocks {
             None => column.words(),
             Some(Ids::Constant(id)) => column.with_ids(Address(0), id).words(),
             Some(Ids::At(at)) => {
-                self.columns_of_ids.push((self.columns.len() / COLUMN_WORDS, at));
-                column.with_ids(Address(0), 0).words()
+                let words = column.with_ids(UNPLACED, 0).words();
+                let unplaced = words.iter().enumerate().filter(|(_, word)| **word == UNPLACED.0);
+                self.words_of_ids.extend(unplaced.map(|(number, _)| (self.columns.len() + number, at)));
+                words
             }
         };
         self.columns.extend(words);
@@ -134,8 +137,8 @@ impl Blocks {
         bytes.resize(rows_at, 0);
         self.rows.iter().for_each(|rows| bytes.extend_from_slice(&rows.to_le_bytes()));
         let mut set = |offset: usize, to: Address| bytes[offset..offset + 8].copy_from_slice(&to.0.to_le_bytes());
-        for (column, place) in &self.columns_of_ids {
-            set((column * COLUMN_WORDS + VALUES_WORD) * 8, at(ids_at + place * 4));
+        for (word, place) in &self.words_of_ids {
+            set(word * 8, at(ids_at + place * 4));
         }
         for (test, place) in &self.tests_of_words {
             set(tests_at + (test * TEST_WORDS + TABLE_WORD) * 8, at(words_at + place * 8));
