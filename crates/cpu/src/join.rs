@@ -21,6 +21,7 @@ use crate::layout::{HASH_SEED, RowLayout, WORD, build_row, hash_bytes, hash_end,
 use crate::parallel;
 use crate::rows::{Field, RowBuffer};
 use crate::vector::Vector;
+pub use dense::entry_bytes;
 use dense::{DenseTable, key_bits};
 use hash::HashTable;
 

@@ -111,7 +111,8 @@ pub trait Device: fmt::Debug + Send + Sync {
     /// Memory, aligned to 256 bytes, that holds anything. [`forebay_base::ErrorKind::OutOfMemory`] where there is too little.
     fn allocate(&self, memory: Memory, bytes: u64) -> Result<Address>;
 
-    /// Gives memory back, which must be the beginning of what was allocated; waits for all work first.
+    /// Gives memory back, which must be the beginning of what was allocated. Work that was put in before may still use it: nobody else
+    /// gets it before that is over.
     fn free(&self, address: Address) -> Result<()>;
 
     /// The bytes of pinned memory, wholly within one allocation. No work that is not waited for may use them, nobody else may

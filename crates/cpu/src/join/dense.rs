@@ -87,6 +87,16 @@ where
     KeySet::of_words(i128::from(low), words).map(Arc::new)
 }
 
+/// Bytes that hold every value of a range, less the least one.
+pub fn entry_bytes((low, high): (i64, i64)) -> u8 {
+    match high.wrapping_sub(low) as u64 {
+        0..=0xff => 1,
+        0x100..=0xffff => 2,
+        0x1_0000..=0xffff_ffff => 4,
+        _ => 8,
+    }
+}
+
 impl DenseTable {
     /// How the payload would lie.
     pub(super) fn columns(state: &JoinState, payload: &[ColumnRange]) -> Vec<DenseColumn> {
@@ -95,12 +105,7 @@ impl DenseTable {
                 ValueType::Bool => 1,
                 ValueType::F64 => 8,
                 ValueType::I128 | ValueType::Bytes => 16,
-                ValueType::I64 => match range.range().map_or(0, |(low, high)| high.wrapping_sub(low) as u64) {
-                    0..=0xff => 1,
-                    0x100..=0xffff => 2,
-                    0x1_0000..=0xffff_ffff => 4,
-                    _ => 8,
-                },
+                ValueType::I64 => range.range().map_or(1, entry_bytes),
             },
             validity: typed.nullable,
         };

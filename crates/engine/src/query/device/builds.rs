@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use forebay_base::{Error, Result};
-use forebay_cpu::join::counts_matches;
+use forebay_cpu::join::{counts_matches, entry_bytes};
 use forebay_gpu::device::{Address, Buffer};
 use forebay_gpu::emit::{StatePlaces, emit};
 use forebay_gpu::parameters::{Build, Parameters, Payload};
@@ -183,11 +183,9 @@ impl DevicePipeline<'_> {
 /// Base and bytes of the entries of a payload column.
 fn entry(typed: Typed, range: Option<(i64, i64)>) -> (i64, u64) {
     match (typed.value, range) {
-        (ValueType::I64, Some((low, high))) => match high.wrapping_sub(low) as u64 {
-            0..=0xff => (low, 1),
-            0x100..=0xffff => (low, 2),
-            0x1_0000..=0xffff_ffff => (low, 4),
-            _ => (0, 8),
+        (ValueType::I64, Some(range)) => match entry_bytes(range) {
+            8 => (0, 8),
+            bytes => (range.0, bytes.into()),
         },
         (ValueType::Bool, _) => (0, 1),
         (ValueType::I128, _) => (0, 16),
