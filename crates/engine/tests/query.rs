@@ -373,6 +373,11 @@ pipeline
     let (found, ran) = rows(DeviceChoice::Emulated);
     assert!(found == expected, "{} rows, not {}", found.len(), expected.len());
     assert!(found.len() > 100_000 && ran == [false, true, true], "{} rows, {ran:?}", found.len());
+    // From a device that was not asked for, so many do not come back.
+    let device = EmulatedDevice::open(Options::default()).expect("there is a compiler");
+    star.engine.accelerators().install(device).expect("streams and pinned memory");
+    let (found, ran) = rows(DeviceChoice::Auto);
+    assert!(found == expected && ran == [false; 3], "{} rows, {ran:?}", found.len());
 }
 
 /// A table of so many rows in several row groups, ordered by day, of which each has a thousand rows.

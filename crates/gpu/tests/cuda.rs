@@ -6,11 +6,12 @@
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use forebay_base::ErrorKind;
 use forebay_gpu::cuda::CudaDevice;
 use forebay_gpu::device::{Buffer, Device, Grid, Memory};
-use forebay_gpu::processor::is_lost;
+use forebay_gpu::processor::{Processor, is_lost};
 
 /// Set in the processes that have the stand-in.
 const INSIDE: &str = "FOREBAY_STAND_IN";
@@ -208,6 +209,34 @@ fn copies_kernels_and_memory() {
         device.free(device.allocate(Memory::Device, mib << 20).expect("what is spare goes back")).expect("it is known");
     }
     assert_eq!((device.counters().device_bytes, device.counters().pinned_bytes), (0, 0));
+}
+
+#[test]
+fn kernels_that_nobody_waits_for_are_compiled_beside() {
+    with_driver("compiled_beside", "", &[]);
+}
+
+#[test]
+#[ignore = "run by the test above"]
+fn compiled_beside() {
+    let device: Arc<dyn Device> = CudaDevice::open().expect("the stand-in works");
+    let processor = Processor::new(Arc::clone(&device)).expect("streams and pinned memory");
+    let is_ready = |text: &str| processor.turn().expect("nobody has it").is_ready(text);
+    let wrong = "this is not C++";
+    assert!(!is_ready(TEXT) && !is_ready(wrong), "nothing was compiled yet");
+    let is_done = || device.counters().compilations == 2 && is_ready(TEXT);
+    assert!(
+        (0..6_000).any(|_| is_done() || {
+            std::thread::sleep(Duration::from_millis(10));
+            false
+        }),
+        "it ends"
+    );
+    processor.turn().expect("nobody has it").function(TEXT).expect("it is there");
+    // What cannot be compiled is not tried again.
+    assert!(!is_ready(wrong));
+    drop(processor);
+    assert_eq!(device.counters().compilations, 2);
 }
 
 #[test]
