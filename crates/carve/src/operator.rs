@@ -124,10 +124,28 @@ impl PipelinesExec {
 
     /// By pipeline, where it will run if a device is asked.
     fn places(&self) -> Vec<String> {
-        let device = settings::device(self.state.config());
-        let places = query::places(&self.carved.engine, &self.query, device);
+        let places = query::places(&self.carved.engine, &self.query, &self.options());
         // Whoever asks for a device that cannot be had is told by the query itself, too.
         places.unwrap_or_else(|error| vec![error.to_string()])
+    }
+
+    /// How the pipelines run, whatever statement they are a part of.
+    fn options(&self) -> QueryOptions {
+        let config = self.state.config();
+        let execution = match self.execution {
+            Execution::Interpreter => query::Execution::Interpreter,
+            Execution::Compiled | Execution::DataFusion => query::Execution::Compiled,
+        };
+        QueryOptions {
+            threads: config.target_partitions().max(1),
+            execution,
+            device: settings::device(config),
+            memory_bytes: settings::memory_limit(config),
+            account: None,
+            scan: settings::of_scans(config),
+            counted: self.counted,
+            timeline: None,
+        }
     }
 
     /// Runs the pipelines on the calling thread and those that it starts.
@@ -135,18 +153,9 @@ impl PipelinesExec {
         for bound in &self.query.tables {
             statement.watch(&bound.metrics, forebay_engine::morsels(&bound.table)?.len());
         }
-        let memory_bytes = settings::memory_limit(self.state.config());
-        let account = Some(statement.account.clone());
-        let execution = match self.execution {
-            Execution::Interpreter => query::Execution::Interpreter,
-            Execution::Compiled | Execution::DataFusion => query::Execution::Compiled,
-        };
-        let threads = self.state.config().target_partitions().max(1);
-        let scan = settings::of_scans(self.state.config());
-        let device = settings::device(self.state.config());
-        let (counted, timeline) = (self.counted, statement.timeline().cloned());
-        timeline.iter().for_each(|recorder| recorder.uses(threads));
-        let options = QueryOptions { threads, execution, device, memory_bytes, account, scan, counted, timeline };
+        let (account, timeline) = (Some(statement.account.clone()), statement.timeline().cloned());
+        let options = QueryOptions { account, timeline, ..self.options() };
+        options.timeline.iter().for_each(|recorder| recorder.uses(options.threads));
         query::run(&self.carved.engine, &self.query, &options, &statement.cancel)
     }
 

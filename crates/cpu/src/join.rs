@@ -12,12 +12,12 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use forebay_pipeline::KeySet;
 use forebay_pipeline::ir::{JoinState, Pipeline, ProbeKind, Program, StateId, Step, ValueType};
 use forebay_pipeline::key_set::SPAN_LIMIT;
-use forebay_pipeline::{KeySet, Scalar};
 
 use crate::bloom::BloomFilter;
-use crate::layout::{HASH_SEED, RowLayout, WORD, build_row, hash_bytes, hash_end, hash_word};
+use crate::layout::{RowLayout, WORD, build_row};
 use crate::parallel;
 use crate::rows::{Field, RowBuffer};
 use crate::vector::Vector;
@@ -128,32 +128,6 @@ pub fn counts_matches(program: &Program, state: StateId) -> bool {
         Step::Compute(_) | Step::Filter(_) => false,
     };
     program.pipelines.iter().any(|pipeline: &Pipeline| pipeline.steps.iter().any(counts))
-}
-
-/// Rows of a build side that somebody else has found: keys, then payload, all of them numbers and truths.
-pub fn rows_of_values(state: &JoinState, rows: &[Vec<Scalar>]) -> RowBuffer {
-    let layout = build_row(state);
-    let mut buffer = RowBuffer::new(layout.words);
-    for row in rows {
-        let key = &row[..state.keys.len()];
-        if state.keeps_all || !key.iter().any(Scalar::is_null) {
-            buffer.push_values(&layout, &[0, hash_of_key(key)], row);
-        }
-    }
-    buffer
-}
-
-/// The hash of a key of numbers and truths.
-fn hash_of_key(key: &[Scalar]) -> u64 {
-    let step = |hash, part: &Scalar| match part {
-        Scalar::Null => hash_word(hash, 0),
-        Scalar::Bool(value) => hash_word(hash, u64::from(*value)),
-        Scalar::I64(value) => hash_word(hash, *value as u64),
-        Scalar::F64(value) => hash_word(hash, value.to_bits()),
-        Scalar::I128(value) => hash_word(hash_word(hash, *value as u64), (*value >> 64) as u64),
-        Scalar::Bytes(bytes) => hash_word(hash, hash_bytes(bytes)),
-    };
-    hash_end(key.iter().fold(HASH_SEED, step))
 }
 
 /// A finished build side.

@@ -20,6 +20,7 @@ pub mod like;
 pub mod matches;
 mod parallel;
 mod partition;
+pub mod plain_rows;
 #[allow(unsafe_code)]
 pub mod pool;
 mod predicates;

@@ -587,7 +587,7 @@ pipeline
 /// Whatever fails on the device, `auto` answers on the CPU, and who asked for the device is told.
 #[test]
 fn what_fails_on_a_device_runs_on_the_cpu_or_is_an_error() {
-    let star = star(70_000, 300);
+    let star = star(270_000, 300);
     let types = [(DataType::Utf8View, Some(0)), (DataType::Int64, None), (DataType::Int64, None)];
     let query = star.query(BY_SEGMENT, &types);
     let expected = grouped(&star.run_on(&query, DeviceChoice::Cpu).expect("it runs"));

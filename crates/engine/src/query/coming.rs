@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use forebay_base::Result;
 use forebay_pipeline::ir::{Pipeline, Probe, ProbeKind, Register, Sink, Source, Step, TableSource};
 
+use super::device::Place;
 use super::partitionwise::RangedScan;
 use super::partner_tests::ruled_out;
 use super::report::timeline_of;
@@ -45,14 +46,16 @@ impl Runner<'_> {
     /// Makes the scans of all pipelines and begins their first reads.
     pub(super) fn foresee(&self) -> Result<()> {
         let most_bytes = self.options.scan.read_ahead_bytes;
-        // A device reads for itself.
-        let reads_here = self.engine.accelerators().get(self.options.device).is_ok_and(|device| device.is_none());
-        if most_bytes == 0 || !reads_here {
+        if most_bytes == 0 {
             return Ok(());
         }
         let mut coming = Vec::new();
-        for pipeline in &self.program.pipelines {
+        for (number, pipeline) in self.program.pipelines.iter().enumerate() {
             let Source::Table(source) = &pipeline.source else { continue };
+            if self.places.get(number) == Some(&Place::Device) {
+                // A device reads for itself.
+                continue;
+            }
             let timeline = timeline_of(self.options, self.query, &pipeline.source);
             coming.push((pipeline, source, self.new_scan(source)?.with_timeline(timeline)));
         }
@@ -83,7 +86,7 @@ impl Runner<'_> {
             let Step::Probe(Probe { kind: ProbeKind::Inner | ProbeKind::Semi, state, keys, .. }) = step else {
                 return false;
             };
-            let Some(rows) = self.query.expected_rows.get(state.0 as usize).copied().flatten() else { return false };
+            let Some(rows) = self.query.expected_rows(*state) else { return false };
             let column = |key: &Register| source.columns.iter().find(|column| column.to == *key).map(|own| own.column);
             // Of keys that lie anywhere in the range. Those of one range are in fewer blocks.
             let is_left_out = |column: usize| (1.0 - table.block_share(column)).powf(rows) > LEFT_OUT_SHARE;

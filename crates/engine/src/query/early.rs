@@ -135,10 +135,9 @@ impl Runner<'_> {
         })
     }
 
-    /// The pipeline that reads a state of groups, if it is the only one, runs behind pipeline `index` on the CPU, and looks up
-    /// only states that are there by now.
+    /// The pipeline that reads a state of groups, if it is the only one, runs behind pipeline `index`, and looks up only states
+    /// that are there by now. What reads groups runs on the CPU, as pipeline `index` does.
     fn reader_of(&self, state: StateId, index: usize) -> Option<usize> {
-        let is_here = self.engine.accelerators().get(self.options.device).is_ok_and(|device| device.is_none());
         let mut readers =
             (0..self.program.pipelines.len()).filter(|other| reads(&self.program.pipelines[*other], state));
         let (reader, other) = (readers.next()?, readers.next());
@@ -153,7 +152,7 @@ impl Runner<'_> {
             _ => true,
         };
         let of_groups = matches!(pipeline.source, Source::Groups { .. });
-        (is_here && other.is_none() && reader > index && of_groups && has_states && has_marked).then_some(reader)
+        (other.is_none() && reader > index && of_groups && has_states && has_marked).then_some(reader)
     }
 
     /// Keeps what was made of the groups that were passed on; gives a note of it.

@@ -35,7 +35,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use forebay_base::Result;
 use forebay_base::budget::{Client, Tier};
-use forebay_pipeline::ir::{DictionaryId, Program};
+use forebay_pipeline::ir::{DictionaryId, Program, StateId};
 use forebay_store::TableSnapshot;
 
 use crate::copies::CopyChoice;
@@ -66,6 +66,13 @@ pub struct Query {
     pub dictionaries: Vec<Option<DictionaryId>>,
     /// Whoever reads the result takes only these of its rows: others may be left out.
     pub first: Option<TopK>,
+}
+
+impl Query {
+    /// The rows that a state is expected to have.
+    fn expected_rows(&self, state: StateId) -> Option<f64> {
+        self.expected_rows.get(state.0 as usize).copied().flatten()
+    }
 }
 
 /// A table of a query.
@@ -211,7 +218,7 @@ pub fn run(engine: &Arc<Engine>, query: &Query, options: &QueryOptions, cancel: 
             let options = QueryOptions { memory_bytes: memory.limit_bytes(), ..options.clone() };
             let mut held = HeldRows { engine: Arc::clone(engine), memory: None };
             let memory = held.memory.insert(Arc::new(memory));
-            let mut output = runner::Runner::new(engine, query, &options, cancel, Arc::clone(memory)).run()?;
+            let mut output = runner::Runner::new(engine, query, &options, cancel, Arc::clone(memory))?.run()?;
             memory.end(output.batches.iter().map(RecordBatch::get_array_memory_size).sum());
             output.held = Some(held);
             Ok(output)

@@ -80,14 +80,6 @@ pub(super) struct Sectioned {
     pub(super) order: Vec<usize>,
 }
 
-impl Sectioned {
-    /// A query whose pipelines run one after the other.
-    pub(super) fn of_none(query: &Query) -> Self {
-        let order = (0..query.program.pipelines.len()).collect();
-        Self { program: query.program.clone(), sections: Vec::new(), order }
-    }
-}
-
 /// The sections of a query's program.
 pub(super) fn sectioned(query: &Query, options: &QueryOptions) -> Sectioned {
     let mut program = query.program.clone();
@@ -264,7 +256,7 @@ impl Members {
         if self.states.is_empty() || self.pipelines.len() < 2 {
             return false;
         }
-        let expected = |state: &StateId| query.expected_rows.get(state.0 as usize).copied().flatten();
+        let expected = |state: &StateId| query.expected_rows(*state);
         let rows: f64 = self.states.keys().filter_map(expected).sum();
         let blocks = self.blocks(query, program).into_iter().map(|blocks| blocks.len()).max().unwrap_or(0);
         let least_rows = options.scan.partition_wise_rows;

@@ -15,13 +15,13 @@ use forebay_cpu::groups::GroupPlan;
 use forebay_pipeline::ir::{Pipeline, Program, Sink, Source, StateId, Step};
 
 use super::coming::Coming;
-use super::device::{Attempt, DeviceBuild, Left};
+use super::device::{Attempt, DeviceBuild, Left, Place, arranged};
 use super::early::Begun;
 use super::memory::RunMemory;
 use super::noted::Watch;
 use super::output::{ResultSchema, RowsOnDisk};
 use super::partitions::{Overflow, Spilled};
-use super::partitionwise::{Section, Sectioned, sectioned};
+use super::partitionwise::{Section, Sectioned};
 use super::report::timeline_of;
 use super::specialise::{Known, Specialised};
 use super::task::{Room, Task};
@@ -58,6 +58,8 @@ pub(super) struct Runner<'a> {
     pub(super) program: Program,
     /// By pipeline that is not cut yet: its number in the query's program.
     pub(super) order: Vec<usize>,
+    /// By pipeline, where it runs; nothing where there is no device beside the CPU.
+    pub(super) places: Vec<Place>,
     /// Pipelines that run range by range.
     pub(super) sections: Vec<Arc<Section>>,
     /// By pipeline: true if `cut` made it the continuation of the pipeline before it.
@@ -90,26 +92,22 @@ impl<'a> Runner<'a> {
         options: &'a QueryOptions,
         cancel: &'a CancelToken,
         memory: Arc<RunMemory>,
-    ) -> Self {
+    ) -> Result<Self> {
         let dictionaries = (0..query.program.dictionaries).map(|_| Arc::new(Dictionary::default())).collect();
-        // A device runs pipeline by pipeline.
-        let is_here = engine.accelerators().get(options.device).is_ok_and(|device| device.is_none());
-        let Sectioned { program, sections, order } = match is_here {
-            true => sectioned(query, options),
-            false => Sectioned::of_none(query),
-        };
+        let (Sectioned { program, sections, order }, places) = arranged(engine, query, options)?;
         let sections = sections.into_iter().map(Arc::new).collect();
         let finished = program.states.iter().map(|_| None).collect();
         let on_device = program.states.iter().map(|_| None).collect();
         let spilled = program.states.iter().map(|_| None).collect();
         let goes_on = vec![false; program.pipelines.len()];
-        Self {
+        Ok(Self {
             engine,
             query,
             options,
             cancel,
             memory,
             program,
+            places,
             order,
             sections,
             goes_on,
@@ -123,7 +121,7 @@ impl<'a> Runner<'a> {
             begun: BTreeMap::new(),
             timeline: None,
             watch: Some(Watch::new(engine, query)),
-        }
+        })
     }
 
     /// Runs every pipeline.
@@ -209,7 +207,7 @@ impl<'a> Runner<'a> {
     /// Keeps what a pipeline left that ran on a device. Gives its rows.
     fn keep(&mut self, index: usize, left: Left, result: &mut Collected) -> Result<u64> {
         match left {
-            Left::Rows(rows) => self.collect(index, vec![Part::Collect(rows)], None, result),
+            Left::Rows(rows) => self.collect(index, rows.into_iter().map(Part::Collect).collect(), None, result),
             Left::State(state, done) => self.take_state(state, done),
             Left::Build(state, made) => {
                 let rows = made.rows();

@@ -211,7 +211,7 @@ impl Known<'_> {
         let State::Aggregate(aggregate) = &self.program.states[state.0 as usize] else { return None };
         let ranges: Vec<_> =
             keys.iter().map(|key| self.key_range(pipeline, *key, assumed_small_dictionaries)).collect();
-        let guessed = self.query.expected_rows.get(state.0 as usize).copied().flatten();
+        let guessed = self.query.expected_rows(*state);
         let expected = guessed.map_or(0, |rows| (rows as u64).min(self.most_groups(steps, keys, &ranges)));
         let most_bytes = self.budget_bytes / DENSE_BUDGET_SHARE / self.threads.max(1);
         Some(GroupPlan::pick(aggregate, &ranges, usize::try_from(expected).unwrap_or(usize::MAX), most_bytes))

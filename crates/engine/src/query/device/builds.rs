@@ -12,10 +12,9 @@ use forebay_gpu::device::{Address, Buffer};
 use forebay_gpu::emit::{StatePlaces, emit};
 use forebay_gpu::parameters::{Build, Parameters, Payload};
 use forebay_pipeline::ir::{
-    JoinState, Pipeline, Program, Register, Sink, SourceColumn, State, StateId, Step, TableSource, Typed, ValueType,
+    JoinState, Pipeline, Register, Sink, SourceColumn, State, StateId, Step, TableSource, Typed, ValueType,
 };
 
-use super::places::check_lookups;
 use super::reader::Reader;
 use super::{DevicePipeline, Launch, Left, Pieces, check_faults, source, unsupported, word};
 use crate::accelerator::Accelerator;
@@ -63,22 +62,16 @@ pub(super) enum MadeWhere {
     Cpu,
 }
 
-/// Where the build side of this pipeline is made; an error says why a device is not asked.
-pub(super) fn made_where(query: &Query, program: &Program, index: usize) -> Result<MadeWhere> {
-    let pipeline = &program.pipelines[index];
-    let Sink::Build { keys, .. } = &pipeline.sink else {
-        return Err(Error::internal("a build side of no build sink"));
-    };
-    if pipeline.steps.iter().any(|step| matches!(step, Step::Probe(_))) {
-        return Ok(MadeWhere::Cpu);
+/// Where a build side is made of what this pipeline, which runs on a device, finds.
+pub(super) fn made_where(pipeline: &Pipeline) -> MadeWhere {
+    match pipeline.steps.iter().any(|step| matches!(step, Step::Probe(_))) {
+        true => MadeWhere::Cpu,
+        false => MadeWhere::Device,
     }
-    key_range(query, source(pipeline)?, keys)?;
-    check_lookups(query, program, index)?;
-    Ok(MadeWhere::Device)
 }
 
 /// The least key, and how many keys there is room for.
-fn key_range(query: &Query, source: &TableSource, keys: &[Register]) -> Result<(i64, u64)> {
+pub(super) fn key_range(query: &Query, source: &TableSource, keys: &[Register]) -> Result<(i64, u64)> {
     let table = &query.tables[source.table].table;
     let own = keys.first().and_then(|key| own_column(source, *key)).filter(|own| own.dictionary.is_none());
     let Some((low, high)) = own.and_then(|own| table.integers(own.column)) else {

@@ -40,6 +40,7 @@ use reader::Reader;
 
 pub(super) use builds::DeviceBuild;
 pub use places::places;
+pub(super) use places::{Place, arranged};
 
 /// Rows of a table whose build side is not worth a device: one block.
 const SMALL_TABLE_ROWS: u64 = forebay_base::limits::BLOCK_ROWS as u64;
@@ -63,7 +64,7 @@ pub(super) enum Left {
     /// A build side that stays on the device.
     Build(StateId, Arc<DeviceBuild>),
     /// Rows of the result.
-    Rows(RowBuffer),
+    Rows(Vec<RowBuffer>),
 }
 
 /// What became of a pipeline.
@@ -93,16 +94,13 @@ fn unsupported(reason: impl Into<String>) -> Error {
 }
 
 impl Runner<'_> {
-    /// The rows that a state is expected to have.
-    fn expected_rows(&self, state: StateId) -> Option<f64> {
-        self.query.expected_rows.get(state.0 as usize).copied().flatten()
-    }
-
     /// Runs a pipeline on the device that the query asks for, if that can.
     pub(super) fn on_device(&mut self, index: usize) -> Result<Attempt> {
         let choice = self.options.device;
-        if let (DeviceChoice::Auto, Source::Table(source)) = (choice, &self.program.pipelines[index].source) {
-            self.engine.accelerators().open_for(self.query.tables[source.table].table.rows());
+        match self.places.get(index) {
+            None => return Ok(Attempt::Cpu(None)),
+            Some(Place::Cpu(reason)) => return Ok(Attempt::Cpu(Some(reason.clone()))),
+            Some(Place::Device) => {}
         }
         let accelerator = self.engine.accelerators().get(choice).map_err(|error| refused(choice, &error))?;
         let Some(accelerator) = accelerator else { return Ok(Attempt::Cpu(None)) };
@@ -144,7 +142,11 @@ impl Runner<'_> {
 
     fn attempt(&self, accelerator: &Arc<Accelerator>, index: usize) -> Result<(Left, PipelineReport)> {
         let pipeline = &self.program.pipelines[index];
-        self.check_runs_there(index)?;
+        if let Sink::Build { state, .. } = &pipeline.sink
+            && self.between.contains_key(&(state.0 as usize))
+        {
+            return Err(unsupported("its rows look up what is on disk"));
+        }
         let started = Instant::now();
         let turn = accelerator.processor.turn()?;
         let mut run = DevicePipeline { runner: self, accelerator, index, turn };
@@ -168,19 +170,6 @@ impl Runner<'_> {
                 ..PipelineReport::default()
             },
         ))
-    }
-
-    /// Whether it is of the kind that devices run, before anything is read.
-    fn check_runs_there(&self, index: usize) -> Result<()> {
-        let pipeline = &self.program.pipelines[index];
-        check_kind(self.query, pipeline)?;
-        match &pipeline.sink {
-            Sink::Build { state, .. } if self.between.contains_key(&(state.0 as usize)) => {
-                Err(unsupported("its rows look up what is on disk"))
-            }
-            Sink::Build { .. } => made_where(self.query, &self.program, index).map(drop),
-            _ => Ok(()),
-        }
     }
 }
 
@@ -210,18 +199,25 @@ fn check_kind(query: &Query, pipeline: &Pipeline) -> Result<()> {
     }
 }
 
+/// Whether so many rows may come back from a device that was not asked for: the CPU has them in its caches at once. `None` where
+/// nobody knows how many there are.
+fn check_few_come_back(choice: DeviceChoice, rows: Option<f64>) -> Result<()> {
+    match choice == DeviceChoice::Auto && rows.is_none_or(|rows| rows > MOST_ROWS_BACK) {
+        true => Err(unsupported("too many rows are expected to come back")),
+        false => Ok(()),
+    }
+}
+
 impl DevicePipeline<'_> {
     /// Gives what the pipeline left, and the rows of the blocks that it looked at.
     fn run(&mut self, pipeline: &Pipeline) -> Result<(Left, u64)> {
         match &pipeline.sink {
             Sink::Aggregate { state, keys, .. } => self.grouped(pipeline, *state, keys),
             Sink::Collect { columns } => self.listed(pipeline, columns),
-            Sink::Build { keys, payload, .. } => {
-                match made_where(self.runner.query, &self.runner.program, self.index)? {
-                    MadeWhere::Device => self.built(pipeline),
-                    MadeWhere::Cpu => self.listed(pipeline, &[&keys[..], payload].concat()),
-                }
-            }
+            Sink::Build { keys, payload, .. } => match made_where(pipeline) {
+                MadeWhere::Device => self.built(pipeline),
+                MadeWhere::Cpu => self.listed(pipeline, &[&keys[..], payload].concat()),
+            },
             Sink::Mark { .. } => Err(Error::internal("a sink that devices do not have")),
         }
     }
@@ -231,15 +227,6 @@ impl DevicePipeline<'_> {
         match self.runner.options.device == DeviceChoice::Auto && !self.turn.is_ready(text) {
             true => Err(unsupported("its kernel is being compiled")),
             false => self.turn.function(text),
-        }
-    }
-
-    /// Whether so many rows may come back from a device that was not asked for: on the host they are made one by one. `None` where
-    /// nobody knows how many there are.
-    fn check_few_come_back(&self, rows: Option<f64>) -> Result<()> {
-        match self.runner.options.device == DeviceChoice::Auto && rows.is_none_or(|rows| rows > MOST_ROWS_BACK) {
-            true => Err(unsupported("too many rows are expected to come back")),
-            false => Ok(()),
         }
     }
 
@@ -257,8 +244,8 @@ impl DevicePipeline<'_> {
         let mut pieces = Pieces::default();
         pieces.held.extend(reader.next(self, keys.iter().any(is_string))?);
         let table = self.group_table(pipeline, state, keys)?;
-        let groups = self.runner.expected_rows(state).unwrap_or(f64::INFINITY).min(table.slots as f64);
-        self.check_few_come_back(Some(groups))?;
+        let groups = self.runner.query.expected_rows(state).unwrap_or(f64::INFINITY).min(table.slots as f64);
+        check_few_come_back(self.runner.options.device, Some(groups))?;
         let place = self.place_of(&table);
         if place != first {
             kernel = emit(program, self.index, &state_places(builds, Some(place)))?;
@@ -281,7 +268,6 @@ impl DevicePipeline<'_> {
 
     /// A pipeline whose rows come back with these columns.
     fn listed(&mut self, pipeline: &Pipeline, columns: &[Register]) -> Result<(Left, u64)> {
-        self.check_few_come_back(pipeline.sink.fills().and_then(|state| self.runner.expected_rows(state)))?;
         let program = &self.runner.program;
         let types = register_types(program, pipeline)?;
         let typed = |column: &Register| types[column.0 as usize].ok_or_else(|| Error::internal("nothing is collected"));

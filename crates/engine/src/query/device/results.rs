@@ -3,16 +3,15 @@
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_cpu::compile::{Finished, Made, Part, collected, finish_within};
 use forebay_cpu::groups::GroupTable;
-use forebay_cpu::join::rows_of_values;
-use forebay_cpu::rows::RowBuffer;
-use forebay_gpu::columns::{value_at, value_bytes};
+use forebay_cpu::plain_rows::{PlainValues, build_rows_of_columns, rows_of_columns};
+use forebay_gpu::columns::value_bytes;
 use forebay_gpu::device::Address;
 use forebay_gpu::emit::GroupPlace;
 use forebay_gpu::groups::DeviceGroupTable as Slots;
 use forebay_gpu::kernels::COMPACT;
 use forebay_gpu::parameters::Parameters;
 use forebay_pipeline::ir::{Pipeline, Register, Source, State, StateId, Step, Typed, ValueType};
-use forebay_pipeline::{Scalar, register_types};
+use forebay_pipeline::register_types;
 
 use super::{DevicePipeline, Left, check_faults, unsupported, word};
 
@@ -160,41 +159,51 @@ impl DevicePipeline<'_> {
     }
 
     /// The first rows of what a kernel collected.
-    pub(super) fn fetch_rows(&mut self, room: &Room, rows: u64) -> Result<Vec<Vec<Scalar>>> {
-        let row_bytes: u64 =
-            room.columns.iter().map(|(typed, ..)| size_of::<Scalar>() as u64 + value_bytes(typed.value)).sum();
-        self.check_fits(rows.saturating_mul(row_bytes) as usize)?;
+    pub(super) fn fetch_rows(&mut self, room: &Room, rows: u64) -> Result<FetchedRows> {
+        let types: Vec<Typed> = room.columns.iter().map(|(typed, ..)| *typed).collect();
+        // Here as they lie there, and as the rows that are made of them.
+        self.check_fits(rows.saturating_mul(3 * row_bytes(&types)) as usize)?;
         let mut pieces = Vec::new();
         for (typed, values, nulls) in &room.columns {
             pieces.push((*values, rows * value_bytes(typed.value)));
             pieces.push((*nulls, if typed.nullable { rows } else { 0 }));
         }
-        let fetched = self.turn.fetch(&pieces)?;
-        let value = |row: usize, ((typed, ..), piece): (&(Typed, Address, Address), &[Vec<u8>])| {
-            value_at(&piece[0], &piece[1], row, *typed)
-        };
-        let row = |row| room.columns.iter().zip(fetched.chunks_exact(2)).map(|column| value(row, column)).collect();
-        Ok((0..rows as usize).map(row).collect())
+        Ok(FetchedRows { rows: rows as usize, types, pieces: self.turn.fetch(&pieces)? })
     }
 
     /// Rows as the pipeline's sink leaves them.
-    pub(super) fn left(&self, pipeline: &Pipeline, rows: &[Vec<Scalar>]) -> Result<Left> {
-        let runner = self.runner;
+    pub(super) fn left(&self, pipeline: &Pipeline, fetched: &FetchedRows) -> Result<Left> {
+        let (runner, columns) = (self.runner, fetched.columns());
+        let threads = runner.options.threads;
         let Some(state) = pipeline.sink.fills() else {
             let layout = collected(&runner.program, pipeline);
-            let mut buffer = RowBuffer::new(layout.words);
-            rows.iter().for_each(|row| buffer.push_values(&layout, &[], row));
-            return Ok(Left::Rows(buffer));
+            return Ok(Left::Rows(rows_of_columns(&layout, &columns, fetched.rows, threads)));
         };
         let State::Join(join) = &runner.program.states[state.0 as usize] else {
             return Err(Error::internal("rows in groups"));
         };
-        let part = Part::Build(rows_of_values(join, rows));
+        let parts = build_rows_of_columns(join, &columns, fetched.rows, threads);
+        let parts = parts.into_iter().map(Part::Build).collect();
         let limit = runner.state_limit(self.index, state);
-        match finish_within(&runner.program, state, vec![part], runner.options.threads, limit)? {
+        match finish_within(&runner.program, state, parts, threads, limit)? {
             Made::State(table) => Ok(Left::State(state, table)),
             Made::TooLarge(_) => Err(unsupported("the build side goes to disk")),
         }
+    }
+}
+
+/// Rows that came back from a device.
+pub(super) struct FetchedRows {
+    rows: usize,
+    types: Vec<Typed>,
+    /// By column: its values, and its NULLs.
+    pieces: Vec<Vec<u8>>,
+}
+
+impl FetchedRows {
+    fn columns(&self) -> Vec<PlainValues<'_>> {
+        let columns = self.types.iter().zip(self.pieces.chunks_exact(2));
+        columns.map(|(typed, piece)| PlainValues { typed: *typed, values: &piece[0], nulls: &piece[1] }).collect()
     }
 }
 

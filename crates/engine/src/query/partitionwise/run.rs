@@ -232,6 +232,7 @@ impl Runner<'_> {
             memory: Arc::clone(&self.memory),
             program: self.program.clone(),
             order: Vec::new(),
+            places: Vec::new(),
             sections: Vec::new(),
             goes_on: vec![false; self.program.pipelines.len()],
             dictionaries: self.dictionaries.clone(),
