@@ -14,6 +14,7 @@ import duckdb
 
 ROWS = 1_500_000
 SMALL_INSERTS = 40
+DURABILITIES = ["full", "'group(5ms)'", "off"]
 FIGURES = "count(*), sum(k), sum(g), min(v), max(v), count(DISTINCT v), sum(d)"
 
 # name: (statement, the table it changes)
@@ -115,6 +116,9 @@ def kill_stream(binary, database, first, delay, chance):
     after = {first - 1: set(rows)}
     for number in range(first, first + 3000):
         kind = chance.random()
+        if kind > 0.98:
+            # A killed process loses nothing that it has acknowledged, whatever is set.
+            statements.append(f"SET durability = {chance.choice(DURABILITIES)}")
         if kind < 0.02:
             statements.append("CHECKPOINT")
         elif kind < 0.1 and number > first:

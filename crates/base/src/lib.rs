@@ -7,6 +7,7 @@
 pub mod budget;
 pub mod calendar;
 pub mod checksum;
+pub mod durability;
 pub mod error;
 pub mod hash;
 pub mod ids;
@@ -16,6 +17,7 @@ pub mod units;
 pub mod value;
 
 pub use budget::Budget;
+pub use durability::Durability;
 pub use error::{Context, Error, ErrorKind, Position, Result};
 pub use ids::{ColumnId, DirectoryId, FactId, ProjectionId, SegmentId, TableId};
 pub use types::{LogicalType, PhysicalType, TimeUnit};

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod durability;
 pub mod environment;
 pub mod error;
 pub mod inert_settings;

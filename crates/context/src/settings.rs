@@ -12,6 +12,7 @@ use forebay_engine::{
     ReadPath, ScanSettings, SimdLevel, VECTOR_ROWS,
 };
 
+use crate::durability::SessionDurability;
 use crate::error::from_datafusion;
 use crate::inert_settings::{SetValues, is_inert};
 use crate::late_rows::LateRows;
@@ -52,6 +53,7 @@ pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value:
         "cache_forms" | "forebay.cache_forms" => engine.keep_both_forms(cache_forms(value)?),
         "cache_model" | "forebay.cache_model" => engine.column_shares().set_model(cache_model(value)?),
         "memory_goal" | "forebay.memory_goal" => engine.column_shares().set_slowdown(memory_goal(value)?),
+        SessionDurability::NAME | "forebay.durability" => SessionDurability::set(base.config_mut(), value)?,
         LateRows::NAME => LateRows::set(base.config_mut(), value)?,
         "memory_limit" | "max_memory" => {
             let bytes = parse_bytes(value)?;
@@ -68,7 +70,7 @@ pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value:
             return Err(match crate::error::suggestion(variable, NAMES.into_iter()) {
                 Some(other) => error.hint(format!("Did you mean {other}?")),
                 None => error.hint(
-                    "Settings are cache_forms, cache_model, cache_policy, cache_size, compression, compression_rates, default_null_order, default_order, device, error_on_division_by_zero, \
+                    "Settings are cache_forms, cache_model, cache_policy, cache_size, compression, compression_rates, default_null_order, default_order, device, durability, error_on_division_by_zero, \
                      execution, ieee_floating_point_ops, integer_division, io, late_materialization_max_rows, memory_goal, memory_limit, plan_cache, query_log, row_changes, simd and threads, \
                      and more for experiments: SELECT name FROM duckdb_settings() gives all",
                 ),
@@ -80,7 +82,7 @@ pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value:
 }
 
 /// Settings of our own, which a misspelt one is compared with.
-pub const NAMES: [&str; 34] = [
+pub const NAMES: [&str; 35] = [
     "cache_forms",
     "cache_model",
     "cache_policy",
@@ -91,6 +93,7 @@ pub const NAMES: [&str; 34] = [
     "default_null_order",
     "default_order",
     "device",
+    SessionDurability::NAME,
     "error_on_division_by_zero",
     "execution",
     "fold_rows",
@@ -139,6 +142,7 @@ pub fn default_value(variable: &str) -> String {
         "vector_rows" => ScanSettings::default().vector_rows.to_string(),
         "compression" => Goal::default().name().to_owned(),
         "device" | "simd" | "chunk_blocks" | "row_changes" => "auto".to_owned(),
+        SessionDurability::NAME => "full".to_owned(),
         "execution" => "compiled".to_owned(),
         "io" => "direct".to_owned(),
         "compression_rates" => "measured".to_owned(),

@@ -4,6 +4,7 @@ use datafusion::prelude::SessionConfig;
 use forebay_base::units::format_bytes;
 use forebay_engine::{CopyUse, Engine};
 
+use crate::durability::SessionDurability;
 use crate::inert_settings::{SetValues, inert};
 use crate::late_rows::LateRows;
 use crate::settings::{DescendingOrder, KeepsPlans, LogsQueries, NAMES, copies, default_value, memory_limit};
@@ -76,6 +77,8 @@ fn of_queries(config: &SessionConfig) -> Vec<Setting> {
     for (name, is_on) in [("plan_cache", KeepsPlans::of(config)), ("query_log", LogsQueries::of(config))] {
         all.push(setting(name, is_on.to_string(), "BOOLEAN", "How Forebay does its work"));
     }
+    let durability = SessionDurability::shown(config);
+    all.push(setting(SessionDurability::NAME, durability, "VARCHAR", "When commits are acknowledged"));
     let late = LateRows::of(config).to_string();
     all.push(setting(LateRows::NAME, late, "UBIGINT", "The rows of a limit behind which columns are fetched"));
     all.push(match copies(config) {

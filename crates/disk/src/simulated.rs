@@ -4,7 +4,7 @@
 //! content and synced names always survive; everything else may survive in any combination that POSIX allows.
 //! Must not know: what is stored, nor any clock or source of chance but the seed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use forebay_base::{Error, ErrorKind, Result};
@@ -29,6 +29,8 @@ pub enum FaultKind {
     ShortRead,
     /// One bit of what is read is wrong, and nothing says so: reads.
     BitFlip,
+    /// The program panics in any call, before it has done anything.
+    Panic,
 }
 
 /// What goes wrong and when. Calls are counted from 1; a fault that does not fit its call does nothing.
@@ -61,7 +63,7 @@ impl SimulatedDisk {
             contents: BTreeMap::new(),
             next_file: 0,
             locks: LockTable::default(),
-            full: BTreeSet::new(),
+            full: BTreeMap::new(),
         })
     }
 
@@ -87,9 +89,16 @@ impl SimulatedDisk {
     pub fn set_full(&self, path: &str, is_full: bool) -> Result<()> {
         let (mut machine, name) = (self.machine.lock(), normalize_absolute(path)?);
         match is_full {
-            true => machine.full.insert(name),
+            true => machine.full.insert(name, 0),
             false => machine.full.remove(&name),
         };
+        Ok(())
+    }
+
+    /// Whether writes to a file in the directory at the absolute `path` fail from now on as with [`FaultKind::Enospc`] that end behind so
+    /// many bytes of it.
+    pub fn limit_files(&self, path: &str, bytes: u64) -> Result<()> {
+        self.machine.lock().full.insert(normalize_absolute(path)?, bytes);
         Ok(())
     }
 
@@ -119,7 +128,7 @@ struct Machine {
     next_file: u64,
     locks: LockTable,
     /// Normalized paths of directories in which no file can be written any more.
-    full: BTreeSet<String>,
+    full: BTreeMap<String, u64>,
 }
 
 /// A change of names. It is durable when the directory of one of its paths is synced.
@@ -173,6 +182,7 @@ impl Machine {
         }
         let code = match self.faults.fail_call {
             Some((call, kind)) if call == self.calls => match kind {
+                FaultKind::Panic => panic!("cannot {operation}: the simulated program fails"),
                 FaultKind::Enospc => (kind, libc::ENOSPC),
                 _ => (kind, libc::EIO),
             },
@@ -186,7 +196,7 @@ impl Machine {
     fn begin_reading(&mut self, operation: &str) -> Result<Option<FaultKind>> {
         match self.begin(operation)? {
             Fate::Works | Fate::Fails(FaultKind::Enospc, _) => Ok(None),
-            Fate::Fails(FaultKind::Eio, error) | Fate::Dies(error) => Err(error),
+            Fate::Fails(FaultKind::Eio | FaultKind::Panic, error) | Fate::Dies(error) => Err(error),
             Fate::Fails(kind @ (FaultKind::ShortRead | FaultKind::BitFlip), _) => Ok(Some(kind)),
         }
     }
@@ -198,7 +208,7 @@ impl Machine {
         change: impl FnOnce(&mut Self) -> Result<Vec<NameChange>>,
     ) -> Result<()> {
         let outcome = match self.begin(operation)? {
-            Fate::Fails(FaultKind::Eio | FaultKind::Enospc, error) => return Err(error),
+            Fate::Fails(FaultKind::Eio | FaultKind::Enospc | FaultKind::Panic, error) => return Err(error),
             Fate::Works | Fate::Fails(..) => Ok(()),
             Fate::Dies(error) => Err(error),
         };
@@ -209,8 +219,13 @@ impl Machine {
 
     fn change_content(&mut self, file: FileId, path: &str, operation: &str, change: Change) -> Result<()> {
         let mut fate = self.begin(operation)?;
-        let is_inside = |directory: &String| path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'));
-        if matches!(change, Change::Write(..)) && matches!(fate, Fate::Works) && self.full.iter().any(is_inside) {
+        let is_inside = |directory: &str| path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'));
+        let end = match &change {
+            Change::Write(offset, bytes) => offset + bytes.len() as u64,
+            _ => 0,
+        };
+        let has_room = self.full.iter().all(|(directory, bytes)| end <= *bytes || !is_inside(directory));
+        if matches!(fate, Fate::Works) && !has_room {
             let os = std::io::Error::from_raw_os_error(libc::ENOSPC);
             fate = Fate::Fails(FaultKind::Enospc, Error::io(operation, &os));
         }
@@ -219,7 +234,7 @@ impl Machine {
         match fate {
             Fate::Works | Fate::Fails(FaultKind::ShortRead | FaultKind::BitFlip, _) => content.change(path, change),
             Fate::Dies(error) => content.change(path, change).and(Err(error)),
-            Fate::Fails(FaultKind::Eio | FaultKind::Enospc, error) => {
+            Fate::Fails(FaultKind::Eio | FaultKind::Enospc | FaultKind::Panic, error) => {
                 if let Change::Write(offset, mut bytes) = change {
                     let sectors = random.below(bytes.len() as u64 / SECTOR_BYTES as u64 + 1) as usize;
                     bytes.truncate(sectors * SECTOR_BYTES);
@@ -374,7 +389,9 @@ impl DiskDirectory for SimulatedDirectory {
     fn sync(&self) -> Result<()> {
         let mut machine = self.machine.lock();
         match machine.begin(&format!("sync directory {}", self.name))? {
-            Fate::Fails(FaultKind::Eio | FaultKind::Enospc, error) | Fate::Dies(error) => return Err(error),
+            Fate::Fails(FaultKind::Eio | FaultKind::Enospc | FaultKind::Panic, error) | Fate::Dies(error) => {
+                return Err(error);
+            }
             Fate::Works | Fate::Fails(..) => machine.sync_names(&self.name),
         }
         Ok(())
@@ -417,7 +434,7 @@ impl DiskFile for SimulatedFile {
         let fate = machine.begin(&format!("sync {}", self.path))?;
         let content = machine.contents.entry(self.file).or_default();
         match fate {
-            Fate::Fails(FaultKind::Eio | FaultKind::Enospc, error) => {
+            Fate::Fails(FaultKind::Eio | FaultKind::Enospc | FaultKind::Panic, error) => {
                 content.fail_sync();
                 Err(error)
             }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use datafusion::execution::SessionState;
 use forebay_base::{ErrorKind, Result, TableId};
 use forebay_changes::changes_rows;
+use forebay_context::durability::SessionDurability;
 use forebay_context::lock::lock;
 use forebay_context::logged::Logged;
 use forebay_context::statement::StatementContext;
@@ -41,6 +42,7 @@ impl Session {
     }
 
     fn answer(&self, text: &str, base: Base, started: Instant) -> Result<Answer> {
+        self.transactions.set_durability(SessionDurability::of(base.state.config()));
         let ended = |transaction: &Arc<OpenTransaction>| {
             let answer = self.answer_in(transaction, text, base.clone(), started)?;
             let check = |unchecked: &Transaction| self.begin_untold(transaction, SCANNING).check_again(unchecked);

@@ -48,6 +48,8 @@ pub(crate) fn checkpoint(inner: &Inner) -> Result<()> {
     if written.log.is_none() && written.found_logs.is_empty() {
         return Ok(());
     }
+    // HEAD is to tell of no commit that a power loss could take.
+    written.sync_log(volume)?;
     let catalog = inner.catalog();
     let places = catalog.segments().map(|segment| segment.data_file().place());
     let small: Vec<FilePlace> = places.filter(|place| volume.small_file(*place).is_some()).collect();

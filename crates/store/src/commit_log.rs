@@ -1,15 +1,16 @@
 //! The commit point: commits get in line, and whoever finds nobody writing writes the records of all that wait, with one sync.
 //!
 //! So a commit costs one sync at most, and commits beside each other share them, without anybody waiting for company. A commit in line is
-//! what the next one builds on; it becomes visible once it is durable. Where its record cannot be written, all that build on it fail with it.
+//! what the next one builds on; it becomes visible once it is written, and durable if it asks for that. Where its record cannot be written, all that build on it fail with it.
 //!
-//! Invariants: records are written in the order of their commits; a commit is durable before it is visible or acknowledged; lines are
+//! Invariants: records are written in the order of their commits; a commit is written before it is visible, and as durable as it asks for (`forebay_base::Durability`) before it is acknowledged; lines are
 //! joined by who has the writer's turn only. Must not know: what has changed.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
-use forebay_base::{Context, Error, ErrorKind, Result};
+use forebay_base::{Context, Durability, Error, ErrorKind, Result};
 
 use crate::catalog::Catalog;
 use crate::head::{FORMAT_VERSION, Head};
@@ -20,7 +21,7 @@ use crate::redo_record;
 use crate::rows::{self, Rows};
 use crate::store::Inner;
 use crate::transaction::Files;
-use crate::volume::locked;
+use crate::volume::{Volume, locked};
 
 /// What is on disk besides segments, changed by whoever writes commits, and by checkpoints.
 #[derive(Debug)]
@@ -34,6 +35,27 @@ pub(crate) struct Written {
     pub(crate) log: Option<RedoLog>,
     /// Names of files of the log that others have left, of which a checkpoint has still to be made.
     pub(crate) found_logs: Vec<String>,
+    /// What commits in the log have dropped that are not durable yet.
+    pub(crate) dropped: Vec<Files>,
+    /// The last commit in the log.
+    pub(crate) last_commit: u64,
+}
+
+impl Written {
+    /// Makes the log durable as far as it is not, and lets go of what its commits have dropped.
+    ///
+    /// # Errors
+    /// Those of the sync, after which nothing more is written.
+    pub(crate) fn sync_log(&mut self, volume: &Volume) -> Result<()> {
+        if let Some(log) = self.log.as_mut().filter(|log| log.has_unsynced()) {
+            log.sync().inspect_err(|error| volume.fail(error))?;
+            // The commits stand whatever happens here.
+            let _the_commits_stand = self.head.note(self.last_commit);
+        }
+        // Files that they have dropped go as soon as nobody reads them.
+        self.dropped.drain(..).for_each(|files| files.iter().for_each(|file| file.set_remove_on_drop(true)));
+        Ok(())
+    }
 }
 
 /// Commits that are not durable yet, and what the next one builds on.
@@ -63,6 +85,7 @@ struct Waiting {
     catalog: Arc<Catalog>,
     added: Files,
     dropped: Files,
+    durability: Durability,
     outcome: Arc<Mutex<Option<Result<()>>>>,
 }
 
@@ -102,7 +125,7 @@ impl Line {
     }
 
     /// Puts a commit that builds on the newest one in line. For who has the writer's turn.
-    pub(crate) fn join(&self, inner: &Inner, base: &Catalog, working: &Arc<Catalog>) -> Place {
+    pub(crate) fn join(&self, inner: &Inner, base: &Catalog, working: &Arc<Catalog>, durability: Durability) -> Place {
         let (added, dropped) = (Files::missing_from(working, base), Files::missing_from(base, working));
         let places = added.iter().map(|file| file.place());
         let small: Vec<_> = places.filter_map(|place| Some((place, inner.volume.small_file(place)?))).collect();
@@ -115,11 +138,11 @@ impl Line {
         state.newest = Arc::clone(working);
         state.last_number = working.commit;
         let catalog = Arc::clone(working);
-        state.waiting.push(Waiting { record, catalog, added, dropped, outcome: Arc::clone(&outcome) });
+        state.waiting.push(Waiting { record, catalog, added, dropped, durability, outcome: Arc::clone(&outcome) });
         Place { outcome }
     }
 
-    /// Waits until a commit is durable and visible, or has failed.
+    /// Waits until a commit is visible, and durable if it asks for that; or has failed.
     pub(crate) fn wait(&self, inner: &Inner, place: &Place) -> Result<()> {
         self.wait_until(inner, |_| locked(&place.outcome).take())
     }
@@ -129,7 +152,7 @@ impl Line {
         self.wait_until(inner, |state| (state.waiting.is_empty() && !state.is_writing).then_some(()));
     }
 
-    /// Waits until this commit and all before it are durable.
+    /// Waits until this commit and all before it are written, as durable as they ask for.
     ///
     /// # Errors
     /// `Conflict` where commits have failed more often than when it was in line.
@@ -154,30 +177,52 @@ impl Line {
             state.is_writing = true;
             let batch = std::mem::take(&mut state.waiting);
             drop(state);
-            let outcome = write(inner, &batch);
+            let mut writing = Writing { line: self, inner, batch };
+            let (committed, outcome) = write(inner, &writing.batch);
+            writing.end(committed, outcome);
             state = locked(&self.state);
-            state.finish(inner, batch, outcome);
-            state.is_writing = false;
-            self.moved.notify_all();
+        }
+    }
+}
+
+/// Commits that are being written. Where that panics, nobody waits for them for ever.
+struct Writing<'a> {
+    line: &'a Line,
+    inner: &'a Inner,
+    batch: Vec<Waiting>,
+}
+
+impl Writing<'_> {
+    /// Says how it ended: the first ones are committed, and the others as the outcome says.
+    fn end(&mut self, committed: usize, outcome: Outcome) {
+        let mut state = locked(&self.line.state);
+        state.finish(self.inner, std::mem::take(&mut self.batch), committed, outcome);
+        state.is_writing = false;
+        self.line.moved.notify_all();
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        if !self.batch.is_empty() {
+            self.end(0, Outcome::Unknown(Error::internal("the program failed while it wrote commits")));
         }
     }
 }
 
 impl LineState {
-    /// Makes commits visible that are durable; or takes them back, and what builds on them.
-    fn finish(&mut self, inner: &Inner, batch: Vec<Waiting>, outcome: Outcome) {
+    /// Makes the first commits of a batch visible, which were written; or takes commits back, and what builds on them.
+    fn finish(&mut self, inner: &Inner, mut batch: Vec<Waiting>, committed: usize, outcome: Outcome) {
+        let others = batch.split_off(committed);
+        if let Some(last) = batch.last() {
+            inner.set_catalog(Arc::clone(&last.catalog));
+        }
+        for commit in batch {
+            commit.added.iter().for_each(|file| file.set_remove_on_drop(false));
+            *locked(&commit.outcome) = Some(Ok(()));
+        }
         let (error, in_doubt) = match outcome {
-            Outcome::Committed => {
-                if let Some(last) = batch.last() {
-                    inner.set_catalog(Arc::clone(&last.catalog));
-                }
-                for commit in batch {
-                    commit.added.iter().for_each(|file| file.set_remove_on_drop(false));
-                    commit.dropped.iter().for_each(|file| file.set_remove_on_drop(true));
-                    *locked(&commit.outcome) = Some(Ok(()));
-                }
-                return;
-            }
+            Outcome::Committed => return,
             Outcome::Failed(error) => (error, false),
             Outcome::Unknown(error) => {
                 inner.volume.fail(&error);
@@ -185,12 +230,13 @@ impl LineState {
                 (error, true)
             }
         };
-        for commit in batch {
+        for (number, commit) in others.into_iter().enumerate() {
             if in_doubt {
                 // The log may name these files: the next open decides.
                 commit.added.iter().for_each(|file| file.set_remove_on_drop(false));
             }
-            *locked(&commit.outcome) = Some(Err(error.clone()));
+            let is_first_or_in_doubt = number == 0 || in_doubt;
+            *locked(&commit.outcome) = Some(Err(if is_first_or_in_doubt { error.clone() } else { lost_base() }));
         }
         for commit in std::mem::take(&mut self.waiting) {
             *locked(&commit.outcome) = Some(Err(lost_base()));
@@ -207,27 +253,63 @@ pub(crate) fn lost_base() -> Error {
     Error::new(ErrorKind::Conflict, message).hint("Run the transaction again")
 }
 
-/// Writes the records of these commits and makes them durable.
-fn write(inner: &Inner, batch: &[Waiting]) -> Outcome {
-    let Some(last) = batch.last() else { return Outcome::Committed };
+/// Writes the records of these commits, and makes them durable as soon as they ask for that. Gives how many of them are committed, and what
+/// became of the others.
+fn write(inner: &Inner, batch: &[Waiting]) -> (usize, Outcome) {
     let mut written = locked(&inner.written);
     let written = &mut *written;
     let log = match inner.volume.check_writable().and_then(|()| log_for(inner, written, &batch[0])) {
         Ok(log) => log,
-        Err(error) => return Outcome::Failed(error),
+        Err(error) => return (0, Outcome::Failed(error)),
     };
-    let records: Vec<u8> = batch.iter().flat_map(|commit| commit.record.iter().copied()).collect();
-    match log.append(&records) {
-        Outcome::Committed => {}
-        other => return other,
-    }
-    if let Err(error) = log.sync() {
-        return Outcome::Unknown(error);
-    }
+    let (appended, outcome) = append(log, batch);
     inner.log_bytes.store(log.bytes(), Ordering::Relaxed);
-    // The commits stand whatever happens here.
-    let _the_commits_stand = written.head.note(last.catalog.commit);
-    Outcome::Committed
+    if matches!(outcome, Outcome::Unknown(_)) {
+        return (0, outcome);
+    }
+    let batch = &batch[..appended];
+    let Some(last) = batch.last() else { return (0, outcome) };
+    written.last_commit = last.catalog.commit;
+    written.dropped.extend(batch.iter().map(|commit| commit.dropped.clone()));
+    let synced = match batch.iter().map(|commit| commit.durability).min_by_key(|durability| urgency(*durability)) {
+        None | Some(Durability::Off) => Ok(()),
+        Some(Durability::Within(time)) => inner.syncer.sync_within(time).or_else(|_| written.sync_log(&inner.volume)),
+        Some(Durability::Full) => written.sync_log(&inner.volume),
+    };
+    match synced {
+        Ok(()) => (appended, outcome),
+        Err(error) => (0, Outcome::Unknown(error)),
+    }
+}
+
+/// How soon a commit is to be durable.
+fn urgency(durability: Durability) -> Duration {
+    match durability {
+        Durability::Full => Duration::ZERO,
+        Durability::Within(time) => time.max(Duration::from_nanos(1)),
+        Durability::Off => Duration::MAX,
+    }
+}
+
+/// Writes the records of these commits in one frame; where there is no room for all, as many of the first ones as there is room for. Gives how
+/// many were written.
+fn append(log: &mut RedoLog, batch: &[Waiting]) -> (usize, Outcome) {
+    let records: Vec<u8> = batch.iter().flat_map(|commit| commit.record.iter().copied()).collect();
+    let mut outcome = log.append(&records);
+    if matches!(outcome, Outcome::Committed) {
+        return (batch.len(), outcome);
+    }
+    let mut appended = 0;
+    while batch.len() > 1 && matches!(outcome, Outcome::Failed(_)) {
+        match log.append(&batch[appended].record) {
+            Outcome::Committed => appended += 1,
+            other => return (appended, other),
+        }
+        if appended == batch.len() {
+            outcome = Outcome::Committed;
+        }
+    }
+    (appended, outcome)
 }
 
 /// The file that takes the records of this commit and later ones. Where there is none yet, older programs are kept from it first.

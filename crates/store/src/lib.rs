@@ -41,6 +41,7 @@ mod side_file;
 mod small_file;
 mod store;
 mod striped;
+mod syncer;
 mod table_snapshot;
 mod transaction;
 mod volume;

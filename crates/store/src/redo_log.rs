@@ -107,25 +107,45 @@ impl RedoLog {
     /// Writes records behind the others, in one frame; durable after [`RedoLog::sync`].
     pub(crate) fn append(&mut self, records: &[u8]) -> Outcome {
         let mut bytes = frame(self.number, self.frames, self.durable_frames, records);
-        let end = self.end + bytes.len() as u64;
-        let mut filled = self.filled;
-        if end > filled {
-            filled = end + end.clamp(FILLED_BYTES_LEAST, FILLED_BYTES_MOST);
+        let (end, frame_bytes) = (self.end + bytes.len() as u64, bytes.len());
+        if end > self.filled {
+            let filled = end + end.clamp(FILLED_BYTES_LEAST, FILLED_BYTES_MOST);
             bytes.resize((filled - self.end) as usize, 0);
         }
-        if let Err(error) = self.file.write_at(self.end, &bytes) {
-            // What of it has reached the file must not come to life later.
-            let cut = self.file.set_len(self.end).and_then(|()| self.file.sync());
-            self.filled = self.end;
-            if cut.is_err() {
-                return Outcome::Unknown(error);
+        match self.write(&bytes) {
+            // There may be room for the frame alone.
+            Outcome::Failed(error) if error.kind() == ErrorKind::OutOfSpace && bytes.len() > frame_bytes => {
+                bytes.truncate(frame_bytes);
+                match self.write(&bytes) {
+                    Outcome::Committed => {}
+                    other => return other,
+                }
             }
-            self.durable_frames = self.frames;
-            return Outcome::Failed(error);
+            Outcome::Committed => {}
+            other => return other,
         }
-        (self.end, self.filled) = (end, filled);
+        self.filled = self.filled.max(self.end + bytes.len() as u64);
+        self.end = end;
         self.frames += 1;
         Outcome::Committed
+    }
+
+    /// Writes at the end. Where that fails, nothing of it is left.
+    fn write(&mut self, bytes: &[u8]) -> Outcome {
+        let Err(error) = self.file.write_at(self.end, bytes) else { return Outcome::Committed };
+        // What of it has reached the file must not come to life later.
+        let cut = self.file.set_len(self.end).and_then(|()| self.file.sync());
+        self.filled = self.end;
+        if cut.is_err() {
+            return Outcome::Unknown(error);
+        }
+        self.durable_frames = self.frames;
+        Outcome::Failed(error)
+    }
+
+    /// Whether there are frames that are not durable.
+    pub(crate) fn has_unsynced(&self) -> bool {
+        self.durable_frames < self.frames
     }
 
     /// Makes all frames durable.

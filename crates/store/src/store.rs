@@ -25,6 +25,7 @@ use crate::recovery::{self, Found, Recovery};
 use crate::rows;
 use crate::side_file::SideFile;
 use crate::striped::StripedWriter;
+use crate::syncer::Syncer;
 use crate::transaction::Transaction;
 use crate::volume::{FilePlace, LockedDirectory, Volume, locked};
 use crate::writer::SegmentWriter;
@@ -52,11 +53,13 @@ pub struct Store {
 #[derive(Debug)]
 pub(crate) struct Inner {
     /// Before `volume`, whose lock must outlive the last write.
-    pub(crate) written: Mutex<Written>,
+    pub(crate) written: Arc<Mutex<Written>>,
     pub(crate) volume: Arc<Volume>,
     mode: OpenMode,
-    /// Commits that are not durable yet.
+    /// Commits that are not written yet.
     pub(crate) line: Line,
+    /// Makes those durable that were acknowledged before they were.
+    pub(crate) syncer: Syncer,
     /// Bytes of the redo log, and how many it has when the next checkpoint is due.
     pub(crate) log_bytes: AtomicU64,
     pub(crate) checkpoint_at: AtomicU64,
@@ -212,9 +215,13 @@ impl Store {
         let rows = if root.version == FORMAT_VERSION { rows } else { rows::encode(&catalog, root.next_file) };
         let manifest = Manifest::new(Arc::clone(&volume.disk));
         let found_logs = logs.into_iter().map(|log| log.path).collect();
-        let written = Written { manifest, head, manifest_rows, manifest_version, log: None, found_logs };
+        let (log, dropped, last_commit) = (None, Vec::new(), catalog.commit);
+        let written =
+            Written { manifest, head, manifest_rows, manifest_version, log, found_logs, dropped, last_commit };
+        let written = Arc::new(Mutex::new(written));
         let inner = Inner {
-            written: Mutex::new(written),
+            syncer: Syncer::new(sync_of(&written, &volume)),
+            written,
             volume,
             mode,
             line: Line::new(Arc::clone(&catalog), rows),
@@ -397,6 +404,7 @@ impl Store {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        self.syncer.stop();
         if self.mode == OpenMode::ReadWrite {
             // The next open replays what this cannot write.
             let _still_in_the_log = checkpoint(self);
@@ -436,6 +444,12 @@ impl Drop for WriterTurn {
         *locked(&self.inner.writing) = false;
         self.inner.written_or_dropped.notify_one();
     }
+}
+
+/// What makes commits durable later. A sync that fails closes the database, which the next commit is told.
+fn sync_of(written: &Arc<Mutex<Written>>, volume: &Arc<Volume>) -> impl Fn() + Send + Sync + 'static {
+    let (written, volume) = (Arc::clone(written), Arc::clone(volume));
+    move || drop(locked(&written).sync_log(&volume))
 }
 
 fn file_mode(mode: OpenMode) -> forebay_disk::OpenMode {

@@ -3,6 +3,7 @@
 mod beside;
 mod bytes;
 mod deleting;
+mod durability;
 mod files;
 mod opening;
 mod redo;
@@ -10,7 +11,7 @@ mod tables;
 
 use std::sync::Arc;
 
-use forebay_base::{ColumnId, ErrorKind, LogicalType, PhysicalType, Result, TableId, Value};
+use forebay_base::{ColumnId, Durability, ErrorKind, LogicalType, PhysicalType, Result, TableId, Value};
 use forebay_block::{
     ChunkOptions, ColumnStatistics, EncodeOptions, Inflate, PlainColumn, PlainValues, encode_block, inflate_chunk,
     seal_chunk,

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use forebay_base::{ColumnId, Error, ErrorKind, Result, TableId, limits};
+use forebay_base::{ColumnId, Durability, Error, ErrorKind, Result, TableId, limits};
 
 use crate::catalog::{
     Catalog, Column, ColumnDefinition, Constraint, Named, Table, TableDefinition, check_name, full_name, names_equal,
@@ -45,6 +45,8 @@ pub struct Transaction {
     turn: Option<WriterTurn>,
     /// How often commits had failed when it took a base that was not durable yet.
     failures: Option<u64>,
+    /// When its commit is acknowledged.
+    durability: Durability,
 }
 
 fn not_found(what: &str, name: &str) -> Error {
@@ -65,13 +67,26 @@ impl Transaction {
     }
 
     pub(crate) fn beside_others(inner: Arc<Inner>, base: Arc<Catalog>) -> Self {
-        let relied_on = BTreeSet::new();
-        Self { working: Arc::clone(&base), base, inner, relied_on, unchecked: None, turn: None, failures: None }
+        Self {
+            working: Arc::clone(&base),
+            base,
+            inner,
+            relied_on: BTreeSet::new(),
+            unchecked: None,
+            turn: None,
+            failures: None,
+            durability: Durability::default(),
+        }
     }
 
     /// The catalog with this transaction's changes.
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.working
+    }
+
+    /// Has its commit acknowledged as early as this says.
+    pub fn set_durability(&mut self, durability: Durability) {
+        self.durability = durability;
     }
 
     /// Takes back all changes since [`Transaction::catalog`] was this one.

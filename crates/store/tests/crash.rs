@@ -7,7 +7,7 @@ mod model;
 
 use std::sync::Arc;
 
-use forebay_base::{ProjectionId, Result, TableId};
+use forebay_base::{Durability, ProjectionId, Result, TableId};
 use forebay_disk::{Disk, FaultKind, Faults, SimulatedDisk};
 use forebay_store::{
     DatabaseId, Deleted, LogLimits, OpenMode, ReplacedCopies, RowChanges, SealedSegment, Store, TableSnapshot,
@@ -31,6 +31,9 @@ const UPGRADE_CALLS: u64 = 140;
 #[derive(Debug, Default)]
 struct Knowledge {
     acknowledged: Model,
+    /// What was there before commits that were acknowledged before they were durable, from the last durable one on: where the power goes,
+    /// one of these is left.
+    returns_to: Vec<Model>,
     in_doubt: Option<Model>,
     next_id: i64,
 }
@@ -48,6 +51,18 @@ struct Machine {
     disk: SimulatedDisk,
     over_drives: bool,
     limits: LogLimits,
+}
+
+impl Knowledge {
+    /// A commit was acknowledged.
+    fn acknowledge(&mut self, after: Model, durability: Durability) {
+        let before = std::mem::replace(&mut self.acknowledged, after);
+        match durability {
+            Durability::Off => self.returns_to.push(before),
+            _ => self.returns_to.clear(),
+        }
+        self.in_doubt = None;
+    }
 }
 
 impl Machine {
@@ -132,7 +147,7 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
     // Segments are written before the transaction, as a load does.
     let choice = random.below(if tables.is_empty() { 2 } else { 22 });
     let of = |name: &str| store.catalog().table("main", name).expect("the model has it").clone();
-    let transaction = match choice {
+    let mut transaction = match choice {
         0 => {
             let mut transaction = store.begin()?;
             if after.tables.insert(fresh.clone(), vec![]).is_none() {
@@ -284,7 +299,7 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
             after.tables.get_mut(&table).expect("picked").push(theirs);
             known.in_doubt = Some(after.clone());
             alone.commit()?;
-            known.acknowledged = after.clone();
+            known.acknowledge(after.clone(), Durability::Full);
             after.tables.get_mut(&table).expect("picked").push(own);
             after.views.insert("of several".into(), fresh);
             beside
@@ -316,6 +331,7 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
         }
         19 | 20 => {
             store.checkpoint()?;
+            known.returns_to.clear();
             return Ok(());
         }
         _ => {
@@ -323,10 +339,11 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
             return Ok(());
         }
     };
+    let durability = if random.below(3) == 0 { Durability::Off } else { Durability::Full };
+    transaction.set_durability(durability);
     known.in_doubt = Some(after.clone());
     transaction.commit()?;
-    known.acknowledged = after;
-    known.in_doubt = None;
+    known.acknowledge(after, durability);
     Ok(())
 }
 
@@ -336,13 +353,14 @@ fn check(machine: &Machine, store: &Store, known: &mut Knowledge) {
 }
 
 fn settle(machine: &Machine, seen: Model, known: &mut Knowledge) {
-    let candidates = [Some(&known.acknowledged), known.in_doubt.as_ref()];
+    let candidates = [Some(&known.acknowledged), known.in_doubt.as_ref()].into_iter().flatten();
     let told = machine.told(seen);
-    let which = candidates.into_iter().flatten().find(|model| machine.told((*model).clone()) == told);
+    let which = candidates.chain(&known.returns_to).find(|model| machine.told((*model).clone()) == told);
     let Some(which) = which.cloned() else {
         panic!("saw {:?}, known {:?}", told.tables, known.acknowledged.tables);
     };
     known.acknowledged = which;
+    known.returns_to.clear();
     known.in_doubt = None;
 }
 
@@ -408,6 +426,8 @@ fn recover(machine: &Machine, random: &mut Random, known: &mut Knowledge) {
     for _ in 0..3 {
         step(&store, random, known).expect("it works after a crash");
     }
+    // Who closes the database loses nothing.
+    known.returns_to.clear();
     check(&machine, &store, known);
     drop(store);
     let store = machine.open().expect("it opens");
@@ -427,7 +447,7 @@ fn crash_at(seed: u64, call: u64, over_drives: bool) {
 fn older_database(seed: u64, faults: Faults) -> (Machine, Knowledge) {
     let disk = SimulatedDisk::new(seed, Faults::default());
     version_2::write(&disk);
-    let known = Knowledge { acknowledged: version_2::content(), in_doubt: None, next_id: 20 };
+    let known = Knowledge { acknowledged: version_2::content(), next_id: 20, ..Knowledge::default() };
     (Machine { disk: disk.crash_with(faults), over_drives: false, limits: LIMITS[(seed % 3) as usize] }, known)
 }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use forebay_base::{Error, ErrorKind, Result, TableId};
+use forebay_base::{Durability, Error, ErrorKind, Result, TableId};
 use forebay_store::{Catalog, Held, Store, Table, TableSnapshot, Transaction, names_equal};
 
 use crate::Access;
@@ -19,6 +19,8 @@ pub struct OpenTransaction {
     /// Of several statements.
     is_block: bool,
     started: SystemTime,
+    /// When the session has commits acknowledged.
+    durability: Arc<Mutex<Durability>>,
     state: Mutex<State>,
 }
 
@@ -53,21 +55,22 @@ struct Savepoint {
 
 impl OpenTransaction {
     /// The transaction of one statement that begins now.
-    pub(crate) fn of_statement(store: &Store) -> Self {
-        let new = Self::new(store, Access::ReadWrite, false);
+    pub(crate) fn of_statement(store: &Store, durability: &Arc<Mutex<Durability>>) -> Self {
+        let new = Self::new(store, Access::ReadWrite, false, durability);
         new.catalog();
         new
     }
 
     /// A transaction of several statements, which sees what its first statement will find.
-    pub(crate) fn of_block(store: &Store, access: Access) -> Self {
-        Self::new(store, access, true)
+    pub(crate) fn of_block(store: &Store, access: Access, durability: &Arc<Mutex<Durability>>) -> Self {
+        Self::new(store, access, true, durability)
     }
 
-    fn new(store: &Store, access: Access, is_block: bool) -> Self {
+    fn new(store: &Store, access: Access, is_block: bool, durability: &Arc<Mutex<Durability>>) -> Self {
         let (savepoints, phase, held) = (Vec::new(), Phase::Running, is_block.then(|| store.hold()));
         let state = State { base: None, changes: None, schema: None, savepoints, phase, held };
-        Self { store: store.clone(), access, is_block, started: SystemTime::now(), state: Mutex::new(state) }
+        let (store, durability, started) = (store.clone(), Arc::clone(durability), SystemTime::now());
+        Self { store, access, is_block, started, durability, state: Mutex::new(state) }
     }
 
     /// When it began: the time that its statements tell.
@@ -172,6 +175,7 @@ impl OpenTransaction {
             return Err(Error::new(ErrorKind::Conflict, message).hint("Run the transaction again"));
         }
         let numbers = alone.take_numbers(schema, name, count)?;
+        alone.set_durability(self.durability());
         alone.commit()?;
         Ok(numbers)
     }
@@ -199,7 +203,7 @@ impl OpenTransaction {
     /// # Errors
     /// Those of a commit, and of `check`.
     pub fn end_statement(&self, check: CheckAgain<'_>) -> Result<Vec<TableId>> {
-        published(if self.is_block { None } else { self.state().changes.take() }, check)
+        published(if self.is_block { None } else { self.state().changes.take() }, self.durability(), check)
     }
 
     /// Keeps what it has changed, and gives the tables that others see changed now; `None` where a statement has failed, and nothing of it
@@ -209,9 +213,13 @@ impl OpenTransaction {
     /// Those of a commit, and of `check`. It has ended in any case.
     pub(crate) fn commit(&self, check: CheckAgain<'_>) -> Result<Option<Vec<TableId>>> {
         match self.end() {
-            (Phase::Running, changes) => published(changes, check).map(Some),
+            (Phase::Running, changes) => published(changes, self.durability(), check).map(Some),
             _ => Ok(None),
         }
+    }
+
+    fn durability(&self) -> Durability {
+        *self.durability.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps nothing of what it has changed.
@@ -330,10 +338,11 @@ fn ended() -> Error {
 }
 
 /// Commits changes; the tables that are concerned.
-fn published(changes: Option<Transaction>, check: CheckAgain<'_>) -> Result<Vec<TableId>> {
+fn published(changes: Option<Transaction>, durability: Durability, check: CheckAgain<'_>) -> Result<Vec<TableId>> {
     let mut left = changes;
     let mut tables = Vec::new();
-    while let Some(changes) = left {
+    while let Some(mut changes) = left {
+        changes.set_durability(durability);
         tables = changes.changed_tables();
         left = changes.try_commit()?;
         if let Some(unchecked) = &left {

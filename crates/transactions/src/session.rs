@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use forebay_base::{Error, Result, TableId};
+use forebay_base::{Durability, Error, Result, TableId};
 use forebay_store::{Catalog, Store};
 
 use crate::{Access, CheckAgain, OpenTransaction};
@@ -22,18 +22,25 @@ pub struct SessionTransactions {
     store: Store,
     /// That between BEGIN and COMMIT.
     open: Mutex<Option<Arc<OpenTransaction>>>,
+    /// When commits are acknowledged from now on.
+    durability: Arc<Mutex<Durability>>,
 }
 
 impl SessionTransactions {
     /// Those of a new session.
     pub fn new(store: &Store) -> Self {
-        Self { store: store.clone(), open: Mutex::default() }
+        Self { store: store.clone(), open: Mutex::default(), durability: Arc::default() }
+    }
+
+    /// Says when commits are acknowledged from now on, also that of a transaction that is open.
+    pub fn set_durability(&self, durability: Durability) {
+        *self.durability.lock().unwrap_or_else(PoisonError::into_inner) = durability;
     }
 
     /// The transaction of a statement that begins now: that which is open, or one of its own.
     pub fn of_statement(&self) -> Arc<OpenTransaction> {
         let open = self.open().clone();
-        open.unwrap_or_else(|| Arc::new(OpenTransaction::of_statement(&self.store)))
+        open.unwrap_or_else(|| Arc::new(OpenTransaction::of_statement(&self.store, &self.durability)))
     }
 
     /// The catalog as a statement would see it that began now, though none does.
@@ -54,7 +61,7 @@ impl SessionTransactions {
                 Error::input("a transaction cannot begin within another one").hint("COMMIT or ROLLBACK ends it")
             );
         }
-        *open = Some(Arc::new(OpenTransaction::of_block(&self.store, access)));
+        *open = Some(Arc::new(OpenTransaction::of_block(&self.store, access, &self.durability)));
         Ok(())
     }
 

@@ -44,11 +44,15 @@ fn copied(disk: &dyn Disk) -> Arc<dyn Disk> {
 fn rows_of(store: &Store) -> Vec<i64> {
     let catalog = store.catalog();
     let Some(table) = catalog.table("main", "t") else { return Vec::new() };
-    let first = |segment: &Arc<Segment>| match blocks(segment).first() {
+    table.segments.iter().map(|segment| first_of(segment)).collect()
+}
+
+/// The one row of a segment.
+pub(super) fn first_of(segment: &Segment) -> i64 {
+    match blocks(segment).first() {
         Some((Some(Value::Int(row)), 1)) => *row as i64,
         other => panic!("{other:?}"),
-    };
-    table.segments.iter().map(first).collect()
+    }
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl Transaction {
             self.change().schema_commit = self.working.commit;
         }
         self.make_files_durable()?;
-        let place = inner.line.join(&inner, &self.base, &self.working);
+        let place = inner.line.join(&inner, &self.base, &self.working, self.durability);
         // From here on others build on it.
         drop(turn);
         inner.line.wait(&inner, &place)?;
@@ -106,7 +106,7 @@ impl Transaction {
 }
 
 /// Segments and facts that one catalog has and another one has not.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Files {
     segments: Vec<Arc<Segment>>,
     facts: Vec<Arc<Fact>>,
