@@ -1,0 +1,48 @@
+//! The hot row store: rows in memory with versions, changed in place by transactions while others read them at their snapshots.
+//!
+//! ```text
+//! Commits            commit numbers, transaction ids, live snapshots
+//! Transaction        what it has written; savepoints; commit, rollback
+//! HotTable           chunks of 65,536 rows, a latch for each
+//!   chunk            newest values in columns, which rows are there, bounds that only widen
+//!     marks          per 1,024 rows which positions have versions, and their newest undo records
+//!     undo           before-images, newest first
+//! Batch, Row         what a scan and a read of one row give
+//! ```
+//!
+//! After *Fast Serializable Multi-Version Concurrency Control for Main-Memory Database Systems* (Neumann, Mühlbauer, Kemper 2015), with
+//! the pruning of *Scalable Garbage Collection for In-Memory MVCC Systems* (Böttcher et al. 2019), and chunks as *Data Blocks* (Lang et al. 2016, §1)
+//! freezes them.
+//!
+//! Invariants: a view sees the same rows however often it looks. Readers never wait for a transaction, writers neither: they conflict. A chunk
+//! without versions is read without a test per row. Must not know: keys, SQL, logs, files, blocks, what a query asks.
+#![forbid(unsafe_code)]
+
+mod batch;
+mod bits;
+mod bounds;
+mod cell;
+mod changes;
+mod chunk;
+mod chunk_list;
+mod column;
+mod commits;
+mod fixed;
+mod heap;
+mod marks;
+mod row_id;
+mod table;
+mod transaction;
+mod undo;
+
+pub use batch::{Batch, BatchColumn};
+pub use bits::Bits;
+pub use cell::{Cell, Row};
+pub use changes::{ChangedRow, Changes};
+pub use chunk::{Change, ColumnBounds, MemoryBytes};
+pub use commits::{CommitNumber, Commits, Snapshot, TransactionId, View};
+pub use fixed::Fixed;
+pub use marks::RANGE_ROWS;
+pub use row_id::RowId;
+pub use table::{CleanRows, HotTable};
+pub use transaction::{Savepoint, Transaction};

@@ -1,0 +1,359 @@
+//! A table of hot rows: chunks, each below a latch of its own.
+//!
+//! Writers do not wait for each other's transactions: who meets a version that it does not see gets a conflict, and whether to wait is
+//! for the caller to decide, who can ask for the writer. Readers meet writers only for the length of one row's change.
+//!
+//! Lock order: a chunk's latch, then the list of live snapshots. The latch for new chunks is taken alone.
+//!
+//! Must not know: keys, SQL, logs, files.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use forebay_base::limits::{STRING_MAX_BYTES, TABLE_COLUMNS};
+use forebay_base::{Error, ErrorKind, PhysicalType, Result};
+
+use crate::batch::Batch;
+use crate::cell::{Cell, Row};
+use crate::chunk::{Change, Chunk, ColumnBounds, MemoryBytes, Writer, Written};
+use crate::chunk_list::ChunkList;
+use crate::commits::{Commits, FIRST_ID, TransactionId, View};
+use crate::row_id::RowId;
+use crate::transaction::{Restore, Transaction};
+
+/// Rows in memory with versions. Clones are the same table.
+#[derive(Debug, Clone)]
+pub struct HotTable {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    name: String,
+    types: Vec<PhysicalType>,
+    commits: Arc<Commits>,
+    /// The number of the first chunk.
+    first: u32,
+    chunks: ChunkList<RwLock<Chunk>>,
+    /// The index of the last chunk, which takes new rows.
+    last: AtomicU32,
+    growing: Mutex<()>,
+}
+
+/// The rows of a chunk without versions, at the positions that they have there.
+#[derive(Debug)]
+pub struct CleanRows {
+    chunk: u32,
+    /// How often the chunk had been changed.
+    changes: u64,
+    /// All columns; positions that are not visible have no row.
+    pub rows: Batch,
+}
+
+impl CleanRows {
+    /// The number of the chunk.
+    pub fn chunk(&self) -> u32 {
+        self.chunk
+    }
+}
+
+impl HotTable {
+    /// An empty table. `name` is for errors; the first chunk gets the number `first_chunk`, others those behind it.
+    ///
+    /// # Panics
+    /// Without columns, or with too many.
+    pub fn new(name: impl Into<String>, types: Vec<PhysicalType>, first_chunk: u32, commits: &Arc<Commits>) -> Self {
+        assert!((1..=TABLE_COLUMNS).contains(&types.len()), "a table has 1 to {TABLE_COLUMNS} columns");
+        let chunks = ChunkList::default();
+        chunks.add(0, RwLock::new(Chunk::new(&types)));
+        let (commits, name) = (Arc::clone(commits), name.into());
+        let (last, growing) = (AtomicU32::new(0), Mutex::default());
+        Self { shared: Arc::new(Shared { name, types, commits, first: first_chunk, chunks, last, growing }) }
+    }
+
+    /// The types of its columns.
+    pub fn types(&self) -> &[PhysicalType] {
+        &self.shared.types
+    }
+
+    /// The numbers of its chunks.
+    pub fn chunks(&self) -> Range<u32> {
+        self.shared.first..self.shared.first + self.shared.last.load(Ordering::Acquire) + 1
+    }
+
+    /// Positions of a chunk, with rows or without; 0 where there is no such chunk.
+    pub fn chunk_rows(&self, chunk: u32) -> usize {
+        self.shared.chunk(chunk).map_or(0, |chunk| read(chunk).rows())
+    }
+
+    /// Adds a row with a value for each column.
+    ///
+    /// # Errors
+    /// `Input` for a string that is too long; `Internal` for values that do not fit the columns.
+    pub fn insert(&self, transaction: &mut Transaction, cells: &[Cell<'_>]) -> Result<RowId> {
+        let shared = &self.shared;
+        if cells.len() != shared.types.len() {
+            return Err(Error::internal(format!("{} values for {} columns", cells.len(), shared.types.len())));
+        }
+        cells.iter().enumerate().try_for_each(|(column, cell)| shared.check_cell(column, *cell))?;
+        loop {
+            let last = shared.last.load(Ordering::Acquire);
+            let mut chunk = write(shared.chunks.get(last as usize).expect("the last chunk is there"));
+            if chunk.is_full() {
+                drop(chunk);
+                shared.grow(last);
+                continue;
+            }
+            let position = chunk.insert(shared.writer(transaction), cells);
+            shared.prune_now_and_then(&mut chunk);
+            drop(chunk);
+            let row = RowId::new(shared.first + last, position as u16);
+            transaction.wrote(shared, row);
+            return Ok(row);
+        }
+    }
+
+    /// Overwrites some columns of a row; false if the transaction does not see the row.
+    ///
+    /// # Errors
+    /// `Conflict` where another transaction has changed the row that this one sees; else as [`HotTable::insert`].
+    pub fn update(&self, transaction: &mut Transaction, row: RowId, changes: &[Change<'_>]) -> Result<bool> {
+        changes.iter().try_for_each(|(column, cell)| self.shared.check_cell(*column, *cell))?;
+        self.shared.change(transaction, row, |chunk, writer| chunk.update(writer, row.position(), changes))
+    }
+
+    /// Deletes a row; false if the transaction does not see it.
+    ///
+    /// # Errors
+    /// As [`HotTable::update`].
+    pub fn delete(&self, transaction: &mut Transaction, row: RowId) -> Result<bool> {
+        self.shared.change(transaction, row, |chunk, writer| chunk.delete(writer, row.position()))
+    }
+
+    /// Reads columns of a row into `out`, in the order in which they are named; false if the view does not see the row.
+    ///
+    /// # Errors
+    /// `Internal` where the chunk was released.
+    pub fn get(&self, view: View<'_>, row: RowId, columns: &[usize], out: &mut Row) -> Result<bool> {
+        let Some(chunk) = self.shared.read_chunk(view, row.chunk())? else { return Ok(false) };
+        Ok(chunk.read(view, row.position(), columns.iter().copied(), out))
+    }
+
+    /// Copies columns of rows of a chunk into `batch`, as the view sees them; `rows` ends where the chunk does.
+    ///
+    /// Rows of ranges without versions are copied as they lie; where there are versions, older values then overwrite newer ones, row by row.
+    /// The chunk's latch is held meanwhile: some thousand rows a call keep writers' waits in microseconds.
+    ///
+    /// # Errors
+    /// `Internal` where the chunk was released, `NotFound` where there is none.
+    pub fn scan(
+        &self,
+        view: View<'_>,
+        chunk: u32,
+        rows: Range<usize>,
+        columns: &[usize],
+        batch: &mut Batch,
+    ) -> Result<()> {
+        let Some(chunk) = self.shared.read_chunk(view, chunk)? else { return Err(self.shared.no_chunk(chunk)) };
+        chunk.scan(view, rows, columns, batch);
+        Ok(())
+    }
+
+    /// Number of rows that the view sees; those of released chunks do not count.
+    pub fn count(&self, view: View<'_>) -> usize {
+        assert!(view.is_of(&self.shared.commits), "a view is of the table's clock");
+        self.shared.chunks.iter().map(|chunk| read(chunk).count(view)).sum()
+    }
+
+    /// What all values of a column of a chunk lie within, whatever the snapshot.
+    ///
+    /// # Errors
+    /// `NotFound` where there is no such chunk.
+    pub fn bounds(&self, chunk: u32, column: usize) -> Result<ColumnBounds> {
+        let found = self.shared.chunk(chunk).ok_or_else(|| self.shared.no_chunk(chunk))?;
+        Ok(read(found).bounds(column))
+    }
+
+    /// First and last position with versions of every 1,024 rows of a chunk that have any.
+    pub fn version_ranges(&self, chunk: u32) -> Vec<Range<usize>> {
+        self.shared.chunk(chunk).map_or_else(Vec::new, |chunk| read(chunk).version_ranges())
+    }
+
+    /// The transaction that has changed a row and has not ended: whom to wait for after a conflict; `None` if it has ended.
+    pub fn writer_of(&self, row: RowId) -> Option<TransactionId> {
+        let chunk = read(self.shared.chunk(row.chunk())?);
+        (row.position() < chunk.rows()).then(|| chunk.newest_stamp(row.position()))?.filter(|stamp| *stamp > FIRST_ID)
+    }
+
+    /// Lets go of all versions that no snapshot needs. Writers do the same for the chunk that they write to whenever its versions have
+    /// doubled; this is for chunks that nobody writes to any more.
+    pub fn prune(&self) {
+        let live = self.shared.commits.live();
+        for latch in self.shared.chunks.iter() {
+            let has_versions = read(latch).has_versions();
+            if has_versions {
+                write(latch).prune(&live);
+            }
+        }
+    }
+
+    /// Memory in bytes, by kind.
+    pub fn memory_bytes(&self) -> MemoryBytes {
+        let bytes = self.shared.chunks.iter().map(|chunk| read(chunk).memory_bytes());
+        bytes.fold(MemoryBytes::default(), |sum, chunk| sum + chunk)
+    }
+
+    /// The rows of a chunk, if no transaction and no snapshot needs older versions or is about to change one: then every snapshot that is
+    /// live sees exactly these rows. The chunk takes no new rows from then on. `None` where there are versions.
+    ///
+    /// # Errors
+    /// `NotFound` where there is no such chunk, `Internal` where it was released.
+    pub fn freeze(&self, chunk: u32) -> Result<Option<CleanRows>> {
+        let latch = self.shared.chunk(chunk).ok_or_else(|| self.shared.no_chunk(chunk))?;
+        let mut found = write(latch);
+        self.shared.check_held(chunk, &found)?;
+        found.prune(&self.shared.commits.live());
+        if found.has_versions() {
+            return Ok(None);
+        }
+        found.is_closed = true;
+        let changes = found.changes;
+        drop(found);
+        // Copied beside readers; who changes something meanwhile is seen below.
+        let found = read(latch);
+        if found.changes != changes || found.is_released {
+            return Ok(None);
+        }
+        let mut rows = Batch::default();
+        found.copy_clean(&mut rows);
+        Ok(Some(CleanRows { chunk, changes, rows }))
+    }
+
+    /// Lets go of the rows of a chunk that was frozen, once every reader finds them elsewhere; false, and nothing is done, if the chunk
+    /// was changed since.
+    pub fn release(&self, frozen: &CleanRows) -> bool {
+        let Some(latch) = self.shared.chunk(frozen.chunk) else { return false };
+        let mut found = write(latch);
+        if found.is_released || found.changes != frozen.changes || found.has_versions() {
+            return false;
+        }
+        *found = Chunk::new(&self.shared.types);
+        (found.is_closed, found.is_released) = (true, true);
+        true
+    }
+
+    pub(crate) fn commits(&self) -> &Arc<Commits> {
+        &self.shared.commits
+    }
+
+    pub(crate) fn with_chunk<R>(&self, chunk: u32, look: impl FnOnce(&Chunk) -> R) -> Option<R> {
+        self.shared.chunk(chunk).map(|latch| look(&read(latch)))
+    }
+}
+
+impl Shared {
+    fn chunk(&self, number: u32) -> Option<&RwLock<Chunk>> {
+        self.chunks.get(number.checked_sub(self.first)? as usize)
+    }
+
+    fn read_chunk(&self, view: View<'_>, number: u32) -> Result<Option<RwLockReadGuard<'_, Chunk>>> {
+        assert!(view.is_of(&self.commits), "a view is of the table's clock");
+        let Some(chunk) = self.chunk(number).map(read) else { return Ok(None) };
+        self.check_held(number, &chunk)?;
+        Ok(Some(chunk))
+    }
+
+    fn change(
+        self: &Arc<Self>,
+        transaction: &mut Transaction,
+        row: RowId,
+        change: impl FnOnce(&mut Chunk, Writer<'_>) -> Written,
+    ) -> Result<bool> {
+        let Some(latch) = self.chunk(row.chunk()) else { return Ok(false) };
+        let mut chunk = write(latch);
+        self.check_held(row.chunk(), &chunk)?;
+        let written = change(&mut chunk, self.writer(transaction));
+        self.prune_now_and_then(&mut chunk);
+        drop(chunk);
+        match written {
+            Written::Recorded => transaction.wrote(self, row),
+            Written::Covered => (),
+            Written::Unseen => return Ok(false),
+            Written::Conflict(stamp) => return Err(self.conflict(row, stamp)),
+        }
+        Ok(true)
+    }
+
+    fn writer<'t>(&self, transaction: &'t Transaction) -> Writer<'t> {
+        let view = transaction.view();
+        assert!(view.is_of(&self.commits), "a transaction is of the table's clock");
+        let (write, floor) = transaction.next_write();
+        Writer { view, stamp: transaction.stamp(), write, floor }
+    }
+
+    fn prune_now_and_then(&self, chunk: &mut Chunk) {
+        if chunk.wants_pruning() {
+            chunk.prune(&self.commits.live());
+        }
+    }
+
+    /// Makes the chunk behind `last`, unless somebody has.
+    fn grow(&self, last: u32) {
+        let _turn = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.last.load(Ordering::Acquire) == last {
+            self.chunks.add(last as usize + 1, RwLock::new(Chunk::new(&self.types)));
+            self.last.store(last + 1, Ordering::Release);
+        }
+    }
+
+    fn check_cell(&self, column: usize, cell: Cell<'_>) -> Result<()> {
+        let physical = *self.types.get(column).ok_or_else(|| Error::internal(format!("no column {column}")))?;
+        if !cell.fits(physical) {
+            return Err(Error::internal(format!("{cell:?} is no {physical:?}")).context(self.place()));
+        }
+        if matches!(cell, Cell::Bytes(string) if string.len() > STRING_MAX_BYTES) {
+            return Err(Error::input("a string of more than 1 GiB").context(self.place()));
+        }
+        Ok(())
+    }
+
+    fn check_held(&self, number: u32, chunk: &Chunk) -> Result<()> {
+        if chunk.is_released {
+            return Err(Error::internal(format!("hot chunk {number} was released")).context(self.place()));
+        }
+        Ok(())
+    }
+
+    fn conflict(&self, row: RowId, stamp: u64) -> Error {
+        let who = match stamp > FIRST_ID {
+            true => "is being changed by another transaction",
+            false => "was changed by a transaction that has committed since this one began",
+        };
+        Error::new(ErrorKind::Conflict, format!("{row} {who}")).context(self.place()).hint("Run the transaction again")
+    }
+
+    fn no_chunk(&self, number: u32) -> Error {
+        Error::new(ErrorKind::NotFound, format!("hot chunk {number} does not exist")).context(self.place())
+    }
+
+    fn place(&self) -> String {
+        format!("table {}", self.name)
+    }
+}
+
+impl Restore for Shared {
+    fn restore(&self, row: RowId) {
+        let latch = self.chunk(row.chunk()).expect("a changed row is in a chunk");
+        write(latch).restore(row.position());
+    }
+}
+
+/// A panic below a latch leaves nothing half done that others could see: who panics is a bug, and its transaction rolls back.
+fn read(latch: &RwLock<Chunk>) -> RwLockReadGuard<'_, Chunk> {
+    latch.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write(latch: &RwLock<Chunk>) -> RwLockWriteGuard<'_, Chunk> {
+    latch.write().unwrap_or_else(PoisonError::into_inner)
+}
