@@ -18,11 +18,14 @@ use crate::cell::{Cell, Row};
 use crate::column::Column;
 use crate::commits::{CommitNumber, FIRST_ID, Stamp, View};
 use crate::marks::Marks;
-use crate::undo::{Existence, Links, Record, Undo};
+use crate::undo::{Existence, Record, Undo};
 
 /// Undo records, and words of old values, at which a chunk is pruned by who adds to it; twice as many as it had after the last time if that is more.
 const PRUNE_RECORDS: usize = 1024;
 const PRUNE_WORDS: usize = 64 << 10;
+
+/// Bytes of undo records that a chunk that is written to holds on to when they are all gone.
+const REUSED_BYTES: usize = 128 << 10;
 
 /// A column's number in its table, and a new value for it.
 pub type Change<'a> = (usize, Cell<'a>);
@@ -135,7 +138,7 @@ impl Chunk {
         for (column, cell) in self.columns.iter_mut().zip(cells) {
             column.push(*cell);
         }
-        let record = self.undo.begin(writer.stamp, position, Existence::Absent, 0, writer.write);
+        let record = self.undo.begin(writer.stamp, Existence::Absent, 0, writer.write);
         self.marks.set_head(position, record);
         self.changes += 1;
         position
@@ -163,7 +166,7 @@ impl Chunk {
         let mut recorded = None;
         for (column, cell) in changes {
             if !is_covered(undo, *column) {
-                recorded.get_or_insert_with(|| undo.begin(writer.stamp, position, Existence::Same, head, writer.write));
+                recorded.get_or_insert_with(|| undo.begin(writer.stamp, Existence::Same, head, writer.write));
                 self.columns[*column].with(position, |old| undo.add(*column, old));
             }
             self.columns[*column].set(position, *cell);
@@ -182,8 +185,7 @@ impl Chunk {
             let record = self.undo.record(head);
             record.existence != Existence::Same && covers(&self.undo, record, writer)
         };
-        let recorded =
-            (!is_covered).then(|| self.undo.begin(writer.stamp, position, Existence::Present, head, writer.write));
+        let recorded = (!is_covered).then(|| self.undo.begin(writer.stamp, Existence::Present, head, writer.write));
         self.present.set(position, false);
         self.changes += 1;
         self.mark(position, recorded)
@@ -234,9 +236,6 @@ impl Chunk {
         }
         self.marks.set_head(position, record.next);
         self.undo.kill(head);
-        if self.undo.is_empty() {
-            self.marks.clear();
-        }
         self.changes += 1;
     }
 
@@ -359,17 +358,19 @@ impl Chunk {
         self.undo.len() >= self.prune_at.0 || self.undo.word_count() >= self.prune_at.1
     }
 
-    /// Lets go of versions that no snapshot needs.
-    pub(crate) fn prune(&mut self, live: &[CommitNumber]) {
-        if self.undo.is_empty() {
-            return;
-        }
-        let mut rows = Rows { present: &self.present, columns: &mut self.columns, marks: &mut self.marks };
-        self.undo.prune(live, &mut rows);
-        self.marks.shrink();
-        if self.undo.is_empty() {
-            self.undo = Undo::default();
-            self.marks.clear();
+    /// Lets go of versions that no snapshot needs. Memory is given back unless somebody is writing.
+    pub(crate) fn prune(&mut self, live: &[CommitNumber], is_written: bool) {
+        let old = std::mem::take(&mut self.undo);
+        let (undo, present, columns) = (&mut self.undo, &self.present, &mut self.columns);
+        self.marks.rewrite(is_written, |position, head| {
+            let newest = undo.take_over(&old, head, live);
+            if newest == 0 && !present.get(position) {
+                empty_strings(columns, position);
+            }
+            newest
+        });
+        if is_written && old.bytes() <= REUSED_BYTES {
+            undo.reuse(old);
         }
         self.prune_at = (PRUNE_RECORDS.max(2 * self.undo.len()), PRUNE_WORDS.max(2 * self.undo.word_count()));
     }
@@ -420,26 +421,6 @@ pub struct ColumnBounds {
 /// Whether going back to before a writer's record goes back as far as its next write has to.
 fn covers(undo: &Undo, record: &Record, writer: Writer<'_>) -> bool {
     undo.stamp(record) == writer.view.own && record.write >= writer.floor
-}
-
-/// What pruning changes beside the records.
-struct Rows<'c> {
-    present: &'c Bits,
-    columns: &'c mut [Column],
-    marks: &'c mut Marks,
-}
-
-impl Links for Rows<'_> {
-    fn head(&self, position: usize) -> u32 {
-        self.marks.head(position)
-    }
-
-    fn renew(&mut self, position: usize, record: u32) {
-        self.marks.set_head(position, record);
-        if record == 0 && !self.present.get(position) {
-            empty_strings(self.columns, position);
-        }
-    }
 }
 
 /// A row that nobody sees any more keeps no strings.

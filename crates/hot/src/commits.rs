@@ -205,7 +205,13 @@ mod tests {
         assert!(stamp.get() > FIRST_ID && !first.view().sees(stamp.get()));
         assert!(commits.commit(&stamp, |_| Err(forebay_base::Error::input("the log is full"))).is_err());
         assert_eq!((commits.last(), commits.live()), (7, vec![7]));
-        assert_eq!(commits.commit(&stamp, |number| Ok(assert_eq!(number, 8))).expect("commits"), 8);
+        let mut told = 0;
+        let record = |number| {
+            told = number;
+            Ok(())
+        };
+        assert_eq!(commits.commit(&stamp, record).expect("commits"), 8);
+        assert_eq!(told, 8);
         assert!(!first.view().sees(stamp.get()) && commits.snapshot().view().sees(stamp.get()));
         assert_eq!(commits.live(), [7, 8]);
         drop(first);

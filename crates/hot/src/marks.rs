@@ -8,6 +8,9 @@ use std::ops::Range;
 /// Rows of a range (Neumann et al. 2015, §4.2): a vector or less, so that one change costs scans little.
 pub const RANGE_ROWS: usize = 1024;
 
+/// Heads that are looked at together: most are 0.
+const LOOKED_AT: usize = 16;
+
 /// Marks of a chunk.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
@@ -17,11 +20,33 @@ pub(crate) struct Marks {
 /// The versioned positions among [`RANGE_ROWS`] rows.
 #[derive(Debug, Default)]
 struct Versioned {
-    /// First and last position with versions, counted from the range's first row; meaningful where there are heads.
+    /// First and last position with versions, counted from the range's first row; meaningful where there is one.
     first: u16,
     last: u16,
+    has_versions: bool,
     /// Newest record of each row, counted from 1; 0 = none.
     heads: Option<Box<[u32; RANGE_ROWS]>>,
+}
+
+impl Versioned {
+    fn take_in(&mut self, at: u16) {
+        (self.first, self.last) = match self.has_versions {
+            true => (self.first.min(at), self.last.max(at)),
+            false => (at, at),
+        };
+        self.has_versions = true;
+    }
+}
+
+/// Calls `each` with the index of every head that is not 0.
+fn each_used(heads: &mut [u32], mut each: impl FnMut(usize, &mut u32)) {
+    for (index, together) in heads.chunks_mut(LOOKED_AT).enumerate() {
+        if together.iter().fold(0, |all, head| all | *head) != 0 {
+            for (at, head) in together.iter_mut().enumerate().filter(|(_, head)| **head != 0) {
+                each(index * LOOKED_AT + at, head);
+            }
+        }
+    }
 }
 
 impl Marks {
@@ -40,34 +65,36 @@ impl Marks {
             self.ranges.resize_with(range + 1, Versioned::default);
         }
         let range = &mut self.ranges[range];
-        let heads = match &mut range.heads {
-            Some(heads) => heads,
-            None if record == 0 => return,
-            None => {
-                (range.first, range.last) = (at as u16, at as u16);
-                range.heads.insert(Box::new([0; RANGE_ROWS]))
-            }
-        };
-        heads[at] = record;
-        if record != 0 {
-            range.first = range.first.min(at as u16);
-            range.last = range.last.max(at as u16);
+        if record == 0 {
+            range.heads.iter_mut().for_each(|heads| heads[at] = 0);
+            return;
         }
+        range.heads.get_or_insert_with(|| Box::new([0; RANGE_ROWS]))[at] = record;
+        range.take_in(at as u16);
     }
 
-    /// Shrinks all ranges to the positions that have versions, and gives back the memory of those that have none.
-    pub(crate) fn shrink(&mut self) {
-        for range in &mut self.ranges {
-            let Some(heads) = &range.heads else { continue };
-            let (first, last) = (usize::from(range.first), usize::from(range.last));
-            let within = &heads[first..=last];
-            match within.iter().position(|head| *head != 0) {
-                None => *range = Versioned::default(),
-                Some(leading) => {
-                    let trailing = within.iter().rev().take_while(|head| **head == 0).count();
-                    (range.first, range.last) = ((first + leading) as u16, (last - trailing) as u16);
-                }
+    /// Asks `newest` for the newest record of every position that has versions, which is told with the one that it had, ascending. Ranges shrink
+    /// to the positions that still have one. Ranges without give back their memory unless `is_used` says that they will need it again.
+    pub(crate) fn rewrite(&mut self, is_used: bool, mut newest: impl FnMut(usize, u32) -> u32) {
+        for (index, range) in self.ranges.iter_mut().enumerate() {
+            if !range.has_versions {
+                range.heads = range.heads.take().filter(|_| is_used);
+                continue;
             }
+            let Some(heads) = range.heads.as_deref_mut() else { continue };
+            let (first, last) = (usize::from(range.first), usize::from(range.last));
+            let mut left = Versioned::default();
+            each_used(&mut heads[first..=last], |at, head| {
+                *head = newest(index * RANGE_ROWS + first + at, *head);
+                if *head != 0 {
+                    left.take_in((first + at) as u16);
+                }
+            });
+            let heads = range.heads.take().filter(|_| left.has_versions || is_used);
+            *range = Versioned { heads, ..left };
+        }
+        if !is_used && self.ranges.iter().all(|range| range.heads.is_none()) {
+            self.clear();
         }
     }
 
@@ -81,14 +108,18 @@ impl Marks {
         let ranges = rows.start / RANGE_ROWS..rows.end.div_ceil(RANGE_ROWS).min(self.ranges.len());
         for index in ranges {
             let range = &self.ranges[index];
-            let Some(heads) = &range.heads else { continue };
+            let Some(heads) = range.heads.as_deref().filter(|_| range.has_versions) else { continue };
             let first_row = index * RANGE_ROWS;
             let first = (first_row + usize::from(range.first)).max(rows.start);
             let end = (first_row + usize::from(range.last) + 1).min(rows.end);
-            for position in first..end {
-                let head = heads[position - first_row];
-                if head != 0 {
-                    each(position, head);
+            if first >= end {
+                continue;
+            }
+            for (index, together) in heads[first - first_row..end - first_row].chunks(LOOKED_AT).enumerate() {
+                if together.iter().fold(0, |all, head| all | *head) != 0 {
+                    for (at, head) in together.iter().enumerate().filter(|(_, head)| **head != 0) {
+                        each(first + index * LOOKED_AT + at, *head);
+                    }
                 }
             }
         }
@@ -96,7 +127,7 @@ impl Marks {
 
     /// First and last position with versions of each range that has one.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
-        self.ranges.iter().enumerate().filter(|(_, range)| range.heads.is_some()).map(|(index, range)| {
+        self.ranges.iter().enumerate().filter(|(_, range)| range.has_versions).map(|(index, range)| {
             let first_row = index * RANGE_ROWS;
             first_row + usize::from(range.first)..first_row + usize::from(range.last) + 1
         })
@@ -125,11 +156,15 @@ mod tests {
         assert_eq!(seen, [(70, 1), (1023, 3), (4096, 4)]);
         [5, 1023, 4096, 9000].into_iter().for_each(|position| marks.set_head(position, 0));
         let before = marks.bytes();
-        marks.shrink();
-        assert_eq!(marks.ranges().collect::<Vec<_>>(), [70..71]);
+        marks.rewrite(false, |_, record| record);
+        assert!(marks.ranges().eq(std::iter::once(70..71)));
         assert!(marks.bytes() < before);
-        marks.set_head(70, 0);
-        marks.shrink();
-        assert_eq!(marks.ranges().count(), 0);
+        marks.rewrite(true, |_, _| 0);
+        assert_eq!((marks.ranges().count(), marks.bytes() > 0), (0, true));
+        marks.set_head(900, 8);
+        assert!(marks.ranges().eq(std::iter::once(900..901)));
+        marks.rewrite(true, |_, _| 0);
+        marks.rewrite(false, |_, _| 0);
+        assert_eq!((marks.ranges().count(), marks.bytes()), (0, 0));
     }
 }

@@ -191,9 +191,9 @@ impl HotTable {
     pub fn prune(&self) {
         let live = self.shared.commits.live();
         for latch in self.shared.chunks.iter() {
-            let has_versions = read(latch).has_versions();
-            if has_versions {
-                write(latch).prune(&live);
+            let memory = read(latch).memory_bytes();
+            if memory.undo + memory.marks > 0 {
+                write(latch).prune(&live, false);
             }
         }
     }
@@ -213,7 +213,7 @@ impl HotTable {
         let latch = self.shared.chunk(chunk).ok_or_else(|| self.shared.no_chunk(chunk))?;
         let mut found = write(latch);
         self.shared.check_held(chunk, &found)?;
-        found.prune(&self.shared.commits.live());
+        found.prune(&self.shared.commits.live(), false);
         if found.has_versions() {
             return Ok(None);
         }
@@ -294,7 +294,7 @@ impl Shared {
 
     fn prune_now_and_then(&self, chunk: &mut Chunk) {
         if chunk.wants_pruning() {
-            chunk.prune(&self.commits.live());
+            chunk.prune(&self.commits.live(), true);
         }
     }
 

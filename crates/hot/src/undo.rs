@@ -35,7 +35,6 @@ pub(crate) struct Record {
     pub(crate) next: u32,
     /// Which write of its transaction it was.
     pub(crate) write: u32,
-    pub(crate) position: u16,
     pub(crate) existence: Existence,
     /// Rolled back: in no chain.
     is_dead: bool,
@@ -129,28 +128,12 @@ impl Undo {
     }
 
     /// Begins a record, whose values [`Undo::add`] adds; gives its number.
-    pub(crate) fn begin(
-        &mut self,
-        owner: &Arc<Stamp>,
-        position: usize,
-        existence: Existence,
-        next: u32,
-        write: u32,
-    ) -> u32 {
+    pub(crate) fn begin(&mut self, owner: &Arc<Stamp>, existence: Existence, next: u32, write: u32) -> u32 {
         if self.owners.last().is_none_or(|last| !Arc::ptr_eq(last, owner)) {
             self.owners.push(Arc::clone(owner));
         }
         let stamp = FIRST_ID + self.owners.len() as u64 - 1;
-        self.push(Record {
-            stamp,
-            words_at: self.words.len() as u64,
-            words: 0,
-            next,
-            write,
-            position: position as u16,
-            existence,
-            is_dead: false,
-        })
+        self.push(Record { stamp, words_at: self.words.len() as u64, words: 0, next, write, existence, is_dead: false })
     }
 
     /// Adds a value to the last record.
@@ -190,45 +173,55 @@ impl Undo {
         }
     }
 
-    /// Keeps, of every chain, at most one record per snapshot of `live`, which is ascending and ends with the last commit, besides those of a
-    /// transaction that has not committed. `link` is asked for a row's newest record, and told which it is now (0 = none).
-    ///
-    /// Two records are made one where no snapshot lies between them (Böttcher et al. 2019, §4: Steam's eager pruning of versions).
-    pub(crate) fn prune(&mut self, live: &[CommitNumber], links: &mut impl Links) {
-        let old = std::mem::take(self);
-        let mut chain = Vec::new();
-        for (index, record) in old.records.iter().enumerate() {
-            let position = usize::from(record.position);
-            if record.is_dead || links.head(position) != index as u32 + 1 {
-                continue;
+    /// Takes over, from another arena, what has to be kept of a chain: at most one record per snapshot of `live`, which is ascending and ends with
+    /// the last commit, besides those of a transaction that has not committed. Gives its newest record here (0 = none). Two records
+    /// are made one where no snapshot lies between them (Böttcher et al. 2019, §4: Steam's eager pruning of versions).
+    pub(crate) fn take_over(&mut self, old: &Self, head: u32, live: &[CommitNumber]) -> u32 {
+        let record = old.record(head);
+        let stamp = old.stamp(record);
+        if readers_before(live, stamp) == Some(0) {
+            return 0;
+        }
+        if record.next == 0 {
+            return self.take_over_group(old, &[(head, stamp)]);
+        }
+        let mut chain = vec![(head, stamp)];
+        let mut number = record.next;
+        while number != 0 {
+            let record = old.record(number);
+            chain.push((number, old.stamp(record)));
+            number = record.next;
+        }
+        // Newest first, as the chain is.
+        let groups = chain.chunk_by(|(_, newer), (_, older)| {
+            let readers = readers_before(live, *newer);
+            readers.is_some() && readers == readers_before(live, *older)
+        });
+        let needed = groups.filter(|group| readers_before(live, group[0].1) != Some(0));
+        let (mut newest, mut newer) = (0, 0);
+        for group in needed {
+            let kept = self.take_over_group(old, group);
+            match newer {
+                0 => newest = kept,
+                newer => self.records[newer as usize - 1].next = kept,
             }
-            chain.clear();
-            let mut number = index as u32 + 1;
-            while number != 0 {
-                chain.push((number, old.stamp(old.record(number))));
-                number = old.record(number).next;
-            }
-            // Newest first, as the chain is.
-            let groups = chain.chunk_by(|(_, newer), (_, older)| {
-                readers_before(live, *newer) == readers_before(live, *older) && readers_before(live, *newer).is_some()
-            });
-            let needed = groups.filter(|group| readers_before(live, group[0].1) != Some(0));
-            let mut newer = 0;
-            let mut head = 0;
-            for group in needed {
-                let kept = self.take_over(&old, group);
-                match newer {
-                    0 => head = kept,
-                    newer => self.records[newer as usize - 1].next = kept,
-                }
-                newer = kept;
-            }
-            links.renew(position, head);
+            newer = kept;
+        }
+        newest
+    }
+
+    /// Takes back the memory of an arena from which everything was taken over, if nothing was.
+    pub(crate) fn reuse(&mut self, mut old: Self) {
+        if self.is_empty() {
+            old.records.clear();
+            old.words.clear();
+            old.owners.clear();
+            *self = Self { existences: 0, ..old };
         }
     }
 
     /// One record in place of a group of another arena's, newest first.
-    fn take_over(&mut self, old: &Self, group: &[(u32, u64)]) -> u32 {
+    fn take_over_group(&mut self, old: &Self, group: &[(u32, u64)]) -> u32 {
         let newest = *old.record(group[0].0);
         let words_at = self.words.len();
         let mut existence = Existence::Same;
@@ -278,14 +271,6 @@ impl Undo {
             + self.words.capacity() * 8
             + self.owners.capacity() * size_of::<Arc<Stamp>>()
     }
-}
-
-/// Newest records by position, as pruning asks for them and changes them.
-pub(crate) trait Links {
-    /// The newest record of a position.
-    fn head(&self, position: usize) -> u32;
-    /// It is another one now, or none (0).
-    fn renew(&mut self, position: usize, record: u32);
 }
 
 /// How many snapshots lie before a change; `None` if it is not committed, or was after `live` was made.
