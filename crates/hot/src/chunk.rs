@@ -298,7 +298,7 @@ impl Chunk {
     pub(crate) fn scan(&self, view: View<'_>, rows: Range<usize>, columns: &[usize], batch: &mut Batch) {
         let rows = rows.start.min(self.rows())..rows.end.min(self.rows());
         batch.load(&self.present, &self.columns, columns.iter(), rows.clone());
-        self.marks.versioned(&rows, |position, head| {
+        self.marks.versioned(&rows, view.number, |position, head| {
             let row = position - rows.start;
             for record in self.unseen(view, head) {
                 match record.existence {
@@ -318,7 +318,7 @@ impl Chunk {
     pub(crate) fn count(&self, view: View<'_>) -> usize {
         let mut count = self.present.count_ones();
         if self.undo.changes_existence() {
-            self.marks.versioned(&(0..self.rows()), |position, _| {
+            self.marks.versioned(&(0..self.rows()), view.number, |position, _| {
                 count += usize::from(self.is_seen(view, position));
                 count -= usize::from(self.present.get(position));
             });
@@ -328,7 +328,7 @@ impl Chunk {
 
     /// Calls `each` with the position of every row that a commit after `since` and up to `now` has changed, and with its number.
     pub(crate) fn changed(&self, since: CommitNumber, now: View<'_>, mut each: impl FnMut(usize, CommitNumber)) {
-        self.marks.versioned(&(0..self.rows()), |position, head| {
+        self.marks.versioned(&(0..self.rows()), since, |position, head| {
             let mut number = head;
             while number != 0 {
                 let record = self.undo.record(number);
@@ -367,7 +367,10 @@ impl Chunk {
             if newest == 0 && !present.get(position) {
                 empty_strings(columns, position);
             }
-            newest
+            match newest {
+                0 => (0, 0),
+                newest => (newest, undo.stamp(undo.record(newest))),
+            }
         });
         if is_written && old.bytes() <= REUSED_BYTES {
             undo.reuse(old);

@@ -5,8 +5,13 @@
 
 use std::ops::Range;
 
+use crate::commits::{CommitNumber, FIRST_ID};
+
 /// Rows of a range (Neumann et al. 2015, §4.2): a vector or less, so that one change costs scans little.
 pub const RANGE_ROWS: usize = 1024;
+
+/// Above all commits.
+const UNKNOWN: CommitNumber = CommitNumber::MAX;
 
 /// Heads that are looked at together: most are 0.
 const LOOKED_AT: usize = 16;
@@ -24,17 +29,20 @@ struct Versioned {
     first: u16,
     last: u16,
     has_versions: bool,
+    /// No change is newer than this commit; [`UNKNOWN`] where one may not be committed.
+    newest: CommitNumber,
     /// Newest record of each row, counted from 1; 0 = none.
     heads: Option<Box<[u32; RANGE_ROWS]>>,
 }
 
 impl Versioned {
-    fn take_in(&mut self, at: u16) {
+    fn take_in(&mut self, at: u16, stamp: u64) {
         (self.first, self.last) = match self.has_versions {
             true => (self.first.min(at), self.last.max(at)),
             false => (at, at),
         };
         self.has_versions = true;
+        self.newest = self.newest.max(if stamp < FIRST_ID { stamp } else { UNKNOWN });
     }
 }
 
@@ -70,12 +78,12 @@ impl Marks {
             return;
         }
         range.heads.get_or_insert_with(|| Box::new([0; RANGE_ROWS]))[at] = record;
-        range.take_in(at as u16);
+        range.take_in(at as u16, UNKNOWN);
     }
 
-    /// Asks `newest` for the newest record of every position that has versions, which is told with the one that it had, ascending. Ranges shrink
+    /// Asks `newest` for the newest record of every position that has versions, and its stamp; it is told the one that it had. Ranges shrink
     /// to the positions that still have one. Ranges without give back their memory unless `is_used` says that they will need it again.
-    pub(crate) fn rewrite(&mut self, is_used: bool, mut newest: impl FnMut(usize, u32) -> u32) {
+    pub(crate) fn rewrite(&mut self, is_used: bool, mut newest: impl FnMut(usize, u32) -> (u32, u64)) {
         for (index, range) in self.ranges.iter_mut().enumerate() {
             if !range.has_versions {
                 range.heads = range.heads.take().filter(|_| is_used);
@@ -85,9 +93,10 @@ impl Marks {
             let (first, last) = (usize::from(range.first), usize::from(range.last));
             let mut left = Versioned::default();
             each_used(&mut heads[first..=last], |at, head| {
-                *head = newest(index * RANGE_ROWS + first + at, *head);
+                let stamp;
+                (*head, stamp) = newest(index * RANGE_ROWS + first + at, *head);
                 if *head != 0 {
-                    left.take_in((first + at) as u16);
+                    left.take_in((first + at) as u16, stamp);
                 }
             });
             let heads = range.heads.take().filter(|_| left.has_versions || is_used);
@@ -103,12 +112,14 @@ impl Marks {
         *self = Self::default();
     }
 
-    /// Calls `each` with every position within `rows` that has versions, and with its newest record.
-    pub(crate) fn versioned(&self, rows: &Range<usize>, mut each: impl FnMut(usize, u32)) {
+    /// Calls `each` with every position within `rows` that may have a change after commit `since`, and with its newest record. Of ranges that were
+    /// not changed since they were pruned it is known when they were changed last.
+    pub(crate) fn versioned(&self, rows: &Range<usize>, since: CommitNumber, mut each: impl FnMut(usize, u32)) {
         let ranges = rows.start / RANGE_ROWS..rows.end.div_ceil(RANGE_ROWS).min(self.ranges.len());
         for index in ranges {
             let range = &self.ranges[index];
-            let Some(heads) = range.heads.as_deref().filter(|_| range.has_versions) else { continue };
+            let may_matter = range.has_versions && range.newest > since;
+            let Some(heads) = range.heads.as_deref().filter(|_| may_matter) else { continue };
             let first_row = index * RANGE_ROWS;
             let first = (first_row + usize::from(range.first)).max(rows.start);
             let end = (first_row + usize::from(range.last) + 1).min(rows.end);
@@ -152,19 +163,27 @@ mod tests {
         }
         assert_eq!(marks.ranges().collect::<Vec<_>>(), [5..1024, 4096..4097]);
         let mut seen = Vec::new();
-        marks.versioned(&(6..4097), |position, head| seen.push((position, head)));
+        marks.versioned(&(6..4097), 3, |position, head| seen.push((position, head)));
         assert_eq!(seen, [(70, 1), (1023, 3), (4096, 4)]);
         [5, 1023, 4096, 9000].into_iter().for_each(|position| marks.set_head(position, 0));
         let before = marks.bytes();
-        marks.rewrite(false, |_, record| record);
+        marks.rewrite(false, |_, record| (record, 9));
         assert!(marks.ranges().eq(std::iter::once(70..71)));
         assert!(marks.bytes() < before);
-        marks.rewrite(true, |_, _| 0);
+        let seen_since = |marks: &Marks, since| {
+            let mut seen = 0;
+            marks.versioned(&(0..5000), since, |_, _| seen += 1);
+            seen
+        };
+        assert_eq!((seen_since(&marks, 8), seen_since(&marks, 9)), (1, 0));
+        marks.rewrite(true, |_, record| (record, FIRST_ID + 7));
+        assert_eq!(seen_since(&marks, 9), 1);
+        marks.rewrite(true, |_, _| (0, 0));
         assert_eq!((marks.ranges().count(), marks.bytes() > 0), (0, true));
         marks.set_head(900, 8);
         assert!(marks.ranges().eq(std::iter::once(900..901)));
-        marks.rewrite(true, |_, _| 0);
-        marks.rewrite(false, |_, _| 0);
+        marks.rewrite(true, |_, _| (0, 0));
+        marks.rewrite(false, |_, _| (0, 0));
         assert_eq!((marks.ranges().count(), marks.bytes()), (0, 0));
     }
 }
