@@ -1,7 +1,7 @@
 //! Commit numbers, transaction ids and live snapshots: the clock of all hot tables of a database.
 //!
 //! Commits are numbered in their order, in 8 bytes; transaction ids lie above 2^63, so that one comparison tells that a stamp is of no
-//! snapshot's past (Neumann et al. 2015, §2.1).
+//! snapshot's past (Neumann et al. 2015).
 //!
 //! A transaction's undo records lead to its [`Stamp`], which holds its id until it commits and its commit number then: one store makes
 //! all of its rows everyone's at once, whatever their number. To rewrite the stamps of all records instead would touch each of them, under the latches of

@@ -1,7 +1,7 @@
 //! The strings of one column of a chunk: slots of 16 bytes that hold up to 12 bytes themselves, and a heap for longer ones.
 //!
 //! A slot is length (4 bytes) and 12 bytes of the string, or length, 4 bytes that are 0, and the place in the heap (8 bytes); as in
-//! Umbra (Neumann and Freitag 2020, §3.1), but for the prefix. Only newest versions lie here: older ones are in undo records, so that bytes that
+//! Umbra (Neumann and Freitag 2020), but for the prefix. Only newest versions lie here: older ones are in undo records, so that bytes that
 //! a change leaves are dead at once. When more than half of the heap is dead, it is written anew.
 //!
 //! Must not know: versions, NULL.

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::commits::{CommitNumber, FIRST_ID};
 
-/// Rows of a range (Neumann et al. 2015, §4.2): a vector or less, so that one change costs scans little.
+/// Rows of a range (Neumann et al. 2015): a vector or less, so that one change costs scans little.
 pub const RANGE_ROWS: usize = 1024;
 
 /// Above all commits.

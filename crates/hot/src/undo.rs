@@ -175,7 +175,7 @@ impl Undo {
 
     /// Takes over, from another arena, what has to be kept of a chain: at most one record per snapshot of `live`, which is ascending and ends with
     /// the last commit, besides those of a transaction that has not committed. Gives its newest record here (0 = none). Two records
-    /// are made one where no snapshot lies between them (Böttcher et al. 2019, §4: Steam's eager pruning of versions).
+    /// are made one where no snapshot lies between them (Böttcher et al. 2019: Steam's eager pruning of versions).
     pub(crate) fn take_over(&mut self, old: &Self, head: u32, live: &[CommitNumber]) -> u32 {
         let record = old.record(head);
         let stamp = old.stamp(record);
