@@ -99,8 +99,10 @@ impl Run {
             let what = format!("the same, old snapshot, 1 of {share} rows updated");
             print_scan(&what, bytes, versioned, untouched, memory);
         }
-        let newest = self.commits.snapshot();
         self.table.prune();
+        let versioned = repeated(|| sum += scan(&self.table, snapshot.view()));
+        print_scan("the same, pruned", bytes, versioned, untouched, memory);
+        let newest = self.commits.snapshot();
         let versioned = repeated(|| sum += scan(&self.table, newest.view()));
         print_scan("the same, newest snapshot, pruned but for the old one", bytes, versioned, untouched, memory);
         println!("{:?}", self.table.memory_bytes());

@@ -34,16 +34,7 @@ impl Bits {
 
     /// The positions of bits that are 1, ascending.
     pub fn ones(&self) -> impl Iterator<Item = usize> + '_ {
-        self.words.iter().enumerate().flat_map(|(index, word)| {
-            let mut rest = *word;
-            std::iter::from_fn(move || {
-                let at = rest.trailing_zeros() as usize;
-                (rest != 0).then(|| {
-                    rest &= rest - 1;
-                    index * 64 + at
-                })
-            })
-        })
+        self.words.iter().enumerate().flat_map(|(index, word)| ones(*word).map(move |at| index * 64 + at))
     }
 
     /// The words; bit 0 of word 0 is the first.
@@ -98,6 +89,18 @@ impl Bits {
             *last &= u64::MAX >> (64 - self.length % 64);
         }
     }
+}
+
+/// The places of ones in a word, ascending.
+#[inline]
+pub(crate) fn ones(mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let at = word.trailing_zeros() as usize;
+        (word != 0).then(|| {
+            word &= word - 1;
+            at
+        })
+    })
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
-//! Which positions of a chunk have versions, and where these begin: per 1,024 rows a range of positions, and for a range that is not
-//! empty the number of each position's newest undo record.
+//! Which positions of a chunk have versions, and where these begin: per 1,024 rows a bit for every row, the newest commit that changed
+//! one of them, and the number of each versioned row's newest undo record.
 //!
-//! Invariant: a position outside of its range has no versions. Must not know: what a version is.
+//! The bits are beside the numbers so that who looks for versions, and mostly finds none, stays in a few kilobytes.
+//!
+//! Invariant: a row's bit is 1 exactly where its number is not 0. Must not know: what a version is.
 
 use std::ops::Range;
 
+use crate::bits::ones;
 use crate::commits::{CommitNumber, FIRST_ID};
 
 /// Rows of a range (Neumann et al. 2015): a vector or less, so that one change costs scans little.
@@ -13,22 +16,16 @@ pub const RANGE_ROWS: usize = 1024;
 /// Above all commits.
 const UNKNOWN: CommitNumber = CommitNumber::MAX;
 
-/// Heads that are looked at together: most are 0.
-const LOOKED_AT: usize = 16;
-
 /// Marks of a chunk.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     ranges: Vec<Versioned>,
 }
 
-/// The versioned positions among [`RANGE_ROWS`] rows.
+/// The versioned rows among [`RANGE_ROWS`].
 #[derive(Debug, Default)]
 struct Versioned {
-    /// First and last position with versions, counted from the range's first row; meaningful where there is one.
-    first: u16,
-    last: u16,
-    has_versions: bool,
+    bits: [u64; RANGE_ROWS / 64],
     /// No change is newer than this commit; [`UNKNOWN`] where one may not be committed.
     newest: CommitNumber,
     /// Newest record of each row, counted from 1; 0 = none.
@@ -36,24 +33,8 @@ struct Versioned {
 }
 
 impl Versioned {
-    fn take_in(&mut self, at: u16, stamp: u64) {
-        (self.first, self.last) = match self.has_versions {
-            true => (self.first.min(at), self.last.max(at)),
-            false => (at, at),
-        };
-        self.has_versions = true;
-        self.newest = self.newest.max(if stamp < FIRST_ID { stamp } else { UNKNOWN });
-    }
-}
-
-/// Calls `each` with the index of every head that is not 0.
-fn each_used(heads: &mut [u32], mut each: impl FnMut(usize, &mut u32)) {
-    for (index, together) in heads.chunks_mut(LOOKED_AT).enumerate() {
-        if together.iter().fold(0, |all, head| all | *head) != 0 {
-            for (at, head) in together.iter_mut().enumerate().filter(|(_, head)| **head != 0) {
-                each(index * LOOKED_AT + at, head);
-            }
-        }
+    fn has_versions(&self) -> bool {
+        self.bits.iter().fold(0, |all, word| all | word) != 0
     }
 }
 
@@ -61,8 +42,13 @@ impl Marks {
     /// The number of the newest record of a position, from 1; 0 if it has no versions.
     #[inline]
     pub(crate) fn head(&self, position: usize) -> u32 {
-        let heads = self.ranges.get(position / RANGE_ROWS).and_then(|range| range.heads.as_deref());
-        heads.map_or(0, |heads| heads[position % RANGE_ROWS])
+        let at = position % RANGE_ROWS;
+        match self.ranges.get(position / RANGE_ROWS) {
+            Some(range) if range.bits[at / 64] >> (at % 64) & 1 == 1 => {
+                range.heads.as_deref().map_or(0, |heads| heads[at])
+            }
+            _ => 0,
+        }
     }
 
     /// Says which record is a position's newest; 0 for none.
@@ -73,43 +59,41 @@ impl Marks {
             self.ranges.resize_with(range + 1, Versioned::default);
         }
         let range = &mut self.ranges[range];
+        let bit = 1 << (at % 64);
         if record == 0 {
+            range.bits[at / 64] &= !bit;
             range.heads.iter_mut().for_each(|heads| heads[at] = 0);
             return;
         }
+        range.bits[at / 64] |= bit;
+        range.newest = UNKNOWN;
         range.heads.get_or_insert_with(|| Box::new([0; RANGE_ROWS]))[at] = record;
-        range.take_in(at as u16, UNKNOWN);
     }
 
-    /// Asks `newest` for the newest record of every position that has versions, and its stamp; it is told the one that it had. Ranges shrink
-    /// to the positions that still have one. Ranges without give back their memory unless `is_used` says that they will need it again.
+    /// Asks `newest` for the newest record of every position that has versions, ascending, and its stamp; it is told the one that it had. Ranges
+    /// without versions give back their memory unless `is_used` says that they will need it again.
     pub(crate) fn rewrite(&mut self, is_used: bool, mut newest: impl FnMut(usize, u32) -> (u32, u64)) {
         for (index, range) in self.ranges.iter_mut().enumerate() {
-            if !range.has_versions {
-                range.heads = range.heads.take().filter(|_| is_used);
-                continue;
-            }
             let Some(heads) = range.heads.as_deref_mut() else { continue };
-            let (first, last) = (usize::from(range.first), usize::from(range.last));
-            let mut left = Versioned::default();
-            each_used(&mut heads[first..=last], |at, head| {
-                let stamp;
-                (*head, stamp) = newest(index * RANGE_ROWS + first + at, *head);
-                if *head != 0 {
-                    left.take_in((first + at) as u16, stamp);
+            range.newest = 0;
+            for (word_index, word) in range.bits.iter_mut().enumerate() {
+                for bit in ones(*word) {
+                    let at = word_index * 64 + bit;
+                    let stamp;
+                    (heads[at], stamp) = newest(index * RANGE_ROWS + at, heads[at]);
+                    match heads[at] {
+                        0 => *word &= !(1 << bit),
+                        _ => range.newest = range.newest.max(if stamp < FIRST_ID { stamp } else { UNKNOWN }),
+                    }
                 }
-            });
-            let heads = range.heads.take().filter(|_| left.has_versions || is_used);
-            *range = Versioned { heads, ..left };
+            }
+            if !is_used && !range.has_versions() {
+                range.heads = None;
+            }
         }
         if !is_used && self.ranges.iter().all(|range| range.heads.is_none()) {
-            self.clear();
+            *self = Self::default();
         }
-    }
-
-    /// Lets go of everything.
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
     }
 
     /// Calls `each` with every position within `rows` that may have a change after commit `since`, and with its newest record. Of ranges that were
@@ -118,18 +102,13 @@ impl Marks {
         let ranges = rows.start / RANGE_ROWS..rows.end.div_ceil(RANGE_ROWS).min(self.ranges.len());
         for index in ranges {
             let range = &self.ranges[index];
-            let may_matter = range.has_versions && range.newest > since;
-            let Some(heads) = range.heads.as_deref().filter(|_| may_matter) else { continue };
+            let Some(heads) = range.heads.as_deref().filter(|_| range.newest > since) else { continue };
             let first_row = index * RANGE_ROWS;
-            let first = (first_row + usize::from(range.first)).max(rows.start);
-            let end = (first_row + usize::from(range.last) + 1).min(rows.end);
-            if first >= end {
-                continue;
-            }
-            for (index, together) in heads[first - first_row..end - first_row].chunks(LOOKED_AT).enumerate() {
-                if together.iter().fold(0, |all, head| all | *head) != 0 {
-                    for (at, head) in together.iter().enumerate().filter(|(_, head)| **head != 0) {
-                        each(first + index * LOOKED_AT + at, *head);
+            for (word_index, word) in range.bits.iter().enumerate().filter(|(_, word)| **word != 0) {
+                for bit in ones(*word) {
+                    let at = word_index * 64 + bit;
+                    if rows.contains(&(first_row + at)) {
+                        each(first_row + at, heads[at]);
                     }
                 }
             }
@@ -138,9 +117,12 @@ impl Marks {
 
     /// First and last position with versions of each range that has one.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
-        self.ranges.iter().enumerate().filter(|(_, range)| range.has_versions).map(|(index, range)| {
-            let first_row = index * RANGE_ROWS;
-            first_row + usize::from(range.first)..first_row + usize::from(range.last) + 1
+        self.ranges.iter().enumerate().filter_map(|(index, range)| {
+            let of_word = |word: usize, bit: u32| index * RANGE_ROWS + word * 64 + bit as usize;
+            let first = range.bits.iter().position(|word| *word != 0)?;
+            let last = range.bits.iter().rposition(|word| *word != 0)?;
+            let (low, high) = (range.bits[first].trailing_zeros(), range.bits[last].ilog2());
+            Some(of_word(first, low)..of_word(last, high) + 1)
         })
     }
 
