@@ -85,7 +85,8 @@ impl Run {
         let (mut sum, bytes) = (0_i64, (self.rows * 8) as f64);
         // What memory gives: the same sum over an array.
         let plain: Vec<u64> = (0..self.rows as u64).collect();
-        let memory = repeated(|| sum += plain.iter().fold(0_u64, |sum, value| sum.wrapping_add(*value)) as i64);
+        let memory =
+            repeated(|| sum += black_box(&plain).iter().fold(0_u64, |sum, value| sum.wrapping_add(*value)) as i64);
         println!("{:<56}{:>8.2} GB/s", "sum of an array of 8-byte values", bytes / memory / 1e9);
 
         let snapshot = self.commits.snapshot();
@@ -150,12 +151,16 @@ fn measured(work: impl FnOnce()) -> f64 {
     }
 }
 
-/// Seconds that some work takes when it is repeated for about half a second: the system tells time in steps of milliseconds.
+/// Seconds that some work takes when it is repeated for some tenths of a second: the system tells time in steps of milliseconds.
 fn repeated(mut work: impl FnMut()) -> f64 {
-    let start = Instant::now();
-    work();
-    let repeats = (0.5 / start.elapsed().as_secs_f64()).clamp(3.0, 1000.0) as usize;
-    measured(|| (0..repeats).for_each(|_| work())) / repeats as f64
+    let mut repeats = 1;
+    loop {
+        let seconds = measured(|| (0..repeats).for_each(|_| work()));
+        if seconds > 0.3 {
+            return seconds / f64::from(repeats);
+        }
+        repeats *= 2;
+    }
 }
 
 fn print_rate(what: &str, operations: usize, seconds: f64) {
