@@ -143,10 +143,10 @@ fn replace(expr: &mut Expr, names: &HashMap<String, Expr>) -> bool {
     found
 }
 
-/// Calls `work` for the parts of an expression, behind their own parts, but for those of subqueries and lambdas, whose names are
+/// Calls `work` for the expressions of a tree, behind their own parts, but for those of subqueries and lambdas, whose names are
 /// their own.
-fn each_outside(expr: &mut Expr, work: impl FnMut(&mut Expr)) {
-    let _ = expr.walk_mut(&mut Outside { work, depth: 0 });
+pub(crate) fn each_outside(tree: &mut dyn Tree, work: impl FnMut(&mut Expr)) {
+    let _ = tree.walk_mut(&mut Outside { work, depth: 0 });
 }
 
 struct Outside<F> {
@@ -324,7 +324,11 @@ fn is_behind_unnest(query: &Query) -> bool {
             SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias.value.to_lowercase())),
             _ => return false,
         };
-        has_unnest |= matches!(expr, Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("unnest"));
+        let is_unnest = |part: &Expr| match part {
+            Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("unnest") => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        };
+        has_unnest |= visit_expressions(expr, is_unnest).is_break();
         // Of two columns of one name neither is told by it.
         if name.is_some_and(|name| !shown.insert(name)) {
             return false;

@@ -12,9 +12,10 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_engine::types::arrow_type;
 use forebay_grammar::expressions::position;
-use forebay_grammar::walk::{visit_expressions, visit_expressions_mut};
+use forebay_grammar::walk::visit_expressions_mut;
 use forebay_grammar::{macros, windows};
 
+use crate::aliases::each_outside;
 use crate::dialect::ForebayDialect;
 use crate::types::sql_type;
 
@@ -203,20 +204,20 @@ impl Taken {
     }
 }
 
-/// Calls that differ in casts only get functions in place of the casts, which are part of their names.
+/// Calls that differ in casts only get functions in place of the casts, which are part of their names. Those of subqueries are told
+/// apart there, when their columns have names.
 pub fn tell_casts_apart(select: &mut Select) {
     let mut calls: HashMap<String, HashSet<String>> = HashMap::new();
-    let _: ControlFlow<()> = visit_expressions(select, |expr| {
+    each_outside(select, |expr| {
         if matches!(expr, Expr::Function(_)) {
             calls.entry(without_casts(expr)).or_default().insert(expr.to_string());
         }
-        ControlFlow::Continue(())
     });
     calls.retain(|_, texts| texts.len() > 1);
     if calls.is_empty() {
         return;
     }
-    let _: ControlFlow<()> = visit_expressions_mut(select, |expr| {
+    each_outside(select, |expr| {
         if matches!(expr, Expr::Function(_)) && calls.contains_key(&without_casts(expr)) {
             let _: ControlFlow<()> = visit_expressions_mut(expr, |part| {
                 if let Some(call) = cast_call(part) {
@@ -225,7 +226,6 @@ pub fn tell_casts_apart(select: &mut Select) {
                 ControlFlow::Continue(())
             });
         }
-        ControlFlow::Continue(())
     });
 }
 
