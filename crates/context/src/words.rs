@@ -157,7 +157,11 @@ fn without_structures(text: &str) -> String {
 
 /// What libraries call things, and what SQL calls them.
 fn reworded(text: &str) -> String {
-    const WORDS: [(&str, &str); 11] = [
+    const WORDS: [(&str, &str); 12] = [
+        (
+            "Unnest should be rewritten to LogicalPlan::Unnest before type coercion",
+            "unnest makes rows in a SELECT list or in FROM only",
+        ),
         ("Array overflow on ", " overflow: "),
         ("schema contains duplicate unqualified field name ", "two columns have the name "),
         ("Schema contains duplicate unqualified field name ", "two columns have the name "),

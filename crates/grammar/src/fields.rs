@@ -1,8 +1,8 @@
 //! Fields of columns that hold structs: `s.*`, and what tells it from `t.*` of a table, and `s.a` as a subscript.
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, Expr, Ident, ObjectNamePart, Select, SelectItem, SelectItemQualifiedWildcardKind, Subscript,
-    TableFactor, TableWithJoins, Value, WildcardAdditionalOptions,
+    AccessExpr, Expr, Function, Ident, ObjectName, ObjectNamePart, Select, SelectItem, SelectItemQualifiedWildcardKind,
+    Subscript, TableFactor, TableWithJoins, Value, WildcardAdditionalOptions,
 };
 
 use crate::expressions::call;
@@ -51,6 +51,44 @@ pub fn of_column(mut parts: Vec<Ident>, column: usize) -> Expr {
     Expr::CompoundFieldAccess { root: Box::new(root), access_chain: fields.into_iter().map(index).collect() }
 }
 
+/// The value whose fields `s.*` shows, where `s` is none of these tables, which are written in lower case.
+pub fn starred(name: &ObjectName, tables: &[String]) -> Option<Expr> {
+    let mut parts: Vec<Ident> = name.0.iter().filter_map(ObjectNamePart::as_ident).cloned().collect();
+    let is_table = |name: &Ident| tables.contains(&name.value.to_lowercase());
+    let is_value = match parts.as_slice() {
+        [only] => !is_table(only),
+        [table, last] => is_table(table) && !is_table(last),
+        _ => false,
+    };
+    match parts.len() {
+        _ if !is_value => None,
+        1 => parts.pop().map(Expr::Identifier),
+        _ => Some(Expr::CompoundIdentifier(parts)),
+    }
+}
+
+/// The call of `unnest` that an item of a SELECT list is.
+pub fn unnest_call(item: &SelectItem) -> Option<&Function> {
+    match item {
+        SelectItem::UnnamedExpr(Expr::Function(call))
+        | SelectItem::ExprWithAlias { expr: Expr::Function(call), .. } => {
+            Some(call).filter(|call| call.over.is_none() && call.name.to_string().eq_ignore_ascii_case("unnest"))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a SELECT list takes values apart: by `unnest`, or by `s.*` of what is no table.
+pub fn are_taken_apart(select: &Select) -> bool {
+    let is_star = |item: &SelectItem| match item {
+        SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+            starred(name, &qualifiers(&select.from)).is_some()
+        }
+        _ => false,
+    };
+    select.projection.iter().any(|item| unnest_call(item).is_some() || (!select.from.is_empty() && is_star(item)))
+}
+
 /// `s.*` of what is no table in FROM as the fields of a struct.
 pub fn write_out(select: &mut Select) {
     let is_star = |item: &SelectItem| matches!(item, SelectItem::QualifiedWildcard(..));
@@ -62,20 +100,8 @@ pub fn write_out(select: &mut Select) {
         let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) = item else {
             continue;
         };
-        let parts: Vec<Ident> = name.0.iter().filter_map(ObjectNamePart::as_ident).cloned().collect();
-        let Some((last, before)) = parts.split_last() else { continue };
-        let is_table = |name: &Ident| tables.contains(&name.value.to_lowercase());
         let plain = WildcardAdditionalOptions { wildcard_token: options.wildcard_token.clone(), ..Default::default() };
-        let is_value = match before {
-            [] => !is_table(last),
-            [table] => is_table(table) && !is_table(last),
-            _ => false,
-        };
-        if is_value && *options == plain {
-            let value = match before {
-                [] => Expr::Identifier(last.clone()),
-                _ => Expr::CompoundIdentifier(parts),
-            };
+        if let (Some(value), true) = (starred(name, &tables), *options == plain) {
             *item = SelectItem::UnnamedExpr(call("unnest", vec![value]));
         }
     }

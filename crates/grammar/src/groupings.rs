@@ -30,10 +30,16 @@ pub fn write_out(select: &mut Select) {
         });
     let GroupByExpr::Expressions(groups, _) = &mut select.group_by else { return };
     let is_empty = |group: &Expr| matches!(group, Expr::Tuple(parts) if parts.is_empty());
-    if of_all || matches!(&groups[..], [only] if is_empty(only)) {
+    if of_all || (!groups.is_empty() && groups.iter().all(is_empty)) {
         *groups = vec![Expr::GroupingSets(vec![Vec::new()])];
         return;
     }
+    // Each part of `(a, b)` is a key, and `()` beside keys is none.
+    let keys = |group: Expr| match group {
+        Expr::Tuple(parts) => parts,
+        other => vec![other],
+    };
+    *groups = std::mem::take(groups).into_iter().flat_map(keys).collect();
     for group in groups {
         match group {
             Expr::GroupingSets(sets) => *sets = std::mem::take(sets).into_iter().flat_map(sets_of).collect(),

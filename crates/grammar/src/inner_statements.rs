@@ -1,18 +1,20 @@
 //! Statements whose answers queries read: `FROM (DESCRIBE t)`, `FROM (SHOW TABLES)`, `FROM (SUMMARIZE t)`, `FROM pragma_table_info('t')`.
-//! Each becomes a call with its text, in whose place the answer comes.
+//! Each becomes a call with its text, in whose place the answer comes. On the way through a statement, SELECT lists that take values
+//! apart are found, too, whose columns depend on types.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, Query, TableFactor, TableFunctionArgs, Value, VisitorMut,
+    Expr, FunctionArg, FunctionArgExpr, GroupByExpr, Ident, ObjectName, Query, Select, TableFactor, TableFunctionArgs,
+    TableWithJoins, Value, Visitor, VisitorMut, With,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use forebay_base::{Error, Result};
 
-use crate::pivots;
 use crate::walk::{Tree, visit_relations};
 use crate::words::{closes, is_word, keyword, opens, places, text_of};
+use crate::{fields, pivots};
 
 /// What the call is called.
 const CALL: &str = "?statement";
@@ -85,6 +87,18 @@ pub trait Answers {
     /// # Errors
     /// One that stands for none.
     fn pivot(&mut self, text: &str, with: &str) -> Result<Query>;
+
+    /// Writes out what depends on the types of values in a SELECT that [`depends_on_types`], where `with` names tables and `outer`
+    /// are the tables of the queries around it; false where nothing does.
+    ///
+    /// # Errors
+    /// What such values cannot be.
+    fn select(&mut self, select: &mut Select, with: &str, outer: &[TableWithJoins]) -> Result<bool>;
+}
+
+/// Whether columns of a SELECT depend on the types of values: it takes values apart, or groups by ALL what HAVING names.
+pub fn depends_on_types(select: &Select) -> bool {
+    fields::are_taken_apart(select) || (select.having.is_some() && matches!(select.group_by, GroupByExpr::All(_)))
 }
 
 /// Puts the answers of statements in their places; false where there are none.
@@ -96,11 +110,24 @@ pub fn answered(tree: &mut dyn Tree, answers: &mut dyn Answers) -> Result<bool> 
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     };
-    let has_some = visit_relations(tree, is_call).is_break();
-    if has_some {
-        Statements { answers, with: Vec::new(), is_recursive: false, marks: Vec::new(), failed: None }.run(tree)?;
+    if visit_relations(tree, is_call).is_continue() && tree.walk(&mut OfTypes).is_continue() {
+        return Ok(false);
     }
-    Ok(has_some)
+    Statements::new(answers).run(tree)
+}
+
+/// Finds a SELECT that depends on types.
+struct OfTypes;
+
+impl Visitor for OfTypes {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+        match depends_on_types(select) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
 }
 
 struct Statements<'a> {
@@ -111,23 +138,57 @@ struct Statements<'a> {
     is_recursive: bool,
     /// How many tables there were before each query around the place.
     marks: Vec<usize>,
+    /// The WITH of each query around the place: its tables are seen to before the rest.
+    seen: Vec<Option<With>>,
+    /// The tables of the SELECTs around the place, and how many there were before each.
+    outer: Vec<TableWithJoins>,
+    outer_marks: Vec<usize>,
+    /// Something was written otherwise.
+    found: bool,
     failed: Option<Error>,
 }
 
+impl<'a> Statements<'a> {
+    fn new(answers: &'a mut dyn Answers) -> Self {
+        Self {
+            answers,
+            with: Vec::new(),
+            is_recursive: false,
+            marks: Vec::new(),
+            seen: Vec::new(),
+            outer: Vec::new(),
+            outer_marks: Vec::new(),
+            found: false,
+            failed: None,
+        }
+    }
+}
+
 impl Statements<'_> {
-    fn run(mut self, tree: &mut dyn Tree) -> Result<()> {
+    fn run(mut self, tree: &mut dyn Tree) -> Result<bool> {
         let _ = tree.walk_mut(&mut self);
-        self.failed.map_or(Ok(()), Err)
+        self.failed.map_or(Ok(self.found), Err)
     }
 
     /// Does the same in a query that sees the same tables.
     fn run_within(&mut self, query: &mut Query) -> Result<()> {
-        let (with, is_recursive) = (self.with.clone(), self.is_recursive);
-        Statements { answers: self.answers, with, is_recursive, marks: Vec::new(), failed: None }.run(query)
+        let (with, is_recursive, outer) = (self.with.clone(), self.is_recursive, self.outer.clone());
+        self.found |= Statements { with, is_recursive, outer, ..Statements::new(self.answers) }.run(query)?;
+        Ok(())
+    }
+
+    /// The tables that WITH names, before a query that reads them.
+    fn with_clause(&self) -> String {
+        let recursive = if self.is_recursive { "RECURSIVE " } else { "" };
+        match self.with.is_empty() {
+            true => String::new(),
+            false => format!("WITH {recursive}{} ", self.with.join(", ")),
+        }
     }
 
     fn enter(&mut self, query: &mut Query) -> Result<()> {
         self.marks.push(self.with.len());
+        self.seen.push(None);
         let Some(with) = &mut query.with else { return Ok(()) };
         self.is_recursive |= with.recursive;
         for table in &mut with.cte_tables {
@@ -135,22 +196,20 @@ impl Statements<'_> {
             self.run_within(&mut table.query)?;
             self.with.push(table.to_string());
         }
+        self.seen.pop();
+        self.seen.push(query.with.take());
         Ok(())
     }
 
     fn answer(&mut self, table: &mut TableFactor) -> Result<()> {
         let TableFactor::Table { name, args, alias, .. } = table else { return Ok(()) };
         let Some(text) = args.as_ref().and_then(text) else { return Ok(()) };
+        self.found |= is_named(name, CALL) || is_named(name, pivots::CALL);
         if is_named(name, CALL) {
             *name = vec![Ident::with_quote('"', self.answers.table(&text)?)].into();
             *args = None;
         } else if is_named(name, pivots::CALL) {
-            let recursive = if self.is_recursive { "RECURSIVE " } else { "" };
-            let with = match self.with.is_empty() {
-                true => String::new(),
-                false => format!("WITH {recursive}{} ", self.with.join(", ")),
-            };
-            let mut query = self.answers.pivot(&text, &with)?;
+            let mut query = self.answers.pivot(&text, &self.with_clause())?;
             self.run_within(&mut query)?;
             let (subquery, alias) = (Box::new(query), alias.take());
             *table = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
@@ -177,9 +236,34 @@ impl VisitorMut for Statements<'_> {
         self.goes_on(entered)
     }
 
-    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         self.marks.pop().into_iter().for_each(|mark| self.with.truncate(mark));
+        if let Some(with) = self.seen.pop().flatten() {
+            query.with = Some(with);
+        }
         ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        self.outer_marks.push(self.outer.len());
+        let relations = select
+            .from
+            .iter()
+            .flat_map(|table| std::iter::once(&table.relation).chain(table.joins.iter().map(|join| &join.relation)));
+        let plain = relations.filter(|table| matches!(table, TableFactor::Table { args: None, .. }));
+        self.outer.extend(plain.cloned().map(|relation| TableWithJoins { relation, joins: Vec::new() }));
+        ControlFlow::Continue(())
+    }
+
+    /// Behind its subqueries, which are written out then.
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        self.outer_marks.pop().into_iter().for_each(|mark| self.outer.truncate(mark));
+        if !depends_on_types(select) {
+            return ControlFlow::Continue(());
+        }
+        let with = self.with_clause();
+        let done = self.answers.select(select, &with, &self.outer).map(|found| self.found |= found);
+        self.goes_on(done)
     }
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
@@ -223,6 +307,13 @@ mod tests {
             let parsed = Parser::new(&DuckDbDialect {}).try_with_sql("SELECT 1").and_then(|mut p| p.parse_query());
             Ok(*parsed.expect("a query"))
         }
+
+        fn select(&mut self, select: &mut Select, with: &str, outer: &[TableWithJoins]) -> Result<bool> {
+            let outer: Vec<String> = outer.iter().map(ToString::to_string).collect();
+            self.0.push(format!("{with}{select} in {}", outer.join(", ")));
+            select.projection.clear();
+            Ok(true)
+        }
     }
 
     fn check(text: &str, expect: &str, texts: &[&str]) {
@@ -250,6 +341,11 @@ mod tests {
                 "WITH a AS (SELECT 1) PIVOT a ON x",
                 "WITH a AS (SELECT 1), b AS (SELECT * FROM (SELECT 1)) PIVOT b ON x",
             ],
+        );
+        check(
+            "WITH a AS (SELECT 1) SELECT x, (SELECT unnest(t.s)) FROM t",
+            "WITH a AS (SELECT 1) SELECT x, (SELECT ) FROM t",
+            &["WITH a AS (SELECT 1) SELECT unnest(t.s) in t"],
         );
         check("SELECT show FROM describe", "SELECT show FROM describe", &[]);
     }

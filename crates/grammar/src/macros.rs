@@ -1,6 +1,8 @@
 //! Calls that stand for other expressions, as macros do: `if(a, b, c)`, `struct_pack(a := 1)`, `fdiv(a, b)`; and what is looked up or
 //! called behind a point: `{'a': 1}.a`, `'abc'.upper()`.
 
+use std::num::NonZeroU8;
+
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Subscript,
     UnaryOperator, Value,
@@ -215,17 +217,21 @@ fn unnested(arguments: &[FunctionArg]) -> Result<Option<String>, &'static str> {
     let mut list = list.to_string();
     for option in options {
         match named(option).map(|(name, value)| (name.to_lowercase(), value.to_string())) {
+            Some((name, value)) if value.eq_ignore_ascii_case("null") && name != "keep_parent_names" => {
+                return Err("an option of unnest is not NULL");
+            }
             Some((name, value)) if name == "recursive" => {
                 if value.eq_ignore_ascii_case("true") {
                     list = format!("list_flattened({list})");
                 }
             }
             Some((name, value)) if name == "max_depth" => {
-                let depth: u8 = value.parse().map_err(|_| "max_depth is a whole number from 1 to 255")?;
-                for _ in 1..depth {
+                let depth: NonZeroU8 = value.parse().map_err(|_| "max_depth is a whole number from 1 to 255")?;
+                for _ in 1..depth.get() {
                     list = format!("flatten({list})");
                 }
             }
+            Some((name, _)) if name == "keep_parent_names" => {}
             _ => return Err("unnest takes recursive := true and max_depth := 2"),
         }
     }

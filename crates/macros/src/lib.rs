@@ -1,6 +1,6 @@
 //! Macros that users make: CREATE MACRO as text ([`definition`]), and what calls stand for, written in their place
-//! ([`expansion`]); the queries that PIVOT and UNPIVOT stand for ([`pivot_queries`]), and calls in FROM ([`table_calls`]); what calls
-//! tell of the session ([`current_settings`]).
+//! ([`expansion`]); the queries that PIVOT and UNPIVOT stand for ([`pivot_queries`]), calls in FROM ([`table_calls`]), and columns that depend on types ([`parts`]);
+//! what calls tell of the session ([`current_settings`]).
 //!
 //! Must not know: where macros are kept, tables, plans.
 #![forbid(unsafe_code)]
@@ -9,5 +9,6 @@ mod all_types;
 pub mod current_settings;
 pub mod definition;
 pub mod expansion;
+pub mod parts;
 pub mod pivot_queries;
 pub mod table_calls;

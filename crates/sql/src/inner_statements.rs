@@ -1,13 +1,17 @@
-//! Statements whose answers a query reads, those of WITH that change rows among them, and PIVOT, whose columns are the values that its table has.
+//! Statements whose answers a query reads, those of WITH that change rows among them, and PIVOT, whose columns are the values that its table has;
+//! and columns that depend on the types of values.
+
+use std::sync::Arc;
 
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::sql::parser::Statement as PlanStatement;
-use datafusion::sql::sqlparser::ast::{Query, SetExpr, Statement as Ast, With};
+use datafusion::sql::sqlparser::ast::{Function, Query, Select, SetExpr, Statement as Ast, TableWithJoins, With};
 use forebay_base::{Error, Result};
 use forebay_changes::columns::quoted;
 use forebay_grammar::inner_statements::{Answers, answered};
+use forebay_macros::parts::{self, PART};
 use forebay_macros::pivot_queries::{Source, written};
 use forebay_syntax::call_forms::planned_name;
 use forebay_syntax::dialect::ForebayDialect;
@@ -93,6 +97,15 @@ impl Answers for Inner<'_> {
         let query = written(text, &ForebayDialect, &mut Asked { run: self.run, with, is_view: self.is_view })?;
         parsed_query(&query)
     }
+
+    fn select(&mut self, select: &mut Select, with: &str, outer: &[TableWithJoins]) -> Result<bool> {
+        let asked = Asked { run: self.run, with, is_view: self.is_view };
+        let state = self.run.state();
+        let is_aggregate = |call: &Function| {
+            state.aggregate_functions().contains_key(planned_name(&call.name.to_string().to_lowercase()))
+        };
+        parts::write_out(select, outer, &is_aggregate, &mut |select| asked.type_of(select))
+    }
 }
 
 /// A text of ours as the query that it is.
@@ -111,6 +124,16 @@ struct Asked<'a> {
     run: &'a Run<'a>,
     with: &'a str,
     is_view: bool,
+}
+
+impl Asked<'_> {
+    /// The type of a part of a SELECT; `None` where it cannot be planned, as its statement then says.
+    fn type_of(&self, select: &Select) -> Option<DataType> {
+        let (planner, state) = (Arc::clone(&self.run.planner), self.run.state());
+        let statement = parse_plan(&format!("{}{select}", self.with)).ok()?;
+        let plan = self.run.session.wait_apart(async move { planner.plan(&state, statement).await }).ok()?;
+        plan.schema().fields().iter().find(|field| field.name() == PART).map(|field| field.data_type().clone())
+    }
 }
 
 impl Source for Asked<'_> {
