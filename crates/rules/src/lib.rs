@@ -29,6 +29,7 @@ pub mod nested_order;
 pub mod null_equality;
 pub mod operators;
 pub mod optimizer;
+pub mod outer_constants;
 pub mod pushdown;
 pub mod rounding;
 pub mod set_operations;

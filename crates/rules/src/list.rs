@@ -69,6 +69,7 @@ use crate::multisets::NumberedRows;
 use crate::nested_order::NestedOrder;
 use crate::null_equality::{apart, keyed};
 use crate::optimizer::{followed, has_cross_join, has_set_comparison, spared, without_joins};
+use crate::outer_constants::hiding_constants;
 use crate::pushdown::barred;
 use crate::rounding::RoundingCasts;
 use crate::text_functions::DuckFunctions;
@@ -218,7 +219,8 @@ pub fn physical() -> Vec<Arc<PhysicalRule>> {
         Arc::new(OutputRequirements::new_add_mode()),
         Arc::new(AggregateStatistics::new()),
         // Choosing: with one thread, sides are fixed before their sizes are compared. No issue known; program.py.
-        Arc::new(choosing(JoinSelection::new())),
+        // Hiding: constants of a side of an outer join would be constants of its rows. No issue known; outer_constants.test.
+        Arc::new(hiding_constants(choosing(JoinSelection::new()))),
         Arc::new(LimitedDistinctAggregation::new()),
         // Barred, here and below: filters find columns by name, and go through limits. #25244, #25262, #25263, #25264, #25296,
         // #21063; pushdown.test.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
@@ -18,12 +18,23 @@ pub struct Streamed {
     name: &'static str,
     input: Arc<dyn ExecutionPlan>,
     wrap: Wrap,
+    /// The input's, or what is left of them.
+    properties: Arc<PlanProperties>,
+    is_apart: bool,
 }
 
 impl Streamed {
     /// `input`, each of whose partitions `wrap` is put around; `name` is what EXPLAIN shows.
     pub fn over(input: Arc<dyn ExecutionPlan>, name: &'static str, wrap: Wrap) -> Arc<dyn ExecutionPlan> {
-        Arc::new(Self { name, input, wrap })
+        let properties = Arc::clone(input.properties());
+        Arc::new(Self { name, input, wrap, properties, is_apart: false })
+    }
+
+    /// As [`Streamed::over`], with nothing known of the rows: neither constants nor an order.
+    pub fn apart(input: Arc<dyn ExecutionPlan>, name: &'static str, wrap: Wrap) -> Arc<dyn ExecutionPlan> {
+        let nothing = EquivalenceProperties::new(input.schema());
+        let properties = Arc::new(input.properties().as_ref().clone().with_eq_properties(nothing));
+        Arc::new(Self { name, input, wrap, properties, is_apart: true })
     }
 }
 
@@ -45,7 +56,7 @@ impl ExecutionPlan for Streamed {
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
+        &self.properties
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
@@ -53,7 +64,7 @@ impl ExecutionPlan for Streamed {
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
+        vec![!self.is_apart]
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
@@ -66,6 +77,7 @@ impl ExecutionPlan for Streamed {
         _options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(match children.into_iter().next() {
+            Some(input) if self.is_apart => Self::apart(input, self.name, self.wrap),
             Some(input) => Self::over(input, self.name, self.wrap),
             None => self,
         })
