@@ -45,6 +45,10 @@ pub fn cast(array: &ArrayRef, target: &DataType, or_null: bool) -> Result<ArrayR
         (source, _) if source.is_string() && texts::is_read(target) => {
             texts::read(&plain(array, &T::Utf8View)?, target, or_null)
         }
+        // Sums may have a digit more than the type has, which Arrow leaves out.
+        (T::Decimal128(38, scale), _) if target.is_string() && numbers::has_more_digits(array) => {
+            plain(&numbers::widened(array, *scale)?, target)
+        }
         (source, _) if target.is_string() && texts::is_written(source) => plain(&texts::written(array)?, target),
         (T::List(_), T::List(element)) => {
             let list = array.as_list::<i32>();
@@ -103,6 +107,17 @@ mod tests {
         let floats: ArrayRef = Arc::new(Float64Array::from(vec![1.5, 2.5, -1.5, -2.5, 2.4]));
         let expect = Int32Array::from(vec![2, 2, -2, -2, 2]);
         assert_eq!(cast(&floats, &DataType::Int32, false).expect("small").as_primitive::<Int32Type>(), &expect);
+    }
+
+    #[test]
+    fn sums_of_39_digits_keep_all_of_them() {
+        let most = 10_i128.pow(38);
+        let sums = Decimal128Array::from(vec![Some(most), None, Some(-most - 7)]).with_precision_and_scale(38, 1);
+        let sums = Arc::new(sums.expect("a type")) as ArrayRef;
+        let texts = cast(&sums, &DataType::Utf8, false).expect("texts");
+        let digits = "0".repeat(36);
+        let expected = [Some(format!("10{digits}.0")), None, Some(format!("-10{digits}.7"))];
+        assert_eq!(*texts.as_string::<i32>(), StringArray::from_iter(expected));
     }
 
     #[test]

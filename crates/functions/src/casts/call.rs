@@ -71,6 +71,8 @@ impl CastCall {
             // Digits that a float has exactly are divided by the same power of ten anyway.
             (T::Decimal128(precision, _) | T::Decimal256(precision, _), T::Float64) => *precision > 15,
             (T::Decimal128(precision, _) | T::Decimal256(precision, _), T::Float32) => *precision > 7,
+            // Arrow leaves out a digit that sums have more than the type.
+            (T::Decimal128(38, _), target) if target.is_string() => true,
             (T::Timestamp(from, _), T::Timestamp(to, _)) => to < from,
             // Infinite ones are no others.
             (T::Date32, T::Timestamp(..)) | (T::Timestamp(..), T::Date32) => true,

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Float32Array, PrimitiveArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{
-    ArrowTimestampType, DataType, Decimal128Type, Decimal256Type, Float32Type, Float64Type, TimeUnit,
-    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    ArrowTimestampType, DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type,
+    Float32Type, Float64Type, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    i256,
 };
 use datafusion::arrow::error::ArrowError;
 
@@ -139,6 +140,18 @@ fn rounded<T: ArrowTimestampType>(array: &ArrayRef, ratio: i64) -> ArrayRef {
     };
     let values: PrimitiveArray<T> = array.as_primitive::<T>().unary(round);
     Arc::new(values.with_data_type(array.data_type().clone()))
+}
+
+/// Whether a value has more digits than DECIMAL(38, …).
+pub(super) fn has_more_digits(array: &ArrayRef) -> bool {
+    let most = 10_u128.pow(DECIMAL128_MAX_PRECISION.into());
+    array.as_primitive::<Decimal128Type>().iter().flatten().any(|value| value.unsigned_abs() >= most)
+}
+
+/// The same values with room for more digits.
+pub(super) fn widened(array: &ArrayRef, scale: i8) -> Result<ArrayRef, ArrowError> {
+    let wide = array.as_primitive::<Decimal128Type>().unary::<_, Decimal256Type>(i256::from_i128);
+    Ok(Arc::new(wide.with_precision_and_scale(DECIMAL256_MAX_PRECISION, scale)?))
 }
 
 #[cfg(test)]
