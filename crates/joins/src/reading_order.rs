@@ -24,8 +24,20 @@ pub fn state_for(mut state: SessionState, plan: &LogicalPlan) -> Result<SessionS
     if is_any(plan)? {
         state.config_mut().options_mut().execution.target_partitions = 1;
         state.config_mut().set_extension(Arc::new(ReadsInOrder));
+    } else if is_recursive(plan)? {
+        // What is computed of the rows of each step is shown in the order of the steps, and a step is too short to be divided.
+        state.config_mut().options_mut().optimizer.enable_round_robin_repartition = false;
     }
     Ok(state)
+}
+
+fn is_recursive(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        found |= matches!(node, LogicalPlan::RecursiveQuery(_));
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
 }
 
 /// Whether some node of the plan, or of a subquery of it, takes rows by their places.

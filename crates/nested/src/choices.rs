@@ -234,8 +234,10 @@ fn unique_shape(types: &[DataType]) -> Option<Shape> {
 fn unique(call: &Call<'_>) -> Result<ArrayRef> {
     let lists = Lists::of(&call.arguments[0])?;
     let keys = keys(&lists.values, SortOptions::default())?;
+    // Elements of the type of NULL alone have no marks.
+    let nulls = lists.values.logical_nulls();
     let count = |(begin, end): (usize, usize)| {
-        let places = (begin..end).filter(|place| lists.values.is_valid(*place));
+        let places = (begin..end).filter(|place| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*place)));
         places.map(|place| keys.row(place)).collect::<HashSet<_>>().len() as u64
     };
     Ok(Arc::new(lists.ranges.iter().map(|range| range.map(count)).collect::<UInt64Array>()))
