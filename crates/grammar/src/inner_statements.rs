@@ -344,7 +344,7 @@ mod tests {
         );
         check(
             "WITH a AS (SELECT 1) SELECT x, (SELECT unnest(t.s)) FROM t",
-            "WITH a AS (SELECT 1) SELECT x, (SELECT ) FROM t",
+            "WITH a AS (SELECT 1) SELECT x, (SELECT) FROM t",
             &["WITH a AS (SELECT 1) SELECT unnest(t.s) in t"],
         );
         check("SELECT show FROM describe", "SELECT show FROM describe", &[]);
