@@ -114,8 +114,7 @@ impl Session {
         done.inspect_err(|_| transaction.fail())
     }
 
-    /// Merges small segments of these tables, which a commit has just changed, where many have gathered and no transaction of several
-    /// statements is open, which might change rows of them.
+    /// Merges small segments of tables that a commit has just changed, where many have gathered and no transaction is open.
     pub(crate) fn merge_gathered(&self, changed: &[TableId]) {
         let store = self.shared.engine.store();
         if store.is_held() {

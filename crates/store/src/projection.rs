@@ -10,6 +10,7 @@ use std::sync::Arc;
 use forebay_base::{ColumnId, ProjectionId, Result, TableId, limits};
 
 use crate::catalog::{Catalog, Table, check_name, names_equal};
+use crate::segment::Segment;
 use crate::segment_list::SegmentList;
 use crate::serial::{Reader, Writer};
 
@@ -152,8 +153,30 @@ impl Table {
         self.projections.iter().find(|projection| projection.definition.id == id)
     }
 
+    /// The lists of segments of the table and of all its projections.
+    pub(crate) fn segment_lists(&self) -> impl Iterator<Item = (ProjectionId, &SegmentList)> {
+        let copies = self.projections.iter().map(|copy| (copy.definition.id, &copy.segments));
+        std::iter::once((ProjectionId::TABLE, &self.segments)).chain(copies)
+    }
+
+    /// The list of segments of a copy of the table's rows.
+    fn segment_list(&self, copy: ProjectionId) -> Option<&SegmentList> {
+        self.segment_lists().find(|(own, _)| *own == copy).map(|(_, list)| list)
+    }
+
+    /// How many segments a copy's list has at its beginning in common with that of `other`, which is the table at another time.
+    pub(crate) fn common_prefix(&self, copy: ProjectionId, other: &Self) -> usize {
+        let lists = self.segment_list(copy).zip(other.segment_list(copy));
+        lists.map_or(0, |(own, others)| own.common_prefix(others))
+    }
+
+    /// The segments of all copies, but for those at the beginning of their lists that `other`, the table at another time, has there, too.
+    pub(crate) fn segments_apart<'t>(&'t self, other: &'t Self) -> impl Iterator<Item = &'t Arc<Segment>> {
+        self.segment_lists().flat_map(|(copy, list)| list.iter().skip(self.common_prefix(copy, other)))
+    }
+
     /// The segments of the table and of all its projections.
-    pub fn all_segments(&self) -> impl Iterator<Item = &Arc<crate::segment::Segment>> {
+    pub fn all_segments(&self) -> impl Iterator<Item = &Arc<Segment>> {
         let copies = self.projections.iter().flat_map(|projection| &projection.segments);
         self.segments.iter().chain(copies)
     }

@@ -8,7 +8,7 @@
 mod deleted;
 mod segments;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use forebay_base::checksum::crc32c;
@@ -165,7 +165,9 @@ pub(crate) fn apply(changes: &RowChanges, rows: &mut Rows) {
 #[derive(Debug, Default)]
 struct Unchanged {
     tables: HashSet<TableId>,
-    /// Segments of other tables, with their places.
+    /// By copy of another table's rows: so many segments at the beginning of its list.
+    prefixes: HashMap<(TableId, ProjectionId), usize>,
+    /// Segments behind these, with their places.
     segments: HashSet<(Place, *const Segment)>,
 }
 
@@ -176,9 +178,12 @@ impl Unchanged {
             match before.tables.get(id) {
                 Some(other) if Arc::ptr_eq(table, other) => drop(unchanged.tables.insert(*id)),
                 Some(other) => {
-                    let old: HashSet<_> = placed(other).map(|(place, segment)| (place, Arc::as_ptr(segment))).collect();
-                    let both = placed(table).map(|(place, segment)| (place, Arc::as_ptr(segment)));
-                    unchanged.segments.extend(both.filter(|segment| old.contains(segment)));
+                    let copies = table.segment_lists().map(|(copy, _)| copy);
+                    unchanged.prefixes.extend(copies.map(|copy| ((*id, copy), table.common_prefix(copy, other))));
+                    let segments = |table| placed(table, &unchanged).map(|(place, own)| (place, Arc::as_ptr(own)));
+                    let old: HashSet<_> = segments(other).collect();
+                    let both: Vec<_> = segments(table).filter(|segment| old.contains(segment)).collect();
+                    unchanged.segments.extend(both);
                 }
                 None => {}
             }
@@ -187,14 +192,13 @@ impl Unchanged {
     }
 }
 
-/// Segments of all copies of a table, with their places.
-fn placed(table: &Table) -> impl Iterator<Item = (Place, &Arc<Segment>)> {
-    let copies = table.projections.iter().map(|copy| (copy.definition.id, &copy.segments));
-    let all = std::iter::once((ProjectionId::TABLE, &table.segments)).chain(copies);
-    let table = table.id;
-    all.flat_map(move |(copy, segments)| {
-        let place = move |position| Place { table, copy, position };
-        segments.places().map(move |(position, segment)| (place(position), segment))
+/// Segments of all copies of a table but the unchanged ones at their beginning, with their places.
+fn placed<'t>(table: &'t Table, unchanged: &Unchanged) -> impl Iterator<Item = (Place, &'t Arc<Segment>)> {
+    let id = table.id;
+    table.segment_lists().flat_map(move |(copy, segments)| {
+        let prefix = unchanged.prefixes.get(&(id, copy)).copied().unwrap_or(0);
+        let place = move |position| Place { table: id, copy, position };
+        segments.places().skip(prefix).map(move |(position, segment)| (place(position), segment))
     })
 }
 
@@ -236,7 +240,7 @@ fn encode_but(catalog: &Catalog, unchanged: &Unchanged, rows: &mut Rows) {
     }
     for table in catalog.tables.values().filter(|table| !unchanged.tables.contains(&table.id)) {
         seal(rows, key(ROW_TABLE, table.id.0), encode_table(table));
-        for (place, segment) in placed(table) {
+        for (place, segment) in placed(table, unchanged) {
             if unchanged.segments.is_empty() || !unchanged.segments.contains(&(place, Arc::as_ptr(segment))) {
                 seal(rows, key(ROW_SEGMENT, segment.id().0), encode_segment(segment, place));
                 seal_deleted(rows, segment);

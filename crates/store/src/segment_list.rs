@@ -57,6 +57,12 @@ impl SegmentList {
         self.positions.iter().copied().zip(&self.segments)
     }
 
+    /// How many segments at the beginning of both lists are the same, at the same places: all but the last ones where segments were added.
+    pub(crate) fn common_prefix(&self, other: &Self) -> usize {
+        let both = self.places().zip(other.places());
+        both.take_while(|((place, own), (others, other))| place == others && Arc::ptr_eq(own, other)).count()
+    }
+
     /// Rows in all of them.
     pub fn rows(&self) -> u64 {
         self.segments.iter().map(|segment| segment.rows()).sum()

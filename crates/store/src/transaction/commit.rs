@@ -121,9 +121,12 @@ impl Files {
             if others.is_some_and(|others| Arc::ptr_eq(others, table)) {
                 continue;
             }
-            let known = others.into_iter().flat_map(|table| table.all_segments());
-            let known: HashSet<SegmentId> = known.map(|segment| segment.id()).collect();
-            segments.extend(table.all_segments().filter(|segment| !known.contains(&segment.id())).cloned());
+            let Some(others) = others else {
+                segments.extend(table.all_segments().cloned());
+                continue;
+            };
+            let known: HashSet<SegmentId> = others.segments_apart(table).map(|segment| segment.id()).collect();
+            segments.extend(table.segments_apart(others).filter(|segment| !known.contains(&segment.id())).cloned());
         }
         let facts = of.facts().filter(|fact| other.fact(fact.id()).is_none()).cloned().collect();
         Self { segments, facts }
