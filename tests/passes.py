@@ -22,6 +22,10 @@ KNOWN = {
     "s.a, s.b, l[1]": "fields of a struct are taken where it is read from text, behind the rule that looks for what is computed twice",
     "list(s.a ORDER BY i)": "as above: a struct, and a field of it",
     "st.x[2], st['y y'][1]": "as above: two fields of a struct",
+    "SELECT {'p': a, 'q': b} AS s": "as above: fields of a struct that the query makes",
+    "SELECT unnest(s) FROM n) WHERE": "a test moves below fields of a struct only when these have become columns",
+    "HAVING q + s > 3": "a projection of all that groups give is left out only when it stands alone, which is behind the rule for it",
+    "HAVING max(id) > 3 AND q": "as above",
     "limit (select 3) - 1 offset": "what the row number is compared with is computed once when the projections below it are one",
 }
 
