@@ -19,7 +19,7 @@ use crate::store::{Store, WriterTurn};
 use crate::volume::SEGMENTS_DIRECTORY;
 
 impl Transaction {
-    /// Makes all changes durable, then visible.
+    /// Makes all changes visible, and before that as durable as was asked for ([`Transaction::set_durability`]).
     ///
     /// # Errors
     /// `Conflict` where another transaction has changed the same and committed first, or rows of a table that this one relies on. The
