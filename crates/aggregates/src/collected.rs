@@ -22,7 +22,7 @@ use crate::{best_rows, frequencies, quantiles};
 
 /// All of them.
 pub fn functions() -> Vec<Arc<AggregateUDF>> {
-    static FREQUENCIES: [Definition; 5] = frequencies::DEFINITIONS;
+    static FREQUENCIES: [Definition; 6] = frequencies::DEFINITIONS;
     static QUANTILES: [Definition; 5] = quantiles::DEFINITIONS;
     static BEST: [Definition; 6] = best_rows::DEFINITIONS;
     let all = FREQUENCIES.iter().chain(&QUANTILES).chain(&BEST);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, MapArray, StructArray, UInt64Array};
 use datafusion::arrow::buffer::OffsetBuffer;
-use datafusion::arrow::compute::{SortColumn, cast as plain_cast, lexsort_to_indices, take};
+use datafusion::arrow::compute::{SortColumn, cast as plain_cast, concat, lexsort_to_indices, take};
 use datafusion::arrow::datatypes::{DataType, Field, Fields, Int64Type};
 use datafusion::common::{Result, ScalarValue, exec_err};
 use forebay_functions::function::refused;
@@ -15,10 +15,10 @@ use crate::frame_partition::sortable;
 use crate::frame_rows::as_rows;
 
 /// Forms of these aggregates.
-const HINT: &str = "Write mode(x), histogram(x) or approx_top_k(x, 3)";
+const HINT: &str = "Write mode(x), histogram(x), histogram(x, [1, 2]) or approx_top_k(x, 3)";
 
 /// All of them.
-pub const DEFINITIONS: [Definition; 5] = [
+pub const DEFINITIONS: [Definition; 6] = [
     Definition {
         name: "mode",
         aliases: &[],
@@ -50,9 +50,18 @@ pub const DEFINITIONS: [Definition; 5] = [
         name: "histogram",
         aliases: &[],
         needed: 1,
-        coerced: one,
+        coerced: |types| if types.len() == 2 { binned(types) } else { one(types) },
         result: |types| Ok(map_type(&first(types)?)),
-        value: histogram,
+        value: |rows, result| if rows.len() == 2 { bins(rows, false) } else { histogram(rows, result) },
+        of_nothing: None,
+    },
+    Definition {
+        name: "histogram_exact",
+        aliases: &[],
+        needed: 1,
+        coerced: binned,
+        result: |types| Ok(map_type(&first(types)?)),
+        value: |rows, _| bins(rows, true),
         of_nothing: None,
     },
     Definition {
@@ -115,6 +124,17 @@ fn one(types: &[DataType]) -> Result<Vec<DataType>> {
     }
 }
 
+/// A value, and the list of the bins of values of its type.
+fn binned(types: &[DataType]) -> Result<Vec<DataType>> {
+    match types {
+        [value, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..)] => {
+            Ok(vec![value.clone(), list_type(value)])
+        }
+        [_, _] => Err(refused("the bins of a histogram are a list", HINT)),
+        _ => Err(refused(format!("a histogram takes a value and a list of bins, not {} arguments", types.len()), HINT)),
+    }
+}
+
 fn first(types: &[DataType]) -> Result<DataType> {
     match types.first() {
         Some(first) => Ok(first.clone()),
@@ -158,9 +178,69 @@ fn histogram(rows: &[ArrayRef], _result: &DataType) -> Result<ScalarValue> {
     let order = lexsort_to_indices(&[SortColumn { values: sortable(&values)?, options: None }], None)?;
     let numbers: ArrayRef = Arc::new(UInt64Array::from_iter_values(counts.iter().map(|(_, count)| *count)));
     let columns = vec![take(&values, &order, None)?, take(&numbers, &order, None)?];
-    let fields = map_fields(values.data_type());
+    one_map(columns)
+}
+
+/// A map of keys and numbers.
+fn one_map(columns: Vec<ArrayRef>) -> Result<ScalarValue> {
+    let fields = map_fields(columns[0].data_type());
     let entries = StructArray::try_new(fields.clone(), columns, None)?;
     let field = Arc::new(Field::new("entries", DataType::Struct(fields), false));
     let offsets = OffsetBuffer::from_lengths([entries.len()]);
     Ok(ScalarValue::Map(Arc::new(MapArray::try_new(field, offsets, entries, None, false)?)))
+}
+
+/// How many values each bin has, which is a value: those that are not greater, and greater than the bin before, or those that are
+/// equal to it, where `is_exact`. Values of no bin are counted by a key of their own, if there are some.
+fn bins(rows: &[ArrayRef], is_exact: bool) -> Result<ScalarValue> {
+    let lists = rows[1].as_list::<i32>();
+    if lists.is_null(0) {
+        return exec_err!("the list of bins of a histogram is NULL");
+    }
+    let listed = lists.value(0);
+    if listed.null_count() > 0 {
+        return exec_err!("a bin of a histogram is NULL");
+    }
+    let other = other_bin(rows[0].data_type())?.to_array()?;
+    let keys = as_rows(&[concat(&[listed.as_ref(), other.as_ref(), rows[0].as_ref()])?])?;
+    let mut places: Vec<usize> = (0..listed.len()).collect();
+    places.sort_by(|one, another| keys.row(*one).cmp(&keys.row(*another)));
+    places.dedup_by(|one, another| keys.row(*one) == keys.row(*another));
+    let mut counts = vec![0_u64; places.len() + 1];
+    for row in 0..rows[0].len() {
+        let value = keys.row(listed.len() + 1 + row);
+        let at = places.partition_point(|place| keys.row(*place) < value);
+        let is_other = is_exact && places.get(at).is_none_or(|place| keys.row(*place) != value);
+        counts[if is_other { places.len() } else { at }] += 1;
+    }
+    match counts.last() {
+        Some(0) => counts.truncate(places.len()),
+        _ => places.push(listed.len()),
+    }
+    let shown = UInt64Array::from_iter_values(places.iter().map(|place| *place as u64));
+    let named = take(&concat(&[listed.as_ref(), other.as_ref()])?, &shown, None)?;
+    one_map(vec![named, Arc::new(UInt64Array::from_iter_values(counts))])
+}
+
+/// The key of the values that no bin has: the greatest value of a type, as far as it has one.
+fn other_bin(data_type: &DataType) -> Result<ScalarValue> {
+    Ok(match data_type {
+        DataType::Int8 => ScalarValue::Int8(Some(i8::MAX)),
+        DataType::Int16 => ScalarValue::Int16(Some(i16::MAX)),
+        DataType::Int32 => ScalarValue::Int32(Some(i32::MAX)),
+        DataType::Int64 => ScalarValue::Int64(Some(i64::MAX)),
+        DataType::UInt8 => ScalarValue::UInt8(Some(u8::MAX)),
+        DataType::UInt16 => ScalarValue::UInt16(Some(u16::MAX)),
+        DataType::UInt32 => ScalarValue::UInt32(Some(u32::MAX)),
+        DataType::UInt64 => ScalarValue::UInt64(Some(u64::MAX)),
+        DataType::Float32 => ScalarValue::Float32(Some(f32::INFINITY)),
+        DataType::Float64 => ScalarValue::Float64(Some(f64::INFINITY)),
+        DataType::Date32 => ScalarValue::Date32(Some(i32::MAX)),
+        DataType::Timestamp(..) => ScalarValue::Int64(Some(i64::MAX)).cast_to(data_type)?,
+        DataType::Utf8 => ScalarValue::Utf8(Some(String::new())),
+        DataType::Utf8View => ScalarValue::Utf8View(Some(String::new())),
+        DataType::LargeUtf8 => ScalarValue::LargeUtf8(Some(String::new())),
+        DataType::Boolean => ScalarValue::Boolean(Some(false)),
+        other => return Err(refused(format!("bins of {other} are not supported"), "Cast the values to DOUBLE")),
+    })
 }

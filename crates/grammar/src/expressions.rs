@@ -128,6 +128,15 @@ fn parse_comprehension(parser: &mut Parser<'_>) -> Result<Expr, ParserError> {
     parser.expect_keyword(Keyword::FOR)?;
     let names = parser.parse_comma_separated(Parser::parse_identifier)?;
     parser.expect_keyword(Keyword::IN)?;
+    if let [only] = names.as_slice()
+        && matches!(&value, Expr::Identifier(name) if name == only)
+        && consume_star(parser)
+    {
+        parser.expect_keyword(Keyword::IF)?;
+        let test = parser.parse_expr()?;
+        parser.expect_token(&Token::RBracket)?;
+        return Ok(lambda(&names, test));
+    }
     let mut list = parser.parse_expr()?;
     if parser.parse_keyword(Keyword::IF) {
         let test = parser.parse_expr()?;
@@ -135,6 +144,12 @@ fn parse_comprehension(parser: &mut Parser<'_>) -> Result<Expr, ParserError> {
     }
     parser.expect_token(&Token::RBracket)?;
     Ok(call("list_transform", vec![list, lambda(&names, value)]))
+}
+
+/// Goes past `*` and `(*)`: the names of all columns, of which `COLUMNS([c FOR c IN (*) IF …])` chooses as a lambda does.
+fn consume_star(parser: &mut Parser<'_>) -> bool {
+    let star = [Token::LParen, Token::Mul, Token::RParen];
+    parser.consume_token(&Token::Mul) || parser.consume_tokens(&star)
 }
 
 fn lambda(names: &[Ident], body: Expr) -> Expr {

@@ -9,13 +9,16 @@ use crate::{aliases, filled_tables, inner_statements, joins, pivots, samples, se
 /// The function that `*COLUMNS(…)` becomes among the arguments of another one.
 pub const UNPACKED: &str = "unpacked_columns";
 
+/// What stands for the bound of a slice that goes to the end: `-`.
+pub const OPEN: &str = "-";
+
 /// The tokens of a query with its phrases in other words.
 pub fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let tokens = samples::known(aliases::behind_values(filled_tables::known(sequence_options::known(
         inner_statements::known(pivots::known(tokens)),
     ))));
     let tokens = qualified_options(tokens);
-    unpacked(joins::marked(patterns(compared_values(whole_tables(tokens)))))
+    open_slices(unpacked(joins::marked(patterns(compared_values(whole_tables(tokens))))))
 }
 
 /// `TABLE t` as a query of its own: `SELECT * FROM t`.
@@ -191,6 +194,25 @@ fn literal(c: char) -> String {
         true => c.to_string(),
         false => format!("\\x{{{:x}}}", u32::from(c)),
     }
+}
+
+/// The `-` of `l[1:-:2]` as a name, and that of `l[::-1]`, where it is left out; [`crate::macros::close_slice`] knows it.
+fn open_slices(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let places = places(&tokens);
+    let open = || Token::make_word(OPEN, None);
+    for window in places.windows(3).rev() {
+        let [before, at, behind] = [window[0], window[1], window[2]];
+        match (&tokens[before].token, &tokens[at].token, &tokens[behind].token) {
+            (Token::Colon, Token::Minus, Token::Colon) => tokens[at].token = open(),
+            (_, Token::DoubleColon, Token::Minus) => {
+                let span = tokens[at].span;
+                let words = [Token::Colon, open(), Token::Colon];
+                tokens.splice(at..=at, words.map(|token| TokenWithSpan { token, span }));
+            }
+            _ => {}
+        }
+    }
+    tokens
 }
 
 /// `coalesce(*COLUMNS(…))` as `coalesce(unpacked_columns(…))`.

@@ -8,14 +8,14 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Function};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Function, Ident, Value, ValueWithSpan};
 use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use forebay_base::{Error, Result};
 
 use forebay_grammar::pivots::{Key, Named, Pivot, Read, Unpivot, read};
-use forebay_grammar::walk::visit_expressions_mut;
+use forebay_grammar::walk::{visit_expressions, visit_expressions_mut};
 
 /// Columns that a PIVOT may make, as in DuckDB.
 const COLUMNS: usize = 100_000;
@@ -225,27 +225,33 @@ impl Writer<'_> {
         let mut items = Vec::new();
         for (exprs, name) in &unpivot.items {
             match exprs.as_slice() {
-                [star] if star.starts_with('*') || star.to_lowercase().starts_with("columns") => {
+                [star] if star.starts_with('*') => {
                     let columns = self.source.columns(&format!("SELECT {star} FROM {}", unpivot.source))?;
                     items.extend(columns.into_iter().map(|(name, _)| (vec![quoted(&name)], name)));
                 }
+                [chosen] if with_column(&self.parsed(chosen)?, "").is_some() => {
+                    let chosen = self.parsed(chosen)?;
+                    let columns = self.source.columns(&format!("SELECT {chosen} FROM {}", unpivot.source))?;
+                    for (name, _) in columns {
+                        let expr = with_column(&chosen, &name).unwrap_or_default();
+                        items.push((vec![expr], name));
+                    }
+                }
                 exprs => {
-                    let shown = || -> Result<String> {
-                        match exprs {
-                            [only] => Ok(match self.parsed(only)? {
-                                Expr::Identifier(name) => name.value,
-                                Expr::CompoundIdentifier(parts) => {
-                                    parts.last().map(|n| n.value.clone()).unwrap_or_default()
-                                }
-                                other => other.to_string(),
-                            }),
-                            several => {
-                                let parts = several.iter().map(|part| self.parsed(part).map(|part| part.to_string()));
-                                Ok(parts.collect::<Result<Vec<_>>>()?.join("_"))
-                            }
-                        }
+                    // A text is the name of a column, too.
+                    let exprs: Vec<String> = match exprs {
+                        [only] => vec![match self.parsed(only)? {
+                            Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(name), .. }) => quoted(&name),
+                            _ => only.clone(),
+                        }],
+                        several => several.to_vec(),
                     };
-                    items.push((exprs.to_vec(), name.clone().map_or_else(shown, Ok)?));
+                    let shown = || -> Result<String> {
+                        let parts = exprs.iter().map(|part| self.parsed(part).map(|part| shown(&part)));
+                        Ok(parts.collect::<Result<Vec<_>>>()?.join("_"))
+                    };
+                    let name = name.clone().map_or_else(shown, Ok)?;
+                    items.push((exprs, name));
                 }
             }
         }
@@ -268,6 +274,36 @@ impl Writer<'_> {
             _ => Ok(()),
         }
     }
+}
+
+/// What a value of UNPIVOT is called: by the column that it is computed from, if it is one alone.
+fn shown(expr: &Expr) -> String {
+    let mut names: Vec<String> = Vec::new();
+    let _ = visit_expressions(expr, |part| -> ControlFlow<()> {
+        match part {
+            Expr::Identifier(name) => names.push(name.value.clone()),
+            Expr::CompoundIdentifier(parts) => names.extend(parts.last().map(|name| name.value.clone())),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    });
+    match names.as_slice() {
+        [only] => only.clone(),
+        _ => expr.to_string(),
+    }
+}
+
+/// An expression with a column in the place of its COLUMNS; `None` where there is none.
+fn with_column(expr: &Expr, name: &str) -> Option<String> {
+    let (mut expr, mut has_some) = (expr.clone(), false);
+    let _ = visit_expressions_mut(&mut expr, |part| -> ControlFlow<()> {
+        if matches!(part, Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("columns")) {
+            has_some = true;
+            *part = Expr::Identifier(Ident::with_quote('"', name));
+        }
+        ControlFlow::Continue(())
+    });
+    has_some.then(|| expr.to_string())
 }
 
 fn add_filter(call: &mut Function, condition: &Expr) {
@@ -351,6 +387,8 @@ mod tests {
                       WHERE value IS NOT NULL";
         check("UNPIVOT t ON x, y", expect);
         check("UNPIVOT t ON COLUMNS('x|y')", &expect.replace("[x, y]", "[\"x\", \"y\"]"));
+        check("UNPIVOT t ON 'x', y", &expect.replace("[x, y]", "[\"x\", y]"));
+        check("UNPIVOT t ON x + 1, y", &expect.replace("[x, y]", "[x + 1, y]"));
         check(
             "t UNPIVOT INCLUDE NULLS (v FOR n IN (x, y AS z))",
             "SELECT \"A\", \"b\", unnest(['x', 'z']) AS n, unnest([x, y]) AS v FROM t",

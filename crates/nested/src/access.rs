@@ -1,28 +1,53 @@
-//! `map[key]`: the value that belongs to a key, of any type.
+//! What stands in brackets: `map[key]`, the value that belongs to a key of any type, and slices of lists and texts; and whether a
+//! list has all elements of another one, as an operator.
 
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::functions_nested::expr_fn::array_element;
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawFieldAccessExpr};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, ScalarUDF};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-/// Plans what stands in brackets behind a map.
+/// Plans what stands in brackets behind a map, slices, and `@>` and `<@` of lists.
 #[derive(Debug)]
 pub struct MapAccess {
     value: Arc<ScalarUDF>,
+    slice: Arc<ScalarUDF>,
+    has_all: Arc<ScalarUDF>,
 }
 
 impl MapAccess {
-    /// By the function `map_extract_value`, if it is among these.
+    /// By the functions `map_extract_value`, `list_slice` and `array_has_all`, if they are among these.
     pub fn new(functions: &[Arc<ScalarUDF>]) -> Option<Self> {
-        let value = functions.iter().find(|function| function.name() == "map_extract_value")?;
-        Some(Self { value: Arc::clone(value) })
+        let function = |name| functions.iter().find(|function| function.name() == name).map(Arc::clone);
+        Some(Self {
+            value: function("map_extract_value")?,
+            slice: function("list_slice")?,
+            has_all: function("array_has_all")?,
+        })
     }
 }
 
 impl ExprPlanner for MapAccess {
+    fn plan_binary_op(&self, raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        let is_list = |expr: &Expr| {
+            matches!(
+                expr.get_type(schema),
+                Ok(DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..))
+            )
+        };
+        if !is_list(&raw.left) || !is_list(&raw.right) {
+            return Ok(PlannerResult::Original(raw));
+        }
+        Ok(match raw.op {
+            BinaryOperator::AtArrow => PlannerResult::Planned(self.has_all.call(vec![raw.left, raw.right])),
+            BinaryOperator::ArrowAt => PlannerResult::Planned(self.has_all.call(vec![raw.right, raw.left])),
+            _ => PlannerResult::Original(raw),
+        })
+    }
+
     fn plan_field_access(
         &self,
         access: RawFieldAccessExpr,
@@ -36,7 +61,17 @@ impl ExprPlanner for MapAccess {
             }
             GetFieldAccess::NamedStructField { name } => Expr::Literal(name.clone(), None),
             GetFieldAccess::ListIndex { key } => key.as_ref().clone(),
-            GetFieldAccess::ListRange { .. } => return Ok(PlannerResult::Original(access)),
+            GetFieldAccess::ListRange { start, stop, stride } => {
+                if matches!(access.expr.get_type(schema), Ok(DataType::Null)) {
+                    return Ok(PlannerResult::Planned(access.expr));
+                }
+                let mut arguments = vec![access.expr.clone(), start.as_ref().clone(), stop.as_ref().clone()];
+                // A step that is not written is 1.
+                if !matches!(stride.as_ref(), Expr::Literal(ScalarValue::Int64(Some(1)), _)) {
+                    arguments.push(stride.as_ref().clone());
+                }
+                return Ok(PlannerResult::Planned(self.slice.call(arguments)));
+            }
         };
         Ok(match access.expr.get_type(schema) {
             Ok(DataType::Map(..)) => PlannerResult::Planned(self.value.call(vec![access.expr, key])),

@@ -40,6 +40,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     Definition { names: &["array_push_front"], shape: behind_shape, compute: pushed_in_front },
     Definition { names: &["repeat"], shape: repeated_shape, compute: repeated },
     Definition { names: &["contains"], shape: contains_shape, compute: contains },
+    Definition { names: &["array_has_all", "list_has_all"], shape: all_shape, compute: has_all },
     Definition { names: &["list_unique", "array_unique"], shape: unique_shape, compute: unique },
     Definition { names: &["list_zip", "array_zip"], shape: zipped_shape, compute: zipped },
     Definition { names: &["list_flattened"], shape: flattened_shape, compute: flattened },
@@ -105,6 +106,26 @@ fn common(types: &[&DataType]) -> Option<DataType> {
         return Some((*first).clone());
     }
     type_union_resolution(&types.iter().map(|own| (*own).clone()).collect::<Vec<_>>())
+}
+
+fn all_shape(types: &[DataType]) -> Option<Shape> {
+    let [list, sought] = types else { return None };
+    let list = list_of(&common(&[element_of(list)?, element_of(sought)?])?);
+    Some(Shape { arguments: vec![list.clone(), list], result: DataType::Boolean })
+}
+
+/// Whether a list has all elements of another one that are not NULL.
+fn has_all(call: &Call<'_>) -> Result<ArrayRef> {
+    let (lists, sought) = (Lists::of(&call.arguments[0])?, Lists::of(&call.arguments[1])?);
+    let own = lists.values.len();
+    let keys = keys(&concat(&[lists.values.as_ref(), sought.values.as_ref()])?, SortOptions::default())?;
+    let row = |row: usize| {
+        let ((begin, end), (first, last)) = (lists.ranges[row]?, sought.ranges[row]?);
+        let held: HashSet<_> = (begin..end).map(|place| keys.row(place)).collect();
+        let mut wanted = (first..last).filter(|place| sought.values.is_valid(*place));
+        Some(wanted.all(|place| held.contains(&keys.row(own + place))))
+    };
+    Ok(Arc::new((0..call.rows).map(row).collect::<BooleanArray>()))
 }
 
 fn lists_shape(types: &[DataType]) -> Option<Shape> {

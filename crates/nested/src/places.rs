@@ -53,12 +53,17 @@ fn slice_shape(types: &[DataType]) -> Option<Shape> {
     let (own, places) = types.split_first()?;
     let whole = whole(own)?;
     let most = if whole == TEXT { 2 } else { 3 };
-    if places.len() < 2 || places.len() > most || !places.iter().all(is_integer) {
+    if places.len() < 2 || places.len() > most || !places.iter().all(is_place) {
         return None;
     }
     let mut arguments = vec![whole.clone()];
     arguments.resize(types.len(), DataType::Int64);
     Some(Shape { arguments, result: whole })
+}
+
+/// Whether a bound of a slice can be of this type.
+fn is_place(data_type: &DataType) -> bool {
+    data_type.is_numeric() || data_type.is_null() || is_text(data_type) || *data_type == DataType::Boolean
 }
 
 fn sliced(call: &Call<'_>) -> Result<ArrayRef> {

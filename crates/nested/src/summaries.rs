@@ -17,7 +17,7 @@ use forebay_functions::casts;
 use forebay_functions::function::{TEXT, refused};
 use forebay_syntax::types::shown_type;
 
-use crate::lists::{Lists, element_of, list_of};
+use crate::lists::{Chosen, Lists, element_of, list_of};
 use crate::literals::{Argument, Definition, Function};
 use crate::orders::keys;
 
@@ -44,8 +44,14 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
 static DEFINITIONS: &[Definition] = &[
     Definition {
         names: &["list_aggregate", "list_aggr", "array_aggregate", "array_aggr", "aggregate"],
-        result: |arguments| result(named(arguments)?, arguments),
-        compute: |arguments, columns, result| computed(named(arguments)?, 2, arguments, columns, result),
+        result: |arguments| match several(arguments)? {
+            Some(_) => result(named(arguments)?, &arguments[..1]).map(|element| list_of(&element)),
+            None => result(named(arguments)?, arguments),
+        },
+        compute: |arguments, columns, result| match several(arguments)? {
+            Some((pick, most)) => extremes(pick, most, &Lists::of(&columns[0])?, result),
+            None => computed(named(arguments)?, 2, arguments, columns, result),
+        },
     },
     one!("list_sum", "sum"),
     one!("list_avg", "avg"),
@@ -129,7 +135,7 @@ fn kind(name: &str) -> Result<Kind> {
         "bit_and" => Kind::Bits(|a, b| a & b),
         "bit_or" => Kind::Bits(|a, b| a | b),
         "bit_xor" => Kind::Bits(|a, b| a ^ b),
-        "sum" => Kind::Sum,
+        "sum" | "sum_no_overflow" => Kind::Sum,
         "median" => Kind::Median,
         "avg" | "mean" => Kind::Number(|values, _| numbers::mean(values)),
         "fsum" | "sumkahan" | "kahan_sum" => Kind::Number(|values, _| numbers::kahan_sum(values)),
@@ -156,12 +162,48 @@ fn kind(name: &str) -> Result<Kind> {
 
 /// The aggregate that the second argument names.
 fn named(arguments: &[Argument<'_>]) -> Result<Kind> {
-    match arguments.get(1).and_then(Argument::text) {
-        Some(name) => kind(name),
-        None => {
-            Err(refused("list_aggregate takes a list and the name of an aggregate", "Write list_aggregate(l, 'sum')"))
-        }
+    let Some(name) = arguments.get(1).and_then(Argument::text) else {
+        return Err(refused(
+            "list_aggregate takes a list and the name of an aggregate",
+            "Write list_aggregate(l, 'sum')",
+        ));
+    };
+    let kind = kind(name)?;
+    let takes = match kind {
+        Kind::Text | Kind::Pick(Pick::Least | Pick::Greatest) => 3,
+        Kind::Number(_) if name.eq_ignore_ascii_case("quantile_cont") => 3,
+        _ => 2,
+    };
+    match arguments.len() > takes {
+        true => Err(refused(format!("{name} of a list takes no further argument"), "Leave it out")),
+        false => Ok(kind),
     }
+}
+
+/// How many of the least or the greatest elements are asked for: `list_aggregate(l, 'max', 2)`.
+fn several(arguments: &[Argument<'_>]) -> Result<Option<(Pick, usize)>> {
+    let [_, _, most] = arguments else { return Ok(None) };
+    let Kind::Pick(pick @ (Pick::Least | Pick::Greatest)) = named(arguments)? else { return Ok(None) };
+    let count = most.integer().and_then(|count| usize::try_from(count).ok()).filter(|count| *count > 0);
+    let wrong = || refused("min and max take a number of elements greater than 0", "Write list_aggregate(l, 'max', 2)");
+    Ok(Some((pick, count.ok_or_else(wrong)?)))
+}
+
+/// The first elements of each list from the least or the greatest one on; NULL where there are none.
+fn extremes(pick: Pick, most: usize, lists: &Lists, result: &DataType) -> Result<ArrayRef> {
+    let keys = keys(&lists.values, SortOptions::default())?;
+    let mut chosen = Chosen::default();
+    for range in &lists.ranges {
+        let mut own = range.map(|range| valid(lists, range)).unwrap_or_default();
+        own.sort_by(|one, other| keys.row(*one).cmp(&keys.row(*other)));
+        if pick == Pick::Greatest {
+            own.reverse();
+        }
+        own.truncate(most);
+        own.iter().for_each(|place| chosen.push(Some(*place)));
+        chosen.end_list(!own.is_empty());
+    }
+    chosen.finish(&lists.values, result)
 }
 
 fn result(kind: Kind, arguments: &[Argument<'_>]) -> Result<DataType> {

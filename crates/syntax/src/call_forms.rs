@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
 use forebay_context::settings::Variables;
-use forebay_grammar::macros;
+use forebay_grammar::{least_integers, macros};
 
 use crate::dialect::ForebayDialect;
 use forebay_context::intervals;
@@ -107,6 +107,10 @@ pub fn rewrite(expr: &mut Expr) -> Result<()> {
             {
                 *expr = (**inner).clone();
             }
+            Ok(())
+        }
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } if let Some(text) = least_integers::negated(inner) => {
+            *expr = parsed(text)?;
             Ok(())
         }
         // Without ESCAPE no character is one; the planner takes a backslash for it.

@@ -1,20 +1,24 @@
-//! `COLUMNS(…)` in a SELECT list and in WHERE: an expression once for each column of the tables in FROM that is meant, by `*`, by a
-//! regular expression, by a list of names or by a lambda. In WHERE all of them must hold. It is written out before planning.
+//! `COLUMNS(…)` in a SELECT list, in WHERE and in keys of an order: an expression once for each column of the tables in FROM that
+//! is meant, by `*`, by a regular expression, by a list of names or by a lambda. In WHERE all of them must hold. It is written out
+//! before planning.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
-    ObjectNamePart, OrderByExpr, OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
-    VisitorMut, WildcardAdditionalOptions,
+    Array, BinaryOperator, Distinct, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, GroupByExpr, Ident, ObjectNamePart, OrderByExpr, OrderByKind, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, VisitorMut, WildcardAdditionalOptions,
 };
 use forebay_base::{Error, Result};
 use forebay_grammar::expressions::position;
-use forebay_grammar::named_columns::are_meant;
-use forebay_grammar::phrases::UNPACKED;
+use forebay_grammar::named_columns::{are_meant, called, pattern};
 use forebay_grammar::walk::Tree;
 
-use crate::wildcards::{excluded, is_chosen, renames};
+use crate::wildcards::{excluded, renames};
+use calls::{is_columns, unpacked_call};
+
+mod beside;
+mod calls;
 
 /// Tables in FROM, with their columns.
 type Tables = Vec<(Option<String>, Vec<String>)>;
@@ -22,8 +26,9 @@ type Tables = Vec<(Option<String>, Vec<String>)>;
 /// Writes out the calls of a SELECT; `tables` tells the tables in FROM, and with `true` what joins have in common but once. Errors: what
 /// chooses no column, and tables whose columns are not known.
 pub(crate) fn write_out(select: &mut Select, mut tables: impl FnMut(&Select, bool) -> Option<Tables>) -> Result<()> {
-    let (has_calls, shows_twice) = (has_calls(select), shows_twice(select));
-    if !has_calls && !shows_twice {
+    let (has_calls, mut shows_twice, given) =
+        (has_calls(select), beside::shows_twice(select), beside::given_names(select));
+    if !has_calls && !shows_twice && given.is_empty() {
         return Ok(());
     }
     let Some(known) = tables(select, true) else {
@@ -37,22 +42,28 @@ pub(crate) fn write_out(select: &mut Select, mut tables: impl FnMut(&Select, boo
         .hint("Name the columns"));
     };
     let all = columns(known);
-    let mut positions = Positions { all: &all, depth: 0, failed: None };
+    shows_twice |= all.iter().any(|column| given.contains(&column.name.to_lowercase()));
+    if !has_calls && !shows_twice {
+        return Ok(());
+    }
+    let mut positions = Positions { all: &all, depth: 0, has_places: true, failed: None };
     let _ = select.walk_mut(&mut positions);
     if let Some(error) = positions.failed {
         return Err(error);
     }
+    let is_written =
+        |options: &WildcardAdditionalOptions| options.opt_rename.is_some() || (shows_twice && is_plain(options, &all));
     let mut written = Vec::with_capacity(select.projection.len());
     for item in std::mem::take(&mut select.projection) {
         let (mut expr, alias) = match &item {
             SelectItem::UnnamedExpr(expr) => (expr.clone(), None),
             SelectItem::ExprWithAlias { expr, alias } => (expr.clone(), Some(alias)),
-            SelectItem::Wildcard(options) if options.opt_rename.is_some() || (shows_twice && !is_chosen(options)) => {
+            SelectItem::Wildcard(options) if is_written(options) => {
                 written.extend(renamed(&all, None, options)?);
                 continue;
             }
             SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(table), options)
-                if options.opt_rename.is_some() || (shows_twice && !is_chosen(options)) =>
+                if is_written(options) =>
             {
                 let table = table.0.last().and_then(ObjectNamePart::as_ident).map(|table| table.value.to_lowercase());
                 // Columns that joins have in common are those of the table here.
@@ -67,15 +78,34 @@ pub(crate) fn write_out(select: &mut Select, mut tables: impl FnMut(&Select, boo
         };
         match Calls::of(&mut expr, &all)? {
             None => written.push(item),
-            Some(chosen) => written.extend(chosen.into_iter().map(|column| {
-                let alias = alias.cloned().unwrap_or_else(|| Ident::with_quote('"', column.name.clone()));
-                SelectItem::ExprWithAlias { expr: Calls::replaced(&expr, &column), alias }
-            })),
+            Some(chosen) => {
+                for column in chosen {
+                    let alias = alias_of(&mut expr, alias, &column)?;
+                    written.push(SelectItem::ExprWithAlias { expr: Calls::replaced(&expr, &column), alias });
+                }
+            }
         }
     }
     select.projection = written;
+    test_each(select, &all)
+}
+
+/// What an expression of a column is called: by its alias, in which groups are written out, or as the column.
+fn alias_of(expr: &mut Expr, alias: Option<&Ident>, column: &Column) -> Result<Ident> {
+    Ok(match alias {
+        Some(alias) if alias.value.contains('\\') => {
+            let pattern = Calls::pattern(expr);
+            Ident::with_quote('"', called(&alias.value, pattern.as_deref(), &column.name)?)
+        }
+        Some(alias) => alias.clone(),
+        None => Ident::with_quote('"', column.name.clone()),
+    })
+}
+
+/// Each column that WHERE chooses has to meet its test.
+fn test_each(select: &mut Select, all: &[Column]) -> Result<()> {
     if let Some(test) = &mut select.selection
-        && let Some(chosen) = Calls::of(test, &all)?
+        && let Some(chosen) = Calls::of(test, all)?
     {
         let tests = chosen.iter().map(|column| Expr::Nested(Box::new(Calls::replaced(test, column))));
         let both =
@@ -85,59 +115,59 @@ pub(crate) fn write_out(select: &mut Select, mut tables: impl FnMut(&Select, boo
     Ok(())
 }
 
-/// Whether a column is shown by two `*`, or by one and by its name.
-fn shows_twice(select: &Select) -> bool {
-    let lower = |name: &Ident| name.value.to_lowercase();
-    let (mut stars, mut names): (Vec<Option<String>>, Vec<Option<String>>) = (Vec::new(), Vec::new());
-    for item in &select.projection {
-        match item {
-            SelectItem::Wildcard(_) => stars.push(None),
-            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(table), _) => {
-                stars.push(table.0.last().and_then(ObjectNamePart::as_ident).map(lower));
-            }
-            SelectItem::UnnamedExpr(Expr::Identifier(_)) => names.push(None),
-            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => {
-                names.push(parts.iter().rev().nth(1).map(lower));
-            }
-            _ => {}
-        }
-    }
-    let may_be = |one: &Option<String>, other: &Option<String>| one.is_none() || other.is_none() || one == other;
-    let is_again = |(index, star): (usize, &Option<String>)| {
-        stars[..index].iter().any(|other| may_be(star, other)) || names.iter().any(|name| may_be(star, name))
-    };
-    stars.iter().enumerate().any(is_again)
+/// Whether `*` has no options, or such as name columns that are there, each once.
+fn is_plain(options: &WildcardAdditionalOptions, all: &[Column]) -> bool {
+    let Some(mut names) = excluded(options) else { return false };
+    let replaced = options.opt_replace.iter().flat_map(|replace| &replace.items);
+    names.extend(replaced.map(|item| item.column_name.value.to_lowercase()));
+    let is_known = |name: &String| all.iter().any(|column| column.name.to_lowercase() == *name);
+    let is_again = |(place, name): (usize, &String)| names[..place].contains(name);
+    options.opt_except.is_none() && names.iter().all(is_known) && !names.iter().enumerate().any(is_again)
 }
 
-/// Writes out the calls in ORDER BY: each becomes a key for each column that it chooses.
+/// Writes out the calls in ORDER BY and in DISTINCT ON: each becomes a key for each column that it chooses.
 pub(crate) fn write_out_order(query: &mut Query, tables: impl FnOnce(&Select) -> Option<Tables>) -> Result<()> {
-    let (SetExpr::Select(select), Some(OrderByKind::Expressions(orders))) =
-        (query.body.as_ref(), query.order_by.as_mut().map(|order| &mut order.kind))
-    else {
-        return Ok(());
-    };
-    let is_call = |expr: &Expr| matches!(expr, Expr::Function(call) if is_columns(call));
-    if !orders.iter().any(|order| is_call(&order.expr)) {
-        return Ok(());
-    }
-    let Some(tables) = tables(select) else { return Err(refused()) };
-    let all = columns(tables);
-    let mut keys = Vec::new();
-    for order in std::mem::take(orders) {
-        match &order.expr {
-            Expr::Function(call) if is_columns(call) => {
-                let key = |column: Column| OrderByExpr { expr: column.reference, ..order.clone() };
-                keys.extend(chosen(call, &all)?.into_iter().map(key));
-            }
-            _ => keys.push(order),
+    let SetExpr::Select(select) = query.body.as_mut() else { return Ok(()) };
+    let mut looked = Calls::default();
+    if let Some(Distinct::On(keys)) = &mut select.distinct {
+        for key in keys {
+            let _ = key.walk_mut(&mut looked);
         }
     }
-    *orders = keys;
+    let mut none = Vec::new();
+    let orders = match query.order_by.as_mut().map(|order| &mut order.kind) {
+        Some(OrderByKind::Expressions(orders)) => orders,
+        _ => &mut none,
+    };
+    for order in orders.iter_mut() {
+        let _ = order.expr.walk_mut(&mut looked);
+    }
+    if looked.found.is_empty() && !looked.is_unpacked {
+        return Ok(());
+    }
+    let all = columns(tables(select).ok_or_else(refused)?);
+    if let Some(Distinct::On(keys)) = &mut select.distinct {
+        let written: Result<Vec<Vec<Expr>>> = std::mem::take(keys).into_iter().map(|key| each(key, &all)).collect();
+        *keys = written?.into_iter().flatten().collect();
+    }
+    for order in std::mem::take(orders) {
+        let keys = each(order.expr.clone(), &all)?.into_iter();
+        orders.extend(keys.map(|expr| OrderByExpr { expr, ..order.clone() }));
+    }
     Ok(())
 }
 
-fn is_columns(call: &Function) -> bool {
-    call.name.to_string().eq_ignore_ascii_case("columns")
+/// A key with each of the columns in the place of its calls.
+fn each(mut key: Expr, all: &[Column]) -> Result<Vec<Expr>> {
+    let mut unpacked = Positions { all, depth: 0, has_places: false, failed: None };
+    let _ = key.walk_mut(&mut unpacked);
+    if let Some(error) = unpacked.failed {
+        return Err(error);
+    }
+    Ok(match Calls::of(&mut key, all)? {
+        None => vec![key],
+        Some(chosen) => chosen.iter().map(|column| Calls::replaced(&key, column)).collect(),
+    })
 }
 
 /// Whether there are calls, outside of subqueries.
@@ -155,14 +185,14 @@ fn has_calls(select: &mut Select) -> bool {
         SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => options.opt_rename.is_some(),
         _ => false,
     };
-    !calls.found.is_empty() || calls.has_positions || select.projection.iter().any(is_renamed) || {
+    !calls.found.is_empty() || calls.has_positions || calls.is_unpacked || select.projection.iter().any(is_renamed) || {
         let groups = match &mut select.group_by {
             GroupByExpr::Expressions(groups, _) => groups.iter_mut(),
             GroupByExpr::All(_) => std::slice::IterMut::default(),
         };
         groups.chain(&mut select.having).any(|expr| {
             let _ = expr.walk_mut(&mut calls);
-            calls.has_positions
+            calls.has_positions || calls.is_unpacked
         })
     }
 }
@@ -195,6 +225,8 @@ fn renamed(all: &[Column], table: Option<&String>, options: &WildcardAdditionalO
 struct Positions<'a> {
     all: &'a [Column],
     depth: usize,
+    /// `#1` is a column of the tables, too.
+    has_places: bool,
     failed: Option<Error>,
 }
 
@@ -204,9 +236,7 @@ impl Positions<'_> {
         let FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(call))) = &argument else {
             return vec![argument];
         };
-        if !call.name.to_string().eq_ignore_ascii_case(UNPACKED) {
-            return vec![argument];
-        }
+        let Some(call) = unpacked_call(call) else { return vec![argument] };
         match chosen(call, self.all) {
             Ok(columns) => {
                 let argument = |column: Column| FunctionArg::Unnamed(FunctionArgExpr::Expr(column.reference));
@@ -241,15 +271,15 @@ impl VisitorMut for Positions<'_> {
             Expr::Function(Function { args: FunctionArguments::List(list), .. }) => {
                 list.args = std::mem::take(&mut list.args).into_iter().flat_map(|one| self.unpacked(one)).collect();
             }
-            Expr::Array(list) => {
-                let elements = std::mem::take(&mut list.elem)
+            Expr::Array(Array { elem: list, .. }) | Expr::InList { list, .. } => {
+                let elements = std::mem::take(list)
                     .into_iter()
                     .flat_map(|element| self.unpacked(FunctionArg::Unnamed(FunctionArgExpr::Expr(element))));
-                list.elem = elements.filter_map(expression).collect();
+                *list = elements.filter_map(expression).collect();
             }
             _ => {}
         }
-        if let Some(place) = position(expr) {
+        if let Some(place) = position(expr).filter(|_| self.has_places) {
             match place.checked_sub(1).and_then(|place| self.all.get(place)) {
                 Some(column) => *expr = column.reference.clone(),
                 None => {
@@ -313,8 +343,10 @@ struct Calls {
     found: Vec<Function>,
     /// What stands in their place; nothing where they are only looked for.
     replacement: Option<Expr>,
-    /// There are columns that are named by their places, or among arguments.
+    /// There are columns that are named by their places.
     has_positions: bool,
+    /// There are columns among arguments.
+    is_unpacked: bool,
     /// Subqueries around the place, whose calls are their own.
     inside: usize,
 }
@@ -333,6 +365,19 @@ impl Calls {
             }
         }
         Ok(Some(first))
+    }
+
+    /// The regular expression of the first call.
+    fn pattern(expr: &mut Expr) -> Option<String> {
+        let mut calls = Self::default();
+        let _ = expr.walk_mut(&mut calls);
+        match &calls.found.first()?.args {
+            FunctionArguments::List(FunctionArgumentList { args, .. }) => match args.as_slice() {
+                [FunctionArg::Unnamed(FunctionArgExpr::Expr(test))] => pattern(test).map(str::to_owned),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// The expression with a column in the place of its calls.
@@ -358,9 +403,8 @@ impl VisitorMut for Calls {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        self.has_positions |= self.inside == 0
-            && (position(expr).is_some()
-                || matches!(expr, Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case(UNPACKED)));
+        self.has_positions |= self.inside == 0 && position(expr).is_some();
+        self.is_unpacked |= self.inside == 0 && matches!(expr, Expr::Function(call) if unpacked_call(call).is_some());
         if let Expr::Function(call) = expr
             && self.inside == 0
             && is_columns(call)
@@ -412,6 +456,10 @@ fn some_of(call: &Function, found: Vec<Column>) -> Result<Vec<Column>> {
 /// Columns without those that EXCLUDE names, with what REPLACE has in the place of some, and as RENAME calls them.
 fn with_options(mut all: Vec<Column>, options: &WildcardAdditionalOptions) -> Result<Vec<Column>> {
     let left_out = excluded(options).ok_or_else(refused)?;
+    if let Some(missing) = left_out.iter().find(|name| !all.iter().any(|column| column.name.to_lowercase() == **name)) {
+        return Err(Error::input(format!("column {missing} does not exist"))
+            .hint("EXCLUDE names columns of the tables in FROM"));
+    }
     all.retain(|column| !left_out.contains(&column.name.to_lowercase()));
     let is = |column: &Column, name: &Ident| column.name.eq_ignore_ascii_case(&name.value);
     for item in options.opt_replace.iter().flat_map(|replace| &replace.items) {
