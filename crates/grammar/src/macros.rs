@@ -5,13 +5,11 @@ use std::num::NonZeroU8;
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Subscript,
-    UnaryOperator, Value,
+    Value,
 };
 
 use crate::expressions::call;
 use crate::json_types;
-use crate::nothing;
-use crate::phrases::OPEN;
 
 /// The user that all sessions are of.
 const USER: &str = "'duckdb'";
@@ -83,7 +81,9 @@ pub fn meant(call: &Function) -> Result<Option<String>, &'static str> {
             None => return Err("Write a cast or a quotient: try(a // b). try of other expressions is not supported"),
             tried => tried,
         },
-        (name, Some(plain)) => nothing::of_null(name, plain).map(str::to_owned).or_else(|| of_time(name, plain)),
+        (name, Some(plain)) => {
+            forebay_forms::nothing::of_null(name, plain).map(str::to_owned).or_else(|| of_time(name, plain))
+        }
         _ => None,
     })
 }
@@ -271,33 +271,6 @@ pub fn behind_points(root: &Expr, accesses: &[AccessExpr]) -> Option<String> {
         };
     }
     Some(whole)
-}
-
-/// Gives a slice the bounds that are left out: `l[2:]` is `l[2:-1]`, and `l[:-:-1]`, which goes backwards, is `l[-1:1:-1]`.
-pub fn close_slice(access: &mut AccessExpr) {
-    let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride }) = access else { return };
-    let number = |text: &str| Expr::Value(Value::Number(text.to_owned(), false).into());
-    let minus = || Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(number("1")) };
-    let is_back = |stride: &Expr| match stride {
-        Expr::Value(_) => Some(false),
-        Expr::UnaryOp { op: UnaryOperator::Minus, expr } if matches!(**expr, Expr::Value(_)) => Some(true),
-        _ => None,
-    };
-    let either = |forward: Expr, back: Expr| match stride.as_ref().map_or(Some(false), is_back) {
-        Some(false) => forward,
-        Some(true) => back,
-        None => {
-            let zero = number("0");
-            let stride = stride.clone().unwrap_or_else(|| number("1"));
-            let condition = Expr::BinaryOp { left: Box::new(stride), op: BinaryOperator::Lt, right: Box::new(zero) };
-            call("if", vec![condition, back, forward])
-        }
-    };
-    if upper_bound.as_ref().is_some_and(|bound| matches!(bound, Expr::Identifier(name) if name.value == OPEN)) {
-        *upper_bound = None;
-    }
-    lower_bound.get_or_insert_with(|| either(number("1"), minus()));
-    upper_bound.get_or_insert_with(|| either(minus(), number("1")));
 }
 
 #[cfg(test)]

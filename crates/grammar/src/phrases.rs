@@ -3,14 +3,11 @@
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use forebay_forms::calls::UNPACKED;
+use forebay_forms::slices::OPEN;
+
 use crate::words::{is_word, keyword, places};
 use crate::{aliases, filled_tables, inner_statements, joins, pivots, samples, sequence_options};
-
-/// The function that `*COLUMNS(…)` becomes among the arguments of another one.
-pub const UNPACKED: &str = "unpacked_columns";
-
-/// What stands for the bound of a slice that goes to the end: `-`.
-pub const OPEN: &str = "-";
 
 /// The tokens of a query with its phrases in other words.
 pub fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
@@ -196,7 +193,7 @@ fn literal(c: char) -> String {
     }
 }
 
-/// The `-` of `l[1:-:2]` as a name, and that of `l[::-1]`, where it is left out; [`crate::macros::close_slice`] knows it.
+/// The `-` of `l[1:-:2]` as a name, and that of `l[::-1]`, where it is left out; [`close`](forebay_forms::slices::close) knows it.
 fn open_slices(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let places = places(&tokens);
     let open = || Token::make_word(OPEN, None);

@@ -9,7 +9,9 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
 use forebay_context::settings::Variables;
-use forebay_grammar::{least_integers, macros};
+use forebay_forms::nothing::is_written_null;
+use forebay_forms::{least_integers, slices};
+use forebay_grammar::macros;
 
 use crate::dialect::ForebayDialect;
 use forebay_context::intervals;
@@ -135,7 +137,7 @@ pub fn rewrite(expr: &mut Expr) -> Result<()> {
             Ok(())
         }
         Expr::CompoundFieldAccess { access_chain, .. } => {
-            access_chain.iter_mut().for_each(macros::close_slice);
+            access_chain.iter_mut().for_each(slices::close);
             Ok(())
         }
         // The planner forgets inside of a literal what names mean around it: tables of outer queries, names of WITH.
@@ -175,15 +177,6 @@ fn rewrite_value(expr: &mut Expr) -> Result<()> {
             Ok(())
         }
         _ => Ok(()),
-    }
-}
-
-/// Whether an expression is NULL as it is written.
-fn is_written_null(expr: &Expr) -> bool {
-    match expr {
-        Expr::Nested(inner) => is_written_null(inner),
-        Expr::Value(value) => value.value == Value::Null,
-        _ => false,
     }
 }
 

@@ -10,15 +10,13 @@ use datafusion::sql::sqlparser::ast::{
     SelectItemQualifiedWildcardKind, SetExpr, VisitorMut, WildcardAdditionalOptions,
 };
 use forebay_base::{Error, Result};
+use forebay_forms::beside;
+use forebay_forms::calls::{is_columns, unpacked_call};
+use forebay_forms::group_names::called;
+use forebay_forms::star_options::{excluded, is_plain, renames};
 use forebay_grammar::expressions::position;
-use forebay_grammar::named_columns::{are_meant, called, pattern};
+use forebay_grammar::named_columns::{are_meant, pattern};
 use forebay_grammar::walk::Tree;
-
-use crate::wildcards::{excluded, renames};
-use calls::{is_columns, unpacked_call};
-
-mod beside;
-mod calls;
 
 /// Tables in FROM, with their columns.
 type Tables = Vec<(Option<String>, Vec<String>)>;
@@ -51,8 +49,10 @@ pub(crate) fn write_out(select: &mut Select, mut tables: impl FnMut(&Select, boo
     if let Some(error) = positions.failed {
         return Err(error);
     }
-    let is_written =
-        |options: &WildcardAdditionalOptions| options.opt_rename.is_some() || (shows_twice && is_plain(options, &all));
+    let names: Vec<&str> = all.iter().map(|column| column.name.as_str()).collect();
+    let is_written = |options: &WildcardAdditionalOptions| {
+        options.opt_rename.is_some() || (shows_twice && is_plain(options, &names))
+    };
     let mut written = Vec::with_capacity(select.projection.len());
     for item in std::mem::take(&mut select.projection) {
         let (mut expr, alias) = match &item {
@@ -113,16 +113,6 @@ fn test_each(select: &mut Select, all: &[Column]) -> Result<()> {
         select.selection = tests.reduce(both);
     }
     Ok(())
-}
-
-/// Whether `*` has no options, or such as name columns that are there, each once.
-fn is_plain(options: &WildcardAdditionalOptions, all: &[Column]) -> bool {
-    let Some(mut names) = excluded(options) else { return false };
-    let replaced = options.opt_replace.iter().flat_map(|replace| &replace.items);
-    names.extend(replaced.map(|item| item.column_name.value.to_lowercase()));
-    let is_known = |name: &String| all.iter().any(|column| column.name.to_lowercase() == *name);
-    let is_again = |(place, name): (usize, &String)| names[..place].contains(name);
-    options.opt_except.is_none() && names.iter().all(is_known) && !names.iter().enumerate().any(is_again)
 }
 
 /// Writes out the calls in ORDER BY and in DISTINCT ON: each becomes a key for each column that it chooses.

@@ -11,11 +11,11 @@ use datafusion::sql::sqlparser::ast::{
     WildcardAdditionalOptions, With,
 };
 
+use forebay_forms::star_options::{excluded, renames};
 use forebay_grammar::names_apart::{apart, are_apart};
 
 use crate::scopes::{Named, Scopes, StoredNames};
 use crate::sides::{self, constraint, shows_one_side};
-use crate::wildcards::{excluded, renames};
 use crate::{columns, select_list};
 
 /// What subqueries without a name are called.

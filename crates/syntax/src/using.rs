@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
+use forebay_forms::star_options::has_options;
 
 use forebay_grammar::expressions::call;
 use forebay_grammar::joins::{ASOF_MARK, NEAREST_CONDITION};
@@ -31,7 +32,7 @@ pub fn write_out(scopes: &Scopes, select: &mut Select) -> Result<Merged> {
 }
 
 fn written_out(scopes: &Scopes, select: &mut Select) -> Result<Merged> {
-    if !shares_columns(select) && !wildcards::has_options(select) {
+    if !shares_columns(select) && !has_options(select) {
         return Ok(Merged::new());
     }
     name_subqueries(select);

@@ -2,48 +2,14 @@
 //! common, and where EXCLUDE and REPLACE name columns by their table, in another case, or such as are not there.
 
 use datafusion::sql::sqlparser::ast::{
-    ExcludeSelectItem, Expr, Ident, IdentWithAlias, ObjectName, ObjectNamePart, RenameSelectItem, ReplaceSelectElement,
-    ReplaceSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, WildcardAdditionalOptions,
+    ExcludeSelectItem, Expr, Ident, ObjectName, ObjectNamePart, ReplaceSelectElement, ReplaceSelectItem, SelectItem,
+    SelectItemQualifiedWildcardKind, WildcardAdditionalOptions,
 };
 use forebay_base::{Error, Result};
+use forebay_forms::star_options::is_chosen;
 
 use crate::scopes::StoredNames;
 use crate::sides::Side;
-
-/// Whether a `*` of the SELECT list has EXCLUDE or REPLACE.
-pub(crate) fn has_options(select: &Select) -> bool {
-    select.projection.iter().any(|item| match item {
-        SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => is_chosen(options),
-        _ => false,
-    })
-}
-
-pub(crate) fn is_chosen(options: &WildcardAdditionalOptions) -> bool {
-    options.opt_exclude.is_some() || options.opt_replace.is_some()
-}
-
-/// The columns that `*` leaves out, in lower case; `None` where a table is named, too.
-pub(crate) fn excluded(options: &WildcardAdditionalOptions) -> Option<Vec<String>> {
-    let names = match &options.opt_exclude {
-        None => return Some(Vec::new()),
-        Some(ExcludeSelectItem::Single(name)) => std::slice::from_ref(name),
-        Some(ExcludeSelectItem::Multiple(names)) => names.as_slice(),
-    };
-    let plain = |name: &ObjectName| match name.0.as_slice() {
-        [only] => only.as_ident().map(|only| only.value.to_lowercase()),
-        _ => None,
-    };
-    names.iter().map(plain).collect()
-}
-
-/// The columns that `*` calls otherwise.
-pub(crate) fn renames(options: &WildcardAdditionalOptions) -> &[IdentWithAlias] {
-    match &options.opt_rename {
-        Some(RenameSelectItem::Single(only)) => std::slice::from_ref(only),
-        Some(RenameSelectItem::Multiple(names)) => names.as_slice(),
-        None => &[],
-    }
-}
 
 /// Writes out the `*` of a SELECT list over these sides where that is necessary; false where it cannot be told what one stands
 /// for. Errors: columns that are not there, or named twice.

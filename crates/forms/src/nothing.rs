@@ -8,7 +8,8 @@ const FLAG: &str = "CAST(NULL AS BOOLEAN)";
 const TEXT: &str = "CAST(NULL AS VARCHAR)";
 
 /// What a call with such arguments stands for; `None` where it is a call like others.
-pub(crate) fn of_null(name: &str, arguments: &[&Expr]) -> Option<&'static str> {
+#[must_use]
+pub fn of_null(name: &str, arguments: &[&Expr]) -> Option<&'static str> {
     let is_null = |place: usize| arguments.get(place).is_some_and(|argument| is_written_null(argument));
     let others = arguments.len().checked_sub(1)?;
     Some(match name {
@@ -44,7 +45,8 @@ pub(crate) fn of_null(name: &str, arguments: &[&Expr]) -> Option<&'static str> {
 }
 
 /// Whether an expression is NULL as it is written.
-fn is_written_null(expr: &Expr) -> bool {
+#[must_use]
+pub fn is_written_null(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) => is_written_null(inner),
         Expr::Value(value) => value.value == Value::Null,

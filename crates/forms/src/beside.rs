@@ -5,7 +5,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 /// Whether a column is shown by two `*`, or by one and by its name.
-pub(super) fn shows_twice(select: &Select) -> bool {
+#[must_use]
+pub fn shows_twice(select: &Select) -> bool {
     let lower = |name: &Ident| name.value.to_lowercase();
     let (mut stars, mut names): (Vec<Option<String>>, Vec<Option<String>>) = (Vec::new(), Vec::new());
     for item in &select.projection {
@@ -29,7 +30,8 @@ pub(super) fn shows_twice(select: &Select) -> bool {
 }
 
 /// Names beside a `*` that may be those of its columns, too, in lower case: aliases, and columns of queries around.
-pub(super) fn given_names(select: &Select) -> Vec<String> {
+#[must_use]
+pub fn given_names(select: &Select) -> Vec<String> {
     let is_star = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
     if !select.projection.iter().any(is_star) {
         return Vec::new();

@@ -1,15 +1,19 @@
 //! How COLUMNS is called.
 
 use datafusion::sql::sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments};
-use forebay_grammar::phrases::UNPACKED;
+
+/// The function that `*COLUMNS(…)` becomes among the arguments of another one.
+pub const UNPACKED: &str = "unpacked_columns";
 
 /// Whether this is a call of COLUMNS.
-pub(super) fn is_columns(call: &Function) -> bool {
+#[must_use]
+pub fn is_columns(call: &Function) -> bool {
     call.name.to_string().eq_ignore_ascii_case("columns")
 }
 
 /// The COLUMNS of `*COLUMNS(…)` and of `unpack(COLUMNS(…))`.
-pub(super) fn unpacked_call(call: &Function) -> Option<&Function> {
+#[must_use]
+pub fn unpacked_call(call: &Function) -> Option<&Function> {
     let name = call.name.to_string();
     match &call.args {
         _ if name.eq_ignore_ascii_case(UNPACKED) => Some(call),

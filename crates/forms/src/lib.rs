@@ -1,0 +1,14 @@
+//! What is told of expressions and of `*` by the syntax tree alone: options and neighbours of a `*`, names with groups, NULLs without a
+//! type, the least integers.
+//!
+//! Must not know: tables, names in scope, plans, the parser.
+
+#![forbid(unsafe_code)]
+
+pub mod beside;
+pub mod calls;
+pub mod group_names;
+pub mod least_integers;
+pub mod nothing;
+pub mod slices;
+pub mod star_options;
