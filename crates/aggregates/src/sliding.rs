@@ -97,6 +97,12 @@ impl AggregateUDFImpl for Anew {
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         match types {
             [DataType::Boolean | DataType::Null] if self.name() == "sum" => Ok(vec![DataType::Int64]),
+            // What has the type of a sum already, without the long way to find that out: plans ask again and again.
+            [DataType::Int64 | DataType::UInt64 | DataType::Float64 | DataType::Decimal128(..)]
+                if self.name() == "sum" =>
+            {
+                Ok(types.to_vec())
+            }
             _ if self.name() == "sum" => {
                 let field = |data_type: &DataType| Arc::new(Field::new("", data_type.clone(), true));
                 let fields: Vec<FieldRef> = types.iter().map(field).collect();

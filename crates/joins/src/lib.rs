@@ -12,7 +12,7 @@ pub mod reading_order;
 
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::AnalyzerRule;
 
@@ -26,6 +26,14 @@ impl AnalyzerRule for MarkedJoins {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut found = false;
+        plan.apply_with_subqueries(|node| {
+            found = matches!(node, LogicalPlan::Join(join) if positional::is_marked(join) || nearest::is_marked(join));
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+        if !found {
+            return Ok(plan);
+        }
         plan.transform_up_with_subqueries(|plan| match plan {
             LogicalPlan::Join(join) if positional::is_marked(&join) => positional::written(&join).map(Transformed::yes),
             LogicalPlan::Join(join) if nearest::is_marked(&join) => nearest::written(&join).map(Transformed::yes),

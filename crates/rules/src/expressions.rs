@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::ops::{BitOr, BitOrAssign};
+use std::ops::{BitAnd, BitOr, BitOrAssign};
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, FieldRef};
@@ -67,6 +67,16 @@ impl Kinds {
         self.0 & others.0 != 0
     }
 
+    /// Of an expression and all of its parts.
+    fn of_all(expr: &Expr) -> Result<Self> {
+        let mut kinds = Self::default();
+        expr.apply(|part| {
+            kinds |= Self::of(part);
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(kinds)
+    }
+
     /// Of an expression without its children.
     fn of(expr: &Expr) -> Self {
         match expr {
@@ -108,6 +118,14 @@ impl BitOr for Kinds {
 
     fn bitor(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+}
+
+impl BitAnd for Kinds {
+    type Output = Self;
+
+    fn bitand(self, other: Self) -> Self {
+        Self(self.0 & other.0)
     }
 }
 
@@ -154,33 +172,25 @@ impl ExpressionRules {
         Ok(done)
     }
 
-    /// Rewrites the expressions of a node, which have these kinds and keep their names.
-    fn rewrite_expressions(&self, plan: LogicalPlan, kinds: Kinds) -> Result<Transformed<LogicalPlan>> {
-        let mut scope = None;
-        let mut done = Transformed::no(plan);
-        for rule in &self.rules {
-            // What a rule puts in may concern those behind it.
-            if !done.transformed && !rule.concerns(kinds) {
-                continue;
+    /// Rewrites the expressions of a node, which keep their names.
+    fn rewrite_expressions(&self, plan: LogicalPlan, of_node: Kinds) -> Result<Transformed<LogicalPlan>> {
+        let (schema, names) = (scope_of(&plan)?, NamePreserver::new(&plan));
+        let intervals = of_node & Kinds::INTERVAL;
+        plan.map_expressions(|expr| {
+            let kinds = Kinds::of_all(&expr)? | intervals;
+            if !self.rules.iter().any(|rule| rule.concerns(kinds)) {
+                return Ok(Transformed::no(expr));
             }
-            let schema = match scope.take() {
-                Some(known) => known,
-                None => scope_of(&done.data)?,
-            };
-            let names = NamePreserver::new(&done.data);
-            done = done.transform_data(|plan| {
-                plan.map_expressions(|expr| {
-                    let name = names.save(&expr);
-                    let rewritten = rule.rewrite_whole(expr, &schema)?;
-                    Ok(match rewritten.transformed {
-                        true => rewritten.update_data(|expr| name.restore(expr)),
-                        false => rewritten,
-                    })
-                })
-            })?;
-            scope = Some(schema);
-        }
-        Ok(done)
+            let name = names.save(&expr);
+            let mut done = Transformed::no(expr);
+            for rule in &self.rules {
+                // What a rule puts in may concern those behind it.
+                if done.transformed || rule.concerns(kinds) {
+                    done = done.transform_data(|expr| rule.rewrite_whole(expr, &schema))?;
+                }
+            }
+            Ok(if done.transformed { done.update_data(|expr| name.restore(expr)) } else { done })
+        })
     }
 }
 

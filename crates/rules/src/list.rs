@@ -68,7 +68,7 @@ use crate::lone_partitions::LonePartitions;
 use crate::multisets::NumberedRows;
 use crate::nested_order::NestedOrder;
 use crate::null_equality::{apart, keyed};
-use crate::optimizer::{followed, has_cross_join, has_set_comparison, spared, without_joins};
+use crate::optimizer::{followed, has_cross_join, has_set_comparison, of_duplicates, spared, without_joins};
 use crate::outer_constants::hiding_constants;
 use crate::pushdown::barred;
 use crate::rounding::RoundingCasts;
@@ -77,6 +77,7 @@ use crate::volatile::{HideVolatile, ShowVolatile};
 use crate::whole_partitions::WholePartitions;
 use forebay_joins::MarkedJoins;
 use forebay_subqueries::branches::Branches;
+use forebay_subqueries::computed_twice::computes_twice;
 use forebay_subqueries::correlation::Namesakes;
 use forebay_subqueries::membership::Membership;
 use forebay_subqueries::orders::Orders;
@@ -172,7 +173,8 @@ fn one_pass() -> Vec<Arc<LogicalRule>> {
         // Before filters are moved, so that they follow from each other by the keys of joins. Keyed: makes `=` of a condition
         // take NULLs for equal where keys do. No issue known; subqueries.test.
         Arc::new(keyed(ExtractEquijoinPredicate::new())),
-        Arc::new(EliminateDuplicatedExpr::new()),
+        // Without: would make all groups anew.
+        Arc::new(of_duplicates(EliminateDuplicatedExpr::new())),
         Arc::new(EliminateFilter::new()),
         // Behind the rules that make outer joins of subqueries, and before the one that goes through inner joins.
         Arc::new(EliminateOuterJoin::new()),
@@ -193,7 +195,8 @@ fn one_pass() -> Vec<Arc<LogicalRule>> {
         Arc::new(keyed(ExtractEquijoinPredicate::new())),
         Arc::new(SingleDistinctToGroupBy::new()),
         Arc::new(EliminateGroupByConstant::new()),
-        Arc::new(CommonSubexprEliminate::new()),
+        // Spared: would hash every part of every expression.
+        Arc::new(spared(CommonSubexprEliminate::new(), computes_twice)),
         // Spared: they lose columns of mark joins and of IN below fields of structs. No issue known; outer_fields.test. What they are
         // for, to read fewer columns of a file, is in plans of one.
         Arc::new(without_joins(ExtractLeafExpressions::new())),

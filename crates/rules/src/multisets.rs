@@ -10,6 +10,7 @@ use datafusion::common::{Column, JoinType, NullEquality, Result};
 use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::{Expr, ExprFunctionExt, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
+use forebay_subqueries::plans::rewrite_nodes;
 
 /// Numbers the equal rows of both sides.
 #[derive(Debug)]
@@ -21,8 +22,9 @@ impl AnalyzerRule for NumberedRows {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|plan| match plan {
-            LogicalPlan::Join(join) if keeps_copies(&join) => numbered(&join).map(Transformed::yes),
+        let is_one = |node: &LogicalPlan| matches!(node, LogicalPlan::Join(join) if keeps_copies(join));
+        rewrite_nodes(plan, is_one, |node| match node {
+            LogicalPlan::Join(join) => numbered(&join).map(Transformed::yes),
             other => Ok(Transformed::no(other)),
         })
         .data()

@@ -18,7 +18,7 @@ use datafusion::optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use crate::around::{LogicalRule, around};
-use forebay_subqueries::plans::any_node;
+use forebay_subqueries::plans::{any_node, rewrite_nodes};
 
 /// DataFusion's rule that takes inner joins apart and puts them together again, which does not see into joins that take NULLs
 /// for equal.
@@ -30,11 +30,8 @@ pub fn apart(rule: EliminateCrossJoin) -> impl OptimizerRule + Send + Sync + 'st
 /// conditions do not.
 pub fn keyed(rule: ExtractEquijoinPredicate) -> impl OptimizerRule + Send + Sync + 'static {
     around(rule, |rule, plan, config| {
-        plan.transform_up_with_subqueries(|node| match &node {
-            LogicalPlan::Join(join) if is_keyed_null_safe(join) => Ok(Transformed::no(node)),
-            LogicalPlan::Join(_) => rule.rewrite(node, config),
-            _ => Ok(Transformed::no(node)),
-        })
+        let is_one = |node: &LogicalPlan| matches!(node, LogicalPlan::Join(join) if join.filter.is_some() && !is_keyed_null_safe(join));
+        rewrite_nodes(plan, is_one, |node| rule.rewrite(node, config))
     })
 }
 

@@ -5,10 +5,12 @@
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::{Expr, Join, JoinType, LogicalPlan};
+use datafusion::logical_expr::{Aggregate, Expr, ExpressionPlacement, Join, JoinType, LogicalPlan};
+use datafusion::optimizer::eliminate_duplicated_expr::EliminateDuplicatedExpr;
 use datafusion::optimizer::{ApplyOrder, OptimizerRule};
 
 pub use forebay_subqueries::plans::any_node;
+use forebay_subqueries::plans::rewrite_nodes;
 
 use crate::around::around;
 
@@ -38,6 +40,18 @@ where
     })
 }
 
+/// `rule`, which leaves out keys that are there twice or follow from others, for sorts by several keys and groups by such keys.
+pub fn of_duplicates(rule: EliminateDuplicatedExpr) -> impl OptimizerRule + Send + Sync + 'static {
+    let has_several = |node: &LogicalPlan| match node {
+        LogicalPlan::Sort(sort) => sort.expr.len() > 1,
+        LogicalPlan::Aggregate(Aggregate { group_expr: keys, .. }) => {
+            keys.iter().enumerate().any(|(place, key)| keys[..place].contains(key))
+        }
+        _ => false,
+    };
+    around(rule, move |rule, plan, config| rewrite_nodes(plan, has_several, |node| rule.rewrite(node, config)))
+}
+
 /// `x > ANY (SELECT …)` and the like, and MERGE, which the rule looks at by itself.
 pub fn has_set_comparison(plan: &LogicalPlan) -> Result<bool> {
     any_node(plan, |node| {
@@ -57,13 +71,13 @@ pub fn has_cross_join(plan: &LogicalPlan) -> Result<bool> {
     })
 }
 
-/// `rule` for plans that join nothing.
+/// `rule`, which moves parts of expressions to where they are read, for plans that have such a part and join nothing.
 pub fn without_joins<R>(rule: R) -> impl OptimizerRule + Send + Sync + 'static
 where
     R: OptimizerRule + Send + Sync + 'static,
 {
     around(rule, move |rule, plan, config| {
-        if any_node(&plan, |node| Ok(matches!(node, LogicalPlan::Join(_))))? {
+        if !any_node(&plan, has_part_to_move)? || any_node(&plan, |node| Ok(matches!(node, LogicalPlan::Join(_))))? {
             return Ok(Transformed::no(plan));
         }
         match rule.apply_order() {
@@ -74,9 +88,23 @@ where
     })
 }
 
+/// Whether a node computes what is best computed where its columns are read, such as a field of a struct.
+fn has_part_to_move(node: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    node.apply_expressions(|expr| {
+        let is_one = |part: &Expr| {
+            matches!(part, Expr::ScalarFunction(_)) && part.placement() == ExpressionPlacement::MoveTowardsLeafNodes
+        };
+        found = found || expr.exists(|part| Ok(is_one(part)))?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(found)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use datafusion::optimizer::common_subexpr_eliminate::CommonSubexprEliminate;
     use datafusion::optimizer::eliminate_join::EliminateJoin;
     use datafusion::optimizer::optimize_projections::OptimizeProjections;
     use datafusion::optimizer::rewrite_set_comparison::RewriteSetComparison;
@@ -85,6 +113,7 @@ mod tests {
     fn these_rules_go_through_plans_by_themselves() {
         assert!(EliminateJoin::new().apply_order().is_none());
         assert!(OptimizeProjections::new().apply_order().is_none());
+        assert!(CommonSubexprEliminate::new().apply_order().is_none());
         assert!(RewriteSetComparison::new().apply_order().is_none());
     }
 }

@@ -19,6 +19,8 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
 
+use crate::plans::rewrite_nodes;
+
 /// Tells namesakes apart. Must run after the rules that make correlated predicates.
 #[derive(Debug)]
 pub struct Namesakes;
@@ -29,8 +31,10 @@ impl AnalyzerRule for Namesakes {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|plan| match plan {
-            LogicalPlan::Filter(filter) if filter.predicate.contains_outer() => told_apart(filter),
+        let is_one =
+            |node: &LogicalPlan| matches!(node, LogicalPlan::Filter(filter) if filter.predicate.contains_outer());
+        rewrite_nodes(plan, is_one, |node| match node {
+            LogicalPlan::Filter(filter) => told_apart(filter),
             other => Ok(Transformed::no(other)),
         })
         .data()

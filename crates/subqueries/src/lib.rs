@@ -9,6 +9,7 @@
 
 pub mod bare_subqueries;
 pub mod branches;
+pub mod computed_twice;
 pub mod correlation;
 pub mod first_rows;
 pub mod membership;

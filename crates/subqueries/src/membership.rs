@@ -29,7 +29,7 @@ use datafusion::optimizer::AnalyzerRule;
 use forebay_base::Error;
 use forebay_context::error::into_datafusion;
 
-use crate::plans::any_node;
+use crate::plans::{any_node, rewrite_nodes};
 use crate::recursion::refuse_nested_recursion;
 use crate::references::{gives_one_row, is_correlated, is_plain_predicate, outer_references, seen_from_inside};
 use crate::row_values::values_of;
@@ -46,24 +46,24 @@ impl AnalyzerRule for Membership {
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         refuse_nested_recursion(&plan)?;
-        plan.transform_up_with_subqueries(rewrite_node).data()
+        rewrite_nodes(plan, node_has_subquery, rewrite_node).data()
     }
 }
 
-fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    if let LogicalPlan::Filter(filter) = plan {
-        return match has_subquery(&filter.predicate) {
-            true => rewrite_filter(filter),
-            false => Ok(Transformed::no(LogicalPlan::Filter(filter))),
-        };
-    }
+fn node_has_subquery(node: &LogicalPlan) -> bool {
     let mut found = false;
-    plan.apply_expressions(|expr| {
+    let looked = node.apply_expressions(|expr| {
         found = found || has_subquery(expr);
         Ok(TreeNodeRecursion::Continue)
-    })?;
-    if !found {
-        return Ok(Transformed::no(plan));
+    });
+    looked.expect("the closure cannot fail");
+    found
+}
+
+/// Rewrites a node that has subqueries in its expressions.
+fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    if let LogicalPlan::Filter(filter) = plan {
+        return rewrite_filter(filter);
     }
     let is_join = matches!(plan, LogicalPlan::Join(_));
     let schema = merge_schema(&plan.inputs());

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction};
 use datafusion::logical_expr::{
@@ -38,8 +38,29 @@ impl AnalyzerRule for Orders {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        settled(plan, true)
+        match has_order_below(&plan)? {
+            true => settled(plan, true),
+            false => Ok(plan),
+        }
     }
+}
+
+/// Whether a plan has an order other than that of its answer, and something to do here.
+fn has_order_below(plan: &LogicalPlan) -> Result<bool> {
+    let mut sorts = 0;
+    plan.apply_with_subqueries(|node| {
+        sorts += usize::from(matches!(node, LogicalPlan::Sort(_)));
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    let (mut node, mut wanted) = (plan, 0);
+    while wants_order(node, true) {
+        match node.inputs().as_slice() {
+            [input] => node = input,
+            _ => break,
+        }
+    }
+    wanted += usize::from(matches!(node, LogicalPlan::Sort(_)));
+    Ok(sorts > wanted)
 }
 
 /// `plan` with its orders where they belong; its own only where it `is_wanted`.

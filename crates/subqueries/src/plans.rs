@@ -16,6 +16,22 @@ pub fn any_node(plan: &LogicalPlan, mut is_one: impl FnMut(&LogicalPlan) -> Resu
     Ok(found)
 }
 
+/// Rewrites the nodes of a plan and of its subqueries that `is_one` holds of, from the leaves up. Most plans have none: looking for
+/// them costs less than a rewrite, which takes every expression apart on its way to subqueries.
+pub fn rewrite_nodes(
+    plan: LogicalPlan,
+    is_one: impl Fn(&LogicalPlan) -> bool,
+    mut rewrite: impl FnMut(LogicalPlan) -> Result<Transformed<LogicalPlan>>,
+) -> Result<Transformed<LogicalPlan>> {
+    if !any_node(&plan, |node| Ok(is_one(node)))? {
+        return Ok(Transformed::no(plan));
+    }
+    plan.transform_up_with_subqueries(|node| match is_one(&node) {
+        true => rewrite(node),
+        false => Ok(Transformed::no(node)),
+    })
+}
+
 /// The plan with names of their own for keys of joins that are called as a column, as casts are: operators compute keys beside the
 /// columns of their side.
 pub fn with_named_keys(plan: &LogicalPlan) -> Result<Cow<'_, LogicalPlan>> {

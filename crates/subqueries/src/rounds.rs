@@ -32,6 +32,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use forebay_grammar::recursions::{EVERY_ROUND, USING_KEY};
 
+use crate::plans::rewrite_nodes;
 use crate::recursion::recursive_name;
 use operator::{KeyedRecursionExec, RoundScanExec};
 
@@ -187,7 +188,8 @@ impl AnalyzerRule for KeyedRecursions {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| match node {
+        let is_recursive = |node: &LogicalPlan| matches!(node, LogicalPlan::RecursiveQuery(_));
+        rewrite_nodes(plan, is_recursive, |node| match node {
             LogicalPlan::RecursiveQuery(query) => keyed(query),
             other => Ok(Transformed::no(other)),
         })
