@@ -19,6 +19,7 @@ use forebay_context::statement::StatementContext;
 use forebay_subqueries::plans::with_named_keys;
 use forebay_tables::explain_plan::{AnalyzeExec, with_operators};
 use forebay_tables::fetched::{node::FetchPlanner, with_fetched};
+use forebay_tables::narrow::widened;
 
 use crate::node::PipelinesNode;
 use crate::operator::PipelinesPlanner;
@@ -38,7 +39,7 @@ impl QueryPlanner for CarvingPlanner {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-        let plan = with_fetched(plan.clone(), session)?;
+        let plan = with_fetched(widened(plan.clone())?, session)?;
         match is_carved(session) {
             true => operators(&carve(plan, session)?, session).await,
             false => operators(&plan, session).await,
@@ -49,7 +50,7 @@ impl QueryPlanner for CarvingPlanner {
 /// The optimised plan of a query, with everything cut out that pipelines can run: what [`operators`] are made of, as often
 /// as it is run.
 pub fn planned(plan: &LogicalPlan, state: &SessionState) -> DataFusionResult<LogicalPlan> {
-    let plan = with_fetched(state.optimize(plan)?, state)?;
+    let plan = with_fetched(widened(state.optimize(plan)?)?, state)?;
     if is_carved(state) { carve(plan, state) } else { Ok(plan) }
 }
 

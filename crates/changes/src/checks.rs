@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Ident};
 use forebay_base::{ColumnId, Error, Result};
 use forebay_context::error::from_datafusion;
 use forebay_grammar::walk::visit_expressions_mut;
+use forebay_planning::trees;
 use forebay_store::{ColumnDefinition, Constraint, Table, names_equal};
 use forebay_tables::check_holds;
 use forebay_tables::declared::generated_from;
@@ -53,7 +54,7 @@ fn generated(state: &SessionState, table: &Table, mut plan: LogicalPlan) -> Resu
     for (index, column) in table.columns.iter().enumerate() {
         let Some(text) = generated_from(table, column) else { continue };
         let wrong = |error| from_datafusion(error).context(format!("column {} AS ({text})", column.name));
-        let value = state.create_logical_expr(text, plan.schema()).map_err(wrong)?;
+        let value = trees::expression_of_text(state, text, plan.schema()).map_err(wrong)?;
         let data_type = plan.schema().field(index).data_type().clone();
         let values = plan.schema().iter().enumerate().map(|(place, (qualifier, field))| match place == index {
             true => cast(value.clone(), data_type.clone()).alias_qualified(qualifier.cloned(), field.name()),
@@ -75,7 +76,7 @@ pub fn checked(state: &SessionState, table: &Table, plan: LogicalPlan) -> Result
     let mut plan = generated(state, table, plan)?;
     for constraint in &table.constraints {
         let Constraint::Check { condition, is_enforced: true, .. } = constraint else { continue };
-        let holds = state.create_logical_expr(condition, plan.schema());
+        let holds = trees::expression_of_text(state, condition, plan.schema());
         let holds = holds.map_err(|error| from_datafusion(error).context(format!("CHECK ({condition})")))?;
         let holds = cast(holds, DataType::Boolean);
         let shown = format!("CHECK ({condition}) of table {}", table.name);

@@ -1,24 +1,22 @@
 //! Expressions that have a value for one row: what UPDATE sets and RETURNING answers.
 
-use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::AggregateUDF;
 use datafusion::sql::sqlparser::ast::{Expr, Query, Visitor};
+use forebay_context::functions::Functions;
 use forebay_grammar::walk::Tree;
 
 /// The first call in an expression that takes several rows: of an aggregate or a window, outside of subqueries.
 pub fn other_than_of_one_row(state: &SessionState, expr: &Expr) -> Option<String> {
-    let mut rows = OfOneRow { aggregates: state.aggregate_functions(), depth: 0, other: None };
+    let mut rows = OfOneRow { functions: &Functions::of(state.config()), depth: 0, other: None };
     let _ = expr.walk(&mut rows);
     rows.other
 }
 
 /// Looks for calls that take several rows, outside of subqueries.
 struct OfOneRow<'a> {
-    aggregates: &'a HashMap<String, Arc<AggregateUDF>>,
+    functions: &'a Functions,
     depth: usize,
     other: Option<String>,
 }
@@ -40,7 +38,8 @@ impl Visitor for OfOneRow<'_> {
         match expr {
             Expr::Function(call)
                 if self.depth == 0
-                    && (call.over.is_some() || self.aggregates.contains_key(&call.name.to_string().to_lowercase())) =>
+                    && (call.over.is_some()
+                        || self.functions.aggregate(&call.name.to_string().to_lowercase()).is_some()) =>
             {
                 self.other = Some(call.to_string());
                 ControlFlow::Break(())

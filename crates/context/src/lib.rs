@@ -1,5 +1,5 @@
-//! What every step of a statement has at hand: the statement itself, the settings of its session, and DataFusion's errors as
-//! ours; moments, times and intervals as texts
+//! What every step of a statement has at hand: the statement itself, the settings of its session, the functions that it may call
+//! ([`functions`]), and DataFusion's errors as ours; moments, times and intervals as texts
 //! ([`moments`], [`clock`], [`intervals`]), and the threads that operators run on ([`workers`]). The lowest of the crates that know DataFusion.
 //!
 //! Must not know: SQL text, plans, tables.
@@ -9,6 +9,7 @@ pub mod clock;
 pub mod durability;
 pub mod environment;
 pub mod error;
+pub mod functions;
 pub mod inert_settings;
 pub mod intervals;
 pub mod late_rows;

@@ -10,6 +10,7 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, lit};
 use datafusion::prelude::{cast, ident, try_cast};
 use forebay_base::{Error, Result};
+use forebay_context::functions::Functions;
 use forebay_syntax::file_options::Options;
 
 use crate::input::without_null_text;
@@ -37,7 +38,7 @@ pub(crate) fn value(
         });
     };
     let function = if or_null { "try_strptime" } else { "strptime" };
-    let parse = state.scalar_functions().get(function);
+    let parse = Functions::of(state.config()).scalar(function).cloned();
     let parse = parse.ok_or_else(|| Error::internal(format!("a session without {function}")))?;
     let form = lit(ScalarValue::Utf8(Some(form.to_owned())));
     Ok(cast(parse.call(vec![text, form]), data_type.clone()))

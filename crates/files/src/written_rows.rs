@@ -8,6 +8,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF,
 use datafusion::prelude::cast;
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
+use forebay_context::functions::Functions;
 use forebay_functions::blob_text::text_of_blob;
 use forebay_syntax::file_options::Options;
 
@@ -69,7 +70,7 @@ fn projected(plan: LogicalPlan, columns: Vec<Expr>) -> Result<LogicalPlan> {
 }
 
 fn function(state: &SessionState, name: &str) -> Result<Arc<ScalarUDF>> {
-    let found = state.scalar_functions().get(name).cloned();
+    let found = Functions::of(state.config()).scalar(name).cloned();
     found.ok_or_else(|| Error::internal(format!("there is no function {name}")))
 }
 

@@ -22,6 +22,7 @@ use forebay_base::{ColumnId, Error, Result, TableId};
 use forebay_changes::checks;
 use forebay_changes::inserted_query::{Inserted, inserted_table};
 use forebay_context::error::{from_datafusion, with_nearest_function};
+use forebay_context::functions::Functions;
 use forebay_context::lock::lock;
 use forebay_context::settings::FirstRows;
 use forebay_context::statement::StatementContext;
@@ -32,13 +33,14 @@ use forebay_grammar::names_apart::are_apart;
 use forebay_grammar::walk::visit_relations;
 use forebay_grammar::{arrows, function_columns, row_ids};
 use forebay_macros::{current_settings, table_calls};
+use forebay_planning::trees;
 use forebay_store::{Catalog, Table, TableSnapshot, View};
 use forebay_subqueries::{bare_subqueries, first_rows};
 use forebay_syntax::dialect::ForebayDialect;
 use forebay_syntax::file_options::Options;
 use forebay_syntax::{names, parse};
-use forebay_tables::nested_columns;
 use forebay_tables::table::ForebayTable;
+use forebay_tables::{narrow, nested_columns};
 use forebay_transactions::OpenTransaction;
 use forebay_types::collated;
 
@@ -120,6 +122,11 @@ impl Planner {
         &self.engine
     }
 
+    /// The functions that the statement may call.
+    pub fn functions(&self) -> Arc<Functions> {
+        Functions::of(self.base.config())
+    }
+
     /// The statement.
     pub fn statement(&self) -> &Arc<StatementContext> {
         &self.statement
@@ -195,7 +202,7 @@ impl Planner {
     pub fn default_expr(self: &Arc<Self>, text: &str) -> DataFusionResult<Expr> {
         let parsed = Parser::new(&ForebayDialect).try_with_sql(text).and_then(|mut parser| parser.parse_expr());
         let expr = ExprWithAlias { expr: parsed?, alias: None };
-        self.base.create_logical_expr_from_sql_expr(expr, &DFSchema::empty())
+        trees::expression(&self.base, expr, &DFSchema::empty())
     }
 
     /// Plans a query or INSERT, with names of columns in any case.
@@ -223,17 +230,14 @@ impl Planner {
         let nulls_first = |ascends: bool| semantics::are_nulls_first(&null_order, ascends);
         written_calls::write_out(&mut statement).map_err(from_datafusion)?;
         written_frames::write_out(&mut statement, &nulls_first).map_err(from_datafusion)?;
-        let functions = || {
-            let scalars = state.scalar_functions().keys().chain(state.aggregate_functions().keys());
-            scalars.chain(state.window_functions().keys()).map(String::as_str)
-        };
         let target = inserted_table(&statement);
         let inserted = Inserted::taken_from(&mut statement);
         if let Some(inserted) = &inserted {
             statement = PlanStatement::Statement(Box::new(Ast::Query(inserted.query.clone())));
         }
-        let plan = state.statement_to_plan(statement).await;
-        let plan = plan.map_err(|error| with_nearest_function(from_datafusion(error), functions()))?;
+        let plan = trees::plan(state, statement, &narrow::narrowed)
+            .await
+            .map_err(|error| with_nearest_function(from_datafusion(error), self.functions().names()))?;
         let Some(target) = target else { return Ok(plan) };
         let part = target.0.last().and_then(ObjectNamePart::as_ident).and_then(|name| self.part(&name.value));
         let (table, provider) = match part {

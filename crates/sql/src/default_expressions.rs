@@ -12,12 +12,13 @@ use forebay_base::{Error, LogicalType, Result, Value};
 use forebay_context::error::from_datafusion;
 use forebay_engine::types::arrow_type;
 use forebay_functions::casts;
+use forebay_planning::trees;
 
 use crate::catalog::Planner;
 
 /// Whether a DEFAULT expression has another value for each row.
 pub(crate) fn is_volatile(planner: &Arc<Planner>, text: &str) -> Result<bool> {
-    let expr = planner.state().create_logical_expr(text, &DFSchema::empty());
+    let expr = trees::expression_of_text(&planner.state(), text, &DFSchema::empty());
     Ok(expr.map_err(|error| from_datafusion(error).context(format!("DEFAULT {text}")))?.is_volatile())
 }
 
@@ -30,7 +31,7 @@ pub(crate) fn value(planner: &Arc<Planner>, text: &str, logical: &LogicalType) -
     let evaluate = || -> datafusion::common::Result<ScalarValue> {
         let state = planner.state();
         let empty = DFSchema::empty();
-        let expr = state.create_logical_expr(text, &empty)?;
+        let expr = trees::expression_of_text(&state, text, &empty)?;
         let context = SimplifyContext::builder()
             .with_schema(Arc::new(empty.clone()))
             .with_config_options(Arc::clone(state.config_options()))

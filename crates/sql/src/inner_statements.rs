@@ -100,10 +100,9 @@ impl Answers for Inner<'_> {
 
     fn select(&mut self, select: &mut Select, with: &str, outer: &[TableWithJoins]) -> Result<bool> {
         let asked = Asked { run: self.run, with, is_view: self.is_view };
-        let state = self.run.state();
-        let is_aggregate = |call: &Function| {
-            state.aggregate_functions().contains_key(planned_name(&call.name.to_string().to_lowercase()))
-        };
+        let functions = self.run.planner.functions();
+        let is_aggregate =
+            |call: &Function| functions.aggregate(planned_name(&call.name.to_string().to_lowercase())).is_some();
         parts::write_out(select, outer, &is_aggregate, &mut |select| asked.type_of(select))
     }
 }
@@ -164,7 +163,7 @@ impl Source for Asked<'_> {
     }
 
     fn is_aggregate(&self, name: &str) -> bool {
-        let (state, name) = (self.run.state(), planned_name(name));
-        state.aggregate_functions().contains_key(name) || !state.scalar_functions().contains_key(name)
+        let (functions, name) = (self.run.planner.functions(), planned_name(name));
+        functions.aggregate(name).is_some() || functions.scalar(name).is_none()
     }
 }

@@ -7,7 +7,6 @@
 //! an assumption does not hold, and plans anew; it holds no rows, and so no files. A change of the schema throws all plans away.
 //! Must not know: what is in a plan, what it assumes.
 
-use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,8 +20,8 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use datafusion::physical_plan::ExecutionPlan;
 use forebay_context::lock::lock;
 use forebay_rules::optimizer::any_node;
+use forebay_tables::narrow;
 use forebay_tables::rows::TableRows;
-use forebay_tables::table::ForebayTable;
 
 /// Plans that are kept.
 const PLANS: usize = 256;
@@ -143,8 +142,7 @@ fn node_is_repeatable(node: &LogicalPlan) -> DataFusionResult<bool> {
     let reads_tables = match node {
         LogicalPlan::TableScan(scan) => {
             let is_table = source_as_provider(&scan.source).is_ok_and(|provider| {
-                let any: &dyn Any = provider.as_ref();
-                let table = any.downcast_ref::<ForebayTable>();
+                let table = narrow::table_of(provider.as_ref());
                 table.is_some_and(|table| matches!(table.rows(), TableRows::OfStatement(_)))
             });
             match scan.source.get_logical_plan() {

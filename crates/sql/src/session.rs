@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use datafusion::execution::SessionState;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use forebay_base::{Error, Result};
+use forebay_context::functions::Functions;
 use forebay_context::lock::lock;
 use forebay_context::workers::Workers;
 use forebay_engine::Engine;
@@ -111,13 +112,8 @@ impl Session {
         columns.sort();
         columns.dedup();
         let base = lock(&self.base).state.clone();
-        let mut functions: Vec<String> = base
-            .scalar_functions()
-            .keys()
-            .chain(base.aggregate_functions().keys())
-            .chain(base.window_functions().keys())
-            .cloned()
-            .collect();
+        let own = base.scalar_functions().keys().cloned();
+        let mut functions: Vec<String> = own.chain(Functions::of(base.config()).names().map(str::to_owned)).collect();
         functions.sort();
         functions.dedup();
         (tables, columns, functions)

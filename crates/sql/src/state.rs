@@ -11,6 +11,7 @@ use datafusion::prelude::SessionConfig;
 use forebay_aggregates::framed::FramePlanner;
 use forebay_aggregates::{averages, collected, framed, moments, sliding};
 use forebay_carve::CarvingPlanner;
+use forebay_context::functions::Functions;
 use forebay_files::{read_functions, told_files};
 use forebay_functions::{extrema, neighbours};
 use forebay_rules::arithmetic::bits;
@@ -89,7 +90,6 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
         .with_config(config)
         .with_runtime_env(Arc::clone(environment))
         .with_default_features()
-        .with_type_planner(Arc::new(Types))
         .build();
     let mut expressions: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(Operators::new(division))];
     let nested = forebay_nested::functions();
@@ -116,7 +116,7 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
     let scalars = scalar_functions(&state, nested);
     let mut of_lambdas: Vec<_> = state.higher_order_functions().values().cloned().collect();
     of_lambdas.extend(forebay_nested::higher_order_functions());
-    let mut state = SessionStateBuilder::new_from_existing(state)
+    let state = SessionStateBuilder::new_from_existing(state)
         .with_analyzer_rules(list::analyzer())
         .with_expr_planners(expressions)
         .with_aggregate_functions(aggregates)
@@ -128,6 +128,7 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
         .with_query_planner(Arc::new(CarvingPlanner))
         .with_relation_planners(vec![Arc::new(DerivedTables)])
         .build();
+    let mut state = Functions::shared(state, Arc::new(Types));
     read_functions::register(&mut state);
     told_files::register(&mut state);
     forebay_nested::time_series::register(&mut state);

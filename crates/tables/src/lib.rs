@@ -1,7 +1,7 @@
 //! Tables of the database as DataFusion sees them: what it may know of a table, which predicates the engine tests, and the scan.
 //!
 //! Reading order: [`table`] → [`scan`] → `forebay_engine::run`; [`predicate`] and [`filter`] divide what is asked into tests and the
-//! rest; [`nested_columns`] are those of lists and the like; [`read_copy`] chooses among projections; [`fetched`] has columns fetched behind limits; [`rows`] and [`assumptions`] are what plans that are kept have of
+//! rest; [`nested_columns`] are those of lists and the like; [`narrow`] has tables with few of their columns while they are planned; [`read_copy`] chooses among projections; [`fetched`] has columns fetched behind limits; [`rows`] and [`assumptions`] are what plans that are kept have of
 //! tables. Must not know: file layouts, encodings, statements.
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ pub mod explain_plan;
 pub mod fetched;
 pub mod filter;
 pub mod load;
+pub mod narrow;
 pub mod nested_columns;
 mod origins;
 pub mod predicate;

@@ -19,6 +19,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{ColumnId, Error, Result, Value};
 use forebay_context::error::into_datafusion;
 use forebay_context::own_types;
+use forebay_planning::trees;
 use forebay_store::{Column, Table, TableOptions};
 use forebay_syntax::dialect::ForebayDialect;
 use forebay_syntax::types::{shown_column_type, shown_type, sql_type};
@@ -247,7 +248,7 @@ pub fn provider(
                 into_datafusion(Error::corrupt(message))
             };
             let expr = ExprWithAlias { expr: parsed.map_err(wrong)?, alias: None };
-            Ok(state.create_logical_expr_from_sql_expr(expr, &schema)?.alias(&column.name))
+            Ok(trees::expression(state, expr, &schema)?.alias(&column.name))
         }
     });
     let values = values.collect::<DataFusionResult<Vec<_>>>()?;

@@ -7,6 +7,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::execution::SessionState;
 use forebay_context::error::into_datafusion;
+use forebay_context::functions::Functions;
 use forebay_store::{Constraint, MacroKind, SequenceRange, TableSnapshot, View};
 use forebay_tables::declared::{Index, comment, indexes};
 use forebay_tables::table::primary_key;
@@ -74,9 +75,11 @@ pub(super) fn oid_of(number: u64) -> i64 {
 
 /// The functions of a session: their names and kinds.
 pub fn functions_of(state: &SessionState) -> Vec<(String, &'static str)> {
-    let scalars = state.scalar_functions().keys().map(|name| (name.clone(), "scalar"));
-    let aggregates = state.aggregate_functions().keys().map(|name| (name.clone(), "aggregate"));
-    let windows = state.window_functions().keys().map(|name| (name.clone(), "window"));
+    let functions = Functions::of(state.config());
+    let own = state.scalar_functions().keys().map(String::as_str);
+    let scalars = own.chain(functions.scalar_names()).map(|name| (name.to_owned(), "scalar"));
+    let aggregates = functions.aggregate_names().map(|name| (name.to_owned(), "aggregate"));
+    let windows = functions.window_names().map(|name| (name.to_owned(), "window"));
     let tables = state.table_functions().keys().map(|name| (name.clone(), "table"));
     let mut all: Vec<_> = scalars.chain(aggregates).chain(windows).chain(tables).collect();
     all.sort();
