@@ -1,6 +1,6 @@
-//! The functions that queries may call. All statements of all sessions share one table of them: DataFusion's state has tables
-//! of its own, which are copied, name by name, each time that a statement begins. What reads names of types stands with them: the
-//! state does not say what it has.
+//! The functions that queries may call. All statements of a session share one table of them: DataFusion's state has tables of its
+//! own, which are copied, name by name, each time that a statement begins. What reads names of types stands with them: the state
+//! does not say what it has.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// `state` without its functions, but for those that are looked for there, which [`Functions::of`] its configuration finds from now on. Functions that the state is given
-    /// later are its own. `types` reads names of types.
+    /// `state` without its functions, but for those that are looked for there; [`Functions::of`] its configuration finds them from now
+    /// on. Functions that the state is given later are its own. `types` reads names of types.
     pub fn shared(state: SessionState, types: Arc<dyn TypePlanner>) -> SessionState {
         let functions = Self {
             scalars: state.scalar_functions().clone(),

@@ -127,6 +127,11 @@ impl Planner {
         Functions::of(self.base.config())
     }
 
+    /// Whether a function of single values has this name.
+    pub fn is_scalar(&self, name: &str) -> bool {
+        self.base.scalar_functions().contains_key(name) || self.functions().scalar(name).is_some()
+    }
+
     /// The statement.
     pub fn statement(&self) -> &Arc<StatementContext> {
         &self.statement
@@ -235,9 +240,10 @@ impl Planner {
         if let Some(inserted) = &inserted {
             statement = PlanStatement::Statement(Box::new(Ast::Query(inserted.query.clone())));
         }
-        let plan = trees::plan(state, statement, &narrow::narrowed)
-            .await
-            .map_err(|error| with_nearest_function(from_datafusion(error), self.functions().names()))?;
+        let plan = trees::plan(state, statement, &narrow::narrowed).await.map_err(|error| {
+            let own = state.scalar_functions().keys().map(String::as_str);
+            with_nearest_function(from_datafusion(error), own.chain(self.functions().names()))
+        })?;
         let Some(target) = target else { return Ok(plan) };
         let part = target.0.last().and_then(ObjectNamePart::as_ident).and_then(|name| self.part(&name.value));
         let (table, provider) = match part {

@@ -163,7 +163,7 @@ impl Source for Asked<'_> {
     }
 
     fn is_aggregate(&self, name: &str) -> bool {
-        let (functions, name) = (self.run.planner.functions(), planned_name(name));
-        functions.aggregate(name).is_some() || functions.scalar(name).is_none()
+        let (planner, name) = (&self.run.planner, planned_name(name));
+        planner.functions().aggregate(name).is_some() || !planner.is_scalar(name)
     }
 }
