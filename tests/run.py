@@ -22,6 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE / "differential"), str(HERE / "robustness")]
 
 from binary import Binary  # noqa: E402
+from layouts import LAYOUTS  # noqa: E402
 from report import Report  # noqa: E402
 
 # suite: (module, function)
@@ -78,6 +79,8 @@ def arguments():
     size.add_argument("--long", action="store_true", help="scale factor 1, 100 kills, 1,000 flips")
     parser.add_argument("--only", action="append", choices=list(SUITES), help="run this suite only; may be repeated")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting under which statements are run; may be repeated")
+    layout = "how the tables of random suites lie: in an order, or with projections (default: as loaded)"
+    parser.add_argument("--layout", choices=LAYOUTS, default="plain", help=layout)
     parser.add_argument("--seed", type=int, default=1, help="seed of random queries, kills and flips")
     parser.add_argument("--queries", type=int, default=2000, help="number of random queries")
     parser.add_argument("--joins", type=int, help="number of random joins (quick 200, else 500, long 5,000)")

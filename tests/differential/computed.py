@@ -16,6 +16,7 @@ import duckdb
 
 from binary import Answer, Number
 from joins import EXECUTIONS, is_invalid
+from layouts import lay_out
 
 BATCH = 50
 # Of so many batches one is asked on the interpreter, too.
@@ -146,6 +147,7 @@ class Suite:
         self.asked = self.refused = self.failing = self.known = 0
         for answer in options.binary.answers(self.database, statements):
             report.check("load the test tables", answer.error)
+        lay_out(options, report, self.database)
 
     def ask(self, execution, statements):
         setup = EXECUTIONS.get(execution, [])

@@ -10,6 +10,7 @@ import duckdb
 from binary import Answer
 from join_queries import Generator
 from join_tables import TABLES, load_sql, make_table
+from layouts import lay_out
 from rows import Expected, difference
 
 BATCH = 50
@@ -117,6 +118,7 @@ class Suite:
         tables, statements = self.make_tables()
         for answer in self.options.binary.answers(self.database, statements):
             self.report.check("load the test tables", answer.error)
+        lay_out(self.options, self.report, self.database)
         self.generator = self.make_generator(self.oracle.connection, tables, self.options.seed)
         self.executions = {name: EXECUTIONS[name] for name in self.wanted_executions}
         for name in self.wanted_executions:

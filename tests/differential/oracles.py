@@ -16,6 +16,7 @@ from binary import Answer
 from correlated_queries import TABLES, CorrelatedGenerator
 from join_queries import Generator, Select, Source
 from joins import BATCH, EXECUTIONS, Suite
+from layouts import lay_out
 from numeric_queries import ROWS, NumericGenerator, Values, create_sql, insert_sql
 
 # The executions that take turns, and plain scans, which narrow nothing.
@@ -125,6 +126,7 @@ class OracleSuite(Suite):
         tables, statements = self.make_tables()
         for answer in self.options.binary.answers(self.database, statements):
             self.report.check("load the test tables", answer.error)
+        lay_out(self.options, self.report, self.database)
         self.bases = Bases(self.oracle.connection, tables, self.options.seed)
         self.failed = self.told = 0
 

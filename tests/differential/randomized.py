@@ -5,6 +5,7 @@ import os
 import duckdb
 
 from binary import Answer
+from layouts import lay_out
 from random_queries import Generator
 from rows import Expected, difference
 from tables import COLUMNS, TABLES, create_table_sql, make_table
@@ -79,6 +80,7 @@ def run(options, report):
     loaded = options.binary.answers(database, [sql for table in tables.values() for sql in load_sql(table)])
     for answer in loaded:
         report.check("load the test tables", answer.error)
+    lay_out(options, report, database)
     generator = Generator(tables, options.seed)
     numbers = [options.query] if options.query is not None else range(options.queries)
     batch = []

@@ -273,6 +273,11 @@ impl Engine {
         self.temporary.free_bytes()
     }
 
+    /// Where temporary files are, for messages.
+    pub(crate) fn describe_temporary(&self) -> String {
+        self.temporary.describe()
+    }
+
     /// Pipelines that were compiled before.
     pub fn code(&self) -> &CompileCache {
         &self.code

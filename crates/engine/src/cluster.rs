@@ -132,9 +132,11 @@ fn check_space(engine: &Engine, table: &TableSnapshot, stored: u64, plain_bytes:
     }
     let [rows, files, here, temporary] = [plain_bytes, new_bytes, here, temporary].map(format_bytes);
     let message = format!(
-        "table {} cannot be sorted: its rows take about {rows} of temporary space, where {temporary} are free, and its new \
-         files up to {files}, where {here} are free",
-        table.name
+        "table {} cannot be sorted: its rows take about {rows} of temporary space in {}, where {temporary} are free, and its \
+         new files up to {files} in {}, where {here} are free",
+        table.name,
+        engine.describe_temporary(),
+        engine.store().describe_segments(),
     );
     Err(Error::new(ErrorKind::OutOfSpace, message).hint("Make room, or have temporary files elsewhere"))
 }

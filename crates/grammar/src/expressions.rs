@@ -167,7 +167,8 @@ pub fn is_not_glob(parser: &Parser<'_>) -> bool {
     is_negated && is_word(&parser.peek_nth_token(1).token, "glob")
 }
 
-/// What goes on behind an expression: `5!`, `x NOT GLOB pattern`, `x IN list`, `x NOT IN list`, where no parenthesis begins the list.
+/// What goes on behind an expression: `5!`, `x NOT GLOB pattern`, `x IN list`, `x NOT IN list`, `x IN text` and `x IN map`,
+/// where no parenthesis begins what follows.
 pub fn infix(parser: &mut Parser<'_>, left: &Expr, dialect: &impl Dialect) -> Option<Result<Expr, ParserError>> {
     if parser.consume_token(&Token::ExclamationMark) {
         return Some(Ok(call("factorial", vec![left.clone()])));
@@ -182,7 +183,7 @@ pub fn infix(parser: &mut Parser<'_>, left: &Expr, dialect: &impl Dialect) -> Op
     let at = usize::from(is_negated);
     let is_in = matches!(parser.peek_nth_token(at).token, Token::Word(word) if word.keyword == Keyword::IN);
     let is_list = match parser.peek_nth_token(at + 1).token {
-        Token::LBracket => true,
+        Token::LBracket | Token::SingleQuotedString(_) => true,
         Token::Word(word) => word.keyword != Keyword::UNNEST,
         _ => false,
     };
@@ -192,11 +193,15 @@ pub fn infix(parser: &mut Parser<'_>, left: &Expr, dialect: &impl Dialect) -> Op
     (0..=at).for_each(|_| parser.advance_token());
     let list = parser.parse_subexpr(dialect.prec_value(Precedence::Between));
     Some(list.map(|mut list| {
-        // It is found or not, whatever NULLs are beside it.
-        if let Expr::Array(array) = &mut list {
-            array.elem.retain(|value| !matches!(value, Expr::Value(value) if value.value == Value::Null));
-        }
-        let found = call("list_contains", vec![list, left.clone()]);
+        // It is found or not, whatever NULLs are beside it. What is no list of values may be a text or a map.
+        let function = match &mut list {
+            Expr::Array(array) => {
+                array.elem.retain(|value| !matches!(value, Expr::Value(value) if value.value == Value::Null));
+                "list_contains"
+            }
+            _ => "contains",
+        };
+        let found = call(function, vec![list, left.clone()]);
         match is_negated {
             true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(found) },
             false => found,

@@ -13,6 +13,7 @@ use forebay_functions::function::{Call, Definition, Shape, TEXT, is_text, refuse
 use forebay_functions::texts;
 
 use crate::lists::{Chosen, Lists, element_of, list_of, lists_of};
+use crate::maps;
 use crate::orders::keys;
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
@@ -224,6 +225,7 @@ fn repeated(call: &Call<'_>) -> Result<ArrayRef> {
 fn contains_shape(types: &[DataType]) -> Option<Shape> {
     let [whole, part] = types else { return None };
     let arguments = match element_of(whole) {
+        _ if matches!(whole, DataType::Map(..)) => return maps::contains_shape(types),
         Some(element) if !whole.is_null() => {
             let common = common(&[element, part])?;
             vec![list_of(&common), common]
@@ -234,7 +236,11 @@ fn contains_shape(types: &[DataType]) -> Option<Shape> {
     Some(Shape { arguments, result: DataType::Boolean })
 }
 
+/// Whether a list has an element, a text a part, a map a key.
 fn contains(call: &Call<'_>) -> Result<ArrayRef> {
+    if matches!(call.arguments[0].data_type(), DataType::Map(..)) {
+        return maps::contains(call);
+    }
     if call.arguments[0].data_type() == &TEXT {
         return Ok(Arc::new(comparison::contains(&call.texts(0), &call.texts(1))?));
     }

@@ -8,7 +8,7 @@ use datafusion::common::Result;
 use forebay_functions::casts::cast;
 use forebay_functions::function::{Call, Definition, Shape, refused};
 
-use crate::lists::{Lists, element_of, list_of};
+use crate::lists::{Lists, element_of, list_of, lists_of};
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
     Definition {
@@ -43,6 +43,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
         shape,
         compute: |call| computed(call, |pairs, round| similarity(pairs, round).map(|one| round(1.0 - one))),
     },
+    Definition { names: &["array_cross_product"], shape: vectors_shape, compute: cross_product },
 ];
 
 /// What the result of an operation becomes in the precision of the vectors.
@@ -85,6 +86,44 @@ fn computed(call: &Call<'_>, value: Value) -> Result<ArrayRef> {
         values.push(value(&pairs.collect::<Vec<_>>(), round));
     }
     Ok(cast(&(Arc::new(Float64Array::from(values)) as ArrayRef), call.result, false)?)
+}
+
+/// Two vectors, and one as the result.
+fn vectors_shape(types: &[DataType]) -> Option<Shape> {
+    let Shape { arguments, result } = shape(types)?;
+    Some(Shape { arguments, result: list_of(&result) })
+}
+
+/// The vector of three elements that is orthogonal to two others.
+fn cross_product(call: &Call<'_>) -> Result<ArrayRef> {
+    let (left, right) = (Lists::of(&call.arguments[0])?, Lists::of(&call.arguments[1])?);
+    let is_single = element_of(call.result) == Some(&DataType::Float32);
+    let round = |value: f64| if is_single { f64::from(value as f32) } else { value };
+    let floats = |values: &ArrayRef| cast(values, &DataType::Float64, false);
+    let (lefts, rights) = (floats(&left.values)?, floats(&right.values)?);
+    let vector = |values: &ArrayRef, (begin, end): (usize, usize)| -> Result<[f64; 3]> {
+        let values = values.slice(begin, end - begin);
+        if values.null_count() > 0 {
+            return Err(refused("a list has a NULL", "Vectors have no NULL"));
+        }
+        let numbers = values.as_primitive::<Float64Type>().values();
+        let wrong =
+            || refused(format!("a vector has {} elements", end - begin), "A cross product is of vectors of 3 elements");
+        <[f64; 3]>::try_from(numbers.as_ref()).map_err(|_| wrong())
+    };
+    let (mut values, mut ends, mut valid) = (Vec::new(), Vec::with_capacity(call.rows), Vec::with_capacity(call.rows));
+    for ranges in left.ranges.iter().zip(&right.ranges) {
+        if let (Some(one), Some(other)) = ranges {
+            let (a, b) = (vector(&lefts, *one)?, vector(&rights, *other)?);
+            let of = |x: usize, y: usize| round(round(a[x] * b[y]) - round(a[y] * b[x]));
+            values.extend([of(1, 2), of(2, 0), of(0, 1)]);
+        }
+        valid.push(matches!(ranges, (Some(_), Some(_))));
+        ends.push(values.len());
+    }
+    let element = if is_single { DataType::Float32 } else { DataType::Float64 };
+    let values = cast(&(Arc::new(Float64Array::from(values)) as ArrayRef), &element, false)?;
+    lists_of(values, &ends, valid, call.result)
 }
 
 fn sum(pairs: &[(f64, f64)], round: Round, term: impl Fn(f64, f64) -> f64) -> f64 {

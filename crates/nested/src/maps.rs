@@ -25,7 +25,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
         shape: |types| shape(types, |_, value| value.clone()),
         compute: values,
     },
-    Definition { names: &["map_contains"], shape: |types| shape(types, |_, _| DataType::Boolean), compute: contains },
+    Definition { names: &["map_contains"], shape: contains_shape, compute: contains },
     Definition { names: &["map_contains_value"], shape: value_shape, compute: contains_value },
     Definition { names: &["map_contains_entry"], shape: entry_shape, compute: contains_entry },
     Definition { names: &["map_from_entries"], shape: entries_shape, compute: from_entries },
@@ -52,6 +52,10 @@ fn sought(own: &DataType, argument: &DataType) -> Option<DataType> {
         true => Some(argument.clone()),
         false => (own.is_nested() == argument.is_nested() || argument.is_null()).then(|| own.clone()),
     }
+}
+
+pub(crate) fn contains_shape(types: &[DataType]) -> Option<Shape> {
+    shape(types, |_, _| DataType::Boolean)
 }
 
 fn shape(types: &[DataType], result: fn(&DataType, &DataType) -> DataType) -> Option<Shape> {
@@ -126,7 +130,8 @@ fn values(call: &Call<'_>) -> Result<ArrayRef> {
     Ok(take(&maps.values, &first.collect::<UInt64Array>(), None)?)
 }
 
-fn contains(call: &Call<'_>) -> Result<ArrayRef> {
+/// Whether maps have keys.
+pub(crate) fn contains(call: &Call<'_>) -> Result<ArrayRef> {
     let maps = entries(&call.arguments[0]);
     let places = places(&maps.ranges, &maps.keys, &call.arguments[1])?;
     flags(&maps, places.iter().map(|places| !places.is_empty()), &call.arguments[1..])

@@ -1,10 +1,12 @@
 //! Sizes in bytes and shares of a bar, for people.
 
-use datafusion::arrow::array::{Array, ArrayRef};
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, UInt64Array};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 
-use forebay_functions::function::{Call, Definition, Shape, TEXT, is_integer, refused};
+use forebay_functions::function::{Call, Definition, Shape, TEXT, is_integer, is_text, refused};
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
     Definition {
@@ -13,6 +15,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
         compute: |call| sizes(call, 1_024, &BINARY),
     },
     Definition { names: &["formatreadabledecimalsize"], shape, compute: |call| sizes(call, 1_000, &DECIMAL) },
+    Definition { names: &["parse_formatted_bytes"], shape: text_shape, compute: parsed },
     Definition { names: &["bar"], shape: bar_shape, compute: bars },
 ];
 
@@ -40,6 +43,52 @@ fn size(bytes: i64, step: u64, units: &[&str]) -> String {
         (tenths, value, unit) = (value % step * 10 / step, value / step, unit + 1);
     }
     format!("{sign}{value}.{tenths} {}", units[unit])
+}
+
+fn text_shape(types: &[DataType]) -> Option<Shape> {
+    let fits = types.len() == 1 && (is_text(&types[0]) || types[0].is_null());
+    fits.then(|| Shape { arguments: vec![TEXT], result: DataType::UInt64 })
+}
+
+fn parsed(call: &Call<'_>) -> Result<ArrayRef> {
+    let texts = call.texts(0);
+    let sizes = (0..call.rows).map(|row| texts.is_valid(row).then(|| size_of(texts.value(row))).transpose());
+    Ok(Arc::new(sizes.collect::<Result<UInt64Array>>()?))
+}
+
+/// The bytes that a text like `1.5 KiB` says, without parts of a byte.
+fn size_of(text: &str) -> Result<u64> {
+    let wrong =
+        |what: &str| refused(format!("{what} in the size '{text}'"), "Write a number and a unit: '1.5 KiB', '10 MB'");
+    let written = text.trim();
+    // An exponent is part of the number, the E of a unit would be another letter.
+    let is_number = |(at, letter): (usize, char)| {
+        letter.is_ascii_digit()
+            || ".+-".contains(letter)
+            || (matches!(letter, 'e' | 'E')
+                && written[at + 1..].starts_with(|next: char| next.is_ascii_digit() || "+-".contains(next)))
+    };
+    let end = written.char_indices().find(|place| !is_number(*place)).map_or(written.len(), |(at, _)| at);
+    let (number, unit) = written.split_at(end);
+    let number: f64 = number.parse().map_err(|_| wrong("there is no number"))?;
+    let unit = unit.trim().to_ascii_lowercase();
+    let unit: f64 = match unit.as_str() {
+        "b" | "byte" | "bytes" => 1.0,
+        "k" | "kb" | "kilobyte" | "kilobytes" => 1e3,
+        "m" | "mb" | "megabyte" | "megabytes" => 1e6,
+        "g" | "gb" | "gigabyte" | "gigabytes" => 1e9,
+        "t" | "tb" | "terabyte" | "terabytes" => 1e12,
+        "kib" => f64::from(1_u32 << 10),
+        "mib" => f64::from(1_u32 << 20),
+        "gib" => f64::from(1_u32 << 30),
+        "tib" => (1_u64 << 40) as f64,
+        _ => return Err(wrong("there is no unit of KB, MB, GB, TB, KiB, MiB, GiB, TiB")),
+    };
+    match number * unit {
+        bytes if bytes < 0.0 => Err(wrong("there is a negative number")),
+        bytes if bytes >= u64::MAX as f64 => Err(wrong("there are more than 18 exabytes")),
+        bytes => Ok(bytes as u64),
+    }
 }
 
 fn bar_shape(types: &[DataType]) -> Option<Shape> {
@@ -83,6 +132,18 @@ fn bar(value: f64, least: f64, greatest: f64, width: f64) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_read_with_their_units() {
+        for (text, bytes) in
+            [("1.5 KiB", 1_536), (" 10MB ", 10_000_000), ("1.7 B", 1), ("1e3 kb", 1_000_000), (".5 k", 500)]
+        {
+            assert_eq!(size_of(text).unwrap(), bytes, "{text}");
+        }
+        for text in ["", "7", "x", "MB", "-1 MB", "1 PB", "99999999 TB", "nan MB", "1e MB"] {
+            assert!(size_of(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn sizes_have_one_digit_behind_the_point() {

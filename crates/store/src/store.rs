@@ -346,6 +346,14 @@ impl Store {
         volume.segment_directories().map(free).sum()
     }
 
+    /// Where new segments go, for messages: their directories, separated by commas.
+    pub fn describe_segments(&self) -> String {
+        let volume = &self.inner.volume;
+        let places: Vec<String> =
+            volume.segment_directories().filter_map(|id| Some(volume.directory(id)?.describe())).collect();
+        places.join(", ")
+    }
+
     /// The directories for new segments, that with the fewest bytes of this database first.
     fn emptiest_first(&self) -> Vec<DirectoryId> {
         let catalog = self.catalog();

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, JoinType, Result, ScalarValue};
 use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::expr::{Case, GroupingSet, Sort as SortExpr};
@@ -98,6 +98,7 @@ impl Binding<'_> {
         let exprs = node.group_expr.iter().chain(&node.aggr_expr).cloned().collect();
         let (below, mut groups) = self.reaching(below, exprs)?;
         let aggregates = groups.split_off(node.group_expr.len());
+        let (below, groups) = self.groups_apart(below, groups)?;
         let keys = key_columns(&below.keys);
         let groups = match groups.as_slice() {
             [Expr::GroupingSet(set)] => vec![Expr::GroupingSet(GroupingSet::GroupingSets(
@@ -114,6 +115,36 @@ impl Binding<'_> {
             Some(defaults) => self.completed(rows, defaults, plan),
             None => Ok(rows),
         }
+    }
+
+    /// Groups by a value from outside are groups by a copy of its key: the key itself groups already, and no grouping set leaves it
+    /// out.
+    fn groups_apart(&mut self, rows: Pushed, groups: Vec<Expr>) -> Result<(Pushed, Vec<Expr>)> {
+        let keys = key_columns(&rows.keys);
+        let mut copies: Vec<(Expr, String)> = Vec::new();
+        let groups = groups.into_iter().map(|group| {
+            let copied = group.transform_down(|expr| {
+                if !keys.contains(&expr) {
+                    return Ok(Transformed::no(expr));
+                }
+                let known = copies.iter().find(|(key, _)| *key == expr).map(|(_, name)| name.clone());
+                let name = known.unwrap_or_else(|| {
+                    let name = self.names.name("group");
+                    copies.push((expr, name.clone()));
+                    name
+                });
+                Ok(Transformed::new(Expr::Column(Column::from_name(name)), true, TreeNodeRecursion::Jump))
+            });
+            copied.data()
+        });
+        let groups = groups.collect::<Result<Vec<_>>>()?;
+        if copies.is_empty() {
+            return Ok((rows, groups));
+        }
+        let copies = copies.into_iter().map(|(key, name)| key.alias(name));
+        let exprs = columns(&rows.plan).into_iter().chain(copies).collect();
+        let plan = LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(rows.plan))?);
+        Ok((Pushed { plan, keys: rows.keys }, groups))
     }
 
     /// What an aggregation gives where it has no rows, if it gives a row there.
