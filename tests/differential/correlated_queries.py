@@ -106,6 +106,14 @@ class CorrelatedGenerator(Generator):
         fields = [f for source in sources for f in source.fields if f.family == family or (family is None and f.family in COMPARED)]
         return self.pick(fields) if fields else None
 
+    def group_keys(self, outer, sources):
+        """Columns of GROUP BY: of the subquery, of the query around it, or of both."""
+        own = self.plain_field(sources).sql
+        around = self.plain_field(outer)
+        if around is None or self.chance(0.6):
+            return own
+        return self.pick([around.sql, f"{own}, {around.sql}", f"ROLLUP ({around.sql}, {own})"])
+
     def subselect(self, outer, depth, family, shapes):
         """`(text, simpler texts)` of a subquery of one column of `family`, or of any for None."""
         text, less, sources = self.body(outer, depth)
@@ -120,7 +128,8 @@ class CorrelatedGenerator(Generator):
             "rows": (f"SELECT {name} FROM ", ""),
             "distinct": (f"SELECT DISTINCT {name} FROM ", ""),
             "total": (f"SELECT {self.pick(['min', 'max'])}({name}) FROM ", ""),
-            "groups": (f"SELECT {self.pick(['min', 'max'])}({name}) FROM ", f" GROUP BY {key}{self.pick(['', ' HAVING count(*) > 1'])}"),
+            "groups": (f"SELECT {self.pick(['min', 'max'])}({name}) FROM ", f" GROUP BY {self.group_keys(outer, sources)}{self.pick(['', ' HAVING count(*) > 1'])}"),
+            "one group": (f"SELECT {self.pick(['min', 'max'])}({name}) FROM ", f" GROUP BY {(self.plain_field(outer) or item).sql}"),
             "first": (f"SELECT {name} FROM ", f" ORDER BY 1 {self.pick(['', 'DESC '])}NULLS {self.pick(['FIRST', 'LAST'])} LIMIT {self.pick([1, 1, 2])}"),
             "one": (f"SELECT {name} FROM ", f" ORDER BY 1 {self.pick(['', 'DESC '])}NULLS {self.pick(['FIRST', 'LAST'])} LIMIT 1{self.pick(['', ' OFFSET 1'])}"),
             "window": (f"SELECT {self.pick(['min', 'max'])}({name}) OVER (PARTITION BY {key}) FROM ", ""),
@@ -148,7 +157,7 @@ class CorrelatedGenerator(Generator):
             number = self.pick([f for source in sources for f in source.fields if f.column.exact and f.family == "int"])
             head = f"SELECT count({self.pick(['*', number.sql])}) FROM " if kind == "count" else f"SELECT sum({number.sql}) FROM "
             return Part(f"({head}{text})", [f"({head}{part})" for part in less])
-        shapes = {"rows": 1} if kind == "many" else {"total": 60, "one": 22, "union total": 10}
+        shapes = {"rows": 1} if kind == "many" else {"total": 60, "one": 22, "one group": 8, "union total": 10}
         text, simpler = self.subselect(outer, depth, family, shapes)
         return Part(f"({text})", [f"({part})" for part in simpler])
 
@@ -278,7 +287,7 @@ class CorrelatedGenerator(Generator):
         match kind:
             case "total" | "groups":
                 totals = ", ".join(f"{self.pick(['min', 'max'])}({item.sql}) AS r{number}" for number, item in enumerate(items, 1))
-                text = f"SELECT {totals}, count(*) AS c FROM {text}" + (f" GROUP BY {self.plain_field(inner).sql}" if kind == "groups" else "")
+                text = f"SELECT {totals}, count(*) AS c FROM {text}" + (f" GROUP BY {self.group_keys(sources, inner)}" if kind == "groups" else "")
                 fields.append(Field(f"{alias}.c", COLUMNS[0]))
             case "first":
                 order = ", ".join(f"{number} {how}" for number, how in enumerate(self.directions(len(items)), 1))

@@ -268,14 +268,9 @@ impl Engine {
         self.temporary.temporary()
     }
 
-    /// Bytes that may still be written to temporary files; `None` where that is not known.
-    pub(crate) fn temporary_free_bytes(&self) -> Option<u64> {
-        self.temporary.free_bytes()
-    }
-
-    /// Where temporary files are, for messages.
-    pub(crate) fn describe_temporary(&self) -> String {
-        self.temporary.describe()
+    /// Where temporary files are.
+    pub(crate) fn temporary(&self) -> &dyn Disk {
+        self.temporary.as_ref()
     }
 
     /// Pipelines that were compiled before.

@@ -119,7 +119,7 @@ impl Sorter<'_> {
 fn check_space(engine: &Engine, table: &TableSnapshot, stored: u64, plain_bytes: u64) -> Result<()> {
     // Another order may compress less.
     let new_bytes = stored.saturating_add(stored / 2);
-    let (Some(here), Some(temporary)) = (engine.store().free_bytes(), engine.temporary_free_bytes()) else {
+    let (Some(here), Some(temporary)) = (engine.store().free_bytes(), engine.temporary().free_bytes()) else {
         return Ok(());
     };
     // Equal numbers are those of one file system.
@@ -135,7 +135,7 @@ fn check_space(engine: &Engine, table: &TableSnapshot, stored: u64, plain_bytes:
         "table {} cannot be sorted: its rows take about {rows} of temporary space in {}, where {temporary} are free, and its \
          new files up to {files} in {}, where {here} are free",
         table.name,
-        engine.describe_temporary(),
+        engine.temporary().describe(),
         engine.store().describe_segments(),
     );
     Err(Error::new(ErrorKind::OutOfSpace, message).hint("Make room, or have temporary files elsewhere"))

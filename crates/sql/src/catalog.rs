@@ -127,11 +127,6 @@ impl Planner {
         Functions::of(self.base.config())
     }
 
-    /// Whether a function of single values has this name.
-    pub fn is_scalar(&self, name: &str) -> bool {
-        self.base.scalar_functions().contains_key(name) || self.functions().scalar(name).is_some()
-    }
-
     /// The statement.
     pub fn statement(&self) -> &Arc<StatementContext> {
         &self.statement

@@ -163,7 +163,7 @@ impl Source for Asked<'_> {
     }
 
     fn is_aggregate(&self, name: &str) -> bool {
-        let (planner, name) = (&self.run.planner, planned_name(name));
-        planner.functions().aggregate(name).is_some() || !planner.is_scalar(name)
+        let (all, own, name) = (self.run.planner.functions(), self.run.planner.state(), planned_name(name));
+        all.aggregate(name).is_some() || (all.scalar(name).is_none() && !own.scalar_functions().contains_key(name))
     }
 }
