@@ -79,7 +79,7 @@ def arguments():
     size.add_argument("--long", action="store_true", help="scale factor 1, 100 kills, 1,000 flips")
     parser.add_argument("--only", action="append", choices=list(SUITES), help="run this suite only; may be repeated")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting under which statements are run; may be repeated")
-    layout = "how the tables of random suites lie: in an order, or with projections (default: as loaded)"
+    layout = "how the tables of random, joins, correlated, numeric, windows, moments, texts, devices, tlp, norec and pqs lie: in an order, or with projections"
     parser.add_argument("--layout", choices=LAYOUTS, default="plain", help=layout)
     parser.add_argument("--seed", type=int, default=1, help="seed of random queries, kills and flips")
     parser.add_argument("--queries", type=int, default=2000, help="number of random queries")

@@ -58,7 +58,7 @@ def run(command):
 
 
 def engines(options, directory):
-    """The four, loaded where they are not there yet; the first has the name by which `cold` compares answers."""
+    """The four by name, loaded where they are not there yet."""
     tables = generate(options, directory)
     loaded = cold.Forebay(options, directory)
     clustered = Clustered(options, directory, loaded)

@@ -44,5 +44,6 @@ def lay_out(options, report, database):
         values = dict(row)
         if values["type"].startswith(ORDERED_TYPES):
             columns.setdefault(values["name"], []).append(values["column_name"])
+    report.check("there are tables to lay out", None if columns else "no table has a column that an order can have")
     for answer in options.binary.answers(database, statements(columns, options.layout, options.seed)):
         report.check(f"tables are {options.layout}", answer.error)
