@@ -31,4 +31,4 @@ pub mod time;
 
 pub mod types;
 
-pub use planner::{CarvingPlanner, operators, planned};
+pub use planner::{CarvingPlanner, carved, operators};

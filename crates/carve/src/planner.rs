@@ -8,7 +8,6 @@ use datafusion::catalog::Session;
 use datafusion::common::Result as DataFusionResult;
 use datafusion::common::display::{PlanType, StringifiedPlan};
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::execution::SessionState;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::{Explain, Extension, LogicalPlan, Sort};
 use datafusion::physical_plan::ExecutionPlan;
@@ -39,19 +38,14 @@ impl QueryPlanner for CarvingPlanner {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-        let plan = with_fetched(widened(plan.clone())?, session)?;
-        match is_carved(session) {
-            true => operators(&carve(plan, session)?, session).await,
-            false => operators(&plan, session).await,
-        }
+        operators(&carved(plan.clone(), session)?, session).await
     }
 }
 
-/// The optimised plan of a query, with everything cut out that pipelines can run: what [`operators`] are made of, as often
-/// as it is run.
-pub fn planned(plan: &LogicalPlan, state: &SessionState) -> DataFusionResult<LogicalPlan> {
-    let plan = with_fetched(widened(state.optimize(plan)?)?, state)?;
-    if is_carved(state) { carve(plan, state) } else { Ok(plan) }
+/// An optimised plan with everything cut out that pipelines can run: what [`operators`] are made of, as often as it is run.
+pub fn carved(optimized: LogicalPlan, session: &dyn Session) -> DataFusionResult<LogicalPlan> {
+    let plan = with_fetched(widened(optimized)?, session)?;
+    if is_carved(session) { carve(plan, session) } else { Ok(plan) }
 }
 
 /// The operators of a carved plan.

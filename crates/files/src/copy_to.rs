@@ -11,7 +11,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::DataFrame;
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_context::error::from_datafusion;
-use forebay_syntax::file_options::{Format, Options, split_compression};
+use forebay_forms::file_options::{Format, Options, split_compression};
 
 use crate::delimited::{self, Style};
 use crate::parquet_output::{parquet_options, written_rows};

@@ -16,7 +16,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_context::error::{from_datafusion, worker_error};
-use forebay_syntax::file_options::{Format, Options};
+use forebay_forms::file_options::{Format, Options};
 use futures::StreamExt;
 
 use crate::input::{TBL_QUOTE, csv_options};

@@ -13,7 +13,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
 use datafusion::prelude::{cast, ident};
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
-use forebay_syntax::file_options::Options;
+use forebay_forms::file_options::Options;
 
 /// Files that are read one by one: each is a scan of its own in the plan.
 const MOST_FILES: usize = 10_000;

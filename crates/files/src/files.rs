@@ -19,7 +19,7 @@ use datafusion::prelude::{cast, ident};
 use forebay_base::{Context, Error, ErrorKind, Result, limits};
 use forebay_context::error::from_datafusion;
 use forebay_context::statement::StatementContext;
-use forebay_syntax::file_options::{BETWEEN_FILES, Format, Options, split_compression};
+use forebay_forms::file_options::{BETWEEN_FILES, Format, Options, split_compression};
 
 use crate::checked::Checked;
 use crate::each_file::{EachFile, not_in_all};

@@ -16,7 +16,7 @@ use datafusion::logical_expr::{Expr, lit};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use forebay_base::{Error, Result, limits};
 use forebay_context::error::{from_datafusion, into_datafusion};
-use forebay_syntax::file_options::{Format, Options};
+use forebay_forms::file_options::{Format, Options};
 use futures::StreamExt;
 
 /// A quote that no `.tbl` file has: in such a file, `"` is a character like others.

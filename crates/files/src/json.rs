@@ -15,9 +15,9 @@ use datafusion::physical_plan::streaming::PartitionStream;
 use forebay_base::{Context, Error, LogicalType, Result, limits};
 use forebay_context::error::from_datafusion;
 use forebay_engine::types::arrow_type;
+use forebay_forms::file_options::{Options, split_compression};
 use forebay_functions::casts;
 use forebay_store::Column;
-use forebay_syntax::file_options::{Options, split_compression};
 
 use crate::lines::BoundedLines;
 use crate::{input, lines};

@@ -4,7 +4,7 @@ use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::UInt64Type;
 use datafusion::common::config::TableParquetOptions;
 use datafusion::common::parsers::CompressionTypeVariant;
-use forebay_syntax::file_options::Options;
+use forebay_forms::file_options::Options;
 
 /// How Parquet files are written.
 pub(crate) fn parquet_options(compression: CompressionTypeVariant, options: &Options) -> TableParquetOptions {

@@ -13,7 +13,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
 use datafusion::prelude::{DataFrame, cast};
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_context::error::{from_datafusion, suggestion};
-use forebay_syntax::file_options::Options;
+use forebay_forms::file_options::Options;
 
 use crate::each_file::NO_VALUE;
 use crate::files;

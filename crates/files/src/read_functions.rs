@@ -11,7 +11,7 @@ use datafusion::logical_expr::Expr;
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_context::error::{from_datafusion, into_datafusion};
 use forebay_context::words::plain_words;
-use forebay_syntax::file_options::{Options, READ_FUNCTIONS};
+use forebay_forms::file_options::{Options, READ_FUNCTIONS};
 use forebay_syntax::parse;
 
 use crate::files;

@@ -5,7 +5,7 @@ use std::io::Read;
 
 use datafusion::common::config::CsvOptions;
 use forebay_base::{Error, Result, limits};
-use forebay_syntax::file_options::{Format, Options, split_compression};
+use forebay_forms::file_options::{Format, Options, split_compression};
 
 use crate::{input, lines};
 

@@ -11,8 +11,8 @@ use datafusion::logical_expr::Expr;
 use datafusion::prelude::ident;
 use forebay_base::{Error, LogicalType, Result, TimeUnit, limits};
 use forebay_engine::types::arrow_type;
+use forebay_forms::file_options::{Format, Options};
 use forebay_functions::casts;
-use forebay_syntax::file_options::{Format, Options};
 
 use crate::input::too_wide;
 use crate::records::{Record, Records};

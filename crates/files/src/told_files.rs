@@ -13,7 +13,7 @@ use datafusion::logical_expr::Expr;
 use forebay_base::{Context, Error, Result};
 use forebay_context::error::{from_datafusion, into_datafusion};
 use forebay_context::words::plain_words;
-use forebay_syntax::file_options::{Options, TOLD_FUNCTIONS};
+use forebay_forms::file_options::{Options, TOLD_FUNCTIONS};
 use forebay_syntax::parse;
 use forebay_syntax::types::shown_type;
 

@@ -14,7 +14,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
 use forebay_base::{Error, Result};
 use forebay_context::error::{from_datafusion, into_datafusion};
-use forebay_syntax::file_options::Options;
+use forebay_forms::file_options::Options;
 
 use crate::records::{Record, Records};
 

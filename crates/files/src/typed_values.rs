@@ -11,7 +11,7 @@ use datafusion::logical_expr::{Expr, lit};
 use datafusion::prelude::{cast, ident, try_cast};
 use forebay_base::{Error, Result};
 use forebay_context::functions::Functions;
-use forebay_syntax::file_options::Options;
+use forebay_forms::file_options::Options;
 
 use crate::input::without_null_text;
 

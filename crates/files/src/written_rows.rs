@@ -9,8 +9,8 @@ use datafusion::prelude::cast;
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
 use forebay_context::functions::Functions;
+use forebay_forms::file_options::Options;
 use forebay_functions::blob_text::text_of_blob;
-use forebay_syntax::file_options::Options;
 
 /// What the column of JSON objects is called.
 const ROW: &str = "json";

@@ -1,5 +1,5 @@
 //! What is told of expressions and of `*` by the syntax tree alone: options and neighbours of a `*`, names with groups, NULLs without a
-//! type, the least integers.
+//! type, integers at the ends of their types; what a statement says of files.
 //!
 //! Must not know: tables, names in scope, plans, the parser.
 
@@ -7,6 +7,7 @@
 
 pub mod beside;
 pub mod calls;
+pub mod file_options;
 pub mod group_names;
 pub mod least_integers;
 pub mod nothing;

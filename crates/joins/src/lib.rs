@@ -1,11 +1,12 @@
 //! Joins that DataFusion lacks, as joins over windows that it has: by the places of rows ([`positional`]) and with the nearest row
-//! ([`nearest`]). Their conditions are calls of the functions in [`conditions`] until [`MarkedJoins`] finds them. What reads rows by their
+//! ([`nearest`]), and the keys of inner joins that are written elsewhere ([`inner`]). Their conditions are calls of the functions in [`conditions`] until [`MarkedJoins`] finds them. What reads rows by their
 //! places reads them in order ([`reading_order`]).
 //!
 //! Must not know: SQL text, tables, other rules.
 #![forbid(unsafe_code)]
 
 pub mod conditions;
+pub mod inner;
 mod nearest;
 mod positional;
 pub mod reading_order;

@@ -2,14 +2,13 @@
 //! would have looked for.
 
 use std::fmt;
-use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{BinaryExpr, Expr, Filter, Join, JoinType, LogicalPlan, Operator, Volatility};
-use datafusion::optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-use crate::around::LogicalRule;
+use crate::driver::{Step, run};
 use forebay_subqueries::plans::any_node;
 use forebay_subqueries::shared_rows::SharedRows;
 
@@ -20,18 +19,18 @@ const PASSES: usize = 2;
 const FEW: usize = 3;
 
 /// Runs rules as long as a plan is unfinished and they change it.
-pub struct Again(Optimizer);
+pub struct Again(Vec<Step>);
 
 impl Again {
     /// These rules.
-    pub fn new(rules: Vec<Arc<LogicalRule>>) -> Self {
-        Self(Optimizer::with_rules(rules))
+    pub fn new(rules: Vec<Step>) -> Self {
+        Self(rules)
     }
 }
 
 impl fmt::Debug for Again {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Again").field(&self.0.rules.len()).finish()
+        f.debug_tuple("Again").field(&self.0.len()).finish()
     }
 }
 
@@ -47,7 +46,7 @@ impl OptimizerRule for Again {
                 break;
             }
             let before = done.data.clone();
-            let after = self.0.optimize(done.data, config, |_, _| {})?;
+            let after = run(&self.0, done.data, config)?;
             let changed = after != before;
             done = Transformed::new_transformed(after, done.transformed || changed);
             if !changed {

@@ -2,10 +2,10 @@
 //! why it is there, what DataFusion's issue is called that it makes good (apache/datafusion), and where it is tested; when an
 //! issue is closed in the version that is built here, its rule can go.
 //!
-//! Invariant: a rule of a new version of DataFusion's is listed here or left out. The rules for physical plans stand in its
-//! order; those for logical plans in one that makes one pass enough.
+//! Invariant: a rule of a new version of DataFusion's is listed here or left out. The rules for logical plans stand in an order that
+//! makes one pass enough. Those for operators are listed in `forebay_physical`.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use datafusion::optimizer::analyzer::resolve_grouping_function::ResolveGroupingFunction;
@@ -13,7 +13,6 @@ use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
 use datafusion::optimizer::common_subexpr_eliminate::CommonSubexprEliminate;
 use datafusion::optimizer::decorrelate_lateral_join::DecorrelateLateralJoin;
 use datafusion::optimizer::decorrelate_predicate_subquery::DecorrelatePredicateSubquery;
-use datafusion::optimizer::eliminate_cross_join::EliminateCrossJoin;
 use datafusion::optimizer::eliminate_duplicated_expr::EliminateDuplicatedExpr;
 use datafusion::optimizer::eliminate_filter::EliminateFilter;
 use datafusion::optimizer::eliminate_group_by_constant::EliminateGroupByConstant;
@@ -32,51 +31,28 @@ use datafusion::optimizer::rewrite_set_comparison::RewriteSetComparison;
 use datafusion::optimizer::scalar_subquery_to_join::ScalarSubqueryToJoin;
 use datafusion::optimizer::simplify_expressions::SimplifyExpressions;
 use datafusion::optimizer::single_distinct_to_groupby::SingleDistinctToGroupBy;
-use datafusion::physical_optimizer::aggregate_statistics::AggregateStatistics;
-use datafusion::physical_optimizer::combine_partial_final_agg::CombinePartialFinalAggregate;
-use datafusion::physical_optimizer::ensure_coop::EnsureCooperative;
-use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
-use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
-use datafusion::physical_optimizer::join_selection::JoinSelection;
-use datafusion::physical_optimizer::limit_pushdown::LimitPushdown;
-use datafusion::physical_optimizer::limit_pushdown_past_window::LimitPushPastWindows;
-use datafusion::physical_optimizer::limited_distinct_aggregation::LimitedDistinctAggregation;
-use datafusion::physical_optimizer::output_requirements::OutputRequirements;
-use datafusion::physical_optimizer::projection_pushdown::ProjectionPushdown;
-use datafusion::physical_optimizer::pushdown_sort::PushdownSort;
-use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
-use datafusion::physical_optimizer::topk_repartition::TopKRepartition;
-use datafusion::physical_optimizer::update_aggr_exprs::OptimizeAggregateOrder;
 
 use crate::again::Again;
 use crate::arithmetic::CheckedArithmetic;
-use crate::around::{LogicalRule, PhysicalRule};
-use crate::build_sides::choosing;
-use crate::cancel::CancellableJoins;
+use crate::around::LogicalRule;
 use crate::coercion::UnifiedTypes;
-use crate::compact_strings::CompactStrings;
 use crate::conditions::Conditions;
 use crate::dependencies::Mistrust;
+use crate::driver::{Nodes, Step};
 use crate::empty_scans::EmptyScans;
 use crate::expressions::ExpressionRules;
 use crate::floats::CanonicalFloats;
 use crate::frames::Frames;
-use crate::guarded_scans::GuardedScans;
 use crate::interval_order::IntervalOrder;
-use crate::large_limits::LargeLimits;
-use crate::lone_partitions::LonePartitions;
 use crate::multisets::NumberedRows;
 use crate::nested_order::NestedOrder;
-use crate::null_equality::{apart, keyed};
-use crate::optimizer::{followed, has_cross_join, has_set_comparison, of_duplicates, spared, without_joins};
-use crate::outer_constants::hiding_constants;
-use crate::pushdown::barred;
+use crate::null_equality::keyed;
+use crate::optimizer::{followed, has_set_comparison, of_duplicates, spared, without_joins};
 use crate::rounding::RoundingCasts;
 use crate::text_functions::DuckFunctions;
 use crate::volatile::{HideVolatile, ShowVolatile};
-use crate::whole_partitions::WholePartitions;
 use forebay_joins::MarkedJoins;
-use forebay_subqueries::branches::Branches;
+use forebay_joins::inner::InnerJoins;
 use forebay_subqueries::computed_twice::computes_twice;
 use forebay_subqueries::correlation::Namesakes;
 use forebay_subqueries::membership::Membership;
@@ -149,115 +125,78 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
 }
 
 /// Rules for logical plans, run once one after the other, and again for plans that show that there is more to do
-/// (`tests/passes.py`). Left out, since they do nothing unless they are switched on: `UnionsToFilter`, `FilterNullJoinKeys`.
-pub fn logical() -> Vec<Arc<LogicalRule>> {
-    let mut rules = one_pass();
-    rules.push(Arc::new(Again::new(one_pass())));
-    rules
+/// (`tests/passes.py`). Left out: `EliminateCrossJoin`, for [`InnerJoins`], and what does nothing unless it is switched on,
+/// `UnionsToFilter` and `FilterNullJoinKeys`.
+pub fn steps() -> &'static [Step] {
+    static STEPS: LazyLock<Vec<Step>> = LazyLock::new(|| {
+        let mut steps = one_pass();
+        steps.push(Step::new(Again::new(one_pass())));
+        steps
+    });
+    &STEPS
 }
 
-/// In an order in which few rules leave something to those before them.
-fn one_pass() -> Vec<Arc<LogicalRule>> {
+/// The rules of [`steps`].
+pub fn logical() -> Vec<Arc<LogicalRule>> {
+    steps().iter().map(|step| Arc::clone(step.rule())).collect()
+}
+
+/// In an order in which few rules leave something to those before them, with the nodes that each is for: those that its
+/// `rewrite` looks for.
+fn one_pass() -> Vec<Step> {
     vec![
         // Spared: would go through every expression of every plan. No issue; membership.test.
-        Arc::new(spared(RewriteSetComparison::new(), has_set_comparison)),
-        Arc::new(OptimizeUnions::new()),
-        Arc::new(SimplifyExpressions::new()),
+        Step::new(spared(RewriteSetComparison::new(), has_set_comparison)),
+        Step::new(OptimizeUnions::new()).in_plans_with(Nodes::UNION).at(Nodes::UNION | Nodes::DISTINCT),
+        Step::new(SimplifyExpressions::new()),
         // Here and below: no dependencies that a join or an unnesting ends. #23626, #23634, #23818, #23819, #23820;
         // dependencies.test.
-        Arc::new(Mistrust),
-        Arc::new(ReplaceDistinctWithAggregate::new()),
-        Arc::new(DecorrelatePredicateSubquery::new()),
-        Arc::new(ScalarSubqueryToJoin::new()),
-        Arc::new(DecorrelateLateralJoin::new()),
+        Step::new(Mistrust),
+        Step::new(ReplaceDistinctWithAggregate::new()).in_plans_with(Nodes::DISTINCT).at(Nodes::DISTINCT),
+        Step::new(DecorrelatePredicateSubquery::new()).in_plans_with(Nodes::SUBQUERY),
+        Step::new(ScalarSubqueryToJoin::new()).in_plans_with(Nodes::SUBQUERY),
+        Step::new(DecorrelateLateralJoin::new()).in_plans_with(Nodes::JOIN).at(Nodes::JOIN),
         // Before filters are moved, so that they follow from each other by the keys of joins. Keyed: makes `=` of a condition
         // take NULLs for equal where keys do. No issue known; subqueries.test.
-        Arc::new(keyed(ExtractEquijoinPredicate::new())),
+        Step::new(keyed(ExtractEquijoinPredicate::new())).in_plans_with(Nodes::JOIN),
         // Without: would make all groups anew.
-        Arc::new(of_duplicates(EliminateDuplicatedExpr::new())),
-        Arc::new(EliminateFilter::new()),
+        Step::new(of_duplicates(EliminateDuplicatedExpr::new())).in_plans_with(Nodes::SORT | Nodes::AGGREGATE),
+        Step::new(EliminateFilter::new()).in_plans_with(Nodes::FILTER).at(Nodes::FILTER),
         // Behind the rules that make outer joins of subqueries, and before the one that goes through inner joins.
-        Arc::new(EliminateOuterJoin::new()),
-        // Apart: gives all joins that it takes apart the treatment of NULLs that the topmost has, since #16356; joins.test.
-        // Spared: would make all inner joins anew, also where there is nothing to find.
-        Arc::new(spared(apart(EliminateCrossJoin::new()), has_cross_join)),
-        Arc::new(EliminateLimit::new()),
+        Step::new(EliminateOuterJoin::new()).in_plans_with(Nodes::JOIN).at(Nodes::FILTER),
+        // In the place of DataFusion's, which makes the joins of a region anew for each of them, and gives all of them the treatment
+        // of NULLs that the topmost has, since #16356; joins.test, join_keys.test.
+        Step::new(InnerJoins).in_plans_with(Nodes::JOIN),
+        Step::new(EliminateLimit::new()).in_plans_with(Nodes::LIMIT).at(Nodes::LIMIT),
         // Conditions that have come to scans are computed behind the rule that looks for false ones. No issue known;
         // empty_scans.test.
-        Arc::new(EmptyScans),
-        Arc::new(PropagateEmptyRelation::new()),
-        Arc::new(PushDownLimit::new()),
+        Step::new(EmptyScans),
+        Step::new(PropagateEmptyRelation::new()).in_plans_with(Nodes::EMPTY),
+        Step::new(PushDownLimit::new()).in_plans_with(Nodes::LIMIT).at(Nodes::LIMIT),
         // Between bars: moves what differs from call to call. No issue known; volatile.test.
-        Arc::new(HideVolatile),
-        Arc::new(PushDownFilter::new()),
-        Arc::new(ShowVolatile),
+        Step::new(HideVolatile),
+        Step::new(PushDownFilter::new()).in_plans_with(Nodes::FILTER | Nodes::JOIN).at(Nodes::FILTER | Nodes::JOIN),
+        Step::new(ShowVolatile),
         // Once more: filters have come to joins.
-        Arc::new(keyed(ExtractEquijoinPredicate::new())),
-        Arc::new(SingleDistinctToGroupBy::new()),
-        Arc::new(EliminateGroupByConstant::new()),
+        Step::new(keyed(ExtractEquijoinPredicate::new())).in_plans_with(Nodes::JOIN),
+        Step::new(SingleDistinctToGroupBy::new()).in_plans_with(Nodes::AGGREGATE).at(Nodes::AGGREGATE),
+        Step::new(EliminateGroupByConstant::new()).in_plans_with(Nodes::AGGREGATE).at(Nodes::AGGREGATE),
         // Spared: would hash every part of every expression.
-        Arc::new(spared(CommonSubexprEliminate::new(), computes_twice)),
+        Step::new(spared(CommonSubexprEliminate::new(), computes_twice)),
         // Spared: they lose columns of mark joins and of IN below fields of structs. No issue known; outer_fields.test. What they are
         // for, to read fewer columns of a file, is in plans of one.
-        Arc::new(without_joins(ExtractLeafExpressions::new())),
-        Arc::new(without_joins(PushDownLeafProjections::new())),
-        Arc::new(Mistrust),
-        Arc::new(OptimizeProjections::new()),
+        Step::new(without_joins(ExtractLeafExpressions::new())),
+        Step::new(without_joins(PushDownLeafProjections::new())),
+        Step::new(Mistrust),
+        Step::new(OptimizeProjections::new()),
         // Rows that are read in several places have the columns that one of these needs. Nothing of DataFusion's is shared;
         // subqueries.test.
-        Arc::new(followed(NarrowedRows, OptimizeProjections::new())),
+        Step::new(followed(NarrowedRows, OptimizeProjections::new())).in_plans_with(Nodes::EXTENSION),
         // Behind what tells which columns are needed; fewer are where it found something.
-        Arc::new(Mistrust),
-        Arc::new(followed(EliminateJoin::new(), OptimizeProjections::new())),
+        Step::new(Mistrust),
+        Step::new(followed(EliminateJoin::new(), OptimizeProjections::new())).in_plans_with(Nodes::JOIN),
         // Once more: limits have come to stand above other operators.
-        Arc::new(PushDownLimit::new()),
-    ]
-}
-
-/// Rules for physical plans, run once. A carved plan is one operator, or few, to them: what they change is what DataFusion
-/// runs, above it or in its place. Left out: `TopKAggregation`, which failed and lost rows more than once (#7608, #12748,
-/// #19219, #25350), and what does nothing unless it is switched on, `WindowTopN` and `HashJoinBuffering`.
-pub fn physical() -> Vec<Arc<PhysicalRule>> {
-    vec![
-        Arc::new(OutputRequirements::new_add_mode()),
-        Arc::new(AggregateStatistics::new()),
-        // Choosing: with one thread, sides are fixed before their sizes are compared. No issue known; program.py.
-        // Hiding: constants of a side of an outer join would be constants of its rows. No issue known; outer_constants.test.
-        Arc::new(hiding_constants(choosing(JoinSelection::new()))),
-        Arc::new(LimitedDistinctAggregation::new()),
-        // Barred, here and below: filters find columns by name, and go through limits. #25244, #25262, #25263, #25264, #25296,
-        // #21063; pushdown.test.
-        Arc::new(barred(FilterPushdown::new())),
-        Arc::new(EnsureRequirements::new()),
-        Arc::new(CombinePartialFinalAggregate::new()),
-        Arc::new(OptimizeAggregateOrder::new()),
-        Arc::new(ProjectionPushdown::new()),
-        Arc::new(OutputRequirements::new_remove_mode()),
-        Arc::new(LimitPushPastWindows::new()),
-        Arc::new(LimitPushdown::new()),
-        Arc::new(TopKRepartition::new()),
-        Arc::new(ProjectionPushdown::new()),
-        Arc::new(PushdownSort::new()),
-        Arc::new(EnsureCooperative::new()),
-        Arc::new(barred(FilterPushdown::new_post_optimization())),
-        Arc::new(SanityCheckPlan::new()),
-        // No join waits for a partition that nobody reads. #21666 has it for joins of partitions only; subqueries.test. Behind the
-        // rule that makes dynamic filters.
-        Arc::new(LonePartitions),
-        // Frames that end before their row wait for the rows beside NULL. No issue known; frames.test.
-        Arc::new(WholePartitions),
-        // UNION ALL has its rows in the order of its branches. No issue: DataFusion has no such order; branches.test.
-        Arc::new(Branches),
-        // Who keeps rows keeps no chunks. No issue: our scans hand out views; robustness/memory.py. In front of LargeLimits, which
-        // hides sorts.
-        Arc::new(CompactStrings),
-        // Limits whose rows do not fit in memory sort on disk. No issue known; robustness/memory.py. Behind the rules that know sorts.
-        Arc::new(LargeLimits),
-        // Panics of readers are errors, and errors name their file. No issue: files may hold anything;
-        // robustness/spoiled_files.py. Behind the rules that know scans.
-        Arc::new(GuardedScans),
-        // Joins look at the statement's cancel flag. #19358; robustness/cancel.py. Last: no rule knows it.
-        Arc::new(CancellableJoins),
+        Step::new(PushDownLimit::new()).in_plans_with(Nodes::LIMIT).at(Nodes::LIMIT),
     ]
 }
 
@@ -266,14 +205,10 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use datafusion::optimizer::eliminate_cross_join::EliminateCrossJoin;
     use datafusion::optimizer::filter_null_join_keys::FilterNullJoinKeys;
     use datafusion::optimizer::unions_to_filter::UnionsToFilter;
     use datafusion::optimizer::{Analyzer, Optimizer, OptimizerRule};
-    use datafusion::physical_optimizer::PhysicalOptimizerRule;
-    use datafusion::physical_optimizer::hash_join_buffering::HashJoinBuffering;
-    use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
-    use datafusion::physical_optimizer::topk_aggregation::TopKAggregation;
-    use datafusion::physical_optimizer::window_topn::WindowTopN;
 
     /// Panics unless the listed names, without `ours`, are all of DataFusion's but some, each once or more.
     #[track_caller]
@@ -303,29 +238,12 @@ mod tests {
             EmptyScans.name(),
             HideVolatile.name(),
             ShowVolatile.name(),
+            InnerJoins.name(),
             NarrowedRows.name(),
             "again",
         ];
-        let (unions, keys) = (UnionsToFilter::new(), FilterNullJoinKeys::default());
-        check(&listed, &ours, theirs.iter().map(|rule| rule.name()), &[unions.name(), keys.name()]);
-
-        let (rules, theirs) = (physical(), PhysicalOptimizer::new().rules);
-        let listed: Vec<&str> = rules.iter().map(|rule| rule.name()).collect();
-        let (groups, windows, joins) = (TopKAggregation::new(), WindowTopN::new(), HashJoinBuffering::new());
-        let left_out = [groups.name(), windows.name(), joins.name()];
-        let ours = [
-            LonePartitions.name(),
-            WholePartitions.name(),
-            Branches.name(),
-            CompactStrings.name(),
-            LargeLimits.name(),
-            GuardedScans.name(),
-            CancellableJoins.name(),
-        ];
+        let (unions, keys, joins) = (UnionsToFilter::new(), FilterNullJoinKeys::default(), EliminateCrossJoin::new());
+        let left_out = [unions.name(), keys.name(), joins.name()];
         check(&listed, &ours, theirs.iter().map(|rule| rule.name()), &left_out);
-        // Physical rules stand in DataFusion's order, ours behind them.
-        let theirs: Vec<&str> = theirs.iter().map(|rule| rule.name()).filter(|name| !left_out.contains(name)).collect();
-        let (theirs_listed, ours_listed) = listed.split_at(listed.len() - ours.len());
-        assert_eq!((theirs_listed, ours_listed), (theirs.as_slice(), ours.as_slice()));
     }
 }

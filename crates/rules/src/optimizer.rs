@@ -5,7 +5,7 @@
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::{Aggregate, Expr, ExpressionPlacement, Join, JoinType, LogicalPlan};
+use datafusion::logical_expr::{Aggregate, Expr, ExpressionPlacement, LogicalPlan};
 use datafusion::optimizer::eliminate_duplicated_expr::EliminateDuplicatedExpr;
 use datafusion::optimizer::{ApplyOrder, OptimizerRule};
 
@@ -61,13 +61,6 @@ pub fn has_set_comparison(plan: &LogicalPlan) -> Result<bool> {
             Ok(TreeNodeRecursion::Continue)
         })?;
         Ok(found)
-    })
-}
-
-/// An inner join without keys, whose keys may stand in a filter or another join.
-pub fn has_cross_join(plan: &LogicalPlan) -> Result<bool> {
-    any_node(plan, |node| {
-        Ok(matches!(node, LogicalPlan::Join(Join { join_type: JoinType::Inner, on, .. }) if on.is_empty()))
     })
 }
 

@@ -19,10 +19,10 @@ use forebay_files::input::without_null_text;
 use forebay_files::json;
 use forebay_files::records::{Record, Records, first_record};
 use forebay_files::sniff::delimiter_for;
+use forebay_forms::file_options::{Format, Options};
 use forebay_functions::blob_text::blob_of_text;
 use forebay_functions::casts;
 use forebay_store::{Column, Table, names_equal};
-use forebay_syntax::file_options::{Format, Options};
 
 use crate::catalog::Planner;
 use crate::qualified_name::ident;

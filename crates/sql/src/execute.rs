@@ -12,13 +12,13 @@ use forebay_context::lock::lock;
 use forebay_context::logged::Logged;
 use forebay_context::statement::StatementContext;
 use forebay_engine::compact::{Merging, small_runs};
+use forebay_plans::kept::PlanKey;
 use forebay_store::Transaction;
 use forebay_syntax::parse::{self, Command};
 use forebay_transactions::OpenTransaction;
 
 use crate::answer::Answer;
 use crate::catalog::Planner;
-use crate::plan_cache::PlanKey;
 use crate::run::Run;
 use crate::session::{Base, Session};
 

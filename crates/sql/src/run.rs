@@ -23,6 +23,8 @@ use forebay_context::statement::StatementContext;
 use forebay_engine::timeline::Recorder;
 use forebay_grammar::collations;
 use forebay_joins::reading_order;
+use forebay_plans::kept::PlanKey;
+use forebay_plans::operators;
 use forebay_store::{DEFAULT_SCHEMA, TableOptions};
 use forebay_syntax::parse::{Command, parse_plan};
 use forebay_system::schema::check_free;
@@ -37,7 +39,6 @@ use crate::catalog::Planner;
 use crate::ddl;
 use crate::lookup::{find_name, find_table};
 use crate::options;
-use crate::plan_cache::PlanKey;
 use crate::qualified_name::QualifiedName;
 use crate::search_path::is_temporary;
 use crate::send::send_rows;
@@ -306,7 +307,7 @@ impl<'a> Run<'a> {
     /// Plans `plan` for execution.
     pub(crate) fn physical(&self, state: &SessionState, plan: Arc<LogicalPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         let state = state.clone();
-        self.session.wait_apart(async move { state.create_physical_plan(&plan).await.map_err(from_datafusion) })
+        self.session.wait_apart(async move { operators(&plan, &state).await.map_err(from_datafusion) })
     }
 
     pub(crate) fn stream(&self, state: &SessionState, plan: LogicalPlan) -> Result<Answer> {

@@ -8,7 +8,7 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use forebay_base::{ErrorKind, Result};
 use forebay_context::error::from_reading;
 use forebay_context::statement::StatementContext;
-use forebay_rules::large_limits::without_top_rows;
+use forebay_physical::large_limits::without_top_rows;
 use futures::StreamExt;
 use tokio::sync::mpsc::Sender;
 

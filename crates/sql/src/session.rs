@@ -13,9 +13,9 @@ use forebay_context::lock::lock;
 use forebay_context::workers::Workers;
 use forebay_engine::Engine;
 use forebay_engine::timeline::Timeline;
+use forebay_plans::kept::{PlanCache, new_settings};
 use forebay_transactions::SessionTransactions;
 
-use crate::plan_cache::{PlanCache, new_settings};
 use crate::prepared::Prepared;
 use crate::running::{Canceller, Running};
 use crate::search_path::{self, SearchPath};

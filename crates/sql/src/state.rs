@@ -124,7 +124,7 @@ pub(crate) fn base_state(threads: usize, environment: &Arc<RuntimeEnv>) -> Sessi
         .with_scalar_functions(scalars)
         .with_higher_order_functions(of_lambdas)
         .with_optimizer_rules(list::logical())
-        .with_physical_optimizer_rules(list::physical())
+        .with_physical_optimizer_rules(forebay_physical::list::physical())
         .with_query_planner(Arc::new(CarvingPlanner))
         .with_relation_planners(vec![Arc::new(DerivedTables)])
         .build();

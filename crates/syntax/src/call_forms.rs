@@ -14,6 +14,7 @@ use forebay_forms::{least_integers, slices};
 use forebay_grammar::macros;
 
 use crate::dialect::ForebayDialect;
+use crate::patterns;
 use forebay_context::intervals;
 
 /// Parts of dates that are functions of their own.
@@ -115,18 +116,12 @@ pub fn rewrite(expr: &mut Expr) -> Result<()> {
             *expr = parsed(text)?;
             Ok(())
         }
-        // Without ESCAPE no character is one; the planner takes a backslash for it.
-        Expr::Like { pattern, escape_char: None, .. } | Expr::ILike { pattern, escape_char: None, .. } => {
-            double_backslashes(pattern)
-        }
-        Expr::Like { negated, any: false, expr: text, pattern, escape_char: Some(escape) } => {
-            let name = if *negated { "not_like_escape" } else { "like_escape" };
-            *expr = parsed(&format!("{name}({text}, {pattern}, {escape})"))?;
+        Expr::UnaryOp { .. } | Expr::Value(_) if let Some(value) = least_integers::wide(expr) => {
+            *expr = value;
             Ok(())
         }
-        Expr::ILike { negated, any: false, expr: text, pattern, escape_char: Some(escape) } => {
-            let name = if *negated { "not_ilike_escape" } else { "ilike_escape" };
-            *expr = parsed(&format!("{name}({text}, {pattern}, {escape})"))?;
+        Expr::Like { .. } | Expr::ILike { .. } => {
+            patterns::rewrite(expr);
             Ok(())
         }
         Expr::Dictionary(fields) => check_fields(fields),
@@ -400,16 +395,6 @@ fn only_where(call: &mut Function, condition: Expr) {
 fn parsed(text: &str) -> Result<Expr> {
     let parsed = Parser::new(&ForebayDialect).try_with_sql(text).and_then(|mut parser| parser.parse_expr());
     parsed.map_err(|error| Error::internal(format!("{text} could not be written out: {error}")))
-}
-
-/// Writes each backslash of a pattern twice.
-fn double_backslashes(pattern: &mut Expr) -> Result<()> {
-    if let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = pattern {
-        *text = text.replace('\\', "\\\\");
-    } else if !matches!(pattern, Expr::Value(_)) {
-        *pattern = parsed(&format!("replace({pattern}, '\\', '\\\\')"))?;
-    }
-    Ok(())
 }
 
 /// `to_days` of `DAY`, and the like.

@@ -7,8 +7,8 @@ use datafusion::sql::sqlparser::ast::{
     ValueWithSpan, VisitorMut,
 };
 
-use crate::file_options::{BETWEEN_FILES, READ_FUNCTIONS, TOLD_FUNCTIONS};
 use crate::read_options;
+use forebay_forms::file_options::{BETWEEN_FILES, READ_FUNCTIONS, TOLD_FUNCTIONS};
 
 /// What functions of DuckDB that tell what is in the catalog are called: tables of the information schema here.
 const CATALOG_FUNCTION: &str = "duckdb_";

@@ -45,7 +45,7 @@ pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Res
         let Some(schema) = schemas.and_then(|schemas| schemas.schema(&resolved.schema)) else { continue };
         // What is wrong with a table is said when the statement is planned.
         let Ok(Some(table)) = schema.table(&resolved.table).await else { continue };
-        scopes.add_table(&reference, &table.schema());
+        scopes.add_table(&reference, table.schema());
     }
     if let Some((given, ast)) = given.zip(given_names::explained(statement)) {
         given.name_columns(ast, &|name| scopes.all().has(name));
@@ -56,7 +56,7 @@ pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Res
         let Some(known) = state.table_functions().get(function) else { continue };
         let arguments: Vec<_> = arguments.iter().map(|text| lit(text.as_str())).collect();
         if let Ok(table) = known.create_table_provider_with_args(TableFunctionArgs::new(&arguments, state)) {
-            scopes.add_unnamed(&table.schema());
+            scopes.add_unnamed(table.schema());
         }
     }
     let (descends, variables) = (DescendingOrder::of(state.config()), Variables::of(state.config()));
@@ -436,18 +436,19 @@ fn names_itself(table: &Cte) -> bool {
 mod tests {
     use super::*;
     use crate::parse::parse_plan;
-    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
     fn check(text: &str, expect: &str) {
         let schema = |names: &[&str]| {
-            Schema::new(names.iter().map(|name| Field::new(*name, DataType::Int32, true)).collect::<Vec<_>>())
+            let fields: Vec<_> = names.iter().map(|name| Field::new(*name, DataType::Int32, true)).collect();
+            SchemaRef::new(Schema::new(fields))
         };
         let mut scopes = Scopes::default();
-        scopes.add_table(&"t".into(), &schema(&["Id", "Total"]));
-        scopes.add_table(&"a".into(), &schema(&["Id"]));
-        scopes.add_table(&"b".into(), &schema(&["Id"]));
-        scopes.add_table(&"lower".into(), &schema(&["key"]));
-        scopes.add_table(&"upper".into(), &schema(&["Key"]));
+        scopes.add_table(&"t".into(), schema(&["Id", "Total"]));
+        scopes.add_table(&"a".into(), schema(&["Id"]));
+        scopes.add_table(&"b".into(), schema(&["Id"]));
+        scopes.add_table(&"lower".into(), schema(&["key"]));
+        scopes.add_table(&"upper".into(), schema(&["Key"]));
         let mut names = Names::new(scopes);
         let mut statement = parse_plan(text).expect("parses");
         visit(&mut statement, &mut FunctionCalls::default());

@@ -14,8 +14,9 @@ use datafusion::sql::sqlparser::ast::{
 use forebay_forms::star_options::{excluded, renames};
 use forebay_grammar::names_apart::{apart, are_apart};
 
-use crate::scopes::{Named, Scopes, StoredNames};
+use crate::scopes::{Named, Scopes};
 use crate::sides::{self, constraint, shows_one_side};
+use crate::stored_names::StoredNames;
 use crate::{columns, select_list};
 
 /// What subqueries without a name are called.
@@ -379,17 +380,18 @@ fn renamed(own: Option<Vec<String>>, alias: &TableAlias) -> Option<Vec<String>> 
 mod tests {
     use super::*;
     use crate::parse::parse_plan;
-    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
     use datafusion::sql::parser::Statement as PlanStatement;
     use datafusion::sql::sqlparser::ast::Statement;
 
     fn check(text: &str, expect: Option<&[&str]>) {
         let schema = |names: &[&str]| {
-            Schema::new(names.iter().map(|name| Field::new(*name, DataType::Int32, true)).collect::<Vec<_>>())
+            let fields: Vec<_> = names.iter().map(|name| Field::new(*name, DataType::Int32, true)).collect();
+            SchemaRef::new(Schema::new(fields))
         };
         let mut scopes = Scopes::default();
-        scopes.add_table(&"t".into(), &schema(&["a", "Total"]));
-        scopes.add_table(&"u".into(), &schema(&["a", "c"]));
+        scopes.add_table(&"t".into(), schema(&["a", "Total"]));
+        scopes.add_table(&"u".into(), schema(&["a", "c"]));
         let PlanStatement::Statement(statement) = parse_plan(text).expect("parses") else { panic!("{text}") };
         let Statement::Query(query) = *statement else { panic!("{text}") };
         let names = of_query(&scopes, &query);

@@ -16,12 +16,12 @@ use forebay_transactions::{Control, control, is_control};
 
 use crate::depth;
 use crate::dialect::ForebayDialect;
-use crate::file_options::{COPY_OPTIONS, Format, Options};
 use crate::parameters::{self, Argument};
 use crate::read_options;
 use crate::syntax_error::{expected, parser_error};
 use crate::table_options::{self, AlterOptions};
 use crate::tokens::{Offsets, tokens};
+use forebay_forms::file_options::{COPY_OPTIONS, Format, Options};
 
 /// Nesting of parentheses and subqueries that the parser follows before it gives up with an error.
 const RECURSION_LIMIT: usize = 200;

@@ -5,8 +5,8 @@ use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, LogicalType, Result};
 
 use crate::dialect::ForebayDialect;
-use crate::file_options::Options;
 use crate::types::sql_type;
+use forebay_forms::file_options::Options;
 
 /// Options that say how DuckDB tells what a file is like: this program reads files as if they were not there.
 const INERT: [&str; 8] = [

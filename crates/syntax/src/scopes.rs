@@ -2,13 +2,14 @@
 //! outwards, and of the table that qualifies it. Columns of subqueries are not known by table; they are looked for among
 //! the names of all tables of the statement.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::TableReference;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, ObjectNamePart, Select, TableAlias, TableFactor};
 
-use forebay_context::own_types;
+use crate::stored_names::{StoredNames, quote};
 
 /// A table that is written without a schema is found with any.
 const ANY_SCHEMA: &str = "main";
@@ -18,87 +19,6 @@ pub type Named = Vec<(String, Option<Vec<String>>)>;
 
 /// Columns that joins have in common, by their lower-case names, as what they stand for.
 pub type Merged = HashMap<String, Expr>;
-
-/// Stored names of columns by their lower-case form.
-#[derive(Debug, Default, Clone)]
-pub struct StoredNames {
-    by_lower: HashMap<String, String>,
-    in_order: Vec<String>,
-    /// Of these, in lower case, what is known to have no fields.
-    plain: HashSet<String>,
-}
-
-impl StoredNames {
-    /// Names that are stored as they are given.
-    pub fn of(names: Vec<String>) -> Self {
-        let mut stored = Self::default();
-        names.into_iter().for_each(|name| stored.add(name));
-        stored
-    }
-
-    /// Where one name is stored in several cases, the lower-case one is meant.
-    fn add(&mut self, name: String) {
-        let lower = name.to_lowercase();
-        if lower == name {
-            self.by_lower.insert(lower.clone(), lower);
-        } else {
-            self.by_lower.entry(lower).or_insert_with(|| name.clone());
-        }
-        self.in_order.push(name);
-    }
-
-    fn add_all(&mut self, schema: &Schema) {
-        for field in schema.fields() {
-            self.add(field.name().clone());
-            let has_fields = matches!(field.data_type(), DataType::Struct(_) | DataType::Map(..));
-            if !has_fields && own_types::of(field) != Some(own_types::JSON) {
-                self.plain.insert(field.name().to_lowercase());
-            }
-        }
-    }
-
-    /// Whether there is a column of this name in lower case.
-    pub fn has(&self, lower: &str) -> bool {
-        self.by_lower.contains_key(lower)
-    }
-
-    /// How a column of this name in lower case is stored.
-    pub fn stored(&self, lower: &str) -> Option<&String> {
-        self.by_lower.get(lower)
-    }
-
-    /// All names in lower case.
-    pub fn lower(&self) -> Vec<String> {
-        self.by_lower.keys().cloned().collect()
-    }
-
-    /// Replaces a name by the stored one, also a quoted one that no column has as it is written.
-    pub fn replace_known(&self, name: &mut Ident) {
-        if name.quote_style.is_some()
-            && !self.in_order.contains(&name.value)
-            && let Some(stored) = self.by_lower.get(&name.value.to_lowercase())
-        {
-            name.value.clone_from(stored);
-        }
-        self.replace(name);
-    }
-
-    /// Replaces an unquoted name by the stored one.
-    pub fn replace(&self, name: &mut Ident) {
-        if name.quote_style.is_none()
-            && let Some(stored) = self.by_lower.get(&name.value.to_lowercase())
-        {
-            quote(name, stored);
-        }
-    }
-}
-
-/// What is stored in lower case is found as it is written.
-fn quote(name: &mut Ident, stored: &str) {
-    if stored != name.value.to_lowercase() {
-        *name = Ident { value: stored.to_owned(), quote_style: Some('"'), span: name.span };
-    }
-}
 
 /// The tables of a statement, and those of the SELECTs around the place where a visitor is.
 #[derive(Debug, Default)]
@@ -133,14 +53,14 @@ struct InScope {
 
 impl Scopes {
     /// Adds a table that the statement names.
-    pub fn add_table(&mut self, table: &TableReference, schema: &Schema) {
+    pub fn add_table(&mut self, table: &TableReference, schema: SchemaRef) {
         let parts = [table.catalog(), table.schema(), Some(table.table())];
-        self.tables.entry(key(parts.into_iter().flatten())).or_default().add_all(schema);
+        self.tables.entry(key(parts.into_iter().flatten())).or_default().add_all(Arc::clone(&schema));
         self.all.add_all(schema);
     }
 
     /// Adds a table without a name of its own.
-    pub fn add_unnamed(&mut self, schema: &Schema) {
+    pub fn add_unnamed(&mut self, schema: SchemaRef) {
         self.all.add_all(schema);
     }
 
@@ -152,7 +72,7 @@ impl Scopes {
         {
             return columns.clone();
         }
-        self.table(name).map(|names| names.in_order.clone())
+        self.table(name).map(|names| names.in_order().map(str::to_owned).collect())
     }
 
     /// Whether WITH of a query around the place names a table so, in lower case.
@@ -246,17 +166,17 @@ impl Scopes {
         for scope in self.stack.iter().rev() {
             let mut tables = scope.tables.iter().filter(is_meant).peekable();
             let is_there = qualifier.is_some() && tables.peek().is_some();
-            let mut found: Vec<&String> = Vec::new();
+            let mut found: Vec<&str> = Vec::new();
             let mut is_unknown = false;
             for table in tables {
                 match &table.names {
-                    Some(names) => found.extend(names.by_lower.get(&lower)),
+                    Some(names) => found.extend(names.stored(&lower)),
                     None => is_unknown = true,
                 }
             }
             if let Some(first) = found.first() {
                 // Where one name is stored in several cases, the lower-case one is meant.
-                if !found.contains(&&lower) {
+                if !found.contains(&lower.as_str()) {
                     quote(name, first);
                 }
                 return;
@@ -279,12 +199,12 @@ impl Scopes {
             let tables: Option<Vec<&StoredNames>> =
                 scope.tables.iter().filter(is_meant).map(|table| table.names.as_ref()).collect();
             let Some(tables) = tables else { return };
-            if tables.iter().any(|names| names.in_order.contains(&name.value)) {
+            if tables.iter().any(|names| names.has_as_written(&name.value)) {
                 return;
             }
             let lower = name.value.to_lowercase();
             if let Some(stored) = tables.iter().find_map(|names| names.stored(&lower)) {
-                name.value.clone_from(stored);
+                name.value = stored.to_owned();
                 return;
             }
         }
@@ -303,7 +223,7 @@ impl Scopes {
             }
             let known = scope.tables.iter().filter_map(|table| table.names.as_ref());
             for names in known.filter(|names| names.has(&first)) {
-                if !names.plain.contains(&first) {
+                if !names.is_plain(&first) {
                     return None;
                 }
                 is_hidden = true;

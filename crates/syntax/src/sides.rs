@@ -6,7 +6,8 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Join, JoinConstraint, JoinOperator, Select, TableFactor, TableWithJoins,
 };
 
-use crate::scopes::{Merged, StoredNames};
+use crate::scopes::Merged;
+use crate::stored_names::StoredNames;
 
 /// The name of a table without one.
 pub(crate) const UNNAMED: &str = "?";
@@ -40,7 +41,7 @@ impl Side {
         }
         let home = self.home(&lower)?;
         let names = self.tables.iter().find(|(table, _)| *table == home).and_then(|(_, names)| names.as_ref());
-        let stored = names.and_then(|names| names.stored(&lower)).filter(|stored| **stored != lower);
+        let stored = names.and_then(|names| names.stored(&lower)).filter(|stored| *stored != lower);
         let name = stored.map_or_else(|| name.clone(), |stored| Ident::with_quote('"', stored));
         Some(Expr::CompoundIdentifier(vec![home, name]))
     }

@@ -8,8 +8,8 @@ use datafusion::sql::sqlparser::ast::{
 use forebay_base::{Error, Result};
 use forebay_forms::star_options::is_chosen;
 
-use crate::scopes::StoredNames;
 use crate::sides::Side;
+use crate::stored_names::StoredNames;
 
 /// Writes out the `*` of a SELECT list over these sides where that is necessary; false where it cannot be told what one stands
 /// for. Errors: columns that are not there, or named twice.

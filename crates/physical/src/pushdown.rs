@@ -20,6 +20,7 @@ use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceC
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::limit::LocalLimitExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 
@@ -28,9 +29,30 @@ use crate::around::{PhysicalRule, around_physical};
 /// The limit of a bar: none. A limit passes no filter down.
 const NO_LIMIT: usize = usize::MAX;
 
-/// One of DataFusion's rules that push filters, with bars while it runs.
-pub fn barred(rule: FilterPushdown) -> impl PhysicalOptimizerRule + Send + Sync + 'static {
-    around_physical(rule, push)
+/// DataFusion's rule that pushes filters, with bars while it runs, for plans that have one.
+pub fn filters_barred() -> impl PhysicalOptimizerRule + Send + Sync + 'static {
+    around_physical(FilterPushdown::new(), |rule, plan, config| match has_filter(&*plan) {
+        true => push(rule, plan, config),
+        false => Ok(plan),
+    })
+}
+
+/// Its other half, which pushes filters that operators make of their rows, for plans that have one of these operators.
+pub fn made_filters_barred() -> impl PhysicalOptimizerRule + Send + Sync + 'static {
+    around_physical(FilterPushdown::new_post_optimization(), |rule, plan, config| match makes_filter(&*plan) {
+        true => push(rule, plan, config),
+        false => Ok(plan),
+    })
+}
+
+fn has_filter(plan: &dyn ExecutionPlan) -> bool {
+    plan.is::<FilterExec>() || plan.children().into_iter().any(|input| has_filter(&**input))
+}
+
+fn makes_filter(plan: &dyn ExecutionPlan) -> bool {
+    let is_sort = || plan.downcast_ref::<SortExec>().is_some_and(|sort| sort.fetch().is_some());
+    let makes_one = plan.is::<FilterExec>() || plan.is::<HashJoinExec>() || plan.is::<AggregateExec>() || is_sort();
+    makes_one || plan.children().into_iter().any(|input| makes_filter(&**input))
 }
 
 /// Runs the rule with a bar above everything that no filter may be pushed through.

@@ -23,6 +23,8 @@ use forebay_rules::optimizer::any_node;
 use forebay_tables::narrow;
 use forebay_tables::rows::TableRows;
 
+use crate::{carved, operators};
+
 /// Plans that are kept.
 const PLANS: usize = 256;
 
@@ -30,18 +32,18 @@ const PLANS: usize = 256;
 const TEXT_BYTES: usize = 64 << 10;
 
 /// A number for settings that no others have. 0 are those that every session starts with.
-pub(crate) fn new_settings() -> u64 {
+pub fn new_settings() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     LAST.fetch_add(1, Ordering::Relaxed) + 1
 }
 
 /// What a plan was made for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct PlanKey {
+pub struct PlanKey {
     /// The session's settings, by number.
-    pub(crate) settings: u64,
+    pub settings: u64,
     /// The statement.
-    pub(crate) text: String,
+    pub text: String,
 }
 
 /// The plans of all sessions of a database.
@@ -71,7 +73,7 @@ impl fmt::Debug for PlanCache {
 
 impl PlanCache {
     /// The plan for `key` on this schema, by number.
-    pub(crate) fn find(&self, key: &PlanKey, schema: u64) -> Option<Arc<LogicalPlan>> {
+    pub fn find(&self, key: &PlanKey, schema: u64) -> Option<Arc<LogicalPlan>> {
         let mut plans = lock(&self.0);
         if plans.schema != schema {
             return None;
@@ -84,16 +86,16 @@ impl PlanCache {
     }
 
     /// The operators of an unoptimised plan, which is kept for a key and a schema, if there are these and it [`is_repeatable`].
-    pub(crate) async fn operators(
+    pub async fn operators(
         &self,
         kept_for: Option<(PlanKey, u64)>,
         plan: &LogicalPlan,
         state: &SessionState,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
         let Some((key, schema)) = kept_for.filter(|_| is_repeatable(plan).unwrap_or(false)) else {
-            return state.create_physical_plan(plan).await;
+            return operators(plan, state).await;
         };
-        let carved = Arc::new(forebay_carve::planned(plan, state)?);
+        let carved = Arc::new(carved(plan, state)?);
         self.keep(key, schema, Arc::clone(&carved));
         forebay_carve::operators(&carved, state).await
     }
@@ -123,7 +125,7 @@ impl PlanCache {
     }
 
     /// Lets all plans go whose schema is older than this one.
-    pub(crate) fn forget_before(&self, schema: u64) {
+    pub fn forget_before(&self, schema: u64) {
         let mut plans = lock(&self.0);
         if plans.schema < schema {
             plans.by_key.clear();

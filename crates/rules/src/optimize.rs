@@ -1,0 +1,31 @@
+//! From the plan that a statement means to the one that operators are made of.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{Explain, InvariantLevel, LogicalPlan};
+
+use crate::driver::run;
+use crate::list::steps;
+
+/// The analysed and optimised plan of a query.
+pub fn optimized(plan: &LogicalPlan, state: &SessionState) -> Result<LogicalPlan> {
+    match plan {
+        // DataFusion's way tells the plan behind every rule, and goes through the rules as often as it is told to.
+        LogicalPlan::Explain(explain) if explain.verbose || state.config_options().optimizer.max_passes != 1 => {
+            state.optimize(plan)
+        }
+        LogicalPlan::Explain(explain) => {
+            let inner = Arc::new(optimized(&explain.plan, state)?);
+            Ok(LogicalPlan::Explain(Explain { plan: inner, logical_optimization_succeeded: true, ..explain.clone() }))
+        }
+        plan => {
+            let plan = state.analyzer().execute_and_check(plan.clone(), state.config_options(), |_, _| {})?;
+            let plan = run(steps(), plan, state)?;
+            plan.check_invariants(InvariantLevel::Executable)
+                .map_err(|error| error.context("Invalid (non-executable) plan after LP Optimizers"))?;
+            Ok(plan)
+        }
+    }
+}
