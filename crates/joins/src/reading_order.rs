@@ -24,8 +24,9 @@ pub fn state_for(mut state: SessionState, plan: &LogicalPlan) -> Result<SessionS
     if is_any(plan)? {
         state.config_mut().options_mut().execution.target_partitions = 1;
         state.config_mut().set_extension(Arc::new(ReadsInOrder));
-    } else if is_recursive(plan)? {
-        // What is computed of the rows of each step is shown in the order of the steps, and a step is too short to be divided.
+    } else if is_recursive(plan)? || has_inner_order(plan)? {
+        // What is computed of the rows of each step is shown in the order of the steps, and a step is too short to be divided. What
+        // is computed of an ordered query is shown in its order.
         state.config_mut().options_mut().optimizer.enable_round_robin_repartition = false;
     }
     Ok(state)
@@ -35,6 +36,29 @@ fn is_recursive(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         found |= matches!(node, LogicalPlan::RecursiveQuery(_));
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
+/// Whether a query in FROM, or of a subquery, is ordered.
+fn has_inner_order(plan: &LogicalPlan) -> Result<bool> {
+    let mut outer = plan;
+    loop {
+        let is_chosen = |expr: &Expr| match expr {
+            Expr::Alias(alias) => matches!(*alias.expr, Expr::Column(_)),
+            expr => matches!(expr, Expr::Column(_)),
+        };
+        outer = match outer {
+            LogicalPlan::Sort(sort) => &sort.input,
+            LogicalPlan::Limit(limit) => &limit.input,
+            LogicalPlan::Projection(projection) if projection.expr.iter().all(is_chosen) => &projection.input,
+            _ => break,
+        };
+    }
+    let mut found = false;
+    outer.apply_with_subqueries(|node| {
+        found |= matches!(node, LogicalPlan::Sort(_));
         Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     Ok(found)
