@@ -189,10 +189,32 @@ impl Side {
     }
 }
 
+/// A key with what its sides are of.
+struct Key<'a> {
+    left: &'a Expr,
+    right: &'a Expr,
+    of_left: Side,
+    of_right: Side,
+}
+
+impl Key<'_> {
+    /// The key between what is joined, by the places of the inputs, and one input, turned that way.
+    fn between(&self, is_joined: &[bool], place: usize) -> Option<(&Expr, &Expr)> {
+        let (is_left, is_right) = (|input: usize| is_joined[input], |input: usize| input == place);
+        if self.of_left.is_of(is_left) && self.of_right.is_of(is_right) {
+            Some((self.left, self.right))
+        } else if self.of_right.is_of(is_left) && self.of_left.is_of(is_right) {
+            Some((self.right, self.left))
+        } else {
+            None
+        }
+    }
+}
+
 /// A join of all inputs by those of the keys that have columns of both sides, and which keys these are.
 fn join_all(inputs: Vec<LogicalPlan>, keys: &[(Expr, Expr)]) -> Result<(LogicalPlan, Vec<bool>)> {
-    let sides: Vec<(Side, Side)> =
-        keys.iter().map(|(left, right)| (Side::of(left, &inputs), Side::of(right, &inputs))).collect();
+    let sides = |left, right| Key { left, right, of_left: Side::of(left, &inputs), of_right: Side::of(right, &inputs) };
+    let keys: Vec<Key<'_>> = keys.iter().map(|(left, right)| sides(left, right)).collect();
     let mut used = vec![false; keys.len()];
     let mut is_joined = vec![false; inputs.len()];
     let mut inputs: Vec<Option<LogicalPlan>> = inputs.into_iter().map(Some).collect();
@@ -204,7 +226,7 @@ fn join_all(inputs: Vec<LogicalPlan>, keys: &[(Expr, Expr)]) -> Result<(LogicalP
         let mut next = (first, Vec::new());
         for (place, input) in inputs.iter().enumerate() {
             let Some(input) = input else { continue };
-            let on = keys_between(&joined, input, place, &is_joined, (keys, &sides))?;
+            let on = keys_between(&joined, input, &keys, |key| key.between(&is_joined, place))?;
             if !on.is_empty() {
                 next = (place, on);
                 break;
@@ -220,26 +242,19 @@ fn join_all(inputs: Vec<LogicalPlan>, keys: &[(Expr, Expr)]) -> Result<(LogicalP
     Ok((joined, used))
 }
 
-/// The keys between what is joined and one input, with their places, turned that way.
-fn keys_between(
+/// The keys between what is joined and one input, with their places. What no hash table takes stays a condition.
+fn keys_between<'a>(
     joined: &LogicalPlan,
     input: &LogicalPlan,
-    place: usize,
-    is_joined: &[bool],
-    (keys, sides): (&[(Expr, Expr)], &[(Side, Side)]),
+    keys: &'a [Key<'a>],
+    between: impl Fn(&'a Key<'a>) -> Option<(&'a Expr, &'a Expr)>,
 ) -> Result<Vec<(usize, (Expr, Expr))>> {
     let mut found = Vec::new();
-    for (at, ((left, right), (of_left, of_right))) in keys.iter().zip(sides).enumerate() {
-        let (is_left, is_right) = (|input: usize| is_joined[input], |input: usize| input == place);
-        let (left, right) = if of_left.is_of(is_left) && of_right.is_of(is_right) {
-            (left, right)
-        } else if of_right.is_of(is_left) && of_left.is_of(is_right) {
-            (right, left)
-        } else {
-            continue;
-        };
-        // What no hash table takes stays a condition.
-        if can_hash(&left.get_type(joined.schema())?) && can_hash(&right.get_type(input.schema())?) {
+    for (at, key) in keys.iter().enumerate() {
+        if let Some((left, right)) = between(key)
+            && can_hash(&left.get_type(joined.schema())?)
+            && can_hash(&right.get_type(input.schema())?)
+        {
             found.push((at, (left.clone(), right.clone())));
         }
     }

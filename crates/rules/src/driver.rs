@@ -202,6 +202,17 @@ fn for_each_input(plan: &mut LogicalPlan, f: &mut dyn FnMut(&mut LogicalPlan) ->
             }
             return Ok(changed);
         }
+        LogicalPlan::Extension(extension) => {
+            let mut inputs: Vec<LogicalPlan> = extension.node.inputs().into_iter().cloned().collect();
+            let mut changed = false;
+            for input in &mut inputs {
+                changed |= f(input)?;
+            }
+            if changed {
+                extension.node = extension.node.with_exprs_and_inputs(extension.node.expressions(), inputs)?;
+            }
+            return Ok(changed);
+        }
         other => {
             let done = std::mem::take(other).map_children(|mut input| {
                 let changed = f(&mut input)?;
