@@ -205,6 +205,13 @@ fn shorter(text: &str) -> Option<String> {
     if let (Some(value), Some(wanted)) = (between("an't cast value ", " to type "), between(" to type ", " ")) {
         return Some(format!("{value} is out of range for {wanted}"));
     }
+    let range = (between("value of ", " is out of range "), between(" is out of range ", " "));
+    if let (Some(value), Some(wanted)) = range
+        && !value.contains(' ')
+        && wanted != "for"
+    {
+        return Some(format!("{value} is out of range for {wanted}"));
+    }
     if let Some(wanted) = between("annot create filter with non-boolean predicate ", " returning") {
         return Some(format!("{wanted} is no condition, which is true or false"));
     }
@@ -269,6 +276,8 @@ mod tests {
         );
         check("Cannot cast string 'x' to value of Int32 type", "cannot read 'x' as INTEGER");
         check("Can't cast value 300 to type Int8", "300 is out of range for TINYINT");
+        check("value of 300 is out of range Int8", "300 is out of range for TINYINT");
+        check("the value of a + b is out of range here", "the value of a + b is out of range here");
         check("regex parse error: ( ^ error: unclosed group", "the regular expression is not valid: unclosed group");
         check(
             "Inconsistent data length across values list: got 2 values in row 1 but expected 1",

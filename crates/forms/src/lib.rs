@@ -9,7 +9,7 @@ pub mod beside;
 pub mod calls;
 pub mod file_options;
 pub mod group_names;
-pub mod least_integers;
+pub mod integers;
 pub mod nothing;
 pub mod slices;
 pub mod star_options;

@@ -1,5 +1,7 @@
 //! Queries whose answer depends on the order in which tables are read: places of rows, in POSITIONAL JOIN or by `row_number() OVER ()`;
-//! lists and the like, first and last values of a UNION ALL. They run on one thread, which reads a table from its first row to its last one, and none of its projections.
+//! lists and the like, first and last values of a UNION ALL. They run on one thread, which reads a table
+//! from its first row to its last one, and none of its projections. What is computed of an ordered query
+//! in FROM is shown in its order: rows of one partition are not dealt out to several.
 //!
 //! Must not know: statements, how tables are read.
 

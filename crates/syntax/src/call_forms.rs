@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
 use forebay_context::settings::Variables;
 use forebay_forms::nothing::is_written_null;
-use forebay_forms::{least_integers, slices};
+use forebay_forms::{integers, slices};
 use forebay_grammar::macros;
 
 use crate::dialect::ForebayDialect;
@@ -112,11 +112,11 @@ pub fn rewrite(expr: &mut Expr) -> Result<()> {
             }
             Ok(())
         }
-        Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } if let Some(text) = least_integers::negated(inner) => {
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } if let Some(text) = integers::negated(inner) => {
             *expr = parsed(text)?;
             Ok(())
         }
-        Expr::UnaryOp { .. } | Expr::Value(_) if let Some(value) = least_integers::wide(expr) => {
+        Expr::UnaryOp { .. } | Expr::Value(_) if let Some(value) = integers::wide(expr) => {
             *expr = value;
             Ok(())
         }
