@@ -27,7 +27,6 @@ KNOWN = {
     "SELECT unnest(s) FROM n) WHERE": "a test moves below fields of a struct only when these have become columns",
     "HAVING q + s > 3": "a projection of all that groups give is left out only when it stands alone, which is behind the rule for it",
     "HAVING max(id) > 3 AND q": "as above",
-    '"T1".i as "J"': "the sides of an equality turn round: a rule makes a key of it and another one a condition again",
     "limit (select 3) - 1 offset": "what the row number is compared with is computed once when the projections below it are one",
 }
 

@@ -46,3 +46,65 @@ fn is_settled(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
         node = input;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::common::config::ConfigOptions;
+    use datafusion::physical_expr::expressions::col;
+    use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
+    use datafusion::physical_optimizer::output_requirements::OutputRequirements;
+    use datafusion::physical_plan::displayable;
+    use datafusion::physical_plan::empty::EmptyExec;
+    use datafusion::physical_plan::projection::ProjectionExec;
+
+    fn leaf(partitions: usize) -> Arc<dyn ExecutionPlan> {
+        let schema = Schema::new(vec![Field::new("a", DataType::Int64, true), Field::new("b", DataType::Int64, true)]);
+        Arc::new(EmptyExec::new(Arc::new(schema)).with_partitions(partitions))
+    }
+
+    fn sorted(input: Arc<dyn ExecutionPlan>, column: &str, fetch: Option<usize>) -> Arc<dyn ExecutionPlan> {
+        let key = PhysicalSortExpr::new_default(col(column, &input.schema()).expect("a column"));
+        Arc::new(SortExec::new(LexOrdering::new([key]).expect("a key"), input).with_fetch(fetch))
+    }
+
+    fn limited(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        Arc::new(GlobalLimitExec::new(input, 1, Some(5)))
+    }
+
+    fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
+        displayable(plan.as_ref()).indent(false).to_string()
+    }
+
+    /// Looks at a plan as it comes to the rule. One that lacks nothing must be left by DataFusion's rule as it is.
+    #[track_caller]
+    fn check(plan: Arc<dyn ExecutionPlan>, expect: bool) {
+        let config = ConfigOptions::new();
+        let plan = OutputRequirements::new_add_mode().optimize(plan, &config).expect("requirements");
+        assert_eq!(is_settled(&plan).expect("orders are known"), expect, "{}", shown(&plan));
+        if expect {
+            let ensured = EnsureRequirements::new().optimize(Arc::clone(&plan), &config).expect("the rule runs");
+            assert_eq!(shown(&ensured), shown(&plan));
+        }
+    }
+
+    #[test]
+    fn operators_of_one_partition_lack_nothing_below_a_sort_and_limits() {
+        check(leaf(1), true);
+        check(limited(leaf(1)), true);
+        check(sorted(leaf(1), "a", None), true);
+        check(sorted(leaf(1), "a", Some(3)), true);
+        check(limited(sorted(leaf(1), "b", None)), true);
+    }
+
+    #[test]
+    fn what_may_lack_something_goes_through_the_rule() {
+        check(leaf(2), false);
+        check(sorted(leaf(2), "a", None), false);
+        check(sorted(sorted(leaf(1), "a", None), "b", None), false);
+        let input = sorted(leaf(1), "a", None);
+        let only = vec![(col("b", &input.schema()).expect("a column"), "b".to_owned())];
+        check(Arc::new(ProjectionExec::try_new(only, input).expect("a projection")), false);
+    }
+}
