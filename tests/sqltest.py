@@ -212,38 +212,56 @@ def duckdb_value(value):
     return "\\x" + value.hex() if isinstance(value, bytes) else value
 
 
-def run_files(options, report, folder, setup=()):
-    """Every file in a directory of its own; `setup` runs first in each process."""
+def sql_files(options, report):
+    """The SQL files that are asked for."""
     paths = [path for path in sorted(options.sql_directory.glob("*.test")) if (options.file or "") in path.name]
     report.check(f"SQL files called {options.file or '*'}", None if paths else "there is none")
-    for path in paths:
-        directory = os.path.join(options.directory, folder, path.stem)
-        os.makedirs(directory)
-        blocks = parse(path.read_text(encoding="utf-8"))
-        Runner(options.binary, directory, report, f"sql/{path.name}", setup).run(blocks)
+    return paths
+
+
+def run_file(options, report, path, folder, setup=()):
+    """A file in a directory of its own; `setup` runs first in each process."""
+    directory = os.path.join(options.directory, folder, path.stem)
+    os.makedirs(directory)
+    blocks = parse(path.read_text(encoding="utf-8"))
+    Runner(options.binary, directory, report, f"sql/{path.name}", setup).run(blocks)
 
 
 def run(options, report):
     report.suite("SQL files")
-    run_files(options, report, "sql")
+    for path in sql_files(options, report):
+        run_file(options, report, path, "sql")
     report.end()
+
+
+def run_variants(options, report, variants, each):
+    """Files that store rows, under `variants`: pairs of a name and settings. Each file is run under `each` of them, other ones with
+    another seed and for its neighbours, so that all are run over many files; the long size and a file that is named run all."""
+    stores = re.compile(r"\b(create|load|copy|insert)\b", re.IGNORECASE)
+    files = [path for path in sql_files(options, report) if stores.search(path.read_text(encoding="utf-8"))]
+    for number, path in enumerate(files):
+        first = number + options.seed
+        chosen = range(len(variants)) if options.long or options.file else range(first, first + each)
+        for name, setup in (variants[variant % len(variants)] for variant in chosen):
+            run_file(options, report, path, f"sql-{name}", setup)
 
 
 def run_policies(options, report):
     """What a file says holds whichever chunks stay in memory."""
     report.suite("SQL files by cache policy")
-    for policy in POLICIES + (LIKE_LRU if options.long else ()):
-        run_files(options, report, f"sql-{policy}", [f"SET cache_policy = {policy}", "SET cache_size = '96KB'"])
-    run_files(options, report, "sql-both-forms", ["SET cache_forms = both", "SET cache_size = '96KB'"])
+    policies = POLICIES + (LIKE_LRU if options.long else ())
+    variants = [(policy, [f"SET cache_policy = {policy}", "SET cache_size = '96KB'"]) for policy in policies]
+    variants.append(("both-forms", ["SET cache_forms = both", "SET cache_size = '96KB'"]))
+    run_variants(options, report, variants, each=1)
     report.end()
 
 
 def run_encodings(options, report):
     """What a file says holds however its tables are encoded, and without what narrows scans."""
     report.suite("SQL files by encoding")
-    for encoding in ENCODINGS:
-        run_files(options, report, f"sql-{encoding}", [f"SET force_encoding = {encoding}"])
-    run_files(options, report, "sql-plain-scans", ["SET psma = off", "SET sma = off", "SET sargs = off"])
-    run_files(options, report, "sql-folded", ["SET fold_rows = 0"])
-    run_files(options, report, "sql-ranges", ["SET partition_wise_rows = 0"])
+    variants = [(encoding, [f"SET force_encoding = {encoding}"]) for encoding in ENCODINGS]
+    variants.append(("plain-scans", ["SET psma = off", "SET sma = off", "SET sargs = off"]))
+    variants.append(("folded", ["SET fold_rows = 0"]))
+    variants.append(("ranges", ["SET partition_wise_rows = 0"]))
+    run_variants(options, report, variants, each=2)
     report.end()

@@ -26,12 +26,14 @@ pub fn functions() -> Vec<Arc<AggregateUDF>> {
     static QUANTILES: [Definition; 5] = quantiles::DEFINITIONS;
     static BEST: [Definition; 6] = best_rows::DEFINITIONS;
     let all = FREQUENCIES.iter().chain(&QUANTILES).chain(&BEST);
-    all.map(|definition| {
-        let aliases = definition.aliases.iter().map(|alias| (*alias).to_owned()).collect();
-        let signature = Signature::user_defined(Volatility::Immutable);
-        Arc::new(AggregateUDF::from(Collected { definition, aliases, signature }))
-    })
-    .collect()
+    all.map(function).collect()
+}
+
+/// The one that is defined like this.
+pub fn function(definition: &'static Definition) -> Arc<AggregateUDF> {
+    let aliases = definition.aliases.iter().map(|alias| (*alias).to_owned()).collect();
+    let signature = Signature::user_defined(Volatility::Immutable);
+    Arc::new(AggregateUDF::from(Collected { definition, aliases, signature }))
 }
 
 #[derive(Debug)]

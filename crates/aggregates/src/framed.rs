@@ -25,6 +25,7 @@ use crate::frame_partition::Partition;
 use crate::frame_rows;
 use crate::frame_text::{FRAMED, FrameSpec, Units};
 use crate::frame_values::Own;
+use crate::ordered_sums::in_order;
 
 /// Digits of any integer of 32 bits, of any of 64 bits, and of a decimal up to which a sum in 16 bytes cannot overflow.
 const DIGITS: [u8; 3] = [10, 20, 28];
@@ -206,6 +207,11 @@ impl WindowUDFImpl for Framed {
         let compute = match &self.function {
             Function::Own(own) => Compute::Own(*own),
             Function::Aggregate(function) => {
+                let ordered = match fields {
+                    [only] if !self.spec.orders.is_empty() => in_order(function.name(), only.data_type()),
+                    _ => None,
+                };
+                let function = ordered.as_ref().unwrap_or(function);
                 // The function sees its arguments as columns: the rows themselves are not there any more.
                 let columns = exprs.iter().enumerate().map(|(index, expr)| match expr.downcast_ref::<Literal>() {
                     Some(_) => Arc::clone(expr),

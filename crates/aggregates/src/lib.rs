@@ -15,6 +15,7 @@ pub mod definitions;
 pub mod frequencies;
 pub mod grouping_sets;
 pub mod moments;
+pub mod ordered_sums;
 pub mod quantiles;
 pub mod written_calls;
 

@@ -128,6 +128,9 @@ impl Windows {
     }
 }
 
+/// Aggregates that add up the rows of an order one after the other, which those of a window do not.
+const ADDED_UP: [&str; 3] = ["avg", "mean", "sum"];
+
 /// Moves the order of a call's arguments to its window, where that has neither an order nor a frame: the rows of the whole
 /// partition, in that order.
 pub fn move_order(function: &mut Function) {
@@ -136,7 +139,8 @@ pub fn move_order(function: &mut Function) {
         return;
     };
     let FunctionArgumentList { clauses, duplicate_treatment: None, .. } = list else { return };
-    if !window.order_by.is_empty() || window.window_frame.is_some() {
+    let name = function.name.to_string().to_lowercase();
+    if !window.order_by.is_empty() || window.window_frame.is_some() || ADDED_UP.contains(&name.as_str()) {
         return;
     }
     let is_order = |clause: &mut FunctionArgumentClause| matches!(clause, FunctionArgumentClause::OrderBy(_));
@@ -146,7 +150,7 @@ pub fn move_order(function: &mut Function) {
         }
     }
     if !window.order_by.is_empty() {
-        if WITHOUT_ARGUMENTS.contains(&function.name.to_string().to_lowercase().as_str()) {
+        if WITHOUT_ARGUMENTS.contains(&name.as_str()) {
             list.args.clear();
         }
         window.window_frame = Some(WindowFrame {

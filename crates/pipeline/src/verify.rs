@@ -68,7 +68,11 @@ const REGISTER_LIMIT: u32 = 1 << 16;
 type Check<T = ()> = std::result::Result<T, String>;
 
 fn ensure(holds: bool, message: &str) -> Check {
-    if holds { Ok(()) } else { Err(message.to_owned()) }
+    ensure_or(holds, || message.to_owned())
+}
+
+fn ensure_or(holds: bool, message: impl FnOnce() -> String) -> Check {
+    if holds { Ok(()) } else { Err(message()) }
 }
 
 fn check_state(state: &State) -> Check {
@@ -85,7 +89,7 @@ fn check_state(state: &State) -> Check {
                 AggregateFunction::Sum => argument.is_some_and(is_number),
                 AggregateFunction::SumWide | AggregateFunction::SumFitting => argument == Some(ValueType::I64),
             };
-            ensure(fits, &format!("{aggregate} has no such argument"))
+            ensure_or(fits, || format!("{aggregate} has no such argument"))
         }),
     }
 }
@@ -126,7 +130,7 @@ impl<'a> Scope<'a> {
     }
 
     fn write(&mut self, register: Register, typed: Typed) -> Check {
-        ensure(register.0 < REGISTER_LIMIT, &format!("registers are numbered below {REGISTER_LIMIT}"))?;
+        ensure_or(register.0 < REGISTER_LIMIT, || format!("registers are numbered below {REGISTER_LIMIT}"))?;
         match self.written.insert(register, typed) {
             Some(_) => Err(format!("{register} is written twice")),
             None => Ok(()),
@@ -144,7 +148,7 @@ impl<'a> Scope<'a> {
     /// Reads a register that must have this type, whether NULL or not.
     fn read_as(&self, register: Register, value: ValueType) -> Check<Typed> {
         let typed = self.read(register)?;
-        ensure(typed.value == value, &format!("{register} is {}, not {}", typed.value.name(), value.name()))?;
+        ensure_or(typed.value == value, || format!("{register} is {}, not {}", typed.value.name(), value.name()))?;
         Ok(typed)
     }
 
@@ -171,7 +175,7 @@ impl<'a> Scope<'a> {
     }
 
     fn write_all(&mut self, registers: &[Register], types: Vec<Typed>) -> Check {
-        ensure(registers.len() == types.len(), &format!("the state has {} columns", types.len()))?;
+        ensure_or(registers.len() == types.len(), || format!("the state has {} columns", types.len()))?;
         registers.iter().zip(types).try_for_each(|(register, typed)| self.write(*register, typed))
     }
 
@@ -186,7 +190,7 @@ impl<'a> Scope<'a> {
                 is_boolean || column.typed.value == SourceColumn::widened(column.physical)
             }
         };
-        ensure(loaded, &format!("{} is not loaded as {}", column.physical.name(), column.typed.value.name()))
+        ensure_or(loaded, || format!("{} is not loaded as {}", column.physical.name(), column.typed.value.name()))
     }
 
     fn state(&self, state: StateId, is_filled: bool) -> Check<&'a State> {
@@ -243,7 +247,7 @@ impl<'a> Scope<'a> {
         condition: Option<&Condition>,
     ) -> Check {
         let join = self.join(state, true)?;
-        ensure(keys.len() == join.keys.len(), &format!("the key has {} parts", join.keys.len()))?;
+        ensure_or(keys.len() == join.keys.len(), || format!("the key has {} parts", join.keys.len()))?;
         for (register, part) in keys.iter().zip(&join.keys) {
             self.read_as(*register, part.value)?;
         }
@@ -269,7 +273,7 @@ impl<'a> Scope<'a> {
 
     /// Checks an operation that gives a `result`; returns whether that may be NULL.
     fn op(&self, op: &Op, result: ValueType) -> Check<bool> {
-        let gives = |value| ensure(result == value, &format!("the result is {}", ValueType::name(value)));
+        let gives = |value| ensure_or(result == value, || format!("the result is {}", ValueType::name(value)));
         let null_of = |registers: &[(Register, ValueType)]| {
             registers.iter().try_fold(false, |nullable, (register, value)| {
                 Ok::<_, String>(self.read_as(*register, *value)?.nullable | nullable)
@@ -356,7 +360,7 @@ impl<'a> Scope<'a> {
                 let groups = self.groups(*state, false)?;
                 self.store("key", keys, &groups.keys)?;
                 let count = groups.aggregates.len();
-                ensure(arguments.len() == count, &format!("the state has {count} aggregates"))?;
+                ensure_or(arguments.len() == count, || format!("the state has {count} aggregates"))?;
                 for (argument, aggregate) in arguments.iter().zip(&groups.aggregates) {
                     match (argument, aggregate.argument) {
                         (None, None) => {}
@@ -371,10 +375,10 @@ impl<'a> Scope<'a> {
     }
 
     fn store(&self, what: &str, registers: &[Register], slots: &[Typed]) -> Check {
-        ensure(registers.len() == slots.len(), &format!("the {what} has {} parts", slots.len()))?;
+        ensure_or(registers.len() == slots.len(), || format!("the {what} has {} parts", slots.len()))?;
         for (register, slot) in registers.iter().zip(slots) {
             let typed = self.read(*register)?;
-            ensure(stores(*slot, typed), &format!("{register} is {typed}, but its place {slot}"))?;
+            ensure_or(stores(*slot, typed), || format!("{register} is {typed}, but its place {slot}"))?;
         }
         Ok(())
     }
@@ -387,13 +391,13 @@ fn check_conversion(from: ValueType, to: ValueType) -> Check {
         ValueType::Bool | ValueType::I64 | ValueType::I128 => is_number(to),
         ValueType::Bytes => false,
     };
-    ensure(converts, &format!("{} does not become {}", from.name(), to.name()))
+    ensure_or(converts, || format!("{} does not become {}", from.name(), to.name()))
 }
 
 /// Checks the list of an [`Op::In`].
 fn check_list(list: &[Constant], value: ValueType) -> Check {
     let is_of = |constant| Scalar::of_constant(constant, value).is_some_and(|constant| !constant.is_null());
-    ensure(list.iter().all(is_of), &format!("the list is not of {}", value.name()))?;
+    ensure_or(list.iter().all(is_of), || format!("the list is not of {}", value.name()))?;
     ensure(list.is_sorted_by(|a, b| compare_constants(a, b).is_lt()), "the list is not in order")
 }
 

@@ -9,7 +9,7 @@ use std::fmt;
 use std::ops::{BitAnd, BitOr, BitOrAssign};
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, DFSchemaRef, Result, ScalarValue};
@@ -18,6 +18,7 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
 
+use crate::nested_order::is_nested;
 use crate::typed::{self, ChildTypes};
 
 /// A rule that rewrites expressions.
@@ -42,7 +43,7 @@ pub trait ExpressionRule: fmt::Debug + Send + Sync {
 
 /// Kinds of expressions that rules look for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Kinds(u8);
+pub struct Kinds(u16);
 
 impl Kinds {
     /// Calls of scalar functions.
@@ -61,6 +62,10 @@ impl Kinds {
     pub const WINDOW: Self = Self(64);
     /// IN of a list.
     pub const IN_LIST: Self = Self(128);
+    /// What may be a list or a struct: literals, casts and columns that are one, and what only its type tells.
+    pub const NESTED: Self = Self(256);
+    /// Aggregates in an order.
+    pub const ORDERED: Self = Self(512);
 
     /// Whether some of `others` is among them.
     pub fn has(self, others: Self) -> bool {
@@ -80,9 +85,12 @@ impl Kinds {
     /// Of an expression without its children.
     fn of(expr: &Expr) -> Self {
         match expr {
-            Expr::ScalarFunction(_) => Self::CALL | Self::INTERVAL | Self::COMMON_TYPE,
+            Expr::ScalarFunction(_) => Self::CALL | Self::INTERVAL | Self::COMMON_TYPE | Self::NESTED,
+            Expr::AggregateFunction(call) if !call.params.order_by.is_empty() => {
+                Self::ARITHMETIC | Self::INTERVAL | Self::NESTED | Self::ORDERED
+            }
             Expr::AggregateFunction(_) => Self::ARITHMETIC | Self::INTERVAL,
-            Expr::WindowFunction(_) => Self::ARITHMETIC | Self::INTERVAL | Self::WINDOW,
+            Expr::WindowFunction(_) => Self::ARITHMETIC | Self::INTERVAL | Self::WINDOW | Self::NESTED,
             Expr::Negative(_) => Self::ARITHMETIC,
             Expr::BinaryExpr(BinaryExpr { op, .. }) => match op {
                 Operator::And | Operator::Or => Self::default(),
@@ -101,13 +109,14 @@ impl Kinds {
             Expr::IsNull(_) | Expr::IsNotNull(_) | Expr::Exists(_) => Self::default(),
             Expr::InList(_) => Self::COMMON_TYPE | Self::IN_LIST,
             Expr::Between(_) | Expr::InSubquery(_) | Expr::Case(_) | Expr::SimilarTo(_) => Self::COMMON_TYPE,
-            _ => Self::COMMON_TYPE | Self::INTERVAL,
+            _ => Self::COMMON_TYPE | Self::INTERVAL | Self::NESTED,
         }
     }
 
     fn of_type(data_type: &DataType) -> Self {
         match data_type {
             DataType::Interval(_) => Self::INTERVAL,
+            other if is_nested(other) => Self::NESTED,
             _ => Self::default(),
         }
     }
@@ -175,9 +184,9 @@ impl ExpressionRules {
     /// Rewrites the expressions of a node, which keep their names.
     fn rewrite_expressions(&self, plan: LogicalPlan, of_node: Kinds) -> Result<Transformed<LogicalPlan>> {
         let (schema, names) = (scope_of(&plan)?, NamePreserver::new(&plan));
-        let intervals = of_node & Kinds::INTERVAL;
+        let of_columns = of_node & (Kinds::INTERVAL | Kinds::NESTED);
         plan.map_expressions(|expr| {
-            let kinds = Kinds::of_all(&expr)? | intervals;
+            let kinds = Kinds::of_all(&expr)? | of_columns;
             if !self.rules.iter().any(|rule| rule.concerns(kinds)) {
                 return Ok(Transformed::no(expr));
             }
@@ -216,11 +225,9 @@ fn kinds_of(plan: &LogicalPlan) -> Result<Kinds> {
             Ok(TreeNodeRecursion::Continue)
         })
     })?;
-    let is_interval = |field: &FieldRef| matches!(field.data_type(), DataType::Interval(_));
-    if has_columns && !kinds.has(Kinds::INTERVAL) {
-        let mut inputs = plan.inputs().into_iter().map(LogicalPlan::schema).chain([plan.schema()]);
-        if inputs.any(|schema| schema.fields().iter().any(is_interval)) {
-            kinds |= Kinds::INTERVAL;
+    if has_columns {
+        for schema in plan.inputs().into_iter().map(LogicalPlan::schema).chain([plan.schema()]) {
+            schema.fields().iter().for_each(|field| kinds |= Kinds::of_type(field.data_type()));
         }
     }
     Ok(kinds)

@@ -2,6 +2,8 @@
 //! whole value's NULL goes. DataFusion takes a NULL inside for the least in comparisons, and sorts it to where whole NULLs go.
 //!
 //! Equality is the same in both, but not where it is the key of a join: there neither lists nor NULLs inside of structs are found.
+//!
+//! And the order in a call of `sum` or `avg` counts where they round, which DataFusion takes for no order at all.
 
 use std::sync::Arc;
 
@@ -17,12 +19,13 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::prelude::cast;
+use forebay_aggregates::ordered_sums::in_order;
 use forebay_functions::order_keys::order_keys;
 
 use crate::expressions::{ExpressionRule, Kinds};
 use crate::typed::{self, ChildTypes};
 
-/// Puts keys in place of lists and structs where these are ordered.
+/// Puts keys in place of lists and structs where these are ordered, and sums in an order in place of sums.
 #[derive(Debug)]
 pub struct NestedOrder {
     key: Arc<ScalarUDF>,
@@ -36,7 +39,7 @@ impl Default for NestedOrder {
 
 impl ExpressionRule for NestedOrder {
     fn concerns(&self, kinds: Kinds) -> bool {
-        kinds.has(Kinds::COMMON_TYPE) || kinds.has(Kinds::ARITHMETIC)
+        kinds.has(Kinds::NESTED | Kinds::ORDERED)
     }
 
     fn rewrite(&self, expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -61,7 +64,13 @@ impl ExpressionRule for NestedOrder {
             }
             Expr::AggregateFunction(mut function) => {
                 let changed = self.rewrite_sorts(&mut function.params.order_by, schema);
-                Transformed::new_transformed(Expr::AggregateFunction(function), changed)
+                let ordered = match types.first() {
+                    Some(Some(of)) if !function.params.order_by.is_empty() => in_order(function.func.name(), of),
+                    _ => None,
+                };
+                let is_ordered = ordered.is_some();
+                function.func = ordered.unwrap_or(function.func);
+                Transformed::new_transformed(Expr::AggregateFunction(function), changed || is_ordered)
             }
             other => Transformed::no(other),
         })
@@ -83,7 +92,8 @@ fn is_compared(op: Operator) -> bool {
     typed::is_comparison(op)
 }
 
-fn is_nested(data_type: &DataType) -> bool {
+/// Whether values of a type have parts.
+pub(crate) fn is_nested(data_type: &DataType) -> bool {
     use DataType as T;
     matches!(data_type, T::List(_) | T::LargeList(_) | T::FixedSizeList(..) | T::Struct(_))
 }

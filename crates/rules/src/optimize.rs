@@ -21,7 +21,13 @@ pub fn optimized(plan: &LogicalPlan, state: &SessionState) -> Result<LogicalPlan
             Ok(LogicalPlan::Explain(Explain { plan: inner, logical_optimization_succeeded: true, ..explain.clone() }))
         }
         plan => {
-            let plan = state.analyzer().execute_and_check(plan.clone(), state.config_options(), |_, _| {})?;
+            let mut plan = plan.clone();
+            for rule in &state.analyzer().rules {
+                let analyzed = rule.analyze(plan, state.config_options());
+                plan = analyzed.map_err(|error| error.context(rule.name()))?;
+            }
+            plan.check_invariants(InvariantLevel::Executable)
+                .map_err(|error| error.context("Invalid (non-executable) plan after Analyzer"))?;
             let plan = run(steps(), plan, state)?;
             plan.check_invariants(InvariantLevel::Executable)
                 .map_err(|error| error.context("Invalid (non-executable) plan after LP Optimizers"))?;

@@ -19,10 +19,11 @@ use datafusion::sql::sqlparser::parser::Parser;
 use forebay_grammar::walk::{Tree, visit_expressions};
 
 use crate::dialect::ForebayDialect;
+use crate::stored_names::StoredNames;
 use crate::volatile::is_volatile;
 
-/// The columns of tables, in lower case, where they are known.
-type Sources = Option<HashSet<String>>;
+/// The columns of tables, where they are known.
+type Sources = Option<StoredNames>;
 
 /// Puts what the names stand for in their places. `sources` tells the columns of a FROM clause.
 pub(crate) fn write_out(select: &mut Select, sources: impl Fn(&[TableWithJoins]) -> Sources) {
@@ -50,7 +51,7 @@ pub(crate) fn write_out(select: &mut Select, sources: impl Fn(&[TableWithJoins])
             continue;
         }
         let Some(columns) = known.get_or_insert_with(|| sources(&select.from)) else { return };
-        if !columns.contains(&lower) {
+        if !columns.has(&lower) {
             names.entry(lower).or_insert_with(|| Expr::Nested(Box::new(expr.clone())));
         } else if !is_key(&select.group_by, &plain, &lower) {
             hiding.entry(lower).or_insert_with(|| Expr::Nested(Box::new(expr.clone())));
@@ -279,7 +280,7 @@ fn hiding(query: &Query, sources: impl Fn(Option<&With>, &[TableWithJoins]) -> S
         return None;
     }
     let columns = sources(query.with.as_ref(), &select.from)?;
-    used.retain(|name| columns.contains(name));
+    used.retain(|name| columns.has(name));
     (!used.is_empty()).then_some(used)
 }
 
@@ -359,7 +360,7 @@ mod tests {
     fn check(text: &str, expect: &str) {
         let parsed = Parser::new(&ForebayDialect).try_with_sql(text).and_then(|mut parser| parser.parse_query());
         let mut query = parsed.expect("parses");
-        let columns = || Some(HashSet::from(["a".to_owned(), "b".to_owned()]));
+        let columns = || Some(StoredNames::of(vec!["a".to_owned(), "b".to_owned()]));
         order_by_sources(&mut query, |_, _| columns());
         if let SetExpr::Select(select) = query.body.as_mut() {
             write_out(select, |_| columns());

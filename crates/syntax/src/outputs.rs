@@ -3,8 +3,6 @@
 //!
 //! Invariant: a list is whole and in the case of letters that the planner gives, or there is none.
 
-use std::collections::HashSet;
-
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, JoinConstraint, JoinOperator, OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
     SetExpr, SetQuantifier, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, Value,
@@ -35,12 +33,12 @@ pub fn of_factor(scopes: &Scopes, table: &TableFactor) -> Option<StoredNames> {
     Outputs { scopes, named: Vec::new() }.of_factor(table).map(StoredNames::of)
 }
 
-/// The columns, in lower case, of the tables that the SELECT of a query reads; `None` where they are not known.
-pub fn of_sources(scopes: &Scopes, with: Option<&With>, from: &[TableWithJoins]) -> Option<HashSet<String>> {
+/// The columns of the tables that the SELECT of a query reads; `None` where they are not known.
+pub fn of_sources(scopes: &Scopes, with: Option<&With>, from: &[TableWithJoins]) -> Option<StoredNames> {
     let mut outputs = Outputs { scopes, named: Vec::new() };
     with.into_iter().for_each(|with| outputs.add(with));
     let tables = outputs.of_from(from, false)?;
-    Some(tables.into_iter().flat_map(|(_, columns)| columns).map(|column| column.to_lowercase()).collect())
+    Some(StoredNames::of(tables.into_iter().flat_map(|(_, columns)| columns).collect()))
 }
 
 /// The tables in FROM with their columns; those that joins have in common are there once.

@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_engine::types::arrow_type;
 use forebay_grammar::expressions::position;
-use forebay_grammar::walk::visit_expressions_mut;
+use forebay_grammar::walk::{visit_expressions, visit_expressions_mut};
 use forebay_grammar::{macros, windows};
 
 use crate::aliases::each_outside;
@@ -207,6 +207,19 @@ impl Taken {
 /// Calls that differ in casts only get functions in place of the casts, which are part of their names. Those of subqueries are told
 /// apart there, when their columns have names.
 pub fn tell_casts_apart(select: &mut Select) {
+    let mut has_casts = false;
+    each_outside(select, |expr| {
+        if let Expr::Function(_) = expr {
+            let is_cast = |part: &Expr| match part {
+                Expr::Cast { .. } => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            };
+            has_casts |= visit_expressions(expr, is_cast).is_break();
+        }
+    });
+    if !has_casts {
+        return;
+    }
     let mut calls: HashMap<String, HashSet<String>> = HashMap::new();
     each_outside(select, |expr| {
         if matches!(expr, Expr::Function(_)) {

@@ -8,7 +8,9 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{Constraint as PlanConstraint, Constraints, DFSchema, Result as DataFusionResult};
 use datafusion::datasource::TableType;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use datafusion::physical_plan::ExecutionPlan;
 use forebay_base::{ColumnId, Error};
 use forebay_context::error::into_datafusion;
@@ -148,10 +150,8 @@ impl TableProvider for ForebayTable {
         };
         let table = self.rows.bind(state).map_err(into_datafusion)?;
         let schema = DFSchema::try_from(Schema::clone(&self.schema))?;
-        let predicates = filters
-            .iter()
-            .map(|filter| state.create_physical_expr(filter.clone(), &schema))
-            .collect::<DataFusionResult<Vec<_>>>()?;
+        let predicates =
+            filters.iter().map(|filter| physical(filter, &schema, state)).collect::<DataFusionResult<Vec<_>>>()?;
         let projection = match projection {
             Some(columns) => columns.clone(),
             None => (0..table.columns.len()).collect(),
@@ -175,4 +175,9 @@ impl TableProvider for ForebayTable {
         };
         Ok(filters.iter().map(answer).collect())
     }
+}
+
+/// An expression of a plan that has its types, over columns of this schema.
+pub fn physical(expr: &Expr, schema: &DFSchema, session: &dyn Session) -> DataFusionResult<Arc<dyn PhysicalExpr>> {
+    create_physical_expr(expr, schema, session.execution_props(), &PhysicalPlanningContext::default())
 }

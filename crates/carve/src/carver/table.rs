@@ -25,7 +25,7 @@ use forebay_tables::filter::Predicates;
 use forebay_tables::predicate::{TranslatedConjunct as Tested, translate};
 use forebay_tables::rows::TableRows;
 use forebay_tables::statistics::{UNKNOWN_SELECTIVITY, test_selectivity};
-use forebay_tables::table::ForebayTable;
+use forebay_tables::table::{ForebayTable, physical};
 
 use crate::carver::expression::Scope;
 use crate::carver::{CarvedInput, Carver};
@@ -127,6 +127,12 @@ fn one_of(predicate: &Expr) -> Option<Expr> {
     Some(Expr::InList(InList::new(Box::new(column?.clone()), list, false)))
 }
 
+/// Whether a predicate compares columns, so that no test on the codes of one follows from it.
+fn is_of_several_columns(predicate: &Expr) -> bool {
+    let Expr::BinaryExpr(BinaryExpr { op, .. }) = predicate else { return false };
+    !matches!(op, Operator::And | Operator::Or) && predicate.column_refs().len() > 1
+}
+
 impl Carver<'_> {
     /// A scan of one of our tables.
     pub fn scan(&mut self, scan: &TableScan) -> Result<CarvedInput, Reason> {
@@ -199,12 +205,14 @@ impl Carver<'_> {
         for part in scan.filters.iter().flat_map(split_conjunction) {
             let part = unnormalize_col(part.clone());
             let part = one_of(&part).unwrap_or(part);
-            if let (false, Ok(scalar)) = (on_codes, self.scan_predicate(position, &bare, &part)) {
+            if (!on_codes || is_of_several_columns(&part))
+                && let Ok(scalar) = self.scan_predicate(position, &bare, &part)
+            {
                 predicates.push(scalar);
                 continue;
             }
-            let physical = self.session.create_physical_expr(part.clone(), &bare).map_err(lost)?;
-            let parts = Predicates::of(std::slice::from_ref(&physical), &types);
+            let tested = physical(&part, &bare, self.session).map_err(lost)?;
+            let parts = Predicates::of(std::slice::from_ref(&tested), &types);
             self.tables[position].tests.extend(parts.tests);
             for residual in parts.residual {
                 // A filter that is a conjunction after all would be evaluated twice, which is no harm.
