@@ -55,6 +55,13 @@ impl VisitorMut for Named {
 }
 
 fn replace_in(told: &dyn Fn() -> Vec<Setting>, statement: &mut Statement) -> Result<()> {
+    let asks = visit_expressions(&*statement, |expr| match expr {
+        Expr::Function(call) if is_asked(call) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    if asks.is_continue() {
+        return Ok(());
+    }
     let _ = statement.walk_mut(&mut Named);
     let flow = visit_expressions_mut(statement, |expr| {
         let Expr::Function(call) = expr else { return ControlFlow::Continue(()) };

@@ -234,7 +234,7 @@ fn kinds_of(plan: &LogicalPlan) -> Result<Kinds> {
 }
 
 /// The columns that expressions of a node may name.
-fn scope_of(plan: &LogicalPlan) -> Result<DFSchemaRef> {
+pub(crate) fn scope_of(plan: &LogicalPlan) -> Result<DFSchemaRef> {
     let inputs = plan.inputs();
     Ok(match (plan, inputs.as_slice()) {
         (

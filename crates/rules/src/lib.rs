@@ -7,6 +7,7 @@
 pub mod again;
 pub mod arithmetic;
 pub mod around;
+mod coerced;
 pub mod coercion;
 mod conditions;
 pub mod dates;

@@ -9,7 +9,6 @@ use std::sync::{Arc, LazyLock};
 
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use datafusion::optimizer::analyzer::resolve_grouping_function::ResolveGroupingFunction;
-use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
 use datafusion::optimizer::common_subexpr_eliminate::CommonSubexprEliminate;
 use datafusion::optimizer::decorrelate_lateral_join::DecorrelateLateralJoin;
 use datafusion::optimizer::decorrelate_predicate_subquery::DecorrelatePredicateSubquery;
@@ -35,6 +34,7 @@ use datafusion::optimizer::single_distinct_to_groupby::SingleDistinctToGroupBy;
 use crate::again::Again;
 use crate::arithmetic::CheckedArithmetic;
 use crate::around::LogicalRule;
+use crate::coerced::Coerced;
 use crate::coercion::UnifiedTypes;
 use crate::conditions::Conditions;
 use crate::dependencies::Mistrust;
@@ -113,7 +113,8 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
             ],
         )),
         Arc::new(ResolveGroupingFunction::new()),
-        Arc::new(TypeCoercion::new()),
+        // Coerced: would make every node anew. No issue: what it costs to plan; passes.py, and everything.
+        Arc::new(Coerced),
         Arc::new(SessionZone),
         // Casts round, and those that lose digits stay where they are. No issue, as above; casts.test. Behind all types: the
         // casts that nobody wrote are no others.

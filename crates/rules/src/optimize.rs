@@ -28,10 +28,7 @@ pub fn optimized(plan: &LogicalPlan, state: &SessionState) -> Result<LogicalPlan
             }
             plan.check_invariants(InvariantLevel::Executable)
                 .map_err(|error| error.context("Invalid (non-executable) plan after Analyzer"))?;
-            let plan = run(steps(), plan, state)?;
-            plan.check_invariants(InvariantLevel::Executable)
-                .map_err(|error| error.context("Invalid (non-executable) plan after LP Optimizers"))?;
-            Ok(plan)
+            run(steps(), plan, state)
         }
     }
 }
