@@ -20,6 +20,7 @@ class NumericSuite(Suite):
     """Over one table with a column of every type."""
 
     wider = (*WIDER, *BEYOND)
+    undecided = (re.compile(r"^Conversion Error"),)
 
     def gist(self, answer):
         return re.sub(r"-?\d+\.\d+(e-?\d+)?", lambda number: f"{float(number[0]):.9g}", super().gist(answer))

@@ -27,8 +27,8 @@ use crate::frame_text::{FRAMED, FrameSpec, Units};
 use crate::frame_values::Own;
 use crate::ordered_sums::in_order;
 
-/// Digits of any integer of 32 bits, of any of 64 bits, and of a decimal up to which a sum in 16 bytes cannot overflow.
-const DIGITS: [u8; 3] = [10, 20, 28];
+/// Digits of a decimal up to which a sum in 16 bytes cannot overflow: any integer of 64 bits has fewer.
+const SUMMED_DIGITS: u8 = 28;
 
 /// The function of this name that the planner finds before [`FramePlanner`] says what it is.
 pub fn placeholder() -> Arc<WindowUDF> {
@@ -148,11 +148,12 @@ impl Function {
 
 /// A type in which no sum of values of this one overflows.
 fn summed(own: &DataType) -> DataType {
-    let [integer, wide_integer, decimal] = DIGITS;
     match own {
-        DataType::Int64 | DataType::UInt64 => DataType::Decimal128(wide_integer, 0),
-        other if other.is_integer() => DataType::Decimal128(integer, 0),
-        DataType::Decimal128(precision, scale) if *precision > decimal => DataType::Decimal256(*precision, *scale),
+        // Of which the sum is a HUGEINT.
+        other if other.is_integer() => DataType::Decimal128(SUMMED_DIGITS, 0),
+        DataType::Decimal128(precision, scale) if *precision > SUMMED_DIGITS => {
+            DataType::Decimal256(*precision, *scale)
+        }
         other => other.clone(),
     }
 }

@@ -1,5 +1,5 @@
 //! Aggregates as DuckDB means them: `avg` of exact numbers, and those whose frames DataFusion cannot slide. And calls over frames
-//! that DataFusion does not know, whatever they compute.
+//! that DataFusion does not know, whatever they compute; `lag` and `lead`.
 //!
 //! Start with [`sliding`]: which aggregates are computed anew for each frame; and with [`written_frames`]: which frames are our own.
 //! Must not know: rules, tables.
@@ -15,6 +15,7 @@ pub mod definitions;
 pub mod frequencies;
 pub mod grouping_sets;
 pub mod moments;
+pub mod neighbours;
 pub mod ordered_sums;
 pub mod quantiles;
 pub mod written_calls;

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, new_empty_array};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, IntervalMonthDayNanoArray, new_empty_array,
+};
 use datafusion::arrow::compute::{SortColumn, cast as plain_cast, concat, lexsort_to_indices, take};
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, IntervalMonthDayNano, TimeUnit};
 use datafusion::common::{Result, ScalarValue, exec_err};
 use forebay_functions::casts::cast;
 use forebay_functions::function::refused;
-use forebay_functions::interval_lengths::INTERVAL;
+use forebay_functions::interval_lengths::{INTERVAL, lengths};
 
 use crate::definitions::{Definition, list_type, one_list};
 use crate::frame_partition::sortable;
@@ -271,14 +273,40 @@ fn units(points: &ArrayRef) -> Result<i64> {
 
 fn median(values: &ArrayRef) -> Result<ArrayRef> {
     let sorted = sorted(values)?;
-    match is_between(values.data_type()) {
-        true => between(&sorted, WHOLE / 2, false),
-        false => at_place(&sorted, WHOLE / 2, false),
+    match values.data_type() {
+        DataType::Interval(_) if sorted.len().is_multiple_of(2) => middle_of_intervals(&sorted),
+        between_two if is_between(between_two) => between(&sorted, WHOLE / 2, false),
+        _ => at_place(&sorted, WHOLE / 2, false),
+    }
+}
+
+/// The length in the middle of an even number of sorted intervals.
+fn middle_of_intervals(sorted: &ArrayRef) -> Result<ArrayRef> {
+    let lengths = lengths(sorted)?;
+    let lengths = lengths.as_primitive::<Decimal128Type>();
+    let (low, high) = (lengths.value(lengths.len() / 2 - 1), lengths.value(lengths.len() / 2));
+    let middle = interval_of(low + ((high - low) as f64 / 2.0).round() as i128)?;
+    Ok(Arc::new(IntervalMonthDayNanoArray::from(vec![middle])))
+}
+
+/// So many microseconds as days and time.
+fn interval_of(microseconds: i128) -> Result<IntervalMonthDayNano> {
+    let day = i128::from(MICROSECONDS_OF_DAY);
+    match i32::try_from(microseconds / day) {
+        Ok(days) => Ok(IntervalMonthDayNano::new(0, days, (microseconds % day) as i64 * 1_000)),
+        Err(_) => exec_err!("an interval of {microseconds} microseconds is too long"),
     }
 }
 
 /// `mad`: the median of how far the values are from their median.
 fn deviation(values: &ArrayRef) -> Result<ScalarValue> {
+    // How far points in time are from each other is told in microseconds.
+    let values = match values.data_type() {
+        DataType::Timestamp(unit, zone) if *unit != TimeUnit::Microsecond => {
+            &cast(values, &DataType::Timestamp(TimeUnit::Microsecond, zone.clone()), false)?
+        }
+        _ => values,
+    };
     let middle = median(values)?;
     let values = plain_cast(values, middle.data_type())?;
     Ok(match middle.data_type() {
@@ -301,9 +329,7 @@ fn deviation(values: &ArrayRef) -> Result<ScalarValue> {
             let numbers = plain_cast(&values, &DataType::Int64)?;
             let far = numbers.as_primitive::<Int64Type>().unary::<_, Int64Type>(|one| (one - middle).abs());
             let far: ArrayRef = sorted(&(Arc::new(far) as ArrayRef))?;
-            let far = weighted_units(&far)?;
-            let (days, rest) = (far / MICROSECONDS_OF_DAY, far % MICROSECONDS_OF_DAY);
-            ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano::new(0, days as i32, rest * 1_000)))
+            ScalarValue::IntervalMonthDayNano(Some(interval_of(weighted_units(&far)?.into())?))
         }
     })
 }

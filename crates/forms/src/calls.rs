@@ -1,6 +1,44 @@
-//! How COLUMNS is called.
+//! How COLUMNS is called, and which calls aggregate.
 
 use datafusion::sql::sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments};
+
+/// Functions that aggregate.
+const AGGREGATES: [&str; 34] = [
+    "any_value",
+    "arg_max",
+    "arg_min",
+    "array_agg",
+    "avg",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "bool_and",
+    "bool_or",
+    "count",
+    "count_if",
+    "entropy",
+    "first",
+    "last",
+    "list",
+    "mad",
+    "max",
+    "mean",
+    "median",
+    "min",
+    "mode",
+    "product",
+    "quantile",
+    "quantile_cont",
+    "quantile_disc",
+    "stddev",
+    "stddev_pop",
+    "stddev_samp",
+    "string_agg",
+    "sum",
+    "var_pop",
+    "var_samp",
+    "variance",
+];
 
 /// The function that `*COLUMNS(…)` becomes among the arguments of another one.
 pub const UNPACKED: &str = "unpacked_columns";
@@ -25,4 +63,10 @@ pub fn unpacked_call(call: &Function) -> Option<&Function> {
         },
         _ => None,
     }
+}
+
+/// Whether a call aggregates rows, by its name.
+#[must_use]
+pub fn is_aggregate(call: &Function) -> bool {
+    call.over.is_none() && AGGREGATES.contains(&call.name.to_string().to_lowercase().as_str())
 }

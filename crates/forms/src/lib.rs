@@ -1,5 +1,6 @@
 //! What is told of expressions and of `*` by the syntax tree alone: options and neighbours of a `*`, names with groups, NULLs without a
-//! type, integers at the ends of their types; what a statement says of files.
+//! type, integers at the ends of their types; names of columns that are not the same, what ORDER BY may be;
+//! what a statement says of files.
 //!
 //! Must not know: tables, names in scope, plans, the parser.
 
@@ -10,6 +11,8 @@ pub mod calls;
 pub mod file_options;
 pub mod group_names;
 pub mod integers;
+pub mod names_apart;
 pub mod nothing;
+pub mod orders;
 pub mod slices;
 pub mod star_options;

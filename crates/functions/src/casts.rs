@@ -36,7 +36,9 @@ pub fn cast(array: &ArrayRef, target: &DataType, or_null: bool) -> Result<ArrayR
     }
     match (array.data_type(), target) {
         // Arrays of a fixed length by way of lists.
-        (T::FixedSizeList(element, _), _) if target.is_string() || matches!(target, T::List(_)) => {
+        (T::FixedSizeList(element, _), _)
+            if target.is_string() || matches!(target, T::List(_) | T::FixedSizeList(..)) =>
+        {
             cast(&plain(array, &T::List(Arc::clone(element)))?, target, or_null)
         }
         (source, T::FixedSizeList(element, _)) if source.is_string() || matches!(source, T::List(_)) => {

@@ -1,5 +1,5 @@
 //! Functions of DuckDB that DataFusion lacks, or means otherwise: scalar ones of dates, times and intervals, and of texts; casts;
-//! the least and the greatest value; functions of floats; `lag`, `lead` and `nullif`.
+//! the least and the greatest value; functions of floats; `nullif`.
 //!
 //! Start with [`function`]: what a function is. Then [`moments`] and [`texts`], a list of functions each. Must not know: plans,
 //! rules, tables.
@@ -18,7 +18,6 @@ pub mod floats;
 pub mod function;
 pub mod interval_lengths;
 pub mod moments;
-pub mod neighbours;
 pub mod null_if;
 pub mod order_keys;
 pub mod row_extrema;

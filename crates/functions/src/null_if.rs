@@ -1,5 +1,5 @@
 //! `nullif(a, b)`: NULL where the two are equal, else the first, as it is. DataFusion's gives it in the type that both have in
-//! common.
+//! common, and takes intervals for equal only where their months, days and the rest are.
 
 use std::sync::Arc;
 
@@ -16,6 +16,9 @@ use datafusion::logical_expr::{
 use forebay_base::Error;
 use forebay_context::error::into_datafusion;
 use forebay_syntax::types::shown_type;
+
+use crate::interval_lengths::has_intervals;
+use crate::order_keys::order_keys;
 
 /// The function.
 pub fn function() -> Arc<ScalarUDF> {
@@ -67,11 +70,15 @@ impl ScalarUDFImpl for NullIf {
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let (value, other) = (args.args[0].clone(), args.args[1].clone());
         let (own, others) = (value.data_type(), other.data_type());
-        if own == others {
+        if own == others && !has_intervals(&own) {
             return self.inner.invoke_with_args(args);
         }
         let common = compared_type(&own, &others)?;
         args.args = vec![value.cast_to(&common, None)?, other.cast_to(&common, None)?];
+        if has_intervals(&common) {
+            let keys = make_scalar_function(|one: &[ArrayRef]| order_keys(&one[0]), Vec::new());
+            args.args = args.args.chunks(1).map(keys).collect::<Result<_>>()?;
+        }
         let compared = self.inner.invoke_with_args(args)?;
         let kept = |both: &[ArrayRef]| -> Result<ArrayRef> { Ok(nullif(&both[0], &is_null(&both[1])?)?) };
         make_scalar_function(kept, Vec::new())(&[value, compared])

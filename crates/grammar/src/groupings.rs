@@ -3,16 +3,20 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select, SelectItem,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select, SelectItem, Value,
 };
 
-use crate::walk::{Tree, visit_expressions};
+use crate::walk::{Tree, visit_expressions, visit_expressions_mut};
+use forebay_forms::calls::is_aggregate;
 
 /// Columns of a CUBE: it has as many sets as these have subsets.
 const CUBE_COLUMNS: usize = 12;
 
 /// Writes out the sets of a SELECT.
 pub fn write_out(select: &mut Select) {
+    if matches!(&select.group_by, GroupByExpr::All(modifiers) if modifiers.is_empty()) && has_no_keys(select) {
+        select.group_by = GroupByExpr::Expressions(Vec::new(), Vec::new());
+    }
     let has_calls = |tree: &dyn Tree| {
         visit_expressions(tree, |expr| match expr {
             Expr::Function(_) => ControlFlow::Break(()),
@@ -51,6 +55,36 @@ pub fn write_out(select: &mut Select) {
             _ => {}
         }
     }
+}
+
+/// Whether GROUP BY ALL of a SELECT has no keys: outside of aggregates there are only constants, which are none.
+fn has_no_keys(select: &Select) -> bool {
+    select.projection.iter().all(|item| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => is_constant(expr.clone()),
+        _ => false,
+    })
+}
+
+/// Whether an expression is the same for all rows of a group of any kind.
+fn is_constant(mut expr: Expr) -> bool {
+    let _: ControlFlow<()> = visit_expressions_mut(&mut expr, |part| {
+        if matches!(part, Expr::Function(call) if is_aggregate(call)) {
+            *part = Expr::Value(Value::Null.into());
+        }
+        ControlFlow::Continue(())
+    });
+    let varies = |part: &Expr| match part {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Subquery(_) | Expr::Exists { .. } => true,
+        // Another value each time, perhaps.
+        Expr::Function(call) => match &call.args {
+            FunctionArguments::List(list) => list.args.is_empty() || call.over.is_some(),
+            _ => true,
+        },
+        _ => false,
+    };
+    let found =
+        visit_expressions(&expr, |part| if varies(part) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) });
+    found.is_continue()
 }
 
 /// The sets that an element of GROUPING SETS stands for.

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`statements`], [`filled_tables`], [`from_first`], [`layout_words`], [`phrases`] and [`clauses`] work on tokens, before a statement is parsed;
 //! [`expressions`] is what the dialect asks while it is parsed; [`access`], [`collations`], [`conditions`],
-//! [`function_columns`], [`macros`], [`orders`], [`outer_aggregates`] and [`row_ids`] change the parsed tree, [`samples`] both. Must not know:
+//! [`function_columns`], [`macros`], [`outer_aggregates`] and [`row_ids`] change the parsed tree, [`samples`] both. Must not know:
 //! tables, names, plans.
 #![forbid(unsafe_code)]
 
@@ -29,8 +29,6 @@ pub mod letter_cases;
 pub mod limits;
 pub mod macros;
 pub mod named_columns;
-pub mod names_apart;
-pub mod orders;
 pub mod outer_aggregates;
 pub mod phrases;
 pub mod pivots;

@@ -16,39 +16,10 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::parser::Parser;
+use forebay_forms::calls::is_aggregate;
 
 /// The tables of a FROM clause with their columns, in lower case.
 pub type Tables = Vec<(Option<String>, Vec<String>)>;
-
-/// Functions that aggregate.
-const AGGREGATES: [&str; 26] = [
-    "any_value",
-    "arg_max",
-    "arg_min",
-    "array_agg",
-    "avg",
-    "bit_and",
-    "bit_or",
-    "bit_xor",
-    "bool_and",
-    "bool_or",
-    "count",
-    "count_if",
-    "first",
-    "last",
-    "list",
-    "max",
-    "median",
-    "min",
-    "mode",
-    "product",
-    "quantile",
-    "stddev",
-    "stddev_pop",
-    "string_agg",
-    "sum",
-    "variance",
-];
 
 /// Has `query` aggregate what its subqueries aggregate of its columns. `tables` tells what a FROM clause has, where that is known.
 pub fn hoist(query: &mut Query, tables: &dyn Fn(&Select) -> Option<Tables>, dialect: &dyn Dialect) {
@@ -194,8 +165,7 @@ fn is_outer(expr: &Expr, own: &Tables, inner: &[Option<Tables>]) -> bool {
 
 /// Whether an expression is an aggregate of the outer query's columns.
 fn is_outer_aggregate(call: &Function, own: &Tables, inner: &[Option<Tables>]) -> bool {
-    let is_aggregate = AGGREGATES.contains(&call.name.to_string().to_lowercase().as_str());
-    if call.over.is_some() || !is_aggregate {
+    if !is_aggregate(call) {
         return false;
     }
     let (mut columns, mut others) = (0, 0);
@@ -308,7 +278,7 @@ impl VisitorMut for Written<'_> {
         }
         let Expr::Function(call) = &*expr else { return ControlFlow::Continue(()) };
         let is_own = match self.inner.is_empty() {
-            true => call.over.is_none() && AGGREGATES.contains(&call.name.to_string().to_lowercase().as_str()),
+            true => is_aggregate(call),
             false => is_outer_aggregate(call, self.own, &self.inner),
         };
         if is_own {

@@ -132,7 +132,6 @@ fn both(left: Value, right: Value) -> Value {
     if left == "NULL" {
         return right;
     }
-    let rank = |value: &Value| ["UBIGINT", "BIGINT", "DOUBLE"].iter().position(|name| value == name);
     match (left, right) {
         (Value::Object(mut left), Value::Object(right)) => {
             for (name, value) in right {
@@ -148,17 +147,18 @@ fn both(left: Value, right: Value) -> Value {
             (Some(left), Some(right)) => Value::Array(vec![both(left, right)]),
             (one, other) => Value::Array(one.or(other).into_iter().collect()),
         },
-        (left, right) => match (rank(&left), rank(&right)) {
-            (Some(one), Some(other)) => {
-                if one > other {
-                    left
-                } else {
-                    right
-                }
-            }
-            _ if left.is_string() && right.is_string() => Value::from("VARCHAR"),
-            _ => Value::from("JSON"),
-        },
+        (left, right) => Value::from(both_names(&left, &right)),
+    }
+}
+
+/// The type that has the values of two types, which differ: JSON where they are not both numbers.
+fn both_names(left: &Value, right: &Value) -> &'static str {
+    const NUMBERS: [&str; 4] = ["UBIGINT", "BIGINT", "HUGEINT", "DOUBLE"];
+    let rank = |value: &Value| NUMBERS.iter().position(|name| value == name);
+    match (rank(left), rank(right)) {
+        (Some(left), Some(right)) if left.max(right) == NUMBERS.len() - 1 => "DOUBLE",
+        (Some(_), Some(_)) => "HUGEINT",
+        _ => "JSON",
     }
 }
 
@@ -201,9 +201,9 @@ mod tests {
     #[test]
     fn structures_have_the_widest_types() {
         let shown = Document::structure(&read(
-            r#"{"b": [1, -2, 2.5], "a": {"x": null}, "c": [{"p": 1}, {"q": "x"}], "d": []}"#,
+            r#"{"b": [1, -2, 2.5], "a": {"x": null}, "c": [{"p": 1}, {"q": "x"}], "d": [], "e": [1, -1], "f": [1, "x"]}"#,
         ));
-        let wanted = r#"{"b":["DOUBLE"],"a":{"x":"NULL"},"c":[{"p":"UBIGINT","q":"VARCHAR"}],"d":["NULL"]}"#;
+        let wanted = r#"{"b":["DOUBLE"],"a":{"x":"NULL"},"c":[{"p":"UBIGINT","q":"VARCHAR"}],"d":["NULL"],"e":["HUGEINT"],"f":["JSON"]}"#;
         assert_eq!(shown.to_string(), wanted);
     }
 

@@ -1,4 +1,4 @@
-//! Paths into JSON: `$.a[0]."b c"`, `/a/0`, a name, or a number.
+//! Paths into JSON: `$.a[0]."b c"`, `$..a` at any depth, `/a/0`, a name, or a number. An empty one means the whole.
 
 use forebay_base::{Error, Result};
 use serde_json::Value;
@@ -18,6 +18,10 @@ enum Step {
     Either(String),
     Members,
     Elements,
+    /// All values within, level by level; the value itself first, but where `*` follows.
+    Levels {
+        with_self: bool,
+    },
 }
 
 impl Path {
@@ -39,14 +43,15 @@ impl Path {
                 let part = |part: &str| Step::Either(part.replace("~1", "/").replace("~0", "~"));
                 text[1..].split('/').map(part).collect()
             }
-            _ => vec![Step::Member(text.to_owned())],
+            Some(_) => vec![Step::Member(text.to_owned())],
+            None => Vec::new(),
         };
         Ok(Self { steps })
     }
 
     /// Whether it means several values.
     pub fn is_several(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step, Step::Members | Step::Elements))
+        self.steps.iter().any(|step| matches!(step, Step::Members | Step::Elements | Step::Levels { .. }))
     }
 
     /// The values that it means.
@@ -68,6 +73,7 @@ impl Step {
         let one = match (self, value) {
             (Self::Members, Value::Object(members)) => return members.values().collect(),
             (Self::Elements, Value::Array(elements)) => return elements.iter().collect(),
+            (Self::Levels { with_self }, value) => return levels(value).split_off(usize::from(!with_self)),
             (Self::Member(name) | Self::Either(name), Value::Object(members)) => members.get(name),
             (Self::Element(index), Value::Array(elements)) => element(elements, *index),
             (Self::Either(name), Value::Array(elements)) => {
@@ -79,12 +85,36 @@ impl Step {
     }
 }
 
+/// A value and all that is in it, level by level.
+fn levels(value: &Value) -> Vec<&Value> {
+    let mut found = vec![value];
+    let mut next = 0;
+    while let Some(value) = found.get(next).copied() {
+        match value {
+            Value::Array(elements) => found.extend(elements),
+            Value::Object(members) => found.extend(members.values()),
+            _ => {}
+        }
+        next += 1;
+    }
+    found
+}
+
 /// The steps behind `$`.
 fn steps(text: &str) -> Option<Vec<Step>> {
     let mut steps = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        if let Some(behind) = rest.strip_prefix('.') {
+        if let Some(behind) = rest.strip_prefix("..") {
+            let every = behind.strip_prefix('*');
+            steps.push(Step::Levels { with_self: every.is_none() });
+            rest = match (every, behind.chars().next()?) {
+                (Some(behind), _) => behind,
+                (None, '[') => behind,
+                (None, '.') => return None,
+                (None, _) => &rest[1..],
+            };
+        } else if let Some(behind) = rest.strip_prefix('.') {
             let (step, behind) = match behind.strip_prefix('"') {
                 Some(quoted) => {
                     let end = quoted.find('"')?;
@@ -141,8 +171,12 @@ mod tests {
         check("$.a[*]", &["1", r#"{"b":"x"}"#, "[3]"]);
         check("$.e.*", &["5"]);
         check("$.a[7]", &[]);
+        check("$..b", &[r#""x""#]);
+        check("$..[0]", &["1", "3"]);
+        check("$.a..*", &["1", r#"{"b":"x"}"#, "[3]", r#""x""#, "3"]);
+        check("", &[r#"{"a":[1,{"b":"x"},[3]],"c.d":4,"e":{"0":5}}"#]);
         check("$", &[r#"{"a":[1,{"b":"x"},[3]],"c.d":4,"e":{"0":5}}"#]);
-        for wrong in ["$a", "$.", "$[x]", "$[#1]", "$.\"a", "$[1"] {
+        for wrong in ["$a", "$.", "$..", "$...a", "$[x]", "$[#1]", "$.\"a", "$[1"] {
             assert!(Path::of_text(wrong).is_err(), "{wrong}");
         }
     }

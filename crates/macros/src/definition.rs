@@ -269,7 +269,7 @@ fn parameter(words: &Words<'_>, range: Range<usize>) -> Result<Parameter> {
     Ok(Parameter { name: name.value.clone(), data_type, default })
 }
 
-fn query(text: &str) -> Result<Query> {
+pub(crate) fn query(text: &str) -> Result<Query> {
     match parse_plan(text)? {
         PlanStatement::Statement(statement) => match *statement {
             Statement::Query(query) => Ok(*query),

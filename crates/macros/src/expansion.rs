@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 use forebay_base::{Error, Result};
 use forebay_grammar::walk::{Tree, visit_expressions, visit_expressions_mut};
 
+use crate::capture::{bind, names_columns};
 use crate::definition::{Body, Definition, Parameter};
 
 /// Calls within what calls stand for.
@@ -115,12 +116,17 @@ impl Expansion<'_> {
             return Err(Error::input(format!("{name} is a macro: it takes no OVER, FILTER or WITHIN GROUP"))
                 .hint("Write them behind the function in the macro"));
         }
-        let (definition, values) = chosen(name, &definitions, arguments)?;
+        let (definition, mut values) = chosen(name, &definitions, arguments)?;
         let Body::Value(body) = &definition.body else { return Err(Error::internal("a value's macro is a table")) };
         let mut body = Expr::clone(body);
+        let scope = format!("macro_arguments_{}", self.calls);
+        let bound = bind(&body, &scope, &definition.parameters, &mut values)?;
         replace(&mut body, &definition.parameters, &values);
         self.within(name)?.run(&mut body)?;
-        Ok(Some(body))
+        Ok(Some(match bound {
+            None => body,
+            Some(arguments) => arguments.around(body),
+        }))
     }
 
     /// As [`Expansion::value`], in FROM.
@@ -152,14 +158,6 @@ impl Expansion<'_> {
         }
         Ok(Expansion { macros: self.macros, depth: self.depth + 1, calls: self.calls, failed: None })
     }
-}
-
-fn names_columns(value: &Expr) -> bool {
-    let is_column = |part: &Expr| match part {
-        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    };
-    visit_expressions(value, is_column).is_break()
 }
 
 /// The definition that takes these arguments, and the values of its parameters.

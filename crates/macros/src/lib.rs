@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod all_types;
+mod capture;
 pub mod current_settings;
 pub mod definition;
 pub mod expansion;

@@ -134,5 +134,6 @@ fn similarity(pairs: &[(f64, f64)], round: Round) -> Option<f64> {
     let product = sum(pairs, round, |a, b| a * b);
     let norms = round(sum(pairs, round, |a, _| a * a) * sum(pairs, round, |_, b| b * b));
     let share = round(product / round(norms.sqrt()));
-    (!share.is_nan()).then(|| share.clamp(-1.0, 1.0))
+    // Of vectors without a direction it is not a number.
+    Some(share.clamp(-1.0, 1.0))
 }

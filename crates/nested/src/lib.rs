@@ -11,6 +11,7 @@ use forebay_functions::function::Function;
 
 mod access;
 mod choices;
+mod contains;
 mod distances;
 mod folds;
 mod json;
@@ -34,7 +35,7 @@ pub fn functions() -> Vec<Arc<ScalarUDF>> {
         [orders::DEFINITIONS, choices::DEFINITIONS, places::DEFINITIONS, maps::DEFINITIONS, distances::DEFINITIONS];
     let defined = defined.into_iter().flatten().map(|definition| Arc::new(ScalarUDF::from(Function::new(definition))));
     let defined = defined.chain(structs::functions()).chain(summaries::functions());
-    defined.chain(json::functions()).chain(series_lists::functions()).collect()
+    defined.chain(json::functions()).chain(series_lists::functions()).chain([contains::function()]).collect()
 }
 
 /// The functions that take lambdas.

@@ -8,7 +8,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::row::{RowConverter, Rows, SortField};
 use datafusion::common::Result;
 use forebay_functions::function::{Call, Definition, Shape, TEXT, is_text, refused};
-use forebay_functions::interval_lengths::{INTERVAL, lengths};
+use forebay_functions::interval_lengths::lengths;
 
 use crate::lists::{Chosen, Lists, element_of, list_of, lists_of};
 
@@ -97,7 +97,7 @@ fn places(call: &Call<'_>) -> Result<ArrayRef> {
 
 /// Keys whose bytes are ordered as values are.
 pub(crate) fn keys(values: &ArrayRef, options: SortOptions) -> Result<Rows> {
-    let values = if *values.data_type() == INTERVAL { lengths(values)? } else { Arc::clone(values) };
+    let values = lengths(values)?;
     let converter = RowConverter::new(vec![SortField::new_with_options(values.data_type().clone(), options)])?;
     Ok(converter.convert_columns(&[values])?)
 }

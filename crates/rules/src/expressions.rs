@@ -18,8 +18,7 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
 
-use crate::nested_order::is_nested;
-use crate::typed::{self, ChildTypes};
+use crate::typed::{self, ChildTypes, is_nested};
 
 /// A rule that rewrites expressions.
 pub trait ExpressionRule: fmt::Debug + Send + Sync {

@@ -1,7 +1,8 @@
 //! Intervals are compared, sorted and joined by their length, in which a month has 30 days and a day 24 hours: `INTERVAL '1'
 //! MONTH` equals `INTERVAL '30' DAY`. DataFusion compares months first, then days, then the rest.
 //!
-//! Groups are of equal lengths, too; the first interval of a group stands for it.
+//! Groups are of equal lengths, too; the first interval of a group stands for it. The same holds for intervals inside of lists and
+//! structs; where these are compared by operators, [`crate::nested_order`] has put keys in their place.
 
 use std::sync::Arc;
 
@@ -11,12 +12,12 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, internal_err};
 use datafusion::functions::utils::make_scalar_function;
 use datafusion::functions_aggregate::expr_fn::first_value;
-use datafusion::logical_expr::expr::{InList, InSubquery, Sort};
+use datafusion::logical_expr::expr::{InList, InSubquery, ScalarFunction, Sort};
 use datafusion::logical_expr::{
-    Aggregate, Between, BinaryExpr, ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder,
-    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    Aggregate, Between, BinaryExpr, Case, ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan,
+    LogicalPlanBuilder, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use forebay_functions::interval_lengths::{INTERVAL, lengths};
+use forebay_functions::interval_lengths::{INTERVAL, has_intervals, length_type, lengths};
 
 use crate::expressions::{ExpressionRule, Kinds};
 use crate::typed::{ChildTypes, is_comparison};
@@ -37,11 +38,11 @@ impl Default for IntervalOrder {
 
 impl ExpressionRule for IntervalOrder {
     fn concerns(&self, kinds: Kinds) -> bool {
-        kinds.has(Kinds::INTERVAL)
+        kinds.has(Kinds::INTERVAL | Kinds::NESTED)
     }
 
     fn rewrite(&self, expr: Expr, types: &ChildTypes, schema: &DFSchema) -> Result<Transformed<Expr>> {
-        if !types.iter().flatten().any(|own| *own == INTERVAL) {
+        if !types.iter().flatten().any(has_intervals) {
             return Ok(Transformed::no(expr));
         }
         Ok(match expr {
@@ -68,6 +69,10 @@ impl ExpressionRule for IntervalOrder {
                 };
                 rebuilt(self.lengths(std::iter::once(*expr).chain(list).collect(), types), make)
             }
+            Expr::Case(Case { expr: Some(compared), when_then_expr, else_expr }) => {
+                self.rewrite_case(compared, when_then_expr, else_expr, types)
+            }
+            Expr::ScalarFunction(call) if FINDING.contains(&call.name()) => self.rewrite_search(call, types),
             Expr::InSubquery(membership) => self.rewrite_membership(membership)?,
             Expr::WindowFunction(mut function) => {
                 let mut changed = self.rewrite_sorts(&mut function.params.order_by, schema);
@@ -110,7 +115,7 @@ impl ExpressionRule for IntervalOrder {
             }
             LogicalPlan::Aggregate(aggregate) => self.rewrite_groups(aggregate),
             LogicalPlan::Distinct(Distinct::All(input))
-                if input.schema().fields().iter().any(|f| *f.data_type() == INTERVAL) =>
+                if input.schema().fields().iter().any(|f| has_intervals(f.data_type())) =>
             {
                 let columns: Vec<Expr> = input.schema().columns().into_iter().map(Expr::Column).collect();
                 self.rewrite_groups(Aggregate::try_new(input, columns, Vec::new())?)
@@ -120,8 +125,12 @@ impl ExpressionRule for IntervalOrder {
     }
 }
 
+/// Functions that compare the elements of a list with a value, their second argument.
+const FINDING: [&str; 4] = ["array_has", "array_position", "array_positions", "contains"];
+
+/// Whether an expression is an interval, or has some inside.
 fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
-    expr.get_type(schema).is_ok_and(|data_type| data_type == INTERVAL)
+    expr.get_type(schema).is_ok_and(|data_type| has_intervals(&data_type))
 }
 
 impl IntervalOrder {
@@ -144,6 +153,46 @@ impl IntervalOrder {
             false => self.of(datafusion::prelude::cast(operand, INTERVAL)),
         };
         Ok(operands.into_iter().zip(types).map(length).collect())
+    }
+
+    /// `CASE a WHEN b THEN …` of intervals.
+    fn rewrite_case(
+        &self,
+        compared: Box<Expr>,
+        when_then_expr: Vec<(Box<Expr>, Box<Expr>)>,
+        else_expr: Option<Box<Expr>>,
+        types: &ChildTypes,
+    ) -> Transformed<Expr> {
+        let (whens, thens): (Vec<_>, Vec<_>) = when_then_expr.into_iter().unzip();
+        // Of the operand, and of what stands behind each WHEN.
+        let places = std::iter::once(0).chain((0..whens.len()).map(|index| 2 * index + 1));
+        let own: Vec<Option<DataType>> = places.map(|place| types.get(place).cloned().flatten()).collect();
+        let operands = std::iter::once(compared).chain(whens).map(|operand| *operand).collect();
+        let make = |all: Vec<Expr>| {
+            let mut all = all.into_iter().map(Box::new);
+            let expr = all.next();
+            Expr::Case(Case { expr, when_then_expr: all.zip(thens).collect(), else_expr })
+        };
+        rebuilt(self.lengths(operands, &own), make)
+    }
+
+    /// A search for an interval in a list of some.
+    fn rewrite_search(&self, mut call: ScalarFunction, types: &ChildTypes) -> Transformed<Expr> {
+        let [Some(list), Some(sought)] = types else { return Transformed::no(Expr::ScalarFunction(call)) };
+        let element = match list {
+            DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) => element,
+            _ => return Transformed::no(Expr::ScalarFunction(call)),
+        };
+        let is_text = sought.is_string() && *element.data_type() == INTERVAL;
+        if !has_intervals(element.data_type()) || !(has_intervals(sought) || is_text) {
+            return Transformed::no(Expr::ScalarFunction(call));
+        }
+        if let [list, sought] = call.args.as_mut_slice() {
+            *list = self.of(std::mem::take(list));
+            let value = std::mem::take(sought);
+            *sought = self.of(if is_text { datafusion::prelude::cast(value, INTERVAL) } else { value });
+        }
+        Transformed::yes(Expr::ScalarFunction(call))
     }
 
     /// Groups of equally long intervals, of which one stands for all.
@@ -207,7 +256,7 @@ fn rebuilt(
     }
 }
 
-/// The length of an interval.
+/// The length of an interval, or those inside of a list or struct.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct IntervalLength {
     signature: Signature,
@@ -222,8 +271,11 @@ impl ScalarUDFImpl for IntervalLength {
         &self.signature
     }
 
-    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Decimal128(38, 0))
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match types {
+            [only] => Ok(length_type(only)),
+            _ => internal_err!("{} takes one value", self.name()),
+        }
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -23,7 +23,7 @@ use forebay_aggregates::ordered_sums::in_order;
 use forebay_functions::order_keys::order_keys;
 
 use crate::expressions::{ExpressionRule, Kinds};
-use crate::typed::{self, ChildTypes};
+use crate::typed::{self, ChildTypes, is_nested};
 
 /// Puts keys in place of lists and structs where these are ordered, and sums in an order in place of sums.
 #[derive(Debug)]
@@ -90,12 +90,6 @@ impl ExpressionRule for NestedOrder {
 
 fn is_compared(op: Operator) -> bool {
     typed::is_comparison(op)
-}
-
-/// Whether values of a type have parts.
-pub(crate) fn is_nested(data_type: &DataType) -> bool {
-    use DataType as T;
-    matches!(data_type, T::List(_) | T::LargeList(_) | T::FixedSizeList(..) | T::Struct(_))
 }
 
 impl NestedOrder {

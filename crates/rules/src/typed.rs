@@ -27,6 +27,12 @@ pub fn is_comparison(op: Operator) -> bool {
     matches!(op, O::Eq | O::NotEq | O::Lt | O::LtEq | O::Gt | O::GtEq | O::IsDistinctFrom | O::IsNotDistinctFrom)
 }
 
+/// Whether values of a type have parts.
+pub fn is_nested(data_type: &DataType) -> bool {
+    use DataType as T;
+    matches!(data_type, T::List(_) | T::LargeList(_) | T::FixedSizeList(..) | T::Struct(_))
+}
+
 struct Typing<'a> {
     schema: &'a DFSchema,
     rewrite: &'a Rewrite<'a>,

@@ -1,4 +1,4 @@
-//! `sha1`, and the halves of an MD5 digest as numbers.
+//! `sha1` and `md5`, and the halves of an MD5 digest as numbers.
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::datatypes::{DataType, UInt64Type};
@@ -6,7 +6,8 @@ use datafusion::common::Result;
 use forebay_functions::function::{Call, Definition, Shape, TEXT, is_text};
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
-    Definition { names: &["sha1"], shape: |types| shape(types, TEXT), compute: sha1_texts },
+    Definition { names: &["sha1"], shape: |types| shape(types, TEXT), compute: |call| hex_texts(call, sha1) },
+    Definition { names: &["md5"], shape: |types| shape(types, TEXT), compute: |call| hex_texts(call, md5) },
     Definition {
         names: &["md5_number_lower"],
         shape: |types| shape(types, DataType::UInt64),
@@ -40,11 +41,11 @@ fn bytes(array: &ArrayRef, row: usize) -> Option<&[u8]> {
     })
 }
 
-fn sha1_texts(call: &Call<'_>) -> Result<ArrayRef> {
+/// Digests by their digits.
+fn hex_texts<const BYTES: usize>(call: &Call<'_>, digest: fn(&[u8]) -> [u8; BYTES]) -> Result<ArrayRef> {
     let array = &call.arguments[0];
-    call.texts_of(|row| {
-        Ok(bytes(array, row).map(|bytes| sha1(bytes).iter().map(|byte| format!("{byte:02x}")).collect()))
-    })
+    let hex = |bytes: &[u8]| digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    call.texts_of(|row| Ok(bytes(array, row).map(hex)))
 }
 
 fn md5_halves(call: &Call<'_>, at: usize) -> Result<ArrayRef> {

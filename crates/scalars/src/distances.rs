@@ -19,11 +19,11 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     },
     Definition { names: &["hamming", "mismatches"], shape: count_shape, compute: |call| counts(call, hamming) },
     Definition { names: &["jaccard"], shape: share_shape, compute: |call| shares(call, jaccard) },
-    Definition { names: &["jaro_similarity"], shape: share_shape, compute: |call| shares(call, |a, b| Ok(jaro(a, b))) },
+    Definition { names: &["jaro_similarity"], shape: from_cutoff_shape, compute: |call| from_cutoff(call, jaro) },
     Definition {
         names: &["jaro_winkler_similarity"],
-        shape: share_shape,
-        compute: |call| shares(call, |a, b| Ok(winkler(a, b))),
+        shape: from_cutoff_shape,
+        compute: |call| from_cutoff(call, winkler),
     },
 ];
 
@@ -54,6 +54,29 @@ fn counts(call: &Call<'_>, count: fn(&[u8], &[u8]) -> Result<usize>) -> Result<A
 
 fn shares(call: &Call<'_>, share: fn(&[u8], &[u8]) -> Result<f64>) -> Result<ArrayRef> {
     call.values_of::<Float64Type>(|row| pair(call, row).map(|(a, b)| share(a, b)).transpose())
+}
+
+/// Two texts, and the least share that is not 0 instead.
+fn from_cutoff_shape(types: &[DataType]) -> Option<Shape> {
+    let [both @ .., cutoff] = types else { return None };
+    if both.len() != 2 {
+        return share_shape(types);
+    }
+    let mut shape = share_shape(both).filter(|_| cutoff.is_numeric() || is_text(cutoff))?;
+    shape.arguments.push(DataType::Float64);
+    Some(shape)
+}
+
+fn from_cutoff(call: &Call<'_>, share: fn(&[u8], &[u8]) -> f64) -> Result<ArrayRef> {
+    let cutoffs = call.arguments.get(2).map(|_| call.floats(2));
+    call.values_of::<Float64Type>(|row| {
+        let share = pair(call, row).map(|(a, b)| share(a, b));
+        Ok(match cutoffs {
+            Some(cutoffs) if cutoffs.is_null(row) => None,
+            Some(cutoffs) => share.map(|share| if share < cutoffs.value(row) { 0.0 } else { share }),
+            None => share,
+        })
+    })
 }
 
 fn levenshtein(a: &[u8], b: &[u8]) -> usize {

@@ -10,6 +10,7 @@ use datafusion::logical_expr::ScalarUDF;
 use forebay_functions::function::Function;
 
 mod accents;
+mod decimal_digits;
 mod digests;
 mod distances;
 mod hashing;
@@ -34,5 +35,5 @@ pub fn functions() -> Vec<Arc<ScalarUDF>> {
         visibility::DEFINITIONS,
     ];
     let defined = all.into_iter().flatten().map(|definition| Arc::new(ScalarUDF::from(Function::new(definition))));
-    defined.chain(whole_numbers::functions()).collect()
+    defined.chain(whole_numbers::functions()).chain([rounding::round_even()]).collect()
 }

@@ -1,17 +1,85 @@
-//! `round_even`, which rounds halves to the even digit, and `signbit`.
+//! `round_even`, which rounds halves to the even digit, `signbit` and `factorial`.
 
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Float64Type, Int64Type};
 use datafusion::common::Result;
-use forebay_functions::function::{Call, Definition, Shape};
+use datafusion::functions::utils::make_scalar_function;
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+};
+use forebay_functions::function::{Call, Definition, Function, HUGEINT, Shape, is_integer, refused};
+
+use crate::decimal_digits;
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
-    Definition { names: &["round_even", "roundbankers"], shape: rounded_shape, compute: rounded },
     Definition { names: &["signbit"], shape: sign_shape, compute: signs },
+    Definition { names: &["factorial"], shape: factorial_shape, compute: factorials },
 ];
+
+static ROUND_EVEN: Definition =
+    Definition { names: &["round_even", "roundbankers"], shape: rounded_shape, compute: rounded };
+
+/// `round_even`.
+pub(crate) fn round_even() -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::from(RoundEven { of_others: Function::new(&ROUND_EVEN) }))
+}
+
+/// Of decimals exactly, with the digits of the result in its type; of other numbers as the function below.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct RoundEven {
+    of_others: Function,
+}
+
+fn is_decimal(types: &[DataType]) -> bool {
+    matches!(types, [value @ DataType::Decimal128(..), digits] if decimal_digits::takes(value, digits))
+}
+
+impl ScalarUDFImpl for RoundEven {
+    fn name(&self) -> &str {
+        self.of_others.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.of_others.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.of_others.signature()
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        // A literal number of digits stays one.
+        if is_decimal(types) { Ok(types.to_vec()) } else { self.of_others.coerce_types(types) }
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        if is_decimal(types) { Ok(types[0].clone()) } else { self.of_others.return_type(types) }
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        let result = match is_decimal(&types) {
+            true => decimal_digits::result(&types[0], args.scalar_arguments.get(1).copied().flatten()),
+            false => self.of_others.return_type(&types)?,
+        };
+        Ok(Arc::new(Field::new(self.name(), result, true)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let types: Vec<DataType> = args.args.iter().map(ColumnarValue::data_type).collect();
+        if !is_decimal(&types) {
+            return self.of_others.invoke_with_args(args);
+        }
+        let result = args.return_field.data_type().clone();
+        let rounded = move |both: &[ArrayRef]| {
+            decimal_digits::shortened(&both[0], &both[1], decimal_digits::Rest::ToEven, &result)
+        };
+        make_scalar_function(rounded, Vec::new())(&args.args)
+    }
+}
 
 fn rounded_shape(types: &[DataType]) -> Option<Shape> {
     let [value, digits] = types else { return None };
@@ -76,6 +144,23 @@ fn sign_shape(types: &[DataType]) -> Option<Shape> {
 fn signs(call: &Call<'_>) -> Result<ArrayRef> {
     let values = call.floats(0);
     call.flags_of(|row| Ok(values.is_valid(row).then(|| values.value(row).is_sign_negative())))
+}
+
+fn factorial_shape(types: &[DataType]) -> Option<Shape> {
+    let [value] = types else { return None };
+    is_integer(value).then(|| Shape { arguments: vec![DataType::Int64], result: HUGEINT })
+}
+
+fn factorials(call: &Call<'_>) -> Result<ArrayRef> {
+    let values = call.integers(0);
+    let hint = "A HUGEINT has room for the factorials of 0 to 33";
+    let one = |value: i64| match value {
+        ..0 => Err(refused("the factorial of a negative number is undefined", hint)),
+        // No product of two to 33 is beyond 38 digits.
+        0..=33 => Ok((2..=i128::from(value)).product()),
+        _ => Err(refused(format!("the factorial of {value} is out of range"), hint)),
+    };
+    call.values_of::<Decimal128Type>(|row| values.is_valid(row).then(|| one(values.value(row))).transpose())
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! `floor`, `ceil`, `trunc`, `round` and `sign` of integers and decimals: of a decimal they have its digits without those behind
-//! the point, of an integer `trunc` is the integer. DataFusion's keep the digits behind the point, so that 99.9 has no `ceil`, and
+//! the point, of an integer `trunc` is the integer, and
+//! with digits it cuts both. DataFusion's keep the digits behind the point, so that 99.9 has no `ceil`, and
 //! make floats of integers. Floats, and calls with digits, are DataFusion's, but that a FLOAT is rounded to digits as a DOUBLE.
 
 use std::sync::Arc;
@@ -19,6 +20,8 @@ use datafusion::logical_expr::{
 
 use forebay_functions::casts::cast;
 use forebay_functions::function::HUGEINT;
+
+use crate::decimal_digits::{self, Rest};
 
 /// The functions, in the place of DataFusion's where these are called so.
 pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -61,6 +64,11 @@ impl Whole {
             _ => None,
         }
     }
+
+    /// Whether it cuts exact numbers to so many digits.
+    fn cuts(&self, types: &[DataType]) -> bool {
+        matches!((self.kind, types), (Kind::Trunc, [value, digits]) if decimal_digits::takes(value, digits))
+    }
 }
 
 impl ScalarUDFImpl for Whole {
@@ -81,6 +89,9 @@ impl ScalarUDFImpl for Whole {
             return Ok(vec![DataType::Float64]);
         }
         if self.own_result(types).is_some() {
+            return Ok(types.to_vec());
+        }
+        if self.cuts(types) {
             return Ok(types.to_vec());
         }
         let mut types = types.to_vec();
@@ -109,6 +120,7 @@ impl ScalarUDFImpl for Whole {
         let types = self.coerce_types(types)?;
         match self.own_result(&types) {
             Some(own) => Ok(own),
+            None if self.cuts(&types) => Ok(types[0].clone()),
             None => self.inner.return_type(&types),
         }
     }
@@ -117,7 +129,8 @@ impl ScalarUDFImpl for Whole {
         // Asked before its arguments are coerced, too.
         let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
         let types = self.coerce_types(&types)?;
-        if let Some(own) = self.own_result(&types) {
+        let cut = || decimal_digits::result(&types[0], args.scalar_arguments.get(1).copied().flatten());
+        if let Some(own) = self.own_result(&types).or_else(|| self.cuts(&types).then(cut)) {
             let is_nullable = args.arg_fields.iter().any(|field| field.is_nullable());
             return Ok(Arc::new(Field::new(self.name(), own, is_nullable)));
         }
@@ -134,6 +147,11 @@ impl ScalarUDFImpl for Whole {
         }
         let types: Vec<DataType> = args.args.iter().map(ColumnarValue::data_type).collect();
         match self.own_result(&types) {
+            None if self.cuts(&types) => {
+                let result = args.return_field.data_type().clone();
+                let cut = move |both: &[ArrayRef]| decimal_digits::shortened(&both[0], &both[1], Rest::Cut, &result);
+                make_scalar_function(cut, Vec::new())(&args.args)
+            }
             None if types.len() == 2 && types[0].is_floating() => rounded_floats(&self.inner, args),
             None => self.inner.invoke_with_args(args),
             Some(own) if types[0] == own => Ok(args.args[0].clone()),

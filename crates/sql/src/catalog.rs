@@ -30,7 +30,7 @@ use forebay_context::told_settings::{Setting, setting, told};
 use forebay_engine::Engine;
 use forebay_files::files;
 use forebay_forms::file_options::Options;
-use forebay_grammar::names_apart::are_apart;
+use forebay_forms::names_apart::are_apart;
 use forebay_grammar::walk::visit_relations;
 use forebay_grammar::{arrows, function_columns, row_ids};
 use forebay_macros::{current_settings, table_calls};

@@ -14,7 +14,7 @@ use forebay_forms::{integers, slices};
 use forebay_grammar::macros;
 
 use crate::dialect::ForebayDialect;
-use crate::patterns;
+use crate::{patterns, quantified};
 use forebay_context::intervals;
 
 /// Parts of dates that are functions of their own.
@@ -136,15 +136,13 @@ pub fn rewrite(expr: &mut Expr) -> Result<()> {
             Ok(())
         }
         // The planner forgets inside of a literal what names mean around it: tables of outer queries, names of WITH.
-        Expr::Array(list) if !list.elem.iter().all(|value| matches!(value, Expr::Value(_))) => {
+        Expr::Array(list) if !list.elem.iter().all(is_literal) => {
             let values: Vec<String> = list.elem.iter().map(ToString::to_string).collect();
             *expr = parsed(&format!("make_array({})", values.join(", ")))?;
             Ok(())
         }
-        // The planner forgets that a list with NULL may hold the value.
-        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } if !matches!(**right, Expr::Subquery(_)) => {
-            let all = Expr::AllOp { left: left.clone(), compare_op: BinaryOperator::NotEq, right: right.clone() };
-            *expr = Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(Expr::Nested(Box::new(all))) };
+        Expr::AnyOp { .. } => {
+            quantified::write_any(expr);
             Ok(())
         }
         // As many characters are replaced as there are new ones.
@@ -154,6 +152,11 @@ pub fn rewrite(expr: &mut Expr) -> Result<()> {
         }
         other => rewrite_value(other),
     }
+}
+
+/// Whether an expression is a value, perhaps with its type.
+fn is_literal(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(_) | Expr::TypedString(_) | Expr::Interval(_))
 }
 
 /// Rewrites values that are put together of others.
@@ -181,6 +184,7 @@ pub fn rewrite_behind(expr: &mut Expr) -> Result<()> {
         *expr = parsed(&format!("bitwise_not({inner})"))?;
         return Ok(());
     }
+    quantified::write_behind(expr);
     // The planner takes a plus of numbers only, and NULL is none.
     if let Expr::UnaryOp { op: UnaryOperator::Plus, expr: inner } = &*expr
         && is_written_null(inner)
@@ -283,8 +287,10 @@ fn rewrite_call(call: &mut Function) -> Result<()> {
         ("list", 1) => rename(call, "array_agg"),
         ("count_if" | "countif", 1) => {
             if let Some(condition) = plain(&list.args[0]).cloned() {
-                list.args = vec![argument(parsed(&format!("CASE WHEN {condition} THEN 1 END"))?)];
-                rename(call, "count");
+                // NULL where no row tells.
+                let one = format!("CASE WHEN {condition} THEN 1 WHEN NOT ({condition}) THEN 0 END");
+                list.args = vec![argument(parsed(&one)?)];
+                rename(call, "sum");
             }
         }
         ("fsum" | "sumkahan" | "kahan_sum" | "favg", 1) => {

@@ -1,6 +1,6 @@
 //! DuckDB's dialect of SQL as DuckDB reads it, where the parser's own one differs: comments nest, `||` binds less than
-//! arithmetic, so that `'row ' || a % 10` is what it looks like, `a = 1` is a comparison as an argument, too, and what
-//! follows IS DISTINCT FROM ends before AND. Columns may have options of their own.
+//! arithmetic, so that `'row ' || a % 10` is what it looks like, and `->>` binds as it does; `a = 1` is a comparison as an
+//! argument, too, and what follows IS DISTINCT FROM ends before AND. Columns may have options of their own.
 
 use std::any::TypeId;
 
@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use forebay_engine::goal::COMPRESSION_OPTION;
+use forebay_grammar::arrows;
 use forebay_grammar::expressions::{self, call};
 
 /// Types in front of texts that the parser does not know.
@@ -65,6 +66,11 @@ impl Dialect for ForebayDialect {
 
     /// `x IN ()`, which has no value.
     fn supports_in_empty_list(&self) -> bool {
+        true
+    }
+
+    /// `FROM (t)`.
+    fn supports_parens_around_table_factor(&self) -> bool {
         true
     }
 
@@ -122,6 +128,10 @@ impl Dialect for ForebayDialect {
             let right = parser.parse_subexpr(operator.precedence(self));
             return Some(right.map(|right| call(operator.function, vec![left.clone(), right])));
         }
+        if parser.consume_token(&Token::Arrow) {
+            let right = parser.parse_subexpr(self.below_sums() - 1);
+            return Some(right.map(|right| arrows::part(left.clone(), right)));
+        }
         if is_null_test(parser) {
             let _ = parser.next_token();
             return Some(Ok(Expr::IsNull(Box::new(left.clone()))));
@@ -140,10 +150,13 @@ impl Dialect for ForebayDialect {
         if let Some(found) = expressions::prefix(parser, self) {
             return Some(found);
         }
+        if let Some(document) = arrows::document(parser) {
+            return Some(Ok(document));
+        }
         // Binds as the operators that the grammar has no name for: less closely than sums.
         if parser.peek_token_ref().token == Token::AtSign {
             let _ = parser.next_token();
-            let operand = parser.parse_subexpr(self.prec_value(Precedence::PlusMinus) - 1);
+            let operand = parser.parse_subexpr(self.below_sums());
             return Some(operand.map(|operand| call("abs", vec![operand])));
         }
         if parser.peek_token_ref().token == Token::Minus {
@@ -184,8 +197,19 @@ impl Dialect for ForebayDialect {
         if expressions::is_not_glob(parser) {
             return Some(Ok(self.prec_value(Precedence::Like)));
         }
-        let below_sums = self.prec_value(Precedence::PlusMinus) - 1;
-        matches!(parser.peek_token_ref().token, Token::StringConcat).then_some(Ok(below_sums))
+        use Token::{Arrow, ArrowAt, AtArrow, LongArrow, StringConcat};
+        match parser.peek_token_ref().token {
+            StringConcat | LongArrow | AtArrow | ArrowAt => Some(Ok(self.below_sums())),
+            Arrow => Some(Ok(self.below_sums() - 1)),
+            _ => None,
+        }
+    }
+}
+
+impl ForebayDialect {
+    /// How closely operators bind that the grammar has no name for.
+    fn below_sums(&self) -> u8 {
+        self.prec_value(Precedence::PlusMinus) - 1
     }
 }
 
@@ -199,7 +223,6 @@ fn is_null_test(parser: &Parser<'_>) -> bool {
 struct CalledOperator {
     function: &'static str,
     tokens: usize,
-    is_power: bool,
 }
 
 impl CalledOperator {
@@ -216,14 +239,15 @@ impl CalledOperator {
             }
             _ => return None,
         };
-        Some(Self { function, tokens, is_power: function == "power" })
+        Some(Self { function, tokens })
     }
 
-    /// Powers bind more closely than products, comparisons of texts as LIKE.
+    /// Powers bind more closely than products, patterns as LIKE, others as operators without a name in the grammar.
     fn precedence(&self, dialect: &ForebayDialect) -> u8 {
-        match self.is_power {
-            true => dialect.prec_value(Precedence::MulDivModOp) + 1,
-            false => dialect.prec_value(Precedence::Like),
+        match self.function {
+            "power" => dialect.prec_value(Precedence::MulDivModOp) + 1,
+            "glob_match" => dialect.prec_value(Precedence::Like),
+            _ => dialect.below_sums(),
         }
     }
 }
@@ -276,5 +300,31 @@ mod tests {
             _ => false,
         };
         assert!(matches!(&call, Expr::Function(call) if is_unnamed(call)), "{call}");
+    }
+
+    #[test]
+    fn arrows_bind_more_closely_than_comparisons() {
+        fn grouped(expr: &Expr) -> String {
+            match expr {
+                Expr::BinaryOp { left, op, right } => format!("({} {op} {})", grouped(left), grouped(right)),
+                Expr::UnaryOp { op, expr } => format!("({op} {})", grouped(expr)),
+                Expr::IsNull(expr) => format!("({} IS NULL)", grouped(expr)),
+                other => other.to_string(),
+            }
+        }
+        for (text, expect) in [
+            ("j->>'a' = '1'", "((j ->> 'a') = '1')"),
+            ("'1' = j->'a' OR b", "(('1' = (j -> 'a')) OR b)"),
+            ("NOT j->'t' AND b", "((NOT (j -> 't')) AND b)"),
+            ("j->'a'->>'b' || 'x'", "(((j -> 'a') ->> 'b') || 'x')"),
+            ("j->>'a'->'b'->0", "(((j ->> 'a') -> 'b') -> 0)"),
+            ("(j)->'a'->0 IS NULL", "(((j -> 'a') -> 0) IS NULL)"),
+            ("j->'a' || 'x'", "(j -> ('a' || 'x'))"),
+            ("j->>'a' || 1 + 2", "((j ->> 'a') || (1 + 2))"),
+            ("list_filter(j->'a', x -> x->>'b' > '1' OR y)", "list_filter(j -> 'a', x -> x ->> 'b' > '1' OR y)"),
+        ] {
+            let parsed = Parser::new(&ForebayDialect).try_with_sql(text).and_then(|mut parser| parser.parse_expr());
+            assert_eq!(grouped(&parsed.expect("parses")), expect);
+        }
     }
 }

@@ -17,6 +17,7 @@ pub mod outputs;
 pub mod parameters;
 pub mod parse;
 mod patterns;
+mod quantified;
 mod read_options;
 pub mod row_types;
 mod rows;

@@ -17,10 +17,11 @@ use datafusion::sql::sqlparser::ast::{
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
 use forebay_context::settings::{DescendingOrder, Variables};
+use forebay_forms::orders;
 use forebay_grammar::walk::{Tree, visit_relations};
 use forebay_grammar::windows::{self, Windows};
 use forebay_grammar::{
-    access, collations, conditions, distinct_on, fields, groupings, joins, lateral, limits, orders, outer_aggregates,
+    access, collations, conditions, distinct_on, fields, groupings, joins, lateral, limits, outer_aggregates,
     recursions, row_predicates, with_names,
 };
 

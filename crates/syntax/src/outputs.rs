@@ -9,8 +9,8 @@ use datafusion::sql::sqlparser::ast::{
     WildcardAdditionalOptions, With,
 };
 
+use forebay_forms::names_apart::{apart, are_apart};
 use forebay_forms::star_options::{excluded, renames};
-use forebay_grammar::names_apart::{apart, are_apart};
 
 use crate::scopes::{Named, Scopes};
 use crate::sides::{self, constraint, shows_one_side};

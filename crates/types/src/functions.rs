@@ -79,6 +79,18 @@ pub(crate) fn keys(texts: &StringViewArray, of: &Own) -> Int64Array {
     texts.iter().map(|text| text.and_then(|text| of.key(text))).collect()
 }
 
+/// The keys of values, of the type that keys have.
+pub(crate) fn keys_of_values(values: &ArrayRef, of: &Own) -> Result<ArrayRef> {
+    Ok(cast(&keys(&texts(values)?, of), &of.key_type())?)
+}
+
+/// The values of keys.
+pub(crate) fn values_of_keys(keys: &ArrayRef, of: &Own) -> Result<ArrayRef> {
+    let keys = cast(keys, &DataType::Int64)?;
+    let value = |key: Option<i64>| key.and_then(|key| of.of_key(key));
+    Ok(Arc::new(keys.as_primitive::<Int64Type>().iter().map(value).collect::<StringViewArray>()))
+}
+
 /// A text as it is, with the mark of its type.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ToOwn {
@@ -187,7 +199,7 @@ impl ScalarUDFImpl for Key {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let found = |one: &[ArrayRef]| Ok(cast(&keys(&texts(&one[0])?, &self.of), &self.of.key_type())?);
+        let found = |one: &[ArrayRef]| keys_of_values(&one[0], &self.of);
         make_scalar_function(found, Vec::new())(&args.args)
     }
 }
@@ -219,11 +231,7 @@ impl ScalarUDFImpl for OfKey {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let found = |one: &[ArrayRef]| -> Result<ArrayRef> {
-            let keys = cast(&one[0], &DataType::Int64)?;
-            let value = |key: Option<i64>| key.and_then(|key| self.of.of_key(key));
-            Ok(Arc::new(keys.as_primitive::<Int64Type>().iter().map(value).collect::<StringViewArray>()))
-        };
+        let found = |one: &[ArrayRef]| values_of_keys(&one[0], &self.of);
         make_scalar_function(found, Vec::new())(&args.args)
     }
 }

@@ -37,6 +37,24 @@ impl ExprPlanner for Operands {
         }
         Ok(PlannerResult::Original(expr))
     }
+
+    /// A text that is written among dates, times, intervals or truth values is one of them.
+    fn plan_array_literal(&self, mut exprs: Vec<Expr>, schema: &DFSchema) -> Result<PlannerResult<Vec<Expr>>> {
+        if !exprs.iter().any(is_written) || exprs.iter().all(|expr| is_written(expr) || is_null(expr)) {
+            return Ok(PlannerResult::Original(exprs));
+        }
+        let others = exprs.iter().filter(|expr| !is_written(expr) && !is_null(expr));
+        let types: Vec<DataType> = others.filter_map(|expr| expr.get_type(schema).ok()).collect();
+        let Some(only) = types.first().filter(|first| types.iter().all(|other| other == *first)) else {
+            return Ok(PlannerResult::Original(exprs));
+        };
+        if only.is_temporal() || *only == DataType::Boolean {
+            for text in exprs.iter_mut().filter(|expr| is_written(expr)) {
+                *text = cast(std::mem::take(text), only.clone());
+            }
+        }
+        Ok(PlannerResult::Original(exprs))
+    }
 }
 
 /// Whether this is NULL, written out.

@@ -5,6 +5,7 @@
 
 mod calls;
 mod comparisons;
+mod elements;
 mod nested;
 mod nodes;
 mod typing;

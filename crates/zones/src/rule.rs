@@ -132,8 +132,8 @@ fn of_function(call_of: ScalarFunction, schema: &DFSchema, zone: &Zone) -> Resul
     let is_instant = |value: &Expr| matches!(value.get_type(schema), Ok(DataType::Timestamp(_, Some(_))));
     let kept = |call_of| Ok(Transformed::no(Expr::ScalarFunction(call_of)));
     let name = call_of.func.name();
-    if let ("moment_later" | "moment_earlier", [moment, interval]) = (name, call_of.args.as_slice()) {
-        let (is_later, moment, interval) = (name == "moment_later", moment.clone(), interval.clone());
+    if let ("moment_later" | "moment_earlier" | "date_add", [moment, interval]) = (name, call_of.args.as_slice()) {
+        let (is_later, moment, interval) = (name != "moment_earlier", moment.clone(), interval.clone());
         return if is_instant(&moment) {
             Ok(Transformed::yes(moved(is_later, zone.clone(), moment, interval)))
         } else {

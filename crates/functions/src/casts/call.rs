@@ -60,7 +60,9 @@ impl CastCall {
             {
                 true
             }
-            (T::Decimal128(_, scale) | T::Decimal256(_, scale), target) if target.is_integer() => *scale > 0,
+            (T::Decimal128(_, scale) | T::Decimal256(_, scale), target) if target.is_integer() => {
+                *scale > 0 || target.is_unsigned_integer() || whole_digits(source) > surest_digits(target)
+            }
             // Values that the type does not have are errors wherever the cast stands.
             (T::Decimal128(..) | T::Decimal256(..), T::Decimal128(..) | T::Decimal256(..)) => {
                 whole_digits(&self.target) < whole_digits(source)
@@ -84,7 +86,9 @@ impl CastCall {
             (source, target) if source.is_string() && texts::is_read(target) => true,
             (source, target) if target.is_string() && texts::is_written(source) => true,
             (T::Struct(from), T::Struct(to)) => from != to,
-            (T::List(from), T::List(to)) => self.of_target(to.data_type()).is_needed(from.data_type()),
+            (T::List(from) | T::FixedSizeList(from, _), T::List(to) | T::FixedSizeList(to, _)) => {
+                self.of_target(to.data_type()).is_needed(from.data_type())
+            }
             (source, target) if source.is_string() && text_numbers::is_read(target) => true,
             _ => false,
         };
@@ -99,6 +103,16 @@ fn whole_digits(data_type: &DataType) -> i16 {
             i16::from(*precision) - i16::from(*scale)
         }
         _ => 0,
+    }
+}
+
+/// Digits of which every number is an integer of this type.
+fn surest_digits(target: &DataType) -> i16 {
+    match target {
+        DataType::Int8 => 2,
+        DataType::Int16 => 4,
+        DataType::Int32 => 9,
+        _ => 18,
     }
 }
 

@@ -1,15 +1,16 @@
 //! `time_bucket`: moments in steps of equal width.
 
-use datafusion::arrow::array::{Array, ArrayRef};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::datatypes::{
-    DataType, Date32Type, IntervalMonthDayNano, IntervalMonthDayNanoType, TimestampMicrosecondType,
+    DataType, Date32Type, IntervalMonthDayNano, IntervalMonthDayNanoType, Time64MicrosecondType, TimeUnit,
+    TimestampMicrosecondType,
 };
 use datafusion::common::Result;
 use forebay_base::calendar::{self, civil};
 use forebay_context::moments::{DAY, INFINITE};
 
 use super::shift::{later, negated};
-use crate::function::{Call, Definition, INTERVAL, Shape, TIMESTAMP, is_moment, refused};
+use crate::function::{Call, Definition, INTERVAL, Shape, TIME, TIMESTAMP, refused};
 
 /// 2000-01-03, a Monday: where steps of days and less begin.
 const MONDAY: i64 = 10_959 * DAY;
@@ -21,29 +22,47 @@ pub(crate) const DEFINITIONS: &[Definition] = &[Definition { names: &["time_buck
 fn shape(types: &[DataType]) -> Option<Shape> {
     let [width, moment, rest @ ..] = types else { return None };
     let is_width = matches!(width, DataType::Interval(_)) || width.is_null() || width.is_string();
-    let moment = match moment {
-        DataType::Date32 => DataType::Date32,
-        DataType::Timestamp(unit, zone) => {
-            let _ = unit;
-            DataType::Timestamp(datafusion::arrow::datatypes::TimeUnit::Microsecond, zone.clone())
+    let own = in_microseconds(moment)?;
+    let (moment, third) = match rest {
+        [] => (own, None),
+        [DataType::Interval(_)] => (own, Some(INTERVAL)),
+        [origin] if origin.is_null() => (own.clone(), Some(own)),
+        [DataType::Time64(_)] if own == TIME => (own, Some(TIME)),
+        [origin] if own != TIME => {
+            let both = wider(own, in_microseconds(origin).filter(|origin| *origin != TIME)?);
+            (both.clone(), Some(both))
         }
-        DataType::Null => TIMESTAMP,
         _ => return None,
     };
-    let mut arguments = vec![INTERVAL, moment.clone()];
-    match rest {
-        [] => {}
-        [DataType::Interval(_)] => arguments.push(INTERVAL),
-        [origin] if is_moment(origin) || origin.is_null() => arguments.push(moment.clone()),
-        _ => return None,
-    }
+    let arguments = [INTERVAL, moment.clone()].into_iter().chain(third).collect();
     is_width.then_some(Shape { arguments, result: moment })
 }
 
+/// A date, a time, or a timestamp of microseconds.
+fn in_microseconds(moment: &DataType) -> Option<DataType> {
+    Some(match moment {
+        DataType::Date32 => DataType::Date32,
+        DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Microsecond, zone.clone()),
+        DataType::Time64(_) => TIME,
+        DataType::Null => TIMESTAMP,
+        _ => return None,
+    })
+}
+
+/// The type of two that has the values of both: dates are timestamps, and these are instants.
+fn wider(one: DataType, other: DataType) -> DataType {
+    let rank = |data_type: &DataType| match data_type {
+        DataType::Date32 => 0,
+        DataType::Timestamp(_, None) => 1,
+        _ => 2,
+    };
+    if rank(&one) >= rank(&other) { one } else { other }
+}
+
 fn compute(call: &Call<'_>) -> Result<ArrayRef> {
-    let (widths, moments) = (call.values::<IntervalMonthDayNanoType>(0), call.moments(1)?);
+    let (widths, moments) = (call.values::<IntervalMonthDayNanoType>(0), moments(call, 1)?);
     let is_offset = call.arguments.get(2).is_some_and(|third| *third.data_type() == INTERVAL);
-    let origins = if call.arguments.len() == 3 && !is_offset { Some(call.moments(2)?) } else { None };
+    let origins = if call.arguments.len() == 3 && !is_offset { Some(self::moments(call, 2)?) } else { None };
     let one = |row: usize| -> Result<Option<i64>> {
         let Some(moment) = moments[row].filter(|_| widths.is_valid(row)) else { return Ok(None) };
         let width = widths.value(row);
@@ -66,6 +85,9 @@ fn compute(call: &Call<'_>) -> Result<ArrayRef> {
         };
         bucket(width, moment, origin).map(Some)
     };
+    if *call.result == TIME {
+        return call.values_of::<Time64MicrosecondType>(|row| Ok(one(row)?.map(|moment| moment.rem_euclid(DAY))));
+    }
     if *call.result == DataType::Date32 {
         return call.values_of::<Date32Type>(|row| {
             Ok(one(row)?.map(|moment| match moment.unsigned_abs() == INFINITE as u64 {
@@ -75,6 +97,14 @@ fn compute(call: &Call<'_>) -> Result<ArrayRef> {
         });
     }
     call.values_of::<TimestampMicrosecondType>(one)
+}
+
+/// The moments of an argument; times are those of 1970-01-01.
+fn moments(call: &Call<'_>, index: usize) -> Result<Vec<Option<i64>>> {
+    match call.arguments[index].as_primitive_opt::<Time64MicrosecondType>() {
+        Some(times) => Ok(times.iter().collect()),
+        None => call.moments(index),
+    }
 }
 
 fn out_of_range() -> datafusion::common::DataFusionError {

@@ -1,9 +1,10 @@
 //! `strftime`: moments as text by a format.
 
-use datafusion::arrow::array::{Array, ArrayRef};
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::datatypes::{DataType, TimestampNanosecondType};
 use datafusion::common::Result;
 use forebay_base::calendar::{self, INFINITE_DAY, civil};
+use forebay_context::moments::{DAY, INFINITE};
 
 use super::part::{HOUR, MINUTE, SECOND};
 use crate::function::{Call, Definition, Shape, TEXT, is_moment, is_text, moment_type, refused};
@@ -74,7 +75,7 @@ pub(crate) fn pieces(format: &str) -> Result<Vec<Piece>> {
 
 fn compute(call: &Call<'_>) -> Result<ArrayRef> {
     let (moment, format) = if *call.arguments[0].data_type() == TEXT { (1, 0) } else { (0, 1) };
-    let (moments, formats) = (call.days(moment)?, call.texts(format));
+    let (moments, formats) = (with_nanoseconds(call, moment)?, call.texts(format));
     let is_zoned = matches!(call.arguments[moment].data_type(), DataType::Timestamp(_, Some(_)));
     let mut known: Option<(&str, Vec<Piece>)> = None;
     let mut out = datafusion::arrow::array::StringViewBuilder::with_capacity(call.rows);
@@ -94,7 +95,20 @@ fn compute(call: &Call<'_>) -> Result<ArrayRef> {
     Ok(std::sync::Arc::new(out.finish()))
 }
 
-/// Of a day, and microseconds of it.
+/// Days since 1970-01-01, and nanoseconds of the day; infinite ones are the infinite days.
+fn with_nanoseconds(call: &Call<'_>, index: usize) -> Result<Vec<Option<(i64, i64)>>> {
+    let day = DAY * 1_000;
+    let split = |moment: i64| match moment.unsigned_abs() == INFINITE as u64 {
+        true => (i64::from(INFINITE_DAY) * moment.signum(), 0),
+        false => (moment.div_euclid(day), moment.rem_euclid(day)),
+    };
+    Ok(match call.arguments[index].as_primitive_opt::<TimestampNanosecondType>() {
+        Some(moments) => moments.iter().map(|moment| moment.map(split)).collect(),
+        None => call.days(index)?.into_iter().map(|one| one.map(|(day, time)| (day, time * 1_000))).collect(),
+    })
+}
+
+/// Of a day, and nanoseconds of it.
 fn text(moment: (i64, i64), pieces: &[Piece], is_zoned: bool) -> String {
     if moment.0.abs() == i64::from(INFINITE_DAY) {
         return if moment.0 > 0 { "infinity" } else { "-infinity" }.to_owned();
@@ -110,7 +124,7 @@ fn text(moment: (i64, i64), pieces: &[Piece], is_zoned: bool) -> String {
 }
 
 fn field(moment: (i64, i64), letter: char, is_unpadded: bool, is_zoned: bool) -> String {
-    let (day, time) = moment;
+    let (day, time) = (moment.0, moment.1 / 1_000);
     let (date, weekday, year_day) = (civil(day), calendar::weekday(day), calendar::year_day(day));
     let (hour, minute, second, fraction) = (time / HOUR, time % HOUR / MINUTE, time % MINUTE / SECOND, time % SECOND);
     let two = |value: i64| if is_unpadded { value.to_string() } else { format!("{value:02}") };
@@ -132,7 +146,7 @@ fn field(moment: (i64, i64), letter: char, is_unpadded: bool, is_zoned: bool) ->
         'j' => format!("{year_day:03}"),
         'm' => two(date.month),
         'M' => two(minute),
-        'n' => format!("{:09}", fraction * 1_000),
+        'n' => format!("{:09}", moment.1 % (SECOND * 1_000)),
         'p' => if hour < 12 { "AM" } else { "PM" }.to_owned(),
         'S' => two(second),
         'u' => calendar::iso_weekday(day).to_string(),
@@ -156,9 +170,10 @@ mod tests {
 
     #[test]
     fn fields_are_shown() {
-        let moment = (-735_160, 18_243_678_901);
+        let moment = (-735_160, 18_243_678_901_234);
         let shown = |format: &str| text(moment, &pieces(format).expect("a format"), false);
         assert_eq!(shown("%a|%A|%b|%d|%-d|%f|%g|%H|%-H"), "Fri|Friday|Mar|15|15|678901|678|05|5");
+        assert_eq!(shown("%n"), "678901234");
         assert_eq!(shown("%I|%j|%m|%-m|%p|%U|%W|%V|%u|%w"), "05|074|03|3|AM|10|10|11|5|5");
         assert_eq!(shown("%x %X %c %y %Y%%"), "-43-03-15 05:04:03 -43-03-15 05:04:03 43 -43%");
         for format in ["", "%", "%Q", "%-Y", "x%-"] {

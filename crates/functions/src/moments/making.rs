@@ -280,6 +280,8 @@ fn counts(call: &Call<'_>, multiply: i128, divide: i128) -> Result<ArrayRef> {
     let scale = |value: i128| {
         i64::try_from(value * multiply / divide).map(Some).map_err(|_| out_of_range("the number of nanoseconds"))
     };
+    // Units of moments are rounded, those of times and intervals cut.
+    let nearest = |moment: i128| scale(moment + moment.signum() * (divide / 2));
     match call.arguments[0].data_type() {
         DataType::Int64 => counted_moments(call, 1_000),
         DataType::Interval(_) => {
@@ -305,7 +307,7 @@ fn counts(call: &Call<'_>, multiply: i128, divide: i128) -> Result<ArrayRef> {
         _ => {
             let moments = call.moments(0)?;
             call.values_of::<Int64Type>(|row| match moments[row] {
-                Some(moment) if moment.unsigned_abs() != INFINITE as u64 => scale(moment.into()),
+                Some(moment) if moment.unsigned_abs() != INFINITE as u64 => nearest(moment.into()),
                 _ => Ok(None),
             })
         }
@@ -347,7 +349,11 @@ fn flags(call: &Call<'_>, is_one: fn(Kind) -> bool) -> Result<ArrayRef> {
 fn add_shape(types: &[DataType]) -> Option<Shape> {
     let [moment, interval] = types else { return None };
     match interval {
-        DataType::Interval(_) => Some(Shape { arguments: vec![moment_type(moment)?, INTERVAL], result: TIMESTAMP }),
+        DataType::Interval(_) => {
+            let moment = moment_type(moment)?;
+            let result = if matches!(moment, DataType::Timestamp(_, Some(_))) { zoned() } else { TIMESTAMP };
+            Some(Shape { arguments: vec![moment, INTERVAL], result })
+        }
         days if is_integer(days) && *moment == DataType::Date32 => {
             Some(Shape { arguments: vec![DataType::Date32, DataType::Int64], result: DataType::Date32 })
         }
@@ -362,15 +368,15 @@ fn days_shape(types: &[DataType]) -> Option<Shape> {
 fn sums(call: &Call<'_>, sign: i64) -> Result<ArrayRef> {
     if let Some(days) = call.arguments[1].as_primitive_opt::<Int64Type>() {
         let dates = call.days(0)?;
-        return call.values_of::<Date32Type>(|row| match dates[row] {
+        return call.values_of::<Date32Type>(|row| match dates[row].filter(|_| days.is_valid(row)) {
             Some((date, _)) if date.abs() == i64::from(calendar::INFINITE_DAY) => Ok(Some(date as i32)),
-            Some((date, _)) if days.is_valid(row) => {
+            Some((date, _)) => {
                 let day = days.value(row).checked_mul(sign).and_then(|days| days.checked_add(date));
                 let is_date = |day: &i32| (calendar::FIRST_DAY..calendar::INFINITE_DAY).contains(day);
                 let day = day.and_then(|day| i32::try_from(day).ok()).filter(is_date);
                 day.map(Some).ok_or_else(|| out_of_range("a date"))
             }
-            _ => Ok(None),
+            None => Ok(None),
         });
     }
     let (moments, intervals) = (call.moments(0)?, call.values::<IntervalMonthDayNanoType>(1));

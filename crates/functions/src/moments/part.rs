@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::datatypes::{
     DataType, Field, FieldRef, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
-    Time64MicrosecondType,
+    Time64MicrosecondType, TimeUnit, TimestampNanosecondType,
 };
 use datafusion::common::{DataFusionError, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::preimage::PreimageResult;
@@ -234,6 +234,14 @@ impl Part {
             DataType::Date32 => {
                 let days = days(array)?;
                 Box::new(move |row| Ok(days[row].and_then(|day| self.of_moment(day, 0))))
+            }
+            DataType::Timestamp(TimeUnit::Nanosecond, _) if self == Self::Nanosecond => {
+                let moments = array.as_primitive::<TimestampNanosecondType>();
+                let of_minute = |moment: i64| moment.rem_euclid(MINUTE * 1_000);
+                Box::new(move |row| {
+                    let moment = moments.is_valid(row).then(|| moments.value(row));
+                    Ok(moment.filter(|one| one.unsigned_abs() != INFINITE as u64).map(of_minute))
+                })
             }
             moment if is_moment(moment) => {
                 let moments = crate::function::microseconds(array)?;

@@ -1,15 +1,16 @@
-//! Upper and lower case, character by character: no letter becomes two. Numbers of characters.
+//! Upper and lower case, character by character: no letter becomes two. Characters and their numbers.
 
 use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type};
 use datafusion::common::Result;
 
-use crate::function::{Call, Definition, Shape, TEXT, is_text};
+use crate::function::{Call, Definition, Shape, TEXT, is_integer, is_text, refused};
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
     Definition { names: &["upper", "ucase"], shape: of_text, compute: |call| mapped(call, upper) },
     Definition { names: &["lower", "lcase"], shape: of_text, compute: |call| mapped(call, lower) },
     Definition { names: &["unicode", "ord"], shape: |types| shape(types, DataType::Int32), compute: code_points },
+    Definition { names: &["chr"], shape: of_code, compute: characters },
     Definition { names: &["strlen"], shape: |types| shape(types, DataType::Int64), compute: bytes },
 ];
 
@@ -54,6 +55,26 @@ fn code_points(call: &Call<'_>) -> Result<ArrayRef> {
     let texts = call.texts(0);
     let first = |text: &str| text.chars().next().map_or(-1, |c| c as i32);
     call.values_of::<Int32Type>(|row| Ok(texts.is_valid(row).then(|| first(texts.value(row)))))
+}
+
+fn of_code(types: &[DataType]) -> Option<Shape> {
+    let [code] = types else { return None };
+    (is_integer(code) || code.is_string()).then(|| Shape { arguments: vec![DataType::Int64], result: TEXT })
+}
+
+/// The characters of such code points.
+fn characters(call: &Call<'_>) -> Result<ArrayRef> {
+    let codes = call.integers(0);
+    let character = |code: i64| {
+        let character = u32::try_from(code).ok().and_then(char::from_u32);
+        character.map(String::from).ok_or_else(|| {
+            refused(
+                format!("chr({code}): there is no such character"),
+                "Code points are 0 to 55295 and 57344 to 1114111",
+            )
+        })
+    };
+    call.texts_of(|row| codes.is_valid(row).then(|| character(codes.value(row))).transpose())
 }
 
 fn bytes(call: &Call<'_>) -> Result<ArrayRef> {

@@ -32,8 +32,11 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     },
     Definition {
         names: &["base64", "to_base64"],
-        shape: bytes_shape,
-        compute: |call| texts_of_blobs(call, |blob| Ok(base64(blob))),
+        shape: |types| bytes_shape(types).or_else(|| text_shape(types)),
+        compute: |call| match *call.arguments[0].data_type() == TEXT {
+            true => texts(call, |text| Ok(base64(text.as_bytes()))),
+            false => texts_of_blobs(call, |blob| Ok(base64(blob))),
+        },
     },
     Definition { names: &["from_base64"], shape: blob_shape, compute: |call| blobs(call, from_base64) },
     Definition {

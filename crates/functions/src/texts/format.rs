@@ -12,21 +12,18 @@ pub(crate) const DEFINITIONS: &[Definition] = &[Definition { names: &["format"],
 /// Digits behind the point, and width, at most.
 const MOST: usize = 10_000;
 
-/// A format, and values that are texts, numbers or truth values.
+/// A format, and values.
 pub(super) fn shape(types: &[DataType]) -> Option<Shape> {
     let [format, values @ ..] = types else { return None };
     let argument = |data_type: &DataType| match data_type {
-        DataType::Boolean => Some(DataType::Boolean),
-        DataType::UInt64 | DataType::Decimal128(38, 0) => Some(DataType::Decimal128(38, 0)),
-        other if other.is_integer() => Some(DataType::Int64),
-        other if other.is_numeric() => Some(DataType::Float64),
-        other if is_text(other) || *other == DataType::Date32 => Some(TEXT),
-        _ => None,
+        DataType::Boolean => DataType::Boolean,
+        DataType::UInt64 | DataType::Decimal128(38, 0) => DataType::Decimal128(38, 0),
+        other if other.is_integer() => DataType::Int64,
+        other if other.is_numeric() => DataType::Float64,
+        // Of all else the text is shown.
+        _ => TEXT,
     };
-    let mut arguments = vec![TEXT];
-    for value in values {
-        arguments.push(argument(value)?);
-    }
+    let arguments = std::iter::once(TEXT).chain(values.iter().map(argument)).collect();
     is_text(format).then_some(Shape { arguments, result: TEXT })
 }
 

@@ -54,7 +54,7 @@ fn field<'a>(text: &'a str, values: &[Value<'_>], next: &mut usize, out: &mut St
             '-' => specification.alignment = Some('<'),
             '#' => specification.has_prefix = true,
             '0' => specification.has_zeros = true,
-            ',' | '\'' => specification.separator = Some(','),
+            ',' | '\'' => specification.separator = Some(flag),
             _ => specification.sign = Some(flag),
         }
         rest = &rest[1..];

@@ -6,8 +6,9 @@ use datafusion::logical_expr::{Expr, ExprSchemable, WindowFunctionDefinition, li
 use forebay_base::Error;
 use forebay_context::error::into_datafusion;
 
+use super::elements::{aggregated, by_order, sought};
 use super::nested::{put_together, taken_out};
-use super::typing::{Kind, all_become, common, prevailing};
+use super::typing::{Kind, all_become, by_keys_inside, common, prevailing};
 use crate::bit_functions::aggregates::is_of_bits;
 use crate::bit_functions::calls::{is_operator, replacement, shown_operator};
 use crate::extrema::extremum;
@@ -62,9 +63,8 @@ const ORDERED: [&str; 4] = ["median", "quantile", "quantile_disc", "approx_quant
 /// A call of a scalar function.
 pub(super) fn scalar(mut call: ScalarFunction, kinds: &[Kind], schema: &DFSchema) -> Result<(Expr, Kind)> {
     let name = call.name().to_owned();
-    let own = common(kinds);
     if is_named(&name) {
-        return of_enum(&name, call.args, own).map(|expr| (expr, Kind::Other));
+        return of_enum(&name, call.args, common(kinds)).map(|expr| (expr, Kind::Other));
     }
     let is_bits = |kind: &Kind| *kind == Kind::Own(Own::Bit);
     if kinds.iter().any(is_bits)
@@ -75,10 +75,21 @@ pub(super) fn scalar(mut call: ScalarFunction, kinds: &[Kind], schema: &DFSchema
         let args = all_become(call.args, kinds, &Own::Bit).into_iter().chain(others).collect();
         return Ok(as_told(function.call(args), schema));
     }
+    sought(&mut call, kinds, schema);
+    let call = match by_order(call, schema) {
+        Ok(done) => return Ok(done),
+        Err(call) => call,
+    };
+    other_call(call, kinds, schema)
+}
+
+/// A call of a function that knows nothing of such types but what a value has.
+fn other_call(mut call: ScalarFunction, kinds: &[Kind], schema: &DFSchema) -> Result<(Expr, Kind)> {
+    let name = call.name().to_owned();
     if is_operator(&name) {
         refuse_texts(&name, &call.args, kinds, schema)?;
     }
-    Ok(match (name.as_str(), own) {
+    Ok(match (name.as_str(), common(kinds)) {
         // Literals that are computed lose what is inside of them.
         ("typeof", _) => match (kinds, call.args.first().map(|arg| arg.to_field(schema))) {
             ([Kind::Own(own)], _) => (lit(own.text()), Kind::Other),
@@ -165,13 +176,13 @@ fn of_enum(name: &str, args: Vec<Expr>, own: Option<Own>) -> Result<Expr> {
 }
 
 /// Replaces values by which rows are ordered by their keys.
-fn order_by_keys(sorts: &mut [Sort], kinds: &[Kind]) {
+fn order_by_keys(sorts: &mut [Sort], kinds: &[Kind], schema: &DFSchema) {
     for (sort, kind) in sorts.iter_mut().zip(kinds) {
-        if let Kind::Own(own) = kind
-            && own.has_keys()
-        {
-            sort.expr = key(std::mem::take(&mut sort.expr), own);
-        }
+        let by = std::mem::take(&mut sort.expr);
+        sort.expr = match kind {
+            Kind::Own(own) if own.has_keys() => key(by, own),
+            _ => by_keys_inside(by, schema),
+        };
     }
 }
 
@@ -183,13 +194,16 @@ enum Meaning {
     Extremum(Own, bool),
 }
 
-fn meaning(name: &str, args: &mut [Expr], kinds: &[Kind]) -> Result<Meaning> {
+fn meaning(name: &str, args: &mut [Expr], kinds: &[Kind], schema: &DFSchema) -> Result<Meaning> {
     let first = kinds.first().cloned().unwrap_or(Kind::Other);
     if BY_SECOND.contains(&name)
-        && let (Some(Kind::Own(own)), Some(second)) = (kinds.get(1), args.get_mut(1))
-        && own.has_keys()
+        && let Some(second) = args.get_mut(1)
     {
-        *second = key(std::mem::take(second), own);
+        let by = std::mem::take(second);
+        *second = match kinds.get(1) {
+            Some(Kind::Own(own)) if own.has_keys() => key(by, own),
+            _ => by_keys_inside(by, schema),
+        };
     }
     let unknown = || {
         let shown = match &first {
@@ -236,8 +250,14 @@ pub(super) fn aggregate(
     if is_of_bits(call.func.name()) {
         refuse_texts(call.func.name(), &call.params.args, kinds, schema)?;
     }
-    order_by_keys(&mut call.params.order_by, sorts);
-    let kind = match meaning(call.func.name(), &mut call.params.args, kinds)? {
+    order_by_keys(&mut call.params.order_by, sorts, schema);
+    let name = call.func.name().to_owned();
+    let plain = call.clone();
+    let given = || Expr::AggregateFunction(plain).get_type(schema).ok();
+    if let Some(data_type) = aggregated(&name, &mut call.params.args, kinds, given, schema) {
+        return Ok((Expr::AggregateFunction(call), Kind::Keyed(data_type)));
+    }
+    let kind = match meaning(&name, &mut call.params.args, kinds, schema)? {
         Meaning::Same(kind) => kind,
         Meaning::Extremum(of, is_least) => {
             call.func = extremum(&of, is_least);
@@ -259,9 +279,14 @@ pub(super) fn window(
     if is_of_bits(call.fun.name()) {
         refuse_texts(call.fun.name(), &call.params.args, kinds, schema)?;
     }
-    order_by_keys(&mut call.params.order_by, sorts);
+    order_by_keys(&mut call.params.order_by, sorts, schema);
     let name = call.fun.name().to_owned();
-    let kind = match meaning(&name, &mut call.params.args, kinds)? {
+    let plain = call.clone();
+    let given = || Expr::from(plain).get_type(schema).ok();
+    if let Some(data_type) = aggregated(&name, &mut call.params.args, kinds, given, schema) {
+        return Ok((Expr::from(call), Kind::Keyed(data_type)));
+    }
+    let kind = match meaning(&name, &mut call.params.args, kinds, schema)? {
         Meaning::Same(kind) => kind,
         Meaning::Extremum(of, is_least) => {
             call.fun = WindowFunctionDefinition::AggregateUDF(extremum(&of, is_least));

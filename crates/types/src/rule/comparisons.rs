@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use datafusion::common::{Result, ScalarValue};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{InList, InSubquery};
-use datafusion::logical_expr::{Between, BinaryExpr, Expr, LogicalPlanBuilder, Operator};
+use datafusion::logical_expr::{Between, BinaryExpr, Case, Expr, ExprSchemable, LogicalPlanBuilder, Operator};
 
-use super::typing::{Kind, all_become, common};
+use super::typing::{Kind, all_become, common, prevailing};
 use crate::enumeration::Enumeration;
 use crate::functions::{key, to_own};
+use crate::marks::{has_keys_inside, has_same_marks, keyed};
 use crate::own::Own;
 
 /// Values up to which those before or behind one are listed: tests of equality are made on codes.
@@ -59,6 +61,47 @@ pub(super) fn rewritten(expr: Expr, kinds: &[Kind]) -> Expr {
         }
         other => other,
     }
+}
+
+/// A comparison of lists or structs by the order of the keys inside, where all operands have the same types there.
+pub(super) fn by_parts(expr: Expr, schema: &DFSchema) -> Expr {
+    let with_keys = |mut operands: Vec<Expr>| {
+        let types: Result<Vec<DataType>> = operands.iter().map(|operand| operand.get_type(schema)).collect();
+        if let Ok(types) = types
+            && types.iter().all(|own| has_keys_inside(own) && has_same_marks(own, &types[0]))
+        {
+            operands = operands.into_iter().zip(types).map(|(operand, own)| keyed(operand, own)).collect();
+        }
+        operands.into_iter().map(Box::new)
+    };
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_order(op) => {
+            let mut both = with_keys(vec![*left, *right]);
+            let mut next = || both.next().unwrap_or_default();
+            Expr::BinaryExpr(BinaryExpr { left: next(), op, right: next() })
+        }
+        Expr::Between(Between { expr, negated, low, high }) => {
+            let mut all = with_keys(vec![*expr, *low, *high]);
+            let mut next = || all.next().unwrap_or_default();
+            Expr::Between(Between { expr: next(), negated, low: next(), high: next() })
+        }
+        other => other,
+    }
+}
+
+/// `CASE a WHEN b THEN …`, whose operands become values of one type where they would beside `=`.
+pub(super) fn compared(case: Case, children: &[Kind]) -> Case {
+    let Case { expr: Some(operand), when_then_expr, else_expr } = case else { return case };
+    let (whens, thens): (Vec<_>, Vec<_>) = when_then_expr.into_iter().unzip();
+    let places = std::iter::once(0).chain((0..whens.len()).map(|index| 2 * index + 1));
+    let kinds: Vec<Kind> = places.map(|place| children.get(place).cloned().unwrap_or(Kind::Other)).collect();
+    let mut operands: Vec<Expr> = std::iter::once(operand).chain(whens).map(|operand| *operand).collect();
+    if let Some(own) = prevailing(&kinds).filter(Own::is_compared_as_such) {
+        operands = all_become(operands, &kinds, &own).into_iter().map(bare).collect();
+    }
+    let mut operands = operands.into_iter().map(Box::new);
+    let expr = operands.next();
+    Case { expr, when_then_expr: operands.zip(thens).collect(), else_expr }
 }
 
 /// `uuid IN (SELECT …)`, whose values become UUIDs, and the like.

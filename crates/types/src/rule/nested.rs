@@ -6,10 +6,10 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use datafusion::common::{Column, DFSchema, Result, TableReference};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Unnest, Values};
-use forebay_context::own_types;
 
+use super::elements::{has_enum, part, restored};
 use super::typing::{Kind, common};
-use crate::marks::retyped;
+use crate::marks::{has_same_marks, retyped, unmarked};
 use crate::own::{Own, is_inside};
 
 /// A call that puts values of these kinds together, with the marks of their types inside of its own.
@@ -28,6 +28,9 @@ pub(super) fn put_together(call: Expr, name: &str, kinds: &[Kind], schema: &DFSc
             let fields: Fields = fields.iter().enumerate().map(one).collect();
             is_one.then_some(DataType::Struct(fields))
         }
+        ("map", Ok(DataType::Map(entries, is_sorted))) => {
+            map_of(&call, &entries, schema).map(|entries| DataType::Map(entries, is_sorted))
+        }
         _ => None,
     };
     match marked {
@@ -36,8 +39,22 @@ pub(super) fn put_together(call: Expr, name: &str, kinds: &[Kind], schema: &DFSc
     }
 }
 
-fn part(field: &Field, own: &Own) -> FieldRef {
-    Arc::new(own_types::marked(field.clone(), own.text()))
+/// The entries of a map that is made of a list of keys and one of values, if these have such types.
+fn map_of(call: &Expr, entries: &FieldRef, schema: &DFSchema) -> Option<FieldRef> {
+    let (Expr::ScalarFunction(call), DataType::Struct(pair)) = (call, entries.data_type()) else { return None };
+    let own = |list: &Expr| match list.get_type(schema) {
+        Ok(DataType::List(element)) => Own::of_field(&element),
+        _ => None,
+    };
+    let owns: Vec<Option<Own>> = call.args.iter().map(own).collect();
+    if owns.len() != pair.len() || owns.iter().all(Option::is_none) {
+        return None;
+    }
+    let one = |(field, own): (&FieldRef, Option<Own>)| own.map_or_else(|| Arc::clone(field), |own| part(field, &own));
+    let pair = DataType::Struct(pair.iter().zip(owns).map(one).collect());
+    let marked = entries.as_ref().clone().with_data_type(pair);
+    // No column of a table can have the type of a map of ENUMs.
+    (!has_enum(&marked)).then(|| Arc::new(marked))
 }
 
 /// What a call takes out of its first argument.
@@ -57,19 +74,22 @@ pub(super) fn taken_out(name: &str, args: &[Expr], schema: &DFSchema) -> Option<
     }
 }
 
-/// A list of values, as an output of a node, and their type.
-pub(super) type Listed = (Option<TableReference>, String, Own);
+/// An output of a node that is not marked as what it is yet, and what that is.
+pub(super) type Unmarked = (Option<TableReference>, String, Kind);
 
-/// The outputs of `plan`, of which lists of values are marked as such.
-pub(super) fn lists(plan: LogicalPlan, listed: &[Listed]) -> Result<LogicalPlan> {
+/// The outputs of `plan`, of which these are marked as what they are.
+pub(super) fn outputs(plan: LogicalPlan, listed: &[Unmarked]) -> Result<LogicalPlan> {
     if listed.is_empty() {
         return Ok(plan);
     }
     let outputs = plan.schema().iter().map(|(relation, field)| {
         let value = Expr::Column(Column::from((relation, field)));
-        let is_this = |(of, name, _): &&Listed| of.as_ref() == relation && name == field.name();
+        let is_this = |(of, name, _): &&Unmarked| of.as_ref() == relation && name == field.name();
         match (listed.iter().find(is_this), field.data_type()) {
-            (Some((.., own)), DataType::List(element)) => {
+            (Some((.., Kind::Keyed(data_type))), _) => {
+                restored(value, data_type.clone()).alias_qualified(relation.cloned(), field.name())
+            }
+            (Some((.., Kind::Listed(own))), DataType::List(element)) => {
                 let marked = retyped(value, DataType::List(part(element, own)));
                 marked.alias_qualified(relation.cloned(), field.name())
             }
@@ -83,12 +103,13 @@ pub(super) fn lists(plan: LogicalPlan, listed: &[Listed]) -> Result<LogicalPlan>
 /// Rows of VALUES, which keep no marks inside of values, with the marks put in above them.
 pub(super) fn plain_rows(rows: Values) -> Result<LogicalPlan> {
     let Values { schema, values } = rows;
-    if !schema.fields().iter().any(|field| is_inside(field.data_type())) {
+    let types: Vec<DataType> = schema.fields().iter().enumerate().map(|(at, f)| column_type(&values, at, f)).collect();
+    if !types.iter().any(is_inside) && !values.iter().flatten().any(has_marks) {
         return Ok(LogicalPlan::Values(Values { schema, values }));
     }
     let plain = |field: &Field| field.clone().with_data_type(unmarked(field.data_type()));
     let row = |row: Vec<Expr>| {
-        let one = |(value, field): (Expr, &FieldRef)| match is_inside(field.data_type()) {
+        let one = |(value, field): (Expr, &FieldRef)| match has_marks(&value) {
             true => retyped(value, unmarked(field.data_type())),
             false => value,
         };
@@ -97,10 +118,10 @@ pub(super) fn plain_rows(rows: Values) -> Result<LogicalPlan> {
     let values = values.into_iter().map(row).collect();
     let fields = schema.iter().map(|(relation, field)| (relation.cloned(), Arc::new(plain(field)))).collect();
     let plain_schema = DFSchema::new_with_metadata(fields, schema.metadata().clone())?;
-    let outputs = schema.iter().map(|(relation, field)| {
+    let outputs = schema.iter().zip(types).map(|((relation, field), data_type)| {
         let value = Expr::Column(Column::from((relation, field)));
-        match is_inside(field.data_type()) {
-            true => retyped(value, field.data_type().clone()).alias_qualified(relation.cloned(), field.name()),
+        match is_inside(&data_type) {
+            true => retyped(value, data_type).alias_qualified(relation.cloned(), field.name()),
             false => value,
         }
     });
@@ -109,17 +130,23 @@ pub(super) fn plain_rows(rows: Values) -> Result<LogicalPlan> {
     LogicalPlanBuilder::from(plan).project(outputs)?.build()
 }
 
-/// A type without the marks inside of it.
-fn unmarked(data_type: &DataType) -> DataType {
-    let plain = |field: &FieldRef| {
-        let data_type = unmarked(field.data_type());
-        Arc::new(own_types::plain(field.as_ref().clone()).with_data_type(data_type))
-    };
-    match data_type {
-        DataType::List(element) => DataType::List(plain(element)),
-        DataType::Map(entries, is_sorted) => DataType::Map(plain(entries), *is_sorted),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain).collect()),
-        other => other.clone(),
+/// Whether a value of VALUES has marks inside.
+fn has_marks(value: &Expr) -> bool {
+    value.get_type(&DFSchema::empty()).is_ok_and(|data_type| is_inside(&data_type))
+}
+
+/// The type of a column of VALUES, with the marks that all of its values have: the planner sees none in structs.
+fn column_type(rows: &[Vec<Expr>], column: usize, field: &Field) -> DataType {
+    let planned = field.data_type().clone();
+    let none = DFSchema::empty();
+    let types = rows.iter().filter_map(|row| row.get(column)?.get_type(&none).ok()).filter(|own| !own.is_null());
+    let types: Vec<DataType> = types.collect();
+    match types.first() {
+        Some(first) if is_inside(first) && unmarked(first) == unmarked(&planned) => {
+            let is_one = types.iter().all(|other| has_same_marks(first, other));
+            if is_one { first.clone() } else { unmarked(&planned) }
+        }
+        _ => planned,
     }
 }
 

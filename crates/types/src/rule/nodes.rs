@@ -10,8 +10,8 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Distinct, DistinctOn, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Union};
 use forebay_context::own_types;
 
-use super::nested::{Listed, lists, plain_rows, unnested};
-use super::typing::{Kind, common, prevailing, typed};
+use super::nested::{Unmarked, outputs, plain_rows, unnested};
+use super::typing::{Kind, by_keys_inside, common, prevailing, typed};
 use crate::functions::{key as order_key, to_own, to_text};
 use crate::own::Own;
 
@@ -34,21 +34,21 @@ pub(super) fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     };
     let gives = matches!(plan, LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_));
     let names = NamePreserver::new(&plan);
-    let mut listed: Vec<Listed> = Vec::new();
+    let mut unmarked: Vec<Unmarked> = Vec::new();
     let rewritten = plan.map_expressions(|expr| {
         let name = names.save(&expr);
         let (expr, kind) = typed(expr, &schema)?;
         let expr = name.restore(expr);
-        if let Kind::Listed(own) = &kind {
+        if matches!(kind, Kind::Listed(_) | Kind::Keyed(_)) {
             let (relation, name) = expr.qualified_name();
-            listed.push((relation, name, own.clone()));
+            unmarked.push((relation, name, kind.clone()));
         }
         Ok(Transformed::yes(if gives { marked(expr, &kind, &schema)? } else { expr }))
     })?;
     rewritten.map_data(|plan| match plan.recompute_schema()? {
         LogicalPlan::Values(rows) => plain_rows(rows),
         LogicalPlan::Unnest(unnest) => Ok(LogicalPlan::Unnest(unnested(unnest)?)),
-        plan => lists(plan, &listed),
+        plan => outputs(plan, &unmarked),
     })
 }
 
@@ -64,7 +64,7 @@ fn marked(expr: Expr, kind: &Kind, schema: &DFSchema) -> Result<Expr> {
                 other.alias_qualified_with_metadata(relation, name, Some(own.metadata()))
             }
         },
-        (Kind::Null | Kind::Literal | Kind::Other | Kind::Listed(_), Some(_)) => {
+        (Kind::Null | Kind::Literal | Kind::Other | Kind::Listed(_) | Kind::Keyed(_), Some(_)) => {
             let (relation, name) = expr.qualified_name();
             to_text(expr.unalias()).alias_qualified(relation, name)
         }
@@ -81,7 +81,7 @@ fn key(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     let (expr, kind) = typed(expr, schema)?;
     Ok(match kind {
         Kind::Own(own) if own.has_keys() => order_key(expr, &own),
-        _ => expr,
+        _ => by_keys_inside(expr, schema),
     })
 }
 

@@ -15,7 +15,7 @@ use crate::bit_functions::casts::from_bits;
 use crate::bits::numbers::has_bits;
 use crate::functions::{as_written, json_text, to_own, uuid_bytes};
 use crate::json_values::shaped;
-use crate::marks::{before_check, checked};
+use crate::marks::{before_check, checked, has_keys_inside, keyed};
 use crate::own::{Own, is_inside};
 use crate::zoned_functions::{in_zone, local};
 
@@ -26,6 +26,8 @@ pub(super) enum Kind {
     Own(Own),
     /// A list of such values that is not marked as one yet.
     Listed(Own),
+    /// A value of this type, with keys in place of values, and without marks yet.
+    Keyed(DataType),
     /// NULL without a type.
     Null,
     /// A text in the statement, which becomes what is beside it.
@@ -125,9 +127,10 @@ fn node(expr: Expr, children: &[Kind], schema: &DFSchema) -> Result<(Expr, Kind)
             _ => (Expr::InSubquery(membership), Kind::Other),
         },
         Expr::BinaryExpr(_) | Expr::Between(_) | Expr::InList(_) | Expr::Like(_) => {
-            (comparisons::rewritten(expr, children), Kind::Other)
+            (comparisons::rewritten(comparisons::by_parts(expr, schema), children), Kind::Other)
         }
         Expr::Case(case) => {
+            let case = comparisons::compared(case, children);
             let results = results(&case, children);
             match prevailing(&results) {
                 Some(own) => (Expr::Case(all_branches(case, &results, &own)), Kind::Own(own)),
@@ -151,6 +154,14 @@ fn node(expr: Expr, children: &[Kind], schema: &DFSchema) -> Result<(Expr, Kind)
         }
         other => (other, Kind::Other),
     })
+}
+
+/// A value by whose order such values are ordered.
+pub(super) fn by_keys_inside(value: Expr, schema: &DFSchema) -> Expr {
+    match value.get_type(schema) {
+        Ok(data_type) if has_keys_inside(&data_type) => keyed(value, data_type),
+        _ => value,
+    }
 }
 
 /// Whether values of a type are read from what stands between the quotes of a JSON string.

@@ -11,7 +11,7 @@ use datafusion::logical_expr::function::{PartitionEvaluatorArgs, WindowUDFFieldA
 use datafusion::logical_expr::{LimitEffect, PartitionEvaluator, Signature, Volatility, WindowUDF, WindowUDFImpl};
 use datafusion::physical_expr::PhysicalExpr;
 
-use crate::function::refused;
+use forebay_functions::function::refused;
 
 /// Both of them.
 pub fn functions() -> [Arc<WindowUDF>; 2] {
