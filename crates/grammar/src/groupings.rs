@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select, SelectItem, Value,
 };
 
-use crate::walk::{Tree, visit_expressions, visit_expressions_mut};
+use crate::walk::{Tree, any_expression, visit_expressions_mut};
 use forebay_forms::calls::is_aggregate;
 
 /// Columns of a CUBE: it has as many sets as these have subsets.
@@ -17,13 +17,7 @@ pub fn write_out(select: &mut Select) {
     if matches!(&select.group_by, GroupByExpr::All(modifiers) if modifiers.is_empty()) && has_no_keys(select) {
         select.group_by = GroupByExpr::Expressions(Vec::new(), Vec::new());
     }
-    let has_calls = |tree: &dyn Tree| {
-        visit_expressions(tree, |expr| match expr {
-            Expr::Function(_) => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
-        })
-        .is_break()
-    };
+    let has_calls = |tree: &dyn Tree| any_expression(tree, |expr| matches!(expr, Expr::Function(_)));
     // HAVING alone makes one group of all rows, as aggregates do.
     let is_having = select.having.as_ref().is_some_and(|having| !has_calls(having))
         && matches!(&select.group_by, GroupByExpr::Expressions(groups, _) if groups.is_empty());
@@ -82,9 +76,7 @@ fn is_constant(mut expr: Expr) -> bool {
         },
         _ => false,
     };
-    let found =
-        visit_expressions(&expr, |part| if varies(part) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) });
-    found.is_continue()
+    !any_expression(&expr, varies)
 }
 
 /// The sets that an element of GROUPING SETS stands for.

@@ -86,6 +86,12 @@ pub fn visit_expressions<E>(tree: &dyn Tree, mut work: impl FnMut(&Expr) -> Cont
     broken(|end| tree.walk(&mut Expressions(&mut |expr| ended(work(expr), end))))
 }
 
+/// Whether some expression, or a part of one, is like this.
+pub fn any_expression(tree: &dyn Tree, is_like: impl Fn(&Expr) -> bool) -> bool {
+    let work = |expr: &Expr| if is_like(expr) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    visit_expressions(tree, work).is_break()
+}
+
 /// Calls `work` for all expressions, each behind its parts, until it breaks.
 pub fn visit_expressions_mut<E>(
     tree: &mut dyn Tree,

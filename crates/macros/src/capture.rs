@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Ident, LambdaFunctionParameter, Query, Select, SelectItem, SetExpr, TableFactor, VisitorMut,
 };
 use forebay_base::{Error, Result};
-use forebay_grammar::walk::{Tree, visit_expressions};
+use forebay_grammar::walk::{Tree, any_expression};
 
 use crate::definition::{Parameter, query};
 
@@ -62,11 +62,7 @@ fn derived(query: &mut Query) -> Option<&mut Select> {
 
 /// Whether an expression names a column.
 pub(crate) fn names_columns(value: &Expr) -> bool {
-    let is_column = |part: &Expr| match part {
-        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    };
-    visit_expressions(value, is_column).is_break()
+    any_expression(value, |part| matches!(part, Expr::Identifier(_) | Expr::CompoundIdentifier(_)))
 }
 
 /// Whether a parameter stands in a subquery, or in a lambda with a parameter that its value names.
@@ -111,10 +107,9 @@ impl VisitorMut for Search<'_> {
 /// Whether an expression has this name somewhere, at the head of a longer one too.
 fn names(expr: &Expr, wanted: &str) -> bool {
     let is_wanted = |name: Option<&Ident>| name.is_some_and(|name| name.value.eq_ignore_ascii_case(wanted));
-    let found = visit_expressions(expr, |part| match part {
-        Expr::Identifier(name) if is_wanted(Some(name)) => ControlFlow::Break(()),
-        Expr::CompoundIdentifier(parts) if is_wanted(parts.first()) => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    });
-    found.is_break()
+    any_expression(expr, |part| match part {
+        Expr::Identifier(name) => is_wanted(Some(name)),
+        Expr::CompoundIdentifier(parts) => is_wanted(parts.first()),
+        _ => false,
+    })
 }

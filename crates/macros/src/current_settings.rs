@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 use forebay_base::{Error, Result};
 use forebay_context::error::suggestion;
 use forebay_context::told_settings::Setting;
-use forebay_grammar::walk::{Tree, visit_expressions, visit_expressions_mut};
+use forebay_grammar::walk::{Tree, any_expression, visit_expressions_mut};
 use forebay_syntax::dialect::ForebayDialect;
 
 /// Puts values in place of the calls in a statement.
@@ -32,6 +32,10 @@ fn is_asked(call: &Function) -> bool {
     matches!(call.name.to_string().to_lowercase().as_str(), "current_setting" | "current_schema" | "current_schemas")
 }
 
+fn asks(expr: &Expr) -> bool {
+    matches!(expr, Expr::Function(call) if is_asked(call))
+}
+
 /// Has columns be called as they are written, whatever takes the places of calls.
 struct Named;
 
@@ -41,11 +45,7 @@ impl VisitorMut for Named {
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         for item in &mut select.projection {
             let SelectItem::UnnamedExpr(expr) = item else { continue };
-            let asks = visit_expressions(&*expr, |part| match part {
-                Expr::Function(call) if is_asked(call) => ControlFlow::Break(()),
-                _ => ControlFlow::Continue(()),
-            });
-            if asks.is_break() {
+            if any_expression(&*expr, asks) {
                 let alias = Ident::with_quote('"', expr.to_string());
                 *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
             }
@@ -55,11 +55,7 @@ impl VisitorMut for Named {
 }
 
 fn replace_in(told: &dyn Fn() -> Vec<Setting>, statement: &mut Statement) -> Result<()> {
-    let asks = visit_expressions(&*statement, |expr| match expr {
-        Expr::Function(call) if is_asked(call) => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    });
-    if asks.is_continue() {
+    if !any_expression(&*statement, asks) {
         return Ok(());
     }
     let _ = statement.walk_mut(&mut Named);

@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_engine::types::arrow_type;
 use forebay_grammar::expressions::position;
-use forebay_grammar::walk::{visit_expressions, visit_expressions_mut};
+use forebay_grammar::walk::{any_expression, visit_expressions_mut};
 use forebay_grammar::{macros, windows};
 
 use crate::aliases::each_outside;
@@ -209,13 +209,8 @@ impl Taken {
 pub fn tell_casts_apart(select: &mut Select) {
     let mut has_casts = false;
     each_outside(select, |expr| {
-        if let Expr::Function(_) = expr {
-            let is_cast = |part: &Expr| match part {
-                Expr::Cast { .. } => ControlFlow::Break(()),
-                _ => ControlFlow::Continue(()),
-            };
-            has_casts |= visit_expressions(expr, is_cast).is_break();
-        }
+        has_casts |=
+            matches!(expr, Expr::Function(_)) && any_expression(expr, |part| matches!(part, Expr::Cast { .. }));
     });
     if !has_casts {
         return;
