@@ -16,7 +16,7 @@ use crate::walk::Tree;
 /// Whether a function of this name, in small letters, takes lambdas.
 fn takes_lambdas(name: &str) -> bool {
     let short = name.strip_prefix("list_").or_else(|| name.strip_prefix("array_")).unwrap_or(name);
-    matches!(short, "transform" | "apply" | "filter" | "reduce" | "any_match" | "first") || name == "columns"
+    matches!(short, "transform" | "apply" | "filter" | "reduce" | "any_match") || name == "columns"
 }
 
 /// The name that comes next, in parentheses or without, where an arrow behind it leads to a part of it.
