@@ -8,7 +8,7 @@ import difflib
 import os
 import re
 
-from sqltest import Runner, is_query, parse
+from sqltest import Runner, is_chosen, is_query, parse
 
 PASSES = "SET datafusion.optimizer.max_passes"
 
@@ -111,7 +111,7 @@ def run(options, report):
             report.check(f"{benchmark} {path.stem} is planned", "it is not" if plans is None else None)
             check(report, f"{benchmark} {path.stem}", query, plans)
     for path in sorted(options.sql_directory.glob("*.test")):
-        if (options.file or "") not in path.name:
+        if not is_chosen(options, path):
             continue
         directory = os.path.join(options.directory, "passes", path.stem)
         os.makedirs(directory)

@@ -92,7 +92,7 @@ def arguments():
     parser.add_argument("--kills", type=int, help="number of kills (quick 15, long 100)")
     parser.add_argument("--mutations", type=int, help="number of spoiled files (quick 300, else 2,000, long 20,000)")
     parser.add_argument("--flips", type=int, help="number of flips (quick 150, long 1,000)")
-    parser.add_argument("--file", help="run SQL files whose name contains this only")
+    parser.add_argument("--file", action="append", default=[], help="run SQL files whose name contains this only; may be repeated")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="suites that run side by side (default: one for each core)")
     parser.add_argument("--details", type=int, default=20, help="failures shown per suite")
     parser.add_argument("--directory", help="where the temporary files go (default: the system's temporary directory)")

@@ -212,10 +212,15 @@ def duckdb_value(value):
     return "\\x" + value.hex() if isinstance(value, bytes) else value
 
 
+def is_chosen(options, path):
+    """Whether a SQL file is asked for: by a part of its name, or none was named."""
+    return not options.file or any(part in path.name for part in options.file)
+
+
 def sql_files(options, report):
     """The SQL files that are asked for."""
-    paths = [path for path in sorted(options.sql_directory.glob("*.test")) if (options.file or "") in path.name]
-    report.check(f"SQL files called {options.file or '*'}", None if paths else "there is none")
+    paths = [path for path in sorted(options.sql_directory.glob("*.test")) if is_chosen(options, path)]
+    report.check(f"SQL files called {' or '.join(options.file) or '*'}", None if paths else "there is none")
     return paths
 
 

@@ -25,9 +25,9 @@ use crate::build_sides::choosing;
 use crate::cancel::CancellableJoins;
 use crate::compact_strings::CompactStrings;
 use crate::guarded_scans::GuardedScans;
+use crate::hidden_facts::hiding_facts;
 use crate::large_limits::LargeLimits;
 use crate::lone_partitions::LonePartitions;
-use crate::outer_constants::hiding_constants;
 use crate::pushdown::{filters_barred, made_filters_barred};
 use crate::settled::unsettled;
 use crate::whole_partitions::WholePartitions;
@@ -41,8 +41,9 @@ pub fn physical() -> Vec<Arc<PhysicalRule>> {
         Arc::new(OutputRequirements::new_add_mode()),
         Arc::new(AggregateStatistics::new()),
         // Choosing: with one thread, sides are fixed before their sizes are compared. No issue known; program.py.
-        // Hiding: constants of a side of an outer join would be constants of its rows. No issue known; outer_constants.test.
-        Arc::new(hiding_constants(choosing(JoinSelection::new()))),
+        // Hiding: constants of a side of an outer join would be constants of its rows, and equal columns of one branch would fail
+        // the sort of a union. No issue known; outer_constants.test, same_names.test.
+        Arc::new(hiding_facts(choosing(JoinSelection::new()))),
         Arc::new(LimitedDistinctAggregation::new()),
         // Barred, here and below: filters find columns by name, and go through limits. #25244, #25262, #25263, #25264, #25296,
         // #21063; pushdown.test.
