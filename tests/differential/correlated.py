@@ -17,13 +17,21 @@ REFUSED = [
     " does not exist",
 ]
 
+# DuckDB's error of subqueries in the place of a value, also where nothing asks for the value, as docs/execution.md says.
+SEVERAL_ROWS = re.compile(r"More than one row returned by a subquery")
+
 
 class CorrelatedSuite(Suite):
     """As random joins, over their small tables."""
 
     tables = tuple(TABLES)
-    undecided = (re.compile(r"More than one row returned by a subquery"),)
     unsupported_texts = (*UNSUPPORTED, *REFUSED)
+
+    def judge(self, number, query, wanted, answers):
+        """Of a subquery of several rows whose value decides nothing, DuckDB's rows are those that it gives with any value of it."""
+        if isinstance(wanted, Exception) and SEVERAL_ROWS.search(str(wanted)) and all(answer.error is None for answer in answers.values()):
+            wanted = self.oracle.with_any_row(query.text()) or wanted
+        super().judge(number, query, wanted, answers)
 
 
 def run(options, report):

@@ -80,6 +80,14 @@ class Oracle:
         finally:
             self.connection.execute("PRAGMA enable_optimizer")
 
+    def with_any_row(self, sql):
+        """What it gives where a subquery in the place of a value may have several rows, of which it takes one."""
+        self.connection.execute("SET scalar_subquery_error_on_multiple_rows = false")
+        try:
+            return self.rows(sql)
+        finally:
+            self.connection.execute("RESET scalar_subquery_error_on_multiple_rows")
+
 
 def is_invalid(error):
     """Whether DuckDB refuses the query itself rather than what it computes."""
