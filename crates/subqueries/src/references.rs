@@ -161,7 +161,11 @@ pub(crate) fn is_plain_value(plan: &LogicalPlan, outer: &DFSchema) -> Result<boo
             if aggregate.aggr_expr.iter().any(|expr| expr.contains_outer() || has_subquery(expr)) {
                 return Ok(false);
             }
-            is_filtered(&aggregate.input, |part| matches!(correlation(part), Some((_, _, false))))
+            // A constant that equals a column outside is no key to group by.
+            is_filtered(
+                &aggregate.input,
+                |part| matches!(correlation(part), Some((inner, _, false)) if inner.any_column_refs()),
+            )
         }
         _ => Ok(false),
     }
