@@ -169,7 +169,7 @@ fn is_outer_aggregate(call: &Function, own: &Tables, inner: &[Option<Tables>]) -
         return false;
     }
     let (mut columns, mut others) = (0, 0);
-    let _ = visit_expressions(&call.args, |part| {
+    let _ = visit_expressions(&Expr::Function(call.clone()), |part| {
         match part {
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) if is_outer(part, own, inner) => columns += 1,
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Subquery(_) => others += 1,

@@ -14,6 +14,20 @@
 //! ```text
 //! SELECT s.a, t.a FROM s JOIN t USING (a) UNION ALL SELECT 5, 6 ORDER BY 1, 2
 //! ```
+//!
+//! Constants among the keys of a sort are taken for constants of all partitions, and those of ROLLUP for constants though they are NULL
+//! in some rows: such a sort failed, or gave another order.
+//!
+//! ```text
+//! SELECT id, row_number() OVER (PARTITION BY g ORDER BY id) AS n FROM t QUALIFY n = 1 AND k > 0 ORDER BY n, id
+//! SELECT 'all' AS c, count(*) FROM t GROUP BY ROLLUP ('all') ORDER BY c
+//! ```
+//!
+//! The order below an OFFSET without a LIMIT says which rows are left out. Sorts from above took its place, since no LIMIT stood between:
+//!
+//! ```text
+//! SELECT id FROM (SELECT id FROM t ORDER BY x OFFSET 2) ORDER BY id
+//! ```
 
 use std::sync::Arc;
 
@@ -21,10 +35,15 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinType, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::OrderingRequirements;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
+use datafusion::physical_plan::limit::GlobalLimitExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::around::{PhysicalRule, around_physical};
@@ -40,22 +59,20 @@ where
 
 fn hide(rule: &PhysicalRule, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
     let hidden = rule.optimize(plan, config)?.transform_up(|node| {
-        let inputs = node.children();
-        let is_hidden: Vec<bool> = match node.is::<UnionExec>() {
-            true => inputs.iter().map(|branch| has_equal_columns(branch)).collect(),
-            // Which sides have NULL in the place of their rows.
-            false => match join_type(&*node) {
-                Some(JoinType::Left) => vec![false, has_constants(inputs[1])],
-                Some(JoinType::Right) => vec![has_constants(inputs[0]), false],
-                Some(JoinType::Full) => inputs.iter().map(|side| has_constants(side)).collect(),
-                _ => return Ok(Transformed::no(node)),
-            },
-        };
-        if !is_hidden.contains(&true) {
-            return Ok(Transformed::no(node));
+        if let Some(limit) = node.downcast_ref::<GlobalLimitExec>()
+            && limit.skip() > 0
+            && limit.fetch().is_none()
+        {
+            let limit = GlobalLimitExec::new(kept_in_order(limit.input())?, limit.skip(), None);
+            return Ok(Transformed::yes(Streamed::apart(Arc::new(limit), NAME, as_it_is)));
         }
+        let inputs = node.children();
+        let is_hidden = match inputs_to_hide(&*node, &inputs) {
+            is_hidden if is_hidden.contains(&true) => is_hidden,
+            _ => return Ok(Transformed::no(node)),
+        };
         let inputs = inputs.into_iter().zip(is_hidden).map(|(input, is_hidden)| match is_hidden {
-            true => Streamed::apart(Arc::clone(input), "FactsHidden", as_it_is),
+            true => apart(input),
             false => Arc::clone(input),
         });
         let inputs = inputs.collect();
@@ -63,6 +80,49 @@ fn hide(rule: &PhysicalRule, plan: Arc<dyn ExecutionPlan>, config: &ConfigOption
         Ok(Transformed::yes(node.replace_children(inputs, options)?))
     });
     hidden.data()
+}
+
+/// Of each input whether its facts are hidden; nothing where none has any.
+fn inputs_to_hide(node: &dyn ExecutionPlan, inputs: &[&Arc<dyn ExecutionPlan>]) -> Vec<bool> {
+    if node.is::<UnionExec>() {
+        return inputs.iter().map(|branch| has_equal_columns(branch)).collect();
+    }
+    if let Some(sort) = node.downcast_ref::<SortExec>() {
+        let known = sort.input().equivalence_properties();
+        return vec![sort.expr().iter().any(|key| known.is_expr_constant(&key.expr).is_some())];
+    }
+    if node.is::<WindowAggExec>() || node.is::<BoundedWindowAggExec>() {
+        let orders = node.required_input_ordering();
+        return inputs.iter().zip(orders).map(|(input, order)| has_constant_key(input, order)).collect();
+    }
+    // Which sides have NULL in the place of their rows.
+    match (join_type(node), inputs) {
+        (Some(JoinType::Left), [_, right]) => vec![false, has_constants(right)],
+        (Some(JoinType::Right), [left, _]) => vec![has_constants(left), false],
+        (Some(JoinType::Full), _) => inputs.iter().map(|side| has_constants(side)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// What EXPLAIN shows where facts are hidden.
+const NAME: &str = "FactsHidden";
+
+fn apart(input: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    Streamed::apart(Arc::clone(input), NAME, as_it_is)
+}
+
+/// The rows in the order of the sort below projections, which nothing from above can take away.
+fn kept_in_order(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    if plan.is::<SortExec>() {
+        return Ok(Streamed::ordered(Arc::clone(plan), NAME, as_it_is));
+    }
+    match (plan.is::<ProjectionExec>(), plan.children().as_slice()) {
+        (true, [input]) => {
+            let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+            Arc::clone(plan).replace_children(vec![kept_in_order(input)?], options)
+        }
+        _ => Ok(Arc::clone(plan)),
+    }
 }
 
 fn join_type(node: &dyn ExecutionPlan) -> Option<JoinType> {
@@ -74,6 +134,12 @@ fn join_type(node: &dyn ExecutionPlan) -> Option<JoinType> {
 
 fn has_constants(input: &Arc<dyn ExecutionPlan>) -> bool {
     !input.equivalence_properties().constants().is_empty()
+}
+
+/// Whether a key of the order that an operator needs of an input is one constant there.
+fn has_constant_key(input: &Arc<dyn ExecutionPlan>, order: Option<OrderingRequirements>) -> bool {
+    let known = input.equivalence_properties();
+    order.is_some_and(|order| order.first().iter().any(|key| known.is_expr_constant(&key.expr).is_some()))
 }
 
 fn has_equal_columns(input: &Arc<dyn ExecutionPlan>) -> bool {

@@ -6,9 +6,12 @@ use std::sync::Arc;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, OrderingRequirements, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements,
+    PlanProperties,
+};
 
 /// Makes a stream of an input's stream: of as many rows, in the same order, with the same values.
 pub type Wrap = fn(SendableRecordBatchStream, &TaskContext) -> SendableRecordBatchStream;
@@ -20,21 +23,46 @@ pub struct Streamed {
     wrap: Wrap,
     /// The input's, or what is left of them.
     properties: Arc<PlanProperties>,
-    is_apart: bool,
+    kind: Kind,
+}
+
+/// What is known of the rows.
+#[derive(Clone)]
+enum Kind {
+    /// What is known of the input's.
+    Over,
+    /// Nothing.
+    Apart,
+    /// Nothing, but the input has to have this order, in one partition.
+    Ordered(LexOrdering),
 }
 
 impl Streamed {
     /// `input`, each of whose partitions `wrap` is put around; `name` is what EXPLAIN shows.
     pub fn over(input: Arc<dyn ExecutionPlan>, name: &'static str, wrap: Wrap) -> Arc<dyn ExecutionPlan> {
-        let properties = Arc::clone(input.properties());
-        Arc::new(Self { name, input, wrap, properties, is_apart: false })
+        Self::of_kind(Kind::Over, input, name, wrap)
     }
 
     /// As [`Streamed::over`], with nothing known of the rows: neither constants nor an order.
     pub fn apart(input: Arc<dyn ExecutionPlan>, name: &'static str, wrap: Wrap) -> Arc<dyn ExecutionPlan> {
-        let nothing = EquivalenceProperties::new(input.schema());
-        let properties = Arc::new(input.properties().as_ref().clone().with_eq_properties(nothing));
-        Arc::new(Self { name, input, wrap, properties, is_apart: true })
+        Self::of_kind(Kind::Apart, input, name, wrap)
+    }
+
+    /// As [`Streamed::apart`], over an input that has to keep the order that it has, in one partition. As [`Streamed::apart`] if it has none.
+    pub fn ordered(input: Arc<dyn ExecutionPlan>, name: &'static str, wrap: Wrap) -> Arc<dyn ExecutionPlan> {
+        let kind = input.output_ordering().cloned().map_or(Kind::Apart, Kind::Ordered);
+        Self::of_kind(kind, input, name, wrap)
+    }
+
+    fn of_kind(kind: Kind, input: Arc<dyn ExecutionPlan>, name: &'static str, wrap: Wrap) -> Arc<dyn ExecutionPlan> {
+        let properties = match kind {
+            Kind::Over => Arc::clone(input.properties()),
+            Kind::Apart | Kind::Ordered(_) => {
+                let nothing = EquivalenceProperties::new(input.schema());
+                Arc::new(input.properties().as_ref().clone().with_eq_properties(nothing))
+            }
+        };
+        Arc::new(Self { name, input, wrap, properties, kind })
     }
 }
 
@@ -64,7 +92,21 @@ impl ExecutionPlan for Streamed {
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![!self.is_apart]
+        vec![matches!(self.kind, Kind::Over)]
+    }
+
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        vec![match &self.kind {
+            Kind::Ordered(order) => Some(OrderingRequirements::from(order.clone())),
+            Kind::Over | Kind::Apart => None,
+        }]
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        InputDistributionRequirements::new(vec![match &self.kind {
+            Kind::Ordered(_) => Distribution::SinglePartition,
+            Kind::Over | Kind::Apart => Distribution::UnspecifiedDistribution,
+        }])
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
@@ -77,8 +119,7 @@ impl ExecutionPlan for Streamed {
         _options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(match children.into_iter().next() {
-            Some(input) if self.is_apart => Self::apart(input, self.name, self.wrap),
-            Some(input) => Self::over(input, self.name, self.wrap),
+            Some(input) => Self::of_kind(self.kind.clone(), input, self.name, self.wrap),
             None => self,
         })
     }

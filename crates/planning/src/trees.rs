@@ -22,6 +22,7 @@ use datafusion::sql::sqlparser::ast::ExprWithAlias;
 use forebay_context::functions::Functions;
 
 use crate::mentioned::mentioned;
+use crate::named_casts::tell_apart;
 
 /// Gives a table with the columns that a query names, of the names in lower case, or as it is.
 pub type Narrow = dyn Fn(Arc<dyn TableProvider>, &HashSet<String>) -> Arc<dyn TableProvider> + Send + Sync;
@@ -30,7 +31,8 @@ pub type Narrow = dyn Fn(Arc<dyn TableProvider>, &HashSet<String>) -> Arc<dyn Ta
 ///
 /// # Errors
 /// Names that are not known, and what else DataFusion's planner does not take.
-pub async fn plan(state: &SessionState, statement: PlanStatement, narrow: &Narrow) -> Result<LogicalPlan> {
+pub async fn plan(state: &SessionState, mut statement: PlanStatement, narrow: &Narrow) -> Result<LogicalPlan> {
+    tell_apart(&mut statement);
     let mut context = Context::new(state);
     let (named, mut wide) = (mentioned(&statement), HashMap::new());
     for reference in state.resolve_table_references(&statement)? {

@@ -23,7 +23,6 @@ use datafusion::optimizer::extract_leaf_expressions::{ExtractLeafExpressions, Pu
 use datafusion::optimizer::optimize_projections::OptimizeProjections;
 use datafusion::optimizer::optimize_unions::OptimizeUnions;
 use datafusion::optimizer::propagate_empty_relation::PropagateEmptyRelation;
-use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::push_down_limit::PushDownLimit;
 use datafusion::optimizer::replace_distinct_aggregate::ReplaceDistinctWithAggregate;
 use datafusion::optimizer::rewrite_set_comparison::RewriteSetComparison;
@@ -48,6 +47,7 @@ use crate::multisets::NumberedRows;
 use crate::nested_order::NestedOrder;
 use crate::null_equality::keyed;
 use crate::optimizer::{followed, has_set_comparison, of_duplicates, spared, without_joins};
+use crate::pushed_filters::PushedFilters;
 use crate::rounding::RoundingCasts;
 use crate::text_functions::DuckFunctions;
 use crate::volatile::{HideVolatile, ShowVolatile};
@@ -176,7 +176,8 @@ fn one_pass() -> Vec<Step> {
         Step::new(PushDownLimit::new()).in_plans_with(Nodes::LIMIT).at(Nodes::LIMIT),
         // Between bars: moves what differs from call to call. No issue known; volatile.test.
         Step::new(HideVolatile),
-        Step::new(PushDownFilter::new()).in_plans_with(Nodes::FILTER | Nodes::JOIN).at(Nodes::FILTER | Nodes::JOIN),
+        // Moves filters without columns below groups that are there without rows. No issue known; empty_groups.test.
+        Step::new(PushedFilters::default()).in_plans_with(Nodes::FILTER | Nodes::JOIN).at(Nodes::FILTER | Nodes::JOIN),
         Step::new(ShowVolatile),
         // Once more: filters have come to joins.
         Step::new(keyed(ExtractEquijoinPredicate::new())).in_plans_with(Nodes::JOIN),

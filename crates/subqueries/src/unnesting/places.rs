@@ -179,6 +179,7 @@ impl<'a> Unnester<'a> {
                 renamed(aggregate, own, plan, [])
             }
             LogicalPlan::Window(_) => {
+                let (rows, exprs) = self.values_below(rows, exprs)?;
                 let before = rows.schema().fields().len();
                 let window = LogicalPlan::Window(Window::try_new(exprs, Arc::new(rows))?);
                 let computed = window.schema().columns().into_iter().skip(before).map(Expr::Column);
@@ -193,6 +194,26 @@ impl<'a> Unnester<'a> {
             LogicalPlan::Sort(_) => renamed(plan.with_new_exprs(exprs, vec![rows])?, columns(input), plan, []),
             other => other.with_new_exprs(exprs, vec![rows]),
         }
+    }
+
+    /// `rows` with the values of the subqueries in `exprs`, and these with columns in their place: an order by a subquery is none that
+    /// DataFusion finds again.
+    fn values_below(&mut self, rows: LogicalPlan, exprs: Vec<Expr>) -> Result<(LogicalPlan, Vec<Expr>)> {
+        let mut values = Vec::new();
+        let mut column = |expr: Expr| match expr {
+            Expr::ScalarSubquery(_) => {
+                let name = self.names.name("value");
+                values.push(expr.alias(&name));
+                Ok(Transformed::yes(Expr::Column(Column::from_name(name))))
+            }
+            other => Ok(Transformed::no(other)),
+        };
+        let exprs = exprs.into_iter().map(|expr| expr.transform_up(&mut column).data()).collect::<Result<_>>()?;
+        if values.is_empty() {
+            return Ok((rows, exprs));
+        }
+        let all = columns(&rows).into_iter().chain(values).collect();
+        Ok((LogicalPlan::Projection(Projection::try_new(all, Arc::new(rows))?), exprs))
     }
 
     /// LIMIT and OFFSET by what a subquery says: tests of the rows' numbers.
@@ -291,8 +312,10 @@ fn has_rows(plan: LogicalPlan) -> Result<Expr> {
 /// Whether this aggregates columns of the query around alone. It would be an aggregate of that query.
 fn is_of_outside(expr: &Expr) -> bool {
     let Expr::AggregateFunction(call) = expr.clone().unalias() else { return false };
-    let args = &call.params.args;
-    args.iter().any(Expr::contains_outer) && !args.iter().any(Expr::any_column_refs)
+    let params = &call.params;
+    let orders = params.order_by.iter().map(|order| &order.expr);
+    let mut others = params.filter.as_deref().into_iter().chain(orders).chain(&params.args);
+    params.args.iter().any(Expr::contains_outer) && !others.any(Expr::any_column_refs)
 }
 
 fn refused_aggregate(expr: &Expr) -> DataFusionError {
