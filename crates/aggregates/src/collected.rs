@@ -1,7 +1,8 @@
 //! Aggregates that are computed from all their rows at once, when these are there: the most frequent value, quantiles, histograms,
 //! the rows with the greatest keys. A state is the rows themselves.
 //!
-//! What is computed stands in [`Definition`]s ([`crate::frequencies`], [`crate::quantiles`], [`crate::best_rows`]).
+//! What is computed stands in [`Definition`]s ([`crate::frequencies`], [`crate::quantiles`], [`crate::best_rows`],
+//! [`crate::distinct_lists`]).
 
 use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
@@ -19,6 +20,9 @@ use crate::definitions::{Definition, list_type, one_list};
 use crate::frame_partition::sortable;
 use crate::frame_rows::as_rows;
 use crate::{best_rows, frequencies, quantiles};
+
+/// How many rows that are perhaps equal are kept where only different ones count.
+const MOST_EQUAL: usize = 32_768;
 
 /// All of them.
 pub fn functions() -> Vec<Arc<AggregateUDF>> {
@@ -79,26 +83,11 @@ impl AggregateUDFImpl for Collected {
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        let mut types: Vec<DataType> = args.expr_fields.iter().map(|field| field.data_type().clone()).collect();
-        for key in args.order_bys {
-            types.push(key.expr.data_type(args.schema)?);
-        }
-        Ok(Box::new(Rows {
-            definition: self.definition,
-            is_distinct: args.is_distinct,
-            types,
-            orders: args.order_bys.iter().map(|key| key.options).collect(),
-            result: args.return_type().clone(),
-            batches: Vec::new(),
-        }))
+        accumulator(self.definition, &args)
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        let field = |(index, input): (usize, &FieldRef)| {
-            let name = format_state_name(args.name, &format!("rows {index}"));
-            Arc::new(Field::new(name, list_type(input.data_type()), true))
-        };
-        Ok(args.input_fields.iter().chain(args.ordering_fields).enumerate().map(field).collect())
+        Ok(state_fields(&args))
     }
 
     fn with_beneficial_ordering(self: Arc<Self>, _is_sorted: bool) -> Result<Option<Arc<dyn AggregateUDFImpl>>> {
@@ -111,6 +100,33 @@ impl AggregateUDFImpl for Collected {
     }
 }
 
+/// What collects the rows of a call and computes their value.
+pub(crate) fn accumulator(definition: &'static Definition, args: &AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+    let mut types: Vec<DataType> = args.expr_fields.iter().map(|field| field.data_type().clone()).collect();
+    for key in args.order_bys {
+        types.push(key.expr.data_type(args.schema)?);
+    }
+    Ok(Box::new(Rows {
+        definition,
+        is_distinct: args.is_distinct,
+        types,
+        orders: args.order_bys.iter().map(|key| key.options).collect(),
+        result: args.return_type().clone(),
+        batches: Vec::new(),
+        count: 0,
+        different: 0,
+    }))
+}
+
+/// Its state: a list of each argument and of each key of the order.
+pub(crate) fn state_fields(args: &StateFieldsArgs<'_>) -> Vec<FieldRef> {
+    let field = |(index, input): (usize, &FieldRef)| {
+        let name = format_state_name(args.name, &format!("rows {index}"));
+        Arc::new(Field::new(name, list_type(input.data_type()), true))
+    };
+    args.input_fields.iter().chain(args.ordering_fields).enumerate().map(field).collect()
+}
+
 #[derive(Debug)]
 struct Rows {
     definition: &'static Definition,
@@ -121,9 +137,49 @@ struct Rows {
     orders: Vec<SortOptions>,
     result: DataType,
     batches: Vec<Vec<ArrayRef>>,
+    /// How many rows these have, and how many of them are known to be different.
+    count: usize,
+    different: usize,
 }
 
 impl Rows {
+    /// Adds rows. Where only different ones count, equal ones are dropped before they are many.
+    fn add(&mut self, batch: Vec<ArrayRef>) -> Result<()> {
+        self.count += batch[0].len();
+        self.batches.push(batch);
+        if self.is_distinct
+            && self.count > MOST_EQUAL + 2 * self.different
+            && let Some(rows) = self.united()?
+        {
+            let rows = self.arranged(rows)?;
+            (self.count, self.different) = (rows[0].len(), rows[0].len());
+            self.batches = vec![rows];
+        }
+        Ok(())
+    }
+
+    /// Rows in the order of the call, with the keys of this order behind the arguments, and of equal ones the first if only different
+    /// ones count.
+    fn arranged(&self, mut rows: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
+        let arguments = rows.len() - self.orders.len().min(rows.len());
+        if arguments < rows.len() {
+            let column = |(values, options): (&ArrayRef, &SortOptions)| {
+                Ok(SortColumn { values: sortable(values)?, options: Some(*options) })
+            };
+            let mut columns = rows[arguments..].iter().zip(&self.orders).map(column).collect::<Result<Vec<_>>>()?;
+            let numbers = UInt64Array::from_iter_values(0..rows[0].len() as u64);
+            columns.push(SortColumn { values: Arc::new(numbers), options: None });
+            rows = taken(&rows, &lexsort_to_indices(&columns, None)?)?;
+        }
+        if self.is_distinct {
+            let equal = as_rows(&rows[..arguments])?;
+            let mut seen = HashSet::new();
+            let first = (0..equal.num_rows()).filter(|row| seen.insert(equal.row(*row))).map(|row| row as u64);
+            rows = taken(&rows, &UInt64Array::from_iter_values(first))?;
+        }
+        Ok(rows)
+    }
+
     /// All rows, if there are some, in one batch, so that they are put together once.
     fn united(&mut self) -> Result<Option<Vec<ArrayRef>>> {
         if self.batches.len() > 1 {
@@ -154,10 +210,7 @@ impl Accumulator for Rows {
         } else {
             values.to_vec()
         };
-        if batch.first().is_some_and(|first| !first.is_empty()) {
-            self.batches.push(batch);
-        }
-        Ok(())
+        if batch.first().is_some_and(|first| !first.is_empty()) { self.add(batch) } else { Ok(()) }
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
@@ -167,22 +220,8 @@ impl Accumulator for Rows {
                 None => ScalarValue::try_new_null(&self.result),
             };
         };
-        let keys = rows.split_off(rows.len() - self.orders.len().min(rows.len()));
-        if !keys.is_empty() {
-            let column = |(values, options): (&ArrayRef, &SortOptions)| {
-                Ok(SortColumn { values: sortable(values)?, options: Some(*options) })
-            };
-            let mut columns = keys.iter().zip(&self.orders).map(column).collect::<Result<Vec<_>>>()?;
-            let numbers = UInt64Array::from_iter_values(0..rows[0].len() as u64);
-            columns.push(SortColumn { values: Arc::new(numbers), options: None });
-            rows = taken(&rows, &lexsort_to_indices(&columns, None)?)?;
-        }
-        if self.is_distinct {
-            let equal = as_rows(&rows)?;
-            let mut seen = HashSet::new();
-            let first = (0..equal.num_rows()).filter(|row| seen.insert(equal.row(*row))).map(|row| row as u64);
-            rows = taken(&rows, &UInt64Array::from_iter_values(first))?;
-        }
+        rows = self.arranged(rows)?;
+        rows.truncate(rows.len() - self.orders.len().min(rows.len()));
         (self.definition.value)(&rows, &self.result)
     }
 
@@ -206,7 +245,7 @@ impl Accumulator for Rows {
                 lists.is_valid(row).then(|| lists.value(row)).filter(|values| !values.is_empty())
             };
             if let Some(batch) = states.iter().map(values).collect::<Option<Vec<_>>>() {
-                self.batches.push(batch);
+                self.add(batch)?;
             }
         }
         Ok(())

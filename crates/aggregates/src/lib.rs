@@ -9,9 +9,11 @@ pub mod averages;
 pub mod float_frames;
 pub mod sliding;
 
+pub mod approximate_counts;
 pub mod best_rows;
 pub mod collected;
 pub mod definitions;
+pub mod distinct_lists;
 pub mod frequencies;
 pub mod grouping_sets;
 pub mod moments;

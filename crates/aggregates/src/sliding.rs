@@ -1,7 +1,7 @@
 //! Aggregates over frames that rows leave at their start, computed anew from the rows of each frame: those of which DataFusion's
 //! have no state from which rows can be taken (`string_agg`, `median`, sums of distinct values), or lose digits by it, so that
 //! a variance becomes negative. Sums and averages of floats are those of [`FloatFrame`]. Other frames and groups are DataFusion's
-//! own.
+//! own, but for [`crate::distinct_lists`] and [`crate::approximate_counts`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,6 +20,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
 
+use crate::approximate_counts::of_floats;
+use crate::distinct_lists::in_any_order;
 use crate::float_frames::FloatFrame;
 
 /// Aggregates whose frames are all DataFusion's own, by their names.
@@ -42,7 +44,7 @@ pub fn functions(aggregates: &[Arc<AggregateUDF>]) -> Vec<Arc<AggregateUDF>> {
             "sum" => Signature::user_defined(inner.signature().volatility),
             _ => inner.signature().clone(),
         };
-        Arc::new(AggregateUDF::from(Anew { inner: Arc::clone(inner), signature }))
+        Arc::new(AggregateUDF::from(Anew { inner: of_floats(in_any_order(inner)), signature }))
     };
     aggregates.iter().filter(is_one).map(anew).collect()
 }

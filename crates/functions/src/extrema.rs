@@ -1,7 +1,7 @@
 //! `min` and `max` of floats in the order of `forebay_base::compare_floats`: NaN above all numbers and equal to itself,
 //! -0 equal to 0. DataFusion's grouped accumulators let a NaN replace whatever stands there; here floats are mapped to
-//! integers of the same order, and the integers' accumulators do the work. Intervals and structs are compared as
-//! [`row_extrema`](crate::row_extrema) says. All other types are DataFusion's own.
+//! integers of the same order, and the integers' accumulators do the work. Intervals, structs and maps are compared
+//! as [`row_extrema`](crate::row_extrema) says. All other types are DataFusion's own.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The least and the greatest of intervals, by their length, and of structs, by their fields in turn, where NULL is the
-//! greatest. DataFusion goes by the integers that an interval is stored as, and keeps the first struct.
+//! The least and the greatest of intervals, by their length, and of structs and maps, by their fields and entries in turn, where NULL
+//! is the greatest. DataFusion goes by the integers that an interval is stored as, keeps the first struct, and compares no maps.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::interval_lengths::{INTERVAL, lengths};
 
 /// Whether values of a type are compared here.
 pub fn is_by_row(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Interval(_) | DataType::Struct(_))
+    matches!(data_type, DataType::Interval(_) | DataType::Struct(_) | DataType::Map(..))
 }
 
 /// The least or the greatest value so far.

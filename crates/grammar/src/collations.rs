@@ -61,14 +61,57 @@ pub fn compared(expr: &mut Expr) -> Result<()> {
             let values = conditions.iter_mut().map(|branch| &mut branch.condition);
             std::iter::once(operand.as_mut()).chain(values).collect()
         }
+        Expr::InSubquery { expr, subquery, .. } => return with_column(expr, &mut subquery.body),
+        Expr::AnyOp { left, right, .. } | Expr::AllOp { left, right, .. } => match right.as_mut() {
+            Expr::Subquery(query) => return with_column(left, &mut query.body),
+            _ => return Ok(()),
+        },
         Expr::Function(call) => return of_call(call),
         _ => return Ok(()),
     };
-    let Some(collation) = sides.iter().find_map(|side| collation_of(side)) else { return Ok(()) };
-    for side in sides {
-        *side = key(value(side), &collation)?;
+    in_common(sides)
+}
+
+/// Operands by what the collation of one of them compares; rows place by place.
+fn in_common(mut sides: Vec<&mut Expr>) -> Result<()> {
+    if let Some(collation) = sides.iter().find_map(|side| collation_of(side)) {
+        return sides.into_iter().try_for_each(|side| key(value(side), &collation).map(|key| *side = key));
     }
-    Ok(())
+    let mut places: Vec<Vec<&mut Expr>> = Vec::new();
+    for side in &mut sides {
+        let Expr::Tuple(parts) = &mut **side else { return Ok(()) };
+        for (place, part) in parts.iter_mut().enumerate() {
+            match places.get_mut(place) {
+                Some(others) => others.push(part),
+                None => places.push(vec![part]),
+            }
+        }
+    }
+    places.into_iter().try_for_each(in_common)
+}
+
+/// A value that has a collation, and the column of a query that it is compared with.
+fn with_column(expr: &mut Expr, body: &mut SetExpr) -> Result<()> {
+    let Some(collation) = collation_of(expr) else { return Ok(()) };
+    fn columns(body: &mut SetExpr, collation: &str) -> Result<()> {
+        match body {
+            SetExpr::Select(select) => select.projection.iter_mut().try_for_each(|item| match item {
+                SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+                    *expr = key(value(expr), collation)?;
+                    Ok(())
+                }
+                _ => Ok(()),
+            }),
+            SetExpr::SetOperation { left, right, .. } => {
+                columns(left, collation)?;
+                columns(right, collation)
+            }
+            SetExpr::Query(query) => columns(&mut query.body, collation),
+            _ => Ok(()),
+        }
+    }
+    *expr = key(value(expr), &collation)?;
+    columns(body, &collation)
 }
 
 /// The order of a call's rows, and what `min`, `max` and `count(DISTINCT …)` tell apart.

@@ -32,6 +32,8 @@ pub fn order(query: &mut Query, dialect: &dyn Dialect) -> Result<()> {
     for expr in &mut *chosen {
         resolve(expr, &items)?;
     }
+    let mut known = HashSet::new();
+    chosen.retain(|expr| known.insert(expr.to_string()));
     let chosen = chosen.clone();
     let Some(OrderByKind::Expressions(orders)) = query.order_by.as_mut().map(|order| &mut order.kind) else {
         return Ok(());
@@ -64,8 +66,9 @@ pub fn order(query: &mut Query, dialect: &dyn Dialect) -> Result<()> {
         .zip(orders)
         .map(|(name, order)| OrderByExpr { expr: Expr::Identifier(Ident::new(name)), ..order }.to_string())
         .collect();
-    let text =
-        format!("SELECT * EXCLUDE ({}) FROM ({inner}) AS chosen_rows ORDER BY {}", names.join(", "), order.join(", "));
+    let kept: Vec<&str> = names.iter().map(String::as_str).filter(|name| name.starts_with(KEPT)).collect();
+    let excluded = if kept.is_empty() { String::new() } else { format!(" EXCLUDE ({})", kept.join(", ")) };
+    let text = format!("SELECT *{excluded} FROM ({inner}) AS chosen_rows ORDER BY {}", order.join(", "));
     *query = Query { with, limit_clause, fetch, ..*parsed(&text, dialect)? };
     Ok(())
 }
@@ -163,11 +166,18 @@ fn parsed(text: &str, dialect: &dyn Dialect) -> Result<Box<Query>> {
     parsed.map_err(|error| Error::internal(format!("{text} could not be written out: {error}")))
 }
 
-/// Adds what rows are ordered by to a SELECT, and tells its names.
+/// How the names begin of what rows are ordered by.
+const KEPT: &str = "__order_";
+
+/// Adds what rows are ordered by to a SELECT, and tells its names. Places behind a star are their own names.
 fn keep(select: &mut Select, orders: &[OrderByExpr]) -> Vec<String> {
     let mut names = Vec::new();
     for (place, order) in orders.iter().enumerate() {
-        let name = format!("__order_{place}");
+        if let Expr::Value(ValueWithSpan { value: Value::Number(text, _), .. }) = &order.expr {
+            names.push(text.clone());
+            continue;
+        }
+        let name = format!("{KEPT}{place}");
         let alias = Ident::new(&name);
         select.projection.push(SelectItem::ExprWithAlias { expr: order.expr.clone(), alias });
         names.push(name);

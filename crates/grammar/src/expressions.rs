@@ -37,7 +37,8 @@ fn next_is(parser: &Parser<'_>, keyword: Keyword) -> bool {
     matches!(parser.peek_nth_token(1).token, Token::Word(word) if word.keyword == keyword)
 }
 
-fn begins_query(token: &Token) -> bool {
+/// Whether a query begins with this word.
+pub(crate) fn begins_query(token: &Token) -> bool {
     matches!(token, Token::Word(word)
         if matches!(word.keyword, Keyword::SELECT | Keyword::WITH | Keyword::VALUES | Keyword::FROM))
 }

@@ -7,7 +7,7 @@ use forebay_forms::calls::UNPACKED;
 use forebay_forms::slices::OPEN;
 
 use crate::words::{is_word, keyword, places};
-use crate::{aliases, filled_tables, inner_statements, joins, pivots, samples, sequence_options};
+use crate::{aliases, filled_tables, grouping_elements, inner_statements, joins, pivots, samples, sequence_options};
 
 /// The tokens of a query with its phrases in other words.
 pub fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
@@ -15,7 +15,8 @@ pub fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         inner_statements::known(pivots::known(tokens)),
     ))));
     let tokens = qualified_options(tokens);
-    open_slices(unpacked(joins::marked(patterns(compared_values(whole_tables(tokens))))))
+    let tokens = grouping_elements::known(compared_values(whole_tables(tokens)));
+    open_slices(unpacked(joins::marked(patterns(tokens))))
 }
 
 /// `TABLE t` as a query of its own: `SELECT * FROM t`.

@@ -1,5 +1,5 @@
 //! SELECT lists whose columns depend on the types of values, with these columns: `unnest` of structs and of lists of them, `s.*` of a
-//! struct, and what GROUP BY ALL groups by where HAVING names more than columns that are shown.
+//! struct, and what GROUP BY ALL groups by where HAVING names columns.
 //!
 //! ```text
 //! SELECT id, unnest(s) FROM t                      →   SELECT id, s['a'] AS a, s['b'] AS b FROM t
@@ -40,7 +40,7 @@ pub fn write_out(
     is_aggregate: &dyn Fn(&Function) -> bool,
     type_of: &mut TypeOf<'_>,
 ) -> Result<bool> {
-    let grouped = group_by_having(select, is_aggregate);
+    let grouped = group_by_having(select, outer, is_aggregate);
     let apart = take_apart(select, &mut |asked| {
         type_of(asked).or_else(|| {
             // A subquery may read columns of the queries around it.
@@ -192,12 +192,15 @@ impl<'a> Place<'a> {
             plain @ (Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Function(_)) => plain.clone(),
             other => Expr::Nested(Box::new(other.clone())),
         };
-        let index = |field: &String| {
-            let index = Expr::Value(Value::SingleQuotedString(field.clone()).into());
-            AccessExpr::Subscript(Subscript::Index { index })
-        };
-        Expr::CompoundFieldAccess { root: Box::new(root), access_chain: self.path.iter().map(index).collect() }
+        let access_chain = self.path.iter().map(|field| subscript(field)).collect();
+        Expr::CompoundFieldAccess { root: Box::new(root), access_chain }
     }
+}
+
+/// `['field']` behind a struct.
+fn subscript(field: &str) -> AccessExpr {
+    let index = Expr::Value(Value::SingleQuotedString(field.to_owned()).into());
+    AccessExpr::Subscript(Subscript::Index { index })
 }
 
 fn element_of(list: &DataType) -> Option<&DataType> {
@@ -269,9 +272,10 @@ fn chosen(columns: Vec<(String, Expr)>, options: &WildcardAdditionalOptions, val
     }
 }
 
-/// What GROUP BY ALL groups by where HAVING names, outside of aggregates, more than columns that are shown: these columns, too, as in
-/// DuckDB. Names of the SELECT list stand for what they name. Returns whether the SELECT was changed.
-fn group_by_having(select: &mut Select, is_aggregate: &dyn Fn(&Function) -> bool) -> bool {
+/// What GROUP BY ALL groups by where HAVING names columns outside of aggregates: what is shown, and these columns, too, as in DuckDB;
+/// of a field, the column that holds it. Names of the SELECT list stand for what they name. `outer` are the tables of the queries
+/// around it. Returns whether the SELECT was changed.
+fn group_by_having(select: &mut Select, outer: &[TableWithJoins], is_aggregate: &dyn Fn(&Function) -> bool) -> bool {
     let (GroupByExpr::All(modifiers), Some(having)) = (&select.group_by, &select.having) else { return false };
     if !modifiers.is_empty() {
         return false;
@@ -286,41 +290,39 @@ fn group_by_having(select: &mut Select, is_aggregate: &dyn Fn(&Function) -> bool
             }
             _ => return false,
         };
-        let mut used = Used::of(expr, is_aggregate);
-        used.columns.clear();
-        match used {
-            Used { has_windows: true, .. } => return false,
-            Used { has_aggregates: false, .. } if !matches!(expr, Expr::Value(_)) => keys.push(expr.clone()),
-            _ => {}
+        let used = Used::of(expr, is_aggregate);
+        if used.has_windows || used.has_columns_call {
+            return false;
+        }
+        if !used.has_aggregates && !matches!(expr, Expr::Value(_)) {
+            keys.push(expr.clone());
         }
     }
     let mut meant = having.clone();
     let _ = meant.walk_mut(&mut Meant { aliases: &aliases, is_aggregate, depth: 0 });
-    let more: Vec<Expr> = Used::of(&meant, is_aggregate)
-        .columns
-        .into_iter()
-        .filter(|column| !keys.iter().any(|key| last_name(key).is_some_and(|name| Some(name) == last_name(column))))
-        .collect();
-    // A column that is shown by another name is a key already, but not by that name.
-    let is_renamed = |column: &Expr| {
-        let name = last_name(column);
-        let named = name.as_ref().and_then(|name| aliases.get(name)).and_then(last_name);
-        named.is_some() && named != name
-    };
-    if more.is_empty() && !Used::of(having, is_aggregate).columns.iter().any(is_renamed) {
+    let columns = Used::of(&meant, is_aggregate).columns;
+    if columns.is_empty() {
         return false;
     }
-    keys.extend(more);
+    let tables = [qualifiers(&select.from), qualifiers(outer)].concat();
+    for column in columns.into_iter().map(|name| whole_column(name, &tables)) {
+        if !keys.contains(&column) {
+            keys.push(column);
+        }
+    }
     select.group_by = GroupByExpr::Expressions(keys, Vec::new());
     select.having = Some(meant);
     true
 }
 
-fn last_name(expr: &Expr) -> Option<String> {
-    match expr {
-        Expr::Identifier(name) => Some(name.value.to_lowercase()),
-        Expr::CompoundIdentifier(parts) => parts.last().map(|name| name.value.to_lowercase()),
-        _ => None,
+/// The column that holds the field which a name is, `t.s` of `t.s.a` and `s` of `s.a`. Names of `tables` are in lower case.
+fn whole_column(name: Expr, tables: &[String]) -> Expr {
+    let Expr::CompoundIdentifier(mut parts) = name else { return name };
+    let table = parts[..parts.len() - 1].iter().position(|part| tables.contains(&part.value.to_lowercase()));
+    parts.truncate(table.map_or(1, |table| table + 2));
+    match <[Ident; 1]>::try_from(parts) {
+        Ok([column]) => Expr::Identifier(column),
+        Err(parts) => Expr::CompoundIdentifier(parts),
     }
 }
 
@@ -331,11 +333,20 @@ struct Used<'a> {
     columns: Vec<Expr>,
     has_aggregates: bool,
     has_windows: bool,
+    /// COLUMNS stands for several columns, which are not known here.
+    has_columns_call: bool,
 }
 
 impl<'a> Used<'a> {
     fn of(expr: &Expr, is_aggregate: &'a dyn Fn(&Function) -> bool) -> Self {
-        let mut used = Self { is_aggregate, depth: 0, columns: Vec::new(), has_aggregates: false, has_windows: false };
+        let mut used = Self {
+            is_aggregate,
+            depth: 0,
+            columns: Vec::new(),
+            has_aggregates: false,
+            has_windows: false,
+            has_columns_call: false,
+        };
         let _ = expr.walk(&mut used);
         used
     }
@@ -357,6 +368,9 @@ impl Visitor for Used<'_> {
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         match expr {
             Expr::Function(call) if self.depth == 0 && call.over.is_some() => self.has_windows = true,
+            Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("columns") => {
+                self.has_columns_call = true
+            }
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) if self.depth == 0 => self.columns.push(expr.clone()),
             _ => {}
         }
@@ -404,6 +418,14 @@ impl VisitorMut for Meant<'_> {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         self.depth += usize::from(is_apart(expr, self.is_aggregate));
+        // What stands behind a dot is a field, no name of the SELECT list and no column.
+        if let Expr::CompoundFieldAccess { access_chain, .. } = expr {
+            for access in access_chain {
+                if let AccessExpr::Dot(Expr::Identifier(field)) = access {
+                    *access = subscript(&field.value);
+                }
+            }
+        }
         ControlFlow::Continue(())
     }
 
@@ -489,7 +511,7 @@ mod tests {
         let group = |text: &str| {
             let mut select = select(text);
             let is_aggregate = |call: &Function| call.name.to_string() == "sum";
-            group_by_having(&mut select, &is_aggregate);
+            group_by_having(&mut select, &[], &is_aggregate);
             select.to_string()
         };
         assert_eq!(
@@ -500,7 +522,15 @@ mod tests {
             group("SELECT a AS p, sum(b) AS s FROM t GROUP BY ALL HAVING p = 1"),
             "SELECT a AS p, sum(b) AS s FROM t GROUP BY a HAVING a = 1",
         );
-        let same = "SELECT a, sum(b) AS s FROM t GROUP BY ALL HAVING a = 1 AND sum(c) > 2 AND s > 1";
+        assert_eq!(
+            group("SELECT a AS p, sum(b) AS s FROM t GROUP BY ALL HAVING t.a = 1"),
+            "SELECT a AS p, sum(b) AS s FROM t GROUP BY a, t.a HAVING t.a = 1",
+        );
+        assert_eq!(
+            group("SELECT s.a FROM t GROUP BY ALL HAVING s.a > 1 AND t.s.b > 1 AND (s).c > 1"),
+            "SELECT s.a FROM t GROUP BY s.a, s, t.s HAVING s.a > 1 AND t.s.b > 1 AND (s)['c'] > 1",
+        );
+        let same = "SELECT a, sum(b) AS s FROM t GROUP BY ALL HAVING sum(c) > 2";
         assert_eq!(group(same), same);
     }
 }

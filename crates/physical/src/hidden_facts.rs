@@ -15,11 +15,16 @@
 //! SELECT s.a, t.a FROM s JOIN t USING (a) UNION ALL SELECT 5, 6 ORDER BY 1, 2
 //! ```
 //!
-//! Constants among the keys of a sort are taken for constants of all partitions, and those of ROLLUP for constants though they are NULL
-//! in some rows: such a sort failed, or gave another order.
+//! Constants among the keys of a sort, or of a window, are taken for constants of all partitions: such a sort failed.
 //!
 //! ```text
 //! SELECT id, row_number() OVER (PARTITION BY g ORDER BY id) AS n FROM t QUALIFY n = 1 AND k > 0 ORDER BY n, id
+//! ```
+//!
+//! Keys of ROLLUP that are constants, or equal, are neither in its rows, some of which have NULL in their place: sorts by them were left
+//! out.
+//!
+//! ```text
 //! SELECT 'all' AS c, count(*) FROM t GROUP BY ROLLUP ('all') ORDER BY c
 //! ```
 //!
@@ -37,10 +42,13 @@ use datafusion::common::{JoinType, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::OrderingRequirements;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
@@ -65,6 +73,9 @@ fn hide(rule: &PhysicalRule, plan: Arc<dyn ExecutionPlan>, config: &ConfigOption
         {
             let limit = GlobalLimitExec::new(kept_in_order(limit.input())?, limit.skip(), None);
             return Ok(Transformed::yes(Streamed::apart(Arc::new(limit), NAME, as_it_is)));
+        }
+        if is_of_grouping_sets(&*node) {
+            return Ok(Transformed::yes(apart(&node)));
         }
         let inputs = node.children();
         let is_hidden = match inputs_to_hide(&*node, &inputs) {
@@ -102,6 +113,22 @@ fn inputs_to_hide(node: &dyn ExecutionPlan, inputs: &[&Arc<dyn ExecutionPlan>]) 
         (Some(JoinType::Full), _) => inputs.iter().map(|side| has_constants(side)).collect(),
         _ => Vec::new(),
     }
+}
+
+/// Whether these are groups of grouping sets, none that are yet to be put together: in some of them keys are NULL.
+fn is_of_grouping_sets(node: &dyn ExecutionPlan) -> bool {
+    let Some(groups) = node.downcast_ref::<AggregateExec>().filter(|groups| *groups.mode() != AggregateMode::Partial)
+    else {
+        return false;
+    };
+    let mut input = groups.input();
+    while input.is::<RepartitionExec>() || input.is::<CoalescePartitionsExec>() {
+        let [below] = input.children()[..] else { return false };
+        input = below;
+    }
+    let is_partial = |groups: &&AggregateExec| *groups.mode() == AggregateMode::Partial;
+    let partial = input.downcast_ref::<AggregateExec>().filter(is_partial);
+    !partial.unwrap_or(groups).group_expr().is_single()
 }
 
 /// What EXPLAIN shows where facts are hidden.

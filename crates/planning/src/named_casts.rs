@@ -130,7 +130,15 @@ fn keys(select: &Select) -> Vec<Expr> {
         }
         _ => None,
     };
-    written.iter().map(|key| meant(key).unwrap_or_else(|| key.clone())).collect()
+    written.iter().flat_map(members).map(|key| meant(key).unwrap_or_else(|| key.clone())).collect()
+}
+
+/// A key, or those of grouping sets.
+fn members(key: &Expr) -> Vec<&Expr> {
+    match key {
+        Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) => sets.iter().flatten().collect(),
+        other => vec![other],
+    }
 }
 
 /// Calls `work` for the expressions of a SELECT that may name its keys.

@@ -22,7 +22,6 @@ use datafusion::optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
 use datafusion::optimizer::extract_leaf_expressions::{ExtractLeafExpressions, PushDownLeafProjections};
 use datafusion::optimizer::optimize_projections::OptimizeProjections;
 use datafusion::optimizer::optimize_unions::OptimizeUnions;
-use datafusion::optimizer::propagate_empty_relation::PropagateEmptyRelation;
 use datafusion::optimizer::push_down_limit::PushDownLimit;
 use datafusion::optimizer::replace_distinct_aggregate::ReplaceDistinctWithAggregate;
 use datafusion::optimizer::rewrite_set_comparison::RewriteSetComparison;
@@ -37,11 +36,14 @@ use crate::coerced::Coerced;
 use crate::coercion::UnifiedTypes;
 use crate::conditions::Conditions;
 use crate::dependencies::Mistrust;
+use crate::distinct_rows::DistinctRows;
 use crate::driver::{Nodes, Step};
+use crate::empty_inputs::EmptyInputs;
 use crate::empty_scans::EmptyScans;
 use crate::expressions::ExpressionRules;
 use crate::floats::CanonicalFloats;
 use crate::frames::Frames;
+use crate::grouping_members::GroupingMembers;
 use crate::interval_order::IntervalOrder;
 use crate::multisets::NumberedRows;
 use crate::nested_order::NestedOrder;
@@ -51,6 +53,7 @@ use crate::pushed_filters::PushedFilters;
 use crate::rounding::RoundingCasts;
 use crate::text_functions::DuckFunctions;
 use crate::volatile::{HideVolatile, ShowVolatile};
+use crate::window_keys::WindowKeys;
 use forebay_joins::MarkedJoins;
 use forebay_joins::inner::InnerJoins;
 use forebay_subqueries::computed_twice::computes_twice;
@@ -66,6 +69,11 @@ use forebay_zones::rule::SessionZone;
 /// Rules that give a plan its meaning and its types, before it is optimised. Each sees what those before it put in.
 pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     vec![
+        // Members of grouping sets are columns. No issue known: DataFusion's rules lose the names of other members, as ours do;
+        // grouping_expressions.test. Before all that changes expressions.
+        Arc::new(GroupingMembers),
+        // DISTINCT ON is groups, to all rules about keys and orders. No issue known; distinct_on.test. First.
+        Arc::new(DistinctRows),
         // Values of ENUMs are in the order of their places. No issue: DataFusion has no such types; enums.test. Before all that
         // looks at types.
         Arc::new(OwnTypes),
@@ -122,6 +130,8 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         // Correlated subqueries become joins, wherever they are. No issue: DataFusion knows a few forms; subqueries.test.
         // Behind all types: it makes none.
         Arc::new(Unnesting::default()),
+        // Keys of windows are columns. No issue known; constant_keys.test. Last: it hides what keys are made of.
+        Arc::new(WindowKeys),
     ]
 }
 
@@ -172,7 +182,8 @@ fn one_pass() -> Vec<Step> {
         // Conditions that have come to scans are computed behind the rule that looks for false ones. No issue known;
         // empty_scans.test.
         Step::new(EmptyScans),
-        Step::new(PropagateEmptyRelation::new()).in_plans_with(Nodes::EMPTY),
+        // Names the columns of a union with one input left without their tables. No issue known; empty_inputs.test.
+        Step::new(EmptyInputs::default()).in_plans_with(Nodes::EMPTY),
         Step::new(PushDownLimit::new()).in_plans_with(Nodes::LIMIT).at(Nodes::LIMIT),
         // Between bars: moves what differs from call to call. No issue known; volatile.test.
         Step::new(HideVolatile),

@@ -63,14 +63,16 @@ impl ExpressionRule for NestedOrder {
                 Transformed::new_transformed(Expr::WindowFunction(function), changed)
             }
             Expr::AggregateFunction(mut function) => {
-                let changed = self.rewrite_sorts(&mut function.params.order_by, schema);
+                let is_shorter = without_repeated(&mut function.params.order_by);
+                // Rows of a group are not sorted as others are: a NULL inside goes where the whole value's goes.
+                let changed = self.rewrite_keys(&mut function.params.order_by, schema, |_| true);
                 let ordered = match types.first() {
                     Some(Some(of)) if !function.params.order_by.is_empty() => in_order(function.func.name(), of),
                     _ => None,
                 };
                 let is_ordered = ordered.is_some();
                 function.func = ordered.unwrap_or(function.func);
-                Transformed::new_transformed(Expr::AggregateFunction(function), changed || is_ordered)
+                Transformed::new_transformed(Expr::AggregateFunction(function), changed || is_ordered || is_shorter)
             }
             other => Transformed::no(other),
         })
@@ -118,8 +120,13 @@ impl NestedOrder {
 
     /// Returns whether some key was replaced. Where NULLs are last and values ascend, they stand as they should.
     fn rewrite_sorts(&self, sorts: &mut [Sort], schema: &DFSchema) -> bool {
+        self.rewrite_keys(sorts, schema, |sort| !sort.asc || sort.nulls_first)
+    }
+
+    /// Returns whether some key was replaced, of those that `is_meant` holds of.
+    fn rewrite_keys(&self, sorts: &mut [Sort], schema: &DFSchema, is_meant: fn(&Sort) -> bool) -> bool {
         let mut changed = false;
-        for sort in sorts.iter_mut().filter(|sort| !sort.asc || sort.nulls_first) {
+        for sort in sorts.iter_mut().filter(|sort| is_meant(sort)) {
             if sort.expr.get_type(schema).is_ok_and(|data_type| is_nested(&data_type)) {
                 sort.expr = self.key.call(vec![std::mem::take(&mut sort.expr)]);
                 changed = true;
@@ -127,6 +134,19 @@ impl NestedOrder {
         }
         changed
     }
+}
+
+/// Leaves out keys that are there already: DataFusion's aggregates of first and last values count on that. Returns whether it did.
+fn without_repeated(sorts: &mut Vec<Sort>) -> bool {
+    let before = sorts.len();
+    let mut kept: Vec<Sort> = Vec::with_capacity(before);
+    for sort in sorts.drain(..) {
+        if kept.iter().all(|known| known.expr != sort.expr) {
+            kept.push(sort);
+        }
+    }
+    *sorts = kept;
+    sorts.len() < before
 }
 
 /// The key of a list or a struct.

@@ -23,9 +23,7 @@ pub fn with_united_columns(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut changed = false;
     let plan = plan.transform_up(|node| match node {
         LogicalPlan::Union(Union { inputs, schema }) => {
-            // Those of UNION BY NAME are told the types of the first one.
-            let own = |input: Arc<LogicalPlan>| Arc::unwrap_or_clone(input).recompute_schema().map(Arc::new);
-            let inputs = inputs.into_iter().map(own).collect::<Result<Vec<_>>>()?;
+            let inputs = inputs.into_iter().map(of_own_types).collect::<Result<Vec<_>>>()?;
             let united = united_columns(&inputs, schema.fields().len());
             let columns = schema.iter().zip(united).map(|((qualifier, field), target)| {
                 let field = match target {
@@ -49,6 +47,14 @@ pub fn with_united_columns(plan: LogicalPlan) -> Result<LogicalPlan> {
         other => Ok(Transformed::no(other)),
     });
     plan.map(|plan| plan.data)
+}
+
+/// An input of a union with the types that it has: those of UNION BY NAME are told the types of the first one.
+fn of_own_types(input: Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>> {
+    match input.as_ref() {
+        LogicalPlan::Projection(_) => Arc::unwrap_or_clone(input).recompute_schema().map(Arc::new),
+        _ => Ok(input),
+    }
 }
 
 /// For each of the columns of a union whose inputs' types differ, the type in common, if there is one. All of it is ours to
@@ -76,11 +82,12 @@ fn united_columns(inputs: &[Arc<LogicalPlan>], width: usize) -> Vec<Option<DataT
 /// # Errors
 /// If DataFusion cannot make the plan.
 pub fn unify_union(union: Union) -> Result<Transformed<LogicalPlan>> {
-    let targets = united_columns(&union.inputs, union.schema.fields().len());
+    let inputs = union.inputs.iter().cloned().map(of_own_types).collect::<Result<Vec<_>>>()?;
+    let targets = united_columns(&inputs, union.schema.fields().len());
     if targets.iter().all(Option::is_none) {
         return Ok(Transformed::no(LogicalPlan::Union(union)));
     }
-    let inputs = union.inputs.iter().map(|input| cast_columns(input, &targets)).collect::<Result<_>>()?;
+    let inputs = inputs.iter().map(|input| cast_columns(input, &targets)).collect::<Result<_>>()?;
     Ok(Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?)))
 }
 

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result};
+use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction};
 use datafusion::logical_expr::{
     Aggregate, Distinct, Expr, Filter, Limit, LogicalPlan, LogicalPlanBuilder, Projection, Sort, SortExpr,
@@ -22,7 +23,10 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 /// Aggregates that depend on the order of their rows.
-const IN_ORDER: [&str; 4] = ["array_agg", "first_value", "last_value", "string_agg"];
+const IN_ORDER: [&str; 5] = [ANY, "array_agg", "first_value", "last_value", "string_agg"];
+
+/// DataFusion's aggregate that takes any value that is there, of which DuckDB takes the first.
+const ANY: &str = "any_value";
 
 /// Window functions that depend on the order of their rows, and take none for equal.
 const BY_PLACE: [&str; 7] = ["first_value", "lag", "last_value", "lead", "nth_value", "ntile", "row_number"];
@@ -246,7 +250,22 @@ fn ordered(calls: Vec<Expr>, is_meant: fn(&Expr) -> bool, order: &[SortExpr]) ->
 fn give_order(call: &mut Expr, order: &[SortExpr]) {
     match call {
         Expr::WindowFunction(call) => call.params.order_by = order.to_vec(),
-        Expr::AggregateFunction(call) => call.params.order_by = order.to_vec(),
+        Expr::AggregateFunction(call) => {
+            if call.func.name() == ANY {
+                call.func = first_value_udaf();
+                let is_there = call.params.args.first().cloned().map(Expr::is_not_null);
+                call.params.filter = call
+                    .params
+                    .filter
+                    .take()
+                    .map(|filter| *filter)
+                    .into_iter()
+                    .chain(is_there)
+                    .reduce(Expr::and)
+                    .map(Box::new);
+            }
+            call.params.order_by = order.to_vec();
+        }
         _ => {}
     }
 }

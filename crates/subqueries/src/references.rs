@@ -161,13 +161,22 @@ pub(crate) fn is_plain_value(plan: &LogicalPlan, outer: &DFSchema) -> Result<boo
             if aggregate.aggr_expr.iter().any(|expr| expr.contains_outer() || has_subquery(expr)) {
                 return Ok(false);
             }
-            // A constant that equals a column outside is no key to group by.
+            // Neither a constant that equals a column outside nor what is computed is a key that DataFusion groups by.
             is_filtered(
                 &aggregate.input,
-                |part| matches!(correlation(part), Some((inner, _, false)) if inner.any_column_refs()),
+                |part| matches!(correlation(part), Some((inner, _, false)) if is_column(inner)),
             )
         }
         _ => Ok(false),
+    }
+}
+
+/// Whether this is a column, or a cast of one.
+fn is_column(expr: &Expr) -> bool {
+    match expr {
+        Expr::Column(_) => true,
+        Expr::Cast(cast) => is_column(&cast.expr),
+        _ => false,
     }
 }
 

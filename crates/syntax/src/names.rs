@@ -11,13 +11,13 @@ use datafusion::logical_expr::lit;
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{
     CastKind, Cte, DataType, ExactNumberInfo, ExcludeSelectItem, Expr, Ident, JoinConstraint, ObjectName,
-    ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, SetOperator, Statement as Ast, TableAlias,
-    TableFactor, TableObject, Value, ValueWithSpan, VisitorMut, WildcardAdditionalOptions,
+    ObjectNamePart, Query, Select, SelectItem, SetExpr, SetOperator, Statement as Ast, TableAlias, TableFactor,
+    TableObject, Value, ValueWithSpan, VisitorMut, WildcardAdditionalOptions,
 };
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
 use forebay_context::settings::{DescendingOrder, Variables};
-use forebay_forms::orders;
+use forebay_forms::{frame_counts, orders};
 use forebay_grammar::walk::{Tree, visit_relations};
 use forebay_grammar::windows::{self, Windows};
 use forebay_grammar::{
@@ -227,10 +227,8 @@ impl VisitorMut for Names {
         with_names::tell_apart(query, self.scopes.depth(), |name| self.scopes.is_named(name));
         let named = query.with.as_mut().map_or_else(Vec::new, |with| outputs::name_with(&self.scopes, with));
         self.scopes.enter_query(named);
-        // ORDER BY ALL counts the columns that COLUMNS chooses.
-        if let (SetExpr::Select(select), Some(OrderByKind::All(_))) =
-            (query.body.as_mut(), query.order_by.as_ref().map(|order| &order.kind))
-        {
+        // Positions are those of the columns that COLUMNS chooses.
+        if let (SetExpr::Select(select), Some(_)) = (query.body.as_mut(), &query.order_by) {
             let chosen = self.choose(select);
             self.note(chosen);
         }
@@ -242,9 +240,9 @@ impl VisitorMut for Names {
         self.note(checked);
         select_list::order_by_places(query);
         select_list::order_by_last_alias(query);
+        select_list::order_by_positions(query);
         let chosen = distinct_on::order(query, &ForebayDialect);
         self.note(chosen);
-        select_list::order_by_positions(query);
         let folded = collations::ordered(query);
         self.note(folded);
         aliases::order_by_sources(query, |with, from| outputs::of_sources(&self.scopes, with, from));
@@ -278,14 +276,14 @@ impl VisitorMut for Names {
         if self.descends {
             orders::descend_windows(select);
         }
-        groupings::write_out(select);
-        let folded = collations::grouped(select);
-        self.note(folded);
         let joined = joins::check(select);
         self.note(joined);
         fields::write_out(select);
         let chosen = self.choose(select);
         self.note(chosen);
+        groupings::write_out(select);
+        let folded = collations::grouped(select);
+        self.note(folded);
         let merged = using::write_out(&self.scopes, select);
         let merged = self.or_failed(merged);
         lateral::make_lateral(select, &ForebayDialect);
@@ -373,6 +371,7 @@ impl VisitorMut for Names {
                     self.note(written);
                     let folded = collations::windowed(window);
                     self.note(folded);
+                    frame_counts::count_by_texts(window);
                     windows::move_order(function);
                 }
             }

@@ -143,7 +143,8 @@ impl Scopes {
             | TableFactor::Function { alias: Some(alias), .. } => {
                 scope.push(InScope { qualifier: named(alias), schema: None, names: None });
             }
-            _ => {}
+            // Its columns are in front of those of queries around, whatever they are called.
+            _ => scope.push(InScope { qualifier: String::new(), schema: None, names: None }),
         }
     }
 

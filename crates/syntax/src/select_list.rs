@@ -6,12 +6,12 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, Expr, Ident, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
-    Value,
+    CastKind, Distinct, Expr, Ident, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Value,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_engine::types::arrow_type;
 use forebay_grammar::expressions::position;
+use forebay_grammar::fields::{self, qualifiers};
 use forebay_grammar::walk::{any_expression, visit_expressions_mut};
 use forebay_grammar::{macros, windows};
 
@@ -53,13 +53,12 @@ pub(crate) fn order_by_last_alias(query: &mut Query) {
     let mut named: HashMap<String, (usize, Option<usize>)> = HashMap::new();
     for (index, item) in select.projection.iter().enumerate() {
         let (name, alias) = match item {
+            SelectItem::ExprWithAlias { expr, alias } if is_of_star(expr, alias) => (alias, None),
             SelectItem::ExprWithAlias { alias, .. } => (alias, Some(index + 1)),
-            SelectItem::UnnamedExpr(Expr::Identifier(name)) => (name, None),
-            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => match parts.last() {
+            SelectItem::UnnamedExpr(expr) => match last_name(expr) {
                 Some(name) => (name, None),
                 None => continue,
             },
-            SelectItem::UnnamedExpr(_) => continue,
             _ => return,
         };
         let (count, last) = named.entry(name.value.to_lowercase()).or_default();
@@ -75,31 +74,80 @@ pub(crate) fn order_by_last_alias(query: &mut Query) {
     }
 }
 
-/// ORDER BY an expression of the SELECT list becomes its position. Must run before [`name_columns`].
+/// ORDER BY an expression of the SELECT list becomes its position, and one of DISTINCT ON what is written there. They may have names
+/// in another case, and with their table or without it. Of different rows the planner wants that for columns and fields, too. Must run
+/// before [`name_columns`].
 pub fn order_by_positions(query: &mut Query) {
     let SetExpr::Select(select) = query.body.as_ref() else { return };
     let Some(OrderByKind::Expressions(orders)) = query.order_by.as_mut().map(|order| &mut order.kind) else { return };
-    let mut positions = HashMap::new();
+    let (tables, mut aliases, mut known) = (qualifiers(&select.from), HashSet::new(), HashMap::new());
+    let is_only = matches!(select.from.as_slice(), [only] if only.joins.is_empty());
+    let spelled = |expr: &Expr| spelling(expr, if is_only { &tables } else { &[] });
     for (index, item) in select.projection.iter().enumerate() {
-        match item {
-            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } if !is_plain(expr) => {
-                positions.entry(expr.to_string()).or_insert(index + 1);
+        if let SelectItem::ExprWithAlias { alias, .. } = item {
+            aliases.insert(alias.value.to_lowercase());
+        }
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+            let place = Expr::Value(Value::Number((index + 1).to_string(), false).into());
+            known.entry(spelled(expr)).or_insert(place);
+        }
+    }
+    if select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)))
+    {
+        known.clear();
+    }
+    let is_alias = |expr: &Expr| matches!(expr, Expr::Identifier(name) if aliases.contains(&name.value.to_lowercase()));
+    if let Some(Distinct::On(keys)) = &select.distinct {
+        let written = keys.iter().filter(|key| !is_alias(key) && !matches!(key, Expr::Value(_)));
+        known.extend(written.map(|key| (spelled(key), key.clone())));
+    }
+    let is_kept = |expr: &Expr| match select.distinct {
+        Some(_) => is_alias(expr) || matches!(expr, Expr::Value(_)),
+        None => is_plain(expr),
+    };
+    for order in orders.iter_mut().filter(|order| !is_kept(&order.expr)) {
+        if let Some(written) = known.get(&spelled(&order.expr)) {
+            order.expr = written.clone();
+            continue;
+        }
+        // The name of a field within an expression is not that of the column which shows it.
+        each_outside(&mut order.expr, |part| {
+            if let (Some(_), Expr::CompoundIdentifier(parts)) = (&select.distinct, &mut *part) {
+                let column = 1 + usize::from(tables.contains(&parts[0].value.to_lowercase()));
+                if parts.len() > column && known.contains_key(&spelled(&Expr::CompoundIdentifier(parts.clone()))) {
+                    *part = fields::of_column(std::mem::take(parts), column);
+                }
             }
-            SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => return,
-            _ => {}
-        }
+        });
     }
-    for order in orders {
-        // A literal is a position already.
-        if let (Some(position), false) = (positions.get(&order.expr.to_string()), is_plain(&order.expr)) {
-            order.expr = Expr::Value(Value::Number(position.to_string(), false).into());
+}
+
+/// An expression without what may be written in several ways: the case of names and the table in front of them.
+fn spelling(expr: &Expr, tables: &[String]) -> Expr {
+    let mut expr = expr.clone();
+    let lower = |name: &Ident| Ident::new(name.value.to_lowercase());
+    each_outside(&mut expr, |part| match part {
+        Expr::Identifier(name) => *name = lower(name),
+        Expr::CompoundIdentifier(parts) => {
+            *parts = parts.iter().map(lower).collect();
+            if parts.len() > 1 && tables.contains(&parts[0].value) {
+                parts.remove(0);
+            }
+            if let [column] = parts.as_slice() {
+                *part = Expr::Identifier(column.clone());
+            }
         }
-    }
+        Expr::Function(call) => call.name = vec![Ident::new(call.name.to_string().to_lowercase())].into(),
+        Expr::Cast { kind, .. } if *kind == CastKind::DoubleColon => *kind = CastKind::Cast,
+        Expr::Nested(inner) => *part = inner.as_ref().clone(),
+        _ => {}
+    });
+    expr
 }
 
 /// Gives each column its name.
 pub fn name_columns(select: &mut Select) {
-    let mut taken = Taken { tables: tables(&select.from), ..Taken::default() };
+    let mut taken = Taken { tables: qualifiers(&select.from), ..Taken::default() };
     for item in &mut select.projection {
         match item {
             SelectItem::UnnamedExpr(expr) => {
@@ -119,40 +167,30 @@ pub fn name_columns(select: &mut Select) {
     }
 }
 
+/// Whether this is how a column of `*` is written out.
+pub(crate) fn is_of_star(expr: &Expr, alias: &Ident) -> bool {
+    alias.quote_style.is_some() && last_name(expr).is_some_and(|name| name.value == alias.value)
+}
+
+/// The name of a column.
+fn last_name(expr: &Expr) -> Option<&Ident> {
+    match expr {
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(parts) => parts.last(),
+        _ => None,
+    }
+}
+
 /// Whether this is a column or a literal.
 fn is_plain(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_))
-}
-
-/// The names of the tables, in lower case.
-fn tables(from: &[TableWithJoins]) -> HashSet<String> {
-    let all = from
-        .iter()
-        .flat_map(|table| std::iter::once(&table.relation).chain(table.joins.iter().map(|join| &join.relation)));
-    all.flat_map(|relation| match relation {
-        TableFactor::NestedJoin { table_with_joins, alias: None, .. } => {
-            tables(std::slice::from_ref(table_with_joins.as_ref()))
-        }
-        TableFactor::Table { name, alias: None, .. } => {
-            let last = name.0.last().and_then(|part| part.as_ident());
-            last.map(|last| last.value.to_lowercase()).into_iter().collect()
-        }
-        TableFactor::Table { alias: Some(alias), .. }
-        | TableFactor::Derived { alias: Some(alias), .. }
-        | TableFactor::Function { alias: Some(alias), .. }
-        | TableFactor::UNNEST { alias: Some(alias), .. }
-        | TableFactor::TableFunction { alias: Some(alias), .. }
-        | TableFactor::NestedJoin { alias: Some(alias), .. } => HashSet::from([alias.name.value.to_lowercase()]),
-        _ => HashSet::new(),
-    })
-    .collect()
 }
 
 /// Names of the columns so far, in lower case.
 #[derive(Default)]
 struct Taken {
     /// Names of the tables in FROM, in lower case.
-    tables: HashSet<String>,
+    tables: Vec<String>,
     aliases: HashSet<String>,
     /// By their names, the columns as written: `a` and `t.a` may be one, `t.a` and `u.a` are two.
     columns: HashMap<String, Vec<String>>,
@@ -297,6 +335,23 @@ mod tests {
         check("SELECT a, 1 FROM t ORDER BY 1 DESC", "SELECT a, 1 AS \"1\" FROM t ORDER BY 1 DESC");
         check("SELECT -a AS a FROM t ORDER BY -a", "SELECT -a AS a FROM t ORDER BY 1");
         check("SELECT *, -a FROM t ORDER BY -a", "SELECT *, -a AS \"-a\" FROM t ORDER BY -a");
+    }
+
+    #[test]
+    fn different_rows_are_ordered_by_what_is_shown() {
+        let ordered = |text: &str, expect: &str| {
+            let parser = Parser::new(&ForebayDialect).try_with_sql(text);
+            let mut query = parser.and_then(|mut parser| parser.parse_query()).expect("parses");
+            order_by_positions(&mut query);
+            assert_eq!(query.order_by.expect("is ordered").to_string(), format!("ORDER BY {expect}"), "{text}");
+        };
+        ordered("SELECT DISTINCT s.a, b FROM t ORDER BY t.S.a, T.b", "1, 2");
+        ordered("SELECT DISTINCT lower(b) AS b FROM t ORDER BY b, LOWER(t.B)", "b, 1");
+        ordered("SELECT DISTINCT a + b * c FROM t ORDER BY (a + b) * c", "(a + b) * c");
+        ordered("SELECT DISTINCT s.a FROM t ORDER BY s.a + 1, s.b", "s['a'] + 1, s.b");
+        ordered("SELECT DISTINCT t.a FROM t, u ORDER BY a, t.A", "a, 1");
+        ordered("SELECT DISTINCT ON (s.a) * FROM t ORDER BY t.s.a, b", "s.a, b");
+        ordered("SELECT s.a FROM t ORDER BY t.s.a", "t.s.a");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use forebay_grammar::whole_names;
 
 use crate::dialect::ForebayDialect;
 use crate::scopes::{Merged, Scopes};
+use crate::select_list::is_of_star;
 use crate::sides::{Side, UNNAMED, constraint, shares_columns, shows_one_side};
 use crate::{outputs, wildcards};
 
@@ -115,7 +116,7 @@ pub(crate) fn order(scopes: &Scopes, query: &mut Query) -> Result<()> {
 fn ordering(scopes: &Scopes, select: &Select, name: &Ident, stands_for: &Expr) -> Option<Expr> {
     let is_name = |other: &Ident| other.value.eq_ignore_ascii_case(&name.value);
     let alias = select.projection.iter().rev().find_map(|item| match item {
-        SelectItem::ExprWithAlias { expr, alias } if is_name(alias) => Some(expr),
+        SelectItem::ExprWithAlias { expr, alias } if is_name(alias) && !is_of_star(expr, alias) => Some(expr),
         _ => None,
     });
     match alias {
@@ -136,6 +137,7 @@ fn ordering(scopes: &Scopes, select: &Select, name: &Ident, stands_for: &Expr) -
             SelectItem::UnnamedExpr(expr @ Expr::CompoundIdentifier(parts)) if parts.last().is_some_and(is_name) => {
                 shown.push(expr.clone());
             }
+            SelectItem::ExprWithAlias { expr, alias } if is_name(alias) => shown.push(expr.clone()),
             SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(table), _) => {
                 let columns = columns_of(scopes, select, table);
                 width = columns.as_ref().map(Vec::len);

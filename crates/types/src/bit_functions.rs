@@ -3,3 +3,4 @@
 pub mod aggregates;
 pub mod calls;
 pub mod casts;
+mod huge_bits;

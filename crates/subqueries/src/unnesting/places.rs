@@ -135,7 +135,13 @@ impl<'a> Unnester<'a> {
                 continue;
             }
             let part = self.left(part)?;
-            let is_hidden = |expr: &Expr| subquery_of(expr).map_or(Ok(false), |subquery| is_hidden(&subquery.subquery));
+            // Within other expressions DataFusion names the columns of a subquery that shares rows twice.
+            let is_nested = subquery_of(&part).is_none();
+            let is_hidden = |expr: &Expr| match subquery_of(expr).map(|subquery| subquery.subquery.as_ref()) {
+                Some(plan) if is_nested && !matches!(expr, Expr::ScalarSubquery(_)) => shares_rows(plan),
+                Some(plan) => is_hidden(plan),
+                None => Ok(false),
+            };
             if part.exists(is_hidden)? { last.push(part) } else { first.push(part) }
         }
         if last.is_empty() {
@@ -179,7 +185,6 @@ impl<'a> Unnester<'a> {
                 renamed(aggregate, own, plan, [])
             }
             LogicalPlan::Window(_) => {
-                let (rows, exprs) = self.values_below(rows, exprs)?;
                 let before = rows.schema().fields().len();
                 let window = LogicalPlan::Window(Window::try_new(exprs, Arc::new(rows))?);
                 let computed = window.schema().columns().into_iter().skip(before).map(Expr::Column);
@@ -194,26 +199,6 @@ impl<'a> Unnester<'a> {
             LogicalPlan::Sort(_) => renamed(plan.with_new_exprs(exprs, vec![rows])?, columns(input), plan, []),
             other => other.with_new_exprs(exprs, vec![rows]),
         }
-    }
-
-    /// `rows` with the values of the subqueries in `exprs`, and these with columns in their place: an order by a subquery is none that
-    /// DataFusion finds again.
-    fn values_below(&mut self, rows: LogicalPlan, exprs: Vec<Expr>) -> Result<(LogicalPlan, Vec<Expr>)> {
-        let mut values = Vec::new();
-        let mut column = |expr: Expr| match expr {
-            Expr::ScalarSubquery(_) => {
-                let name = self.names.name("value");
-                values.push(expr.alias(&name));
-                Ok(Transformed::yes(Expr::Column(Column::from_name(name))))
-            }
-            other => Ok(Transformed::no(other)),
-        };
-        let exprs = exprs.into_iter().map(|expr| expr.transform_up(&mut column).data()).collect::<Result<_>>()?;
-        if values.is_empty() {
-            return Ok((rows, exprs));
-        }
-        let all = columns(&rows).into_iter().chain(values).collect();
-        Ok((LogicalPlan::Projection(Projection::try_new(all, Arc::new(rows))?), exprs))
     }
 
     /// LIMIT and OFFSET by what a subquery says: tests of the rows' numbers.
@@ -264,7 +249,11 @@ fn is_left(expr: &Expr, all: bool, schema: &DFSchema) -> Result<bool> {
 
 /// Whether a subquery reads outside below rows that it shares, where DataFusion does not look.
 fn is_hidden(plan: &LogicalPlan) -> Result<bool> {
-    Ok(is_correlated(plan)? && any_node(plan, |node| Ok(SharedRows::of(node).is_some()))?)
+    Ok(is_correlated(plan)? && shares_rows(plan)?)
+}
+
+fn shares_rows(plan: &LogicalPlan) -> Result<bool> {
+    any_node(plan, |node| Ok(SharedRows::of(node).is_some()))
 }
 
 /// `x IN (SELECT y …)` as `EXISTS (SELECT … WHERE y = x)`: where it is not so already, nobody asks whether it is NULL.

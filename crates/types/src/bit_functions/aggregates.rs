@@ -13,6 +13,7 @@ use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Grou
 use forebay_base::Error;
 use forebay_context::error::into_datafusion;
 
+use super::huge_bits::{HUGEINT, HugeBits, is_huge};
 use crate::bits::digits::{self, Combination};
 use crate::functions::texts;
 use crate::own::Own;
@@ -62,7 +63,7 @@ impl AggregateUDFImpl for Combined {
         match types {
             [only] if only.is_string() => Ok(vec![DataType::Utf8View]),
             [only] if only.is_null() => Ok(vec![DataType::Int64]),
-            [only] if only.is_integer() => Ok(vec![only.clone()]),
+            [only] if only.is_integer() || is_huge(only) => Ok(vec![only.clone()]),
             _ => Err(refused(format!("{} takes integers or BITs", self.name()), "Cast what it is given")),
         }
     }
@@ -71,6 +72,7 @@ impl AggregateUDFImpl for Combined {
         match types {
             [only] if only.is_string() => Ok(DataType::Utf8View),
             [only] if only.is_null() => Ok(DataType::Int64),
+            [only] if is_huge(only) => Ok(only.clone()),
             _ => self.of_integers.return_type(types),
         }
     }
@@ -78,11 +80,15 @@ impl AggregateUDFImpl for Combined {
     fn return_field(&self, fields: &[FieldRef]) -> Result<FieldRef> {
         match fields {
             [only] if only.data_type().is_string() => Ok(Own::Bit.field(self.name(), DataType::Utf8View)),
+            [only] if is_huge(only.data_type()) => Ok(Arc::new(Field::new(self.name(), HUGEINT, true))),
             _ => self.of_integers.return_field(fields),
         }
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        if is_huge(args.return_type()) {
+            return Ok(Box::new(HugeBits::of(self.how, args.is_distinct)));
+        }
         if !args.return_type().is_string() {
             return self.of_integers.accumulator(args);
         }
@@ -94,14 +100,17 @@ impl AggregateUDFImpl for Combined {
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        match args.return_field.data_type().is_string() {
-            true => Ok(vec![Arc::new(Field::new(format!("{}[bits]", args.name), DataType::Utf8View, true))]),
-            false => self.of_integers.state_fields(args),
-        }
+        let state = match args.return_field.data_type() {
+            bits if bits.is_string() => DataType::Utf8View,
+            huge if is_huge(huge) => DataType::new_list(HUGEINT, true),
+            _ => return self.of_integers.state_fields(args),
+        };
+        Ok(vec![Arc::new(Field::new(format!("{}[bits]", args.name), state, true))])
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        !args.return_type().is_string() && self.of_integers.groups_accumulator_supported(args)
+        let is_own = args.return_type().is_string() || is_huge(args.return_type());
+        !is_own && self.of_integers.groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
@@ -109,7 +118,7 @@ impl AggregateUDFImpl for Combined {
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        match args.return_type().is_string() {
+        match args.return_type().is_string() || is_huge(args.return_type()) {
             true => self.accumulator(args),
             false => self.of_integers.create_sliding_accumulator(args),
         }
@@ -136,7 +145,7 @@ impl AggregateUDFImpl for Present {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let is_whole = |own: &DataType| own.is_integer() || own.is_null() || matches!(own, DataType::Decimal128(38, 0));
+        let is_whole = |own: &DataType| own.is_integer() || own.is_null() || is_huge(own);
         match types {
             [_] | [_, _, _] if types.iter().all(is_whole) => Ok(vec![DataType::Decimal128(38, 0); types.len()]),
             _ => Err(refused("bitstring_agg takes an integer and two bounds", "Write bitstring_agg(x, 0, 99)")),

@@ -16,9 +16,11 @@ use crate::own::{Own, is_inside};
 pub(super) fn put_together(call: Expr, name: &str, kinds: &[Kind], schema: &DFSchema) -> Expr {
     let marked = match (name, call.get_type(schema)) {
         ("make_array", Ok(DataType::List(element))) => common(kinds).map(|own| DataType::List(part(&element, &own))),
-        ("named_struct", Ok(DataType::Struct(fields))) => {
+        ("named_struct" | "struct", Ok(DataType::Struct(fields))) => {
             let mut is_one = false;
-            let one = |(index, field): (usize, &FieldRef)| match kinds.get(2 * index + 1) {
+            // Rows have values alone, structs the names of their fields in front of these.
+            let place = |index: usize| if name == "struct" { index } else { 2 * index + 1 };
+            let one = |(index, field): (usize, &FieldRef)| match kinds.get(place(index)) {
                 Some(Kind::Own(own)) => {
                     is_one = true;
                     part(field, own)
