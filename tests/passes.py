@@ -27,6 +27,8 @@ KNOWN = {
     "SELECT unnest(s) FROM n) WHERE": "a test moves below fields of a struct only when these have become columns",
     "HAVING q + s > 3": "a projection of all that groups give is left out only when it stands alone, which is behind the rule for it",
     "HAVING max(id) > 3 AND q": "as above",
+    "HAVING k + 1 > 2 AND sum(x)": "a test of a key comes to the scan behind the rules that make a column of the key and turn tests around",
+    "HAVING year(dt) > 1": "as above",
     "OFFSET (SELECT 2)": "a subquery that is a constant is known to be none of NULL when it stands alone",
     "limit (select 3) - 1 offset": "what the row number is compared with is computed once when the projections below it are one",
 }

@@ -29,6 +29,7 @@ pub mod null_equality;
 pub mod operators;
 pub mod optimize;
 pub mod optimizer;
+pub mod order_keys;
 pub mod pushed_filters;
 pub mod rounding;
 pub mod set_operations;

@@ -49,6 +49,7 @@ use crate::multisets::NumberedRows;
 use crate::nested_order::NestedOrder;
 use crate::null_equality::keyed;
 use crate::optimizer::{followed, has_set_comparison, of_duplicates, spared, without_joins};
+use crate::order_keys::OrderKeys;
 use crate::pushed_filters::PushedFilters;
 use crate::rounding::RoundingCasts;
 use crate::text_functions::DuckFunctions;
@@ -160,6 +161,8 @@ fn one_pass() -> Vec<Step> {
         Step::new(spared(RewriteSetComparison::new(), has_set_comparison)),
         Step::new(OptimizeUnions::new()).in_plans_with(Nodes::UNION).at(Nodes::UNION | Nodes::DISTINCT),
         Step::new(SimplifyExpressions::new()),
+        // Aggregates whose order has a key twice panic. No issue known; distinct_order.test. Behind what makes keys equal.
+        Step::new(OrderKeys).in_plans_with(Nodes::AGGREGATE).at(Nodes::AGGREGATE),
         // Here and below: no dependencies that a join or an unnesting ends. #23626, #23634, #23818, #23819, #23820;
         // dependencies.test.
         Step::new(Mistrust),

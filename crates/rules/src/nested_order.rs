@@ -63,7 +63,6 @@ impl ExpressionRule for NestedOrder {
                 Transformed::new_transformed(Expr::WindowFunction(function), changed)
             }
             Expr::AggregateFunction(mut function) => {
-                let is_shorter = without_repeated(&mut function.params.order_by);
                 // Rows of a group are not sorted as others are: a NULL inside goes where the whole value's goes.
                 let changed = self.rewrite_keys(&mut function.params.order_by, schema, |_| true);
                 let ordered = match types.first() {
@@ -72,7 +71,7 @@ impl ExpressionRule for NestedOrder {
                 };
                 let is_ordered = ordered.is_some();
                 function.func = ordered.unwrap_or(function.func);
-                Transformed::new_transformed(Expr::AggregateFunction(function), changed || is_ordered || is_shorter)
+                Transformed::new_transformed(Expr::AggregateFunction(function), changed || is_ordered)
             }
             other => Transformed::no(other),
         })
@@ -134,19 +133,6 @@ impl NestedOrder {
         }
         changed
     }
-}
-
-/// Leaves out keys that are there already: DataFusion's aggregates of first and last values count on that. Returns whether it did.
-fn without_repeated(sorts: &mut Vec<Sort>) -> bool {
-    let before = sorts.len();
-    let mut kept: Vec<Sort> = Vec::with_capacity(before);
-    for sort in sorts.drain(..) {
-        if kept.iter().all(|known| known.expr != sort.expr) {
-            kept.push(sort);
-        }
-    }
-    *sorts = kept;
-    sorts.len() < before
 }
 
 /// The key of a list or a struct.
