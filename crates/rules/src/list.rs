@@ -244,12 +244,13 @@ mod tests {
         // DataFusion's follow one another; ours stand around them.
         let is_theirs = |name: &&str| theirs.iter().any(|rule| rule.name() == *name);
         let first = listed.iter().position(is_theirs).expect("one of DataFusion's is listed");
-        let ours = [&listed[..first], &listed[listed.len() - 2..]].concat();
+        let ours = [&listed[..first], &listed[listed.len() - 3..]].concat();
         check(&listed, &ours, theirs.iter().map(|rule| rule.name()), &[]);
 
         let (rules, theirs) = (logical(), Optimizer::new().rules);
         let listed: Vec<&str> = rules.iter().map(|rule| rule.name()).collect();
         let ours = [
+            OrderKeys.name(),
             Mistrust.name(),
             EmptyScans.name(),
             HideVolatile.name(),
