@@ -57,7 +57,8 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use crate::around::{PhysicalRule, around_physical};
 use crate::streamed::Streamed;
 
-/// The rule behind which sides of joins are chosen, with facts hidden from outer joins and unions.
+/// The rule behind which sides of joins are chosen, with facts hidden from what stands above joins, unions, grouping sets and limits, and
+/// from sorts and windows.
 pub fn hiding_facts<R>(rule: R) -> impl PhysicalOptimizerRule + Send + Sync + 'static
 where
     R: PhysicalOptimizerRule + Send + Sync + 'static,
