@@ -62,6 +62,20 @@ impl Anew {
     }
 }
 
+/// Whether values of a type are added up without a cast.
+fn is_summed_as_it_is(data_type: &DataType) -> bool {
+    use DataType::{Decimal32, Decimal64, Decimal128, Decimal256, Float64, Int64, UInt64};
+    matches!(data_type, Int64 | UInt64 | Float64 | Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..))
+}
+
+/// The types in which DataFusion's sum adds up.
+fn summed(sum: &AggregateUDF, types: &[DataType]) -> Result<Vec<DataType>> {
+    let field = |data_type: &DataType| Arc::new(Field::new("", data_type.clone(), true));
+    let fields: Vec<FieldRef> = types.iter().map(field).collect();
+    let fields = fields_with_udf(&fields, sum)?;
+    Ok(fields.iter().map(|field| field.data_type().clone()).collect())
+}
+
 impl AggregateUDFImpl for Anew {
     fn name(&self) -> &str {
         self.inner.name()
@@ -98,20 +112,11 @@ impl AggregateUDFImpl for Anew {
     /// A sum of truth values is how many are true.
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         match types {
-            [DataType::Boolean | DataType::Null] if self.name() == "sum" => Ok(vec![DataType::Int64]),
-            // What has the type of a sum already, without the long way to find that out: plans ask again and again.
-            [DataType::Int64 | DataType::UInt64 | DataType::Float64 | DataType::Decimal128(..)]
-                if self.name() == "sum" =>
-            {
-                Ok(types.to_vec())
-            }
-            _ if self.name() == "sum" => {
-                let field = |data_type: &DataType| Arc::new(Field::new("", data_type.clone(), true));
-                let fields: Vec<FieldRef> = types.iter().map(field).collect();
-                let fields = fields_with_udf(&fields, self.inner.as_ref())?;
-                Ok(fields.iter().map(|field| field.data_type().clone()).collect())
-            }
-            _ => self.inner.coerce_types(types),
+            _ if self.name() != "sum" => self.inner.coerce_types(types),
+            [DataType::Boolean | DataType::Null] => Ok(vec![DataType::Int64]),
+            // Without the long way to find that out: plans ask again and again.
+            [only] if is_summed_as_it_is(only) => Ok(types.to_vec()),
+            _ => summed(&self.inner, types),
         }
     }
 
@@ -325,5 +330,34 @@ impl Accumulator for Frame {
         let bytes =
             |columns: &Vec<ArrayRef>| columns.iter().map(|column| column.get_array_memory_size()).sum::<usize>();
         size_of::<Self>() + self.rows.iter().map(bytes).sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::functions_aggregate::sum::sum_udaf;
+
+    #[test]
+    fn what_is_summed_as_it_is_needs_no_cast() {
+        use DataType::{Decimal32, Decimal64, Decimal128, Decimal256, Float32, Float64, Int32, Int64, UInt32, UInt64};
+        let kept = [
+            Int64,
+            UInt64,
+            Float64,
+            Decimal32(9, 2),
+            Decimal64(18, 3),
+            Decimal128(15, 2),
+            Decimal128(38, 4),
+            Decimal256(38, 4),
+        ];
+        for data_type in kept {
+            assert!(is_summed_as_it_is(&data_type), "{data_type}");
+            assert_eq!(summed(&sum_udaf(), std::slice::from_ref(&data_type)).expect("a sum"), [data_type]);
+        }
+        for data_type in [Int32, UInt32, Float32] {
+            assert!(!is_summed_as_it_is(&data_type), "{data_type}");
+            assert_ne!(summed(&sum_udaf(), std::slice::from_ref(&data_type)).expect("a sum"), [data_type]);
+        }
     }
 }

@@ -16,7 +16,7 @@ use forebay_aggregates::grouping_sets::GroupedTwice;
 use forebay_context::settings::Execution;
 use forebay_context::statement::StatementContext;
 use forebay_subqueries::plans::with_named_keys;
-use forebay_tables::explain_plan::{AnalyzeExec, with_operators};
+use forebay_tables::explain_plan::{AnalyzeExec, of_operators, with_operators};
 use forebay_tables::fetched::{node::FetchPlanner, with_fetched};
 use forebay_tables::narrow::widened;
 
@@ -66,13 +66,16 @@ pub async fn operators(plan: &LogicalPlan, session: &dyn Session) -> DataFusionR
             Ok(Arc::new(AnalyzeExec::new(explained, Arc::clone(analyze.schema.inner()))))
         }
         LogicalPlan::Explain(explain) => {
-            let planned = planner(false).create_physical_plan(&plan, session).await?;
-            // A plan that cannot be made is told by what DataFusion says there.
-            let explained = with_named_keys(&explain.plan)?;
-            match planner(false).create_physical_plan(&explained, session).await {
-                Ok(explained) => Ok(with_operators(&planned, &explained)),
-                Err(_) => Ok(planned),
+            let inner = with_named_keys(&explain.plan)?;
+            let explained = planner(false).create_physical_plan(&inner, session).await;
+            if let Ok(explained) = &explained
+                && let Some(answer) = of_operators(explain, explained)
+            {
+                return Ok(answer);
             }
+            // A plan that cannot be made is told by what DataFusion says there.
+            let planned = planner(false).create_physical_plan(&plan, session).await?;
+            Ok(explained.map_or_else(|_| Arc::clone(&planned), |explained| with_operators(&planned, &explained)))
         }
         _ => planner(false).create_physical_plan(&plan, session).await,
     }

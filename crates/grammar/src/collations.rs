@@ -143,10 +143,10 @@ fn of_call(call: &mut Function) -> Result<()> {
 /// Around it nothing knows them: that is for the outermost query alone.
 pub fn shown(query: &mut Query) -> Result<()> {
     let SetExpr::Select(select) = query.body.as_mut() else { return Ok(()) };
-    let items: Vec<Item> = select.projection.iter().map(Item::of).collect();
-    if items.iter().all(|item| item.collation.is_none()) {
+    if !select.projection.iter().any(has_collation) {
         return Ok(());
     }
+    let items: Vec<Item> = select.projection.iter().map(Item::of).collect();
     if let Some(OrderByKind::Expressions(orders)) = query.order_by.as_mut().map(|order| &mut order.kind) {
         for order in orders {
             if let Some(item) = Item::meant(&items, &order.expr) {
@@ -195,13 +195,20 @@ pub fn unknown() -> Error {
 pub fn is_shown(query: &Query) -> bool {
     fn of(body: &SetExpr) -> bool {
         match body {
-            SetExpr::Select(select) => select.projection.iter().any(|item| Item::of(item).collation.is_some()),
+            SetExpr::Select(select) => select.projection.iter().any(has_collation),
             SetExpr::SetOperation { left, right, .. } => of(left) || of(right),
             SetExpr::Query(query) => is_shown(query),
             _ => false,
         }
     }
     of(&query.body)
+}
+
+fn has_collation(item: &SelectItem) -> bool {
+    match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => collation_of(expr).is_some(),
+        _ => false,
+    }
 }
 
 /// An item of a SELECT list.

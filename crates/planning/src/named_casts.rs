@@ -59,6 +59,9 @@ fn bodies(body: &mut SetExpr, orders: &mut [&mut Expr]) {
 
 fn of_select(select: &mut Select, orders: &mut [&mut Expr]) {
     let alike = |exprs: &[Expr]| -> Vec<Expr> {
+        if !exprs.iter().any(has_cast) {
+            return Vec::new();
+        }
         let bare: Vec<String> = exprs.iter().map(without_casts).collect();
         let is_alike = |place: &usize| {
             has_cast(&exprs[*place])

@@ -11,9 +11,11 @@ use std::time::Instant;
 use datafusion::arrow::array::{RecordBatch, StringArray};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result as DataFusionResult;
-use datafusion::common::display::{PlanType, StringifiedPlan};
+use datafusion::common::display::{PlanType, StringifiedPlan, ToStringifiedPlan};
+use datafusion::common::format::ExplainFormat;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::Explain;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::{
@@ -56,6 +58,20 @@ impl AnalyzeExec {
         );
         Self { explained, schema, properties: Arc::new(properties) }
     }
+}
+
+/// The answer to a plain EXPLAIN of a plan whose operators are `explained`; `None` of one that asks for more. DataFusion would make
+/// the operators once more, and write them down behind each rule.
+pub fn of_operators(explain: &Explain, explained: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
+    let is_plain = explain.explain_format == ExplainFormat::Indent && !explain.verbose;
+    if !is_plain || !explain.logical_optimization_succeeded {
+        return None;
+    }
+    let mut plans = explain.stringified_plans.clone();
+    plans.push(explain.plan.to_stringified(PlanType::FinalLogicalPlan));
+    let operators = Operators { plan: explained, ran: false, verbose: false };
+    plans.push(StringifiedPlan::new(PlanType::FinalPhysicalPlan, operators.to_string()));
+    Some(Arc::new(ExplainExec::new(Arc::clone(explain.schema.inner()), plans, false)))
 }
 
 /// EXPLAIN's answer `planned` with the operators of `explained` as this module writes them.

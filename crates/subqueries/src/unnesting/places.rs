@@ -8,9 +8,7 @@ use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::utils::split_conjunction_owned;
-use datafusion::logical_expr::{
-    Aggregate, Distinct, Expr, Filter, Limit, LogicalPlan, Projection, Sort, Subquery, Window, lit,
-};
+use datafusion::logical_expr::{Aggregate, Expr, Filter, Limit, LogicalPlan, Projection, Sort, Subquery, Window, lit};
 
 use forebay_base::Error;
 use forebay_context::error::into_datafusion;
@@ -190,11 +188,6 @@ impl<'a> Unnester<'a> {
                 let computed = window.schema().columns().into_iter().skip(before).map(Expr::Column);
                 let own = columns(input).into_iter().chain(computed).collect();
                 renamed(window, own, plan, [])
-            }
-            LogicalPlan::Distinct(Distinct::On(_)) => {
-                let distinct = plan.with_new_exprs(exprs, vec![rows])?;
-                let own = columns(&distinct);
-                renamed(distinct, own, plan, [])
             }
             LogicalPlan::Sort(_) => renamed(plan.with_new_exprs(exprs, vec![rows])?, columns(input), plan, []),
             other => other.with_new_exprs(exprs, vec![rows]),

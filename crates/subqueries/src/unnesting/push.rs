@@ -11,8 +11,8 @@ use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::expr::{Case, GroupingSet, Sort as SortExpr};
 use datafusion::logical_expr::utils::{grouping_set_to_exprlist, split_conjunction_owned};
 use datafusion::logical_expr::{
-    Aggregate, Cast, Distinct, DistinctOn, EmptyRelation, Expr, ExprFunctionExt, ExprSchemable, Limit, LogicalPlan,
-    Operator, Projection, Sort, SubqueryAlias, Union, Unnest, Values, Window, binary_expr, lit,
+    Aggregate, Cast, Distinct, EmptyRelation, Expr, ExprFunctionExt, ExprSchemable, Limit, LogicalPlan, Operator,
+    Projection, Sort, SubqueryAlias, Union, Unnest, Values, Window, binary_expr, lit,
 };
 use forebay_base::Error;
 use forebay_context::error::into_datafusion;
@@ -51,7 +51,6 @@ impl Binding<'_> {
                 let below = self.closed(below, columns(input), input)?;
                 Ok(Pushed { plan: LogicalPlan::Distinct(Distinct::All(Arc::new(below.plan))), keys: below.keys })
             }
-            LogicalPlan::Distinct(Distinct::On(node)) => self.distinct_on(node, plan),
             LogicalPlan::Sort(node) => self.sort(node),
             LogicalPlan::Limit(node) => self.limit(node),
             LogicalPlan::Union(node) => self.union(node, plan),
@@ -207,32 +206,6 @@ impl Binding<'_> {
             }
         }
         Ok(pairs)
-    }
-
-    fn distinct_on(&mut self, node: &DistinctOn, plan: &LogicalPlan) -> Result<Pushed> {
-        let below = self.push(&node.input)?;
-        let sorts = node.sort_expr.clone().unwrap_or_default();
-        let orders = sorts.iter().map(|sort| sort.expr.clone());
-        let exprs = node.on_expr.iter().chain(&node.select_expr).cloned().chain(orders).collect();
-        let (below, mut on) = self.reaching(below, exprs)?;
-        let mut select = on.split_off(node.on_expr.len());
-        let orders = select.split_off(node.select_expr.len());
-        let keys = key_columns(&below.keys);
-        let by_key = keys.iter().map(|key| key.clone().sort(true, false));
-        let by_order = sorts.iter().zip(orders).map(|(sort, expr)| SortExpr { expr, ..sort.clone() });
-        let sorts = (!sorts.is_empty()).then(|| by_key.chain(by_order).collect());
-        // By names of their own: keys and values may be the same columns.
-        let mut named = Vec::new();
-        for expr in select {
-            named.push(expr.alias(self.names.name("value")));
-        }
-        let values: Vec<Expr> =
-            named.iter().map(|expr| Expr::Column(Column::from_name(expr.schema_name().to_string()))).collect();
-        let on = keys.iter().cloned().chain(on).collect();
-        let select = named.into_iter().chain(keys).collect();
-        let distinct = DistinctOn::try_new(on, select, sorts, Arc::new(below.plan))?;
-        let rows = Pushed { plan: LogicalPlan::Distinct(Distinct::On(distinct)), keys: below.keys };
-        self.closed(rows, values, plan)
     }
 
     fn sort(&mut self, node: &Sort) -> Result<Pushed> {

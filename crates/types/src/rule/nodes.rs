@@ -7,7 +7,7 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::Sort;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Distinct, DistinctOn, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Union};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Union};
 use forebay_context::own_types;
 
 use super::nested::{Unmarked, outputs, plain_rows, unnested};
@@ -24,7 +24,6 @@ pub(super) fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             sort.expr = ordered(sort.expr, &schema)?;
             LogicalPlan::Sort(sort)
         }
-        LogicalPlan::Distinct(Distinct::On(first)) => LogicalPlan::Distinct(Distinct::On(first_rows(first)?)),
         other => other,
     };
     let inputs = plan.inputs();
@@ -83,15 +82,6 @@ fn key(expr: Expr, schema: &DFSchema) -> Result<Expr> {
         Kind::Own(own) if own.has_keys() => order_key(expr, &own),
         _ => by_keys_inside(expr, schema),
     })
-}
-
-/// DISTINCT ON: what is distinct by its places is so by its values.
-fn first_rows(distinct: DistinctOn) -> Result<DistinctOn> {
-    let DistinctOn { on_expr, select_expr, sort_expr, input, .. } = distinct;
-    let schema = Arc::clone(input.schema());
-    let on_expr = on_expr.into_iter().map(|expr| key(expr, &schema)).collect::<Result<_>>()?;
-    let sort_expr = sort_expr.map(|sorts| ordered(sorts, &schema)).transpose()?;
-    DistinctOn::try_new(on_expr, select_expr, sort_expr, input)
 }
 
 /// A union, whose columns are of such a type where all inputs have it.

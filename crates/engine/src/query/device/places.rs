@@ -3,6 +3,8 @@
 //! Invariants: nothing is read, compiled or copied. What depends on the data (how a build side will lie, which strings there
 //! are) is taken to be as devices need it; a pipeline that finds it otherwise runs on the CPU after all.
 
+use std::sync::Arc;
+
 use forebay_base::Result;
 use forebay_gpu::DeviceChoice;
 use forebay_gpu::emit::{GroupPlace, emit};
@@ -13,6 +15,7 @@ use forebay_pipeline::register_types;
 use super::builds::{MadeWhere, key_range, made_where};
 use super::{check_few_come_back, check_kind, refused, source, state_places, unsupported};
 use crate::Engine;
+use crate::accelerator::Accelerator;
 use crate::query::partitionwise::{Sectioned, sectioned};
 use crate::query::{Query, QueryOptions};
 
@@ -38,11 +41,7 @@ pub(in crate::query) fn arranged(
 ) -> Result<(Sectioned, Vec<Place>)> {
     let choice = options.device;
     let mut sectioned = sectioned(query, options);
-    if choice == DeviceChoice::Auto {
-        let rows = query.tables.iter().map(|bound| bound.table.rows()).max();
-        engine.accelerators().open_for(rows.unwrap_or(0));
-    }
-    if engine.accelerators().get(choice).map_err(|error| refused(choice, &error))?.is_none() {
+    if accelerator(engine, query, choice)?.is_none() {
         return Ok((sectioned, Vec::new()));
     }
     let mut in_sections = vec![false; sectioned.program.pipelines.len()];
@@ -66,14 +65,19 @@ pub(in crate::query) fn arranged(
     Ok((sectioned, places))
 }
 
+/// The device beside the CPU, if there is one; opens one that nobody asked for where tables are worth it.
+fn accelerator(engine: &Engine, query: &Query, choice: DeviceChoice) -> Result<Option<Arc<Accelerator>>> {
+    if choice == DeviceChoice::Auto {
+        let rows = query.tables.iter().map(|bound| bound.table.rows()).max();
+        engine.accelerators().open_for(rows.unwrap_or(0));
+    }
+    engine.accelerators().get(choice).map_err(|error| refused(choice, &error))
+}
+
 /// By pipeline of the query: the device, or the CPU and why. Nothing where no device is asked.
 pub fn places(engine: &Engine, query: &Query, options: &QueryOptions) -> Result<Vec<String>> {
+    let Some(accelerator) = accelerator(engine, query, options.device)? else { return Ok(Vec::new()) };
     let (sectioned, places) = arranged(engine, query, options)?;
-    let Some(accelerator) =
-        engine.accelerators().get(options.device).map_err(|error| refused(options.device, &error))?
-    else {
-        return Ok(Vec::new());
-    };
     let name = &accelerator.processor.device().limits().name;
     let mut shown: Vec<_> = sectioned.order.iter().zip(&places).collect();
     shown.sort_by_key(|(number, _)| **number);
