@@ -163,7 +163,7 @@ class CorrelatedGenerator(Generator):
 
     def test(self, outer, depth=1):
         """A condition with a subquery."""
-        kind = self.random.choices(["exists", "in", "compare", "any", "all", "row"], weights=[32, 26, 22, 7, 7, 6])[0]
+        kind = self.random.choices(["exists", "in", "compare", "any", "all", "row", "same"], weights=[32, 26, 22, 7, 7, 6, 10])[0]
         many = {"rows": 50, "distinct": 8, "groups": 12, "union": 12, "first": 10, "window": 6, "total": 4}
         item = self.plain_field(outer)
         operator = self.pick(COMPARISONS)
@@ -175,6 +175,16 @@ class CorrelatedGenerator(Generator):
             case "compare":
                 part = self.scalar_subquery(outer, item.family, depth)
                 return Part(f"{item.sql} {operator} {part}", [f"{item.sql} {operator} {simpler}" for simpler in part.simpler])
+            case "same":
+                # Within the subquery its table hides the one outside that has its name.
+                source = self.pick([s for s in outer if isinstance(s.sql, str) and s.sql in TABLES] or [self.table()])
+                others = [s for s in outer if s.alias != source.alias]
+                a, b = self.matching([source] if source in outer else outer, [source])
+                conditions = [self.predicate([source])] if self.chance(0.7) else []
+                if others and self.chance(0.6):
+                    conditions.append(self.correlation(others, [source]))
+                before = f"{a.sql} {self.pick([f'{negation}IN', f'{operator} ANY', '<> ALL'])} (SELECT {b.sql} FROM {source.text()}"
+                text, simpler = f" WHERE {' AND '.join(conditions)}" if conditions else "", [f" WHERE {part}" for part in conditions]
             case "row":
                 # DuckDB has no lists of values beside what is correlated.
                 text, less, sources = self.body(outer, depth, correlated=False)

@@ -8,7 +8,7 @@ use forebay_engine::query::ExpectedRows;
 use forebay_tables::statistics::{PATTERN_SELECTIVITY, UNKNOWN_SELECTIVITY};
 
 use crate::carver::Carver;
-use crate::facts::Variable;
+use crate::facts::{Variable, is_integer};
 use crate::relation::{Aggregate, Group, Join, JoinKind, Relation, SemiJoin, as_equality};
 use crate::scalar::{Node, Scalar};
 
@@ -151,6 +151,13 @@ impl Carver<'_> {
             };
         }
         Side { distinct: product.min(rows), rows, is_key: false, is_unique: false }
+    }
+
+    /// From the least to the greatest value of an integer that seems to occur once in its table, of which `rows` are left.
+    pub fn span_of_unique(&self, key: &Scalar, rows: f64) -> Option<f64> {
+        let interval = key.facts().interval;
+        let is_one = is_integer(key.facts().value) && self.side(&[key], rows).is_unique;
+        is_one.then(|| interval.high.saturating_sub(interval.low) as f64 + 1.0)
     }
 
     /// The variable that a variable has its values from.

@@ -23,6 +23,14 @@ const MOST_ITEMS: usize = 60;
 /// To put a row into a build side costs as much as so many probes.
 const BUILD_COST: f64 = 3.0;
 
+/// Likewise, into arrays by key.
+const DENSE_BUILD_COST: f64 = 2.0;
+
+/// Arrays by key have at most so many entries for a row, unless there are few, and so many at all.
+const DENSE_SPAN_PER_ROW: f64 = 8.0;
+const SMALL_SPAN: f64 = 65_536.0;
+const LARGEST_SPAN: f64 = 67_108_864.0;
+
 /// To carry a row of a result on.
 const ROW_COST: f64 = 0.5;
 
@@ -33,6 +41,10 @@ const DOUBT: f64 = 1.5;
 /// Rows of a build side that stay in the caches of a core, and in those of the processor; a probe beyond costs more.
 const NEAR_ROWS: f64 = 20_000.0;
 const FAR_ROWS: f64 = 500_000.0;
+
+/// Likewise, entries of arrays by key, which take a fourth of a hashed row.
+const NEAR_SPAN: f64 = 4.0 * NEAR_ROWS;
+const FAR_SPAN: f64 = 4.0 * FAR_ROWS;
 
 /// A set of items.
 type Mask = u64;
@@ -300,10 +312,33 @@ impl Orderer<'_, '_> {
             let residual: Vec<Scalar> = residual.map(|(_, predicate)| predicate.clone()).collect();
             (probe.1.rows * build.1.rows * share * self.carver.selectivity(&residual)).max(1.0)
         });
-        let doubt = if build.1.split.is_some() { DOUBT } else { 1.0 };
-        let cost = cost + join_cost(probe.1.rows, build.1.rows * doubt) + rows * ROW_COST;
-        Some(Plan { cost, rows, split, built: false })
+        let own = match (build.1.split, keys.as_slice()) {
+            (Some(_), _) => join_cost(probe.1.rows, build.1.rows * DOUBT),
+            (None, [(_, key)]) => {
+                match self.carver.span_of_unique(key, build.1.rows).filter(|span| is_dense(*span, build.1.rows)) {
+                    Some(span) => dense_join_cost(probe.1.rows, build.1.rows, span),
+                    None => join_cost(probe.1.rows, build.1.rows),
+                }
+            }
+            (None, _) => join_cost(probe.1.rows, build.1.rows),
+        };
+        Some(Plan { cost: cost + own + rows * ROW_COST, rows, split, built: false })
     }
+}
+
+/// Whether a build side of so many rows, whose keys lie within `span`, becomes arrays by key.
+fn is_dense(span: f64, rows: f64) -> bool {
+    span <= (DENSE_SPAN_PER_ROW * rows).clamp(SMALL_SPAN, LARGEST_SPAN)
+}
+
+/// What it costs to build arrays by key, and to probe them: nothing is hashed or chained, and a probe loads what it needs alone.
+fn dense_join_cost(probe: f64, build: f64, span: f64) -> f64 {
+    let far = match span {
+        span if span <= NEAR_SPAN => 1.0,
+        span if span <= FAR_SPAN => 1.5,
+        _ => 3.0,
+    };
+    build * DENSE_BUILD_COST * far + probe * far
 }
 
 /// What it costs to build and to probe.

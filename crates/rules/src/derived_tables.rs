@@ -4,6 +4,8 @@ use datafusion::common::{Result, not_impl_err};
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion::logical_expr::sqlparser::ast::{TableFactor, TableSample, TableSampleKind, TableSampleModifier};
 
+use forebay_subqueries::shared_rows::materialized::marked;
+
 use crate::dependencies::without_dependencies;
 use crate::set_operations::with_united_columns;
 
@@ -31,7 +33,10 @@ impl RelationPlanner for DerivedTables {
             Some(found) if found == mark() => return Ok(RelationPlanning::Original(Box::new(relation))),
             Some(_) => return not_impl_err!("TABLESAMPLE is not supported"),
         }
-        let plan = with_united_columns(without_dependencies(context.plan(relation)?)?)?;
+        let is_name = matches!(relation, TableFactor::Table { .. });
+        let plan = context.plan(relation)?;
+        let plan = if is_name { marked(plan)? } else { plan };
+        let plan = with_united_columns(without_dependencies(plan)?)?;
         Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))))
     }
 }

@@ -37,5 +37,6 @@ pub mod supertypes;
 pub mod text_functions;
 pub mod texts_beside;
 pub mod typed;
+mod unkeyed_windows;
 pub mod volatile;
 pub mod window_keys;

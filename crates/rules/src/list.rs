@@ -63,6 +63,7 @@ use forebay_subqueries::membership::Membership;
 use forebay_subqueries::orders::Orders;
 use forebay_subqueries::rounds::KeyedRecursions;
 use forebay_subqueries::shared_rows::NarrowedRows;
+use forebay_subqueries::shared_rows::materialized::{LoneCtes, SharedCtes};
 use forebay_subqueries::unnesting::Unnesting;
 use forebay_types::OwnTypes;
 use forebay_zones::rule::SessionZone;
@@ -70,8 +71,9 @@ use forebay_zones::rule::SessionZone;
 /// Rules that give a plan its meaning and its types, before it is optimised. Each sees what those before it put in.
 pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     vec![
-        // Members of grouping sets are columns. No issue known: DataFusion's rules lose the names of other members, as ours do;
-        // grouping_expressions.test. Before all that changes expressions.
+        // Rows of WITH are the same wherever they are named. No issue known; volatile_names.test. First.
+        Arc::new(LoneCtes),
+        // Members of grouping sets are columns, whose names rules lose. No issue known; grouping_expressions.test. Before expressions change.
         Arc::new(GroupingMembers),
         // DISTINCT ON is groups, to all rules about keys and orders. No issue known; distinct_on.test. First.
         Arc::new(DistinctRows),
@@ -131,7 +133,9 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         // Correlated subqueries become joins, wherever they are. No issue: DataFusion knows a few forms; subqueries.test.
         // Behind all types: it makes none.
         Arc::new(Unnesting::default()),
-        // Keys of windows are columns. No issue known; constant_keys.test. Last: it hides what keys are made of.
+        // As `LoneCtes`; behind what shares rows, too.
+        Arc::new(SharedCtes),
+        // Keys of windows are columns, and windows without keys come first. No issue known; constant_keys.test, window_orders.test. Last.
         Arc::new(WindowKeys),
     ]
 }
@@ -244,7 +248,7 @@ mod tests {
         // DataFusion's follow one another; ours stand around them.
         let is_theirs = |name: &&str| theirs.iter().any(|rule| rule.name() == *name);
         let first = listed.iter().position(is_theirs).expect("one of DataFusion's is listed");
-        let ours = [&listed[..first], &listed[listed.len() - 3..]].concat();
+        let ours = [&listed[..first], &listed[listed.len() - 4..]].concat();
         check(&listed, &ours, theirs.iter().map(|rule| rule.name()), &[]);
 
         let (rules, theirs) = (logical(), Optimizer::new().rules);

@@ -20,7 +20,9 @@ use datafusion::optimizer::analyzer::AnalyzerRule;
 
 use forebay_subqueries::plans::any_node;
 
-/// Puts the keys of windows below these.
+use crate::unkeyed_windows::unkeyed_first;
+
+/// Puts the keys of windows below these, and windows that have none, too.
 #[derive(Debug)]
 pub struct WindowKeys;
 
@@ -30,6 +32,7 @@ impl AnalyzerRule for WindowKeys {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let plan = unkeyed_first(plan)?;
         let has_key = |node: &LogicalPlan| match node {
             LogicalPlan::Window(window) => window.window_expr.iter().any(has_computed_key),
             _ => false,
@@ -47,7 +50,7 @@ impl AnalyzerRule for WindowKeys {
     }
 }
 
-fn call(expr: &Expr) -> Option<&WindowFunction> {
+pub(crate) fn call(expr: &Expr) -> Option<&WindowFunction> {
     match expr {
         Expr::Alias(alias) => call(&alias.expr),
         Expr::WindowFunction(call) => Some(call),

@@ -36,6 +36,7 @@ use forebay_grammar::{arrows, function_columns, row_ids};
 use forebay_macros::{current_settings, table_calls};
 use forebay_planning::trees;
 use forebay_store::{Catalog, Table, TableSnapshot, View};
+use forebay_subqueries::shared_rows::materialized::written_out;
 use forebay_subqueries::{bare_subqueries, first_rows};
 use forebay_syntax::dialect::ForebayDialect;
 use forebay_syntax::{names, parse};
@@ -329,6 +330,7 @@ impl Planner {
         let state = self.state_seeing(is_temporary(&view.schema));
         let planned = Box::pin(self.plan_text(&state, &view.sql)).await;
         let provider = planned
+            .and_then(|plan| written_out(plan, |_| true).map_err(from_datafusion))
             .and_then(apart)
             .map(|plan| Arc::new(ViewTable::new(plan, Some(view.sql.clone()))) as Arc<dyn TableProvider>)
             .map_err(|error| error.context(format!("view {}", view.name)));

@@ -13,10 +13,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result};
-use datafusion::logical_expr::utils::{conjunction, split_conjunction};
-use datafusion::logical_expr::{Expr, Filter, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::expr::Exists;
+use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::plans::rewrite_nodes;
@@ -31,21 +32,62 @@ impl AnalyzerRule for Namesakes {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let is_one =
-            |node: &LogicalPlan| matches!(node, LogicalPlan::Filter(filter) if filter.predicate.contains_outer());
-        rewrite_nodes(plan, is_one, |node| match node {
-            LogicalPlan::Filter(filter) => told_apart(filter),
-            other => Ok(Transformed::no(other)),
+        let within = rewrite_nodes(plan, is_correlated_filter, |node| told_apart(node, None)).data()?;
+        rewrite_nodes(within, has_correlated_exists, |node| {
+            let outside = merge_schema(&node.inputs());
+            node.map_expressions(|expr| expr.transform_up(|expr| apart_from(expr, &outside)))
         })
         .data()
     }
 }
 
-fn told_apart(filter: Filter) -> Result<Transformed<LogicalPlan>> {
+fn is_correlated_filter(node: &LogicalPlan) -> bool {
+    matches!(node, LogicalPlan::Filter(filter) if filter.predicate.contains_outer())
+}
+
+fn has_correlated_exists(node: &LogicalPlan) -> bool {
+    let mut found = false;
+    let looked = node.apply_expressions(|expr| {
+        found = found || expr.exists(|expr| Ok(correlated_exists(expr).is_some()))?;
+        Ok(TreeNodeRecursion::Continue)
+    });
+    looked.expect("the closure cannot fail");
+    found
+}
+
+fn correlated_exists(expr: &Expr) -> Option<&Exists> {
+    match expr {
+        Expr::Exists(exists) if !exists.subquery.outer_ref_columns.is_empty() => Some(exists),
+        _ => None,
+    }
+}
+
+/// EXISTS whose correlated predicates read no column of its own that is called as one outside. What `IN` becomes compares such
+/// columns: both `b.k` in `b.k NOT IN (SELECT k FROM b WHERE b.k > a.j)`.
+fn apart_from(expr: Expr, outside: &DFSchema) -> Result<Transformed<Expr>> {
+    let Some(Exists { subquery, negated }) = correlated_exists(&expr) else { return Ok(Transformed::no(expr)) };
+    let plan = subquery.subquery.as_ref().clone();
+    let told = rewrite_nodes(plan, is_correlated_filter, |node| told_apart(node, Some(outside)))?;
+    Ok(match told.transformed {
+        true => {
+            let subquery = subquery.with_plan(Arc::new(told.data));
+            Transformed::yes(Expr::Exists(Exists { subquery, negated: *negated }))
+        }
+        false => Transformed::no(expr),
+    })
+}
+
+/// A filter whose correlated parts read columns by names that no other column has, be it of its rows or `outside`.
+fn told_apart(node: LogicalPlan, outside: Option<&DFSchema>) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Filter(filter) = node else { return Ok(Transformed::no(node)) };
     let schema = filter.input.schema();
+    let is_twice = |column: &Column| match outside {
+        Some(outside) => outside.has_column(column),
+        None => has_namesake(schema, column),
+    };
     let mut renamed = BTreeMap::new();
     for part in split_conjunction(&filter.predicate).into_iter().filter(|part| part.contains_outer()) {
-        for column in part.column_refs().into_iter().filter(|column| has_namesake(schema, column)) {
+        for column in part.column_refs().into_iter().filter(|column| is_twice(column)) {
             let table = column.relation.as_ref().map_or_else(String::new, ToString::to_string);
             renamed.insert(column.clone(), format!("{} of {table}", column.name()));
         }

@@ -302,6 +302,11 @@ impl Member {
             values = row.to_vec();
             (inner, plan) = columns_of(&plan)?;
         }
+        // DataFusion takes a column of the subquery for the one outside that has its name and table.
+        let is_outside_too = |expr: &Expr| expr.column_refs().into_iter().any(|column| schema.has_column(column));
+        if inner.iter().any(is_outside_too) {
+            (inner, plan) = renamed_columns(inner, plan)?;
+        }
         let may_be_null = |exprs: &[Expr], schema: &DFSchema| -> Result<bool> {
             exprs.iter().try_fold(false, |any, expr| Ok(any || expr.nullable(schema)?))
         };
@@ -443,6 +448,14 @@ fn columns_of(plan: &LogicalPlan) -> Result<(Vec<Expr>, Arc<LogicalPlan>)> {
         return Ok((columns.to_vec(), Arc::clone(&projection.input)));
     }
     Err(refused("a row beside IN of this subquery"))
+}
+
+/// Values of a subquery as columns without a table, and the plan that has them.
+fn renamed_columns(values: Vec<Expr>, plan: Arc<LogicalPlan>) -> Result<(Vec<Expr>, Arc<LogicalPlan>)> {
+    let names: Vec<String> = (0..values.len()).map(|number| format!("value {number} in subquery")).collect();
+    let named = values.into_iter().zip(&names).map(|(value, name)| value.unalias().alias(name));
+    let plan = LogicalPlanBuilder::from(plan).project(named)?.build()?;
+    Ok((names.into_iter().map(|name| Expr::Column(Column::from_name(name))).collect(), Arc::new(plan)))
 }
 
 /// Whether a plan gives the same rows whenever it runs.

@@ -10,6 +10,7 @@
 //!
 //! Invariant: scans of shared rows stand in the body of the node that has their number, and nowhere else.
 
+pub mod materialized;
 pub mod operator;
 pub mod planner;
 pub mod repeated;

@@ -258,7 +258,7 @@ impl VisitorMut for Names {
         };
         let merged = select.map_or_else(|| Ok(Merged::new()), |select| using::behind(&self.scopes, select));
         let merged = self.or_failed(merged);
-        self.rows.enter(&self.scopes, select, query);
+        self.rows.enter_order(&self.scopes, select, query);
         self.scopes.enter(select, merged);
         ControlFlow::Continue(())
     }

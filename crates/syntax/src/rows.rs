@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Expr, Ident, Select, Value};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, Select, SelectItem, Value};
 use forebay_grammar::expressions::call;
 use forebay_grammar::fields::qualifiers;
 use forebay_grammar::walk::{Tree, visit_expressions};
@@ -32,6 +32,19 @@ impl Rows {
         let tables = asked.map(|select| outputs::whole_tables_of(scopes, select));
         let is_unknown = matches!(tables, Some(None));
         self.0.push(Level { tables: tables.flatten().unwrap_or_default(), is_unknown });
+    }
+
+    /// Goes into the ORDER BY of a query, in which names of its columns go before those of tables.
+    pub(crate) fn enter_order(&mut self, scopes: &Scopes, select: Option<&Select>, within: &dyn Tree) {
+        self.enter(scopes, select, within);
+        let items = select.into_iter().flat_map(|select| &select.projection);
+        let aliases = items.filter_map(|item| match item {
+            SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.clone()),
+            _ => None,
+        });
+        if let Some(level) = self.0.last_mut().filter(|level| !level.tables.is_empty()) {
+            level.tables.push((None, aliases.collect()));
+        }
     }
 
     /// Goes out of it.

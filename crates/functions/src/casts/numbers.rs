@@ -71,18 +71,18 @@ pub(crate) fn floats_of_decimals(
         }
         _ => return plain(array, target),
     };
+    let divisor = power_of_ten(scale);
     Ok(match target {
-        DataType::Float32 => Arc::new(values.unary::<_, Float32Type>(|value| single_of_decimal(value, scale))),
-        _ => {
-            let divisor = power_of_ten(scale);
-            Arc::new(values.unary::<_, Float64Type>(|value| double_of_decimal(value, scale, divisor)))
+        // The nearest FLOAT to the DOUBLE.
+        DataType::Float32 => {
+            Arc::new(values.unary::<_, Float32Type>(|value| double_of_decimal(value, scale, divisor) as f32))
         }
+        _ => Arc::new(values.unary::<_, Float64Type>(|value| double_of_decimal(value, scale, divisor))),
     })
 }
 
 /// Integers up to here are floats without loss.
 const EXACT_DOUBLE: i128 = 1 << f64::MANTISSA_DIGITS;
-const EXACT_SINGLE: i128 = 1 << f32::MANTISSA_DIGITS;
 
 /// The float that is nearest to a power of ten, which products of tens are not beyond the 22nd.
 pub fn power_of_ten(digits: u8) -> f64 {
@@ -96,15 +96,6 @@ fn double_of_decimal(value: i128, scale: u8, divisor: f64) -> f64 {
     }
     let power = 10_i128.pow(u32::from(scale));
     (value / power) as f64 + (value % power) as f64 / divisor
-}
-
-fn single_of_decimal(value: i128, scale: u8) -> f32 {
-    let divisor = power_of_ten(scale) as f32;
-    if scale == 0 || value.abs() <= EXACT_SINGLE {
-        return value as f32 / divisor;
-    }
-    let power = 10_i128.pow(u32::from(scale));
-    (value / power) as f32 + (value % power) as f32 / divisor
 }
 
 /// Timestamps in another unit: half away from zero where that is a coarser one.
@@ -163,6 +154,6 @@ mod tests {
         assert_eq!(double_of_decimal(9_999_999_999_999_999_999_999_999, 5, 1e5), 1e20);
         assert_eq!(double_of_decimal(10_i128.pow(36), 37, power_of_ten(37)), 0.1);
         assert_eq!(double_of_decimal(-150, 2, 100.0), -1.5);
-        assert_eq!(single_of_decimal(11_000_000_000, 10), 1.1);
+        assert_eq!(double_of_decimal(11_000_000_000, 10, power_of_ten(10)) as f32, 1.1);
     }
 }

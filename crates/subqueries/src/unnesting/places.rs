@@ -22,6 +22,7 @@ use crate::references::{
     subquery_of,
 };
 use crate::shared_rows::SharedRows;
+use crate::shared_rows::materialized::has_shared_cte;
 use crate::single_row::SingleValues;
 
 /// Goes through a plan and turns its subqueries into joins.
@@ -82,12 +83,13 @@ impl<'a> Unnester<'a> {
                 let plan = self.plan(subquery.subquery.as_ref().clone(), !is_left)?;
                 let is_correlated = is_correlated(&plan)?;
                 let is_left = is_left && !is_hidden(&plan)?;
+                let is_alone = !is_correlated && !has_shared_cte(&plan)?;
                 Ok(Transformed::yes(match &expr {
-                    Expr::ScalarSubquery(_) if is_left || !is_correlated => {
+                    Expr::ScalarSubquery(_) if is_left || is_alone => {
                         Expr::ScalarSubquery(closed(self.nullable(plan)?)?)
                     }
                     Expr::ScalarSubquery(_) => outer.value(&plan, self.single)?,
-                    Expr::Exists(exists) if is_correlated => negated(outer.exists(&plan)?, exists.negated),
+                    Expr::Exists(exists) if !is_alone => negated(outer.exists(&plan)?, exists.negated),
                     Expr::Exists(exists) => negated(has_rows(plan)?, exists.negated),
                     other => return Err(unexpected(other)),
                 }))
@@ -229,7 +231,8 @@ fn is_left(expr: &Expr, all: bool, schema: &DFSchema) -> Result<bool> {
         let Some(subquery) = subquery_of(expr) else { return Ok(false) };
         let plan = &subquery.subquery;
         if !is_correlated(plan)? {
-            return Ok(false);
+            // Values are computed before the plan that has them, and can read nothing that this shares.
+            return Ok(matches!(expr, Expr::ScalarSubquery(_)) && has_shared_cte(plan)?);
         }
         Ok(all
             || match expr {
