@@ -12,10 +12,9 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection, Window};
 use forebay_subqueries::plans::any_node;
-
-use crate::window_keys::call;
 
 /// `plan` with windows that have no keys below those that have.
 ///
@@ -66,4 +65,13 @@ fn has_keys(window: &Window) -> bool {
         call(expr).is_some_and(|call| !call.params.partition_by.is_empty() || !call.params.order_by.is_empty())
     };
     window.window_expr.iter().any(is_keyed)
+}
+
+/// The call of a window function that an expression is.
+pub(crate) fn call(expr: &Expr) -> Option<&WindowFunction> {
+    match expr {
+        Expr::Alias(alias) => call(&alias.expr),
+        Expr::WindowFunction(call) => Some(call),
+        _ => None,
+    }
 }

@@ -20,7 +20,7 @@ use datafusion::optimizer::analyzer::AnalyzerRule;
 
 use forebay_subqueries::plans::any_node;
 
-use crate::unkeyed_windows::unkeyed_first;
+use crate::unkeyed_windows::{call, unkeyed_first};
 
 /// Puts the keys of windows below these, and windows that have none, too.
 #[derive(Debug)]
@@ -47,14 +47,6 @@ impl AnalyzerRule for WindowKeys {
             other => Ok(Transformed::no(other)),
         })
         .data()
-    }
-}
-
-pub(crate) fn call(expr: &Expr) -> Option<&WindowFunction> {
-    match expr {
-        Expr::Alias(alias) => call(&alias.expr),
-        Expr::WindowFunction(call) => Some(call),
-        _ => None,
     }
 }
 

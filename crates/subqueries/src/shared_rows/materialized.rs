@@ -92,7 +92,7 @@ impl UserDefinedLogicalNodeCore for MaterializedCte {
     }
 }
 
-/// The plan of a name in FROM, of which the query of WITH is known by, if there may be one and its rows may differ from run to run.
+/// The plan of a name in FROM. If the name may stand for a query of WITH whose rows differ from run to run, the plan says which query that is.
 ///
 /// # Errors
 /// Those of making plans.
@@ -129,7 +129,7 @@ fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     Ok(!differs)
 }
 
-/// Names of WITH as the queries that they stand for: of all plans, or of those with names that are there once.
+/// `plan` with queries in the place of names of WITH, of those queries for whose addresses `is_written_out` holds.
 ///
 /// # Errors
 /// Those of making plans.
