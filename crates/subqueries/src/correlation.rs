@@ -1,6 +1,7 @@
 //! Correlated subqueries over tables with equal column names. DataFusion moves the predicates that name the outer query out
 //! of the subquery, and calls what they read of it by the column's name alone: of `a.k = x.k AND b.k = x.l` it makes
-//! comparisons with one column `k`. Columns that such predicates read and that have namesakes get names of their own here.
+//! comparisons with one column `k`. Columns that such predicates read and that have namesakes get names of their own here, those of EXISTS
+//! also where a column outside has the same name and table.
 //!
 //! ```text
 //! filter a.k = outer x.k           projection a.k, b.k

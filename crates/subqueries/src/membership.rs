@@ -29,7 +29,7 @@ use datafusion::optimizer::AnalyzerRule;
 use forebay_base::Error;
 use forebay_context::error::into_datafusion;
 
-use crate::plans::{any_node, rewrite_nodes};
+use crate::plans::{is_repeatable, rewrite_nodes};
 use crate::recursion::refuse_nested_recursion;
 use crate::references::{gives_one_row, is_correlated, is_plain_predicate, outer_references, seen_from_inside};
 use crate::row_values::values_of;
@@ -338,7 +338,7 @@ impl Member {
             let matches = self.exists(Some(self.is_equal()))?;
             return Ok(if negated { not(matches) } else { matches });
         }
-        if !is_repeatable(&self.plan)? {
+        if !is_repeatable(&self.plan, |node| matches!(node, LogicalPlan::Limit(_) | LogicalPlan::Window(_)))? {
             let value = self.value_of_one_run()?;
             return Ok(if negated { not(value) } else { value });
         }
@@ -456,19 +456,6 @@ fn renamed_columns(values: Vec<Expr>, plan: Arc<LogicalPlan>) -> Result<(Vec<Exp
     let named = values.into_iter().zip(&names).map(|(value, name)| value.unalias().alias(name));
     let plan = LogicalPlanBuilder::from(plan).project(named)?.build()?;
     Ok((names.into_iter().map(|name| Expr::Column(Column::from_name(name))).collect(), Arc::new(plan)))
-}
-
-/// Whether a plan gives the same rows whenever it runs.
-fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
-    let differs = any_node(plan, |node| {
-        let mut differs = matches!(node, LogicalPlan::Limit(_) | LogicalPlan::Window(_));
-        node.apply_expressions(|expr| {
-            differs = differs || expr.is_volatile();
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        Ok(differs)
-    })?;
-    Ok(!differs)
 }
 
 /// Whether an expression gives the same value in two places.

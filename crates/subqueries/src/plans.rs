@@ -16,6 +16,19 @@ pub fn any_node(plan: &LogicalPlan, mut is_one: impl FnMut(&LogicalPlan) -> Resu
     Ok(found)
 }
 
+/// Whether a plan gives the same rows whenever it runs: nothing in it is volatile, and no node is one that `may_differ`.
+pub fn is_repeatable(plan: &LogicalPlan, may_differ: impl Fn(&LogicalPlan) -> bool) -> Result<bool> {
+    let differs = any_node(plan, |node| {
+        let mut differs = may_differ(node);
+        node.apply_expressions(|expr| {
+            differs = differs || expr.is_volatile();
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(differs)
+    })?;
+    Ok(!differs)
+}
+
 /// Rewrites the nodes of a plan and of its subqueries that `is_one` holds of, from the leaves up. Most plans have none: looking for
 /// them costs less than a rewrite, which takes every expression apart on its way to subqueries.
 pub fn rewrite_nodes(

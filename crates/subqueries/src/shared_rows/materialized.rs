@@ -16,7 +16,7 @@ use datafusion::logical_expr::{Expr, Extension, LogicalPlan, SubqueryAlias, User
 use datafusion::optimizer::AnalyzerRule;
 
 use super::{Shared, SharedRows, scanned};
-use crate::plans::{any_node, rewrite_nodes};
+use crate::plans::{any_node, is_repeatable, rewrite_nodes};
 use crate::references::outer_references;
 use crate::rounds::KeyedRecursion;
 
@@ -98,15 +98,14 @@ impl UserDefinedLogicalNodeCore for MaterializedCte {
 /// Those of making plans.
 pub fn marked(plan: LogicalPlan) -> Result<LogicalPlan> {
     let LogicalPlan::SubqueryAlias(SubqueryAlias { input, alias, .. }) = &plan else { return Ok(plan) };
-    if is_repeatable(input)? {
+    if is_repeatable(input, |node| matches!(node, LogicalPlan::Limit(_)))? {
         return Ok(plan);
     }
     // An alias of the reference stands above the name.
     let below = match input.as_ref() {
         LogicalPlan::SubqueryAlias(_) => marked(input.as_ref().clone())?,
         LogicalPlan::Projection(columns) if matches!(columns.input.as_ref(), LogicalPlan::SubqueryAlias(_)) => {
-            let below = Arc::new(marked(columns.input.as_ref().clone())?);
-            input.with_new_exprs(input.expressions(), vec![Arc::unwrap_or_clone(below)])?
+            input.with_new_exprs(input.expressions(), vec![marked(columns.input.as_ref().clone())?])?
         }
         _ => {
             let node = MaterializedCte { query: Arc::clone(input), input: Arc::clone(input) };
@@ -114,19 +113,6 @@ pub fn marked(plan: LogicalPlan) -> Result<LogicalPlan> {
         }
     };
     SubqueryAlias::try_new(Arc::new(below), alias.clone()).map(LogicalPlan::SubqueryAlias)
-}
-
-/// Whether a plan gives the same rows whenever it runs, as far as it says.
-fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
-    let differs = any_node(plan, |node| {
-        let mut differs = matches!(node, LogicalPlan::Limit(_));
-        node.apply_expressions(|expr| {
-            differs = differs || expr.is_volatile();
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        Ok(differs)
-    })?;
-    Ok(!differs)
 }
 
 /// `plan` with queries in the place of names of WITH, of those queries for whose addresses `is_written_out` holds.
