@@ -133,11 +133,16 @@ pub(crate) fn has_shared_cte(plan: &LogicalPlan) -> Result<bool> {
     any_node(plan, |node| Ok(MaterializedCte::of(node).is_some()))
 }
 
-/// The queries that stand in a plan, each as often as it does.
+/// The queries that stand in a plan, each as often as it does, but for those that name columns around them: their rows differ from
+/// one row outside to the next.
 fn addresses(plan: &LogicalPlan) -> Result<Vec<usize>> {
     let mut found = Vec::new();
     plan.apply_with_subqueries(|node| {
-        found.extend(MaterializedCte::of(node).map(MaterializedCte::address));
+        if let Some(cte) = MaterializedCte::of(node)
+            && outer_references(&cte.input)?.is_empty()
+        {
+            found.push(cte.address());
+        }
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(found)
@@ -153,10 +158,10 @@ impl AnalyzerRule for LoneCtes {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let found = addresses(&plan)?;
-        if found.is_empty() {
+        if !has_shared_cte(&plan)? {
             return Ok(plan);
         }
+        let found = addresses(&plan)?;
         // A step of a recursion reads other rows each time.
         let recurs =
             any_node(&plan, |node| Ok(matches!(node, LogicalPlan::RecursiveQuery(_)) || KeyedRecursion::is(node)))?;
@@ -187,11 +192,6 @@ fn shared(mut plan: LogicalPlan) -> Result<LogicalPlan> {
     })?;
     let mut definitions = Vec::new();
     while let Some(cte) = innermost(&plan)? {
-        // What names rows around it differs from one of them to the next.
-        if !outer_references(&cte.input)?.is_empty() {
-            plan = written_out(plan, |address| address == cte.address())?;
-            continue;
-        }
         number += 1;
         let rows = Shared { number, schema: Arc::clone(cte.input.schema()) };
         plan = plan
