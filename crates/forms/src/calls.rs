@@ -1,6 +1,8 @@
-//! How COLUMNS is called, and which calls aggregate.
+//! How COLUMNS is called, which calls aggregate, and calls that are made.
 
-use datafusion::sql::sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
+};
 
 /// Functions that aggregate.
 const AGGREGATES: [&str; 34] = [
@@ -42,6 +44,22 @@ const AGGREGATES: [&str; 34] = [
 
 /// The function that `*COLUMNS(…)` becomes among the arguments of another one.
 pub const UNPACKED: &str = "unpacked_columns";
+
+/// A call of a function.
+pub fn call(function: &str, arguments: Vec<Expr>) -> Expr {
+    let argument = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
+    let args = arguments.into_iter().map(argument).collect();
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(function)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
 
 /// Whether this is a call of COLUMNS.
 #[must_use]

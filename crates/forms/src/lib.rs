@@ -1,5 +1,5 @@
 //! What is told of expressions and of `*` by the syntax tree alone: options and neighbours of a `*`, names with groups, NULLs without a
-//! type, integers at the ends of their types; names of columns that are not the same, what ORDER BY may be;
+//! type, integers at the ends of their types, ANY and ALL of a list, LIKE with ESCAPE; names of columns that are not the same, what ORDER BY may be;
 //! what a statement says of files; the sets that rows are grouped by; walks over the syntax tree.
 //!
 //! Must not know: tables, names in scope, plans, the parser.
@@ -16,6 +16,8 @@ pub mod integers;
 pub mod names_apart;
 pub mod nothing;
 pub mod orders;
+pub mod patterns;
+pub mod quantified;
 pub mod slices;
 pub mod star_options;
 pub mod walk;

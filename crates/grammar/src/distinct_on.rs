@@ -136,7 +136,7 @@ fn named(item: &SelectItem) -> Option<(String, Expr)> {
     }
 }
 
-/// Whether a key of the order has parts that are no columns of the SELECT list. What groups have in common is one if it is shown.
+/// Whether a key of the order has parts that are no columns of the SELECT list, or are called otherwise there. What groups have in common is one if it is shown.
 fn is_hidden(key: &Expr, items: &[(String, Expr)], is_grouped: bool) -> bool {
     let text = key.to_string();
     if matches!(key, Expr::Value(_)) || items.iter().any(|(_, expr)| expr.to_string() == text) {
@@ -148,10 +148,14 @@ fn is_hidden(key: &Expr, items: &[(String, Expr)], is_grouped: bool) -> bool {
         _ => None,
     };
     let shown: HashSet<String> = items.iter().filter_map(|(_, expr)| last(expr)).collect();
+    // Names that are given to something else: within an expression the column is meant.
+    let given = items.iter().map(|(name, expr)| (name.trim_matches('"').to_lowercase(), last(expr)));
+    let given: HashSet<String> =
+        given.filter(|(name, column)| column.as_ref() != Some(name)).map(|(name, _)| name).collect();
     visit_expressions(key, |part| {
         let is_hidden = match part {
             Expr::Function(call) => is_grouped || call.over.is_some(),
-            other => last(other).is_some_and(|name| !shown.contains(&name)),
+            other => last(other).is_some_and(|name| !shown.contains(&name) || given.contains(&name)),
         };
         match is_hidden {
             true => ControlFlow::Break(()),

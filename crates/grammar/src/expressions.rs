@@ -1,14 +1,15 @@
 //! Expressions that the parser does not know, parsed where its dialect is asked for them.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, LambdaFunction,
-    LambdaFunctionParameter, LambdaSyntax, ObjectName, OneOrManyWithParens, OrderByKind, SelectItem, SetExpr,
-    UnaryOperator, Value,
+    Expr, Ident, LambdaFunction, LambdaFunctionParameter, LambdaSyntax, OneOrManyWithParens, OrderByKind, SelectItem,
+    SetExpr, UnaryOperator, Value,
 };
 use datafusion::sql::sqlparser::dialect::{Dialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
+
+pub use forebay_forms::calls::call;
 
 use crate::words::is_word;
 
@@ -208,20 +209,4 @@ pub fn infix(parser: &mut Parser<'_>, left: &Expr, dialect: &impl Dialect) -> Op
             false => found,
         }
     }))
-}
-
-/// A call of a function.
-pub fn call(function: &str, arguments: Vec<Expr>) -> Expr {
-    let argument = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
-    let args = arguments.into_iter().map(argument).collect();
-    Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new(function)]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
 }

@@ -17,6 +17,24 @@ pub fn write_out(statement: &mut Statement) {
     let _ = statement.walk_mut(&mut Selects);
 }
 
+/// The columns of such a call in FROM, as the planner knows them; `None` of other tables.
+pub fn of_call(table: &TableFactor) -> Option<Vec<Ident>> {
+    let TableFactor::Table { name, alias, args: Some(call), with_ordinality, .. } = table else { return None };
+    let function = name.to_string().to_lowercase();
+    if !OF_ONE_COLUMN.contains(&function.as_str()) || (function == "unnest" && call.args.len() != 1) {
+        return None;
+    }
+    let called = match alias {
+        Some(alias) if !with_ordinality => alias.name.clone(),
+        _ => Ident::new(function),
+    };
+    let mut columns = vec![called];
+    columns.extend(with_ordinality.then(|| Ident::new("ordinality")));
+    let given = alias.iter().flat_map(|alias| &alias.columns);
+    columns.iter_mut().zip(given).for_each(|(column, given)| *column = given.name.clone());
+    Some(columns)
+}
+
 struct Selects;
 
 impl VisitorMut for Selects {

@@ -29,6 +29,7 @@ pub mod letter_cases;
 pub mod limits;
 pub mod macros;
 pub mod named_columns;
+mod nested_joins;
 pub mod outer_aggregates;
 pub mod phrases;
 pub mod pivots;

@@ -7,7 +7,9 @@ use forebay_forms::calls::UNPACKED;
 use forebay_forms::slices::OPEN;
 
 use crate::words::{is_word, keyword, places};
-use crate::{aliases, filled_tables, grouping_elements, inner_statements, joins, pivots, samples, sequence_options};
+use crate::{
+    aliases, filled_tables, grouping_elements, inner_statements, joins, nested_joins, pivots, samples, sequence_options,
+};
 
 /// The tokens of a query with its phrases in other words.
 pub fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
@@ -16,7 +18,7 @@ pub fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     ))));
     let tokens = qualified_options(tokens);
     let tokens = grouping_elements::known(compared_values(whole_tables(tokens)));
-    open_slices(unpacked(joins::marked(patterns(tokens))))
+    open_slices(unpacked(joins::marked(nested_joins::known(patterns(tokens)))))
 }
 
 /// `TABLE t` as a query of its own: `SELECT * FROM t`.
@@ -283,5 +285,21 @@ mod tests {
         check("FROM a ASOF LEFT JOIN b ON x > y", "FROM a LEFT JOIN b ON \"?asof\" AND x > y");
         check("FROM a ASOF JOIN b USING (k, t)", "FROM a JOIN b USING ( \"?asof\" , k , t )");
         check("SELECT asof FROM positional", "SELECT asof FROM positional");
+    }
+
+    #[test]
+    fn joins_within_joins_have_parentheses() {
+        check("FROM a JOIN b JOIN c ON x ON y", "FROM a JOIN ( b JOIN c ON x ) ON y");
+        check(
+            "FROM a LEFT JOIN b JOIN c JOIN d USING (p) ON x ON y JOIN e ON z",
+            "FROM a LEFT JOIN ( b JOIN ( c JOIN d USING ( p ) ) ON x ) ON y JOIN e ON z",
+        );
+        check("FROM a JOIN b CROSS JOIN c ON x", "FROM a JOIN ( b CROSS JOIN c ) ON x");
+        check("FROM a JOIN b NATURAL LEFT JOIN c ON x", "FROM a JOIN ( b NATURAL LEFT JOIN c ) ON x");
+        check("FROM a JOIN b JOIN c ON x JOIN d ON y ON z", "FROM a JOIN ( b JOIN c ON x JOIN d ON y ) ON z");
+        check("FROM a CROSS JOIN b JOIN c ON x", "FROM a CROSS JOIN b JOIN c ON x");
+        check("FROM a JOIN (b JOIN c ON x) ON y, d", "FROM a JOIN ( b JOIN c ON x ) ON y , d");
+        check("FROM a JOIN b ON x JOIN c ON y", "FROM a JOIN b ON x JOIN c ON y");
+        check("FROM a ASOF JOIN b JOIN c ON x ON y > z", "FROM a JOIN ( b JOIN c ON x ) ON \"?asof\" AND y > z");
     }
 }

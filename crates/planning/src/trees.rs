@@ -75,15 +75,6 @@ pub fn expression(state: &SessionState, tree: ExprWithAlias, schema: &DFSchema) 
     planner.sql_to_expr_with_alias(tree, schema, &mut PlannerContext::new())
 }
 
-/// The expression over the columns of `schema` that a text is.
-///
-/// # Errors
-/// As those of [`plan`], and texts that are no expression.
-pub fn expression_of_text(state: &SessionState, text: &str, schema: &DFSchema) -> Result<Expr> {
-    let tree = state.sql_to_expr_with_alias(text, &state.config_options().sql_parser.dialect)?;
-    expression(state, tree, schema)
-}
-
 /// What the session's settings say of reading statements.
 fn options(state: &SessionState) -> ParserOptions {
     let said = &state.config_options().sql_parser;

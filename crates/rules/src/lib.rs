@@ -33,6 +33,7 @@ pub mod order_keys;
 pub mod pushed_filters;
 pub mod rounding;
 pub mod set_operations;
+pub mod sort_columns;
 pub mod supertypes;
 pub mod text_functions;
 pub mod texts_beside;

@@ -52,6 +52,7 @@ use crate::optimizer::{followed, has_set_comparison, of_duplicates, spared, with
 use crate::order_keys::OrderKeys;
 use crate::pushed_filters::PushedFilters;
 use crate::rounding::RoundingCasts;
+use crate::sort_columns::SortColumns;
 use crate::text_functions::DuckFunctions;
 use crate::volatile::{HideVolatile, ShowVolatile};
 use crate::window_keys::WindowKeys;
@@ -167,6 +168,8 @@ fn one_pass() -> Vec<Step> {
         Step::new(SimplifyExpressions::new()),
         // Aggregates whose order has a key twice panic. No issue known; distinct_order.test. Behind what makes keys equal.
         Step::new(OrderKeys).in_plans_with(Nodes::AGGREGATE).at(Nodes::AGGREGATE),
+        // The planner's order differs from run to run. No issue known; sort_columns.rs.
+        Step::new(SortColumns).in_plans_with(Nodes::SORT),
         // Here and below: no dependencies that a join or an unnesting ends. #23626, #23634, #23818, #23819, #23820;
         // dependencies.test.
         Step::new(Mistrust),
@@ -255,6 +258,7 @@ mod tests {
         let listed: Vec<&str> = rules.iter().map(|rule| rule.name()).collect();
         let ours = [
             OrderKeys.name(),
+            SortColumns.name(),
             Mistrust.name(),
             EmptyScans.name(),
             HideVolatile.name(),

@@ -10,17 +10,16 @@ use std::sync::{Arc, Mutex};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
-use datafusion::common::{DFSchema, Result as DataFusionResult};
+use datafusion::common::DFSchema;
 use datafusion::datasource::{MemTable, ViewTable};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::Statement as PlanStatement;
-use datafusion::sql::sqlparser::ast::{ExprWithAlias, ObjectName, ObjectNamePart, Statement as Ast};
-use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart, Statement as Ast};
 use forebay_aggregates::{written_calls, written_frames};
 use forebay_base::{ColumnId, Error, Result, TableId};
-use forebay_changes::checks;
 use forebay_changes::inserted_query::{Inserted, inserted_table};
+use forebay_changes::{checks, stored_expression};
 use forebay_context::error::{from_datafusion, with_nearest_function};
 use forebay_context::functions::Functions;
 use forebay_context::lock::lock;
@@ -160,7 +159,7 @@ impl Planner {
         let mut defaults = HashMap::new();
         for column in &table.columns {
             if let Some(text) = &column.default {
-                let expr = self.default_expr(text).map_err(from_datafusion)?;
+                let expr = self.default_expr(text)?;
                 defaults.insert(column.name.clone(), expr);
             }
         }
@@ -200,10 +199,8 @@ impl Planner {
     }
 
     /// The expression of a DEFAULT clause, which may not name columns.
-    pub fn default_expr(self: &Arc<Self>, text: &str) -> DataFusionResult<Expr> {
-        let parsed = Parser::new(&ForebayDialect).try_with_sql(text).and_then(|mut parser| parser.parse_expr());
-        let expr = ExprWithAlias { expr: parsed?, alias: None };
-        trees::expression(&self.base, expr, &DFSchema::empty())
+    pub fn default_expr(self: &Arc<Self>, text: &str) -> Result<Expr> {
+        stored_expression::planned(&self.base, text, &DFSchema::empty())
     }
 
     /// Plans a query or INSERT, with names of columns in any case.

@@ -193,7 +193,7 @@ fn column_value(
         }
     }
     let value = match &column.default {
-        Some(text) => planner.default_expr(text).map_err(from_datafusion)?,
+        Some(text) => planner.default_expr(text)?,
         None => lit(ScalarValue::Null),
     };
     Ok(cast(value, target).alias(&column.name))

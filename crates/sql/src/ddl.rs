@@ -13,7 +13,7 @@ use forebay_base::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId};
 use forebay_changes::checks::constraint as constraint_of;
 use forebay_changes::columns::unknown_column;
 use forebay_changes::keys::free_of_indexes;
-use forebay_context::error::{from_datafusion, suggestion};
+use forebay_context::error::suggestion;
 use forebay_store::{
     ColumnDefinition, Constraint, DEFAULT_SCHEMA, SealedSegment, TableDefinition, TableOptions, TableSnapshot,
     Transaction, full_name, names_equal,
@@ -156,10 +156,9 @@ fn column_definition(planner: &Arc<Planner>, column: &ColumnDef) -> Result<Colum
     let told = nested_columns::told_type(&column.data_type);
     let logical = match told.map_err(|error| error.context(format!("column {}", column.name)))? {
         // The type is planned to see whether it is one.
-        Some(_) if nested_columns::is_nested(&column.data_type) => planner
-            .default_expr(&format!("CAST(NULL AS {})", column.data_type))
-            .map(|_| LogicalType::Varchar)
-            .map_err(from_datafusion),
+        Some(_) if nested_columns::is_nested(&column.data_type) => {
+            planner.default_expr(&format!("CAST(NULL AS {})", column.data_type)).map(|_| LogicalType::Varchar)
+        }
         Some(_) => Ok(LogicalType::Varchar),
         None => sql_type(&column.data_type),
     };

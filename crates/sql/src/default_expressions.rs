@@ -5,21 +5,25 @@ use std::sync::Arc;
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::logical_expr::ColumnarValue;
 use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{ColumnarValue, Expr};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use forebay_base::{Error, LogicalType, Result, Value};
+use forebay_changes::stored_expression;
 use forebay_context::error::from_datafusion;
 use forebay_engine::types::arrow_type;
 use forebay_functions::casts;
-use forebay_planning::trees;
 
 use crate::catalog::Planner;
 
 /// Whether a DEFAULT expression has another value for each row.
 pub(crate) fn is_volatile(planner: &Arc<Planner>, text: &str) -> Result<bool> {
-    let expr = trees::expression_of_text(&planner.state(), text, &DFSchema::empty());
-    Ok(expr.map_err(|error| from_datafusion(error).context(format!("DEFAULT {text}")))?.is_volatile())
+    Ok(planned(planner, text)?.is_volatile())
+}
+
+fn planned(planner: &Arc<Planner>, text: &str) -> Result<Expr> {
+    let expr = stored_expression::planned(&planner.state(), text, &DFSchema::empty());
+    expr.map_err(|error| error.context(format!("DEFAULT {text}")))
 }
 
 /// The present value of a DEFAULT expression, as a column of type `logical` stores it; none of one that has another value for each
@@ -28,10 +32,10 @@ pub(crate) fn value(planner: &Arc<Planner>, text: &str, logical: &LogicalType) -
     if is_volatile(planner, text)? {
         return Ok(None);
     }
+    let expr = planned(planner, text)?;
     let evaluate = || -> datafusion::common::Result<ScalarValue> {
         let state = planner.state();
         let empty = DFSchema::empty();
-        let expr = trees::expression_of_text(&state, text, &empty)?;
         let context = SimplifyContext::builder()
             .with_schema(Arc::new(empty.clone()))
             .with_config_options(Arc::clone(state.config_options()))

@@ -9,7 +9,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{ObjectName, Statement as Ast};
 use forebay_base::{Error, ErrorKind, Result};
-use forebay_context::error::{from_datafusion, suggestion};
+use forebay_context::error::suggestion;
 use forebay_types::definition::{self, Definition};
 use forebay_types::enumeration::Enumeration;
 use forebay_types::names;
@@ -83,7 +83,7 @@ impl Run<'_> {
 
     /// The text of a type, which can be planned.
     fn checked_type(&self, text: &str) -> Result<String> {
-        self.planner.default_expr(&format!("CAST(NULL AS {text})")).map_err(from_datafusion)?;
+        self.planner.default_expr(&format!("CAST(NULL AS {text})"))?;
         Ok(text.to_owned())
     }
 

@@ -12,8 +12,8 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, VisitorMut,
-    With,
+    Distinct, Expr, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
+    VisitorMut, With,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_grammar::walk::{Tree, visit_expressions};
@@ -179,6 +179,35 @@ impl<F: FnMut(&mut Expr)> VisitorMut for Outside<F> {
             (self.work)(expr);
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Puts what the names stand for in their places in the keys by which different rows are ordered, where they are within an expression:
+/// the planner knows there what is shown, not what it is called.
+pub(crate) fn order_different(query: &mut Query, sources: impl Fn(Option<&With>, &[TableWithJoins]) -> Sources) {
+    let SetExpr::Select(select) = query.body.as_ref() else { return };
+    let Some(OrderByKind::Expressions(orders)) = query.order_by.as_mut().map(|order| &mut order.kind) else { return };
+    let is_name = |expr: &Expr| matches!(expr, Expr::Identifier(_) | Expr::Value(_));
+    if !matches!(select.distinct, Some(Distinct::Distinct)) || orders.iter().all(|order| is_name(&order.expr)) {
+        return;
+    }
+    let mut names: HashMap<String, Expr> = HashMap::new();
+    for item in &select.projection {
+        if let SelectItem::ExprWithAlias { expr, alias } = item
+            && !is_volatile(expr)
+        {
+            let mut meant = expr.clone();
+            replace(&mut meant, &names);
+            names.entry(alias.value.to_lowercase()).or_insert_with(|| Expr::Nested(Box::new(meant)));
+        }
+    }
+    if names.is_empty() {
+        return;
+    }
+    let Some(columns) = sources(query.with.as_ref(), &select.from) else { return };
+    names.retain(|name, _| !columns.has(name));
+    for order in orders.iter_mut().filter(|order| !is_name(&order.expr)) {
+        replace(&mut order.expr, &names);
     }
 }
 
@@ -376,6 +405,27 @@ mod tests {
         );
         check("SELECT b AS a, a AS z FROM t WHERE a > 1", "SELECT b AS a, a AS z FROM t WHERE a > 1");
         check("SELECT random() AS r, r FROM t", "SELECT random() AS r, r FROM t");
+    }
+
+    #[test]
+    fn keys_of_different_rows_are_written_out() {
+        let check = |text: &str, expect: &str| {
+            let parsed = Parser::new(&ForebayDialect).try_with_sql(text).and_then(|mut parser| parser.parse_query());
+            let mut query = parsed.expect("parses");
+            order_different(&mut query, |_, _| Some(StoredNames::of(vec!["a".to_owned(), "b".to_owned()])));
+            assert_eq!(query.to_string(), expect);
+        };
+        check(
+            "SELECT DISTINCT -a AS z FROM t ORDER BY z + 1, z",
+            "SELECT DISTINCT -a AS z FROM t ORDER BY (-a) + 1, z",
+        );
+        check(
+            "SELECT DISTINCT a AS y, y * 2 AS z FROM t ORDER BY -z",
+            "SELECT DISTINCT a AS y, y * 2 AS z FROM t ORDER BY -((a) * 2)",
+        );
+        check("SELECT DISTINCT -a AS b FROM t ORDER BY b + 1", "SELECT DISTINCT -a AS b FROM t ORDER BY b + 1");
+        check("SELECT DISTINCT random() AS z FROM t ORDER BY -z", "SELECT DISTINCT random() AS z FROM t ORDER BY -z");
+        check("SELECT -a AS z FROM t ORDER BY z + 1", "SELECT -a AS z FROM t ORDER BY z + 1");
     }
 
     #[test]

@@ -10,11 +10,10 @@ use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
 use forebay_context::settings::Variables;
 use forebay_forms::nothing::is_written_null;
-use forebay_forms::{integers, slices};
+use forebay_forms::{integers, patterns, quantified, slices};
 use forebay_grammar::macros;
 
 use crate::dialect::ForebayDialect;
-use crate::{patterns, quantified};
 use forebay_context::intervals;
 
 /// Parts of dates that are functions of their own.

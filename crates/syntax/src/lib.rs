@@ -16,8 +16,6 @@ pub mod names;
 pub mod outputs;
 pub mod parameters;
 pub mod parse;
-mod patterns;
-mod quantified;
 mod read_options;
 pub mod row_types;
 mod rows;

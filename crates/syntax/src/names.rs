@@ -5,9 +5,11 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableFunctionArgs;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::lit;
+use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{
     CastKind, Cte, DataType, ExactNumberInfo, ExcludeSelectItem, Expr, Ident, JoinConstraint, ObjectName,
@@ -21,15 +23,16 @@ use forebay_forms::{frame_counts, orders};
 use forebay_grammar::walk::{Tree, visit_relations};
 use forebay_grammar::windows::{self, Windows};
 use forebay_grammar::{
-    access, collations, conditions, distinct_on, fields, groupings, joins, lateral, limits, outer_aggregates,
+    access, arrows, collations, conditions, distinct_on, fields, groupings, joins, lateral, limits, outer_aggregates,
     recursions, row_predicates, with_names,
 };
 
 use crate::dialect::ForebayDialect;
 use crate::function_calls::FunctionCalls;
+use crate::parse::parse_plan;
 use crate::rows::Rows;
 use crate::scopes::{Merged, Scopes};
-use crate::sides::constraint;
+use crate::sides::{UNNAMED, constraint};
 use crate::using;
 use crate::{aliases, call_forms, columns, given_names, outputs, row_types, select_list, table_forms, volatile};
 
@@ -64,6 +67,35 @@ pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Res
     let mut names = Names { descends, variables, ..Names::new(scopes) };
     visit(statement, &mut names);
     names.failed.map_or(Ok(()), Err)
+}
+
+/// The expression over these columns that a text of the catalog is, as expressions of statements are known to the planner.
+///
+/// # Errors
+/// Texts that are none.
+pub fn resolve_expression(config: &SessionConfig, columns: SchemaRef, text: &str) -> Result<Expr> {
+    let mut statement = parse_plan(&format!("SELECT {text} FROM \"{UNNAMED}\""))?;
+    if let PlanStatement::Statement(ast) = &mut statement {
+        arrows::known(ast.as_mut());
+    }
+    write_out_dots(&mut statement);
+    let mut scopes = Scopes::default();
+    scopes.add_table(&UNNAMED.into(), columns);
+    let (descends, variables) = (DescendingOrder::of(config), Variables::of(config));
+    let mut names = Names { descends, variables, ..Names::new(scopes) };
+    visit(&mut statement, &mut names);
+    names.failed.map_or(Ok(()), Err)?;
+    let shown = match given_names::explained(&mut statement) {
+        Some(Ast::Query(query)) => match query.body.as_mut() {
+            SetExpr::Select(select) => select.projection.pop(),
+            _ => None,
+        },
+        _ => None,
+    };
+    match shown {
+        Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => Ok(expr),
+        _ => Err(Error::input(format!("{text} is no expression"))),
+    }
 }
 
 fn write_out_dots(statement: &mut PlanStatement) {
@@ -240,6 +272,7 @@ impl VisitorMut for Names {
         self.note(checked);
         select_list::order_by_places(query);
         select_list::order_by_last_alias(query);
+        aliases::order_different(query, |with, from| outputs::of_sources(&self.scopes, with, from));
         select_list::order_by_positions(query);
         let chosen = distinct_on::order(query, &ForebayDialect);
         self.note(chosen);

@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use forebay_forms::names_apart::{apart, are_apart};
 use forebay_forms::star_options::{excluded, renames};
+use forebay_grammar::function_columns;
 
 use crate::scopes::{Named, Scopes};
 use crate::sides::{self, constraint, shows_one_side};
@@ -142,6 +143,8 @@ pub fn name_with(scopes: &Scopes, with: &mut With) -> Named {
     let tables = with.cte_tables.iter_mut().enumerate();
     for (place, table) in tables {
         let own = outputs.named[place].1.clone();
+        // More names than columns are ignored, in WITH alone.
+        table.alias.columns.truncate(own.as_ref().map_or(usize::MAX, Vec::len));
         let before = outputs.named.split_off(place);
         let has_same = outputs.of_query(&table.query).is_some_and(|names| are_apart(&names).is_some());
         outputs.named.extend(before);
@@ -290,7 +293,7 @@ impl Outputs<'_> {
                     };
                     right.iter_mut().for_each(|(_, columns)| columns.retain(|column| !is_shared(column)));
                 }
-                _ if matches!(join.join_operator, JoinOperator::CrossApply | JoinOperator::OuterApply) => return None,
+                _ if matches!(join.join_operator, JoinOperator::OuterApply) => return None,
                 _ => {}
             }
             all.extend(right);
@@ -330,6 +333,9 @@ impl Outputs<'_> {
             // The columns of a call are those that its alias names, of which functions give a table of one column.
             TableFactor::Table { alias: Some(alias), args: Some(_), .. } if alias.columns.len() == 1 => {
                 return Some(vec![self.stored(&alias.columns[0].name)]);
+            }
+            TableFactor::Table { args: Some(_), .. } => {
+                return Some(function_columns::of_call(table)?.iter().map(|name| self.stored(name)).collect());
             }
             TableFactor::Derived { subquery, alias, .. } => (self.of_query(subquery).map(apart), alias),
             _ => return None,

@@ -2,10 +2,11 @@
 //! a backslash for it.
 
 use datafusion::sql::sqlparser::ast::{Expr, Value, ValueWithSpan};
-use forebay_grammar::expressions::call;
+
+use crate::calls::call;
 
 /// Rewrites a comparison with a pattern.
-pub(crate) fn rewrite(expr: &mut Expr) {
+pub fn rewrite(expr: &mut Expr) {
     let (negated, any, text, pattern, escape, name) = match expr {
         Expr::Like { negated, any, expr, pattern, escape_char } => {
             (negated, any, expr, pattern, escape_char, ["like_escape", "not_like_escape"])

@@ -4,7 +4,7 @@
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
 
 /// Writes ANY of a list as ALL of the opposite: of both, the planner knows NULLs in lists for ALL.
-pub(crate) fn write_any(expr: &mut Expr) {
+pub fn write_any(expr: &mut Expr) {
     let Expr::AnyOp { left, compare_op, right, .. } = expr else { return };
     if let (Some(compare_op), false) = (opposite(compare_op), matches!(**right, Expr::Subquery(_))) {
         let all = Expr::AllOp { left: left.clone(), compare_op, right: right.clone() };
@@ -13,7 +13,7 @@ pub(crate) fn write_any(expr: &mut Expr) {
 }
 
 /// Has ALL hold for no list, which the planner takes for an unknown one. Its parts are written already.
-pub(crate) fn write_behind(expr: &mut Expr) {
+pub fn write_behind(expr: &mut Expr) {
     let Expr::AllOp { right, .. } = &*expr else { return };
     let is_known = match right.as_ref() {
         Expr::Subquery(_) | Expr::Array(_) => true,
