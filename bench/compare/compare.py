@@ -125,7 +125,7 @@ class Forebay:
 
     def __init__(self, options, directory):
         self.version = forebay_version(options)
-        database, error = load_forebay(options, directory)
+        database, error = self.load(options, directory)
         self.state = {"error": error} if error else {}
         if error:
             return
@@ -136,6 +136,18 @@ class Forebay:
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def load(self, options, directory):
+        """The database, and an error or None."""
+        return load_forebay(options, directory)
+
+    def tell(self, statement):
+        """A statement without rows, which may print a line of its own."""
+        self.process.stdin.write(f"{statement};\nSELECT 1;\n")
+        self.process.stdin.flush()
+        while line := self.process.stderr.readline():
+            if re.match(r"1 row in ", line):
+                return
 
     def round(self, queries):
         return {name: [self.run(sql) for _ in range(2)][-1] for name, sql in queries.items()}
