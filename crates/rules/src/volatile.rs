@@ -15,7 +15,7 @@ use datafusion::logical_expr::{
     UserDefinedLogicalNodeCore, Volatility,
 };
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
-use forebay_syntax::volatile::VOLATILE_CALL;
+use forebay_forms::volatile::VOLATILE_CALL;
 
 use forebay_subqueries::plans::any_node;
 

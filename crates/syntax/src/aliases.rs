@@ -16,11 +16,11 @@ use datafusion::sql::sqlparser::ast::{
     VisitorMut, With,
 };
 use datafusion::sql::sqlparser::parser::Parser;
+use forebay_forms::volatile::is_volatile;
 use forebay_grammar::walk::{Tree, visit_expressions};
 
 use crate::dialect::ForebayDialect;
 use crate::stored_names::StoredNames;
-use crate::volatile::is_volatile;
 
 /// The columns of tables, where they are known.
 type Sources = Option<StoredNames>;

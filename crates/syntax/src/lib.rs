@@ -29,5 +29,4 @@ pub mod table_options;
 pub mod tokens;
 pub mod types;
 pub mod using;
-pub mod volatile;
 mod wildcards;

@@ -19,7 +19,7 @@ use datafusion::sql::sqlparser::ast::{
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
 use forebay_context::settings::{DescendingOrder, Variables};
-use forebay_forms::{frame_counts, orders};
+use forebay_forms::{frame_counts, orders, volatile};
 use forebay_grammar::walk::{Tree, visit_relations};
 use forebay_grammar::windows::{self, Windows};
 use forebay_grammar::{
@@ -33,8 +33,9 @@ use crate::parse::parse_plan;
 use crate::rows::Rows;
 use crate::scopes::{Merged, Scopes};
 use crate::sides::{UNNAMED, constraint};
+use crate::stored_names::StoredNames;
 use crate::using;
-use crate::{aliases, call_forms, columns, given_names, outputs, row_types, select_list, table_forms, volatile};
+use crate::{aliases, call_forms, columns, given_names, outputs, row_types, scopes, select_list, table_forms};
 
 /// Replaces names in `statement`, which may name tables, views and files.
 pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Result<()> {
@@ -50,6 +51,9 @@ pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Res
         // What is wrong with a table is said when the statement is planned.
         let Ok(Some(table)) = schema.table(&resolved.table).await else { continue };
         scopes.add_table(&reference, table.schema());
+    }
+    if given.is_some() {
+        scopes.tell_letters();
     }
     if let Some((given, ast)) = given.zip(given_names::explained(statement)) {
         given.name_columns(ast, &|name| scopes.all().has(name));
@@ -137,7 +141,8 @@ impl Names {
     fn new(scopes: Scopes) -> Self {
         let (rows, windows) = (Rows::default(), Windows::default());
         let variables = Arc::default();
-        Self { scopes, rows, windows, descends: false, variables, is_inserted: false, is_named: false, failed: None }
+        let (is_inserted, is_named) = (false, false);
+        Self { scopes, rows, windows, descends: false, variables, is_inserted, is_named, failed: None }
     }
 
     fn replace(&self, name: &mut Ident) {
@@ -150,6 +155,13 @@ impl Names {
             true => outputs::tables_of(&self.scopes, select),
             false => outputs::whole_tables_of(&self.scopes, select),
         })
+    }
+
+    /// The columns of the tables of a SELECT, for those whose names are not in lower case.
+    fn columns_of(&self, select: Option<&Select>) -> Vec<Option<StoredNames>> {
+        let select = select.filter(|_| self.scopes.tells_letters());
+        let tables = select.into_iter().flat_map(|select| scopes::factors(&select.from));
+        tables.map(|table| outputs::of_factor(&self.scopes, table)).collect()
     }
 
     fn or_failed(&mut self, merged: Result<Merged>) -> Merged {
@@ -292,7 +304,8 @@ impl VisitorMut for Names {
         let merged = select.map_or_else(|| Ok(Merged::new()), |select| using::behind(&self.scopes, select));
         let merged = self.or_failed(merged);
         self.rows.enter_order(&self.scopes, select, query);
-        self.scopes.enter(select, merged);
+        let columns = self.columns_of(select);
+        self.scopes.enter(select, columns, merged);
         ControlFlow::Continue(())
     }
 
@@ -321,14 +334,19 @@ impl VisitorMut for Names {
         let merged = self.or_failed(merged);
         lateral::make_lateral(select, &ForebayDialect);
         aliases::write_out(select, |from| outputs::of_sources(&self.scopes, None, from));
+        // What has quotes keeps its letters.
+        let is_written =
+            |item: &SelectItem| matches!(item, SelectItem::ExprWithAlias { alias, .. } if alias.quote_style.is_some());
+        let written: Vec<bool> = select.projection.iter().map(is_written).collect();
         select_list::name_columns(select);
         select_list::tell_casts_apart(select);
         volatile::tell_windows_apart(select);
         let windows = self.windows.enter(select);
         self.note(windows);
         self.rows.enter(&self.scopes, Some(select), select);
-        self.scopes.enter(Some(select), merged);
-        for item in &mut select.projection {
+        let columns = self.columns_of(Some(select));
+        self.scopes.enter(Some(select), columns, merged);
+        for (item, is_written) in select.projection.iter_mut().zip(written) {
             if let SelectItem::UnnamedExpr(Expr::Identifier(name)) = item
                 && let Some(expr) = self.rows.of(name)
             {
@@ -344,11 +362,11 @@ impl VisitorMut for Names {
                     SelectItem::ExprWithAlias { expr: std::mem::replace(expr, Expr::Value(Value::Null.into())), alias };
             }
             match item {
-                SelectItem::ExprWithAlias { alias, .. } => self.replace(alias),
+                SelectItem::ExprWithAlias { alias, .. } if !is_written => self.replace(alias),
                 SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {
                     self.replace_in_wildcard(options);
                 }
-                SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAliases { .. } => {}
+                SelectItem::ExprWithAlias { .. } | SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAliases { .. } => {}
             }
         }
         for join in select.from.iter_mut().flat_map(|table| table.joins.iter_mut()) {

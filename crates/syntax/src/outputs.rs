@@ -211,11 +211,12 @@ impl Outputs<'_> {
         for item in &named.projection {
             let wanted = match item {
                 SelectItem::UnnamedExpr(Expr::Identifier(name)) => {
-                    names.push(self.stored(name));
+                    names.push(self.shown(select, None, name));
                     continue;
                 }
                 SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => {
-                    names.push(self.stored(parts.last()?));
+                    let (name, before) = parts.split_last()?;
+                    names.push(self.shown(select, before.last(), name));
                     continue;
                 }
                 SelectItem::ExprWithAlias { alias, .. } => {
@@ -343,6 +344,21 @@ impl Outputs<'_> {
         match alias {
             Some(alias) => renamed(own, alias),
             None => own,
+        }
+    }
+
+    /// As the planner would call what this name means in a SELECT.
+    fn shown(&mut self, select: &Select, table: Option<&Ident>, name: &Ident) -> String {
+        let tables = if self.scopes.tells_letters() { self.of_from(&select.from, false) } else { None };
+        let is_meant = |qualifier: &Option<String>| {
+            table.is_none_or(|table| qualifier.as_ref().is_some_and(|own| own.eq_ignore_ascii_case(&table.value)))
+        };
+        let found = tables.iter().flatten().filter(|(qualifier, _)| is_meant(qualifier));
+        let columns = StoredNames::of(found.flat_map(|(_, columns)| columns.iter().cloned()).collect());
+        match columns.stored(&name.value.to_lowercase()) {
+            Some(_) if name.quote_style.is_some() && columns.has_as_written(&name.value) => name.value.clone(),
+            Some(stored) => stored.to_owned(),
+            None => self.stored(name),
         }
     }
 

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::TableReference;
-use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, ObjectNamePart, Select, TableAlias, TableFactor};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, ObjectName, ObjectNamePart, Select, TableAlias, TableFactor, TableWithJoins,
+};
 
 use crate::stored_names::{StoredNames, quote};
 
@@ -31,6 +33,8 @@ pub struct Scopes {
     stack: Vec<Scope>,
     /// For each query around the place, the tables that its WITH names.
     named: Vec<Named>,
+    /// The statement has names in quotes: columns of subqueries are told apart by their letters.
+    tells_letters: bool,
 }
 
 /// The tables of a SELECT, and the columns that its joins have in common.
@@ -57,6 +61,16 @@ impl Scopes {
         let parts = [table.catalog(), table.schema(), Some(table.table())];
         self.tables.entry(key(parts.into_iter().flatten())).or_default().add_all(Arc::clone(&schema));
         self.all.add_all(schema);
+    }
+
+    /// From now on columns of subqueries are looked for, too, as far as they are known.
+    pub(crate) fn tell_letters(&mut self) {
+        self.tells_letters = true;
+    }
+
+    /// Whether they are.
+    pub(crate) fn tells_letters(&self) -> bool {
+        self.tells_letters
     }
 
     /// Adds a table without a name of its own.
@@ -107,13 +121,12 @@ impl Scopes {
     }
 
     /// Goes into a SELECT whose joins have these columns in common; `None` where its tables are not known.
-    pub fn enter(&mut self, select: Option<&Select>, merged: Merged) {
-        let mut scope = Vec::new();
-        for table in select.into_iter().flat_map(|select| &select.from) {
-            self.collect(&table.relation, &mut scope);
-            table.joins.iter().for_each(|join| self.collect(&join.relation, &mut scope));
-        }
-        self.stack.push(Scope { tables: scope, merged });
+    /// `columns` are those of its [`factors`], as far as they are known.
+    pub fn enter(&mut self, select: Option<&Select>, columns: Vec<Option<StoredNames>>, merged: Merged) {
+        let factors = select.into_iter().flat_map(|select| factors(&select.from));
+        let columns = columns.into_iter().chain(std::iter::repeat(None));
+        let tables = factors.zip(columns).map(|(table, columns)| self.in_scope(table, columns)).collect();
+        self.stack.push(Scope { tables, merged });
     }
 
     /// Goes out of it.
@@ -121,7 +134,7 @@ impl Scopes {
         self.stack.pop();
     }
 
-    fn collect(&self, table: &TableFactor, scope: &mut Vec<InScope>) {
+    fn in_scope(&self, table: &TableFactor, columns: Option<StoredNames>) -> InScope {
         let named = |alias: &TableAlias| alias.name.value.to_lowercase();
         match table {
             TableFactor::Table { name, alias, args: None, .. } => {
@@ -130,21 +143,17 @@ impl Scopes {
                 let qualifier = alias.as_ref().map(named).or_else(|| last.map(|last| last.value.to_lowercase()));
                 // Columns that the alias names are those of no table.
                 let is_renamed = alias.as_ref().is_some_and(|alias| !alias.columns.is_empty());
-                let names = self.table(name).filter(|_| !is_renamed).cloned();
-                scope.push(InScope { qualifier: qualifier.unwrap_or_default(), schema, names });
-            }
-            TableFactor::NestedJoin { table_with_joins, .. } => {
-                self.collect(&table_with_joins.relation, scope);
-                table_with_joins.joins.iter().for_each(|join| self.collect(&join.relation, scope));
+                let names = self.table(name).filter(|_| !is_renamed).cloned().or(columns);
+                InScope { qualifier: qualifier.unwrap_or_default(), schema, names }
             }
             TableFactor::Table { alias: Some(alias), .. }
             | TableFactor::Derived { alias: Some(alias), .. }
             | TableFactor::TableFunction { alias: Some(alias), .. }
             | TableFactor::Function { alias: Some(alias), .. } => {
-                scope.push(InScope { qualifier: named(alias), schema: None, names: None });
+                InScope { qualifier: named(alias), schema: None, names: columns }
             }
             // Its columns are in front of those of queries around, whatever they are called.
-            _ => scope.push(InScope { qualifier: String::new(), schema: None, names: None }),
+            _ => InScope { qualifier: String::new(), schema: None, names: columns },
         }
     }
 
@@ -275,6 +284,25 @@ impl Scope {
     fn qualifies(&self, lower: &str) -> bool {
         self.tables.iter().any(|table| table.qualifier == lower)
     }
+}
+
+/// The tables of a FROM clause, those of joins in parentheses too.
+pub(crate) fn factors(from: &[TableWithJoins]) -> Vec<&TableFactor> {
+    fn collect<'a>(table: &'a TableFactor, all: &mut Vec<&'a TableFactor>) {
+        match table {
+            TableFactor::NestedJoin { table_with_joins, .. } => {
+                collect(&table_with_joins.relation, all);
+                table_with_joins.joins.iter().for_each(|join| collect(&join.relation, all));
+            }
+            other => all.push(other),
+        }
+    }
+    let mut all = Vec::new();
+    for table in from {
+        collect(&table.relation, &mut all);
+        table.joins.iter().for_each(|join| collect(&join.relation, &mut all));
+    }
+    all
 }
 
 fn key<'a>(parts: impl Iterator<Item = &'a str>) -> String {

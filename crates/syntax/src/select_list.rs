@@ -46,11 +46,13 @@ pub fn order_by_all(query: &mut Query, count: impl Fn(&Query) -> Option<usize>) 
     }
 }
 
-/// ORDER BY a name that an alias and other columns have becomes the position of the last alias.
+/// ORDER BY a name that an alias and other columns have becomes the position of the last alias, and so does that of an alias in quotes,
+/// which a column of a table may have in other letters.
 pub(crate) fn order_by_last_alias(query: &mut Query) {
     let SetExpr::Select(select) = query.body.as_ref() else { return };
     let Some(OrderByKind::Expressions(orders)) = query.order_by.as_mut().map(|order| &mut order.kind) else { return };
     let mut named: HashMap<String, (usize, Option<usize>)> = HashMap::new();
+    let mut written = HashSet::new();
     for (index, item) in select.projection.iter().enumerate() {
         let (name, alias) = match item {
             SelectItem::ExprWithAlias { expr, alias } if is_of_star(expr, alias) => (alias, None),
@@ -61,13 +63,19 @@ pub(crate) fn order_by_last_alias(query: &mut Query) {
             },
             _ => return,
         };
-        let (count, last) = named.entry(name.value.to_lowercase()).or_default();
+        let lower = name.value.to_lowercase();
+        if alias.is_some() && name.quote_style.is_some() {
+            written.insert(lower.clone());
+        }
+        let (count, last) = named.entry(lower).or_default();
         *count += 1;
         *last = alias.or(*last);
     }
     for order in orders {
-        if let Expr::Identifier(name) = &order.expr
-            && let Some((2.., Some(place))) = named.get(&name.value.to_lowercase())
+        let Expr::Identifier(name) = &order.expr else { continue };
+        let lower = name.value.to_lowercase();
+        if let Some((count, Some(place))) = named.get(&lower)
+            && (*count > 1 || written.contains(&lower))
         {
             order.expr = Expr::Value(Value::Number(place.to_string(), false).into());
         }

@@ -4,11 +4,10 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{self, Select};
-use datafusion::sql::sqlparser::parser::Parser;
-use forebay_grammar::walk::{visit_expressions, visit_expressions_mut};
+use datafusion::sql::sqlparser::ast::{self, Select, Value};
 
-use crate::dialect::ForebayDialect;
+use crate::calls::call;
+use crate::walk::{visit_expressions, visit_expressions_mut};
 
 /// Functions whose calls differ.
 const VOLATILE: [&str; 4] = ["gen_random_uuid", "rand", "random", "uuid"];
@@ -19,7 +18,7 @@ fn is_volatile_call(call: &ast::Function) -> bool {
 }
 
 /// Whether an expression differs from call to call.
-pub(crate) fn is_volatile(expr: &ast::Expr) -> bool {
+pub fn is_volatile(expr: &ast::Expr) -> bool {
     let is_one = |part: &ast::Expr| match part {
         ast::Expr::Function(call) if is_volatile_call(call) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
@@ -60,12 +59,9 @@ pub fn tell_windows_apart(select: &mut Select) {
 
 /// `random()` as `volatile_call(random(), number)`.
 fn numbered(part: &ast::Expr, number: usize) -> Option<ast::Expr> {
-    let ast::Expr::Function(call) = part else { return None };
-    if !is_volatile_call(call) {
-        return None;
-    }
-    let text = format!("{VOLATILE_CALL}({part}, {number})");
-    Parser::new(&ForebayDialect).try_with_sql(&text).and_then(|mut parser| parser.parse_expr()).ok()
+    let ast::Expr::Function(function) = part else { return None };
+    let number = ast::Expr::Value(Value::Number(number.to_string(), false).into());
+    is_volatile_call(function).then(|| call(VOLATILE_CALL, vec![part.clone(), number]))
 }
 
 /// The function that tells calls apart.
