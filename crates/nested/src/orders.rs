@@ -9,6 +9,7 @@ use datafusion::arrow::row::{RowConverter, Rows, SortField};
 use datafusion::common::Result;
 use forebay_functions::function::{Call, Definition, Shape, TEXT, is_text, refused};
 use forebay_functions::interval_lengths::lengths;
+use forebay_functions::order_keys::order_keys;
 
 use crate::lists::{Chosen, Lists, element_of, list_of, lists_of};
 
@@ -69,7 +70,7 @@ fn sorted_backwards(call: &Call<'_>) -> Result<ArrayRef> {
 
 fn in_order(call: &Call<'_>, options: SortOptions) -> Result<ArrayRef> {
     let lists = Lists::of(&call.arguments[0])?;
-    let keys = keys(&lists.values, options)?;
+    let keys = sort_keys(&lists.values, options)?;
     let mut chosen = Chosen::default();
     for range in &lists.ranges {
         for place in range.map(|range| ordered(&keys, range)).into_iter().flatten() {
@@ -83,7 +84,7 @@ fn in_order(call: &Call<'_>, options: SortOptions) -> Result<ArrayRef> {
 fn places(call: &Call<'_>) -> Result<ArrayRef> {
     let options = SortOptions { descending: is_descending(call)?, nulls_first: has_nulls_first(call, 2)? };
     let lists = Lists::of(&call.arguments[0])?;
-    let keys = keys(&lists.values, options)?;
+    let keys = sort_keys(&lists.values, options)?;
     let (mut numbers, mut ends, mut valid) = (Vec::new(), Vec::new(), Vec::new());
     for range in &lists.ranges {
         if let Some((begin, end)) = *range {
@@ -93,6 +94,14 @@ fn places(call: &Call<'_>) -> Result<ArrayRef> {
         valid.push(range.is_some());
     }
     lists_of(Arc::new(Int64Array::from(numbers)), &ends, valid, call.result)
+}
+
+/// Keys of values in an order: a NULL within a value is greater than all others there, wherever the value's own NULL goes.
+fn sort_keys(values: &ArrayRef, options: SortOptions) -> Result<Rows> {
+    match values.data_type().is_nested() {
+        true => keys(&order_keys(values)?, options),
+        false => keys(values, options),
+    }
 }
 
 /// Keys whose bytes are ordered as values are.

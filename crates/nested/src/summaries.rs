@@ -84,6 +84,9 @@ static DEFINITIONS: &[Definition] = &[
     one!("list_approx_count_distinct", "approx_count_distinct"),
 ];
 
+/// The order of elements: those that are NULL are left out, and a NULL within one is greater than all others there.
+const NULLS_ARE_GREATEST: SortOptions = SortOptions { descending: false, nulls_first: false };
+
 /// An aggregate of a list.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
@@ -191,7 +194,7 @@ fn several(arguments: &[Argument<'_>]) -> Result<Option<(Pick, usize)>> {
 
 /// The first elements of each list from the least or the greatest one on; NULL where there are none.
 fn extremes(pick: Pick, most: usize, lists: &Lists, result: &DataType) -> Result<ArrayRef> {
-    let keys = keys(&lists.values, SortOptions::default())?;
+    let keys = keys(&lists.values, NULLS_ARE_GREATEST)?;
     let mut chosen = Chosen::default();
     for range in &lists.ranges {
         let mut own = range.map(|range| valid(lists, range)).unwrap_or_default();
@@ -298,7 +301,7 @@ fn each_count(lists: &Lists, count: impl Fn(&[usize]) -> usize) -> ArrayRef {
 
 /// What is found by how often each element is there.
 fn counted(kind: Kind, lists: &Lists, result: &DataType) -> Result<ArrayRef> {
-    let keys = keys(&lists.values, SortOptions::default())?;
+    let keys = keys(&lists.values, NULLS_ARE_GREATEST)?;
     match kind {
         Kind::Distinct => Ok(each_count(lists, |places| occurrences(&keys, places).len())),
         Kind::Entropy => {
@@ -350,7 +353,7 @@ fn histograms(lists: &Lists, keys: &Rows, result: &DataType) -> Result<ArrayRef>
 /// One element of each list.
 fn picked(pick: Pick, lists: &Lists) -> Result<ArrayRef> {
     let keys = match pick {
-        Pick::Least | Pick::Greatest | Pick::Mode => Some(keys(&lists.values, SortOptions::default())?),
+        Pick::Least | Pick::Greatest | Pick::Mode => Some(keys(&lists.values, NULLS_ARE_GREATEST)?),
         _ => None,
     };
     let place = |(begin, end): (usize, usize)| {

@@ -18,7 +18,7 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
 
-use crate::typed::{self, ChildTypes, is_nested};
+use crate::typed::{self, ChildTypes, is_ordered_by_parts};
 
 /// A rule that rewrites expressions.
 pub trait ExpressionRule: fmt::Debug + Send + Sync {
@@ -115,7 +115,7 @@ impl Kinds {
     fn of_type(data_type: &DataType) -> Self {
         match data_type {
             DataType::Interval(_) => Self::INTERVAL,
-            other if is_nested(other) => Self::NESTED,
+            other if is_ordered_by_parts(other) => Self::NESTED,
             _ => Self::default(),
         }
     }

@@ -33,6 +33,11 @@ pub fn is_nested(data_type: &DataType) -> bool {
     matches!(data_type, T::List(_) | T::LargeList(_) | T::FixedSizeList(..) | T::Struct(_))
 }
 
+/// Whether values of a type are ordered by their parts.
+pub fn is_ordered_by_parts(data_type: &DataType) -> bool {
+    is_nested(data_type) || matches!(data_type, DataType::Map(..))
+}
+
 struct Typing<'a> {
     schema: &'a DFSchema,
     rewrite: &'a Rewrite<'a>,

@@ -140,8 +140,35 @@ fn of_expr(expr: &Expr, input: &LogicalPlan) -> Option<DataType> {
             let is_huge = sides.iter().flatten().next().is_some() && fits(left, &sides[0]) && fits(right, &sides[1]);
             is_huge.then_some(HUGEINT)
         }
+        Expr::Negative(value) => of_expr(value, input),
+        Expr::ScalarSubquery(rows) => told_type(&rows.subquery, 0),
+        Expr::Case(case) => {
+            let results = case.when_then_expr.iter().map(|(_, result)| result.as_ref());
+            of_any(results.chain(case.else_expr.as_deref()), input)
+        }
+        Expr::ScalarFunction(call) if matches!(call.name(), "coalesce" | "greatest" | "least") => {
+            of_any(call.args.iter(), input)
+        }
+        Expr::ScalarFunction(call) if call.name() == "nullif" => of_expr(call.args.first()?, input),
         _ => None,
     }
+}
+
+/// The type of what is one of several values, if some are sums of one type and the others fit into it.
+fn of_any<'a>(values: impl Iterator<Item = &'a Expr>, input: &LogicalPlan) -> Option<DataType> {
+    let (mut told, mut others) = (None, Vec::new());
+    for value in values {
+        match of_expr(value, input) {
+            Some(own) if told.as_ref().is_none_or(|known| *known == own) => told = Some(own),
+            Some(_) => return None,
+            None => others.push(value.get_type(input.schema()).ok()?),
+        }
+    }
+    let fits = |other: &DataType| match (other, &told) {
+        (DataType::Decimal128(_, scale), Some(DataType::Decimal128(_, most))) => *most > 0 && scale <= most,
+        (other, _) => other.is_integer() || other.is_null(),
+    };
+    told.clone().filter(|_| others.iter().all(fits))
 }
 
 fn of_sum(argument: &Expr, input: &LogicalPlan) -> Option<DataType> {
