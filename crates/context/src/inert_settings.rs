@@ -7,7 +7,7 @@ use std::sync::Arc;
 use datafusion::prelude::SessionConfig;
 
 /// Their names, what they are where nothing was set, and the type of that.
-const INERT: [(&str, &str, &str); 137] = [
+const INERT: [(&str, &str, &str); 136] = [
     ("allocator_background_threads", "false", "BOOLEAN"),
     ("allocator_bulk_deallocation_flush_threshold", "512.0 MiB", "VARCHAR"),
     ("allocator_flush_threshold", "134217728B", "VARCHAR"),
@@ -114,7 +114,6 @@ const INERT: [(&str, &str, &str); 137] = [
     ("pivot_limit", "100000", "UBIGINT"),
     ("prefer_range_joins", "false", "BOOLEAN"),
     ("prefetch_all_parquet_files", "false", "BOOLEAN"),
-    ("preserve_identifier_case", "preserve_case", "VARCHAR"),
     ("preserve_insertion_order", "true", "BOOLEAN"),
     ("produce_arrow_string_view", "false", "BOOLEAN"),
     ("profile_output", "", "VARCHAR"),

@@ -10,6 +10,7 @@ pub mod durability;
 pub mod environment;
 pub mod error;
 pub mod functions;
+pub mod identifier_case;
 pub mod inert_settings;
 pub mod intervals;
 pub mod late_rows;

@@ -14,6 +14,7 @@ use forebay_engine::{
 
 use crate::durability::SessionDurability;
 use crate::error::from_datafusion;
+use crate::identifier_case::IdentifierCase;
 use crate::inert_settings::{SetValues, is_inert};
 use crate::late_rows::LateRows;
 use crate::row_changes::RowChangeMode;
@@ -71,7 +72,7 @@ pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value:
                 Some(other) => error.hint(format!("Did you mean {other}?")),
                 None => error.hint(
                     "Settings are cache_forms, cache_model, cache_policy, cache_size, compression, compression_rates, default_null_order, default_order, device, durability, error_on_division_by_zero, \
-                     execution, ieee_floating_point_ops, integer_division, io, late_materialization_max_rows, memory_goal, memory_limit, plan_cache, query_log, row_changes, simd and threads, \
+                     execution, ieee_floating_point_ops, integer_division, io, late_materialization_max_rows, memory_goal, memory_limit, plan_cache, preserve_identifier_case, query_log, row_changes, simd and threads, \
                      and more for experiments: SELECT name FROM duckdb_settings() gives all",
                 ),
             });
@@ -82,7 +83,7 @@ pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value:
 }
 
 /// Settings of our own, which a misspelt one is compared with.
-pub const NAMES: [&str; 35] = [
+pub const NAMES: [&str; 36] = [
     "cache_forms",
     "cache_model",
     "cache_policy",
@@ -106,6 +107,7 @@ pub const NAMES: [&str; 35] = [
     "memory_limit",
     "partition_wise_rows",
     "plan_cache",
+    IdentifierCase::NAME,
     "projections",
     "pruning",
     "psma",

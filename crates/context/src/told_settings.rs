@@ -5,6 +5,7 @@ use forebay_base::units::format_bytes;
 use forebay_engine::{CopyUse, Engine};
 
 use crate::durability::SessionDurability;
+use crate::identifier_case::IdentifierCase;
 use crate::inert_settings::{SetValues, inert};
 use crate::late_rows::LateRows;
 use crate::settings::{DescendingOrder, KeepsPlans, LogsQueries, NAMES, copies, default_value, memory_limit};
@@ -72,6 +73,12 @@ fn of_queries(config: &SessionConfig) -> Vec<Setting> {
         setting("TimeZone", zone, "VARCHAR", "The time zone in which instants are read and shown"),
         setting("default_null_order", order.to_owned(), "VARCHAR", "Where NULLs stand in an order"),
         setting("null_order", order.to_owned(), "VARCHAR", "Where NULLs stand in an order"),
+        setting(
+            IdentifierCase::NAME,
+            IdentifierCase::of(config).shown().to_owned(),
+            "VARCHAR",
+            "The letters of aliases without quotes",
+        ),
         setting("default_order", direction.to_owned(), "VARCHAR", "The direction of an order"),
     ];
     for (name, is_on) in [("plan_cache", KeepsPlans::of(config)), ("query_log", LogsQueries::of(config))] {

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod alias_letters;
 pub mod beside;
 pub mod calls;
 pub mod file_options;

@@ -28,7 +28,7 @@ pub struct Given {
 type Names = HashMap<String, Option<String>>;
 
 /// A name as it is kept: in lower case, unless it is in quotes.
-fn kept(name: &Ident) -> String {
+pub fn kept(name: &Ident) -> String {
     match name.quote_style {
         Some(_) => name.value.clone(),
         None => name.value.to_lowercase(),

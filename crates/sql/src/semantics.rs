@@ -7,6 +7,7 @@ use datafusion::execution::SessionState;
 use forebay_base::{Error, Result};
 
 use forebay_context::error::from_datafusion;
+use forebay_context::identifier_case::IdentifierCase;
 use forebay_context::settings::{DescendingOrder, FirstRows, switch};
 use forebay_context::told_settings::Setting;
 use forebay_rules::arithmetic::division::Division;
@@ -32,6 +33,10 @@ pub fn set(base: &mut SessionState, variable: &str, value: &str) -> Result<bool>
     if variable == "default_order" {
         let order = DescendingOrder(is_descending(value)?);
         base.config_mut().set_extension(Arc::new(order));
+        return Ok(true);
+    }
+    if variable == IdentifierCase::NAME {
+        base.config_mut().set_extension(Arc::new(IdentifierCase::parse(value)?));
         return Ok(true);
     }
     if variable == "scalar_subquery_error_on_multiple_rows" {
@@ -70,6 +75,7 @@ pub fn default_value(variable: &str) -> Option<&'static str> {
     match variable {
         "default_null_order" | "null_order" => Some(NULLS_LAST),
         "default_order" => Some("asc"),
+        IdentifierCase::NAME => Some("preserve_case"),
         _ if ZONE_NAMES.contains(&variable) => Some("UTC"),
         "integer_division" => Some("off"),
         "error_on_division_by_zero" | "ieee_floating_point_ops" | "scalar_subquery_error_on_multiple_rows" => {

@@ -2,6 +2,7 @@
 //! compares exactly, so unquoted names of columns whose stored name has capitals are replaced by that, quoted, before planning. Also
 //! here, on the way: columns of a SELECT list get names, numbers with an exponent become DOUBLE and `X'…'` BLOB.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -18,8 +19,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
+use forebay_context::identifier_case::IdentifierCase;
 use forebay_context::settings::{DescendingOrder, Variables};
-use forebay_forms::{frame_counts, orders, volatile};
+use forebay_forms::{alias_letters, frame_counts, orders, volatile};
 use forebay_grammar::walk::{Tree, visit_relations};
 use forebay_grammar::windows::{self, Windows};
 use forebay_grammar::{
@@ -40,6 +42,9 @@ use crate::{aliases, call_forms, columns, given_names, outputs, row_types, scope
 /// Replaces names in `statement`, which may name tables, views and files.
 pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Result<()> {
     write_out_dots(statement);
+    if let Some(ast) = given_names::explained(statement) {
+        alias_letters::keep(ast, IdentifierCase::of(state.config()).letters());
+    }
     let given = given_names::of(statement);
     let references = state.resolve_table_references(statement).map_err(from_datafusion)?;
     let mut scopes = Scopes::default();
@@ -52,7 +57,7 @@ pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Res
         let Ok(Some(table)) = schema.table(&resolved.table).await else { continue };
         scopes.add_table(&reference, table.schema());
     }
-    if given.is_some() {
+    if given.is_some() || scopes.all().has_capitals() {
         scopes.tell_letters();
     }
     if let Some((given, ast)) = given.zip(given_names::explained(statement)) {
@@ -317,6 +322,8 @@ impl VisitorMut for Names {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        // What is written keeps its letters.
+        let written = if self.scopes.tells_letters() { alias_letters::of(select) } else { HashSet::new() };
         let rewritten = table_forms::rewrite(select);
         self.note(rewritten);
         if self.descends {
@@ -334,10 +341,6 @@ impl VisitorMut for Names {
         let merged = self.or_failed(merged);
         lateral::make_lateral(select, &ForebayDialect);
         aliases::write_out(select, |from| outputs::of_sources(&self.scopes, None, from));
-        // What has quotes keeps its letters.
-        let is_written =
-            |item: &SelectItem| matches!(item, SelectItem::ExprWithAlias { alias, .. } if alias.quote_style.is_some());
-        let written: Vec<bool> = select.projection.iter().map(is_written).collect();
         select_list::name_columns(select);
         select_list::tell_casts_apart(select);
         volatile::tell_windows_apart(select);
@@ -346,7 +349,7 @@ impl VisitorMut for Names {
         self.rows.enter(&self.scopes, Some(select), select);
         let columns = self.columns_of(Some(select));
         self.scopes.enter(Some(select), columns, merged);
-        for (item, is_written) in select.projection.iter_mut().zip(written) {
+        for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(Expr::Identifier(name)) = item
                 && let Some(expr) = self.rows.of(name)
             {
@@ -362,7 +365,7 @@ impl VisitorMut for Names {
                     SelectItem::ExprWithAlias { expr: std::mem::replace(expr, Expr::Value(Value::Null.into())), alias };
             }
             match item {
-                SelectItem::ExprWithAlias { alias, .. } if !is_written => self.replace(alias),
+                SelectItem::ExprWithAlias { alias, .. } if !written.contains(alias) => self.replace(alias),
                 SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {
                     self.replace_in_wildcard(options);
                 }
@@ -433,10 +436,11 @@ impl VisitorMut for Names {
         {
             *expr = fields::of_column(std::mem::take(parts), column);
         }
-        if let Expr::CompoundIdentifier(parts) = expr
-            && let Some((last, before)) = parts.split_last_mut()
-        {
-            self.scopes.replace(before.last(), last);
+        if let Expr::CompoundIdentifier(parts) = expr {
+            self.scopes.replace_before_fields(parts);
+            if let Some((last, before)) = parts.split_last_mut() {
+                self.scopes.replace(before.last(), last);
+            }
         }
         ControlFlow::Continue(())
     }

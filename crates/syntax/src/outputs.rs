@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 use forebay_forms::names_apart::{apart, are_apart};
 use forebay_forms::star_options::{excluded, renames};
 use forebay_grammar::function_columns;
+use forebay_grammar::letter_cases::kept;
 
 use crate::scopes::{Named, Scopes};
 use crate::sides::{self, constraint, shows_one_side};
@@ -220,7 +221,7 @@ impl Outputs<'_> {
                     continue;
                 }
                 SelectItem::ExprWithAlias { alias, .. } => {
-                    names.push(self.stored(alias));
+                    names.push(kept(alias));
                     continue;
                 }
                 SelectItem::Wildcard(options) => (None, options),

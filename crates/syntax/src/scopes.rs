@@ -200,6 +200,17 @@ impl Scopes {
         self.all.replace(name);
     }
 
+    /// Replaces the column in front of the fields of a name with points.
+    pub(crate) fn replace_before_fields(&self, parts: &mut [Ident]) {
+        let is_table = |name: &Ident| self.stack.iter().any(|scope| scope.qualifies(&name.value.to_lowercase()));
+        match parts {
+            _ if !self.tells_letters => {}
+            [column, _, ..] if !is_table(column) => self.replace(None, column),
+            [table, column, _, ..] => self.replace(Some(table), column),
+            _ => {}
+        }
+    }
+
     /// As [`Scopes::replace`], for a quoted name: found in any case, too, where all tables around are known and none has a column
     /// that is written so.
     fn replace_quoted(&self, qualifier: Option<&Ident>, name: &mut Ident) {

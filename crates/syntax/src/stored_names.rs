@@ -50,6 +50,11 @@ impl StoredNames {
         self.in_order().any(|name| is_in_lower_case(name, lower))
     }
 
+    /// Whether a name has letters that are not small.
+    pub(crate) fn has_capitals(&self) -> bool {
+        self.in_order().any(|name| name.chars().any(char::is_uppercase))
+    }
+
     /// Whether there is a column that is written so.
     pub(crate) fn has_as_written(&self, name: &str) -> bool {
         self.in_order().any(|own| own == name)
