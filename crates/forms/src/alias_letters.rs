@@ -13,35 +13,28 @@ use crate::walk::Tree;
 /// of the first.
 pub fn keep(statement: &mut Statement, letters: fn(&str) -> String) {
     let _ = statement.walk_mut(&mut Aliases { letters });
-    let _ = statement.walk_mut(&mut Unions);
 }
 
-struct Unions;
-
-impl VisitorMut for Unions {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        let mut known = Vec::new();
-        each_part(&mut query.body, false, &mut |item| {
-            if let Some((name, is_alias)) = named(item) {
-                match known.iter_mut().find(|(other, _)| is_same(other, &name)) {
-                    Some((_, has_alias)) => *has_alias |= is_alias,
-                    None => known.push((name, is_alias)),
-                }
+/// Gives columns that a UNION BY NAME puts together the letters of the first of them.
+fn put_together(body: &mut SetExpr) {
+    let mut known = Vec::new();
+    each_part(body, false, &mut |item| {
+        if let Some((name, is_alias)) = named(item) {
+            match known.iter_mut().find(|(other, _)| is_same(other, &name)) {
+                Some((_, has_alias)) => *has_alias |= is_alias,
+                None => known.push((name, is_alias)),
             }
-        });
-        // Columns that are columns in all parts are called as their tables have them.
-        known.retain(|(_, has_alias)| *has_alias);
-        each_part(&mut query.body, false, &mut |item| {
-            let Some((name, _)) = named(item) else { return };
-            let Some((first, _)) = known.iter().find(|(other, _)| is_same(other, &name)) else { return };
-            if let SelectItem::ExprWithAlias { expr, .. } | SelectItem::UnnamedExpr(expr) = item {
-                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: first.clone() };
-            }
-        });
-        ControlFlow::Continue(())
-    }
+        }
+    });
+    // Columns that are columns in all parts are called as their tables have them.
+    known.retain(|(_, has_alias)| *has_alias);
+    each_part(body, false, &mut |item| {
+        let Some((name, _)) = named(item) else { return };
+        let Some((first, _)) = known.iter().find(|(other, _)| is_same(other, &name)) else { return };
+        if let SelectItem::ExprWithAlias { expr, .. } | SelectItem::UnnamedExpr(expr) = item {
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: first.clone() };
+        }
+    });
 }
 
 /// What a column is called, and whether by an alias.
@@ -103,6 +96,9 @@ impl VisitorMut for Aliases {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if matches!(*query.body, SetExpr::SetOperation { .. }) {
+            put_together(&mut query.body);
+        }
         let tables = query.with.iter_mut().flat_map(|with| with.cte_tables.iter_mut());
         tables.for_each(|table| self.keep_columns(&mut table.alias));
         ControlFlow::Continue(())
