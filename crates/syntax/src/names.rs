@@ -57,9 +57,7 @@ pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Res
         let Ok(Some(table)) = schema.table(&resolved.table).await else { continue };
         scopes.add_table(&reference, table.schema());
     }
-    if given.is_some() || scopes.all().has_capitals() {
-        scopes.tell_letters();
-    }
+    scopes.tells_letters = given.is_some() || scopes.all().has_capitals();
     if let Some((given, ast)) = given.zip(given_names::explained(statement)) {
         given.name_columns(ast, &|name| scopes.all().has(name));
     }
@@ -146,8 +144,7 @@ impl Names {
     fn new(scopes: Scopes) -> Self {
         let (rows, windows) = (Rows::default(), Windows::default());
         let variables = Arc::default();
-        let (is_inserted, is_named) = (false, false);
-        Self { scopes, rows, windows, descends: false, variables, is_inserted, is_named, failed: None }
+        Self { scopes, rows, windows, descends: false, variables, is_inserted: false, is_named: false, failed: None }
     }
 
     fn replace(&self, name: &mut Ident) {
@@ -164,7 +161,7 @@ impl Names {
 
     /// The columns of the tables of a SELECT, for those whose names are not in lower case.
     fn columns_of(&self, select: Option<&Select>) -> Vec<Option<StoredNames>> {
-        let select = select.filter(|_| self.scopes.tells_letters());
+        let select = select.filter(|_| self.scopes.tells_letters);
         let tables = select.into_iter().flat_map(|select| scopes::factors(&select.from));
         tables.map(|table| outputs::of_factor(&self.scopes, table)).collect()
     }
@@ -323,7 +320,7 @@ impl VisitorMut for Names {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         // What is written keeps its letters.
-        let written = if self.scopes.tells_letters() { alias_letters::of(select) } else { HashSet::new() };
+        let written = if self.scopes.tells_letters { alias_letters::of(select) } else { HashSet::new() };
         let rewritten = table_forms::rewrite(select);
         self.note(rewritten);
         if self.descends {

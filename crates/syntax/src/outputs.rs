@@ -208,16 +208,22 @@ impl Outputs<'_> {
         columns::write_out(&mut named, |select, once| self.of_from(&select.from, once)).ok()?;
         select_list::name_columns(&mut named);
         let mut tables: Option<Vec<Table>> = None;
+        // Once for all columns: each would ask the queries within anew.
+        let is_named = |item: &SelectItem| {
+            matches!(item, SelectItem::UnnamedExpr(Expr::Identifier(_) | Expr::CompoundIdentifier(_)))
+        };
+        let is_asked = self.scopes.tells_letters && named.projection.iter().any(is_named);
+        let sources = if is_asked { self.of_from(&select.from, false) } else { None };
         let mut names = Vec::new();
         for item in &named.projection {
             let wanted = match item {
                 SelectItem::UnnamedExpr(Expr::Identifier(name)) => {
-                    names.push(self.shown(select, None, name));
+                    names.push(self.shown(&sources, None, name));
                     continue;
                 }
                 SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => {
                     let (name, before) = parts.split_last()?;
-                    names.push(self.shown(select, before.last(), name));
+                    names.push(self.shown(&sources, before.last(), name));
                     continue;
                 }
                 SelectItem::ExprWithAlias { alias, .. } => {
@@ -348,9 +354,8 @@ impl Outputs<'_> {
         }
     }
 
-    /// As the planner would call what this name means in a SELECT.
-    fn shown(&mut self, select: &Select, table: Option<&Ident>, name: &Ident) -> String {
-        let tables = if self.scopes.tells_letters() { self.of_from(&select.from, false) } else { None };
+    /// As the planner would call what this name means in a SELECT of these tables.
+    fn shown(&self, tables: &Option<Vec<Table>>, table: Option<&Ident>, name: &Ident) -> String {
         let is_meant = |qualifier: &Option<String>| {
             table.is_none_or(|table| qualifier.as_ref().is_some_and(|own| own.eq_ignore_ascii_case(&table.value)))
         };

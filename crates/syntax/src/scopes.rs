@@ -33,8 +33,8 @@ pub struct Scopes {
     stack: Vec<Scope>,
     /// For each query around the place, the tables that its WITH names.
     named: Vec<Named>,
-    /// The statement has names in quotes: columns of subqueries are told apart by their letters.
-    tells_letters: bool,
+    /// The statement has names in quotes, or its tables have names with capitals: columns of subqueries are told apart by their letters.
+    pub(crate) tells_letters: bool,
 }
 
 /// The tables of a SELECT, and the columns that its joins have in common.
@@ -61,16 +61,6 @@ impl Scopes {
         let parts = [table.catalog(), table.schema(), Some(table.table())];
         self.tables.entry(key(parts.into_iter().flatten())).or_default().add_all(Arc::clone(&schema));
         self.all.add_all(schema);
-    }
-
-    /// From now on columns of subqueries are looked for, too, as far as they are known.
-    pub(crate) fn tell_letters(&mut self) {
-        self.tells_letters = true;
-    }
-
-    /// Whether they are.
-    pub(crate) fn tells_letters(&self) -> bool {
-        self.tells_letters
     }
 
     /// Adds a table without a name of its own.
