@@ -15,7 +15,8 @@ use crate::scalar::{Node, Scalar};
 /// Share of rows taken to pass a comparison that is no equality.
 const RANGE_SELECTIVITY: f64 = 0.4;
 
-/// Share of groups taken to pass a comparison of an aggregate: who asks for them wants the unusual ones.
+/// Share of groups taken to pass a comparison of an aggregate, where nothing else is known of it (`having.rs`): who asks for
+/// them wants the unusual ones.
 const HAVING_SELECTIVITY: f64 = 0.05;
 
 /// From this share of different values on, none is taken to occur twice: numbers of different values are estimates, too.
@@ -56,7 +57,10 @@ impl Carver<'_> {
     pub fn rows(&self, relation: &Relation) -> f64 {
         match relation {
             Relation::Scan(table) => self.tables[*table].rows.max(1.0),
-            Relation::Filter { input, predicates } => self.rows(input) * self.selectivity(predicates),
+            Relation::Filter { input, predicates } => match input.as_ref() {
+                Relation::Aggregate(aggregate) => self.rows(input) * self.share_of_groups(aggregate, predicates),
+                _ => self.rows(input) * self.selectivity(predicates),
+            },
             Relation::Group(group) => self.group_rows(group),
             Relation::Join(join) => self.join_rows(join),
             Relation::Aggregate(Aggregate { input, keys, .. }) => {
@@ -198,6 +202,14 @@ impl Carver<'_> {
     /// The share of rows that pass all of these.
     pub fn selectivity(&self, predicates: &[Scalar]) -> f64 {
         predicates.iter().map(|predicate| self.predicate_selectivity(predicate)).product::<f64>().max(1e-6)
+    }
+
+    /// The share of groups that pass all of these.
+    fn share_of_groups(&self, aggregate: &Aggregate, predicates: &[Scalar]) -> f64 {
+        let share = |predicate: &Scalar| {
+            self.having_share(aggregate, predicate).unwrap_or_else(|| self.predicate_selectivity(predicate))
+        };
+        predicates.iter().map(share).product::<f64>().max(1e-6)
     }
 
     fn predicate_selectivity(&self, predicate: &Scalar) -> f64 {

@@ -17,6 +17,7 @@ pub mod early;
 pub mod emit;
 pub mod estimate;
 pub mod facts;
+mod having;
 pub mod node;
 pub mod number;
 pub mod operator;

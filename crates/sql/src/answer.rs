@@ -12,10 +12,9 @@ use forebay_context::statement::StatementContext;
 use forebay_context::workers::Workers;
 use forebay_transactions::OpenTransaction;
 use forebay_zones::shown;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 use crate::running::Running;
+use crate::send::{QueryRows, SentRows};
 
 /// What kind of result a statement has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,12 +48,7 @@ pub struct Answer {
 #[derive(Debug)]
 pub(crate) enum Source {
     Batches(std::vec::IntoIter<RecordBatch>),
-    Task {
-        receiver: mpsc::Receiver<Result<RecordBatch>>,
-        task: JoinHandle<()>,
-        runtime: Arc<Workers>,
-        running: Arc<Running>,
-    },
+    Query { rows: QueryRows, runtime: Arc<Workers>, running: Arc<Running> },
 }
 
 impl Answer {
@@ -108,19 +102,23 @@ impl Answer {
     fn find_next(&mut self) -> Result<Option<RecordBatch>> {
         let next = match &mut self.source {
             Source::Batches(batches) => batches.next(),
-            Source::Task { receiver, task, runtime, running } => {
+            Source::Query { rows: QueryRows { ready, rest, .. }, runtime, running } => match (ready.next(), rest) {
+                (Some(batch), _) => Some(batch?),
+                (None, None) => None,
                 // The task may compute for long before it sees that it was aborted.
-                match runtime.block_on(running.unless_cancelled(async { Ok(receiver.recv().await) }))? {
-                    Some(batch) => Some(batch?),
-                    None => {
-                        if let Err(error) = runtime.block_on(task) {
-                            running.cancel.check()?;
-                            return Err(worker_error(&error));
+                (None, Some(SentRows { receiver, task })) => {
+                    match runtime.block_on(running.unless_cancelled(async { Ok(receiver.recv().await) }))? {
+                        Some(batch) => Some(batch?),
+                        None => {
+                            if let Err(error) = runtime.block_on(task) {
+                                running.cancel.check()?;
+                                return Err(worker_error(&error));
+                            }
+                            None
                         }
-                        None
                     }
                 }
-            }
+            },
         };
         let next = match next {
             Some(batch) if self.is_renamed => Some(shown::batch(&batch, &self.schema).map_err(from_datafusion)?),
@@ -173,11 +171,7 @@ pub(crate) fn renamed(schema: &Schema, names: &Schema) -> SchemaRef {
 }
 
 impl Drop for Answer {
-    /// A result that nobody reads any more stops its query.
     fn drop(&mut self) {
-        if let Source::Task { task, .. } = &self.source {
-            task.abort();
-        }
         if let Some(logged) = self.logged.take() {
             logged.end(
                 &self.statement,

@@ -20,7 +20,6 @@ use forebay_context::error::from_datafusion;
 use forebay_context::lock::lock;
 use forebay_context::settings::{KeepsPlans, ReadsInOrder};
 use forebay_context::statement::StatementContext;
-use forebay_engine::timeline::Recorder;
 use forebay_grammar::collations;
 use forebay_joins::reading_order;
 use forebay_plans::kept::PlanKey;
@@ -32,7 +31,6 @@ use forebay_system::{ALL_TABLES, SCHEMAS, TABLES, answers, tables_of};
 use forebay_tables::load::{self, Loaded};
 use forebay_tables::nested_columns;
 use forebay_types::sums;
-use tokio::sync::mpsc;
 
 use crate::answer::{Answer, ResultKind, Source};
 use crate::catalog::Planner;
@@ -41,16 +39,13 @@ use crate::lookup::{find_name, find_table};
 use crate::options;
 use crate::qualified_name::QualifiedName;
 use crate::search_path::is_temporary;
-use crate::send::send_rows;
+use crate::send::{QueryRows, SentRows, begin};
 use crate::session::Session;
-
-/// Batches that wait for a slow reader.
-const BUFFERED_BATCHES: usize = 4;
 
 /// A statement that DataFusion's parser knows, planned.
 enum Planned {
-    /// A query, ready to run.
-    Rows(Arc<dyn ExecutionPlan>),
+    /// A query, which has begun.
+    Rows(QueryRows),
     /// What has no rows.
     Other(LogicalPlan),
 }
@@ -79,15 +74,15 @@ impl<'a> Run<'a> {
 
     /// Runs the query that was planned before; `None` if the rows of now are not as its plan assumes.
     pub(crate) fn known(&self, plan: Arc<LogicalPlan>) -> Result<Option<Answer>> {
-        let state = self.state();
-        let planned = self.session.wait_apart(async move {
+        let (state, statement) = (self.state(), Arc::clone(&self.statement));
+        let begun = self.session.wait_apart(async move {
             match forebay_carve::operators(&plan, &state).await {
-                Ok(physical) => Ok(Some((physical, state))),
+                Ok(physical) => begin(&state, statement, physical).await.map(Some),
                 Err(error) if is_breach(&error) => Ok(None),
                 Err(error) => Err(from_datafusion(error)),
             }
         })?;
-        planned.map(|(physical, state)| self.rows(&state, physical)).transpose()
+        begun.map(|begun| self.rows(begun)).transpose()
     }
 
     /// Runs it.
@@ -260,34 +255,34 @@ impl<'a> Run<'a> {
         self.stream(&state, self.plan_text(&state, text)?)
     }
 
-    fn query(&self, mut statement: PlanStatement) -> Result<Answer> {
-        let reads_answers = self.answer_inner(&mut statement)?;
+    fn query(&self, mut query: PlanStatement) -> Result<Answer> {
+        let reads_answers = self.answer_inner(&mut query)?;
         let (planner, mut state) = (Arc::clone(&self.planner), self.state());
         if self.leaves_room {
             state.config_mut().set_extension(Arc::new(LeavesRoom));
         }
         let schema = self.planner.transaction().schema_number();
-        let is_query = matches!(&statement, PlanStatement::Statement(ast) if matches!(**ast, Ast::Query(_)));
+        let is_query = matches!(&query, PlanStatement::Statement(ast) if matches!(**ast, Ast::Query(_)));
         let kept_for = (is_query && !reads_answers && KeepsPlans::of(state.config())).then(|| self.key.clone());
         let plans = Arc::clone(&self.session.shared.plans);
-        // Both in one go: each change of threads takes as long as some rules of the optimiser.
-        let (planned, state) = self.session.wait_apart(async move {
-            let plan = planner.plan(&state, statement).await?;
+        let statement = Arc::clone(&self.statement);
+        // All in one go: each change of threads takes as long as some rules of the optimiser.
+        let planned = self.session.wait_apart(async move {
+            let plan = planner.plan(&state, query).await?;
             let state = reading_order::state_for(state, &plan).map_err(from_datafusion)?;
             // A plan that is kept runs with the session's threads, and reads any projections.
             let kept_for = kept_for.filter(|_| !ReadsInOrder::of(state.config()));
             let kept_for = kept_for.zip(schema);
-            let planned = match plan {
-                LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_) => {
-                    Planned::Other(plan)
-                }
-                _ => Planned::Rows(plans.operators(kept_for, &plan, &state).await.map_err(from_datafusion)?),
-            };
-            Ok((planned, state))
+            if let LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_) = plan {
+                statement.planned();
+                return Ok(Planned::Other(plan));
+            }
+            let physical = plans.operators(kept_for, &plan, &state).await.map_err(from_datafusion)?;
+            statement.planned();
+            begin(&state, statement, physical).await.map(Planned::Rows)
         })?;
-        self.statement.planned();
         match planned {
-            Planned::Rows(physical) => self.rows(&state, physical),
+            Planned::Rows(begun) => self.rows(begun),
             Planned::Other(LogicalPlan::Statement(PlanStatementNode::SetVariable(set))) => {
                 self.set(&set.variable, &set.value)
             }
@@ -311,29 +306,23 @@ impl<'a> Run<'a> {
     }
 
     pub(crate) fn stream(&self, state: &SessionState, plan: LogicalPlan) -> Result<Answer> {
-        self.rows(state, self.physical(state, Arc::new(plan))?)
+        let (state, statement) = (state.clone(), Arc::clone(&self.statement));
+        let begun = self.session.wait_apart(async move {
+            let physical = operators(&Arc::new(plan), &state).await.map_err(from_datafusion)?;
+            begin(&state, statement, physical).await
+        })?;
+        self.rows(begun)
     }
 
-    /// Runs a plan whose rows are the answer.
-    fn rows(&self, state: &SessionState, physical: Arc<dyn ExecutionPlan>) -> Result<Answer> {
-        let schema = physical.schema();
-        let zone = forebay_zones::rule::of_session(state.config_options()).map_err(from_datafusion)?;
-        let in_zone = zone.and_then(|zone| forebay_zones::shown::schema(&schema, zone.name()));
-        let context = self.statement.task_context(state);
-        self.statement.timeline().into_iter().for_each(Recorder::planned);
-        let (sender, receiver) = mpsc::channel(BUFFERED_BATCHES);
-        let runtime = Arc::clone(&self.session.shared.runtime);
-        let statement = Arc::clone(&self.statement);
-        let task = runtime.spawn(send_rows(physical, context, statement, sender));
-        *lock(&self.session.running.task) = Some(task.abort_handle());
-        // Who cancelled before found no task to abort.
-        if let Err(cancelled) = self.statement.cancel.check() {
-            task.abort();
-            return Err(cancelled);
-        }
-        let source = Source::Task { receiver, task, runtime, running: Arc::clone(&self.session.running) };
-        let is_renamed = in_zone.is_some();
-        let mut answer = self.answer(ResultKind::Rows, in_zone.unwrap_or(schema), source);
+    /// The answer that has these rows.
+    fn rows(&self, rows: QueryRows) -> Result<Answer> {
+        let running = Arc::clone(&self.session.running);
+        *lock(&running.task) = rows.rest.as_ref().map(SentRows::abort_handle);
+        // Who cancelled before found no task to abort; dropped, the rows stop.
+        self.statement.cancel.check()?;
+        let (schema, is_renamed) = (Arc::clone(&rows.schema), rows.is_renamed);
+        let source = Source::Query { rows, runtime: Arc::clone(&self.session.shared.runtime), running };
+        let mut answer = self.answer(ResultKind::Rows, schema, source);
         answer.is_renamed = is_renamed;
         Ok(answer)
     }

@@ -3,48 +3,120 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::execution::TaskContext;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use forebay_base::{ErrorKind, Result};
-use forebay_context::error::from_reading;
+use forebay_context::error::{from_datafusion, from_reading};
 use forebay_context::statement::StatementContext;
+use forebay_engine::timeline::Recorder;
 use forebay_physical::large_limits::without_top_rows;
-use futures::StreamExt;
-use tokio::sync::mpsc::Sender;
+use futures::{FutureExt, StreamExt};
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::task::{AbortHandle, JoinHandle};
 
-/// Runs a plan and sends its batches, or the error that ends it. Where its top rows turn out to need more memory than there is
-/// before anything was sent, all rows are sorted instead.
-pub(crate) async fn send_rows(
+/// Batches that wait for a slow reader.
+const BUFFERED_BATCHES: usize = 4;
+
+/// The rows of a query that has begun: those that there are already, and those that a worker sends.
+#[derive(Debug)]
+pub(crate) struct QueryRows {
+    pub(crate) schema: SchemaRef,
+    /// The batches have instants in another time zone than the schema.
+    pub(crate) is_renamed: bool,
+    pub(crate) ready: std::vec::IntoIter<Result<RecordBatch>>,
+    pub(crate) rest: Option<SentRows>,
+}
+
+/// Rows that a worker sends. Dropped, it stops.
+#[derive(Debug)]
+pub(crate) struct SentRows {
+    pub(crate) receiver: Receiver<Result<RecordBatch>>,
+    pub(crate) task: JoinHandle<()>,
+}
+
+impl SentRows {
+    pub(crate) fn abort_handle(&self) -> AbortHandle {
+        self.task.abort_handle()
+    }
+}
+
+impl Drop for SentRows {
+    /// Rows that nobody reads any more stop their query.
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Runs a plan, on the thread that polls, until it has rows to show, and goes on until it would have to wait for more of them: a change
+/// of threads takes as long as a short query. A worker sends the others. Where its top rows turn out to need more memory than there
+/// is before there are any, all rows are sorted instead.
+///
+/// # Errors
+/// What fails before there are rows.
+pub(crate) async fn begin(
+    state: &SessionState,
+    statement: Arc<StatementContext>,
     plan: Arc<dyn ExecutionPlan>,
-    context: Arc<TaskContext>,
+) -> Result<QueryRows> {
+    // Of a statement that was cancelled while it was planned nothing runs: whoever waited may be at the next one.
+    tokio::task::yield_now().await;
+    let schema = plan.schema();
+    let zone = forebay_zones::rule::of_session(state.config_options()).map_err(from_datafusion)?;
+    let in_zone = zone.and_then(|zone| forebay_zones::shown::schema(&schema, zone.name()));
+    let context = statement.task_context(state);
+    statement.timeline().into_iter().for_each(Recorder::planned);
+    let begun = match begin_plan(Arc::clone(&plan), &context, &statement).await {
+        Err(error) if error.kind() == ErrorKind::OutOfMemory => match without_top_rows(&plan) {
+            Ok(Some(sorting)) => begin_plan(sorting, &context, &statement).await,
+            _ => Err(error),
+        },
+        begun => begun,
+    };
+    let (ready, rest) = begun?;
+    Ok(QueryRows { is_renamed: in_zone.is_some(), schema: in_zone.unwrap_or(schema), ready: ready.into_iter(), rest })
+}
+
+async fn begin_plan(
+    plan: Arc<dyn ExecutionPlan>,
+    context: &Arc<TaskContext>,
+    statement: &Arc<StatementContext>,
+) -> Result<(Vec<Result<RecordBatch>>, Option<SentRows>)> {
+    let failed = |error| from_reading(error, &statement.files());
+    let mut rows = execute_stream(plan, Arc::clone(context)).map_err(failed)?;
+    let mut ready = Vec::new();
+    let mut next = rows.next().await.transpose().map_err(failed)?.map(Ok);
+    while let Some(batch) = next {
+        let is_last = batch.is_err();
+        ready.push(batch);
+        if is_last {
+            break;
+        }
+        let polled = if ready.len() < BUFFERED_BATCHES { rows.next().now_or_never() } else { None };
+        let Some(polled) = polled else { return Ok((ready, Some(sent(rows, statement)))) };
+        next = polled.map(|batch| batch.map_err(failed));
+    }
+    Ok((ready, None))
+}
+
+/// Has a worker send these rows.
+fn sent(rows: SendableRecordBatchStream, statement: &Arc<StatementContext>) -> SentRows {
+    let (sender, receiver) = mpsc::channel(BUFFERED_BATCHES);
+    SentRows { receiver, task: tokio::spawn(send_rows(rows, Arc::clone(statement), sender)) }
+}
+
+/// Sends batches, up to the error that ends them.
+async fn send_rows(
+    mut rows: SendableRecordBatchStream,
     statement: Arc<StatementContext>,
     sender: Sender<Result<RecordBatch>>,
 ) {
-    // Of a plan that has run once; the other has no top rows.
-    let mut first = Some(Arc::clone(&plan));
-    let mut next = Some(plan);
-    while let Some(plan) = next.take() {
-        let mut rows = execute_stream(plan, Arc::clone(&context)).map_err(Some);
-        loop {
-            let batch = match &mut rows {
-                Ok(rows) => rows.next().await,
-                Err(error) => error.take().map(Err),
-            };
-            let Some(batch) = batch else { return };
-            let batch = batch.map_err(|error| from_reading(error, &statement.files()));
-            let first = first.take();
-            if let (Err(error), Some(first)) = (&batch, first)
-                && error.kind() == ErrorKind::OutOfMemory
-                && let Ok(Some(sorting)) = without_top_rows(&first)
-            {
-                next = Some(sorting);
-                break;
-            }
-            let failed = batch.is_err();
-            // A reader that is gone does not want the error either.
-            if sender.send(batch).await.is_err() || failed {
-                return;
-            }
+    while let Some(batch) = rows.next().await {
+        let batch = batch.map_err(|error| from_reading(error, &statement.files()));
+        let failed = batch.is_err();
+        // A reader that is gone does not want the error either.
+        if sender.send(batch).await.is_err() || failed {
+            return;
         }
     }
 }

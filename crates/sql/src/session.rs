@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use datafusion::execution::SessionState;
 use datafusion::execution::runtime_env::RuntimeEnv;
-use forebay_base::{Error, Result};
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_context::error::worker_error;
 use forebay_context::functions::Functions;
 use forebay_context::lock::lock;
 use forebay_context::workers::Workers;
@@ -15,6 +16,7 @@ use forebay_engine::Engine;
 use forebay_engine::timeline::Timeline;
 use forebay_plans::kept::{PlanCache, new_settings};
 use forebay_transactions::SessionTransactions;
+use tokio::sync::oneshot;
 
 use crate::prepared::Prepared;
 use crate::running::{Canceller, Running};
@@ -132,19 +134,25 @@ impl Session {
     }
 
     /// As [`Session::wait`], for work that computes without waiting, such as planning: it has a thread of its own, and if
-    /// the statement is cancelled, it is left to itself there.
+    /// the statement is cancelled, it is left to itself there until it next waits.
     pub(crate) fn wait_apart<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
         let handle = self.shared.runtime.handle().clone();
-        let task = self.shared.runtime.spawn_blocking(move || handle.block_on(work));
-        self.wait(async {
-            match task.await {
-                Ok(done) => done,
-                Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
-                Err(_) => Err(Error::internal("a statement's planning was stopped")),
+        let (wanted, unwanted) = oneshot::channel::<()>();
+        let unless_left = async move {
+            tokio::select! {
+                biased;
+                _ = unwanted => Err(Error::new(ErrorKind::Cancelled, "nobody waits for the statement")),
+                done = work => done,
             }
+        };
+        let task = self.shared.runtime.spawn_blocking(move || handle.block_on(unless_left));
+        self.wait(async {
+            let _wanted = wanted;
+            // A panic is an error of this statement.
+            task.await.unwrap_or_else(|failed| Err(worker_error(&failed)))
         })
     }
 
