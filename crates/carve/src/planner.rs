@@ -125,6 +125,18 @@ impl Knowledge for CarvedPlans {
     }
 }
 
+/// Whether it is worth while to try: everything in it is looked at then, and once more for each operator that it turns out to be too much
+/// with. Joins and aggregations are tried in any case, since EXPLAIN VERBOSE tells why they are left to DataFusion.
+fn may_be_carved(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(projection) => may_be_carved(&projection.input),
+        LogicalPlan::Filter(filter) => may_be_carved(&filter.input),
+        LogicalPlan::SubqueryAlias(alias) => may_be_carved(&alias.input),
+        LogicalPlan::Join(_) | LogicalPlan::Aggregate(_) => true,
+        _ => false,
+    }
+}
+
 fn rewrite(plan: LogicalPlan, session: &dyn Session, reasons: &mut Vec<Reason>) -> DataFusionResult<LogicalPlan> {
     let is_candidate = matches!(
         plan,
@@ -141,7 +153,7 @@ fn rewrite(plan: LogicalPlan, session: &dyn Session, reasons: &mut Vec<Reason>) 
     {
         return twice.over(LogicalPlan::Extension(Extension { node: Arc::new(node) }));
     }
-    if is_candidate {
+    if is_candidate && may_be_carved(&plan) {
         match PipelinesNode::carve(&plan, session) {
             Ok(node) => return Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) })),
             Err(reason) if matches!(plan, LogicalPlan::Join(_) | LogicalPlan::Aggregate(_)) => reasons.push(reason),
@@ -150,6 +162,7 @@ fn rewrite(plan: LogicalPlan, session: &dyn Session, reasons: &mut Vec<Reason>) 
     }
     if let LogicalPlan::Sort(sort) = &plan
         && sort.fetch.is_some()
+        && may_be_carved(&sort.input)
         && let Ok(node) = PipelinesNode::carve(&sort.input, session)
     {
         let node = LogicalPlan::Extension(Extension { node: Arc::new(node.with_first(sort)) });

@@ -29,6 +29,9 @@ use crate::around::{PhysicalRule, around_physical};
 /// The limit of a bar: none. A limit passes no filter down.
 const NO_LIMIT: usize = usize::MAX;
 
+/// Operators without inputs that leave filters to those above them.
+const WITHOUT_FILTERS: [&str; 3] = ["ForebayPipelines", "EmptyExec", "PlaceholderRowExec"];
+
 /// DataFusion's rule that pushes filters, with bars while it runs, for plans that have one.
 pub fn filters_barred() -> impl PhysicalOptimizerRule + Send + Sync + 'static {
     around_physical(FilterPushdown::new(), |rule, plan, config| match has_filter(&*plan) {
@@ -37,11 +40,14 @@ pub fn filters_barred() -> impl PhysicalOptimizerRule + Send + Sync + 'static {
     })
 }
 
-/// Its other half, which pushes filters that operators make of their rows, for plans that have one of these operators.
+/// Its other half, which pushes filters that operators make of their rows, for plans that have one of these operators, and one that could
+/// use such a filter.
 pub fn made_filters_barred() -> impl PhysicalOptimizerRule + Send + Sync + 'static {
-    around_physical(FilterPushdown::new_post_optimization(), |rule, plan, config| match makes_filter(&*plan) {
-        true => push(rule, plan, config),
-        false => Ok(plan),
+    around_physical(FilterPushdown::new_post_optimization(), |rule, plan, config| {
+        match makes_filter(&*plan) && takes_filter(&*plan) {
+            true => push(rule, plan, config),
+            false => Ok(plan),
+        }
     })
 }
 
@@ -53,6 +59,13 @@ fn makes_filter(plan: &dyn ExecutionPlan) -> bool {
     let is_sort = || plan.downcast_ref::<SortExec>().is_some_and(|sort| sort.fetch().is_some());
     let makes_one = plan.is::<FilterExec>() || plan.is::<HashJoinExec>() || plan.is::<AggregateExec>() || is_sort();
     makes_one || plan.children().into_iter().any(|input| makes_filter(&**input))
+}
+
+/// Whether rows come from anything but pipelines, which make such filters themselves.
+fn takes_filter(plan: &dyn ExecutionPlan) -> bool {
+    let inputs = plan.children();
+    let has_own = inputs.is_empty() && !WITHOUT_FILTERS.contains(&plan.name());
+    has_own || inputs.into_iter().any(|input| takes_filter(&**input))
 }
 
 /// Runs the rule with a bar above everything that no filter may be pushed through.

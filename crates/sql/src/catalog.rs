@@ -5,6 +5,7 @@ mod databases;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::array::RecordBatch;
@@ -64,6 +65,8 @@ pub struct Planner {
     path: SearchPath,
     /// Those that were asked for.
     tables: Mutex<HashMap<TableId, Arc<ForebayTable>>>,
+    /// Tables are asked for with their DEFAULT clauses.
+    fills_defaults: AtomicBool,
     /// By schema and name.
     views: Mutex<HashMap<(String, String), PlannedView>>,
     files: Mutex<HashMap<String, Arc<dyn TableProvider>>>,
@@ -98,8 +101,21 @@ impl Planner {
     ) -> Arc<Self> {
         let snapshot = transaction.catalog();
         let (tables, views, files) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let (answers, parts) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { base, engine, transaction, snapshot, statement, path, tables, views, files, answers, parts })
+        let (answers, parts, fills_defaults) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
+        Arc::new(Self {
+            base,
+            engine,
+            transaction,
+            snapshot,
+            statement,
+            path,
+            tables,
+            fills_defaults,
+            views,
+            files,
+            answers,
+            parts,
+        })
     }
 
     /// The catalog of this statement.
@@ -157,7 +173,8 @@ impl Planner {
             return Ok(known);
         }
         let mut defaults = HashMap::new();
-        for column in &table.columns {
+        let filled = if self.fills_defaults.load(Ordering::Relaxed) { table.columns.as_slice() } else { &[] };
+        for column in filled {
             if let Some(text) = &column.default {
                 let expr = self.default_expr(text)?;
                 defaults.insert(column.name.clone(), expr);
@@ -203,8 +220,17 @@ impl Planner {
         stored_expression::planned(&self.base, text, &DFSchema::empty())
     }
 
+    /// Has tables know the expressions of their DEFAULT clauses if the statement is an INSERT: nobody else asks for them.
+    fn fill_defaults(&self, statement: &PlanStatement) {
+        let is_insert = matches!(statement, PlanStatement::Statement(ast) if matches!(**ast, Ast::Insert(_)));
+        if is_insert && !self.fills_defaults.swap(true, Ordering::Relaxed) {
+            lock(&self.tables).clear();
+        }
+    }
+
     /// Plans a query or INSERT, with names of columns in any case.
     pub async fn plan(self: &Arc<Self>, state: &SessionState, mut statement: PlanStatement) -> Result<LogicalPlan> {
+        self.fill_defaults(&statement);
         called_macros::expand(&self.snapshot, &self.path, &mut statement)?;
         if let PlanStatement::Statement(ast) = &mut statement {
             arrows::known(ast.as_mut());

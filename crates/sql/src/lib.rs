@@ -44,6 +44,7 @@ pub mod semantics;
 mod send;
 mod sequences;
 pub mod session;
+mod short;
 mod state;
 
 pub use answer::{Answer, ResultKind};

@@ -41,6 +41,7 @@ use crate::qualified_name::QualifiedName;
 use crate::search_path::is_temporary;
 use crate::send::{QueryRows, SentRows, begin};
 use crate::session::Session;
+use crate::short::{is_short, is_short_text};
 
 /// A statement that DataFusion's parser knows, planned.
 enum Planned {
@@ -75,9 +76,10 @@ impl<'a> Run<'a> {
     /// Runs the query that was planned before; `None` if the rows of now are not as its plan assumes.
     pub(crate) fn known(&self, plan: Arc<LogicalPlan>) -> Result<Option<Answer>> {
         let (state, statement) = (self.state(), Arc::clone(&self.statement));
-        let begun = self.session.wait_apart(async move {
+        let is_here = is_short_text(&self.key.text);
+        let begun = self.session.wait_at(is_here, async move {
             match forebay_carve::operators(&plan, &state).await {
-                Ok(physical) => begin(&state, statement, physical).await.map(Some),
+                Ok(physical) => begin(&state, statement, physical, is_here).await.map(Some),
                 Err(error) if is_breach(&error) => Ok(None),
                 Err(error) => Err(from_datafusion(error)),
             }
@@ -266,8 +268,9 @@ impl<'a> Run<'a> {
         let kept_for = (is_query && !reads_answers && KeepsPlans::of(state.config())).then(|| self.key.clone());
         let plans = Arc::clone(&self.session.shared.plans);
         let statement = Arc::clone(&self.statement);
+        let is_here = is_short(&self.planner, &query);
         // All in one go: each change of threads takes as long as some rules of the optimiser.
-        let planned = self.session.wait_apart(async move {
+        let planned = self.session.wait_at(is_here, async move {
             let plan = planner.plan(&state, query).await?;
             let state = reading_order::state_for(state, &plan).map_err(from_datafusion)?;
             // A plan that is kept runs with the session's threads, and reads any projections.
@@ -279,7 +282,7 @@ impl<'a> Run<'a> {
             }
             let physical = plans.operators(kept_for, &plan, &state).await.map_err(from_datafusion)?;
             statement.planned();
-            begin(&state, statement, physical).await.map(Planned::Rows)
+            begin(&state, statement, physical, is_here).await.map(Planned::Rows)
         })?;
         match planned {
             Planned::Rows(begun) => self.rows(begun),
@@ -309,7 +312,7 @@ impl<'a> Run<'a> {
         let (state, statement) = (state.clone(), Arc::clone(&self.statement));
         let begun = self.session.wait_apart(async move {
             let physical = operators(&Arc::new(plan), &state).await.map_err(from_datafusion)?;
-            begin(&state, statement, physical).await
+            begin(&state, statement, physical, false).await
         })?;
         self.rows(begun)
     }

@@ -12,8 +12,12 @@ use forebay_context::statement::StatementContext;
 use forebay_engine::timeline::Recorder;
 use forebay_physical::large_limits::without_top_rows;
 use futures::{FutureExt, StreamExt};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::{AbortHandle, JoinHandle};
+
+use crate::session::apart;
+use crate::short::is_light;
 
 /// Batches that wait for a slow reader.
 const BUFFERED_BATCHES: usize = 4;
@@ -48,9 +52,10 @@ impl Drop for SentRows {
     }
 }
 
-/// Runs a plan, on the thread that polls, until it has rows to show, and goes on until it would have to wait for more of them: a change
-/// of threads takes as long as a short query. A worker sends the others. Where its top rows turn out to need more memory than there
-/// is before there are any, all rows are sorted instead.
+/// Runs a plan until it has rows to show, and goes on until it would have to wait for more of them; a worker sends the others. It runs on
+/// the thread that polls, since a change of threads takes as long as a short query, or in a thread of its own where `is_here` (the thread
+/// is the one that asked) and the plan may compute for long. Where its top rows turn out to need more memory than there is before there
+/// are any, all rows are sorted instead.
 ///
 /// # Errors
 /// What fails before there are rows.
@@ -58,6 +63,7 @@ pub(crate) async fn begin(
     state: &SessionState,
     statement: Arc<StatementContext>,
     plan: Arc<dyn ExecutionPlan>,
+    is_here: bool,
 ) -> Result<QueryRows> {
     // Of a statement that was cancelled while it was planned nothing runs: whoever waited may be at the next one.
     tokio::task::yield_now().await;
@@ -66,14 +72,17 @@ pub(crate) async fn begin(
     let in_zone = zone.and_then(|zone| forebay_zones::shown::schema(&schema, zone.name()));
     let context = statement.task_context(state);
     statement.timeline().into_iter().for_each(Recorder::planned);
-    let begun = match begin_plan(Arc::clone(&plan), &context, &statement).await {
-        Err(error) if error.kind() == ErrorKind::OutOfMemory => match without_top_rows(&plan) {
-            Ok(Some(sorting)) => begin_plan(sorting, &context, &statement).await,
-            _ => Err(error),
-        },
-        begun => begun,
+    let is_handed_over = is_here && !is_light(plan.as_ref());
+    let begun = async move {
+        match begin_plan(Arc::clone(&plan), &context, &statement).await {
+            Err(error) if error.kind() == ErrorKind::OutOfMemory => match without_top_rows(&plan) {
+                Ok(Some(sorting)) => begin_plan(sorting, &context, &statement).await,
+                _ => Err(error),
+            },
+            begun => begun,
+        }
     };
-    let (ready, rest) = begun?;
+    let (ready, rest) = if is_handed_over { apart(Handle::current(), begun).await? } else { begun.await? };
     Ok(QueryRows { is_renamed: in_zone.is_some(), schema: in_zone.unwrap_or(schema), ready: ready.into_iter(), rest })
 }
 

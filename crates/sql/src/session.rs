@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -16,6 +17,8 @@ use forebay_engine::Engine;
 use forebay_engine::timeline::Timeline;
 use forebay_plans::kept::{PlanCache, new_settings};
 use forebay_transactions::SessionTransactions;
+use futures::FutureExt;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::prepared::Prepared;
@@ -139,21 +142,21 @@ impl Session {
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
-        let handle = self.shared.runtime.handle().clone();
-        let (wanted, unwanted) = oneshot::channel::<()>();
-        let unless_left = async move {
-            tokio::select! {
-                biased;
-                _ = unwanted => Err(Error::new(ErrorKind::Cancelled, "nobody waits for the statement")),
-                done = work => done,
+        self.wait(apart(self.shared.runtime.handle().clone(), work))
+    }
+
+    /// As [`Session::wait_apart`], or on this thread where `is_here` (`short.rs`).
+    pub(crate) fn wait_at<T: Send + 'static>(
+        &self,
+        is_here: bool,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        match is_here {
+            true => {
+                self.wait(AssertUnwindSafe(work).catch_unwind().map(|done| done.unwrap_or_else(|_| Err(stopped()))))
             }
-        };
-        let task = self.shared.runtime.spawn_blocking(move || handle.block_on(unless_left));
-        self.wait(async {
-            let _wanted = wanted;
-            // A panic is an error of this statement.
-            task.await.unwrap_or_else(|failed| Err(worker_error(&failed)))
-        })
+            false => self.wait_apart(work),
+        }
     }
 
     pub(crate) fn path(&self) -> SearchPath {
@@ -167,4 +170,29 @@ impl Drop for Session {
         // Those that stay are dropped when the database is opened again.
         let _ = search_path::drop_own(self.shared.engine.store(), &self.path());
     }
+}
+
+/// Does `work` in a thread of its own. If nobody waits for it any more, it ends there when it next waits itself.
+pub(crate) async fn apart<T: Send + 'static>(
+    runtime: Handle,
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    let (wanted, unwanted) = oneshot::channel::<()>();
+    let unless_left = async move {
+        tokio::select! {
+            biased;
+            _ = unwanted => Err(Error::new(ErrorKind::Cancelled, "nobody waits for the statement")),
+            done = work => done,
+        }
+    };
+    let own = runtime.clone();
+    let task = runtime.spawn_blocking(move || own.block_on(unless_left));
+    let _wanted = wanted;
+    // A panic is an error of this statement.
+    task.await.unwrap_or_else(|failed| Err(worker_error(&failed)))
+}
+
+/// What planning that panicked is to the statement; what it said has been written by then.
+fn stopped() -> Error {
+    Error::internal("planning the statement panicked")
 }
