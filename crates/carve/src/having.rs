@@ -14,9 +14,8 @@ use crate::scalar::{Node, Scalar};
 /// Bounds that are further apart than this are those of a type, and tell nothing.
 const WIDEST: i128 = 1 << 48;
 
-/// What a guess may say at least and at most: rows seldom meet their groups by chance.
-const LEAST_SHARE: f64 = 0.001;
-const LARGEST_SHARE: f64 = 0.95;
+/// What a guess may say: rows seldom meet their groups by chance.
+const SHARES: (f64, f64) = (0.001, 0.95);
 
 impl Carver<'_> {
     /// The share of an aggregate's groups that pass; `None` for anything but such a comparison.
@@ -45,7 +44,7 @@ impl Carver<'_> {
         let rows = self.rows(&aggregate.input);
         let groups = self.groups(aggregate.keys.iter().map(|(_, key)| key), rows);
         let more = share_above(rows / groups, argument, constant)?;
-        Some(if asks_for_more { more } else { 1.0 - more }.clamp(LEAST_SHARE, LARGEST_SHARE))
+        Some(if asks_for_more { more } else { 1.0 - more }.clamp(SHARES.0, SHARES.1))
     }
 }
 
@@ -57,12 +56,9 @@ fn share_above(rows: f64, argument: Interval, constant: i128) -> Option<f64> {
     }
     let (width, middle) = (width as f64, argument.low as f64 + width as f64 / 2.0);
     let deviation = (rows * (width * width / 12.0 + middle * middle)).sqrt();
-    if deviation == 0.0 {
-        return None;
-    }
     // The normal distribution, as the logistic function has it: its ends are thicker, as are those of real groups.
     let distance = (constant as f64 - rows * middle) / deviation;
-    Some(1.0 / (1.0 + (1.702 * distance).exp()))
+    (deviation > 0.0).then(|| 1.0 / (1.0 + (1.702 * distance).exp()))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ pub mod compact_strings;
 pub mod guarded_scans;
 pub mod hidden_facts;
 pub mod large_limits;
+pub mod light;
 pub mod list;
 pub mod lone_partitions;
 pub mod pushdown;

@@ -1,9 +1,10 @@
 //! From a syntax tree to DataFusion's plan ([`trees`]), over tables with the columns alone that the tree names ([`mentioned`]), and
-//! without casts that are called as what they cast ([`named_casts`]).
+//! without casts that are called as what they cast ([`named_casts`]); and which thread does that ([`short`]).
 //!
 //! Must not know: SQL text, catalogs, what is in plans.
 #![forbid(unsafe_code)]
 
 pub mod mentioned;
 pub mod named_casts;
+pub mod short;
 pub mod trees;

@@ -220,6 +220,12 @@ impl Planner {
         stored_expression::planned(&self.base, text, &DFSchema::empty())
     }
 
+    /// Whether a name is that of a table of the database.
+    pub(crate) fn is_stored(&self, name: &ObjectName) -> bool {
+        let found = self.path.find(&self.snapshot, name);
+        found.is_ok_and(|name| self.snapshot.table(&name.schema, &name.name).is_some())
+    }
+
     /// Has tables know the expressions of their DEFAULT clauses if the statement is an INSERT: nobody else asks for them.
     fn fill_defaults(&self, statement: &PlanStatement) {
         let is_insert = matches!(statement, PlanStatement::Statement(ast) if matches!(**ast, Ast::Insert(_)));

@@ -44,7 +44,6 @@ pub mod semantics;
 mod send;
 mod sequences;
 pub mod session;
-mod short;
 mod state;
 
 pub use answer::{Answer, ResultKind};

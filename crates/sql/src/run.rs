@@ -22,6 +22,7 @@ use forebay_context::settings::{KeepsPlans, ReadsInOrder};
 use forebay_context::statement::StatementContext;
 use forebay_grammar::collations;
 use forebay_joins::reading_order;
+use forebay_planning::short::{is_short, is_short_text};
 use forebay_plans::kept::PlanKey;
 use forebay_plans::operators;
 use forebay_store::{DEFAULT_SCHEMA, TableOptions};
@@ -41,7 +42,6 @@ use crate::qualified_name::QualifiedName;
 use crate::search_path::is_temporary;
 use crate::send::{QueryRows, SentRows, begin};
 use crate::session::Session;
-use crate::short::{is_short, is_short_text};
 
 /// A statement that DataFusion's parser knows, planned.
 enum Planned {
@@ -268,7 +268,7 @@ impl<'a> Run<'a> {
         let kept_for = (is_query && !reads_answers && KeepsPlans::of(state.config())).then(|| self.key.clone());
         let plans = Arc::clone(&self.session.shared.plans);
         let statement = Arc::clone(&self.statement);
-        let is_here = is_short(&self.planner, &query);
+        let is_here = is_short(&query, &|name| self.planner.is_stored(name));
         // All in one go: each change of threads takes as long as some rules of the optimiser.
         let planned = self.session.wait_at(is_here, async move {
             let plan = planner.plan(&state, query).await?;

@@ -11,13 +11,13 @@ use forebay_context::error::{from_datafusion, from_reading};
 use forebay_context::statement::StatementContext;
 use forebay_engine::timeline::Recorder;
 use forebay_physical::large_limits::without_top_rows;
+use forebay_physical::light::is_light;
 use futures::{FutureExt, StreamExt};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::session::apart;
-use crate::short::is_light;
 
 /// Batches that wait for a slow reader.
 const BUFFERED_BATCHES: usize = 4;

@@ -145,7 +145,7 @@ impl Session {
         self.wait(apart(self.shared.runtime.handle().clone(), work))
     }
 
-    /// As [`Session::wait_apart`], or on this thread where `is_here` (`short.rs`).
+    /// As [`Session::wait_apart`], or on this thread where `is_here` ([`forebay_planning::short`]).
     pub(crate) fn wait_at<T: Send + 'static>(
         &self,
         is_here: bool,

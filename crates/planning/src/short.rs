@@ -2,19 +2,14 @@
 //!
 //! To hand a statement to another thread and to be woken when it is done takes as long as planning a short one. But who computes does not
 //! see that it is cancelled, and needs a stack. So only short queries over stored tables are planned by their own thread, whose planning
-//! takes milliseconds and waits for nobody's files; and it runs only pipelines, which look for themselves whether they are cancelled.
+//! takes milliseconds and waits for nobody's files.
 
 use std::ops::ControlFlow;
 
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::parser::Statement as PlanStatement;
-use datafusion::sql::sqlparser::ast::{Expr, Query, Statement as Ast, TableFactor, Visitor};
+use datafusion::sql::sqlparser::ast::{Expr, ObjectName, Query, Statement as Ast, TableFactor, Visitor};
 use forebay_grammar::walk::Tree;
-use forebay_store::names_equal;
 use tokio::runtime::Handle;
-
-use crate::catalog::Planner;
-use crate::lookup::find_name;
 
 /// How many expressions and tables a short query has at most. TPC-H's have up to 150.
 const MOST_PARTS: usize = 400;
@@ -25,22 +20,18 @@ const MOST_BYTES: usize = 4096;
 /// The stack that planning may need: half of what workers have.
 const STACK_BYTES: usize = 4 << 20;
 
-/// Operators of which each poll takes milliseconds, or looks for itself whether its query was cancelled.
-const LIGHT: [&str; 6] =
-    ["ForebayPipelines", "CooperativeExec", "ProjectionExec", "PlaceholderRowExec", "EmptyExec", "ExplainExec"];
-
 /// Whether this thread may plan: it has the stack for it, and no tasks of its own that would have to wait.
-pub(crate) fn can_plan_here() -> bool {
+fn can_plan_here() -> bool {
     Handle::try_current().is_err() && stacker::remaining_stack().is_some_and(|left| left >= STACK_BYTES)
 }
 
 /// Whether a query that was planned before is run by the thread that asks for it.
-pub(crate) fn is_short_text(text: &str) -> bool {
+pub fn is_short_text(text: &str) -> bool {
     text.len() <= MOST_BYTES && can_plan_here()
 }
 
-/// Whether a query is planned by the thread that asks for it.
-pub(crate) fn is_short(planner: &Planner, query: &PlanStatement) -> bool {
+/// Whether a query is planned by the thread that asks for it; `is_stored` says whether a name is that of a table.
+pub fn is_short(query: &PlanStatement, is_stored: &dyn Fn(&ObjectName) -> bool) -> bool {
     if !can_plan_here() {
         return false;
     }
@@ -52,24 +43,23 @@ pub(crate) fn is_short(planner: &Planner, query: &PlanStatement) -> bool {
         },
         _ => return false,
     };
-    let mut parts = Parts { planner, left: MOST_PARTS, with: Vec::new() };
+    let mut parts = Parts { is_stored, left: MOST_PARTS, with: Vec::new() };
     matches!(ast, Ast::Query(_)) && ast.walk(&mut parts).is_continue()
-}
-
-/// Whether these operators may be run by the thread that asks for their rows.
-pub(crate) fn is_light(plan: &dyn ExecutionPlan) -> bool {
-    LIGHT.contains(&plan.name()) && plan.children().into_iter().all(|child| is_light(child.as_ref()))
 }
 
 /// Counts the parts of a query, until there are too many, or one that is no stored table.
 struct Parts<'a> {
-    planner: &'a Planner,
+    is_stored: &'a dyn Fn(&ObjectName) -> bool,
     left: usize,
     /// The names of WITH so far.
     with: Vec<String>,
 }
 
 impl Parts<'_> {
+    fn is_with(&self, name: &str) -> bool {
+        self.with.iter().any(|with| with.eq_ignore_ascii_case(name))
+    }
+
     fn part(&mut self) -> ControlFlow<()> {
         match self.left.checked_sub(1) {
             Some(left) => {
@@ -98,14 +88,11 @@ impl Visitor for Parts<'_> {
         self.part()?;
         let is_stored = match factor {
             TableFactor::Table { name, args: None, .. } => {
-                let is_with = || match name.0.as_slice() {
-                    [part] => {
-                        part.as_ident().is_some_and(|name| self.with.iter().any(|with| names_equal(with, &name.value)))
-                    }
+                let is_with = match name.0.as_slice() {
+                    [part] => part.as_ident().is_some_and(|name| self.is_with(&name.value)),
                     _ => false,
                 };
-                let found = find_name(self.planner, name);
-                found.is_ok_and(|name| self.planner.snapshot().table(&name.schema, &name.name).is_some()) || is_with()
+                is_with || (self.is_stored)(name)
             }
             TableFactor::Derived { .. } | TableFactor::NestedJoin { .. } => true,
             _ => false,
@@ -115,5 +102,35 @@ impl Visitor for Parts<'_> {
 
     fn pre_visit_expr(&mut self, _: &Expr) -> ControlFlow<()> {
         self.part()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::sql::parser::DFParser;
+
+    fn check(sql: &str, expect: bool) {
+        let query = DFParser::parse_sql(sql).expect("it is SQL").pop_front().expect("a statement");
+        assert_eq!(is_short(&query, &|name| name.to_string() == "t"), expect, "{sql}");
+    }
+
+    #[test]
+    fn short_queries_over_stored_tables_are_planned_here() {
+        check("SELECT a, sum(b) FROM t WHERE c IN (SELECT c FROM t) GROUP BY a", true);
+        check("EXPLAIN SELECT 1", true);
+        check("WITH q AS (SELECT a FROM t) SELECT * FROM Q JOIN (SELECT * FROM t) x USING (a)", true);
+    }
+
+    #[test]
+    fn views_files_functions_recursion_and_long_queries_are_not() {
+        check("SELECT * FROM v", false);
+        check("SELECT * FROM 'a.parquet'", false);
+        check("SELECT * FROM t JOIN range(10) r ON true", false);
+        check("SELECT (SELECT max(a) FROM v) FROM t", false);
+        check("WITH RECURSIVE q AS (SELECT 1) SELECT * FROM q", false);
+        check("INSERT INTO t VALUES (1)", false);
+        let long = (0..500).map(|number| number.to_string()).collect::<Vec<_>>().join(", ");
+        check(&format!("SELECT a IN ({long}) FROM t"), false);
     }
 }
