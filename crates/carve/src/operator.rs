@@ -25,6 +25,7 @@ use datafusion::physical_plan::{
 };
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 use forebay_base::{Error, ErrorKind};
+use forebay_context::PIPELINES;
 use forebay_context::error::into_datafusion;
 use forebay_context::settings;
 use forebay_context::settings::Execution;
@@ -32,7 +33,6 @@ use forebay_context::statement::StatementContext;
 use forebay_engine::Metrics;
 use forebay_engine::query::{self, PipelineReport, Query, QueryOptions, QueryOutput};
 use forebay_subqueries::plans::with_named_keys;
-use forebay_tables::explain_plan::PIPELINES;
 use forebay_tables::scan::shown_figures;
 use futures::{StreamExt, TryStreamExt};
 

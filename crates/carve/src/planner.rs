@@ -125,8 +125,7 @@ impl Knowledge for CarvedPlans {
     }
 }
 
-/// Whether it is worth while to try: everything in it is looked at then, and once more for each operator that it turns out to be too much
-/// with. Joins and aggregations are tried in any case, since EXPLAIN VERBOSE tells why they are left to DataFusion.
+/// Whether there is a point in trying: a join or an aggregation with nothing above it that pipelines never run.
 fn may_be_carved(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(projection) => may_be_carved(&projection.input),
@@ -138,14 +137,6 @@ fn may_be_carved(plan: &LogicalPlan) -> bool {
 }
 
 fn rewrite(plan: LogicalPlan, session: &dyn Session, reasons: &mut Vec<Reason>) -> DataFusionResult<LogicalPlan> {
-    let is_candidate = matches!(
-        plan,
-        LogicalPlan::Projection(_)
-            | LogicalPlan::Filter(_)
-            | LogicalPlan::SubqueryAlias(_)
-            | LogicalPlan::Join(_)
-            | LogicalPlan::Aggregate(_)
-    );
     // Pipelines make the groups of all keys, DataFusion those of each set.
     if let LogicalPlan::Aggregate(aggregate) = &plan
         && let Some(twice) = GroupedTwice::of(aggregate)?
@@ -153,7 +144,7 @@ fn rewrite(plan: LogicalPlan, session: &dyn Session, reasons: &mut Vec<Reason>) 
     {
         return twice.over(LogicalPlan::Extension(Extension { node: Arc::new(node) }));
     }
-    if is_candidate && may_be_carved(&plan) {
+    if may_be_carved(&plan) {
         match PipelinesNode::carve(&plan, session) {
             Ok(node) => return Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) })),
             Err(reason) if matches!(plan, LogicalPlan::Join(_) | LogicalPlan::Aggregate(_)) => reasons.push(reason),

@@ -26,3 +26,6 @@ pub mod statement;
 pub mod told_settings;
 pub mod words;
 pub mod workers;
+
+/// The name of the operator that runs pipelines, which tell line by line what they did.
+pub const PIPELINES: &str = "ForebayPipelines";

@@ -24,13 +24,15 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 
+use forebay_context::PIPELINES;
+
 use crate::around::{PhysicalRule, around_physical};
 
 /// The limit of a bar: none. A limit passes no filter down.
 const NO_LIMIT: usize = usize::MAX;
 
 /// Operators without inputs that leave filters to those above them.
-const WITHOUT_FILTERS: [&str; 3] = ["ForebayPipelines", "EmptyExec", "PlaceholderRowExec"];
+const WITHOUT_FILTERS: [&str; 3] = [PIPELINES, "EmptyExec", "PlaceholderRowExec"];
 
 /// DataFusion's rule that pushes filters, with bars while it runs, for plans that have one.
 pub fn filters_barred() -> impl PhysicalOptimizerRule + Send + Sync + 'static {

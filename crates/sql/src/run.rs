@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_carve::node::{LeavesRoom, is_breach};
 use forebay_changes::inserted_query;
-use forebay_context::error::from_datafusion;
+use forebay_context::error::{from_datafusion, worker_error};
 use forebay_context::lock::lock;
 use forebay_context::settings::{KeepsPlans, ReadsInOrder};
 use forebay_context::statement::StatementContext;
@@ -32,6 +32,7 @@ use forebay_system::{ALL_TABLES, SCHEMAS, TABLES, answers, tables_of};
 use forebay_tables::load::{self, Loaded};
 use forebay_tables::nested_columns;
 use forebay_types::sums;
+use futures::FutureExt;
 
 use crate::answer::{Answer, ResultKind, Source};
 use crate::catalog::Planner;
@@ -40,13 +41,13 @@ use crate::lookup::{find_name, find_table};
 use crate::options;
 use crate::qualified_name::QualifiedName;
 use crate::search_path::is_temporary;
-use crate::send::{QueryRows, SentRows, begin};
+use crate::send::{Begun, SentRows, begin};
 use crate::session::Session;
 
 /// A statement that DataFusion's parser knows, planned.
 enum Planned {
     /// A query, which has begun.
-    Rows(QueryRows),
+    Rows(Begun),
     /// What has no rows.
     Other(LogicalPlan),
 }
@@ -79,7 +80,7 @@ impl<'a> Run<'a> {
         let is_here = is_short_text(&self.key.text);
         let begun = self.session.wait_at(is_here, async move {
             match forebay_carve::operators(&plan, &state).await {
-                Ok(physical) => begin(&state, statement, physical, is_here).await.map(Some),
+                Ok(physical) => begin(&state, statement, physical).await.map(Some),
                 Err(error) if is_breach(&error) => Ok(None),
                 Err(error) => Err(from_datafusion(error)),
             }
@@ -282,7 +283,7 @@ impl<'a> Run<'a> {
             }
             let physical = plans.operators(kept_for, &plan, &state).await.map_err(from_datafusion)?;
             statement.planned();
-            begin(&state, statement, physical, is_here).await.map(Planned::Rows)
+            begin(&state, statement, physical).await.map(Planned::Rows)
         })?;
         match planned {
             Planned::Rows(begun) => self.rows(begun),
@@ -312,13 +313,19 @@ impl<'a> Run<'a> {
         let (state, statement) = (state.clone(), Arc::clone(&self.statement));
         let begun = self.session.wait_apart(async move {
             let physical = operators(&Arc::new(plan), &state).await.map_err(from_datafusion)?;
-            begin(&state, statement, physical, false).await
+            begin(&state, statement, physical).await
         })?;
         self.rows(begun)
     }
 
     /// The answer that has these rows.
-    fn rows(&self, rows: QueryRows) -> Result<Answer> {
+    fn rows(&self, begun: Begun) -> Result<Answer> {
+        let rows = match begun {
+            Begun::Rows(rows) => rows,
+            Begun::Task(task) => {
+                self.session.wait(task.join().map(|rows| rows.unwrap_or_else(|e| Err(worker_error(&e)))))?
+            }
+        };
         let running = Arc::clone(&self.session.running);
         *lock(&running.task) = rows.rest.as_ref().map(SentRows::abort_handle);
         // Who cancelled before found no task to abort; dropped, the rows stop.

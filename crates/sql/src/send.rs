@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use forebay_base::{ErrorKind, Result};
@@ -13,11 +14,8 @@ use forebay_engine::timeline::Recorder;
 use forebay_physical::large_limits::without_top_rows;
 use forebay_physical::light::is_light;
 use futures::{FutureExt, StreamExt};
-use tokio::runtime::Handle;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::{AbortHandle, JoinHandle};
-
-use crate::session::apart;
 
 /// Batches that wait for a slow reader.
 const BUFFERED_BATCHES: usize = 4;
@@ -30,6 +28,14 @@ pub(crate) struct QueryRows {
     pub(crate) is_renamed: bool,
     pub(crate) ready: std::vec::IntoIter<Result<RecordBatch>>,
     pub(crate) rest: Option<SentRows>,
+}
+
+/// A query that has begun.
+pub(crate) enum Begun {
+    /// It has rows to show, or none.
+    Rows(QueryRows),
+    /// A worker runs it until it has.
+    Task(SpawnedTask<Result<QueryRows>>),
 }
 
 /// Rows that a worker sends. Dropped, it stops.
@@ -52,10 +58,9 @@ impl Drop for SentRows {
     }
 }
 
-/// Runs a plan until it has rows to show, and goes on until it would have to wait for more of them; a worker sends the others. It runs on
-/// the thread that polls, since a change of threads takes as long as a short query, or in a thread of its own where `is_here` (the thread
-/// is the one that asked) and the plan may compute for long. Where its top rows turn out to need more memory than there is before there
-/// are any, all rows are sorted instead.
+/// Runs a plan until it has rows to show, and goes on until it would have to wait for more of them; a worker sends the others. A light plan
+/// is run by the thread that polls, since a change of threads takes as long as a short query; others are left to a worker. Where its top
+/// rows turn out to need more memory than there is before there are any, all rows are sorted instead.
 ///
 /// # Errors
 /// What fails before there are rows.
@@ -63,8 +68,7 @@ pub(crate) async fn begin(
     state: &SessionState,
     statement: Arc<StatementContext>,
     plan: Arc<dyn ExecutionPlan>,
-    is_here: bool,
-) -> Result<QueryRows> {
+) -> Result<Begun> {
     // Of a statement that was cancelled while it was planned nothing runs: whoever waited may be at the next one.
     tokio::task::yield_now().await;
     let schema = plan.schema();
@@ -72,18 +76,23 @@ pub(crate) async fn begin(
     let in_zone = zone.and_then(|zone| forebay_zones::shown::schema(&schema, zone.name()));
     let context = statement.task_context(state);
     statement.timeline().into_iter().for_each(Recorder::planned);
-    let is_handed_over = is_here && !is_light(plan.as_ref());
-    let begun = async move {
-        match begin_plan(Arc::clone(&plan), &context, &statement).await {
+    let is_light = is_light(plan.as_ref());
+    let rows = async move {
+        let begun = match begin_plan(Arc::clone(&plan), &context, &statement).await {
             Err(error) if error.kind() == ErrorKind::OutOfMemory => match without_top_rows(&plan) {
                 Ok(Some(sorting)) => begin_plan(sorting, &context, &statement).await,
                 _ => Err(error),
             },
             begun => begun,
-        }
+        };
+        let (ready, rest) = begun?;
+        let (is_renamed, schema) = (in_zone.is_some(), in_zone.unwrap_or(schema));
+        Ok(QueryRows { schema, is_renamed, ready: ready.into_iter(), rest })
     };
-    let (ready, rest) = if is_handed_over { apart(Handle::current(), begun).await? } else { begun.await? };
-    Ok(QueryRows { is_renamed: in_zone.is_some(), schema: in_zone.unwrap_or(schema), ready: ready.into_iter(), rest })
+    Ok(match is_light {
+        true => Begun::Rows(rows.await?),
+        false => Begun::Task(SpawnedTask::spawn(rows)),
+    })
 }
 
 async fn begin_plan(

@@ -18,7 +18,6 @@ use forebay_engine::timeline::Timeline;
 use forebay_plans::kept::{PlanCache, new_settings};
 use forebay_transactions::SessionTransactions;
 use futures::FutureExt;
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::prepared::Prepared;
@@ -142,7 +141,22 @@ impl Session {
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
-        self.wait(apart(self.shared.runtime.handle().clone(), work))
+        let handle = self.shared.runtime.handle().clone();
+        let (wanted, unwanted) = oneshot::channel::<()>();
+        let unless_left = async move {
+            tokio::select! {
+                biased;
+                _ = unwanted => Err(Error::new(ErrorKind::Cancelled, "nobody waits for the statement")),
+                done = work => done,
+            }
+        };
+        let task = self.shared.runtime.spawn_blocking(move || handle.block_on(unless_left));
+        self.wait(async {
+            // Dropped with this future.
+            let _wanted = wanted;
+            // A panic is an error of this statement.
+            task.await.unwrap_or_else(|failed| Err(worker_error(&failed)))
+        })
     }
 
     /// As [`Session::wait_apart`], or on this thread where `is_here` ([`forebay_planning::short`]).
@@ -172,27 +186,7 @@ impl Drop for Session {
     }
 }
 
-/// Does `work` in a thread of its own. If nobody waits for it any more, it ends there when it next waits itself.
-pub(crate) async fn apart<T: Send + 'static>(
-    runtime: Handle,
-    work: impl Future<Output = Result<T>> + Send + 'static,
-) -> Result<T> {
-    let (wanted, unwanted) = oneshot::channel::<()>();
-    let unless_left = async move {
-        tokio::select! {
-            biased;
-            _ = unwanted => Err(Error::new(ErrorKind::Cancelled, "nobody waits for the statement")),
-            done = work => done,
-        }
-    };
-    let own = runtime.clone();
-    let task = runtime.spawn_blocking(move || own.block_on(unless_left));
-    let _wanted = wanted;
-    // A panic is an error of this statement.
-    task.await.unwrap_or_else(|failed| Err(worker_error(&failed)))
-}
-
-/// What planning that panicked is to the statement; what it said has been written by then.
+/// What a panic is to its statement; what it said has been written by then.
 fn stopped() -> Error {
-    Error::internal("planning the statement panicked")
+    Error::internal("the statement panicked")
 }

@@ -32,12 +32,11 @@ use forebay_context::statement::StatementContext;
 use forebay_engine::timeline::SourceTimeline;
 use futures::TryStreamExt;
 
+use forebay_context::PIPELINES;
+
 use crate::fetched::operator::FetchExec;
 use crate::scan::ScanExec;
 use crate::scan_times;
-
-/// The name of the operator that runs pipelines, which tell line by line what they did.
-pub const PIPELINES: &str = "ForebayPipelines";
 
 /// Runs a plan to its end, and gives its operators with what they did instead of its rows.
 #[derive(Debug, Clone)]
