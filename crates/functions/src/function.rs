@@ -13,12 +13,15 @@ use datafusion::arrow::datatypes::{
     TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
 };
 use datafusion::common::{DataFusionError, Result, ScalarValue, internal_err};
-use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 use forebay_base::Error;
 use forebay_base::calendar::{self, INFINITE_DAY};
 use forebay_context::error::into_datafusion;
 use forebay_context::moments::{DAY, INFINITE, in_range};
 use forebay_syntax::types::shown_type;
+
+use crate::strict;
 
 /// The type of all intervals.
 pub const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
@@ -30,6 +33,21 @@ pub const TIME: DataType = DataType::Time64(TimeUnit::Microsecond);
 pub const HUGEINT: DataType = DataType::Decimal128(38, 0);
 /// The type of texts.
 pub const TEXT: DataType = DataType::Utf8View;
+
+/// What operators of dates, times and intervals are planned as: NULL where an operand is.
+const OPERATORS: [&str; 11] = [
+    "date_add",
+    "date_and_time",
+    "days_between",
+    "days_earlier",
+    "interval_over",
+    "interval_times",
+    "moment_difference",
+    "moment_earlier",
+    "moment_later",
+    "time_earlier",
+    "time_later",
+];
 
 /// The types that a function takes, and the one that it gives.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,6 +136,13 @@ impl ScalarUDFImpl for Function {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         Ok(self.shape(types)?.result)
+    }
+
+    fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        match OPERATORS.contains(&self.name()) {
+            true => strict::simplified(self, args, context),
+            false => Ok(ExprSimplifyResult::Original(args)),
+        }
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -21,6 +21,7 @@ pub mod moments;
 pub mod null_if;
 pub mod order_keys;
 pub mod row_extrema;
+pub mod strict;
 pub mod texts;
 
 /// The function of this name, which is one of [`functions`]; `None` where there is none.

@@ -16,6 +16,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::Cast;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -24,6 +25,7 @@ use datafusion::logical_expr::{
 use crate::expressions::{ExpressionRule, Kinds};
 use crate::typed::ChildTypes;
 use forebay_functions::floats::canonical_value;
+use forebay_functions::strict;
 
 /// Digits of any 64-bit integer, signed or not.
 const INT64_DIGITS: u8 = 20;
@@ -174,6 +176,10 @@ impl ScalarUDFImpl for CheckedBinary {
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         let [left, right] = types else { return internal_err!("{} takes two arguments", self.name()) };
         BinaryTypeCoercer::new(left, &self.op, right).get_result_type()
+    }
+
+    fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        strict::simplified(self, args, context)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

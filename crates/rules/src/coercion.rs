@@ -15,6 +15,7 @@ use datafusion::logical_expr::{
 use forebay_base::{canonical_f32, canonical_f64};
 
 use crate::dates;
+use crate::declared_digits::with_all_digits;
 use crate::expressions::{ExpressionRule, Kinds};
 use crate::multisets::is_set_operation;
 use crate::set_operations::{unify_intersection, unify_union};
@@ -208,9 +209,11 @@ fn unify_case(case: Case, types: &ChildTypes, schema: &DFSchema) -> Result<Trans
     thens.extend(else_expr.map(|expr| *expr));
     // The type of a CASE is asked for before its values are brought to one.
     let is_number = |own: &Option<DataType>| own.as_ref().is_some_and(|own| own.is_numeric() || own.is_null());
-    let united = then_types.iter().all(is_number).then(|| then_types.iter().cloned().collect::<Option<Vec<_>>>());
-    let united =
-        united.flatten().filter(|types| types.iter().any(|own| *own != types[0])).and_then(|t| united_number(&t));
+    let numbers = then_types.iter().all(is_number).then(|| then_types.iter().cloned().collect::<Option<Vec<_>>>());
+    let united = numbers.flatten().filter(|types| types.iter().any(|own| *own != types[0])).and_then(|types| {
+        let common = united_number(&types)?;
+        Some(with_all_digits(common, &types, thens.iter().map(|value| Some((value, schema)))))
+    });
     let thens = match united {
         Some(common) => {
             let casts = thens.into_iter().map(|then| then.cast_to(&common, schema)).collect::<Result<_>>()?;
@@ -249,6 +252,10 @@ fn unify(
     let beside_texts = texts_beside::type_of_all(&expressions, &types, purpose)?;
     let Some(common) = beside_texts.or_else(|| common_type(&types, purpose)) else {
         return Ok(Transformed::no(expressions));
+    };
+    let common = match purpose {
+        Purpose::Unite => with_all_digits(common, &types, expressions.iter().map(|value| Some((value, schema)))),
+        Purpose::Compare | Purpose::Order => common,
     };
     let casts = expressions.into_iter().map(|expr| expr.cast_to(&common, schema)).collect::<Result<_>>()?;
     Ok(Transformed::yes(casts))

@@ -11,6 +11,7 @@ mod coerced;
 pub mod coercion;
 mod conditions;
 pub mod dates;
+mod declared_digits;
 pub mod dependencies;
 pub mod derived_tables;
 pub mod distinct_rows;

@@ -12,6 +12,7 @@ use datafusion::functions::core::expr_fn::nullif;
 use datafusion::functions_nested::expr_fn::array_concat;
 use datafusion::logical_expr::expr::{Case, Cast};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr};
+use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, GetFieldAccess, Operator, ScalarUDF, lit, when};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
@@ -228,7 +229,7 @@ fn float_remainder(expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
 }
 
 /// How many digits integers and decimals of a type have before and behind the point; `None` of what is neither.
-fn digits(expr: &Expr, data_type: &DataType) -> Option<(u32, u32)> {
+pub(crate) fn digits(expr: &Expr, data_type: &DataType) -> Option<(u32, u32)> {
     use DataType as T;
     Some(match data_type {
         T::Decimal128(precision, scale) if *scale >= 0 => {
@@ -280,19 +281,37 @@ fn float_of(types: &[DataType; 2]) -> DataType {
     if is_single { DataType::Float32 } else { DataType::Float64 }
 }
 
+/// Operators within each other of which each is asked for the types of its operands; those below say it themselves.
+const OPERATORS_WITHIN: usize = 32;
+
 /// The type of an expression. A long chain of operators is looked through, not asked for the types of all of its parts.
-fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
+pub(crate) fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
+    type_within(expr, schema, OPERATORS_WITHIN)
+}
+
+/// As [`type_of`], where at most so many operators are looked into.
+fn type_within(expr: &Expr, schema: &DFSchema, most: usize) -> Option<DataType> {
     match expr {
         Expr::Cast(cast) => Some(cast.field.data_type().clone()),
         Expr::Literal(value, _) => Some(value.data_type()),
         // These say other types before their values are brought to one.
         Expr::Case(case) => {
-            united_type_of(case.when_then_expr.iter().map(|(_, then)| &**then).chain(case.else_expr.as_deref()), schema)
-                .or_else(|| expr.get_type(schema).ok())
+            let values = case.when_then_expr.iter().map(|(_, then)| &**then).chain(case.else_expr.as_deref());
+            united_type_of(values, schema, most).or_else(|| expr.get_type(schema).ok())
         }
         Expr::ScalarFunction(call) if matches!(call.func.name(), "coalesce" | "greatest" | "least") => {
-            united_type_of(call.args.iter(), schema).or_else(|| expr.get_type(schema).ok())
+            united_type_of(call.args.iter(), schema, most).or_else(|| expr.get_type(schema).ok())
         }
+        // And so do these of them.
+        Expr::BinaryExpr(BinaryExpr { left, op, right })
+            if most > 0 && matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Modulo) =>
+        {
+            let types = type_within(left, schema, most - 1).zip(type_within(right, schema, most - 1));
+            let united =
+                types.and_then(|(left, right)| BinaryTypeCoercer::new(&left, op, &right).get_result_type().ok());
+            united.or_else(|| expr.get_type(schema).ok())
+        }
+        Expr::Negative(inner) if most > 0 => type_within(inner, schema, most - 1),
         Expr::BinaryExpr(BinaryExpr { op: Operator::Divide, right, .. }) => match right.as_ref() {
             Expr::Cast(cast) => Some(cast.field.data_type().clone()),
             Expr::Literal(value, _) => Some(value.data_type()),
@@ -303,8 +322,9 @@ fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
 }
 
 /// The type that numbers are brought to; `None` of what is none.
-fn united_type_of<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Option<DataType> {
-    let types: Vec<DataType> = values.map(|value| type_of(value, schema)).collect::<Option<_>>()?;
+fn united_type_of<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema, most: usize) -> Option<DataType> {
+    let most = most.checked_sub(1)?;
+    let types: Vec<DataType> = values.map(|value| type_within(value, schema, most)).collect::<Option<_>>()?;
     let is_number = |own: &DataType| own.is_numeric() || own.is_null();
     types.iter().all(is_number).then(|| united_number(&types)).flatten()
 }

@@ -9,6 +9,7 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{Distinct, Expr, Join, LogicalPlan, LogicalPlanBuilder, Union};
 
+use crate::declared_digits::with_all_digits;
 use crate::multisets::is_set_operation;
 use crate::supertypes::united_type;
 use crate::texts_beside::is_other;
@@ -71,7 +72,14 @@ fn united_columns(inputs: &[Arc<LogicalPlan>], width: usize) -> Vec<Option<DataT
         let is_of_texts = types.iter().any(DataType::is_string) && types.iter().any(is_other);
         match is_of_texts {
             true => Some(DataType::Utf8View),
-            false => is_mixed.then(|| united_type(&types)).flatten(),
+            false if is_mixed => {
+                let values = inputs.iter().map(|input| match input.as_ref() {
+                    LogicalPlan::Projection(made) => Some((made.expr.get(column)?, made.input.schema().as_ref())),
+                    _ => None,
+                });
+                united_type(&types).map(|common| with_all_digits(common, &types, values))
+            }
+            false => None,
         }
     };
     (0..width).map(target).collect()

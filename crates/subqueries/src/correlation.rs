@@ -1,7 +1,8 @@
 //! Correlated subqueries over tables with equal column names. DataFusion moves the predicates that name the outer query out
 //! of the subquery, and calls what they read of it by the column's name alone: of `a.k = x.k AND b.k = x.l` it makes
 //! comparisons with one column `k`. Columns that such predicates read and that have namesakes get names of their own here, those of EXISTS
-//! also where a column outside has the same name and table.
+//! also where a column outside has the same name and table. No name is given twice in a statement: subqueries within each other may
+//! call their tables alike.
 //!
 //! ```text
 //! filter a.k = outer x.k           projection a.k, b.k
@@ -10,7 +11,7 @@
 //!                                        join a, b
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
@@ -33,12 +34,30 @@ impl AnalyzerRule for Namesakes {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let within = rewrite_nodes(plan, is_correlated_filter, |node| told_apart(node, None)).data()?;
+        let mut names = GivenNames::default();
+        let within = rewrite_nodes(plan, is_correlated_filter, |node| told_apart(node, None, &mut names)).data()?;
         rewrite_nodes(within, has_correlated_exists, |node| {
             let outside = merge_schema(&node.inputs());
-            node.map_expressions(|expr| expr.transform_up(|expr| apart_from(expr, &outside)))
+            node.map_expressions(|expr| expr.transform_up(|expr| apart_from(expr, &outside, &mut names)))
         })
         .data()
+    }
+}
+
+/// The names that columns got in a statement.
+#[derive(Debug, Default)]
+struct GivenNames(BTreeSet<String>);
+
+impl GivenNames {
+    /// A new name for `column`: "k of a", "k of a (2)" and so on.
+    fn give(&mut self, column: &Column) -> String {
+        let table = column.relation.as_ref().map_or_else(String::new, ToString::to_string);
+        let name = format!("{} of {table}", column.name());
+        let numbered = (2..).map(|number| format!("{name} ({number})"));
+        let name = std::iter::once(name.clone()).chain(numbered).find(|name| !self.0.contains(name));
+        let name = name.expect("numbers do not end");
+        self.0.insert(name.clone());
+        name
     }
 }
 
@@ -65,10 +84,10 @@ fn correlated_exists(expr: &Expr) -> Option<&Exists> {
 
 /// EXISTS whose correlated predicates read no column of its own that is called as one outside. What `IN` becomes compares such
 /// columns: both `b.k` in `b.k NOT IN (SELECT k FROM b WHERE b.k > a.j)`.
-fn apart_from(expr: Expr, outside: &DFSchema) -> Result<Transformed<Expr>> {
+fn apart_from(expr: Expr, outside: &DFSchema, names: &mut GivenNames) -> Result<Transformed<Expr>> {
     let Some(Exists { subquery, negated }) = correlated_exists(&expr) else { return Ok(Transformed::no(expr)) };
     let plan = subquery.subquery.as_ref().clone();
-    let told = rewrite_nodes(plan, is_correlated_filter, |node| told_apart(node, Some(outside)))?;
+    let told = rewrite_nodes(plan, is_correlated_filter, |node| told_apart(node, Some(outside), names))?;
     Ok(match told.transformed {
         true => {
             let subquery = subquery.with_plan(Arc::new(told.data));
@@ -79,7 +98,11 @@ fn apart_from(expr: Expr, outside: &DFSchema) -> Result<Transformed<Expr>> {
 }
 
 /// A filter whose correlated parts read columns by names that no other column has, be it of its rows or `outside`.
-fn told_apart(node: LogicalPlan, outside: Option<&DFSchema>) -> Result<Transformed<LogicalPlan>> {
+fn told_apart(
+    node: LogicalPlan,
+    outside: Option<&DFSchema>,
+    names: &mut GivenNames,
+) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Filter(filter) = node else { return Ok(Transformed::no(node)) };
     let schema = filter.input.schema();
     let is_twice = |column: &Column| match outside {
@@ -89,8 +112,7 @@ fn told_apart(node: LogicalPlan, outside: Option<&DFSchema>) -> Result<Transform
     let mut renamed = BTreeMap::new();
     for part in split_conjunction(&filter.predicate).into_iter().filter(|part| part.contains_outer()) {
         for column in part.column_refs().into_iter().filter(|column| is_twice(column)) {
-            let table = column.relation.as_ref().map_or_else(String::new, ToString::to_string);
-            renamed.insert(column.clone(), format!("{} of {table}", column.name()));
+            renamed.entry(column.clone()).or_insert_with(|| names.give(column));
         }
     }
     if renamed.is_empty() {

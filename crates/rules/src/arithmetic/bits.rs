@@ -10,14 +10,16 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::common::{Result, internal_err, plan_err};
 use datafusion::functions::utils::make_scalar_function;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::{
-    ColumnarValue, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
 use super::huge::HUGEINT;
 use super::shifts::over_integers;
 use crate::supertypes::is_mixed;
+use forebay_functions::strict;
 
 /// What is done to the bits of one or two integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -105,6 +107,10 @@ impl ScalarUDFImpl for Bits {
             Some(first) => Ok(first),
             None => plan_err!("{} takes integers", self.name()),
         }
+    }
+
+    fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        strict::simplified(self, args, context)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

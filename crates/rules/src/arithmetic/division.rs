@@ -9,6 +9,7 @@ use datafusion::arrow::datatypes::{DataType, Decimal128Type, Float32Type, Float6
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{Result, internal_err};
 use datafusion::functions::utils::make_scalar_function;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
@@ -17,6 +18,7 @@ use datafusion::logical_expr::{
 use super::huge::HUGEINT;
 use forebay_context::told_settings::{Setting, setting};
 use forebay_functions::floats::canonical;
+use forebay_functions::strict;
 
 /// What divisions of a session mean.
 #[derive(Debug)]
@@ -120,6 +122,10 @@ impl ScalarUDFImpl for IntegerDivide {
             Some(left) => Ok(left),
             None => internal_err!("{} takes two arguments", self.name()),
         }
+    }
+
+    fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        strict::simplified(self, args, context)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -12,12 +12,14 @@ use datafusion::arrow::datatypes::{
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{Result, internal_err};
 use datafusion::functions::utils::make_scalar_function;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
 use super::huge::HUGEINT;
+use forebay_functions::strict;
 
 /// The greatest HUGEINT.
 const MOST_HUGEINT: i128 = 10_i128.pow(38) - 1;
@@ -107,6 +109,10 @@ impl ScalarUDFImpl for Shift {
             Some(value) => Ok(value),
             None => internal_err!("{} takes two arguments", self.name()),
         }
+    }
+
+    fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        strict::simplified(self, args, context)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
