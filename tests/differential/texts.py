@@ -212,7 +212,7 @@ class Generator:
 
 
 # As docs/execution.md says, *Differences from DuckDB*.
-DOCUMENTED = [(r"regexp|SIMILAR|split_regex", r"DuckDB says Invalid Input Error: (missing|bad repetition)[^\n]*\ngot (\[\]|\[\[null\])"), (r"chr\(-1\).*NULL|NULL.*chr\(-1\)", r"got an error:\nError: chr\(-1\): there is no such character")]
+DOCUMENTED = [(r"regexp|SIMILAR|split_regex", r"DuckDB says Invalid Input Error: (missing|bad repetition)[^\n]*\ngot (\[\]|\[\[null\])"), (r"chr\(-1\).*NULL|NULL.*chr\(-1\)", r"got an error:\nError: chr\(-1\): there is no such character|DuckDB says Invalid Input Error: Invalid UTF8 Codepoint -1\ngot (\[\]|\[\[null\])")]
 
 
 def run(options, report):

@@ -34,21 +34,6 @@ pub const HUGEINT: DataType = DataType::Decimal128(38, 0);
 /// The type of texts.
 pub const TEXT: DataType = DataType::Utf8View;
 
-/// What operators of dates, times and intervals are planned as: NULL where an operand is.
-const OPERATORS: [&str; 11] = [
-    "date_add",
-    "date_and_time",
-    "days_between",
-    "days_earlier",
-    "interval_over",
-    "interval_times",
-    "moment_difference",
-    "moment_earlier",
-    "moment_later",
-    "time_earlier",
-    "time_later",
-];
-
 /// The types that a function takes, and the one that it gives.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shape {
@@ -86,13 +71,15 @@ pub struct Function {
     definition: &'static Definition,
     aliases: Vec<String>,
     signature: Signature,
+    /// It is NULL where an argument is.
+    is_strict: bool,
 }
 
 impl Function {
-    /// The function that is defined so.
-    pub fn new(definition: &'static Definition) -> Self {
+    /// The function that is defined so; `is_strict` if it is NULL where an argument is.
+    pub fn new(definition: &'static Definition, is_strict: bool) -> Self {
         let aliases = definition.names[1..].iter().map(|name| (*name).to_owned()).collect();
-        Self { definition, aliases, signature: Signature::user_defined(Volatility::Immutable) }
+        Self { definition, aliases, signature: Signature::user_defined(Volatility::Immutable), is_strict }
     }
 
     fn shape(&self, types: &[DataType]) -> Result<Shape> {
@@ -139,7 +126,7 @@ impl ScalarUDFImpl for Function {
     }
 
     fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        match OPERATORS.contains(&self.name()) {
+        match self.is_strict {
             true => strict::simplified(self, args, context),
             false => Ok(ExprSimplifyResult::Original(args)),
         }

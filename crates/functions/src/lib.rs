@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::ScalarUDF;
 
+use function::{Definition, Function};
+
 mod bit_count;
 pub mod blob_text;
 pub mod casts;
@@ -26,17 +28,22 @@ pub mod texts;
 
 /// The function of this name, which is one of [`functions`]; `None` where there is none.
 pub fn function(name: &str) -> Option<Arc<ScalarUDF>> {
-    let definition = definitions().find(|definition| definition.names[0] == name)?;
-    Some(Arc::new(ScalarUDF::from(function::Function::new(definition))))
+    definitions().find(|(definition, _)| definition.names[0] == name).map(called)
 }
 
 /// All functions, by the names that SQL calls them.
 pub fn functions() -> Vec<Arc<ScalarUDF>> {
-    let defined = definitions().map(|definition| Arc::new(ScalarUDF::from(function::Function::new(definition))));
-    defined.chain([Arc::new(ScalarUDF::from(moments::part::DatePart::default())), null_if::function()]).collect()
+    let others = [Arc::new(ScalarUDF::from(moments::part::DatePart::default())), null_if::function()];
+    definitions().map(called).chain(others).collect()
 }
 
-fn definitions() -> impl Iterator<Item = &'static function::Definition> {
-    let of_numbers = [floating::UNARY, floating::BINARY, bit_count::DEFINITIONS];
-    moments::DEFINITIONS.iter().chain(texts::DEFINITIONS).copied().chain(of_numbers).flatten()
+fn called((definition, is_strict): (&'static Definition, bool)) -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::from(Function::new(definition, is_strict)))
+}
+
+/// With each, whether it is NULL where an argument is: those of dates, times and intervals are.
+fn definitions() -> impl Iterator<Item = (&'static Definition, bool)> {
+    let others = [floating::UNARY, floating::BINARY, bit_count::DEFINITIONS];
+    let others = texts::DEFINITIONS.iter().copied().chain(others).flatten();
+    moments::DEFINITIONS.iter().copied().flatten().map(|one| (one, true)).chain(others.map(|one| (one, false)))
 }

@@ -33,7 +33,8 @@ pub use json::JsonOperators;
 pub fn functions() -> Vec<Arc<ScalarUDF>> {
     let defined =
         [orders::DEFINITIONS, choices::DEFINITIONS, places::DEFINITIONS, maps::DEFINITIONS, distances::DEFINITIONS];
-    let defined = defined.into_iter().flatten().map(|definition| Arc::new(ScalarUDF::from(Function::new(definition))));
+    let defined =
+        defined.into_iter().flatten().map(|definition| Arc::new(ScalarUDF::from(Function::new(definition, false))));
     let defined = defined.chain(structs::functions()).chain(summaries::functions());
     defined.chain(json::functions()).chain(series_lists::functions()).chain([contains::function()]).collect()
 }

@@ -19,10 +19,10 @@ use crate::declared_digits::with_all_digits;
 use crate::expressions::{ExpressionRule, Kinds};
 use crate::multisets::is_set_operation;
 use crate::set_operations::{unify_intersection, unify_union};
-use crate::supertypes::{Purpose, common_type, our_common_type, united_number};
 use crate::texts_beside::{self, purpose_of};
 use crate::typed::{ChildTypes, is_comparison};
 use forebay_functions::casts::{cast_scalar, possible};
+use forebay_types::supertypes::{Purpose, common_type, our_common_type, united_number};
 use forebay_zones::at_zone;
 
 /// Functions whose arguments become one type.

@@ -4,9 +4,9 @@
 use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use forebay_types::supertypes::united_type;
 
-use crate::operators::{digits, type_of};
-use crate::supertypes::united_type;
+use crate::operand_types::{digits, type_of};
 
 /// Digits that decimals of at most as many keep in sums and products.
 const NARROW_DIGITS: u32 = 18;

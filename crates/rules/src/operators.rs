@@ -12,7 +12,6 @@ use datafusion::functions::core::expr_fn::nullif;
 use datafusion::functions_nested::expr_fn::array_concat;
 use datafusion::logical_expr::expr::{Case, Cast};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr};
-use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, GetFieldAccess, Operator, ScalarUDF, lit, when};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
@@ -23,9 +22,10 @@ use crate::arithmetic::bits::BitOperator;
 use crate::arithmetic::division::{Division, IntegerDivide};
 use crate::arithmetic::huge::{HUGEINT, as_hugeint};
 use crate::arithmetic::shifts::{Direction, Shift};
-use crate::supertypes::{is_mixed, united_number};
+use crate::operand_types::{digits, type_of};
 use crate::texts_beside::comparable;
 use forebay_functions::casts::cast_scalar;
+use forebay_types::supertypes::is_mixed;
 
 /// Plans operators.
 #[derive(Debug)]
@@ -228,28 +228,6 @@ fn float_remainder(expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
     })
 }
 
-/// How many digits integers and decimals of a type have before and behind the point; `None` of what is neither.
-pub(crate) fn digits(expr: &Expr, data_type: &DataType) -> Option<(u32, u32)> {
-    use DataType as T;
-    Some(match data_type {
-        T::Decimal128(precision, scale) if *scale >= 0 => {
-            let scale = u32::from(scale.unsigned_abs());
-            (u32::from(*precision).saturating_sub(scale), scale)
-        }
-        T::Int64 => match expr {
-            Expr::Literal(ScalarValue::Int64(Some(value)), _) => {
-                (value.unsigned_abs().checked_ilog10().unwrap_or(0) + 1, 0)
-            }
-            _ => (19, 0),
-        },
-        T::Int8 | T::UInt8 => (3, 0),
-        T::Int16 | T::UInt16 => (5, 0),
-        T::Int32 | T::UInt32 => (10, 0),
-        T::UInt64 => (20, 0),
-        _ => return None,
-    })
-}
-
 /// `expr`, of the type `own`, as HUGEINT.
 fn huge(expr: Expr, own: &DataType) -> Expr {
     match &expr {
@@ -279,54 +257,6 @@ fn fitted(expr: &Expr, target: &DataType) -> Expr {
 fn float_of(types: &[DataType; 2]) -> DataType {
     let is_single = types.contains(&DataType::Float32) && !types.contains(&DataType::Float64);
     if is_single { DataType::Float32 } else { DataType::Float64 }
-}
-
-/// Operators within each other of which each is asked for the types of its operands; those below say it themselves.
-const OPERATORS_WITHIN: usize = 32;
-
-/// The type of an expression. A long chain of operators is looked through, not asked for the types of all of its parts.
-pub(crate) fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
-    type_within(expr, schema, OPERATORS_WITHIN)
-}
-
-/// As [`type_of`], where at most so many operators are looked into.
-fn type_within(expr: &Expr, schema: &DFSchema, most: usize) -> Option<DataType> {
-    match expr {
-        Expr::Cast(cast) => Some(cast.field.data_type().clone()),
-        Expr::Literal(value, _) => Some(value.data_type()),
-        // These say other types before their values are brought to one.
-        Expr::Case(case) => {
-            let values = case.when_then_expr.iter().map(|(_, then)| &**then).chain(case.else_expr.as_deref());
-            united_type_of(values, schema, most).or_else(|| expr.get_type(schema).ok())
-        }
-        Expr::ScalarFunction(call) if matches!(call.func.name(), "coalesce" | "greatest" | "least") => {
-            united_type_of(call.args.iter(), schema, most).or_else(|| expr.get_type(schema).ok())
-        }
-        // And so do these of them.
-        Expr::BinaryExpr(BinaryExpr { left, op, right })
-            if most > 0 && matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Modulo) =>
-        {
-            let types = type_within(left, schema, most - 1).zip(type_within(right, schema, most - 1));
-            let united =
-                types.and_then(|(left, right)| BinaryTypeCoercer::new(&left, op, &right).get_result_type().ok());
-            united.or_else(|| expr.get_type(schema).ok())
-        }
-        Expr::Negative(inner) if most > 0 => type_within(inner, schema, most - 1),
-        Expr::BinaryExpr(BinaryExpr { op: Operator::Divide, right, .. }) => match right.as_ref() {
-            Expr::Cast(cast) => Some(cast.field.data_type().clone()),
-            Expr::Literal(value, _) => Some(value.data_type()),
-            _ => expr.get_type(schema).ok(),
-        },
-        _ => expr.get_type(schema).ok(),
-    }
-}
-
-/// The type that numbers are brought to; `None` of what is none.
-fn united_type_of<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema, most: usize) -> Option<DataType> {
-    let most = most.checked_sub(1)?;
-    let types: Vec<DataType> = values.map(|value| type_within(value, schema, most)).collect::<Option<_>>()?;
-    let is_number = |own: &DataType| own.is_numeric() || own.is_null();
-    types.iter().all(is_number).then(|| united_number(&types)).flatten()
 }
 
 /// `expr`, of the type `own`, in another type; a literal is one again.

@@ -8,10 +8,10 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{Distinct, Expr, Join, LogicalPlan, LogicalPlanBuilder, Union};
+use forebay_types::supertypes::united_type;
 
 use crate::declared_digits::with_all_digits;
 use crate::multisets::is_set_operation;
-use crate::supertypes::united_type;
 use crate::texts_beside::is_other;
 
 /// The plan with set operations whose columns have the types that those of their inputs have in common, as far as types are

@@ -17,8 +17,7 @@ use datafusion::logical_expr::{
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use forebay_functions::function::refused;
 use forebay_syntax::types::shown_type;
-
-use crate::supertypes::{Purpose, united_type};
+use forebay_types::supertypes::{Purpose, united_type};
 
 /// What operands of an operator that compares are brought together for.
 pub(crate) fn purpose_of(op: Operator) -> Purpose {

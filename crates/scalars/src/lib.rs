@@ -34,6 +34,7 @@ pub fn functions() -> Vec<Arc<ScalarUDF>> {
         uuids::DEFINITIONS,
         visibility::DEFINITIONS,
     ];
-    let defined = all.into_iter().flatten().map(|definition| Arc::new(ScalarUDF::from(Function::new(definition))));
+    let defined =
+        all.into_iter().flatten().map(|definition| Arc::new(ScalarUDF::from(Function::new(definition, false))));
     defined.chain(whole_numbers::functions()).chain([rounding::round_even()]).collect()
 }

@@ -24,7 +24,7 @@ static ROUND_EVEN: Definition =
 
 /// `round_even`.
 pub(crate) fn round_even() -> Arc<ScalarUDF> {
-    Arc::new(ScalarUDF::from(RoundEven { of_others: Function::new(&ROUND_EVEN) }))
+    Arc::new(ScalarUDF::from(RoundEven { of_others: Function::new(&ROUND_EVEN, false) }))
 }
 
 /// Of decimals exactly, with the digits of the result in its type; of other numbers as the function below.

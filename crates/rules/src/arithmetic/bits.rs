@@ -18,8 +18,8 @@ use datafusion::logical_expr::{
 
 use super::huge::HUGEINT;
 use super::shifts::over_integers;
-use crate::supertypes::is_mixed;
 use forebay_functions::strict;
+use forebay_types::supertypes::is_mixed;
 
 /// What is done to the bits of one or two integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

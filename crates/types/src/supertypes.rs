@@ -1,4 +1,5 @@
-//! The types that values have in common where DataFusion would choose others; [`crate::coercion`] has their reasons.
+//! The types that values have in common where DataFusion would choose others; the rule that casts values to them, `coercion` in crate
+//! `rules`, has the reasons.
 
 use std::sync::Arc;
 
