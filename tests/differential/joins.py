@@ -195,9 +195,8 @@ class Suite:
             self.report.check(name, None)
             return
         if isinstance(wanted, Exception) and self.may_answer(query.text(), str(wanted)):
-            may_fail = self.may_fail(query.text())
-            texts = {self.gist(answer) for answer in answers.values() if answer.error is None or answer.crashed or not may_fail}
-            self.report.check(name, None if len(texts) <= 1 else f"{query.text()}\nexecutions differ: {texts}")
+            texts = {self.gist(answer) for answer in answers.values()}
+            self.report.check(name, None if len(texts) == 1 else f"{query.text()}\nexecutions differ: {texts}")
             return
         if isinstance(wanted, Exception) and any(pattern.search(str(wanted)) for pattern in self.undecided):
             texts = {self.gist(answer) for answer in answers.values()}
@@ -232,10 +231,6 @@ class Suite:
     def may_answer(self, text, error):
         """Whether a query may have an answer where DuckDB has this error."""
         return any(pattern.search(error) for pattern in self.wider)
-
-    def may_fail(self, text):
-        """Whether some executions may fail as DuckDB does where others have an answer."""
-        return False
 
     def smallest(self, execution, query, different):
         """The query with parts left out as long as it still fails, and how."""

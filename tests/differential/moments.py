@@ -317,7 +317,7 @@ DOCUMENTED = [
     (r"days_in_month.*5881580", r"DuckDB says Conversion Error: Date out of range"),
     (r"294247.*TIMESTAMP_MS", r"DuckDB says Conversion Error: Type INT64 with value 294247"),
     (r"date_(sub|diff).*294247", r"DuckDB says Out of Range Error: Overflow in subtraction"),
-    (r"BETWEEN", r"DuckDB says (Conversion|Out of Range) Error"),
+    (r"BETWEEN", r"DuckDB says (Conversion|Out of Range) Error[^\n]*\ngot (\[\]|\[\[(true|false|null)\])"),
     (r"infinity", r"got an error:\nError: (cannot convert|failed to create|cannot cast)"),
 ]
 
