@@ -22,7 +22,20 @@ struct Case {
     values: Values,
     /// Ranges of the keys of groups.
     ranges: &'static [Option<(i64, i64)>],
+    /// Groups that are expected.
+    expected: usize,
 }
+
+/// Few integers of many groups each.
+const MANY_GROUPS: &str = "program 0 dictionaries
+state a0: aggregate (i64) { sum_fitting(i64), rows }
+pipeline
+  scan 0 lineitem (r0: i64 = column 0 key i64, r1: i64 = column 1 quantity i32)
+  aggregate a0 (r0) { r1, - }
+pipeline
+  groups a0 (r0, r1, r2)
+  collect (r0)
+";
 
 const CASES: &[Case] = &[
     Case {
@@ -46,6 +59,7 @@ pipeline
         rows: &[64 * VECTOR_ROWS],
         values: |_, column, row| (random(row * 4 + column as u64) % [10, 50, 100_000][column]).into(),
         ranges: &[],
+        expected: 0,
     },
     Case {
         name: "group-8",
@@ -70,6 +84,7 @@ pipeline
         rows: &[64 * VECTOR_ROWS],
         values: |_, column, row| (random(row * 8 + column as u64) % [3, 2, 50, 100_000, 10, 8][column]).into(),
         ranges: &[Some((0, 2)), Some((0, 1))],
+        expected: 0,
     },
     Case {
         name: "star-3",
@@ -113,6 +128,7 @@ pipeline
             (_, _) => (random(row) % 1000).into(),
         },
         ranges: &[Some((1992, 1999)), Some((0, 1000))],
+        expected: 0,
     },
     Case {
         name: "hash-probe",
@@ -137,21 +153,52 @@ pipeline
             (_, _) => 7,
         },
         ranges: &[],
+        expected: 0,
     },
     Case {
         name: "hash-group",
-        program: "program 0 dictionaries
-state a0: aggregate (i64) { sum_fitting(i64), rows }
-pipeline
-  scan 0 lineitem (r0: i64 = column 0 key i64, r1: i64 = column 1 quantity i32)
-  aggregate a0 (r0) { r1, - }
-pipeline
-  groups a0 (r0, r1, r2)
-  collect (r0)
-",
+        program: MANY_GROUPS,
         rows: &[512 * VECTOR_ROWS],
         values: |_, column, row| if column == 0 { (random(row) % 1_000_000 * 1000).into() } else { 3 },
         ranges: &[None],
+        expected: 0,
+    },
+    Case {
+        name: "partition-group",
+        program: MANY_GROUPS,
+        rows: &[512 * VECTOR_ROWS],
+        values: |_, column, row| if column == 0 { (random(row) % 1_000_000 * 1000).into() } else { 3 },
+        ranges: &[None],
+        expected: 1_000_000,
+    },
+    Case {
+        name: "large-star",
+        program: "program 0 dictionaries
+state j0: join (i64) -> (i64)
+state a1: aggregate (i64) { sum_fitting(i64), rows }
+pipeline
+  scan 0 orders (r0: i64 = column 0 key i64, r1: i64 = column 1 customer i32)
+  r2: i64 = const 500000
+  r3: bool = lt r1, r2
+  filter r3
+  build j0 (r0) -> (r1)
+pipeline
+  scan 1 lineitem (r0: i64 = column 0 key i64, r1: i64 = column 1 quantity i32)
+  probe inner j0 (r0) -> (0 r2)
+  aggregate a1 (r2) { r1, - }
+pipeline
+  groups a1 (r0, r1, r2)
+  collect (r0)
+",
+        rows: &[128 * VECTOR_ROWS, 256 * VECTOR_ROWS],
+        values: |table, column, row| match (table, column) {
+            (0, 0) => (row * 3).into(),
+            (0, _) => (random(row) % 1_000_000).into(),
+            (_, 0) => (random(row) % (128 * VECTOR_ROWS as u64) * 3).into(),
+            (_, _) => 7,
+        },
+        ranges: &[Some((0, 499_999))],
+        expected: 500_000,
     },
 ];
 
@@ -207,7 +254,9 @@ fn measure(case: &Case, text: bool) -> Result<()> {
 fn plan(program: &Program, pipeline: &Pipeline, case: &Case) -> Option<GroupPlan> {
     let Sink::Aggregate { state, .. } = pipeline.sink else { return None };
     match &program.states[state.0 as usize] {
-        forebay_pipeline::ir::State::Aggregate(state) => Some(GroupPlan::pick(state, case.ranges, 0, 0)),
+        forebay_pipeline::ir::State::Aggregate(state) => {
+            Some(GroupPlan::pick(state, case.ranges, case.expected, 1 << 30))
+        }
         forebay_pipeline::ir::State::Join(_) => None,
     }
 }

@@ -5,6 +5,9 @@
 //! generations turn out to have the same keys again and again, and would take much more memory than the groups, the part goes
 //! on as one large table.
 //!
+//! Where many groups are expected from the beginning, no table is filled: each row goes to the partition of its hash, and
+//! partitions are combined one by one.
+//!
 //! Where a table lies in the order of a key, or nearly so, its owner knows keys that no row to come has: these groups are
 //! taken out as soon as they are finished ([`GroupPart::take_finished`]), so that a part stays small.
 //!
@@ -13,6 +16,7 @@
 
 mod generations;
 mod merge;
+mod partitioned;
 #[cfg(test)]
 mod tests;
 
@@ -22,8 +26,10 @@ use forebay_pipeline::ir::{Aggregate, AggregateState, Typed, ValueType};
 use forebay_pipeline::{Fault, Scalar};
 
 use self::generations::Generations;
+pub(crate) use self::generations::PARTITION_BITS;
+use self::partitioned::PartitionedRows;
 use crate::arena::Arena;
-use crate::layout::{GroupRow, RowLayout, SLOT_ROW_BITS, WORD, group_tag};
+use crate::layout::{GroupRow, NEAR_BYTES, RowLayout, SLOT_ROW_BITS, WORD, group_tag};
 use crate::partition::Chunks;
 use crate::rows::{Field, RowBuffer, RowSet, Valid};
 use crate::runs::{Partitions, RunLayout, WriteRun, scatter};
@@ -34,6 +40,8 @@ const DENSE_SLOTS: u128 = 1 << 20;
 const DENSE_BYTES: u128 = 8 << 20;
 /// Bytes of a directory that a hashed group takes, about.
 const DIRECTORY_BYTES: u128 = 24;
+/// Groups from which on a table of them is slower than partitions: it takes some megabytes.
+const PARTITIONED_GROUPS: usize = 1 << 16;
 /// Groups of a generation: with their directory, some megabytes, which fit the third-level cache and the TLB.
 const GENERATION_GROUPS: usize = 1 << 17;
 /// Bytes of earlier generations at most that have the same keys.
@@ -52,7 +60,19 @@ pub enum GroupLayout {
     Hash,
     /// One slot for each possible key. Its row has only accumulators: the word of an accumulator is counted from the end of
     /// the key ([`GroupRow::key`]'s words).
-    Dense,
+    Dense {
+        /// They do not fit a second-level cache.
+        is_large: bool,
+    },
+    /// A row for each row that comes, in the partition of the hash of its key; they are combined partition by partition.
+    Partitioned,
+}
+
+impl GroupLayout {
+    /// Whether there is one slot for each possible key.
+    pub fn is_dense(self) -> bool {
+        matches!(self, Self::Dense { .. })
+    }
 }
 
 /// The part of a key in dense groups. The slot of a row is the sum of its key parts' numbers times their strides; the
@@ -83,6 +103,7 @@ impl GroupPlan {
     /// Dense where the values of all key parts lie in a known range (`ranges`, one for each, both ends included; booleans
     /// need none) and there are few enough combinations: they stay in a worker's caches, or take no more memory than as
     /// many hashed groups as are `expected`, and no more than `most_bytes` for each worker. Without keys there is one slot.
+    /// Else partitioned where so many are `expected` that a table of them would not fit a near cache.
     pub fn pick(state: &AggregateState, ranges: &[Option<(i64, i64)>], expected: usize, most_bytes: usize) -> Self {
         assert_eq!(ranges.len(), state.keys.len(), "one range for each key part");
         let row = GroupRow::new(state);
@@ -93,8 +114,11 @@ impl GroupPlan {
             let bytes = slots.saturating_mul(slot_bytes);
             slots <= DENSE_SLOTS && bytes <= DENSE_BYTES || bytes <= hashed_bytes.min(most_bytes as u128)
         };
-        let expected = expected.min(most_bytes / EXPECTED_SHARE / (row.words * WORD + DIRECTORY_BYTES as usize));
-        let hashed = Self { expected, ..Self::hash() };
+        let roomy = expected.min(most_bytes / EXPECTED_SHARE / (row.words * WORD + DIRECTORY_BYTES as usize));
+        let hashed = match expected >= PARTITIONED_GROUPS {
+            true => Self { expected: roomy, ..Self::partitioned(state) },
+            false => Self { expected: roomy, ..Self::hash() },
+        };
         let mut slots: u128 = 1;
         let mut keys = Vec::with_capacity(ranges.len());
         for (typed, range) in state.keys.iter().zip(ranges) {
@@ -112,7 +136,8 @@ impl GroupPlan {
             }
             keys.push(DenseKey { low, span: span as u64, stride: stride as u64 });
         }
-        Self { layout: GroupLayout::Dense, keys, slots: slots as usize, expected: 0 }
+        let is_large = slots * slot_bytes > u128::from(NEAR_BYTES);
+        Self { layout: GroupLayout::Dense { is_large }, keys, slots: slots as usize, expected: 0 }
     }
 
     /// By hash, whatever the keys are. Not for states without keys.
@@ -120,11 +145,29 @@ impl GroupPlan {
         Self { layout: GroupLayout::Hash, keys: Vec::new(), slots: 0, expected: 0 }
     }
 
+    /// Partitioned where the keys and accumulators are numbers, else by hash. Not for states without keys.
+    pub fn partitioned(state: &AggregateState) -> Self {
+        let layout = match has_bytes(&GroupRow::new(state)) {
+            true => GroupLayout::Hash,
+            false => GroupLayout::Partitioned,
+        };
+        Self { layout, ..Self::hash() }
+    }
+
+    /// The same groups as if they did not fit a second-level cache; for tests.
+    #[must_use]
+    pub fn as_if_large(mut self) -> Self {
+        if let GroupLayout::Dense { is_large } = &mut self.layout {
+            *is_large = true;
+        }
+        self
+    }
+
     /// Whether the groups of `state` are dense and few: they stay in a worker's caches.
     pub fn stays_in_caches(&self, state: &AggregateState) -> bool {
         let row = GroupRow::new(state);
         let slot_bytes = (row.words - row.key.words) * WORD + 1;
-        self.layout == GroupLayout::Dense && self.slots as u128 * slot_bytes as u128 <= DENSE_BYTES
+        self.layout.is_dense() && self.slots as u128 * slot_bytes as u128 <= DENSE_BYTES
     }
 
     /// What compiled code depends on.
@@ -151,6 +194,8 @@ pub struct GroupAddresses {
     pub shift: u32,
     /// Number of slots of the directory, a power of two.
     pub slots: u64,
+    /// Partitioned: for each partition where its next row goes, and where the memory for its rows ends; both 0 at first.
+    pub cursors: u64,
     /// The key parts of dense groups.
     pub keys: Vec<DenseKey>,
 }
@@ -164,6 +209,8 @@ pub struct GroupPart {
     words: usize,
     rows: Vec<u64>,
     earlier: Generations,
+    /// Where partitioned.
+    partitioned: PartitionedRows,
     touched: Vec<u8>,
     directory: Vec<u64>,
     /// Bytes that rows refer to.
@@ -175,20 +222,24 @@ pub struct GroupPart {
 impl GroupPart {
     /// No groups yet.
     pub fn new(state: &AggregateState, plan: &GroupPlan) -> Self {
-        assert!(plan.layout == GroupLayout::Dense || !state.keys.is_empty(), "without keys there is one slot");
+        assert!(plan.layout.is_dense() || !state.keys.is_empty(), "without keys there is one slot");
         let row = GroupRow::new(state);
         let (words, directory) = match plan.layout {
             GroupLayout::Hash => (row.words, vec![0; FIRST_SLOTS]),
-            GroupLayout::Dense => (row.words - row.key.words, Vec::new()),
+            GroupLayout::Dense { .. } => (row.words - row.key.words, Vec::new()),
+            GroupLayout::Partitioned => (row.words, Vec::new()),
         };
         let touched = vec![0; plan.slots];
         let (earlier, arena) = (Generations::default(), Arena::default());
-        let (rows, divided) = (Vec::new(), false);
-        let mut part = Self { plan: plan.clone(), row, words, rows, earlier, touched, directory, arena, divided };
-        match plan.layout {
-            GroupLayout::Hash if part.has_bytes() => part.rows.reserve_exact(plan.expected * words),
-            GroupLayout::Hash => part.rows.reserve_exact(plan.expected.min(GENERATION_GROUPS) * words),
-            GroupLayout::Dense => part.rows = vec![0; plan.slots * words],
+        let (rows, partitioned, divided) = (Vec::new(), PartitionedRows::default(), false);
+        let plan = plan.clone();
+        let mut part = Self { plan, row, words, rows, earlier, partitioned, touched, directory, arena, divided };
+        let (expected, slots) = (part.plan.expected, part.plan.slots);
+        match part.plan.layout {
+            GroupLayout::Hash if part.has_bytes() => part.rows.reserve_exact(expected * words),
+            GroupLayout::Hash => part.rows.reserve_exact(expected.min(GENERATION_GROUPS) * words),
+            GroupLayout::Dense { .. } => part.rows = vec![0; slots * words],
+            GroupLayout::Partitioned => part.partitioned = PartitionedRows::new(words),
         }
         part
     }
@@ -204,13 +255,16 @@ impl GroupPart {
         let keys = self.plan.keys.clone();
         let rows = of_words(&mut self.rows);
         match self.plan.layout {
-            GroupLayout::Dense => {
+            GroupLayout::Dense { .. } => {
                 let touched = self.touched.as_mut_ptr().expose_provenance() as u64;
                 GroupAddresses { rows, touched, keys, ..GroupAddresses::default() }
             }
             GroupLayout::Hash => {
                 let (directory, slots) = (of_words(&mut self.directory), self.directory.len() as u64);
                 GroupAddresses { rows, directory, shift: self.shift(), slots, ..GroupAddresses::default() }
+            }
+            GroupLayout::Partitioned => {
+                GroupAddresses { cursors: self.partitioned.cursors(), ..GroupAddresses::default() }
             }
         }
     }
@@ -240,6 +294,12 @@ impl GroupPart {
         (row, before != (self.rows.as_ptr(), self.directory.as_ptr()))
     }
 
+    /// Makes room for at least one more row of a partition that has none: its cursor is at its end.
+    pub fn grow_partition(&mut self, partition: usize) -> Result<(), Fault> {
+        let row = &self.row;
+        self.partitioned.grow(partition, |pieces| merge::combine_one(row, &pieces))
+    }
+
     /// The address of a copy of bytes that a row refers to.
     pub fn keep_bytes(&mut self, bytes: &[u8]) -> u64 {
         self.arena.keep(bytes)
@@ -258,7 +318,11 @@ impl GroupPart {
         partitions: &Partitions,
         write: &mut WriteRun<'_>,
     ) -> forebay_base::Result<()> {
-        assert_eq!(self.plan.layout, GroupLayout::Hash, "dense groups are few");
+        assert!(!self.plan.layout.is_dense(), "dense groups are few");
+        if self.plan.layout == GroupLayout::Partitioned {
+            let combined = merge::combine_each(&self.row, self.partitioned.take())?;
+            return scatter(layout, partitions, combined.iter().map(Vec::as_slice), &self.arena, write);
+        }
         let earlier = std::mem::take(&mut self.earlier);
         for generation in earlier.each() {
             scatter(layout, partitions, generation, &self.arena, write)?;
@@ -324,11 +388,12 @@ impl GroupPart {
         }
     }
 
-    /// Number of groups; one in several generations counts as often. Takes time where dense.
+    /// Number of groups; one in several generations, or that is not combined yet, counts as often. Takes time where dense.
     pub fn len(&self) -> usize {
         match self.plan.layout {
             GroupLayout::Hash => (self.rows.len() + self.earlier.word_count()) / self.words,
-            GroupLayout::Dense => self.touched.iter().filter(|touched| **touched != 0).count(),
+            GroupLayout::Partitioned => self.partitioned.word_count() / self.words,
+            GroupLayout::Dense { .. } => self.touched.iter().filter(|touched| **touched != 0).count(),
         }
     }
 
@@ -339,7 +404,8 @@ impl GroupPart {
 
     /// Bytes of memory that the part has filled: room for rows to come is not counted.
     pub fn memory_bytes(&self) -> usize {
-        let words = self.rows.len() + self.directory.len() + self.earlier.word_count();
+        let partitioned = self.partitioned.word_count();
+        let words = self.rows.len() + self.directory.len() + self.earlier.word_count() + partitioned;
         words * WORD + self.touched.len() + self.arena.memory_bytes()
     }
 

@@ -10,6 +10,9 @@ use forebay_pipeline::ir::{Aggregate, AggregateFunction, AggregateState, JoinSta
 /// Bytes of a word.
 pub const WORD: usize = 8;
 
+/// What is looked up at random places of more bytes than this is loaded ahead: it does not fit a second-level cache.
+pub(crate) const NEAR_BYTES: u64 = 2 << 20;
+
 /// Words of a value.
 pub fn words(value: ValueType) -> usize {
     match value {

@@ -1,15 +1,16 @@
-//! Loading ahead: what the hashes of a chunk of rows lead to is brought into the caches by loops that do nothing else.
+//! Loading ahead: what the keys of a chunk of rows lead to, by their hashes or as numbers of slots, is brought into the caches by
+//! loops that do nothing else.
 
 use std::collections::BTreeSet;
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
-use forebay_pipeline::ir::{Register, Sink, StateId, Step};
+use forebay_pipeline::ir::{Register, Sink, StateId, Step, ValueType};
 
-use super::context::{GROUP_DIRECTORY, GROUP_ROWS, GROUP_SHIFT, JoinWord, RESULT};
+use super::context::{GROUP_DIRECTORY, GROUP_ROWS, GROUP_SHIFT, GROUP_TOUCHED, JoinWord, RESULT};
 use super::lower::{Cell, Lowering, MUTABLE, offset};
 use super::stages::{CHUNK, Input, StageColumn};
-use crate::layout::{self, GroupRow};
+use crate::layout::{self, GroupRow, WORD};
 
 /// A directory with at least 2^64 / 2^this slots does not fit the second-level cache, so that its rows are loaded ahead.
 const LARGE_SHIFT: i64 = 48;
@@ -23,71 +24,144 @@ pub(super) enum Ahead {
     Groups,
 }
 
+/// Where the rows lie that a hash leads to.
+struct RowsAhead {
+    /// The slots of their directory have tags.
+    is_tagged: bool,
+    directory: Value,
+    shift: Value,
+    memory: Value,
+    words: usize,
+    /// The word of the first text of their key, its address; its length follows.
+    text: Option<usize>,
+    /// The address of [`CHUNK`] words of this pipeline's own.
+    near: Value,
+}
+
 impl Lowering<'_, '_> {
-    /// Computes the hashes of all rows into a column, and loads what they lead to where that is far away.
-    pub(super) fn load_ahead(&mut self, ahead: Ahead, input: &Input) -> StageColumn {
-        let hashes = self.stage_column();
+    /// Loads what all rows lead to, where that is far away. Gives a column of the rows' hashes where they lead by them.
+    pub(super) fn load_ahead(&mut self, ahead: Ahead, input: &Input) -> Option<StageColumn> {
+        if matches!(ahead, Ahead::Groups) && self.layouts.groups().is_dense() {
+            self.load_slots_ahead(input);
+            return None;
+        }
+        Some(self.load_hashed_ahead(ahead, input))
+    }
+
+    /// Loads the slots of dense groups that the rows add to.
+    fn load_slots_ahead(&mut self, input: &Input) {
+        let slots = self.each_ahead(Ahead::Groups, input, |lowering, keys| {
+            let (slot, outside) = lowering.dense_slot(keys);
+            let first = lowering.int(0);
+            lowering.builder.ins().select(outside, first, slot)
+        });
+        let row = self.group_row();
+        let bytes = (row.words - row.key.words) * WORD;
+        for (word, bytes) in [(GROUP_ROWS, bytes), (GROUP_TOUCHED, 1)].into_iter().filter(|(_, bytes)| *bytes > 0) {
+            let first = self.load_mutable(word);
+            self.touch(input.count, slots, bytes - 1, |lowering, slot| {
+                let behind = lowering.builder.ins().imul_imm_s(slot, bytes as i64);
+                lowering.builder.ins().iadd(first, behind)
+            });
+        }
+    }
+
+    /// Keeps a word made of each row's key in a column.
+    fn each_ahead(
+        &mut self,
+        ahead: Ahead,
+        input: &Input,
+        word: impl FnOnce(&mut Self, &[Cell]) -> Value,
+    ) -> StageColumn {
+        let column = self.stage_column();
         let before = self.registers.clone();
         let rows = self.begin_rows(input);
         let keys = self.keys_ahead(ahead);
         self.need(&keys);
         let cells: Vec<Cell> = keys.iter().map(|key| self.cell(*key)).collect();
-        let hash = self.hash(&cells);
-        self.keep_word(hashes, rows.position, hash);
+        let word = word(self, &cells);
+        self.keep_word(column, rows.position, word);
         self.jump(rows.advance, &[]);
         self.end_loop(&rows);
         self.registers = before;
+        column
+    }
 
+    /// Computes the hashes of all rows into a column, and loads what they lead to where that is far away.
+    fn load_hashed_ahead(&mut self, ahead: Ahead, input: &Input) -> StageColumn {
+        let hashes = self.each_ahead(ahead, input, Self::hash);
         let (large, done) = (self.block(), self.block());
         let (directory, shift) = self.directory_ahead(ahead);
         let is_large = self.builder.ins().icmp_imm_u(IntCC::UnsignedLessThanOrEqual, shift, LARGE_SHIFT);
         self.branch(is_large, large, done);
         self.builder.switch_to_block(large);
-        self.touch(input.count, hashes, 1, |lowering, hash| {
+        self.touch(input.count, hashes, 0, |lowering, hash| {
             let slot = lowering.builder.ins().ushr(hash, shift);
             lowering.element(directory, slot, 3)
         });
-        let (memory, words) = match ahead {
-            Ahead::Probe(step) => {
-                let state = self.probed(step);
-                (self.join_word(state, JoinWord::Rows), layout::build_row(self.join_state(state)).words)
-            }
-            Ahead::Groups => (self.load_mutable(GROUP_ROWS), self.group_row().words),
-        };
-        let zero = self.int(0);
-        let hashes_at = self.staged_address(hashes, zero);
-        self.touch(input.count, hashes, words, |lowering, hash| {
-            let slot = lowering.builder.ins().ushr(hash, shift);
-            let address = lowering.element(directory, slot, 3);
-            let slot = lowering.builder.ins().load(types::I64, MUTABLE, address, 0);
-            let likely = match ahead {
-                Ahead::Probe(_) => lowering.tagged(hash, slot),
-                Ahead::Groups => slot,
-            };
-            let number = lowering.row_number(slot);
-            let row = lowering.row_address(memory, number, words);
-            // Where there is no row, words that are there for certain.
-            lowering.builder.ins().select(likely, row, hashes_at)
+        let rows = self.rows_ahead(ahead, hashes, (directory, shift));
+        self.touch(input.count, hashes, (rows.words - 1).min(CHUNK - 1) * WORD, |lowering, hash| {
+            lowering.row_ahead(&rows, hash).1
         });
+        if let Some(text) = rows.text {
+            self.touch(input.count, hashes, 0, |lowering, hash| {
+                let (likely, row) = lowering.row_ahead(&rows, hash);
+                let address = lowering.builder.ins().load(types::I64, MUTABLE, row, offset(text));
+                let length = lowering.builder.ins().load(types::I64, MUTABLE, row, offset(text + 1));
+                // An empty text lies nowhere.
+                let address = lowering.builder.ins().select(length, address, rows.near);
+                lowering.builder.ins().select(likely, address, rows.near)
+            });
+        }
         self.jump(done, &[]);
         self.builder.switch_to_block(done);
         hashes
     }
 
-    /// Loads the first and the last of some words for each hash. The loop does nothing else, so that many loads are under
-    /// way at once.
-    fn touch(&mut self, count: Value, hashes: StageColumn, words: usize, address: impl Fn(&mut Self, Value) -> Value) {
+    fn rows_ahead(&mut self, ahead: Ahead, hashes: StageColumn, (directory, shift): (Value, Value)) -> RowsAhead {
+        let (memory, words, key) = match ahead {
+            Ahead::Probe(step) => {
+                let state = self.probed(step);
+                let (row, keys) = (layout::build_row(self.join_state(state)), self.join_state(state).keys.len());
+                (self.join_word(state, JoinWord::Rows), row.words, row.places[..keys].to_vec())
+            }
+            Ahead::Groups => {
+                let row = self.group_row();
+                (self.load_mutable(GROUP_ROWS), row.words, row.key.places)
+            }
+        };
+        let text = key.iter().find(|place| place.typed.value == ValueType::Bytes).map(|place| place.word);
+        let text = text.filter(|word| word + 1 < CHUNK);
+        let zero = self.int(0);
+        let near = self.staged_address(hashes, zero);
+        RowsAhead { is_tagged: matches!(ahead, Ahead::Probe(_)), directory, shift, memory, words, text, near }
+    }
+
+    /// Whether a hash may lead to a row, and the row's address; without one the address of bytes that are there for certain.
+    fn row_ahead(&mut self, rows: &RowsAhead, hash: Value) -> (Value, Value) {
+        let slot = self.builder.ins().ushr(hash, rows.shift);
+        let address = self.element(rows.directory, slot, 3);
+        let slot = self.builder.ins().load(types::I64, MUTABLE, address, 0);
+        let likely = if rows.is_tagged { self.tagged(hash, slot) } else { slot };
+        let number = self.row_number(slot);
+        let row = self.row_address(rows.memory, number, rows.words);
+        (likely, self.builder.ins().select(likely, row, rows.near))
+    }
+
+    /// Loads the first and the `last` byte at an address for each row's word. The loop does nothing else, so that many loads
+    /// are under way at once.
+    fn touch(&mut self, count: Value, kept: StageColumn, last: usize, address: impl Fn(&mut Self, Value) -> Value) {
         let touched = self.variable(types::I64, 0);
         let zero = self.int(0);
-        let first = self.staged_address(hashes, zero);
+        let first = self.staged_address(kept, zero);
         let rows = self.begin_loop(count);
-        let hash = self.element(first, rows.position, 3);
-        let hash = self.builder.ins().load(types::I64, MUTABLE, hash, 0);
-        let address = address(self, hash);
+        let word = self.element(first, rows.position, 3);
+        let word = self.builder.ins().load(types::I64, MUTABLE, word, 0);
+        let address = address(self, word);
         let mut all = self.builder.use_var(touched);
-        for word in BTreeSet::from([0, (words - 1).min(CHUNK - 1)]) {
-            let word = self.builder.ins().load(types::I64, MUTABLE, address, offset(word));
-            all = self.builder.ins().bxor(all, word);
+        for byte in BTreeSet::from([0, last]) {
+            let byte = self.builder.ins().uload8(types::I64, MUTABLE, address, byte as i32);
+            all = self.builder.ins().bxor(all, byte);
         }
         self.builder.def_var(touched, all);
         self.jump(rows.advance, &[]);

@@ -29,14 +29,16 @@ pub(super) const GROUP_TOUCHED: usize = 7;
 pub(super) const GROUP_DIRECTORY: usize = 8;
 /// A hash shifted by this is its slot in the directory.
 pub(super) const GROUP_SHIFT: usize = 9;
+/// Where the rows of partitioned groups go, and where their memory ends, for each partition.
+pub(super) const GROUP_CURSORS: usize = 10;
 /// The address of the columns between stages.
-pub(super) const STAGES: usize = 10;
+pub(super) const STAGES: usize = 11;
 /// The address of a byte that is not 0 once the run should stop.
-pub(super) const STOP: usize = 11;
+pub(super) const STOP: usize = 12;
 /// The address of a word for each row: how many equal ones it stands for. Only read by code that counts duplicates.
-pub(super) const MULTIPLICITIES: usize = 12;
+pub(super) const MULTIPLICITIES: usize = 13;
 /// First word of what depends on the pipeline.
-const FIRST: usize = 13;
+const FIRST: usize = 14;
 
 /// Words of a dense group key.
 const DENSE_KEY_WORDS: usize = 3;

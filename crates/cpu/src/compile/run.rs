@@ -16,7 +16,7 @@ use forebay_pipeline::ir::{Arithmetic, DatePart, StateId};
 use forebay_pipeline::semantics::{arithmetic_i64, arithmetic_i128, date_part, length, substring};
 use forebay_pipeline::{Fault, LikePattern};
 
-use super::context::{CURSOR, GROUP_SHIFT, MULTIPLICITIES, RESULT, ROWS, SINK, STAGES, STOP};
+use super::context::{CURSOR, GROUP_CURSORS, MULTIPLICITIES, RESULT, ROWS, SINK, STAGES, STOP};
 use super::members::{Members, has, has_short};
 use super::sink_state::SinkState;
 use super::{Compiled, Finished, KEY_OUT_OF_RANGE, Part, STOPPED, SinkKind};
@@ -290,6 +290,8 @@ pub(super) enum Function {
     ReplaceBytes,
     /// (context, hash, address of the key's words, number of them) -> address of the row
     NewGroup,
+    /// (context, partition): room for at least one more row of it -> fault
+    GrowPartition,
 }
 
 impl Function {
@@ -311,6 +313,7 @@ impl Function {
             Self::KeepBytes => keep_bytes as *const (),
             Self::ReplaceBytes => replace_bytes as *const (),
             Self::NewGroup => new_group as *const (),
+            Self::GrowPartition => grow_partition as *const (),
         };
         address.expose_provenance() as u64
     }
@@ -359,7 +362,7 @@ unsafe fn sink<'a>(context: *mut u64) -> &'a mut SinkState {
 /// `context` is the one that [`Worker::run`] gave.
 unsafe fn words<'a>(context: *mut u64) -> &'a mut [u64] {
     // SAFETY: every context has them, and compiled code does not run beside this function.
-    unsafe { std::slice::from_raw_parts_mut(context, GROUP_SHIFT + 1) }
+    unsafe { std::slice::from_raw_parts_mut(context, GROUP_CURSORS + 1) }
 }
 
 unsafe extern "C" fn arithmetic64(context: *mut u64, operation: u64, a: i64, b: i64) -> u64 {
@@ -496,4 +499,10 @@ unsafe extern "C" fn new_group(context: *mut u64, hash: u64, key: u64, words: u6
         sink.open(unsafe { self::words(context) });
     }
     row
+}
+
+unsafe extern "C" fn grow_partition(context: *mut u64, partition: u64) -> u64 {
+    // SAFETY: it is the worker's context.
+    let SinkState::Groups(part) = (unsafe { sink(context) }) else { return 0 };
+    part.grow_partition(partition as usize).map_or_else(Fault::code, |()| 0)
 }

@@ -11,12 +11,12 @@ use cranelift_frontend::Variable;
 use forebay_pipeline::Fault;
 use forebay_pipeline::ir::{AggregateFunction, Comparison, Register, Sink, StateId, ValueType};
 
-use super::context::{CURSOR, GROUP_DIRECTORY, GROUP_ROWS, GROUP_SHIFT, GROUP_TOUCHED, LIMIT};
+use super::context::{CURSOR, GROUP_CURSORS, GROUP_DIRECTORY, GROUP_ROWS, GROUP_SHIFT, GROUP_TOUCHED, LIMIT};
 use super::lower::{Cell, Lowering, MUTABLE, offset, word_type};
 use super::ops::words_of;
 use super::run::Function;
 use super::{KEY_OUT_OF_RANGE, collected};
-use crate::groups::GroupLayout;
+use crate::groups::{GroupLayout, PARTITION_BITS};
 use crate::layout::{self, Accumulator, GroupRow, RowLayout, SLOT_ROW_BITS, WORD};
 
 /// The variables of the group without keys, by the word that they stand for; none for other sinks.
@@ -28,6 +28,8 @@ enum AccumulatorPlace<'a> {
     Variables(&'a Accumulators),
     /// In the row at this address, whose first word is this one of the layout.
     Row(Value, usize),
+    /// In the new row at this address: all of its words are still to be written, and count as 0.
+    NewRow(Value),
 }
 
 impl Lowering<'_, '_> {
@@ -195,8 +197,9 @@ impl Lowering<'_, '_> {
         let cells: Vec<Cell> = keys.iter().map(|key| self.cell(*key)).collect();
         let home = match self.layouts.groups() {
             _ if keys.is_empty() => AccumulatorPlace::Variables(variables),
-            GroupLayout::Dense => self.dense_group(&cells, &group_row),
+            GroupLayout::Dense { .. } => self.dense_group(&cells, &group_row),
             GroupLayout::Hash => self.hashed_group(&cells, &group_row),
+            GroupLayout::Partitioned => self.partitioned_row(&cells, &group_row),
         };
         for (accumulator, argument) in group_row.accumulators.iter().zip(arguments) {
             let argument = argument.map(|register| self.cell(register));
@@ -206,7 +209,22 @@ impl Lowering<'_, '_> {
 
     /// The group whose number the keys make.
     fn dense_group(&mut self, keys: &[Cell], group_row: &GroupRow) -> AccumulatorPlace<'static> {
+        let (index, outside) = self.dense_slot(keys);
+        self.fault_if(outside, KEY_OUT_OF_RANGE);
+        let touched = self.load_mutable(GROUP_TOUCHED);
+        let address = self.element(touched, index, 0);
+        let one = self.builder.ins().iconst(types::I8, 1);
+        self.builder.ins().store(MUTABLE, one, address, 0);
+        let first = group_row.key.words;
+        let rows = self.load_mutable(GROUP_ROWS);
+        let behind = self.builder.ins().imul_imm_s(index, ((group_row.words - first) * WORD) as i64);
+        AccumulatorPlace::Row(self.builder.ins().iadd(rows, behind), first)
+    }
+
+    /// The number of the slot of dense groups, and whether a part of the key is out of its range, so that it is none.
+    pub(super) fn dense_slot(&mut self, keys: &[Cell]) -> (Value, Value) {
         let mut index = self.int(0);
+        let mut any_outside = self.builder.ins().iconst(types::I8, 0);
         for (number, key) in keys.iter().enumerate() {
             let word = self.layout.dense_key(number);
             let (low, span, stride) =
@@ -222,18 +240,11 @@ impl Lowering<'_, '_> {
                 Some(valid) => (self.builder.ins().select(valid, slot, span), self.builder.ins().band(outside, valid)),
                 None => (slot, outside),
             };
-            self.fault_if(outside, KEY_OUT_OF_RANGE);
+            any_outside = self.builder.ins().bor(any_outside, outside);
             let part = self.builder.ins().imul(slot, stride);
             index = self.builder.ins().iadd(index, part);
         }
-        let touched = self.load_mutable(GROUP_TOUCHED);
-        let address = self.element(touched, index, 0);
-        let one = self.builder.ins().iconst(types::I8, 1);
-        self.builder.ins().store(MUTABLE, one, address, 0);
-        let first = group_row.key.words;
-        let rows = self.load_mutable(GROUP_ROWS);
-        let behind = self.builder.ins().imul_imm_s(index, ((group_row.words - first) * WORD) as i64);
-        AccumulatorPlace::Row(self.builder.ins().iadd(rows, behind), first)
+        (index, any_outside)
     }
 
     /// The group of a key in the directory, which is made where it is new.
@@ -282,6 +293,37 @@ impl Lowering<'_, '_> {
         self.jump(found, &[row_of_new]);
         self.builder.switch_to_block(found);
         AccumulatorPlace::Row(row, 0)
+    }
+
+    /// A new row in the partition of its key's hash.
+    fn partitioned_row(&mut self, keys: &[Cell], group_row: &GroupRow) -> AccumulatorPlace<'static> {
+        let (full, room) = (self.block(), self.block());
+        let row = self.builder.append_block_param(room, types::I64);
+        let hash = self.hash(keys);
+        let words = self.key_words(&group_row.key, keys);
+        let partition = self.builder.ins().ushr_imm_u(hash, i64::from(u64::BITS - PARTITION_BITS));
+        let cursors = self.load_mutable(GROUP_CURSORS);
+        let place = self.element(cursors, partition, 4);
+        let cursor = self.builder.ins().load(types::I64, MUTABLE, place, 0);
+        let end = self.builder.ins().load(types::I64, MUTABLE, place, offset(1));
+        let is_full = self.builder.ins().icmp(IntCC::Equal, cursor, end);
+        self.branch_with(is_full, full, &[], room, &[cursor]);
+
+        self.builder.switch_to_block(full);
+        self.builder.set_cold_block(full);
+        let fault = self.call(Function::GrowPartition, &[self.context, partition])[0];
+        self.fault_with(fault);
+        let cursor = self.builder.ins().load(types::I64, MUTABLE, place, 0);
+        self.jump(room, &[cursor]);
+
+        self.builder.switch_to_block(room);
+        let behind = self.builder.ins().iadd_imm_s(row, (group_row.words * WORD) as i64);
+        self.builder.ins().store(MUTABLE, behind, place, 0);
+        self.builder.ins().store(MUTABLE, hash, row, 0);
+        for (word, value) in words {
+            self.builder.ins().store(MUTABLE, value, row, offset(word));
+        }
+        AccumulatorPlace::NewRow(row)
     }
 
     /// Goes on only where a group's row has this key, else to `other`.
@@ -333,6 +375,8 @@ impl Lowering<'_, '_> {
         match home {
             AccumulatorPlace::Variables(variables) => self.builder.use_var(variables.0[&word].0),
             AccumulatorPlace::Row(row, first) => self.builder.ins().load(type_, MUTABLE, *row, offset(word - first)),
+            AccumulatorPlace::NewRow(_) if type_ == types::F64 => self.builder.ins().f64const(0.0),
+            AccumulatorPlace::NewRow(_) => self.builder.ins().iconst(type_, 0),
         }
     }
 
@@ -345,6 +389,7 @@ impl Lowering<'_, '_> {
                 let value = if bool { self.builder.ins().uextend(types::I64, value) } else { value };
                 self.builder.ins().store(MUTABLE, value, *row, offset(word - first));
             }
+            AccumulatorPlace::NewRow(row) => self.write(&AccumulatorPlace::Row(*row, 0), word, value),
         }
     }
 

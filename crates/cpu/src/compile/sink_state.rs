@@ -2,7 +2,7 @@
 
 use forebay_base::{Error, Result};
 
-use super::context::{CURSOR, GROUP_DIRECTORY, GROUP_ROWS, GROUP_SHIFT, GROUP_TOUCHED, LIMIT};
+use super::context::{CURSOR, GROUP_CURSORS, GROUP_DIRECTORY, GROUP_ROWS, GROUP_SHIFT, GROUP_TOUCHED, LIMIT};
 use super::{Compiled, SinkKind};
 use crate::groups::{GroupPart, GroupPlan};
 use crate::rows::RowBuffer;
@@ -67,6 +67,7 @@ impl SinkState {
                 context[GROUP_TOUCHED] = addresses.touched;
                 context[GROUP_DIRECTORY] = addresses.directory;
                 context[GROUP_SHIFT] = u64::from(addresses.shift);
+                context[GROUP_CURSORS] = addresses.cursors;
             }
             Self::Marks => {}
         }

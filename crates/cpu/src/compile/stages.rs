@@ -2,7 +2,8 @@
 //!
 //! - cheap filters at its head are evaluated without branches into a list of the rows that pass;
 //! - before a table of hashed rows is looked at, be it probed or filled, the hashes of a chunk are computed and what they
-//!   lead to is loaded in loops of their own, where many loads are under way at once.
+//!   lead to is loaded in loops of their own, where many loads are under way at once. The same is done for dense groups that
+//!   fit no near cache, by the numbers of their slots.
 //!
 //! Each such part is a *stage*. Between stages, what later ones read of a row is kept in columns of words; values of the
 //! source are loaded again by the row's number, constants are made again.
@@ -142,7 +143,7 @@ impl<'a, 'f> Lowering<'a, 'f> {
         }
         if let Sink::Aggregate { keys, .. } = &self.pipeline.sink
             && !keys.is_empty()
-            && self.layouts.groups() == GroupLayout::Hash
+            && self.are_groups_far()
             && !multiplied
         {
             cut(&mut current, steps.len(), Ahead::Groups);
@@ -150,6 +151,17 @@ impl<'a, 'f> Lowering<'a, 'f> {
         current.steps.end = steps.len();
         stages.push(current);
         stages
+    }
+
+    /// Whether it pays to load groups ahead. Slots of dense ones are loaded by the processor itself, many at once, unless it
+    /// cannot know which rows come so far.
+    fn are_groups_far(&self) -> bool {
+        let may_drop = |step: &Step| matches!(step, Step::Probe(probe) if matches!(probe.kind, ProbeKind::Inner | ProbeKind::Semi | ProbeKind::Anti));
+        match self.layouts.groups() {
+            GroupLayout::Hash => true,
+            GroupLayout::Dense { is_large } => is_large && self.pipeline.steps.iter().any(may_drop),
+            GroupLayout::Partitioned => false,
+        }
     }
 
     /// The number of steps at the head, up to a filter, that are cheap enough to be done for all rows without branches.
@@ -198,11 +210,11 @@ impl<'a, 'f> Lowering<'a, 'f> {
         following: Option<&Stage>,
         accumulators: &Accumulators,
     ) -> Option<Input> {
-        let ahead = stage.ahead.map(|ahead| self.load_ahead(ahead, input));
+        let hashes = stage.ahead.and_then(|ahead| self.load_ahead(ahead, input));
         let passed = self.variable(types::I64, 0);
         let rows = self.begin_rows(input);
         self.next = rows.advance;
-        self.hashed = ahead;
+        self.hashed = hashes;
         let mut passes = stage.branchless.then(|| self.builder.ins().iconst(types::I8, 1));
         let pipeline = self.pipeline;
         for number in stage.steps.clone() {

@@ -9,7 +9,7 @@ use crate::partition::Chunks;
 
 /// Bits of the hash that choose a partition, from the top: a generation writes as many streams side by side, and leaves
 /// pieces of some hundred rows.
-pub(super) const GENERATION_BITS: u32 = 8;
+pub(crate) const PARTITION_BITS: u32 = 8;
 /// One key in so many is in the sample.
 const SAMPLE_SHARE: u64 = 1 << 10;
 /// Mixes a hash: keys of the sample are told by other bits than those that find groups.
@@ -31,8 +31,8 @@ pub(super) struct Generations {
 impl Generations {
     /// Puts the rows of a generation aside, `words` words each with the hash in the first.
     pub(super) fn put_aside(&mut self, rows: &[u64], words: usize) {
-        self.partitions.resize_with(1 << GENERATION_BITS, Vec::new);
-        let mut counts = [0; 1 << GENERATION_BITS];
+        self.partitions.resize_with(1 << PARTITION_BITS, Vec::new);
+        let mut counts = [0; 1 << PARTITION_BITS];
         for row in rows.chunks_exact(words) {
             counts[partition_of(row)] += 1;
             if row[0].wrapping_mul(SPREAD) < u64::MAX / SAMPLE_SHARE {
@@ -74,5 +74,5 @@ impl Generations {
 }
 
 fn partition_of(row: &[u64]) -> usize {
-    (row[0] >> (u64::BITS - GENERATION_BITS)) as usize
+    (row[0] >> (u64::BITS - PARTITION_BITS)) as usize
 }

@@ -1,4 +1,5 @@
-//! Merging the groups of several workers: dense ones slot by slot, others by partitions of their hash.
+//! Merging the groups of several workers: dense ones slot by slot, others by partitions of their hash; and the rows of one
+//! worker that were only partitioned.
 //!
 //! Invariants: what comes out are whole rows ([`GroupRow`]), one for each key; sums that must fit their type do.
 
@@ -9,7 +10,7 @@ use forebay_base::compare_floats;
 use forebay_pipeline::Fault;
 use forebay_pipeline::ir::{AggregateFunction, ValueType};
 
-use super::generations::GENERATION_BITS;
+use super::generations::PARTITION_BITS;
 use super::{GroupLayout, GroupPart, GroupPlan};
 use crate::arena::Arena;
 use crate::join::FEW_ROWS;
@@ -20,6 +21,8 @@ use crate::rows::{Field, RowBuffer, wide};
 
 /// Bytes of a partition's rows that are merged from where they lie: merged, they stay in a second-level cache, or nearly.
 const CACHED_BYTES: usize = if cfg!(test) { 64 << 10 } else { 4 << 20 };
+/// Slots of a partition's first directory.
+const FIRST_SLOTS: usize = 1 << 10;
 /// Slots that a thread merges at a time.
 const SLOTS_AT_A_TIME: usize = 1 << 14;
 /// Slots that are passed over together where no row has touched any.
@@ -35,12 +38,20 @@ pub(super) fn merge(
     assert!(parts.iter().all(|part| part.plan == *plan), "parts are merged as they were made");
     let mut arena = Arena::default();
     arena.append(parts.iter_mut().map(|part| std::mem::take(&mut part.arena)));
-    let merge = Merge { row, accumulators: counted_from_key(row), keys: Field::of_row(&row.key), arena: &arena };
+    let merge = Merge::new(row, &arena);
     let chunks = match plan.layout {
-        GroupLayout::Dense => merge.dense(plan, &parts, threads)?,
+        GroupLayout::Dense { .. } => merge.dense(plan, &parts, threads)?,
+        GroupLayout::Partitioned => {
+            merge.partitions(by_partition(parts.iter_mut().map(|part| part.partitioned.take())), threads)?
+        }
         GroupLayout::Hash => {
             if parts.iter().any(|part| !part.earlier.is_empty()) {
-                merge.generations(parts, threads)?
+                let words = row.words;
+                let of_parts = parts.into_iter().map(|mut part| {
+                    part.earlier.put_aside(&part.rows, words);
+                    part.earlier.into_partitions()
+                });
+                merge.partitions(by_partition(of_parts), threads)?
             } else {
                 let rows = parts.into_iter().map(|part| part.rows).filter(|rows| !rows.is_empty());
                 merge.hash(rows.map(|rows| vec![rows]).collect(), threads)?
@@ -55,9 +66,34 @@ pub(super) fn merge_runs(row: &GroupRow, runs: Vec<RowBuffer>) -> Result<(Chunks
     let (rows, arenas): (Vec<Chunks>, Vec<Arena>) = runs.into_iter().map(RowBuffer::into_parts).unzip();
     let mut arena = Arena::default();
     arena.append(arenas.into_iter());
-    let merge = Merge { row, accumulators: counted_from_key(row), keys: Field::of_row(&row.key), arena: &arena };
+    let merge = Merge::new(row, &arena);
     let chunks = merge.hash(rows, 1)?;
     Ok((chunks, Arc::new(arena)))
+}
+
+/// One row for each key of the rows in each partition, which refer to no bytes.
+pub(super) fn combine_each(row: &GroupRow, partitions: Vec<Chunks>) -> Result<Chunks, Fault> {
+    let arena = Arena::default();
+    Merge::new(row, &arena).partitions(partitions, 1)
+}
+
+/// One row for each key of the rows in these pieces of a partition, which refer to no bytes.
+pub(super) fn combine_one(row: &GroupRow, pieces: &[Vec<u64>]) -> Result<Vec<u64>, Fault> {
+    let arena = Arena::default();
+    let mut combined = Vec::new();
+    let rows = pieces.iter().flat_map(|piece| piece.chunks_exact(row.words));
+    Merge::new(row, &arena).partition(rows, PARTITION_BITS, &mut combined)?;
+    Ok(combined)
+}
+
+/// The pieces of all parts, each of which has them by partition, by partition. Parts without any have no partitions.
+fn by_partition(parts: impl Iterator<Item = Vec<Chunks>>) -> Vec<Chunks> {
+    let mut partitions: Vec<Chunks> = Vec::new();
+    for of_part in parts {
+        partitions.resize_with(of_part.len().max(partitions.len()), Vec::new);
+        partitions.iter_mut().zip(of_part).for_each(|(all, pieces)| all.extend(pieces));
+    }
+    partitions
 }
 
 /// The accumulators with their words counted from the end of the key.
@@ -75,9 +111,16 @@ struct Merge<'a> {
     accumulators: Vec<Accumulator>,
     keys: Vec<Field>,
     arena: &'a Arena,
+    /// Keys are equal if their words are: none of them refers to bytes.
+    words_decide: bool,
 }
 
-impl Merge<'_> {
+impl<'a> Merge<'a> {
+    fn new(row: &'a GroupRow, arena: &'a Arena) -> Self {
+        let words_decide = row.key.places.iter().all(|place| place.typed.value != ValueType::Bytes);
+        Self { row, accumulators: counted_from_key(row), keys: Field::of_row(&row.key), arena, words_decide }
+    }
+
     /// Rows of the slots that some part has touched. Without keys there is one slot, which nobody needs to touch.
     fn dense(&self, plan: &GroupPlan, parts: &[GroupPart], threads: usize) -> Result<Chunks, Fault> {
         let ranges = (0..plan.slots).step_by(SLOTS_AT_A_TIME);
@@ -127,28 +170,20 @@ impl Merge<'_> {
         }
     }
 
-    /// One row for each key among the rows of all parts, which have been brought together by generations.
-    fn generations(&self, parts: Vec<GroupPart>, threads: usize) -> Result<Chunks, Fault> {
+    /// One row for each key among the rows of all parts, which lie by partition.
+    fn partitions(&self, partitions: Vec<Chunks>, threads: usize) -> Result<Chunks, Fault> {
         let words = self.row.words;
-        let mut partitions: Vec<Chunks> = Vec::new();
-        for mut part in parts {
-            part.earlier.put_aside(&part.rows, words);
-            part.rows = Vec::new();
-            let of_part = part.earlier.into_partitions();
-            partitions.resize_with(of_part.len(), Vec::new);
-            partitions.iter_mut().zip(of_part).for_each(|(all, pieces)| all.extend(pieces));
-        }
         let merged = parallel::map(threads, partitions, |pieces: Chunks| {
             let all = pieces.iter().map(Vec::len).sum::<usize>();
             let mut merged = Vec::with_capacity(all);
             if all * WORD <= CACHED_BYTES {
                 let rows = pieces.iter().flat_map(|piece| piece.chunks_exact(words));
-                self.partition(rows, all / words, GENERATION_BITS, &mut merged)?;
+                self.partition(rows, PARTITION_BITS, &mut merged)?;
             } else {
-                let gathered = gather(vec![pieces], (words, 0), GENERATION_BITS..u64::BITS, 1);
-                let bits = GENERATION_BITS + gathered.bits;
+                let gathered = gather(vec![pieces], (words, 0), PARTITION_BITS..u64::BITS, 1);
+                let bits = PARTITION_BITS + gathered.bits;
                 for rows in gathered.slices(words) {
-                    self.partition(rows.chunks_exact(words), rows.len() / words, bits, &mut merged)?;
+                    self.partition(rows.chunks_exact(words), bits, &mut merged)?;
                 }
             }
             self.finish(merged)
@@ -166,32 +201,31 @@ impl Merge<'_> {
         let gathered = gather(parts, (words, 0), 0..u64::BITS, threads);
         let merged = parallel::map(threads, gathered.slices(words).collect(), |rows: &[u64]| {
             let mut merged = Vec::with_capacity(rows.len());
-            self.partition(rows.chunks_exact(words), rows.len() / words, gathered.bits, &mut merged)?;
+            self.partition(rows.chunks_exact(words), gathered.bits, &mut merged)?;
             self.finish(merged)
         });
         merged.into_iter().collect()
     }
 
-    /// Appends one row for each key among `count` rows of a partition, whose hashes have the same top `bits`.
-    fn partition<'a>(
+    /// Appends one row for each key among the rows of a partition, whose hashes have the same top `bits`.
+    fn partition<'r>(
         &self,
-        rows: impl Iterator<Item = &'a [u64]>,
-        count: usize,
+        rows: impl Iterator<Item = &'r [u64]>,
         bits: u32,
         merged: &mut Vec<u64>,
     ) -> Result<(), Fault> {
         let words = self.row.words;
-        let slots = (count * 2).next_power_of_two().max(2);
-        let shift = u64::BITS - slots.ilog2();
         let first = merged.len();
-        // Numbers of merged rows plus one; 0 is free.
-        let mut directory = vec![0usize; slots];
+        let mut directory = Directory::new(bits);
         for row in rows {
-            let mut slot = (row[0] << bits >> shift) as usize;
+            let mut slot = directory.first_slot(row[0]);
             loop {
-                let Some(group) = directory[slot].checked_sub(1) else {
-                    directory[slot] = (merged.len() - first) / words + 1;
+                let Some(group) = directory.group(slot) else {
+                    let group = (merged.len() - first) / words;
                     merged.extend_from_slice(row);
+                    if directory.take(slot, group) {
+                        directory.grow(merged[first..].chunks_exact(words).map(|row| row[0]));
+                    }
                     break;
                 };
                 let into = &mut merged[first + group * words..][..words];
@@ -200,7 +234,7 @@ impl Merge<'_> {
                     self.combine(into, &row[key.len()..])?;
                     break;
                 }
-                slot = (slot + 1) & (slots - 1);
+                slot = directory.next(slot);
             }
         }
         Ok(())
@@ -218,6 +252,9 @@ impl Merge<'_> {
 
     /// Whether two rows have the same key; NULL is equal to NULL.
     fn has_key(&self, a: &[u64], b: &[u64]) -> bool {
+        if self.words_decide {
+            return a[1..self.row.key.words].iter().zip(&b[1..]).all(|(a, b)| a == b);
+        }
         self.row.key.validity.is_none_or(|word| a[word] == b[word])
             && self.keys.iter().all(|key| !key.is_valid(a) || key.is_equal(a, b, self.arena))
     }
@@ -239,6 +276,52 @@ impl Merge<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Where the groups of a partition are, by their hash: open addressing, at most half full.
+struct Directory {
+    /// Numbers of groups plus one; 0 is free.
+    slots: Vec<u32>,
+    /// Top bits that all hashes of the partition share.
+    shared: u32,
+    groups: usize,
+}
+
+impl Directory {
+    fn new(shared: u32) -> Self {
+        Self { slots: vec![0; FIRST_SLOTS], shared, groups: 0 }
+    }
+
+    fn first_slot(&self, hash: u64) -> usize {
+        (hash << self.shared >> (u64::BITS - self.slots.len().ilog2())) as usize
+    }
+
+    fn next(&self, slot: usize) -> usize {
+        (slot + 1) & (self.slots.len() - 1)
+    }
+
+    fn group(&self, slot: usize) -> Option<usize> {
+        self.slots[slot].checked_sub(1).map(|group| group as usize)
+    }
+
+    /// Puts a group into a free slot. Gives whether there are too many groups now.
+    fn take(&mut self, slot: usize, group: usize) -> bool {
+        self.slots[slot] = u32::try_from(group + 1).expect("a partition has no billions of groups");
+        self.groups += 1;
+        self.groups * 2 > self.slots.len()
+    }
+
+    /// Makes room for more than the groups with these hashes, which are all there are.
+    fn grow(&mut self, hashes: impl Iterator<Item = u64>) {
+        self.slots = vec![0; self.slots.len() * 4];
+        for (hash, number) in hashes.zip(1..) {
+            let mut slot = self.first_slot(hash);
+            while self.slots[slot] != 0 {
+                slot = self.next(slot);
+            }
+            self.slots[slot] = number;
+        }
     }
 }
 

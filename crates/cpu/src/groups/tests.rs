@@ -18,7 +18,7 @@ impl GroupPart {
     /// What compiled code does with a row of the sink.
     fn feed(&mut self, key: &[Scalar], arguments: &[Option<Scalar>]) {
         let first = match self.plan.layout {
-            GroupLayout::Dense => {
+            GroupLayout::Dense { .. } => {
                 let slot = self.slot_of(key);
                 self.touched[slot] = u8::from(!key.is_empty());
                 slot * self.words
@@ -33,6 +33,13 @@ impl GroupPart {
                 });
                 found * self.words + self.row.key.words
             }
+            GroupLayout::Partitioned => {
+                let layout = self.row.key.clone();
+                self.rows = row_of(&layout, key, &mut |_| panic!("partitioned groups have no bytes"));
+                self.rows[0] = hash_of(key);
+                self.rows.resize(self.words, 0);
+                self.row.key.words
+            }
         };
         for (accumulator, argument) in self.row.accumulators.clone().iter().zip(arguments) {
             let behind = |word| first + word - self.row.key.words;
@@ -40,6 +47,10 @@ impl GroupPart {
             if argument.as_ref().is_none_or(|argument| !argument.is_null()) {
                 self.accumulate(accumulator, place, argument.as_ref());
             }
+        }
+        if self.plan.layout == GroupLayout::Partitioned {
+            let new = std::mem::take(&mut self.rows);
+            self.partitioned.push(&new, |pieces| merge::combine_one(&self.row, &pieces));
         }
     }
 
@@ -296,7 +307,7 @@ proptest! {
         aggregates in prop::collection::vec(any_aggregate(), 0..5),
         rows in 0usize..400,
         (workers, threads, domain) in (0usize..4, 1usize..4, 1u64..300),
-        (is_calm, is_dense) in any::<(bool, bool)>(),
+        (is_calm, is_dense, is_partitioned) in any::<(bool, bool, bool)>(),
         mut seed: u64,
     ) {
         let state = AggregateState { keys, aggregates };
@@ -307,6 +318,7 @@ proptest! {
         }
         let plan = match is_dense || state.keys.is_empty() {
             true => GroupPlan::pick(&state, &ranges(&state, &rows), 0, 0),
+            false if is_partitioned => GroupPlan::partitioned(&state),
             false => GroupPlan::hash(),
         };
         let found = run(&state, &plan, &rows, (workers, threads));
@@ -330,7 +342,9 @@ fn many_groups_in_many_partitions() {
         for (_, arguments) in &mut rows {
             arguments[0] = Some(Scalar::I64(1 << 40));
         }
-        assert_eq!(run(&state, &GroupPlan::hash(), &rows, (3, 3)), twin(&state, &rows));
+        for plan in [GroupPlan::hash(), GroupPlan::partitioned(&state)] {
+            assert_eq!(run(&state, &plan, &rows, (3, 3)), twin(&state, &rows));
+        }
     }
 }
 
@@ -341,7 +355,7 @@ fn a_single_worker_checks_its_sums_too() {
         aggregates: vec![aggregate(AggregateFunction::Sum, ValueType::I64)],
     };
     let row = |key, value| (vec![Scalar::I64(key)], vec![Some(Scalar::I64(value))]);
-    for plan in [GroupPlan::hash(), GroupPlan::pick(&state, &[Some((0, 9))], 0, 0)] {
+    for plan in [GroupPlan::hash(), GroupPlan::partitioned(&state), GroupPlan::pick(&state, &[Some((0, 9))], 0, 0)] {
         let over = [row(1, i64::MAX), row(1, 1)];
         assert_eq!(run(&state, &plan, &over, (1, 1)), Err(Fault::Overflow));
         assert_eq!(run(&state, &plan, &over, (2, 1)), Err(Fault::Overflow));
@@ -365,7 +379,7 @@ fn without_keys_there_is_always_a_row() {
     let aggregates = functions.iter().map(|function| aggregate(*function, ValueType::I64)).collect();
     let state = AggregateState { keys: vec![], aggregates };
     let plan = GroupPlan::pick(&state, &[], 0, 0);
-    assert_eq!(plan.layout(), GroupLayout::Dense);
+    assert!(plan.layout().is_dense());
     for workers in [0, 1, 3] {
         let row = vec![Scalar::I64(0), Scalar::Null, Scalar::Null];
         assert_eq!(run(&state, &plan, &[], (workers, 2)), Ok(vec![row]));
@@ -381,19 +395,22 @@ fn dense_groups_end_at_their_limits() {
     let (integer, nullable) = (Typed::required(ValueType::I64), Typed::nullable(ValueType::I64));
     let layout = |state: &AggregateState, ranges: &[Option<(i64, i64)>]| GroupPlan::pick(state, ranges, 0, 0).layout();
     let distinct = state(&[integer], vec![]);
-    assert_eq!(layout(&distinct, &[Some((5, 4 + (1 << 20)))]), GroupLayout::Dense);
+    assert_eq!(layout(&distinct, &[Some((5, 4 + (1 << 20)))]), GroupLayout::Dense { is_large: false });
     assert_eq!(layout(&distinct, &[Some((5, 5 + (1 << 20)))]), GroupLayout::Hash);
     assert_eq!(layout(&state(&[nullable], vec![]), &[Some((5, 4 + (1 << 20)))]), GroupLayout::Hash);
     assert_eq!(layout(&distinct, &[Some((i64::MIN, i64::MAX))]), GroupLayout::Hash);
     assert_eq!(layout(&distinct, &[None]), GroupLayout::Hash);
     assert_eq!(layout(&distinct, &[Some((1, 0))]), GroupLayout::Hash);
     let wide = vec![aggregate(AggregateFunction::SumWide, ValueType::I64); 4];
-    assert_eq!(layout(&state(&[integer], wide.clone()), &[Some((1, (8 << 20) / 65))]), GroupLayout::Dense);
+    assert_eq!(
+        layout(&state(&[integer], wide.clone()), &[Some((1, (8 << 20) / 65))]),
+        GroupLayout::Dense { is_large: true }
+    );
     assert_eq!(layout(&state(&[integer], wide), &[Some((1, (8 << 20) / 65 + 1))]), GroupLayout::Hash);
     let pair = state(&[nullable, Typed::nullable(ValueType::Bool)], vec![]);
     let plan = GroupPlan::pick(&pair, &[Some((i64::MAX - 9, i64::MAX)), None], 0, 0);
     let keys = [DenseKey { low: i64::MAX - 9, span: 10, stride: 1 }, DenseKey { low: 0, span: 2, stride: 11 }];
-    assert_eq!((plan.layout(), plan.keys(), plan.slots), (GroupLayout::Dense, &keys[..], 33));
+    assert_eq!((plan.layout(), plan.keys(), plan.slots), (GroupLayout::Dense { is_large: false }, &keys[..], 33));
     assert_eq!(layout(&state(&[Typed::required(ValueType::F64)], vec![]), &[None]), GroupLayout::Hash);
 }
 
@@ -454,13 +471,9 @@ fn generations_of_the_same_keys_end() {
     assert!(different >= rows as usize - GENERATION_GROUPS, "{different} rows of {rows}");
 }
 
-#[test]
-fn no_run_has_a_key_of_two_generations() {
-    let state = counted();
-    let mut part = GroupPart::new(&state, &GroupPlan::hash());
-    let keys = GENERATION_GROUPS as i64 + 1000;
-    (0..3 * keys).for_each(|row| part.feed(&[Scalar::I64(row % keys)], &[None]));
-    let (groups, words) = (part.len(), part.words);
+/// What a part gives as runs: rows, of which none has a key of another one in its run.
+fn rows_of_runs(state: &AggregateState, part: &mut GroupPart) -> usize {
+    let words = part.words;
     let mut read = 0;
     let mut write = |_: usize, run: &crate::runs::Run| {
         let hashes: std::collections::HashSet<u64> = run.words.chunks_exact(words).map(|row| row[0]).collect();
@@ -468,9 +481,45 @@ fn no_run_has_a_key_of_two_generations() {
         read += hashes.len();
         Ok(())
     };
-    part.take_runs(&RunLayout::of_groups(&state), &Partitions::first(), &mut write).expect("nothing fails");
+    part.take_runs(&RunLayout::of_groups(state), &Partitions::first(), &mut write).expect("nothing fails");
     assert!(part.is_empty());
-    assert_eq!(read, groups);
+    read
+}
+
+#[test]
+fn no_run_has_a_key_of_two_generations() {
+    let state = counted();
+    let mut part = GroupPart::new(&state, &GroupPlan::hash());
+    let keys = GENERATION_GROUPS as i64 + 1000;
+    (0..3 * keys).for_each(|row| part.feed(&[Scalar::I64(row % keys)], &[None]));
+    let groups = part.len();
+    assert_eq!(rows_of_runs(&state, &mut part), groups);
+}
+
+/// A part without a table combines rows of equal keys as it takes them, and when it gives them away; it goes on behind that.
+#[test]
+fn partitioned_rows_are_combined() {
+    let (state, plan) = (counted(), GroupPlan::partitioned(&counted()));
+    assert_eq!(plan.layout(), GroupLayout::Partitioned);
+    let mut part = GroupPart::new(&state, &plan);
+    assert!(part.is_empty() && rows_of_runs(&state, &mut part) == 0);
+    let (keys, rows) = (5000, 2_000_000);
+    for _ in 0..2 {
+        (0..rows).for_each(|row| part.feed(&[Scalar::I64(row % keys)], &[None]));
+        assert!((keys as usize..400_000).contains(&part.len()), "{} rows of {rows} are left", part.len());
+        assert!(part.memory_bytes() >= part.len() * part.words * WORD);
+        assert_eq!(rows_of_runs(&state, &mut part), keys as usize);
+    }
+    let text = AggregateState { keys: vec![Typed::required(ValueType::Bytes)], aggregates: vec![] };
+    assert_eq!(GroupPlan::partitioned(&text).layout(), GroupLayout::Hash, "texts are not copied once for each row");
+}
+
+#[test]
+fn many_expected_groups_are_partitioned() {
+    let layout = |expected| GroupPlan::pick(&counted(), &[None], expected, 1 << 30).layout();
+    assert_eq!(layout(PARTITIONED_GROUPS - 1), GroupLayout::Hash);
+    assert_eq!(layout(PARTITIONED_GROUPS), GroupLayout::Partitioned);
+    assert_eq!(layout(usize::MAX), GroupLayout::Partitioned);
 }
 
 /// Blocks of rows whose keys no other block has but for the first and the last, and NULL, by turns to two workers; one block

@@ -22,12 +22,26 @@ pub(crate) struct Execution {
     pub(crate) workers: usize,
     /// The layout of build sides, where it is possible.
     pub(crate) joins: Option<JoinKind>,
-    /// Groups are dense where they can be.
-    pub(crate) dense: bool,
+    /// The layout of groups, where it is possible.
+    pub(crate) groups: Groups,
     /// The rows that leave each step are counted.
     pub(crate) counted: bool,
     /// Equal rows of a table run as one, where the pipeline can do with that; rows come in ascending order then.
     pub(crate) counts_duplicates: bool,
+}
+
+/// How groups lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Groups {
+    Hashed,
+    Dense,
+    /// As if they did not fit a near cache.
+    LargeDense,
+    Partitioned,
+}
+
+impl Groups {
+    pub(crate) const ALL: [Self; 4] = [Self::Hashed, Self::Dense, Self::LargeDense, Self::Partitioned];
 }
 
 /// What a program gave.
@@ -62,14 +76,17 @@ pub(crate) fn run(
         if let Sink::Aggregate { state, .. } = &pipeline.sink {
             let State::Aggregate(aggregate) = &program.states[state.0 as usize] else { unreachable!() };
             let hashed = GroupPlan::pick(aggregate, &vec![None; aggregate.keys.len()], 0, 0);
-            if execution.dense && !aggregate.keys.is_empty() {
+            if aggregate.keys.is_empty() || execution.groups == Groups::Hashed {
+                groups = Some(hashed);
+            } else if execution.groups == Groups::Partitioned {
+                groups = Some(GroupPlan::partitioned(aggregate));
+            } else {
                 // A first run tells the ranges of the keys.
                 let alone = Execution { workers: 1, ..*execution };
                 let (parts, _) = run_pipeline(program, number, &finished, Some(&hashed), &batches, &alone)?;
                 let table = finish_as(program, *state, parts, 1, None)?;
-                groups = Some(GroupPlan::pick(aggregate, &key_ranges(aggregate, &table), 0, 0));
-            } else {
-                groups = Some(hashed);
+                let dense = GroupPlan::pick(aggregate, &key_ranges(aggregate, &table), 0, 0);
+                groups = Some(if execution.groups == Groups::LargeDense { dense.as_if_large() } else { dense });
             }
         }
         let (parts, rows) = run_pipeline(program, number, &finished, groups.as_ref(), &batches, execution)?;

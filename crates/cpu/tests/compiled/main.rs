@@ -12,19 +12,23 @@ use forebay_pipeline::generate::{Generator, Random, Reach};
 use forebay_pipeline::ir::{Aggregate, AggregateFunction, Program, State};
 use forebay_pipeline::{Scalar, verify};
 
-use machine::{Execution, Outcome, run};
+use machine::{Execution, Groups, Outcome, run};
+
+/// Layouts of build sides; `None` is the one that is picked.
+const JOINS: [Option<JoinKind>; 4] = [None, Some(JoinKind::Set), Some(JoinKind::Dense), Some(JoinKind::Hash)];
 
 /// Ways to run every test file.
 fn executions() -> Vec<Execution> {
     let mut list = Vec::new();
-    for joins in [None, Some(JoinKind::Set), Some(JoinKind::Dense), Some(JoinKind::Hash)] {
-        for dense in [false, true] {
+    for joins in JOINS {
+        for groups in Groups::ALL {
             for (vector_rows, workers) in [(1, 3), (2, 1), (1000, 1)] {
                 let counted = workers > 1 || vector_rows > 2;
-                list.push(Execution { vector_rows, workers, joins, dense, counted, counts_duplicates: false });
+                list.push(Execution { vector_rows, workers, joins, groups, counted, counts_duplicates: false });
             }
-            let (vector_rows, workers) = if dense { (3, 2) } else { (1000, 1) };
-            list.push(Execution { vector_rows, workers, joins, dense, counted: dense, counts_duplicates: true });
+            let counted = groups != Groups::Hashed;
+            let (vector_rows, workers) = if counted { (3, 2) } else { (1000, 1) };
+            list.push(Execution { vector_rows, workers, joins, groups, counted, counts_duplicates: true });
         }
     }
     list
@@ -50,12 +54,11 @@ fn compare(expected: &Result<Outcome>, found: &Result<Outcome>) -> std::result::
 
 /// Some ways to run a case.
 fn random_executions(random: &mut Random) -> [Execution; 2] {
-    let joins = [None, Some(JoinKind::Set), Some(JoinKind::Dense), Some(JoinKind::Hash)];
     [(); 2].map(|()| Execution {
         vector_rows: *random.pick(&[1, 3, 17, 1000]),
         workers: *random.pick(&[1, 1, 2, 3]),
-        joins: *random.pick(&joins),
-        dense: random.percent(60),
+        joins: *random.pick(&JOINS),
+        groups: *random.pick(&Groups::ALL),
         counted: random.percent(50),
         counts_duplicates: random.percent(30),
     })
@@ -160,7 +163,7 @@ fn run_dense(rows: &[(i64, i64)]) -> Result<()> {
     let program = Program::parse(GROUPED)?;
     let State::Aggregate(groups) = &program.states[0] else { unreachable!() };
     let plan = GroupPlan::pick(groups, &[Some((1, 3))], 0, 0);
-    assert_eq!(plan.layout(), GroupLayout::Dense);
+    assert!(plan.layout().is_dense());
     let layouts =
         StateLayouts { joins: vec![None], groups: Some(plan.layout()), counted: false, counts_duplicates: false };
     let compiled = compile(&program, 0, &layouts)?;
@@ -223,7 +226,7 @@ fn the_cache_knows_what_code_depends_on() {
     };
     assert!(!is_there(&program, 0, Some(GroupLayout::Hash)));
     assert!(is_there(&program, 0, Some(GroupLayout::Hash)));
-    assert!(!is_there(&program, 0, Some(GroupLayout::Dense)), "another layout");
+    assert!(!is_there(&program, 0, Some(GroupLayout::Dense { is_large: false })), "another layout");
     assert!(!is_there(&program, 1, None), "another pipeline");
     let other = Program::parse(&GROUPED.replace("sum(i64)", "sum_wide(i64)")).expect("the text is right");
     assert!(!is_there(&other, 0, Some(GroupLayout::Hash)), "another state");
@@ -299,7 +302,7 @@ pipeline
                     vector_rows,
                     workers,
                     joins,
-                    dense: false,
+                    groups: if workers == 1 { Groups::Hashed } else { Groups::Partitioned },
                     counted: vector_rows == 5000,
                     counts_duplicates: false,
                 };

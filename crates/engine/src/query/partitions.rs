@@ -158,7 +158,7 @@ impl Runner<'_> {
     pub(super) fn room(&self, index: usize, special: &Specialised) -> Result<(usize, Option<Overflow>)> {
         let rest = self.options.memory_bytes.saturating_sub(self.state_bytes());
         let pipeline = &self.program.pipelines[index];
-        let is_dense = special.groups.as_ref().is_some_and(|groups| groups.layout() == GroupLayout::Dense);
+        let is_dense = special.groups.as_ref().is_some_and(|groups| groups.layout().is_dense());
         let is_mark = matches!(pipeline.sink, Sink::Mark { .. });
         if is_dense || is_mark {
             return Ok((rest, None));

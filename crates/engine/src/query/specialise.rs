@@ -126,10 +126,14 @@ impl Known<'_> {
             &mut assumed_small_dictionaries,
         );
         match groups.as_ref().map(GroupPlan::layout) {
-            Some(GroupLayout::Dense) => notes.push("dense groups".to_owned()),
+            Some(GroupLayout::Dense { .. }) => notes.push("dense groups".to_owned()),
             Some(GroupLayout::Hash) => {
                 assumed_small_dictionaries.clear();
                 notes.push("hashed groups".to_owned());
+            }
+            Some(GroupLayout::Partitioned) => {
+                assumed_small_dictionaries.clear();
+                notes.push("partitioned groups".to_owned());
             }
             None => {}
         }
