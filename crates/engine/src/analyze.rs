@@ -16,6 +16,10 @@ mod referencing;
 mod suggest;
 mod worth;
 
+/// Morsels that a sample is taken from, at most: a table in the order of a column has few of its values in each, and they must
+/// tell as many bins apart as there are.
+const SAMPLED_MORSELS: usize = 2 * forebay_prune::bins::MOST_BINS;
+
 pub use bloom::{WantedFilter, build_filters};
 pub(crate) use build::Builder;
 pub use build::{Wanted, build};

@@ -32,7 +32,7 @@ struct RowsAhead {
     shift: Value,
     memory: Value,
     words: usize,
-    /// The word of the first text of their key, its address; its length follows.
+    /// [`Lowering::key_text`].
     text: Option<usize>,
     /// The address of [`CHUNK`] words of this pipeline's own.
     near: Value,
@@ -119,22 +119,30 @@ impl Lowering<'_, '_> {
     }
 
     fn rows_ahead(&mut self, ahead: Ahead, hashes: StageColumn, (directory, shift): (Value, Value)) -> RowsAhead {
-        let (memory, words, key) = match ahead {
+        let (memory, words) = match ahead {
             Ahead::Probe(step) => {
                 let state = self.probed(step);
-                let (row, keys) = (layout::build_row(self.join_state(state)), self.join_state(state).keys.len());
-                (self.join_word(state, JoinWord::Rows), row.words, row.places[..keys].to_vec())
+                (self.join_word(state, JoinWord::Rows), layout::build_row(self.join_state(state)).words)
             }
-            Ahead::Groups => {
-                let row = self.group_row();
-                (self.load_mutable(GROUP_ROWS), row.words, row.key.places)
-            }
+            Ahead::Groups => (self.load_mutable(GROUP_ROWS), self.group_row().words),
         };
-        let text = key.iter().find(|place| place.typed.value == ValueType::Bytes).map(|place| place.word);
-        let text = text.filter(|word| word + 1 < CHUNK);
+        let text = self.key_text(ahead);
         let zero = self.int(0);
         let near = self.staged_address(hashes, zero);
         RowsAhead { is_tagged: matches!(ahead, Ahead::Probe(_)), directory, shift, memory, words, text, near }
+    }
+
+    /// The word of the first text of the key of the rows that hashes lead to: its address; its length follows.
+    pub(super) fn key_text(&self, ahead: Ahead) -> Option<usize> {
+        let key = match ahead {
+            Ahead::Probe(step) => {
+                let join = self.join_state(self.probed(step));
+                layout::build_row(join).places.into_iter().take(join.keys.len()).collect()
+            }
+            Ahead::Groups => self.group_row().key.places,
+        };
+        let text = key.iter().find(|place| place.typed.value == ValueType::Bytes).map(|place| place.word);
+        text.filter(|word| word + 1 < CHUNK)
     }
 
     /// Whether a hash may lead to a row, and the row's address; without one the address of bytes that are there for certain.

@@ -28,6 +28,8 @@ use crate::layout::WORD;
 
 /// Rows that go from stage to stage at once: their columns stay in the second-level cache.
 pub(super) const CHUNK: usize = 1024;
+/// The same where texts are loaded ahead, which take a line or two of the cache for each row besides.
+const TEXT_CHUNK: usize = 256;
 
 /// A part of a pipeline that runs as a loop of its own.
 struct Stage {
@@ -89,7 +91,8 @@ impl<'a, 'f> Lowering<'a, 'f> {
         self.bind_source();
         let mut count = self.builder.ins().isub(rows, from);
         if chunked {
-            let most = self.int(CHUNK as i64);
+            let loads_texts = stages.iter().filter_map(|stage| stage.ahead).any(|ahead| self.key_text(ahead).is_some());
+            let most = self.int(if loads_texts { TEXT_CHUNK } else { CHUNK } as i64);
             count = self.builder.ins().umin(count, most);
         }
         let mut input = Input { count, rows: Rows::From(from) };

@@ -15,6 +15,7 @@ use forebay_pipeline::ir::{SourceColumn, TableSource};
 use forebay_prune::bins::{BinSet, Binning, Bins, NO_BIN};
 use forebay_store::{Catalog, FactDefinition, FactSource, SealedFact, TableSnapshot};
 
+use super::SAMPLED_MORSELS;
 use super::columns::{ColumnBins, LONGEST_VALUE_BYTES, check_key, dictionaries_of, integer, source_of, value};
 use super::keys::RowsByKey;
 use super::partners::{Partners, all_bins};
@@ -22,8 +23,6 @@ use crate::facts::{Attribute, BinSets, Hop, KIND};
 use crate::query::source::{EqualRows, VectorLoader};
 use crate::{CancelToken, Engine, Morsel, Scan};
 
-/// Morsels whose values tell where bins end.
-const SAMPLED_MORSELS: usize = 16;
 /// Values that a sample has at most.
 const SAMPLED_VALUES: usize = 1 << 16;
 
@@ -348,16 +347,27 @@ impl Builder<'_> {
         let step = morsels.len().div_ceil(SAMPLED_MORSELS).max(1);
         let sampled_rows: usize = morsels.len().div_ceil(step).max(1) * table.rows() as usize / morsels.len().max(1);
         let every = sampled_rows.div_ceil(SAMPLED_VALUES).max(1);
-        let mut samples: Vec<Vec<Value>> = vec![Vec::new(); source.columns.len()];
-        let mut loader = VectorLoader::new(source, &dictionaries);
-        for morsel in morsels.iter().step_by(step) {
-            let rows = scan.run(*morsel, &mut [], &mut [])?;
-            while let Some(loaded) = loader.next(&rows, EqualRows::Ignored)? {
-                for ((vector, column), sample) in loaded.vectors.iter().zip(&source.columns).zip(&mut samples) {
-                    let values = (0..loaded.rows).step_by(every);
-                    sample.extend(values.filter_map(|row| value(vector, row, column, &dictionaries)));
+        let taken: Vec<Morsel> = morsels.into_iter().step_by(step).collect();
+        let next = AtomicUsize::new(0);
+        let work = || -> Result<Vec<Vec<Value>>> {
+            let mut samples: Vec<Vec<Value>> = vec![Vec::new(); source.columns.len()];
+            let mut loader = VectorLoader::new(source, &dictionaries);
+            while let Some(morsel) = taken.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let rows = scan.run(*morsel, &mut [], &mut [])?;
+                while let Some(loaded) = loader.next(&rows, EqualRows::Ignored)? {
+                    for ((vector, column), sample) in loaded.vectors.iter().zip(&source.columns).zip(&mut samples) {
+                        let values = (0..loaded.rows).step_by(every);
+                        sample.extend(values.filter_map(|row| value(vector, row, column, &dictionaries)));
+                    }
                 }
             }
+            Ok(samples)
+        };
+        let panicked = |_| Err(Error::internal("a worker that sampled a table panicked"));
+        let mut samples: Vec<Vec<Value>> = vec![Vec::new(); source.columns.len()];
+        for end in pool::run(self.threads, work) {
+            let of_worker = end.unwrap_or_else(panicked)?;
+            samples.iter_mut().zip(of_worker).for_each(|(all, values)| all.extend(values));
         }
         let is_short = |value: &Value| !matches!(value, Value::Bytes(bytes) if bytes.len() > LONGEST_VALUE_BYTES);
         let of = |sample: Vec<Value>| sample.iter().all(is_short).then(|| Binning::of_sample(sample));

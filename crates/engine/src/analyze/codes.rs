@@ -13,6 +13,7 @@ use forebay_pipeline::ir::{SourceColumn, TableSource};
 use forebay_prune::bins::{BinSet, Binning, NO_BIN};
 use forebay_store::TableSnapshot;
 
+use super::SAMPLED_MORSELS;
 use super::build::{Builder, Dimension, RowBins, Wanted};
 use super::columns::{ColumnBins, check_key, dictionaries_of, integers_of, source_of};
 use super::curve::Places;
@@ -22,9 +23,6 @@ use crate::query::source::{EqualRows, VectorLoader};
 
 /// Columns that an order may have: as many as a number has bytes.
 pub const MOST_KEYS: usize = size_of::<u64>();
-
-/// Morsels that a sample is taken from, at most.
-const SAMPLED_MORSELS: usize = 64;
 
 /// How rows of a table become numbers.
 pub(crate) struct RowCodes {
