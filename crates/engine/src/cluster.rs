@@ -41,6 +41,9 @@ const GATHERED_BYTES: usize = 64 << 20;
 /// Rows whose numbers tell where parts end.
 const SAMPLED_ROWS: usize = 1 << 20;
 
+/// Bytes of memory for each plain byte of rows that are sorted: they lie there twice, as they came and as they are written.
+const MEMORY_OF_ROWS: usize = 2;
+
 /// Threads for each of which there is a worker more, to compute while others wait.
 const THREADS_PER_WAITING: usize = 2;
 
@@ -247,7 +250,7 @@ impl Sort<'_> {
                     worker.add(keys.vectors, &all_rows[..keys.rows], &mut numbers);
                     share.add(loaded.vectors, &numbers)?;
                     // Workers go on whatever others need, but for no more than these.
-                    held.follow_in_any_case(share.rows.bytes());
+                    held.follow_in_any_case(MEMORY_OF_ROWS * share.rows.bytes());
                 }
             }
             share.flush()?;
@@ -262,7 +265,7 @@ impl Sort<'_> {
         let of_share = |worker: usize, parts: &[Part]| {
             let loader = Loader::new(Arc::clone(target), worker as u32).within(&self.account);
             let mut held = self.account.nothing();
-            held.follow_in_any_case(PART_BYTES as usize);
+            held.follow_in_any_case(MEMORY_OF_ROWS * PART_BYTES as usize);
             let mut load = SortedLoad::new(loader, self.carried, &dictionaries);
             for part in parts {
                 self.cancel.check()?;

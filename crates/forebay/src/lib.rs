@@ -56,9 +56,9 @@ use crate::machine_memory::machine_memory_bytes;
 
 /// One in so many bytes of the memory is left to what the account of memory does not have: plans, machine code, the catalog,
 /// batches on their way between operators, the program.
-const UNCOUNTED_SHARE: usize = 16;
+const UNCOUNTED_SHARE: usize = 8;
 /// Bytes that are left to it at most.
-const MOST_UNCOUNTED_BYTES: usize = 128 << 20;
+const MOST_UNCOUNTED_BYTES: usize = 256 << 20;
 
 /// Share of the machine's memory that is the budget where none is given.
 const DEFAULT_MEMORY_SHARE: f64 = 0.75;
