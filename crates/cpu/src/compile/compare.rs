@@ -7,10 +7,10 @@ use cranelift_codegen::ir::{InstBuilder, Value, types};
 use forebay_pipeline::LikePattern;
 use forebay_pipeline::ir::{Comparison, Constant, Register, ValueType};
 
+use super::function::Function;
 use super::lower::{Cell, Lowering};
 use super::members::Members;
 use super::ops::words_of;
-use super::run::Function;
 
 /// Members of an IN list that are compared one by one.
 const FEW: usize = 6;

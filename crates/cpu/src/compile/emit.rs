@@ -7,8 +7,8 @@ use forebay_base::canonical_f64;
 use forebay_pipeline::ir::{Constant, Typed, ValueType};
 
 use super::context::STOP;
+use super::function::Function;
 use super::lower::{Cell, Lowering, MUTABLE, offset};
-use super::run::Function;
 
 impl Lowering<'_, '_> {
     /// A new block.

@@ -10,6 +10,8 @@ mod cache;
 mod compare;
 mod context;
 mod emit;
+mod function;
+mod group;
 mod lower;
 mod members;
 mod multiplicity;

@@ -7,8 +7,8 @@ use forebay_pipeline::Fault;
 use forebay_pipeline::ir::{Arithmetic, Compute, Op, Register, Typed, ValueType};
 
 use super::context::RESULT;
+use super::function::Function;
 use super::lower::{Cell, Lowering};
-use super::run::Function;
 
 impl Lowering<'_, '_> {
     /// What an operation gives; its operands hold their values.

@@ -9,9 +9,9 @@ use cranelift_frontend::Variable;
 use forebay_pipeline::ir::{Condition, Probe, ProbeKind, Register, StateId, Typed, ValueType};
 
 use super::context::JoinWord;
+use super::function::Function;
 use super::lower::{Cell, Lowering, RegisterState, STEADY, offset};
 use super::ops::words_of;
-use super::run::Function;
 use crate::join::JoinLayout;
 use crate::layout::{self, RowLayout, WORD};
 

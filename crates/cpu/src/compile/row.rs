@@ -3,9 +3,9 @@
 use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
 use forebay_pipeline::ir::{Typed, ValueType};
 
+use super::function::Function;
 use super::lower::{Cell, Lowering, STEADY, offset, word_type};
 use super::probe::{Match, Payload};
-use super::run::Function;
 use crate::join::{DenseColumn, JoinLayout};
 use crate::layout::{self, Place, SLOT_ROW_BITS, WORD};
 

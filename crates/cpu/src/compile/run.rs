@@ -17,6 +17,7 @@ use forebay_pipeline::semantics::{arithmetic_i64, arithmetic_i128, date_part, le
 use forebay_pipeline::{Fault, LikePattern};
 
 use super::context::{CURSOR, GROUP_CURSORS, MULTIPLICITIES, RESULT, ROWS, SINK, STAGES, STOP};
+use super::function::Function;
 use super::members::{Members, has, has_short};
 use super::sink_state::SinkState;
 use super::{Compiled, Finished, KEY_OUT_OF_RANGE, Part, STOPPED, SinkKind};
@@ -257,43 +258,6 @@ impl Worker {
     }
 }
 
-/// The functions that compiled code calls. Parameters and results are words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Function {
-    /// (context, operation, a, b) -> fault; the result is in the context.
-    Arithmetic64,
-    /// (context, operation, a low, a high, b low, b high) -> fault; the result is in the context.
-    Arithmetic128,
-    /// (part, days) -> number
-    DatePart,
-    /// (address, length) -> number of characters
-    Length,
-    /// (address, length, start, length in characters, whether that counts) -> (address, length)
-    Substring,
-    /// (address, length, address, length) -> negative, 0 or positive
-    CompareBytes,
-    /// (address, address, length) -> 0 or 1
-    EqualBytes,
-    /// (address, length) -> word
-    HashBytes,
-    /// (low, high) -> bits
-    FloatOf,
-    /// (pattern, address, length) -> 0 or 1
-    Like,
-    /// (list, low, high) -> 0 or 1
-    Member,
-    /// (context): room for at least one more row
-    Grow,
-    /// (context, address, length) -> address
-    KeepBytes,
-    /// (context, old address, old length, address, length) -> address
-    ReplaceBytes,
-    /// (context, hash, address of the key's words, number of them) -> address of the row
-    NewGroup,
-    /// (context, partition): room for at least one more row of it -> fault
-    GrowPartition,
-}
-
 impl Function {
     /// Where it lies.
     pub(super) fn address(self) -> u64 {
@@ -316,15 +280,6 @@ impl Function {
             Self::GrowPartition => grow_partition as *const (),
         };
         address.expose_provenance() as u64
-    }
-
-    /// Number of results.
-    pub(super) fn results(self) -> usize {
-        match self {
-            Self::Grow => 0,
-            Self::Substring => 2,
-            _ => 1,
-        }
     }
 }
 

@@ -6,6 +6,7 @@ use forebay_pipeline::Scalar;
 use forebay_pipeline::ir::{Aggregate, AggregateFunction, Typed};
 use proptest::prelude::*;
 
+use super::plan::PARTITIONED_GROUPS;
 use super::*;
 use crate::layout::Accumulator;
 use crate::rows::wide;
