@@ -54,12 +54,6 @@ use forebay_store::{OpenMode, Store};
 
 use crate::machine_memory::machine_memory_bytes;
 
-/// One in so many bytes of the memory is left to what the account of memory does not have: plans, machine code, the catalog,
-/// batches on their way between operators, the program.
-const UNCOUNTED_SHARE: usize = 8;
-/// Bytes that are left to it at most.
-const MOST_UNCOUNTED_BYTES: usize = 256 << 20;
-
 /// Share of the machine's memory that is the budget where none is given.
 const DEFAULT_MEMORY_SHARE: f64 = 0.75;
 
@@ -181,8 +175,7 @@ impl Database {
             .enable_all()
             .build()
             .map_err(|error| Error::io("start worker threads", &error))?;
-        let uncounted_bytes = (memory_bytes / UNCOUNTED_SHARE).min(MOST_UNCOUNTED_BYTES);
-        let shares = MemoryShares::new(Budget::new(memory_bytes - uncounted_bytes));
+        let shares = MemoryShares::new(Budget::new(memory_bytes));
         let engine = Arc::new(Engine::new(store, shares, temporary).keeping_rates(kept_rates));
         let environment = forebay_sql::environment(&engine)?;
         let (runtime, plans) = (Arc::new(Workers::new(runtime)), Arc::default());
