@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_cpu::compile::{Finished, Part, Worker, collected, finish_runs, run_layout};
-use forebay_cpu::groups::GroupLayout;
 use forebay_cpu::layout::build_row;
 use forebay_cpu::pool;
 use forebay_cpu::rows::RowSet;
