@@ -302,8 +302,9 @@ fn decode_vector<'a, const WIDTH: usize>(
     if usize::from(exponent.max(factor)) >= POWERS.len() {
         return Err("a power of ten is too large");
     }
-    if width > WIDTH_MAX || base < -INTEGER_LIMIT || base > INTEGER_LIMIT - (1 << width) {
-        return Err("the integers of a vector are too large");
+    const TOO_LARGE: &str = "the integers of a vector are too large";
+    if width > WIDTH_MAX || !(-INTEGER_LIMIT..INTEGER_LIMIT).contains(&base) {
+        return Err(TOO_LARGE);
     }
     let exceptions = usize::from(u16::from_le_bytes([low, high]));
     let (codes_bytes, positions_bytes) = ((vector.len() * width).div_ceil(64) * 8, 2 * exceptions);
@@ -314,6 +315,11 @@ fn decode_vector<'a, const WIDTH: usize>(
     }
     let mut codes = [0; VECTOR_VALUES];
     unpack(rest, width, &mut codes[..vector.len()]);
+    // Where the widest codes would lead too far, those that are there need not.
+    let most = (INTEGER_LIMIT - 1 - base) as u64;
+    if most < (1 << width) - 1 && codes[..vector.len()].iter().any(|code| *code > most) {
+        return Err(TOO_LARGE);
+    }
     let bias = base + ROUNDER.to_bits() as i64;
     for (value, code) in vector.iter_mut().zip(codes) {
         let bits = nearest_bits::<WIDTH>(scale.number(bias + code as i64));
@@ -423,6 +429,28 @@ mod tests {
         let mut stored = Vec::new();
         encode(8, &values, &mut stored).expect("two bytes each, and one exception");
         expect!["[02, 00, 0b, 00, 01, 00, 00, 00, d4, fe, ff, ff, ff, ff, ff, ff, a9, 01, 00, 00, 84, b3, 4f, fa, 98, 88, 25, 52, eb, 1c, 00, 00, 02, 00, 00, 00, 00, 00, 00, 00, f8, 7f, 00, 00, 00, 00, 00, 00]"].assert_eq(&format!("{stored:02x?}"));
+    }
+
+    /// The greatest integers that are stored, of which the widest code would be beyond them.
+    #[test]
+    fn integers_near_the_limit_come_back() {
+        for (first, step) in
+            [(1.2e15, 1e12 + 1.0), (INTEGER_LIMIT as f64 - 1024.0, 1.0), (-(INTEGER_LIMIT as f64), 2e12 + 1.0)]
+        {
+            let values: Vec<u8> = (0..1024).flat_map(|i| (first + f64::from(i) * step).to_le_bytes()).collect();
+            let mut stored = Vec::new();
+            encode(8, &values, &mut stored).expect("they are smaller as integers");
+            let mut back = vec![0; values.len()];
+            decode(8, &stored, &mut back).expect("what is written can be read");
+            assert!(back == values, "from {first}");
+        }
+        // One code too large is found.
+        let values: Vec<u8> = (0..1024).flat_map(|i| (1.2e15 + f64::from(i) * (1e12 + 1.0)).to_le_bytes()).collect();
+        let mut stored = Vec::new();
+        encode(8, &values, &mut stored).expect("they are smaller as integers");
+        stored[VECTOR_HEADER_BYTES..VECTOR_HEADER_BYTES + 8].fill(0xff);
+        let mut back = vec![0; values.len()];
+        assert_eq!(decode(8, &stored, &mut back), Err("the integers of a vector are too large"));
     }
 
     #[test]
