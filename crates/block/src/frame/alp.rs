@@ -15,7 +15,7 @@
 //! | 3 | 1 | 0 |
 //! | 4 | 2 | number of exceptions X, at most n |
 //! | 6 | 2 | 0 |
-//! | 8 | 8 | base (signed), from -2^51; base + 2^w at most 2^51 |
+//! | 8 | 8 | base (signed), from -2^51; base + code i is below 2^51 for all i |
 //! | 16 | 8 ⌈n w / 64⌉ | codes: number i occupies the bits i w to i w + w - 1, least significant bit of the first byte first; zeros behind the last one |
 //! | | 2 X | positions of the exceptions, ascending |
 //! | | 4 X or 8 X | bits of the exceptions |
