@@ -159,7 +159,8 @@ impl<'a, 'f> Lowering<'a, 'f> {
     /// Whether it pays to load groups ahead. Slots of dense ones are loaded by the processor itself, many at once, unless it
     /// cannot know which rows come so far.
     fn are_groups_far(&self) -> bool {
-        let may_drop = |step: &Step| matches!(step, Step::Probe(probe) if matches!(probe.kind, ProbeKind::Inner | ProbeKind::Semi | ProbeKind::Anti));
+        let drops = |kind: ProbeKind| matches!(kind, ProbeKind::Inner | ProbeKind::Semi | ProbeKind::Anti);
+        let may_drop = |step: &Step| matches!(step, Step::Probe(probe) if drops(probe.kind));
         match self.layouts.groups() {
             GroupLayout::Hash => true,
             GroupLayout::Dense { is_large } => is_large && self.pipeline.steps.iter().any(may_drop),
