@@ -340,6 +340,30 @@ impl Builder<'_> {
         Scan::new(Arc::clone(self.engine), Arc::clone(table), columns, Arc::default(), self.cancel.clone())
     }
 
+    /// Has workers `see` the columns of `source` in these morsels, vectors of so many rows at a time; what each of them has made
+    /// of it, from a `first` of its own.
+    pub(super) fn sampled<S: Send>(
+        &self,
+        (scan, source, dictionaries): (&Arc<Scan>, &TableSource, &[Arc<Dictionary>]),
+        morsels: &[Morsel],
+        first: impl Fn() -> S + Sync,
+        see: impl Fn(&mut S, &[Vector], usize) + Sync,
+    ) -> Result<Vec<S>> {
+        let next = AtomicUsize::new(0);
+        let work = || -> Result<S> {
+            let (mut made, mut loader) = (first(), VectorLoader::new(source, dictionaries));
+            while let Some(morsel) = morsels.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let rows = scan.run(*morsel, &mut [], &mut [])?;
+                while let Some(loaded) = loader.next(&rows, EqualRows::Ignored)? {
+                    see(&mut made, loaded.vectors, loaded.rows);
+                }
+            }
+            Ok(made)
+        };
+        let panicked = |_| Err(Error::internal("a worker that sampled a table panicked"));
+        pool::run(self.threads, work).into_iter().map(|end| end.unwrap_or_else(panicked)).collect()
+    }
+
     /// For each column, bins by some of its values; `None` where it is not worth any.
     pub(super) fn samples(&self, table: &Arc<TableSnapshot>, source: &TableSource) -> Result<Vec<Option<Binning>>> {
         let (scan, dictionaries) = (self.scan(table, source)?, dictionaries_of(source));
@@ -348,25 +372,15 @@ impl Builder<'_> {
         let sampled_rows: usize = morsels.len().div_ceil(step).max(1) * table.rows() as usize / morsels.len().max(1);
         let every = sampled_rows.div_ceil(SAMPLED_VALUES).max(1);
         let taken: Vec<Morsel> = morsels.into_iter().step_by(step).collect();
-        let next = AtomicUsize::new(0);
-        let work = || -> Result<Vec<Vec<Value>>> {
-            let mut samples: Vec<Vec<Value>> = vec![Vec::new(); source.columns.len()];
-            let mut loader = VectorLoader::new(source, &dictionaries);
-            while let Some(morsel) = taken.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let rows = scan.run(*morsel, &mut [], &mut [])?;
-                while let Some(loaded) = loader.next(&rows, EqualRows::Ignored)? {
-                    for ((vector, column), sample) in loaded.vectors.iter().zip(&source.columns).zip(&mut samples) {
-                        let values = (0..loaded.rows).step_by(every);
-                        sample.extend(values.filter_map(|row| value(vector, row, column, &dictionaries)));
-                    }
-                }
+        let nothing = || vec![Vec::new(); source.columns.len()];
+        let of_workers = self.sampled((&scan, source, &dictionaries), &taken, nothing, |samples, vectors, rows| {
+            for ((vector, column), sample) in vectors.iter().zip(&source.columns).zip(samples) {
+                let values = (0..rows).step_by(every);
+                sample.extend(values.filter_map(|row| value(vector, row, column, &dictionaries)));
             }
-            Ok(samples)
-        };
-        let panicked = |_| Err(Error::internal("a worker that sampled a table panicked"));
-        let mut samples: Vec<Vec<Value>> = vec![Vec::new(); source.columns.len()];
-        for end in pool::run(self.threads, work) {
-            let of_worker = end.unwrap_or_else(panicked)?;
+        })?;
+        let mut samples: Vec<Vec<Value>> = nothing();
+        for of_worker in of_workers {
             samples.iter_mut().zip(of_worker).for_each(|(all, values)| all.extend(values));
         }
         let is_short = |value: &Value| !matches!(value, Value::Bytes(bytes) if bytes.len() > LONGEST_VALUE_BYTES);

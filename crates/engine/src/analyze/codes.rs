@@ -2,11 +2,9 @@
 //! the first column's in front. What has no partner, and NULL, comes last.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_cpu::dictionary::Dictionary;
-use forebay_cpu::pool;
 use forebay_cpu::vector::Vector;
 use forebay_pipeline::Predicate;
 use forebay_pipeline::ir::{SourceColumn, TableSource};
@@ -19,7 +17,6 @@ use super::columns::{ColumnBins, check_key, dictionaries_of, integers_of, source
 use super::curve::Places;
 use crate::Morsel;
 use crate::facts::OrderKey;
-use crate::query::source::{EqualRows, VectorLoader};
 
 /// Columns that an order may have: as many as a number has bytes.
 pub const MOST_KEYS: usize = size_of::<u64>();
@@ -114,26 +111,17 @@ impl RowCodes {
         let (step, rows) = (morsels.len().div_ceil(SAMPLED_MORSELS).max(1), table.rows() as usize);
         let every = (rows / step / wanted.max(1)).max(1);
         let taken: Vec<Morsel> = morsels.into_iter().step_by(step).collect();
-        let next = AtomicUsize::new(0);
-        let work = || -> Result<Sampled<'_>> {
-            let (mut worker, mut numbers, mut first) = (self.worker(), Vec::new(), 0);
-            let mut loader = VectorLoader::new(&self.source, &self.dictionaries);
-            while let Some(morsel) = taken.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let rows = scan.run(*morsel, &mut [], &mut [])?;
-                while let Some(loaded) = loader.next(&rows, EqualRows::Ignored)? {
-                    let sampled: Vec<usize> = (first..loaded.rows).step_by(every).collect();
-                    first = (first + sampled.len() * every).saturating_sub(loaded.rows);
-                    worker.add(loaded.vectors, &sampled, &mut numbers);
-                }
-            }
-            Ok(Sampled { numbers, workers: vec![worker] })
-        };
-        let panicked = |_| Err(Error::internal("a worker that sampled a table panicked"));
+        let source = (&scan, &self.source, self.dictionaries.as_slice());
+        let begun = || (self.worker(), Vec::new(), 0);
+        let of_workers = builder.sampled(source, &taken, begun, |(worker, numbers, first), vectors, rows| {
+            let sampled: Vec<usize> = (*first..rows).step_by(every).collect();
+            *first = (*first + sampled.len() * every).saturating_sub(rows);
+            worker.add(vectors, &sampled, numbers);
+        })?;
         let mut all = Sampled { numbers: Vec::new(), workers: Vec::new() };
-        for end in pool::run(builder.threads, work) {
-            let sampled = end.unwrap_or_else(panicked)?;
-            all.numbers.extend(sampled.numbers);
-            all.workers.extend(sampled.workers);
+        for (worker, numbers, _) in of_workers {
+            all.numbers.extend(numbers);
+            all.workers.push(worker);
         }
         Ok(all)
     }
