@@ -268,9 +268,8 @@ impl GroupPart {
 
     /// Bytes of memory that the part has filled: room for rows to come is not counted.
     pub fn memory_bytes(&self) -> usize {
-        let partitioned = self.partitioned.word_count();
-        let words = self.rows.len() + self.directory.len() + self.earlier.word_count() + partitioned;
-        words * WORD + self.touched.len() + self.arena.memory_bytes()
+        let words = self.rows.len() + self.directory.len() + self.earlier.word_count();
+        words * WORD + self.partitioned.memory_bytes() + self.touched.len() + self.arena.memory_bytes()
     }
 
     /// Whether a full generation is put aside: a group may be in each of them, which must not take much memory.

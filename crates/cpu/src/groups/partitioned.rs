@@ -12,6 +12,8 @@ use crate::partition::Chunks;
 
 /// Words of a partition's first piece; each following one is twice as large.
 const FIRST_WORDS: usize = 1 << 9;
+/// Bytes of the first pieces of all partitions.
+pub(super) const FIRST_BYTES: usize = (FIRST_WORDS * WORD) << PARTITION_BITS;
 /// Words of its largest pieces.
 const LARGEST_WORDS: usize = 1 << 13;
 /// A partition of more words is combined: its groups then fit a second-level cache, or nearly.
@@ -108,6 +110,12 @@ impl PartitionedRows {
             partition.words + partition.filling.len() - (cursor[1] - cursor[0]) as usize / WORD
         };
         self.partitions.iter().zip(self.cursors.chunks_exact(2)).map(of).sum()
+    }
+
+    /// Memory of all pieces, filled or not, and of the cursors.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let pieces = self.partitions.iter().map(|partition| partition.words + partition.filling.len());
+        (pieces.sum::<usize>() + self.cursors.len()) * WORD
     }
 
     /// The pieces by partition; no rows are left.

@@ -3,6 +3,7 @@
 use forebay_pipeline::ir::{AggregateState, ValueType};
 
 use super::has_bytes;
+use super::partitioned::FIRST_BYTES;
 use crate::layout::{GroupRow, NEAR_BYTES, WORD};
 
 /// Slots of dense groups that are never too many.
@@ -15,6 +16,8 @@ const DIRECTORY_BYTES: u128 = 24;
 const EXPECTED_SHARE: usize = 4;
 /// Groups from which on a table of them is slower than partitions: it takes some megabytes.
 pub(super) const PARTITIONED_GROUPS: usize = 1 << 16;
+/// The least memory of a worker that has partitions: twice what the first pieces of all of them take.
+const PARTITIONED_BYTES: usize = 2 * FIRST_BYTES;
 
 /// What compiled code depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -66,7 +69,7 @@ impl GroupPlan {
     /// Dense where the values of all key parts lie in a known range (`ranges`, one for each, both ends included; booleans
     /// need none) and there are few enough combinations: they stay in a worker's caches, or take no more memory than as
     /// many hashed groups as are `expected`, and no more than `most_bytes` for each worker. Without keys there is one slot.
-    /// Else partitioned where so many are `expected` that a table of them would not fit a near cache.
+    /// Else partitioned where so many are `expected` that a table of them would not fit a near cache, if partitions fit the memory.
     pub fn pick(state: &AggregateState, ranges: &[Option<(i64, i64)>], expected: usize, most_bytes: usize) -> Self {
         assert_eq!(ranges.len(), state.keys.len(), "one range for each key part");
         let row = GroupRow::new(state);
@@ -78,7 +81,7 @@ impl GroupPlan {
             slots <= DENSE_SLOTS && bytes <= DENSE_BYTES || bytes <= hashed_bytes.min(most_bytes as u128)
         };
         let roomy = expected.min(most_bytes / EXPECTED_SHARE / (row.words * WORD + DIRECTORY_BYTES as usize));
-        let hashed = match expected >= PARTITIONED_GROUPS {
+        let hashed = match expected >= PARTITIONED_GROUPS && most_bytes >= PARTITIONED_BYTES {
             true => Self { expected: roomy, ..Self::partitioned(state) },
             false => Self { expected: roomy, ..Self::hash() },
         };

@@ -6,6 +6,7 @@ use forebay_pipeline::Scalar;
 use forebay_pipeline::ir::{Aggregate, AggregateFunction, Typed};
 use proptest::prelude::*;
 
+use super::partitioned::FIRST_BYTES;
 use super::plan::PARTITIONED_GROUPS;
 use super::*;
 use crate::layout::Accumulator;
@@ -517,10 +518,11 @@ fn partitioned_rows_are_combined() {
 
 #[test]
 fn many_expected_groups_are_partitioned() {
-    let layout = |expected| GroupPlan::pick(&counted(), &[None], expected, 1 << 30).layout();
-    assert_eq!(layout(PARTITIONED_GROUPS - 1), GroupLayout::Hash);
-    assert_eq!(layout(PARTITIONED_GROUPS), GroupLayout::Partitioned);
-    assert_eq!(layout(usize::MAX), GroupLayout::Partitioned);
+    let layout = |expected, most_bytes| GroupPlan::pick(&counted(), &[None], expected, most_bytes).layout();
+    assert_eq!(layout(PARTITIONED_GROUPS - 1, 1 << 30), GroupLayout::Hash);
+    assert_eq!(layout(PARTITIONED_GROUPS, 1 << 30), GroupLayout::Partitioned);
+    assert_eq!(layout(usize::MAX, 1 << 30), GroupLayout::Partitioned);
+    assert_eq!(layout(usize::MAX, FIRST_BYTES), GroupLayout::Hash, "the first pieces would take all memory");
 }
 
 /// Blocks of rows whose keys no other block has but for the first and the last, and NULL, by turns to two workers; one block

@@ -13,7 +13,7 @@ use forebay_store::{Catalog, TableSnapshot};
 
 use super::build::{Builder, Wanted};
 use super::codes::{MOST_KEYS, RowCodes, Unordered};
-use super::worth::worth_making;
+use super::worth::{hops_of, worth_making};
 use crate::facts::{Asked, OrderKey};
 use crate::{CancelToken, Engine};
 
@@ -39,20 +39,27 @@ pub fn order_of_queries(
     let asked = engine.query_log().with_earlier(engine.known_facts().asked(table.id), table.id);
     let mut tested: Vec<OrderKey> = Vec::new();
     for (key, _) in asked.iter().flat_map(|question| &question.tests) {
-        if !tested.contains(key) {
+        if !tested.contains(key) && goes_by_foreign_keys(catalog, table, key) {
             tested.push(key.clone());
         }
     }
-    if tested.is_empty() {
-        let keys = worth_making(catalog, table, false).into_iter().flat_map(keys_of).collect();
-        return Ok(telling(catalog, table, keys, FEW_VALUES));
-    }
-    let keys = telling(catalog, table, tested, f64::MAX);
-    if keys.len() < 2 {
+    let is_asked = !tested.is_empty();
+    let keys = if is_asked {
+        telling(catalog, table, tested, f64::MAX)
+    } else {
+        telling(catalog, table, worth_making(catalog, table, false).into_iter().flat_map(keys_of).collect(), FEW_VALUES)
+    };
+    if keys.is_empty() {
         return Ok(keys);
     }
     let builder = Builder { engine, catalog, threads, cancel };
-    let codes = RowCodes::new(&builder, table, &keys, Unordered::Refused)?;
+    let codes = RowCodes::new(&builder, table, &keys, Unordered::LeftOut)?;
+    let chosen = |order: Vec<usize>| -> Vec<OrderKey> {
+        order.into_iter().filter(|key| codes.orders_by(*key)).map(|key| keys[key].clone()).collect()
+    };
+    if !is_asked || keys.len() < 2 {
+        return Ok(chosen((0..keys.len()).collect()));
+    }
     let sampled = codes.sample(&builder, table, SAMPLED_ROWS)?;
     let questions = asked
         .iter()
@@ -67,8 +74,17 @@ pub fn order_of_queries(
             best = Some((cost, order));
         }
     }
-    let order = best.map(|(_, order)| order).unwrap_or_default();
-    Ok(order.into_iter().map(|key| keys[key].clone()).collect())
+    Ok(chosen(best.map(|(_, order)| order).unwrap_or_default()))
+}
+
+/// Whether a key is in the table itself, or behind declared foreign keys, so that an order can name it. Queries also join otherwise.
+fn goes_by_foreign_keys(catalog: &Catalog, table: &TableSnapshot, key: &OrderKey) -> bool {
+    let mut at = table;
+    key.hops.iter().enumerate().all(|(number, hop)| {
+        let is_new = key.hops[..number].iter().all(|known| known.table != hop.table);
+        let declared = hops_of(catalog, at).into_iter().find(|(known, _)| known == hop);
+        declared.inspect(|(_, partner)| at = partner).is_some() && is_new
+    })
 }
 
 pub(super) fn keys_of(wanted: Wanted) -> Vec<OrderKey> {
