@@ -1,8 +1,10 @@
 //! `forebay bench cache`: what stays in memory by every policy, side by side (HPCache, DaMoN 2022, §5): SSB under budgets (Figure 9)
-//! and two queries of disjoint columns in turn (Figure 8); and eight sessions within one budget.
+//! and two queries of disjoint columns in turn (Figure 8); what the model predicts; and eight sessions within one budget.
 //!
 //! A budget is what the cache may keep (`SET cache_size`), as a part of the fact table's encoded bytes. Every policy begins with a
 //! database that was opened anew. Must not know: command lines.
+
+mod prediction;
 
 use std::io::Write;
 
@@ -16,8 +18,10 @@ use crate::load::{Wanted, prepare};
 use crate::measure::run_sql;
 use crate::queries::queries;
 use crate::sessions::sessions;
+use prediction::prediction;
 
-const EXPERIMENTS: [Experiment; 3] = [("budgets", budgets), ("alternating", alternating), ("sessions", sessions)];
+const EXPERIMENTS: [Experiment; 4] =
+    [("prediction", prediction), ("budgets", budgets), ("alternating", alternating), ("sessions", sessions)];
 
 /// `SET cache_policy`, and whether `SET cache_forms = both`: the last one has goals for both forms.
 const POLICIES: [(&str, bool); 13] = [
@@ -99,8 +103,8 @@ fn rounds(
     Ok(Round { seconds: of(|round| round.seconds), read_bytes: of(|round| round.read_bytes as f64) as u64 })
 }
 
-/// Loads the tables if they are not there; gives the encoded bytes of the fact table.
-fn fact_bytes(bench: &Bench<'_>, out: &mut dyn Write) -> Result<u64> {
+/// Loads the tables if they are not there.
+fn prepared(bench: &Bench<'_>, out: &mut dyn Write) -> Result<Database> {
     let wanted = Wanted {
         benchmark: Benchmark::Ssb,
         scale_factor: bench.options.scale_factor,
@@ -109,7 +113,12 @@ fn fact_bytes(bench: &Bench<'_>, out: &mut dyn Write) -> Result<u64> {
         keep_files: false,
         settings: &[],
     };
-    let storage = prepare(&wanted, out)?.storage()?;
+    prepare(&wanted, out)
+}
+
+/// The encoded bytes of the fact table, which is loaded if it is not there.
+fn fact_bytes(bench: &Bench<'_>, out: &mut dyn Write) -> Result<u64> {
+    let storage = prepared(bench, out)?.storage()?;
     Ok(storage.iter().filter(|column| column.table == "lineorder").map(|column| column.encoded_bytes).sum())
 }
 

@@ -116,6 +116,10 @@ counters! {
     read_ns,
     /// Nanoseconds spent inflating.
     inflate_ns,
+    /// Nanoseconds that pipelines were expected to take ([`crate::column_shares`]).
+    expected_ns,
+    /// Nanoseconds that these pipelines took.
+    expected_of_ns,
 }
 
 #[cfg(test)]

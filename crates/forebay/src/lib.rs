@@ -450,6 +450,8 @@ impl QueryResult {
             chunks_pruned: figures.chunks_pruned,
             read_wait: Duration::from_nanos(figures.read_ns),
             inflate: Duration::from_nanos(figures.inflate_ns),
+            expected: Duration::from_nanos(figures.expected_ns),
+            expected_of: Duration::from_nanos(figures.expected_of_ns),
         }
     }
 }
@@ -483,6 +485,10 @@ pub struct QueryMetrics {
     pub read_wait: Duration,
     /// Time that workers took to verify and inflate chunks, summed over them.
     pub inflate: Duration,
+    /// Time that pipelines were expected to take by what was in memory, as far as enough was known (HPCache §4.1).
+    pub expected: Duration,
+    /// Time that these pipelines took.
+    pub expected_of: Duration,
 }
 
 #[cfg(test)]

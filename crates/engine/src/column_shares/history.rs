@@ -37,6 +37,8 @@ pub(crate) struct Ran {
     pub(crate) traffic: Traffic,
     /// Of these, bytes of the whole column: stored and inflated.
     pub(crate) sizes: BTreeMap<ColumnKey, (u64, u64)>,
+    /// Rows that came to its first step, and that it left.
+    pub(crate) rows: (u64, u64),
     pub(crate) elapsed: Duration,
     /// Time of one core that it computed once its chunks were there.
     pub(crate) work: Duration,
@@ -44,7 +46,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    fn sum(&self, of: impl Fn(&ColumnTraffic) -> u64) -> u64 {
+    fn sum(&self, of: impl FnMut(&ColumnTraffic) -> u64) -> u64 {
         self.traffic.values().map(of).sum()
     }
 
@@ -58,6 +60,11 @@ impl Ran {
 
     fn read_bytes(&self) -> u64 {
         self.sum(|column| column.disk.stored_bytes)
+    }
+
+    /// Whether both are the same pipeline, as far as can be told: of the same columns, and as many rows.
+    fn is_like(&self, other: &Self) -> bool {
+        self.threads == other.threads && self.rows == other.rows && self.traffic.keys().eq(other.traffic.keys())
     }
 
     /// Whether it is long enough to tell something.
@@ -169,7 +176,8 @@ impl History {
         (keys, Workload { columns, pipelines, machine, model })
     }
 
-    /// What the model says of a pipeline with what came from where; `None` where nobody knows how fast the disk is.
+    /// What the model says of a pipeline with what came from where, by its work when it ran before; `None` where nobody knows how
+    /// fast the disk is.
     pub(super) fn expected(&self, ran: &Ran) -> Option<Duration> {
         let read_bytes = ran.read_bytes();
         let disk = if read_bytes == 0 { f64::INFINITY } else { self.disk_bytes_per_s(None)? };
@@ -177,7 +185,8 @@ impl History {
         let inflating = |(key, column): (&ColumnKey, &ColumnTraffic)| {
             self.inflate_s(key, column.stored.inflated_bytes + column.disk.inflated_bytes)
         };
-        let work_s = ran.work.as_secs_f64() + ran.traffic.iter().map(inflating).sum::<f64>();
+        let before = self.pipelines.iter().rev().find(|before| before.is_like(ran));
+        let work_s = before.unwrap_or(ran).work.as_secs_f64() + ran.traffic.iter().map(inflating).sum::<f64>();
         let memory_s = ran.sum(|column| column.inflated_bytes()) as f64 / (MEMORY_BYTES_PER_S * threads);
         let seconds = (read_bytes as f64 / disk).max(work_s / threads).max(memory_s);
         Some(Duration::from_secs_f64(seconds))

@@ -24,7 +24,7 @@ fn ran(columns: &[u32], work_ms: u64) -> Ran {
     }
     let sizes = columns.iter().map(|column| (key(*column), (100 * MB, 300 * MB))).collect();
     let (elapsed, work) = (Duration::from_secs(1), Duration::from_millis(work_ms));
-    Ran { traffic, sizes, elapsed, work, threads: 2 }
+    Ran { traffic, sizes, rows: (1000, 10), elapsed, work, threads: 2 }
 }
 
 fn solved(shares: &Arc<ColumnShares>, cache: &Arc<Cache>) {
@@ -100,6 +100,10 @@ fn expectations_are_those_of_the_model() {
     shares.note(vec![one.clone()], Duration::from_secs(1));
     // 200 MB at what the disk gave, 3.2 s of work by two.
     assert_eq!(shares.expected(&one).map(|time| time.as_millis()), Some(1600));
+    let slow = Ran { work: Duration::from_secs(9), ..one.clone() };
+    assert_eq!(shares.expected(&slow).map(|time| time.as_millis()), Some(1600), "by its work when it ran before");
+    let another = Ran { rows: (2000, 10), ..slow };
+    assert_eq!(shares.expected(&another).map(|time| time.as_millis()), Some(4600), "another pipeline of these columns");
     assert!(!Ran { elapsed: Duration::from_micros(1), ..one }.tells(), "too short");
 }
 

@@ -36,7 +36,13 @@ pub(super) fn note(
         if !ran.tells() {
             continue;
         }
+        ran.rows = (report.rows_in, report.rows_out);
         scan.expected_ns = shares.expected(&ran).map(|time| time.as_nanos() as u64);
+        let table = scan.traffic.keys().next().and_then(|key| query.tables.iter().find(|at| at.table.id == key.table));
+        if let (Some(table), Some(expected_ns)) = (table, scan.expected_ns) {
+            table.metrics.expected_ns.add(expected_ns);
+            table.metrics.expected_of_ns.add(report.elapsed_ns);
+        }
         ran.sizes = scan.traffic.keys().filter_map(|key| Some((*key, sizes(query, key)?))).collect();
         pipelines.push(ran);
     }
@@ -48,7 +54,7 @@ pub(super) fn note(
 fn ran_of(traffic: Traffic, elapsed: Duration, threads: usize, not_work_ns: u64) -> Ran {
     // What is not waiting and not inflating is its work, on all threads alike.
     let work = (elapsed * threads as u32).saturating_sub(Duration::from_nanos(not_work_ns));
-    Ran { traffic, sizes: BTreeMap::new(), elapsed, work, threads }
+    Ran { traffic, sizes: BTreeMap::new(), rows: (0, 0), elapsed, work, threads }
 }
 
 /// A query that runs.
