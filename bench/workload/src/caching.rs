@@ -4,6 +4,7 @@
 //! A budget is what the cache may keep (`SET cache_size`), as a part of the fact table's encoded bytes. Every policy begins with a
 //! database that was opened anew. Must not know: command lines.
 
+mod goals;
 mod prediction;
 
 use std::io::Write;
@@ -18,10 +19,16 @@ use crate::load::{Wanted, prepare};
 use crate::measure::run_sql;
 use crate::queries::queries;
 use crate::sessions::sessions;
+use goals::goals;
 use prediction::prediction;
 
-const EXPERIMENTS: [Experiment; 4] =
-    [("prediction", prediction), ("budgets", budgets), ("alternating", alternating), ("sessions", sessions)];
+const EXPERIMENTS: [Experiment; 5] = [
+    ("prediction", prediction),
+    ("budgets", budgets),
+    ("alternating", alternating),
+    ("goals", goals),
+    ("sessions", sessions),
+];
 
 /// `SET cache_policy`, and whether `SET cache_forms = both`: the last one has goals for both forms.
 const POLICIES: [(&str, bool); 13] = [
@@ -157,9 +164,13 @@ fn side_by_side(
     })
 }
 
+/// The texts of SSB's queries.
+fn ssb(scale_factor: f64) -> Vec<String> {
+    queries(Benchmark::Ssb, scale_factor).into_iter().map(|query| query.sql.into_owned()).collect()
+}
+
 fn budgets(bench: &Bench<'_>, out: &mut dyn Write) -> Result<Figure> {
-    let stream: Vec<String> =
-        queries(Benchmark::Ssb, bench.options.scale_factor).into_iter().map(|query| query.sql.into_owned()).collect();
+    let stream = ssb(bench.options.scale_factor);
     let paper = "HPCache Figure 9: SSB at SF 1000, each query once in order from a cold cache; at 20 GB as fast as MRU at 80 GB, \
                  up to 12 % faster in between, equal from 160 GB on";
     side_by_side(bench, out, ("SSB's 13 queries over and over", paper), &stream)

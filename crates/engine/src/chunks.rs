@@ -9,26 +9,28 @@
 //! first cost as much as reading them. A part of a chunk is never taken for one that has the blocks that are needed. Must not
 //! know: which chunks a query needs, and when.
 
+mod arriving;
+mod costs;
 mod extent;
 mod keeping;
+mod obtain;
 mod stored;
 mod warm_up;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use forebay_base::budget::Client;
-use forebay_base::{ColumnId, Context, ErrorKind, PhysicalType, Result, SegmentId, TableId, limits};
-use forebay_block::{BlockSet, ChunkMemory, Inflate, InflatedChunk};
+use forebay_base::{ColumnId, PhysicalType, Result, SegmentId, TableId, limits};
+use forebay_block::{BlockSet, ChunkMemory, InflatedChunk};
 use forebay_cache::{ChunkCache, ColumnKey, PolicyKind, Seen};
 use forebay_cpu::compile::CompileCache;
 use forebay_cpu::pool::Lease;
-use forebay_cpu::simd::unpacking;
 use forebay_disk::{Disk, DiskFile, ReadPath};
 use forebay_store::{Segment, Store, Table};
 
+use crate::ScanSettings;
 use crate::accelerator::Accelerators;
 use crate::column_shares::ColumnShares;
 use crate::facts::KnownFacts;
@@ -36,12 +38,13 @@ use crate::floors::Recorder;
 use crate::memory::{Memory, MemoryShares, Urgency};
 use crate::query_log::QueryLog;
 use crate::rates::KeptRates;
-use crate::read_ahead::ReadAhead;
-use crate::timeline::{ChunkTimes, SourceTimeline};
-use crate::traffic::ChunkSource;
-use crate::{Metrics, ScanSettings};
+use crate::run::RunningScans;
 
+pub(crate) use arriving::Arrival;
+use arriving::Arrivals;
+pub(crate) use costs::Costs;
 pub(crate) use extent::{Extent, runs_of};
+pub(crate) use keeping::is_small;
 pub use stored::StoredBytes;
 pub(crate) use stored::StoredChunk;
 
@@ -124,6 +127,10 @@ pub struct Engine {
     memory: Memory,
     /// Chunks that were read and not kept.
     read_before: Seen<ChunkKey>,
+    /// Chunks on their way.
+    arrivals: Arc<Arrivals>,
+    /// The scans that run.
+    running_scans: Arc<RunningScans>,
     /// The reads that were begun, while somebody asks for them.
     recorder: Recorder,
     /// Machine code of pipelines.
@@ -169,6 +176,8 @@ impl Engine {
             store,
             memory: Memory::new(shares),
             read_before: Seen::new(limits::SEEN_CHUNKS),
+            arrivals: Arc::default(),
+            running_scans: Arc::default(),
             recorder: Recorder::default(),
             code: CompileCache::default(),
             accelerators: Accelerators::default(),
@@ -315,6 +324,31 @@ impl Engine {
         Ok(StoredChunk::new(ticket, extent))
     }
 
+    /// The same, for all who need the chunk.
+    pub(crate) fn begin_for_all(
+        &self,
+        segment: &Segment,
+        place: &Place,
+        settings: &ScanSettings,
+        urgency: Urgency,
+        is_timed: bool,
+    ) -> Result<Arc<Arrival>> {
+        let begun = is_timed.then(Instant::now);
+        let extent = self.extent(segment, place, settings)?;
+        let stored = self.begin(segment, place, extent, settings.read_path, urgency)?;
+        Ok(self.arrivals.begun(place.key, stored.begun(begun)))
+    }
+
+    /// Whether the needed blocks of a chunk are on their way, for whomever.
+    pub(crate) fn is_arriving(&self, place: &Place) -> bool {
+        self.arrivals.find(place).is_some()
+    }
+
+    /// The scans that run.
+    pub(crate) fn running_scans(&self) -> &Arc<RunningScans> {
+        &self.running_scans
+    }
+
     /// Memory for an inflated chunk.
     pub(crate) fn inflated_memory(&self, bytes: usize) -> Result<Box<dyn ChunkMemory>> {
         self.memory.inflated(bytes)
@@ -322,178 +356,5 @@ impl Engine {
 
     pub(crate) fn recorder(&self) -> &Recorder {
         &self.recorder
-    }
-
-    /// The wanted chunks of one segment, in order: from the cache, else read, if that was not begun already, and inflated.
-    pub(crate) fn chunks(
-        &self,
-        segment: &Segment,
-        wanted: &[WantedChunk<'_>],
-        ahead: &ReadAhead,
-        (table, settings): (&str, &ScanSettings),
-        costs: Costs<'_>,
-    ) -> Result<Vec<Arc<InflatedChunk>>> {
-        let describe = |wanted: &WantedChunk<'_>| {
-            segment.describe_chunk(wanted.name, table, wanted.place.group, wanted.place.chunk)
-        };
-        let begin = |wanted: &WantedChunk<'_>, urgency| {
-            let place = &wanted.place;
-            if let Some(chunk) = self.cache().get(&place.key).filter(|chunk| chunk.has_all(&place.blocks)) {
-                chunk.note_reuse();
-                return Ok(Found::Inflated(chunk));
-            }
-            if let Some(bytes) = self.cache().get_stored(&place.key).filter(|bytes| bytes.has_all(&place.blocks)) {
-                return Ok(Found::Kept(bytes));
-            }
-            // What was begun for a part that lacks something is let go.
-            if let Some(stored) = ahead.take(place).filter(|stored| stored.has_all(&place.blocks)) {
-                return Ok(Found::Stored(stored));
-            }
-            let begun = costs.timeline.map(|_| Instant::now());
-            let extent = self.extent(segment, place, settings)?;
-            let stored = self.begin(segment, place, extent, settings.read_path, urgency);
-            stored.map(|stored| Found::Stored(stored.begun(begun)))
-        };
-        let mut found = VecDeque::with_capacity(wanted.len());
-        let mut coming = wanted.iter();
-        let mut chunks = Vec::with_capacity(wanted.len());
-        for wanted in wanted {
-            // All reads are on their way before the first one is waited for, as far as there is memory for them; the first one
-            // always is.
-            while let Some(next) = coming.as_slice().first() {
-                let urgency = if found.is_empty() { Urgency::Now } else { Urgency::Next };
-                match begin(next, urgency) {
-                    Err(error) if urgency == Urgency::Next && error.kind() == ErrorKind::OutOfMemory => break,
-                    begun => found.push_back(begun.context(|| describe(next))?),
-                }
-                coming.next();
-            }
-            chunks.push(match found.pop_front() {
-                None => break,
-                Some(Found::Inflated(chunk)) => {
-                    costs.note(segment, wanted, ChunkSource::Inflated, &chunk, 0)?;
-                    chunk
-                }
-                Some(Found::Kept(bytes)) => {
-                    let chunk = self.inflate_kept(segment, wanted, &bytes, (settings, costs));
-                    chunk.context(|| describe(wanted))?
-                }
-                Some(Found::Stored(stored)) => {
-                    let look = |now| {
-                        found.iter_mut().for_each(|found| found.look(now));
-                        ahead.look(now);
-                    };
-                    let chunk = self.inflate(segment, wanted, stored, look, (settings, costs));
-                    chunk.context(|| describe(wanted))?
-                }
-            });
-        }
-        Ok(chunks)
-    }
-
-    /// Waits for a chunk's bytes, inflates them and keeps what is to be kept. Where times are noted, `look` is told when the chunk was there: others may
-    /// have come with it.
-    fn inflate(
-        &self,
-        segment: &Segment,
-        wanted: &WantedChunk<'_>,
-        mut stored: StoredChunk,
-        look: impl FnOnce(Instant),
-        (settings, costs): (&ScanSettings, Costs<'_>),
-    ) -> Result<Arc<InflatedChunk>> {
-        let started = Instant::now();
-        stored.look(started);
-        let times = stored.times();
-        let stored = stored.wait()?;
-        let arrived = Instant::now();
-        costs.metrics.read_ns.add((arrived - started).as_nanos() as u64);
-        costs.metrics.read_bytes.add(stored.len() as u64);
-        if costs.timeline.is_some() {
-            look(arrived);
-        }
-        let take = |bytes| self.inflated_memory(bytes);
-        let inflate = Inflate { take: &take, unpack: unpacking(settings.simd) };
-        let chunk = stored.inflate(segment, &wanted.place, wanted.physical, &inflate)?;
-        let inflated = Instant::now();
-        costs.metrics.inflate_ns.add((inflated - arrived).as_nanos() as u64);
-        costs.metrics.chunks_in_part.add(u64::from(!chunk.is_whole()));
-        if let (Some(timeline), Some((begun, complete))) = (costs.timeline, times) {
-            let read = (begun, complete.unwrap_or(arrived));
-            let times = ChunkTimes { read, wanted: started, arrived, inflated };
-            timeline.chunk(&wanted.place, &times, (stored.len(), chunk.as_bytes().len()));
-        }
-        let inflate_ns = (inflated - arrived).as_nanos() as u64;
-        costs.note(segment, wanted, ChunkSource::Disk, &chunk, inflate_ns)?;
-        let chunk = Arc::new(chunk);
-        self.keep(wanted, &chunk, Some(&stored), (inflated - started).as_nanos() as u64);
-        Ok(chunk)
-    }
-
-    /// Inflates a chunk whose stored bytes are in memory, and keeps it so where that is wanted by now.
-    fn inflate_kept(
-        &self,
-        segment: &Segment,
-        wanted: &WantedChunk<'_>,
-        stored: &StoredBytes,
-        (settings, costs): (&ScanSettings, Costs<'_>),
-    ) -> Result<Arc<InflatedChunk>> {
-        let started = Instant::now();
-        let take = |bytes| self.inflated_memory(bytes);
-        let inflate = Inflate { take: &take, unpack: unpacking(settings.simd) };
-        let chunk = stored.inflate(segment, &wanted.place, wanted.physical, &inflate)?;
-        let inflate_ns = started.elapsed().as_nanos() as u64;
-        costs.metrics.inflate_ns.add(inflate_ns);
-        costs.note(segment, wanted, ChunkSource::Stored, &chunk, inflate_ns)?;
-        let chunk = Arc::new(chunk);
-        self.keep(wanted, &chunk, None, inflate_ns);
-        Ok(chunk)
-    }
-}
-
-/// Where it is noted what chunks cost.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Costs<'a> {
-    pub(crate) metrics: &'a Metrics,
-    pub(crate) timeline: Option<&'a SourceTimeline>,
-}
-
-impl Costs<'_> {
-    /// Takes note of where a chunk came from.
-    fn note(
-        &self,
-        segment: &Segment,
-        wanted: &WantedChunk<'_>,
-        source: ChunkSource,
-        chunk: &InflatedChunk,
-        inflate_ns: u64,
-    ) -> Result<()> {
-        let (group, column, number) = wanted.place.in_segment();
-        let location = segment.groups()?[group].columns[column].chunks[number];
-        let inflated_bytes = chunk.as_bytes().len() as u64;
-        // Of a part of a chunk, its part of the stored bytes.
-        let part = inflated_bytes as f64 / location.encoded_bytes.max(1) as f64;
-        let stored_bytes = (location.stored_bytes as f64 * part.min(1.0)) as u64;
-        let key = wanted.place.key.column_key();
-        self.metrics.note_chunk(key, source, (stored_bytes, inflated_bytes), inflate_ns);
-        Ok(())
-    }
-}
-
-/// A chunk where it was found.
-enum Found {
-    /// In the cache, inflated.
-    Inflated(Arc<InflatedChunk>),
-    /// In the cache, as it is stored.
-    Kept(Arc<StoredBytes>),
-    /// On its way from the disk.
-    Stored(StoredChunk),
-}
-
-impl Found {
-    /// Takes note of the time if it is there.
-    fn look(&mut self, now: Instant) {
-        if let Self::Stored(stored) = self {
-            stored.look(now);
-        }
     }
 }

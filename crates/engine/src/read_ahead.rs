@@ -9,10 +9,10 @@
 //! Must not know: rows, tests (it is told what a morsel needs).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::chunks::{ChunkKey, Engine, Place, StoredChunk};
+use crate::chunks::{Arrival, ChunkKey, Engine, Place};
 use crate::morsel::Morsel;
 use crate::timeline::SourceTimeline;
 
@@ -63,7 +63,7 @@ struct State {
 /// A read that nobody has taken yet.
 #[derive(Debug)]
 struct Begun {
-    chunk: StoredChunk,
+    chunk: Arc<Arrival>,
     time: Time,
 }
 
@@ -94,14 +94,16 @@ impl State {
         engine: &Engine,
         places: Vec<Place>,
         time: Time,
-        begin: &impl Fn(&Place) -> Option<StoredChunk>,
+        begin: &impl Fn(&Place) -> Option<Arc<Arrival>>,
     ) -> bool {
         for place in places {
             if self.done.contains(&(place.segment, place.group)) {
                 continue;
             }
             let begun = self.begun.entry((place.segment, place.group)).or_default();
-            if begun.contains_key(&place.key) || engine.is_cached(&place) {
+            // What others read now is gone when a scan runs that does not yet.
+            let is_arriving = || time == Time::Running && engine.is_arriving(&place);
+            if begun.contains_key(&place.key) || engine.is_cached(&place) || is_arriving() {
                 continue;
             }
             let Some(chunk) = begin(&place) else { return false };
@@ -148,7 +150,7 @@ impl ReadAhead {
         (next, count): (usize, usize),
         (most_bytes, most_morsels): (usize, usize),
         needs: impl Fn(usize) -> Needs,
-        begin: impl Fn(&Place) -> Option<StoredChunk>,
+        begin: impl Fn(&Place) -> Option<Arc<Arrival>>,
     ) -> bool {
         let mut state = self.lock();
         let state = &mut *state;
@@ -219,7 +221,7 @@ impl ReadAhead {
         count: usize,
         (most_bytes, most_arriving_bytes, most_morsels): (usize, usize, usize),
         needs: impl Fn(usize) -> Vec<Place>,
-        begin: impl Fn(&Place) -> Option<StoredChunk>,
+        begin: impl Fn(&Place) -> Option<Arc<Arrival>>,
     ) -> ForeseenReads {
         let mut state = self.lock();
         let mut arriving_bytes = state.arriving_bytes();
@@ -246,7 +248,7 @@ impl ReadAhead {
 
     /// Takes a read that was begun, of all blocks that were known to be needed then. Where none was, the caller does it, and
     /// nobody begins it any more.
-    pub(crate) fn take(&self, place: &Place) -> Option<StoredChunk> {
+    pub(crate) fn take(&self, place: &Place) -> Option<Arc<Arrival>> {
         let mut state = self.lock();
         state.in_memory = 0;
         let begun = state.begun.entry((place.segment, place.group)).or_default();

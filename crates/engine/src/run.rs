@@ -13,6 +13,7 @@ mod narrow;
 mod pieces;
 mod prune;
 mod ranked;
+mod running;
 mod runtime_filter;
 mod settings;
 mod times;
@@ -21,7 +22,7 @@ mod watched;
 mod whole;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions};
@@ -47,6 +48,7 @@ use pieces::pieces;
 pub use ahead::Foreseen;
 use ahead::Reads;
 pub use ranked::AdaptivePredicate;
+pub(crate) use running::RunningScans;
 pub use runtime_filter::RuntimeFilter;
 pub use settings::{Direction, ScanSettings};
 use watched::Watched;
@@ -80,6 +82,8 @@ pub struct Scan {
     /// Of row groups not all of whose blocks are in one morsel each: the blocks of their morsels together.
     visits: BTreeMap<(usize, usize), usize>,
     cursor: AtomicUsize,
+    /// What it is among the scans that run.
+    place: running::Place,
     /// Data directories that the table lies in.
     drives: usize,
     /// Chunks of row groups that are being scanned.
@@ -131,6 +135,7 @@ impl Scan {
             is_ranged: false,
             visits: BTreeMap::new(),
             cursor,
+            place: running::Place::default(),
             drives,
             shared,
             whole_chunks: false,
@@ -166,26 +171,6 @@ impl Scan {
     /// The columns of the batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
-    }
-
-    /// The number of morsels.
-    pub fn morsels(&self) -> usize {
-        self.morsels.len()
-    }
-
-    /// The morsel with this number.
-    pub(crate) fn morsel(&self, number: usize) -> Morsel {
-        self.morsels[number]
-    }
-
-    /// The next morsel that no worker has taken.
-    pub fn next_morsel(&self) -> Option<Morsel> {
-        let number = self.cursor.fetch_add(1, Ordering::Relaxed);
-        if number == 0 {
-            self.account_ruled_out_morsels();
-        }
-        self.tell_progress(number);
-        self.morsels.get(number).copied()
     }
 
     /// Prunes and selects in one morsel; the rows come from [`MorselRows::next_block`].

@@ -80,6 +80,22 @@ fn timed_scan(engine: &Arc<Engine>, metrics: Arc<Metrics>, timeline: SourceTimel
     run(&Arc::new(scan.with_timeline(Some(timeline))), usize::MAX)
 }
 
+/// A table that is not kept at the first read, of several morsels.
+fn large_table() -> SimulatedDisk {
+    let whole = |row: i64| (row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64;
+    database_of((limits::KEPT_AT_ONCE_BYTES / 8 / limits::BLOCK_ROWS + 2) as i64 * limits::BLOCK_ROWS as i64, whole)
+}
+
+/// A scan that begins where others are, and what it costs.
+fn joined_scan(engine: &Arc<Engine>) -> (Arc<Scan>, Arc<Metrics>) {
+    let metrics = Arc::new(Metrics::default());
+    let scan = Scan::new(Arc::clone(engine), table(engine), vec![1], Arc::clone(&metrics), CancelToken::default());
+    let foreseen = Foreseen { tests: vec![test()], ..Foreseen::default() };
+    let scan = Arc::new(scan.expect("sound footers").before(foreseen, None));
+    scan.join_others();
+    (scan, metrics)
+}
+
 fn run(scan: &Arc<Scan>, morsels: usize) -> Result<(u64, i64)> {
     let mut tests = [test()];
     let (mut rows, mut sum) = (0, 0);
@@ -164,7 +180,8 @@ fn a_scan_begins_reads_of_the_next_one() {
     // The last morsels of a scan begin them, too.
     let (first, second) = pair().expect("sound footers");
     assert_eq!(run(&first, usize::MAX).expect("a sound disk"), expected);
-    assert_eq!(engine.stored_bytes(), column_bytes(0));
+    let (left, all) = (engine.stored_bytes(), column_bytes(0));
+    assert!(left * 10 > all * 9 && left <= all, "{left} of {all}: the first one took over what it needed itself");
     drop((first, second));
     assert_eq!(engine.stored_bytes(), 0, "nobody takes them");
 
@@ -274,11 +291,7 @@ fn a_scan_that_is_timed_gives_the_same_rows_and_notes_every_chunk() {
 
 #[test]
 fn chunks_of_large_tables_are_kept_where_the_query_reads_them_again() {
-    let whole = |row: i64| (row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64;
-    let disk = database_of(
-        (limits::KEPT_AT_ONCE_BYTES / 8 / limits::BLOCK_ROWS + 2) as i64 * limits::BLOCK_ROWS as i64,
-        whole,
-    );
+    let disk = large_table();
     let file_bytes: u64 = {
         let engine = open(disk.clone()).expect("a sound database opens");
         table(&engine).segments.iter().map(|segment| segment.file_bytes()).sum()
@@ -308,4 +321,57 @@ fn chunks_of_large_tables_are_kept_where_the_query_reads_them_again() {
     let small = 32 << 20;
     let known = held(small, &[&[0, 1]]);
     assert!(0 < known[0] && known[0] <= small / 2, "half of the cache is left to others: {known:?}");
+}
+
+/// A scan that begins while another one is under way begins where that is: what one reads serves both.
+#[test]
+fn scans_of_a_table_share_reads() {
+    let disk = large_table();
+    let expected = run(&joined_scan(&open(disk.clone()).expect("it opens")).0, usize::MAX).expect("a sound disk");
+    let engine = open_with_cache(disk, 1 << 30).expect("a sound database opens");
+    let add = |sum: &mut (u64, i64), part: (u64, i64)| *sum = (sum.0 + part.0, sum.1 + part.1);
+    let (first, first_metrics) = joined_scan(&engine);
+    let half = first.morsels() / 2;
+    assert!(half > 8, "the table has many morsels: {half}");
+    let mut first_sum = run(&first, half).expect("a sound disk");
+    let (second, second_metrics) = joined_scan(&engine);
+    let mut second_sum = (0, 0);
+    for _ in 0..first.morsels() {
+        add(&mut first_sum, run(&first, 1).expect("a sound disk"));
+        add(&mut second_sum, run(&second, 1).expect("a sound disk"));
+    }
+    assert_eq!((first_sum, second_sum), (expected, expected), "every row once");
+    let [first_bytes, second_bytes] = [&first_metrics, &second_metrics].map(|metrics| metrics.snapshot().read_bytes);
+    assert!(second_bytes * 10 < first_bytes * 6, "{second_bytes} bytes beside {first_bytes}");
+    // Alone again, a scan begins at the first row.
+    drop((first, second));
+    let (third, _) = joined_scan(&engine);
+    let all = forebay_engine::morsels(&table(&engine)).expect("sound footers");
+    assert_eq!(third.next_morsel(), all.first().copied());
+}
+
+/// Whoever takes over whose reads: each scan has each row once, however little is kept, and no memory stays taken.
+#[test]
+fn scans_side_by_side_take_over_reads() {
+    let disk = database();
+    let expected = scan(&open(disk.clone()).expect("it opens"), usize::MAX).expect("a sound disk");
+    for cache_bytes in [0, 4 << 20, 256 << 20] {
+        for _ in 0..5 {
+            let engine = open_with_cache(disk.clone(), cache_bytes).expect("a sound database opens");
+            let scans: Vec<_> = (0..3).map(|_| joined_scan(&engine).0).collect();
+            let found: Vec<Vec<(u64, i64)>> = std::thread::scope(|scope| {
+                let worker = |scan| scope.spawn(move || run(scan, usize::MAX).expect("a sound disk"));
+                let workers: Vec<Vec<_>> = scans.iter().map(|scan| vec![worker(scan), worker(scan)]).collect();
+                let end = |of: Vec<std::thread::ScopedJoinHandle<'_, (u64, i64)>>| {
+                    of.into_iter().map(|worker| worker.join().expect("no panic")).collect()
+                };
+                workers.into_iter().map(end).collect()
+            });
+            for parts in found {
+                assert_eq!(parts.iter().fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1)), expected);
+            }
+            drop(scans);
+            assert_eq!(engine.stored_bytes(), 0, "with {cache_bytes} bytes");
+        }
+    }
 }

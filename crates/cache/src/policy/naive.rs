@@ -397,7 +397,7 @@ impl Policy<u32> for Pbm {
 
 #[derive(Debug)]
 struct Proportional {
-    /// As they came; of those that are beyond their share this is no longer the order once they were used or moved.
+    /// As they came.
     units: Vec<Unit>,
     goals: Goals,
 }
@@ -406,7 +406,7 @@ struct Proportional {
 struct Unit {
     key: u32,
     facts: Facts,
-    /// When it was put into the free list, or used there.
+    /// Of a column without a goal: when it came, or became one of those, or was used last.
     spare: Option<u64>,
     number: u64,
 }
@@ -418,6 +418,13 @@ impl Proportional {
             Form::Inflated => facts.fraction < goal.inflated,
             Form::Stored => (goal.inflated..goal.inflated + goal.stored).contains(&facts.fraction),
         }
+    }
+
+    /// How far it is beyond its column's share; a unit whose row group is to stay in the other form is further than all others.
+    fn distance(&self, facts: &Facts) -> Option<f64> {
+        let goal = self.goals.get(&facts.column).filter(|_| !self.is_within(facts))?;
+        let is_kept = facts.fraction < goal.inflated + goal.stored;
+        Some(facts.fraction + if is_kept { 1.0 } else { 0.0 })
     }
 
     fn now(&self) -> u64 {
@@ -437,7 +444,7 @@ impl Proportional {
 impl Policy<u32> for Proportional {
     fn insert(&mut self, key: u32, facts: Facts) {
         let number = self.now();
-        let spare = (!self.is_within(&facts)).then_some(number);
+        let spare = (!self.goals.contains_key(&facts.column)).then_some(number);
         self.units.push(Unit { key, facts, spare, number });
     }
 
@@ -452,12 +459,19 @@ impl Policy<u32> for Proportional {
     }
 
     fn evict(&mut self, incoming: Option<&Facts>, take: Take<'_>) -> bool {
+        let least = incoming.and_then(|facts| self.distance(facts));
+        let distances = self.units.iter().filter_map(|unit| Some((self.distance(&unit.facts)?, *unit)));
+        let mut beyond: Vec<_> = distances.filter(|(far, _)| least.is_none_or(|least| *far > least)).collect();
+        beyond.sort_by(|(a, first), (b, second)| (b, second.number).partial_cmp(&(a, first.number)).expect("numbers"));
+        if self.take(beyond.into_iter().map(|(_, unit)| unit).collect(), take) {
+            return true;
+        }
         let mut spare: Vec<_> = self.units.iter().copied().filter(|unit| unit.spare.is_some()).collect();
         spare.sort_by_key(|unit| unit.spare);
         if self.take(spare, take) {
             return true;
         }
-        let mut order: Vec<_> = self.units.iter().copied().filter(|unit| unit.spare.is_none()).collect();
+        let mut order: Vec<_> = self.units.iter().copied().filter(|unit| self.is_within(&unit.facts)).collect();
         order.sort_by(|a, b| (b.facts.fraction, b.number).partial_cmp(&(a.facts.fraction, a.number)).expect("numbers"));
         if let Some(incoming) = incoming {
             let comes = self.is_within(incoming);
@@ -482,9 +496,9 @@ impl Policy<u32> for Proportional {
         let mut order: Vec<usize> = (0..self.units.len()).collect();
         order.sort_by_key(|place| self.units[*place].number);
         for place in order {
-            let (now, within) = (self.now(), self.is_within(&self.units[place].facts));
+            let (now, has_goal) = (self.now(), goals.contains_key(&self.units[place].facts.column));
             let unit = &mut self.units[place];
-            unit.spare = if within { None } else { unit.spare.or(Some(now)) };
+            unit.spare = if has_goal { None } else { unit.spare.or(Some(now)) };
         }
     }
 }

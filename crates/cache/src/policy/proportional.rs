@@ -4,9 +4,9 @@
 //! Row groups stand in a fixed order by chance. Of a column the groups below its inflated share stay inflated, those of its stored
 //! share behind them stay stored: so what stays of one column is nested into what stays of another, little changes when shares do,
 //! and what is there and what is missing interleave over the table, so that reading and computing overlap. What is beyond
-//! its column's share goes into a free list, which is evicted first, the longest unused first, and from which it is rescued when
-//! shares grow. A full column evicts from itself. A column without a goal has its units in the free list: before there are goals
-//! that is least recently used.
+//! its column's share goes first, that which is furthest beyond it before all, so that memory which no share needs goes on in the
+//! same order; it is rescued when shares grow. A full column evicts from itself. Units of columns without a goal go next, the
+//! longest unused first: before there are goals that is least recently used.
 //! Must not know: where goals come from.
 
 use std::collections::{BTreeMap, HashMap};
@@ -36,7 +36,10 @@ pub struct Proportional<K> {
     units: HashMap<K, Unit>,
     /// Within their columns' shares.
     columns: HashMap<ColumnKey, Column<K>>,
-    /// The free list, by use.
+    /// Those beyond the shares of their columns, by how far.
+    beyond: BTreeMap<(u64, u64), K>,
+    beyond_bytes: usize,
+    /// Those of columns without a goal, by use.
     spare: Queue<K>,
     /// Units that ever came.
     count: u64,
@@ -46,14 +49,30 @@ pub struct Proportional<K> {
 struct Unit {
     facts: Facts,
     number: u64,
+    place: Place,
+}
+
+/// Where a unit is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Place {
+    /// Within its column's share.
+    Within,
+    /// So far beyond it.
+    Beyond(f64),
+    /// Its column has no goal.
+    Spare,
 }
 
 impl Unit {
-    /// Its place among those of its column: by fraction, those of one row group as they came.
-    fn place(&self) -> (u64, u64) {
-        // Numbers that are not negative are ordered as their bits are.
-        (self.facts.fraction.max(0.0).to_bits(), self.number)
+    /// Its place among those within its column's share: by fraction, those of one row group as they came.
+    fn within(&self) -> (u64, u64) {
+        (bits(self.facts.fraction), self.number)
     }
+}
+
+/// Numbers that are not negative are ordered as their bits are.
+fn bits(number: f64) -> u64 {
+    number.max(0.0).to_bits()
 }
 
 /// Units of a column.
@@ -73,7 +92,15 @@ impl<K: UnitKey> Proportional<K> {
     /// Without units and goals.
     #[expect(clippy::new_without_default, reason = "as the other policies")]
     pub fn new() -> Self {
-        Self { goals: Goals::new(), units: HashMap::new(), columns: HashMap::new(), spare: Queue::new(), count: 0 }
+        Self {
+            goals: Goals::new(),
+            units: HashMap::new(),
+            columns: HashMap::new(),
+            beyond: BTreeMap::new(),
+            beyond_bytes: 0,
+            spare: Queue::new(),
+            count: 0,
+        }
     }
 
     /// The form in which a row group of a column is to stay.
@@ -86,30 +113,58 @@ impl<K: UnitKey> Proportional<K> {
         }
     }
 
-    fn is_within_share(&self, facts: &Facts) -> bool {
-        self.form(facts) == Some(facts.form)
+    /// Where a unit belongs.
+    fn place_of(&self, facts: &Facts) -> Place {
+        match self.form(facts) {
+            Some(form) if form == facts.form => Place::Within,
+            // It is to stay in the other form, which makes this one worth less than any other.
+            Some(_) => Place::Beyond(1.0 + facts.fraction),
+            None if self.goals.contains_key(&facts.column) => Place::Beyond(facts.fraction),
+            None => Place::Spare,
+        }
     }
 
     /// Puts a unit where it belongs.
-    fn place(&mut self, key: &K, unit: Unit) {
-        if !self.is_within_share(&unit.facts) {
-            self.spare.push(key.clone(), unit.facts.bytes);
-            return;
+    fn put(&mut self, key: &K, unit: &Unit) {
+        match unit.place {
+            Place::Within => {
+                let column = self.columns.entry(unit.facts.column).or_default();
+                column.by_place.insert(unit.within(), key.clone());
+                column.bytes += unit.facts.bytes;
+            }
+            Place::Beyond(distance) => {
+                self.beyond.insert((bits(distance), unit.number), key.clone());
+                self.beyond_bytes += unit.facts.bytes;
+            }
+            Place::Spare => self.spare.push(key.clone(), unit.facts.bytes),
         }
-        let column = self.columns.entry(unit.facts.column).or_default();
-        column.by_place.insert(unit.place(), key.clone());
-        column.bytes += unit.facts.bytes;
     }
 
     /// Takes a unit out of where it is.
     fn displace(&mut self, key: &K, unit: &Unit) {
-        if self.spare.remove(key).is_some() {
-            return;
+        match unit.place {
+            Place::Within => {
+                let Some(column) = self.columns.get_mut(&unit.facts.column) else { return };
+                if column.by_place.remove(&unit.within()).is_some() {
+                    column.bytes -= unit.facts.bytes;
+                }
+            }
+            Place::Beyond(distance) => {
+                if self.beyond.remove(&(bits(distance), unit.number)).is_some() {
+                    self.beyond_bytes -= unit.facts.bytes;
+                }
+            }
+            Place::Spare => drop(self.spare.remove(key)),
         }
-        let Some(column) = self.columns.get_mut(&unit.facts.column) else { return };
-        if column.by_place.remove(&unit.place()).is_some() {
-            column.bytes -= unit.facts.bytes;
-        }
+    }
+
+    /// Lets go of the unit that is furthest beyond its column's share, if it is further than this.
+    fn evict_beyond(&mut self, distance: Option<f64>, take: &mut dyn FnMut(&K) -> bool) -> bool {
+        let start = distance.map_or(Bound::Unbounded, |distance| Bound::Excluded((bits(distance), u64::MAX)));
+        let mut furthest_first = self.beyond.range((start, Bound::Unbounded)).rev();
+        let Some(key) = furthest_first.find_map(|(_, key)| take(key).then(|| key.clone())) else { return false };
+        self.forget(&key);
+        true
     }
 
     /// Lets go of the unit of a column that is the first one to go when its share shrinks, of those behind a fraction.
@@ -141,19 +196,24 @@ impl<K: UnitKey> Policy<K> for Proportional<K> {
     }
 
     fn admits(&self, facts: &Facts, free_bytes: usize) -> bool {
-        // What is beyond a share may use memory that nobody else does.
-        if self.is_within_share(facts) || facts.bytes <= free_bytes {
-            return true;
+        match self.place_of(facts) {
+            Place::Within => true,
+            // What is beyond a share may use memory that nobody else does, or that has a worse use.
+            Place::Beyond(distance) => {
+                let furthest = self.beyond.last_key_value();
+                let is_nearer = furthest.is_some_and(|((furthest, _), _)| *furthest > bits(distance));
+                is_nearer || facts.bytes <= free_bytes + self.spare.bytes()
+            }
+            // Of columns that there is no goal for yet, the last used ones stay, as far as nobody has a better use.
+            Place::Spare => facts.bytes <= free_bytes + self.spare.bytes() + self.beyond_bytes,
         }
-        // Of columns that there is no goal for yet, the last used ones stay, as far as nobody has a better use.
-        !self.goals.contains_key(&facts.column) && facts.bytes <= free_bytes + self.spare.bytes()
     }
 
     fn insert(&mut self, key: K, facts: Facts) {
         self.forget(&key);
         self.count += 1;
-        let unit = Unit { facts, number: self.count };
-        self.place(&key, unit);
+        let unit = Unit { facts, number: self.count, place: self.place_of(&facts) };
+        self.put(&key, &unit);
         self.units.insert(key, unit);
     }
 
@@ -168,28 +228,34 @@ impl<K: UnitKey> Policy<K> for Proportional<K> {
     }
 
     fn evict(&mut self, incoming: Option<&Facts>, take: &mut dyn FnMut(&K) -> bool) -> bool {
+        let place = incoming.map(|facts| self.place_of(facts));
+        let nearest = if let Some(Place::Beyond(distance)) = place { Some(distance) } else { None };
+        if self.evict_beyond(nearest, take) {
+            return true;
+        }
         if let Some((key, _)) = self.spare.take_first(take) {
             self.units.remove(&key);
             return true;
         }
-        match incoming {
+        match (incoming, place) {
             // A row group takes the place of one of its own column that is to go earlier, else there is none for it.
-            Some(facts) => self.is_within_share(facts) && self.evict_of(facts.column, Some(facts.fraction), take),
-            None => self.fullest().into_iter().any(|column| self.evict_of(column, None, take)),
+            (Some(facts), Some(Place::Within)) => self.evict_of(facts.column, Some(facts.fraction), take),
+            (None, _) => self.fullest().into_iter().any(|column| self.evict_of(column, None, take)),
+            _ => false,
         }
     }
 
     fn aim(&mut self, goals: &Goals) {
         self.goals.clone_from(goals);
-        let units: Vec<(K, Unit)> = self.units.iter().map(|(key, unit)| (key.clone(), *unit)).collect();
-        let mut moved: Vec<_> = units
-            .into_iter()
-            .filter(|(key, unit)| self.spare.contains(key) == self.is_within_share(&unit.facts))
-            .collect();
-        moved.sort_by_key(|(_, unit)| unit.number);
-        for (key, unit) in moved {
-            self.displace(&key, &unit);
-            self.place(&key, unit);
+        let placed = |(key, unit): (&K, &Unit)| (key.clone(), *unit, self.place_of(&unit.facts));
+        let mut moved: Vec<(K, Unit, Place)> = self.units.iter().map(placed).collect();
+        moved.retain(|(_, unit, place)| unit.place != *place);
+        moved.sort_by_key(|(_, unit, _)| unit.number);
+        for (key, before, place) in moved {
+            let unit = Unit { place, ..before };
+            self.displace(&key, &before);
+            self.put(&key, &unit);
+            self.units.insert(key, unit);
         }
     }
 }
@@ -245,16 +311,30 @@ mod tests {
         let wanted: Vec<_> =
             (0..10).map(|group| policy.wants(&facts(0, f64::from(group) / 10.0, Form::Inflated))).collect();
         assert_eq!(wanted, [vec![Some(Form::Inflated); 3], vec![Some(Form::Stored); 4], vec![None; 3]].concat());
-        // Beyond its share only where there is room.
-        assert!(!policy.admits(&facts(0, 0.9, Form::Inflated), 9) && policy.admits(&facts(0, 0.9, Form::Inflated), 10));
+        // Beyond its share in the place of what is to stay in another form, or has no goal.
+        assert!(policy.admits(&facts(0, 0.9, Form::Inflated), 0));
         assert!(policy.admits(&facts(0, 0.2, Form::Inflated), 0) && policy.admits(&facts(0, 0.6, Form::Stored), 0));
-        // The free list goes first: what is beyond the share behind what has been there before.
+        // What is beyond the share goes first, the furthest of it before all, and then what has no goal.
         let gone: Vec<_> = (0..17).map(|_| evicted(&mut policy, None)).collect();
         assert!((0..10).all(|group| gone[..17].contains(&Some((1, group)))), "{gone:?}");
         assert!((3..10).all(|group| gone[..17].contains(&Some((0, group)))), "{gone:?}");
         // Then what is nearest to the end of its share.
         let gone: Vec<_> = (0..4).map(|_| evicted(&mut policy, None)).collect();
         assert_eq!(gone, [Some((0, 2)), Some((0, 1)), Some((0, 0)), None]);
+    }
+
+    #[test]
+    fn what_is_nearer_to_a_share_takes_the_place_of_what_is_further() {
+        let mut policy = full();
+        policy.aim(&goals(&[(0, 0.3, 0.0), (1, 0.5, 0.0)]));
+        (7..10).for_each(|group| (0..2).for_each(|number| policy.forget(&(number, group))));
+        let incoming = |fraction| facts(0, fraction, Form::Inflated);
+        assert!(!policy.admits(&incoming(0.7), 9) && policy.admits(&incoming(0.7), 10));
+        assert_eq!(evicted(&mut policy, Some(&incoming(0.7))), None, "all others are nearer");
+        assert!(policy.admits(&incoming(0.35), 0));
+        assert_eq!(evicted(&mut policy, Some(&incoming(0.35))), Some((1, 6)), "of whichever column");
+        assert_eq!(evicted(&mut policy, Some(&incoming(0.55))), Some((0, 6)));
+        assert_eq!(evicted(&mut policy, Some(&incoming(0.55))), None);
     }
 
     #[test]

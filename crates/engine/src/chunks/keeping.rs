@@ -16,7 +16,7 @@ use super::{ChunkKey, Engine, StoredBytes, WantedChunk};
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
 /// Whether all of a table may be kept at the first look.
-fn is_small(table: &Table) -> bool {
+pub(crate) fn is_small(table: &Table) -> bool {
     table.segments.file_bytes() <= limits::KEPT_AT_ONCE_BYTES as u64
 }
 
@@ -82,7 +82,8 @@ impl Engine {
         // Where its stored bytes are there and it may have one form, that is theirs.
         let may_be_inflated = stored.is_some() || both_forms;
         let has_room = self.cache().held_bytes() + bytes <= wanted.kept_at_once_bytes;
-        let is_worth_it = || has_room || is_known || self.read_before.note(key);
+        let is_awaited = || self.running_scans().are_several_of(key.column_key());
+        let is_worth_it = || has_room || is_known || is_awaited() || self.read_before.note(key);
         if goal == Some(Form::Inflated) || (may_be_inflated && is_worth_it()) {
             let is_kept = self.cache().keep(key, Arc::clone(chunk), facts);
             if is_kept && both_forms {

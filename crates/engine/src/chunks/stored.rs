@@ -53,14 +53,14 @@ impl StoredChunk {
         Some((self.begun?, self.complete))
     }
 
+    /// The blocks whose frames it has.
+    pub(super) fn blocks(&self) -> BlockSet {
+        self.extent.blocks
+    }
+
     /// Its bytes on disk.
     pub(crate) fn bytes(&self) -> usize {
         self.extent.bytes()
-    }
-
-    /// Whether it has the frames of all these blocks.
-    pub(crate) fn has_all(&self, blocks: &BlockSet) -> bool {
-        self.extent.blocks.contains_all(blocks)
     }
 
     /// Its bytes, once they have been read.

@@ -23,11 +23,13 @@ const LEAST_BYTES: u64 = 1 << 20;
 const NEWS: f64 = 0.3;
 /// Inflated bytes that one core makes in a second where nothing was measured: about what the fast schemes do.
 const INFLATE_BYTES_PER_S: f64 = 2e9;
-/// Bytes that were read by a pipeline that tells how fast the disk is.
+/// Bytes that pipelines must have read before they tell how fast the disk is.
 const TELLING_READ_BYTES: u64 = 16 << 20;
+/// A pipeline whose workers waited for the disk for more than this part of their time was bound by it.
+const BOUND_BY_DISK: f64 = 0.25;
 /// What a disk gives where nothing was measured.
 const DISK_BYTES_PER_S: f64 = 1e9;
-/// What memory gives one core: a careful figure for today's machines, which bounds only pipelines that do next to nothing.
+/// What memory gives one core where no pipeline had more of it: a careful figure for today's machines.
 const MEMORY_BYTES_PER_S: f64 = 8e9;
 
 /// What is known of a pipeline that ran.
@@ -42,6 +44,8 @@ pub(crate) struct Ran {
     pub(crate) elapsed: Duration,
     /// Time of one core that it computed once its chunks were there.
     pub(crate) work: Duration,
+    /// Time that its workers waited for the disk, one after the other.
+    pub(crate) waited: Duration,
     pub(crate) threads: usize,
 }
 
@@ -55,11 +59,21 @@ impl Ran {
         self.traffic.values_mut().for_each(|column| *column = column.times(part.recip()));
         self.elapsed = self.elapsed.div_f64(part);
         self.work = self.work.div_f64(part);
+        self.waited = self.waited.div_f64(part);
         self
     }
 
     fn read_bytes(&self) -> u64 {
         self.sum(|column| column.disk.stored_bytes)
+    }
+
+    fn inflated_bytes(&self) -> u64 {
+        self.sum(|column| column.inflated_bytes())
+    }
+
+    /// Whether its time is that of its reads.
+    fn is_bound_by_disk(&self) -> bool {
+        self.waited.as_secs_f64() > self.elapsed.as_secs_f64() * self.threads as f64 * BOUND_BY_DISK
     }
 
     /// Whether both are the same pipeline, as far as can be told: of the same columns, and as many rows.
@@ -69,7 +83,7 @@ impl Ran {
 
     /// Whether it is long enough to tell something.
     pub(crate) fn tells(&self) -> bool {
-        self.elapsed >= LEAST_TIME && self.sum(|column| column.inflated_bytes()) >= LEAST_BYTES
+        self.elapsed >= LEAST_TIME && self.inflated_bytes() >= LEAST_BYTES
     }
 }
 
@@ -143,11 +157,24 @@ impl History {
         inflated_bytes as f64 / self.inflate_bytes_per_s.get(key).copied().unwrap_or(INFLATE_BYTES_PER_S)
     }
 
-    /// What the disk gives: the most that a pipeline had of it, else what was measured before.
+    /// What the disk gives: what pipelines that waited for it had of it, all together, since it reads for the next ones while one
+    /// runs; else the most that one had, or what was measured before.
     fn disk_bytes_per_s(&self, measured: Option<f64>) -> Option<f64> {
+        let rate = |bytes: u64, time: Duration| bytes as f64 / time.as_secs_f64();
+        let bound = || self.pipelines.iter().filter(|ran| ran.is_bound_by_disk());
+        let bytes: u64 = bound().map(Ran::read_bytes).sum();
+        if bytes >= TELLING_READ_BYTES {
+            return Some(rate(bytes, bound().map(|ran| ran.elapsed).sum()));
+        }
         let telling = self.pipelines.iter().filter(|ran| ran.read_bytes() >= TELLING_READ_BYTES);
-        let rates = telling.map(|ran| ran.read_bytes() as f64 / ran.elapsed.as_secs_f64());
-        rates.max_by(f64::total_cmp).or(measured)
+        let rates = telling.map(|ran| rate(ran.read_bytes(), ran.elapsed));
+        rates.chain(measured).max_by(f64::total_cmp)
+    }
+
+    /// What memory gives so many threads: pipelines may have had more of it than is known of machines.
+    fn memory_bytes_per_s(&self, threads: f64) -> f64 {
+        let rates = self.pipelines.iter().map(|ran| ran.inflated_bytes() as f64 / ran.elapsed.as_secs_f64());
+        rates.fold(MEMORY_BYTES_PER_S * threads, f64::max)
     }
 
     /// All of it as a workload over these columns.
@@ -170,7 +197,7 @@ impl History {
         let threads = self.pipelines.iter().map(|ran| ran.threads).max().unwrap_or(1).max(1) as f64;
         let machine = Machine {
             disk_bytes_per_s: self.disk_bytes_per_s(disk_bytes_per_s).unwrap_or(DISK_BYTES_PER_S),
-            memory_bytes_per_s: MEMORY_BYTES_PER_S * threads,
+            memory_bytes_per_s: self.memory_bytes_per_s(threads),
             cores: threads,
         };
         (keys, Workload { columns, pipelines, machine, model })
@@ -187,7 +214,7 @@ impl History {
         };
         let before = self.pipelines.iter().rev().find(|before| before.is_like(ran));
         let work_s = before.unwrap_or(ran).work.as_secs_f64() + ran.traffic.iter().map(inflating).sum::<f64>();
-        let memory_s = ran.sum(|column| column.inflated_bytes()) as f64 / (MEMORY_BYTES_PER_S * threads);
+        let memory_s = ran.inflated_bytes() as f64 / self.memory_bytes_per_s(threads);
         let seconds = (read_bytes as f64 / disk).max(work_s / threads).max(memory_s);
         Some(Duration::from_secs_f64(seconds))
     }

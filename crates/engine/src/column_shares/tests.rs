@@ -24,7 +24,7 @@ fn ran(columns: &[u32], work_ms: u64) -> Ran {
     }
     let sizes = columns.iter().map(|column| (key(*column), (100 * MB, 300 * MB))).collect();
     let (elapsed, work) = (Duration::from_secs(1), Duration::from_millis(work_ms));
-    Ran { traffic, sizes, rows: (1000, 10), elapsed, work, threads: 2 }
+    Ran { traffic, sizes, rows: (1000, 10), elapsed, work, waited: elapsed, threads: 2 }
 }
 
 fn solved(shares: &Arc<ColumnShares>, cache: &Arc<Cache>) {

@@ -32,7 +32,7 @@ pub(super) fn note(
     for report in reports {
         let (elapsed, threads) = (Duration::from_nanos(report.elapsed_ns), report.threads.max(1));
         let Some(scan) = report.scan.as_mut().filter(|scan| !scan.traffic.is_empty()) else { continue };
-        let mut ran = ran_of(scan.traffic.clone(), elapsed, threads, scan.read_wait_ns + scan.inflate_ns);
+        let mut ran = ran_of(scan.traffic.clone(), elapsed, threads, (scan.read_wait_ns, scan.inflate_ns));
         if !ran.tells() {
             continue;
         }
@@ -51,10 +51,11 @@ pub(super) fn note(
 }
 
 /// What is known of a pipeline of this traffic, whose workers waited and inflated for so long.
-fn ran_of(traffic: Traffic, elapsed: Duration, threads: usize, not_work_ns: u64) -> Ran {
+fn ran_of(traffic: Traffic, elapsed: Duration, threads: usize, (wait_ns, inflate_ns): (u64, u64)) -> Ran {
     // What is not waiting and not inflating is its work, on all threads alike.
-    let work = (elapsed * threads as u32).saturating_sub(Duration::from_nanos(not_work_ns));
-    Ran { traffic, sizes: BTreeMap::new(), rows: (0, 0), elapsed, work, threads }
+    let waited = Duration::from_nanos(wait_ns);
+    let work = (elapsed * threads as u32).saturating_sub(waited + Duration::from_nanos(inflate_ns));
+    Ran { traffic, sizes: BTreeMap::new(), rows: (0, 0), elapsed, work, waited, threads }
 }
 
 /// A query that runs.
@@ -99,8 +100,8 @@ impl<'a> Watch<'a> {
         }
         let now = scan.metrics.snapshot();
         let done = (now.morsels_done - scan.before.morsels_done) as f64 / scan.morsels.max(1) as f64;
-        let not_work_ns = now.read_ns + now.inflate_ns - scan.before.read_ns - scan.before.inflate_ns;
-        let mut ran = ran_of(scan.metrics.traffic(), scan.started.elapsed(), scan.threads, not_work_ns);
+        let since = (now.read_ns - scan.before.read_ns, now.inflate_ns - scan.before.inflate_ns);
+        let mut ran = ran_of(scan.metrics.traffic(), scan.started.elapsed(), scan.threads, since);
         if done == 0.0 || !ran.tells() {
             return;
         }

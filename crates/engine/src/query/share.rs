@@ -9,7 +9,7 @@ use forebay_base::{Error, Result};
 use forebay_cpu::compile::{Compiled, Finished, Part, Worker, can_count_duplicates};
 use forebay_cpu::pool;
 use forebay_cpu::vector::{VECTOR_ROWS, Vector};
-use forebay_pipeline::ir::{Pipeline, Source, TableSource};
+use forebay_pipeline::ir::{Pipeline, Sink, Source, TableSource};
 
 use super::early::EarlyWorker;
 use super::noted::WatchedScan;
@@ -111,6 +111,11 @@ impl Runner<'_> {
             false => EqualRows::Ignored,
         };
         let mut share = TableShare { worker: &mut worker, loader, tests, keys, filters, equal_rows, known_bytes: 0 };
+        // Groups that are finished early come from rows in the table's order.
+        let is_any_order = matches!(task.special.program.pipelines[task.index].sink, Sink::Aggregate { .. });
+        if is_any_order && task.early.is_none() {
+            scan.join_others();
+        }
         while let Some(morsel) = scan.next_morsel() {
             self.scan_morsel(scan, morsel, task, &mut share, early.as_mut())?;
             if let (Some(watch), Some((started, before))) = (&self.watch, &task.began) {

@@ -5,12 +5,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use forebay_block::BlockSet;
 
 use super::{AdaptivePredicate, MorselRows, RowFilter, RuntimeFilter, Scan};
-use crate::chunks::{Place, StoredChunk};
+use crate::chunks::{Arrival, Place};
 use crate::memory::Urgency;
 use crate::morsel::Morsel;
 use crate::read_ahead::{MORSELS_AHEAD, Needs, ReadAhead};
@@ -123,7 +122,7 @@ impl Scan {
             let loaded = self.loaded_columns(keys, filters);
             // Whatever is asked of rows first is needed for sure, and all of it where nothing is.
             let sure = if keys.is_empty() && filters.is_empty() { loaded.len() } else { 1 };
-            self.needs(self.morsels[morsel], tests, loaded, sure).unwrap_or_default()
+            self.morsel_taken(morsel).and_then(|morsel| self.needs(morsel, tests, loaded, sure)).unwrap_or_default()
         };
         let next = self.cursor.load(Ordering::Relaxed).min(self.morsels.len());
         let begin = |place: &Place| self.begin_read(place);
@@ -175,11 +174,10 @@ impl Scan {
         self.engine.memory().ahead_bytes(self.settings.read_ahead_bytes.saturating_mul(self.drives))
     }
 
-    fn begin_read(&self, place: &Place) -> Option<StoredChunk> {
+    fn begin_read(&self, place: &Place) -> Option<Arc<Arrival>> {
         let segment = &self.table.segments[place.segment];
-        let begun = self.timeline.as_ref().map(|_| Instant::now());
-        let extent = self.engine.extent(segment, place, &self.settings).ok()?;
-        Some(self.engine.begin(segment, place, extent, self.settings.read_path, Urgency::Ahead).ok()?.begun(begun))
+        let is_timed = self.timeline.is_some();
+        self.engine.begin_for_all(segment, place, &self.settings, Urgency::Ahead, is_timed).ok()
     }
 
     /// Chunks that a morsel needs: those of `tests`, or, where zones decide these, of the first `sure` columns of `loaded`;

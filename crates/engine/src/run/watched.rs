@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use forebay_base::ColumnId;
 use forebay_cache::ScanProgress;
 
 use super::Scan;
 use crate::chunks::Cache;
+use crate::morsel::Morsel;
 
 /// Scans that were told of.
 static SCANS: AtomicU64 = AtomicU64::new(0);
@@ -35,11 +35,10 @@ impl Drop for Told {
 
 impl Scan {
     /// Tells the cache that this morsel is being taken, where its policy wants to know.
-    pub(super) fn tell_progress(&self, number: usize) {
+    pub(super) fn tell_progress(&self, morsel: Morsel) {
         if self.is_ranged || !self.engine.cache().watches_scans() {
             return;
         }
-        let Some(morsel) = self.morsels.get(number) else { return };
         let told = self.watched.0.get_or_init(|| self.told());
         let position = self.layout.of_group((morsel.segment, morsel.group)).start + morsel.blocks().start;
         // The first one is told before anything is known: a block a millisecond.
@@ -50,11 +49,7 @@ impl Scan {
     }
 
     fn told(&self) -> Told {
-        let foreseen = self.reads.foreseen_columns();
-        let id = |column: usize| self.table.columns[column].id;
-        let mut columns: Vec<ColumnId> = self.columns.iter().copied().chain(foreseen).map(id).collect();
-        columns.sort_unstable();
-        columns.dedup();
+        let columns = self.all_columns();
         let scan = SCANS.fetch_add(1, Ordering::Relaxed);
         let end = ScanProgress { scan, table: self.table.id, columns, position: 0, speed: 1.0, is_over: true };
         Told { cache: Arc::clone(self.engine.cache()), started: Instant::now(), end }

@@ -1,0 +1,86 @@
+//! The least memory for a slowdown (`SET memory_goal`; HPCache §4.2): SSB's queries over and over with all the memory that they
+//! use, and then with no more than the proportional policy asks for where so many times that time are allowed.
+
+use std::io::Write;
+
+use arrow::array::AsArray;
+use arrow::datatypes::Float64Type;
+use forebay::units::format_bytes;
+use forebay::{Database, Options, Result, Session};
+
+use super::{Round, prepared, round, ssb};
+use crate::experiments::figure::Figure;
+use crate::experiments::{Bench, all, median};
+use crate::measure::run_sql;
+
+/// Slowdowns that are allowed.
+const SLOWDOWNS: [f64; 5] = [1.1, 1.25, 1.5, 2.0, 3.0];
+
+/// Rounds before those that are measured: shares are found, and chunks come and go.
+const SETTLING_ROUNDS: usize = 4;
+
+fn measured(session: &Session, stream: &[String], runs: usize) -> Result<Round> {
+    (0..SETTLING_ROUNDS).try_for_each(|_| round(session, stream).map(drop))?;
+    let rounds: Vec<Round> = (0..runs).map(|_| round(session, stream)).collect::<Result<_>>()?;
+    let of = |part: fn(&Round) -> f64| median(&mut rounds.iter().map(part).collect::<Vec<_>>());
+    Ok(Round { seconds: of(|round| round.seconds), read_bytes: of(|round| round.read_bytes as f64) as u64 })
+}
+
+/// Bytes that the shares of all columns are to take, or that chunks take.
+fn bytes_of(session: &Session, column: &str) -> Result<u64> {
+    let (_, batches) = run_sql(session, &format!("SELECT CAST(sum({column}) AS DOUBLE) FROM forebay.cache"))?;
+    let found = batches.iter().find_map(|batch| batch.columns().first()?.as_primitive_opt::<Float64Type>().cloned());
+    Ok(found.filter(|column| !column.is_empty()).map_or(0, |column| column.value(0) as u64))
+}
+
+/// SSB with all memory, and by slowdown.
+pub(super) fn goals(bench: &Bench<'_>, out: &mut dyn Write) -> Result<Figure> {
+    prepared(bench, out)?;
+    let options = Options { read_bytes_per_second: bench.options.read_bytes_per_second, ..bench.open_options() };
+    let database = Database::open(&bench.options.directory.join("ssb"), &options)?;
+    let (session, stream) = (database.session(), ssb(bench.options.scale_factor));
+    all(&session, &["SET cache_policy = proportional", "SET memory_goal = off"])?;
+    let fastest = measured(&session, &stream, bench.options.runs)?;
+    let most_bytes = bytes_of(&session, "inflated_bytes + stored_bytes")?;
+    let mut rows = vec![vec![
+        "all memory".to_owned(),
+        format!("{:.3} s", fastest.seconds),
+        "1.00".to_owned(),
+        format_bytes(most_bytes),
+        String::new(),
+        format_bytes(fastest.read_bytes),
+    ]];
+    let (mut reached, mut memory) = (Vec::new(), Vec::new());
+    for slowdown in SLOWDOWNS {
+        all(&session, &["SET cache_size = all", &format!("SET memory_goal = '{slowdown}x'")])?;
+        (0..SETTLING_ROUNDS).try_for_each(|_| round(&session, &stream).map(drop))?;
+        // No more than the shares take: what is beyond them would make it faster.
+        let bytes = bytes_of(&session, "goal_bytes")?;
+        all(&session, &[&format!("SET cache_size = '{}B'", bytes.max(1 << 20))])?;
+        let found = measured(&session, &stream, bench.options.runs)?;
+        let factor = found.seconds / fastest.seconds;
+        rows.push(vec![
+            format!("{slowdown} times"),
+            format!("{:.3} s", found.seconds),
+            format!("{factor:.2}"),
+            format_bytes(bytes),
+            format!("{:.0} %", (1.0 - bytes as f64 / most_bytes.max(1) as f64) * 100.0),
+            format_bytes(found.read_bytes),
+        ]);
+        reached.push((slowdown, factor));
+        memory.push((slowdown, bytes as f64 / most_bytes.max(1) as f64));
+    }
+    let limit = bench
+        .options
+        .read_bytes_per_second
+        .map_or(String::new(), |rate| format!(", {} a second from disk", format_bytes(rate.get())));
+    Ok(Figure {
+        title: format!("The least memory for a slowdown: SSB, scale factor {}{limit}", bench.options.scale_factor),
+        paper: "HPCache §4.2 states the program; it is not measured there",
+        headings: ["allowed", "time", "times as long", "memory", "saved", "read"].map(str::to_owned).to_vec(),
+        rows,
+        axes: ("times as long as with all memory, allowed", "times as long; part of the memory"),
+        ticks: Vec::new(),
+        series: vec![("times as long".to_owned(), reached), ("part of the memory".to_owned(), memory)],
+    })
+}
