@@ -27,7 +27,7 @@ pub(crate) use history::Ran;
 
 /// Time of queries for one of solving.
 const QUERIES_PER_SOLVING: u32 = 100;
-/// What another plan's time must be at most, as a part of today's: moving chunks costs reads.
+/// What another plan's time, or its memory where little is wanted, must be at most, as a part of today's: moving chunks costs reads.
 const WORTH_MOVING: f64 = 0.98;
 
 /// Finds the best shares of a workload in so much memory, beside those of now; with a slowdown, in the least memory for that.
@@ -235,8 +235,10 @@ impl ColumnShares {
         let budget_bytes = cache.budget_bytes().saturating_sub(pinned_bytes) as f64;
         let found = (self.solver)(&workload, slowdown, budget_bytes, &now);
         let is_better = |found: &Vec<Shares>| {
-            let fits = workload.memory_bytes(&now) <= budget_bytes;
-            !fits || slowdown.is_some() || workload.time(found) < workload.time(&now) * WORTH_MOVING
+            let (found_bytes, bytes) = (workload.memory_bytes(found), workload.memory_bytes(&now));
+            let (found_time, time) = (workload.time(found), workload.time(&now));
+            let saves_memory = slowdown.is_some() && found_bytes < bytes * WORTH_MOVING;
+            bytes > budget_bytes || found_time < time * WORTH_MOVING || saves_memory
         };
         let found = found.filter(is_better);
         let Some(found) = found else { return };

@@ -12,10 +12,11 @@ use forebay_placement::{Column, Machine, Model, Need, Pipeline, Workload};
 use super::ColumnFigures;
 use crate::traffic::{ColumnTraffic, Traffic};
 
-/// Pipelines that are remembered (L of the paper).
-const PIPELINES: usize = 64;
-/// What a pipeline counts beside the one behind it.
-const DECAY: f64 = 0.97;
+/// Pipelines that are remembered (L of the paper): of some tens of queries.
+pub(super) const PIPELINES: usize = 128;
+/// What a pipeline counts beside the one behind it: the oldest a quarter of the last one, so that goals stay while queries come in
+/// turn.
+const DECAY: f64 = 0.99;
 /// Pipelines that took less, or read fewer inflated bytes, are too short to tell anything.
 const LEAST_TIME: Duration = Duration::from_millis(1);
 const LEAST_BYTES: u64 = 1 << 20;
@@ -94,6 +95,8 @@ pub(super) struct History {
     pipelines: VecDeque<Ran>,
     /// Inflated bytes that a core makes of a column in a second.
     inflate_bytes_per_s: BTreeMap<ColumnKey, f64>,
+    /// What the disk gave when pipelines waited for it last: those may be none of the last ones any more.
+    disk_bytes_per_s: Option<f64>,
 }
 
 impl History {
@@ -118,7 +121,8 @@ impl History {
             self.pipelines.pop_front();
         }
         self.pipelines.push_back(ran);
-        let Self { pipelines, inflate_bytes_per_s } = self;
+        self.disk_bytes_per_s = self.bound_bytes_per_s().or(self.disk_bytes_per_s);
+        let Self { pipelines, inflate_bytes_per_s, .. } = self;
         inflate_bytes_per_s.retain(|key, _| pipelines.iter().any(|ran| ran.traffic.contains_key(key)));
     }
 
@@ -157,18 +161,19 @@ impl History {
         inflated_bytes as f64 / self.inflate_bytes_per_s.get(key).copied().unwrap_or(INFLATE_BYTES_PER_S)
     }
 
-    /// What the disk gives: what pipelines that waited for it had of it, all together, since it reads for the next ones while one
-    /// runs; else the most that one had, or what was measured before.
-    fn disk_bytes_per_s(&self, measured: Option<f64>) -> Option<f64> {
-        let rate = |bytes: u64, time: Duration| bytes as f64 / time.as_secs_f64();
+    /// What pipelines that waited for the disk had of it, all together, since it reads for the next ones while one runs.
+    fn bound_bytes_per_s(&self) -> Option<f64> {
         let bound = || self.pipelines.iter().filter(|ran| ran.is_bound_by_disk());
         let bytes: u64 = bound().map(Ran::read_bytes).sum();
-        if bytes >= TELLING_READ_BYTES {
-            return Some(rate(bytes, bound().map(|ran| ran.elapsed).sum()));
-        }
+        let seconds: f64 = bound().map(|ran| ran.elapsed.as_secs_f64()).sum();
+        (bytes >= TELLING_READ_BYTES).then(|| bytes as f64 / seconds)
+    }
+
+    /// What the disk gives: what pipelines that waited for it had of it, else the most that one had, or what was measured before.
+    fn disk_bytes_per_s(&self, measured: Option<f64>) -> Option<f64> {
         let telling = self.pipelines.iter().filter(|ran| ran.read_bytes() >= TELLING_READ_BYTES);
-        let rates = telling.map(|ran| rate(ran.read_bytes(), ran.elapsed));
-        rates.chain(measured).max_by(f64::total_cmp)
+        let rates = telling.map(|ran| ran.read_bytes() as f64 / ran.elapsed.as_secs_f64());
+        self.disk_bytes_per_s.or_else(|| rates.chain(measured).max_by(f64::total_cmp))
     }
 
     /// What memory gives so many threads: pipelines may have had more of it than is known of machines.

@@ -56,7 +56,7 @@ fn memory_goes_where_it_saves_time() {
     assert!(goal(1).bytes + goal(2).bytes <= 200e6 * 1.001);
     assert_eq!(columns[&key(1)].inflate_bytes_per_s, Some(3e9));
     // What nobody reads any more is forgotten.
-    for _ in 0..64 {
+    for _ in 0..history::PIPELINES {
         shares.note(vec![ran(&[3], 100)], Duration::from_secs(60));
     }
     solved(&shares, &cache);
@@ -90,6 +90,27 @@ fn least_memory_is_asked_for() {
     let bytes: f64 = shares.columns().values().filter_map(|column| column.goal).map(|goal| goal.bytes).sum();
     // Both take a second over the disk, and as long to compute: nothing need stay.
     assert!(bytes < 10e6, "{bytes}");
+}
+
+/// A plan for least memory, too, stays until another one is worth its reads.
+#[test]
+fn a_plan_stays_while_it_is_good() {
+    let (shares, cache) = (Arc::new(ColumnShares::default()), Arc::new(Cache::new(2000 * MB as usize)));
+    cache.set_policy(PolicyKind::Proportional);
+    shares.set_slowdown(Some(1.5));
+    let goals = |work_ms: [u64; 2]| {
+        shares.note(vec![ran(&[1], work_ms[0]), ran(&[2], work_ms[1])], Duration::from_secs(60));
+        solved(&shares, &cache);
+        shares.columns().values().filter_map(|column| column.goal).collect::<Vec<_>>()
+    };
+    let first = goals([100, 200]);
+    assert!(first.iter().map(|goal| goal.bytes).sum::<f64>() > 50e6, "both wait for the disk: {first:?}");
+    assert_eq!(goals([101, 200]), first);
+    assert_eq!(goals([100, 202]), first);
+    // Both compute for as long as they read.
+    (0..history::PIPELINES).for_each(|_| shares.note(vec![ran(&[1], 4000), ran(&[2], 4000)], Duration::from_secs(60)));
+    let last = goals([4000, 4000]);
+    assert!(last.iter().map(|goal| goal.bytes).sum::<f64>() < 10e6, "{last:?}");
 }
 
 #[test]
