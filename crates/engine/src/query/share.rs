@@ -9,7 +9,7 @@ use forebay_base::{Error, Result};
 use forebay_cpu::compile::{Compiled, Finished, Part, Worker, can_count_duplicates};
 use forebay_cpu::pool;
 use forebay_cpu::vector::{VECTOR_ROWS, Vector};
-use forebay_pipeline::ir::{Pipeline, Sink, Source, TableSource};
+use forebay_pipeline::ir::{AggregateFunction, Pipeline, Program, Sink, Source, State, TableSource};
 
 use super::early::EarlyWorker;
 use super::noted::WatchedScan;
@@ -112,8 +112,7 @@ impl Runner<'_> {
         };
         let mut share = TableShare { worker: &mut worker, loader, tests, keys, filters, equal_rows, known_bytes: 0 };
         // Groups that are finished early come from rows in the table's order.
-        let is_any_order = matches!(task.special.program.pipelines[task.index].sink, Sink::Aggregate { .. });
-        if is_any_order && task.early.is_none() {
+        if task.early.is_none() && takes_any_order(&task.special.program, task.index) {
             scan.join_others();
         }
         while let Some(morsel) = scan.next_morsel() {
@@ -255,4 +254,11 @@ impl Runner<'_> {
             false => self.within_budget(all + self.state_bytes()),
         }
     }
+}
+
+/// Whether a pipeline makes the same of its rows in whatever order they come: aggregates, but for those that take the first value.
+fn takes_any_order(program: &Program, index: usize) -> bool {
+    let Sink::Aggregate { state, .. } = &program.pipelines[index].sink else { return false };
+    let State::Aggregate(groups) = &program.states[state.0 as usize] else { return false };
+    groups.aggregates.iter().all(|aggregate| aggregate.function != AggregateFunction::First)
 }
