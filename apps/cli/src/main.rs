@@ -98,8 +98,13 @@ fn open(run: &Run, interactive: bool) -> Result<(Shell, bool)> {
     let interrupt = Interrupt::install(interactive)?;
     // First of all: nobody wants to hear of a wrong path when the queries have run.
     let page = run.timeline.as_deref().map(Page::create).transpose()?;
-    let options =
-        Options { read_only: run.read_only, memory_bytes: run.memory, threads: run.threads, ..Options::default() };
+    let options = Options {
+        read_only: run.read_only,
+        memory_bytes: run.memory,
+        threads: run.threads,
+        owns_process: true,
+        ..Options::default()
+    };
     let path = run.place();
     let database = match path {
         Some(path) => Database::open(path, &options)?,

@@ -1,14 +1,19 @@
 //! `forebay bench cache`: what stays in memory by every policy, side by side (HPCache, DaMoN 2022, §5): SSB under budgets (Figure 9)
-//! and two queries of disjoint columns in turn (Figure 8); what the model predicts; and eight sessions within one budget.
+//! and two queries of disjoint columns in turn (Figure 8); SSB, TPC-H and point queries mixed, which drift; the forms that chunks
+//! stay in; what the model predicts; and eight sessions within one budget.
 //!
 //! A budget is what the cache may keep (`SET cache_size`), as a part of the fact table's encoded bytes. Every policy begins with a
 //! database that was opened anew. Must not know: command lines.
 
+mod forms;
 mod goals;
+mod mixed;
 mod prediction;
 
 use std::io::Write;
 
+use arrow::array::AsArray;
+use arrow::datatypes::Float64Type;
 use forebay::units::format_bytes;
 use forebay::{Database, Options, Result, Session};
 
@@ -19,36 +24,42 @@ use crate::load::{Wanted, prepare};
 use crate::measure::run_sql;
 use crate::queries::queries;
 use crate::sessions::sessions;
+use forms::forms;
 use goals::goals;
+use mixed::mixed;
 use prediction::prediction;
 
-const EXPERIMENTS: [Experiment; 5] = [
+const EXPERIMENTS: [Experiment; 7] = [
     ("prediction", prediction),
     ("budgets", budgets),
     ("alternating", alternating),
+    ("mixed", mixed),
+    ("forms", forms),
     ("goals", goals),
     ("sessions", sessions),
 ];
 
-/// `SET cache_policy`, and whether `SET cache_forms = both`: the last one has goals for both forms.
-const POLICIES: [(&str, bool); 13] = [
-    ("lru", false),
-    ("mru", false),
-    ("two_q", false),
-    ("s3_fifo", false),
-    ("w_tiny_lfu", false),
-    ("pbm", false),
-    ("lru", true),
-    ("mru", true),
-    ("two_q", true),
-    ("s3_fifo", true),
-    ("w_tiny_lfu", true),
-    ("pbm", true),
-    ("proportional", false),
+/// `SET cache_policy`, `SET cache_forms`.
+type Policy = (&'static str, &'static str);
+
+const POLICIES: [Policy; 13] = [
+    ("lru", "inflated"),
+    ("mru", "inflated"),
+    ("two_q", "inflated"),
+    ("s3_fifo", "inflated"),
+    ("w_tiny_lfu", "inflated"),
+    ("pbm", "inflated"),
+    ("lru", "both"),
+    ("mru", "both"),
+    ("two_q", "both"),
+    ("s3_fifo", "both"),
+    ("w_tiny_lfu", "both"),
+    ("pbm", "both"),
+    ("proportional", "automatic"),
 ];
 
-fn shown((policy, both_forms): (&str, bool)) -> String {
-    if both_forms { format!("{policy}, both forms") } else { policy.to_owned() }
+fn shown((policy, forms): Policy) -> String {
+    if forms == "both" { format!("{policy}, both forms") } else { policy.to_owned() }
 }
 
 /// Budgets as percent of the fact table's encoded bytes.
@@ -87,27 +98,34 @@ fn round(session: &Session, stream: &[String]) -> Result<Round> {
     Ok(round)
 }
 
-/// The medians of some rounds of a stream under a policy and a budget.
-fn rounds(
-    bench: &Bench<'_>,
-    stream: &[String],
-    (policy, both_forms): (&str, bool),
-    budget_bytes: u64,
-) -> Result<Round> {
+/// The database in a folder of the experiments', opened anew, whose cache keeps chunks so.
+fn opened(bench: &Bench<'_>, folder: &str, (policy, forms): Policy, budget_bytes: u64) -> Result<Database> {
     let options = Options { read_bytes_per_second: bench.options.read_bytes_per_second, ..bench.open_options() };
-    let database = Database::open(&bench.options.directory.join("ssb"), &options)?;
-    let session = database.session();
-    let forms = if both_forms { "both" } else { "inflated" };
+    let database = Database::open(&bench.options.directory.join(folder), &options)?;
     let settings = [
         format!("SET cache_policy = {policy}"),
         format!("SET cache_forms = {forms}"),
         format!("SET cache_size = '{budget_bytes}B'"),
     ];
-    all(&session, &settings.each_ref().map(String::as_str))?;
+    all(&database.session(), &settings.each_ref().map(String::as_str))?;
+    Ok(database)
+}
+
+/// The medians of some rounds of a stream under a policy and a budget.
+fn rounds(bench: &Bench<'_>, stream: &[String], policy: Policy, budget_bytes: u64) -> Result<Round> {
+    let database = opened(bench, "ssb", policy, budget_bytes)?;
+    let session = database.session();
     (0..WARMING_ROUNDS).try_for_each(|_| round(&session, stream).map(drop))?;
     let rounds: Vec<Round> = (0..bench.options.runs).map(|_| round(&session, stream)).collect::<Result<_>>()?;
     let of = |part: fn(&Round) -> f64| median(&mut rounds.iter().map(part).collect::<Vec<_>>());
     Ok(Round { seconds: of(|round| round.seconds), read_bytes: of(|round| round.read_bytes as f64) as u64 })
+}
+
+/// The sum of a column of `forebay.cache`: bytes that chunks take, or that the shares of all columns are to take.
+fn bytes_of(session: &Session, column: &str) -> Result<u64> {
+    let (_, batches) = run_sql(session, &format!("SELECT CAST(sum({column}) AS DOUBLE) FROM forebay.cache"))?;
+    let found = batches.iter().find_map(|batch| batch.columns().first()?.as_primitive_opt::<Float64Type>().cloned());
+    Ok(found.filter(|column| !column.is_empty()).map_or(0, |column| column.value(0) as u64))
 }
 
 /// Loads the tables if they are not there.
@@ -127,6 +145,13 @@ fn prepared(bench: &Bench<'_>, out: &mut dyn Write) -> Result<Database> {
 fn fact_bytes(bench: &Bench<'_>, out: &mut dyn Write) -> Result<u64> {
     let storage = prepared(bench, out)?.storage()?;
     Ok(storage.iter().filter(|column| column.table == "lineorder").map(|column| column.encoded_bytes).sum())
+}
+
+/// The scale factor, and the limit of the disk where there is one.
+fn conditions(bench: &Bench<'_>) -> String {
+    let limit = bench.options.read_bytes_per_second;
+    let limit = limit.map_or(String::new(), |rate| format!(", {} a second from disk", format_bytes(rate.get())));
+    format!("scale factor {}{limit}", bench.options.scale_factor)
 }
 
 /// A stream under all policies and budgets.
@@ -149,12 +174,8 @@ fn side_by_side(
         }
         rows.push(row);
     }
-    let limit = match bench.options.read_bytes_per_second {
-        Some(rate) => format!(", {} a second from disk", format_bytes(rate.get())),
-        None => String::new(),
-    };
     Ok(Figure {
-        title: format!("{what}, scale factor {}{limit}: seconds and bytes read", bench.options.scale_factor),
+        title: format!("{what}, {}: seconds and bytes read", conditions(bench)),
         paper,
         headings: std::iter::once("budget".to_owned()).chain(POLICIES.map(shown)).collect(),
         rows,

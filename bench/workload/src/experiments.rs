@@ -53,7 +53,12 @@ pub(crate) struct Bench<'a> {
 
 impl Bench<'_> {
     pub(crate) fn open_options(&self) -> Options {
-        Options { memory_bytes: self.options.memory_bytes, threads: self.options.threads, ..Options::default() }
+        Options {
+            memory_bytes: self.options.memory_bytes,
+            threads: self.options.threads,
+            owns_process: true,
+            ..Options::default()
+        }
     }
 
     /// The median time of a query in seconds, after one run that is not measured.

@@ -19,6 +19,7 @@ pub(crate) enum Stream {
     Ranking = 12,
     Visit = 13,
     Visitor = 14,
+    Query = 15,
 }
 
 /// The numbers of one row.

@@ -166,6 +166,7 @@ pub fn bench(options: &BenchOptions, out: &mut dyn Write) -> Result<()> {
             memory_bytes: options.memory_bytes,
             threads: options.threads,
             read_bytes_per_second: options.read_bytes_per_second,
+            owns_process: true,
         },
         keep_files: false,
         settings: &[],

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 use arrow::util::display::array_value_to_string;
+use forebay::process_memory::resident_bytes;
 use forebay::units::format_bytes;
 use forebay::{Database, Error, Options, Result, Session};
 
@@ -24,7 +25,10 @@ use crate::measure::run_sql;
 use crate::queries::queries;
 
 /// Statements of a session that works in the schema of SSB's tables: the other ones have some of their names.
-const IN_SSB: [&str; 2] = ["CREATE SCHEMA IF NOT EXISTS ssb", "USE ssb"];
+pub(crate) const IN_SSB: [&str; 2] = ["CREATE SCHEMA IF NOT EXISTS ssb", "USE ssb"];
+
+/// The folder of the database with both benchmarks.
+pub(crate) const FOLDER: &str = "sessions";
 
 /// TPC-H's queries with the largest states.
 const LARGE: [&str; 3] = ["q9", "q18", "q21"];
@@ -53,11 +57,9 @@ struct Seen {
     beside_bytes: u64,
 }
 
-/// Runs the sessions, each its stream as often as there are runs.
-pub(crate) fn sessions(bench: &Bench<'_>, out: &mut dyn Write) -> Result<Figure> {
-    let directory = bench.options.directory.join("sessions");
-    let budget_bytes = bench.options.memory_bytes.unwrap_or(MEMORY_BYTES);
-    let options = Options { memory_bytes: Some(budget_bytes), ..bench.open_options() };
+/// Makes the tables of both benchmarks, if need be: SSB's in a schema of their own.
+pub(crate) fn prepare_both(bench: &Bench<'_>, options: &Options, out: &mut dyn Write) -> Result<()> {
+    let directory = bench.options.directory.join(FOLDER);
     // A name that a schema does not have is found in main: its own tables come first.
     for (benchmark, settings) in [(Benchmark::Ssb, &IN_SSB[..]), (Benchmark::Tpch, &[][..])] {
         let (scale_factor, options) = (bench.options.scale_factor, options.clone());
@@ -66,8 +68,16 @@ pub(crate) fn sessions(bench: &Bench<'_>, out: &mut dyn Write) -> Result<Figure>
             out,
         )?);
     }
+    Ok(())
+}
+
+/// Runs the sessions, each its stream as often as there are runs.
+pub(crate) fn sessions(bench: &Bench<'_>, out: &mut dyn Write) -> Result<Figure> {
+    let budget_bytes = bench.options.memory_bytes.unwrap_or(MEMORY_BYTES);
+    let options = Options { memory_bytes: Some(budget_bytes), ..bench.open_options() };
+    prepare_both(bench, &options, out)?;
     let streams = streams(bench.options.scale_factor);
-    let database = Database::open(&directory, &options)?;
+    let database = Database::open(&bench.options.directory.join(FOLDER), &options)?;
     let expected = expected(&database, &streams)?;
     let before_bytes = resident_bytes();
     let (is_over, started) = (AtomicBool::new(false), Instant::now());
@@ -212,11 +222,4 @@ fn watch(database: &Database, is_over: &AtomicBool) -> Result<Seen> {
         thread::sleep(LOOK);
     }
     Ok(seen)
-}
-
-/// Anonymous memory of this process that is resident: all but files that are mapped, as the program itself.
-fn resident_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("RssAnon:"));
-    line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).map_or(0, |kib| kib * 1024)
 }

@@ -10,14 +10,14 @@ use std::collections::hash_map::{Entry, HashMap};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use forebay_base::TableId;
 
 use crate::key_hasher::BuildKeyHasher;
 use crate::policy::pinned::Pinned;
 use crate::policy::{ColumnKey, Facts, Form, Goals, Policy, PolicyKind, ScanProgress, UnitKey};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 
 /// Parts of the map.
 const SHARDS: usize = 16;
@@ -46,6 +46,8 @@ type UnitOf<K> = (K, Form);
 
 struct Chosen<K> {
     kind: PolicyKind,
+    /// Memory that no goal needs is to be saved.
+    saves: bool,
     policy: Pinned<UnitOf<K>>,
 }
 
@@ -116,7 +118,11 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
         Self {
             shards: std::array::from_fn(|_| shard()),
             hasher: BuildKeyHasher::default(),
-            policy: Mutex::new(Chosen { kind, policy: Pinned::new(kind.policy(budget_bytes), budget_bytes) }),
+            policy: Mutex::new(Chosen {
+                kind,
+                saves: false,
+                policy: Pinned::new(kind.policy(budget_bytes), budget_bytes),
+            }),
             held_bytes: AtomicUsize::new(0),
             budget_bytes: AtomicUsize::new(budget_bytes),
             clock: AtomicU64::new(0),
@@ -273,6 +279,8 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
         }
         self.tell_uses(&mut chosen);
         chosen.policy.set_others(kind.policy(self.budget_bytes()));
+        let saves = chosen.saves;
+        chosen.policy.save(saves);
         for (key, facts) in self.units(|_| true) {
             chosen.policy.insert((key, facts.form), facts);
         }
@@ -316,7 +324,25 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
 
     /// The columns have other goals.
     pub fn aim(&self, goals: &Goals) {
-        self.policy().policy.aim(goals);
+        let mut chosen = self.policy();
+        chosen.policy.aim(goals);
+        self.shed(chosen);
+    }
+
+    /// Memory that no goal needs is to be saved from now on, where the policy has goals, or to be used.
+    pub fn save(&self, saves: bool) {
+        let mut chosen = self.policy();
+        chosen.saves = saves;
+        chosen.policy.save(saves);
+        self.shed(chosen);
+    }
+
+    /// Drops what no goal needs, where memory is to be saved.
+    fn shed(&self, mut chosen: MutexGuard<'_, Chosen<K>>) {
+        let mut gone = Vec::new();
+        while chosen.policy.shed(&mut |(key, form)| self.take(key, *form, false, &mut gone)) {}
+        // The lock first, then what went.
+        drop(chosen);
     }
 
     /// Whether the policy wants to know how far scans are ([`ChunkCache::foresee`]).
@@ -406,11 +432,12 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
     }
 
     /// Lets the policy choose a unit, which goes. A chunk that is there in both forms is demoted: its inflated form goes,
-    /// whichever of them was chosen.
+    /// whichever of them was chosen, unless the policy knows in which form it is to stay.
     fn evict_one(&self, chosen: &mut Chosen<K>, incoming: Option<&Facts>, gone: &mut Vec<Gone<V, S>>) -> bool {
         let mut demoted = None;
+        let has_goals = chosen.kind == PolicyKind::Proportional;
         let went = chosen.policy.evict(incoming, &mut |(key, form)| {
-            if *form == Form::Stored && self.take(key, Form::Inflated, false, gone) {
+            if !has_goals && *form == Form::Stored && self.take(key, Form::Inflated, false, gone) {
                 demoted = Some(key.clone());
                 return true;
             }
@@ -462,6 +489,3 @@ impl<K: UnitKey, V, S> fmt::Debug for ChunkCache<K, V, S> {
             .finish_non_exhaustive()
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -13,6 +13,12 @@ mod key_hasher;
 pub mod policy;
 pub mod seen;
 
+/// What threads meet at: tests put others in its place, which try out interleavings.
+mod sync {
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+    pub(crate) use std::sync::{Mutex, MutexGuard};
+}
+
 pub use cache::{ChunkCache, ColumnUse};
 pub use policy::{ColumnKey, Facts, Form, Goal, Goals, PolicyKind, ScanProgress, UnitKey};
 pub use seen::Seen;

@@ -135,6 +135,17 @@ pub trait Policy<K>: fmt::Debug + Send {
         let _ = goals;
     }
 
+    /// Memory that no goal needs is to be saved from now on, or to be used.
+    fn save(&mut self, saves: bool) {
+        let _ = saves;
+    }
+
+    /// Lets go of one unit that no goal needs where memory is to be saved, as [`Policy::evict`] does. False where it took none.
+    fn shed(&mut self, take: &mut dyn FnMut(&K) -> bool) -> bool {
+        let _ = take;
+        false
+    }
+
     /// Whether the policy wants to know how far scans are.
     fn watches_scans(&self) -> bool {
         false

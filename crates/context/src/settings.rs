@@ -8,8 +8,8 @@ use datafusion::prelude::SessionConfig;
 use forebay_base::units::parse_bytes;
 use forebay_base::{Error, Result, limits};
 use forebay_engine::{
-    CopyUse, DeviceChoice, EncodeOptions, Encoding, Engine, FactUse, Goal, LoadOptions, Model, PolicyKind, RateSource,
-    ReadPath, ScanSettings, SimdLevel, VECTOR_ROWS,
+    CacheForms, CopyUse, DeviceChoice, EncodeOptions, Encoding, Engine, FactUse, Goal, LoadOptions, Model, PolicyKind,
+    RateSource, ReadPath, ScanSettings, SimdLevel, VECTOR_ROWS,
 };
 
 use crate::durability::SessionDurability;
@@ -51,9 +51,9 @@ pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value:
         }
         "cache_policy" | "forebay.cache_policy" => engine.set_cache_policy(PolicyKind::parse(value)?),
         "cache_size" | "forebay.cache_size" => engine.set_cache_bytes(cache_bytes(value)?),
-        "cache_forms" | "forebay.cache_forms" => engine.keep_both_forms(cache_forms(value)?),
+        "cache_forms" | "forebay.cache_forms" => engine.set_cache_forms(cache_forms(value)?),
         "cache_model" | "forebay.cache_model" => engine.column_shares().set_model(cache_model(value)?),
-        "memory_goal" | "forebay.memory_goal" => engine.column_shares().set_slowdown(memory_goal(value)?),
+        "memory_goal" | "forebay.memory_goal" => engine.set_memory_goal(memory_goal(value)?),
         SessionDurability::NAME | "forebay.durability" => SessionDurability::set(base.config_mut(), value)?,
         LateRows::NAME => LateRows::set(base.config_mut(), value)?,
         "memory_limit" | "max_memory" => {
@@ -152,7 +152,7 @@ pub fn default_value(variable: &str) -> String {
         "cache_model" => Model::default().name().to_owned(),
         "memory_goal" => "off".to_owned(),
         "cache_size" => "all".to_owned(),
-        "cache_forms" => "inflated".to_owned(),
+        "cache_forms" => CacheForms::default().name().to_owned(),
         "force_encoding" => "none".to_owned(),
         "pruning" => "all".to_owned(),
         LateRows::NAME => LateRows::default().0.to_string(),
@@ -166,13 +166,13 @@ fn cache_model(value: &str) -> Result<Model> {
     known.ok_or_else(|| Error::input(format!("the cache model {value} does not exist")).hint("Use physical or paper"))
 }
 
-/// Whether the cache keeps both forms of chunks.
-fn cache_forms(value: &str) -> Result<bool> {
-    match value.to_lowercase().as_str() {
-        "inflated" => Ok(false),
-        "both" => Ok(true),
-        _ => Err(Error::input(format!("cache_forms = {value} is not possible")).hint("Use inflated or both")),
-    }
+/// The forms in which the cache keeps chunks.
+fn cache_forms(value: &str) -> Result<CacheForms> {
+    let known = CacheForms::ALL.into_iter().find(|forms| forms.name().eq_ignore_ascii_case(value));
+    known.ok_or_else(|| {
+        let names = CacheForms::ALL.map(CacheForms::name).join(", ");
+        Error::input(format!("cache_forms = {value} is not possible")).hint(format!("Use one of {names}"))
+    })
 }
 
 /// Bytes that the cache may keep; `None` for as many as it was given.

@@ -104,7 +104,7 @@ fn of_engine(config: &SessionConfig, engine: &Engine, name: &str) -> String {
         "memory_goal" => {
             engine.column_shares().slowdown().map_or_else(|| "off".to_owned(), |factor| format!("{factor}x"))
         }
-        "cache_forms" => if engine.keeps_both_forms() { "both" } else { "inflated" }.to_owned(),
+        "cache_forms" => engine.cache_forms().name().to_owned(),
         "cache_size" => format_bytes(engine.cache().budget_bytes() as u64),
         other => SetValues::of(config, other).unwrap_or_else(|| default_value(other)),
     }

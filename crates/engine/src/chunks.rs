@@ -18,13 +18,13 @@ mod stored;
 mod warm_up;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use forebay_base::budget::Client;
 use forebay_base::{ColumnId, PhysicalType, Result, SegmentId, TableId, limits};
 use forebay_block::{BlockSet, ChunkMemory, InflatedChunk};
-use forebay_cache::{ChunkCache, ColumnKey, PolicyKind, Seen};
+use forebay_cache::{ChunkCache, ColumnKey, Goals, PolicyKind, Seen};
 use forebay_cpu::compile::CompileCache;
 use forebay_cpu::pool::Lease;
 use forebay_disk::{Disk, DiskFile, ReadPath};
@@ -44,9 +44,12 @@ pub(crate) use arriving::Arrival;
 use arriving::Arrivals;
 pub(crate) use costs::Costs;
 pub(crate) use extent::{Extent, runs_of};
+pub use keeping::CacheForms;
 pub(crate) use keeping::is_small;
 pub use stored::StoredBytes;
 pub(crate) use stored::StoredChunk;
+pub use warm_up::Background;
+use warm_up::Threads;
 
 /// The cache of a database's chunks, inflated and as they are stored.
 pub type Cache = ChunkCache<ChunkKey, InflatedChunk, StoredBytes>;
@@ -145,8 +148,10 @@ pub struct Engine {
     query_log: QueryLog,
     /// How much of each column is to stay.
     column_shares: Arc<ColumnShares>,
-    /// What is kept inflated is kept as it is stored, too.
-    keeps_both_forms: AtomicBool,
+    /// The forms in which chunks stay: their place in [`CacheForms::ALL`].
+    cache_forms: AtomicUsize,
+    /// What is done in the background.
+    threads: Arc<Threads>,
     /// Where queries put what does not fit their memory.
     temporary: Arc<dyn Disk>,
     /// Keeps the threads that run pipelines.
@@ -185,7 +190,8 @@ impl Engine {
             known_facts: KnownFacts::default(),
             query_log,
             column_shares,
-            keeps_both_forms: AtomicBool::new(false),
+            cache_forms: AtomicUsize::new(0),
+            threads: Arc::default(),
             temporary,
             _workers: Lease::new(),
         }
@@ -236,15 +242,25 @@ impl Engine {
         }
     }
 
-    /// Keeps chunks for which a policy has no goal in both forms from now on, or inflated alone: what was used lately is inflated,
-    /// and its stored bytes stay for a while when that goes.
-    pub fn keep_both_forms(&self, keeps_both_forms: bool) {
-        self.keeps_both_forms.store(keeps_both_forms, Ordering::Relaxed);
+    /// Keeps chunks in these forms from now on; what is there in another one stays until there is no room for it.
+    pub fn set_cache_forms(&self, forms: CacheForms) {
+        let place = CacheForms::ALL.iter().position(|known| *known == forms).unwrap_or_default();
+        if self.cache_forms.swap(place, Ordering::Relaxed) != place {
+            self.column_shares.set_forms(forms.of_goals());
+            self.cache().aim(&Goals::new());
+        }
     }
 
-    /// Whether it keeps chunks in both forms.
-    pub fn keeps_both_forms(&self) -> bool {
-        self.keeps_both_forms.load(Ordering::Relaxed)
+    /// The forms in which it keeps chunks.
+    pub fn cache_forms(&self) -> CacheForms {
+        CacheForms::ALL[self.cache_forms.load(Ordering::Relaxed)]
+    }
+
+    /// Keeps the chunks with which queries take at most so many times as long as with all of them, in the least memory for that, or
+    /// as many as there is memory for.
+    pub fn set_memory_goal(&self, slowdown: Option<f64>) {
+        self.column_shares.set_slowdown(slowdown);
+        self.cache().save(slowdown.is_some());
     }
 
     /// Keeps at most so many bytes of chunks from now on, or as many as it was given.

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use forebay_cache::policy::UnitKey;
 use forebay_cache::{ChunkCache, ColumnKey, Goal, Goals, PolicyKind};
-use forebay_placement::{Shares, Workload, least_memory, least_time};
+use forebay_placement::{Forms, Shares, Workload, least_memory, least_time};
 use forebay_store::SideFile;
 
 pub use forebay_placement::Model;
@@ -61,6 +61,8 @@ struct State {
     /// By query that runs for long.
     running: BTreeMap<u64, Running>,
     model: Model,
+    /// In which columns may stay.
+    forms: Forms,
     /// Least memory for so many times the least time, instead of least time in all memory.
     slowdown: Option<f64>,
     plan: Plan,
@@ -124,10 +126,11 @@ impl ColumnShares {
         self.kept.iter().for_each(|file| file.write(&plan_file::to_bytes(goals)));
     }
 
-    /// Makes the goals that were kept last the plan, if there are any; gives them.
+    /// Makes the goals that were kept last the plan, if there are any and columns may stay in both forms; gives them.
     pub(crate) fn recall(&self) -> Goals {
-        let bytes = self.kept.as_ref().and_then(SideFile::read).unwrap_or_default();
-        let goals = plan_file::of_bytes(&bytes);
+        let may_be_recalled = self.lock().forms == Forms::BOTH;
+        let kept = self.kept.as_ref().filter(|_| may_be_recalled);
+        let goals = plan_file::of_bytes(&kept.and_then(SideFile::read).unwrap_or_default());
         let shares = |goal: &Goal| Shares { inflated: goal.inflated, stored: goal.stored };
         let shares = goals.iter().map(|(key, goal)| (*key, shares(goal))).collect();
         self.lock().plan = Plan { shares, goals: goals.clone() };
@@ -144,13 +147,22 @@ impl ColumnShares {
         self.lock().model = model;
     }
 
+    /// Columns stay in these forms, from the next plan on: there is none before that.
+    pub(crate) fn set_forms(&self, forms: Forms) {
+        let mut state = self.lock();
+        if state.forms != forms {
+            state.forms = forms;
+            state.plan = Plan::default();
+        }
+    }
+
     /// The slowdown for which least memory is to be taken, if it is.
     pub fn slowdown(&self) -> Option<f64> {
         self.lock().slowdown
     }
 
     /// Least memory for so much slowdown, or least time in all memory, from the next plan on.
-    pub fn set_slowdown(&self, slowdown: Option<f64>) {
+    pub(crate) fn set_slowdown(&self, slowdown: Option<f64>) {
         self.lock().slowdown = slowdown;
     }
 
@@ -227,10 +239,11 @@ impl ColumnShares {
             let state = self.lock();
             // What is to stay in any case is there.
             let known = state.known().without(&pinned);
-            let (keys, workload) = known.workload(state.model, disk_bytes_per_s);
+            let (keys, workload) = known.workload((state.model, state.forms), disk_bytes_per_s);
             let now: Vec<Shares> =
                 keys.iter().map(|key| state.plan.shares.get(key).copied().unwrap_or_default()).collect();
-            (keys, workload, now, state.slowdown)
+            let slowdown = state.slowdown.map(|slowdown| slowdown * known.in_model(&workload));
+            (keys, workload, now, slowdown)
         };
         let budget_bytes = cache.budget_bytes().saturating_sub(pinned_bytes) as f64;
         let found = (self.solver)(&workload, slowdown, budget_bytes, &now);

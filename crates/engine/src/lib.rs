@@ -41,7 +41,7 @@ pub mod types;
 pub mod unique;
 
 pub use cancel::CancelToken;
-pub use chunks::{ChunkKey, Engine};
+pub use chunks::{Background, CacheForms, ChunkKey, Engine};
 pub use column_shares::{ColumnFigures, ColumnShares, Model};
 pub use copies::CopyUse;
 pub use facts::FactUse;
@@ -55,7 +55,7 @@ pub use forebay_gpu::device::Device;
 pub use forebay_gpu::{DeviceChoice, doctor, selftest};
 pub use goal::Goal;
 pub use load::{LoadOptions, LoadTarget, Loader};
-pub use memory::{MemoryShares, MemoryUse};
+pub use memory::{MemoryShares, MemoryUse, ProcessCounter};
 pub use metrics::Metrics;
 pub use morsel::{Morsel, morsels};
 pub use rates::{KeptRates, RateSource};

@@ -4,10 +4,12 @@
 //! nobody uses, the ones first that are worth least, and when they give it back chunks are kept there again. Queries together leave
 //! a quarter to the chunks that they read. Of the memory for chunks, reads come before chunks that are only kept, and reads ahead
 //! take what is left, but for a part that they leave to reads that somebody waits for.
+//! What nobody reserves is measured, where somebody does ([`ProcessCounter`]).
 //! Invariants: but for what is overdrawn, all that the engine has of the system and of the heap stays within the account.
 //! Must not know: which chunks a query needs, and when.
 
 mod figures;
+mod rest;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -21,6 +23,8 @@ use forebay_disk::{AlignedBuffer, BufferPool};
 use crate::chunks::Cache;
 
 pub use figures::MemoryUse;
+pub use rest::ProcessCounter;
+use rest::Rest;
 
 /// The part of the memory that queries leave to the chunks that they read.
 const CHUNKS_PART: usize = 4;
@@ -110,6 +114,8 @@ struct ChunkPools {
     cache: Arc<Cache>,
     /// Most bytes of them, as it was asked for.
     cache_bytes: AtomicUsize,
+    /// What the process has beside the account.
+    rest: Rest,
 }
 
 impl GivesBack for ChunkPools {
@@ -188,7 +194,7 @@ impl Memory {
         let queries = budget.client(figures::QUERIES, total_bytes - total_bytes / CHUNKS_PART, Backing::Heap);
         let cache = Arc::new(Cache::new(cache_bytes.min(inflated_bytes)));
         let cache_bytes = AtomicUsize::new(cache_bytes);
-        let chunks = Arc::new(ChunkPools { budget, stored, inflated, cache, cache_bytes });
+        let chunks = Arc::new(ChunkPools { budget, stored, inflated, cache, cache_bytes, rest: Rest::default() });
         let giver: Weak<ChunkPools> = Arc::downgrade(&chunks);
         chunks.budget.takes_from(giver);
         Self { chunks, queries, forgotten: Mutex::new(Instant::now()) }

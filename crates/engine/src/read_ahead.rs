@@ -17,8 +17,8 @@ use crate::morsel::Morsel;
 use crate::timeline::SourceTimeline;
 
 /// Morsels in front of the one that was taken last that are looked at, for each drive; and, of a scan that does not run yet,
-/// at a time.
-pub(crate) const MORSELS_AHEAD: usize = 32;
+/// at a time. Where most is in memory, it takes many to keep the drive busy.
+pub(crate) const MORSELS_AHEAD: usize = 512;
 /// Morsels in a row whose chunks were all in memory, from which on few of those to come are looked at: a warm scan does
 /// next to nothing here.
 const MORSELS_IN_MEMORY: usize = 16;
@@ -44,8 +44,14 @@ pub(crate) struct ReadAhead {
 
 #[derive(Debug, Default)]
 struct State {
-    /// By morsel, from the first that was not taken on, as far as they were looked at.
-    needs: BTreeMap<usize, Needs>,
+    /// Of the morsels in front of this one, from the first that was not taken on, all were looked at or passed over.
+    looked_to: usize,
+    /// Those that were passed over, since they are likely to be in memory.
+    passed_over: BTreeSet<usize>,
+    /// Of those that were looked at, what is needed where rows survive and was not likely to be.
+    unlikely: BTreeMap<usize, Vec<(usize, Place)>>,
+    /// The columns that were likely to be needed when these were looked at last.
+    likely: Vec<usize>,
     /// By segment and row group: every chunk whose read was begun, and the read until somebody takes it.
     begun: BTreeMap<(usize, usize), HashMap<ChunkKey, Option<Begun>>>,
     /// Segments and row groups that are done: whoever is further behind begins nothing of them again.
@@ -88,11 +94,48 @@ pub(crate) struct ForeseenReads {
 }
 
 impl State {
+    /// The morsels in front of number `next` were taken.
+    fn pass(&mut self, next: usize) {
+        while self.passed_over.first().is_some_and(|morsel| *morsel < next) {
+            self.passed_over.pop_first();
+        }
+        while let Some(first) = self.unlikely.first_entry().filter(|first| *first.key() < next) {
+            first.remove();
+        }
+    }
+
+    /// What a morsel needs if rows survive, for when that is likely.
+    fn leave(&mut self, morsel: usize, loaded: Vec<(usize, Place)>) {
+        if !loaded.is_empty() {
+            self.unlikely.insert(morsel, loaded);
+        }
+    }
+
+    /// The morsel from `next` on and in front of `last` that is to be looked at; `None` where all were, as far as they are to be.
+    fn next_to_look_at(&mut self, next: usize, last: usize) -> Option<usize> {
+        let looks_at_few = self.in_memory >= MORSELS_IN_MEMORY;
+        if let Some(morsel) = self.passed_over.first().copied().filter(|morsel| !looks_at_few && *morsel < last) {
+            // The others are not in memory, so that this one may be on disk, too.
+            self.passed_over.remove(&morsel);
+            return Some(morsel);
+        }
+        self.looked_to = self.looked_to.max(next);
+        while self.looked_to < last {
+            let morsel = self.looked_to;
+            self.looked_to += 1;
+            if !looks_at_few || morsel.is_multiple_of(MORSELS_PER_LOOK) {
+                return Some(morsel);
+            }
+            self.passed_over.insert(morsel);
+        }
+        None
+    }
+
     /// Begins these reads, but for what is there or was begun before. False where one could not be.
     fn begin(
         &mut self,
         engine: &Engine,
-        places: Vec<Place>,
+        places: impl IntoIterator<Item = Place>,
         time: Time,
         begin: &impl Fn(&Place) -> Option<Arc<Arrival>>,
     ) -> bool {
@@ -154,46 +197,46 @@ impl ReadAhead {
     ) -> bool {
         let mut state = self.lock();
         let state = &mut *state;
-        state.needs = state.needs.split_off(&next);
+        state.pass(next);
         let last = count.min(next + most_morsels);
-        let mut coming = next..last;
-        while let Some(morsel) = coming.next() {
+        let likely: Vec<usize> = state.loads.iter().filter(|(_, loads)| loads.is_likely()).map(|(at, _)| *at).collect();
+        let is_likely = |(column, _): &(usize, Place)| likely.contains(column);
+        if state.likely != likely {
+            let mut unlikely = std::mem::take(&mut state.unlikely);
+            let mut has_room = true;
+            while has_room && let Some((morsel, loaded)) = unlikely.pop_first() {
+                let (places, rest) = loaded.into_iter().partition::<Vec<_>, _>(is_likely);
+                state.leave(morsel, rest);
+                let places = places.into_iter().map(|(_, place)| place);
+                has_room = state.begin(engine, places, Time::Running, &begin)
+                    && state.bytes[Time::Running as usize] < most_bytes;
+            }
+            // The others are looked at when there is room.
+            state.unlikely.append(&mut unlikely);
+            if !has_room {
+                return false;
+            }
+            state.likely.clone_from(&likely);
+        }
+        loop {
             if state.bytes[Time::Running as usize] >= most_bytes {
                 return false;
             }
-            let looks_at_few = state.in_memory >= MORSELS_IN_MEMORY;
-            if looks_at_few && !morsel.is_multiple_of(MORSELS_PER_LOOK) {
-                continue;
-            }
-            let needed = state.needs.entry(morsel).or_insert_with(|| needs(morsel));
-            let likely = |column: &usize| state.loads.get(column).is_some_and(|loads| loads.is_likely());
-            let mut places: Vec<Place> = std::mem::take(&mut needed.tested);
-            needed.loaded.retain(|(column, place)| {
-                let takes = likely(column);
-                if takes {
-                    places.push(*place);
-                }
-                !takes
-            });
+            let Some(morsel) = state.next_to_look_at(next, last) else { return last == count };
+            let Needs { tested, loaded } = needs(morsel);
+            let (likely, rest) = loaded.into_iter().partition::<Vec<_>, _>(is_likely);
+            state.leave(morsel, rest);
             // Where zones rule a morsel out, that says nothing of the others.
-            if places.is_empty() {
+            if tested.is_empty() && likely.is_empty() {
                 continue;
             }
             let before = state.bytes;
+            let places = tested.into_iter().chain(likely.into_iter().map(|(_, place)| place));
             if !state.begin(engine, places, Time::Running, &begin) {
                 return false;
             }
-            if state.bytes == before {
-                state.in_memory += 1;
-            } else {
-                state.in_memory = 0;
-                if looks_at_few {
-                    // What was left out may be on disk, too.
-                    coming = next..last;
-                }
-            }
+            state.in_memory = if state.bytes == before { state.in_memory + 1 } else { 0 };
         }
-        last == count
     }
 
     /// Bytes that were begun and have not arrived.

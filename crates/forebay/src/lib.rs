@@ -29,7 +29,9 @@ pub mod directories;
 pub mod machine;
 mod machine_memory;
 mod params;
+pub mod process_memory;
 mod rates;
+mod resources;
 pub mod storage;
 pub mod timeline;
 
@@ -52,13 +54,7 @@ use forebay_engine::{Engine, KeptRates, MemoryShares, ReadPath};
 use forebay_sql::{Shared, Workers};
 use forebay_store::{OpenMode, Store};
 
-use crate::machine_memory::machine_memory_bytes;
-
-/// Share of the machine's memory that is the budget where none is given.
-const DEFAULT_MEMORY_SHARE: f64 = 0.75;
-
-/// Least memory budget: below it not even one row group of a wide table can be loaded.
-const LEAST_MEMORY_BYTES: u64 = 64 << 20;
+use crate::resources::Resources;
 
 /// Stack of a worker: plans of deeply nested SQL recurse.
 const WORKER_STACK_BYTES: usize = 8 << 20;
@@ -75,6 +71,10 @@ pub struct Options {
     /// Bytes that are read from disk in a second, at most: to measure how a slower drive would do. By default as many as
     /// the drive gives. Not for a database in memory.
     pub read_bytes_per_second: Option<NonZeroU64>,
+    /// The process does nothing beside this database: what it has of memory is measured while it runs, and counts against the budget
+    /// as a whole. By default the budget knows only what the database asks for: chunks, joins, groups, sorts, results and loads,
+    /// which is almost all of it.
+    pub owns_process: bool,
 }
 
 /// An open database. Clones share it.
@@ -160,7 +160,7 @@ impl Database {
         resources: Resources,
         kept_rates: KeptRates,
     ) -> Result<Self> {
-        let Resources { memory_bytes, threads } = resources;
+        let Resources { memory_bytes, threads, owns_process } = resources;
         let mode = if read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
         let holder = format!("process {}", std::process::id());
         let store = Store::open(disk, mode, &holder)?;
@@ -178,8 +178,12 @@ impl Database {
         let shares = MemoryShares::new(Budget::new(memory_bytes));
         let engine = Arc::new(Engine::new(store, shares, temporary).keeping_rates(kept_rates));
         let environment = forebay_sql::environment(&engine)?;
-        let (runtime, plans) = (Arc::new(Workers::new(runtime)), Arc::default());
-        Ok(Self { shared: Shared { engine, runtime, environment, threads, plans } })
+        if owns_process {
+            process_memory::watch(engine.process_counter());
+        }
+        let (runtime, plans, background) =
+            (Arc::new(Workers::new(runtime)), Arc::default(), Arc::new(engine.background()));
+        Ok(Self { shared: Shared { engine, runtime, environment, threads, plans, background } })
     }
 
     /// A new session with default settings.
@@ -268,34 +272,6 @@ impl Database {
 /// The system's folder for temporary files.
 fn temporary_folder() -> Result<Arc<dyn Disk>> {
     Ok(Arc::new(LocalDisk::open(&std::env::temp_dir(), IoMode::Auto)?))
-}
-
-/// What a database may use.
-struct Resources {
-    memory_bytes: u64,
-    threads: usize,
-}
-
-impl Resources {
-    /// What `options` ask for, or else what there is; checked before anything is made.
-    fn of(options: &Options) -> Result<Self> {
-        let memory_bytes = match options.memory_bytes {
-            Some(bytes) if bytes < LEAST_MEMORY_BYTES => {
-                return Err(Error::input(format!("a memory budget of {} is too small", units::format_bytes(bytes)))
-                    .hint(format!("Give at least {}", units::format_bytes(LEAST_MEMORY_BYTES))));
-            }
-            Some(bytes) => bytes,
-            None => (machine_memory_bytes() as f64 * DEFAULT_MEMORY_SHARE) as u64,
-        };
-        let threads = match options.threads {
-            Some(threads) if !(1..=1024).contains(&threads) => {
-                return Err(Error::input(format!("{threads} threads are not possible")).hint("Give 1 to 1024"));
-            }
-            Some(threads) => threads,
-            None => std::thread::available_parallelism().map_or(1, usize::from),
-        };
-        Ok(Self { memory_bytes, threads })
-    }
 }
 
 /// Settings and the running statement of one user.

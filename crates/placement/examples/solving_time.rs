@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use forebay_placement::{Column, Machine, Model, Need, Pipeline, Workload, least_memory, least_time};
+use forebay_placement::{Column, Forms, Machine, Model, Need, Pipeline, Workload, least_memory, least_time};
 
 fn main() {
     let mut state = 88_172_645_463_325_252_u64;
@@ -37,7 +37,7 @@ fn main() {
     };
     let pipelines = (0..64).map(|_| pipeline()).collect();
     let machine = Machine { disk_bytes_per_s: 2e9, memory_bytes_per_s: 2e10, cores: 4.0 };
-    let workload = Workload { columns, pipelines, machine, model: Model::Physical };
+    let workload = Workload { columns, pipelines, machine, model: Model::Physical, forms: Forms::BOTH };
     let all_bytes: f64 = workload.columns.iter().map(|column| column.inflated_bytes).sum();
     let mut now = Vec::new();
     for step in 1..=10 {

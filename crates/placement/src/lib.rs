@@ -9,5 +9,5 @@
 pub mod model;
 pub mod program;
 
-pub use model::{Column, Machine, Model, Need, Pipeline, Shares, Workload};
+pub use model::{Column, Forms, Machine, Model, Need, Pipeline, Shares, Workload};
 pub use program::{least_memory, least_time};

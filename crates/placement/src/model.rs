@@ -80,6 +80,30 @@ pub struct Shares {
     pub stored: f64,
 }
 
+/// The forms in which columns may stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Forms {
+    /// Inflated.
+    pub inflated: bool,
+    /// As they are stored.
+    pub stored: bool,
+}
+
+impl Forms {
+    /// Either of them.
+    pub const BOTH: Self = Self { inflated: true, stored: true };
+    /// Inflated alone.
+    pub const INFLATED: Self = Self { inflated: true, stored: false };
+    /// Stored alone.
+    pub const STORED: Self = Self { inflated: false, stored: true };
+}
+
+impl Default for Forms {
+    fn default() -> Self {
+        Self::BOTH
+    }
+}
+
 /// Pipelines over columns on a machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Workload {
@@ -91,6 +115,8 @@ pub struct Workload {
     pub machine: Machine,
     /// How times are told.
     pub model: Model,
+    /// The forms in which columns may stay; with the paper's model they never stay stored.
+    pub forms: Forms,
 }
 
 /// A pipeline takes no less than this: `seconds`, and for each column its shares times these.
@@ -120,6 +146,14 @@ impl Workload {
     /// The weighted sum of the pipelines' seconds.
     pub fn time(&self, shares: &[Shares]) -> f64 {
         self.pipelines.iter().zip(self.times(shares)).map(|(pipeline, time)| pipeline.weight * time).sum()
+    }
+
+    /// The share of a column that takes least time: all of it.
+    pub fn all(&self) -> Shares {
+        match self.forms.inflated {
+            true => Shares { inflated: 1.0, stored: 0.0 },
+            false => Shares { inflated: 0.0, stored: 1.0 },
+        }
     }
 
     /// Bytes of memory that these shares take.
@@ -182,6 +216,7 @@ mod tests {
             pipelines: vec![Pipeline { weight: 2.0, needs: vec![need(0), need(1)], work_s: 2.0 }],
             machine: Machine { disk_bytes_per_s: 0.5e9, memory_bytes_per_s: 10e9, cores: 2.0 },
             model,
+            forms: Forms::BOTH,
         }
     }
 

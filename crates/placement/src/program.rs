@@ -8,7 +8,7 @@
 use clarabel::algebra::CscMatrix;
 use clarabel::solver::{DefaultSettings, DefaultSolver, IPSolver, NonnegativeConeT, SolverStatus};
 
-use crate::model::{Bound, Column, Model, Shares, Workload};
+use crate::model::{Bound, Column, Forms, Model, Shares, Workload};
 
 /// What staying counts, beside 1 for the time with nothing in memory.
 const STAYING: f64 = 1e-3;
@@ -16,10 +16,10 @@ const STAYING: f64 = 1e-3;
 /// The shares with which the workload takes least time, in at most `budget_bytes` of memory; `now` are those of today, which stay
 /// where others are no better. `None` where the solver finds none.
 pub fn least_time(workload: &Workload, budget_bytes: f64, now: &[Shares]) -> Option<Vec<Shares>> {
-    if budget_bytes < 1.0 {
+    let mut program = Program::new(workload, now);
+    if budget_bytes < 1.0 || program.forms() == 0 {
         return Some(vec![Shares::default(); workload.columns.len()]);
     }
-    let mut program = Program::new(workload, now);
     let scale = program.time_scale;
     let times: Vec<_> = program.weighted_times(scale).collect();
     program.cost(times);
@@ -31,9 +31,10 @@ pub fn least_time(workload: &Workload, budget_bytes: f64, now: &[Shares]) -> Opt
     Some(shares)
 }
 
-/// The shares that take least memory while the workload takes at most `slowdown` times as long as with all of it in memory.
+/// The shares that take least memory while the workload takes at most `slowdown` times as long as with all of it in memory, in the
+/// fastest form that it may have.
 pub fn least_memory(workload: &Workload, slowdown: f64, now: &[Shares]) -> Option<Vec<Shares>> {
-    let all = vec![Shares { inflated: 1.0, stored: 0.0 }; workload.columns.len()];
+    let all = vec![workload.all(); workload.columns.len()];
     let (most_time, all_bytes) = (workload.time(&all) * slowdown.max(1.0), workload.memory_bytes(&all));
     if all_bytes < 1.0 || workload.time(&vec![Shares::default(); workload.columns.len()]) <= most_time {
         return Some(vec![Shares::default(); workload.columns.len()]);
@@ -61,11 +62,12 @@ fn fit(workload: &Workload, budget_bytes: f64, shares: &mut [Shares]) {
 /// A variable times a number, and more of them.
 type Sum = Vec<(usize, f64)>;
 
-/// Variables: the inflated shares, the stored ones where the model has them, the times as parts of what they are with nothing in
-/// memory.
+/// Variables: the inflated shares and the stored ones, where columns may stay so, and the times as parts of what they are with
+/// nothing in memory.
 struct Program<'a> {
     workload: &'a Workload,
-    has_stored: bool,
+    /// Those that there are variables for.
+    forms: Forms,
     /// Seconds of each pipeline with nothing in memory.
     scales: Vec<f64>,
     /// Their weighted sum.
@@ -81,16 +83,10 @@ impl<'a> Program<'a> {
         let nothing = vec![Shares::default(); workload.columns.len()];
         let scales = workload.times(&nothing);
         let time_scale = workload.time(&nothing).max(f64::MIN_POSITIVE);
-        let has_stored = workload.model == Model::Physical;
-        let mut program = Self {
-            workload,
-            has_stored,
-            scales,
-            time_scale,
-            quadratic: Vec::new(),
-            linear: Vec::new(),
-            rows: Vec::new(),
-        };
+        let Forms { inflated, stored } = workload.forms;
+        let forms = Forms { inflated, stored: stored && workload.model == Model::Physical };
+        let mut program =
+            Self { workload, forms, scales, time_scale, quadratic: Vec::new(), linear: Vec::new(), rows: Vec::new() };
         program.stay(now);
         program.bound_shares();
         program.bound_times();
@@ -101,14 +97,24 @@ impl<'a> Program<'a> {
         self.workload.columns.len()
     }
 
+    /// Forms that there are variables for.
+    fn forms(&self) -> usize {
+        usize::from(self.forms.inflated) + usize::from(self.forms.stored)
+    }
+
+    /// The variable of a column's inflated share.
+    fn inflated(&self, column: usize) -> Option<usize> {
+        self.forms.inflated.then_some(column)
+    }
+
     /// The variable of a column's stored share.
     fn stored(&self, column: usize) -> Option<usize> {
-        self.has_stored.then(|| self.columns() + column)
+        self.forms.stored.then(|| self.columns() * (self.forms() - 1) + column)
     }
 
     /// The variable of a pipeline's time.
     fn time(&self, pipeline: usize) -> usize {
-        self.columns() * if self.has_stored { 2 } else { 1 } + pipeline
+        self.columns() * self.forms() + pipeline
     }
 
     /// ε·‖shares − now‖², but for a constant: half of 2ε·x², less 2ε·now·x.
@@ -118,8 +124,9 @@ impl<'a> Program<'a> {
         let epsilon = STAYING / self.columns().max(1) as f64;
         for column in 0..self.columns() {
             let now = now.get(column).copied().unwrap_or_default();
+            let inflated = self.inflated(column).map(|variable| (variable, now.inflated));
             let stored = self.stored(column).map(|variable| (variable, now.stored));
-            for (variable, now) in [Some((column, now.inflated)), stored].into_iter().flatten() {
+            for (variable, now) in [inflated, stored].into_iter().flatten() {
                 self.quadratic[variable] = 2.0 * epsilon;
                 self.linear[variable] = -2.0 * epsilon * now;
             }
@@ -136,7 +143,7 @@ impl<'a> Program<'a> {
 
     fn bound_shares(&mut self) {
         for column in 0..self.columns() {
-            let variables: Vec<usize> = [Some(column), self.stored(column)].into_iter().flatten().collect();
+            let variables: Vec<usize> = [self.inflated(column), self.stored(column)].into_iter().flatten().collect();
             for variable in &variables {
                 self.at_most(vec![(*variable, -1.0)], 0.0);
             }
@@ -150,7 +157,7 @@ impl<'a> Program<'a> {
             for Bound { seconds, columns } in self.workload.bounds(pipeline) {
                 let mut sum = vec![(time, -1.0)];
                 for (column, inflated, stored) in columns {
-                    sum.push((column, inflated / scale));
+                    sum.extend(self.inflated(column).map(|variable| (variable, inflated / scale)));
                     sum.extend(self.stored(column).map(|variable| (variable, stored / scale)));
                 }
                 self.at_most(sum, -seconds / scale);
@@ -167,8 +174,9 @@ impl<'a> Program<'a> {
     /// The memory that shares take, as a part of `bytes`.
     fn memory(&self, bytes: f64) -> Sum {
         let of = |(number, column): (usize, &Column)| {
+            let inflated = self.inflated(number).map(|variable| (variable, column.inflated_bytes / bytes));
             let stored = self.stored(number).map(|variable| (variable, column.stored_bytes / bytes));
-            [Some((number, column.inflated_bytes / bytes)), stored]
+            [inflated, stored]
         };
         self.workload.columns.iter().enumerate().flat_map(of).flatten().collect()
     }
@@ -212,8 +220,8 @@ impl<'a> Program<'a> {
 
     /// A column's shares in a solution, within what shares can be.
     fn shares(&self, column: usize, solution: &[f64]) -> Shares {
-        let inflated = solution[column].clamp(0.0, 1.0);
-        let stored = self.stored(column).map_or(0.0, |variable| solution[variable]);
+        let at = |variable: Option<usize>| variable.map_or(0.0, |variable| solution[variable]);
+        let (inflated, stored) = (at(self.inflated(column)).clamp(0.0, 1.0), at(self.stored(column)));
         Shares { inflated, stored: stored.clamp(0.0, 1.0 - inflated) }
     }
 }

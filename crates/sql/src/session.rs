@@ -13,8 +13,8 @@ use forebay_context::error::worker_error;
 use forebay_context::functions::Functions;
 use forebay_context::lock::lock;
 use forebay_context::workers::Workers;
-use forebay_engine::Engine;
 use forebay_engine::timeline::Timeline;
+use forebay_engine::{Background, Engine};
 use forebay_plans::kept::{PlanCache, new_settings};
 use forebay_transactions::SessionTransactions;
 use futures::FutureExt;
@@ -39,6 +39,8 @@ pub struct Shared {
     pub threads: usize,
     /// Plans of queries that were run before.
     pub plans: Arc<PlanCache>,
+    /// What the engine does beside queries: it ends with the last session.
+    pub background: Arc<Background>,
 }
 
 /// What a session's statements start from.

@@ -1,39 +1,26 @@
 //! The least memory for a slowdown (`SET memory_goal`; HPCache §4.2): SSB's queries over and over with all the memory that they
-//! use, and then with no more than the proportional policy asks for where so many times that time are allowed.
+//! use, and then where so many times that time are allowed: what chunks take then, and the time.
 
 use std::io::Write;
 
-use arrow::array::AsArray;
-use arrow::datatypes::Float64Type;
 use forebay::units::format_bytes;
 use forebay::{Database, Options, Result, Session};
 
-use super::{Round, prepared, round, ssb};
+use super::{Round, bytes_of, conditions, prepared, round, ssb};
 use crate::experiments::figure::Figure;
 use crate::experiments::{Bench, all, median};
-use crate::measure::run_sql;
 
 /// Slowdowns that are allowed.
 const SLOWDOWNS: [f64; 5] = [1.1, 1.25, 1.5, 2.0, 3.0];
 
-/// Chunks take a thirtieth of their bytes more, or less: memory is given in whole pages.
-const RESTS: u64 = 30;
-
-/// Rounds before those that are measured: shares are found, and chunks come and go.
-const SETTLING_ROUNDS: usize = 4;
+/// Rounds before those that are measured: shares are found, chunks come and go, and times are compared with what was expected.
+const SETTLING_ROUNDS: usize = 8;
 
 fn measured(session: &Session, stream: &[String], runs: usize) -> Result<Round> {
     (0..SETTLING_ROUNDS).try_for_each(|_| round(session, stream).map(drop))?;
     let rounds: Vec<Round> = (0..runs).map(|_| round(session, stream)).collect::<Result<_>>()?;
     let of = |part: fn(&Round) -> f64| median(&mut rounds.iter().map(part).collect::<Vec<_>>());
     Ok(Round { seconds: of(|round| round.seconds), read_bytes: of(|round| round.read_bytes as f64) as u64 })
-}
-
-/// Bytes that the shares of all columns are to take, or that chunks take.
-fn bytes_of(session: &Session, column: &str) -> Result<u64> {
-    let (_, batches) = run_sql(session, &format!("SELECT CAST(sum({column}) AS DOUBLE) FROM forebay.cache"))?;
-    let found = batches.iter().find_map(|batch| batch.columns().first()?.as_primitive_opt::<Float64Type>().cloned());
-    Ok(found.filter(|column| !column.is_empty()).map_or(0, |column| column.value(0) as u64))
 }
 
 /// SSB with all memory, and by slowdown.
@@ -55,13 +42,9 @@ pub(super) fn goals(bench: &Bench<'_>, out: &mut dyn Write) -> Result<Figure> {
     ]];
     let (mut reached, mut memory) = (Vec::new(), Vec::new());
     for slowdown in SLOWDOWNS {
-        all(&session, &["SET cache_size = all", &format!("SET memory_goal = '{slowdown}x'")])?;
-        (0..SETTLING_ROUNDS).try_for_each(|_| round(&session, &stream).map(drop))?;
-        // No more than the shares take: what is beyond them would make it faster.
-        let bytes = bytes_of(&session, "goal_bytes")?;
-        let with_rests = bytes + bytes / RESTS;
-        all(&session, &[&format!("SET cache_size = '{}B'", with_rests.max(1 << 20))])?;
+        all(&session, &[&format!("SET memory_goal = '{slowdown}x'")])?;
         let found = measured(&session, &stream, bench.options.runs)?;
+        let bytes = bytes_of(&session, "inflated_bytes + stored_bytes")?;
         let factor = found.seconds / fastest.seconds;
         rows.push(vec![
             format!("{slowdown} times"),
@@ -74,12 +57,8 @@ pub(super) fn goals(bench: &Bench<'_>, out: &mut dyn Write) -> Result<Figure> {
         reached.push((slowdown, factor));
         memory.push((slowdown, bytes as f64 / most_bytes.max(1) as f64));
     }
-    let limit = bench
-        .options
-        .read_bytes_per_second
-        .map_or(String::new(), |rate| format!(", {} a second from disk", format_bytes(rate.get())));
     Ok(Figure {
-        title: format!("The least memory for a slowdown: SSB, scale factor {}{limit}", bench.options.scale_factor),
+        title: format!("The least memory for a slowdown: SSB, {}", conditions(bench)),
         paper: "HPCache §4.2 states the program; it is not measured there",
         headings: ["allowed", "time", "times as long", "memory", "saved", "read"].map(str::to_owned).to_vec(),
         rows,

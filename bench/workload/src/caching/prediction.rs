@@ -10,7 +10,7 @@ use std::io::Write;
 use forebay::units::format_bytes;
 use forebay::{Database, Options, Result, Session};
 
-use super::prepared;
+use super::{conditions, prepared};
 use crate::benchmark::Benchmark;
 use crate::experiments::figure::Figure;
 use crate::experiments::{Bench, all, median};
@@ -98,12 +98,10 @@ pub(super) fn prediction(bench: &Bench<'_>, out: &mut dyn Write) -> Result<Figur
     let mean = errors.iter().sum::<f64>() / errors.len().max(1) as f64;
     let worst = errors.iter().copied().fold(0.0, f64::max);
     rows.push(vec![format!("mean error {:.1} %", mean * 100.0), format!("worst {:.1} %", worst * 100.0)]);
-    let limit =
-        bench.options.read_bytes_per_second.map_or(String::new(), |rate| format!(", {}/s", format_bytes(rate.get())));
     Ok(Figure {
         title: format!(
-            "SSB's queries by themselves, parts of their columns in memory, scale factor {}{limit}: time of pipelines, error of the prediction, bytes read",
-            bench.options.scale_factor
+            "SSB's queries by themselves, parts of their columns in memory, {}: time of pipelines, error of the prediction, bytes read",
+            conditions(bench)
         ),
         paper: "HPCache Figures 5 to 7: time falls with the part in memory until computing bounds it; predictions within a few percent",
         headings: ["query".to_owned(), "bytes".to_owned()]

@@ -48,7 +48,7 @@ pub(super) fn twin(kind: PolicyKind, budget: usize) -> Box<dyn Policy<u32>> {
         PolicyKind::S3Fifo => Box::new(S3Fifo { lists: Default::default(), uses: HashMap::new(), budget }),
         PolicyKind::WTinyLfu => Box::new(WTinyLfu { lists: Default::default(), sketch: Sketch::new(), budget }),
         PolicyKind::Pbm => Box::new(Pbm { units: Vec::new(), scans: Vec::new() }),
-        PolicyKind::Proportional => Box::new(Proportional { units: Vec::new(), goals: Goals::new() }),
+        PolicyKind::Proportional => Box::new(Proportional { units: Vec::new(), goals: Goals::new(), saves: false }),
     }
 }
 
@@ -115,6 +115,14 @@ impl Policy<u32> for PinnedTwin {
 
     fn foresee(&mut self, progress: &ScanProgress) {
         self.others.foresee(progress);
+    }
+
+    fn save(&mut self, saves: bool) {
+        self.others.save(saves);
+    }
+
+    fn shed(&mut self, take: Take<'_>) -> bool {
+        self.others.shed(take)
     }
 
     fn aim(&mut self, goals: &Goals) {
@@ -400,6 +408,7 @@ struct Proportional {
     /// As they came.
     units: Vec<Unit>,
     goals: Goals,
+    saves: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -425,6 +434,14 @@ impl Proportional {
         let goal = self.goals.get(&facts.column).filter(|_| !self.is_within(facts))?;
         let is_kept = facts.fraction < goal.inflated + goal.stored;
         Some(facts.fraction + if is_kept { 1.0 } else { 0.0 })
+    }
+
+    /// Those further beyond than this, the furthest first.
+    fn beyond(&self, least: Option<f64>) -> Vec<Unit> {
+        let distances = self.units.iter().filter_map(|unit| Some((self.distance(&unit.facts)?, *unit)));
+        let mut beyond: Vec<_> = distances.filter(|(far, _)| least.is_none_or(|least| *far > least)).collect();
+        beyond.sort_by(|(a, first), (b, second)| (b, second.number).partial_cmp(&(a, first.number)).expect("numbers"));
+        beyond.into_iter().map(|(_, unit)| unit).collect()
     }
 
     fn now(&self) -> u64 {
@@ -460,10 +477,7 @@ impl Policy<u32> for Proportional {
 
     fn evict(&mut self, incoming: Option<&Facts>, take: Take<'_>) -> bool {
         let least = incoming.and_then(|facts| self.distance(facts));
-        let distances = self.units.iter().filter_map(|unit| Some((self.distance(&unit.facts)?, *unit)));
-        let mut beyond: Vec<_> = distances.filter(|(far, _)| least.is_none_or(|least| *far > least)).collect();
-        beyond.sort_by(|(a, first), (b, second)| (b, second.number).partial_cmp(&(a, first.number)).expect("numbers"));
-        if self.take(beyond.into_iter().map(|(_, unit)| unit).collect(), take) {
+        if self.take(self.beyond(least), take) {
             return true;
         }
         let mut spare: Vec<_> = self.units.iter().copied().filter(|unit| unit.spare.is_some()).collect();
@@ -489,6 +503,14 @@ impl Policy<u32> for Proportional {
             order = filled.into_iter().map(|(_, unit)| unit).collect();
         }
         self.take(order, take)
+    }
+
+    fn save(&mut self, saves: bool) {
+        self.saves = saves;
+    }
+
+    fn shed(&mut self, take: Take<'_>) -> bool {
+        self.saves && self.take(self.beyond(None), take)
     }
 
     fn aim(&mut self, goals: &Goals) {

@@ -107,6 +107,14 @@ impl<K: UnitKey> Policy<K> for Pinned<K> {
         self.others.resize(budget_bytes);
     }
 
+    fn save(&mut self, saves: bool) {
+        self.others.save(saves);
+    }
+
+    fn shed(&mut self, take: &mut dyn FnMut(&K) -> bool) -> bool {
+        self.others.shed(take)
+    }
+
     fn foresee(&mut self, progress: &ScanProgress) {
         self.others.foresee(progress);
     }

@@ -6,7 +6,7 @@
 //! and what is there and what is missing interleave over the table, so that reading and computing overlap. What is beyond
 //! its column's share goes first, that which is furthest beyond it before all, so that memory which no share needs goes on in the
 //! same order; it is rescued when shares grow. A full column evicts from itself. Units of columns without a goal go next, the
-//! longest unused first: before there are goals that is least recently used.
+//! longest unused first: before there are goals that is least recently used. Where memory is to be saved, nothing beyond a share stays.
 //! Must not know: where goals come from.
 
 use std::collections::{BTreeMap, HashMap};
@@ -41,6 +41,8 @@ pub struct Proportional<K> {
     beyond_bytes: usize,
     /// Those of columns without a goal, by use.
     spare: Queue<K>,
+    /// Nothing beyond a share is to stay.
+    saves: bool,
     /// Units that ever came.
     count: u64,
 }
@@ -99,6 +101,7 @@ impl<K: UnitKey> Proportional<K> {
             beyond: BTreeMap::new(),
             beyond_bytes: 0,
             spare: Queue::new(),
+            saves: false,
             count: 0,
         }
     }
@@ -198,6 +201,7 @@ impl<K: UnitKey> Policy<K> for Proportional<K> {
     fn admits(&self, facts: &Facts, free_bytes: usize) -> bool {
         match self.place_of(facts) {
             Place::Within => true,
+            Place::Beyond(_) if self.saves => false,
             // What is beyond a share may use memory that nobody else does, or that has a worse use.
             Place::Beyond(distance) => {
                 let furthest = self.beyond.last_key_value();
@@ -243,6 +247,14 @@ impl<K: UnitKey> Policy<K> for Proportional<K> {
             (None, _) => self.fullest().into_iter().any(|column| self.evict_of(column, None, take)),
             _ => false,
         }
+    }
+
+    fn save(&mut self, saves: bool) {
+        self.saves = saves;
+    }
+
+    fn shed(&mut self, take: &mut dyn FnMut(&K) -> bool) -> bool {
+        self.saves && self.evict_beyond(None, take)
     }
 
     fn aim(&mut self, goals: &Goals) {
@@ -335,6 +347,24 @@ mod tests {
         assert_eq!(evicted(&mut policy, Some(&incoming(0.35))), Some((1, 6)), "of whichever column");
         assert_eq!(evicted(&mut policy, Some(&incoming(0.55))), Some((0, 6)));
         assert_eq!(evicted(&mut policy, Some(&incoming(0.55))), None);
+    }
+
+    #[test]
+    fn memory_is_saved_where_it_is_to_be() {
+        let mut policy = full();
+        policy.aim(&goals(&[(0, 0.3, 0.4)]));
+        let incoming = [facts(0, 0.9, Form::Inflated), facts(0, 0.2, Form::Inflated), facts(1, 0.9, Form::Inflated)];
+        assert!(!policy.shed(&mut |_| true) && policy.admits(&incoming[0], 100));
+        policy.save(true);
+        assert_eq!(incoming.map(|facts| policy.admits(&facts, 100)), [false, true, true], "of others there is no goal");
+        let mut gone = Vec::new();
+        while policy.shed(&mut |key| {
+            gone.push(*key);
+            true
+        }) {}
+        assert_eq!(gone, [(0, 6), (0, 5), (0, 4), (0, 3), (0, 9), (0, 8), (0, 7)]);
+        policy.save(false);
+        assert!(policy.admits(&incoming[0], 100));
     }
 
     #[test]

@@ -93,12 +93,22 @@ impl Pair {
         }
     }
 
-    /// Lets both choose; gives whether one went.
+    /// Has both make room; gives whether one went.
     fn evict(&mut self, incoming: Option<&Facts>) -> bool {
+        self.let_go(|policy, take| policy.evict(incoming, take))
+    }
+
+    /// Has both save memory.
+    fn shed(&mut self) -> bool {
+        self.let_go(|policy, take| policy.shed(take))
+    }
+
+    /// Lets both choose; gives whether one went.
+    fn let_go(&mut self, choose: impl Fn(&mut dyn Policy<u32>, &mut dyn FnMut(&u32) -> bool) -> bool) -> bool {
         let (held, pinned, seed) = (&self.held, &self.pinned, self.seed);
         let gone = [Cell::new(None), Cell::new(None)];
         for (policy, gone) in [&mut self.policy as &mut dyn Policy<u32>, &mut self.twin].into_iter().zip(&gone) {
-            let took = policy.evict(incoming, &mut |key| {
+            let took = choose(policy, &mut |key| {
                 assert!(held.contains_key(key), "seed {seed}: {key} is not there");
                 if !pinned.contains(key) {
                     gone.set(Some(*key));
@@ -170,7 +180,12 @@ impl Pair {
             }
             31 => {
                 let goals = goals(random);
-                self.both().into_iter().for_each(|policy| policy.aim(&goals));
+                let saves = random.next(3) == 0;
+                for policy in self.both() {
+                    policy.aim(&goals);
+                    policy.save(saves);
+                }
+                while self.shed() {}
             }
             _ => {}
         }

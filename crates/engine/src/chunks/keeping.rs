@@ -8,12 +8,60 @@ use std::sync::Arc;
 use forebay_base::limits;
 use forebay_block::InflatedChunk;
 use forebay_cache::{Facts, Form};
+use forebay_placement::Forms;
 use forebay_store::Table;
 
 use super::{ChunkKey, Engine, StoredBytes, WantedChunk};
 
 /// The fractional part of the golden ratio: its multiples fall between one another as evenly as can be.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
+
+/// The forms in which chunks stay in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CacheForms {
+    /// Those of the policy: of one with goals both, of others the inflated one.
+    #[default]
+    Automatic,
+    /// Inflated alone.
+    Inflated,
+    /// Stored alone: what is used is inflated for every use.
+    Stored,
+    /// Both. Without goals what was used lately is inflated, and its stored bytes stay for a while when that goes.
+    Both,
+}
+
+impl CacheForms {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Automatic, Self::Inflated, Self::Stored, Self::Both];
+
+    /// Its name in settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Automatic => "automatic",
+            Self::Inflated => "inflated",
+            Self::Stored => "stored",
+            Self::Both => "both",
+        }
+    }
+
+    /// Those that goals may be for.
+    pub(super) fn of_goals(self) -> Forms {
+        match self {
+            Self::Automatic | Self::Both => Forms::BOTH,
+            Self::Inflated => Forms::INFLATED,
+            Self::Stored => Forms::STORED,
+        }
+    }
+
+    /// Those of chunks that there is no goal for.
+    fn without_goal(self) -> Forms {
+        match self {
+            Self::Automatic | Self::Inflated => Forms::INFLATED,
+            Self::Stored => Forms::STORED,
+            Self::Both => Forms::BOTH,
+        }
+    }
+}
 
 /// Whether all of a table may be kept at the first look.
 pub(crate) fn is_small(table: &Table) -> bool {
@@ -73,22 +121,23 @@ impl Engine {
             stored.into_iter().for_each(|stored| self.keep_stored(wanted, stored, make_ns));
             return;
         }
+        let forms = if goal.is_some() { Forms::INFLATED } else { self.cache_forms().without_goal() };
         // Either somebody else read this meanwhile, or the whole chunk takes the place of a part that was worth keeping.
-        let is_known = self.cache().peek(&key).is_some();
+        let is_known = if forms.inflated { self.cache().peek(&key).is_some() } else { self.cache().contains(&key) };
         if !chunk.may_be_kept() || (is_known && !chunk.is_whole()) {
             return;
         }
-        let both_forms = self.keeps_both_forms() && goal.is_none();
         // Where its stored bytes are there and it may have one form, that is theirs.
-        let may_be_inflated = stored.is_some() || both_forms;
+        let may_be_kept = stored.is_some() || forms == Forms::BOTH;
         let has_room = self.cache().held_bytes() + bytes <= wanted.kept_at_once_bytes;
         let is_awaited = || self.running_scans().are_several_of(key.column_key());
         let is_worth_it = || has_room || is_known || is_awaited() || self.read_before.note(key);
-        if goal == Some(Form::Inflated) || (may_be_inflated && is_worth_it()) {
-            let is_kept = self.cache().keep(key, Arc::clone(chunk), facts);
-            if is_kept && both_forms {
-                stored.into_iter().for_each(|stored| self.keep_stored(wanted, stored, make_ns));
-            }
+        if goal.is_none() && !(may_be_kept && is_worth_it()) {
+            return;
+        }
+        let is_kept = !forms.inflated || self.cache().keep(key, Arc::clone(chunk), facts);
+        if is_kept && forms.stored {
+            stored.into_iter().for_each(|stored| self.keep_stored(wanted, stored, make_ns));
         }
     }
 

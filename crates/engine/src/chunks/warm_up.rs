@@ -3,8 +3,9 @@
 //! Chunks are read one by one, and only while no query has reads on their way. Invariants: no answer depends on it; whatever fails
 //! here is left to the queries that need it; the thread ends with the database. Must not know: how goals are found.
 
-use std::sync::{Arc, Weak};
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use forebay_base::Result;
@@ -19,18 +20,63 @@ use crate::{Metrics, ScanSettings};
 /// How long it waits before it looks again whether the disk is idle.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// Threads that an engine has in the background.
+#[derive(Debug, Default)]
+pub(crate) struct Threads {
+    are_over: AtomicBool,
+    running: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// What an engine does in the background. Dropped, it ends, and then nothing of it has the database any more, which may be opened
+/// again.
+#[derive(Debug)]
+pub struct Background(Arc<Threads>);
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.0.are_over.store(true, Ordering::Relaxed);
+        let running = std::mem::take(&mut *self.0.running.lock().unwrap_or_else(PoisonError::into_inner));
+        // One that panicked has ended, too.
+        running.into_iter().for_each(|thread| drop(thread.join()));
+    }
+}
+
+impl Engine {
+    /// What it does in the background.
+    pub fn background(&self) -> Background {
+        Background(Arc::clone(&self.threads))
+    }
+}
+
+/// An engine, as long as it may be used in the background.
+struct Borrowed {
+    engine: Weak<Engine>,
+    threads: Arc<Threads>,
+}
+
+impl Borrowed {
+    fn get(&self) -> Option<Arc<Engine>> {
+        self.engine.upgrade().filter(|_| !self.threads.are_over.load(Ordering::Relaxed))
+    }
+}
+
 /// Begins to fill the memory for these goals in the background.
 pub(super) fn begin(engine: &Arc<Engine>, goals: Goals) {
     if goals.is_empty() {
         return;
     }
-    let weak = Arc::downgrade(engine);
+    let borrowed = Borrowed { engine: Arc::downgrade(engine), threads: Arc::clone(&engine.threads) };
+    let thread = thread::Builder::new().name("warm-up".to_owned()).spawn(move || fill(&borrowed, &goals));
     // Where there can be no thread the queries read what they need.
-    let _ = thread::Builder::new().name("warm-up".to_owned()).spawn(move || fill(&weak, &goals));
+    if let Ok(thread) = thread {
+        let mut running = engine.threads.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.retain(|thread| !thread.is_finished());
+        running.push(thread);
+    }
 }
 
-fn fill(engine: &Weak<Engine>, goals: &Goals) {
-    let Some(catalog) = engine.upgrade().map(|engine| engine.store().catalog()) else { return };
+fn fill(engine: &Borrowed, goals: &Goals) {
+    let Some(catalog) = engine.get().map(|engine| engine.store().catalog()) else { return };
     let mut tables: Vec<_> = goals.keys().map(|key| key.table).collect();
     tables.dedup();
     for table in tables.into_iter().filter_map(|id| catalog.table_by_id(id)) {
@@ -41,7 +87,7 @@ fn fill(engine: &Weak<Engine>, goals: &Goals) {
 }
 
 /// Reads what is to stay of a table. Row group by row group, since scans read all their columns of one. An error where it cannot go on.
-fn fill_table(engine: &Weak<Engine>, table: &Table, goals: &Goals) -> Result<()> {
+fn fill_table(engine: &Borrowed, table: &Table, goals: &Goals) -> Result<()> {
     let wanted: Vec<usize> = (0..table.columns.len())
         .filter(|column| goals.keys().any(|key| key.table == table.id && key.column == table.columns[*column].id))
         .collect();
@@ -71,9 +117,9 @@ fn fill_table(engine: &Weak<Engine>, table: &Table, goals: &Goals) -> Result<()>
 }
 
 /// The engine, once no query has reads on their way; `None` where it is gone, or has no use for this any more.
-fn while_idle(engine: &Weak<Engine>) -> Option<Arc<Engine>> {
+fn while_idle(engine: &Borrowed) -> Option<Arc<Engine>> {
     loop {
-        let engine = engine.upgrade()?;
+        let engine = engine.get()?;
         if engine.cache().policy_kind() != PolicyKind::Proportional {
             return None;
         }

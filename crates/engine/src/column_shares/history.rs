@@ -2,12 +2,12 @@
 //!
 //! Must not know: what is made of it.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
 use forebay_base::TableId;
 use forebay_cache::ColumnKey;
-use forebay_placement::{Column, Machine, Model, Need, Pipeline, Workload};
+use forebay_placement::{Column, Forms, Machine, Model, Need, Pipeline, Workload};
 
 use super::ColumnFigures;
 use crate::traffic::{ColumnTraffic, Traffic};
@@ -28,6 +28,12 @@ const INFLATE_BYTES_PER_S: f64 = 2e9;
 const TELLING_READ_BYTES: u64 = 16 << 20;
 /// A pipeline whose workers waited for the disk for more than this part of their time was bound by it.
 const BOUND_BY_DISK: f64 = 0.25;
+/// What the time of a pipeline counts beside that of the one behind it, where times are compared with what was expected.
+const FADING: f64 = 0.97;
+/// How far that comparison is believed.
+const MOST_WRONG: (f64, f64) = (0.5, 1.5);
+/// Kinds of pipelines whose times in memory are remembered.
+const KINDS: usize = 1024;
 /// What a disk gives where nothing was measured.
 const DISK_BYTES_PER_S: f64 = 1e9;
 /// What memory gives one core where no pipeline had more of it: a careful figure for today's machines.
@@ -82,6 +88,10 @@ impl Ran {
         self.threads == other.threads && self.rows == other.rows && self.traffic.keys().eq(other.traffic.keys())
     }
 
+    fn kind(&self) -> Kind {
+        (self.traffic.keys().copied().collect(), self.rows, self.threads)
+    }
+
     /// Whether it is long enough to tell something.
     pub(crate) fn tells(&self) -> bool {
         self.elapsed >= LEAST_TIME && self.inflated_bytes() >= LEAST_BYTES
@@ -97,7 +107,15 @@ pub(super) struct History {
     inflate_bytes_per_s: BTreeMap<ColumnKey, f64>,
     /// What the disk gave when pipelines waited for it last: those may be none of the last ones any more.
     disk_bytes_per_s: Option<f64>,
+    /// Seconds that pipelines were expected to take, and took, older ones less.
+    expected_s: f64,
+    took_s: f64,
+    /// Seconds that pipelines took when they read nothing.
+    in_memory_s: HashMap<Kind, f64>,
 }
+
+/// What pipelines are known by when they run again, as far as can be told: their columns, their rows, their threads.
+type Kind = (Vec<ColumnKey>, (u64, u64), usize);
 
 impl History {
     pub(super) fn is_empty(&self) -> bool {
@@ -116,6 +134,18 @@ impl History {
                 let known = self.inflate_bytes_per_s.entry(*key).or_insert(rate);
                 *known += (rate - *known) * NEWS;
             }
+        }
+        if let Some(expected) = self.expected(&ran) {
+            self.expected_s = self.expected_s * FADING + expected.as_secs_f64();
+            self.took_s = self.took_s * FADING + ran.elapsed.as_secs_f64();
+        }
+        if ran.read_bytes() == 0 {
+            if self.in_memory_s.len() >= KINDS {
+                self.in_memory_s.clear();
+            }
+            let seconds = ran.elapsed.as_secs_f64();
+            let known = self.in_memory_s.entry(ran.kind()).or_insert(seconds);
+            *known += (seconds - *known) * NEWS;
         }
         if self.pipelines.len() == PIPELINES {
             self.pipelines.pop_front();
@@ -182,8 +212,27 @@ impl History {
         rates.fold(MEMORY_BYTES_PER_S * threads, f64::max)
     }
 
+    /// What a slowdown is multiplied by for the model of this workload, which is theirs. With everything in memory they take so many
+    /// times as long as the model says, and lately they took so many times as long as it expected: the one over the other.
+    pub(super) fn in_model(&self, workload: &Workload) -> f64 {
+        let times_as_long = if self.expected_s > 0.0 { self.took_s / self.expected_s } else { 1.0 };
+        let of_model = workload.times(&vec![workload.all(); workload.columns.len()]);
+        let (mut model_s, mut took_s) = (0.0, 0.0);
+        for ((ran, pipeline), seconds) in self.pipelines.iter().rev().zip(&workload.pipelines).zip(of_model) {
+            model_s += pipeline.weight * seconds;
+            took_s += pipeline.weight * self.in_memory_s.get(&ran.kind()).copied().unwrap_or(seconds);
+        }
+        let (least, most) = MOST_WRONG;
+        let in_memory = if model_s > 0.0 { took_s / model_s } else { 1.0 };
+        (in_memory / times_as_long).clamp(least, most)
+    }
+
     /// All of it as a workload over these columns.
-    pub(super) fn workload(&self, model: Model, disk_bytes_per_s: Option<f64>) -> (Vec<ColumnKey>, Workload) {
+    pub(super) fn workload(
+        &self,
+        (model, forms): (Model, Forms),
+        disk_bytes_per_s: Option<f64>,
+    ) -> (Vec<ColumnKey>, Workload) {
         let sizes = self.sizes();
         let keys: Vec<ColumnKey> = sizes.keys().map(|key| **key).collect();
         let column =
@@ -205,7 +254,7 @@ impl History {
             memory_bytes_per_s: self.memory_bytes_per_s(threads),
             cores: threads,
         };
-        (keys, Workload { columns, pipelines, machine, model })
+        (keys, Workload { columns, pipelines, machine, model, forms })
     }
 
     /// What the model says of a pipeline with what came from where, by its work when it ran before; `None` where nobody knows how

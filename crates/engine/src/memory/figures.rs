@@ -13,6 +13,7 @@ use crate::Engine;
 pub(super) const READ_BUFFERS: &str = "read buffers";
 pub(super) const INFLATED_CHUNKS: &str = "inflated chunks";
 pub(super) const QUERIES: &str = "queries";
+pub(super) const REST: &str = "rest of the process";
 
 /// What a part of a database's memory is for, and how much of it is taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,11 +75,13 @@ impl Engine {
         let (mut all, statements): (Vec<_>, Vec<_>) =
             clients.into_iter().partition(|client| client.tier == Tier::Process);
         let kept_bytes = budget.kept_bytes();
+        // Of what was seen, whatever became of it meanwhile.
+        let held_bytes: usize = all.iter().map(|client| client.held_bytes).sum();
         let mut cached = MemoryUse::of_process("chunks that are kept", cache.budget_bytes(), cache.held_bytes());
         cached.part_of = Some(INFLATED_CHUNKS.into());
         all.push(cached);
         all.push(MemoryUse::of_process("freed by queries", total_bytes, kept_bytes));
-        all.push(MemoryUse::of_process("all", total_bytes, budget.held_bytes() + kept_bytes));
+        all.push(MemoryUse::of_process("all", total_bytes, held_bytes + kept_bytes));
         all.extend(statements);
         all
     }

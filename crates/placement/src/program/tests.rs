@@ -14,7 +14,7 @@ impl Random {
         (self.0 >> 11) % below
     }
 
-    fn workload(&mut self, columns: usize, pipelines: usize, model: Model) -> Workload {
+    fn workload(&mut self, columns: usize, pipelines: usize, (model, forms): (Model, Forms)) -> Workload {
         let columns: Vec<Column> = (0..columns)
             .map(|_| {
                 let stored_bytes = (1 + self.next(1000)) as f64 * 1e6;
@@ -36,18 +36,28 @@ impl Random {
         let pipelines = (0..pipelines).map(|_| pipeline()).collect();
         let disk_bytes_per_s = (2 + self.next(60)) as f64 * 1e8;
         let machine = Machine { disk_bytes_per_s, memory_bytes_per_s: 2e10, cores: (1 + self.next(8)) as f64 };
-        Workload { columns, pipelines, machine, model }
+        Workload { columns, pipelines, machine, model, forms }
     }
 }
 
-/// All shares of a grid.
-fn grid(columns: usize, steps: usize, model: Model) -> Vec<Vec<Shares>> {
+/// What programs differ by.
+const KINDS: [(Model, Forms); 4] = [
+    (Model::Physical, Forms::BOTH),
+    (Model::Paper, Forms::BOTH),
+    (Model::Physical, Forms::INFLATED),
+    (Model::Physical, Forms::STORED),
+];
+
+/// All shares of a grid that a workload may have.
+fn grid(workload: &Workload, steps: usize) -> Vec<Vec<Shares>> {
     let mut all = vec![Vec::new()];
-    for _ in 0..columns {
+    let most_inflated = if workload.forms.inflated { steps } else { 0 };
+    let may_be_stored = workload.forms.stored && workload.model == Model::Physical;
+    for _ in &workload.columns {
         let mut longer = Vec::new();
         for shares in &all {
-            for inflated in 0..=steps {
-                let stored = if model == Model::Paper { 0 } else { steps - inflated };
+            for inflated in 0..=most_inflated {
+                let stored = if may_be_stored { steps - inflated } else { 0 };
                 for stored in 0..=stored {
                     let [inflated, stored] = [inflated, stored].map(|step| step as f64 / steps as f64);
                     longer.push([&shares[..], &[Shares { inflated, stored }]].concat());
@@ -69,15 +79,15 @@ fn check_shares(shares: &[Shares]) {
 fn no_shares_of_a_grid_take_less_time() {
     for seed in 1..=300_u64 {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let model = Model::ALL[seed as usize % 2];
+        let kind = KINDS[seed as usize % KINDS.len()];
         let (columns, pipelines) = (1 + random.next(3) as usize, 1 + random.next(4) as usize);
-        let workload = random.workload(columns, pipelines, model);
+        let workload = random.workload(columns, pipelines, kind);
         let all_bytes: f64 = workload.columns.iter().map(|column| column.inflated_bytes).sum();
         let budget = all_bytes * random.next(110) as f64 / 100.0;
         let shares = least_time(&workload, budget, &[]).expect("it has a solution");
         check_shares(&shares);
         assert!(workload.memory_bytes(&shares) <= budget, "seed {seed}");
-        let least = grid(columns, 6, model)
+        let least = grid(&workload, 6)
             .into_iter()
             .filter(|shares| workload.memory_bytes(shares) <= budget)
             .map(|shares| workload.time(&shares))
@@ -92,16 +102,16 @@ fn no_shares_of_a_grid_take_less_time() {
 fn no_shares_of_a_grid_take_less_memory() {
     for seed in 1..=300_u64 {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let model = Model::ALL[seed as usize % 2];
+        let kind = KINDS[seed as usize % KINDS.len()];
         let (columns, pipelines) = (1 + random.next(3) as usize, 1 + random.next(4) as usize);
-        let workload = random.workload(columns, pipelines, model);
-        let all = vec![Shares { inflated: 1.0, stored: 0.0 }; columns];
+        let workload = random.workload(columns, pipelines, kind);
+        let all = vec![workload.all(); columns];
         let slowdown = 1.0 + random.next(20) as f64 / 10.0;
         let most = workload.time(&all) * slowdown;
         let shares = least_memory(&workload, slowdown, &[]).expect("it has a solution");
         check_shares(&shares);
         assert!(workload.time(&shares) <= most * 1.0001, "seed {seed}: {} of {most}", workload.time(&shares));
-        let least = grid(columns, 6, model)
+        let least = grid(&workload, 6)
             .into_iter()
             .filter(|shares| workload.time(shares) <= most)
             .map(|shares| workload.memory_bytes(&shares))
@@ -117,7 +127,7 @@ fn no_shares_of_a_grid_take_less_memory() {
 fn nothing_moves_for_nothing() {
     for seed in 1..=200_u64 {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let mut workload = random.workload(8, 6, Model::Physical);
+        let mut workload = random.workload(8, 6, (Model::Physical, Forms::BOTH));
         let all_bytes: f64 = workload.columns.iter().map(|column| column.inflated_bytes).sum();
         let budget = all_bytes * 0.4;
         let mut now = least_time(&workload, budget, &[]).expect("it has a solution");
@@ -140,7 +150,8 @@ fn nothing_moves_for_nothing() {
 #[test]
 fn nothing_to_do_is_done() {
     let machine = Machine { disk_bytes_per_s: 1e9, memory_bytes_per_s: 1e10, cores: 2.0 };
-    let empty = Workload { columns: Vec::new(), pipelines: Vec::new(), machine, model: Model::Physical };
+    let (model, forms) = (Model::Physical, Forms::BOTH);
+    let empty = Workload { columns: Vec::new(), pipelines: Vec::new(), machine, model, forms };
     assert_eq!(least_time(&empty, 0.0, &[]), Some(Vec::new()));
     assert_eq!(least_memory(&empty, 1.1, &[]), Some(Vec::new()));
     let column = Column { stored_bytes: 1e9, inflated_bytes: 2e9 };
@@ -160,4 +171,8 @@ fn nothing_to_do_is_done() {
     // The disk takes 1 s, computing 0.6 s: two fifths in memory are enough for it, in their smaller form.
     let least = least_memory(&one(1.2), 1.0, &[]).expect("it has a solution");
     assert!((least[0].stored + least[0].inflated - 0.4).abs() < 1e-3 && least[0].inflated < 1e-2, "{least:?}");
+    // The paper has no stored form, and here may be no other one.
+    let none = Workload { model: Model::Paper, forms: Forms::STORED, ..one(0.0) };
+    assert_eq!(least_time(&none, 1e9, &[]), Some(vec![Shares::default()]));
+    assert_eq!(least_memory(&none, 1.0, &[]), Some(vec![Shares::default()]), "nothing is any faster");
 }

@@ -1,6 +1,8 @@
 //! The cache through its calls: what goes, what stays while it is in use, and many threads at once.
 
-use super::*;
+use std::sync::Arc;
+
+use forebay_cache::*;
 
 #[test]
 fn evicts_what_was_used_longest_ago() {

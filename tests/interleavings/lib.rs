@@ -1,0 +1,1 @@
+//! Threads that share memory, under many interleavings: the tests are beside this file.
