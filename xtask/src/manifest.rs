@@ -35,7 +35,7 @@ pub(crate) fn read_all(tree: &Tree, findings: &mut Vec<Finding>) -> Vec<Manifest
     let mut manifests = Vec::new();
     for (path, text) in tree.files() {
         let Some(folder) = path.strip_suffix("/Cargo.toml") else { continue };
-        let Some(manifest) = read(path, folder, text) else { continue };
+        let Some(manifest) = read(path, folder, text).filter(|_| !is_apart(text)) else { continue };
         if !lines_of(text, "lints").any(|(_, key, value)| key == "workspace" && value == "true") {
             findings.push(Finding::new(
                 path,
@@ -46,6 +46,11 @@ pub(crate) fn read_all(tree: &Tree, findings: &mut Vec<Finding>) -> Vec<Manifest
         manifests.push(manifest);
     }
     manifests
+}
+
+/// Whether a package is a workspace of its own, which the house's tables do not tell of.
+fn is_apart(text: &str) -> bool {
+    text.lines().any(|line| line.trim() == "[workspace]")
 }
 
 /// Line and name of every dependency that the root's text gives a version or a path.
@@ -106,5 +111,7 @@ mod tests {
         assert_eq!(findings, []);
         read_all(&Tree::of(&[("a/Cargo.toml", "[package]\nname = \"a\"\n")]), &mut findings);
         assert_eq!(findings.len(), 1);
+        let apart = "[package]\nname = \"a\"\n[workspace]\n[dependencies]\nb = \"1\"\n";
+        assert!(read_all(&Tree::of(&[("a/Cargo.toml", apart)]), &mut Vec::new()).is_empty());
     }
 }

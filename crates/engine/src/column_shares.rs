@@ -30,6 +30,10 @@ const QUERIES_PER_SOLVING: u32 = 100;
 /// What another plan's time, or its memory where little is wanted, must be at most, as a part of today's: moving chunks costs reads.
 const WORTH_MOVING: f64 = 0.98;
 
+/// How much of what is missed is made up for at once, as an exponent, and the most that is made up for at all.
+const CORRECTED_PART: f64 = 0.7;
+const MOST_CORRECTION: f64 = 2.0;
+
 /// Finds the best shares of a workload in so much memory, beside those of now; with a slowdown, in the least memory for that.
 type Solver = fn(&Workload, Option<f64>, f64, &[Shares]) -> Option<Vec<Shares>>;
 
@@ -65,6 +69,8 @@ struct State {
     forms: Forms,
     /// Least memory for so many times the least time, instead of least time in all memory.
     slowdown: Option<f64>,
+    /// By what that is multiplied for the model, once it was seen to be wrong.
+    correction: Option<f64>,
     plan: Plan,
     /// Of all queries that have ended.
     query_time: Duration,
@@ -87,6 +93,16 @@ impl State {
         let mut known = self.history.clone();
         self.running.values().flat_map(|query| query.pipelines.values()).for_each(|ran| known.add(ran.clone()));
         known
+    }
+
+    /// The slowdown that the model is to allow: what is reached with the one before says whether that is too much or too little.
+    fn model_slowdown(&mut self) -> Option<f64> {
+        let slowdown = self.slowdown?;
+        let correction = self.correction.unwrap_or(1.0);
+        let measured = self.history.take_slowdown();
+        let next = measured.map(|measured| correction * (slowdown / measured).powf(CORRECTED_PART));
+        self.correction = next.map(|next| next.clamp(slowdown.recip(), MOST_CORRECTION)).or(self.correction);
+        Some(slowdown * self.correction.unwrap_or(1.0))
     }
 
     /// Of all queries, those that run among them.
@@ -163,7 +179,9 @@ impl ColumnShares {
 
     /// Least memory for so much slowdown, or least time in all memory, from the next plan on.
     pub(crate) fn set_slowdown(&self, slowdown: Option<f64>) {
-        self.lock().slowdown = slowdown;
+        let mut state = self.lock();
+        (state.slowdown, state.correction) = (slowdown, None);
+        state.history.begin_anew();
     }
 
     /// What is known of the columns of the last pipelines.
@@ -236,13 +254,13 @@ impl ColumnShares {
     fn solve<K: UnitKey, V, S>(&self, cache: &ChunkCache<K, V, S>, disk_bytes_per_s: Option<f64>) {
         let (pinned, pinned_bytes) = cache.pinned();
         let (keys, workload, now, slowdown) = {
-            let state = self.lock();
+            let mut state = self.lock();
             // What is to stay in any case is there.
             let known = state.known().without(&pinned);
             let (keys, workload) = known.workload((state.model, state.forms), disk_bytes_per_s);
             let now: Vec<Shares> =
                 keys.iter().map(|key| state.plan.shares.get(key).copied().unwrap_or_default()).collect();
-            let slowdown = state.slowdown.map(|slowdown| slowdown * known.in_model(&workload));
+            let slowdown = state.model_slowdown();
             (keys, workload, now, slowdown)
         };
         let budget_bytes = cache.budget_bytes().saturating_sub(pinned_bytes) as f64;
@@ -266,6 +284,7 @@ impl ColumnShares {
             goals: keys.iter().copied().zip(goals).collect(),
             shares: keys.iter().copied().zip(found.iter().copied()).collect(),
         };
+        state.history.begin_anew();
         cache.aim(&state.plan.goals);
         let goals = state.plan.goals.clone();
         drop(state);

@@ -18,7 +18,9 @@ use crate::timeline::SourceTimeline;
 
 /// Morsels in front of the one that was taken last that are looked at, for each drive; and, of a scan that does not run yet,
 /// at a time. Where most is in memory, it takes many to keep the drive busy.
-pub(crate) const MORSELS_AHEAD: usize = 512;
+pub(crate) const MORSELS_AHEAD: usize = 128;
+/// As long as nobody knows what is needed where rows survive: else all memory would be that of columns which tests look at.
+const MORSELS_AT_FIRST: usize = 32;
 /// Morsels in a row whose chunks were all in memory, from which on few of those to come are looked at: a warm scan does
 /// next to nothing here.
 const MORSELS_IN_MEMORY: usize = 16;
@@ -198,7 +200,6 @@ impl ReadAhead {
         let mut state = self.lock();
         let state = &mut *state;
         state.pass(next);
-        let last = count.min(next + most_morsels);
         let likely: Vec<usize> = state.loads.iter().filter(|(_, loads)| loads.is_likely()).map(|(at, _)| *at).collect();
         let is_likely = |(column, _): &(usize, Place)| likely.contains(column);
         if state.likely != likely {
@@ -222,6 +223,8 @@ impl ReadAhead {
             if state.bytes[Time::Running as usize] >= most_bytes {
                 return false;
             }
+            let knows_all = state.unlikely.is_empty() || !state.loads.is_empty();
+            let last = count.min(next + if knows_all { most_morsels } else { most_morsels.min(MORSELS_AT_FIRST) });
             let Some(morsel) = state.next_to_look_at(next, last) else { return last == count };
             let Needs { tested, loaded } = needs(morsel);
             let (likely, rest) = loaded.into_iter().partition::<Vec<_>, _>(is_likely);

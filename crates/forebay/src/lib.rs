@@ -77,6 +77,12 @@ pub struct Options {
     pub owns_process: bool,
 }
 
+impl Options {
+    fn resources(&self) -> Result<Resources> {
+        Resources::of(self.memory_bytes, self.threads, self.owns_process)
+    }
+}
+
 /// An open database. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Database {
@@ -120,7 +126,7 @@ pub struct ReadFloors {
 impl Database {
     /// Opens the database directory at `path`, or makes it.
     pub fn open(path: &Path, options: &Options) -> Result<Self> {
-        let resources = Resources::of(options)?;
+        let resources = options.resources()?;
         let exists = path.try_exists();
         let exists = exists.map_err(|error| Error::io(format_args!("look for {}", path.display()), &error))?;
         if !exists && options.read_only {
@@ -148,7 +154,7 @@ impl Database {
 
     /// A database that lives as long as this handle.
     pub fn in_memory(options: &Options) -> Result<Self> {
-        let resources = Resources::of(options)?;
+        let resources = options.resources()?;
         let kept_rates = rates::kept_rates(None);
         Self::on_disk(Arc::new(MemoryDisk::new()), temporary_folder()?, false, resources, kept_rates)
     }

@@ -12,7 +12,7 @@ const UNKNOWN_BYTES: u64 = 4 << 30;
 
 /// Memory of this machine, or what a container may use of it.
 pub(crate) fn machine_memory_bytes() -> u64 {
-    memory_bytes(Path::new("/")).max(crate::resources::LEAST_MEMORY_BYTES)
+    memory_bytes(Path::new("/"))
 }
 
 /// The same, where the system's files are below `root`.

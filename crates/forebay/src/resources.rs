@@ -4,14 +4,13 @@
 
 use forebay_base::{Error, Result, units};
 
-use crate::Options;
 use crate::machine_memory::machine_memory_bytes;
 
 /// Share of the machine's memory that is the budget where none is given.
 const DEFAULT_MEMORY_SHARE: f64 = 0.75;
 
 /// Least memory budget: below it not even one row group of a wide table can be loaded.
-pub(crate) const LEAST_MEMORY_BYTES: u64 = 64 << 20;
+const LEAST_MEMORY_BYTES: u64 = 64 << 20;
 
 /// What a database may use.
 pub(crate) struct Resources {
@@ -21,23 +20,23 @@ pub(crate) struct Resources {
 }
 
 impl Resources {
-    /// What `options` ask for, or else what there is; checked before anything is made.
-    pub(crate) fn of(options: &Options) -> Result<Self> {
-        let memory_bytes = match options.memory_bytes {
+    /// What is asked for, or else what there is; checked before anything is made.
+    pub(crate) fn of(memory_bytes: Option<u64>, threads: Option<usize>, owns_process: bool) -> Result<Self> {
+        let memory_bytes = match memory_bytes {
             Some(bytes) if bytes < LEAST_MEMORY_BYTES => {
                 return Err(Error::input(format!("a memory budget of {} is too small", units::format_bytes(bytes)))
                     .hint(format!("Give at least {}", units::format_bytes(LEAST_MEMORY_BYTES))));
             }
             Some(bytes) => bytes,
-            None => (machine_memory_bytes() as f64 * DEFAULT_MEMORY_SHARE) as u64,
+            None => (machine_memory_bytes().max(LEAST_MEMORY_BYTES) as f64 * DEFAULT_MEMORY_SHARE) as u64,
         };
-        let threads = match options.threads {
+        let threads = match threads {
             Some(threads) if !(1..=1024).contains(&threads) => {
                 return Err(Error::input(format!("{threads} threads are not possible")).hint("Give 1 to 1024"));
             }
             Some(threads) => threads,
             None => std::thread::available_parallelism().map_or(1, usize::from),
         };
-        Ok(Self { memory_bytes, threads, owns_process: options.owns_process })
+        Ok(Self { memory_bytes, threads, owns_process })
     }
 }

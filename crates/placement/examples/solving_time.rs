@@ -36,7 +36,7 @@ fn main() {
         Pipeline { weight: (1 + random(10)) as f64 / 10.0, needs, work_s: random(5000) as f64 / 1000.0 }
     };
     let pipelines = (0..64).map(|_| pipeline()).collect();
-    let machine = Machine { disk_bytes_per_s: 2e9, memory_bytes_per_s: 2e10, cores: 4.0 };
+    let machine = Machine { disk_bytes_per_s: 2e9, memory_bytes_per_s: 2e10, cores: 4.0, exposed: 0.0 };
     let workload = Workload { columns, pipelines, machine, model: Model::Physical, forms: Forms::BOTH };
     let all_bytes: f64 = workload.columns.iter().map(|column| column.inflated_bytes).sum();
     let mut now = Vec::new();

@@ -1,7 +1,8 @@
 //! What a pipeline takes: the most of some bounds, each of which is linear in the shares of its columns.
 //!
 //! Two models. The physical one knows that columns share one disk, that a missing chunk is read in stored bytes and kept in
-//! inflated ones, and that inflating is work of the same cores; that of the paper (HPCache §4.1) divides a pipeline over its columns
+//! inflated ones, that inflating is work of the same cores, and that reading and computing may hide less than all of each other; that of
+//! the paper (HPCache §4.1) divides a pipeline over its columns
 //! by their size and takes the slowest one. Must not know: how shares are chosen.
 
 /// A column, all of it.
@@ -46,6 +47,9 @@ pub struct Machine {
     pub memory_bytes_per_s: f64,
     /// Threads that compute at once.
     pub cores: f64,
+    /// Of the shorter one of reading and computing, the part that the longer one does not hide: 0 where they go on beside each other,
+    /// 1 where each waits for the other.
+    pub exposed: f64,
 }
 
 /// How times are told.
@@ -173,23 +177,30 @@ impl Workload {
     }
 
     fn physical(&self, pipeline: &Pipeline) -> Vec<Bound> {
-        let Machine { disk_bytes_per_s, memory_bytes_per_s, cores } = self.machine;
+        let Machine { disk_bytes_per_s, memory_bytes_per_s, cores, exposed } = self.machine;
         let sum = |of: fn(&Need) -> f64| pipeline.needs.iter().map(of).sum::<f64>();
         let read = |need: &Need| need.stored_bytes / disk_bytes_per_s;
-        let disk = Bound {
-            seconds: sum(|need| need.stored_bytes) / disk_bytes_per_s,
-            columns: pipeline.needs.iter().map(|need| (need.column, -read(need), -read(need))).collect(),
-        };
-        let work = Bound {
-            seconds: (pipeline.work_s + sum(|need| need.inflate_s)) / cores,
-            columns: pipeline.needs.iter().map(|need| (need.column, -need.inflate_s / cores, 0.0)).collect(),
+        let inflate = |need: &Need| need.inflate_s / cores;
+        let read_s = sum(|need| need.stored_bytes) / disk_bytes_per_s;
+        let work_s = (pipeline.work_s + sum(|need| need.inflate_s)) / cores;
+        // What is in memory is not read, and what is inflated there is not inflated.
+        let bound = |reads: f64, works: f64| Bound {
+            seconds: reads * read_s + works * work_s,
+            columns: pipeline
+                .needs
+                .iter()
+                .map(|need| {
+                    let not_read = reads * read(need);
+                    (need.column, -not_read - works * inflate(need), -not_read)
+                })
+                .collect(),
         };
         let memory = Bound { seconds: sum(|need| need.inflated_bytes) / memory_bytes_per_s, columns: Vec::new() };
-        vec![disk, work, memory]
+        vec![bound(1.0, exposed), bound(exposed, 1.0), memory]
     }
 
     fn of_paper(&self, pipeline: &Pipeline) -> Vec<Bound> {
-        let Machine { disk_bytes_per_s, memory_bytes_per_s, cores } = self.machine;
+        let Machine { disk_bytes_per_s, memory_bytes_per_s, cores, exposed: _ } = self.machine;
         let all_bytes: f64 = pipeline.needs.iter().map(|need| need.stored_bytes).sum();
         let of = |need: &Need| {
             let (read, scan) = (need.stored_bytes / disk_bytes_per_s, need.inflated_bytes / memory_bytes_per_s);
@@ -214,7 +225,7 @@ mod tests {
         Workload {
             columns: vec![Column { stored_bytes: 1e9, inflated_bytes: 3e9 }; 2],
             pipelines: vec![Pipeline { weight: 2.0, needs: vec![need(0), need(1)], work_s: 2.0 }],
-            machine: Machine { disk_bytes_per_s: 0.5e9, memory_bytes_per_s: 10e9, cores: 2.0 },
+            machine: Machine { disk_bytes_per_s: 0.5e9, memory_bytes_per_s: 10e9, cores: 2.0, exposed: 0.0 },
             model,
             forms: Forms::BOTH,
         }
@@ -235,6 +246,17 @@ mod tests {
         assert_eq!(time([(1.0, 0.0), (1.0, 0.0)]), 1.0);
         assert_eq!(workload.time(&shares([(1.0, 0.0), (1.0, 0.0)])), 2.0, "it counts twice");
         assert_eq!(workload.memory_bytes(&shares([(0.5, 0.25), (0.0, 1.0)])), 2.75e9);
+    }
+
+    #[test]
+    fn what_is_not_hidden_counts() {
+        let mut workload = workload(Model::Physical);
+        workload.machine.exposed = 0.5;
+        let time = |of| workload.times(&shares(of))[0];
+        assert_eq!(time([(0.0, 0.0), (0.0, 0.0)]), 5.0, "4 s of reading, half of 2 s of work");
+        assert_eq!(time([(0.0, 1.0), (0.0, 1.0)]), 2.0, "nothing is read");
+        assert_eq!(time([(0.0, 1.0), (0.0, 0.5)]), 2.5, "2 s of work, half of a second of reading");
+        assert_eq!(time([(1.0, 0.0), (0.5, 0.0)]), 1.75, "1.25 and half of 1");
     }
 
     #[test]

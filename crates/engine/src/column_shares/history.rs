@@ -28,10 +28,15 @@ const INFLATE_BYTES_PER_S: f64 = 2e9;
 const TELLING_READ_BYTES: u64 = 16 << 20;
 /// A pipeline whose workers waited for the disk for more than this part of their time was bound by it.
 const BOUND_BY_DISK: f64 = 0.25;
-/// What the time of a pipeline counts beside that of the one behind it, where times are compared with what was expected.
+/// What a pipeline counts beside the one behind it, where reading and computing are compared with what both took.
 const FADING: f64 = 0.97;
-/// How far that comparison is believed.
-const MOST_WRONG: (f64, f64) = (0.5, 1.5);
+/// Pipelines behind a change of shares that tell nothing of them, and how many tell enough: of a round of a dozen queries or two.
+const MOVING_PIPELINES: i64 = 24;
+const MEASURED_PIPELINES: i64 = 24;
+/// The shorter one of reading and computing tells how well both overlap if it is at least this part of the longer one.
+const TELLING_PART: f64 = 0.1;
+/// The most of it that is taken to be exposed.
+const MOST_EXPOSED: f64 = 0.5;
 /// Kinds of pipelines whose times in memory are remembered.
 const KINDS: usize = 1024;
 /// What a disk gives where nothing was measured.
@@ -89,7 +94,7 @@ impl Ran {
     }
 
     fn kind(&self) -> Kind {
-        (self.traffic.keys().copied().collect(), self.rows, self.threads)
+        (self.traffic.keys().copied().collect(), self.rows.0.max(1).ilog2(), self.threads)
     }
 
     /// Whether it is long enough to tell something.
@@ -107,15 +112,27 @@ pub(super) struct History {
     inflate_bytes_per_s: BTreeMap<ColumnKey, f64>,
     /// What the disk gave when pipelines waited for it last: those may be none of the last ones any more.
     disk_bytes_per_s: Option<f64>,
-    /// Seconds that pipelines were expected to take, and took, older ones less.
-    expected_s: f64,
-    took_s: f64,
+    /// Of those that read and computed, older ones less: seconds of the shorter one of both, and what they took longer than the longer
+    /// one.
+    shorter_s: f64,
+    exposed_s: f64,
     /// Seconds that pipelines took when they read nothing.
     in_memory_s: HashMap<Kind, f64>,
+    slowed: Slowed,
 }
 
-/// What pipelines are known by when they run again, as far as can be told: their columns, their rows, their threads.
-type Kind = (Vec<ColumnKey>, (u64, u64), usize);
+/// What pipelines of about the same time have in common: their columns, about how many rows (as a power of two), their threads.
+type Kind = (Vec<ColumnKey>, u32, usize);
+
+/// Pipelines since something changed.
+#[derive(Debug, Clone, Copy, Default)]
+struct Slowed {
+    /// Below 0 they do not count yet.
+    pipelines: i64,
+    /// What they took, and take with everything in memory, as far as that is known.
+    took_s: f64,
+    in_memory_s: f64,
+}
 
 impl History {
     pub(super) fn is_empty(&self) -> bool {
@@ -135,17 +152,25 @@ impl History {
                 *known += (rate - *known) * NEWS;
             }
         }
-        if let Some(expected) = self.expected(&ran) {
-            self.expected_s = self.expected_s * FADING + expected.as_secs_f64();
-            self.took_s = self.took_s * FADING + ran.elapsed.as_secs_f64();
+        let took_s = ran.elapsed.as_secs_f64();
+        if let Some(parts) = self.parts(&ran) {
+            if parts.shorter() > parts.longer() * TELLING_PART {
+                self.shorter_s = self.shorter_s * FADING + parts.shorter();
+                self.exposed_s = self.exposed_s * FADING + (took_s - parts.longer());
+            }
+        }
+        let kind = ran.kind();
+        self.slowed.pipelines += 1;
+        if let Some(in_memory_s) = self.in_memory_s.get(&kind).filter(|_| self.slowed.pipelines > 0) {
+            self.slowed.took_s += took_s;
+            self.slowed.in_memory_s += in_memory_s;
         }
         if ran.read_bytes() == 0 {
             if self.in_memory_s.len() >= KINDS {
                 self.in_memory_s.clear();
             }
-            let seconds = ran.elapsed.as_secs_f64();
-            let known = self.in_memory_s.entry(ran.kind()).or_insert(seconds);
-            *known += (seconds - *known) * NEWS;
+            let known = self.in_memory_s.entry(kind).or_insert(took_s);
+            *known += (took_s - *known) * NEWS;
         }
         if self.pipelines.len() == PIPELINES {
             self.pipelines.pop_front();
@@ -212,19 +237,20 @@ impl History {
         rates.fold(MEMORY_BYTES_PER_S * threads, f64::max)
     }
 
-    /// What a slowdown is multiplied by for the model of this workload, which is theirs. With everything in memory they take so many
-    /// times as long as the model says, and lately they took so many times as long as it expected: the one over the other.
-    pub(super) fn in_model(&self, workload: &Workload) -> f64 {
-        let times_as_long = if self.expected_s > 0.0 { self.took_s / self.expected_s } else { 1.0 };
-        let of_model = workload.times(&vec![workload.all(); workload.columns.len()]);
-        let (mut model_s, mut took_s) = (0.0, 0.0);
-        for ((ran, pipeline), seconds) in self.pipelines.iter().rev().zip(&workload.pipelines).zip(of_model) {
-            model_s += pipeline.weight * seconds;
-            took_s += pipeline.weight * self.in_memory_s.get(&ran.kind()).copied().unwrap_or(seconds);
-        }
-        let (least, most) = MOST_WRONG;
-        let in_memory = if model_s > 0.0 { took_s / model_s } else { 1.0 };
-        (in_memory / times_as_long).clamp(least, most)
+    /// How many times as long as with everything in memory pipelines have taken since that was asked last, or since there were
+    /// other shares; `None` where too few ran since.
+    pub(super) fn take_slowdown(&mut self) -> Option<f64> {
+        let slowed = self.slowed;
+        let is_known = slowed.pipelines >= MEASURED_PIPELINES && slowed.in_memory_s > 0.0;
+        is_known.then(|| {
+            self.slowed = Slowed::default();
+            slowed.took_s / slowed.in_memory_s
+        })
+    }
+
+    /// There are other shares: what runs next brings chunks in and out.
+    pub(super) fn begin_anew(&mut self) {
+        self.slowed = Slowed { pipelines: -MOVING_PIPELINES, ..Slowed::default() };
     }
 
     /// All of it as a workload over these columns.
@@ -253,13 +279,19 @@ impl History {
             disk_bytes_per_s: self.disk_bytes_per_s(disk_bytes_per_s).unwrap_or(DISK_BYTES_PER_S),
             memory_bytes_per_s: self.memory_bytes_per_s(threads),
             cores: threads,
+            exposed: self.exposed(),
         };
         (keys, Workload { columns, pipelines, machine, model, forms })
     }
 
-    /// What the model says of a pipeline with what came from where, by its work when it ran before; `None` where nobody knows how
-    /// fast the disk is.
-    pub(super) fn expected(&self, ran: &Ran) -> Option<Duration> {
+    /// The part of the shorter one of reading and computing that pipelines did not hide lately.
+    fn exposed(&self) -> f64 {
+        if self.shorter_s > 0.0 { (self.exposed_s / self.shorter_s).clamp(0.0, MOST_EXPOSED) } else { 0.0 }
+    }
+
+    /// What bounds a pipeline with what came from where, by its work when it ran before; `None` where nobody knows how fast the disk
+    /// is.
+    fn parts(&self, ran: &Ran) -> Option<Parts> {
         let read_bytes = ran.read_bytes();
         let disk = if read_bytes == 0 { f64::INFINITY } else { self.disk_bytes_per_s(None)? };
         let threads = ran.threads.max(1) as f64;
@@ -269,7 +301,34 @@ impl History {
         let before = self.pipelines.iter().rev().find(|before| before.is_like(ran));
         let work_s = before.unwrap_or(ran).work.as_secs_f64() + ran.traffic.iter().map(inflating).sum::<f64>();
         let memory_s = ran.inflated_bytes() as f64 / self.memory_bytes_per_s(threads);
-        let seconds = (read_bytes as f64 / disk).max(work_s / threads).max(memory_s);
-        Some(Duration::from_secs_f64(seconds))
+        Some(Parts { read_s: read_bytes as f64 / disk, work_s: work_s / threads, memory_s })
+    }
+
+    /// What the model says of a pipeline with what came from where; `None` where too little is known.
+    pub(super) fn expected(&self, ran: &Ran) -> Option<Duration> {
+        self.parts(ran).map(|parts| Duration::from_secs_f64(parts.seconds(self.exposed())))
+    }
+}
+
+/// What bounds a pipeline's time, in seconds.
+#[derive(Debug, Clone, Copy)]
+struct Parts {
+    read_s: f64,
+    work_s: f64,
+    memory_s: f64,
+}
+
+impl Parts {
+    fn longer(&self) -> f64 {
+        self.read_s.max(self.work_s)
+    }
+
+    fn shorter(&self) -> f64 {
+        self.read_s.min(self.work_s)
+    }
+
+    /// Its time, where this part of the shorter one is not hidden.
+    fn seconds(&self, exposed: f64) -> f64 {
+        (self.longer() + exposed * self.shorter()).max(self.memory_s)
     }
 }

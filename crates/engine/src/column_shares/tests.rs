@@ -191,28 +191,29 @@ fn tables_that_are_to_stay_get_no_shares() {
     assert_eq!(shares.lock().plan.goals.len(), 2);
 }
 
-/// What is allowed is a part of what pipelines take, which may be longer than the model says.
+/// What pipelines take shows whether the model allows too much.
 #[test]
 fn a_slowdown_is_one_of_pipelines_as_they_ran() {
     let in_memory = |elapsed_ms: u64| {
-        let mut ran = ran(&[1], 1000);
         let mut of = ColumnTraffic::default();
         of.add(ChunkSource::Inflated, (100 * MB, 300 * MB), 0);
-        ran.traffic = Traffic::from([(key(1), of)]);
-        Ran { elapsed: Duration::from_millis(elapsed_ms), waited: Duration::ZERO, ..ran }
+        let (traffic, elapsed) = (Traffic::from([(key(1), of)]), Duration::from_millis(elapsed_ms));
+        Ran { traffic, elapsed, waited: Duration::ZERO, ..ran(&[1], 1000) }
     };
-    let in_model = |pipelines: &[Ran]| {
-        let mut history = History::default();
-        pipelines.iter().for_each(|ran| history.add(ran.clone()));
-        let (_, workload) = history.workload((Model::Physical, Forms::BOTH), None);
-        (history.in_model(&workload) * 100.0).round() / 100.0
+    let mut state = State::default();
+    let run = |state: &mut State, ran: &Ran, times: usize| {
+        (0..times).for_each(|_| state.history.add(ran.clone()));
+        state.model_slowdown().map(|slowdown| (slowdown * 100.0).round() / 100.0)
     };
     let read = ran(&[1], 1000);
-    // The model has half a second of two cores for it; from disk it takes a second, as expected.
-    assert_eq!(in_model(&[in_memory(500), read.clone()]), 1.0);
-    assert_eq!(in_model(&[in_memory(600)]), 1.0, "whether it reads or not it takes 1.2 times as long");
-    // It takes longer in memory, but lately it took as long as expected.
-    let lately = vec![read.clone(); 200];
-    assert_eq!(in_model(&[vec![in_memory(600)], lately].concat()), 1.2);
-    assert_eq!(in_model(&[read]), 1.0, "nobody knows what it takes in memory");
+    assert_eq!(run(&mut state, &in_memory(500), 40), None, "nothing is asked for");
+    state.slowdown = Some(1.5);
+    state.history.begin_anew();
+    assert_eq!(run(&mut state, &read, 40), Some(1.5), "too few since the shares are others");
+    assert_eq!(run(&mut state, &read, 10), Some(1.23), "it takes twice as long as in memory");
+    assert_eq!(run(&mut state, &read, 30), Some(1.0), "no less than all in memory");
+    assert_eq!(run(&mut state, &in_memory(500), 200), Some(1.33), "it may take longer");
+    // Nobody knows what this one takes in memory.
+    state.history.begin_anew();
+    assert_eq!(run(&mut state, &ran(&[2], 1000), 100), Some(1.33));
 }

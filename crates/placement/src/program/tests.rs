@@ -35,7 +35,12 @@ impl Random {
         };
         let pipelines = (0..pipelines).map(|_| pipeline()).collect();
         let disk_bytes_per_s = (2 + self.next(60)) as f64 * 1e8;
-        let machine = Machine { disk_bytes_per_s, memory_bytes_per_s: 2e10, cores: (1 + self.next(8)) as f64 };
+        let machine = Machine {
+            disk_bytes_per_s,
+            memory_bytes_per_s: 2e10,
+            cores: (1 + self.next(8)) as f64,
+            exposed: self.next(3) as f64 / 4.0,
+        };
         Workload { columns, pipelines, machine, model, forms }
     }
 }
@@ -149,7 +154,7 @@ fn nothing_moves_for_nothing() {
 
 #[test]
 fn nothing_to_do_is_done() {
-    let machine = Machine { disk_bytes_per_s: 1e9, memory_bytes_per_s: 1e10, cores: 2.0 };
+    let machine = Machine { disk_bytes_per_s: 1e9, memory_bytes_per_s: 1e10, cores: 2.0, exposed: 0.0 };
     let (model, forms) = (Model::Physical, Forms::BOTH);
     let empty = Workload { columns: Vec::new(), pipelines: Vec::new(), machine, model, forms };
     assert_eq!(least_time(&empty, 0.0, &[]), Some(Vec::new()));
