@@ -153,11 +153,10 @@ impl History {
             }
         }
         let took_s = ran.elapsed.as_secs_f64();
-        if let Some(parts) = self.parts(&ran) {
-            if parts.shorter() > parts.longer() * TELLING_PART {
-                self.shorter_s = self.shorter_s * FADING + parts.shorter();
-                self.exposed_s = self.exposed_s * FADING + (took_s - parts.longer());
-            }
+        let parts = self.parts(&ran).filter(|parts| parts.shorter() > parts.longer() * TELLING_PART);
+        if let Some(parts) = parts {
+            self.shorter_s = self.shorter_s * FADING + parts.shorter();
+            self.exposed_s = self.exposed_s * FADING + (took_s - parts.longer());
         }
         let kind = ran.kind();
         self.slowed.pipelines += 1;
