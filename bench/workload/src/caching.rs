@@ -88,6 +88,14 @@ struct Round {
     read_bytes: u64,
 }
 
+impl Round {
+    /// The medians of some rounds.
+    fn median(rounds: &[Self]) -> Self {
+        let of = |part: fn(&Self) -> f64| median(&mut rounds.iter().map(part).collect::<Vec<_>>());
+        Self { seconds: of(|round| round.seconds), read_bytes: of(|round| round.read_bytes as f64) as u64 }
+    }
+}
+
 fn round(session: &Session, stream: &[String]) -> Result<Round> {
     let mut round = Round { seconds: 0.0, read_bytes: 0 };
     for sql in stream {
@@ -117,8 +125,7 @@ fn rounds(bench: &Bench<'_>, stream: &[String], policy: Policy, budget_bytes: u6
     let session = database.session();
     (0..WARMING_ROUNDS).try_for_each(|_| round(&session, stream).map(drop))?;
     let rounds: Vec<Round> = (0..bench.options.runs).map(|_| round(&session, stream)).collect::<Result<_>>()?;
-    let of = |part: fn(&Round) -> f64| median(&mut rounds.iter().map(part).collect::<Vec<_>>());
-    Ok(Round { seconds: of(|round| round.seconds), read_bytes: of(|round| round.read_bytes as f64) as u64 })
+    Ok(Round::median(&rounds))
 }
 
 /// The sum of a column of `forebay.cache`: bytes that chunks take, or that the shares of all columns are to take.

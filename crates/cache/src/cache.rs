@@ -46,8 +46,6 @@ type UnitOf<K> = (K, Form);
 
 struct Chosen<K> {
     kind: PolicyKind,
-    /// Memory that no goal needs is to be saved.
-    saves: bool,
     policy: Pinned<UnitOf<K>>,
 }
 
@@ -118,11 +116,7 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
         Self {
             shards: std::array::from_fn(|_| shard()),
             hasher: BuildKeyHasher::default(),
-            policy: Mutex::new(Chosen {
-                kind,
-                saves: false,
-                policy: Pinned::new(kind.policy(budget_bytes), budget_bytes),
-            }),
+            policy: Mutex::new(Chosen { kind, policy: Pinned::new(kind.policy(budget_bytes), budget_bytes) }),
             held_bytes: AtomicUsize::new(0),
             budget_bytes: AtomicUsize::new(budget_bytes),
             clock: AtomicU64::new(0),
@@ -279,8 +273,6 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
         }
         self.tell_uses(&mut chosen);
         chosen.policy.set_others(kind.policy(self.budget_bytes()));
-        let saves = chosen.saves;
-        chosen.policy.save(saves);
         for (key, facts) in self.units(|_| true) {
             chosen.policy.insert((key, facts.form), facts);
         }
@@ -332,7 +324,6 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
     /// Memory that no goal needs is to be saved from now on, where the policy has goals, or to be used.
     pub fn save(&self, saves: bool) {
         let mut chosen = self.policy();
-        chosen.saves = saves;
         chosen.policy.save(saves);
         self.shed(chosen);
     }
@@ -432,12 +423,12 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
     }
 
     /// Lets the policy choose a unit, which goes. A chunk that is there in both forms is demoted: its inflated form goes,
-    /// whichever of them was chosen, unless the policy knows in which form it is to stay.
+    /// whichever of them was chosen, unless the policy chooses forms.
     fn evict_one(&self, chosen: &mut Chosen<K>, incoming: Option<&Facts>, gone: &mut Vec<Gone<V, S>>) -> bool {
         let mut demoted = None;
-        let has_goals = chosen.kind == PolicyKind::Proportional;
+        let chooses_forms = chosen.policy.chooses_forms();
         let went = chosen.policy.evict(incoming, &mut |(key, form)| {
-            if !has_goals && *form == Form::Stored && self.take(key, Form::Inflated, false, gone) {
+            if !chooses_forms && *form == Form::Stored && self.take(key, Form::Inflated, false, gone) {
                 demoted = Some(key.clone());
                 return true;
             }

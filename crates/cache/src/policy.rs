@@ -146,6 +146,11 @@ pub trait Policy<K>: fmt::Debug + Send {
         false
     }
 
+    /// Whether the policy knows in which form a chunk that is there in both is to stay.
+    fn chooses_forms(&self) -> bool {
+        false
+    }
+
     /// Whether the policy wants to know how far scans are.
     fn watches_scans(&self) -> bool {
         false

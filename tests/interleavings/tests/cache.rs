@@ -1,27 +1,13 @@
 //! The cache under many interleavings of a few threads, which take turns at every lock and every atomic (crate `shuttle`): none of
 //! them waits for ever, what is in use does not go, and the sums are right.
-//!
-//! The cache's source is compiled here once more, with locks and atomics that `shuttle` schedules.
 
 use std::sync::Arc;
 
 use forebay_base::{ColumnId, TableId};
-use forebay_cache::policy;
+use forebay_interleavings::{cache, policy};
 use shuttle::rand::{Rng, thread_rng};
 
 use policy::{ColumnKey, Facts, Form, Goal, Goals, PolicyKind};
-
-/// The locks and atomics of the cache's source.
-mod sync {
-    pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-    pub(crate) use shuttle::sync::{Mutex, MutexGuard};
-}
-
-#[allow(dead_code, reason = "other calls than those that are tested")]
-#[path = "../../../crates/cache/src/cache.rs"]
-mod cache;
-#[path = "../../../crates/cache/src/key_hasher.rs"]
-mod key_hasher;
 
 type Cache = cache::ChunkCache<u32, u32, u32>;
 

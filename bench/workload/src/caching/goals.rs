@@ -8,7 +8,7 @@ use forebay::{Database, Options, Result, Session};
 
 use super::{Round, bytes_of, conditions, prepared, round, ssb};
 use crate::experiments::figure::Figure;
-use crate::experiments::{Bench, all, median};
+use crate::experiments::{Bench, all};
 
 /// Slowdowns that are allowed.
 const SLOWDOWNS: [f64; 5] = [1.1, 1.25, 1.5, 2.0, 3.0];
@@ -19,8 +19,7 @@ const SETTLING_ROUNDS: usize = 8;
 fn measured(session: &Session, stream: &[String], runs: usize) -> Result<Round> {
     (0..SETTLING_ROUNDS).try_for_each(|_| round(session, stream).map(drop))?;
     let rounds: Vec<Round> = (0..runs).map(|_| round(session, stream)).collect::<Result<_>>()?;
-    let of = |part: fn(&Round) -> f64| median(&mut rounds.iter().map(part).collect::<Vec<_>>());
-    Ok(Round { seconds: of(|round| round.seconds), read_bytes: of(|round| round.read_bytes as f64) as u64 })
+    Ok(Round::median(&rounds))
 }
 
 /// SSB with all memory, and by slowdown.

@@ -12,7 +12,7 @@ use forebay::{Database, Result};
 use super::{POLICIES, Policy, Round, conditions, opened, shown};
 use crate::benchmark::Benchmark;
 use crate::experiments::figure::Figure;
-use crate::experiments::{Bench, all, median};
+use crate::experiments::{Bench, all};
 use crate::measure::run_sql;
 use crate::queries::queries;
 use crate::random::{RowRandom, Stream, scaled};
@@ -86,8 +86,7 @@ fn measured(database: &Database, stream: &[Asked]) -> Result<Round> {
 fn runs(bench: &Bench<'_>, stream: &[Asked], policy: Policy, budget_bytes: u64) -> Result<Round> {
     let run = |_| measured(&opened(bench, FOLDER, policy, budget_bytes)?, stream);
     let found: Vec<Round> = (0..bench.options.runs).map(run).collect::<Result<_>>()?;
-    let of = |part: fn(&Round) -> f64| median(&mut found.iter().map(part).collect::<Vec<_>>());
-    Ok(Round { seconds: of(|round| round.seconds), read_bytes: of(|round| round.read_bytes as f64) as u64 })
+    Ok(Round::median(&found))
 }
 
 /// The stream under all policies and budgets.

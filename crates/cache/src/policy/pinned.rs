@@ -17,18 +17,21 @@ pub struct Pinned<K> {
     /// Units of these tables, by use.
     units: Queue<K>,
     others: Box<dyn Policy<K>>,
+    /// The other policy is to save memory.
+    saves: bool,
     budget_bytes: usize,
 }
 
 impl<K: UnitKey> Pinned<K> {
     /// Without tables; `others` has all units.
     pub fn new(others: Box<dyn Policy<K>>, budget_bytes: usize) -> Self {
-        Self { tables: BTreeSet::new(), units: Queue::new(), others, budget_bytes }
+        Self { tables: BTreeSet::new(), units: Queue::new(), others, saves: false, budget_bytes }
     }
 
     /// Another policy for all other tables. It is told of no units.
     pub fn set_others(&mut self, others: Box<dyn Policy<K>>) {
         self.others = others;
+        self.others.save(self.saves);
         self.units = Queue::new();
     }
 
@@ -108,7 +111,12 @@ impl<K: UnitKey> Policy<K> for Pinned<K> {
     }
 
     fn save(&mut self, saves: bool) {
+        self.saves = saves;
         self.others.save(saves);
+    }
+
+    fn chooses_forms(&self) -> bool {
+        self.others.chooses_forms()
     }
 
     fn shed(&mut self, take: &mut dyn FnMut(&K) -> bool) -> bool {

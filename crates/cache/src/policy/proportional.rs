@@ -249,6 +249,10 @@ impl<K: UnitKey> Policy<K> for Proportional<K> {
         }
     }
 
+    fn chooses_forms(&self) -> bool {
+        true
+    }
+
     fn save(&mut self, saves: bool) {
         self.saves = saves;
     }
