@@ -153,7 +153,7 @@ impl Workload {
     }
 
     /// The share of a column that takes least time: all of it.
-    pub fn all(&self) -> Shares {
+    pub(crate) fn all(&self) -> Shares {
         match self.forms.inflated {
             true => Shares { inflated: 1.0, stored: 0.0 },
             false => Shares { inflated: 0.0, stored: 1.0 },

@@ -217,3 +217,23 @@ fn a_slowdown_is_one_of_pipelines_as_they_ran() {
     state.history.begin_anew();
     assert_eq!(run(&mut state, &ran(&[2], 1000), 100), Some(1.33));
 }
+
+/// Goals are for the forms that are allowed, and others are none any more.
+#[test]
+fn goals_are_for_the_forms_that_are_allowed() {
+    let (shares, cache) = (Arc::new(ColumnShares::default()), Arc::new(Cache::new(200 * MB as usize)));
+    cache.set_policy(PolicyKind::Proportional);
+    let goals = |forms: Forms| {
+        shares.set_forms(forms);
+        shares.note(vec![ran(&[1], 100)], Duration::from_secs(60));
+        assert!(shares.lock().plan == Plan::default(), "{forms:?}");
+        solved(&shares, &cache);
+        let goal = shares.columns()[&key(1)].goal.expect("there is a plan");
+        (goal.inflated > 0.01, goal.stored > 0.01)
+    };
+    // 300 MB inflated, and 100 MB stored, in 200 MB.
+    assert_eq!(goals(Forms::INFLATED), (true, false));
+    assert_eq!(goals(Forms::STORED), (false, true));
+    shares.set_forms(Forms::STORED);
+    assert!(shares.lock().plan != Plan::default(), "they are as they were");
+}
